@@ -1,0 +1,61 @@
+"""What runs a kernel: the contract that the gpu and the emulator both keep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from gemmgen.problem import Case
+from gemmgen.source import KernelSource
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Operands:
+    """Flat storage of A, B and C, each exactly `case.<x>.elements` long, padding included."""
+
+    a: Floats
+    b: Floats
+    c: Floats
+
+
+class LoadedKernel(Protocol):
+    """A kernel ready to run on its executor."""
+
+    source: KernelSource
+
+    def run(self, case: Case, operands: Operands, *, seed: int = 0) -> Floats:
+        """One launch; returns C's storage afterwards (operands stay as they were).
+
+        The executor surrounds every operand with memory that a kernel must not touch and gives
+        base pointers the alignment that the problem promises and no more. `seed` selects
+        what the executor is free to choose (thread schedule, placement); the same seed gives the same run.
+
+        Raises CandidateFailed: launch, crash (illegal access, misaligned access, write outside C,
+        deadlock) or timeout.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+class Executor(Protocol):
+    """Where kernels run. A context manager: leaving it frees worker processes."""
+
+    name: str  # "gpu" or "emulator"
+    description: str  # for records: card and driver, or the host compiler
+
+    def load(self, source: KernelSource) -> LoadedKernel:
+        """Compile (or fetch from the cache) and load. Raises CandidateFailed: compile or launch."""
+        ...
+
+    def __enter__(self) -> Executor: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...

@@ -1,0 +1,75 @@
+"""Files that are either whole or absent, and the store of results by content."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+import platformdirs
+
+from gemmgen.errors import GemmgenError
+
+CHECKSUM_BYTES = hashlib.sha256().digest_size
+
+
+def write_atomic(path: Path, data: bytes | str) -> None:
+    """Write `path` by rename, so that a reader sees the old file or the new one and nothing between.
+
+    Creates missing folders. Raises GemmgenError with the path and the system's reason
+    (read-only folder, full disk); nothing is left behind then.
+    """
+    payload = data.encode() if isinstance(data, str) else data
+    temporary: str | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(payload)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except OSError as error:
+        if temporary is not None and os.path.exists(temporary):
+            os.unlink(temporary)
+        raise GemmgenError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def content_key(*parts: str) -> str:
+    """One key for everything that a result depends on (source, compiler, flags, device, ...)."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part.encode())
+    return digest.hexdigest()
+
+
+class Store:
+    """Results by content key: kind/ab/abcdef... under one folder, shared by any number of processes.
+
+    Entries appear by rename and carry a checksum. A corrupt entry counts as missing and is
+    removed, so that its next `put` repairs it.
+    """
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = root if root is not None else Path(platformdirs.user_cache_dir("gemmgen"))
+
+    def path(self, kind: str, key: str) -> Path:
+        return self.root / kind / key[:2] / key
+
+    def get(self, kind: str, key: str) -> bytes | None:
+        """The entry's payload, or None where there is no intact one."""
+        path = self.path(kind, key)
+        try:
+            entry = path.read_bytes()
+        except OSError:
+            return None
+        checksum, payload = entry[:CHECKSUM_BYTES], entry[CHECKSUM_BYTES:]
+        if hashlib.sha256(payload).digest() != checksum:
+            path.unlink(missing_ok=True)
+            return None
+        return payload
+
+    def put(self, kind: str, key: str, payload: bytes) -> None:
+        """Keep `payload`. Raises GemmgenError where it cannot be written."""
+        write_atomic(self.path(kind, key), hashlib.sha256(payload).digest() + payload)

@@ -1,0 +1,79 @@
+"""A rendered kernel as data: its text, its name, how to launch it and what to pass.
+
+Everybody who runs or exports a kernel reads these records; nobody recomputes them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from gemmgen.problem import Case, Problem
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One kernel parameter. Pointers are A, B, C; scalars are named as in `Case.values`."""
+
+    name: str
+    ctype: str
+
+    @property
+    def is_pointer(self) -> bool:
+        return self.ctype.endswith("*")
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Launch geometry: a one-dimensional grid of one-dimensional blocks.
+
+    threads       threads a block
+    grid          ((size name, tile), ...): the grid has the product of ceil(size / tile) blocks
+    shared_bytes  dynamic shared memory a block, in bytes (0: the kernel declares its own)
+    """
+
+    threads: int
+    grid: tuple[tuple[str, int], ...]
+    shared_bytes: int = 0
+
+    def blocks(self, case: Case) -> int:
+        """Blocks of the grid for `case`."""
+        return math.prod(-(-int(case.values[size]) // tile) for size, tile in self.grid)
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """A `.cu` file and what a caller needs to use it.
+
+    name        function, file, log line and test id; encodes problem, family and config
+    family      name of the kernel family that rendered it
+    config      the family's parameters as plain values, for JSON and tables
+    parameters  in the order of the kernel's signature
+    """
+
+    name: str
+    text: str
+    problem: Problem
+    family: str
+    config: dict[str, int | str]
+    launch: Launch
+    parameters: tuple[Parameter, ...]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the text: the identity of a kernel, edits by hand included."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def arguments(self, case: Case, pointers: dict[str, Any]) -> list[Any]:
+        """The values to pass, in order; `pointers` maps A, B, C to whatever the executor uses."""
+        return [pointers[p.name] if p.is_pointer else case.values[p.name] for p in self.parameters]
+
+    def interface(self) -> dict[str, Any]:
+        """Name, launch geometry and parameters as JSON-ready data."""
+        return {
+            "name": self.name,
+            "launch": asdict(self.launch),
+            "parameters": [asdict(parameter) for parameter in self.parameters],
+        }
