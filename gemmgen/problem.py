@@ -22,8 +22,8 @@ from gemmgen.errors import require
 Size = int | None  # None: a parameter of the kernel at run time, written `?`
 Order = Literal["r", "c"]  # r row-major, c column-major
 
-SIZE_LIMIT = 2**31 - 1  # sizes and leading dimensions travel as 32-bit int
-INT_ELEMENTS = 2**31  # from here on an element offset needs 64 bits
+SIZE_LIMIT = 2**31 - 2**16  # sizes travel as 32-bit int, and rounding one up to a tile must not overflow
+TILE_REACH = 1024  # lines past the edge to which a tile may compute (never access) an address
 RUNTIME = "?"
 
 
@@ -117,7 +117,7 @@ class Problem:
     pointer_align   bytes that divide the addresses of A, B and C: a promise of the caller
     ld_align        elements that divide every run-time leading dimension: likewise
 
-    Raises InvalidInput for sizes outside 1 .. 2^31-1 and for a leading dimension shorter than
+    Raises InvalidInput for sizes outside 1 .. SIZE_LIMIT and for a leading dimension shorter than
     its line.
     """
 
@@ -174,7 +174,7 @@ class Problem:
         """True if an element offset into A, B or C can reach 2^31."""
         if self.runtime_names:
             return True
-        return max(matrix.elements for matrix in self.case().matrices) > INT_ELEMENTS
+        return max((matrix.lines + TILE_REACH) * matrix.ld for matrix in self.case().matrices) >= 2**31
 
     def case(
         self,

@@ -1,0 +1,73 @@
+"""Integer expressions that Python evaluates and C++ compiles from the same text.
+
+A kernel's constants and constraints are written once, in the grammar that both languages share
+(`+ - * / %`, comparisons, `and or not`, parentheses; `/` divides integers). Python checks
+them; the rendered kernel carries them as `constexpr` and `static_assert`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from functools import lru_cache
+from types import CodeType
+
+Names = Mapping[str, int]
+
+
+class _IntegerDivision(ast.NodeTransformer):
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.op, ast.Div):
+            node.op = ast.FloorDiv()
+        return node
+
+
+@lru_cache(maxsize=None)
+def _parse(text: str) -> ast.expr:
+    tree = _IntegerDivision().visit(ast.parse(text, mode="eval"))
+    assert isinstance(tree, ast.Expression)
+    return tree.body
+
+
+@lru_cache(maxsize=None)
+def _code(text: str) -> CodeType:
+    return compile(ast.fix_missing_locations(ast.Expression(_parse(text))), f"<{text}>", "eval")
+
+
+@lru_cache(maxsize=None)
+def names_in(text: str) -> frozenset[str]:
+    """The names that the expression reads."""
+    return frozenset(node.id for node in ast.walk(_parse(text)) if isinstance(node, ast.Name))
+
+
+def evaluate(text: str, names: Names) -> int:
+    """The expression's value; raises KeyError-like NameError where a name is missing."""
+    return int(eval(_code(text), {"__builtins__": {}}, dict(names)))
+
+
+def show_values(text: str, names: Names) -> str:
+    """Both sides of the comparison that decides `text`, then the names it reads, with their values.
+
+    For `WM == 0 or BM % WM == 0`: "BM % WM is 64; BM = 192, WM = 128".
+    """
+    tree = _decisive(_parse(text), names)
+    reads = ", ".join(f"{name} = {names[name]}" for name in sorted(names_in(text)) if name in names)
+    if not isinstance(tree, ast.Compare):
+        return reads
+    computed = [side for side in (tree.left, tree.comparators[0]) if not isinstance(side, ast.Constant | ast.Name)]
+    sides = [f"{ast.unparse(side).replace('//', '/')} is {_value(side, names)}" for side in computed]
+    return "; ".join([", ".join(sides), reads]) if sides else reads
+
+
+def _decisive(tree: ast.expr, names: Names) -> ast.expr:
+    """The comparison that a person must change: the first false one of an `and`, the last of an `or`."""
+    while isinstance(tree, ast.BoolOp):
+        parts = tree.values if isinstance(tree.op, ast.And) else tree.values[-1:]
+        tree = next((part for part in parts if not _value(part, names)), tree.values[-1])
+    return tree
+
+
+def _value(tree: ast.expr, names: Names) -> int:
+    code = compile(ast.fix_missing_locations(ast.Expression(tree)), "<part>", "eval")
+    return int(eval(code, {"__builtins__": {}}, dict(names)))

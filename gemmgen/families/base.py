@@ -1,0 +1,209 @@
+"""What a kernel family is: its parameters, the constants derived from them, its constraints.
+
+A family module defines a frozen `Config` whose fields are axes, and a `Family` that ties it to a
+template. Search, naming, error messages, `static_assert`s and the tables all read these records.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields, replace
+from typing import Any, ClassVar, Protocol
+
+from gemmgen.errors import InvalidInput, require
+from gemmgen.expression import evaluate, names_in, show_values
+from gemmgen.problem import Problem
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One tunable parameter: a field of a Config and, where the kernel uses it, a constexpr.
+
+    values   what the search tries, in order; any other value is judged by the constraints
+    meaning  the comment beside it, in kernels and tables
+    """
+
+    name: str
+    default: int
+    values: tuple[int, ...]
+    meaning: str
+
+
+def axis(default: int, values: tuple[int, ...], meaning: str) -> Any:
+    """Declare a Config field as an axis."""
+    return field(default=default, metadata={"values": values, "meaning": meaning})
+
+
+@dataclass(frozen=True)
+class Config:
+    """Base of every family's parameter record: integers by axis name.
+
+    PATTERN names every axis once; it writes a config into a kernel's name and reads it back.
+    """
+
+    PATTERN: ClassVar[str]
+
+    def __str__(self) -> str:
+        return self.PATTERN.format_map(self.values)
+
+    @classmethod
+    def parse(cls, text: str) -> Config | None:
+        """The config that `str` wrote as `text`, or None where it is none."""
+        groups = re.sub(r"\{(\w+)\}", r"(?P<\1>\\d+)", cls.PATTERN)
+        match = re.fullmatch(groups, text)
+        return None if match is None else cls(**{name: int(value) for name, value in match.groupdict().items()})
+
+    @classmethod
+    def axes(cls) -> tuple[Axis, ...]:
+        """The axes in the order in which the class declares them."""
+        assert all(f.default is not MISSING for f in fields(cls))
+        return tuple(Axis(f.name, f.default, f.metadata["values"], f.metadata["meaning"]) for f in fields(cls))
+
+    @property
+    def values(self) -> dict[str, int]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    def with_values(self, **changes: int) -> Config:
+        """A copy with some axes changed; raises InvalidInput for a name that is no axis."""
+        known = [f.name for f in fields(self)]
+        for name in changes:
+            require(name in known, f"{name!r} is no parameter: known are {', '.join(known)}")
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A constant computed from axes: rendered as a constexpr with the same expression."""
+
+    name: str
+    expression: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A condition on axes and derived constants, beside its reason.
+
+    in_kernel  whether the rendered kernel asserts it too, for those who edit it by hand (only
+               where all the names it reads are the kernel's own constants)
+    """
+
+    expression: str
+    because: str
+    in_kernel: bool = True
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one GPU architecture allows a block; the names that constraints read.
+
+    threads       the most of a block
+    sm_threads    the most resident on one SM
+    shared_bytes  the most a block may use, in bytes (dynamic above 48 KB)
+    """
+
+    threads: int
+    sm_threads: int
+    shared_bytes: int
+    has_cp_async: bool
+
+    @property
+    def names(self) -> dict[str, int]:
+        return {
+            "MAX_THREADS": self.threads,
+            "MAX_SM_THREADS": self.sm_threads,
+            "MAX_SHARED_BYTES": self.shared_bytes,
+            "HAS_CP_ASYNC": int(self.has_cp_async),
+        }
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """A constraint that a config breaks, with the numbers that break it."""
+
+    constraint: Constraint
+    values: str
+
+    def __str__(self) -> str:
+        return f"{self.constraint.expression} fails ({self.values}): {self.constraint.because}"
+
+
+class Family(Protocol):
+    """A kernel family. `derive` may depend on the problem (layouts, alignment, fixed sizes)."""
+
+    name: str
+    config_type: type[Config]
+    constraints: tuple[Constraint, ...]
+
+    def default(self, problem: Problem) -> Config:
+        """A sound config for `problem`: where `gemmgen generate --set` starts from."""
+        ...
+
+    def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
+        """Constants that follow from the config, each after those that it reads."""
+        ...
+
+    def unused(self, problem: Problem, config: Config) -> frozenset[str]:
+        """Names that this kernel's body never reads: they stay out of its text."""
+        ...
+
+    def template(self, config: Config) -> str:
+        """Path of the kernel skeleton below templates/."""
+        ...
+
+    def view(self, problem: Problem, config: Config) -> Mapping[str, Any]:
+        """What the template needs beyond the constants: named choices, no code."""
+        ...
+
+
+def constants(family: Family, problem: Problem, config: Config) -> dict[str, int]:
+    """Every axis and derived constant by name."""
+    names = dict(config.values)
+    for derived in family.derive(problem, config):
+        names[derived.name] = evaluate(derived.expression, names)
+    return names
+
+
+def first_rejection(family: Family, problem: Problem, config: Config, limits: Limits) -> Rejection | None:
+    """The first constraint that `config` breaks for `problem` under `limits`, or None."""
+    for item in config.axes():
+        if getattr(config, item.name) < 0:
+            return Rejection(Constraint(f"{item.name} >= 0", "no parameter is negative"), f"{item.name} < 0")
+    names: dict[str, int] = {**limits.names, **config.values}
+    # Constraints on axes alone come first: derived constants may divide by what they rule out.
+    pending = list(family.constraints)
+    for stage in (None, family.derive):
+        for derived in stage(problem, config) if stage else ():
+            names[derived.name] = evaluate(derived.expression, names)
+        ready = [constraint for constraint in pending if names_in(constraint.expression) <= names.keys()]
+        for constraint in ready:
+            if not evaluate(constraint.expression, names):
+                return Rejection(constraint, show_values(constraint.expression, names))
+        pending = [constraint for constraint in pending if constraint not in ready]
+    return None
+
+
+def check(family: Family, problem: Problem, config: Config, limits: Limits) -> None:
+    """Raise InvalidInput unless every constraint holds; the message proposes the nearest values."""
+    rejection = first_rejection(family, problem, config, limits)
+    if rejection is None:
+        return
+    nearest = "; ".join(nearest_values(family, problem, config, limits))
+    raise InvalidInput(f"{rejection}" + (f". Nearest that would do: {nearest}" if nearest else ""))
+
+
+def nearest_values(family: Family, problem: Problem, config: Config, limits: Limits) -> Iterator[str]:
+    """For each axis that alone could mend the config: the closest values below and above."""
+    for item in config.axes():
+        current = getattr(config, item.name)
+
+        def works(value: int, name: str = item.name) -> bool:
+            return first_rejection(family, problem, config.with_values(**{name: value}), limits) is None
+
+        candidates = [value for value in item.values if value != current and works(value)]
+        below = max((value for value in candidates if value < current), default=None)
+        above = min((value for value in candidates if value > current), default=None)
+        found = [str(value) for value in (below, above) if value is not None]
+        if found:
+            yield f"{item.name} = {' or '.join(found)}"

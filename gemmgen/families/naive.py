@@ -1,0 +1,52 @@
+"""`naive`: one thread an element of C, operands straight from global memory. The ladder's first rung."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gemmgen.families.base import Config, Constraint, Derived, axis
+from gemmgen.problem import Problem
+
+
+@dataclass(frozen=True)
+class NaiveConfig(Config):
+    """The axes of `naive`."""
+
+    PATTERN = "{BM}x{BN}"
+
+    BM: int = axis(16, (4, 8, 16, 32), "rows of C that a block computes")
+    BN: int = axis(16, (8, 16, 32, 64), "columns of C that a block computes")
+
+
+class Naive:
+    """The family record: see `gemmgen.families.base.Family`."""
+
+    name = "naive"
+    config_type = NaiveConfig
+    constraints = (
+        Constraint("BM >= 1 and BN >= 1", "a tile holds at least one element"),
+        Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
+    )
+
+    def default(self, problem: Problem) -> Config:
+        return NaiveConfig()
+
+    def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
+        return (
+            Derived("THREADS", "BM * BN", "threads a block"),
+            Derived("SHARED_BYTES", "0", "shared memory a block, in bytes"),
+        )
+
+    def unused(self, problem: Problem, config: Config) -> frozenset[str]:
+        return frozenset({"SHARED_BYTES"})
+
+    def template(self, config: Config) -> str:
+        return "kernel/naive.cu"
+
+    def view(self, problem: Problem, config: Config) -> Mapping[str, Any]:
+        return {}
+
+
+NAIVE = Naive()

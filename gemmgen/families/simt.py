@@ -1,0 +1,214 @@
+"""`simt`: f32 GEMM on CUDA cores (FFMA), from one element a thread to warp-tiled 16x16 register tiles.
+
+    grid -> block BM x BN -> warp WM x WN -> thread TM x TN, in steps of BK along K
+
+Two loop orders over the same tiles: the outer product reads TM + TN values for TM * TN FMAs, the
+inner product two for each. Tiles of A and B pass through shared memory in one, two or more stages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import gcd
+from typing import Any, cast
+
+from gemmgen.families.base import Config, Constraint, Derived, axis
+from gemmgen.problem import Problem
+
+@dataclass(frozen=True)
+class SimtConfig(Config):
+    """The axes of `simt`."""
+
+    PATTERN = (
+        "outer{OUTER}_{BM}x{BN}x{BK}_{TM}x{TN}_w{WM}x{WN}_v{VEC}_ta{TA}_tb{TB}_pad{PAD}"
+        "_s{STAGES}_async{ASYNC}_minb{MINB}_g{GROUP}"
+    )
+
+    OUTER: int = axis(1, (1, 0), "1: outer product, k outermost; 0: inner product")
+    BM: int = axis(128, (32, 64, 128, 256), "rows of C that a block computes")
+    BN: int = axis(128, (32, 64, 128, 256), "columns of C that a block computes")
+    BK: int = axis(8, (8, 16, 32), "depth of one step along K")
+    TM: int = axis(8, (4, 8, 16), "rows of C that a thread computes")
+    TN: int = axis(8, (4, 8, 16), "columns of C that a thread computes")
+    WM: int = axis(64, (0, 32, 64, 128), "rows of C that a warp computes (0: no warp tile)")
+    WN: int = axis(32, (0, 32, 64, 128), "columns of C that a warp computes (0: no warp tile)")
+    VEC: int = axis(4, (4, 1), "floats of the widest access: 1, 2 or 4")
+    TA: int = axis(0, (1, 0), "1: A, stored along k, is transposed into shared memory")
+    TB: int = axis(0, (1, 0), "1: B, stored along k, is transposed into shared memory")
+    PAD: int = axis(0, (4, 0), "floats after a shared line that came along k, against bank conflicts")
+    STAGES: int = axis(2, (1, 2, 3, 4), "tiles of A and B that shared memory holds")
+    ASYNC: int = axis(0, (0, 1), "1: cp.async copies to shared memory, 0: through registers")
+    MINB: int = axis(1, (1, 2), "blocks that must fit an SM at once: caps a thread's registers")
+    GROUP: int = axis(8, (8, 1), "tile rows that neighbouring blocks share, for reuse in L2")
+
+
+CONSTRAINTS = (
+    Constraint("BM >= 1 and BN >= 1 and BK >= 1 and TM >= 1 and TN >= 1", "a tile holds at least one element", False),
+    Constraint("STAGES >= 1 and MINB >= 1 and GROUP >= 1", "counts start at one", False),
+    Constraint("OUTER <= 1 and TA <= 1 and TB <= 1 and ASYNC <= 1", "a switch is 0 or 1", False),
+    Constraint("VEC == 1 or VEC == 2 or VEC == 4", "an access is 4, 8 or 16 bytes wide", False),
+    Constraint("BM % TM == 0", "threads split a block's rows evenly"),
+    Constraint("BN % TN == 0", "threads split a block's columns evenly"),
+    Constraint("(WM == 0) == (WN == 0)", "a warp tile has both sizes or none", False),
+    Constraint("WM == 0 or BM % WM == 0", "warps split a block's rows evenly"),
+    Constraint("WM == 0 or BN % WN == 0", "warps split a block's columns evenly"),
+    Constraint("WM == 0 or WM % TM == 0", "lanes split a warp's rows evenly"),
+    Constraint("WM == 0 or WN % (2 * TN) == 0", "lanes stand in pairs along a warp's columns"),
+    Constraint("WM == 0 or WM * WN == 32 * TM * TN", "a warp has 32 lanes, each with a TM x TN tile"),
+    Constraint("ASYNC == 1 or STAGES <= 2", "copies through registers keep one tile in flight", False),
+    Constraint("ASYNC == 0 or STAGES >= 2", "cp.async fills one stage while another is read", False),
+    Constraint("ASYNC <= HAS_CP_ASYNC", "cp.async needs sm_80 or newer"),
+    Constraint("TA <= A_ALONG_K", "only an A whose lines run along k can be transposed", False),
+    Constraint("TB <= B_ALONG_K", "only a B whose lines run along k can be transposed", False),
+    Constraint("PAD == 0 or A_ALONG_K + B_ALONG_K >= 1", "padding serves tiles that come from lines along k", False),
+    Constraint("A_LINE % VA == 0", "a line of A's tile is a whole number of accesses"),
+    Constraint("B_LINE % VB == 0", "a line of B's tile is a whole number of accesses"),
+    Constraint("TM % FM == 0", "a thread's rows are a whole number of shared reads"),
+    Constraint("TN % FN == 0", "a thread's columns are a whole number of shared reads"),
+    Constraint("FN % VC == 0", "a thread's neighbouring columns are a whole number of stores"),
+    Constraint("PITCH_A % FM == 0 and PITCH_A % STORE_A == 0", "vector accesses to A's shared lines stay aligned"),
+    Constraint("PITCH_B % FN == 0 and PITCH_B % STORE_B == 0", "vector accesses to B's shared lines stay aligned"),
+    Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
+    Constraint("THREADS * MINB <= MAX_SM_THREADS", "the architecture bounds the threads of an SM"),
+    Constraint("SHARED_BYTES <= MAX_SHARED_BYTES", "the architecture bounds the shared memory of a block"),
+)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """How A or B travels to shared memory; names are those of the rendered kernel.
+
+    x           "a" or "b"
+    mn          its dimension beside k, "m" or "n"
+    along_k     its lines (the contiguous direction) run along k
+    transposed  written to shared memory across its lines
+    k_rows      shared lines run along m or n, one for each k: a thread reads its fragment as vectors
+    extent      what the kernel calls the lines from the tile's origin to the edge of C
+    copy        template that brings a tile to shared memory; fragment, to registers
+    """
+
+    x: str
+    mn: str
+    along_k: bool
+    transposed: bool
+    copy: str
+
+    @property
+    def X(self) -> str:
+        return self.x.upper()
+
+    @property
+    def MN(self) -> str:
+        return self.mn.upper()
+
+    @property
+    def k_rows(self) -> bool:
+        return self.transposed or not self.along_k
+
+    @property
+    def extent(self) -> str:
+        return "rows" if self.x == "a" else "columns"
+
+    @property
+    def fragment(self) -> str:
+        return "fragment/vector.cu" if self.k_rows else "fragment/strided.cu"
+
+
+def operands(problem: Problem, config: SimtConfig) -> tuple[Operand, Operand]:
+    copy = "copy/cp_async.cu" if config.ASYNC else "copy/registers.cu"
+    a = Operand("a", "m", problem.layout.a == "r", config.TA == 1, copy)
+    b = Operand("b", "n", problem.layout.b == "c", config.TB == 1, copy)
+    return a, b
+
+
+def global_width(problem: Problem, config: SimtConfig, operand: Operand) -> int:
+    """Floats of one global access: the alignment of the operand's lines caps VEC."""
+    if operand.transposed and config.ASYNC:
+        return 1  # cp.async lands where it starts: only single elements can change direction
+    return gcd(config.VEC, problem.vector_limit("lda" if operand.x == "a" else "ldb"))
+
+
+def fragment_width(config: SimtConfig, operand: Operand) -> int:
+    """Floats of one shared read: neighbouring ones only where shared lines run along m or n."""
+    return gcd(config.VEC, config.TM if operand.x == "a" else config.TN) if operand.k_rows else 1
+
+
+class Simt:
+    """The family record: see `gemmgen.families.base.Family`."""
+
+    name = "simt"
+    config_type = SimtConfig
+    constraints = CONSTRAINTS
+
+    def default(self, problem: Problem) -> Config:
+        a, b = operands(problem, SimtConfig())
+        return SimtConfig(TA=int(a.along_k), TB=int(b.along_k), PAD=4 if a.along_k or b.along_k else 0)
+
+    def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
+        simt = cast(SimtConfig, config)
+        a, b = operands(problem, simt)
+        warped = simt.WM > 0
+        lanes_m, lanes_n = ("WM / TM", "WN / TN") if warped else ("BM / TM", "BN / TN")
+        store_width = gcd(fragment_width(simt, b), problem.vector_limit("ldc"))
+        return (
+            Derived("THREADS", "BM / TM * (BN / TN)", "threads a block"),
+            *_operand_constants(problem, simt, a),
+            *_operand_constants(problem, simt, b),
+            Derived("FM", str(fragment_width(simt, a)), "floats of a thread's shared read of A"),
+            Derived("FN", str(fragment_width(simt, b)), "floats of a thread's shared read of B"),
+            Derived("LANES_M", lanes_m, f"threads down a {'warp' if warped else 'block'}'s tile"),
+            Derived("LANES_N", lanes_n, f"threads across a {'warp' if warped else 'block'}'s tile"),
+            Derived("STEP_M", "FM * LANES_M", "rows from one shared read of a thread to its next"),
+            Derived("STEP_N", "FN * LANES_N", "columns from one shared read of a thread to its next"),
+            Derived("VC", str(store_width), "floats of an access to C"),
+            Derived("SHARED_BYTES", "4 * STAGES * (SHARED_A + SHARED_B)", "shared memory a block, in bytes"),
+        )
+
+    def unused(self, problem: Problem, config: Config) -> frozenset[str]:
+        simt = cast(SimtConfig, config)
+        choices = {"OUTER", "VEC", "TA", "TB", "ASYNC", "A_ALONG_K", "B_ALONG_K", "SHARED_BYTES"}
+        if simt.WM == 0:
+            choices |= {"WM", "WN"}
+        if not any(operand.along_k for operand in operands(problem, simt)):
+            choices.add("PAD")
+        return frozenset(choices)
+
+    def template(self, config: Config) -> str:
+        simt = cast(SimtConfig, config)
+        if simt.ASYNC:
+            return "kernel/cp_async_stages.cu"
+        return "kernel/double_buffer.cu" if simt.STAGES == 2 else "kernel/single_buffer.cu"
+
+    def view(self, problem: Problem, config: Config) -> Mapping[str, Any]:
+        simt = cast(SimtConfig, config)
+        a, b = operands(problem, simt)
+        return {
+            "a": a,
+            "b": b,
+            "outer": simt.OUTER == 1,
+            "compute": "compute/outer.cu" if simt.OUTER else "compute/inner.cu",
+            "epilogue": "epilogue/linear.cu",
+            "warped": simt.WM > 0,
+        }
+
+
+def _operand_constants(problem: Problem, config: SimtConfig, operand: Operand) -> tuple[Derived, ...]:
+    X, block = operand.X, f"B{operand.MN}"
+    width = global_width(problem, config, operand)
+    padded = "" if not operand.along_k else " + PAD"
+    shared_line = block if operand.k_rows else "BK"
+    shared_lines = "BK" if operand.k_rows else block
+    return (
+        Derived(f"{X}_ALONG_K", str(int(operand.along_k)), f"1: lines of {X} run along k"),
+        Derived(f"V{X}", str(width), f"floats of an access to {X}"),
+        Derived(f"STORE_{X}", "1" if operand.transposed else f"V{X}", f"floats of a shared store of {X}"),
+        Derived(f"{X}_LINE", "BK" if operand.along_k else block, f"floats of a line of {X}'s tile"),
+        Derived(f"{X}_ACCESSES", f"{block} * BK / V{X}", f"accesses that fetch a tile of {X}"),
+        Derived(f"{X}_SHARE", f"({X}_ACCESSES + THREADS - 1) / THREADS", "of which a thread makes at most"),
+        Derived(f"PITCH_{X}", shared_line + padded, f"floats from one shared line of {X} to the next"),
+        Derived(f"SHARED_{X}", f"{shared_lines} * PITCH_{X}", f"floats of a shared tile of {X}"),
+    )
+
+
+SIMT = Simt()

@@ -1,0 +1,65 @@
+"""One readable name for a kernel: function, file, log line and test id. It reads back without loss.
+
+    gemm_f32_rr_512x512x512_simt_outer1_128x128x8_8x8_...      all sizes fixed
+    gemm_f32_rc_Mx4096x4096_lda4100_...                        M at run time, lda given
+"""
+
+from __future__ import annotations
+
+import re
+
+from gemmgen.errors import require
+from gemmgen.families import FAMILIES, Config, Family
+from gemmgen.problem import DType, Layout, Problem, Size
+
+_NAME = re.compile(
+    r"gemm_(?P<dtype>[a-z0-9]+)_(?P<layout>[rc]{2})_(?P<M>M|\d+)x(?P<N>N|\d+)x(?P<K>K|\d+)"
+    r"(?:_lda(?P<lda>\d*))?(?:_ldb(?P<ldb>\d*))?(?:_ldc(?P<ldc>\d*))?"
+    r"(?:_pa(?P<pointer_align>\d+))?(?:_la(?P<ld_align>\d+))?"
+    r"_(?P<family>[a-z]+)_(?P<config>\w+)"
+)
+
+
+def kernel_name(problem: Problem, family: Family, config: Config) -> str:
+    """The name of `config`'s kernel for `problem`: a valid C identifier and file stem."""
+    shape = "x".join(name if size is None else str(size) for name, size in zip("MNK", _mnk(problem), strict=True))
+    parts = ["gemm", problem.dtype.label, str(problem.layout), shape]
+    for name in ("lda", "ldb", "ldc"):
+        value = getattr(problem, name)
+        if value != "dense":
+            parts.append(name if value is None else f"{name}{value}")
+    if problem.pointer_align != Problem.pointer_align:
+        parts.append(f"pa{problem.pointer_align}")
+    if problem.ld_align != Problem.ld_align:
+        parts.append(f"la{problem.ld_align}")
+    return "_".join([*parts, family.name, str(config)])
+
+
+def parse_name(name: str) -> tuple[Problem, Family, Config]:
+    """The problem, family and config that `name` encodes; raises InvalidInput where it encodes none."""
+    match = _NAME.fullmatch(name)
+    require(match is not None, f"{name!r} is not the name of a gemmgen kernel")
+    assert match is not None
+    family = FAMILIES.get(match["family"])
+    config = family.config_type.parse(match["config"]) if family else None
+    require(config is not None, f"{name!r}: no kernel family reads {match['family']}_{match['config']}")
+    assert family is not None and config is not None
+    problem = Problem(
+        *(_size(match[size]) for size in "MNK"),
+        dtype=DType.parse(match["dtype"]),
+        layout=Layout.parse(match["layout"]),
+        lda="dense" if match["lda"] is None else _size(match["lda"]),
+        ldb="dense" if match["ldb"] is None else _size(match["ldb"]),
+        ldc="dense" if match["ldc"] is None else _size(match["ldc"]),
+        pointer_align=int(match["pointer_align"] or Problem.pointer_align),
+        ld_align=int(match["ld_align"] or Problem.ld_align),
+    )
+    return problem, family, config
+
+
+def _mnk(problem: Problem) -> tuple[Size, Size, Size]:
+    return problem.m, problem.n, problem.k
+
+
+def _size(text: str) -> Size:
+    return int(text) if text.isdigit() else None

@@ -1,0 +1,202 @@
+"""Problem + config -> KernelSource: Python computes every value, the templates place them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import jinja2
+
+from gemmgen.expression import names_in
+from gemmgen.families.base import Config, Constraint, Family, constants
+from gemmgen.naming import kernel_name
+from gemmgen.notes import notes
+from gemmgen.paths import TEMPLATES
+from gemmgen.problem import RUNTIME, DType, Problem, Size
+from gemmgen.source import KernelSource, Launch, Parameter
+
+STATIC_SHARED_BYTES = 48 * 1024  # CUDA's limit for `__shared__` arrays; more must be dynamic
+COMMENT_COLUMN = 34  # constants longer than this push their comment to the right
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A line `constexpr int NAME = text;  // meaning`, with the spaces that align the comments."""
+
+    name: str
+    text: str
+    meaning: str
+    space: int
+
+
+@dataclass(frozen=True)
+class MatrixLine:
+    """A, B or C as the header describes it."""
+
+    name: str
+    rows: str
+    cols: str
+    order: str
+    ld_name: str
+    ld: str
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Everything the templates may ask about a kernel beyond its family's own view."""
+
+    problem: Problem
+    family: Family
+    config: Config
+
+    @cached_property
+    def name(self) -> str:
+        return kernel_name(self.problem, self.family, self.config)
+
+    @property
+    def dtype(self) -> DType:
+        return self.problem.dtype
+
+    @cached_property
+    def sizes(self) -> dict[str, Size]:
+        return self.problem.sizes
+
+    @cached_property
+    def values(self) -> dict[str, int]:
+        """Every constant of the kernel by name."""
+        return constants(self.family, self.problem, self.config)
+
+    @property
+    def threads(self) -> int:
+        return self.values["THREADS"]
+
+    @property
+    def launch_bounds(self) -> tuple[str, ...]:
+        return ("THREADS", "MINB") if "MINB" in self.values else ("THREADS",)
+
+    @cached_property
+    def launch(self) -> Launch:
+        shared = self.values["SHARED_BYTES"]
+        grid = (("M", self.values["BM"]), ("N", self.values["BN"]))
+        return Launch(self.threads, grid, shared if shared > STATIC_SHARED_BYTES else 0)
+
+    @property
+    def blocks(self) -> str:
+        return " * ".join(f"ceil({size} / {tile})" for size, tile in self.launch.grid)
+
+    @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        ctype = self.dtype.ctype
+        return (
+            Parameter("A", f"const {ctype}*"),
+            Parameter("B", f"const {ctype}*"),
+            Parameter("C", f"{ctype}*"),
+            *(Parameter(name, "int") for name in self.problem.runtime_names),
+            Parameter("alpha", ctype),
+            Parameter("beta", ctype),
+        )
+
+    @property
+    def matrices(self) -> Iterator[MatrixLine]:
+        m, n, k, lda, ldb, ldc = (
+            name if size is None else str(size) for name, size in zip(self.sizes, self.sizes.values(), strict=True)
+        )
+        layout = self.problem.layout
+        yield MatrixLine("A", m, k, layout.a, "lda", lda)
+        yield MatrixLine("B", k, n, layout.b, "ldb", ldb)
+        yield MatrixLine("C", m, n, "r", "ldc", ldc)
+
+    @cached_property
+    def constants(self) -> tuple[Constant, ...]:
+        """Axes, then what follows from them, as the kernel declares them."""
+        unused = self.family.unused(self.problem, self.config)
+        axes = [(item.name, str(getattr(self.config, item.name)), item.meaning) for item in self.config.axes()]
+        derived = [(d.name, d.expression, d.meaning) for d in self.family.derive(self.problem, self.config)]
+        lines = [line for line in axes + derived if line[0] not in unused]
+        width = min(COMMENT_COLUMN, max(len(name) + len(text) for name, text, _ in lines) + 2)
+        return tuple(
+            Constant(name, text, meaning, max(2, width - len(name) - len(text))) for name, text, meaning in lines
+        )
+
+    @property
+    def asserts(self) -> Iterator[Constraint]:
+        """The constraints that the kernel's own constants decide."""
+        known = {constant.name for constant in self.constants}
+        for constraint in self.family.constraints:
+            if constraint.in_kernel and names_in(constraint.expression) <= known:
+                yield constraint
+
+    @property
+    def edges(self) -> tuple[tuple[str, str], ...]:
+        """(size, the tile that may not divide it)."""
+        return ("M", "BM"), ("N", "BN"), ("K", "BK")
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return notes(self.problem, self.family, self.config)
+
+    @property
+    def command(self) -> str:
+        """The command line that renders this kernel again."""
+        return " ".join(["gemmgen generate", *_problem_options(self.problem), *self._settings()])
+
+    def _settings(self) -> Iterator[str]:
+        if self.family.name != "simt":
+            yield f"--family {self.family.name}"
+        for item in self.config.axes():
+            value = getattr(self.config, item.name)
+            if value != getattr(self.family.default(self.problem), item.name):
+                yield f"--set {item.name}={value}"
+
+
+def _problem_options(problem: Problem) -> Iterator[str]:
+    shape = "x".join(RUNTIME if size is None else str(size) for size in (problem.m, problem.n, problem.k))
+    yield f"'{shape}'" if RUNTIME in shape else shape
+    yield f"--dtype {problem.dtype.label}"
+    yield f"--layout {problem.layout}"
+    for name in ("lda", "ldb", "ldc"):
+        value = getattr(problem, name)
+        if value != "dense":
+            yield f"--{name} '?'" if value is None else f"--{name} {value}"
+    if problem.pointer_align != Problem.pointer_align:
+        yield f"--pointer-align {problem.pointer_align}"
+    if problem.ld_align != Problem.ld_align:
+        yield f"--ld-align {problem.ld_align}"
+
+
+def render(problem: Problem, family: Family, config: Config) -> KernelSource:
+    """The `.cu` of `config` for `problem`, which must hold its constraints (see `families.base.check`)."""
+    kernel = Kernel(problem, family, config)
+    template = _environment().get_template(family.template(config))
+    text = template.render(kernel=kernel, view=family.view(problem, config))
+    return KernelSource(
+        name=kernel.name,
+        text=text,
+        problem=problem,
+        family=family.name,
+        config=dict(config.values),
+        launch=kernel.launch,
+        parameters=kernel.parameters,
+    )
+
+
+@lru_cache(maxsize=1)
+def _environment() -> jinja2.Environment:
+    """Delimiters that leave CUDA and inline PTX alone; a misspelt name is an error."""
+    options: dict[str, Any] = {
+        "block_start_string": "/*%",
+        "block_end_string": "%*/",
+        "variable_start_string": "${",
+        "variable_end_string": "}",
+        "comment_start_string": "/*#",
+        "comment_end_string": "#*/",
+        "line_statement_prefix": "//%",
+        "trim_blocks": True,
+        "lstrip_blocks": True,
+        "keep_trailing_newline": True,
+        "undefined": jinja2.StrictUndefined,
+        "autoescape": False,
+    }
+    return jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), **options)

@@ -1,0 +1,34 @@
+//% macro shape(kernel)
+// Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
+struct Shape {
+//% for name, size in kernel.sizes.items()
+    ${ "int " ~ name if size is none else "static constexpr int " ~ name ~ " = " ~ size };
+//% endfor
+};
+//% if kernel.problem.needs_64bit
+using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
+//% else
+using Offset = int;  // elements from a matrix's start: stays below 2^31 here
+//% endif
+//% endmacro
+
+//% macro tiling(kernel)
+//% for c in kernel.constants
+constexpr int ${ c.name } = ${ c.text };${ " " * c.space }// ${ c.meaning }
+//% endfor
+
+//% for c in kernel.asserts
+static_assert(${ c.expression }, "${ c.because }");
+//% endfor
+//% endmacro
+
+//% macro edges(kernel)
+// A size that its tile divides needs no checks at the edge.
+//% for size, tile in kernel.edges
+//% if kernel.sizes[size] is none
+constexpr bool EDGE_${ size } = true;
+//% else
+constexpr bool EDGE_${ size } = Shape::${ size } % ${ tile } != 0;
+//% endif
+//% endfor
+//% endmacro

@@ -1,0 +1,28 @@
+/*# global -> registers -> shared: the loads run while the tile before them is multiplied. #*/
+//% from "copy/access.cu" import access, for_each_access, address, shared_element
+//% macro copy(x)
+${ access(x) }
+// Global memory -> registers: this thread's share of ${ x.X }'s tile. Outside the matrix reads as zero.
+__device__ __forceinline__ void fetch_${ x.x }(const float* tile, Shape s, int ${ x.extent }, int depth,
+                                        Vec<V${ x.X }> (&staged)[${ x.X }_SHARE])
+{
+//% call for_each_access(x)
+        staged[i] = load_edge<V${ x.X }>(${ address(x) | trim }, valid_${ x.x }(at, ${ x.extent }, depth));
+//% endcall
+}
+
+// Registers -> shared memory${ ": across its lines, which turns k into the line number" if x.transposed }.
+__device__ __forceinline__ void stow_${ x.x }(const Vec<V${ x.X }> (&staged)[${ x.X }_SHARE], Tile${ x.X }& shared)
+{
+//% call for_each_access(x)
+//% if x.transposed
+        #pragma unroll
+        for (int v = 0; v < V${ x.X }; ++v) {
+            ${ shared_element(x, " + v") | trim } = staged[i].at[v];
+        }
+//% else
+        store<V${ x.X }>(&${ shared_element(x) | trim }, staged[i]);
+//% endif
+//% endcall
+}
+//% endmacro

@@ -1,0 +1,193 @@
+// The server that a kernel is linked into: runs the launches that the driver sends until the
+// driver closes the pipe. `emulator FILE_DESCRIPTOR REPLY_DESCRIPTOR`, requests on standard input.
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "block.hpp"
+#include "failure.hpp"
+#include "faults.hpp"
+#include "gemmgen_emulator.hpp"
+#include "kernel_entry.hpp"
+#include "launch.hpp"
+#include "sanitizer.hpp"
+#include "shared_memory.hpp"
+
+uint3 threadIdx, blockIdx;
+dim3 blockDim, gridDim;
+
+namespace gemmgen {
+
+// The kernel's side of the runtime.
+void block_barrier(int line) { block.block_barrier(unsigned(line)); }
+void warp_barrier(unsigned mask, int line) { block.warp_barrier(mask, unsigned(line)); }
+unsigned lane() { return block.lane(); }
+void commit_copies() { block.running().copies.commit(); }
+void wait_for_copies(int groups_left) { block.running().copies.wait(unsigned(groups_left)); }
+
+uint64_t warp_exchange(unsigned mask, uint64_t value, unsigned source_lane, int line) {
+  return block.warp_exchange(mask, value, source_lane, unsigned(line));
+}
+
+unsigned char* dynamic_shared_memory(int line) {
+  if (shared_memory.dynamic().bytes == 0)
+    fail("launch", {unsigned(line)}, "the kernel uses dynamic shared memory and is launched with none");
+  return shared_memory.dynamic().data;
+}
+
+namespace {
+
+Request request;
+bool copies_land_late = true;
+
+void check_copy(const unsigned char* shared, const void* global, int bytes, int valid_bytes, unsigned line) {
+  const std::string who = block.where() + ": cp_async";
+  if (valid_bytes < 0 || valid_bytes > bytes)
+    fail("crash", {line}, "%s of %d bytes with %d valid ones", who.c_str(), bytes, valid_bytes);
+  for (const void* address : {static_cast<const void*>(shared), global})
+    if (reinterpret_cast<uintptr_t>(address) % unsigned(bytes) != 0)
+      fail("crash", {line}, "%s of %d bytes with a misaligned %s address (%s)", who.c_str(), bytes,
+           address == global ? "global" : "shared", describe_address(static_cast<const unsigned char*>(address)).c_str());
+  if (!shared_memory.contains(shared, std::size_t(bytes)))
+    fail("crash", {line}, "%s writes outside shared memory (%s)", who.c_str(), describe_address(shared).c_str());
+}
+
+}  // namespace
+
+void copy_async(void* shared, const void* global, int bytes, int valid_bytes, int line) {
+  check_copy(static_cast<unsigned char*>(shared), global, bytes, valid_bytes, unsigned(line));
+  AsyncCopy copy = {static_cast<unsigned char*>(shared), unsigned(bytes), 0, {}};
+  copy_line = unsigned(line);
+  std::memcpy(copy.data, global, std::size_t(valid_bytes));
+  copy_line = 0;
+  if (copies_land_late) block.running().copies.issue(copy);
+  else AsyncCopies::land(copy);
+}
+
+namespace {
+
+constexpr auto ALONE = std::chrono::milliseconds(3);  // a launch that takes longer gets helpers
+
+std::atomic<uint32_t>* next_block = nullptr;  // shared with the helpers
+int arena = -1;
+
+void run_thread() {
+  gemmgen_kernel_call(request.arguments);
+  block.exit_thread();
+}
+
+void run_block(uint32_t index) {
+  shared_memory.poison();
+  block.run(run_thread, index, request.threads, request.seed);
+}
+
+// Runs the blocks that nobody has taken yet; calls `after_each` after every one.
+template <typename AfterEach>
+void run_blocks(const uint32_t* blocks, AfterEach after_each) {
+  uint32_t place;
+  while ((place = next_block->fetch_add(1)) < request.block_count) {
+    run_block(blocks[place]);
+    after_each();
+  }
+}
+
+pid_t start_helper(const uint32_t* blocks) {
+  const pid_t helper = fork();
+  if (helper != 0) return helper;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  set_alarm(request.timeout_ms);
+  run_blocks(blocks, [] {});
+  std::fflush(nullptr);
+  _exit(0);
+}
+
+// A helper that failed has replied already; one that was killed has not.
+void join(pid_t helper) {
+  int status = 0;
+  waitpid(helper, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == REPORTED) _exit(REPORTED);
+  fail("crash", {}, "a process of the emulator was killed by signal %d", WTERMSIG(status));
+}
+
+void run_grid(const uint32_t* blocks) {
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<pid_t> helpers;
+  *next_block = 0;
+  run_blocks(blocks, [&] {
+    if (!helpers.empty() || std::chrono::steady_clock::now() - start < ALONE) return;
+    const uint32_t left = request.block_count - std::min(next_block->load(), request.block_count);
+    while (helpers.size() + 1 < request.workers && helpers.size() < left) {
+      const pid_t helper = start_helper(blocks);
+      if (helper < 0) break;  // no more processes: the work is done with fewer
+      helpers.push_back(helper);
+    }
+  });
+  for (pid_t helper : helpers) join(helper);
+}
+
+void prepare_launch() {
+  if (std::strncmp(request.signature, gemmgen_kernel_signature, MAX_ARGUMENTS) != 0)
+    fail("launch", {}, "the kernel takes the parameters \"%s\" and is launched with \"%.*s\" (pointer, integer, float)",
+         gemmgen_kernel_signature, MAX_ARGUMENTS, request.signature);
+  for (int i = 0; i < OPERANDS; ++i) {
+    const Placement& place = request.operands[i];
+    const bool writable = i == OPERANDS - 1;  // C
+    operands[i] = map_operand(OPERAND_NAMES[i], arena, off_t(place.offset), place.segment_bytes, place.skew,
+                              place.bytes, writable);
+  }
+  for (int i = 0; request.signature[i] != '\0'; ++i)
+    if (request.signature[i] == 'p') request.arguments[i].pointer = operands[request.arguments[i].integer].data;
+  shared_memory.resize_dynamic(request.shared_bytes);
+  blockDim.x = request.threads;
+  gridDim.x = request.grid;
+  copies_land_late = request.seed / 2 % 2 == 0;
+  timeout_ms = request.timeout_ms;
+}
+
+void serve_launch() {
+  prepare_launch();
+  const std::size_t list_bytes = request.block_count * sizeof(uint32_t);
+  void* blocks = map(nullptr, list_bytes, PROT_READ, MAP_SHARED, arena, off_t(request.blocks_offset));
+  set_alarm(request.timeout_ms);
+  run_grid(static_cast<const uint32_t*>(blocks));
+  set_alarm(0);
+  munmap(blocks, list_bytes);
+  for (Region& operand : operands) unmap(operand);
+  std::fflush(nullptr);  // what the kernel printed
+  reply_success();
+}
+
+bool receive_request() {
+  std::size_t received = 0;
+  while (received < sizeof request) {
+    const ssize_t bytes = read(STDIN_FILENO, reinterpret_cast<char*>(&request) + received, sizeof request - received);
+    if (bytes <= 0) return false;
+    received += std::size_t(bytes);
+  }
+  return true;
+}
+
+}  // namespace
+
+}  // namespace gemmgen
+
+int main(int count, char** arguments) {
+  using namespace gemmgen;
+  if (count != 3) return 2;
+  arena = std::atoi(arguments[1]);
+  reply_pipe = std::atoi(arguments[2]);
+  next_block = static_cast<std::atomic<uint32_t>*>(
+      map(nullptr, sizeof *next_block, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS));
+  catch_faults();
+  while (receive_request()) serve_launch();
+  return 0;
+}

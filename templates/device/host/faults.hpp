@@ -1,0 +1,114 @@
+// Turns the signals that a wrong kernel raises into diagnoses.
+#pragma once
+
+#include <signal.h>
+#include <sys/time.h>
+#include <ucontext.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+#include "block.hpp"
+#include "failure.hpp"
+#include "launch.hpp"
+#include "memory.hpp"
+#include "shared_memory.hpp"
+
+namespace gemmgen {
+
+inline unsigned copy_line = 0;  // line of the cp_async whose source is being read
+inline unsigned timeout_ms = 0;
+
+// The place of `address` for a person: "8 bytes after the end of A".
+inline std::string describe_address(const unsigned char* address) {
+  char text[128];
+  for (const Region& region : {operands[0], operands[1], operands[2], shared_memory.dynamic()}) {
+    if (!region.near(address)) continue;
+    const unsigned char* end = region.data + region.bytes;
+    if (address >= end)
+      std::snprintf(text, sizeof text, "%td bytes after the end of %s", address - end, region.name);
+    else if (address < region.data)
+      std::snprintf(text, sizeof text, "%td bytes before the start of %s", region.data - address, region.name);
+    else
+      std::snprintf(text, sizeof text, "%td bytes into %s", address - region.data, region.name);
+    return text;
+  }
+  if (block.on_stack(address)) return "past the end of the thread's stack";
+  std::snprintf(text, sizeof text, "at address %p, which is no operand's", static_cast<const void*>(address));
+  return text;
+}
+
+inline const void* instruction_of(const ucontext_t& context) {
+#if defined(__x86_64__)
+  return reinterpret_cast<const void*>(context.uc_mcontext.gregs[REG_RIP]);
+#elif defined(__aarch64__)
+  return reinterpret_cast<const void*>(context.uc_mcontext.pc);
+#else
+  (void)context;
+  return nullptr;
+#endif
+}
+
+// "reads" or "writes", where the machine tells.
+inline const char* access_of(const ucontext_t& context) {
+#if defined(__x86_64__)
+  constexpr greg_t WRITE_FAULT = 2;
+  return context.uc_mcontext.gregs[REG_ERR] & WRITE_FAULT ? "writes" : "reads";
+#elif defined(__aarch64__)
+  constexpr uint64_t WRITE_NOT_READ = 1 << 6;
+  const auto* record = reinterpret_cast<const _aarch64_ctx*>(context.uc_mcontext.__reserved);
+  while (record->magic != 0 && record->magic != ESR_MAGIC)
+    record = reinterpret_cast<const _aarch64_ctx*>(reinterpret_cast<const char*>(record) + record->size);
+  if (record->magic == 0) return "accesses";
+  return reinterpret_cast<const esr_context*>(record)->esr & WRITE_NOT_READ ? "writes" : "reads";
+#else
+  (void)context;
+  return "accesses";
+#endif
+}
+
+inline void on_fault(int signal, siginfo_t* info, void* raw_context) {
+  const ucontext_t& context = *static_cast<const ucontext_t*>(raw_context);
+  const Location location = {copy_line, instruction_of(context)};
+  if (!block.in_kernel()) fail("crash", location, "the emulator itself failed: %s", strsignal(signal));
+  if (signal != SIGSEGV && signal != SIGBUS)
+    fail("crash", location, "%s: %s", block.where().c_str(), strsignal(signal));
+  const unsigned char* address = static_cast<const unsigned char*>(info->si_addr);
+  fail("crash", location, "%s %s %s", block.where().c_str(), access_of(context), describe_address(address).c_str());
+}
+
+inline void on_alarm(int, siginfo_t*, void* raw_context) {
+  if (!block.in_kernel()) return;  // a helper runs the block: its own alarm tells
+  const Location location = {0, instruction_of(*static_cast<const ucontext_t*>(raw_context))};
+  fail("timeout", location, "%s still runs after %g s", block.where().c_str(), timeout_ms / 1000.0);
+}
+
+// Handlers run on a stack of their own: the thread's may be what overflowed.
+inline void catch_faults() {
+  static unsigned char handler_stack[64 * 1024];
+  stack_t stack = {};
+  stack.ss_sp = handler_stack;
+  stack.ss_size = sizeof handler_stack;
+  sigaltstack(&stack, nullptr);
+  struct sigaction action = {};
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
+  action.sa_sigaction = on_fault;
+  for (int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) sigaction(signal, &action, nullptr);
+  action.sa_sigaction = on_alarm;
+  sigaction(SIGALRM, &action, nullptr);
+}
+
+inline void set_alarm(unsigned milliseconds) {
+  itimerval timer = {};
+  timer.it_value.tv_sec = milliseconds / 1000;
+  timer.it_value.tv_usec = milliseconds % 1000 * 1000;
+  setitimer(ITIMER_REAL, &timer, nullptr);
+}
+
+}  // namespace gemmgen
+
+// A failed assert of the kernel, which otherwise would print and abort.
+extern "C" void __assert_fail(const char* expression, const char*, unsigned line, const char*) noexcept {
+  gemmgen::fail("crash", {line}, "%s: assertion failed: %s", gemmgen::block.where().c_str(), expression);
+}

@@ -1,0 +1,198 @@
+// What a kernel sees of the emulator: CUDA's keywords, vector types and built-in functions, and
+// the host twins of the device functions. Force-included before the unchanged text of a .cu.
+//
+// Every kernel's compilation reads this file, so it includes next to nothing: the C++ headers of
+// mathematics alone would double the compile time.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "kernel_entry.hpp"
+
+// Keywords. Shared arrays gather in one section, which the runtime poisons before every block.
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__ __attribute__((noinline))
+#define __launch_bounds__(...)
+#define __align__(bytes) __attribute__((aligned(bytes)))
+#define __shared__ static __attribute__((used, section("gemmgen_shared")))
+#define __constant__ static const
+
+// Vector types, aligned as CUDA aligns them.
+#define GEMMGEN_VECTORS(scalar, base)                                                              \
+  struct alignas(2 * sizeof(scalar)) base##2 { scalar x, y; };                                     \
+  struct base##3 { scalar x, y, z; };                                                              \
+  struct alignas(4 * sizeof(scalar) > 16 ? 16 : 4 * sizeof(scalar)) base##4 { scalar x, y, z, w; }; \
+  inline base##2 make_##base##2(scalar x, scalar y) { return {x, y}; }                             \
+  inline base##3 make_##base##3(scalar x, scalar y, scalar z) { return {x, y, z}; }                \
+  inline base##4 make_##base##4(scalar x, scalar y, scalar z, scalar w) { return {x, y, z, w}; }
+
+GEMMGEN_VECTORS(float, float)
+GEMMGEN_VECTORS(double, double)
+GEMMGEN_VECTORS(int, int)
+GEMMGEN_VECTORS(unsigned, uint)
+GEMMGEN_VECTORS(long long, longlong)
+#undef GEMMGEN_VECTORS
+
+struct dim3 {
+  unsigned x = 1, y = 1, z = 1;
+};
+
+extern uint3 threadIdx, blockIdx;
+extern dim3 blockDim, gridDim;
+constexpr int warpSize = 32;
+
+// Mathematics. The declarations are those of <math.h>, which a kernel may still include.
+extern "C" {
+float fmaf(float, float, float) noexcept;
+float fabsf(float) noexcept;
+float fminf(float, float) noexcept;
+float fmaxf(float, float) noexcept;
+float sqrtf(float) noexcept;
+float expf(float) noexcept;
+float logf(float) noexcept;
+float tanhf(float) noexcept;
+float erff(float) noexcept;
+double fma(double, double, double) noexcept;
+int printf(const char*, ...);
+}
+
+inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
+inline float __fmul_rn(float a, float b) { return a * b; }
+inline float __fadd_rn(float a, float b) { return a + b; }
+inline float __expf(float a) { return expf(a); }
+
+template <typename T, typename U>
+constexpr auto min(T a, U b) -> decltype(a + b) {
+  return a < b ? a : b;
+}
+
+template <typename T, typename U>
+constexpr auto max(T a, U b) -> decltype(a + b) {
+  return a > b ? a : b;
+}
+
+inline unsigned __float_as_uint(float value) {
+  unsigned bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+inline float __uint_as_float(unsigned bits) {
+  float value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+inline int __float_as_int(float value) { return int(__float_as_uint(value)); }
+inline float __int_as_float(int bits) { return __uint_as_float(unsigned(bits)); }
+
+// Caching hints change no value.
+template <typename T>
+T __ldg(const T* address) {
+  return *address;
+}
+
+template <typename T>
+T __ldcg(const T* address) {
+  return *address;
+}
+
+template <typename T>
+T __ldcs(const T* address) {
+  return *address;
+}
+
+template <typename T>
+void __stcg(T* address, T value) {
+  *address = value;
+}
+
+template <typename T>
+void __stcs(T* address, T value) {
+  *address = value;
+}
+
+inline size_t __cvta_generic_to_shared(const void* address) { return reinterpret_cast<size_t>(address); }
+
+// The runtime's side. `line` is the caller's line in the .cu, for diagnoses.
+namespace gemmgen {
+
+void block_barrier(int line);
+void warp_barrier(unsigned mask, int line);
+uint64_t warp_exchange(unsigned mask, uint64_t value, unsigned source_lane, int line);
+unsigned lane();
+void copy_async(void* shared, const void* global, int bytes, int valid_bytes, int line);
+void commit_copies();
+void wait_for_copies(int groups_left);
+unsigned char* dynamic_shared_memory(int line);
+
+template <typename T>
+T shuffle(unsigned mask, T value, unsigned source_lane, int line) {
+  static_assert(sizeof(T) <= sizeof(uint64_t), "a shuffle moves at most 8 bytes");
+  uint64_t bits = 0;
+  memcpy(&bits, &value, sizeof value);
+  bits = warp_exchange(mask, bits, source_lane, line);
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+}  // namespace gemmgen
+
+// Barriers and warp collectives.
+inline void __syncthreads(int line = __builtin_LINE()) { gemmgen::block_barrier(line); }
+inline void __syncwarp(unsigned mask = ~0u, int line = __builtin_LINE()) { gemmgen::warp_barrier(mask, line); }
+inline void __threadfence() {}
+inline void __threadfence_block() {}
+
+// A shuffle stays inside its segment of `width` lanes: a source outside it is the lane itself.
+template <typename T>
+T __shfl_sync(unsigned mask, T value, int source, int width = warpSize, int line = __builtin_LINE()) {
+  const unsigned segment = gemmgen::lane() & ~unsigned(width - 1);
+  return gemmgen::shuffle(mask, value, segment | (unsigned(source) & unsigned(width - 1)), line);
+}
+
+template <typename T>
+T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = warpSize, int line = __builtin_LINE()) {
+  const unsigned self = gemmgen::lane(), segment_end = (self | unsigned(width - 1)) + 1;
+  const unsigned source = self ^ unsigned(lane_mask);
+  return gemmgen::shuffle(mask, value, source < segment_end ? source : self, line);
+}
+
+template <typename T>
+T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = warpSize, int line = __builtin_LINE()) {
+  const unsigned self = gemmgen::lane(), segment_end = (self | unsigned(width - 1)) + 1;
+  return gemmgen::shuffle(mask, value, self + delta < segment_end ? self + delta : self, line);
+}
+
+template <typename T>
+T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = warpSize, int line = __builtin_LINE()) {
+  const unsigned self = gemmgen::lane(), offset = self & unsigned(width - 1);
+  return gemmgen::shuffle(mask, value, offset >= delta ? self - delta : self, line);
+}
+
+// Twins of the device functions of templates/device.
+template <int BYTES>
+__device__ __forceinline__ void cp_async(void* shared, const void* global, int valid_bytes,
+                                         int line = __builtin_LINE()) {
+  static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "cp.async moves 4, 8 or 16 bytes");
+  gemmgen::copy_async(shared, global, BYTES, valid_bytes, line);
+}
+
+__device__ __forceinline__ void cp_async_commit() { gemmgen::commit_copies(); }
+
+template <int N>
+__device__ __forceinline__ void cp_async_wait() {
+  gemmgen::wait_for_copies(N);
+}
+
+__device__ __forceinline__ unsigned char* dynamic_shared(int line = __builtin_LINE()) {
+  return gemmgen::dynamic_shared_memory(line);
+}
+
+// Last, for a kernel that uses assert without including it, as CUDA allows.
+#include <assert.h>

@@ -1,0 +1,40 @@
+// One launch as the driver sends it, and its operands where the kernel finds them.
+#pragma once
+
+#include <cstdint>
+
+#include "kernel_entry.hpp"
+#include "memory.hpp"
+
+namespace gemmgen {
+
+constexpr int OPERANDS = 3;
+constexpr const char* OPERAND_NAMES[OPERANDS] = {"A", "B", "C"};
+constexpr int MAX_ARGUMENTS = 16;
+
+// Where an operand lies in the file that driver and emulator share.
+struct Placement {
+  uint64_t offset;         // of the segment, a multiple of the page
+  uint64_t segment_bytes;  // whole pages
+  uint64_t skew;           // from the segment's start to the operand's first byte
+  uint64_t bytes;
+};
+
+// Laid out as `protocol.py` packs it.
+struct Request {
+  uint64_t seed;
+  uint64_t blocks_offset;  // in the shared file: the indices of the blocks to run, in their order
+  uint32_t block_count;
+  uint32_t grid;
+  uint32_t threads;
+  uint32_t shared_bytes;
+  uint32_t workers;
+  uint32_t timeout_ms;
+  Placement operands[OPERANDS];
+  Argument arguments[MAX_ARGUMENTS];  // a pointer arrives as the number of its operand
+  char signature[MAX_ARGUMENTS];
+};
+
+inline Region operands[OPERANDS];
+
+}  // namespace gemmgen

@@ -1,0 +1,63 @@
+// Memory between two bands that no access survives: operands, dynamic shared memory, stacks.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "failure.hpp"
+
+namespace gemmgen {
+
+constexpr std::size_t BAND_BYTES = std::size_t(64) << 20;  // a row or two past the end still lands in it
+constexpr int POISON = 0xFF;                               // bytes of it are a NaN
+
+// `data` lies between `band_start` and `band_end`; what the pages hold beside it is slack.
+struct Region {
+  const char* name = nullptr;
+  unsigned char* band_start = nullptr;
+  unsigned char* band_end = nullptr;
+  unsigned char* data = nullptr;
+  std::size_t bytes = 0;
+
+  bool near(const unsigned char* address) const { return address >= band_start && address < band_end; }
+  std::size_t mapped_bytes() const { return std::size_t(band_end - band_start); }
+};
+
+inline void* map(void* address, std::size_t bytes, int protection, int flags, int file = -1, off_t offset = 0) {
+  void* mapped = mmap(address, bytes, protection, flags, file, offset);
+  if (mapped == MAP_FAILED) fail("launch", {}, "the emulator cannot map %zu bytes: %s", bytes, std::strerror(errno));
+  return mapped;
+}
+
+inline unsigned char* map_bands(std::size_t bytes) {
+  return static_cast<unsigned char*>(
+      map(nullptr, bytes + 2 * BAND_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE));
+}
+
+// Maps `segment_bytes` of `file` between bands; the operand starts `skew` bytes into them.
+inline Region map_operand(const char* name, int file, off_t offset, std::size_t segment_bytes, std::size_t skew,
+                          std::size_t bytes, bool writable) {
+  unsigned char* start = map_bands(segment_bytes);
+  unsigned char* segment = start + BAND_BYTES;
+  if (segment_bytes > 0)
+    map(segment, segment_bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED | MAP_FIXED, file, offset);
+  return {name, start, segment + segment_bytes + BAND_BYTES, segment + skew, bytes};
+}
+
+inline void unmap(Region& region) {
+  if (region.band_start != nullptr) munmap(region.band_start, region.mapped_bytes());
+  region = {};
+}
+
+// Private zeroed memory between bands.
+inline Region map_private(const char* name, std::size_t bytes) {
+  unsigned char* start = map_bands(bytes);
+  unsigned char* data = start + BAND_BYTES;
+  map(data, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE);
+  return {name, start, data + bytes + BAND_BYTES, data, bytes};
+}
+
+}  // namespace gemmgen

@@ -1,0 +1,17 @@
+//% macro raster()
+// The tile of C that a block computes. Blocks walk down GROUP tile rows before they step right, so
+// that blocks that run together read the same tiles of A and B from L2.
+struct TileOrigin {
+    int m, n;
+};
+
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
+{
+    const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
+    const int group = block / (GROUP * columns);
+    const int first = group * GROUP;
+    const int height = min(GROUP, rows - first);  // the last group may be lower
+    const int within = block % (GROUP * columns);
+    return {(first + within % height) * BM, within / height * BN};
+}
+//% endmacro

@@ -1,0 +1,40 @@
+/*# registers -> global: C = alpha * acc + beta * C. #*/
+//% macro store_c()
+// The first `valid` of N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+template <int N>
+__device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, int valid)
+{
+    if (valid >= N) {
+        if (beta != 0.0f) {
+            const Vec<N> old = load<N>(to);
+            #pragma unroll
+            for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
+        }
+        store<N>(to, value);
+        return;
+    }
+    #pragma unroll
+    for (int i = 0; i < N - 1; ++i) {
+        if (i < valid) to[i] = beta == 0.0f ? value.at[i] : fmaf(beta, to[i], value.at[i]);
+    }
+}
+
+// C = alpha * acc + beta * C for those of this thread's elements that exist.
+__device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int columns, Place place,
+                                        const float (&acc)[TM][TN], float alpha, float beta)
+{
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) {
+        const int m = place.m + i / FM * STEP_M + i % FM;
+        if (EDGE_M && m >= rows) continue;
+        #pragma unroll
+        for (int j = 0; j < TN; j += VC) {
+            const int n = place.n + j / FN * STEP_N + j % FN;
+            Vec<VC> value;
+            #pragma unroll
+            for (int v = 0; v < VC; ++v) value.at[v] = alpha * acc[i][j + v];
+            store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, EDGE_N ? columns - n : VC);
+        }
+    }
+}
+//% endmacro

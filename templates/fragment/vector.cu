@@ -1,0 +1,13 @@
+/*# shared -> registers where the thread's elements are neighbours in a shared line: vector reads. #*/
+//% macro fragment(x)
+// This thread's T${ x.MN } values of ${ x.X } at depth k, F${ x.MN } to a read.
+__device__ __forceinline__ void read_${ x.x }(const Tile${ x.X }& shared, int k, int ${ x.mn }, float (&fragment)[T${ x.MN }])
+{
+    #pragma unroll
+    for (int i = 0; i < T${ x.MN }; i += F${ x.MN }) {
+        const Vec<F${ x.MN }> part = load<F${ x.MN }>(&shared[k][${ x.mn } + i / F${ x.MN } * STEP_${ x.MN }]);
+        #pragma unroll
+        for (int v = 0; v < F${ x.MN }; ++v) fragment[i + v] = part.at[v];
+    }
+}
+//% endmacro

@@ -1,0 +1,76 @@
+/*# Skeleton of the kernels that tile through shared memory: header, constants, device functions, kernel.
+    A schedule extends it and fills `main_loop`; the family names the copy, fragment and compute files. #*/
+//% from "header.cu" import header
+//% from "constants.cu" import shape, tiling, edges
+//% from "signature.cu" import signature
+//% from "device/vec.cu" import vec
+//% from "device/raster.cu" import raster
+//% from "device/place.cu" import place
+//% from "device/dynamic_shared.cu" import dynamic_shared
+//% from view.a.copy import copy as copy_a
+//% from view.b.copy import copy as copy_b
+//% from view.a.fragment import fragment as fragment_a
+//% from view.b.fragment import fragment as fragment_b
+//% from view.compute import multiply
+//% from view.epilogue import store_c
+${ header(kernel) }
+namespace {
+
+${ shape(kernel) }
+${ tiling(kernel) }
+${ edges(kernel) }
+/*% block types %*/
+${ vec() }
+// An element of a tile on its way to shared memory: row or column mn of C, and depth k.
+struct Spot {
+    int mn, k;
+};
+
+using TileA = float[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [${ "k][m" if view.a.k_rows else "m][k" }]
+using TileB = float[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [${ "k][n" if view.b.k_rows else "n][k" }]
+
+/*% endblock %*/
+/*% block device %*/
+${ raster() }
+${ place(view.warped) }
+//% if kernel.launch.shared_bytes
+${ dynamic_shared() }
+//% endif
+/*% block intrinsics %*/
+/*% endblock %*/
+${ copy_a(view.a) }
+${ copy_b(view.b) }
+//% if view.outer
+${ fragment_a(view.a) }
+${ fragment_b(view.b) }
+//% endif
+${ multiply(view.a, view.b) }
+${ store_c() }
+/*% endblock %*/
+}  // namespace
+
+${ signature(kernel) }{
+/*% block body %*/
+//% if kernel.launch.shared_bytes
+    TileA* const As = reinterpret_cast<TileA*>(dynamic_shared());
+    TileB* const Bs = reinterpret_cast<TileB*>(As + STAGES);
+//% else
+    __shared__ __align__(16) TileA As[STAGES];
+    __shared__ __align__(16) TileB Bs[STAGES];
+//% endif
+    const Shape s{${ kernel.problem.runtime_names | join(", ") }};
+    const TileOrigin tile = tile_of_block(s, blockIdx.x);
+    const Place place = place_of_thread();
+    const int rows = s.M - tile.m, columns = s.N - tile.n;  // from the tile's origin to the edge of C
+    const float* a_tile = A + ${ "Offset(tile.m) * s.lda" if view.a.along_k else "tile.m" };
+    const float* b_tile = B + ${ "Offset(tile.n) * s.ldb" if view.b.along_k else "tile.n" };
+    const Offset a_step = ${ "BK" if view.a.along_k else "Offset(BK) * s.lda" };  // to the next tile along K
+    const Offset b_step = ${ "BK" if view.b.along_k else "Offset(BK) * s.ldb" };
+    float acc[TM][TN] = {};
+
+/*% block main_loop required %*/
+/*% endblock %*/
+
+    store_c(C + Offset(tile.m) * s.ldc + tile.n, s, rows, columns, place, acc, alpha, beta);
+/*% endblock %*/
+}

@@ -1,0 +1,28 @@
+/*# One thread an element of C, every operand read from global memory. #*/
+//% from "header.cu" import header
+//% from "constants.cu" import shape, tiling
+//% from "signature.cu" import signature
+${ header(kernel) }
+namespace {
+
+${ shape(kernel) }
+${ tiling(kernel) }
+}  // namespace
+
+${ signature(kernel) }{
+    const Shape s{${ kernel.problem.runtime_names | join(", ") }};
+    const int columns = (s.N + BN - 1) / BN;  // of tiles
+    const int tile_m = blockIdx.x / columns, tile_n = blockIdx.x % columns;
+    const int m = tile_m * BM + threadIdx.x / BN;
+    const int n = tile_n * BN + threadIdx.x % BN;  // neighbouring threads read neighbouring columns of B
+    if (m >= s.M || n >= s.N) return;
+
+    float acc = 0.0f;
+    for (int k = 0; k < s.K; ++k) {
+        const float a = A[${ "Offset(m) * s.lda + k" if kernel.problem.layout.a == "r" else "Offset(k) * s.lda + m" }];
+        const float b = B[${ "Offset(k) * s.ldb + n" if kernel.problem.layout.b == "r" else "Offset(n) * s.ldb + k" }];
+        acc = fmaf(a, b, acc);
+    }
+    float* const to = C + Offset(m) * s.ldc + n;
+    *to = beta == 0.0f ? alpha * acc : fmaf(beta, *to, alpha * acc);  // beta = 0 leaves C unread
+}

@@ -1,0 +1,17 @@
+/*# One tile in shared memory: load, wait, multiply, wait. #*/
+//% extends "kernel/gemm.cu"
+//% block main_loop
+    Vec<VA> a_staged[A_SHARE];
+    Vec<VB> b_staged[B_SHARE];
+    for (int k = 0; k < s.K; k += BK) {
+        fetch_a(a_tile, s, rows, s.K - k, a_staged);
+        fetch_b(b_tile, s, columns, s.K - k, b_staged);
+        stow_a(a_staged, As[0]);
+        stow_b(b_staged, Bs[0]);
+        __syncthreads();  // the tiles are complete
+        multiply(As[0], Bs[0], place, acc);
+        __syncthreads();  // nobody reads them any more
+        a_tile += a_step;
+        b_tile += b_step;
+    }
+//% endblock

@@ -1,0 +1,159 @@
+"""NVRTC, its cache and the disassembler: no GPU needed."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gemmgen import compile as compiler
+from gemmgen.child import Child
+from gemmgen.compile import CompiledKernel, compile_kernel, compile_many
+from gemmgen.errors import CandidateFailed, Failure
+from gemmgen.files import Store
+from gemmgen.problem import Problem
+from gemmgen.sass import disassemble
+from gemmgen.source import KernelSource, Launch, Parameter
+
+NAIVE = """
+extern "C" __global__ void naive(const float* A, const float* B, float* C, int K) {
+    __shared__ float row[64];
+    row[threadIdx.x] = B[threadIdx.x];
+    __syncthreads();
+    float sum = 0;
+    for (int k = 0; k < K; ++k) sum += A[k] * row[k % 64];
+    C[threadIdx.x] = sum;
+}
+"""
+
+
+def source_of(text: str) -> KernelSource:
+    parameters = (
+        Parameter("A", "const float*"),
+        Parameter("B", "const float*"),
+        Parameter("C", "float*"),
+        Parameter("K", "int"),
+    )
+    launch = Launch(threads=64, grid=(("M", 1),))
+    return KernelSource("naive", text, Problem(1, 64, None), "naive", {}, launch, parameters)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path)
+
+
+def test_compiled_kernel_says_what_it_needs(store: Store) -> None:
+    source = source_of(NAIVE)
+    compiled = compile_kernel(source, "sm_90", store)
+    assert compiled.cubin.startswith(b"\x7fELF")
+    assert compiled.source == source.digest
+    assert compiled.shared_bytes == 256
+    assert 0 < compiled.registers <= 255
+    assert compiled.spill_bytes == 0
+    assert compiled.compiler.startswith("NVRTC ")
+
+
+def test_spills_and_stack_are_counted(store: Store) -> None:
+    text = NAIVE.replace("__global__ void", "__global__ void __maxnreg__(24)").replace(
+        "float sum = 0;", "float sum = 0, t[64];\n#pragma unroll\nfor (int i = 0; i < 64; ++i) t[i] = A[i * K];"
+    )
+    text = text.replace("C[threadIdx.x] = sum;", "for (int i = 0; i < 64; ++i) C[i] = sum * t[i];")
+    compiled = compile_kernel(source_of(text), "sm_90", store)
+    assert compiled.stack_bytes > 0
+
+
+def test_second_compilation_comes_from_the_store(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = compile_kernel(source_of(NAIVE), "sm_90", store)
+    monkeypatch.setattr(compiler, "_run_nvrtc", lambda text, arch: pytest.fail("compiled again"))
+    assert compile_kernel(source_of(NAIVE), "sm_90", store) == first
+    assert compile_many([source_of(NAIVE)], "sm_90", store) == [first]
+
+
+def test_corrupt_entry_is_compiled_again(store: Store) -> None:
+    first = compile_kernel(source_of(NAIVE), "sm_90", store)
+    (entry,) = [path for path in store.root.rglob("*") if path.is_file()]
+    entry.write_bytes(entry.read_bytes()[:-100])
+    again = compile_kernel(source_of(NAIVE), "sm_90", store)
+    assert replace(again, seconds=first.seconds) == first
+
+
+def test_entry_of_another_format_is_compiled_again(store: Store) -> None:
+    first = compile_kernel(source_of(NAIVE), "sm_90", store)
+    (entry,) = [path for path in store.root.rglob("*") if path.is_file()]
+    store.put(compiler.KIND, entry.name, b'{"registers": 3}\nELF')
+    assert compile_kernel(source_of(NAIVE), "sm_90", store).cubin == first.cubin
+
+
+@pytest.mark.parametrize(
+    ("text", "arch", "reason"),
+    [
+        (NAIVE.replace("float sum", "flaot sum"), "sm_90", 'identifier "flaot" is undefined'),
+        (NAIVE.replace("row[64]", "row[65536]"), "sm_90", "too much shared data"),
+        (NAIVE, "sm_999", "unknown architecture 'sm_999'"),
+        (NAIVE, "volta", "unknown architecture 'volta'"),
+    ],
+)
+def test_failure_has_the_first_error(store: Store, text: str, arch: str, reason: str) -> None:
+    with pytest.raises(CandidateFailed) as caught:
+        compile_kernel(source_of(text), arch, store)
+    assert caught.value.failure.kind == "compile"
+    assert reason in caught.value.failure.reason
+    assert "\n" not in caught.value.failure.reason
+
+
+def test_many_keeps_the_order_and_reports_each(store: Store) -> None:
+    texts = [NAIVE.replace("64", str(size)) for size in (32, 64, 96)] + ["broken"]
+    sources = [source_of(text) for text in texts]
+    seen = []
+    results = compile_many(sources, "sm_90", store, lambda source, result: seen.append((source.digest, result)))
+    assert [type(result) for result in results] == [CompiledKernel] * 3 + [Failure]
+    assert [result.shared_bytes for result in results[:3]] == [128, 256, 384]  # type: ignore[union-attr]
+    assert sorted(digest for digest, _ in seen) == sorted(source.digest for source in sources)
+
+
+def test_none_to_compile(store: Store) -> None:
+    assert compile_many([], "sm_90", store) == []
+
+
+def test_killed_compiler_costs_one_candidate(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the OOM killer does: the process that works on the second candidate is gone."""
+    request = Child.request
+
+    def killed_at_doomed(child: Child, message: tuple[str, str], timeout: float | None = None) -> object:
+        if "doomed" in message[0]:
+            process = child._running()
+            process.send_signal(signal.SIGSTOP)  # busy with it
+            threading.Timer(0.1, process.kill).start()
+        return request(child, message, timeout)
+
+    monkeypatch.setattr(Child, "request", killed_at_doomed)
+    sources = [source_of(text) for text in (NAIVE, NAIVE + "// doomed", NAIVE + "// after")]
+    first, doomed, after = compile_many(sources, "sm_90", store, jobs=1)
+    assert isinstance(first, CompiledKernel) and isinstance(after, CompiledKernel)
+    assert isinstance(doomed, Failure)
+    assert (doomed.kind, doomed.source) == ("compile", "nvrtc")
+    assert "SIGKILL" in doomed.reason
+
+
+def test_endless_compilation_ends(store: Store) -> None:
+    (result,) = compile_many([source_of(NAIVE)], "sm_90", store, timeout=0.01)
+    assert result == Failure("compile", "no answer in 0.01 s", "nvrtc")
+
+
+def test_main_loop_of_the_disassembly(store: Store) -> None:
+    sass = disassemble(compile_kernel(source_of(NAIVE), "sm_90", store).cubin)
+    assert sass.kernel.counts["FFMA"] >= sass.main_loop.counts["FFMA"] > 0
+    assert 0 < sass.main_loop.total < sass.kernel.total
+    assert sass.main_loop.per_ffma("LDS") > 0
+    assert 0 < sass.main_loop.share("FFMA") < 1
+
+
+def test_disassembly_without_its_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gemmgen.sass.wheel_folders", lambda name: [])
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(CandidateFailed, match="pip install nvidia-cuda-nvdisasm"):
+        disassemble(b"")
