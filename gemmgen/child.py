@@ -52,13 +52,17 @@ class Child:
         self._process: subprocess.Popen[bytes] | None = None
         self._stderr: IO[bytes] | None = None
 
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def request(self, message: object, timeout: float | None = None) -> Any:
         """The child's answer to `message`, within `timeout` seconds.
 
         Raises CandidateFailed with the child's Failure, ChildDied (the next request gets a new process),
         or GemmgenError with the child's traceback.
         """
-        process = self._running()
+        process = self._started()
         assert process.stdin is not None and process.stdout is not None
         with _Alarm(process, timeout) as alarm:
             try:
@@ -81,9 +85,9 @@ class Child:
                 _close_quietly(stream)
         self._process = None
 
-    def _running(self) -> subprocess.Popen[bytes]:
-        if self._process is not None and self._process.poll() is not None:
-            self.close()  # it died between two requests: nobody's fault
+    def _started(self) -> subprocess.Popen[bytes]:
+        if not self.running:
+            self.close()  # what is left of one that died between two requests: nobody's fault
         if self._process is None:
             # A file and not a pipe: nobody reads it while the child runs.
             self._stderr = tempfile.TemporaryFile()  # noqa: SIM115

@@ -94,8 +94,9 @@ def _parse(text: str) -> tuple[list[str], list[slice]]:
         elif instruction is not None:
             opcodes.append(instruction[1])
             target = TARGET.search(instruction[3])
-            if target is not None and target[1] in labels and instruction[1] == "BRA":
-                loops.append(slice(labels[target[1]], len(opcodes)))
+            start = labels.get(target[1]) if target is not None and instruction[1] == "BRA" else None
+            if start is not None and start < len(opcodes) - 1:  # the end of the code is a branch to itself
+                loops.append(slice(start, len(opcodes)))
     return opcodes, loops
 
 

@@ -129,15 +129,48 @@ class Rejection:
         return f"{self.constraint.expression} fails ({self.values}): {self.constraint.because}"
 
 
+@dataclass(frozen=True)
+class Work:
+    """What one thread, or one block of `threads`, does for each step of `depth` along K.
+
+    outputs        elements of C a thread computes: as many FMAs per unit of depth
+    shared_reads   shared-memory reads of a thread per unit of depth, in instructions
+    shared_words   the same in 4-byte words
+    wavefronts     shared-memory cycles per warp and unit of depth for these reads
+    copies         instructions that bring a thread's share of the tiles to shared memory, a step
+    global_words   words that the block reads from global memory, a step
+    prefetch       steps that global loads run ahead of their use (0: the block waits for them)
+    """
+
+    threads: int
+    outputs: int
+    depth: int
+    shared_reads: float
+    shared_words: float
+    wavefronts: float
+    copies: float
+    global_words: float
+    prefetch: int
+
+
 class Family(Protocol):
-    """A kernel family. `derive` may depend on the problem (layouts, alignment, fixed sizes)."""
+    """A kernel family. `derive` may depend on the problem (layouts, alignment, fixed sizes).
+
+    constraints  what every kernel must hold
+    pruning      what the search leaves out besides, though it would work: each with its reason
+    """
 
     name: str
     config_type: type[Config]
     constraints: tuple[Constraint, ...]
+    pruning: tuple[Constraint, ...]
 
     def default(self, problem: Problem) -> Config:
         """A sound config for `problem`: where `gemmgen generate --set` starts from."""
+        ...
+
+    def facts(self, problem: Problem) -> dict[str, int]:
+        """Names that constraints may read and that the problem alone decides."""
         ...
 
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
@@ -146,6 +179,10 @@ class Family(Protocol):
 
     def unused(self, problem: Problem, config: Config) -> frozenset[str]:
         """Names that this kernel's body never reads: they stay out of its text."""
+        ...
+
+    def work(self, problem: Problem, config: Config) -> Work:
+        """What a block does per step along K, for the model and for explanations."""
         ...
 
     def template(self, config: Config) -> str:
@@ -158,8 +195,8 @@ class Family(Protocol):
 
 
 def constants(family: Family, problem: Problem, config: Config) -> dict[str, int]:
-    """Every axis and derived constant by name."""
-    names = dict(config.values)
+    """Every fact, axis and derived constant by name."""
+    names = {**family.facts(problem), **config.values}
     for derived in family.derive(problem, config):
         names[derived.name] = evaluate(derived.expression, names)
     return names
@@ -170,7 +207,7 @@ def first_rejection(family: Family, problem: Problem, config: Config, limits: Li
     for item in config.axes():
         if getattr(config, item.name) < 0:
             return Rejection(Constraint(f"{item.name} >= 0", "no parameter is negative"), f"{item.name} < 0")
-    names: dict[str, int] = {**limits.names, **config.values}
+    names: dict[str, int] = {**limits.names, **family.facts(problem), **config.values}
     # Constraints on axes alone come first: derived constants may divide by what they rule out.
     pending = list(family.constraints)
     for stage in (None, family.derive):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gemmgen.families.base import Config, Constraint, Derived, axis
+from gemmgen.families.base import Config, Constraint, Derived, Work, axis
 from gemmgen.problem import Problem
 
 
@@ -30,8 +30,13 @@ class Naive:
         Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
     )
 
+    pruning: tuple[Constraint, ...] = ()
+
     def default(self, problem: Problem) -> Config:
         return NaiveConfig()
+
+    def facts(self, problem: Problem) -> dict[str, int]:
+        return {}
 
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
         return (
@@ -41,6 +46,20 @@ class Naive:
 
     def unused(self, problem: Problem, config: Config) -> frozenset[str]:
         return frozenset({"SHARED_BYTES"})
+
+    def work(self, problem: Problem, config: Config) -> Work:
+        threads = config.values["BM"] * config.values["BN"]
+        return Work(
+            threads=threads,
+            outputs=1,
+            depth=1,
+            shared_reads=0,
+            shared_words=0,
+            wavefronts=0,
+            copies=2,
+            global_words=2 * threads,
+            prefetch=0,
+        )
 
     def template(self, config: Config) -> str:
         return "kernel/naive.cu"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Any, cast
 
-from gemmgen.families.base import Config, Constraint, Derived, axis
+from gemmgen.families.base import Config, Constraint, Derived, Work, axis, constants
 from gemmgen.problem import Problem
 
 @dataclass(frozen=True)
@@ -72,6 +72,20 @@ CONSTRAINTS = (
     Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
     Constraint("THREADS * MINB <= MAX_SM_THREADS", "the architecture bounds the threads of an SM"),
     Constraint("SHARED_BYTES <= MAX_SHARED_BYTES", "the architecture bounds the shared memory of a block"),
+)
+
+PRUNING = (
+    Constraint("OUTER == 1", "an inner product reads two shared values for each FMA"),
+    Constraint("VEC == 4", "narrower accesses only add instructions (lines that are not aligned narrow their own)"),
+    Constraint("WM > 0", "warp tiles read less shared memory than rows of threads"),
+    Constraint("TA == A_ALONG_K and TB == B_ALONG_K", "tiles that keep their lines along k are read float by float"),
+    Constraint("PAD >= A_ALONG_K and PAD >= B_ALONG_K", "a transposing store without padding meets its own bank"),
+    Constraint("TM * TN >= 16", "a smaller thread tile spends its issue slots on shared reads"),
+    Constraint("TM * TN <= 128", "a larger thread tile exceeds 255 registers"),
+    Constraint("MINB == 1 or TM * TN <= 64", "two blocks an SM leave no registers for a larger thread tile"),
+    Constraint("THREADS >= 64", "smaller blocks leave an SM short of warps"),
+    Constraint("THREADS <= 256", "larger blocks leave a thread too few registers"),
+    Constraint("A_SHARE <= 16 and B_SHARE <= 16", "so many copies a thread crowd out the FMAs"),
 )
 
 
@@ -140,10 +154,15 @@ class Simt:
     name = "simt"
     config_type = SimtConfig
     constraints = CONSTRAINTS
+    pruning = PRUNING
 
     def default(self, problem: Problem) -> Config:
         a, b = operands(problem, SimtConfig())
         return SimtConfig(TA=int(a.along_k), TB=int(b.along_k), PAD=4 if a.along_k or b.along_k else 0)
+
+    def facts(self, problem: Problem) -> dict[str, int]:
+        a, b = operands(problem, SimtConfig())
+        return {"A_ALONG_K": int(a.along_k), "B_ALONG_K": int(b.along_k)}
 
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
         simt = cast(SimtConfig, config)
@@ -167,12 +186,35 @@ class Simt:
 
     def unused(self, problem: Problem, config: Config) -> frozenset[str]:
         simt = cast(SimtConfig, config)
-        choices = {"OUTER", "VEC", "TA", "TB", "ASYNC", "A_ALONG_K", "B_ALONG_K", "SHARED_BYTES"}
+        choices = {"OUTER", "VEC", "TA", "TB", "ASYNC", "SHARED_BYTES"}
         if simt.WM == 0:
             choices |= {"WM", "WN"}
         if not any(operand.along_k for operand in operands(problem, simt)):
             choices.add("PAD")
         return frozenset(choices)
+
+    def work(self, problem: Problem, config: Config) -> Work:
+        simt = cast(SimtConfig, config)
+        value = constants(self, problem, config)
+        outputs = simt.TM * simt.TN
+        words: float = simt.TM + simt.TN if simt.OUTER else 2 * outputs
+        reads: float = simt.TM / value["FM"] + simt.TN / value["FN"] if simt.OUTER else 2 * outputs
+        # A warp's read of 4-byte words takes one cycle, of 16-byte vectors four; zigzag lanes halve the latter.
+        halved = 2 if simt.WM > 0 and simt.VEC == 4 else 1
+        wavefronts = simt.TM / min(halved, value["FM"]) + simt.TN / min(halved, value["FN"]) if simt.OUTER else words
+        stores = sum(value[f"{x}_SHARE"] * value[f"V{x}"] / value[f"STORE_{x}"] for x in "AB")
+        loads = value["A_SHARE"] + value["B_SHARE"]
+        return Work(
+            threads=value["THREADS"],
+            outputs=outputs,
+            depth=simt.BK,
+            shared_reads=reads,
+            shared_words=words,
+            wavefronts=wavefronts,
+            copies=loads if simt.ASYNC else loads + stores,
+            global_words=(simt.BM + simt.BN) * simt.BK,
+            prefetch=simt.STAGES - 1,
+        )
 
     def template(self, config: Config) -> str:
         simt = cast(SimtConfig, config)
@@ -200,7 +242,6 @@ def _operand_constants(problem: Problem, config: SimtConfig, operand: Operand) -
     shared_line = block if operand.k_rows else "BK"
     shared_lines = "BK" if operand.k_rows else block
     return (
-        Derived(f"{X}_ALONG_K", str(int(operand.along_k)), f"1: lines of {X} run along k"),
         Derived(f"V{X}", str(width), f"floats of an access to {X}"),
         Derived(f"STORE_{X}", "1" if operand.transposed else f"V{X}", f"floats of a shared store of {X}"),
         Derived(f"{X}_LINE", "BK" if operand.along_k else block, f"floats of a line of {X}'s tile"),

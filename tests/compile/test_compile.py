@@ -125,7 +125,7 @@ def test_killed_compiler_costs_one_candidate(store: Store, monkeypatch: pytest.M
 
     def killed_at_doomed(child: Child, message: tuple[str, str], timeout: float | None = None) -> object:
         if "doomed" in message[0]:
-            process = child._running()
+            process = child._started()
             process.send_signal(signal.SIGSTOP)  # busy with it
             threading.Timer(0.1, process.kill).start()
         return request(child, message, timeout)

@@ -26,7 +26,7 @@ struct TypeMismatch {
   SourceLocation location;
   const TypeDescriptor* type;
   unsigned char log_alignment;
-  unsigned char access;  // 0 load, 1 store, 2 and up: other uses of an address
+  unsigned char access;
 };
 
 struct OutOfBounds {
@@ -44,10 +44,6 @@ struct Overflow {
   fail("crash", {location.line}, "%s: %s", block.where().c_str(), what.c_str());
 }
 
-inline std::string access_name(unsigned char access) {
-  return access == 0 ? "load" : access == 1 ? "store" : "use";
-}
-
 }  // namespace gemmgen
 
 extern "C" {
@@ -55,7 +51,7 @@ extern "C" {
 [[noreturn]] void __ubsan_handle_type_mismatch_v1_abort(const gemmgen::TypeMismatch* data, uintptr_t pointer) {
   const auto* address = reinterpret_cast<const unsigned char*>(pointer);
   const std::string place = gemmgen::describe_address(address);
-  gemmgen::fail_rule(data->location, "misaligned " + gemmgen::access_name(data->access) + " of " + data->type->name +
+  gemmgen::fail_rule(data->location, std::string("misaligned access to ") + data->type->name +
                                          ": an address that is " + std::to_string(pointer % 16) +
                                          " mod 16 does not divide by " + std::to_string(1 << data->log_alignment) +
                                          " (" + place + ")");

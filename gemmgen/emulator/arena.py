@@ -1,0 +1,146 @@
+"""Operands in memory that the driver and the emulator share.
+
+A segment of whole pages holds one operand; the emulator maps it between bands that no access survives. The
+operand touches the upper or the lower band, as far as its alignment allows. Whatever of C's segment is no
+element of C holds a canary, so that a write there shows.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gemmgen.executor import Floats, Operands
+from gemmgen.problem import Case, Matrix
+
+Words = npt.NDArray[np.uint32]
+Blocks = npt.NDArray[np.int64]
+
+WORD = 4
+CANARY = 0x7FCA9A87  # a NaN that no arithmetic yields
+WIDEST_ACCESS = 16
+
+
+@dataclass(frozen=True)
+class Segment:
+    """`bytes_mapped` at `offset` of the shared file; the operand's `length` bytes start at `skew`."""
+
+    offset: int
+    bytes_mapped: int
+    skew: int
+    length: int
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.bytes_mapped
+
+
+def place(offset: int, length: int, align: int, high: bool) -> Segment:
+    """A segment whose operand aligns to `align` bytes and no more, as high or as low as that allows.
+
+    More than the widest access is no different to a kernel: 16 may be 32.
+    """
+    if length == 0:
+        return Segment(offset, 0, 0, 0)  # all band: any access shows
+    step = min(2 * align, WIDEST_ACCESS)
+    lowest = align % step
+    mapped = whole_pages(lowest + length)
+    highest = mapped - length - (mapped - length - lowest) % step
+    return Segment(offset, mapped, highest if high else lowest, length)
+
+
+def whole_pages(length: int) -> int:
+    return -(-length // mmap.PAGESIZE) * mmap.PAGESIZE
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where one launch's operands and its list of blocks lie in the shared file."""
+
+    a: Segment
+    b: Segment
+    c: Segment
+    blocks: Segment
+
+    @classmethod
+    def of(cls, case: Case, block_count: int, high: bool) -> Layout:
+        align = case.problem.pointer_align
+        a = place(0, case.a.elements * WORD, align, high)
+        b = place(a.end, case.b.elements * WORD, align, high)
+        c = place(b.end, case.c.elements * WORD, align, high)
+        list_bytes = block_count * WORD
+        return cls(a, b, c, Segment(c.end, whole_pages(list_bytes), 0, list_bytes))
+
+
+class Arena:
+    """The shared file: fills it before a launch, reads C after it. It has no name and leaves with its last user."""
+
+    def __init__(self) -> None:
+        self.file = os.memfd_create("gemmgen-operands")
+        self._words: Words = np.zeros(0, np.uint32)
+
+    def close(self) -> None:
+        self._words = np.zeros(0, np.uint32)  # lets go of the mapping
+        os.close(self.file)
+
+    def fill(
+        self, layout: Layout, case: Case, operands: Operands, blocks: Sequence[int] | npt.NDArray[np.int64]
+    ) -> None:
+        self._reserve(layout.blocks.end)
+        for segment, storage in ((layout.a, operands.a), (layout.b, operands.b)):
+            self._slack_to_canary(segment)
+            self._operand(segment)[:] = storage.view(np.uint32)
+        self._segment(layout.c)[:] = CANARY
+        elements(case.c, self._operand(layout.c))[...] = elements(case.c, operands.c.view(np.uint32))
+        self._operand(layout.blocks)[:] = blocks
+
+    def result(self, layout: Layout, case: Case, before: Floats) -> Floats:
+        """C's storage after the launch, its padding as it was."""
+        after = before.copy()
+        elements(case.c, after.view(np.uint32))[...] = elements(case.c, self._operand(layout.c))
+        return after
+
+    def write_outside(self, layout: Layout, case: Case) -> str | None:
+        """Where the launch wrote beside the elements of C; None if nowhere. Spoils C in the arena."""
+        elements(case.c, self._operand(layout.c))[...] = CANARY
+        changed = self._segment(layout.c) != CANARY
+        if not changed.any():
+            return None
+        offset = int(np.argmax(changed)) - layout.c.skew // WORD
+        return describe_outside(case.c, offset)
+
+    def _reserve(self, size: int) -> None:
+        if self._words.nbytes < size:
+            os.ftruncate(self.file, size)
+            self._words = np.frombuffer(mmap.mmap(self.file, size), np.uint32)
+
+    def _segment(self, segment: Segment) -> Words:
+        return self._words[segment.offset // WORD : segment.end // WORD]
+
+    def _operand(self, segment: Segment) -> Words:
+        first = (segment.offset + segment.skew) // WORD
+        return self._words[first : first + segment.length // WORD]
+
+    def _slack_to_canary(self, segment: Segment) -> None:
+        words, first = self._segment(segment), segment.skew // WORD
+        words[:first] = CANARY
+        words[first + segment.length // WORD :] = CANARY
+
+
+def elements(matrix: Matrix, storage: Words) -> Words:
+    """The lines of `matrix` inside its storage, without the padding between them."""
+    return np.lib.stride_tricks.as_strided(storage, (matrix.lines, matrix.line_length), (matrix.ld * WORD, WORD))
+
+
+def describe_outside(c: Matrix, offset: int) -> str:
+    """The place `offset` elements from C's first, which is none of C's elements."""
+    if offset < 0:
+        return f"{-offset} elements before the start of C"
+    if offset >= c.elements:
+        return f"{offset - c.elements} elements after the end of C"
+    row, column = divmod(offset, c.ld)
+    return f"the padding of C's row {row} at column {column} (C has {c.cols} columns, ldc = {c.ld})"

@@ -1,0 +1,172 @@
+"""The host's C++ compiler: finds one and turns a kernel's text into an executable."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from gemmgen.errors import CandidateFailed, Failure, FailureKind
+from gemmgen.files import Store, content_key
+from gemmgen.paths import TEMPLATES
+from gemmgen.source import KernelSource
+
+RUNTIME = TEMPLATES / "device" / "host"
+KIND = "emulator"  # of the store's entries
+COMPILE_TIMEOUT = 300.0
+SHOWN_ERRORS = 3
+
+LANGUAGE = ("-std=c++17", "-O2", "-g1", "-march=native", "-fno-pie")
+# A kernel reinterprets floats as vectors, and nvcc contracts a * b + c; broken rules of the language end
+# in a diagnosis (sanitizer.hpp) rather than in whatever the optimiser makes of them.
+KERNEL = (
+    "-w",
+    "-fno-strict-aliasing",
+    "-ffp-contract=fast",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fsanitize=alignment,bounds,signed-integer-overflow",
+    "-fno-sanitize-recover=all",
+)
+UNSET_REGISTERS = "-ftrivial-auto-var-init=pattern"  # a register that is read before it is written shows
+LINK = ("-no-pie", "-Wl,--as-needed")
+
+HOW_TO_GET_ONE = "install g++ or clang++, name one in $CXX, or `pip install ziglang`"
+
+
+def failed(kind: FailureKind, reason: str) -> CandidateFailed:
+    """What the emulator raises."""
+    return CandidateFailed(Failure(kind, reason, "emulator"))
+
+
+@dataclass(frozen=True)
+class HostCompiler:
+    """A C++ compiler that works: how to call it, what it says it is and the flags that it knows."""
+
+    command: tuple[str, ...]
+    version: str
+    kernel_flags: tuple[str, ...]
+
+    @classmethod
+    def find(cls) -> HostCompiler:
+        """$CXX where it is set, else the first of g++, clang++, c++ and ziglang's.
+
+        Raises CandidateFailed: unavailable, with what to install.
+        """
+        return _find(os.environ.get("CXX", ""))
+
+    def executable(self, source: KernelSource, store: Store) -> bytes:
+        """The server that runs `source`, from `store` where it has it. Raises CandidateFailed: compile."""
+        key = content_key(source.name, source.text, *self._identity(), *self.kernel_flags, *LINK)
+        program = store.get(KIND, key)
+        if program is None:
+            program = self._build(source, self._runtime_object(store))
+            store.put(KIND, key, program)
+        return program
+
+    def _identity(self) -> tuple[str, ...]:
+        """What every build depends on: compiler, machine and the runtime's text."""
+        runtime = [path.read_text() for path in sorted(RUNTIME.iterdir())]
+        return (*self.command, self.version, *_machine(), *LANGUAGE, *runtime)
+
+    def _runtime_object(self, store: Store) -> bytes:
+        """The runtime, which is the same for every kernel and compiled once."""
+        key = content_key("runtime", *self._identity())
+        program = store.get(KIND, key)
+        if program is None:
+            with tempfile.TemporaryDirectory(prefix="gemmgen-") as folder:
+                main = str(RUNTIME / "emulator_main.cpp")
+                result = self._run(*LANGUAGE, "-c", main, "-o", "runtime.o", folder=folder)
+                if result.returncode != 0:
+                    raise failed("unavailable", f"{self.version} cannot compile the emulator: {result.stderr.strip()}")
+                program = Path(folder, "runtime.o").read_bytes()
+            store.put(KIND, key, program)
+        return program
+
+    def _build(self, source: KernelSource, runtime_object: bytes) -> bytes:
+        kernel, header = f"{source.name}.cu", RUNTIME / "gemmgen_emulator.hpp"
+        with tempfile.TemporaryDirectory(prefix="gemmgen-") as folder:
+            Path(folder, kernel).write_text(source.text)
+            Path(folder, "runtime.o").write_bytes(runtime_object)
+            # The kernel's file stays as it is; what is compiled is the one line that exports it.
+            result = self._run(
+                *(*LANGUAGE, *self.kernel_flags, *LINK),
+                *("-include", str(header), "-include", kernel, "-x", "c++", "-"),
+                *("-x", "none", "runtime.o", "-o", "emulator"),
+                text=f"GEMMGEN_ENTRY({source.name})\n",
+                folder=folder,
+            )
+            if result.returncode != 0:
+                raise failed("compile", _first_errors(source, result.stderr))
+            return Path(folder, "emulator").read_bytes()
+
+    def _run(self, *arguments: str, folder: str, text: str = "") -> subprocess.CompletedProcess[str]:
+        try:
+            return _call([*self.command, *arguments], text, folder)
+        except subprocess.TimeoutExpired:
+            raise failed("compile", f"the host compiler needs more than {COMPILE_TIMEOUT:g} s") from None
+
+
+def _first_errors(source: KernelSource, messages: str) -> str:
+    """The first errors of a compiler's output, each with the line of the .cu that it is about."""
+    lines = source.text.splitlines()
+    errors = []
+    for path, number, error in re.findall(r"^(.+?):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", messages, re.MULTILINE):
+        file = Path(path).name
+        shown = f" in `{lines[int(number) - 1].strip()}`" if file == f"{source.name}.cu" else ""
+        errors.append(f"{file}:{number}: {error}{shown}")
+    return "; ".join(errors[:SHOWN_ERRORS]) or messages.strip()[-1000:]
+
+
+@functools.cache
+def _find(named: str) -> HostCompiler:
+    if not sys.platform.startswith("linux"):
+        raise failed("unavailable", f"the emulator needs Linux (memfd and /proc), not {sys.platform}")
+    known = [["g++"], ["clang++"], ["c++"], [sys.executable, "-m", "ziglang", "c++"]]
+    for command in [shlex.split(named)] if named else known:
+        version = _version(command)
+        if version is not None:
+            optional = (UNSET_REGISTERS,) if _accepts(command, UNSET_REGISTERS) else ()
+            return HostCompiler(tuple(command), version, (*KERNEL, *optional))
+    trouble = f"$CXX = {named} does not run" if named else "no C++ compiler is on this machine"
+    raise failed("unavailable", f"{trouble}: {HOW_TO_GET_ONE}")
+
+
+def _version(command: list[str]) -> str | None:
+    """The first line that the compiler says of itself; None where there is no such compiler."""
+    if shutil.which(command[0]) is None:
+        return None
+    result = _call([*command, "--version"])
+    return result.stdout.splitlines()[0] if result.returncode == 0 and result.stdout else None
+
+
+def _accepts(command: list[str], flag: str) -> bool:
+    return _call([*command, "-Werror", flag, "-S", "-x", "c++", "-", "-o", os.devnull]).returncode == 0
+
+
+def _call(command: list[str], text: str = "", folder: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        input=text,
+        cwd=folder,
+        env={**os.environ, "LC_ALL": "C"},  # messages in plain English
+        timeout=COMPILE_TIMEOUT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@functools.cache
+def _machine() -> tuple[str, ...]:
+    """What -march=native depends on, so that hosts may share a store."""
+    features = re.search(r"^(?:flags|Features)\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return platform.machine(), features.group(1) if features else platform.node()

@@ -1,0 +1,137 @@
+"""EmulatorExecutor: kernels on the CPU, with memory and synchronisation checked."""
+
+from __future__ import annotations
+
+import os
+from types import TracebackType
+
+import numpy as np
+
+from gemmgen.emulator.arena import Arena, Blocks, Layout
+from gemmgen.emulator.compiler import HostCompiler, failed
+from gemmgen.emulator.server import MAX_ARGUMENTS, Server, pack_request
+from gemmgen.errors import require
+from gemmgen.executor import Floats, Operands
+from gemmgen.files import Store
+from gemmgen.problem import Case
+from gemmgen.source import KernelSource, Parameter
+
+OPERAND_NUMBERS = {"A": 0, "B": 1, "C": 2}
+MAX_THREADS = 1024
+
+
+class EmulatedKernel:
+    """A kernel's executable and its process. See `EmulatorExecutor` for what a seed selects."""
+
+    def __init__(self, source: KernelSource, executable: bytes, timeout: float) -> None:
+        self.source = source
+        self._timeout = timeout
+        self._signature = "".join(_letter(parameter) for parameter in source.parameters)
+        self._arena = Arena()
+        self._server = Server(source.name, executable, self._arena.file)
+        self._closed = False
+
+    def run(self, case: Case, operands: Operands, *, seed: int = 0) -> Floats:
+        """One launch; returns C's storage afterwards, its padding as it was.
+
+        Raises CandidateFailed: launch, crash (with block, thread, place and line of the .cu) or timeout.
+        """
+        _check_sizes(case, operands)
+        blocks = _block_order(self.source.launch.blocks(case), seed)
+        layout = Layout.of(case, len(blocks), high=seed % 2 == 0)
+        self._arena.fill(layout, case, operands, blocks)
+        self._server.launch(self._request(layout, case, len(blocks), seed), self._timeout)
+        result = self._arena.result(layout, case, operands.c)
+        outside = self._arena.write_outside(layout, case)
+        if outside is not None:
+            raise failed("crash", f"the kernel writes outside C: {outside}")
+        return result
+
+    def close(self) -> None:
+        if not self._closed:
+            self._server.close()
+            self._arena.close()
+            self._closed = True
+
+    def _request(self, layout: Layout, case: Case, grid: int, seed: int) -> bytes:
+        return pack_request(
+            layout,
+            seed=seed,
+            grid=grid,
+            threads=self.source.launch.threads,
+            shared_bytes=self.source.launch.shared_bytes,
+            workers=len(os.sched_getaffinity(0)),
+            timeout=self._timeout,
+            signature=self._signature,
+            arguments=self.source.arguments(case, OPERAND_NUMBERS),
+        )
+
+
+class EmulatorExecutor:
+    """Runs kernels on the CPU. A context manager: leaving it ends their processes.
+
+    Each block's threads run on one core, one at a time, each until it has to wait; blocks spread over the
+    cores. The seed selects what a GPU is free to do:
+
+        seed 0      threads and blocks in their natural order, any other seed in orders of its own
+        seed % 2    operands touch the guard pages above (0) or below (1) them
+        seed // 2 % 2   cp.async lands as late (0) or as early (1) as it may
+
+    Raises CandidateFailed (unavailable) where the machine has no C++ compiler.
+    """
+
+    name = "emulator"
+
+    def __init__(self, store: Store | None = None, timeout: float = 60.0) -> None:
+        self._compiler = HostCompiler.find()
+        self._store = store if store is not None else Store()
+        self._timeout = timeout
+        self._loaded: list[EmulatedKernel] = []
+        self.description = self._compiler.version
+
+    def load(self, source: KernelSource) -> EmulatedKernel:
+        """Compile, or fetch from the store. Raises CandidateFailed: compile or launch."""
+        _check_launch(source)
+        kernel = EmulatedKernel(source, self._compiler.executable(source, self._store), self._timeout)
+        self._loaded.append(kernel)
+        return kernel
+
+    def close(self) -> None:
+        for kernel in self._loaded:
+            kernel.close()
+        self._loaded.clear()
+
+    def __enter__(self) -> EmulatorExecutor:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _letter(parameter: Parameter) -> str:
+    """How an argument travels: p(ointer), i(nteger) or f(loat)."""
+    if parameter.is_pointer:
+        return "p"
+    return "f" if parameter.ctype in ("float", "double") else "i"
+
+
+def _block_order(grid: int, seed: int) -> Blocks:
+    return np.arange(grid) if seed == 0 else np.random.default_rng(seed).permutation(grid)
+
+
+def _check_sizes(case: Case, operands: Operands) -> None:
+    for name, matrix, storage in zip("ABC", case.matrices, (operands.a, operands.b, operands.c), strict=True):
+        require(
+            storage.shape == (matrix.elements,) and storage.dtype == np.float32,
+            f"{name} is {storage.dtype} {storage.shape}; its storage is {matrix.elements} float32 elements",
+        )
+
+
+def _check_launch(source: KernelSource) -> None:
+    threads, parameters = source.launch.threads, len(source.parameters)
+    if not 1 <= threads <= MAX_THREADS:
+        raise failed("launch", f"{threads} threads a block: a block has 1 to {MAX_THREADS}")
+    if parameters > MAX_ARGUMENTS:
+        raise failed("launch", f"{parameters} parameters are more than the emulator's {MAX_ARGUMENTS}")

@@ -1,0 +1,165 @@
+"""A kernel's executable as a process that answers launches, and may die doing so."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import time
+
+from gemmgen.emulator.arena import Layout
+from gemmgen.emulator.compiler import failed
+from gemmgen.errors import CandidateFailed, FailureKind
+
+MAX_ARGUMENTS = 16
+GRACE = 2.0  # seconds that a process has to report its own time-out
+SUCCESS = b"ok\n"
+
+Argument = int | float  # a pointer is the number of its operand: 0, 1, 2 for A, B, C
+
+
+def pack_request(
+    layout: Layout,
+    *,
+    seed: int,
+    grid: int,
+    threads: int,
+    shared_bytes: int,
+    workers: int,
+    timeout: float,
+    signature: str,
+    arguments: list[Argument],
+) -> bytes:
+    """One launch, laid out as `Request` of launch.hpp. `signature` has p, i or f for each argument."""
+    block_count = layout.blocks.length // 4
+    head = struct.pack(
+        "<QQIIIIII",
+        *(seed % 2**64, layout.blocks.offset),
+        *(block_count, grid, threads, shared_bytes, workers, int(timeout * 1000)),
+    )
+    operands = b"".join(
+        struct.pack("<4Q", segment.offset, segment.bytes_mapped, segment.skew, segment.length)
+        for segment in (layout.a, layout.b, layout.c)
+    )
+    slots = struct.pack("<" + "".join("d" if kind == "f" else "q" for kind in signature), *arguments)
+    return head + operands + slots.ljust(8 * MAX_ARGUMENTS, b"\0") + signature.encode().ljust(MAX_ARGUMENTS, b"\0")
+
+
+class Server:
+    """The process; it starts with the first launch and again after each death."""
+
+    def __init__(self, name: str, executable: bytes, arena_file: int) -> None:
+        self._name = name
+        self._executable = _in_memory_file(name, executable)
+        self._arena_file = arena_file
+        self._process: subprocess.Popen[bytes] | None = None
+        self._replies = -1
+
+    def launch(self, request: bytes, timeout: float) -> None:
+        """Run one launch to its end. Raises CandidateFailed: launch, crash or timeout."""
+        process = self._running()
+        assert process.stdin is not None
+        try:
+            with contextlib.suppress(BrokenPipeError):  # it has died: the reply, or its lack, says why
+                process.stdin.write(request)
+            reply = self._receive(timeout + GRACE)
+            if reply == SUCCESS:
+                return
+            failure = self._failure(reply, timeout)
+        except BaseException:
+            self._kill()  # no later launch may read this one's reply
+            raise
+        self._kill()
+        raise failure
+
+    def close(self) -> None:
+        self._kill()
+        if self._executable >= 0:
+            os.close(self._executable)
+            self._executable = -1
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is not None and self._process.poll() is not None:
+            self._kill()  # it died between two launches: nobody's fault
+        if self._process is None:
+            self._replies, replies_end = os.pipe()
+            try:
+                self._process = subprocess.Popen(
+                    [f"/proc/self/fd/{self._executable}", str(self._arena_file), str(replies_end)],
+                    bufsize=0,
+                    stdin=subprocess.PIPE,
+                    pass_fds=(self._executable, self._arena_file, replies_end),
+                    start_new_session=True,  # Ctrl-C is the driver's to handle; helpers end with their group
+                )
+            finally:
+                os.close(replies_end)
+        return self._process
+
+    def _kill(self) -> None:
+        if self._process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        os.close(self._replies)
+        self._process = None
+
+    def _receive(self, seconds: float) -> bytes | None:
+        """One reply line; shorter where the process died, None where it stays silent."""
+        deadline = time.monotonic() + seconds
+        reply = b""
+        while not reply.endswith(b"\n"):
+            ready, _, _ = select.select([self._replies], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                return None
+            piece = os.read(self._replies, 4096)
+            if not piece:
+                return reply
+            reply += piece
+        return reply
+
+    def _failure(self, reply: bytes | None, timeout: float) -> CandidateFailed:
+        assert self._process is not None
+        if reply is None:
+            return failed("timeout", f"no result after {timeout:g} s")
+        if not reply.endswith(b"\n"):
+            return failed("crash", f"the emulator's process ended with status {self._process.wait()}")
+        # Processes that fail together each send a line; the first one counts.
+        kind, line, instruction, reason = reply.split(b"\n")[0].decode(errors="replace").split("\t", 3)
+        place = int(line) or self._line_of(instruction)
+        return failed(_kind(kind), f"{reason} ({self._name}.cu:{place})" if place else reason)
+
+    def _line_of(self, instruction: str) -> int:
+        """The line of the .cu that an instruction belongs to; 0 where that cannot be told."""
+        if not instruction.startswith("0x") or shutil.which("addr2line") is None:
+            return 0
+        program = f"/proc/self/fd/{self._executable}"
+        result = subprocess.run(
+            ["addr2line", "-i", "-e", program, instruction],
+            pass_fds=(self._executable,),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        place = re.search(rf"{self._name}\.cu:(\d+)", result.stdout)
+        return int(place.group(1)) if place else 0
+
+
+def _kind(text: str) -> FailureKind:
+    return "launch" if text == "launch" else "timeout" if text == "timeout" else "crash"
+
+
+def _in_memory_file(name: str, data: bytes) -> int:
+    """A read-only file without a name: a program that is open for writing does not start."""
+    writable = os.memfd_create(name[:200])
+    with os.fdopen(writable, "wb") as file:
+        file.write(data)
+        file.flush()
+        return os.open(f"/proc/self/fd/{writable}", os.O_RDONLY | os.O_CLOEXEC)

@@ -1,0 +1,96 @@
+"""A, B and C between guard bands in one allocation, and what a kernel wrote that it must not.
+
+    | guard | A | guard | B | guard | C | guard |
+
+The allocation is compared as a whole before and after a launch: only C's elements may change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gemmgen.errors import CandidateFailed, Failure
+from gemmgen.executor import Floats, Operands
+from gemmgen.problem import Case
+
+Words = npt.NDArray[np.uint32]
+
+GUARD_BYTES = 256 * 1024  # on each side of each operand
+GUARD_WORD = 0x7FC0DEAD  # a NaN: it shows in the result of whoever reads it
+ALLOCATION_ALIGN = 256  # bytes, as cuMemAlloc gives
+PLACES = 8  # different placements, chosen by the seed
+WORD = 4
+
+
+@dataclass(frozen=True)
+class Arena:
+    """Byte offsets of the operands of `case`. Each base address has the promised alignment and no more."""
+
+    case: Case
+    offsets: dict[str, int]
+    size: int
+
+    @property
+    def elements(self) -> dict[str, int]:
+        return dict(zip("ABC", (matrix.elements for matrix in self.case.matrices), strict=True))
+
+    def words(self, image: Words, name: str) -> Words:
+        """The operand's storage inside `image`."""
+        start = self.offsets[name] // WORD
+        return image[start : start + self.elements[name]]
+
+    def image(self, operands: Operands) -> Words:
+        """What to copy to the device: guard words, and the operands where they belong."""
+        image = np.full(self.size // WORD, GUARD_WORD, np.uint32)
+        for name, values in zip("ABC", (operands.a, operands.b, operands.c), strict=True):
+            self.words(image, name)[:] = values.view(np.uint32)
+        return image
+
+    def result(self, before: Words, after: Words) -> Floats:
+        """C's storage after the launch. Raises CandidateFailed (crash) where anything else changed."""
+        changed = before != after
+        c = self.words(changed, "C")
+        matrix = self.case.c
+        np.lib.stride_tricks.as_strided(c, (matrix.rows, matrix.cols), (matrix.ld, 1))[:] = False
+        if changed.any():
+            where = self._describe(int(changed.argmax()) * WORD)
+            reason = f"it wrote {np.count_nonzero(changed)} words outside C's elements, the first {where}"
+            raise CandidateFailed(Failure("crash", reason, "gpu"))
+        return self.words(after, "C").view(np.float32).copy()
+
+    def _describe(self, offset: int) -> str:
+        """Where the byte `offset` is, for a person: in an operand, or how far from the nearest one."""
+        distances: list[tuple[int, str]] = []
+        for name, start in self.offsets.items():
+            end = start + WORD * self.elements[name]
+            if start <= offset < end:
+                return self._describe_inside(name, (offset - start) // WORD)
+            beyond = offset >= end
+            distance = offset - end if beyond else start - offset
+            distances.append((distance, f"{distance} bytes {'after the end of' if beyond else 'before'} {name}"))
+        return min(distances)[1]
+
+    def _describe_inside(self, name: str, element: int) -> str:
+        if name != "C":
+            return f"in {name}, at element {element} of its storage"
+        row, column = divmod(element, self.case.ldc)
+        return f"in the padding of C after row {row} (column {column} of N = {self.case.n}, ldc = {self.case.ldc})"
+
+
+def place(case: Case, seed: int) -> Arena:
+    """Lay out the operands; the seed chooses one of `PLACES` distances from the alignment boundary."""
+    align = case.problem.pointer_align
+    lead = align * (1 + 2 * (seed % PLACES))  # an odd multiple: aligned to `align` and not to 2 * align
+    offsets: dict[str, int] = {}
+    end = 0
+    for name, matrix in zip("ABC", case.matrices, strict=True):
+        offsets[name] = _round_up(end + GUARD_BYTES, ALLOCATION_ALIGN) + lead
+        end = offsets[name] + WORD * matrix.elements
+    return Arena(case, offsets, _round_up(end + GUARD_BYTES, ALLOCATION_ALIGN))
+
+
+def _round_up(size: int, unit: int) -> int:
+    return -(-size // unit) * unit

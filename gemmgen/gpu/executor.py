@@ -1,0 +1,179 @@
+"""GpuExecutor: compiles here, runs and times kernels in a worker process on an NVIDIA GPU.
+
+Whatever a candidate does to its context or to its process costs that candidate: the worker is started again for
+the next request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from types import TracebackType
+from typing import Any
+
+from gemmgen.child import Child, ChildDied
+from gemmgen.compile import CompiledKernel, compile_kernel
+from gemmgen.errors import CandidateFailed, Failure, FailureKind
+from gemmgen.executor import Floats, Operands
+from gemmgen.files import Store
+from gemmgen.gpu import why_no_gpu
+from gemmgen.gpu.limits import MeasuredLimits, limit_cubin, measure_limits
+from gemmgen.gpu.properties import DeviceProperties
+from gemmgen.gpu.timing import QUICK, Comparison, Protocol, Timing
+from gemmgen.problem import Case
+from gemmgen.source import KernelSource
+
+START_TIMEOUT = 120.0  # seconds for a worker to import pycuda and make a context
+BASELINE_TIMEOUT = 120.0  # seconds on top, for cuBLASLt's heuristics
+
+
+class GpuKernel:
+    """A kernel on the GPU; see gemmgen.executor.LoadedKernel."""
+
+    def __init__(self, executor: GpuExecutor, source: KernelSource, compiled: CompiledKernel) -> None:
+        self.source = source
+        self.compiled = compiled
+        self._executor = executor
+
+    @property
+    def binary(self) -> tuple[KernelSource, bytes]:
+        return self.source, self.compiled.cubin
+
+    def run(self, case: Case, operands: Operands, *, seed: int = 0) -> Floats:
+        return self._executor.run(self, case, operands, seed)
+
+    def close(self) -> None:
+        self._executor.unload(self)
+
+
+class GpuExecutor:
+    """Runs kernels on GPU `device` (the driver's index); see gemmgen.executor.Executor.
+
+    `timeout` is the limit in seconds for one candidate's run or quick measurement; a hung kernel is killed then.
+    Raises CandidateFailed (unavailable) with what is missing.
+    """
+
+    name = "gpu"
+
+    def __init__(self, store: Store, device: int = 0, timeout: float = 30.0) -> None:
+        missing = why_no_gpu()
+        if missing is not None:
+            raise CandidateFailed(Failure("unavailable", missing, "gpu"))
+        self._store = store
+        self._timeout = timeout
+        self._child = Child("gemmgen.gpu.worker:Worker", str(device))
+
+    @cached_property
+    def properties(self) -> DeviceProperties:
+        return self._start()
+
+    @property
+    def arch(self) -> str:
+        return self.properties.arch
+
+    @property
+    def description(self) -> str:
+        return str(self.properties)
+
+    def load(self, source: KernelSource) -> GpuKernel:
+        """Compile and load. Raises CandidateFailed: compile or launch."""
+        return self.load_compiled(source, compile_kernel(source, self.arch, self._store))
+
+    def load_compiled(self, source: KernelSource, compiled: CompiledKernel) -> GpuKernel:
+        """Load what `compile_many` made of `source`. Raises CandidateFailed: launch."""
+        kernel = GpuKernel(self, source, compiled)
+        self._request(self._timeout, "load", kernel.binary)
+        return kernel
+
+    def run(self, kernel: GpuKernel, case: Case, operands: Operands, seed: int = 0) -> Floats:
+        result: Floats = self._request(self._timeout, "run", kernel.binary, case, operands, seed)
+        return result
+
+    def run_cublaslt(self, case: Case, operands: Operands) -> Floats:
+        """C's storage after cuBLASLt's product. Raises CandidateFailed."""
+        result: Floats = self._request(BASELINE_TIMEOUT, "run_cublaslt", case, operands)
+        return result
+
+    def measure(self, kernel: GpuKernel, case: Case, protocol: Protocol = QUICK) -> Timing:
+        """Time one kernel alone. Raises CandidateFailed."""
+        (timing,) = self._measure_together([kernel], case, protocol, baseline=False).timings
+        assert isinstance(timing, Timing)
+        return timing
+
+    def measure_many(
+        self, kernels: Sequence[GpuKernel], case: Case, protocol: Protocol = QUICK, *, baseline: bool = False
+    ) -> Comparison:
+        """Time `kernels`, and cuBLASLt's best heuristic if `baseline`, interleaved: A B C A B C ...
+
+        A kernel that crashes or hangs gets its Failure, and the others are measured without it. Raises
+        CandidateFailed where the baseline or the inputs cannot be had, whatever the kernels.
+        """
+        try:
+            return self._measure_together(kernels, case, protocol, baseline)
+        except CandidateFailed:
+            alone = [self._probe(kernel, case) for kernel in kernels]
+        well = [kernel for kernel, failure in zip(kernels, alone, strict=True) if failure is None]
+        together = self._measure_together(well, case, protocol, baseline)
+        timings = iter(together.timings)
+        merged = tuple(next(timings) if failure is None else failure for failure in alone)
+        return Comparison(merged, together.baseline)
+
+    def limits(self) -> MeasuredLimits:
+        """The card's measured FFMA rate and bandwidths; measured once a day."""
+        return measure_limits(self, self._store)
+
+    def time_plain(self, cubin: bytes, name: str, buffer_bytes: int, count: int) -> tuple[float, int]:
+        """(best microseconds, threads) of the kernel `name(float* buffer, long long count)`; see limits.py."""
+        best_us, threads = self._request(self._timeout, "time_plain", cubin, name, buffer_bytes, count)
+        return float(best_us), int(threads)
+
+    def unload(self, kernel: GpuKernel) -> None:
+        """Forget the kernel's module; a worker that is not running has none."""
+        if self._child.running:
+            self._request(self._timeout, "unload", kernel.source)
+
+    def close(self) -> None:
+        self._child.close()
+
+    def __enter__(self) -> GpuExecutor:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _probe(self, kernel: GpuKernel, case: Case) -> Failure | None:
+        """The kernel's failure when it is alone, if it has one."""
+        try:
+            self.measure(kernel, case)
+        except CandidateFailed as error:
+            return error.failure
+        return None
+
+    def _measure_together(
+        self, kernels: Sequence[GpuKernel], case: Case, protocol: Protocol, baseline: bool
+    ) -> Comparison:
+        fill = limit_cubin("uniform", self.arch, self._store)
+        timeout = self._timeout * max(1, len(kernels)) + (BASELINE_TIMEOUT if baseline else 0)
+        binaries = [kernel.binary for kernel in kernels]
+        comparison: Comparison = self._request(timeout, "measure", binaries, case, protocol, baseline, fill)
+        return comparison
+
+    def _request(self, timeout: float, verb: str, *arguments: object) -> Any:
+        """The worker's answer. Raises CandidateFailed; the worker's death is a crash or a timeout."""
+        if not self._child.running:
+            self._start()  # apart, so that the start does not eat the candidate's time
+        try:
+            return self._child.request((verb, *arguments), timeout)
+        except ChildDied as error:
+            kind: FailureKind = "timeout" if error.timed_out else "crash"
+            raise CandidateFailed(Failure(kind, str(error), "gpu")) from error
+
+    def _start(self) -> DeviceProperties:
+        try:
+            properties: DeviceProperties = self._child.request(("properties",), START_TIMEOUT)
+        except ChildDied as error:
+            reason = f"the gpu worker does not start: {error}"
+            raise CandidateFailed(Failure("unavailable", reason, "gpu")) from error
+        return properties

@@ -1,0 +1,67 @@
+"""The card's own limits, measured: what a kernel's speed is held against."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from gemmgen.compile import compile_text
+from gemmgen.files import Store, content_key
+from gemmgen.paths import TEMPLATES
+
+if TYPE_CHECKING:
+    from gemmgen.gpu.executor import GpuExecutor
+
+KERNELS = TEMPLATES / "device" / "limits"
+KIND = "limits"  # in the Store
+BUFFER_BYTES = 4 * 2**30  # at most; many times any L2
+FFMA_LOOPS = 2_000  # 40 ms on an H200 and up to a second on small parts
+FLOPS_PER_LOOP = 2 * 16 * 64  # of a thread: FFMA is two, CHAINS * UNROLL in ffma.cu
+
+
+@dataclass(frozen=True)
+class MeasuredLimits:
+    """FP32 FMA rate in TFLOPS; read and copy bandwidth in GB/s (a copy counts bytes read and written)."""
+
+    card: str
+    ffma_tflops: float
+    read_gbs: float
+    copy_gbs: float
+    date: str
+
+
+def measure_limits(executor: GpuExecutor, store: Store) -> MeasuredLimits:
+    """The limits of the executor's card, measured at most once a day (UTC)."""
+    today = datetime.now(timezone.utc).date().isoformat()
+    key = content_key(executor.description, today, *(path.read_text() for path in sorted(KERNELS.glob("*.cu"))))
+    known = store.get(KIND, key)
+    if known is not None:
+        return MeasuredLimits(**json.loads(known))
+    limits = _measure(executor, store, today)
+    store.put(KIND, key, json.dumps(asdict(limits)).encode())
+    return limits
+
+
+def _measure(executor: GpuExecutor, store: Store, today: str) -> MeasuredLimits:
+    size = min(BUFFER_BYTES, executor.properties.memory_bytes // 4)
+
+    def best_us(name: str, buffer_bytes: int, count: int) -> tuple[float, int]:
+        return executor.time_plain(limit_cubin(name, executor.arch, store), name, buffer_bytes, count)
+
+    ffma_us, threads = best_us("ffma", 4, FFMA_LOOPS)
+    read_us, _ = best_us("read", size, size // 16)
+    copy_us, _ = best_us("copy", size, size // 32)
+    return MeasuredLimits(
+        card=executor.properties.name,
+        ffma_tflops=threads * FFMA_LOOPS * FLOPS_PER_LOOP / ffma_us * 1e-6,
+        read_gbs=size / read_us * 1e-3,
+        copy_gbs=size / copy_us * 1e-3,
+        date=today,
+    )
+
+
+def limit_cubin(name: str, arch: str, store: Store) -> bytes:
+    """The cubin of templates/device/limits/NAME.cu."""
+    return compile_text((KERNELS / f"{name}.cu").read_text(), arch, store).cubin

@@ -1,0 +1,243 @@
+"""The child's side of the gpu executor: owns pycuda and the primary context, answers the parent's requests.
+
+A request is (verb, *arguments) with plain data; each public method of Worker is a verb. A CUDA error after a
+launch may have poisoned the context, so it ends this process (FatalFailure) and the parent starts another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pycuda.driver as cuda
+
+from gemmgen.child import FatalFailure
+from gemmgen.errors import CandidateFailed, Failure
+from gemmgen.executor import Floats, Operands
+from gemmgen.gpu import arena
+from gemmgen.gpu.cublaslt import Cublaslt, Plan
+from gemmgen.gpu.properties import DeviceProperties
+from gemmgen.gpu.replay import Enqueue, InputSets, Pointers, allocate, as_argument, measure
+from gemmgen.gpu.timing import QUICK, Baseline, Comparison, Protocol, Timing
+from gemmgen.problem import Case
+from gemmgen.source import KernelSource
+
+STATIC_SHARED_LIMIT = 48 * 1024  # bytes a block; a kernel must ask for more
+PLAIN_THREADS = 256  # a block, of the kernels that are no GEMM
+PLAIN_BLOCKS_PER_SM = 8
+PLAIN_SAMPLES = 9
+
+Binary = tuple[KernelSource, bytes]  # a kernel and its cubin
+
+
+class Worker:
+    """Answers requests on device `index`. Modules and input sets stay loaded between them."""
+
+    def __init__(self, index: str) -> None:
+        cuda.init()
+        self._device = cuda.Device(int(index))
+        self._device.retain_primary_context().push()
+        self._stream = cuda.Stream()
+        self._functions: dict[tuple[str, str, int], Any] = {}
+        self._sets: InputSets | None = None
+        self._plans: dict[Case, tuple[Plan, int, int, Timing]] = {}
+        self._library: Cublaslt | None = None
+
+    def __call__(self, message: tuple[Any, ...]) -> Any:
+        verb, *arguments = message
+        return getattr(self, verb)(*arguments)
+
+    # Verbs
+
+    def properties(self) -> DeviceProperties:
+        device = self._device
+        major, minor = device.compute_capability()
+        return DeviceProperties(
+            name=device.name(),
+            arch=f"sm_{major}{minor}",
+            driver=_driver_version(),
+            sms=device.multiprocessor_count,
+            memory_bytes=device.total_memory(),
+            l2_bytes=device.l2_cache_size,
+            clock_mhz=device.clock_rate / 1e3,
+            shared_bytes_per_block=device.max_shared_memory_per_block_optin,
+            shared_bytes_per_sm=device.max_shared_memory_per_multiprocessor,
+            registers_per_sm=device.max_registers_per_multiprocessor,
+            threads_per_sm=device.max_threads_per_multiprocessor,
+        )
+
+    def load(self, binary: Binary) -> None:
+        """Load the module and ask for its shared memory. Raises CandidateFailed: launch."""
+        self._function(binary)
+
+    def unload(self, source: KernelSource) -> None:
+        self._functions.pop(_identity(source), None)
+
+    def run(self, binary: Binary, case: Case, operands: Operands, seed: int) -> Floats:
+        """C's storage after one launch between guard bands. Raises CandidateFailed: launch or crash."""
+        return self._run_guarded(self._launcher(binary, case), case, operands, seed)
+
+    def run_cublaslt(self, case: Case, operands: Operands) -> Floats:
+        """Like `run`, with cuBLASLt's first heuristic in the kernel's place."""
+        plan = self._cublaslt().plan(case)
+        try:
+            return self._run_guarded(partial(plan.enqueue, 0), case, operands, 0)
+        finally:
+            plan.close()
+
+    def measure(
+        self, binaries: Sequence[Binary], case: Case, protocol: Protocol, baseline: bool, fill: bytes
+    ) -> Comparison:
+        """Time the kernels, and cuBLASLt's best if `baseline`, interleaved. `fill` is the cubin of uniform.cu."""
+        sets = self._input_sets(case, fill)
+        contestants = [self._launcher(binary, case) for binary in binaries]
+        for enqueue in contestants:
+            self._try_once(enqueue, sets.pointers[0])
+        if not baseline:
+            return Comparison(tuple(self._measure(contestants, sets, protocol)))
+        plan, best, offered, first = self._best_plan(case, sets)
+        *ours, theirs = self._measure([*contestants, partial(plan.enqueue, best)], sets, protocol)
+        return Comparison(tuple(ours), Baseline(best, offered, first, theirs, self._cublaslt().version))
+
+    def time_plain(self, cubin: bytes, name: str, buffer_bytes: int, count: int) -> tuple[float, int]:
+        """(best microseconds, threads) of `name(float* buffer, long long count)` on a grid that fills the card."""
+        function = cuda.module_from_buffer(cubin).get_function(name)
+        memory = allocate(buffer_bytes)
+        cuda.memset_d32(memory, 0x3F800000, buffer_bytes // 4)  # ones: no denormals, no NaN
+        try:
+            return min(self._time_once(function, memory, count) for _ in range(PLAIN_SAMPLES)), self._plain_threads
+        finally:
+            memory.free()
+
+    # Launching
+
+    def _function(self, binary: Binary) -> Any:
+        source, cubin = binary
+        identity = _identity(source)
+        if identity not in self._functions:
+            with _launch_errors():
+                function = cuda.module_from_buffer(cubin).get_function(source.name)
+                if source.launch.shared_bytes > STATIC_SHARED_LIMIT:
+                    attribute = cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
+                    function.set_attribute(attribute, source.launch.shared_bytes)
+            self._functions[identity] = function
+        return self._functions[identity]
+
+    def _launcher(self, binary: Binary, case: Case) -> Enqueue:
+        function = self._function(binary)
+        source, _ = binary
+        grid, block = (source.launch.blocks(case), 1), (source.launch.threads, 1, 1)
+        ctypes = [parameter.ctype for parameter in source.parameters]
+
+        def enqueue(pointers: Pointers, stream: Any) -> None:
+            values = source.arguments(case, pointers)
+            arguments = [as_argument(ctype, value) for ctype, value in zip(ctypes, values, strict=True)]
+            with _launch_errors():
+                function(*arguments, grid=grid, block=block, shared=source.launch.shared_bytes, stream=stream)
+
+        return enqueue
+
+    def _run_guarded(self, enqueue: Enqueue, case: Case, operands: Operands, seed: int) -> Floats:
+        layout = arena.place(case, seed)
+        before = layout.image(operands)
+        memory = allocate(layout.size)
+        cuda.memcpy_htod(memory, before)
+        base = int(memory)
+        self._try_once(enqueue, {name: base + offset for name, offset in layout.offsets.items()})
+        after = np.empty_like(before)
+        cuda.memcpy_dtoh(after, memory)
+        memory.free()
+        return layout.result(before, after)
+
+    def _try_once(self, enqueue: Enqueue, pointers: Pointers) -> None:
+        """One launch, to its end. Raises FatalFailure (crash) for what the kernel did."""
+        enqueue(pointers, self._stream)
+        with _fatal_errors():
+            self._stream.synchronize()
+
+    # Measuring
+
+    def _input_sets(self, case: Case, fill: bytes) -> InputSets:
+        """The sets of the last case, or new ones: one problem's candidates share them."""
+        if self._sets is None or self._sets.case != case:
+            if self._sets is not None:
+                self._sets.free()
+                self._sets = None
+            uniform = cuda.module_from_buffer(fill).get_function("uniform")
+            self._sets = InputSets(case, self._device.l2_cache_size, partial(self._launch_plain, uniform))
+        return self._sets
+
+    def _measure(self, contestants: Sequence[Enqueue], sets: InputSets, protocol: Protocol) -> list[Timing]:
+        with _fatal_errors():
+            return measure(contestants, sets, protocol, self._stream)
+
+    def _best_plan(self, case: Case, sets: InputSets) -> tuple[Plan, int, int, Timing]:
+        """(plan, fastest algorithm, how many there are, time of the first); each is timed, once a case."""
+        if case not in self._plans:
+            plan = self._cublaslt().plan(case)
+            timings = self._measure([partial(plan.enqueue, index) for index in range(plan.offered)], sets, QUICK)
+            best = min(range(plan.offered), key=lambda index: timings[index].median_us)
+            self._plans[case] = plan, best, plan.offered, timings[0]
+        return self._plans[case]
+
+    def _cublaslt(self) -> Cublaslt:
+        if self._library is None:
+            self._library = Cublaslt()
+        return self._library
+
+    @property
+    def _plain_threads(self) -> int:
+        return int(self._device.multiprocessor_count) * PLAIN_BLOCKS_PER_SM * PLAIN_THREADS
+
+    def _launch_plain(self, function: Any, memory: Any, count: int) -> None:
+        blocks = self._plain_threads // PLAIN_THREADS
+        arguments = np.uintp(int(memory)), np.int64(count)
+        function(*arguments, grid=(blocks, 1), block=(PLAIN_THREADS, 1, 1), stream=self._stream)
+
+    def _time_once(self, function: Any, memory: Any, count: int) -> float:
+        start, stop = cuda.Event(), cuda.Event()
+        start.record(self._stream)
+        self._launch_plain(function, memory, count)
+        stop.record(self._stream)
+        with _fatal_errors():
+            stop.synchronize()
+        return float(stop.time_since(start)) * 1e3
+
+
+def _identity(source: KernelSource) -> tuple[str, str, int]:
+    """What a loaded function depends on."""
+    return source.digest, source.name, source.launch.shared_bytes
+
+
+@contextmanager
+def _launch_errors() -> Iterator[None]:
+    """CUDA refuses the kernel: too many resources, no such function. The context is well."""
+    try:
+        yield
+    except cuda.Error as error:
+        raise CandidateFailed(Failure("launch", str(error), "gpu")) from error
+
+
+@contextmanager
+def _fatal_errors() -> Iterator[None]:
+    """CUDA reports what a kernel did. The context is lost."""
+    try:
+        yield
+    except cuda.Error as error:
+        raise FatalFailure(Failure("crash", str(error), "gpu")) from error
+
+
+def _driver_version() -> str:
+    """ "580.159.04" where the kernel module says so, else the CUDA version that the driver supports."""
+    try:
+        words = Path("/sys/module/nvidia/version").read_text().split()
+    except OSError:
+        words = []
+    if words:
+        return words[0]
+    version = cuda.get_driver_version()
+    return f"CUDA {version // 1000}.{version % 1000 // 10}"

@@ -1,0 +1,154 @@
+"""What to expect of a kernel before it runs: resources, occupancy, roofline, waves, and a predicted time.
+
+The time ranks candidates and explains them. It is a prediction: nothing presents it as a measurement.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from gemmgen.device import (
+    MAX_REGISTERS,
+    REGISTER_UNIT,
+    REGISTERS_PER_SM,
+    RESERVED_SHARED_BYTES,
+    WARP,
+    Arch,
+    DeviceSpec,
+)
+from gemmgen.families.base import Config, Family, Work, constants
+from gemmgen.problem import Case, Problem
+
+Limiter = Literal["threads", "blocks", "registers", "shared memory"]
+
+# Rates that NVIDIA does not publish, as public microbenchmarks of Ampere to Hopper report them.
+L2_BYTES_PER_CYCLE = 40  # per SM, sustained
+GLOBAL_LATENCY = 700  # cycles, from a load's issue to its use
+SHARED_LATENCY = 30
+FFMA_LATENCY = 4
+LAUNCH_US = 2.0  # from the first block's start to the last one's end when there is no work
+REPRESENTATIVE_SIZE = 4096  # what a run-time size is taken for when a prediction needs a number
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """Blocks and warps that fit on one SM, and what keeps another block out."""
+
+    blocks: int
+    warps: int
+    share: float
+    limiter: Limiter
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the model expects of one config on one card.
+
+    registers     a thread, estimated (before compilation) or as compiled
+    shared_bytes  a block
+    waves         blocks of the grid over blocks that run at once
+    time_us       predicted time of one launch, in microseconds; infinite where the kernel cannot launch
+    bound         what takes longest: "FFMA", "issue", "shared memory", "L2", "DRAM" or "latency"
+    """
+
+    device: str
+    registers: int
+    shared_bytes: int
+    occupancy: Occupancy
+    waves: float
+    time_us: float
+    bound: str
+
+    def tflops(self, case: Case) -> float:
+        """Predicted rate, TFLOPS."""
+        return case.flops / self.time_us / 1e6 if self.time_us > 0 else 0.0
+
+
+def occupancy(arch: Arch, threads: int, registers: int, shared_bytes: int) -> Occupancy:
+    """Blocks of `threads` threads, `registers` a thread and `shared_bytes` that fit on an SM of `arch`."""
+    reserved = RESERVED_SHARED_BYTES if arch.has_cp_async else 0
+    warps = -(-threads // WARP)
+    rounded = -(-max(registers, 1) // REGISTER_UNIT) * REGISTER_UNIT
+    # Each of the SM's four partitions holds a quarter of the registers and runs whole warps.
+    warps_by_registers = 4 * (REGISTERS_PER_SM // 4 // (rounded * WARP))
+    fits: dict[Limiter, int] = {
+        "threads": arch.sm_threads // (warps * WARP),
+        "blocks": arch.sm_blocks,
+        "registers": warps_by_registers // warps,
+        "shared memory": arch.sm_shared // (shared_bytes + reserved) if shared_bytes + reserved else arch.sm_blocks,
+    }
+    limiter = min(fits, key=lambda name: fits[name])
+    blocks = fits[limiter]
+    return Occupancy(blocks, blocks * warps, blocks * warps * WARP / arch.sm_threads, limiter)
+
+
+def estimate_registers(work: Work) -> int:
+    """Registers a thread before it is compiled: accumulators, two fragments, copies under way, addresses."""
+    fragments = 2 * math.isqrt(work.outputs) * 2 if work.shared_words else 2
+    staged = int(work.global_words / work.threads) if work.prefetch else 0
+    return work.outputs + fragments + staged + 24
+
+
+def predict(
+    problem: Problem, family: Family, config: Config, device: DeviceSpec, registers: int | None = None
+) -> Prediction:
+    """Predict one launch of `problem` (run-time sizes taken as REPRESENTATIVE_SIZE) on `device`.
+
+    `registers` is the compiled kernel's figure; None estimates it.
+    """
+    case = representative(problem)
+    value = constants(family, problem, config)
+    work = family.work(problem, config)
+    used = estimate_registers(work) if registers is None else registers
+    shared = value["SHARED_BYTES"]
+    fit = occupancy(device.arch, work.threads, min(used, MAX_REGISTERS), shared)
+    blocks = -(-case.m // value["BM"]) * -(-case.n // value["BN"])
+    if fit.blocks == 0:
+        return Prediction(device.name, used, shared, fit, math.inf, math.inf, "latency")
+    waves = blocks / (fit.blocks * device.sms)
+    time, bound = _time_us(case, work, fit, blocks, device, used)
+    return Prediction(device.name, used, shared, fit, waves, time, bound)
+
+
+def representative(problem: Problem) -> Case:
+    """The case that stands for `problem`: its sizes, REPRESENTATIVE_SIZE for those left to run time."""
+    open_sizes = {name.lower(): REPRESENTATIVE_SIZE for name in ("M", "N", "K") if problem.sizes[name] is None}
+    return problem.case(**open_sizes)  # type: ignore[arg-type]
+
+
+def _time_us(
+    case: Case, work: Work, fit: Occupancy, blocks: int, device: DeviceSpec, registers: int
+) -> tuple[float, str]:
+    """(time in microseconds, what bounds it): the busiest SM's steps, each as long as its slowest unit."""
+    per_sm = -(-blocks // device.sms)
+    resident = min(fit.blocks, per_sm)
+    steps = math.ceil(max(case.k, 1) / work.depth)
+    cycles = _step_cycles(work, resident, device.arch, registers)
+    bound = max(cycles, key=lambda unit: cycles[unit])
+    step = cycles[bound] + 0.15 * (sum(cycles.values()) - cycles[bound])  # units overlap, but not perfectly
+    compute_us = per_sm / resident * steps * step / device.clock_ghz / 1000
+    dram_us = case.bytes_moved / device.bandwidth / 1000
+    if dram_us > compute_us:
+        bound = "DRAM"
+    return max(compute_us, dram_us) + LAUNCH_US, bound
+
+
+def _step_cycles(work: Work, resident: int, arch: Arch, registers: int) -> dict[str, float]:
+    """Cycles that each unit of an SM needs for one step of its `resident` blocks."""
+    warps = -(-work.threads // WARP) * resident
+    ffma = work.outputs * work.depth
+    loop_overhead = 8 + 3 * work.copies
+    spilled = 2 * max(0, registers - MAX_REGISTERS) * work.depth
+    instructions = ffma + work.shared_reads * work.depth + loop_overhead + spilled
+    copy_wavefronts = 2 * work.global_words / WARP * resident if work.shared_words else 0.0
+    serial = work.depth * (FFMA_LATENCY * work.outputs / 4 + SHARED_LATENCY)  # one warp on its own
+    wait = GLOBAL_LATENCY / (1 + work.prefetch * 4) if work.prefetch == 0 else 0.0
+    return {
+        "FFMA": warps * ffma * WARP / arch.fp32_lanes,
+        "issue": warps * instructions / 4,
+        "shared memory": warps * work.wavefronts * work.depth + copy_wavefronts,
+        "L2": work.global_words * 4 * resident / L2_BYTES_PER_CYCLE,
+        "latency": serial + wait,
+    }

@@ -1,0 +1,488 @@
+"""The emulator runs kernels as written and diagnoses what a GPU would pass over in silence."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gemmgen.emulator import EmulatorExecutor
+from gemmgen.emulator.arena import CANARY, Segment, place
+from gemmgen.emulator.compiler import HostCompiler
+from gemmgen.errors import CandidateFailed, InvalidInput
+from gemmgen.executor import Floats, Operands
+from gemmgen.files import Store
+from gemmgen.problem import Case, Problem
+from gemmgen.source import KernelSource, Launch, Parameter
+
+ANY_SHAPE = Problem(None, None, None, lda=None, ldb=None, ldc=None)
+SIGNATURE = (
+    "(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C,"
+    " int M, int N, int K, int lda, int ldb, int ldc, float alpha, float beta)"
+)
+PARAMETERS = (
+    Parameter("A", "const float*"),
+    Parameter("B", "const float*"),
+    Parameter("C", "float*"),
+    *(Parameter(name, "int") for name in ("M", "N", "K", "lda", "ldb", "ldc")),
+    *(Parameter(name, "float") for name in ("alpha", "beta")),
+)
+
+NAIVE = """
+    const int row = blockIdx.x, column = threadIdx.x;
+    if (column >= N) return;
+    float sum = 0.0f;
+    for (int k = 0; k < K; ++k) sum = fmaf(A[row * lda + k], B[k * ldb + column], sum);
+    float* c = C + row * ldc + column;
+    *c = alpha * sum + (beta != 0.0f ? beta * *c : 0.0f);
+"""
+
+TILED = """
+    constexpr int T = 8;
+    __shared__ __align__(16) float As[T][T + 4], Bs[T][T + 4];
+    const int tiles = (N + T - 1) / T;
+    const int ty = threadIdx.x / T, tx = threadIdx.x % T;
+    const int row = blockIdx.x / tiles * T + ty, column = blockIdx.x % tiles * T + tx;
+    float sum = 0.0f;
+    for (int k = 0; k < K; k += T) {
+        As[ty][tx] = row < M && k + tx < K ? A[row * lda + k + tx] : 0.0f;
+        Bs[ty][tx] = k + ty < K && column < N ? __ldg(&B[(k + ty) * ldb + column]) : 0.0f;
+        __syncthreads();  // tiles are complete
+        #pragma unroll
+        for (int i = 0; i < T; ++i) sum = __fmaf_rn(As[ty][i], Bs[i][tx], sum);
+        __syncthreads();  // tiles are read
+    }
+    if (row < M && column < N) {
+        float* c = C + row * ldc + column;
+        *c = alpha * sum + (beta != 0.0f ? beta * *c : 0.0f);
+    }
+"""
+
+# The device functions as a rendered kernel holds them: for the device compiler alone.
+PTX = """
+#ifdef __CUDACC__
+#error "the emulator supplies these"
+#endif
+"""
+
+ASYNC = """
+    constexpr int T = 8;
+    __shared__ __align__(16) float As[2][T][T], Bs[2][T][T];
+    const int tiles = (N + T - 1) / T;
+    const int ty = threadIdx.x / T, tx = threadIdx.x % T;
+    const int row = blockIdx.x / tiles * T + ty, column = blockIdx.x % tiles * T + tx;
+    auto copy = [&](int stage, int k) {
+        cp_async<4>(&As[stage][ty][tx], A + row * lda + k + tx, row < M && k + tx < K ? 4 : 0);
+        cp_async<4>(&Bs[stage][ty][tx], B + (k + ty) * ldb + column, k + ty < K && column < N ? 4 : 0);
+    };
+    copy(0, 0);
+    cp_async_commit();
+    float sum = 0.0f;
+    int stage = 0;
+    for (int k = 0; k < K; k += T, stage ^= 1) {
+        if (k + T < K) copy(stage ^ 1, k + T);
+        cp_async_commit();
+        cp_async_wait<1>();
+        __syncthreads();  // the stage has landed
+        for (int i = 0; i < T; ++i) sum = fmaf(As[stage][ty][i], Bs[stage][i][tx], sum);
+        __syncthreads();  // the stage is read
+    }
+    if (row < M && column < N) C[row * ldc + column] = alpha * sum;
+"""
+
+WARP_SUM = """
+    // A warp an element of C: lanes share out K and add up by shuffles.
+    const int row = blockIdx.x / N, column = blockIdx.x % N;
+    float sum = 0.0f;
+    for (int k = threadIdx.x; k < K; k += 32) sum += A[row * lda + k] * B[k * ldb + column];
+    for (int mask = 16; mask > 0; mask /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, mask);
+    if (threadIdx.x == 0) C[row * ldc + column] = alpha * sum;
+"""
+
+ROW = Launch(64, (("M", 1),))
+TILES = Launch(64, (("M", 8), ("N", 8)))
+WARPS = Launch(32, (("M", 1), ("N", 1)))
+
+
+def kernel(body: str, launch: Launch = ROW, problem: Problem = ANY_SHAPE, before: str = "") -> KernelSource:
+    """A kernel called `k` whose body starts at line 2, plus the lines of `before`."""
+    head = f'extern "C" __global__ void __launch_bounds__({launch.threads}) k{SIGNATURE}'
+    return KernelSource("k", f"{before}{head}\n{{{body}}}\n", problem, "test", {}, launch, PARAMETERS)
+
+
+def line_of(source: KernelSource, text: str) -> str:
+    number = next(i for i, line in enumerate(source.text.splitlines(), 1) if text in line)
+    return f"k.cu:{number}"
+
+
+def data(case: Case, seed: int = 1) -> Operands:
+    """Small integers, so that every order of additions gives the same bits; NaN in all padding and in C."""
+    numbers = np.random.default_rng(seed)
+    storage = [np.full(matrix.elements, np.nan, np.float32) for matrix in case.matrices]
+    for matrix, flat in zip(case.matrices, storage, strict=True):
+        matrix.view(flat)[...] = numbers.integers(-4, 5, (matrix.rows, matrix.cols))
+    if case.beta == 0:
+        storage[2][...] = np.nan
+    return Operands(*storage)
+
+
+def expected(case: Case, operands: Operands) -> Floats:
+    result = operands.c.copy()
+    product = np.float32(case.alpha) * (case.a.view(operands.a) @ case.b.view(operands.b))
+    c = case.c.view(result)
+    c[...] = product + (np.float32(case.beta) * c if case.beta != 0 else np.float32(0))
+    return result
+
+
+Run = Callable[..., Floats]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store(tmp_path_factory.mktemp("store"))
+
+
+@pytest.fixture
+def emulator(store: Store) -> Iterator[EmulatorExecutor]:
+    with EmulatorExecutor(store, timeout=20.0) as executor:
+        yield executor
+
+
+def fails(emulator: EmulatorExecutor, source: KernelSource, case: Case, seed: int = 0) -> str:
+    """The diagnosis of one launch, which must fail, after its kind: "crash: block 0, ..."."""
+    with pytest.raises(CandidateFailed) as caught:
+        emulator.load(source).run(case, data(case), seed=seed)
+    assert caught.value.failure.source == "emulator"
+    return f"{caught.value.failure.kind}: {caught.value.failure.reason}"
+
+
+@pytest.mark.parametrize(
+    ("body", "launch"),
+    [(NAIVE, ROW), (TILED, TILES), (ASYNC, TILES), (WARP_SUM, WARPS)],
+    ids=["naive", "tiled", "cp_async", "shuffle"],
+)
+def test_right_result(emulator: EmulatorExecutor, body: str, launch: Launch) -> None:
+    loaded = emulator.load(kernel(body, launch, before=PTX))
+    for case in (
+        ANY_SHAPE.case(16, 24, 32),
+        ANY_SHAPE.case(1, 1, 1),
+        ANY_SHAPE.case(17, 23, 29, lda=31, ldb=24, ldc=40, alpha=2.0),
+    ):
+        operands = data(case)
+        for seed in range(5):
+            np.testing.assert_array_equal(loaded.run(case, operands, seed=seed), expected(case, operands))
+
+
+def test_beta_reads_c_and_operands_stay(emulator: EmulatorExecutor) -> None:
+    case = ANY_SHAPE.case(9, 10, 11, ldc=12, beta=3.0)
+    operands, before = data(case), data(case)
+    result = emulator.load(kernel(TILED, TILES)).run(case, operands)
+    np.testing.assert_array_equal(result, expected(case, before))
+    np.testing.assert_array_equal(operands.c, before.c)
+
+
+def test_no_depth(emulator: EmulatorExecutor) -> None:
+    case = ANY_SHAPE.case(4, 5, 0, beta=1.0)
+    operands = data(case)
+    np.testing.assert_array_equal(emulator.load(kernel(NAIVE)).run(case, operands), operands.c)
+    assert "after the end of A" in fails(emulator, kernel("C[0] = A[0];"), case)
+
+
+def test_big_grid_spreads_over_processes(emulator: EmulatorExecutor) -> None:
+    case = ANY_SHAPE.case(256, 256, 64)
+    operands = data(case)
+    loaded = emulator.load(kernel(TILED, TILES))
+    for seed in range(2):
+        np.testing.assert_array_equal(loaded.run(case, operands, seed=seed), expected(case, operands))
+    late = "if (blockIdx.x == 1000 && threadIdx.x == 7) C[-1] = 0.0f;" + TILED
+    reason = fails(emulator, kernel(late, TILES), case, seed=1)
+    assert reason.startswith("crash: block 1000, thread 7 writes 4 bytes before the start of C")
+
+
+@pytest.mark.parametrize("align", [4, 8, 16])
+def test_base_alignment_is_the_promised_one(emulator: EmulatorExecutor, align: int) -> None:
+    problem = Problem(None, None, None, pointer_align=align)
+    case = problem.case(1, 3, 5)
+    body = """
+        const size_t addresses[] = {size_t(A), size_t(B), size_t(C)};
+        if (threadIdx.x < 3) C[threadIdx.x] = addresses[threadIdx.x] % 16;
+    """
+    source = kernel(body).text.replace("int lda, int ldb, int ldc", "int lda, int ldb, int ldc")
+    loaded = emulator.load(KernelSource("k", source, problem, "test", {}, ROW, PARAMETERS))
+    for seed in range(2):
+        residues = loaded.run(case, data(case), seed=seed)
+        assert all(residue % align == 0 and (align == 16 or residue % (2 * align) != 0) for residue in residues)
+
+
+def test_placement_touches_the_bands() -> None:
+    for length in (4, 20, 4096, 4100):
+        for align in (4, 8, 16):
+            low, high = place(0, length, align, False), place(0, length, align, True)
+            assert low.skew == align % 16 and high.skew % align == 0
+            assert high.bytes_mapped - high.skew - length < 16
+    assert place(4096, 0, 4, True) == Segment(4096, 0, 0, 0)
+
+
+def test_read_after_the_end(emulator: EmulatorExecutor) -> None:
+    source = kernel("""
+        if (threadIdx.x == 3 && blockIdx.x == 1)
+            C[0] = A[M * lda];
+    """)
+    reason = fails(emulator, source, ANY_SHAPE.case(2, 2, 2))
+    assert reason == f"crash: block 1, thread 3 reads 0 bytes after the end of A ({line_of(source, 'A[M')})"
+
+
+def test_read_before_the_start(emulator: EmulatorExecutor) -> None:
+    source = kernel("if (threadIdx.x == 6) C[0] = B[-1024];")
+    reason = fails(emulator, source, ANY_SHAPE.case(2, 2, 2), seed=1)
+    assert reason == "crash: block 0, thread 6 reads 4096 bytes before the start of B (k.cu:2)"
+
+
+def test_a_is_read_only(emulator: EmulatorExecutor) -> None:
+    reason = fails(emulator, kernel("const_cast<float*>(A)[1] = 0.0f;"), ANY_SHAPE.case(2, 2, 2))
+    assert reason == "crash: block 0, thread 0 writes 4 bytes into A (k.cu:2)"
+
+
+def test_write_into_padding(emulator: EmulatorExecutor) -> None:
+    case = ANY_SHAPE.case(4, 5, 3, ldc=8)
+    reason = fails(emulator, kernel(NAIVE + "if (row == 2 && column == 0) c[6] = 1.0f;"), case)
+    assert (
+        reason == (
+        "crash: the kernel writes outside C: "
+        "the padding of C's row 2 at column 6 (C has 5 columns, ldc = 8)"
+    )
+    )
+
+
+def test_write_into_slack(emulator: EmulatorExecutor) -> None:
+    case = ANY_SHAPE.case(1, 5, 3)
+    assert "outside C: 2 elements after the end of C" in fails(emulator, kernel("C[7] = 1.0f;"), case, seed=1)
+    assert "outside C: 3 elements before the start of C" in fails(emulator, kernel("C[-3] = 1.0f;"), case, seed=0)
+
+
+def test_wild_write_costs_one_launch(emulator: EmulatorExecutor) -> None:
+    case = ANY_SHAPE.case(4, 4, 4)
+    body = "if (alpha == 2.0f) *reinterpret_cast<float*>(lda) = 1.0f;" + NAIVE
+    loaded = emulator.load(kernel(body))
+    wild = ANY_SHAPE.case(4, 4, 4, alpha=2.0)
+    for _ in range(2):
+        with pytest.raises(CandidateFailed, match=r"block 0, thread 0 writes at address 0x4, .* \(k.cu:2\)"):
+            loaded.run(wild, data(wild))
+        np.testing.assert_array_equal(loaded.run(case, data(case)), expected(case, data(case)))
+
+
+def test_misaligned_vector(emulator: EmulatorExecutor) -> None:
+    problem = Problem(None, None, None, pointer_align=4)
+    source = kernel(
+        """
+        const float4 value = *reinterpret_cast<const float4*>(A);
+        if (threadIdx.x == 0) C[0] = value.x + value.w;
+        """,
+        problem=problem,
+    )
+    for seed in range(2):
+        reason = fails(emulator, source, problem.case(2, 4, 4), seed=seed)
+        assert re.search(r"block 0, thread \d+: misaligned access to '(const )?(struct )?float4'", reason)
+        assert reason.endswith(f"(0 bytes into A) ({line_of(source, 'reinterpret')})")
+    store = kernel("*reinterpret_cast<float2*>(C + 1) = make_float2(1.0f, 2.0f);")
+    diagnosis = "float2': an address that is 4 mod 16 does not divide by 8 (4 bytes into C)"
+    assert diagnosis in fails(
+        emulator, store, ANY_SHAPE.case(2, 4, 4)
+    )
+
+
+def test_unset_shared_memory_is_nan(emulator: EmulatorExecutor) -> None:
+    body = """
+        __shared__ float tile[64];
+        if (threadIdx.x != 5) tile[threadIdx.x] = 1.0f;
+        __syncthreads();
+        if (threadIdx.x < N) C[blockIdx.x * ldc + threadIdx.x] = tile[threadIdx.x];
+    """
+    case = ANY_SHAPE.case(3, 8, 1)
+    result = case.c.view(emulator.load(kernel(body)).run(case, data(case)))
+    assert np.isnan(result[:, 5]).all() and (np.delete(result, 5, axis=1) == 1).all()
+
+
+def test_unset_register_shows(emulator: EmulatorExecutor) -> None:
+    body = "float sum; for (int k = 0; k < K; ++k) sum += A[k]; if (threadIdx.x < N) C[threadIdx.x] = sum;"
+    case = ANY_SHAPE.case(1, 2, 2)
+    result = emulator.load(kernel(body)).run(case, data(case))
+    assert not (np.abs(result) < 1e30).any()  # NaN counts
+
+
+@pytest.mark.parametrize("comment", ["// tiles are complete", "// tiles are read"])
+def test_missing_barrier(emulator: EmulatorExecutor, comment: str) -> None:
+    source = kernel(TILED.replace(f"__syncthreads();  {comment}", ""), TILES)
+    assert wrong_under_some_seed(emulator, source)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("cp_async_wait<1>();", ""),
+        ("cp_async_wait<1>();", "cp_async_wait<2>();"),
+        ("cp_async_commit();\n        cp_async_wait", "cp_async_wait"),
+        ("__syncthreads();  // the stage is read", ""),
+    ],
+    ids=["no wait", "wait for too few", "no commit", "no barrier"],
+)
+def test_wrong_pipeline(emulator: EmulatorExecutor, right: str, wrong: str) -> None:
+    assert right in ASYNC
+    assert wrong_under_some_seed(emulator, kernel(ASYNC.replace(right, wrong), TILES))
+
+
+def wrong_under_some_seed(emulator: EmulatorExecutor, source: KernelSource) -> bool:
+    case = ANY_SHAPE.case(16, 16, 40)
+    operands, loaded = data(case), emulator.load(source)
+    return any(not np.array_equal(loaded.run(case, operands, seed=s), expected(case, operands)) for s in range(4))
+
+
+def test_cp_async_addresses(emulator: EmulatorExecutor) -> None:
+    shared = "__shared__ __align__(16) float tile[32];\n"
+    case = ANY_SHAPE.case(1, 32, 32)
+    for statement, diagnosis in (
+        ("cp_async<16>(tile + 1, A, 16);", "misaligned shared address"),
+        ("cp_async<8>(tile, A + 1, 8);", "misaligned global address (4 bytes into A)"),
+        ("cp_async<16>(C, A, 16);", "writes outside shared memory (0 bytes into C)"),
+        ("cp_async<4>(tile, A + 64, 4);", "reads 128 bytes after the end of A"),
+    ):
+        reason = fails(emulator, kernel(shared + statement), case)
+        assert diagnosis in reason and reason.endswith("(k.cu:3)")
+
+
+def test_cp_async_fills_with_zeros_and_reads_nothing(emulator: EmulatorExecutor) -> None:
+    body = """
+        __shared__ __align__(16) float tile[4];
+        if (threadIdx.x == 0) cp_async<16>(tile, blockIdx.x == 0 ? A : A + 1000000, blockIdx.x == 0 ? 8 : 0);
+        cp_async_commit();
+        cp_async_wait<0>();
+        __syncthreads();
+        if (threadIdx.x < 4) C[blockIdx.x * ldc + threadIdx.x] = tile[threadIdx.x];
+    """
+    case = ANY_SHAPE.case(2, 4, 2)
+    operands = data(case)
+    result = case.c.view(emulator.load(kernel(body)).run(case, operands))
+    np.testing.assert_array_equal(result, [[*operands.a[:2], 0, 0], [0, 0, 0, 0]])
+
+
+def test_barrier_divergence(emulator: EmulatorExecutor) -> None:
+    source = kernel("if (threadIdx.x < 40) __syncthreads();")
+    reason = fails(emulator, source, ANY_SHAPE.case(1, 1, 1))
+    assert (
+        "barrier divergence in block 0: 40 of 64 threads wait at the __syncthreads of line 2 (0, 1, 2, 3, ...)"
+        in reason
+    )
+    assert "24 of 64 threads have exited (40, 41, 42, 43, ...)" in reason
+    two = kernel("if (threadIdx.x < 32)\n__syncthreads();\nelse\n__syncthreads();")
+    assert "of line 3" in fails(emulator, two, ANY_SHAPE.case(1, 1, 1))
+    warp = kernel("if (threadIdx.x % 2) __syncwarp(); else __syncthreads();")
+    assert "32 of 64 threads wait at the warp collective of line 2" in fails(emulator, warp, ANY_SHAPE.case(1, 1, 1))
+
+
+def test_infinite_loop(store: Store) -> None:
+    body = "if (alpha == 2.0f) for (volatile int i = 0;;) i = i + 1;" + NAIVE
+    with EmulatorExecutor(store, timeout=0.3) as impatient:
+        loaded = impatient.load(kernel(body))
+        case, stuck = ANY_SHAPE.case(2, 2, 2), ANY_SHAPE.case(2, 2, 2, alpha=2.0)
+        with pytest.raises(CandidateFailed) as caught:
+            loaded.run(stuck, data(stuck))
+        assert caught.value.failure.kind == "timeout"
+        assert caught.value.failure.reason == "block 0, thread 0 still runs after 0.3 s (k.cu:2)"
+        np.testing.assert_array_equal(loaded.run(case, data(case)), expected(case, data(case)))
+
+
+def test_dynamic_shared_memory(emulator: EmulatorExecutor) -> None:
+    body = """
+        float* tile = reinterpret_cast<float*>(dynamic_shared());
+        tile[threadIdx.x] = threadIdx.x;
+        __syncthreads();
+        if (threadIdx.x < N) C[threadIdx.x] = tile[63 - threadIdx.x];
+        if (alpha == 2.0f) C[0] = tile[64];
+    """
+    enough = Launch(64, (("M", 1),), shared_bytes=256)
+    case = ANY_SHAPE.case(1, 3, 1)
+    np.testing.assert_array_equal(emulator.load(kernel(body, enough)).run(case, data(case)), [63, 62, 61])
+    beyond = ANY_SHAPE.case(1, 3, 1, alpha=2.0)
+    assert "reads 0 bytes after the end of dynamic shared memory" in fails(emulator, kernel(body, enough), beyond)
+    assert "launched with none" in fails(emulator, kernel(body), case)
+
+
+def test_rules_of_the_language(emulator: EmulatorExecutor) -> None:
+    case = ANY_SHAPE.case(1, 1, 70)
+    for body, diagnosis in (
+        ("__shared__ float t[2][8]; t[0][K] = 1.0f;", "index 70 is outside the array 'float"),
+        ("C[0] = M + 2147483647;", "a sum overflows 'int'"),
+        ("C[0] = K * 1000000000;", "a product overflows 'int'"),
+        ("C[1ll << 60] = 0.0f;", "an address that no memory has"),
+        ("assert(K < 7);", "assertion failed: K < 7"),
+        ("int zero = M - 1; C[0] = K / zero;", "Floating point exception"),
+        ("volatile char big[200000]; big[0] = 1; C[0] = big[0];", "past the end of the thread's stack"),
+    ):
+        assert diagnosis in fails(emulator, kernel(body), case)
+
+
+def test_same_seed_same_run(emulator: EmulatorExecutor) -> None:
+    # A race on purpose: the last of 64 threads to run decides.
+    loaded = emulator.load(kernel("__shared__ int last; last = threadIdx.x; __syncthreads(); C[blockIdx.x] = last;"))
+    case = ANY_SHAPE.case(4, 4, 1, ldc=4)
+    runs = [loaded.run(case, data(case), seed=seed)[:4].tolist() for seed in (0, 1, 2, 3, 1, 2)]
+    assert runs[0] == [63] * 4
+    assert runs[1] == runs[4] and runs[2] == runs[5]
+    assert len({tuple(run) for run in runs}) == 4
+
+
+def test_compile_error_shows_the_line(emulator: EmulatorExecutor) -> None:
+    source = kernel("\n    float x = undefined_name;\n")
+    with pytest.raises(CandidateFailed) as caught:
+        emulator.load(source)
+    assert caught.value.failure.kind == "compile"
+    assert caught.value.failure.reason.startswith("k.cu:3: ")
+    assert "undefined_name" in caught.value.failure.reason
+    assert caught.value.failure.reason.endswith("in `float x = undefined_name;`")
+
+
+def test_parameters_must_match(emulator: EmulatorExecutor) -> None:
+    right = kernel(NAIVE)
+    wrong = KernelSource("k", right.text, ANY_SHAPE, "test", {}, ROW, PARAMETERS[:-1])
+    assert fails(emulator, wrong, ANY_SHAPE.case(1, 1, 1)).startswith("launch: the kernel takes the parameters")
+    with pytest.raises(CandidateFailed, match="1025 threads a block"):
+        emulator.load(kernel(NAIVE, Launch(1025, (("M", 1),))))
+    case = ANY_SHAPE.case(2, 2, 2)
+    too_long = Operands(*(np.zeros(5, np.float32) for _ in range(3)))
+    with pytest.raises(InvalidInput, match="A is float32"):
+        emulator.load(right).run(case, too_long)
+
+
+def test_second_load_comes_from_the_store(emulator: EmulatorExecutor) -> None:
+    source = kernel(NAIVE, before="// a text of its own\n")
+    emulator.load(source)
+    start = time.perf_counter()
+    emulator.load(source)
+    assert time.perf_counter() - start < 0.05
+
+
+def test_nothing_is_left_behind(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    open_files = len(os.listdir("/proc/self/fd"))
+    with EmulatorExecutor(store) as emulator:
+        case = ANY_SHAPE.case(2, 2, 2)
+        emulator.load(kernel(NAIVE, before="// left behind\n")).run(case, data(case))
+        fails(emulator, kernel("C[-5000] = 0.0f;"), case)
+    assert list(tmp_path.iterdir()) == []
+    assert len(os.listdir("/proc/self/fd")) == open_files
+
+
+def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(CandidateFailed, match="pip install ziglang") as caught:
+        HostCompiler.find()
+    assert caught.value.failure.kind == "unavailable"
+
+
+def test_canary_is_a_nan() -> None:
+    assert np.isnan(np.array([CANARY], np.uint32).view(np.float32)).all()

@@ -1,0 +1,292 @@
+"""The gpu executor. Tests that take `gpu` need a card and skip with the reason where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gemmgen.errors import CandidateFailed, Failure
+from gemmgen.executor import Operands
+from gemmgen.files import Store
+from gemmgen.gpu import arena, why_no_gpu
+from gemmgen.gpu.arena import GUARD_WORD
+from gemmgen.gpu.executor import GpuExecutor
+from gemmgen.gpu.timing import QUICK, Timing, speedup
+from gemmgen.problem import Case, Layout, Problem
+from gemmgen.source import KernelSource, Launch, Parameter
+
+SIZES = ("M", "N", "K", "lda", "ldb", "ldc")
+SIGNATURE = """
+extern "C" __global__ void __launch_bounds__(256) naive(
+    const float* A, const float* B, float* C, int M, int N, int K, int lda, int ldb, int ldc, float alpha, float beta)
+"""
+BODY = """{
+    const int row = blockIdx.x * 256 + threadIdx.x;
+    if (row >= M) return;
+    for (int col = 0; col < N; ++col) {
+        float sum = 0;
+        for (int k = 0; k < K; ++k) sum += A[row * lda + k] * B[k * ldb + col];
+        float& c = C[row * ldc + col];
+        c = alpha * sum + (beta == 0 ? 0 : beta * c);
+    }
+}"""
+FAST_BODY = """{
+    for (int row = blockIdx.x; row < M; row += gridDim.x)
+        for (int col = threadIdx.x; col < N; col += 256) {
+            float sum = 0;
+            for (int k = 0; k < K; ++k) sum += A[row * lda + k] * B[k * ldb + col];
+            C[row * ldc + col] = alpha * sum;
+        }
+}"""
+
+
+def kernel(body: str, *, pointer_align: int = 16, shared_bytes: int = 0, tile: int = 256) -> KernelSource:
+    return KernelSource(
+        name="naive",
+        text=SIGNATURE + body,
+        problem=Problem(None, None, None, lda=None, ldb=None, ldc=None, pointer_align=pointer_align),
+        family="handwritten",
+        config={},
+        launch=Launch(threads=256, grid=(("M", tile),), shared_bytes=shared_bytes),
+        parameters=(
+            Parameter("A", "const float*"),
+            Parameter("B", "const float*"),
+            Parameter("C", "float*"),
+            *(Parameter(size, "int") for size in SIZES),
+            Parameter("alpha", "float"),
+            Parameter("beta", "float"),
+        ),
+    )
+
+
+def operands_of(case: Case, seed: int = 0) -> Operands:
+    random = np.random.default_rng(seed)
+    return Operands(*(random.uniform(-1, 1, matrix.elements).astype(np.float32) for matrix in case.matrices))
+
+
+def expected(case: Case, operands: Operands) -> np.ndarray:
+    a, b, c = (m.view(x).astype(float) for m, x in zip(case.matrices, vars(operands).values(), strict=True))
+    return case.alpha * (a @ b) + (case.beta * c if case.beta else 0)
+
+
+PADDED = kernel(BODY).problem.case(70, 33, 50, lda=53, ldb=40, ldc=36, alpha=1.5, beta=-0.5)
+SQUARE = kernel(FAST_BODY).problem.case(512, 512, 512)
+
+
+@pytest.fixture(scope="module")
+def gpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GpuExecutor]:
+    reason = why_no_gpu()
+    if reason is not None:
+        pytest.skip(reason)
+    with GpuExecutor(Store(tmp_path_factory.mktemp("store")), timeout=10.0) as executor:
+        yield executor
+
+
+def failure_of(gpu: GpuExecutor, source: KernelSource, case: Case = PADDED) -> Failure:
+    with pytest.raises(CandidateFailed) as caught:
+        gpu.load(source).run(case, operands_of(case))
+    return caught.value.failure
+
+
+def assert_works(gpu: GpuExecutor) -> None:
+    operands = operands_of(PADDED)
+    result = gpu.load(kernel(BODY)).run(PADDED, operands)
+    np.testing.assert_allclose(PADDED.c.view(result), expected(PADDED, operands), atol=1e-4)
+
+
+# Without a GPU
+
+
+@pytest.mark.parametrize("align", [4, 8, 16])
+@pytest.mark.parametrize("seed", [0, 5])
+def test_operands_are_aligned_as_promised_and_no_more(align: int, seed: int) -> None:
+    layout = arena.place(Problem(5, 7, 9, pointer_align=align).case(), seed)
+    assert [offset % (2 * align) for offset in layout.offsets.values()] == [align] * 3
+
+
+@pytest.mark.parametrize(
+    ("operand", "element", "where"),
+    [
+        ("A", -1, "4 bytes before A"),
+        ("A", 3, "in A, at element 3"),
+        ("B", -30_000, "120000 bytes before B"),
+        ("C", 33, "in the padding of C after row 0 (column 33 of N = 33, ldc = 36)"),
+        ("C", PADDED.c.elements, "0 bytes after the end of C"),
+    ],
+)
+def test_strange_writes_are_located(operand: str, element: int, where: str) -> None:
+    layout = arena.place(PADDED, seed=1)
+    before = layout.image(operands_of(PADDED))
+    after = before.copy()
+    after[layout.offsets[operand] // 4 + element] ^= 1
+    with pytest.raises(CandidateFailed) as caught:
+        layout.result(before, after)
+    assert caught.value.failure.kind == "crash"
+    assert where in caught.value.failure.reason
+
+
+def test_elements_of_c_may_change() -> None:
+    layout = arena.place(PADDED, seed=1)
+    before = layout.image(operands_of(PADDED))
+    assert (before[: layout.offsets["A"] // 4] == GUARD_WORD).all()
+    after = before.copy()
+    PADDED.c.view(layout.words(after, "C").view(np.float32))[:] = 7
+    assert (PADDED.c.view(layout.result(before, after)) == 7).all()
+
+
+def test_timing_has_median_spread_and_paired_ratio() -> None:
+    ours, theirs = Timing((10.0, 20.0, 10.0), {}), Timing((20.0, 40.0, 30.0), {})
+    assert (ours.median_us, speedup(ours, theirs)) == (10.0, 2.0)
+    assert Timing((5.0,), {}).spread == 0
+    assert ours.tflops(SQUARE) == pytest.approx(2 * 512**3 / 10e-6 / 1e12)
+
+
+@pytest.mark.skipif(why_no_gpu() is None, reason="this machine has a GPU")
+def test_missing_gpu_says_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(CandidateFailed) as caught:
+        GpuExecutor(Store(tmp_path))
+    assert caught.value.failure.kind == "unavailable"
+    assert caught.value.failure.reason == why_no_gpu()
+
+
+# Running
+
+
+def test_properties_come_from_the_driver(gpu: GpuExecutor) -> None:
+    assert gpu.arch.startswith("sm_")
+    assert gpu.properties.name in gpu.description
+    assert gpu.properties.driver in gpu.description
+    assert gpu.properties.memory_bytes > 2**30 and gpu.properties.l2_bytes > 2**18 and gpu.properties.sms > 0
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_right_result_and_untouched_operands(gpu: GpuExecutor, seed: int) -> None:
+    operands = operands_of(PADDED)
+    copies = [operand.copy() for operand in vars(operands).values()]
+    result = gpu.load(kernel(BODY)).run(PADDED, operands, seed=seed)
+    np.testing.assert_allclose(PADDED.c.view(result), expected(PADDED, operands), atol=1e-4)
+    assert all((a == b).all() for a, b in zip(vars(operands).values(), copies, strict=True))
+
+
+@pytest.mark.parametrize("align", [4, 8, 16])
+def test_kernels_see_the_promised_alignment(gpu: GpuExecutor, align: int) -> None:
+    body = (
+        "{ if (blockIdx.x + threadIdx.x == 0) C[0] = (size_t)A % 256, C[1] = (size_t)B % 256, C[2] = (size_t)C % 256; }"
+    )
+    source = kernel(body, pointer_align=align)
+    case = source.problem.case(8, 8, 8)
+    result = gpu.load(source).run(case, operands_of(case), seed=2)
+    assert (result[:3] % (2 * align) == align).all()
+
+
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        (BODY.replace("col < N", "col <= N"), "padding of C after row 0"),
+        (BODY.replace("row >= M", "row >= M + 1"), "after the end of C"),
+        (BODY.replace("C[row * ldc", "C[-1 + row * ldc"), "4 bytes before C"),
+        (BODY.replace("C[row * ldc", "const_cast<float*>(A)[row * ldc"), "in A, at element 0"),
+    ],
+)
+def test_write_outside_c_is_caught(gpu: GpuExecutor, body: str, where: str) -> None:
+    failure = failure_of(gpu, kernel(body))
+    assert (failure.kind, failure.source) == ("crash", "gpu")
+    assert where in failure.reason
+    assert_works(gpu)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("{ C[1ll << 40] = 1; }", "illegal"),
+        ("{ C[0] = reinterpret_cast<const float4*>(A)->x; __trap(); }", ""),
+    ],
+)
+def test_poisoned_context_costs_one_candidate(gpu: GpuExecutor, body: str, reason: str) -> None:
+    failure = failure_of(gpu, kernel(body))
+    assert failure.kind == "crash"
+    assert reason in failure.reason
+    assert_works(gpu)
+
+
+def test_vector_access_beyond_the_promise_is_caught(gpu: GpuExecutor) -> None:
+    body = "{ float4 a = *reinterpret_cast<const float4*>(A); C[0] = a.x + a.y + a.z + a.w; }"
+    failure = failure_of(gpu, kernel(body, pointer_align=4))
+    assert failure.kind == "crash"
+    assert "misaligned" in failure.reason
+    assert_works(gpu)
+
+
+def test_hang_costs_one_candidate(gpu: GpuExecutor) -> None:
+    with GpuExecutor(gpu._store, timeout=2.0) as impatient:
+        failure = failure_of(impatient, kernel("{ while (*(volatile float*)C != 12345.0f); }"))
+        assert failure == Failure("timeout", "no answer in 2 s", "gpu")
+        assert_works(impatient)
+
+
+def test_dynamic_shared_memory_over_48_kb(gpu: GpuExecutor) -> None:
+    body = """{
+        extern __shared__ float big[];
+        for (int i = threadIdx.x; i < 15000; i += 256) big[i] = i;
+        __syncthreads();
+        C[threadIdx.x % N] = big[14999];
+    }"""
+    case = replace(PADDED, m=1)
+    result = gpu.load(kernel(body, shared_bytes=60_000)).run(case, operands_of(case))
+    assert (result[: case.n] == 14999).all()
+
+
+def test_kernel_that_cannot_launch(gpu: GpuExecutor) -> None:
+    assert failure_of(gpu, kernel(BODY, shared_bytes=300_000)).kind == "launch"
+    assert failure_of(gpu, replace(kernel(BODY), name="absent")).kind == "launch"
+    assert_works(gpu)
+
+
+# Measuring
+
+
+def test_cublaslt_and_a_kernel_interleaved(gpu: GpuExecutor) -> None:
+    comparison = gpu.measure_many([gpu.load(kernel(FAST_BODY, tile=1))], SQUARE, baseline=True)
+    (ours,) = comparison.timings
+    assert isinstance(ours, Timing) and comparison.baseline is not None
+    assert len(ours.samples_us) == QUICK.samples
+    assert 1 < speedup(comparison.baseline.timing, ours) < 1000
+    assert comparison.baseline.offered >= 1
+    assert int(ours.protocol["input_sets"]) * int(ours.protocol["set_bytes"]) >= 2 * gpu.properties.l2_bytes
+    assert comparison.baseline.timing.median_us <= 1.1 * comparison.baseline.first.median_us
+
+
+def test_crash_in_a_measurement_costs_one_candidate(gpu: GpuExecutor) -> None:
+    bodies = (FAST_BODY, "{ C[1ll << 40] = 1; }", FAST_BODY + " // again")
+    kernels = [gpu.load(kernel(body, tile=1)) for body in bodies]
+    first, failure, again = gpu.measure_many(kernels, SQUARE).timings
+    assert isinstance(failure, Failure) and failure.kind == "crash"
+    assert isinstance(first, Timing) and isinstance(again, Timing)
+    assert speedup(first, again) == pytest.approx(1, abs=0.05)
+
+
+def test_too_large_for_the_card(gpu: GpuExecutor) -> None:
+    case = kernel(FAST_BODY).problem.case(200_000, 200_000, 200_000)
+    with pytest.raises(CandidateFailed, match=r"needs \d+\.\d+ GiB of device memory, \d+\.\d+ GiB are free"):
+        gpu.measure(gpu.load(kernel(FAST_BODY, tile=1)), case)
+
+
+@pytest.mark.parametrize("layout", ["rr", "rc", "cr", "cc"])
+def test_cublaslt_solves_the_same_problem(gpu: GpuExecutor, layout: str) -> None:
+    problem = Problem(96, 80, 64, layout=Layout.parse(layout), lda=128, ldb=132, ldc=84)
+    case = problem.case(alpha=1.5, beta=-0.5)
+    operands = operands_of(case)
+    result = gpu.run_cublaslt(case, operands)
+    np.testing.assert_allclose(case.c.view(result), expected(case, operands), atol=1e-4)
+
+
+def test_limits_are_plausible_and_kept(gpu: GpuExecutor) -> None:
+    limits = gpu.limits()
+    peak = 2 * 128 * gpu.properties.sms * gpu.properties.clock_mhz * 1e-6
+    assert 0.3 * peak < limits.ffma_tflops < 1.05 * peak
+    assert 50 < limits.copy_gbs < limits.read_gbs * 1.1 < 20_000
+    assert gpu.limits() == limits
