@@ -1,8 +1,9 @@
 """KernelSource -> CompiledKernel with NVRTC, cached by content.
 
-NVRTC and the CUDA headers come from wheels: no toolkit, no GPU. A kernel takes 0.1 to 0.6 s, so `compile_many`
-spreads them over the cores. It uses processes: threads scale as well (NVRTC holds no lock, and cuda-bindings
-leaves the GIL), but a compiler that is killed in a process of its own costs one candidate and not the run.
+NVRTC and the CUDA headers come from wheels: no toolkit, no GPU. A tiled kernel takes 0.3 s, a large register tile up
+to several seconds, so `compile_many` spreads them over the cores. It uses processes: threads scale as well (NVRTC holds
+no lock, and cuda-bindings lets go of the GIL), but a compiler that is killed in a process of its own costs one
+candidate and not the run.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.files import Store, content_key
 from gemmgen.source import KernelSource
 
-FLAGS = ("--std=c++17", "--ptxas-options=-v")  # -v: resource usage, in the log
+# -v puts the resource usage into the log. NVRTC has a cache of its own where there is a driver, and a kernel that
+# it knows comes without that log: no-cache (NVRTC 12.9).
+FLAGS = ("--std=c++17", "--ptxas-options=-v", "--no-cache")
 KIND = "cubin"  # in the Store
 COMPILE_TIMEOUT = 300.0  # seconds; the largest register tiles take a few
 
@@ -247,6 +250,8 @@ def _resources(log: str) -> dict[str, int]:
     def largest(pattern: str) -> int:
         return max((int(number) for number in re.findall(pattern, log)), default=0)
 
+    if largest(r"Used (\d+) registers") == 0:  # never record "no spills" for want of a report
+        raise CandidateFailed(Failure("compile", "ptxas reported no resource usage", "nvrtc"))
     return {
         "registers": largest(r"Used (\d+) registers"),
         "spill_bytes": largest(r"(\d+) bytes spill stores") + largest(r"(\d+) bytes spill loads"),

@@ -169,7 +169,7 @@ def _problem_options(problem: Problem) -> Iterator[str]:
 def render(problem: Problem, family: Family, config: Config) -> KernelSource:
     """The `.cu` of `config` for `problem`, which must hold its constraints (see `families.base.check`)."""
     kernel = Kernel(problem, family, config)
-    template = _environment().get_template(family.template(config))
+    template = environment().get_template(family.template(config))
     text = template.render(kernel=kernel, view=family.view(problem, config))
     return KernelSource(
         name=kernel.name,
@@ -183,7 +183,7 @@ def render(problem: Problem, family: Family, config: Config) -> KernelSource:
 
 
 @lru_cache(maxsize=1)
-def _environment() -> jinja2.Environment:
+def environment() -> jinja2.Environment:
     """Delimiters that leave CUDA and inline PTX alone; a misspelt name is an error."""
     options: dict[str, Any] = {
         "block_start_string": "/*%",

@@ -15,7 +15,8 @@ of uniform data it is about a tenth of one typical product up to K = 1000, so th
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 import hypothesis
@@ -31,12 +32,17 @@ from gemmgen.source import KernelSource
 LAMBDA = 6.0
 DATA_KINDS: tuple[DataKind, ...] = ("exact", "random")
 DataKind = Literal["exact", "random"]
+Doubles = npt.NDArray[np.float64]
+
+LARGE_FLOPS = 10**9  # from here on a float64 reference takes long enough to share
+LARGE_SEEDS = 2
 
 EXACT_LIMIT = 2**24  # float32 represents every integer up to here
 EXACT_SCALARS = (0.0, 1.0, -1.0, 2.0)
 RANDOM_SCALARS = (*EXACT_SCALARS, 0.5, -1.75)
 
 # Sizes around which kernels go wrong: one, tiles and their neighbours, primes.
+PADDINGS = (0, 1, 2, 3, 7)  # in units of ld_align
 RUNTIME_SIZES = (1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 32, 33, 61, 64, 65, 97, 127, 128, 129, 160)
 
 
@@ -99,30 +105,39 @@ class Verdict:
         return self.failure is None
 
 
-def reference(case: Case, operands: Operands) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """(C, bound): the result in float64 and what each element of a float32 kernel may be off by."""
-    a = case.a.view(operands.a).astype(np.float64)
-    b = case.b.view(operands.b).astype(np.float64)
-    product, magnitude = a @ b, np.abs(a) @ np.abs(b)
-    expected = case.alpha * product
-    size = abs(case.alpha) * magnitude
-    if case.beta != 0:  # beta = 0 must not read C, which may hold NaN
-        old = case.c.view(operands.c).astype(np.float64)
-        expected, size = expected + case.beta * old, size + np.abs(case.beta * old)
-    unit = case.problem.dtype.unit_roundoff
-    bound = LAMBDA * np.sqrt(case.k + 2) * unit * size  # two more roundings: alpha and beta
-    return expected, bound
+@dataclass(frozen=True)
+class Inputs:
+    """Storage of A, B and C and what every result is made of, in float64.
+
+    product     A B
+    magnitude   |A| |B|, which scales the error bound
+    """
+
+    operands: Operands
+    product: Doubles
+    magnitude: Doubles
 
 
-def make_operands(situation: Situation) -> Operands:
+def make_inputs(situation: Situation) -> Inputs:
     """A, B and C for `situation`. What a kernel must not use (padding, C with beta = 0) is NaN."""
     case = situation.case
-    rng = np.random.default_rng(situation.seed)
+    large = case.flops > LARGE_FLOPS
+    seed = situation.seed % LARGE_SEEDS if large else situation.seed
+    inputs = _inputs(replace(case, alpha=1.0, beta=1.0), situation.data, seed)
+    if case.beta != 0:
+        return inputs
+    unread = np.full_like(inputs.operands.c, np.nan)
+    return replace(inputs, operands=replace(inputs.operands, c=unread))
+
+
+@lru_cache(maxsize=2 * LARGE_SEEDS)  # the candidates of one search meet the same data again and again
+def _inputs(case: Case, data: DataKind, seed: int) -> Inputs:
+    rng = np.random.default_rng(seed)
 
     def fill(matrix: Matrix) -> Floats:
         flat = np.full(matrix.elements, np.nan, np.float32)
         shape = (matrix.rows, matrix.cols)
-        if situation.data == "exact":
+        if data == "exact":
             limit = _exact_magnitude(case.k)
             values = rng.integers(-limit, limit, shape, endpoint=True).astype(np.float32)
         else:
@@ -131,10 +146,22 @@ def make_operands(situation: Situation) -> Operands:
             matrix.view(flat)[...] = values
         return flat
 
-    a, b, c = (fill(matrix) for matrix in case.matrices)
-    if case.beta == 0:
-        c.fill(np.nan)
-    return Operands(a, b, c)
+    operands = Operands(*(fill(matrix) for matrix in case.matrices))
+    a = case.a.view(operands.a).astype(np.float64)
+    b = case.b.view(operands.b).astype(np.float64)
+    return Inputs(operands, a @ b, np.abs(a) @ np.abs(b))
+
+
+def reference(case: Case, inputs: Inputs) -> tuple[Doubles, Doubles]:
+    """(C, bound): the result in float64 and what each element of a float32 kernel may be off by."""
+    expected = case.alpha * inputs.product
+    size = abs(case.alpha) * inputs.magnitude
+    if case.beta != 0:  # beta = 0 must not read C, which may hold NaN
+        old = case.c.view(inputs.operands.c).astype(np.float64)
+        expected, size = expected + case.beta * old, size + np.abs(case.beta * old)
+    unit = case.problem.dtype.unit_roundoff
+    bound = LAMBDA * np.sqrt(case.k + 2) * unit * size  # two more roundings: alpha and beta
+    return expected, bound
 
 
 def _exact_magnitude(k: int) -> int:
@@ -144,10 +171,10 @@ def _exact_magnitude(k: int) -> int:
     return max(1, min(8, limit))
 
 
-def compare(situation: Situation, operands: Operands, result: Floats) -> tuple[float, Mismatch | None]:
+def compare(situation: Situation, inputs: Inputs, result: Floats) -> tuple[float, Mismatch | None]:
     """(largest error over bound, first wrong element or None). NaN where none is expected is wrong."""
     case = situation.case
-    expected, bound = reference(case, operands)
+    expected, bound = reference(case, inputs)
     if situation.data == "exact":
         bound = np.zeros_like(bound)
     got = case.c.view(result).astype(np.float64)
@@ -165,34 +192,30 @@ def compare(situation: Situation, operands: Operands, result: Floats) -> tuple[f
 
 def check(kernel: LoadedKernel, situation: Situation) -> tuple[float, Mismatch | None]:
     """Run one situation and compare. Raises CandidateFailed where the kernel does not run to the end."""
-    operands = make_operands(situation)
-    result = kernel.run(situation.case, operands, seed=situation.seed)
-    return compare(situation, operands, result)
+    inputs = make_inputs(situation)
+    result = kernel.run(situation.case, inputs.operands, seed=situation.seed)
+    return compare(situation, inputs, result)
 
 
-def situations(problem: Problem, largest: int) -> st.SearchStrategy[Situation]:
+@st.composite
+def situations(draw: st.DrawFn, problem: Problem, largest: int) -> Situation:
     """Hypothesis' strategy for `problem`: run-time sizes up to `largest`, padded leading dimensions, scalars, data.
 
     Draws shrink towards small sizes, dense leading dimensions, alpha = 1, beta = 0 and seed 0.
     """
-
-    @st.composite
-    def draw_situation(draw: st.DrawFn) -> Situation:
-        data = draw(st.sampled_from(DATA_KINDS))
-        scalars = EXACT_SCALARS if data == "exact" else RANDOM_SCALARS
-        alpha = draw(st.sampled_from(sorted(scalars, key=lambda s: (s != 1.0, abs(s)))))
-        beta = draw(st.sampled_from(scalars))
-        given = {name: draw(_sizes(name, largest)) for name in "MNK" if problem.sizes[name] is None}
-        case = problem.case(**{name.lower(): size for name, size in given.items()}, alpha=alpha, beta=beta)
-        paddings = {
-            name: getattr(case, name) + problem.ld_align * draw(st.sampled_from((0, 1, 2, 3, 7)))
-            for name in ("lda", "ldb", "ldc")
-            if problem.sizes[name] is None
-        }
-        case = problem.case(m=case.m, n=case.n, k=case.k, alpha=alpha, beta=beta, **paddings)
-        return Situation(case, data, draw(st.integers(0, 2**16)))
-
-    return draw_situation()
+    data = draw(st.sampled_from(DATA_KINDS))
+    scalars = EXACT_SCALARS if data == "exact" else RANDOM_SCALARS
+    alpha = draw(st.sampled_from(sorted(scalars, key=lambda scalar: (scalar != 1.0, abs(scalar)))))
+    beta = draw(st.sampled_from(scalars))
+    sizes = {name.lower(): draw(_sizes(name, largest)) for name in "MNK" if problem.sizes[name] is None}
+    dense = problem.case(**sizes)
+    lines = {
+        name: getattr(dense, name) + problem.ld_align * draw(st.sampled_from(PADDINGS))
+        for name in ("lda", "ldb", "ldc")
+        if problem.sizes[name] is None
+    }
+    case = problem.case(**sizes, **lines, alpha=alpha, beta=beta)
+    return Situation(case, data, draw(st.integers(0, 2**16)))
 
 
 def _sizes(name: str, largest: int) -> st.SearchStrategy[int]:

@@ -87,9 +87,7 @@ class Arena:
         self._words = np.zeros(0, np.uint32)  # lets go of the mapping
         os.close(self.file)
 
-    def fill(
-        self, layout: Layout, case: Case, operands: Operands, blocks: Sequence[int] | npt.NDArray[np.int64]
-    ) -> None:
+    def fill(self, layout: Layout, case: Case, operands: Operands, blocks: Blocks) -> None:
         self._reserve(layout.blocks.end)
         for segment, storage in ((layout.a, operands.a), (layout.b, operands.b)):
             self._slack_to_canary(segment)

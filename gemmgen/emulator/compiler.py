@@ -24,16 +24,19 @@ KIND = "emulator"  # of the store's entries
 COMPILE_TIMEOUT = 300.0
 SHOWN_ERRORS = 3
 
-LANGUAGE = ("-std=c++17", "-O2", "-g1", "-march=native", "-fno-pie")
+# Unrolled as `#pragma unroll` asks for, so that indices are constants and their checks cost nothing.
+LANGUAGE = ("-std=c++17", "-O2", "-fpeel-loops", "-gdwarf-4", "-g1", "-march=native", "-fno-pie")
 # A kernel reinterprets floats as vectors, and nvcc contracts a * b + c; broken rules of the language end
 # in a diagnosis (sanitizer.hpp) rather than in whatever the optimiser makes of them.
 KERNEL = (
     "-w",
+    "-UNDEBUG",  # ziglang defines it when it optimises
+    "-fstack-clash-protection",  # a frame of any size meets the guard page below the stack
     "-fno-strict-aliasing",
     "-ffp-contract=fast",
     "-fno-exceptions",
     "-fno-rtti",
-    "-fsanitize=alignment,bounds,signed-integer-overflow",
+    "-fsanitize=alignment,bounds,signed-integer-overflow,integer-divide-by-zero",
     "-fno-sanitize-recover=all",
 )
 UNSET_REGISTERS = "-ftrivial-auto-var-init=pattern"  # a register that is read before it is written shows
@@ -149,7 +152,9 @@ def _version(command: list[str]) -> str | None:
 
 
 def _accepts(command: list[str], flag: str) -> bool:
-    return _call([*command, "-Werror", flag, "-S", "-x", "c++", "-", "-o", os.devnull]).returncode == 0
+    with tempfile.TemporaryDirectory(prefix="gemmgen-") as folder:
+        arguments = (flag, "-c", "-x", "c++", "-", "-o", "accepted.o")
+        return _call([*command, *arguments], folder=folder).returncode == 0
 
 
 def _call(command: list[str], text: str = "", folder: str | None = None) -> subprocess.CompletedProcess[str]:

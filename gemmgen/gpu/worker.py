@@ -1,13 +1,15 @@
 """The child's side of the gpu executor: owns pycuda and the primary context, answers the parent's requests.
 
 A request is (verb, *arguments) with plain data; each public method of Worker is a verb. A CUDA error after a
-launch may have poisoned the context, so it ends this process (FatalFailure) and the parent starts another.
+launch may have poisoned the context, so one that nobody expected ends this process (FatalFailure) and the parent
+starts another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,6 +36,15 @@ PLAIN_SAMPLES = 9
 Binary = tuple[KernelSource, bytes]  # a kernel and its cubin
 
 
+@dataclass(frozen=True)
+class Champion:
+    """cuBLASLt's fastest algorithm for a case, and how long its first heuristic took."""
+
+    plan: Plan
+    algorithm: int
+    first: Timing
+
+
 class Worker:
     """Answers requests on device `index`. Modules and input sets stay loaded between them."""
 
@@ -44,12 +55,15 @@ class Worker:
         self._stream = cuda.Stream()
         self._functions: dict[tuple[str, str, int], Any] = {}
         self._sets: InputSets | None = None
-        self._plans: dict[Case, tuple[Plan, int, int, Timing]] = {}
+        self._champions: dict[Case, Champion] = {}
         self._library: Cublaslt | None = None
 
     def __call__(self, message: tuple[Any, ...]) -> Any:
         verb, *arguments = message
-        return getattr(self, verb)(*arguments)
+        try:
+            return getattr(self, verb)(*arguments)
+        except cuda.Error as error:
+            raise FatalFailure(Failure("crash", str(error), "gpu")) from error
 
     # Verbs
 
@@ -99,9 +113,10 @@ class Worker:
             self._try_once(enqueue, sets.pointers[0])
         if not baseline:
             return Comparison(tuple(self._measure(contestants, sets, protocol)))
-        plan, best, offered, first = self._best_plan(case, sets)
-        *ours, theirs = self._measure([*contestants, partial(plan.enqueue, best)], sets, protocol)
-        return Comparison(tuple(ours), Baseline(best, offered, first, theirs, self._cublaslt().version))
+        best = self._champion(case, sets)
+        *ours, theirs = self._measure([*contestants, partial(best.plan.enqueue, best.algorithm)], sets, protocol)
+        version = self._cublaslt().version
+        return Comparison(tuple(ours), Baseline(best.algorithm, best.plan.offered, best.first, theirs, version))
 
     def time_plain(self, cubin: bytes, name: str, buffer_bytes: int, count: int) -> tuple[float, int]:
         """(best microseconds, threads) of `name(float* buffer, long long count)` on a grid that fills the card."""
@@ -154,10 +169,9 @@ class Worker:
         return layout.result(before, after)
 
     def _try_once(self, enqueue: Enqueue, pointers: Pointers) -> None:
-        """One launch, to its end. Raises FatalFailure (crash) for what the kernel did."""
+        """One launch, to its end."""
         enqueue(pointers, self._stream)
-        with _fatal_errors():
-            self._stream.synchronize()
+        self._stream.synchronize()
 
     # Measuring
 
@@ -172,17 +186,16 @@ class Worker:
         return self._sets
 
     def _measure(self, contestants: Sequence[Enqueue], sets: InputSets, protocol: Protocol) -> list[Timing]:
-        with _fatal_errors():
-            return measure(contestants, sets, protocol, self._stream)
+        return measure(contestants, sets, protocol, self._stream)
 
-    def _best_plan(self, case: Case, sets: InputSets) -> tuple[Plan, int, int, Timing]:
-        """(plan, fastest algorithm, how many there are, time of the first); each is timed, once a case."""
-        if case not in self._plans:
+    def _champion(self, case: Case, sets: InputSets) -> Champion:
+        """The winner of a contest between all of the heuristics' algorithms, held once a case."""
+        if case not in self._champions:
             plan = self._cublaslt().plan(case)
             timings = self._measure([partial(plan.enqueue, index) for index in range(plan.offered)], sets, QUICK)
             best = min(range(plan.offered), key=lambda index: timings[index].median_us)
-            self._plans[case] = plan, best, plan.offered, timings[0]
-        return self._plans[case]
+            self._champions[case] = Champion(plan, best, timings[0])
+        return self._champions[case]
 
     def _cublaslt(self) -> Cublaslt:
         if self._library is None:
@@ -203,8 +216,7 @@ class Worker:
         start.record(self._stream)
         self._launch_plain(function, memory, count)
         stop.record(self._stream)
-        with _fatal_errors():
-            stop.synchronize()
+        stop.synchronize()
         return float(stop.time_since(start)) * 1e3
 
 
@@ -220,15 +232,6 @@ def _launch_errors() -> Iterator[None]:
         yield
     except cuda.Error as error:
         raise CandidateFailed(Failure("launch", str(error), "gpu")) from error
-
-
-@contextmanager
-def _fatal_errors() -> Iterator[None]:
-    """CUDA reports what a kernel did. The context is lost."""
-    try:
-        yield
-    except cuda.Error as error:
-        raise FatalFailure(Failure("crash", str(error), "gpu")) from error
 
 
 def _driver_version() -> str:

@@ -105,6 +105,12 @@ def test_failure_has_the_first_error(store: Store, text: str, arch: str, reason:
     assert "\n" not in caught.value.failure.reason
 
 
+def test_log_without_resource_usage_is_no_success(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler, "FLAGS", ("--std=c++17",))
+    with pytest.raises(CandidateFailed, match="no resource usage"):
+        compile_kernel(source_of(NAIVE), "sm_90", store)
+
+
 def test_many_keeps_the_order_and_reports_each(store: Store) -> None:
     texts = [NAIVE.replace("64", str(size)) for size in (32, 64, 96)] + ["broken"]
     sources = [source_of(text) for text in texts]

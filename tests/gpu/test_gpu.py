@@ -70,7 +70,8 @@ def operands_of(case: Case, seed: int = 0) -> Operands:
 
 def expected(case: Case, operands: Operands) -> np.ndarray:
     a, b, c = (m.view(x).astype(float) for m, x in zip(case.matrices, vars(operands).values(), strict=True))
-    return case.alpha * (a @ b) + (case.beta * c if case.beta else 0)
+    result: np.ndarray = case.alpha * (a @ b) + (case.beta * c if case.beta else 0)
+    return result
 
 
 PADDED = kernel(BODY).problem.case(70, 33, 50, lda=53, ldb=40, ldc=36, alpha=1.5, beta=-0.5)
@@ -86,7 +87,8 @@ def gpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GpuExecutor]:
         yield executor
 
 
-def failure_of(gpu: GpuExecutor, source: KernelSource, case: Case = PADDED) -> Failure:
+def failure_of(gpu: GpuExecutor, source: KernelSource) -> Failure:
+    case = replace(PADDED, problem=source.problem)
     with pytest.raises(CandidateFailed) as caught:
         gpu.load(source).run(case, operands_of(case))
     return caught.value.failure

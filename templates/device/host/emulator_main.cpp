@@ -48,22 +48,25 @@ namespace {
 Request request;
 bool copies_land_late = true;
 
-void check_copy(const unsigned char* shared, const void* global, int bytes, int valid_bytes, unsigned line) {
-  const std::string who = block.where() + ": cp_async";
-  if (valid_bytes < 0 || valid_bytes > bytes)
-    fail("crash", {line}, "%s of %d bytes with %d valid ones", who.c_str(), bytes, valid_bytes);
-  for (const void* address : {static_cast<const void*>(shared), global})
-    if (reinterpret_cast<uintptr_t>(address) % unsigned(bytes) != 0)
-      fail("crash", {line}, "%s of %d bytes with a misaligned %s address (%s)", who.c_str(), bytes,
-           address == global ? "global" : "shared", describe_address(static_cast<const unsigned char*>(address)).c_str());
-  if (!shared_memory.contains(shared, std::size_t(bytes)))
-    fail("crash", {line}, "%s writes outside shared memory (%s)", who.c_str(), describe_address(shared).c_str());
+bool aligned(const void* address, int bytes) { return reinterpret_cast<uintptr_t>(address) % unsigned(bytes) == 0; }
+
+[[noreturn]] void refuse_copy(int bytes, const char* what, const void* address, int line) {
+  fail("crash", {unsigned(line)}, "%s: cp_async of %d bytes %s (%s)", block.where().c_str(), bytes, what,
+       describe_address(static_cast<const unsigned char*>(address)).c_str());
+}
+
+void check_copy(const void* shared, const void* global, int bytes, int valid_bytes, int line) {
+  if (valid_bytes < 0 || valid_bytes > bytes) refuse_copy(bytes, "with a wrong count of valid bytes", global, line);
+  if (!aligned(shared, bytes)) refuse_copy(bytes, "with a misaligned shared address", shared, line);
+  if (!aligned(global, bytes)) refuse_copy(bytes, "with a misaligned global address", global, line);
+  if (!shared_memory.contains(static_cast<const unsigned char*>(shared), std::size_t(bytes)))
+    refuse_copy(bytes, "writes outside shared memory", shared, line);
 }
 
 }  // namespace
 
 void copy_async(void* shared, const void* global, int bytes, int valid_bytes, int line) {
-  check_copy(static_cast<unsigned char*>(shared), global, bytes, valid_bytes, unsigned(line));
+  check_copy(shared, global, bytes, valid_bytes, line);
   AsyncCopy copy = {static_cast<unsigned char*>(shared), unsigned(bytes), 0, {}};
   copy_line = unsigned(line);
   std::memcpy(copy.data, global, std::size_t(valid_bytes));

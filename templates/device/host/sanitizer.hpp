@@ -77,4 +77,8 @@ extern "C" {
   gemmgen::fail_rule(data->location, std::string("a negation overflows ") + data->type->name);
 }
 
+[[noreturn]] void __ubsan_handle_divrem_overflow_abort(const gemmgen::Overflow* data, uintptr_t, uintptr_t) {
+  gemmgen::fail_rule(data->location, "a division by zero");
+}
+
 }  // extern "C"

@@ -1,0 +1,131 @@
+"""What the exported files say about a kernel: its arguments, their ranges, its launch. Values only, no code."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from gemmgen.errors import require
+from gemmgen.problem import SIZE_LIMIT, Layout
+from gemmgen.source import KernelSource, Parameter
+
+ORDER_WORDS = {"r": "row", "c": "column"}
+
+
+@dataclass(frozen=True)
+class LeadingDimension:
+    """A leading dimension that the launcher takes, and the line that it must hold (a size's name or number)."""
+
+    name: str
+    line: str
+
+
+@dataclass(frozen=True)
+class MatrixText:
+    """A, B or C in words: each size by its name where it is an argument, else as a number."""
+
+    name: str
+    rows: str
+    cols: str
+    order: str
+    ld: str
+
+
+@dataclass(frozen=True)
+class Interface:
+    """The launcher of `source`, built for `arch` ("sm_90"), as the templates see it.
+
+    Raises InvalidInput for a name that is no C identifier (it becomes file names) and an arch that is none.
+    """
+
+    source: KernelSource
+    arch: str
+
+    def __post_init__(self) -> None:
+        require(
+            re.fullmatch(r"[A-Za-z_]\w*", self.name, re.ASCII) is not None,
+            f"{self.name!r} is no C identifier: it cannot name the exported files",
+        )
+        require(
+            re.fullmatch(r"sm_\d+[af]?", self.arch) is not None,
+            f"{self.arch!r} is no architecture: the record's arch reads sm_90 or alike",
+        )
+
+    @property
+    def name(self) -> str:
+        return self.source.name
+
+    @property
+    def cmake_arch(self) -> str:
+        return self.arch.removeprefix("sm_")
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        return self.source.parameters
+
+    @property
+    def layout(self) -> Layout:
+        return self.source.problem.layout
+
+    @cached_property
+    def sizes(self) -> dict[str, str]:
+        """M, N, K, lda, ldb, ldc: the argument's name, or the number that the kernel is built for."""
+        return {name: name if size is None else str(size) for name, size in self.source.problem.sizes.items()}
+
+    @property
+    def runtime_names(self) -> tuple[str, ...]:
+        return self.source.problem.runtime_names
+
+    @property
+    def runtime_sizes(self) -> tuple[str, ...]:
+        return tuple(name for name in self.runtime_names if name in ("M", "N", "K"))
+
+    @property
+    def runtime_lds(self) -> tuple[LeadingDimension, ...]:
+        lines = {
+            "lda": self.sizes["K" if self.layout.a == "r" else "M"],
+            "ldb": self.sizes["N" if self.layout.b == "r" else "K"],
+            "ldc": self.sizes["N"],
+        }
+        return tuple(LeadingDimension(name, line) for name, line in lines.items() if name in self.runtime_names)
+
+    @property
+    def may_be_empty(self) -> tuple[str, ...]:
+        """The sizes that can leave C without an element."""
+        return tuple(name for name in self.runtime_sizes if name != "K")
+
+    @property
+    def size_limit(self) -> int:
+        return SIZE_LIMIT
+
+    @property
+    def pointer_align(self) -> int:
+        return self.source.problem.pointer_align
+
+    @property
+    def ld_align(self) -> int:
+        return self.source.problem.ld_align
+
+    @property
+    def threads(self) -> int:
+        return self.source.launch.threads
+
+    @property
+    def shared_bytes(self) -> int:
+        return self.source.launch.shared_bytes
+
+    @property
+    def grid(self) -> tuple[tuple[str, int], ...]:
+        """(size, tile): the grid has the product of ceil(size / tile) blocks."""
+        return tuple((self.sizes[size], tile) for size, tile in self.source.launch.grid)
+
+    @property
+    def matrices(self) -> tuple[MatrixText, ...]:
+        m, n, k = (self.sizes[name] for name in ("M", "N", "K"))
+        a, b = ORDER_WORDS[self.layout.a], ORDER_WORDS[self.layout.b]
+        return (
+            MatrixText("A", m, k, a, self.sizes["lda"]),
+            MatrixText("B", k, n, b, self.sizes["ldb"]),
+            MatrixText("C", m, n, ORDER_WORDS["r"], self.sizes["ldc"]),
+        )

@@ -1,0 +1,58 @@
+"""The shapes that an exported self-test runs: the kernel's own, and where sizes are free, those that break kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gemmgen.problem import Case, Problem
+from gemmgen.source import KernelSource
+
+PADDING = 3  # in units of ld_align: odd, so that padded lines lose every alignment beyond the promised one
+
+
+def selftest_shapes(source: KernelSource) -> tuple[Case, ...]:
+    """Without repetition. Only sizes and leading dimensions differ; the self-test chooses data and scalars."""
+    return tuple(dict.fromkeys(_shapes(source)))
+
+
+def _shapes(source: KernelSource) -> Iterator[Case]:
+    tile = dict(source.launch.grid)
+    tile_m, tile_n = tile.get("M", 1), tile.get("N", 1)
+    for m, n, k in (
+        (1, 1, 1),
+        (2 * tile_m, 2 * tile_n, 64),  # whole tiles
+        (tile_m + 1, 2 * tile_n - 1, 37),  # just past a tile, just short of one
+        (3, tile_n + 5, 257),
+        (9 * tile_m + 2, 3, 5),  # rows enough for a second raster group
+        (tile_m, tile_n, 0),  # beta * C
+    ):
+        dense = _case(source.problem, m, n, k)
+        yield dense
+        yield _padded(dense)
+
+
+def _case(problem: Problem, m: int, n: int, k: int) -> Case:
+    """m, n, k where the problem leaves them to run time."""
+    return problem.case(
+        m=m if problem.m is None else None,
+        n=n if problem.n is None else None,
+        k=k if problem.k is None else None,
+    )
+
+
+def _padded(dense: Case) -> Case:
+    """`dense` with longer lines, where their distance is a run-time parameter."""
+    problem = dense.problem
+    extra = PADDING * problem.ld_align
+
+    def longer(name: str, ld: int) -> int | None:
+        return ld + extra if name in problem.runtime_names else None
+
+    return problem.case(
+        m=dense.m,
+        n=dense.n,
+        k=dense.k,
+        lda=longer("lda", dense.lda),
+        ldb=longer("ldb", dense.ldb),
+        ldc=longer("ldc", dense.ldc),
+    )

@@ -1,0 +1,42 @@
+"""Which kernel wins: a pure function of what was measured or predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from gemmgen.gpu.timing import Timing
+
+TIE = 0.01  # relative difference below which two kernels count as equally fast
+
+
+@dataclass(frozen=True)
+class Pick:
+    """Indices into the contestants: the winner, those as fast as it (paired, within TIE), the losers."""
+
+    winner: int
+    ties: tuple[int, ...]
+    losers: tuple[int, ...]
+
+
+def pick_measured(timings: Sequence[Timing]) -> Pick:
+    """The contestant with the lowest median; all from one interleaved measurement, so that rounds pair up."""
+    winner = min(range(len(timings)), key=lambda index: timings[index].median_us)
+    return _split(winner, [_slower_by(timing, timings[winner]) for timing in timings])
+
+
+def pick_predicted(times_us: Sequence[float]) -> Pick:
+    """The contestant with the lowest predicted time; the first of equals."""
+    winner = min(range(len(times_us)), key=lambda index: times_us[index])
+    return _split(winner, [time / times_us[winner] - 1 for time in times_us])
+
+
+def _slower_by(ours: Timing, best: Timing) -> float:
+    return median(our / theirs for our, theirs in zip(ours.samples_us, best.samples_us, strict=True)) - 1
+
+
+def _split(winner: int, slower_by: list[float]) -> Pick:
+    others = [index for index in range(len(slower_by)) if index != winner]
+    ties = tuple(index for index in others if slower_by[index] <= TIE)
+    return Pick(winner, ties, tuple(index for index in others if index not in ties))

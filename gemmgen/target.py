@@ -1,0 +1,76 @@
+"""Where kernels are compiled for and run: the GPU at hand, or a known architecture and the emulator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from gemmgen.device import ARCHS, DEFAULT_ARCH, DEVICES, DeviceSpec, device_for, device_named, parse_arch
+from gemmgen.emulator import EmulatorExecutor
+from gemmgen.errors import CandidateFailed, Failure, require
+from gemmgen.files import Store
+from gemmgen.gpu import why_no_gpu
+from gemmgen.gpu.executor import GpuExecutor
+from gemmgen.gpu.properties import DeviceProperties
+
+DeviceChoice = Literal["auto", "gpu", "emulator"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """An executor, what to compile for ("sm_90"), and the card whose figures the model uses."""
+
+    executor: GpuExecutor | EmulatorExecutor
+    arch: str
+    spec: DeviceSpec
+
+    @property
+    def gpu(self) -> GpuExecutor | None:
+        """The executor where it is a GPU, which can measure."""
+        return self.executor if isinstance(self.executor, GpuExecutor) else None
+
+
+def open_target(device: DeviceChoice, arch: str, store: Store) -> Target:
+    """The target for `--device` and `--arch`; the caller closes its executor.
+
+    "auto" takes the GPU where there is one and it is of `arch`, else the emulator. `arch` is
+    "auto" (the GPU's, else DEFAULT_ARCH), "sm_NN[a]" or a known card's name.
+    Raises InvalidInput (unknown arch; a GPU of another arch) and CandidateFailed (unavailable).
+    """
+    wanted = None if arch == "auto" else spec_for(arch)
+    missing = why_no_gpu()
+    if device == "gpu" and missing is not None:
+        raise CandidateFailed(Failure("unavailable", missing, "gpu"))
+    if device != "emulator" and missing is None:
+        gpu = GpuExecutor(store)
+        found = spec_of(gpu.properties)
+        if wanted is None or wanted.arch == found.arch:
+            return Target(gpu, arch if arch.startswith("sm_") else gpu.arch, found)
+        gpu.close()
+        require(device == "auto", f"--arch {arch} is {wanted.arch.name}, but the GPU here is {found.arch.name}")
+    spec = wanted if wanted is not None else device_for(parse_arch(DEFAULT_ARCH))
+    return Target(EmulatorExecutor(store), arch if arch.startswith("sm_") else spec.arch.name, spec)
+
+
+def spec_for(text: str) -> DeviceSpec:
+    """The card that `text` names, or that stands for the arch that it names. Raises InvalidInput."""
+    if text.startswith("sm_"):
+        return device_for(parse_arch(text))
+    known = [*ARCHS, *DEVICES]
+    require(text.lower() in (name.lower() for name in known), f"unknown arch {text!r}: known are {', '.join(known)}")
+    return device_named(text)
+
+
+def spec_of(card: DeviceProperties) -> DeviceSpec:
+    """What the driver reports of the card, with the data sheet's bandwidth of the nearest known one."""
+    arch = parse_arch(card.arch)
+    known = next((spec for spec in DEVICES.values() if spec.name in card.name), device_for(arch))
+    return replace(
+        known,
+        name=card.name.removeprefix("NVIDIA ").removeprefix("GeForce "),
+        arch=arch,
+        sms=card.sms,
+        clock_ghz=card.clock_mhz / 1000,
+        l2_mb=card.l2_bytes / 1e6,
+        memory_gb=card.memory_bytes / 1e9,
+    )

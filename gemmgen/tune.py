@@ -1,0 +1,302 @@
+"""The path, a line a stage: problem -> space -> order -> render -> compile -> verify -> time -> pick.
+
+`tune` needs no GPU: there the emulator verifies and the model ranks, and every figure says "predicted".
+Compiled kernels, verdicts and timings are kept by content, so that an interrupted search resumes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
+from typing import Literal, Protocol
+
+from gemmgen.compile import CompiledKernel, compile_many
+from gemmgen.errors import CandidateFailed, Failure, GemmgenError
+from gemmgen.families import SIMT, Config, Family
+from gemmgen.files import Store, content_key
+from gemmgen.gpu.executor import GpuKernel
+from gemmgen.gpu.timing import CAREFUL, QUICK, Timing
+from gemmgen.model import Prediction, predict, representative
+from gemmgen.pick import Pick, pick_measured, pick_predicted
+from gemmgen.problem import Problem
+from gemmgen.render import render
+from gemmgen.search import Ranked, Search
+from gemmgen.source import KernelSource
+from gemmgen.space import Space, explore
+from gemmgen.target import Target
+from gemmgen.verify import LARGE_FLOPS, Verdict, verify
+
+Stage = Literal["explore", "compile", "verify", "measure", "compare"]
+
+DEFAULT_BUDGET = {"gpu": 96, "emulator": 8}  # candidates
+EXAMPLES = 8  # situations a candidate must pass before it is timed
+LARGE_EXAMPLES = 2  # the same where one takes over LARGE_FLOPS
+FINALISTS = 4  # re-timed together, carefully
+BATCHES = 4  # the first half of the budget in one, the rest in this many less one
+
+
+class Progress(Protocol):
+    """Hears what `tune` does. `total` may grow while the search goes on."""
+
+    def stage(self, name: Stage, total: int) -> None: ...
+
+    def step(self, name: Stage, trial: Trial | None) -> None: ...
+
+
+class Silent:
+    """A Progress that nobody sees."""
+
+    def stage(self, name: Stage, total: int) -> None:
+        pass
+
+    def step(self, name: Stage, trial: Trial | None) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One candidate and all that became of it.
+
+    prediction  from the compiled kernel's registers once it is compiled
+    failure     why it is out; None while it is in
+    timing      None where nothing was measured
+    """
+
+    source: KernelSource
+    config: Config
+    prediction: Prediction
+    compiled: CompiledKernel | None = None
+    verdict: Verdict | None = None
+    timing: Timing | None = None
+    failure: Failure | None = None
+
+    @property
+    def time_us(self) -> float:
+        """Microseconds a launch: measured where it was, else predicted; `time_kind` says which."""
+        return self.timing.median_us if self.timing is not None else self.prediction.time_us
+
+    @property
+    def time_kind(self) -> Literal["measured", "predicted"]:
+        return "predicted" if self.timing is None else "measured"
+
+
+@dataclass(frozen=True)
+class TuneResult:
+    """What a search found.
+
+    trials   all candidates: the fastest first, then those that are out
+    pick     indices into `finalists`
+    """
+
+    problem: Problem
+    target: str
+    arch: str
+    executor: str
+    space: Space
+    trials: tuple[Trial, ...]
+    finalists: tuple[Trial, ...]
+    pick: Pick
+
+    @property
+    def winner(self) -> Trial:
+        return self.finalists[self.pick.winner]
+
+    @property
+    def ties(self) -> tuple[Trial, ...]:
+        return tuple(self.finalists[index] for index in self.pick.ties)
+
+
+def tune(
+    problem: Problem,
+    target: Target,
+    store: Store,
+    *,
+    family: Family = SIMT,
+    budget: int | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> TuneResult:
+    """Find the fastest correct kernel of `family` for `problem` on `target`, trying `budget` candidates.
+
+    Raises GemmgenError where no config is accepted or none survives.
+    """
+    tuner = Tuner(problem, target, store, family, seed, progress or Silent())
+    return tuner.run(budget or DEFAULT_BUDGET[target.executor.name])
+
+
+@dataclass
+class Tuner:
+    """The stages of one search, sharing what they all need."""
+
+    problem: Problem
+    target: Target
+    store: Store
+    family: Family
+    seed: int
+    progress: Progress
+    trials: list[Trial] = field(default_factory=list)
+
+    def run(self, budget: int) -> TuneResult:
+        self.progress.stage("explore", 1)
+        space = explore(self.family, self.problem, self.target.spec.arch.limits)
+        if not space.accepted:
+            reasons = "; ".join(f"{rule.expression}: {rule.because}" for rule, _ in space.rejected[:3])
+            raise GemmgenError(f"no config of {self.family.name} suits {self.problem} on {self.target.arch} ({reasons})")
+        search = Search(space, self.target.spec)
+        self.progress.step("explore", None)
+        for batch in self._batches(search, min(budget, len(space.accepted))):
+            self.trials += self.measure(self.verify(self.compile(self.render(batch))))
+        return self._result(space)
+
+    def _batches(self, search: Search, budget: int) -> Iterator[list[Ranked]]:
+        """Half the budget spread over the space, then, where times are measured, around what was fastest."""
+        if self.target.gpu is None:
+            yield search.first(budget)
+            return
+        yield search.first(budget - budget // 2)
+        for left in range(BATCHES - 1, 0, -1):
+            spent = len(self.trials)
+            timed = [(trial.config, trial.time_us) for trial in self.trials if trial.timing is not None]
+            yield search.next(math.ceil((budget - spent) / left), timed)
+
+    def render(self, batch: Sequence[Ranked]) -> list[Trial]:
+        return [
+            Trial(render(self.problem, self.family, entry.config), entry.config, entry.prediction) for entry in batch
+        ]
+
+    def compile(self, trials: list[Trial]) -> list[Trial]:
+        """Compile all; what spills registers to memory is out."""
+        self.progress.stage("compile", len(trials))
+        results = compile_many(
+            [trial.source for trial in trials],
+            self.target.arch,
+            self.store,
+            lambda source, result: self.progress.step("compile", None),
+        )
+        return [self._compiled(trial, result) for trial, result in zip(trials, results, strict=True)]
+
+    def _compiled(self, trial: Trial, result: CompiledKernel | Failure) -> Trial:
+        if isinstance(result, Failure):
+            return replace(trial, failure=result)
+        prediction = predict(self.problem, self.family, trial.config, self.target.spec, result.registers)
+        trial = replace(trial, compiled=result, prediction=prediction)
+        if result.spill_bytes:
+            reason = f"{result.spill_bytes} bytes of registers spill to local memory ({result.registers} registers)"
+            return replace(trial, failure=Failure("rejected", reason, "ptxas"))
+        return trial
+
+    def verify(self, trials: list[Trial]) -> list[Trial]:
+        """Property-test every candidate that compiled, before anything is timed."""
+        alive = [trial for trial in trials if trial.failure is None]
+        self.progress.stage("verify", len(alive))
+        if self.target.gpu is None:
+            _load_in_parallel(self.target, [trial.source for trial in alive if self._known_verdict(trial) is None])
+        return [trial if trial.failure else self._verified(trial) for trial in trials]
+
+    def _verified(self, trial: Trial) -> Trial:
+        verdict = self._known_verdict(trial)
+        if verdict is None:
+            verdict = verify(self.target.executor, trial.source, examples=self._examples, seed=self.seed)
+            if verdict.passed:
+                self.store.put("verdict", self._verdict_key(trial), json.dumps(asdict(verdict)).encode())
+        trial = replace(trial, verdict=verdict, failure=verdict.failure)
+        self.progress.step("verify", trial)
+        return trial
+
+    @property
+    def _examples(self) -> int:
+        return LARGE_EXAMPLES if representative(self.problem).flops > LARGE_FLOPS else EXAMPLES
+
+    def _known_verdict(self, trial: Trial) -> Verdict | None:
+        payload = self.store.get("verdict", self._verdict_key(trial))
+        return None if payload is None else Verdict(**json.loads(payload))
+
+    def _verdict_key(self, trial: Trial) -> str:
+        """Only verdicts that passed are kept: a failure is found again, with its situation."""
+        executor = self.target.executor
+        return content_key(trial.source.digest, executor.name, executor.description, str(self._examples), str(self.seed))
+
+    def measure(self, trials: list[Trial]) -> list[Trial]:
+        """Time what passed, quickly; without a GPU the predictions stand."""
+        if self.target.gpu is None:
+            return trials
+        alive = [trial for trial in trials if trial.failure is None]
+        self.progress.stage("measure", len(alive))
+        return [trial if trial.failure else self._measured(trial) for trial in trials]
+
+    def _measured(self, trial: Trial) -> Trial:
+        gpu = self.target.gpu
+        assert gpu is not None and trial.compiled is not None
+        case = representative(self.problem)
+        key = content_key(trial.source.digest, gpu.description, str(case), json.dumps(asdict(QUICK)))
+        payload = self.store.get("timing", key)
+        try:
+            if payload is not None:
+                fields = json.loads(payload)
+                timing = Timing(tuple(fields["samples_us"]), fields["protocol"])
+            else:
+                kernel = gpu.load_compiled(trial.source, trial.compiled)
+                timing = gpu.measure(kernel, case, QUICK)
+                kernel.close()
+                self.store.put("timing", key, json.dumps(asdict(timing)).encode())
+        except CandidateFailed as error:
+            trial = replace(trial, failure=error.failure)
+        else:
+            trial = replace(trial, timing=timing)
+        self.progress.step("measure", trial)
+        return trial
+
+    def _result(self, space: Space) -> TuneResult:
+        alive = sorted((trial for trial in self.trials if trial.failure is None), key=lambda trial: trial.time_us)
+        out = [trial for trial in self.trials if trial.failure is not None]
+        if not alive:
+            reasons = "; ".join(f"{trial.config}: {trial.failure.reason}" for trial in out[:3] if trial.failure)
+            raise GemmgenError(f"none of {len(out)} candidates survived: {reasons}")
+        finalists = self._compare(alive[:FINALISTS])
+        if self.target.gpu is None:
+            pick = pick_predicted([trial.time_us for trial in finalists])
+        else:
+            pick = pick_measured([trial.timing for trial in finalists if trial.timing is not None])
+        return TuneResult(
+            self.problem,
+            self.target.spec.name,
+            self.target.arch,
+            self.target.executor.name,
+            space,
+            (*alive, *out),
+            tuple(finalists),
+            pick,
+        )
+
+    def _compare(self, trials: list[Trial]) -> list[Trial]:
+        """Time the finalists again, interleaved and carefully, so that their ratios are paired."""
+        gpu = self.target.gpu
+        if gpu is None:
+            return trials
+        self.progress.stage("compare", 1)
+        kernels: list[GpuKernel] = []
+        for trial in trials:
+            assert trial.compiled is not None
+            kernels.append(gpu.load_compiled(trial.source, trial.compiled))
+        timings = gpu.measure_many(kernels, representative(self.problem), CAREFUL).timings
+        self.progress.step("compare", None)
+        timed = [(trial, timing) for trial, timing in zip(trials, timings, strict=True) if isinstance(timing, Timing)]
+        if not timed:
+            raise GemmgenError("none of the finalists could be timed again")
+        return [replace(trial, timing=timing) for trial, timing in timed]
+
+
+def _load_in_parallel(target: Target, sources: Sequence[KernelSource]) -> None:
+    """Compile the emulator's executables side by side; `verify` then finds them in the store."""
+
+    def load(source: KernelSource) -> None:
+        try:
+            target.executor.load(source).close()
+        except CandidateFailed:
+            pass  # `verify` meets it again and keeps it in the record
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(load, sources))

@@ -1,0 +1,46 @@
+/* ${ out.name }
+ *
+ *     C = alpha * A * B + beta * C      f32
+ *
+//% for m in out.matrices
+ *     ${ m.name }  ${ m.rows } x ${ m.cols }, ${ m.order }-major, ${ m.ld } elements from one ${ m.order } to the next
+//% endfor
+ *
+ * beta = 0 never reads C.${ " K = 0 gives beta * C and reads neither A nor B." if "K" in out.runtime_sizes }
+ */
+#ifndef ${ out.name | upper }_H
+#define ${ out.name | upper }_H
+
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Start the kernel on `stream` of the current device; returns before it has run.
+ *
+ * A, B, C   device memory, at addresses divisible by ${ out.pointer_align }; C overlaps neither A nor B
+//% if out.runtime_sizes
+ * ${ "%-9s" | format(out.runtime_sizes | join(", ")) } 0 to ${ out.size_limit }${ "; with no element in C nothing is launched" if out.may_be_empty }
+//% endif
+//% for ld in out.runtime_lds
+ * ${ ld.name }       at least ${ ld.line }${ ", and divisible by " ~ out.ld_align if out.ld_align > 1 }
+//% endfor
+ *
+ * Returns cudaSuccess, or
+ *     cudaErrorInvalidValue           ${ "a null pointer, or a size or leading dimension outside its range" if out.runtime_names else "a null pointer" }
+ *     cudaErrorMisalignedAddress      A, B or C at an address that ${ out.pointer_align } does not divide
+ *     cudaErrorInvalidConfiguration   a grid of more than 2^31 - 1 blocks
+ *     what cudaGetLastError() reports after the launch: an error that an earlier call left behind, too.
+ */
+cudaError_t ${ out.name }_launch(
+//% for p in out.parameters
+    ${ p.ctype } ${ p.name },
+//% endfor
+    cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

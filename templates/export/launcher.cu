@@ -1,0 +1,56 @@
+/*# The host's side of NAME.cu, appended to the kernel's text: checks the arguments, launches. #*/
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)  // NVRTC and host emulation take the kernel alone
+
+#include "${ out.name }.h"
+
+#include <climits>
+#include <cstdint>
+#include <initializer_list>
+
+extern "C" cudaError_t ${ out.name }_launch(
+//% for p in out.parameters
+    ${ p.ctype } ${ p.name },
+//% endfor
+    cudaStream_t stream)
+{
+//% if out.runtime_sizes
+    constexpr int size_limit = ${ out.size_limit };  // rounding a size up to a tile must stay below 2^31
+//% for size in out.runtime_sizes
+    if (${ size } < 0 || ${ size } > size_limit) return cudaErrorInvalidValue;
+//% endfor
+//% endif
+//% for ld in out.runtime_lds
+    if (${ ld.name } < ${ ld.line }${ " || " ~ ld.name ~ " % " ~ out.ld_align ~ " != 0" if out.ld_align > 1 }) return cudaErrorInvalidValue;
+//% endfor
+//% if out.may_be_empty
+    if (${ out.may_be_empty | join(" == 0 || ") } == 0) return cudaSuccess;  // C has no elements
+//% endif
+//% if "K" in out.runtime_sizes
+    if (C == nullptr || (K > 0 && (A == nullptr || B == nullptr))) return cudaErrorInvalidValue;
+//% else
+    if (A == nullptr || B == nullptr || C == nullptr) return cudaErrorInvalidValue;
+//% endif
+    for (const float* matrix : {A, B, static_cast<const float*>(C)}) {
+        if (reinterpret_cast<std::uintptr_t>(matrix) % ${ out.pointer_align } != 0) return cudaErrorMisalignedAddress;
+    }
+
+    const auto tiles = [](long long size, long long tile) { return (size + tile - 1) / tile; };
+    const long long blocks = 1LL
+//% for size, tile in out.grid
+        * tiles(${ size }, ${ tile })${ ";" if loop.last }
+//% endfor
+    if (blocks > INT_MAX) return cudaErrorInvalidConfiguration;
+
+//% if out.shared_bytes
+    // A device's limit, not a launch's: asked for each time, since the current device may have changed.
+    const cudaError_t raised = cudaFuncSetAttribute(
+        ${ out.name }, cudaFuncAttributeMaxDynamicSharedMemorySize, ${ out.shared_bytes });
+    if (raised != cudaSuccess) return raised;
+//% endif
+    ${ out.name }<<<static_cast<unsigned>(blocks), ${ out.threads }, ${ out.shared_bytes }, stream>>>(
+        ${ out.parameters | map(attribute="name") | join(", ") });
+    return cudaGetLastError();
+}
+
+#endif  // __CUDACC__ && !__CUDACC_RTC__

@@ -1,0 +1,346 @@
+/*# main() that checks NAME_launch on the reader's GPU. Host code only: any C++17 compiler takes it. #*/
+// Checks ${ out.name } on this machine's GPU. Needs CUDA's runtime and nothing else.
+//
+//   exact   small integers: every product and sum is representable, so C must match bit for bit
+//   random  uniform in [-1, 1), against double precision, with a bound for each element's error
+//
+// NaN fills C before a run with beta = 0, the padding between lines, and bands around A, B and C: what
+// reads there fails, and so does what writes there. Prints PASS or FAIL for each check; exits with 0 if all pass.
+
+#include "${ out.name }.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace {
+
+// Sizes and leading dimensions, in elements.
+struct Shape {
+    int M, N, K, lda, ldb, ldc;
+};
+
+constexpr Shape SHAPES[] = {
+//% for case in shapes
+    {${ [case.m, case.n, case.k, case.lda, case.ldb, case.ldc] | join(", ") }},
+//% endfor
+};
+
+struct Scalars {
+    float alpha, beta;
+};
+
+constexpr Scalars SCALARS[] = {{1.0f, 0.0f}, {3.0f, -2.0f}};
+
+enum class Data { exact, random };
+
+struct Check {
+    Shape shape;
+    Data data;
+    Scalars scalars;
+};
+
+constexpr double UNIT_ROUNDOFF = 1.0 / (1 << 24);        // of f32
+constexpr float LARGEST_EXACT = 1 << 24;                 // below it f32 holds every integer
+constexpr double REFERENCE_BUDGET = 1 << 30;             // multiply-adds a check: a second or two of the host
+constexpr float NOTHING = std::numeric_limits<float>::quiet_NaN();
+constexpr std::size_t BAND = 1024 + ${ out.pointer_align } / sizeof(float);  // floats; leaves addresses the promised alignment, no more
+
+// Where elements lie.
+std::size_t at_a(const Shape& s, int m, int k) { return std::size_t(${ "m" if out.layout.a == "r" else "k" }) * s.lda + ${ "k" if out.layout.a == "r" else "m" }; }
+std::size_t at_b(const Shape& s, int k, int n) { return std::size_t(${ "k" if out.layout.b == "r" else "n" }) * s.ldb + ${ "n" if out.layout.b == "r" else "k" }; }
+std::size_t at_c(const Shape& s, int m, int n) { return std::size_t(m) * s.ldc + n; }
+
+cudaError_t launch(const Shape& s, const float* A, const float* B, float* C, Scalars scalars)
+{
+    [[maybe_unused]] const auto& [M, N, K, lda, ldb, ldc] = s;
+    const auto& [alpha, beta] = scalars;
+    return ${ out.name }_launch(${ out.parameters | map(attribute="name") | join(", ") }, nullptr);
+}
+
+// SplitMix64: the same numbers on every machine.
+class Random {
+public:
+    explicit Random(std::uint64_t seed) : state_(seed) {}
+
+    std::uint64_t bits()
+    {
+        std::uint64_t z = state_ += 0x9e3779b97f4a7c15u;
+        z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+        z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+        return z ^ (z >> 31);
+    }
+
+    int below(int end) { return int((bits() >> 32) * std::uint64_t(end) >> 32); }
+    float integer(int reach) { return float(below(2 * reach + 1) - reach); }
+    float uniform() { return float(std::int64_t(bits() >> 40) - (1 << 23)) / (1 << 23); }
+
+private:
+    std::uint64_t state_;
+};
+
+[[noreturn]] void stop(const char* what, cudaError_t status)
+{
+    std::printf("FAIL  %s: %s\n", what, cudaGetErrorString(status));
+    std::exit(1);
+}
+
+void must(const char* what, cudaError_t status)
+{
+    if (status != cudaSuccess) stop(what, status);
+}
+
+// A rows x cols matrix as it lies in memory: band, lines with padding between them, band.
+struct Storage {
+    std::vector<float> floats;
+
+    template <typename At, typename Value>
+    Storage(int rows, int cols, At at, Value value)
+        : floats(2 * BAND + (rows > 0 && cols > 0 ? at(rows - 1, cols - 1) + 1 : 0), NOTHING)
+    {
+        for (int row = 0; row < rows; ++row)
+            for (int col = 0; col < cols; ++col) floats[BAND + at(row, col)] = value();
+    }
+
+    float operator[](std::size_t element) const { return floats[BAND + element]; }
+    std::size_t bytes() const { return floats.size() * sizeof(float); }
+};
+
+// A Storage on the device.
+class DeviceCopy {
+public:
+    explicit DeviceCopy(const Storage& host)
+    {
+        must("cudaMalloc", cudaMalloc(&memory_, host.bytes()));
+        must("copy to the device", cudaMemcpy(memory_, host.floats.data(), host.bytes(), cudaMemcpyHostToDevice));
+    }
+    DeviceCopy(const DeviceCopy&) = delete;
+    DeviceCopy& operator=(const DeviceCopy&) = delete;
+    ~DeviceCopy() { cudaFree(memory_); }
+
+    float* matrix() const { return static_cast<float*>(memory_) + BAND; }
+
+    Storage read(Storage like) const
+    {
+        must("copy from the device", cudaMemcpy(like.floats.data(), memory_, like.bytes(), cudaMemcpyDeviceToHost));
+        return like;
+    }
+
+private:
+    void* memory_ = nullptr;
+};
+
+// The operands of a check: C before the run holds NaN where beta = 0.
+struct Operands {
+    Storage a, b, c;
+};
+
+Operands make_operands(const Check& check)
+{
+    const auto& [s, data, scalars] = check;
+    // |alpha K reach^2| + |beta reach| stays below LARGEST_EXACT. For K beyond that a sum of random signs is
+    // near sqrt(K), far below it.
+    const double most = LARGEST_EXACT / (std::fabs(scalars.alpha) * std::max(1, s.K) + std::fabs(scalars.beta));
+    const int reach = int(std::min(8.0, std::max(1.0, std::sqrt(most))));
+    Random random(s.M * 3u + s.N * 5u + s.K * 7u);
+    const auto value = [&, exact = data == Data::exact] { return exact ? random.integer(reach) : random.uniform(); };
+    const auto before = [&, unread = scalars.beta == 0.0f] { return unread ? NOTHING : value(); };
+    const Shape& shape = s;
+    return {Storage(s.M, s.K, [&](int m, int k) { return at_a(shape, m, k); }, value),
+            Storage(s.K, s.N, [&](int k, int n) { return at_b(shape, k, n); }, value),
+            Storage(s.M, s.N, [&](int m, int n) { return at_c(shape, m, n); }, before)};
+}
+
+struct Expected {
+    double value;
+    double bound;  // of the error
+};
+
+// Row m of the result, in double precision.
+std::vector<Expected> reference_row(const Check& check, const Operands& x, int m)
+{
+    const Shape& s = check.shape;
+    std::vector<double> sum(s.N), magnitude(s.N);
+//% for line, end in ([("k", "K"), ("n", "N")] if out.layout.b == "r" else [("n", "N"), ("k", "K")])
+    ${ "    " * loop.index0 }for (int ${ line } = 0; ${ line } < s.${ end }; ++${ line })${ " {" if loop.last }
+//% endfor
+            const double product = double(x.a[at_a(s, m, k)]) * x.b[at_b(s, k, n)];
+            sum[n] += product;
+            magnitude[n] += std::fabs(product);
+        }
+    // Rounding errors of K additions add up like a random walk: 2 sqrt(K) unit roundoffs of what was added;
+    // 4 more for alpha, beta and sums of few terms.
+    const double roundoffs = check.data == Data::exact ? 0.0 : 2.0 * std::sqrt(double(s.K)) + 4.0;
+    std::vector<Expected> row(s.N);
+    for (int n = 0; n < s.N; ++n) {
+        const auto [alpha, beta] = check.scalars;
+        const double old = beta == 0.0f ? 0.0 : double(beta) * x.c[at_c(s, m, n)];
+        row[n].value = alpha * sum[n] + old;
+        row[n].bound = roundoffs * UNIT_ROUNDOFF * (std::fabs(alpha) * magnitude[n] + std::fabs(old));
+    }
+    return row;
+}
+
+// All rows if the budget allows; else the first, the last and a seeded choice of the others.
+std::vector<int> rows_to_check(const Shape& s)
+{
+    const double affordable = REFERENCE_BUDGET / (double(s.N) * std::max(1, s.K));
+    std::vector<int> rows;
+    if (s.M <= affordable) {
+        for (int m = 0; m < s.M; ++m) rows.push_back(m);
+        return rows;
+    }
+    rows = {0, s.M - 1};
+    for (Random random(s.M); rows.size() < affordable;) rows.push_back(random.below(s.M));
+    std::sort(rows.begin(), rows.end());
+    rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+    return rows;
+}
+
+// An integer modulo 2^64, where sums and products of whole rows are exact.
+std::uint64_t whole(float value) { return std::uint64_t(std::int64_t(value)); }
+
+// The first row of C in which some element is wrong, or M: Freivalds' check, for exact data only. C x must be
+// alpha A (B x) + beta C x for any x. The weights x are odd, so no wrong element can vanish on its own.
+int first_row_off(const Check& check, const Operands& x, const Storage& c)
+{
+    const auto& [s, data, scalars] = check;
+    Random random(s.N);
+    std::vector<std::uint64_t> weights(s.N), b_weights(s.K);
+    for (std::uint64_t& weight : weights) weight = random.bits() | 1;
+    for (int k = 0; k < s.K; ++k)
+        for (int n = 0; n < s.N; ++n) b_weights[k] += whole(x.b[at_b(s, k, n)]) * weights[n];
+    for (int m = 0; m < s.M; ++m) {
+        std::uint64_t difference = 0;
+        for (int k = 0; k < s.K; ++k) difference += whole(scalars.alpha) * whole(x.a[at_a(s, m, k)]) * b_weights[k];
+        for (int n = 0; n < s.N; ++n) {
+            const float got = c[at_c(s, m, n)], old = scalars.beta == 0.0f ? 0.0f : x.c[at_c(s, m, n)];
+            if (!(std::fabs(got) <= LARGEST_EXACT) || got != std::trunc(got)) return m;
+            difference += (whole(scalars.beta) * whole(old) - whole(got)) * weights[n];
+        }
+        if (difference != 0) return m;
+    }
+    return s.M;
+}
+
+std::string describe(const Check& check)
+{
+    const auto& [s, data, scalars] = check;
+    char text[200];
+    std::snprintf(text, sizeof text, "%dx%dx%d lda=%d ldb=%d ldc=%d %s alpha=%g beta=%g", s.M, s.N, s.K, s.lda, s.ldb,
+                  s.ldc, data == Data::exact ? "exact" : "random", scalars.alpha, scalars.beta);
+    return text;
+}
+
+// What was written around C or between its lines, or "".
+std::string writes_outside(const Check& check, const Storage& before, Storage after)
+{
+    const Shape& s = check.shape;
+    for (int m = 0; m < s.M; ++m)
+        std::copy_n(&before.floats[BAND + at_c(s, m, 0)], s.N, &after.floats[BAND + at_c(s, m, 0)]);
+    for (std::size_t i = 0; i < after.floats.size(); ++i) {  // by bits: NaN is no less equal to itself
+        if (std::memcmp(&after.floats[i], &before.floats[i], sizeof(float)) == 0) continue;
+        return "wrote outside C, " + std::to_string((long long)i - (long long)BAND) + " floats from its start";
+    }
+    return "";
+}
+
+// The first wrong element of `rows`, or "".
+std::string wrong_element(const Check& check, const Operands& x, const Storage& c, const std::vector<int>& rows)
+{
+    for (int m : rows) {
+        const std::vector<Expected> expected = reference_row(check, x, m);
+        for (int n = 0; n < check.shape.N; ++n) {
+            const double got = c[at_c(check.shape, m, n)], error = std::fabs(got - expected[n].value);
+            if (error <= expected[n].bound) continue;  // NaN is not
+            char text[200];
+            std::snprintf(text, sizeof text, "C[%d][%d] = %.9g, expected %.9g, error %.3g above %.3g", m, n, got,
+                          expected[n].value, error, expected[n].bound);
+            return text;
+        }
+    }
+    return "";
+}
+
+bool passes(const Check& check)
+{
+    const Shape& s = check.shape;
+    const Operands x = make_operands(check);
+    const DeviceCopy a(x.a), b(x.b), c(x.c);
+    must(describe(check).c_str(), launch(s, a.matrix(), b.matrix(), c.matrix(), check.scalars));
+    must(describe(check).c_str(), cudaDeviceSynchronize());
+    const Storage result = c.read(x.c);
+
+    std::vector<int> rows = rows_to_check(s);
+    const bool sampled = int(rows.size()) < s.M;
+    std::string scope = sampled ? std::to_string(rows.size()) + " of " + std::to_string(s.M) + " rows" : "every element";
+    if (sampled && check.data == Data::exact) {
+        scope += " in full, all rows by their weighted sums";
+        const int off = first_row_off(check, x, result);
+        if (off < s.M) rows.push_back(off);
+    }
+    std::sort(rows.begin(), rows.end());
+    std::string problem = wrong_element(check, x, result, rows);
+    if (problem.empty()) problem = writes_outside(check, x.c, result);
+    std::printf("%s  %s: %s\n", problem.empty() ? "PASS" : "FAIL", describe(check).c_str(),
+                problem.empty() ? scope.c_str() : problem.c_str());
+    return problem.empty();
+}
+
+// The launcher's answer to arguments that it must refuse, or that need no launch: no memory is touched.
+bool answers(const char* what, const Shape& s, std::uintptr_t a, std::uintptr_t b, std::uintptr_t c, cudaError_t wanted)
+{
+    const cudaError_t status = launch(s, reinterpret_cast<const float*>(a), reinterpret_cast<const float*>(b),
+                                      reinterpret_cast<float*>(c), {1.0f, 0.0f});
+    std::printf("%s  %s: %s\n", status == wanted ? "PASS" : "FAIL", what, cudaGetErrorName(status));
+    return status == wanted;
+}
+
+bool checks_its_arguments()
+{
+    constexpr std::uintptr_t somewhere = 4096, misaligned = somewhere + ${ out.pointer_align // 2 };
+    const Shape good = SHAPES[0];
+    bool passed = answers("A misaligned", good, misaligned, somewhere, somewhere, cudaErrorMisalignedAddress);
+    passed &= answers("B misaligned", good, somewhere, misaligned, somewhere, cudaErrorMisalignedAddress);
+    passed &= answers("C misaligned", good, somewhere, somewhere, misaligned, cudaErrorMisalignedAddress);
+    passed &= answers("C null", good, somewhere, somewhere, 0, cudaErrorInvalidValue);
+//% if out.runtime_names
+    Shape bad = good;
+//% endif
+//% for size in out.runtime_sizes
+    bad = good, bad.${ size } = -1;
+    passed &= answers("${ size } = -1", bad, somewhere, somewhere, somewhere, cudaErrorInvalidValue);
+//% endfor
+//% for size in out.may_be_empty
+    bad = good, bad.${ size } = 0;
+    passed &= answers("${ size } = 0", bad, 0, 0, 0, cudaSuccess);
+//% endfor
+//% for ld in out.runtime_lds
+    bad = good, bad.${ ld.name } = ${ "good." ~ ld.line if ld.line in out.runtime_sizes else ld.line } - 1;
+    passed &= answers("${ ld.name } shorter than a line", bad, somewhere, somewhere, somewhere, cudaErrorInvalidValue);
+//% if out.ld_align > 1
+    bad = good, bad.${ ld.name } += 1;
+    passed &= answers("${ ld.name } no multiple of ${ out.ld_align }", bad, somewhere, somewhere, somewhere, cudaErrorInvalidValue);
+//% endif
+//% endfor
+    return passed;
+}
+
+}  // namespace
+
+int main()
+{
+    bool passed = checks_its_arguments();
+    for (const Shape& shape : SHAPES)
+        for (Data data : {Data::exact, Data::random})
+            for (Scalars scalars : SCALARS) passed &= passes({shape, data, scalars});
+    std::puts(passed ? "PASS  all" : "FAIL");
+    return passed ? 0 : 1;
+}

@@ -1,0 +1,80 @@
+// What an exported self-test links with where there is no GPU: host memory for CUDA's, and a launcher that
+// computes on the host. The variable BUG seeds one mistake, for the self-test to find.
+
+#include KERNEL_HEADER
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+extern "C" cudaError_t cudaMalloc(void** memory, std::size_t bytes)
+{
+    *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaFree(void* memory)
+{
+    std::free(memory);
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind)
+{
+    std::memcpy(to, from, bytes);
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+extern "C" const char* cudaGetErrorString(cudaError_t) { return "error"; }
+extern "C" const char* cudaGetErrorName(cudaError_t) { return "error"; }
+
+namespace {
+
+bool bug(const char* name)
+{
+    static const char* const seeded = std::getenv("BUG");
+    return seeded != nullptr && std::string(seeded) == name;
+}
+
+// Ten bits of mantissa: what a tensor core reads of a float.
+float tf32(float value)
+{
+    std::uint32_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    bits &= ~0x1fffu;
+    std::memcpy(&value, &bits, sizeof bits);
+    return value;
+}
+
+}  // namespace
+
+extern "C" cudaError_t KERNEL_LAUNCH(const float* A, const float* B, float* C, int M, int N, int K, int lda, int ldb,
+                                     int ldc, float alpha, float beta, cudaStream_t)
+{
+    if (M < 0 || N < 0 || K < 0 || lda < K || ldb < N || ldc < N) return cudaErrorInvalidValue;
+    if (M == 0 || N == 0) return cudaSuccess;
+    if (C == nullptr) return cudaErrorInvalidValue;
+    if (!bug("takes misaligned pointers"))
+        for (const float* matrix : {A, B, static_cast<const float*>(C)})
+            if (reinterpret_cast<std::uintptr_t>(matrix) % 16 != 0) return cudaErrorMisalignedAddress;
+    if (bug("takes misaligned pointers") && reinterpret_cast<std::uintptr_t>(C) < 10000) return cudaSuccess;
+    if (bug("never writes")) return cudaSuccess;
+
+    for (int m = 0; m < M; ++m)
+        for (int n = 0; n < N; ++n) {
+            float sum = 0.0f;
+            for (int k = 0; k < K - bug("misses the last product"); ++k) {
+                const float a = A[std::size_t(m) * lda + k], b = B[std::size_t(k) * ldb + n];
+                sum += bug("computes in tf32") ? tf32(a) * tf32(b) : a * b;
+            }
+            if (bug("reads past a line of A")) sum += 0.0f * A[std::size_t(m) * lda + K];
+            float& c = C[std::size_t(m) * ldc + n];
+            c = beta == 0.0f && !bug("reads C with beta = 0") ? alpha * sum : alpha * sum + beta * c;
+        }
+    if (bug("one element off")) C[std::size_t(M / 2) * ldc + N / 2] += 1.0f;
+    if (bug("writes past the last line")) C[std::size_t(M - 1) * ldc + N] = 0.0f;
+    if (bug("writes before C")) C[-1] = 0.0f;
+    return cudaSuccess;
+}

@@ -1,0 +1,341 @@
+"""Exported folders: whole, consistent and free of warnings; their self-tests find what they promise to find."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gemmgen.compile import compile_text, wheel_folders
+from gemmgen.errors import GemmgenError, InvalidInput
+from gemmgen.export import export
+from gemmgen.families import FAMILIES
+from gemmgen.files import Store
+from gemmgen.problem import Layout, Problem, parse_shape
+from gemmgen.render import render
+from gemmgen.source import KernelSource
+
+HERE = Path(__file__).parent
+RECORD: dict[str, Any] = {"arch": "sm_90", "verification": {"verdict": "passed"}, "timing": None}
+WARNINGS = ("-Wall", "-Wextra", "-Werror")
+NVCC_FLAGS = ("-std=c++17", "-Xcompiler", "-Wall,-Wextra", "-Werror", "all-warnings")
+ARCHITECTURES = (80, 89, 90)
+
+needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on the PATH")
+needs_gcc = pytest.mark.skipif(
+    shutil.which("gcc") is None or shutil.which("g++") is None, reason="gcc and g++ are not on the PATH"
+)
+needs_cuda_headers = pytest.mark.skipif(not wheel_folders("include"), reason="no wheel with CUDA's headers is installed")
+
+
+def kernel(shape: str, layout: str, family: str = "simt", problem: dict[str, Any] | None = None, **config: int) -> KernelSource:
+    described = Problem(*parse_shape(shape), layout=Layout.parse(layout), **(problem or {}))
+    record = FAMILIES[family]
+    return render(described, record, record.default(described).with_values(**config))
+
+
+FIXED = kernel("512x512x512", "rr")
+NAIVE = kernel("100x200x300", "rr", "naive")
+FREE = kernel("?x?x?", "rr")
+KERNELS = (
+    FIXED,
+    NAIVE,
+    FREE,
+    kernel("?x?x?", "rc", problem={"ld_align": 4}, STAGES=1),
+    kernel("511x513x127", "cr", STAGES=4, ASYNC=1, BK=32),  # dynamic shared memory
+    kernel("?x512x?", "cc", problem={"lda": None, "pointer_align": 4}, WM=0, WN=0, OUTER=0),
+)
+
+
+def run(*command: str | Path, folder: Path) -> None:
+    """Run a tool in `folder`; its output is the failure's message."""
+    result = subprocess.run([str(part) for part in command], cwd=folder, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+# The folder
+
+
+def test_folder_is_whole(tmp_path: Path) -> None:
+    paths = export(FREE, RECORD, tmp_path / "out")
+    suffixes = (".cu", ".h", "_selftest.cu", ".certificate.json")
+    expected = {"CMakeLists.txt", "README.md", *(FREE.name + suffix for suffix in suffixes)}
+    assert {path.name for path in paths} == expected
+    assert {path.name for path in (tmp_path / "out").iterdir()} == expected
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_certificate_names_every_byte(tmp_path: Path) -> None:
+    export(FREE, RECORD, tmp_path)
+    certificate = json.loads((tmp_path / f"{FREE.name}.certificate.json").read_text())
+    assert RECORD.items() <= certificate.items()
+    assert certificate["name"] == FREE.name
+    written = snapshot(tmp_path)
+    del written[f"{FREE.name}.certificate.json"]
+    assert certificate["files"] == {name: hashlib.sha256(data).hexdigest() for name, data in written.items()}
+    text = written[f"{FREE.name}.cu"][: certificate["kernel_bytes"]]
+    assert text == FREE.text.encode()
+    assert certificate["kernel_sha256"] == hashlib.sha256(text).hexdigest() == FREE.digest
+
+
+def edited(source: KernelSource, text: str) -> KernelSource:
+    return KernelSource(**{**vars(source), "text": text})
+
+
+@pytest.mark.parametrize("ending", ["\n", "", "\r\n", "\n// µ"])
+def test_edits_by_hand_stay(tmp_path: Path, ending: str) -> None:
+    source = edited(NAIVE, "// mine\r\n" + NAIVE.text.rstrip() + ending)
+    export(source, RECORD, tmp_path)
+    exported = (tmp_path / f"{source.name}.cu").read_bytes()
+    assert exported.startswith(source.text.encode())
+    assert exported[len(source.text.encode()) :].startswith(b"\n#if defined(__CUDACC__)")
+
+
+def test_export_is_deterministic(tmp_path: Path) -> None:
+    export(FREE, RECORD, tmp_path / "one")
+    export(FREE, RECORD, tmp_path / "two")
+    assert snapshot(tmp_path / "one") == snapshot(tmp_path / "two")
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({}, "no arch"),
+        ({"arch": "90"}, "no architecture"),
+        ({"arch": "sm_90", "name": "another"}, "the record is of another"),
+        ({"arch": "sm_90", "timing": float("nan")}, "no JSON"),
+        ({"arch": "sm_90", "timing": object()}, "no JSON"),
+    ],
+)
+def test_unfit_record_is_refused(tmp_path: Path, record: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        export(FIXED, record, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_name_that_leaves_the_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="no C identifier"):
+        export(KernelSource(**{**vars(NAIVE), "name": "../escape"}), RECORD, tmp_path / "out")
+
+
+# What is there already
+
+
+def test_other_files_stay_and_an_earlier_export_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "theirs.txt").write_text("theirs")
+    export(NAIVE, RECORD, tmp_path)
+    export(edited(NAIVE, NAIVE.text + "// edited\n"), {**RECORD, "arch": "sm_80"}, tmp_path)
+    assert "// edited" in (tmp_path / f"{NAIVE.name}.cu").read_text()
+    assert "sm_80" in (tmp_path / "README.md").read_text()
+    assert (tmp_path / "theirs.txt").read_text() == "theirs"
+    assert len(list(tmp_path.iterdir())) == 7
+
+
+@pytest.mark.parametrize("name", ["CMakeLists.txt", "README.md", f"{NAIVE.name}.cu"])
+@pytest.mark.parametrize("exported_before", [False, True])
+def test_what_no_export_wrote_is_not_lost(tmp_path: Path, name: str, exported_before: bool) -> None:
+    if exported_before:
+        export(NAIVE, RECORD, tmp_path)
+    (tmp_path / name).write_text("theirs")
+    before = snapshot(tmp_path)
+    with pytest.raises(InvalidInput, match=f"{name} exists"):
+        export(NAIVE, {**RECORD, "arch": "sm_80"}, tmp_path)
+    assert snapshot(tmp_path) == before
+
+
+def test_two_kernels_need_two_folders(tmp_path: Path) -> None:
+    export(NAIVE, RECORD, tmp_path)
+    with pytest.raises(InvalidInput, match=r"CMakeLists\.txt exists"):
+        export(FIXED, RECORD, tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="nothing is read-only for root")
+def test_read_only_folder_stays_empty(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir(mode=0o555)
+    with pytest.raises(GemmgenError, match="Permission denied"):
+        export(NAIVE, RECORD, out)
+    with pytest.raises(GemmgenError, match="Permission denied"):
+        export(NAIVE, RECORD, out / "new")
+    assert list(out.iterdir()) == []
+
+
+def test_folder_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("theirs")
+    for to in (tmp_path / "out", tmp_path / "out" / "below"):
+        with pytest.raises(GemmgenError, match="cannot export to"):
+            export(NAIVE, RECORD, to)
+    assert snapshot(tmp_path) == {"out": b"theirs"}
+
+
+@pytest.mark.parametrize("exported_before", [False, True])
+@pytest.mark.parametrize("nth", [0, 3, 5])
+def test_failure_half_way_leaves_the_folder_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nth: int, exported_before: bool
+) -> None:
+    (tmp_path / "theirs.txt").write_text("theirs")
+    if exported_before:
+        export(NAIVE, RECORD, tmp_path)
+    before = snapshot(tmp_path)
+    replace, calls = os.replace, iter(range(100))
+
+    def failing(source: Path, target: Path) -> None:
+        if next(calls) == nth:
+            raise OSError(28, "No space left on device")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", failing)
+    with pytest.raises(GemmgenError, match="No space left"):
+        export(NAIVE, {**RECORD, "arch": "sm_80"}, tmp_path)
+    assert snapshot(tmp_path) == before
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_failure_to_write_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, calls = Path.write_bytes, iter(range(100))
+
+    def failing(path: Path, data: bytes) -> int:
+        if next(calls) == 2:
+            raise OSError(28, "No space left on device")
+        return write(path, data)
+
+    monkeypatch.setattr(Path, "write_bytes", failing)
+    with pytest.raises(GemmgenError, match="No space left"):
+        export(NAIVE, RECORD, tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+# The tools that build it
+
+
+@needs_nvcc
+def test_nvcc_has_no_warning(tmp_path: Path) -> None:
+    """One nvcc run for the kernels and one for the self-tests: nvcc itself spreads files and architectures."""
+    sources = [path for source in KERNELS for path in export(source, RECORD, tmp_path / source.name) if path.suffix == ".cu"]
+    targets = [f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in ARCHITECTURES]
+    kernels = [path for path in sources if not path.stem.endswith("_selftest")]
+    selftests = [path for path in sources if path not in kernels]
+    run("nvcc", *NVCC_FLAGS, "-t0", *targets, "-c", *kernels, folder=tmp_path)
+    run("nvcc", *NVCC_FLAGS, "-t0", "-arch=sm_90", "-c", *selftests, folder=tmp_path)
+    assert len(list(tmp_path.glob("*.o"))) == 2 * len(KERNELS)
+
+
+@needs_nvcc
+def test_launcher_answers_without_a_gpu(tmp_path: Path) -> None:
+    source = KERNELS[3]
+    export(source, RECORD, tmp_path)
+    run("nvcc", "-std=c++17", "-arch=sm_90", *sorted(tmp_path.glob("*.cu")), "-o", "selftest", folder=tmp_path)
+    output = subprocess.run([tmp_path / "selftest"], capture_output=True, text=True, check=False).stdout
+    answers = [line for line in output.splitlines() if "cudaSuccess" in line or "cudaError" in line]
+    assert len(answers) == 15
+    assert all(line.startswith("PASS") for line in answers), output
+
+
+@pytest.mark.parametrize("source", [FREE, KERNELS[4]], ids=["run-time sizes", "dynamic shared"])
+def test_nvrtc_takes_the_kernel_alone(tmp_path: Path, source: KernelSource) -> None:
+    export(source, RECORD, tmp_path)
+    alone = compile_text(source.text, "sm_90", Store(tmp_path / "store"))
+    exported = compile_text((tmp_path / f"{source.name}.cu").read_text(), "sm_90", Store(tmp_path / "store"))
+    assert (exported.registers, exported.shared_bytes) == (alone.registers, alone.shared_bytes)
+
+
+@needs_gcc
+@needs_cuda_headers
+@pytest.mark.parametrize("compiler", [("gcc", "-std=c99"), ("g++", "-std=c++11")], ids=["C", "C++"])
+def test_header_is_c_and_cpp(tmp_path: Path, compiler: Sequence[str]) -> None:
+    export(FREE, RECORD, tmp_path)
+    include = f"-isystem{wheel_folders('include')[0]}"
+    (tmp_path / "user.c").write_text(f'#include "{FREE.name}.h"\n#include "{FREE.name}.h"\nint main(void) {{ return 0; }}\n')
+    run(*compiler, *WARNINGS, "-pedantic", include, "-fsyntax-only", "user.c", folder=tmp_path)
+
+
+# The self-test, on the host: against a right kernel and against seeded bugs
+
+
+@pytest.fixture(scope="module")
+def selftest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """FREE's self-test, linked with a launcher that computes on the host."""
+    return build_for_host(tmp_path_factory.mktemp("selftest"), budget=1 << 30)
+
+
+@pytest.fixture(scope="module")
+def sampling_selftest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with a budget that lets it check few rows in full, as it does for a large fixed shape."""
+    return build_for_host(tmp_path_factory.mktemp("sampling"), budget=1 << 16)
+
+
+def build_for_host(folder: Path, budget: int) -> Path:
+    export(FREE, RECORD, folder)
+    text = (folder / f"{FREE.name}_selftest.cu").read_text()
+    assert "REFERENCE_BUDGET = 1 << 30;" in text
+    (folder / "selftest.cpp").write_text(text.replace("REFERENCE_BUDGET = 1 << 30;", f"REFERENCE_BUDGET = {budget};"))
+    defines = (f'-DKERNEL_HEADER="{FREE.name}.h"', f"-DKERNEL_LAUNCH={FREE.name}_launch")
+    flags = ("-std=c++17", "-O2", *WARNINGS, *defines, "-I.", f"-isystem{wheel_folders('include')[0]}")
+    run("g++", *flags, "selftest.cpp", HERE / "selftest_host.cpp", "-o", "selftest", folder=folder)
+    return folder / "selftest"
+
+
+def outcome(program: Path, bug: str = "") -> tuple[int, list[str]]:
+    environment = {**os.environ, "BUG": bug}
+    result = subprocess.run([program], env=environment, capture_output=True, text=True, timeout=60, check=False)
+    return result.returncode, result.stdout.splitlines()
+
+
+@needs_gcc
+@needs_cuda_headers
+def test_selftest_passes_a_right_kernel(selftest: Path) -> None:
+    code, lines = outcome(selftest)
+    assert code == 0
+    assert all(line.startswith("PASS") for line in lines)
+    assert lines[-1] == "PASS  all"
+
+
+@needs_gcc
+@needs_cuda_headers
+@pytest.mark.parametrize(
+    ("bug", "symptom"),
+    [
+        ("takes misaligned pointers", "A misaligned"),
+        ("never writes", "= nan"),
+        ("reads C with beta = 0", "= nan"),
+        ("misses the last product", "exact alpha=1 beta=0: C[0]["),
+        ("computes in tf32", "random alpha=1 beta=0: C["),
+        ("reads past a line of A", "= nan"),
+        ("one element off", "exact alpha=1 beta=0: C[64][127]"),
+        ("writes past the last line", "wrote outside C"),
+        ("writes before C", "wrote outside C, -1 floats"),
+    ],
+)
+def test_selftest_finds(selftest: Path, bug: str, symptom: str) -> None:
+    code, lines = outcome(selftest, bug)
+    assert code == 1
+    assert any(line.startswith("FAIL") and symptom in line for line in lines), lines
+    assert lines[-1] == "FAIL"
+
+
+@needs_gcc
+@needs_cuda_headers
+def test_sampling_selftest_says_so_and_passes(sampling_selftest: Path) -> None:
+    code, lines = outcome(sampling_selftest)
+    assert code == 0
+    assert any("rows in full, all rows by their weighted sums" in line for line in lines)
+    assert any(line.startswith("PASS  256x256x64") and "random" in line and " of 256 rows" in line for line in lines)
+
+
+@needs_gcc
+@needs_cuda_headers
+def test_sampling_selftest_finds_one_element_off(sampling_selftest: Path) -> None:
+    code, lines = outcome(sampling_selftest, "one element off")
+    assert code == 1
+    assert any(line.startswith("FAIL  256x256x64") and "exact" in line and "C[128][128]" in line for line in lines)
