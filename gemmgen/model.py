@@ -23,12 +23,15 @@ from gemmgen.problem import Case, Problem
 
 Limiter = Literal["threads", "blocks", "registers", "shared memory"]
 
-# Rates that NVIDIA does not publish, as public microbenchmarks of Ampere to Hopper report them.
+# What NVIDIA does not publish. Chosen so that the order of predictions follows the order of measured times on an
+# H200 (512x512x512 and 4096x4096x4096, f32 rr, 2026-11-20); the times themselves are no better than 20%.
 L2_BYTES_PER_CYCLE = 40  # per SM, sustained
-GLOBAL_LATENCY = 700  # cycles, from a load's issue to its use
-SHARED_LATENCY = 30
-FFMA_LATENCY = 4
+GLOBAL_LATENCY = 1000  # cycles, from a tile's first load to its barrier
 LAUNCH_US = 2.0  # from the first block's start to the last one's end when there is no work
+OVERLAP_LOSS = 0.15  # share of the other units' time that does not hide behind the slowest
+STEP_INSTRUCTIONS = 40  # of a warp for each step: barrier, waits, loop and address arithmetic
+COPY_INSTRUCTIONS = 3  # of a warp for each access that copies: the access, its address, its predicate
+SCHEDULERS = 4  # of an SM; each issues one instruction a cycle
 REPRESENTATIVE_SIZE = 4096  # what a run-time size is taken for when a prediction needs a number
 
 
@@ -127,7 +130,9 @@ def _time_us(
     steps = math.ceil(max(case.k, 1) / work.depth)
     cycles = _step_cycles(work, resident, device.arch, registers)
     bound = max(cycles, key=lambda unit: cycles[unit])
-    step = cycles[bound] + 0.15 * (sum(cycles.values()) - cycles[bound])  # units overlap, but not perfectly
+    step = cycles[bound] + OVERLAP_LOSS * (sum(cycles.values()) - cycles[bound])
+    if work.prefetch == 0:  # nothing runs while a block waits for its own tile, except other blocks
+        step += GLOBAL_LATENCY / resident
     compute_us = per_sm / resident * steps * step / device.clock_ghz / 1000
     dram_us = case.bytes_moved / device.bandwidth / 1000
     if dram_us > compute_us:
@@ -138,17 +143,15 @@ def _time_us(
 def _step_cycles(work: Work, resident: int, arch: Arch, registers: int) -> dict[str, float]:
     """Cycles that each unit of an SM needs for one step of its `resident` blocks."""
     warps = -(-work.threads // WARP) * resident
+    warps_per_scheduler = max(1.0, warps / SCHEDULERS)  # a warp issues on one scheduler only
     ffma = work.outputs * work.depth
-    loop_overhead = 8 + 3 * work.copies
     spilled = 2 * max(0, registers - MAX_REGISTERS) * work.depth
-    instructions = ffma + work.shared_reads * work.depth + loop_overhead + spilled
+    instructions = ffma + work.shared_reads * work.depth + STEP_INSTRUCTIONS + COPY_INSTRUCTIONS * work.copies + spilled
     copy_wavefronts = 2 * work.global_words / WARP * resident if work.shared_words else 0.0
-    serial = work.depth * (FFMA_LATENCY * work.outputs / 4 + SHARED_LATENCY)  # one warp on its own
-    wait = GLOBAL_LATENCY / (1 + work.prefetch * 4) if work.prefetch == 0 else 0.0
     return {
-        "FFMA": warps * ffma * WARP / arch.fp32_lanes,
-        "issue": warps * instructions / 4,
+        "FFMA": warps_per_scheduler * ffma * SCHEDULERS * WARP / arch.fp32_lanes,
+        "issue": warps_per_scheduler * instructions,
         "shared memory": warps * work.wavefronts * work.depth + copy_wavefronts,
         "L2": work.global_words * 4 * resident / L2_BYTES_PER_CYCLE,
-        "latency": serial + wait,
+        "latency": GLOBAL_LATENCY / work.prefetch if work.prefetch else 0.0,
     }

@@ -1,1 +1,57 @@
-def notes(problem, family, config): return ()
+"""The header's prose: what a block does, what each level of the tiling saves, what bounds the kernel.
+
+Only what follows from the parameters: measurements live in the JSON beside the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gemmgen.analysis import Traffic, traffic
+from gemmgen.families.base import Config, Family, Work, constants
+from gemmgen.problem import Problem
+
+
+def notes(problem: Problem, family: Family, config: Config) -> tuple[str, ...]:
+    """Lines for the comment at a kernel's top, each a label and a sentence."""
+    value = constants(family, problem, config)
+    work, counts = family.work(problem, config), traffic(problem, family, config)
+    block = f"Block   {value['BM']} x {value['BN']} of C by {work.threads} threads"
+    if not work.shared_words:
+        return block, f"Bound   {counts.bound}: every FMA reads both of its operands from there"
+    return (
+        f"{block}, in steps of {work.depth} along K, {value['SHARED_BYTES']} bytes of shared memory",
+        *_reads(work, counts),
+        _ahead(work),
+        _bound_line(work, counts),
+    )
+
+
+def _reads(work: Work, counts: Traffic) -> Iterator[str]:
+    yield (
+        f"Thread  {work.outputs} elements of C: for each k {_plural(work.outputs, 'FMA')} "
+        f"on {work.shared_words:g} words of shared memory, taken in {_plural(work.shared_reads, 'read')}"
+    )
+    yield (
+        f"Reads   K / {1 / counts.global_words:.4g} words of global and K / {1 / counts.shared_words:.4g} of shared "
+        f"memory for each element of C; {counts.intensity:.3g} FLOP for a byte of global"
+    )
+
+
+def _ahead(work: Work) -> str:
+    if work.prefetch == 0:
+        return "Ahead   nothing: a block waits for each tile, and only other blocks hide that"
+    return f"Ahead   global memory is read {_plural(work.prefetch, 'step')} before its use, while the FMAs run"
+
+
+def _bound_line(work: Work, counts: Traffic) -> str:
+    if counts.bound == "FFMA":
+        return f"Bound   FFMA issue: FMAs are {counts.ffma_share:.0%} of the main loop's FMAs, reads and copies"
+    return (
+        f"Bound   shared memory: {work.wavefronts:g} cycles of it for each k and warp, "
+        f"against {work.outputs / 4:g} that the FMAs take"
+    )
+
+
+def _plural(count: float, noun: str) -> str:
+    return f"{count:g} {noun}" if count == 1 else f"{count:g} {noun}s"

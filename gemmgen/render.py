@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import groupby
 from typing import Any
 
 import jinja2
 
 from gemmgen.expression import names_in
-from gemmgen.families.base import Config, Constraint, Family, constants
+from gemmgen.families.base import Config, Constraint, Derived, Family, constants
 from gemmgen.naming import kernel_name
 from gemmgen.notes import notes
 from gemmgen.paths import TEMPLATES
@@ -18,8 +19,6 @@ from gemmgen.problem import RUNTIME, DType, Problem, Size
 from gemmgen.source import KernelSource, Launch, Parameter
 
 STATIC_SHARED_BYTES = 48 * 1024  # CUDA's limit for `__shared__` arrays; more must be dynamic
-COMMENT_COLUMN = 34  # constants longer than this push their comment to the right
-
 
 @dataclass(frozen=True)
 class Constant:
@@ -32,6 +31,14 @@ class Constant:
 
 
 @dataclass(frozen=True)
+class ConstantGroup:
+    """Constants under one heading."""
+
+    title: str
+    lines: tuple[Constant, ...]
+
+
+@dataclass(frozen=True)
 class MatrixLine:
     """A, B or C as the header describes it."""
 
@@ -39,7 +46,6 @@ class MatrixLine:
     rows: str
     cols: str
     order: str
-    ld_name: str
     ld: str
 
 
@@ -100,30 +106,31 @@ class Kernel:
 
     @property
     def matrices(self) -> Iterator[MatrixLine]:
-        m, n, k, lda, ldb, ldc = (
-            name if size is None else str(size) for name, size in zip(self.sizes, self.sizes.values(), strict=True)
-        )
+        m, n, k = (name if self.sizes[name] is None else str(self.sizes[name]) for name in "MNK")
         layout = self.problem.layout
-        yield MatrixLine("A", m, k, layout.a, "lda", lda)
-        yield MatrixLine("B", k, n, layout.b, "ldb", ldb)
-        yield MatrixLine("C", m, n, "r", "ldc", ldc)
+        yield MatrixLine("A", m, k, layout.a, self._line_stride("lda"))
+        yield MatrixLine("B", k, n, layout.b, self._line_stride("ldb"))
+        yield MatrixLine("C", m, n, "r", self._line_stride("ldc"))
+
+    def _line_stride(self, name: str) -> str:
+        size = self.sizes[name]
+        return f"{name} at run time" if size is None else f"{name} = {size}"
 
     @cached_property
-    def constants(self) -> tuple[Constant, ...]:
-        """Axes, then what follows from them, as the kernel declares them."""
+    def constants(self) -> tuple[ConstantGroup, ...]:
+        """The axes, then what follows from them, as the kernel declares them."""
         unused = self.family.unused(self.problem, self.config)
-        axes = [(item.name, str(getattr(self.config, item.name)), item.meaning) for item in self.config.axes()]
-        derived = [(d.name, d.expression, d.meaning) for d in self.family.derive(self.problem, self.config)]
-        lines = [line for line in axes + derived if line[0] not in unused]
-        width = min(COMMENT_COLUMN, max(len(name) + len(text) for name, text, _ in lines) + 2)
-        return tuple(
-            Constant(name, text, meaning, max(2, width - len(name) - len(text))) for name, text, meaning in lines
-        )
+        axes = [
+            Derived(item.name, str(getattr(self.config, item.name)), item.meaning, "Parameters")
+            for item in self.config.axes()
+        ]
+        lines = [line for line in (*axes, *self.family.derive(self.problem, self.config)) if line.name not in unused]
+        return tuple(_aligned(title, list(group)) for title, group in groupby(lines, key=lambda line: line.group))
 
     @property
     def asserts(self) -> Iterator[Constraint]:
         """The constraints that the kernel's own constants decide."""
-        known = {constant.name for constant in self.constants}
+        known = {line.name for group in self.constants for line in group.lines}
         for constraint in self.family.constraints:
             if constraint.in_kernel and names_in(constraint.expression) <= known:
                 yield constraint
@@ -164,6 +171,15 @@ def _problem_options(problem: Problem) -> Iterator[str]:
         yield f"--pointer-align {problem.pointer_align}"
     if problem.ld_align != Problem.ld_align:
         yield f"--ld-align {problem.ld_align}"
+
+
+def _aligned(title: str, group: list[Derived]) -> ConstantGroup:
+    width = max(len(line.name) + len(line.expression) for line in group) + 2
+    lines = (
+        Constant(line.name, line.expression, line.meaning, width - len(line.name) - len(line.expression))
+        for line in group
+    )
+    return ConstantGroup(title, tuple(lines))
 
 
 def render(problem: Problem, family: Family, config: Config) -> KernelSource:

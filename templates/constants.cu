@@ -13,10 +13,13 @@ using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 //% endmacro
 
 //% macro tiling(kernel)
-//% for c in kernel.constants
+/*% for group in kernel.constants %*/
+// ${ group.title }
+/*% for c in group.lines %*/
 constexpr int ${ c.name } = ${ c.text };${ " " * c.space }// ${ c.meaning }
-//% endfor
+/*% endfor %*/
 
+/*% endfor %*/
 //% for c in kernel.asserts
 static_assert(${ c.expression }, "${ c.because }");
 //% endfor

@@ -5,14 +5,14 @@
 //     C = alpha * A * B + beta * C      ${ kernel.dtype.label } on CUDA cores; beta = 0 never reads C
 //
 //% for m in kernel.matrices
-//     ${ m.name }  ${ m.rows } x ${ m.cols }, ${ "row" if m.order == "r" else "column" }-major, ${ m.ld_name } = ${ m.ld }
+//     ${ m.name }  ${ m.rows } x ${ m.cols }, ${ "row" if m.order == "r" else "column" }-major, ${ m.ld }
 //% endfor
 //
 //% for line in kernel.notes
 // ${ line }
 //% endfor
 //
-// Launch  ${ kernel.blocks } blocks of ${ kernel.threads } threads, ${ kernel.launch.shared_bytes } bytes of dynamic shared memory
+// Launch  ${ kernel.blocks } blocks of ${ kernel.threads } threads${ ", %d bytes of dynamic shared memory" % kernel.launch.shared_bytes if kernel.launch.shared_bytes }
 // Expects A, B and C at addresses divisible by ${ kernel.problem.pointer_align }, C apart from A and B
 // Made by ${ kernel.command }
 //% endmacro

@@ -98,7 +98,7 @@ class Arena:
 
     def result(self, layout: Layout, case: Case, before: Floats) -> Floats:
         """C's storage after the launch, its padding as it was."""
-        after = before.copy()
+        after: Floats = before.copy()
         elements(case.c, after.view(np.uint32))[...] = elements(case.c, self._operand(layout.c))
         return after
 

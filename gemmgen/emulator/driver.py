@@ -9,7 +9,7 @@ import numpy as np
 
 from gemmgen.emulator.arena import Arena, Blocks, Layout
 from gemmgen.emulator.compiler import HostCompiler, failed
-from gemmgen.emulator.server import MAX_ARGUMENTS, Server, pack_request
+from gemmgen.emulator.server import MAX_ARGUMENTS, Request, Server
 from gemmgen.errors import require
 from gemmgen.executor import Floats, Operands
 from gemmgen.files import Store
@@ -29,7 +29,7 @@ class EmulatedKernel:
         self._signature = "".join(_letter(parameter) for parameter in source.parameters)
         self._arena = Arena()
         self._server = Server(source.name, executable, self._arena.file)
-        self._closed = False
+        self.closed = False
 
     def run(self, case: Case, operands: Operands, *, seed: int = 0) -> Floats:
         """One launch; returns C's storage afterwards, its padding as it was.
@@ -40,7 +40,7 @@ class EmulatedKernel:
         blocks = _block_order(self.source.launch.blocks(case), seed)
         layout = Layout.of(case, len(blocks), high=seed % 2 == 0)
         self._arena.fill(layout, case, operands, blocks)
-        self._server.launch(self._request(layout, case, len(blocks), seed), self._timeout)
+        self._server.launch(self._request(layout, case, len(blocks), seed))
         result = self._arena.result(layout, case, operands.c)
         outside = self._arena.write_outside(layout, case)
         if outside is not None:
@@ -48,14 +48,14 @@ class EmulatedKernel:
         return result
 
     def close(self) -> None:
-        if not self._closed:
+        if not self.closed:
             self._server.close()
             self._arena.close()
-            self._closed = True
+            self.closed = True
 
-    def _request(self, layout: Layout, case: Case, grid: int, seed: int) -> bytes:
-        return pack_request(
-            layout,
+    def _request(self, layout: Layout, case: Case, grid: int, seed: int) -> Request:
+        return Request(
+            layout=layout,
             seed=seed,
             grid=grid,
             threads=self.source.launch.threads,
@@ -93,7 +93,7 @@ class EmulatorExecutor:
         """Compile, or fetch from the store. Raises CandidateFailed: compile or launch."""
         _check_launch(source)
         kernel = EmulatedKernel(source, self._compiler.executable(source, self._store), self._timeout)
-        self._loaded.append(kernel)
+        self._loaded = [*(other for other in self._loaded if not other.closed), kernel]
         return kernel
 
     def close(self) -> None:

@@ -11,8 +11,9 @@ import signal
 import struct
 import subprocess
 import time
+from dataclasses import dataclass
 
-from gemmgen.emulator.arena import Layout
+from gemmgen.emulator.arena import WORD, Layout
 from gemmgen.emulator.compiler import failed
 from gemmgen.errors import CandidateFailed, FailureKind
 
@@ -23,31 +24,40 @@ SUCCESS = b"ok\n"
 Argument = int | float  # a pointer is the number of its operand: 0, 1, 2 for A, B, C
 
 
-def pack_request(
-    layout: Layout,
-    *,
-    seed: int,
-    grid: int,
-    threads: int,
-    shared_bytes: int,
-    workers: int,
-    timeout: float,
-    signature: str,
-    arguments: list[Argument],
-) -> bytes:
-    """One launch, laid out as `Request` of launch.hpp. `signature` has p, i or f for each argument."""
-    block_count = layout.blocks.length // 4
-    head = struct.pack(
-        "<QQIIIIII",
-        *(seed % 2**64, layout.blocks.offset),
-        *(block_count, grid, threads, shared_bytes, workers, int(timeout * 1000)),
-    )
-    operands = b"".join(
-        struct.pack("<4Q", segment.offset, segment.bytes_mapped, segment.skew, segment.length)
-        for segment in (layout.a, layout.b, layout.c)
-    )
-    slots = struct.pack("<" + "".join("d" if kind == "f" else "q" for kind in signature), *arguments)
-    return head + operands + slots.ljust(8 * MAX_ARGUMENTS, b"\0") + signature.encode().ljust(MAX_ARGUMENTS, b"\0")
+@dataclass(frozen=True)
+class Request:
+    """One launch of `grid` blocks, of which it runs those that the layout's list names.
+
+    signature   p(ointer), i(nteger) or f(loat) for each argument
+    workers     processes that may share the blocks
+    timeout     seconds
+    """
+
+    layout: Layout
+    seed: int
+    grid: int
+    threads: int
+    shared_bytes: int
+    workers: int
+    timeout: float
+    signature: str
+    arguments: list[Argument]
+
+    def pack(self) -> bytes:
+        """As `Request` of launch.hpp lays it out."""
+        blocks = self.layout.blocks
+        head = struct.pack(
+            "<QQIIIIII",
+            *(self.seed % 2**64, blocks.offset, blocks.length // WORD, self.grid, self.threads),
+            *(self.shared_bytes, self.workers, int(self.timeout * 1000)),
+        )
+        operands = b"".join(
+            struct.pack("<4Q", segment.offset, segment.bytes_mapped, segment.skew, segment.length)
+            for segment in (self.layout.a, self.layout.b, self.layout.c)
+        )
+        kinds = "".join("d" if kind == "f" else "q" for kind in self.signature)
+        slots = struct.pack(f"<{kinds}", *self.arguments).ljust(8 * MAX_ARGUMENTS, b"\0")
+        return head + operands + slots + self.signature.encode().ljust(MAX_ARGUMENTS, b"\0")
 
 
 class Server:
@@ -60,17 +70,17 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
         self._replies = -1
 
-    def launch(self, request: bytes, timeout: float) -> None:
+    def launch(self, request: Request) -> None:
         """Run one launch to its end. Raises CandidateFailed: launch, crash or timeout."""
         process = self._running()
         assert process.stdin is not None
         try:
             with contextlib.suppress(BrokenPipeError):  # it has died: the reply, or its lack, says why
-                process.stdin.write(request)
-            reply = self._receive(timeout + GRACE)
+                process.stdin.write(request.pack())
+            reply = self._receive(request.timeout + GRACE)
             if reply == SUCCESS:
                 return
-            failure = self._failure(reply, timeout)
+            failure = self._failure(reply, request.timeout)
         except BaseException:
             self._kill()  # no later launch may read this one's reply
             raise

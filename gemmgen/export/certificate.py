@@ -54,7 +54,7 @@ def check_replaceable(kernel: str, files: Mapping[str, bytes], folder: Path) -> 
             raise InvalidInput(f"cannot read {folder / name}, which would be replaced: {error.strerror}") from error
         require(
             present == data or _sha256(present) == earlier.get(name),
-            f"{folder / name} exists and is not as an export of {kernel} left it: move it away or choose another folder",
+            f"{folder / name} exists and is not as an export of {kernel} left it: move it or choose another folder",
         )
 
 

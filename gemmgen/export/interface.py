@@ -9,6 +9,7 @@ from functools import cached_property
 from gemmgen.errors import require
 from gemmgen.problem import SIZE_LIMIT, Layout
 from gemmgen.source import KernelSource, Parameter
+from gemmgen.verify import LAMBDA
 
 ORDER_WORDS = {"r": "row", "c": "column"}
 
@@ -106,6 +107,11 @@ class Interface:
     @property
     def ld_align(self) -> int:
         return self.source.problem.ld_align
+
+    @property
+    def bound_lambda(self) -> float:
+        """The self-test allows the errors that gemmgen's own verifier allows."""
+        return LAMBDA
 
     @property
     def threads(self) -> int:

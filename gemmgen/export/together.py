@@ -19,7 +19,7 @@ def write_together(files: Mapping[str, bytes], to: Path) -> list[Path]:
 
     Raises GemmgenError with the path and the system's reason; `to` is then as it was before.
     """
-    exists = to.is_dir()
+    exists = os.path.isdir(to)  # unlike Path.is_dir, False where it cannot be read
     staging = (to if exists else to.parent) / f".gemmgen-export-{secrets.token_hex(4)}"
     try:
         staging.mkdir(parents=True)

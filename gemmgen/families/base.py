@@ -74,11 +74,15 @@ class Config:
 
 @dataclass(frozen=True)
 class Derived:
-    """A constant computed from axes: rendered as a constexpr with the same expression."""
+    """A constant computed from axes: rendered as a constexpr with the same expression.
+
+    group  heading under which the kernel declares it
+    """
 
     name: str
     expression: str
     meaning: str
+    group: str = "Work split"
 
 
 @dataclass(frozen=True)

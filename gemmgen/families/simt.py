@@ -31,14 +31,14 @@ class SimtConfig(Config):
     BK: int = axis(8, (8, 16, 32), "depth of one step along K")
     TM: int = axis(8, (4, 8, 16), "rows of C that a thread computes")
     TN: int = axis(8, (4, 8, 16), "columns of C that a thread computes")
-    WM: int = axis(64, (0, 32, 64, 128), "rows of C that a warp computes (0: no warp tile)")
-    WN: int = axis(32, (0, 32, 64, 128), "columns of C that a warp computes (0: no warp tile)")
+    WM: int = axis(64, (0, 16, 32, 64, 128), "rows of C that a warp computes (0: none)")
+    WN: int = axis(32, (0, 16, 32, 64, 128), "columns of C that a warp computes (0: none)")
     VEC: int = axis(4, (4, 1), "floats of the widest access: 1, 2 or 4")
     TA: int = axis(0, (1, 0), "1: A, stored along k, is transposed into shared memory")
     TB: int = axis(0, (1, 0), "1: B, stored along k, is transposed into shared memory")
-    PAD: int = axis(0, (4, 0), "floats after a shared line that came along k, against bank conflicts")
-    STAGES: int = axis(2, (1, 2, 3, 4), "tiles of A and B that shared memory holds")
-    ASYNC: int = axis(0, (0, 1), "1: cp.async copies to shared memory, 0: through registers")
+    PAD: int = axis(0, (4, 0), "floats after a shared line that came along k: spreads banks")
+    STAGES: int = axis(2, (3, 2, 4, 1), "tiles of A and B that shared memory holds")
+    ASYNC: int = axis(0, (1, 0), "1: cp.async copies to shared memory, 0: through registers")
     MINB: int = axis(1, (1, 2), "blocks that must fit an SM at once: caps a thread's registers")
     GROUP: int = axis(8, (8, 1), "tile rows that neighbouring blocks share, for reuse in L2")
 
@@ -170,17 +170,18 @@ class Simt:
         warped = simt.WM > 0
         lanes_m, lanes_n = ("WM / TM", "WN / TN") if warped else ("BM / TM", "BN / TN")
         store_width = gcd(fragment_width(simt, b), problem.vector_limit("ldc"))
+        tile = "warp" if warped else "block"
         return (
             Derived("THREADS", "BM / TM * (BN / TN)", "threads a block"),
-            *_operand_constants(problem, simt, a),
-            *_operand_constants(problem, simt, b),
+            Derived("LANES_M", lanes_m, f"threads down a {tile}'s tile"),
+            Derived("LANES_N", lanes_n, f"threads across a {tile}'s tile"),
             Derived("FM", str(fragment_width(simt, a)), "floats of a thread's shared read of A"),
             Derived("FN", str(fragment_width(simt, b)), "floats of a thread's shared read of B"),
-            Derived("LANES_M", lanes_m, f"threads down a {'warp' if warped else 'block'}'s tile"),
-            Derived("LANES_N", lanes_n, f"threads across a {'warp' if warped else 'block'}'s tile"),
             Derived("STEP_M", "FM * LANES_M", "rows from one shared read of a thread to its next"),
             Derived("STEP_N", "FN * LANES_N", "columns from one shared read of a thread to its next"),
             Derived("VC", str(store_width), "floats of an access to C"),
+            *_operand_constants(problem, simt, a),
+            *_operand_constants(problem, simt, b),
             Derived("SHARED_BYTES", "4 * STAGES * (SHARED_A + SHARED_B)", "shared memory a block, in bytes"),
         )
 
@@ -241,15 +242,16 @@ def _operand_constants(problem: Problem, config: SimtConfig, operand: Operand) -
     padded = "" if not operand.along_k else " + PAD"
     shared_line = block if operand.k_rows else "BK"
     shared_lines = "BK" if operand.k_rows else block
-    return (
-        Derived(f"V{X}", str(width), f"floats of an access to {X}"),
-        Derived(f"STORE_{X}", "1" if operand.transposed else f"V{X}", f"floats of a shared store of {X}"),
-        Derived(f"{X}_LINE", "BK" if operand.along_k else block, f"floats of a line of {X}'s tile"),
-        Derived(f"{X}_ACCESSES", f"{block} * BK / V{X}", f"accesses that fetch a tile of {X}"),
-        Derived(f"{X}_SHARE", f"({X}_ACCESSES + THREADS - 1) / THREADS", "of which a thread makes at most"),
-        Derived(f"PITCH_{X}", shared_line + padded, f"floats from one shared line of {X} to the next"),
-        Derived(f"SHARED_{X}", f"{shared_lines} * PITCH_{X}", f"floats of a shared tile of {X}"),
+    lines = (
+        (f"V{X}", str(width), f"floats of an access to {X}"),
+        (f"STORE_{X}", "1" if operand.transposed else f"V{X}", f"floats of a shared store of {X}"),
+        (f"{X}_LINE", "BK" if operand.along_k else block, f"floats of a line of {X}'s tile"),
+        (f"{X}_ACCESSES", f"{block} * BK / V{X}", f"accesses that fetch a tile of {X}"),
+        (f"{X}_SHARE", f"({X}_ACCESSES + THREADS - 1) / THREADS", "of which a thread makes at most"),
+        (f"PITCH_{X}", shared_line + padded, f"floats from one shared line of {X} to the next"),
+        (f"SHARED_{X}", f"{shared_lines} * PITCH_{X}", f"floats of a shared tile of {X}"),
     )
+    return tuple(Derived(*line, group=f"The way of {X} to shared memory") for line in lines)
 
 
 SIMT = Simt()

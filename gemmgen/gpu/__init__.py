@@ -2,6 +2,7 @@
 
 executor.py   the parent's side: GpuExecutor
 worker.py     the child's side: load, run, measure, on the parent's request
+properties.py what the driver says about the card
 arena.py      operands between guard bands, and what a kernel wrote that it must not
 timing.py     protocol and results of a measurement, as records
 replay.py     input sets, CUDA graphs and samples (child)

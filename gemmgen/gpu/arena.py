@@ -59,7 +59,8 @@ class Arena:
             where = self._describe(int(changed.argmax()) * WORD)
             reason = f"it wrote {np.count_nonzero(changed)} words outside C's elements, the first {where}"
             raise CandidateFailed(Failure("crash", reason, "gpu"))
-        return self.words(after, "C").view(np.float32).copy()
+        result: Floats = self.words(after, "C").view(np.float32).copy()
+        return result
 
     def _describe(self, offset: int) -> str:
         """Where the byte `offset` is, for a person: in an operand, or how far from the nearest one."""

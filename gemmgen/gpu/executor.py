@@ -7,7 +7,6 @@ the next request.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from types import TracebackType
 from typing import Any
 
@@ -62,18 +61,9 @@ class GpuExecutor:
         self._store = store
         self._timeout = timeout
         self._child = Child("gemmgen.gpu.worker:Worker", str(device))
-
-    @cached_property
-    def properties(self) -> DeviceProperties:
-        return self._start()
-
-    @property
-    def arch(self) -> str:
-        return self.properties.arch
-
-    @property
-    def description(self) -> str:
-        return str(self.properties)
+        self.properties = self._start()
+        self.description = str(self.properties)
+        self.arch = self.properties.arch
 
     def load(self, source: KernelSource) -> GpuKernel:
         """Compile and load. Raises CandidateFailed: compile or launch."""

@@ -48,6 +48,7 @@ struct Check {
 };
 
 constexpr double UNIT_ROUNDOFF = 1.0 / (1 << 24);        // of f32
+constexpr double LAMBDA = ${ out.bound_lambda };                           // standard deviations that an error may reach
 constexpr float LARGEST_EXACT = 1 << 24;                 // below it f32 holds every integer
 constexpr double REFERENCE_BUDGET = 1 << 30;             // multiply-adds a check: a second or two of the host
 constexpr float NOTHING = std::numeric_limits<float>::quiet_NaN();
@@ -167,17 +168,17 @@ struct Expected {
 std::vector<Expected> reference_row(const Check& check, const Operands& x, int m)
 {
     const Shape& s = check.shape;
-    std::vector<double> sum(s.N), magnitude(s.N);
+    std::vector<double> row_of_a(s.K), sum(s.N), magnitude(s.N);
+    for (int k = 0; k < s.K; ++k) row_of_a[k] = x.a[at_a(s, m, k)];
 //% for line, end in ([("k", "K"), ("n", "N")] if out.layout.b == "r" else [("n", "N"), ("k", "K")])
     ${ "    " * loop.index0 }for (int ${ line } = 0; ${ line } < s.${ end }; ++${ line })${ " {" if loop.last }
 //% endfor
-            const double product = double(x.a[at_a(s, m, k)]) * x.b[at_b(s, k, n)];
+            const double product = row_of_a[k] * x.b[at_b(s, k, n)];
             sum[n] += product;
             magnitude[n] += std::fabs(product);
         }
-    // Rounding errors of K additions add up like a random walk: 2 sqrt(K) unit roundoffs of what was added;
-    // 4 more for alpha, beta and sums of few terms.
-    const double roundoffs = check.data == Data::exact ? 0.0 : 2.0 * std::sqrt(double(s.K)) + 4.0;
+    // Rounding errors add up like a random walk (Higham and Mary, 2019): of K products, alpha and beta.
+    const double roundoffs = check.data == Data::exact ? 0.0 : LAMBDA * std::sqrt(s.K + 2.0);
     std::vector<Expected> row(s.N);
     for (int n = 0; n < s.N; ++n) {
         const auto [alpha, beta] = check.scalars;

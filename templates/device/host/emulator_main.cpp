@@ -103,6 +103,7 @@ void run_blocks(const uint32_t* blocks, AfterEach after_each) {
 }
 
 pid_t start_helper(const uint32_t* blocks) {
+  std::fflush(nullptr);  // or the helper would print it again
   const pid_t helper = fork();
   if (helper != 0) return helper;
   prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -75,7 +75,8 @@ inline void on_fault(int signal, siginfo_t* info, void* raw_context) {
   if (signal != SIGSEGV && signal != SIGBUS)
     fail("crash", location, "%s: %s", block.where().c_str(), strsignal(signal));
   if (info->si_code == SI_KERNEL)  // the machine does not say which one
-    fail("crash", location, "%s makes a misaligned access, or uses an address that no memory has", block.where().c_str());
+    fail("crash", location, "%s makes a misaligned access, or uses an address that no memory has",
+         block.where().c_str());
   const unsigned char* address = static_cast<const unsigned char*>(info->si_addr);
   fail("crash", location, "%s %s %s", block.where().c_str(), access_of(context), describe_address(address).c_str());
 }

@@ -20,7 +20,7 @@ struct Placement {
   uint64_t bytes;
 };
 
-// Laid out as `protocol.py` packs it.
+// Laid out as gemmgen/emulator/server.py packs it.
 struct Request {
   uint64_t seed;
   uint64_t blocks_offset;  // in the shared file: the indices of the blocks to run, in their order
@@ -34,6 +34,8 @@ struct Request {
   Argument arguments[MAX_ARGUMENTS];  // a pointer arrives as the number of its operand
   char signature[MAX_ARGUMENTS];
 };
+
+static_assert(sizeof(Request) == 280, "the driver packs 280 bytes");
 
 inline Region operands[OPERANDS];
 

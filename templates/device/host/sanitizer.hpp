@@ -53,7 +53,7 @@ extern "C" {
   const std::string place = gemmgen::describe_address(address);
   gemmgen::fail_rule(data->location, std::string("misaligned access to ") + data->type->name +
                                          ": an address that is " + std::to_string(pointer % 16) +
-                                         " mod 16 does not divide by " + std::to_string(1 << data->log_alignment) +
+                                         " mod 16 is no multiple of " + std::to_string(1 << data->log_alignment) +
                                          " (" + place + ")");
 }
 

@@ -30,7 +30,7 @@ class SharedMemory {
 
   void poison() {
     std::memset(__start_gemmgen_shared, POISON, static_bytes());
-    std::memset(dynamic_.data, POISON, dynamic_.bytes);
+    std::memset(dynamic_.data, POISON, std::size_t(pages_.data + pages_.bytes - dynamic_.data));
   }
 
   bool contains(const unsigned char* start, std::size_t bytes) const {
@@ -43,7 +43,8 @@ class SharedMemory {
  private:
   static std::size_t static_bytes() { return std::size_t(__stop_gemmgen_shared - __start_gemmgen_shared); }
 
-  static bool within(const unsigned char* start, std::size_t bytes, const unsigned char* outer, std::size_t outer_bytes) {
+  static bool within(const unsigned char* start, std::size_t bytes, const unsigned char* outer,
+                     std::size_t outer_bytes) {
     return start >= outer && start + bytes <= outer + outer_bytes;
   }
 

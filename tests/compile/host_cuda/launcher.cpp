@@ -27,8 +27,18 @@ extern "C" cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes,
 }
 
 extern "C" cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
-extern "C" const char* cudaGetErrorString(cudaError_t) { return "error"; }
-extern "C" const char* cudaGetErrorName(cudaError_t) { return "error"; }
+extern "C" const char* cudaGetErrorString(cudaError_t error) { return cudaGetErrorName(error); }
+
+extern "C" const char* cudaGetErrorName(cudaError_t error)
+{
+    switch (error) {
+        case cudaSuccess: return "cudaSuccess";
+        case cudaErrorInvalidValue: return "cudaErrorInvalidValue";
+        case cudaErrorInvalidConfiguration: return "cudaErrorInvalidConfiguration";
+        case cudaErrorMisalignedAddress: return "cudaErrorMisalignedAddress";
+    }
+    return "?";
+}
 
 namespace {
 
@@ -62,16 +72,19 @@ extern "C" cudaError_t KERNEL_LAUNCH(const float* A, const float* B, float* C, i
     if (bug("takes misaligned pointers") && reinterpret_cast<std::uintptr_t>(C) < 10000) return cudaSuccess;
     if (bug("never writes")) return cudaSuccess;
 
+    const int depth = bug("misses the last product") ? K - 1 : K;
+    const bool coarse = bug("computes in tf32"), past = bug("reads past a line of A");
+    const bool reads_c = beta != 0.0f || bug("reads C with beta = 0");
     for (int m = 0; m < M; ++m)
         for (int n = 0; n < N; ++n) {
             float sum = 0.0f;
-            for (int k = 0; k < K - bug("misses the last product"); ++k) {
+            for (int k = 0; k < depth; ++k) {
                 const float a = A[std::size_t(m) * lda + k], b = B[std::size_t(k) * ldb + n];
-                sum += bug("computes in tf32") ? tf32(a) * tf32(b) : a * b;
+                sum += coarse ? tf32(a) * tf32(b) : a * b;
             }
-            if (bug("reads past a line of A")) sum += 0.0f * A[std::size_t(m) * lda + K];
+            if (past) sum += 0.0f * A[std::size_t(m) * lda + K];
             float& c = C[std::size_t(m) * ldc + n];
-            c = beta == 0.0f && !bug("reads C with beta = 0") ? alpha * sum : alpha * sum + beta * c;
+            c = reads_c ? alpha * sum + beta * c : alpha * sum;
         }
     if (bug("one element off")) C[std::size_t(M / 2) * ldc + N / 2] += 1.0f;
     if (bug("writes past the last line")) C[std::size_t(M - 1) * ldc + N] = 0.0f;

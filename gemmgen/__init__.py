@@ -1,0 +1,39 @@
+"""gemmgen: from a GEMM problem to a CUDA kernel that is specialised for it, verified and chosen.
+
+    import gemmgen
+
+    result = gemmgen.tune(gemmgen.Problem(512, 512, 512), out="kernels")
+    print(result.winner.source.text)
+
+Problem, Layout, DType    what to compute: C = alpha * A * B + beta * C
+tune, generate, verify    the path, or parts of it; see gemmgen.api
+TuneResult, Trial, ...    what they return: frozen records
+"""
+
+from gemmgen.api import generate, tune, verify
+from gemmgen.errors import CandidateFailed, Failure, GemmgenError, InvalidInput
+from gemmgen.problem import Case, DType, Layout, Problem
+from gemmgen.source import KernelSource
+from gemmgen.tune import Trial, TuneResult
+from gemmgen.verify import Verdict
+from gemmgen.version import gemmgen_version
+
+__version__ = gemmgen_version()
+
+__all__ = [
+    "CandidateFailed",
+    "Case",
+    "DType",
+    "Failure",
+    "GemmgenError",
+    "InvalidInput",
+    "KernelSource",
+    "Layout",
+    "Problem",
+    "Trial",
+    "TuneResult",
+    "Verdict",
+    "generate",
+    "tune",
+    "verify",
+]

@@ -1,0 +1,64 @@
+"""Counts that follow from a config alone: memory accesses per result, FMAs per read, intensity, the expected bound.
+
+They are exact for the tile sizes, need no card, and stand in a kernel's header and in `gemmgen explain`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gemmgen.families.base import Config, Family, Work, constants
+from gemmgen.problem import Problem
+
+ISSUE_CYCLES_PER_FMA = 0.25  # of an SM for one warp's FMA, with 128 FP32 lanes
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What a kernel moves, per result or per FMA.
+
+    global_words, shared_words   4-byte words read for each element of C and unit of K
+    fmas_per_shared_word         FMAs that one word read from shared memory feeds
+    fmas_per_shared_read         the same for one read instruction, scalar or vector
+    intensity                    FLOP for each byte that a block reads from global memory
+    ffma_share                   FMAs among the instructions of the main loop, 0 to 1 (reads and copies counted)
+    bound                        what is used up first at full occupancy: "FFMA" or "shared memory"; "global memory"
+                                 where no tile is kept on the chip
+    """
+
+    global_words: float
+    shared_words: float
+    fmas_per_shared_word: float
+    fmas_per_shared_read: float
+    intensity: float
+    ffma_share: float
+    bound: str
+
+
+def traffic(problem: Problem, family: Family, config: Config) -> Traffic:
+    """Count for one config; the counts per unit of K hold for every K."""
+    value = constants(family, problem, config)
+    work = family.work(problem, config)
+    results = value["BM"] * value["BN"]
+    words_per_k = work.global_words / work.depth
+    ffma = work.outputs * work.depth
+    reads = work.shared_reads * work.depth
+    return Traffic(
+        global_words=words_per_k / results,
+        shared_words=work.shared_words / work.outputs,
+        fmas_per_shared_word=_ratio(work.outputs, work.shared_words),
+        fmas_per_shared_read=_ratio(work.outputs, work.shared_reads),
+        intensity=2 * results / (words_per_k * problem.dtype.size),
+        ffma_share=ffma / (ffma + reads + work.copies),
+        bound=_bound(work),
+    )
+
+
+def _bound(work: Work) -> str:
+    if not work.shared_words:
+        return "global memory"
+    return "shared memory" if work.wavefronts > work.outputs * ISSUE_CYCLES_PER_FMA else "FFMA"
+
+
+def _ratio(count: float, over: float) -> float:
+    return count / over if over else 0.0

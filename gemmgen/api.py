@@ -1,0 +1,127 @@
+"""gemmgen from a script: the command line's path as functions.
+
+    import gemmgen
+
+    result = gemmgen.tune(gemmgen.Problem(512, 512, 512), out="kernels")
+    print(result.winner.source.name, result.winner.time_us, result.winner.time_kind)
+
+Sizes are in elements, times in microseconds, shared memory in bytes.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from gemmgen.device import DEFAULT_ARCH, DeviceSpec
+from gemmgen.families import family_named
+from gemmgen.families.base import check
+from gemmgen.files import Store
+from gemmgen.kernelfile import find_kernel, require_writable, write_kernel
+from gemmgen.memory import require_memory
+from gemmgen.model import predict
+from gemmgen.problem import Problem
+from gemmgen.records import Origin, provenance
+from gemmgen.render import render
+from gemmgen.source import KernelSource
+from gemmgen.target import DeviceChoice, open_target, spec_for
+from gemmgen.tune import Progress, Trial, TuneResult
+from gemmgen.tune import tune as search
+from gemmgen.verify import Verdict
+from gemmgen.verify import verify as property_test
+
+Folder = str | os.PathLike[str]
+
+DEFAULT_OUT = Path("gemmgen-out")
+DEFAULT_EXAMPLES = 100
+
+
+def tune(
+    problem: Problem,
+    *,
+    device: DeviceChoice = "auto",
+    arch: str = "auto",
+    family: str = "simt",
+    budget: int | None = None,
+    seed: int = 0,
+    out: Folder | None = None,
+    command: str = "gemmgen.tune(...)",
+    progress: Progress | None = None,
+) -> TuneResult:
+    """Find the fastest correct kernel for `problem`.
+
+    device   "gpu" runs, verifies and measures; "emulator" runs on the CPU, and times are predicted;
+             "auto" takes the GPU where there is one
+    arch     what to compile for: "sm_80", ..., a card's name ("A100"), or "auto": the GPU's, else sm_90
+    budget   candidates to try (None: 96 on a GPU, 8 in the emulator)
+    out      folder for the winner's NAME.cu and NAME.json (None: write nothing)
+    command  what NAME.json says that it was made by
+    progress hears each step; see gemmgen.tune.Progress
+
+    A second call for the same problem takes what is known from the cache.
+    Raises InvalidInput (the request is wrong) or GemmgenError (the work failed).
+    """
+    if out is not None:
+        require_writable(Path(out))
+    require_memory(problem)
+    target = open_target(device, arch, store := Store())
+    with target.executor:
+        result = search(
+            problem, target, store, family=family_named(family), budget=budget, seed=seed, progress=progress
+        )
+        origin = Origin.of(target, command)
+    if out is not None:
+        write_kernel(result.winner.source, provenance(result.winner, origin), Path(out))
+    return result
+
+
+def generate(
+    problem: Problem,
+    *,
+    family: str = "simt",
+    arch: str = "auto",
+    out: Folder | None = None,
+    command: str = "gemmgen.generate(...)",
+    **values: int,
+) -> KernelSource:
+    """Render one kernel: `family`'s default config with `values` (BM=64, ...) in place of its own.
+
+    Nothing is compiled or run. `arch` decides which limits the config must hold; "auto" is sm_90.
+    Raises InvalidInput where a value breaks a constraint, with the nearest ones that would do.
+    """
+    chosen = family_named(family)
+    arch, spec = compile_target(arch)
+    config = chosen.default(problem).with_values(**values)
+    check(chosen, problem, config, spec.arch.limits)
+    source = render(problem, chosen, config)
+    if out is not None:
+        trial = Trial(source, config, predict(problem, chosen, config, spec))
+        write_kernel(source, provenance(trial, Origin.unrun(arch, spec, command)), Path(out))
+    return source
+
+
+def verify(
+    kernel: KernelSource | Folder,
+    *,
+    device: DeviceChoice = "auto",
+    examples: int = DEFAULT_EXAMPLES,
+    seed: int = 0,
+) -> Verdict:
+    """Property-test `kernel`: a KernelSource, a `.cu` file as it stands, or a kernel's name.
+
+    A wrong kernel is a Verdict whose `failure`, `situation` and `mismatch` say how it is wrong.
+    Raises InvalidInput (no such kernel) or CandidateFailed (the device is not available).
+    """
+    target = open_target(device, "auto", Store())
+    with target.executor:
+        if not isinstance(kernel, KernelSource):
+            kernel = find_kernel(os.fspath(kernel), DEFAULT_OUT, target.spec.arch.limits).source
+        require_memory(kernel.problem)
+        return property_test(target.executor, kernel, examples=examples, seed=seed)
+
+
+def compile_target(arch: str) -> tuple[str, DeviceSpec]:
+    """("sm_90", the card whose limits and rates count) for `--arch` where nothing runs. Raises InvalidInput."""
+    name = DEFAULT_ARCH if arch == "auto" else arch
+    spec = spec_for(name)
+    return (name if name.startswith("sm_") else spec.arch.name), spec

@@ -1,0 +1,31 @@
+"""Does a problem fit the host? Asked before operands and their float64 reference are made."""
+
+from __future__ import annotations
+
+import os
+
+from gemmgen.errors import GemmgenError
+from gemmgen.model import representative
+from gemmgen.problem import Problem
+
+INPUT_BYTES = 28  # per element of A and B: storage, a guarded copy, and two float64 of the reference
+OUTPUT_BYTES = 64  # per element of C: storage and result, and what comparing with a bound takes in float64
+GB = 1e9
+
+
+def host_bytes(problem: Problem) -> int:
+    """Bytes of host memory that verifying `problem` takes, about. Run-time sizes count small: verification draws them."""
+    if None in (problem.m, problem.n, problem.k):
+        return 0
+    a, b, c = (matrix.elements for matrix in representative(problem).matrices)
+    return INPUT_BYTES * (a + b) + OUTPUT_BYTES * c
+
+
+def require_memory(problem: Problem) -> None:
+    """Raise GemmgenError where verifying `problem` would not fit into this machine's memory."""
+    needed, present = host_bytes(problem), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > present:
+        raise GemmgenError(
+            f"{problem} is too large to verify here: operands and float64 reference need about "
+            f"{needed / GB:.0f} GB, and this machine has {present / GB:.0f} GB"
+        )
