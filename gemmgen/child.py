@@ -48,7 +48,7 @@ class Child:
     """
 
     def __init__(self, factory: str, *arguments: str) -> None:
-        self._command = [sys.executable, "-m", __name__, factory, *arguments]
+        self._command = [sys.executable, "-c", f"from {__name__} import main; main()", factory, *arguments]
         self._process: subprocess.Popen[bytes] | None = None
         self._stderr: IO[bytes] | None = None
 
@@ -229,11 +229,8 @@ def _close_quietly(stream: IO[bytes]) -> None:
         stream.close()
 
 
-def _main(factory: str, *arguments: str) -> None:
+def main() -> None:
+    """The child's own program: its arguments are "module:name" of the factory and what to call it with."""
+    factory, *arguments = sys.argv[1:]
     module, _, name = factory.partition(":")
     serve(getattr(importlib.import_module(module), name)(*arguments))
-
-
-if __name__ == "__main__":
-    # This module ran as __main__; its classes must be those that everybody else imports.
-    importlib.import_module("gemmgen.child")._main(*sys.argv[1:])

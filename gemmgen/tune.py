@@ -19,6 +19,7 @@ from gemmgen.families import SIMT, Config, Family
 from gemmgen.files import Store, content_key
 from gemmgen.gpu.executor import GpuKernel
 from gemmgen.gpu.timing import CAREFUL, QUICK, Timing
+from gemmgen.gpu.timing import Protocol as TimingProtocol
 from gemmgen.model import Prediction, predict, representative
 from gemmgen.pick import Pick, pick_measured, pick_predicted
 from gemmgen.problem import Problem
@@ -225,29 +226,46 @@ class Tuner:
             return trials
         alive = [trial for trial in trials if trial.failure is None]
         self.progress.stage("measure", len(alive))
-        return [trial if trial.failure else self._measured(trial) for trial in trials]
+        unknown = [trial for trial in alive if self._known_timing(trial) is None]
+        fresh = dict(zip((trial.source.name for trial in unknown), self._time_together(unknown, QUICK), strict=True))
+        return [trial if trial.failure else self._measured(trial, fresh.get(trial.source.name)) for trial in trials]
 
-    def _measured(self, trial: Trial) -> Trial:
-        gpu = self.target.gpu
-        assert gpu is not None and trial.compiled is not None
-        case = representative(self.problem)
-        key = content_key(trial.source.digest, gpu.description, str(case), json.dumps(asdict(QUICK)))
-        payload = self.store.get("timing", key)
-        try:
-            if payload is not None:
-                fields = json.loads(payload)
-                timing = Timing(tuple(fields["samples_us"]), fields["protocol"])
-            else:
-                kernel = gpu.load_compiled(trial.source, trial.compiled)
-                timing = gpu.measure(kernel, case, QUICK)
-                kernel.close()
-                self.store.put("timing", key, json.dumps(asdict(timing)).encode())
-        except CandidateFailed as error:
-            trial = replace(trial, failure=error.failure)
+    def _measured(self, trial: Trial, fresh: Timing | Failure | None) -> Trial:
+        """`trial` with its timing: a fresh one, which is kept, or the one that is known."""
+        if isinstance(fresh, Failure):
+            trial = replace(trial, failure=fresh)
         else:
-            trial = replace(trial, timing=timing)
+            if fresh is not None:
+                self.store.put("timing", self._timing_key(trial), json.dumps(asdict(fresh)).encode())
+            trial = replace(trial, timing=fresh or self._known_timing(trial))
         self.progress.step("measure", trial)
         return trial
+
+    def _time_together(self, trials: Sequence[Trial], protocol: TimingProtocol) -> tuple[Timing | Failure, ...]:
+        """Time `trials` interleaved in one run."""
+        gpu = self.target.gpu
+        if gpu is None or not trials:
+            return ()
+        kernels: list[GpuKernel] = []
+        for trial in trials:
+            assert trial.compiled is not None
+            kernels.append(gpu.load_compiled(trial.source, trial.compiled))
+        try:
+            return gpu.measure_many(kernels, representative(self.problem), protocol).timings
+        finally:
+            for kernel in kernels:
+                kernel.close()
+
+    def _known_timing(self, trial: Trial) -> Timing | None:
+        payload = self.store.get("timing", self._timing_key(trial))
+        if payload is None:
+            return None
+        fields = json.loads(payload)
+        return Timing(tuple(fields["samples_us"]), fields["protocol"])
+
+    def _timing_key(self, trial: Trial) -> str:
+        executor, case = self.target.executor, representative(self.problem)
+        return content_key(trial.source.digest, executor.description, str(case), json.dumps(asdict(QUICK)))
 
     def _result(self, space: Space) -> TuneResult:
         alive = sorted((trial for trial in self.trials if trial.failure is None), key=lambda trial: trial.time_us)
@@ -273,15 +291,10 @@ class Tuner:
 
     def _compare(self, trials: list[Trial]) -> list[Trial]:
         """Time the finalists again, interleaved and carefully, so that their ratios are paired."""
-        gpu = self.target.gpu
-        if gpu is None:
+        if self.target.gpu is None:
             return trials
         self.progress.stage("compare", 1)
-        kernels: list[GpuKernel] = []
-        for trial in trials:
-            assert trial.compiled is not None
-            kernels.append(gpu.load_compiled(trial.source, trial.compiled))
-        timings = gpu.measure_many(kernels, representative(self.problem), CAREFUL).timings
+        timings = self._time_together(trials, CAREFUL)
         self.progress.step("compare", None)
         timed = [(trial, timing) for trial, timing in zip(trials, timings, strict=True) if isinstance(timing, Timing)]
         if not timed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import shutil
 from collections.abc import Iterable, Mapping
@@ -19,9 +18,12 @@ def write_together(files: Mapping[str, bytes], to: Path) -> list[Path]:
 
     Raises GemmgenError with the path and the system's reason; `to` is then as it was before.
     """
-    exists = os.path.isdir(to)  # unlike Path.is_dir, False where it cannot be read
-    staging = (to if exists else to.parent) / f".gemmgen-export-{secrets.token_hex(4)}"
+    hidden = f".gemmgen-export-{secrets.token_hex(4)}"
+    staging = to.parent / hidden
     try:
+        exists = to.is_dir()
+        if exists:
+            staging = to / hidden
         staging.mkdir(parents=True)
         for name, data in files.items():
             (staging / name).write_bytes(data)
@@ -37,7 +39,7 @@ def write_together(files: Mapping[str, bytes], to: Path) -> list[Path]:
 
 
 def _move_into(names: Iterable[str], staging: Path, to: Path) -> None:
-    """Rename each file from `staging` to `to`. A failure puts back what it found there, and raises OSError."""
+    """Rename each file from `staging` to `to`. A failure puts back what it found there."""
     replaced = staging / "replaced"
     replaced.mkdir()
     done: list[str] = []
@@ -45,12 +47,12 @@ def _move_into(names: Iterable[str], staging: Path, to: Path) -> None:
         for name in names:
             if (to / name).exists():
                 shutil.copy2(to / name, replaced / name)
-            os.replace(staging / name, to / name)
+            (staging / name).replace(to / name)
             done.append(name)
-    except OSError:
+    except BaseException:  # an interrupt, too
         for name in done:
             if (replaced / name).exists():
-                os.replace(replaced / name, to / name)
+                (replaced / name).replace(to / name)
             else:
                 (to / name).unlink()
         raise

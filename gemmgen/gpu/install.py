@@ -1,43 +1,99 @@
-"""Installs what the gpu executor needs, on a machine with an NVIDIA driver and no CUDA toolkit.
+"""Installs the extra `gpu` on a machine that has an NVIDIA driver and no CUDA toolkit: python -m gemmgen.gpu.install
 
-    python -m gemmgen.gpu.install
-
-pycuda comes as source only. It builds in one to two minutes against NVIDIA's wheels: headers from
-nvidia-cuda-runtime and nvidia-cuda-profiler-api, the driver's own library to link with, and without CURAND,
-which gemmgen does not use. Standard library only: it runs before anything else is installed.
+pycuda comes as source only. It builds in about a minute against wheels: headers from nvidia-cuda-runtime and
+nvidia-cuda-profiler-api, the driver's own library to link with, and no CURAND, which gemmgen does not use.
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import importlib.util
 import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from importlib.metadata import requires
 from pathlib import Path
 
-from gemmgen.gpu import DRIVER, why_no_driver
+from gemmgen.compile import wheel_folders
+from gemmgen.errors import GemmgenError, require
+from gemmgen.gpu import DRIVER
 
-HEADERS = ("nvidia-cuda-profiler-api>=13,<14", "nvidia-cuda-runtime>=13,<14")
-PACKAGES = ("nvidia-cublas>=13,<14", "nvmath-python>=0.6", "pycuda==2026.1")  # the extra `gpu`
+COMPILERS = ("c++", "g++", "clang++")
+SETTINGS = ".aksetup-defaults.py"  # pycuda's setup.py reads it from the home folder
 
 
-def main() -> int:
-    """Install; the exit status is 0 where pycuda can be imported afterwards."""
-    missing = why_not()
-    if missing is not None:
-        print(f"gemmgen: cannot build pycuda: {missing}", file=sys.stderr)
-        return 1
-    print("gemmgen: building pycuda for the GPU, which takes one to two minutes")
+def main() -> None:
+    """Install, and show that pycuda imports; exits with 1 and the reason where that fails."""
     try:
-        install(*HEADERS)
-        with build_settings(find_driver()) as home:
-            install(*PACKAGES, home=home)
-    except subprocess.CalledProcessError as error:
-        print(f"gemmgen: pycuda was not installed: {error}", file=sys.stderr)
-        return 1
-    return subprocess.run([sys.executable, "-c", "import pycuda.driver"], check=False).returncode
+        packages = gpu_packages()
+        driver = driver_library()
+        _run([*installer(), *(package for package in packages if not package.startswith("pycuda"))])
+        with settings_folder(driver) as home:
+            print("building pycuda for this machine's driver: about a minute", flush=True)
+            _run([*installer(), *(package for package in packages if package.startswith("pycuda"))], home=home)
+        _run([sys.executable, "-c", "import pycuda.driver"])
+    except GemmgenError as error:
+        sys.exit(f"the gpu executor is not installed: {error}")
+
+
+def gpu_packages() -> list[str]:
+    """The requirements of the extra `gpu`, as gemmgen's own metadata names them."""
+    named = (requirement.partition(";") for requirement in requires("gemmgen") or ())
+    return [package.strip() for package, _, marker in named if "extra" in marker and "gpu" in marker]
+
+
+def driver_library() -> Path:
+    """The driver's library. Raises GemmgenError where there is none, or nothing to compile with."""
+    require(sys.platform.startswith("linux"), f"this builds pycuda on Linux, not on {sys.platform}")
+    require(any(map(shutil.which, COMPILERS)), f"no C++ compiler ({', '.join(COMPILERS)}) is on this machine")
+    try:
+        ctypes.CDLL(DRIVER)
+    except OSError as error:
+        raise GemmgenError(f"no NVIDIA driver: {error}") from error
+    mapped = (line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines())
+    return next(Path(path) for path in mapped if Path(path).name.startswith("libcuda.so"))
+
+
+@contextlib.contextmanager
+def settings_folder(driver: Path) -> Iterator[Path]:
+    """A home folder like the user's own, with the settings of pycuda's build added."""
+    with tempfile.TemporaryDirectory(prefix="gemmgen-") as folder:
+        home, libraries = Path(folder, "home"), Path(folder, "lib")
+        home.mkdir()
+        libraries.mkdir()
+        (libraries / "libcuda.so").symlink_to(driver)  # what -lcuda looks for; a driver alone brings libcuda.so.1
+        for entry in Path.home().iterdir():
+            if entry.name != SETTINGS:
+                (home / entry.name).symlink_to(entry)
+        settings = {
+            "CUDA_ENABLE_CURAND": False,
+            "CUDA_INC_DIR": [str(headers) for headers in wheel_folders("include")],
+            "CUDADRV_LIB_DIR": [str(libraries)],
+            "CXXFLAGS": ["-O1", "-g0"],  # a thin wrapper: more would only lengthen the build
+        }
+        (home / SETTINGS).write_text("".join(f"{name} = {value!r}\n" for name, value in settings.items()))
+        yield home
+
+
+def installer() -> list[str]:
+    """`pip install` for this interpreter; uv's where the environment came from uv and holds no pip."""
+    if importlib.util.find_spec("pip") is not None:
+        return [sys.executable, "-m", "pip", "install", "--quiet"]
+    uv = shutil.which("uv")
+    if uv is None:
+        raise GemmgenError("neither pip nor uv is here to install with")
+    return [uv, "pip", "install", "--quiet", "--python", sys.executable]
+
+
+def _run(command: Sequence[str], home: Path | None = None) -> None:
+    environment = os.environ if home is None else {**os.environ, "HOME": str(home)}
+    if subprocess.run(command, env=environment, check=False).returncode != 0:
+        raise GemmgenError(f"this failed: {' '.join(command)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""The command line: `gemmgen COMMAND ...`. One module a command, imported when it is called.
+
+    options.py   options and argument types that commands share
+    output.py    what goes to standard output (tables, or one JSON document) and to standard error
+    progress.py  bars for `gemmgen.tune.Progress`
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+import click
+
+from gemmgen.cli.output import report_error
+from gemmgen.version import gemmgen_version
+
+COMMANDS = ("tune", "generate", "space", "verify", "bench", "explain", "export", "devices", "gallery")
+MODULES = {name: f"gemmgen.cli.{name}" for name in COMMANDS}
+DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
+
+
+class Commands(click.Group):
+    """Imports a command's module when the command is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in MODULES:
+            return None
+        command = importlib.import_module(MODULES[cmd_name]).command
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(gemmgen_version(), prog_name="gemmgen")
+def cli() -> None:
+    """Turn a GEMM shape into a CUDA kernel that is specialised, verified and tuned.
+
+    C = alpha * A * B + beta * C, with A: M x K, B: K x N and C: M x N (row-major).
+
+    A SHAPE is written MxNxK: 512x512x512. A size written ? stays a parameter of the kernel at run time,
+    which then serves every value of it: '?x4096x4096'.
+
+    \b
+    Start here:
+      gemmgen tune 512x512x512         search, verify, pick; writes NAME.cu and NAME.json to gemmgen-out/
+      gemmgen explain NAME             why this kernel
+      gemmgen export NAME --to DIR     a folder that builds with nvcc and needs no gemmgen
+
+    Without a GPU, kernels run in an emulator on the CPU and times are predicted; every figure says which.
+    Exit codes: 0 done, 1 the work failed, 2 wrong usage.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line with `arguments` (None: those of the process); returns its exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = cli.main(words, prog_name="gemmgen", obj=words, standalone_mode=False)
+    except (Exception, KeyboardInterrupt) as error:
+        return report_error(error, as_json="--json" in words)
+    return code if isinstance(code, int) else DONE

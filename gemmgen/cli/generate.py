@@ -1,0 +1,68 @@
+"""`gemmgen generate`: one kernel from given parameters."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import click
+
+from gemmgen.api import compile_target
+from gemmgen.api import generate as generate_kernel
+from gemmgen.cli.options import (
+    SETTING,
+    SHAPE,
+    ProblemOptions,
+    Shape,
+    arch_option,
+    family_option,
+    json_option,
+    out_option,
+    problem_options,
+)
+from gemmgen.cli.output import emit
+from gemmgen.records import kernel_document
+
+
+@click.command()
+@click.argument("shape", type=SHAPE)
+@click.option("--set", "settings", type=SETTING, multiple=True, help="A parameter, e.g. BM=64; repeat for more.")
+@family_option
+@problem_options
+@arch_option
+@out_option("Folder for NAME.cu and NAME.json.")
+@json_option
+@click.pass_obj
+def command(
+    words: list[str],
+    shape: Shape,
+    settings: tuple[tuple[str, int], ...],
+    family: str,
+    options: ProblemOptions,
+    arch: str,
+    out: Path,
+    as_json: bool,
+) -> None:
+    """Render one kernel from given parameters, without compiling or running it.
+
+    Parameters that --set leaves out keep the family's defaults; `gemmgen space SHAPE` lists them all. A value
+    that breaks a constraint is refused with the numbers that break it and the nearest values that would do.
+
+    \b
+    gemmgen generate 1024x1024x1024 --set BM=64 --set BN=64
+    gemmgen generate '?x4096x4096' --layout rc --ld-align 4
+    """
+    source = generate_kernel(
+        options.problem(shape),
+        family=family,
+        arch=arch,
+        out=out,
+        command=shlex.join(["gemmgen", *words]),
+        **dict(settings),
+    )
+    path = out / f"{source.name}.cu"
+    emit(
+        as_json,
+        lambda: {**kernel_document(source), "arch": compile_target(arch)[0], "files": [str(path), str(path.with_suffix(".json"))]},
+        lambda console: console.print(str(path), soft_wrap=True),
+    )

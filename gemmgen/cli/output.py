@@ -1,0 +1,88 @@
+"""Where a command's words go: one result to standard output, everything else to standard error.
+
+With --json the result is one document, errors included, and nothing else goes to standard output.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gemmgen.errors import CandidateFailed, GemmgenError, InvalidInput
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PLAIN_WIDTH = 140  # columns where output goes to a file or a pipe
+INTERRUPTED_MESSAGE = (
+    "interrupted. What was compiled, verified and measured is kept: the same command resumes from there"
+)
+
+Show = Callable[["Console"], None]
+
+
+def emit(as_json: bool, document: Callable[[], Any], show: Show) -> None:
+    """Print a command's result: `document()` as JSON, or whatever `show` prints to the console."""
+    if as_json:
+        click.echo(json.dumps(document(), indent=2, allow_nan=False))
+    else:
+        show(stdout())
+
+
+def stdout() -> Console:
+    """The console of results."""
+    return _console(stderr=False)
+
+
+def stderr() -> Console:
+    """The console of progress and errors."""
+    return _console(stderr=True)
+
+
+def _console(*, stderr: bool) -> Console:
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() or "COLUMNS" in os.environ else PLAIN_WIDTH
+    return Console(stderr=stderr, width=width, highlight=False)
+
+
+def report_error(error: BaseException, *, as_json: bool) -> int:
+    """Tell the user what went wrong; returns the exit code. A bug in gemmgen is raised on, with its traceback."""
+    kind, message, code = classify(error)
+    if as_json:
+        click.echo(json.dumps({"error": error_document(error)}, indent=2))
+    else:
+        if isinstance(error, click.UsageError) and error.ctx is not None:
+            click.echo(error.ctx.get_usage(), err=True)
+        click.echo(f"gemmgen: {kind}: {message}", err=True)
+    return code
+
+
+def error_document(error: BaseException) -> dict[str, Any]:
+    """`error` as JSON-ready data; raises it on where it is none that users are meant to see."""
+    kind, message, code = classify(error)
+    document: dict[str, Any] = {"kind": kind, "message": message, "exit_code": code}
+    if isinstance(error, CandidateFailed):
+        document["failure"] = vars(error.failure)
+    return document
+
+
+def classify(error: BaseException) -> tuple[str, str, int]:
+    """(kind, message, exit code); raises `error` where it is a bug."""
+    if isinstance(error, KeyboardInterrupt | click.Abort):
+        return "stopped", INTERRUPTED_MESSAGE, 130
+    if isinstance(error, click.ClickException):
+        return "wrong usage", error.format_message(), error.exit_code
+    if isinstance(error, InvalidInput):
+        return "wrong usage", str(error), 2
+    if isinstance(error, GemmgenError):
+        return "failed", str(error), 1
+    if isinstance(error, MemoryError):
+        return "failed", f"out of memory ({error})" if str(error) else "out of memory", 1
+    raise error

@@ -1,0 +1,83 @@
+"""Every kernel family computes every problem it accepts: property tests of rendered kernels, executed for real."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from gemmgen.device import ARCHS
+from gemmgen.emulator import EmulatorExecutor
+from gemmgen.families import NAIVE, SIMT, Config, Family
+from gemmgen.families.base import first_rejection
+from gemmgen.families.naive import NaiveConfig
+from gemmgen.families.simt import SimtConfig
+from gemmgen.problem import Layout, Problem
+from gemmgen.render import render
+from gemmgen.verify import verify
+
+EXAMPLES = 24  # situations a kernel; with the kernels below more than 1,000 in all
+LIMITS = ARCHS["sm_90"].limits
+LAYOUTS = ("rr", "rc", "cr", "cc")
+SMALL = {"BM": (16, 32, 64), "BN": (16, 32, 64), "TM": (1, 2, 4, 8), "TN": (1, 2, 4, 8), "PAD": (0, 1, 4)}
+SIZES = (None, None, None, 1, 64, 67, 128)  # run-time sizes serve many shapes with one compilation
+
+Kernel = tuple[Problem, Family, Config]
+
+
+def schedules() -> Iterator[Kernel]:
+    """Every schedule, loop order and layout, all sizes at run time."""
+    for layout in LAYOUTS:
+        problem = Problem(None, None, None, layout=Layout.parse(layout))
+        base = SIMT.default(problem).with_values(BM=32, BN=64, TM=4, TN=4, WM=16, WN=32)
+        yield problem, NAIVE, NaiveConfig(BM=8, BN=8)
+        yield problem, SIMT, base.with_values(STAGES=1)
+        yield problem, SIMT, base.with_values(STAGES=2)
+        yield problem, SIMT, base.with_values(STAGES=3, ASYNC=1)
+        yield problem, SIMT, base.with_values(STAGES=1, OUTER=0, WM=0, WN=0)
+
+
+def partial_vectors() -> Iterator[Kernel]:
+    """Aligned lines that are no whole number of vectors: the edge is read and written float by float."""
+    for layout in LAYOUTS:
+        problem = Problem(67, 69, 35, layout=Layout.parse(layout), lda=72, ldb=72, ldc=72)
+        base = SIMT.default(problem).with_values(BM=32, BN=64, TM=4, TN=4, WM=16, WN=32)
+        for changes in ({"STAGES": 2}, {"STAGES": 4, "ASYNC": 1}):
+            yield problem, SIMT, base.with_values(**changes)
+
+
+def drawn(count: int) -> Iterator[Kernel]:
+    """Random points of the space, fixed and ragged sizes and weaker alignment promises among them."""
+    rng = random.Random(20261120)
+    while count:
+        problem = Problem(
+            *(rng.choice(SIZES) for _ in range(3)),
+            layout=Layout.parse(rng.choice(LAYOUTS)),
+            pointer_align=rng.choice((4, 8, 16)),
+            ld_align=rng.choice((1, 2, 4)),
+        )
+        config = SimtConfig(**{axis.name: rng.choice(SMALL.get(axis.name, axis.values)) for axis in SimtConfig.axes()})
+        if first_rejection(SIMT, problem, config, LIMITS) is None:
+            count -= 1
+            yield problem, SIMT, config
+
+
+KERNELS = [render(*kernel) for kernel in (*schedules(), *partial_vectors(), *drawn(28))]
+
+
+@pytest.fixture(scope="module")
+def emulator() -> Iterator[EmulatorExecutor]:
+    with EmulatorExecutor() as executor:
+        yield executor
+
+
+@pytest.mark.parametrize("source", KERNELS, ids=lambda source: source.name)
+def test_kernel_computes_every_situation(source, emulator):
+    verdict = verify(emulator, source, examples=EXAMPLES, seed=1)
+    assert verdict.passed, f"{verdict.situation}: {verdict.failure}"
+    assert 0 < verdict.worst <= 1
+
+
+def test_the_suite_runs_a_thousand_examples():
+    assert len(KERNELS) * EXAMPLES >= 1000
