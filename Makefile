@@ -40,7 +40,7 @@ lint: $(DEV) ## style, types, and which module may import which
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports
+	@$(BIN)/lint-imports --no-logo
 
 format: $(DEV) ## rewrite the sources in the project's style
 	@$(BIN)/ruff check --fix

@@ -92,7 +92,9 @@ def source_from_record(record: Mapping[str, Any], path: Path) -> KernelSource:
             problem=problem_from(record["problem"]),
             family=record["family"],
             config=dict(record["config"]),
-            launch=Launch(launch["threads"], tuple((size, tile) for size, tile in launch["grid"]), launch["shared_bytes"]),
+            launch=Launch(
+                launch["threads"], tuple((size, tile) for size, tile in launch["grid"]), launch["shared_bytes"]
+            ),
             parameters=tuple(Parameter(**parameter) for parameter in record["parameters"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -102,7 +104,9 @@ def source_from_record(record: Mapping[str, Any], path: Path) -> KernelSource:
 def problem_from(fields: Mapping[str, Any]) -> Problem:
     """The problem that `records.problem_document` wrote."""
     return Problem(
-        *(_size(fields[name]) for name in ("m", "n", "k")),
+        m=_size(fields["m"]),
+        n=_size(fields["n"]),
+        k=_size(fields["k"]),
         dtype=DType.parse(fields["dtype"]),
         layout=Layout.parse(fields["layout"]),
         lda=_line(fields["lda"]),

@@ -14,7 +14,7 @@ GB = 1e9
 
 
 def host_bytes(problem: Problem) -> int:
-    """Bytes of host memory that verifying `problem` takes, about. Run-time sizes count small: verification draws them."""
+    """Bytes of host memory that verifying `problem` takes, about; 0 with run-time sizes, which are drawn small."""
     if None in (problem.m, problem.n, problem.k):
         return 0
     a, b, c = (matrix.elements for matrix in representative(problem).matrices)
@@ -23,9 +23,16 @@ def host_bytes(problem: Problem) -> int:
 
 def require_memory(problem: Problem) -> None:
     """Raise GemmgenError where verifying `problem` would not fit into this machine's memory."""
-    needed, present = host_bytes(problem), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if needed > present:
+    needed, present = host_bytes(problem), _installed_bytes()
+    if present is not None and needed > present:
         raise GemmgenError(
             f"{problem} is too large to verify here: operands and float64 reference need about "
             f"{needed / GB:.0f} GB, and this machine has {present / GB:.0f} GB"
         )
+
+
+def _installed_bytes() -> int | None:
+    """This machine's memory; None where it does not say."""
+    if not hasattr(os, "sysconf"):
+        return None
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -31,6 +31,9 @@ LAUNCH_US = 2.0  # from the first block's start to the last one's end when there
 OVERLAP_LOSS = 0.15  # share of the other units' time that does not hide behind the slowest
 STEP_INSTRUCTIONS = 40  # of a warp for each step: barrier, waits, loop and address arithmetic
 COPY_INSTRUCTIONS = 3  # of a warp for each access that copies: the access, its address, its predicate
+SASS_BYTES = 16  # an instruction
+INSTRUCTION_CACHE = 32 * 1024  # bytes next to a scheduler; a longer unrolled step is fetched again and again
+FETCH_CYCLES = 1.8  # an instruction that is not there; the warps of a scheduler share it
 SCHEDULERS = 4  # of an SM; each issues one instruction a cycle
 REPRESENTATIVE_SIZE = 4096  # what a run-time size is taken for when a prediction needs a number
 
@@ -53,7 +56,7 @@ class Prediction:
     shared_bytes  a block
     waves         blocks of the grid over blocks that run at once
     time_us       predicted time of one launch, in microseconds; infinite where the kernel cannot launch
-    bound         what takes longest: "FFMA", "issue", "shared memory", "L2", "DRAM" or "latency"
+    bound         what takes longest: "FFMA", "issue", "instruction fetch", "shared memory", "L2", "DRAM" or "latency"
     """
 
     device: str
@@ -147,11 +150,12 @@ def _step_cycles(work: Work, resident: int, arch: Arch, registers: int) -> dict[
     ffma = work.outputs * work.depth
     spilled = 2 * max(0, registers - MAX_REGISTERS) * work.depth
     instructions = ffma + work.shared_reads * work.depth + STEP_INSTRUCTIONS + COPY_INSTRUCTIONS * work.copies + spilled
-    copy_wavefronts = 2 * work.global_words / WARP * resident if work.shared_words else 0.0
+    uncached = instructions * SASS_BYTES > INSTRUCTION_CACHE
     return {
         "FFMA": warps_per_scheduler * ffma * SCHEDULERS * WARP / arch.fp32_lanes,
         "issue": warps_per_scheduler * instructions,
-        "shared memory": warps * work.wavefronts * work.depth + copy_wavefronts,
+        "instruction fetch": FETCH_CYCLES * instructions if uncached else 0.0,
+        "shared memory": warps * work.wavefronts * work.depth + work.copy_wavefronts * resident,
         "L2": work.global_words * 4 * resident / L2_BYTES_PER_CYCLE,
         "latency": GLOBAL_LATENCY / work.prefetch if work.prefetch else 0.0,
     }

@@ -67,13 +67,14 @@ def _run_nvdisasm(cubin: bytes) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "kernel.cubin")
         path.write_bytes(cubin)
-        done = subprocess.run([_nvdisasm(), "-c", str(path)], capture_output=True, text=True)
+        done = subprocess.run([find_nvdisasm(), "-c", str(path)], capture_output=True, text=True)
     if done.returncode != 0:
         raise CandidateFailed(Failure("compile", done.stderr.strip() or "nvdisasm failed", "nvdisasm"))
     return done.stdout
 
 
-def _nvdisasm() -> str:
+def find_nvdisasm() -> str:
+    """Path of nvdisasm. Raises CandidateFailed (unavailable)."""
     places = [str(folder) for folder in wheel_folders("bin")]
     for path in (*places, None):  # None: the PATH
         found = shutil.which("nvdisasm", path=path)

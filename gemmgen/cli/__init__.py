@@ -1,8 +1,8 @@
 """The command line: `gemmgen COMMAND ...`. One module a command, imported when it is called.
 
-    options.py   options and argument types that commands share
-    output.py    what goes to standard output (tables, or one JSON document) and to standard error
-    progress.py  bars for `gemmgen.tune.Progress`
+options.py   options and argument types that commands share
+output.py    what goes to standard output (tables, or one JSON document) and to standard error
+progress.py  bars for `gemmgen.tune.Progress`
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 class Commands(click.Group):
     """Imports a command's module when the command is asked for."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
+    def list_commands(self, ctx: click.Context) -> list[str]:  # click's signature
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in MODULES:
             return None
         command = importlib.import_module(MODULES[cmd_name]).command

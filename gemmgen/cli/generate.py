@@ -10,8 +10,6 @@ import click
 from gemmgen.api import compile_target
 from gemmgen.api import generate as generate_kernel
 from gemmgen.cli.options import (
-    SETTING,
-    SHAPE,
     ProblemOptions,
     Shape,
     arch_option,
@@ -19,14 +17,23 @@ from gemmgen.cli.options import (
     json_option,
     out_option,
     problem_options,
+    setting,
+    shape_argument,
 )
 from gemmgen.cli.output import emit
 from gemmgen.records import kernel_document
 
 
 @click.command()
-@click.argument("shape", type=SHAPE)
-@click.option("--set", "settings", type=SETTING, multiple=True, help="A parameter, e.g. BM=64; repeat for more.")
+@shape_argument
+@click.option(
+    "--set",
+    "settings",
+    type=setting,
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="A parameter, e.g. BM=64; repeat for more.",
+)
 @family_option
 @problem_options
 @arch_option
@@ -35,7 +42,7 @@ from gemmgen.records import kernel_document
 @click.pass_obj
 def command(
     words: list[str],
-    shape: Shape,
+    size: Shape,
     settings: tuple[tuple[str, int], ...],
     family: str,
     options: ProblemOptions,
@@ -49,11 +56,12 @@ def command(
     that breaks a constraint is refused with the numbers that break it and the nearest values that would do.
 
     \b
-    gemmgen generate 1024x1024x1024 --set BM=64 --set BN=64
-    gemmgen generate '?x4096x4096' --layout rc --ld-align 4
+    Examples:
+      gemmgen generate 1024x1024x1024 --set BM=64 --set BN=64
+      gemmgen generate '?x4096x4096' --layout rc --ld-align 4
     """
     source = generate_kernel(
-        options.problem(shape),
+        options.problem(size),
         family=family,
         arch=arch,
         out=out,
@@ -63,6 +71,10 @@ def command(
     path = out / f"{source.name}.cu"
     emit(
         as_json,
-        lambda: {**kernel_document(source), "arch": compile_target(arch)[0], "files": [str(path), str(path.with_suffix(".json"))]},
+        lambda: {
+            **kernel_document(source),
+            "arch": compile_target(arch)[0],
+            "files": [str(path), str(path.with_suffix(".json"))],
+        },
         lambda console: console.print(str(path), soft_wrap=True),
     )

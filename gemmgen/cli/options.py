@@ -11,60 +11,44 @@ from typing import Any, Literal, TypeVar
 import click
 
 from gemmgen.api import DEFAULT_OUT
-from gemmgen.errors import InvalidInput
+from gemmgen.errors import require
 from gemmgen.problem import RUNTIME, DType, Layout, Problem, Size, parse_shape
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Shape = tuple[Size, Size, Size]
+Line = Size | Literal["dense"]
 
 LONGEST_NUMBER = 20  # digits; beyond it, it is no size that anyone means
 
 
-class ShapeType(click.ParamType):
-    """MxNxK -> (m, n, k)."""
-
-    name = "MxNxK"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Shape:
-        if isinstance(value, tuple):
-            return value
-        if any(len(part) > LONGEST_NUMBER for part in value.split("x")):
-            self.fail(f"{value[:40]}... is no shape: a size is a number of at most {LONGEST_NUMBER} digits", param, ctx)
-        try:
-            return parse_shape(value)
-        except InvalidInput as error:
-            self.fail(str(error), param, ctx)
+def shape(text: str) -> Shape:
+    """MxNxK -> (m, n, k). Raises InvalidInput."""
+    require(
+        all(len(part) <= LONGEST_NUMBER for part in text.split("x")),
+        f"{text[:LONGEST_NUMBER]}... is no shape: a size has at most {LONGEST_NUMBER} digits",
+    )
+    return parse_shape(text)
 
 
-class LineType(click.ParamType):
-    """A leading dimension: a number, or ? for one that stays a parameter."""
-
-    name = "N|?"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Size | Literal["dense"]:
-        if value is None or isinstance(value, int):
-            return value
-        if value == RUNTIME:
-            return None
-        if value == "dense":
-            return "dense"
-        if not value.isdecimal() or len(value) > LONGEST_NUMBER:
-            self.fail(f"{value!r} is no leading dimension: write a number of elements, or ?", param, ctx)
-        return int(value)
+def leading_dimension(text: str) -> Line:
+    """A number of elements, ? for one that stays a parameter, or dense. Raises InvalidInput."""
+    if text in ("dense", RUNTIME):
+        return "dense" if text == "dense" else None
+    require(
+        text.isdecimal() and len(text) <= LONGEST_NUMBER,
+        f"{text[:LONGEST_NUMBER]!r} is no leading dimension: write a number of elements, ? or dense",
+    )
+    return int(text)
 
 
-class SettingType(click.ParamType):
-    """NAME=VALUE -> (name, value)."""
-
-    name = "NAME=VALUE"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
-        if isinstance(value, tuple):
-            return value
-        name, _, number = value.partition("=")
-        if not name or not number.removeprefix("-").isdecimal() or len(number) > LONGEST_NUMBER:
-            self.fail(f"{value!r} sets nothing: write NAME=VALUE with an integer, for example BM=128", param, ctx)
-        return name, int(number)
+def setting(text: str) -> tuple[str, int]:
+    """NAME=VALUE -> (name, value). Raises InvalidInput."""
+    name, _, number = text.partition("=")
+    require(
+        bool(name) and number.removeprefix("-").isdecimal() and len(number) <= LONGEST_NUMBER,
+        f"{text[:40]!r} sets nothing: write NAME=VALUE with an integer, for example BM=128",
+    )
+    return name, int(number)
 
 
 @dataclass(frozen=True)
@@ -73,9 +57,9 @@ class ProblemOptions:
 
     dtype: str
     layout: str
-    lda: Size | Literal["dense"]
-    ldb: Size | Literal["dense"]
-    ldc: Size | Literal["dense"]
+    lda: Line
+    ldb: Line
+    ldc: Line
     pointer_align: int
     ld_align: int
 
@@ -93,19 +77,18 @@ class ProblemOptions:
         )
 
 
-SHAPE = ShapeType()
-LINE = LineType()
-SETTING = SettingType()
-
 _PROBLEM = (
     click.option("--dtype", default="f32", show_default=True, help="Element type of A, B, C and the accumulator: f32."),
     click.option(
         "--layout", default="rr", show_default=True, metavar="rr|rc|cr|cc",
         help="Storage order of A, then B: r row-major, c column-major. C is row-major.",
     ),
-    click.option("--lda", type=LINE, default="dense", help="Elements from a line of A to the next; ? at run time. [dense]"),
-    click.option("--ldb", type=LINE, default="dense", help="The same of B. [dense]"),
-    click.option("--ldc", type=LINE, default="dense", help="The same of C. [dense]"),
+    click.option(
+        "--lda", type=leading_dimension, default="dense", show_default=True, metavar="N|?",
+        help="Elements from a line of A to the next; ? leaves it to run time.",
+    ),
+    click.option("--ldb", type=leading_dimension, default="dense", show_default=True, metavar="N|?", help="The same of B."),
+    click.option("--ldc", type=leading_dimension, default="dense", show_default=True, metavar="N|?", help="The same of C."),
     click.option(
         "--pointer-align", type=int, default=16, show_default=True,
         help="Bytes that divide the addresses of A, B and C: your promise. 4 and 8 narrow the accesses.",
@@ -115,6 +98,11 @@ _PROBLEM = (
         help="Elements that divide every run-time leading dimension: your promise. 4 allows 128-bit accesses.",
     ),
 )  # fmt: skip
+
+
+def shape_argument(function: Function) -> Function:
+    """SHAPE, the one problem of a command."""
+    return click.argument("size", metavar="SHAPE", type=shape)(function)
 
 
 def problem_options(function: Function) -> Callable[..., Any]:
@@ -130,12 +118,16 @@ def problem_options(function: Function) -> Callable[..., Any]:
 
 def out_option(help_text: str) -> Callable[[Function], Function]:
     """--out: the folder of kernels."""
-    return click.option("--out", type=click.Path(path_type=Path), default=DEFAULT_OUT, show_default=True, help=help_text)
+    return click.option(
+        "--out", type=click.Path(path_type=Path), default=DEFAULT_OUT, show_default=True, help=help_text
+    )
 
 
 def arch_option(function: Function) -> Function:
     """--arch: what to compile for, and whose limits count."""
-    text = "What to compile for, and whose limits count: sm_NN[a] or a card's name, such as A100; auto: the GPU's here, else sm_90."
+    text = (
+        "What to compile for, whose limits count: sm_NN[a], or a card such as A100. auto: the GPU's here, else sm_90."
+    )
     return click.option("--arch", default="auto", show_default=True, help=text)(function)
 
 

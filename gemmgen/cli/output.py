@@ -9,21 +9,19 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+from rich.console import Console
 
 from gemmgen.errors import CandidateFailed, GemmgenError, InvalidInput
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 PLAIN_WIDTH = 140  # columns where output goes to a file or a pipe
 INTERRUPTED_MESSAGE = (
     "interrupted. What was compiled, verified and measured is kept: the same command resumes from there"
 )
 
-Show = Callable[["Console"], None]
+Show = Callable[[Console], None]
 
 
 def emit(as_json: bool, document: Callable[[], Any], show: Show) -> None:
@@ -45,8 +43,6 @@ def stderr() -> Console:
 
 
 def _console(*, stderr: bool) -> Console:
-    from rich.console import Console
-
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or "COLUMNS" in os.environ else PLAIN_WIDTH
     return Console(stderr=stderr, width=width, highlight=False)

@@ -142,6 +142,7 @@ class Work:
     shared_words   the same in 4-byte words
     wavefronts     shared-memory cycles per warp and unit of depth for these reads
     copies         instructions that bring a thread's share of the tiles to shared memory, a step
+    copy_wavefronts  shared-memory cycles that writing the block's tiles takes, a step
     global_words   words that the block reads from global memory, a step
     prefetch       steps that global loads run ahead of their use (0: the block waits for them)
     """
@@ -153,6 +154,7 @@ class Work:
     shared_words: float
     wavefronts: float
     copies: float
+    copy_wavefronts: float
     global_words: float
     prefetch: int
 

@@ -57,6 +57,7 @@ class Naive:
             shared_words=0,
             wavefronts=0,
             copies=2,
+            copy_wavefronts=0,
             global_words=2 * threads,
             prefetch=0,
         )

@@ -213,6 +213,7 @@ class Simt:
             shared_words=words,
             wavefronts=wavefronts,
             copies=loads if simt.ASYNC else loads + stores,
+            copy_wavefronts=sum(_copy_wavefronts(value, operand) for operand in operands(problem, simt)),
             global_words=(simt.BM + simt.BN) * simt.BK,
             prefetch=simt.STAGES - 1,
         )
@@ -252,6 +253,19 @@ def _operand_constants(problem: Problem, config: SimtConfig, operand: Operand) -
         (f"SHARED_{X}", f"{shared_lines} * PITCH_{X}", f"floats of a shared tile of {X}"),
     )
     return tuple(Derived(*line, group=f"The way of {X} to shared memory") for line in lines)
+
+
+def _copy_wavefronts(value: dict[str, int], operand: Operand) -> float:
+    """Shared-memory cycles to write one tile: 32 words each, fewer where transposed words meet in a bank.
+
+    A warp writes up to BK lines at once, PITCH apart. Vector reads want PITCH to be a multiple of four words, so at
+    best eight lines fall into banks of their own (PAD = 4), and without padding none does.
+    """
+    words = value[f"B{operand.MN}"] * value["BK"]
+    if not operand.transposed:
+        return words / 32
+    apart = 32 // gcd(32, value[f"PITCH_{operand.X}"])  # lines before banks repeat
+    return words / 32 * max(1, value["BK"] / apart)
 
 
 SIMT = Simt()

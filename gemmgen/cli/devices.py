@@ -1,0 +1,26 @@
+"""`gemmgen devices`: what is here and what is known."""
+
+from __future__ import annotations
+
+import click
+
+from gemmgen.cli.options import json_option
+from gemmgen.cli.output import emit
+from gemmgen.here import here, known_document
+from gemmgen.report.machines import show_devices
+
+
+@click.command()
+@click.option("--measure", is_flag=True, help="Measure the GPU's own limits: FFMA rate, read and copy bandwidth.")
+@json_option
+def command(measure: bool, as_json: bool) -> None:
+    """Show what this machine has, and the architectures and cards that gemmgen knows.
+
+    Any card's name or architecture goes with --arch; cards that are not at hand are predicted by data-sheet rates.
+    """
+    found = here(measure=measure)
+    emit(
+        as_json,
+        lambda: {"here": found.document(), "known": known_document()},
+        lambda console: show_devices(console, found),
+    )

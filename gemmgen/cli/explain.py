@@ -1,0 +1,60 @@
+"""`gemmgen explain`: why this kernel."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gemmgen.api import compile_target
+from gemmgen.cli.options import arch_option, json_option, out_option
+from gemmgen.cli.output import emit
+from gemmgen.explain import Explanation, explain
+from gemmgen.files import Store
+from gemmgen.kernelfile import find_kernel
+from gemmgen.records import compiled_document, failure_document, kernel_document, prediction_document
+from gemmgen.report.explaining import show_explanation
+
+
+@click.command()
+@click.argument("kernel", metavar="NAME|FILE")
+@arch_option
+@out_option("Folder in which a NAME is looked up first.")
+@json_option
+def command(kernel: str, arch: str, out: Path, as_json: bool) -> None:
+    """Say why a kernel is as it is, and what to expect of it.
+
+    Tile levels; accesses per result and FMAs per shared read; intensity and roofline; registers, occupancy and
+    what limits it; waves; the expected bottleneck; the instruction mix of the compiled main loop.
+
+    The kernel is a .cu file, or a name that is looked up in --out and generated/ and else rendered. --arch auto
+    is the one that its JSON names.
+    """
+    default, spec = compile_target(arch)
+    found = find_kernel(kernel, out, spec.arch.limits)
+    if arch == "auto" and found.record is not None and "arch" in found.record:
+        default, spec = compile_target(str(found.record["arch"]))
+    it = explain(found, default, spec, Store())
+    emit(as_json, lambda: _document(it), lambda console: show_explanation(console, it))
+
+
+def _document(it: Explanation) -> dict[str, Any]:
+    return {
+        **kernel_document(it.kernel.source),
+        "edited": it.kernel.edited,
+        "device": it.device.name,
+        "arch": it.arch,
+        "case": dict(it.case.values),
+        "tiles": [asdict(tile) for tile in it.tiles],
+        "steps": it.steps,
+        "traffic": asdict(it.traffic),
+        "roofline": {**asdict(it.roofline), "bound": it.roofline.bound},
+        "prediction": prediction_document(it.prediction),
+        "last_wave": it.last_wave,
+        "resources": compiled_document(it.compiled),
+        "compile_failure": failure_document(it.compile_failure),
+        "main_loop": it.main_loop.counts if it.main_loop else None,
+        "sass_failure": failure_document(it.sass_failure),
+    }

@@ -1,0 +1,38 @@
+"""`gemmgen space`: what there is to search."""
+
+from __future__ import annotations
+
+import click
+
+from gemmgen.api import compile_target
+from gemmgen.cli.options import (
+    ProblemOptions,
+    Shape,
+    arch_option,
+    family_option,
+    json_option,
+    problem_options,
+    shape_argument,
+)
+from gemmgen.cli.output import emit
+from gemmgen.families import family_named
+from gemmgen.records import space_document
+from gemmgen.report.spaces import show_space
+from gemmgen.space import explore
+
+
+@click.command()
+@shape_argument
+@family_option
+@problem_options
+@arch_option
+@json_option
+def command(size: Shape, family: str, options: ProblemOptions, arch: str, as_json: bool) -> None:
+    """Show the axes of a family, how many configs are accepted, and why the others are not.
+
+    A constraint rules out what cannot work; pruning leaves out what would work and be slow. `gemmgen generate
+    --set` accepts whatever holds the constraints.
+    """
+    name, spec = compile_target(arch)
+    space = explore(family_named(family), options.problem(size), spec.arch.limits)
+    emit(as_json, lambda: {"arch": name, **space_document(space)}, lambda console: show_space(console, space, name))

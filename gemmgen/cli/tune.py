@@ -1,0 +1,102 @@
+"""`gemmgen tune`: from shapes to verified, chosen kernels."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gemmgen.api import DEFAULT_OUT
+from gemmgen.api import tune as tune_problem
+from gemmgen.cli.options import (
+    ProblemOptions,
+    Shape,
+    arch_option,
+    device_option,
+    family_option,
+    json_option,
+    out_option,
+    problem_options,
+    seed_option,
+    shape,
+)
+from gemmgen.cli.output import emit, stdout
+from gemmgen.cli.progress import watch
+from gemmgen.problem import Problem
+from gemmgen.records import tune_document
+from gemmgen.report.tuning import show_tuning
+from gemmgen.target import DeviceChoice
+from gemmgen.tune import TuneResult
+
+
+@click.command()
+@click.argument("sizes", metavar="SHAPE...", type=shape, nargs=-1, required=True)
+@problem_options
+@family_option
+@arch_option
+@device_option
+@click.option("--budget", type=click.IntRange(1), help="Candidates to try. [96 on a GPU, 8 in the emulator]")
+@seed_option
+@out_option("Folder for the winner's NAME.cu and NAME.json.")
+@json_option
+@click.pass_obj
+def command(
+    words: list[str],
+    sizes: Sequence[Shape],
+    options: ProblemOptions,
+    family: str,
+    arch: str,
+    device: DeviceChoice,
+    budget: int | None,
+    seed: int,
+    out: Path,
+    as_json: bool,
+) -> None:
+    """Find the fastest correct kernel for each SHAPE and write it.
+
+    Configs that break a constraint are rejected, the rest ranked by a model; the best are compiled, those that
+    spill registers dropped, and every other one property-tested before it is timed. The few best are timed again
+    side by side. Without a GPU the emulator runs the tests and the model's prediction decides.
+
+    What is done is kept in a cache: the same command, interrupted and given again, resumes.
+
+    \b
+    Examples:
+      gemmgen tune 512x512x512
+      gemmgen tune 4096x4096x4096 '?x4096x4096' --layout rc --budget 200 --json > results.json
+    """
+    problems = [options.problem(size) for size in sizes]
+    results: list[dict[str, Any]] = []
+    for problem in problems:
+        result = _tune(problem, words, family=family, arch=arch, device=device, budget=budget, seed=seed, out=out)
+        files = [str(out / f"{result.winner.source.name}{suffix}") for suffix in (".cu", ".json")]
+        if as_json:
+            results.append(tune_document(result, files))
+        else:
+            _show(result, files, out)
+    if as_json:
+        emit(True, lambda: {"results": results}, lambda _: None)
+
+
+def _tune(problem: Problem, words: list[str], **choices: Any) -> TuneResult:
+    with watch() as progress:
+        return tune_problem(problem, command=shlex.join(["gemmgen", *words]), progress=progress, **choices)
+
+
+def _show(result: TuneResult, files: Sequence[str], out: Path) -> None:
+    console = stdout()
+    show_tuning(console, result)
+    folder = "" if out == DEFAULT_OUT else f" --out {shlex.quote(str(out))}"
+    name = result.winner.source.name
+    console.print("\n[bold]files[/bold]", *files, sep="\n  ", soft_wrap=True)
+    console.print(
+        "\n[bold]next[/bold]",
+        f"gemmgen explain {name}{folder}",
+        f"gemmgen verify {name}{folder} --examples 1000",
+        f"gemmgen export {name}{folder} --to DIR",
+        sep="\n  ",
+        soft_wrap=True,
+    )

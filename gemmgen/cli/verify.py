@@ -1,0 +1,73 @@
+"""`gemmgen verify`: is a kernel right, edits by hand included?"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import click
+
+from gemmgen.api import DEFAULT_EXAMPLES, DEFAULT_OUT
+from gemmgen.cli.options import device_option, json_option, out_option, seed_option
+from gemmgen.cli.output import emit
+from gemmgen.cli.progress import counter
+from gemmgen.files import Store
+from gemmgen.kernelfile import KernelFile, find_kernel
+from gemmgen.memory import require_memory
+from gemmgen.records import kernel_document, verdict_document
+from gemmgen.report.verdicts import show_verdict
+from gemmgen.target import DeviceChoice, open_target
+from gemmgen.verify import Verdict
+from gemmgen.verify import verify as property_test
+
+FAILED = 1
+
+
+@click.command()
+@click.argument("kernel", metavar="NAME|FILE")
+@device_option
+@click.option(
+    "--examples", type=click.IntRange(1), default=DEFAULT_EXAMPLES, show_default=True, help="Situations to try."
+)
+@seed_option
+@out_option("Folder in which a NAME is looked up first.")
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context, kernel: str, device: DeviceChoice, examples: int, seed: int, out: Path, as_json: bool
+) -> None:
+    """Property-test a kernel as its .cu stands, edits by hand included.
+
+    Each example draws sizes and leading dimensions (those that are run-time parameters), alpha, beta, and data:
+    small integers, whose result must be exact, or random numbers, whose result must stay within an error bound for
+    every element. Padding, memory around the operands, and C where beta = 0, hold NaN that no kernel may read
+    or write.
+
+    A failure is shrunk to the smallest case that still fails, and printed with its first wrong element.
+
+    The kernel is a .cu file, or a name that is looked up in --out and generated/ and else rendered. How to launch
+    it comes from the JSON beside it, or from its name.
+    """
+    target = open_target(device, "auto", Store())
+    with target.executor:
+        found = find_kernel(kernel, out, target.spec.arch.limits)
+        require_memory(found.source.problem)
+        with counter("verify", examples) as on_example:
+            verdict = property_test(target.executor, found.source, examples=examples, seed=seed, on_example=on_example)
+    again = reproduction(found, verdict, examples, out)
+    emit(
+        as_json,
+        lambda: {**kernel_document(found.source), "verification": verdict_document(verdict), "reproduce": again},
+        lambda console: show_verdict(console, found, verdict, again),
+    )
+    if not verdict.passed:
+        ctx.exit(FAILED)
+
+
+def reproduction(kernel: KernelFile, verdict: Verdict, examples: int, out: Path) -> str:
+    """The command that runs the same examples again."""
+    words = ["gemmgen", "verify", kernel.reference, "--device", verdict.executor]
+    words += ["--seed", str(verdict.seed), "--examples", str(examples)]
+    if kernel.path is None and out != DEFAULT_OUT:
+        words += ["--out", str(out)]
+    return shlex.join(words)

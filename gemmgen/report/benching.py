@@ -1,0 +1,38 @@
+"""Ours beside cuBLASLt's best, a row a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from gemmgen.bench import Row
+from gemmgen.report.words import figure, percent, table
+
+
+def show_bench(console: Console, rows: Sequence[Row]) -> None:
+    """The table, then what it was measured on and against."""
+    columns = ("<problem", "ours, us", "TFLOPS", "spread", "cuBLASLt, us", "TFLOPS", "<algorithm", "ours / cuBLASLt")
+    made = table(*columns, "of the roof", title="measured, medians of interleaved rounds")
+    for row in rows:
+        best = row.baseline
+        made.add_row(
+            str(row.kernel.source.problem),
+            figure(row.timing.median_us),
+            figure(row.timing.tflops(row.case)),
+            percent(row.timing.spread),
+            figure(best.timing.median_us),
+            figure(best.timing.tflops(row.case)),
+            f"#{best.algorithm} of {best.offered}",
+            f"{row.speedup:.3f}x",
+            percent(row.timing.tflops(row.case) / row.roof_tflops),
+        )
+    console.print(made)
+    limits = rows[0].limits
+    console.print(f"{rows[0].card}; {rows[0].baseline.version}, every algorithm that it offers timed, the best shown")
+    console.print(
+        f"the card's own limits, measured {limits.date}: {figure(limits.ffma_tflops)} TFLOPS FFMA, "
+        f"{figure(limits.read_gbs)} GB/s read, {figure(limits.copy_gbs)} GB/s copy"
+    )
+    console.print("the roof is what the FFMA rate allows, or the read bandwidth where that is less")
+    console.print("\n[bold]kernels[/bold]", *(row.kernel.reference for row in rows), sep="\n  ", soft_wrap=True)

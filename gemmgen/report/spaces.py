@@ -1,0 +1,41 @@
+"""A search space: its axes and what the rules leave of it."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from gemmgen.families.base import Constraint
+from gemmgen.report.words import percent, table
+from gemmgen.space import Space
+
+
+def show_space(console: Console, space: Space, arch: str) -> None:
+    """Axes, counts, rejections by reason."""
+    console.print(f"[bold]{space.problem}[/bold], family {space.family.name}, {arch}\n")
+    console.print(_axes(space))
+    accepted = len(space.accepted)
+    console.print(f"{space.total:,} configs, {accepted:,} accepted ({percent(accepted / space.total)})\n")
+    console.print(_rejections(space))
+
+
+def _axes(space: Space) -> Table:
+    made = table("<axis", "<the search tries", "default", "<meaning", title="axes")
+    default = space.family.default(space.problem)
+    for axis in space.family.config_type.axes():
+        made.add_row(axis.name, " ".join(map(str, axis.values)), str(default.values[axis.name]), axis.meaning)
+    return made
+
+
+def _rejections(space: Space) -> Table:
+    made = table("configs", "share", "<kind", "<rule", "<because", title="rejected, each by the first rule it breaks")
+    for rule, count in space.rejected:
+        share = percent(count / space.total)
+        made.add_row(f"{count:,}", share, _kind(space, rule), escape(rule.expression), rule.because)
+    return made
+
+
+def _kind(space: Space, rule: Constraint) -> str:
+    """A constraint rules out what cannot work, pruning what would only be slow."""
+    return "pruned" if rule in space.family.pruning else "constraint"

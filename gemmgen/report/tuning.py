@@ -1,0 +1,120 @@
+"""What `tune` did: the space, every candidate, the winner and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from gemmgen.model import representative
+from gemmgen.pick import TIE
+from gemmgen.report.words import BOUNDS, NONE, facts, figure, occupancy, percent, plural, table, verified
+from gemmgen.space import Space
+from gemmgen.tune import Trial, TuneResult
+
+RULES_SHOWN = 3  # rejections by reason, in short; `gemmgen space` shows all
+
+
+def show_tuning(console: Console, result: TuneResult) -> None:
+    """The search and its candidates."""
+    ran = "runs and is measured" if result.executor == "gpu" else "runs in the emulator, times are predicted"
+    console.print(f"[bold]{result.problem}[/bold] for {result.target} ({result.arch}): {ran}")
+    console.print(space_in_short(result.space))
+    console.print(candidates(result))
+    console.print(winner(result))
+
+
+def space_in_short(space: Space) -> str:
+    """How many configs there are, and what most of the others break."""
+    share = percent(len(space.accepted) / space.total)
+    lines = [f"{space.total:,} configs of {space.family.name}, {len(space.accepted):,} accepted ({share}). Most break"]
+    lines += [
+        f"  {count:>10,}  {escape(rule.expression)}: {rule.because}" for rule, count in space.rejected[:RULES_SHOWN]
+    ]
+    return "\n".join(lines)
+
+
+def candidates(result: TuneResult) -> Table:
+    """A row a candidate, the fastest first. Axes that all share stand in the caption."""
+    retimed = {trial.source.name: trial for trial in result.finalists}
+    trials = [retimed.get(trial.source.name, trial) for trial in result.trials]
+    varying, shared = split_axes([trial.source.config for trial in trials])
+    figures = ("regs", "spills", "shared B", "<occupancy", "verified", "time, us", "<", "TFLOPS", "<result")
+    made = table("#", *varying, *figures, title=f"{plural(len(result.trials), 'candidate')}")
+    if shared:
+        made.caption = "All have " + " ".join(f"{name}={value}" for name, value in shared.items())
+        made.caption_justify = "left"
+    for number, trial in enumerate(trials, 1):
+        axes = (str(trial.source.config[name]) for name in varying)
+        style = "bold green" if _is(trial, result.winner) else None if trial.failure is None else "dim"
+        made.add_row(str(number), *axes, *_figures(trial), outcome(trial, result), style=style)
+    return made
+
+
+def split_axes(configs: Sequence[dict[str, int | str]]) -> tuple[list[str], dict[str, int | str]]:
+    """(axes in which `configs` differ, the others with their common value)."""
+    first = configs[0]
+    varying = [name for name in first if any(config[name] != first[name] for config in configs)]
+    return varying, {name: value for name, value in first.items() if name not in varying}
+
+
+def outcome(trial: Trial, result: TuneResult) -> str:
+    """What became of a candidate, and why."""
+    if trial.failure is not None:
+        return f"{trial.failure.kind} ({trial.failure.source}): {escape(trial.failure.reason)}"
+    if _is(trial, result.winner):
+        return "winner"
+    return "accepted, ties" if any(_is(trial, tie) for tie in result.ties) else "accepted"
+
+
+def winner(result: TuneResult) -> Table:
+    """The winner and why it won."""
+    best = result.winner
+    case = representative(result.problem)
+    tflops = best.timing.tflops(case) if best.timing else best.prediction.tflops(case)
+    made = facts()
+    made.add_row("winner", best.source.name)
+    made.add_row("time", f"{figure(best.time_us)} us, {figure(tflops)} TFLOPS, {_how(best)}")
+    made.add_row("why", _why(result))
+    made.add_row("bound by", f"{BOUNDS[best.prediction.bound]} (the model says)")
+    return made
+
+
+def _why(result: TuneResult) -> str:
+    alive = sum(trial.failure is None for trial in result.trials)
+    ties = [
+        f"#{number}" for number, trial in enumerate(result.trials, 1) if any(_is(trial, tie) for tie in result.ties)
+    ]
+    among = f"least {result.winner.time_kind} time of {plural(alive, 'correct candidate')}"
+    if not ties:
+        return among
+    return f"{among}; {', '.join(ties)} tie{'s' if len(ties) == 1 else ''} with it, within {percent(TIE)}"
+
+
+def _how(trial: Trial) -> str:
+    if trial.timing is None:
+        return f"predicted for {trial.prediction.device}; nothing was measured"
+    return f"measured: median of {len(trial.timing.samples_us)}, spread {percent(trial.timing.spread)}"
+
+
+def _figures(trial: Trial) -> tuple[str, ...]:
+    compiled, prediction = trial.compiled, trial.prediction
+    case = representative(trial.source.problem)
+    tflops = trial.timing.tflops(case) if trial.timing else prediction.tflops(case)
+    return (
+        str(compiled.registers) if compiled else NONE,
+        str(compiled.spill_bytes) if compiled else NONE,
+        f"{prediction.shared_bytes:,}",
+        occupancy(prediction.occupancy),
+        verified(trial.verdict),
+        figure(trial.time_us),
+        trial.time_kind,
+        figure(tflops),
+    )
+
+
+def _is(one: Trial, other: Trial) -> bool:
+    """The same candidate: finalists are timed again, and so are other records."""
+    return one.source.name == other.source.name

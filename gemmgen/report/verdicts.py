@@ -1,0 +1,49 @@
+"""A verdict for people: how much was tried, or how to see the failure."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+
+from gemmgen.kernelfile import KernelFile
+from gemmgen.report.words import facts, figure, plural
+from gemmgen.verify import Verdict
+
+
+def show_verdict(console: Console, kernel: KernelFile, verdict: Verdict, again: str) -> None:
+    """PASS or FAIL and what is behind it."""
+    origin = "rendered from its name" if kernel.path is None else f"{kernel.path}"
+    edited = ", edited by hand since its JSON was written" if kernel.edited else ""
+    console.print(f"{origin}{edited}", soft_wrap=True)
+    if verdict.failure is None:
+        _show_pass(console, verdict)
+    else:
+        _show_failure(console, verdict, again)
+
+
+def _show_pass(console: Console, verdict: Verdict) -> None:
+    tried = plural(verdict.examples, "situation")
+    console.print(f"[bold green]PASS[/bold green]  {tried} on the {verdict.executor}, seed {verdict.seed}")
+    console.print(
+        f"      integers exact; random data off by at most {figure(verdict.worst)} of the error bound of its element"
+    )
+
+
+def _show_failure(console: Console, verdict: Verdict, again: str) -> None:
+    assert verdict.failure is not None
+    tried = plural(verdict.examples, "situation")
+    console.print(f"[bold red]FAIL[/bold red]  {verdict.failure.kind}, after {tried} on the {verdict.executor}\n")
+    made = facts()
+    if verdict.situation is not None:
+        made.add_row("smallest case", escape(str(verdict.situation)))
+    if verdict.mismatch is not None:
+        wrong = verdict.mismatch
+        made.add_row(
+            "first wrong", f"C{escape(f'[{wrong.row}][{wrong.col}]')} of {plural(wrong.count, 'wrong element')}"
+        )
+        made.add_row("computed", f"{wrong.got:.9g}, expected {wrong.expected:.9g}")
+        made.add_row("error", f"{wrong.error:.3g}, its bound {wrong.bound:.3g}")
+    else:
+        made.add_row("reason", escape(verdict.failure.reason))
+    console.print(made)
+    console.print("\n[bold]reproduce[/bold]", again, sep="\n  ", soft_wrap=True)

@@ -1,0 +1,78 @@
+"""How figures and reasons read, the same in every report."""
+
+from __future__ import annotations
+
+import math
+
+from rich import box
+from rich.table import Table
+
+from gemmgen.model import Occupancy
+from gemmgen.verify import Verdict
+
+NONE = "-"
+
+# What `Prediction.bound` means.
+BOUNDS = {
+    "FFMA": "the FMA units: nearly every instruction is useful work",
+    "issue": "instruction issue: loads and addresses take slots from the FMAs",
+    "shared memory": "shared memory: its reads take longer than the FMAs that they feed",
+    "L2": "L2: blocks ask for tiles faster than it delivers them",
+    "DRAM": "device memory: even one pass over A, B and C takes longer than the FMAs",
+    "latency": "latency: too few warps an SM to hide how long a load or an FMA takes",
+}
+
+
+def table(*columns: str, title: str | None = None) -> Table:
+    """A table with the program's look. A column whose name starts with "<" is text, others are figures."""
+    made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
+    for column in columns:
+        text = column.startswith("<")
+        made.add_column(column.removeprefix("<"), justify="left" if text else "right", no_wrap=not text)
+    return made
+
+
+def facts() -> Table:
+    """A list of (name, value)."""
+    made = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    made.add_column(style="bold", no_wrap=True)
+    made.add_column(overflow="fold")
+    return made
+
+
+def figure(value: float) -> str:
+    """Four significant digits, no exponent: 20.45, 1374, 0.06211."""
+    if not math.isfinite(value):
+        return NONE
+    if value == 0:
+        return "0"
+    digits = max(0, 3 - math.floor(math.log10(abs(value))))
+    return f"{value:.{digits}f}"
+
+
+def short(value: float) -> str:
+    """Like `figure`, without zeros that say nothing: 64, 0.5, 10.67."""
+    text = figure(value)
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def percent(share: float) -> str:
+    """ "12%", or "0.062%" for what would round to nothing."""
+    return f"{share:.0%}" if share >= 0.01 or share == 0 else f"{100 * share:.2g}%"
+
+
+def occupancy(fit: Occupancy) -> str:
+    """ "25% (registers)": the share of an SM's threads, and what keeps another block out."""
+    return f"{fit.share:.0%} ({fit.limiter})"
+
+
+def verified(verdict: Verdict | None) -> str:
+    """ "8 ok", "wrong" or nothing yet."""
+    if verdict is None:
+        return NONE
+    return f"{verdict.examples} ok" if verdict.passed else "no"
+
+
+def plural(count: int, thing: str) -> str:
+    """ "1 candidate", "1,234 candidates"."""
+    return f"{count:,} {thing}" + ("" if count == 1 else "s")

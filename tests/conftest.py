@@ -1,0 +1,82 @@
+"""What the folders of tests need, and `--update-golden`.
+
+host      nothing
+compile   NVRTC           \\ missing, they skip with the reason; in CI they fail with it
+emulator  a C++ compiler  /
+gpu       an NVIDIA GPU, for the tests that take the fixture `gpu`
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from gemmgen.compile import compiler_version
+from gemmgen.emulator.compiler import HostCompiler
+from gemmgen.errors import CandidateFailed
+from gemmgen.files import Store
+from gemmgen.gpu import why_no_gpu
+
+TESTS = Path(__file__).parent
+GOLDEN = TESTS / "golden"
+UPDATE = "to accept the change: pytest --update-golden"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden from what is rendered now")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    folder = item.path.relative_to(TESTS).parts[0]
+    if folder in NEEDS:
+        reason = why_not(NEEDS[folder])
+        if reason is not None and os.environ.get("CI"):
+            pytest.fail(f"CI must run tests/{folder}: {reason}", pytrace=False)
+        if reason is not None:
+            pytest.skip(reason)
+    if "gpu" in getattr(item, "fixturenames", ()):
+        reason = why_no_gpu()
+        if reason is not None:
+            pytest.skip(reason)
+
+
+NEEDS: dict[str, Callable[[], object]] = {"compile": compiler_version, "emulator": HostCompiler.find}
+
+
+@cache
+def why_not(look: Callable[[], object]) -> str | None:
+    """What `look` found missing, or None."""
+    try:
+        look()
+    except CandidateFailed as error:
+        return error.failure.reason
+    return None
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """`golden(name, text)` holds `text` against tests/golden/NAME, or rewrites that file with --update-golden."""
+
+    def check(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+        elif not path.exists():
+            pytest.fail(f"tests/golden/{name} does not exist; {UPDATE}", pytrace=False)
+        elif (known := path.read_text()) != text:
+            lines = (known.splitlines(keepends=True), text.splitlines(keepends=True))
+            changes = "".join(difflib.unified_diff(*lines, f"tests/golden/{name}", "rendered now"))
+            pytest.fail(f"{changes}\n{UPDATE}", pytrace=False)
+
+    return check

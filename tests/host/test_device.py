@@ -1,0 +1,52 @@
+"""Names of architectures and cards."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gemmgen.device import ARCHS, DEFAULT_ARCH, DEVICES, device_for, device_named, parse_arch
+from gemmgen.errors import InvalidInput
+
+
+@pytest.mark.parametrize(
+    ("text", "arch"),
+    [("sm_80", "sm_80"), ("sm_90a", "sm_90"), ("sm_87", "sm_86"), ("sm_103", "sm_100"), ("sm_121", "sm_120")],
+)
+def test_archs(text: str, arch: str) -> None:
+    assert parse_arch(text).name == arch
+
+
+@pytest.mark.parametrize("text", ["", "90", "sm_", "sm_70", "sm_95x", "SM_90", "compute_90", "sm_99999", "sm_90 "])
+def test_unknown_archs_name_the_known_ones(text: str) -> None:
+    with pytest.raises(InvalidInput, match=re.escape(f"unknown arch {text!r}: known are sm_75, sm_80")):
+        parse_arch(text)
+
+
+def test_cards_are_found_in_either_case() -> None:
+    assert device_named("rtx 4090") is device_named("RTX 4090") is DEVICES["RTX 4090"]
+    with pytest.raises(InvalidInput, match="unknown device 'RTX': known are T4, A100"):
+        device_named("RTX")
+
+
+def test_every_arch_has_a_card_to_stand_for_it() -> None:
+    assert {device_for(arch).arch.name for arch in ARCHS.values()} == set(ARCHS)
+    assert DEFAULT_ARCH in ARCHS
+
+
+@pytest.mark.parametrize(
+    ("card", "tflops"), [("T4", 8.1), ("A100", 19.5), ("RTX 4090", 82.6), ("H100", 66.9), ("RTX 5090", 104.8)]
+)
+def test_peaks_are_those_of_the_data_sheets(card: str, tflops: float) -> None:
+    assert DEVICES[card].fp32_tflops == pytest.approx(tflops, rel=0.01)
+
+
+def test_limits_of_old_and_new() -> None:
+    assert ARCHS["sm_75"].limits.names == {
+        "MAX_THREADS": 1024,
+        "MAX_SM_THREADS": 1024,
+        "MAX_SHARED_BYTES": 64 * 1024,
+        "HAS_CP_ASYNC": 0,
+    }
+    assert ARCHS["sm_90"].limits.names["HAS_CP_ASYNC"] == 1

@@ -1,0 +1,109 @@
+"""A config that cannot work is refused with the constraint, its numbers, its reason and the nearest way out."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gemmgen.device import ARCHS
+from gemmgen.errors import InvalidInput
+from gemmgen.expression import names_in
+from gemmgen.families import FAMILIES, NAIVE, SIMT, Config, Family, family_named
+from gemmgen.families.base import check, constants, first_rejection
+from gemmgen.problem import Layout, Problem
+
+SQUARE = Problem(512, 512, 512)
+LIMITS = ARCHS["sm_90"].limits
+PROBLEMS = [Problem(512, 511, 510, layout=Layout.parse(text)) for text in ("rr", "rc", "cr", "cc")]
+
+
+def message(family: Family, arch: str = "sm_90", **changes: int) -> str:
+    with pytest.raises(InvalidInput) as caught:
+        check(family, SQUARE, family.default(SQUARE).with_values(**changes), ARCHS[arch].limits)
+    return str(caught.value)
+
+
+def test_a_message_has_constraint_numbers_reason_and_both_neighbours() -> None:
+    assert message(SIMT, BM=100) == (
+        "BM % TM == 0 fails (BM % TM is 4; BM = 100, TM = 8): threads split a block's rows evenly. "
+        "Nearest that would do: BM = 64 or 128"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts"),
+    [
+        ({"BK": 0}, ("BK = 0", "a tile holds at least one element")),
+        ({"BM": -8}, ("BM >= 0 fails", "no parameter is negative")),
+        ({"VEC": 3}, ("VEC = 3", "4, 8 or 16 bytes", "VEC = 1 or 4")),
+        ({"WM": 0}, ("WM = 0, WN = 32", "WM = 64", "WN = 0")),
+        ({"STAGES": 4}, ("ASYNC = 0, STAGES = 4", "STAGES = 2; ASYNC = 1")),
+        ({"TB": 1}, ("B_ALONG_K = 0", "only a B whose lines run along k")),
+        ({"ASYNC": 1, "STAGES": 4, "BM": 256, "BN": 256, "BK": 32}, ("SHARED_BYTES = 264192", "232448", "STAGES = 3")),
+    ],
+)
+def test_messages(changes: dict[str, int], parts: tuple[str, ...]) -> None:
+    text = message(SIMT, **changes)
+    assert [part for part in parts if part not in text] == []
+
+
+def test_limits_are_those_of_the_architecture() -> None:
+    assert "cp.async needs sm_80 or newer. Nearest that would do: ASYNC = 0" in message(SIMT, "sm_75", ASYNC=1)
+    check(SIMT, SQUARE, SIMT.default(SQUARE).with_values(ASYNC=1), LIMITS)
+    assert "THREADS = 2048" in message(NAIVE, BM=32, BN=64)
+
+
+def test_unknown_names_come_with_the_known_ones() -> None:
+    with pytest.raises(InvalidInput, match="'BX' is no parameter: known are OUTER, BM, BN"):
+        SIMT.default(SQUARE).with_values(BX=1)
+    with pytest.raises(InvalidInput, match="unknown family 'wmma': known are simt, naive"):
+        family_named("wmma")
+
+
+@pytest.mark.parametrize("arch", ARCHS.values(), ids=lambda arch: arch.name)
+@pytest.mark.parametrize("problem", PROBLEMS, ids=str)
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
+def test_defaults_are_sound_everywhere(family: Family, problem: Problem, arch: object) -> None:
+    assert first_rejection(family, problem, family.default(problem), arch.limits) is None  # type: ignore[attr-defined]
+
+
+@given(st.sampled_from(PROBLEMS), st.data())
+def test_whatever_is_asked_for_is_judged_and_not_a_crash(problem: Problem, data: st.DataObject) -> None:
+    values = st.one_of(st.integers(-2, 9), st.sampled_from([16, 32, 64, 100, 128, 256, 2**31]))
+    for family in FAMILIES.values():
+        drawn = {axis.name: data.draw(values, axis.name) for axis in family.config_type.axes()}
+        config = family.config_type(**drawn)
+        rejection = first_rejection(family, problem, config, LIMITS)
+        if rejection is None:
+            value = constants(family, problem, config)
+            assert 1 <= value["THREADS"] <= 1024
+            assert value["SHARED_BYTES"] <= LIMITS.shared_bytes
+        else:
+            assert rejection.constraint.because in str(rejection)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=str)
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
+def test_rules_read_only_names_that_exist(family: Family, problem: Problem) -> None:
+    config = family.default(problem)
+    known = constants(family, problem, config).keys() | LIMITS.names.keys()
+    for rule in (*family.constraints, *family.pruning):
+        assert names_in(rule.expression) <= known, rule.expression
+    assert family.unused(problem, config) <= constants(family, problem, config).keys()
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
+def test_every_axis_offers_its_default(family: Family) -> None:
+    for axis in family.config_type.axes():
+        assert axis.default in axis.values, axis.name
+        assert len(set(axis.values)) == len(axis.values)
+        assert axis.meaning
+
+
+def test_a_config_reads_back_and_other_text_does_not() -> None:
+    config = SIMT.default(SQUARE)
+    assert SIMT.config_type.parse(str(config)) == config
+    assert SIMT.config_type.parse(str(config) + "_x") is None
+    assert NAIVE.config_type.parse("16x") is None
+    assert isinstance(NAIVE.config_type.parse("16x8"), Config)

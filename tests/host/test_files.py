@@ -1,0 +1,139 @@
+"""Files are whole or absent, whatever happens: a full disk, a broken entry, other processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from gemmgen.errors import GemmgenError
+from gemmgen.files import Store, content_key, write_atomic
+
+KEY = content_key("key")
+
+
+def files_below(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def test_write_creates_folders_and_replaces(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "file.txt"
+    write_atomic(path, "one")
+    write_atomic(path, b"two")
+    assert path.read_bytes() == b"two"
+    assert files_below(tmp_path) == [path]
+
+
+def test_readers_see_one_version_or_the_other(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    versions = [character * 200_000 for character in "abc"]
+    write_atomic(path, versions[0])
+    stop = threading.Event()
+    seen: set[str] = set()
+
+    def read() -> None:
+        while not stop.is_set():
+            seen.add(path.read_text())
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for turn in range(100):
+        write_atomic(path, versions[turn % 3])
+    stop.set()
+    reader.join()
+    assert seen <= set(versions)
+
+
+def test_where_no_folder_can_be(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(GemmgenError, match=r"cannot write .*file/entry: (Not a directory|File exists)"):
+        write_atomic(tmp_path / "file" / "entry", "text")
+    assert (tmp_path / "file").read_text() == "in the way"
+
+
+def test_rename_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    write_atomic(tmp_path / "taken" / "file", "kept")
+    with pytest.raises(GemmgenError, match="cannot write .*taken: "):
+        write_atomic(tmp_path / "taken", "text")
+    assert files_below(tmp_path) == [tmp_path / "taken" / "file"]
+
+
+FULL_DISK = """
+import resource, signal, sys
+from pathlib import Path
+from gemmgen.errors import GemmgenError
+from gemmgen.files import write_atomic
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))  # the kernel stops each file there
+try:
+    write_atomic(Path(sys.argv[1]), b"new" * 100_000)
+except GemmgenError as error:
+    sys.exit(str(error))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the limit on file sizes is POSIX's")
+def test_a_write_that_stops_half_way_leaves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_atomic(path, "old")
+    done = subprocess.run([sys.executable, "-c", FULL_DISK, str(path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == f"cannot write {path}: File too large\n"
+    assert path.read_text() == "old"
+    assert files_below(tmp_path) == [path]
+
+
+def test_store(store: Store) -> None:
+    assert store.get("cubin", KEY) is None
+    store.put("cubin", KEY, b"payload")
+    assert store.get("cubin", KEY) == b"payload"
+    assert store.get("other", KEY) is None
+    store.put("cubin", KEY, b"")
+    assert store.get("cubin", KEY) == b""
+
+
+@pytest.mark.parametrize("damage", [lambda entry: entry[:-1], lambda entry: entry[:10], lambda _: b"", lambda e: e + b"x"])
+def test_a_damaged_entry_is_missing_and_mends(store: Store, damage: object) -> None:
+    store.put("cubin", KEY, b"payload")
+    path = store.path("cubin", KEY)
+    path.write_bytes(damage(path.read_bytes()))  # type: ignore[operator]
+    assert store.get("cubin", KEY) is None
+    assert not path.exists()
+    store.put("cubin", KEY, b"payload")
+    assert store.get("cubin", KEY) == b"payload"
+
+
+def test_a_store_that_cannot_be_written_still_reads(tmp_path: Path) -> None:
+    store = Store(tmp_path / "file")
+    store.root.write_text("no folder")
+    assert store.get("cubin", KEY) is None
+    with pytest.raises(GemmgenError, match="cannot write"):
+        store.put("cubin", KEY, b"payload")
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from gemmgen.files import Store
+store, payload = Store(Path(sys.argv[1])), sys.argv[3].encode() * 50_000
+for _ in range(200):
+    store.put("cubin", sys.argv[2], payload)
+    assert set((store.get("cubin", sys.argv[2]) or b"missing").decode()) in ({"a"}, {"b"})
+"""
+
+
+def test_two_processes_write_one_entry(store: Store) -> None:
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(store.root), KEY, text]) for text in "ab"]
+    assert [writer.wait(60) for writer in writers] == [0, 0]
+    assert store.get("cubin", KEY) in (b"a" * 50_000, b"b" * 50_000)
+    assert files_below(store.root) == [store.path("cubin", KEY)]
+
+
+def test_keys_tell_parts_apart() -> None:
+    keys = {content_key(*parts) for parts in [("ab", "c"), ("a", "bc"), ("abc",), ("abc", ""), ("é",), ()]}
+    assert len(keys) == 6
+    assert content_key("a", "b") == content_key("a", "b")

@@ -1,0 +1,94 @@
+"""Occupancy against figures worked out by hand from NVIDIA's tables; predictions against what must order them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gemmgen.device import ARCHS, device_named
+from gemmgen.families import NAIVE, SIMT, Config, Family
+from gemmgen.model import Occupancy, Prediction, occupancy, predict
+from gemmgen.problem import Problem
+
+LAPTOP = device_named("RTX 4050 Laptop")  # sm_89
+SQUARE = Problem(1024, 1024, 1024)
+
+
+@pytest.mark.parametrize(
+    ("arch", "threads", "registers", "shared", "expected"),
+    [
+        # 100 registers are allocated as 104: each of 4 partitions has 16384 / (32 * 104) = 4 warps' worth.
+        ("sm_89", 256, 100, 8 * 1024, Occupancy(2, 16, 1 / 3, "registers")),
+        ("sm_89", 64, 100, 4 * 1024, Occupancy(8, 16, 1 / 3, "registers")),
+        ("sm_89", 256, 32, 0, Occupancy(6, 48, 1.0, "threads")),
+        ("sm_89", 1024, 32, 0, Occupancy(1, 32, 2 / 3, "threads")),
+        ("sm_89", 32, 16, 0, Occupancy(24, 24, 0.5, "blocks")),
+        ("sm_89", 16, 16, 0, Occupancy(24, 24, 0.5, "blocks")),  # half a warp takes the place of one
+        ("sm_80", 256, 32, 81 * 1024, Occupancy(2, 16, 0.25, "shared memory")),
+        ("sm_80", 256, 32, 82 * 1024, Occupancy(1, 8, 0.125, "shared memory")),  # with 1 KB reserved a block
+        ("sm_75", 256, 32, 32 * 1024, Occupancy(2, 16, 0.5, "shared memory")),  # none is reserved before sm_80
+        ("sm_90", 256, 64, 0, Occupancy(4, 32, 0.5, "registers")),
+        ("sm_90", 256, 255, 0, Occupancy(1, 8, 0.125, "registers")),
+        ("sm_90", 1024, 128, 0, Occupancy(0, 0, 0.0, "registers")),
+    ],
+)
+def test_occupancy(arch: str, threads: int, registers: int, shared: int, expected: Occupancy) -> None:
+    found = occupancy(ARCHS[arch], threads, registers, shared)
+    assert (found.blocks, found.warps, found.limiter) == (expected.blocks, expected.warps, expected.limiter)
+    assert found.share == pytest.approx(expected.share)
+
+
+@given(
+    st.sampled_from(list(ARCHS.values())),
+    st.integers(1, 1024),
+    st.integers(1, 254),
+    st.integers(0, 48 * 1024),
+)
+def test_more_of_anything_never_fits_more_blocks(arch: object, threads: int, registers: int, shared: int) -> None:
+    def blocks(threads: int, registers: int, shared: int) -> int:
+        return occupancy(arch, threads, registers, shared).blocks  # type: ignore[arg-type]
+
+    fit = blocks(threads, registers, shared)
+    assert blocks(min(threads + 32, 1024), registers, shared) <= fit
+    assert blocks(threads, registers + 1, shared) <= fit
+    assert blocks(threads, registers, shared + 128) <= fit
+
+
+def prediction(family: Family, registers: int | None = None, **changes: int) -> Prediction:
+    config: Config = family.default(SQUARE).with_values(**changes)
+    return predict(SQUARE, family, config, LAPTOP, registers)
+
+
+def test_the_ladder_descends() -> None:
+    ladder = [
+        prediction(NAIVE),
+        prediction(SIMT, OUTER=0),
+        prediction(SIMT, STAGES=1),
+        prediction(SIMT),
+    ]
+    times = [rung.time_us for rung in ladder]
+    assert times == sorted(times, reverse=True)
+    assert times[0] > 5 * times[-1]
+
+
+def test_no_prediction_beats_the_card() -> None:
+    for rung in (prediction(NAIVE), prediction(SIMT), prediction(SIMT, TM=4, TN=4, WM=32, WN=16)):
+        assert 0 < rung.tflops(SQUARE.case()) <= LAPTOP.fp32_tflops
+
+
+def test_a_kernel_that_cannot_launch_takes_forever() -> None:
+    never = prediction(NAIVE, registers=255, BM=32, BN=32)
+    assert never.occupancy.blocks == 0
+    assert math.isinf(never.time_us) and math.isinf(never.waves)
+
+
+def test_spills_cost_time() -> None:
+    assert prediction(SIMT, registers=320).time_us > prediction(SIMT, registers=255).time_us
+
+
+def test_waves_are_blocks_over_blocks_at_once() -> None:
+    found = prediction(SIMT, registers=100)
+    assert found.waves == pytest.approx((1024 // 128) ** 2 / (found.occupancy.blocks * LAPTOP.sms))

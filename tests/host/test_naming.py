@@ -1,0 +1,82 @@
+"""One name for function, file, log line and test id: it is valid everywhere and reads back without loss."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gemmgen.errors import InvalidInput
+from gemmgen.families import FAMILIES, Config, Family
+from gemmgen.naming import kernel_name, parse_name
+from gemmgen.problem import SIZE_LIMIT, Layout, Problem
+
+SIZES = st.one_of(st.none(), st.integers(1, 5000), st.just(SIZE_LIMIT))
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> Problem:
+    m, n, k = draw(SIZES), draw(SIZES), draw(SIZES)
+    layout = Layout.parse(draw(st.sampled_from(["rr", "rc", "cr", "cc"])))
+    dense = Problem(m, n, k, layout=layout).sizes
+
+    def leading(name: str) -> int | str | None:
+        line = dense[name]
+        longer = [] if line is None else [line, min(line + 3, SIZE_LIMIT)]
+        return draw(st.sampled_from(["dense", None, *longer]))
+
+    return Problem(
+        *(m, n, k),
+        layout=layout,
+        **{name: leading(name) for name in ("lda", "ldb", "ldc")},  # type: ignore[arg-type]
+        pointer_align=draw(st.sampled_from([4, 8, 16])),
+        ld_align=draw(st.sampled_from([1, 2, 4])),
+    )
+
+
+@st.composite
+def configs(draw: st.DrawFn) -> tuple[Family, Config]:
+    """Any numbers: a name does not judge whether the kernel can be made."""
+    family = draw(st.sampled_from(list(FAMILIES.values())))
+    return family, family.config_type(**{axis.name: draw(st.integers(0, 10**6)) for axis in family.config_type.axes()})
+
+
+@given(problems(), configs())
+def test_round_trip(problem: Problem, choice: tuple[Family, Config]) -> None:
+    family, config = choice
+    name = kernel_name(problem, family, config)
+    assert parse_name(name) == (problem, family, config)
+    assert re.fullmatch(r"[a-z]\w*", name, re.ASCII)
+
+
+def test_names_of_the_largest_kernels_are_file_names() -> None:
+    problem = Problem(SIZE_LIMIT, SIZE_LIMIT, SIZE_LIMIT, lda=SIZE_LIMIT, ldb=SIZE_LIMIT, ldc=SIZE_LIMIT)
+    for family in FAMILIES.values():
+        largest = family.config_type(**{axis.name: max(axis.values) for axis in family.config_type.axes()})
+        assert len(kernel_name(problem, family, largest) + ".certificate.json") <= 255
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("", "is not the name of a gemmgen kernel"),
+        ("naive", "is not the name of a gemmgen kernel"),
+        ("gemm_f32_rx_1x1x1_naive_16x16", "is not the name of a gemmgen kernel"),
+        ("gemm_f99_rr_1x1x1_naive_16x16", "unknown dtype 'f99'"),
+        ("gemm_f32_rr_1x1x1_wgmma_16x16", "no kernel family reads wgmma_16x16"),
+        ("gemm_f32_rr_1x1x1_naive_16x16_extra", "no kernel family reads naive_16x16_extra"),
+        ("gemm_f32_rr_0x1x1_naive_16x16", "M = 0"),
+        ("gemm_f32_rr_1x1x8_lda4_naive_16x16", "lda = 4 is shorter than a line of 8"),
+    ],
+)
+def test_other_text_is_refused(name: str, message: str) -> None:
+    with pytest.raises(InvalidInput, match=re.escape(message)):
+        parse_name(name)
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
+def test_a_pattern_names_every_axis_once(family: Family) -> None:
+    named = re.findall(r"\{(\w+)\}", family.config_type.PATTERN)
+    assert sorted(named) == sorted(axis.name for axis in family.config_type.axes())

@@ -1,0 +1,163 @@
+"""A Problem or Case cannot be built in an invalid state, and each message shows the number that is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gemmgen.errors import InvalidInput
+from gemmgen.problem import SIZE_LIMIT, Case, DType, Layout, Matrix, Problem, parse_shape
+
+ANY = Problem(None, None, None, ld_align=4)
+
+
+@pytest.mark.parametrize(
+    ("given_values", "message"),
+    [
+        ({"m": 0}, "M = 0: a size is 1 to"),
+        ({"n": -3}, "N = -3: a size is 1 to"),
+        ({"k": SIZE_LIMIT + 1}, f"K = {SIZE_LIMIT + 1}: a size is 1 to {SIZE_LIMIT}"),
+        ({"k": 2**80}, "K = 1208925819614629174706176"),
+        ({"lda": 63}, "lda = 63 is shorter than a line of 64 elements"),
+        ({"lda": 64, "layout": Layout("c", "r"), "m": 65}, "lda = 64 is shorter than a line of 65"),
+        ({"ldb": 31}, "ldb = 31 is shorter than a line of 32"),
+        ({"ldc": -1}, "ldc = -1 is shorter than a line of 32"),
+        ({"ldc": SIZE_LIMIT + 1}, "exceeds"),
+        ({"n": None, "ldc": 4096}, "ldc = 4096 is fixed while its line's length is a run-time size"),
+        ({"pointer_align": 32}, "pointer_align = 32"),
+        ({"pointer_align": 0}, "pointer_align = 0"),
+        ({"ld_align": 3}, "ld_align = 3"),
+    ],
+)
+def test_invalid_problems(given_values: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        Problem(**{"m": 16, "n": 32, "k": 64, **given_values})
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("problem", "given_values", "message"),
+    [
+        (ANY, {"m": 4, "n": 4}, "K is a run-time size of this kernel: give it a value"),
+        (ANY, {"m": 0, "n": 4, "k": 4}, "M = 0, N = 4: a launch needs at least one element of C"),
+        (ANY, {"m": 4, "n": 4, "k": -1}, "K = -1 is negative"),
+        (ANY, {"m": 4, "n": 4, "k": 8, "lda": 4}, "lda = 4 is shorter than a line of 8"),
+        (ANY, {"m": 4, "n": 4, "k": 8, "lda": 10}, "lda = 10 is no multiple of ld_align = 4"),
+        (Problem(8, 8, 8), {"m": 9}, "M = 9, but this kernel is built for M = 8"),
+        (Problem(8, 8, 8, lda=12), {"lda": 8}, "lda = 8, but this kernel is built for lda = 12"),
+    ],
+)
+def test_invalid_cases(problem: Problem, given_values: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        problem.case(**given_values)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "512", "512x512", "1x2x3x4", "axbxc", "1.5x2x3", "1 x 2 x 3", "512x512x512\n"])
+def test_text_that_is_no_shape(text: str) -> None:
+    with pytest.raises(InvalidInput, match="is no shape: write MxNxK"):
+        parse_shape(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"), [("1x2x3", (1, 2, 3)), ("?x4096x?", (None, 4096, None)), ("-1x0x3", (-1, 0, 3))]
+)
+def test_shapes(text: str, shape: tuple[int | None, ...]) -> None:
+    assert parse_shape(text) == shape  # Problem judges the numbers
+
+
+def test_unknown_dtype_and_layout_name_the_known_ones() -> None:
+    with pytest.raises(InvalidInput, match="unknown dtype 'f31': known are f32"):
+        DType.parse("f31")
+    with pytest.raises(InvalidInput, match="unknown layout 'row': known are rr, rc, cr, cc"):
+        Layout.parse("row")
+
+
+def test_dense_leading_dimensions_follow_the_layout() -> None:
+    sizes = {text: Problem(2, 3, 5, layout=Layout.parse(text)).sizes for text in ("rr", "cc")}
+    assert sizes["rr"] == {"M": 2, "N": 3, "K": 5, "lda": 5, "ldb": 3, "ldc": 3}
+    assert sizes["cc"] == {"M": 2, "N": 3, "K": 5, "lda": 2, "ldb": 5, "ldc": 3}
+
+
+def test_a_dense_line_of_a_runtime_size_is_a_parameter() -> None:
+    assert Problem(2, None, 5).runtime_names == ("N", "ldb", "ldc")
+    assert Problem(2, 3, 5, lda=None).runtime_names == ("lda",)
+    assert Problem(2, 3, 5).runtime_names == ()
+
+
+@pytest.mark.parametrize(("k", "ld_align", "expected"), [(5, 1, 13), (8, 4, 16), (0, 4, 4), (9, 4, 12)])
+def test_shortest_leading_dimension_that_the_promise_allows(k: int, ld_align: int, expected: int) -> None:
+    problem = Problem(2, 2, None, lda=None, ld_align=ld_align)
+    case = problem.case(k=k, lda=expected if expected > k + 4 else None)
+    assert case.lda == expected
+
+
+@pytest.mark.parametrize(
+    ("problem", "widest"),
+    [
+        (Problem(8, 8, 512), 4),
+        (Problem(8, 8, 510), 2),
+        (Problem(8, 8, 511), 1),
+        (Problem(8, 8, 511, lda=512), 4),
+        (Problem(8, 8, 512, pointer_align=8), 2),
+        (Problem(8, 8, 512, lda=None), 1),
+        (Problem(8, 8, 512, lda=None, ld_align=4), 4),
+        (Problem(8, 8, 512, lda=None, ld_align=4, pointer_align=4), 1),
+    ],
+)
+def test_widest_access_to_a(problem: Problem, widest: int) -> None:
+    assert problem.vector_limit("lda") == widest
+
+
+@pytest.mark.parametrize(
+    ("problem", "needed"),
+    [
+        (Problem(4096, 4096, 4096), False),
+        (Problem(2**16, 2**15, 64), True),  # C has 2^31 elements
+        (Problem(2**16 - 2048, 2**15, 64), False),
+        (Problem(64, 64, 64, ldc=2**25), True),  # by the tile that reaches past the edge
+        (Problem(None, 8, 8), True),
+    ],
+)
+def test_offsets_beyond_32_bits(problem: Problem, needed: bool) -> None:
+    assert problem.needs_64bit is needed
+
+
+@given(st.integers(0, 6), st.integers(0, 6), st.integers(0, 3), st.sampled_from(["r", "c"]))
+def test_a_view_reaches_exactly_the_elements(rows: int, cols: int, padding: int, order: Any) -> None:
+    line = cols if order == "r" else rows
+    matrix = Matrix(rows, cols, line + padding, order)
+    flat = np.zeros(matrix.elements, np.float32)
+    if flat.size:
+        matrix.view(flat)[...] = 1
+    assert flat.sum() == rows * cols
+    assert flat.size == 0 or (flat[0] == flat[-1] == 1)
+    lines = flat.size - rows * cols
+    assert lines == (max(0, matrix.lines - 1) * padding if flat.size else 0)
+
+
+@given(
+    st.integers(1, 9),
+    st.integers(1, 9),
+    st.integers(0, 9),
+    st.sampled_from(["rr", "rc", "cr", "cc"]),
+    st.sampled_from([0.0, 1.0, -2.0]),
+)
+def test_traffic_and_work_of_a_case(m: int, n: int, k: int, layout: str, beta: float) -> None:
+    case = Problem(None, None, None, layout=Layout.parse(layout)).case(m, n, k, beta=beta)
+    assert case.flops == 2 * m * n * k
+    assert case.bytes_moved == 4 * (m * k + k * n + (m * n if beta == 0 else 2 * m * n))
+    assert [(x.rows, x.cols) for x in case.matrices] == [(m, k), (k, n), (m, n)]
+    assert case.values == {
+        **{"M": m, "N": n, "K": k, "lda": case.lda, "ldb": case.ldb, "ldc": n},
+        **{"alpha": 1.0, "beta": beta},
+    }
+
+
+def test_a_case_is_checked_however_it_is_built() -> None:
+    with pytest.raises(InvalidInput, match="ldc = 7 is shorter than a line of 8"):
+        Case(Problem(8, 8, 8), 8, 8, 8, 8, 8, 7)

@@ -1,0 +1,82 @@
+"""The space accounts for every config of the axes' product, and accepts exactly those that hold every rule."""
+
+from __future__ import annotations
+
+import itertools
+from functools import cache
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gemmgen.device import ARCHS
+from gemmgen.expression import evaluate
+from gemmgen.families import NAIVE, SIMT, Config, Family
+from gemmgen.families.base import Constraint, constants, first_rejection
+from gemmgen.problem import Layout, Problem
+from gemmgen.space import Space, explore
+
+LAYOUTS = ("rr", "rc", "cr", "cc")
+
+
+def problem(layout: str) -> Problem:
+    return Problem(512, 256, 128, layout=Layout.parse(layout))
+
+
+@cache
+def space(layout: str, arch: str) -> Space:
+    return explore(SIMT, problem(layout), ARCHS[arch].limits)
+
+
+@cache
+def accepted(layout: str, arch: str) -> frozenset[Config]:
+    return frozenset(space(layout, arch).accepted)
+
+
+def holds(family: Family, layout: str, arch: str, config: Config) -> bool:
+    """Whether `config` holds every rule, by the plain way."""
+    limits = ARCHS[arch].limits
+    if first_rejection(family, problem(layout), config, limits) is not None:
+        return False
+    names = {**limits.names, **constants(family, problem(layout), config)}
+    return all(evaluate(rule.expression, names) for rule in family.pruning)
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_counts_add_up(layout: str, arch: str) -> None:
+    found = space(layout, arch)
+    counts = [count for _, count in found.rejected]
+    assert len(found.accepted) + sum(counts) == found.total
+    assert counts == sorted(counts, reverse=True)
+    assert len(accepted(layout, arch)) == len(found.accepted) > 500
+    assert {rule for rule, _ in found.rejected} <= {*SIMT.constraints, *SIMT.pruning}
+
+
+@pytest.mark.parametrize(("layout", "arch"), [("rr", "sm_75"), ("rc", "sm_90")])
+def test_what_is_accepted_holds_every_rule(layout: str, arch: str) -> None:
+    assert [config for config in space(layout, arch).accepted[::7] if not holds(SIMT, layout, arch, config)] == []
+
+
+@given(st.sampled_from(LAYOUTS), st.data())
+def test_what_holds_every_rule_is_accepted(layout: str, data: st.DataObject) -> None:
+    drawn = {axis.name: data.draw(st.sampled_from(axis.values), axis.name) for axis in SIMT.config_type.axes()}
+    config = SIMT.config_type(**drawn)
+    assert (config in accepted(layout, "sm_90")) == holds(SIMT, layout, "sm_90", config)
+
+
+def test_a_small_space_by_brute_force() -> None:
+    axes = NAIVE.config_type.axes()
+    product = [NAIVE.config_type(*values) for values in itertools.product(*(axis.values for axis in axes))]
+    found = explore(NAIVE, problem("rr"), ARCHS["sm_90"].limits)
+    assert found.total == len(product) == 16
+    assert list(found.accepted) == [config for config in product if holds(NAIVE, "rr", "sm_90", config)]
+    assert [(rule.expression, count) for rule, count in found.rejected] == [("THREADS <= MAX_THREADS", 1)]
+
+
+def test_old_cards_have_no_cp_async() -> None:
+    assert not any(config.values["ASYNC"] for config in space("rr", "sm_75").accepted)
+    assert any(config.values["ASYNC"] for config in space("rr", "sm_90").accepted)
+    rule = Constraint("ASYNC <= HAS_CP_ASYNC", "cp.async needs sm_80 or newer")
+    assert dict(space("rr", "sm_75").rejected)[rule] > 0
+    assert rule not in dict(space("rr", "sm_90").rejected)
