@@ -17,6 +17,7 @@ from gemmgen.device import DEFAULT_ARCH, DeviceSpec
 from gemmgen.families import family_named
 from gemmgen.families.base import check
 from gemmgen.files import Store
+from gemmgen.gpu.capability import arch_here
 from gemmgen.kernelfile import find_kernel, require_writable, write_kernel
 from gemmgen.memory import require_memory
 from gemmgen.model import predict
@@ -86,7 +87,7 @@ def generate(
 ) -> KernelSource:
     """Render one kernel: `family`'s default config with `values` (BM=64, ...) in place of its own.
 
-    Nothing is compiled or run. `arch` decides which limits the config must hold; "auto" is sm_90.
+    Nothing is compiled or run. `arch` decides which limits the config must hold; "auto" is the GPU's, else sm_90.
     Raises InvalidInput where a value breaks a constraint, with the nearest ones that would do.
     """
     chosen = family_named(family)
@@ -122,6 +123,6 @@ def verify(
 
 def compile_target(arch: str) -> tuple[str, DeviceSpec]:
     """("sm_90", the card whose limits and rates count) for `--arch` where nothing runs. Raises InvalidInput."""
-    name = DEFAULT_ARCH if arch == "auto" else arch
+    name = arch_here() or DEFAULT_ARCH if arch == "auto" else arch
     spec = spec_for(name)
     return (name if name.startswith("sm_") else spec.arch.name), spec

@@ -23,7 +23,8 @@ from gemmgen.problem import Case, Problem
 from gemmgen.records import Document, Origin, provenance, timing_document, verdict_document
 from gemmgen.target import Target
 from gemmgen.tune import EXAMPLES, LARGE_EXAMPLES, Progress, tune
-from gemmgen.verify import LARGE_FLOPS, Verdict, verify
+from gemmgen.reference import LARGE_FLOPS
+from gemmgen.verify import Verdict, verify
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol
@@ -28,9 +29,12 @@ class LoadedKernel(Protocol):
     """A kernel ready to run on its executor."""
 
     source: KernelSource
+    whole_flops: float  # verification runs a larger case only in part: some of its blocks
 
-    def run(self, case: Case, operands: Operands, *, seed: int = 0) -> Floats:
+    def run(self, case: Case, operands: Operands, *, seed: int = 0, blocks: Sequence[int] | None = None) -> Floats:
         """One launch; returns C's storage afterwards (operands stay as they were).
+
+        `blocks` runs only these blocks of the grid; an executor whose `whole_flops` is infinite has no use for it.
 
         The executor surrounds every operand with memory that a kernel must not touch and gives
         base pointers the alignment that the problem promises and no more. `seed` selects

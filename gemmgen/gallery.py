@@ -10,6 +10,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -163,9 +164,10 @@ def _updated_record(kernel: KernelFile, fresh: KernelSource, store: Store) -> di
 
 def _kernels(folder: Path) -> Iterator[KernelFile]:
     for path in sorted(folder.glob("*.cu")):
-        kernel = read_kernel(path)
-        if kernel.record is not None:
-            yield kernel
+        with suppress(InvalidInput):  # `check` names those that cannot be read
+            kernel = read_kernel(path)
+            if kernel.record is not None:
+                yield kernel
 
 
 def _record(kernel: KernelFile) -> dict[str, Any]:

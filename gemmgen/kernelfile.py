@@ -7,7 +7,7 @@ there is none, from the name, which encodes problem and config.
 from __future__ import annotations
 
 import json
-import os
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -142,10 +142,11 @@ def write_record(path: Path, record: Mapping[str, Any]) -> None:
 def require_writable(folder: Path) -> None:
     """Raise GemmgenError if `folder` cannot take files: better before a long search than after it."""
     existing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    if not existing.is_dir():
-        raise GemmgenError(f"cannot write to {folder}: {existing} is not a folder")
-    if not os.access(existing, os.W_OK | os.X_OK):
-        raise GemmgenError(f"cannot write to {folder}: {existing} is read-only for this user")
+    try:
+        with tempfile.TemporaryFile(dir=existing):
+            pass
+    except OSError as error:
+        raise GemmgenError(f"cannot write to {folder}: {existing}: {error.strerror}") from error
 
 
 def _named_source(path: Path) -> KernelSource:

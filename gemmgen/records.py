@@ -19,11 +19,12 @@ from gemmgen.families.base import Rejection
 from gemmgen.gpu.timing import Timing
 from gemmgen.model import Prediction, representative
 from gemmgen.problem import RUNTIME, Case, Problem
+from gemmgen.situation import Situation
 from gemmgen.source import KernelSource
 from gemmgen.space import Space
 from gemmgen.target import Target
 from gemmgen.tune import Trial, TuneResult
-from gemmgen.verify import Situation, Verdict
+from gemmgen.verify import Verdict
 from gemmgen.version import gemmgen_version
 
 Document = dict[str, Any]

@@ -23,12 +23,13 @@ from gemmgen.gpu.timing import Protocol as TimingProtocol
 from gemmgen.model import Prediction, predict, representative
 from gemmgen.pick import Pick, pick_measured, pick_predicted
 from gemmgen.problem import Problem
+from gemmgen.reference import LARGE_FLOPS
 from gemmgen.render import render
 from gemmgen.search import Ranked, Search
 from gemmgen.source import KernelSource
 from gemmgen.space import Space, explore
 from gemmgen.target import Target
-from gemmgen.verify import LARGE_FLOPS, Verdict, verify
+from gemmgen.verify import Verdict, verify
 
 Stage = Literal["explore", "compile", "verify", "measure", "compare"]
 

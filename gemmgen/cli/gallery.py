@@ -34,7 +34,7 @@ def command(ctx: click.Context, folder: Path, only_check: bool, render: bool, as
         ctx.exit(FAILED if found else 0)
     changed = rerender(folder, Store()) if render else []
     files = [str(path) for path in (*changed, *write_readmes(folder))]
-    emit(as_json, lambda: {"files": files}, lambda console: console.print(*files, sep="\n", soft_wrap=True))
+    emit(as_json, lambda: {"files": files}, lambda console: _show_files(console, files, folder))
 
 
 def _document(found: list[Disagreement]) -> list[dict[str, str]]:
@@ -46,3 +46,7 @@ def _show(console: Console, found: list[Disagreement]) -> None:
         console.print(f"{one.path} {one.reason}", soft_wrap=True)
     if not found:
         console.print("templates and gallery agree")
+
+
+def _show_files(console: Console, files: list[str], folder: Path) -> None:
+    console.print(*(files or [f"{folder} holds no folder of an architecture, such as sm_90"]), sep="\n", soft_wrap=True)

@@ -80,24 +80,38 @@ class ProblemOptions:
 _PROBLEM = (
     click.option("--dtype", default="f32", show_default=True, help="Element type of A, B, C and the accumulator: f32."),
     click.option(
-        "--layout", default="rr", show_default=True, metavar="rr|rc|cr|cc",
+        "--layout",
+        default="rr",
+        show_default=True,
+        metavar="rr|rc|cr|cc",
         help="Storage order of A, then B: r row-major, c column-major. C is row-major.",
     ),
-    click.option(
-        "--lda", type=leading_dimension, default="dense", show_default=True, metavar="N|?",
-        help="Elements from a line of A to the next; ? leaves it to run time.",
+    *(
+        click.option(
+            f"--ld{matrix.lower()}",
+            type=leading_dimension,
+            default="dense",
+            show_default=True,
+            metavar="N|?",
+            help=f"Elements from a line of {matrix} to the next; ? leaves it to run time.",
+        )
+        for matrix in "ABC"
     ),
-    click.option("--ldb", type=leading_dimension, default="dense", show_default=True, metavar="N|?", help="The same of B."),
-    click.option("--ldc", type=leading_dimension, default="dense", show_default=True, metavar="N|?", help="The same of C."),
     click.option(
-        "--pointer-align", type=int, default=16, show_default=True,
+        "--pointer-align",
+        type=int,
+        default=16,
+        show_default=True,
         help="Bytes that divide the addresses of A, B and C: your promise. 4 and 8 narrow the accesses.",
     ),
     click.option(
-        "--ld-align", type=int, default=1, show_default=True,
+        "--ld-align",
+        type=int,
+        default=1,
+        show_default=True,
         help="Elements that divide every run-time leading dimension: your promise. 4 allows 128-bit accesses.",
     ),
-)  # fmt: skip
+)
 
 
 def shape_argument(function: Function) -> Function:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from types import TracebackType
 
 import numpy as np
@@ -18,10 +19,13 @@ from gemmgen.source import KernelSource, Parameter
 
 OPERAND_NUMBERS = {"A": 0, "B": 1, "C": 2}
 MAX_THREADS = 1024
+WHOLE_FLOPS = 5e8  # a fraction of a second; verification samples the blocks of larger cases
 
 
 class EmulatedKernel:
     """A kernel's executable and its process. See `EmulatorExecutor` for what a seed selects."""
+
+    whole_flops = WHOLE_FLOPS
 
     def __init__(self, source: KernelSource, executable: bytes, timeout: float) -> None:
         self.source = source
@@ -31,16 +35,17 @@ class EmulatedKernel:
         self._server = Server(source.name, executable, self._arena.file)
         self.closed = False
 
-    def run(self, case: Case, operands: Operands, *, seed: int = 0) -> Floats:
-        """One launch; returns C's storage afterwards, its padding as it was.
+    def run(self, case: Case, operands: Operands, *, seed: int = 0, blocks: Sequence[int] | None = None) -> Floats:
+        """One launch, or its `blocks` only; returns C's storage afterwards, its padding as it was.
 
         Raises CandidateFailed: launch, crash (with block, thread, place and line of the .cu) or timeout.
         """
         _check_sizes(case, operands)
-        blocks = _block_order(self.source.launch.blocks(case), seed)
-        layout = Layout.of(case, len(blocks), high=seed % 2 == 0)
-        self._arena.fill(layout, case, operands, blocks)
-        self._server.launch(self._request(layout, case, len(blocks), seed))
+        grid = self.source.launch.blocks(case)
+        order = _block_order(grid, seed) if blocks is None else np.array(blocks)
+        layout = Layout.of(case, len(order), high=seed % 2 == 0)
+        self._arena.fill(layout, case, operands, order)
+        self._server.launch(self._request(layout, case, grid, seed))
         result = self._arena.result(layout, case, operands.c)
         outside = self._arena.write_outside(layout, case)
         if outside is not None:

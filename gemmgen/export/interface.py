@@ -9,7 +9,7 @@ from functools import cached_property
 from gemmgen.errors import require
 from gemmgen.problem import SIZE_LIMIT, Layout
 from gemmgen.source import KernelSource, Parameter
-from gemmgen.verify import LAMBDA
+from gemmgen.reference import LAMBDA
 
 ORDER_WORDS = {"r": "row", "c": "column"}
 

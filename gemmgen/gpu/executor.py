@@ -6,6 +6,7 @@ the next request.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
@@ -29,6 +30,8 @@ BASELINE_TIMEOUT = 120.0  # seconds on top, for cuBLASLt's heuristics
 class GpuKernel:
     """A kernel on the GPU; see gemmgen.executor.LoadedKernel."""
 
+    whole_flops = math.inf
+
     def __init__(self, executor: GpuExecutor, source: KernelSource, compiled: CompiledKernel) -> None:
         self.source = source
         self.compiled = compiled
@@ -38,7 +41,8 @@ class GpuKernel:
     def binary(self) -> tuple[KernelSource, bytes]:
         return self.source, self.compiled.cubin
 
-    def run(self, case: Case, operands: Operands, *, seed: int = 0) -> Floats:
+    def run(self, case: Case, operands: Operands, *, seed: int = 0, blocks: Sequence[int] | None = None) -> Floats:
+        assert blocks is None, "a GPU runs the whole grid"
         return self._executor.run(self, case, operands, seed)
 
     def close(self) -> None:

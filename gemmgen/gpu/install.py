@@ -13,13 +13,14 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Iterator, Sequence
 from importlib.metadata import requires
 from pathlib import Path
 
 from gemmgen.compile import wheel_folders
-from gemmgen.errors import GemmgenError, require
+from gemmgen.errors import GemmgenError
 from gemmgen.gpu import DRIVER
 
 COMPILERS = ("c++", "g++", "clang++")
@@ -46,10 +47,22 @@ def gpu_packages() -> list[str]:
     return [package.strip() for package, _, marker in named if "extra" in marker and "gpu" in marker]
 
 
+def why_not_buildable() -> str | None:
+    """What is missing to build pycuda, and how to get it; None where nothing is."""
+    if not sys.platform.startswith("linux"):
+        return f"pycuda is built here on Linux only, not on {sys.platform}"
+    if not any(map(shutil.which, COMPILERS)):
+        return f"no C++ compiler ({', '.join(COMPILERS)}): install g++"
+    if not Path(sysconfig.get_path("include"), "Python.h").exists():
+        return "Python's headers are missing: install python3-dev"
+    return None
+
+
 def driver_library() -> Path:
-    """The driver's library. Raises GemmgenError where there is none, or nothing to compile with."""
-    require(sys.platform.startswith("linux"), f"this builds pycuda on Linux, not on {sys.platform}")
-    require(any(map(shutil.which, COMPILERS)), f"no C++ compiler ({', '.join(COMPILERS)}) is on this machine")
+    """The driver's library, to link with. Raises GemmgenError where pycuda cannot be built."""
+    reason = why_not_buildable()
+    if reason is not None:
+        raise GemmgenError(reason)
     try:
         ctypes.CDLL(DRIVER)
     except OSError as error:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmgen.device import ARCHS
+from gemmgen.device import ARCHS, Arch
 from gemmgen.errors import InvalidInput
 from gemmgen.expression import names_in
 from gemmgen.families import FAMILIES, NAIVE, SIMT, Config, Family, family_named
@@ -64,8 +64,8 @@ def test_unknown_names_come_with_the_known_ones() -> None:
 @pytest.mark.parametrize("arch", ARCHS.values(), ids=lambda arch: arch.name)
 @pytest.mark.parametrize("problem", PROBLEMS, ids=str)
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
-def test_defaults_are_sound_everywhere(family: Family, problem: Problem, arch: object) -> None:
-    assert first_rejection(family, problem, family.default(problem), arch.limits) is None  # type: ignore[attr-defined]
+def test_defaults_are_sound_everywhere(family: Family, problem: Problem, arch: Arch) -> None:
+    assert first_rejection(family, problem, family.default(problem), arch.limits) is None
 
 
 @given(st.sampled_from(PROBLEMS), st.data())

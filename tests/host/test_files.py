@@ -57,7 +57,7 @@ def test_where_no_folder_can_be(tmp_path: Path) -> None:
 def test_rename_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
     write_atomic(tmp_path / "taken" / "file", "kept")
-    with pytest.raises(GemmgenError, match="cannot write .*taken: "):
+    with pytest.raises(GemmgenError, match=r"cannot write .*taken: "):
         write_atomic(tmp_path / "taken", "text")
     assert files_below(tmp_path) == [tmp_path / "taken" / "file"]
 
@@ -96,11 +96,11 @@ def test_store(store: Store) -> None:
     assert store.get("cubin", KEY) == b""
 
 
-@pytest.mark.parametrize("damage", [lambda entry: entry[:-1], lambda entry: entry[:10], lambda _: b"", lambda e: e + b"x"])
-def test_a_damaged_entry_is_missing_and_mends(store: Store, damage: object) -> None:
+@pytest.mark.parametrize("kept", [slice(0, -1), slice(0, 10), slice(0, 0), slice(1, None)], ids=str)
+def test_a_damaged_entry_is_missing_and_mends(store: Store, kept: slice) -> None:
     store.put("cubin", KEY, b"payload")
     path = store.path("cubin", KEY)
-    path.write_bytes(damage(path.read_bytes()))  # type: ignore[operator]
+    path.write_bytes(path.read_bytes()[kept])
     assert store.get("cubin", KEY) is None
     assert not path.exists()
     store.put("cubin", KEY, b"payload")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmgen.device import ARCHS, device_named
+from gemmgen.device import ARCHS, Arch, device_named
 from gemmgen.families import NAIVE, SIMT, Config, Family
 from gemmgen.model import Occupancy, Prediction, occupancy, predict
 from gemmgen.problem import Problem
@@ -47,9 +47,9 @@ def test_occupancy(arch: str, threads: int, registers: int, shared: int, expecte
     st.integers(1, 254),
     st.integers(0, 48 * 1024),
 )
-def test_more_of_anything_never_fits_more_blocks(arch: object, threads: int, registers: int, shared: int) -> None:
+def test_more_of_anything_never_fits_more_blocks(arch: Arch, threads: int, registers: int, shared: int) -> None:
     def blocks(threads: int, registers: int, shared: int) -> int:
-        return occupancy(arch, threads, registers, shared).blocks  # type: ignore[arg-type]
+        return occupancy(arch, threads, registers, shared).blocks
 
     fit = blocks(threads, registers, shared)
     assert blocks(min(threads + 32, 1024), registers, shared) <= fit

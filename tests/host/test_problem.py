@@ -152,10 +152,8 @@ def test_traffic_and_work_of_a_case(m: int, n: int, k: int, layout: str, beta: f
     assert case.flops == 2 * m * n * k
     assert case.bytes_moved == 4 * (m * k + k * n + (m * n if beta == 0 else 2 * m * n))
     assert [(x.rows, x.cols) for x in case.matrices] == [(m, k), (k, n), (m, n)]
-    assert case.values == {
-        **{"M": m, "N": n, "K": k, "lda": case.lda, "ldb": case.ldb, "ldc": n},
-        **{"alpha": 1.0, "beta": beta},
-    }
+    sizes = {"M": m, "N": n, "K": k, "lda": case.lda, "ldb": case.ldb, "ldc": n}
+    assert case.values == {**sizes, "alpha": 1.0, "beta": beta}
 
 
 def test_a_case_is_checked_however_it_is_built() -> None:

@@ -1,0 +1,338 @@
+"""The command line without compiling or running anything: results, reproducible headers, and every bad input."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gemmgen import api, bench
+from gemmgen.cli import COMMANDS, main
+from gemmgen.errors import InvalidInput
+from gemmgen.kernelfile import find_kernel, read_kernel, write_kernel
+from gemmgen.problem import Layout, Problem
+from gemmgen.records import problem_document
+
+SHAPE = "64x96x32"
+RENDERED = "gemm_f32_rr_64x96x32_naive_16x16"
+LIMITS = api.compile_target("sm_90")[1].arch.limits
+
+
+@pytest.fixture(autouse=True)
+def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test has its own folder and its own cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command line; returns its exit code, standard output and standard error."""
+
+    def run_words(*words: str) -> tuple[int, str, str]:
+        code = main(words)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run_words
+
+
+def no_files_but(folder: Path, *names: str) -> bool:
+    return {path.name for path in folder.rglob("*") if path.is_file() and "cache" not in path.parts} == set(names)
+
+
+# Results
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_teaches(run: Run, command: str) -> None:
+    code, out, _ = run(command, "--help")
+    assert code == 0
+    assert "--json" in out and len(out.splitlines()) > 8
+
+
+def test_help_lists_every_command(run: Run) -> None:
+    code, out, _ = run("--help")
+    assert code == 0
+    assert all(command in out for command in COMMANDS)
+
+
+def test_generate_writes_kernel_and_record(run: Run, tmp_path: Path) -> None:
+    code, out, _ = run("generate", SHAPE, "--family", "naive")
+    assert code == 0 and out.strip() == f"gemmgen-out/{RENDERED}.cu"
+    kernel = read_kernel(tmp_path / out.strip())
+    assert kernel.record is not None and not kernel.edited
+    assert kernel.source == api.generate(Problem(64, 96, 32), family="naive")
+    assert kernel.record["time"]["kind"] == "predicted"
+    assert kernel.record["verification"] is None
+    assert kernel.record["command"] == "gemmgen generate 64x96x32 --family naive"
+    assert no_files_but(tmp_path, f"{RENDERED}.cu", f"{RENDERED}.json")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "64x96x32",
+        "'?x?x?' --layout cc --set BM=64 --set BN=64 --set WM=32 --set TM=4",
+        "64x96x32 --lda 40 --ldb '?' --ldc 100 --pointer-align 8 --ld-align 2",
+        "'?x96x32' --layout rc --family naive --set BM=8",
+    ],
+)
+def test_header_states_a_command_that_reproduces_the_file(run: Run, tmp_path: Path, words: str) -> None:
+    _, out, _ = run("generate", *shlex.split(words))
+    path = tmp_path / out.strip()
+    command = re.search(r"// Made by gemmgen (.*)", path.read_text())
+    assert command is not None
+    code, again, _ = run(*shlex.split(command[1]), "--out", "again")
+    assert code == 0
+    assert (tmp_path / again.strip()).name == path.name
+    assert (tmp_path / again.strip()).read_bytes() == path.read_bytes()
+
+
+def test_json_is_one_document(run: Run) -> None:
+    _, out, err = run("generate", SHAPE, "--family", "naive", "--json")
+    document = json.loads(out)
+    assert document["name"] == RENDERED and len(document["files"]) == 2 and err == ""
+
+
+def test_space_counts_add_up(run: Run) -> None:
+    _, out, _ = run("space", SHAPE, "--json")
+    document = json.loads(out)
+    rejected = sum(rule["configs"] for rule in document["rejected"])
+    assert document["accepted"] + rejected == document["configs"]
+    code, shown, _ = run("space", SHAPE)
+    assert code == 0 and f"{document['configs']:,} configs" in shown and "BM % WM == 0" in shown
+
+
+def test_explain_states_the_documents_counts(run: Run) -> None:
+    """SEEDS.md S1 and S5: BM = BN = 128, BK = TM = TN = 8 reads K/64 global and K/4 shared words a result."""
+    name = api.generate(Problem(4096, 4096, 4096)).name
+    code, out, _ = run("explain", name)
+    assert code == 0
+    assert "K/64 = 64 words" in out and "K/4 = 1024 words" in out
+    document = json.loads(run("explain", name, "--json")[1])
+    assert document["traffic"]["fmas_per_shared_word"] == 4
+    assert document["roofline"]["bound"] == "compute"
+    assert document["tiles"][0] == {"unit": "block", "rows": 128, "cols": 128, "count": 1024, "above": "grid"}
+
+
+def test_devices_knows_cards_that_are_not_here(run: Run) -> None:
+    document = json.loads(run("devices", "--json")[1])
+    assert {"A100", "H200", "RTX 5090"} <= {card["name"] for card in document["known"]}
+    assert [part["name"] for part in document["here"]["parts"]] == ["GPU", "NVRTC", "nvdisasm", "C++ compiler"]
+    assert run("devices")[0] == 0
+
+
+def test_export_of_a_generated_kernel(run: Run, tmp_path: Path) -> None:
+    run("generate", SHAPE, "--family", "naive")
+    code, out, _ = run("export", RENDERED, "--to", "vendored", "--json")
+    assert code == 0
+    files = [Path(file) for file in json.loads(out)["files"]]
+    assert all((tmp_path / file).is_file() for file in files)
+    certificate = json.loads((tmp_path / "vendored" / f"{RENDERED}.certificate.json").read_text())
+    assert certificate["arch"] == "sm_90" and certificate["launch"]["threads"] == 256
+
+
+def test_export_of_an_edited_kernel_claims_nothing_of_the_original(run: Run, tmp_path: Path) -> None:
+    run("generate", SHAPE, "--family", "naive")
+    path = tmp_path / "gemmgen-out" / f"{RENDERED}.cu"
+    record = json.loads(path.with_suffix(".json").read_text())
+    path.with_suffix(".json").write_text(json.dumps({**record, "verification": {"passed": True}}))
+    path.write_text(path.read_text() + "// by hand\n")
+    assert run("export", str(path), "--to", "vendored")[0] == 0
+    certificate = json.loads((tmp_path / "vendored" / f"{RENDERED}.certificate.json").read_text())
+    assert certificate["edited"] is True and certificate["verification"] is None
+
+
+# Kernels on disk
+
+
+def test_a_name_is_looked_up_then_rendered(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert find_kernel(RENDERED, out, LIMITS).path is None
+    source = api.generate(Problem(64, 96, 32), family="naive", out=out)
+    (out / f"{RENDERED}.cu").write_text(source.text + "// by hand\n")
+    found = find_kernel(RENDERED, out, LIMITS)
+    assert found.path == out / f"{RENDERED}.cu" and found.edited and found.source.text.endswith("// by hand\n")
+
+
+def test_a_file_without_json_is_launched_by_its_name(tmp_path: Path) -> None:
+    source = api.generate(Problem(64, 96, 32), family="naive", out=tmp_path)
+    (tmp_path / f"{RENDERED}.json").unlink()
+    assert read_kernel(tmp_path / f"{RENDERED}.cu").source == source
+
+
+def test_a_renamed_file_is_launched_by_its_json(tmp_path: Path) -> None:
+    source = api.generate(Problem(64, 96, 32), family="naive", out=tmp_path)
+    for suffix in (".cu", ".json"):
+        (tmp_path / f"{RENDERED}{suffix}").rename(tmp_path / f"mine{suffix}")
+    assert read_kernel(tmp_path / "mine.cu").source == source
+    (tmp_path / "mine.json").unlink()
+    with pytest.raises(InvalidInput, match=r"mine.*Keep the file's name, or copy its JSON along"):
+        read_kernel(tmp_path / "mine.cu")
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [Problem(1, 2, 3), Problem(None, 8, None, layout=Layout("c", "r"), lda=None, ldc=9, pointer_align=4, ld_align=4)],
+)
+def test_records_read_back(tmp_path: Path, problem: Problem) -> None:
+    source = api.generate(problem, out=tmp_path)
+    assert read_kernel(tmp_path / f"{source.name}.cu").source == source
+    assert json.loads(json.dumps(problem_document(problem))) == problem_document(problem)
+
+
+def test_a_kernel_that_cannot_be_written_leaves_no_record(tmp_path: Path) -> None:
+    source = api.generate(Problem(64, 96, 32), family="naive")
+    (tmp_path / f"{RENDERED}.cu").mkdir()  # a folder cannot be replaced by a file
+    with pytest.raises(api.GemmgenError):
+        write_kernel(source, {}, tmp_path)
+    assert list(tmp_path.iterdir()) == [tmp_path / f"{RENDERED}.cu"]
+
+
+# Bad input: a clear message, exit code 2 or 1, nothing half-written, no traceback
+
+BROKEN_USAGE = {
+    "shape that overflows": ("generate 99999999999x1x1", "N = 1" and "a size is 1 to"),
+    "absurd shape": (f"tune {'9' * 5000}x1x1", "a size has at most"),
+    "zero size": ("tune 0x64x64", "M = 0"),
+    "negative size": ("tune 64x-1x64", "N = -1"),
+    "no shape": ("space 64x64", "write MxNxK"),
+    "dtype": ("tune 64x64x64 --dtype f17", "unknown dtype 'f17': known are f32"),
+    "layout": ("generate 64x64x64 --layout rx", "unknown layout 'rx'"),
+    "arch": ("tune 64x64x64 --arch sm_10", "unknown arch 'sm_10': known are sm_75"),
+    "card": ("explain x --arch Voodoo2", "unknown arch 'Voodoo2'"),
+    "family": ("generate 64x64x64 --family cute", "unknown family 'cute'"),
+    "constraint": ("generate 64x64x64 --set BM=100", "BM % TM is 4; BM = 100, TM = 8"),
+    "nearest values": ("generate 64x64x64 --set BM=100", "Nearest that would do: BM = 64 or 128"),
+    "zero parameter": ("generate 64x64x64 --set TM=0", "a tile holds at least one element"),
+    "negative parameter": ("generate 64x64x64 --set TM=-8", "no parameter is negative"),
+    "no parameter": ("generate 64x64x64 --set XY=1", "'XY' is no parameter: known are OUTER"),
+    "no value": ("generate 64x64x64 --set BM=big", "write NAME=VALUE with an integer"),
+    "leading dimension": ("generate 64x64x64 --lda 8", "lda = 8 is shorter than a line of 64"),
+    "no leading dimension": ("generate 64x64x64 --lda 8.5", "is no leading dimension"),
+    "alignment": ("generate 64x64x64 --pointer-align 3", "pointer_align = 3"),
+    "budget": ("tune 64x64x64 --budget 0", "--budget"),
+    "command": ("optimise 64x64x64", "No such command 'optimise'"),
+    "option": ("tune 64x64x64 --fast", "No such option"),
+    "no kernel": ("verify no_such_kernel", "is not the name of a gemmgen kernel"),
+    "no file": ("explain no/such/file.cu", "cannot read no/such/file.cu: No such file"),
+    "missing --to": ("export x", "Missing option '--to'"),
+    "bench of a wrong shape": ("bench 0x1x1", "M = 0"),
+    "no gallery": ("gallery nowhere", "nowhere is no folder"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN_USAGE)
+def test_wrong_usage_is_explained(run: Run, tmp_path: Path, case: str) -> None:
+    line, message = BROKEN_USAGE[case]
+    code, out, err = run(*shlex.split(line))
+    assert code == 2 and out == ""
+    assert message in err and "Traceback" not in err
+    code, out, _ = run(*shlex.split(line), "--json")
+    error = json.loads(out)["error"]
+    assert code == 2 and error["exit_code"] == 2 and message in error["message"]
+    assert no_files_but(tmp_path)
+
+
+def test_a_name_that_breaks_a_constraint_is_wrong_usage(run: Run) -> None:
+    code, _, err = run("explain", RENDERED.replace("16x16", "64x64"))
+    assert code == 2 and "THREADS <= MAX_THREADS fails (THREADS = 4096, MAX_THREADS = 1024)" in err
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"name": 1}', "not json", '{"launch": {"threads": 1}}'])
+def test_a_broken_json_is_wrong_usage(run: Run, tmp_path: Path, content: str) -> None:
+    api.generate(Problem(64, 96, 32), family="naive", out=tmp_path)
+    (tmp_path / f"{RENDERED}.json").write_text(content)
+    code, _, err = run("explain", str(tmp_path / f"{RENDERED}.cu"))
+    assert code == 2 and f"{RENDERED}.json" in err and "Traceback" not in err
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"int main() {}"])
+def test_a_file_that_is_no_kernel_is_wrong_usage(run: Run, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / f"{RENDERED}.cu").write_bytes(content)
+    code, _, err = run("verify", str(tmp_path / f"{RENDERED}.cu"), "--device", "emulator")
+    assert code in (1, 2) and "Traceback" not in err  # 1 where there is no emulator either
+
+
+@pytest.mark.parametrize("command", ["generate 64x64x64 --out", "tune 64x64x64 --out", f"export {RENDERED} --to"])
+@pytest.mark.parametrize("where", ["/proc/nowhere/out", "file"])
+def test_a_folder_that_takes_no_files(run: Run, tmp_path: Path, command: str, where: str) -> None:
+    (tmp_path / "file").write_text("in the way")
+    code, _, err = run(*command.split(), where)
+    assert code == 1 and err.startswith("gemmgen: failed: cannot ") and "Traceback" not in err
+    assert no_files_but(tmp_path, "file")
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    """A limit on the size of files stands for it: writing fails half-way."""
+    limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))"
+    program = f"{limited}; import sys; from gemmgen.cli import main; sys.exit(main(sys.argv[1:]))"
+    words = [sys.executable, "-c", program, "generate", SHAPE]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "File too large" in done.stderr and "Traceback" not in done.stderr
+    assert no_files_but(tmp_path)
+
+
+def test_no_driver(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("gemmgen.target", "gemmgen.bench"):
+        monkeypatch.setattr(sys.modules[module], "why_no_gpu", lambda: "no NVIDIA driver: install the driver")
+    for line in ("tune 64x64x64 --device gpu", f"verify {RENDERED} --device gpu", "bench 64x64x64"):
+        code, _, err = run(*line.split())
+        assert code == 1 and "no NVIDIA driver: install the driver" in err, line
+    document = json.loads(run("tune", "64x64x64", "--device", "gpu", "--json")[1])
+    assert document["error"]["failure"] == {
+        "kind": "unavailable",
+        "reason": "no NVIDIA driver: install the driver",
+        "source": "gpu",
+    }
+
+
+def test_a_problem_too_large_to_verify(run: Run, tmp_path: Path) -> None:
+    code, _, err = run("tune", "1000000x1000000x1000000")
+    assert code == 1 and "too large to verify here" in err
+    assert no_files_but(tmp_path)
+
+
+def test_an_interrupt_says_that_it_resumes(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gemmgen.cli.space.explore", interrupted)
+    code, out, err = run("space", SHAPE)
+    assert code == 130 and out == "" and "the same command resumes" in err
+
+
+def test_a_bug_is_not_hidden(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("gemmgen.cli.space.explore", broken)
+    with pytest.raises(ZeroDivisionError):
+        run("space", SHAPE)
+
+
+# Bench
+
+
+def test_bench_takes_the_fastest_measured_winner_on_file(tmp_path: Path) -> None:
+    problem = Problem(64, 96, 32)
+    for tile, us, kind in ((8, 5.0, "measured"), (16, 3.0, "measured"), (32, 1.0, "predicted")):
+        source = api.generate(problem, family="naive", BM=tile, out=tmp_path)
+        path = tmp_path / f"{source.name}.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "time": {"kind": kind, "us": us}}))
+    found = bench.winner_on_file(problem, "sm_90", tmp_path)
+    assert found is not None and found.source.config["BM"] == 16
+    assert bench.winner_on_file(problem, "sm_80", tmp_path) is None
+    assert bench.winner_on_file(Problem(1, 1, 1), "sm_90", tmp_path) is None

@@ -1,0 +1,67 @@
+"""generated/ is what templates and JSON make of it, and the check notices whatever is not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gemmgen import api
+from gemmgen.cli import main
+from gemmgen.gallery import check, folders, write_readmes
+from gemmgen.problem import Problem
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def gallery(tmp_path: Path) -> Path:
+    """A ladder of two kernels for one problem, and a single kernel for another."""
+    root = tmp_path / "generated"
+    for tile in (8, 16):
+        api.generate(Problem(64, 96, 32), family="naive", BM=tile, out=root / "sm_90")
+    api.generate(Problem(32, 32, 32), out=root / "sm_90")
+    write_readmes(root)
+    return root
+
+
+def test_the_repository_agrees_with_its_templates() -> None:
+    assert check(REPOSITORY / "generated") == []
+
+
+def test_a_fresh_gallery_agrees(gallery: Path) -> None:
+    assert check(gallery) == []
+    assert main(["gallery", str(gallery), "--check"]) == 0
+
+
+def test_readme_says_what_is_predicted(gallery: Path) -> None:
+    text = (gallery / "sm_90" / "README.md").read_text()
+    assert text.count("predicted") == 3 and "measured" not in text
+    assert "## Winners" in text and "## 64x96x32 f32 rr, step by step" in text
+
+
+def test_folders_go_by_architecture(tmp_path: Path) -> None:
+    for name in ("sm_100", "sm_90", "notes"):
+        (tmp_path / name).mkdir()
+    assert [folder.name for folder in folders(tmp_path)] == ["sm_90", "sm_100"]
+
+
+@pytest.mark.parametrize("harm", ["text", "record", "orphan", "readme", "stranger"])
+def test_what_disagrees_is_found(gallery: Path, harm: str, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = gallery / "sm_90"
+    kernel = sorted(folder.glob("*.cu"))[0]
+    record = kernel.with_suffix(".json")
+    if harm == "text":
+        kernel.write_text(kernel.read_text() + "\n")
+    elif harm == "record":
+        fields = json.loads(record.read_text())
+        record.write_text(json.dumps({**fields, "launch": {**fields["launch"], "threads": 1}}))
+    elif harm == "orphan":
+        record.unlink()
+    elif harm == "stranger":
+        kernel.rename(folder / "mine.cu")
+    else:
+        (folder / "README.md").write_text("all is well")
+    assert main(["gallery", str(gallery), "--check"]) == 1
+    assert capsys.readouterr().out != ""

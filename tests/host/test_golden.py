@@ -1,0 +1,79 @@
+"""Rendered kernels against tests/golden: a change to a template shows its reviewer what changes in the `.cu`.
+
+`pytest --update-golden` rewrites them. Every skeleton, layout and way to hold a size is among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from gemmgen.device import ARCHS
+from gemmgen.families import FAMILIES, NAIVE, SIMT, Family
+from gemmgen.families.base import check
+from gemmgen.naming import parse_name
+from gemmgen.paths import TEMPLATES
+from gemmgen.problem import Layout, Problem, Size
+from gemmgen.render import render
+from gemmgen.source import KernelSource
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One kernel: its family, the axes that differ from the default, and its problem."""
+
+    family: Family
+    axes: dict[str, int] = field(default_factory=dict)
+    shape: tuple[Size, Size, Size] = (512, 512, 512)
+    layout: str = "rr"
+    lda: Size = None
+    pointer_align: int = 16
+
+    def render(self) -> KernelSource:
+        leading: dict[str, int] = {} if self.lda is None else {"lda": self.lda}
+        layout = Layout.parse(self.layout)
+        problem = Problem(*self.shape, layout=layout, pointer_align=self.pointer_align, **leading)
+        config = self.family.default(problem).with_values(**self.axes)
+        check(self.family, problem, config, ARCHS["sm_90"].limits)
+        return render(problem, self.family, config)
+
+
+SAMPLES = {
+    "naive": Sample(NAIVE),
+    "naive_runtime_cc": Sample(NAIVE, {"BM": 8, "BN": 32}, (None, None, None), "cc"),
+    "single_buffer": Sample(SIMT, {"STAGES": 1}),
+    "double_buffer": Sample(SIMT),
+    "double_buffer_untransposed_rc": Sample(SIMT, {"TA": 0, "TB": 0, "PAD": 4}, (500, 300, 200), "rc"),
+    "inner_no_warp_tile_cr": Sample(SIMT, {"OUTER": 0, "WM": 0, "WN": 0, "VEC": 1}, layout="cr"),
+    "cp_async": Sample(SIMT, {"ASYNC": 1, "STAGES": 3}, layout="cr"),
+    "cp_async_dynamic_shared": Sample(SIMT, {"ASYNC": 1, "STAGES": 4, "BK": 32}),
+    "runtime_cc": Sample(SIMT, {}, (None, 4096, None), "cc"),
+    "narrow_lines": Sample(SIMT, {}, (127, 61, 33), lda=36, pointer_align=8),
+    "offsets_64bit": Sample(SIMT, {"ASYNC": 1, "STAGES": 2}, (65536, 65536, 64)),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_rendered_text(name: str, golden: Callable[[str, str], None]) -> None:
+    golden(f"{name}.cu", SAMPLES[name].render().text)
+
+
+def test_no_snapshot_is_left_over(request: pytest.FixtureRequest) -> None:
+    left_over = {path for path in GOLDEN.iterdir() if path.stem not in SAMPLES}
+    if request.config.getoption("--update-golden"):
+        for path in left_over:
+            path.unlink()
+    else:
+        assert left_over == set()
+
+
+def test_samples_reach_every_kernel_template() -> None:
+    rendered = [sample.render() for sample in SAMPLES.values()]
+    reached = {FAMILIES[source.family].template(parse_name(source.name)[2]) for source in rendered}
+    skeletons = {f"kernel/{path.name}" for path in (TEMPLATES / "kernel").iterdir()}
+    assert reached == skeletons - {"kernel/gemm.cu"}  # what the others extend

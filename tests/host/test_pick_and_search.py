@@ -1,0 +1,75 @@
+"""What is tried next, and what wins."""
+
+from __future__ import annotations
+
+import pytest
+
+from gemmgen.device import DEVICES
+from gemmgen.families import SIMT, Config
+from gemmgen.gpu.timing import Timing
+from gemmgen.pick import TIE, pick_measured, pick_predicted
+from gemmgen.problem import Problem
+from gemmgen.search import Search
+from gemmgen.space import Space, explore
+
+CARD = DEVICES["H200"]
+PROBLEM = Problem(512, 512, 512)
+SHAPE = ("BM", "BN", "BK", "TM", "TN", "WM", "WN")
+
+
+@pytest.fixture(scope="module")
+def space() -> Space:
+    return explore(SIMT, PROBLEM, CARD.arch.limits)
+
+
+def timing(*samples: float) -> Timing:
+    return Timing(samples, {})
+
+
+def test_the_lowest_median_wins_and_ties_are_named() -> None:
+    picked = pick_measured([timing(12, 12, 12), timing(10, 10, 90), timing(10.05, 10.05, 90.5), timing(11, 11, 91)])
+    assert (picked.winner, picked.ties, picked.losers) == (1, (2,), (0, 3))
+
+
+def test_ties_compare_samples_of_the_same_round() -> None:
+    """Both slow down in the second half: their medians are far apart, their ratio is not."""
+    drifting, alike = timing(10, 10, 20, 20, 20), timing(10.05, 10.05, 10.05, 20.1, 20.1)
+    assert pick_measured([drifting, alike]).ties == (0,)
+
+
+def test_predictions_are_picked_by_the_same_rule() -> None:
+    picked = pick_predicted([2.0, 1.0, 1.0, 1.0 + TIE / 2, 1.0 + 2 * TIE])
+    assert (picked.winner, picked.ties, picked.losers) == (1, (2, 3), (0, 4))
+
+
+def test_the_first_round_tries_the_best_of_different_shapes(space: Space) -> None:
+    search = Search(space, CARD)
+    times = [entry.prediction.time_us for entry in search.ranked]
+    assert times == sorted(times) and len(times) == len(space.accepted)
+    first = search.first(12)
+    shapes = {tuple(entry.config.values[name] for name in SHAPE) for entry in first}
+    assert len(shapes) == len(first) == 12
+    assert first[0] == search.ranked[0]
+
+
+def test_nothing_is_tried_twice_and_neighbours_differ_in_one_choice(space: Space) -> None:
+    search = Search(space, CARD)
+    tried = [entry.config for entry in search.first(4)]
+    for _ in range(3):
+        fastest = tried[0]
+        batch = [entry.config for entry in search.next(5, [(fastest, 1.0)])]
+        assert len(batch) == 5
+        assert all(1 <= differences(fastest, config) <= 2 for config in batch)
+        tried += batch
+    assert len(set(tried)) == len(tried) == 19
+
+
+def differences(one: Config, other: Config) -> int:
+    return sum(value != other.values[name] for name, value in one.values.items())
+
+
+def test_a_small_space_runs_out(space: Space) -> None:
+    few = Space(space.family, space.problem, 3, space.accepted[:3], ())
+    search = Search(few, CARD)
+    assert len(search.first(10)) == 3
+    assert search.next(10, [(few.accepted[0], 1.0)]) == []

@@ -1,0 +1,187 @@
+"""What every rendered kernel keeps: same input, same text; constraints as asserts; a header that tells the truth."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import jinja2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gemmgen.device import ARCHS
+from gemmgen.expression import evaluate, names_in
+from gemmgen.families import FAMILIES, NAIVE, SIMT, Config, Family
+from gemmgen.families.base import constants, first_rejection
+from gemmgen.naming import parse_name
+from gemmgen.paths import TEMPLATES
+from gemmgen.problem import Layout, Problem, Size
+from gemmgen.render import environment, render
+from gemmgen.source import KernelSource
+
+LIMITS = ARCHS["sm_90"].limits
+SQUARE = Problem(512, 512, 512)
+
+
+@cache
+def default(layout: str = "rr", m: Size = 512) -> KernelSource:
+    problem = Problem(m, 512, 512, layout=Layout.parse(layout))
+    return render(problem, SIMT, SIMT.default(problem))
+
+
+@st.composite
+def kernels(draw: st.DrawFn) -> KernelSource:
+    sizes = [draw(st.one_of(st.none(), st.integers(1, 300), st.just(4096))) for _ in "MNK"]
+    layout = Layout.parse(draw(st.sampled_from(["rr", "rc", "cr", "cc"])))
+    align = draw(st.sampled_from([4, 8, 16]))
+    problem = Problem(*sizes, layout=layout, pointer_align=align)  # type: ignore[arg-type]
+    family = draw(st.sampled_from(list(FAMILIES.values())))
+    config = family.default(problem)
+    for axis in family.config_type.axes():
+        changed = config.with_values(**{axis.name: draw(st.sampled_from(axis.values), axis.name)})
+        if first_rejection(family, problem, changed, LIMITS) is None:
+            config = changed
+    return render(problem, family, config)
+
+
+def configs_of(source: KernelSource) -> tuple[Family, Config]:
+    _, family, config = parse_name(source.name)
+    return family, config
+
+
+@given(kernels())
+def test_text_is_as_tidy_as_hand_written(source: KernelSource) -> None:
+    lines = source.text.split("\n")
+    assert [line for line in lines if line != line.rstrip() or "\t" in line] == []
+    assert lines[-1] == "" and lines[-2] == "}"
+    assert "\n\n\n" not in source.text
+    assert not re.search(r"/\*[%#]|[%#]\*/|//%|\$\{", source.text)
+    assert source.text.isascii()
+
+
+@given(kernels())
+def test_text_declares_what_its_record_says(source: KernelSource) -> None:
+    family, config = configs_of(source)
+    values = constants(family, source.problem, config)
+    seen: dict[str, int] = {}
+    for name, expression in re.findall(r"^constexpr int (\w+) = (.*?);", source.text, re.MULTILINE):
+        seen[name] = evaluate(expression, seen)
+    assert seen
+    assert seen == {name: values[name] for name in seen}
+    signature = re.search(r"__launch_bounds__\((.*?)\)\s(\w+)\((.*?)\)\s*\{", source.text, re.DOTALL)
+    assert signature is not None
+    assert evaluate(signature[1].split(",")[0], values) == source.launch.threads
+    assert signature[2] == source.name
+    assert [part.split()[-1] for part in signature[3].split(",")] == [p.name for p in source.parameters]
+
+
+@given(kernels())
+def test_text_asserts_the_constraints_that_its_constants_decide(source: KernelSource) -> None:
+    family, _ = configs_of(source)
+    declared = set(re.findall(r"^constexpr int (\w+) =", source.text, re.MULTILINE))
+    expected = {
+        f'static_assert({rule.expression}, "{rule.because}");'
+        for rule in family.constraints
+        if rule.in_kernel and names_in(rule.expression) <= declared
+    }
+    assert expected
+    assert set(re.findall(r"static_assert\(.*\);", source.text)) == expected
+
+
+def test_the_constraints_that_matter_most_are_asserted() -> None:
+    for expression in ("BM % TM == 0", "BN % TN == 0", "WM == 0 or WM * WN == 32 * TM * TN", "TM % FM == 0"):
+        assert f"static_assert({expression}, " in default().text
+
+
+def test_two_processes_render_the_same_text() -> None:
+    program = (
+        "from gemmgen.families import SIMT; from gemmgen.problem import Problem; from gemmgen.render import render\n"
+        "problem = Problem(512, 512, 512); print(render(problem, SIMT, SIMT.default(problem)).digest)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == default().digest
+
+
+@pytest.mark.parametrize("layout", ["rr", "rc", "cr", "cc"])
+def test_runtime_sizes_are_parameters_and_fixed_ones_are_not(layout: str) -> None:
+    fixed, free = default(layout), default(layout, None)
+    assert [p.name for p in fixed.parameters] == ["A", "B", "C", "alpha", "beta"]
+    assert [p.name for p in free.parameters] == ["A", "B", "C", *free.problem.runtime_names, "alpha", "beta"]
+    assert "static constexpr int M = 512;" in fixed.text
+    assert "int M;" in free.text.splitlines()[free.text.splitlines().index("struct Shape {") + 1]
+
+
+def test_shared_memory_over_48_kb_is_dynamic_and_declared_nowhere() -> None:
+    config = SIMT.default(SQUARE).with_values(ASYNC=1, STAGES=4, BK=32)
+    source = render(SQUARE, SIMT, config)
+    assert source.launch.shared_bytes == constants(SIMT, SQUARE, config)["SHARED_BYTES"] > 48 * 1024
+    assert "__shared__ __align__(16) Tile" not in source.text
+    assert default().launch.shared_bytes == 0
+    assert "extern __shared__" not in default().text
+
+
+def test_launch_covers_c() -> None:
+    problem = Problem(None, 300, 64)
+    source = render(problem, NAIVE, NAIVE.default(problem))
+    assert source.launch.grid == (("M", 16), ("N", 16))
+    assert source.launch.blocks(problem.case(m=17)) == 2 * 19
+
+
+def test_header_says_what_it_is_and_how_to_make_it_again() -> None:
+    text = default("rc", None).text
+    header = text[: text.index("namespace {")]
+    assert header.startswith("// gemm_f32_rc_Mx512x512_simt_")
+    assert "// Made by gemmgen generate '?x512x512' --dtype f32 --layout rc" in header
+    assert "beta = 0 never reads C" in header
+
+
+def test_a_misspelt_name_is_an_error() -> None:
+    with pytest.raises(jinja2.UndefinedError, match="no attribute 'threds'"):
+        environment().from_string("${ kernel.threds }").render(kernel=Path())
+
+
+def test_braces_of_ptx_are_left_alone() -> None:
+    ptx = 'asm("{ .reg .pred p; mov.b32 %0, {{%1, %2}}; }");'
+    assert environment().from_string(ptx).render() == ptx
+
+
+def used_templates() -> set[str]:
+    """Every template that a kernel can reach: those that families name, and what they extend and import."""
+    found: set[str] = set()
+    for layout in ("rr", "rc", "cr", "cc"):
+        problem = Problem(512, 512, 512, layout=Layout.parse(layout))
+        for family in FAMILIES.values():
+            for changes in ({}, {"ASYNC": 1}, {"STAGES": 1}, {"OUTER": 0}, {"TA": 0, "TB": 0}):
+                known = {name: value for name, value in changes.items() if name in family.default(problem).values}
+                config = family.default(problem).with_values(**known)
+                found |= reachable(family, problem, config)
+    return found
+
+
+def reachable(family: Family, problem: Problem, config: Config) -> set[str]:
+    named = [family.template(config), *_paths(dict(family.view(problem, config)))]
+    found: set[str] = set()
+    while named:
+        name = named.pop()
+        if name not in found:
+            found.add(name)
+            text = (TEMPLATES / name).read_text()
+            named += re.findall(r'//% (?:extends|from|import|include) "([^"]+)"', text)
+    return found
+
+
+def _paths(view: dict[str, object]) -> list[str]:
+    """The template paths in a family's view, one level of records deep."""
+    records = [value for value in view.values() if hasattr(value, "__dataclass_fields__")]
+    inner = [getattr(record, name) for record in records for name in dir(record) if not name.startswith("_")]
+    return [value for value in (*view.values(), *inner) if isinstance(value, str) and value.endswith(".cu")]
+
+
+def test_every_template_is_used() -> None:
+    files = {str(path.relative_to(TEMPLATES)) for path in TEMPLATES.rglob("*.cu")}
+    elsewhere = {name for name in files if name.startswith(("export/", "device/limits/"))}  # not parts of a kernel
+    assert files - elsewhere == used_templates()
