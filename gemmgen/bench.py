@@ -21,9 +21,9 @@ from gemmgen.kernelfile import GALLERY, KernelFile, read_kernel, write_kernel, w
 from gemmgen.model import representative
 from gemmgen.problem import Case, Problem
 from gemmgen.records import Document, Origin, provenance, timing_document, verdict_document
+from gemmgen.reference import LARGE_FLOPS
 from gemmgen.target import Target
 from gemmgen.tune import EXAMPLES, LARGE_EXAMPLES, Progress, tune
-from gemmgen.reference import LARGE_FLOPS
 from gemmgen.verify import Verdict, verify
 
 

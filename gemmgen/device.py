@@ -10,13 +10,36 @@ import re
 from dataclasses import dataclass
 
 from gemmgen.errors import require
-from gemmgen.families.base import Limits
 
 REGISTERS_PER_SM = 65536
 REGISTER_UNIT = 8  # registers are allocated to a thread in eights
 MAX_REGISTERS = 255  # a thread
 RESERVED_SHARED_BYTES = 1024  # CUDA keeps this much of every block's shared memory from sm_80 on
 WARP = 32
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one GPU architecture allows a block; the names that constraints read.
+
+    threads       the most of a block
+    sm_threads    the most resident on one SM
+    shared_bytes  the most a block may use, in bytes (dynamic above 48 KB)
+    """
+
+    threads: int
+    sm_threads: int
+    shared_bytes: int
+    has_cp_async: bool
+
+    @property
+    def names(self) -> dict[str, int]:
+        return {
+            "MAX_THREADS": self.threads,
+            "MAX_SM_THREADS": self.sm_threads,
+            "MAX_SHARED_BYTES": self.shared_bytes,
+            "HAS_CP_ASYNC": int(self.has_cp_async),
+        }
 
 
 @dataclass(frozen=True)
@@ -142,5 +165,3 @@ def device_named(name: str) -> DeviceSpec:
             return spec
     require(False, f"unknown device {name!r}: known are {', '.join(DEVICES)}")
     raise AssertionError
-
-

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache
 from types import CodeType
 
 Names = Mapping[str, int]
@@ -23,19 +23,19 @@ class _IntegerDivision(ast.NodeTransformer):
         return node
 
 
-@lru_cache(maxsize=None)
+@cache
 def _parse(text: str) -> ast.expr:
     tree = _IntegerDivision().visit(ast.parse(text, mode="eval"))
     assert isinstance(tree, ast.Expression)
     return tree.body
 
 
-@lru_cache(maxsize=None)
+@cache
 def _code(text: str) -> CodeType:
     return compile(ast.fix_missing_locations(ast.Expression(_parse(text))), f"<{text}>", "eval")
 
 
-@lru_cache(maxsize=None)
+@cache
 def names_in(text: str) -> frozenset[str]:
     """The names that the expression reads."""
     return frozenset(node.id for node in ast.walk(_parse(text)) if isinstance(node, ast.Name))

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gemmgen.device import Limits
 from gemmgen.errors import GemmgenError, InvalidInput, require
-from gemmgen.families.base import Limits, check
+from gemmgen.families.base import check
 from gemmgen.files import write_atomic
 from gemmgen.naming import parse_name
 from gemmgen.problem import RUNTIME, DType, Layout, Problem

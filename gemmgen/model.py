@@ -121,7 +121,7 @@ def predict(
 def representative(problem: Problem) -> Case:
     """The case that stands for `problem`: its sizes, REPRESENTATIVE_SIZE for those left to run time."""
     open_sizes = {name.lower(): REPRESENTATIVE_SIZE for name in ("M", "N", "K") if problem.sizes[name] is None}
-    return problem.case(**open_sizes)  # type: ignore[arg-type]
+    return problem.case(**open_sizes)
 
 
 def _time_us(

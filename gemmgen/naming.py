@@ -1,7 +1,7 @@
 """One readable name for a kernel: function, file, log line and test id. It reads back without loss.
 
-    gemm_f32_rr_512x512x512_simt_outer1_128x128x8_8x8_...      all sizes fixed
-    gemm_f32_rc_Mx4096x4096_lda4100_...                        M at run time, lda given
+gemm_f32_rr_512x512x512_simt_outer1_128x128x8_8x8_...      all sizes fixed
+gemm_f32_rc_Mx4096x4096_lda4100_...                        M at run time, lda given
 """
 
 from __future__ import annotations
@@ -44,8 +44,11 @@ def parse_name(name: str) -> tuple[Problem, Family, Config]:
     config = family.config_type.parse(match["config"]) if family else None
     require(config is not None, f"{name!r}: no kernel family reads {match['family']}_{match['config']}")
     assert family is not None and config is not None
+    m, n, k = (_size(match[size]) for size in "MNK")
     problem = Problem(
-        *(_size(match[size]) for size in "MNK"),
+        m,
+        n,
+        k,
         dtype=DType.parse(match["dtype"]),
         layout=Layout.parse(match["layout"]),
         lda="dense" if match["lda"] is None else _size(match["lda"]),

@@ -114,9 +114,16 @@ def compare(
     if not wrong.any():
         ratios = np.divide(error, bound, out=np.zeros_like(error), where=bound > 0)
         return float(ratios.max(initial=0.0)), None
-    at = tuple(int(index) for index in np.argwhere(wrong)[0])
-    figures = (float(array[at]) for array in (got, want, error, bound))
-    return np.inf, Mismatch(window.top + at[0], window.left + at[1], *figures, count=int(wrong.sum()))
+    row, col = (int(index) for index in np.argwhere(wrong)[0])
+    return np.inf, Mismatch(
+        row=window.top + row,
+        col=window.left + col,
+        got=float(got[row, col]),
+        expected=float(want[row, col]),
+        error=float(error[row, col]),
+        bound=float(bound[row, col]),
+        count=int(wrong.sum()),
+    )
 
 
 def _unscaled(case: Case) -> Case:

@@ -20,6 +20,7 @@ from gemmgen.source import KernelSource, Launch, Parameter
 
 STATIC_SHARED_BYTES = 48 * 1024  # CUDA's limit for `__shared__` arrays; more must be dynamic
 
+
 @dataclass(frozen=True)
 class Constant:
     """A line `constexpr int NAME = text;  // meaning`, with the spaces that align the comments."""

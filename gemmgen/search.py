@@ -55,7 +55,7 @@ class Search:
         return self._take(chosen)
 
     def next(self, count: int, timed: Sequence[tuple[Config, float]]) -> list[Ranked]:
-        """Up to `count` untried neighbours of the fastest of `timed` (config, time), nearest and best predicted first."""
+        """Up to `count` untried neighbours of the fastest of `timed` (config, time), the nearest first."""
         fastest = [config for config, _ in sorted(timed, key=lambda pair: pair[1])[:BEST_KEPT]]
         return self._take(list(_interleave([self._neighbours(config) for config in fastest]))[:count])
 

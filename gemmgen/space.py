@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gemmgen.device import Limits
 from gemmgen.expression import evaluate, names_in
-from gemmgen.families.base import Config, Constraint, Family, Limits
+from gemmgen.families.base import Config, Constraint, Family
 from gemmgen.problem import Problem
 
 

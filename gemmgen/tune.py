@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, Protocol
 
@@ -146,7 +147,9 @@ class Tuner:
         space = explore(self.family, self.problem, self.target.spec.arch.limits)
         if not space.accepted:
             reasons = "; ".join(f"{rule.expression}: {rule.because}" for rule, _ in space.rejected[:3])
-            raise GemmgenError(f"no config of {self.family.name} suits {self.problem} on {self.target.arch} ({reasons})")
+            raise GemmgenError(
+                f"no config of {self.family.name} suits {self.problem} on {self.target.arch} ({reasons})"
+            )
         search = Search(space, self.target.spec)
         self.progress.step("explore", None)
         for batch in self._batches(search, min(budget, len(space.accepted))):
@@ -219,7 +222,9 @@ class Tuner:
     def _verdict_key(self, trial: Trial) -> str:
         """Only verdicts that passed are kept: a failure is found again, with its situation."""
         executor = self.target.executor
-        return content_key(trial.source.digest, executor.name, executor.description, str(self._examples), str(self.seed))
+        return content_key(
+            trial.source.digest, executor.name, executor.description, str(self._examples), str(self.seed)
+        )
 
     def measure(self, trials: list[Trial]) -> list[Trial]:
         """Time what passed, quickly; without a GPU the predictions stand."""
@@ -307,10 +312,8 @@ def _load_in_parallel(target: Target, sources: Sequence[KernelSource]) -> None:
     """Compile the emulator's executables side by side; `verify` then finds them in the store."""
 
     def load(source: KernelSource) -> None:
-        try:
+        with suppress(CandidateFailed):  # `verify` meets it again and keeps it in the record
             target.executor.load(source).close()
-        except CandidateFailed:
-            pass  # `verify` meets it again and keeps it in the record
 
     with ThreadPoolExecutor() as pool:
         list(pool.map(load, sources))

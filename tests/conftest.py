@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from gemmgen.compile import compiler_version
@@ -25,6 +26,9 @@ from gemmgen.gpu import why_no_gpu
 TESTS = Path(__file__).parent
 GOLDEN = TESTS / "golden"
 UPDATE = "to accept the change: pytest --update-golden"
+
+hypothesis.settings.register_profile("gemmgen", hypothesis.settings(), deadline=None)  # machines differ
+hypothesis.settings.load_profile("gemmgen")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -8,8 +8,8 @@ from functools import cached_property
 
 from gemmgen.errors import require
 from gemmgen.problem import SIZE_LIMIT, Layout
-from gemmgen.source import KernelSource, Parameter
 from gemmgen.reference import LAMBDA
+from gemmgen.source import KernelSource, Parameter
 
 ORDER_WORDS = {"r": "row", "c": "column"}
 

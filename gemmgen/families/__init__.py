@@ -1,7 +1,7 @@
 """Kernel families by name. A new family is a module here, a line below and its templates."""
 
 from gemmgen.errors import require
-from gemmgen.families.base import Axis, Config, Constraint, Derived, Family, Limits, Rejection
+from gemmgen.families.base import Axis, Config, Constraint, Derived, Family, Rejection
 from gemmgen.families.naive import NAIVE
 from gemmgen.families.simt import SIMT
 
@@ -23,7 +23,6 @@ __all__ = [
     "Constraint",
     "Derived",
     "Family",
-    "Limits",
     "Rejection",
     "family_named",
 ]

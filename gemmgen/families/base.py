@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Protocol
 
+from gemmgen.device import Limits
 from gemmgen.errors import InvalidInput, require
 from gemmgen.expression import evaluate, names_in, show_values
 from gemmgen.problem import Problem
@@ -57,8 +58,9 @@ class Config:
     @classmethod
     def axes(cls) -> tuple[Axis, ...]:
         """The axes in the order in which the class declares them."""
-        assert all(f.default is not MISSING for f in fields(cls))
-        return tuple(Axis(f.name, f.default, f.metadata["values"], f.metadata["meaning"]) for f in fields(cls))
+        return tuple(
+            Axis(f.name, getattr(cls, f.name), f.metadata["values"], f.metadata["meaning"]) for f in fields(cls)
+        )
 
     @property
     def values(self) -> dict[str, int]:
@@ -96,30 +98,6 @@ class Constraint:
     expression: str
     because: str
     in_kernel: bool = True
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What one GPU architecture allows a block; the names that constraints read.
-
-    threads       the most of a block
-    sm_threads    the most resident on one SM
-    shared_bytes  the most a block may use, in bytes (dynamic above 48 KB)
-    """
-
-    threads: int
-    sm_threads: int
-    shared_bytes: int
-    has_cp_async: bool
-
-    @property
-    def names(self) -> dict[str, int]:
-        return {
-            "MAX_THREADS": self.threads,
-            "MAX_SM_THREADS": self.sm_threads,
-            "MAX_SHARED_BYTES": self.shared_bytes,
-            "HAS_CP_ASYNC": int(self.has_cp_async),
-        }
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ class Naive:
     """The family record: see `gemmgen.families.base.Family`."""
 
     name = "naive"
-    config_type = NaiveConfig
-    constraints = (
+    config_type: type[Config] = NaiveConfig
+    constraints: tuple[Constraint, ...] = (
         Constraint("BM >= 1 and BN >= 1", "a tile holds at least one element"),
         Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
     )

@@ -16,6 +16,7 @@ from typing import Any, cast
 from gemmgen.families.base import Config, Constraint, Derived, Work, axis, constants
 from gemmgen.problem import Problem
 
+
 @dataclass(frozen=True)
 class SimtConfig(Config):
     """The axes of `simt`."""
@@ -152,9 +153,9 @@ class Simt:
     """The family record: see `gemmgen.families.base.Family`."""
 
     name = "simt"
-    config_type = SimtConfig
-    constraints = CONSTRAINTS
-    pruning = PRUNING
+    config_type: type[Config] = SimtConfig
+    constraints: tuple[Constraint, ...] = CONSTRAINTS
+    pruning: tuple[Constraint, ...] = PRUNING
 
     def default(self, problem: Problem) -> Config:
         a, b = operands(problem, SimtConfig())

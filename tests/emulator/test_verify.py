@@ -41,7 +41,12 @@ BUGS = (
     Bug("beta = 0 reads C", {}, "if (beta != 0.0f)", "if (true)"),
     Bug("alpha is dropped", {}, "value.at[v] = alpha * acc[i][j + v]", "value.at[v] = acc[i][j + v]"),
     Bug("one product is missing", {}, "for (int k = 0; k < BK; ++k)", "for (int k = 0; k < BK - 1; ++k)"),
-    Bug("a row twice", {}, "const int m = place.m + i / FM * STEP_M + i % FM;", "const int m = place.m + i / FM * STEP_M;"),
+    Bug(
+        "a row twice",
+        {},
+        "const int m = place.m + i / FM * STEP_M + i % FM;",
+        "const int m = place.m + i / FM * STEP_M;",
+    ),
     Bug("the last group of tiles is wrong", {}, "min(GROUP, rows - first)", "GROUP"),
 )
 
