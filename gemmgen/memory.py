@@ -8,13 +8,13 @@ from gemmgen.errors import GemmgenError
 from gemmgen.model import representative
 from gemmgen.problem import Problem
 
-INPUT_BYTES = 28  # per element of A and B: storage, a guarded copy, and two float64 of the reference
-OUTPUT_BYTES = 64  # per element of C: storage and result, and what comparing with a bound takes in float64
+INPUT_BYTES = 16  # per element of A and B: the float64 draw, storage, a guarded copy
+OUTPUT_BYTES = 32  # per element of C: the same, result and reference
 GB = 1e9
 
 
 def host_bytes(problem: Problem) -> int:
-    """Bytes of host memory that verifying `problem` takes, about; 0 with run-time sizes, which are drawn small."""
+    """Bytes of host memory that verifying `problem` takes at least; 0 with run-time sizes, which are drawn small."""
     if None in (problem.m, problem.n, problem.k):
         return 0
     a, b, c = (matrix.elements for matrix in representative(problem).matrices)
@@ -26,7 +26,7 @@ def require_memory(problem: Problem) -> None:
     needed, present = host_bytes(problem), _installed_bytes()
     if present is not None and needed > present:
         raise GemmgenError(
-            f"{problem} is too large to verify here: operands and float64 reference need about "
+            f"{problem} is too large to verify here: operands and reference need at least "
             f"{needed / GB:.0f} GB, and this machine has {present / GB:.0f} GB"
         )
 

@@ -159,6 +159,7 @@ def verdict_document(verdict: Verdict | None) -> Document | None:
         "executor": verdict.executor,
         "examples": verdict.examples,
         "seed": verdict.seed,
+        "sampled": verdict.sampled,
         "worst_error_over_bound": _finite(verdict.worst),
         "failure": failure_document(verdict.failure),
         "situation": _situation(verdict.situation),

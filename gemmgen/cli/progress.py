@@ -77,7 +77,7 @@ class Lines:
         self._console = console
 
     def stage(self, name: Stage, total: int) -> None:
-        self._console.print(f"{STAGES[name]}: {total}")
+        self._console.print(STAGES[name] if total == 1 else f"{STAGES[name]}: {total}")
 
     def step(self, name: Stage, trial: Trial | None) -> None:
         pass

@@ -126,7 +126,7 @@ def _show_main_loop(console: Console, it: Explanation) -> None:
         console.print(f"[bold]main loop[/bold]  not disassembled: {escape(reason)}")
         return
     mix = it.main_loop
-    made = table("<instruction", "count", "share", "per FFMA", "<what for", title="main loop, as compiled")
+    made = table("<instruction", "count", "share", "per FFMA", "<<what for", title="main loop, as compiled")
     for opcode, count in list(mix.counts.items())[:OPCODES_SHOWN]:
         made.add_row(
             opcode, str(count), percent(mix.share(opcode)), figure(mix.per_ffma(opcode)), PURPOSES.get(opcode, "")

@@ -21,7 +21,7 @@ def show_space(console: Console, space: Space, arch: str) -> None:
 
 
 def _axes(space: Space) -> Table:
-    made = table("<axis", "<the search tries", "default", "<meaning", title="axes")
+    made = table("<axis", "<the search tries", "default", "<<meaning", title="axes")
     default = space.family.default(space.problem)
     for axis in space.family.config_type.axes():
         made.add_row(axis.name, " ".join(map(str, axis.values)), str(default.values[axis.name]), axis.meaning)
@@ -29,7 +29,7 @@ def _axes(space: Space) -> Table:
 
 
 def _rejections(space: Space) -> Table:
-    made = table("configs", "share", "<kind", "<rule", "<because", title="rejected, each by the first rule it breaks")
+    made = table("configs", "share", "<kind", "<<rule", "<<because", title="rejected, each by the first rule it breaks")
     for rule, count in space.rejected:
         share = percent(count / space.total)
         made.add_row(f"{count:,}", share, _kind(space, rule), escape(rule.expression), rule.because)

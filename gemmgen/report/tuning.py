@@ -41,7 +41,7 @@ def candidates(result: TuneResult) -> Table:
     retimed = {trial.source.name: trial for trial in result.finalists}
     trials = [retimed.get(trial.source.name, trial) for trial in result.trials]
     varying, shared = split_axes([trial.source.config for trial in trials])
-    figures = ("regs", "spills", "shared B", "<occupancy", "verified", "time, us", "<", "TFLOPS", "<result")
+    figures = ("regs", "spills", "shared B", "<occupancy", "verified", "time, us", "TFLOPS", "<<result")
     made = table("#", *varying, *figures, title=f"{plural(len(result.trials), 'candidate')}")
     if shared:
         made.caption = "All have " + " ".join(f"{name}={value}" for name, value in shared.items())
@@ -109,8 +109,7 @@ def _figures(trial: Trial) -> tuple[str, ...]:
         f"{prediction.shared_bytes:,}",
         occupancy(prediction.occupancy),
         verified(trial.verdict),
-        figure(trial.time_us),
-        trial.time_kind,
+        f"{figure(trial.time_us)} {trial.time_kind}",
         figure(tflops),
     )
 

@@ -7,7 +7,7 @@ from rich.markup import escape
 
 from gemmgen.kernelfile import KernelFile
 from gemmgen.report.words import facts, figure, plural
-from gemmgen.verify import Verdict
+from gemmgen.verify import SAMPLE_BLOCKS, Verdict
 
 
 def show_verdict(console: Console, kernel: KernelFile, verdict: Verdict, again: str) -> None:
@@ -22,8 +22,7 @@ def show_verdict(console: Console, kernel: KernelFile, verdict: Verdict, again: 
 
 
 def _show_pass(console: Console, verdict: Verdict) -> None:
-    tried = plural(verdict.examples, "situation")
-    console.print(f"[bold green]PASS[/bold green]  {tried} on the {verdict.executor}, seed {verdict.seed}")
+    console.print(f"[bold green]PASS[/bold green]  {_tried(verdict)}, seed {verdict.seed}")
     console.print(
         f"      integers exact; random data off by at most {figure(verdict.worst)} of the error bound of its element"
     )
@@ -31,8 +30,7 @@ def _show_pass(console: Console, verdict: Verdict) -> None:
 
 def _show_failure(console: Console, verdict: Verdict, again: str) -> None:
     assert verdict.failure is not None
-    tried = plural(verdict.examples, "situation")
-    console.print(f"[bold red]FAIL[/bold red]  {verdict.failure.kind}, after {tried} on the {verdict.executor}\n")
+    console.print(f"[bold red]FAIL[/bold red]  {verdict.failure.kind}, after {_tried(verdict)}\n")
     made = facts()
     if verdict.situation is not None:
         made.add_row("smallest case", escape(str(verdict.situation)))
@@ -47,3 +45,8 @@ def _show_failure(console: Console, verdict: Verdict, again: str) -> None:
         made.add_row("reason", escape(verdict.failure.reason))
     console.print(made)
     console.print("\n[bold]reproduce[/bold]", again, sep="\n  ", soft_wrap=True)
+
+
+def _tried(verdict: Verdict) -> str:
+    part = f" ({SAMPLE_BLOCKS} random blocks of each grid)" if verdict.sampled else ""
+    return f"{plural(verdict.examples, 'situation')}{part} on the {verdict.executor}"

@@ -24,11 +24,15 @@ BOUNDS = {
 
 
 def table(*columns: str, title: str | None = None) -> Table:
-    """A table with the program's look. A column whose name starts with "<" is text, others are figures."""
-    made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
+    """A table with the program's look. Columns are figures; "<" begins the name of one with text, "<<" of prose."""
+    made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    made.pad_edge, made.padding = False, (0, 1, 0, 0)
     for column in columns:
-        text = column.startswith("<")
-        made.add_column(column.removeprefix("<"), justify="left" if text else "right", no_wrap=not text)
+        made.add_column(
+            column.lstrip("<"),
+            justify="left" if column.startswith("<") else "right",
+            no_wrap=not column.startswith("<<"),  # prose wraps first where the terminal is narrow
+        )
     return made
 
 

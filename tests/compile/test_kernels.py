@@ -1,0 +1,85 @@
+"""What NVRTC makes of rendered kernels: every architecture, no cost at edges that do not exist, the loop orders' reads."""
+
+from __future__ import annotations
+
+import pytest
+
+from gemmgen.compile import CompiledKernel, compile_many, compile_text
+from gemmgen.device import ARCHS
+from gemmgen.families import NAIVE, SIMT
+from gemmgen.families.base import first_rejection
+from gemmgen.files import Store
+from gemmgen.problem import Layout, Problem
+from gemmgen.render import render
+from gemmgen.sass import disassemble
+
+PROBLEM = Problem(512, 512, 512)
+RAGGED = Problem(None, None, None, layout=Layout("r", "c"))
+
+
+@pytest.fixture(scope="module")
+def cache() -> Store:
+    return Store()
+
+
+def kernels_for(arch: str):
+    """One kernel of each schedule that `arch` allows."""
+    limits = ARCHS[arch].limits
+    for problem in (PROBLEM, RAGGED):
+        yield render(problem, NAIVE, NAIVE.default(problem))
+        for changes in ({"STAGES": 1}, {"STAGES": 2}, {"STAGES": 3, "ASYNC": 1}):
+            config = SIMT.default(problem).with_values(**changes)
+            if first_rejection(SIMT, problem, config, limits) is None:
+                yield render(problem, SIMT, config)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_every_schedule_compiles_without_spills(arch, cache):
+    sources = list(kernels_for(arch))
+    results = compile_many(sources, arch, cache)
+    assert [result for result in results if not isinstance(result, CompiledKernel)] == []
+    assert [result.spill_bytes for result in results] == [0] * len(sources)
+    assert len(sources) == (6 if arch == "sm_75" else 8), "sm_75 has no cp.async"
+
+
+@pytest.mark.parametrize("changes", [{"STAGES": 2}, {"STAGES": 3, "ASYNC": 1}], ids=str)
+def test_edges_cost_nothing_where_the_tile_divides_the_shape(changes, cache):
+    text = render(PROBLEM, SIMT, SIMT.default(PROBLEM).with_values(**changes)).text
+    without = text
+    for size, tile in (("M", "BM"), ("N", "BN"), ("K", "BK")):
+        check = f"constexpr bool EDGE_{size} = Shape::{size} % {tile} != 0;"
+        assert check in without
+        without = without.replace(check, f"constexpr bool EDGE_{size} = false;")
+    assert _code(text, cache) == _code(without, cache)
+
+
+def test_edges_cost_something_where_it_does_not(cache):
+    config = SIMT.default(PROBLEM)
+    ragged = render(Problem(500, 500, 500), SIMT, config).text
+    assert len(_code(ragged, cache)) > len(_code(render(PROBLEM, SIMT, config).text, cache))
+
+
+def test_an_inner_product_reads_two_shared_values_for_each_fma(cache):
+    config = SIMT.default(PROBLEM).with_values(OUTER=0, STAGES=1)
+    loop = disassemble(_cubin(render(PROBLEM, SIMT, config).text, cache)).main_loop
+    assert loop.per_ffma("LDS") == pytest.approx(2, rel=0.1)
+
+
+def test_an_outer_product_reads_its_fragments_as_vectors(cache):
+    loop = disassemble(_cubin(render(PROBLEM, SIMT, SIMT.default(PROBLEM)).text, cache)).main_loop
+    reads = 4  # LDS.128: 8 + 8 floats for 64 FMAs
+    assert loop.per_ffma("LDS") == pytest.approx(reads / 64, rel=0.1)
+    assert loop.share("FFMA") > 0.8
+
+
+def _cubin(text: str, cache: Store) -> bytes:
+    return compile_text(text, "sm_90", cache).cubin
+
+
+def _code(text: str, cache: Store) -> list[str]:
+    """The instructions, without addresses and encodings."""
+    return [
+        line.split("*/", 1)[1].split("/*")[0]
+        for line in disassemble(_cubin(text, cache)).text.splitlines()
+        if "*/" in line
+    ]

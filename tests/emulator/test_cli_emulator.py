@@ -1,0 +1,204 @@
+"""The command line where kernels really run: tune, verify and the API, on the emulator."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gemmgen
+from gemmgen.cli import main
+
+REPOSITORY = Path(__file__).parents[2]
+HERE = {"PYTHONPATH": str(REPOSITORY), "PYTHONWARNINGS": "error", "COLUMNS": "140"}
+TUNE = ("tune", "96x64x40", "--device", "emulator", "--budget", "3")
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One cache for the tests that do not harm it."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def environment(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Own folder, shared cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def call(*words: str, folder: Path, cache: Path, **extra: str) -> subprocess.CompletedProcess[str]:
+    """The command line as a process of its own."""
+    environ = {**os.environ, **HERE, "XDG_CACHE_HOME": str(cache), **extra}
+    command = [sys.executable, "-m", "gemmgen", *words]
+    return subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, check=False, timeout=300)
+
+
+def document(text: str) -> dict[str, Any]:
+    loaded = json.loads(text)
+    assert isinstance(loaded, dict)
+    return loaded
+
+
+def test_tune_writes_the_winner_and_says_why(environment: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*TUNE]) == 0
+    shown = capsys.readouterr().out
+    assert "3 candidates" in shown and "winner" in shown and "predicted for H200; nothing was measured" in shown
+    assert "measured:" not in shown
+    (kernel,) = environment.glob("gemmgen-out/*.cu")
+    record = document(kernel.with_suffix(".json").read_text())
+    assert record["name"] == kernel.stem
+    assert record["time"]["kind"] == "predicted" and record["executor"]["name"] == "emulator"
+    assert record["verification"]["passed"] and record["verification"]["examples"] >= 1
+    assert record["resources"]["registers"] > 0 and record["resources"]["spill_bytes"] == 0
+    assert record["command"] == f"gemmgen {' '.join(TUNE)}"
+    assert f"gemmgen explain {kernel.stem}" in shown
+
+
+def test_tune_json_accounts_for_every_candidate(environment: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*TUNE, "--json"]) == 0
+    captured = capsys.readouterr()
+    (result,) = document(captured.out)["results"]
+    assert len(result["candidates"]) == 3
+    assert {candidate["state"] for candidate in result["candidates"]} <= {"accepted", "rejected"}
+    assert all(candidate["time"]["kind"] == "predicted" for candidate in result["candidates"])
+    assert all((environment / file).is_file() for file in result["files"])
+    assert "verify: 3" in captured.err
+
+
+def test_several_shapes_and_runtime_sizes(environment: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", "32x32x32", "?x32x32", "--family", "naive", "--budget", "1", "--json"]) == 0
+    results = document(capsys.readouterr().out)["results"]
+    assert [result["problem"]["m"] for result in results] == [32, "?"]
+    assert len(list(environment.glob("gemmgen-out/*.cu"))) == 2
+
+
+def test_verify_finds_an_edit_and_says_how_to_see_it_again(
+    environment: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["generate", "?x?x?", "--family", "naive"])
+    (kernel,) = environment.glob("gemmgen-out/*.cu")
+    assert main(["verify", str(kernel), "--device", "emulator", "--examples", "20"]) == 0
+    assert "PASS" in capsys.readouterr().out
+    kernel.write_text(kernel.read_text().replace("k < s.K", "k < s.K - 1"))  # one missing product
+    assert main(["verify", str(kernel), "--device", "emulator", "--examples", "20"]) == 1
+    shown = capsys.readouterr().out
+    assert "FAIL" in shown and "edited by hand" in shown
+    assert "smallest case  1x1x1 " in shown and "C[0][0]" in shown and "its bound" in shown
+    command = f"gemmgen verify {kernel} --device emulator --seed 0 --examples 20"
+    assert command in shown
+    assert main([*command.split()[1:], "--json"]) == 1
+    verification = document(capsys.readouterr().out)["verification"]
+    assert verification["failure"]["kind"] == "wrong" and verification["mismatch"]["row"] == 0
+
+
+def test_verify_of_what_does_not_compile(environment: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["generate", "16x16x16", "--family", "naive"])
+    (kernel,) = environment.glob("gemmgen-out/*.cu")
+    kernel.write_text(kernel.read_text() + "}\n")
+    assert main(["verify", str(kernel), "--device", "emulator"]) == 1
+    shown = capsys.readouterr().out
+    assert "FAIL  compile" in shown and ".cu:" in shown
+
+
+def test_the_example_of_the_readme_runs(tmp_path: Path, cache: Path) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", (REPOSITORY / "README.md").read_text(), re.DOTALL)
+    environ = {**os.environ, **HERE, "XDG_CACHE_HOME": str(cache)}
+    words = [sys.executable, "-c", example]
+    done = subprocess.run(words, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "us predicted" in done.stdout or "us measured" in done.stdout
+
+
+def test_api_returns_records(environment: Path) -> None:
+    problem = gemmgen.Problem(32, 48, 16)
+    result = gemmgen.tune(problem, device="emulator", family="naive", budget=2, out="kernels")
+    assert result.winner.failure is None and result.winner.time_kind == "predicted"
+    assert (environment / "kernels" / f"{result.winner.source.name}.cu").read_text() == result.winner.source.text
+    verdict = gemmgen.verify(gemmgen.generate(problem, family="naive", BM=8), device="emulator", examples=5)
+    assert verdict.passed
+
+
+# Bad days
+
+
+def test_a_corrupt_cache_costs_nothing_but_time(tmp_path: Path) -> None:
+    cache = tmp_path / "own"
+    words = ("tune", "32x32x32", "--device", "emulator", "--family", "naive", "--budget", "1", "--json")
+    first = call(*words, folder=tmp_path, cache=cache)
+    entries = [path for path in cache.rglob("*") if path.is_file()]
+    assert first.returncode == 0 and entries
+    for number, entry in enumerate(entries):
+        entry.write_bytes((b"", b"broken", entry.read_bytes()[:-1])[number % 3])
+    second = call(*words, folder=tmp_path, cache=cache)
+    assert second.returncode == 0, second.stderr
+    assert (
+        document(second.stdout)["results"][0]["winner"]["name"]
+        == document(first.stdout)["results"][0]["winner"]["name"]
+    )
+
+
+def compiler(folder: Path, body: str) -> str:
+    """A C++ compiler that says its version and then does `body`."""
+    script = folder / "cxx"
+    script.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo "cxx 1.0" && exit 0\n{body}\n')
+    script.chmod(0o755)
+    return str(script)
+
+
+@pytest.mark.parametrize("body", ["kill -9 $$", "exit 1"])
+def test_a_killed_compile_is_a_failure_with_its_reason(tmp_path: Path, body: str) -> None:
+    done = call(*TUNE, folder=tmp_path, cache=tmp_path / "own", CXX=compiler(tmp_path, body))
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "gemmgen: failed:" in done.stderr and done.stdout == ""
+    assert not (tmp_path / "gemmgen-out").exists()
+
+
+def test_no_compiler(tmp_path: Path) -> None:
+    done = call(*TUNE, folder=tmp_path, cache=tmp_path / "own", CXX="/nowhere/g++")
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "unavailable (emulator)" in done.stderr and "pip install ziglang" in done.stderr
+
+
+def test_an_interrupt_leaves_nothing_half_written_and_resumes(tmp_path: Path) -> None:
+    cache, words = tmp_path / "own", ("tune", "64x64x64", "--device", "emulator", "--budget", "4")
+    environ = {**os.environ, **HERE, "XDG_CACHE_HOME": str(cache)}
+    command = [sys.executable, "-u", "-m", "gemmgen", *words]
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        while "compile" not in process.stderr.readline():
+            pass
+        time.sleep(0.3)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to every process of the group
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and out == ""
+    assert "the same command resumes" in err and "Traceback" not in err
+    assert not (tmp_path / "gemmgen-out").exists()
+    assert call(*words, folder=tmp_path, cache=cache).returncode == 0
+
+
+def test_a_second_run_takes_under_three_seconds(tmp_path: Path, cache: Path) -> None:
+    """Of processor time, which other tests beside this one do not lengthen."""
+
+    def seconds() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert call("tune", "512x512x512", "--device", "emulator", folder=tmp_path, cache=cache).returncode == 0
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    seconds()
+    assert seconds() < 3
