@@ -22,11 +22,12 @@ from gemmgen.kernelfile import find_kernel, require_writable, write_kernel
 from gemmgen.memory import require_memory
 from gemmgen.model import predict
 from gemmgen.problem import Problem
-from gemmgen.records import Origin, provenance
+from gemmgen.records import Document, Origin, provenance, rung_document
 from gemmgen.render import render
 from gemmgen.source import KernelSource
+from gemmgen.study import Ladder, Step
 from gemmgen.target import DeviceChoice, open_target, spec_for
-from gemmgen.tune import Progress, Trial, TuneResult
+from gemmgen.tune import Progress, Silent, Trial, TuneResult
 from gemmgen.tune import tune as search
 from gemmgen.verify import Verdict
 from gemmgen.verify import verify as property_test
@@ -126,3 +127,33 @@ def compile_target(arch: str) -> tuple[str, DeviceSpec]:
     name = arch_here() or DEFAULT_ARCH if arch == "auto" else arch
     spec = spec_for(name)
     return (name if name.startswith("sm_") else spec.arch.name), spec
+
+
+def ladder(
+    problem: Problem,
+    *,
+    device: DeviceChoice = "auto",
+    arch: str = "auto",
+    budget: int | None = None,
+    out: Folder | None = None,
+    command: str = "gemmgen.ladder(...)",
+    progress: Progress | None = None,
+) -> tuple[list[Step], list[Document]]:
+    """The teaching ladder for `problem`: (its steps, slowest idea first, and the record of each).
+
+    `out` takes NAME.cu and NAME.json of each rung that works. `budget` bounds the search for the last rung.
+    Raises InvalidInput or GemmgenError, as `tune` does.
+    """
+    if out is not None:
+        require_writable(Path(out))
+    require_memory(problem)
+    target = open_target(device, arch, store := Store())
+    with target.executor:
+        steps = Ladder(problem, target, store, progress or Silent()).run(budget)
+        origin = Origin.of(target, command)
+    documents = [rung_document(step, origin) for step in steps]
+    if out is not None:
+        for step, document in zip(steps, documents, strict=True):
+            if step.trial.failure is None:
+                write_kernel(step.trial.source, document, Path(out))
+    return steps, documents

@@ -11,8 +11,10 @@ import ast
 from collections.abc import Mapping
 from functools import cache
 from types import CodeType
+from typing import Any
 
 Names = Mapping[str, int]
+NO_BUILTINS: dict[str, Any] = {"__builtins__": {}}
 
 
 class _IntegerDivision(ast.NodeTransformer):
@@ -43,7 +45,7 @@ def names_in(text: str) -> frozenset[str]:
 
 def evaluate(text: str, names: Names) -> int:
     """The expression's value; raises KeyError-like NameError where a name is missing."""
-    return int(eval(_code(text), {"__builtins__": {}}, dict(names)))
+    return int(eval(_code(text), NO_BUILTINS, names))
 
 
 def show_values(text: str, names: Names) -> str:
@@ -70,4 +72,4 @@ def _decisive(tree: ast.expr, names: Names) -> ast.expr:
 
 def _value(tree: ast.expr, names: Names) -> int:
     code = compile(ast.fix_missing_locations(ast.Expression(tree)), "<part>", "eval")
-    return int(eval(code, {"__builtins__": {}}, dict(names)))
+    return int(eval(code, NO_BUILTINS, names))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,11 @@ from gemmgen.render import render
 from gemmgen.source import KernelSource
 
 NONE = "-"
+WINNERS_MEANING = (
+    "Each row is one run: ours and cuBLASLt's best of all algorithms that it offers take turns, medians of the rounds,",
+    "inputs rotated over at least twice the L2. The roof is what the card's measured FFMA rate allows, or its measured",
+    "read bandwidth where that is less.",
+)
 DROPPED: dict[str, Any] = {"resources": None, "verification": None, "time": None}  # of a kernel that changed
 
 
@@ -80,52 +85,76 @@ def rendered(kernel: KernelFile) -> KernelSource:
 
 
 def readme(folder: Path) -> str:
-    """The text of README.md: a line a kernel; problems with several kernels as a ladder, slow to fast."""
-    by_problem: dict[str, list[KernelFile]] = defaultdict(list)
-    for kernel in _kernels(folder):
-        by_problem[str(kernel.source.problem)].append(kernel)
-    ordered = sorted(by_problem.items(), key=lambda item: (_volume(item[1][0]), item[0]))
-    winners = [kernels[0] for _, kernels in ordered if len(kernels) == 1]
+    """The text of README.md: the kernels that were benched beside cuBLASLt, then each ladder rung by rung."""
+    kernels = sorted(_kernels(folder), key=_volume)
+    ladders: dict[str, list[KernelFile]] = defaultdict(list)
+    for kernel in kernels:
+        if "rung" in _record(kernel):
+            ladders[str(kernel.source.problem)].append(kernel)
+    winners = [kernel for kernel in kernels if "rung" not in _record(kernel) or "bench" in _record(kernel)]
     lines = [f"# Kernels for {folder.name}", "", "Made from the JSON files beside it by `gemmgen gallery`.", ""]
     if winners:
-        lines += ["## Winners", "", *_winners(winners), ""]
-    for problem, kernels in ordered:
-        if len(kernels) > 1:
-            lines += [f"## {problem}, step by step", "", *_ladder(kernels), ""]
+        lines += ["## Winners against cuBLASLt", "", *WINNERS_MEANING, "", *_winners(winners), ""]
+    for problem, rungs in ladders.items():
+        lines += [f"## {problem}, one idea at a time", "", *_ladder(rungs), ""]
     return "\n".join(lines)
 
 
 def _winners(kernels: Sequence[KernelFile]) -> Iterator[str]:
-    yield "| problem | kernel | us | TFLOPS | | cuBLASLt TFLOPS | of cuBLASLt | of the roof | card | date |"
-    yield "|---|---|---:|---:|---|---:|---:|---:|---|---|"
+    yield "| problem | ours, us | TFLOPS | cuBLASLt, us | TFLOPS | against cuBLASLt | of the roof | kernel |"
+    yield "|---|---:|---:|---:|---:|---:|---:|---|"
     for kernel in kernels:
         bench = _record(kernel).get("bench") or {}
+        theirs = bench.get("cublaslt", {})
         yield _line(
             str(kernel.source.problem),
-            _link(kernel),
-            *_time(kernel),
-            _number(bench.get("cublaslt", {}).get("tflops")),
-            _number(bench.get("speedup"), "{:.2f}x"),
+            *_time(_record(kernel).get("time")),
+            _number(theirs.get("us")),
+            _number(theirs.get("tflops")),
+            _number(bench.get("speedup"), "{:.3f}x"),
             _number(_of_roof(bench), "{:.0%}"),
-            _record(kernel).get("device", NONE),
-            str(_record(kernel).get("date", NONE))[:10],
+            _link(kernel),
         )
+    yield ""
+    yield from (f"- {made}" for made in sorted({_measured_how(kernel) for kernel in kernels}))
+
+
+def _measured_how(kernel: KernelFile) -> str:
+    """Date, card, versions and command of what a record says."""
+    record = _record(kernel)
+    bench = record.get("bench")
+    if not bench:
+        return f"{record.get('device', NONE)}, {str(record.get('date', NONE))[:10]}: `{record.get('command', NONE)}`"
+    limits = bench["limits"]
+    return (
+        f"{bench['card']}, {str(bench['date'])[:10]}, compiled by {record['compiler']}, cuBLASLt "
+        f"{bench['cublaslt']['version']}; roof: {limits['ffma_tflops']:.1f} TFLOPS FFMA and {limits['read_gbs']:.0f} "
+        f"GB/s read, measured on the card: `gemmgen bench SHAPE`"
+    )
 
 
 def _ladder(kernels: Sequence[KernelFile]) -> Iterator[str]:
-    yield "| kernel | us | TFLOPS | | against the first | registers | card | date |"
-    yield "|---|---:|---:|---|---:|---:|---|---|"
-    ordered = sorted(kernels, key=_us, reverse=True)
+    yield "| | rung | us | TFLOPS | against the first | registers | what it adds | kernel |"
+    yield "|---:|---|---:|---:|---:|---:|---|---|"
+    ordered = sorted(kernels, key=lambda kernel: int(_record(kernel)["rung"]["number"]))
     for kernel in ordered:
         record = _record(kernel)
+        rung = record["rung"]
         yield _line(
-            _link(kernel),
-            *_time(kernel),
-            _number(_us(ordered[0]) / _us(kernel), "{:.1f}x"),
+            str(rung["number"]),
+            rung["title"],
+            *_time(rung["time"]),
+            _number(_rung_us(ordered[0]) / _rung_us(kernel), "{:.1f}x"),
             _number((record.get("resources") or {}).get("registers"), "{}"),
-            record.get("device", NONE),
-            str(record.get("date", NONE))[:10],
+            rung["lesson"],
+            _link(kernel),
         )
+    record = _record(ordered[0])
+    yield ""
+    yield (
+        f"- {record['executor']['description']}, {str(record['date'])[:10]}, {record['compiler']}, timed side by side: "
+        f"`{record['command']}`"
+    )
 
 
 def _check_folder(folder: Path) -> Iterator[Disagreement]:
@@ -159,7 +188,8 @@ def _updated_record(kernel: KernelFile, fresh: KernelSource, store: Store) -> di
     same = compile_kernel(kernel.source, arch, store).cubin == compile_kernel(fresh, arch, store).cubin
     if same:
         return record
-    return {name: value for name, value in {**record, **DROPPED}.items() if name != "bench"}
+    kept = {name: value for name, value in {**record, **DROPPED}.items() if name != "bench"}
+    return {**kept, "rung": {**record["rung"], "time": None}} if "rung" in record else kept
 
 
 def _kernels(folder: Path) -> Iterator[KernelFile]:
@@ -179,14 +209,16 @@ def _volume(kernel: KernelFile) -> int:
     return (problem.m or 0) * (problem.n or 0) * (problem.k or 0)
 
 
-def _time(kernel: KernelFile) -> tuple[str, str, str]:
-    """(us, TFLOPS, the word that says what they are)."""
-    time = _record(kernel).get("time") or {}
-    return _number(time.get("us"), "{:.1f}"), _number(time.get("tflops")), time.get("kind", "not timed")
+def _time(time: Mapping[str, Any] | None) -> tuple[str, str]:
+    """(us, TFLOPS), with the word where they are no measurement."""
+    if not time:
+        return NONE, NONE
+    word = "" if time["kind"] == "measured" else f" {time['kind']}"
+    return _number(time["us"]) + word, _number(time["tflops"]) + word
 
 
-def _us(kernel: KernelFile) -> float:
-    return float((_record(kernel).get("time") or {}).get("us") or "inf")
+def _rung_us(kernel: KernelFile) -> float:
+    return float((_record(kernel)["rung"].get("time") or {}).get("us") or "inf")
 
 
 def _of_roof(bench: dict[str, Any]) -> float | None:

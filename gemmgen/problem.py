@@ -134,7 +134,11 @@ class Problem:
 
     def __post_init__(self) -> None:
         for name, size in (("M", self.m), ("N", self.n), ("K", self.k)):
-            require(size is None or 1 <= size <= SIZE_LIMIT, f"{name} = {size}: a size is 1 to {SIZE_LIMIT}, or ?")
+            whole = size is None or type(size) is int
+            require(
+                whole and (size is None or 1 <= size <= SIZE_LIMIT),
+                f"{name} = {size}: a size is 1 to {SIZE_LIMIT}, or ?",
+            )
         for name, given, line in self._leading_dimensions():
             if given == "dense" or given is None:
                 continue

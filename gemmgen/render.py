@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import groupby
@@ -71,7 +71,7 @@ class Kernel:
         return self.problem.sizes
 
     @cached_property
-    def values(self) -> dict[str, int]:
+    def values(self) -> Mapping[str, int]:
         """Every constant of the kernel by name."""
         return constants(self.family, self.problem, self.config)
 

@@ -45,13 +45,13 @@ class Search:
         """The `count` best predicted configs, at most one of each tile shape while there are others."""
         seen: set[tuple[tuple[str, int], ...]] = set()
         distinct: list[Ranked] = []
-        for entry in self.ranked:
+        for entry in self._untried.values():
             shape = _shape(entry.config)
             if shape not in seen:
                 seen.add(shape)
                 distinct.append(entry)
         chosen = distinct[:count]
-        chosen += [entry for entry in self.ranked if entry not in chosen][: count - len(chosen)]
+        chosen += [entry for entry in self._untried.values() if entry not in chosen][: count - len(chosen)]
         return self._take(chosen)
 
     def next(self, count: int, timed: Sequence[tuple[Config, float]]) -> list[Ranked]:

@@ -16,7 +16,7 @@ from typing import Literal, Protocol
 
 from gemmgen.compile import CompiledKernel, compile_many
 from gemmgen.errors import CandidateFailed, Failure, GemmgenError
-from gemmgen.families import SIMT, Config, Family
+from gemmgen.families import FAMILIES, SIMT, Config, Family
 from gemmgen.files import Store, content_key
 from gemmgen.gpu.executor import GpuKernel
 from gemmgen.gpu.timing import CAREFUL, QUICK, Timing
@@ -186,7 +186,9 @@ class Tuner:
     def _compiled(self, trial: Trial, result: CompiledKernel | Failure) -> Trial:
         if isinstance(result, Failure):
             return replace(trial, failure=result)
-        prediction = predict(self.problem, self.family, trial.config, self.target.spec, result.registers)
+        prediction = predict(
+            self.problem, FAMILIES[trial.source.family], trial.config, self.target.spec, result.registers
+        )
         trial = replace(trial, compiled=result, prediction=prediction)
         if result.spill_bytes:
             reason = f"{result.spill_bytes} bytes of registers spill to local memory ({result.registers} registers)"
@@ -238,12 +240,9 @@ class Tuner:
 
     def _measured(self, trial: Trial, fresh: Timing | Failure | None) -> Trial:
         """`trial` with its timing: a fresh one, which is kept, or the one that is known."""
-        if isinstance(fresh, Failure):
-            trial = replace(trial, failure=fresh)
-        else:
-            if fresh is not None:
-                self.store.put("timing", self._timing_key(trial), json.dumps(asdict(fresh)).encode())
-            trial = replace(trial, timing=fresh or self._known_timing(trial))
+        if isinstance(fresh, Timing):
+            self.store.put("timing", self._timing_key(trial), json.dumps(asdict(fresh)).encode())
+        trial = _with_timing(trial, fresh or self._known_timing(trial))
         self.progress.step("measure", trial)
         return trial
 
@@ -279,7 +278,9 @@ class Tuner:
         if not alive:
             reasons = "; ".join(f"{trial.config}: {trial.failure.reason}" for trial in out[:3] if trial.failure)
             raise GemmgenError(f"none of {len(out)} candidates survived: {reasons}")
-        finalists = self._compare(alive[:FINALISTS])
+        finalists = [trial for trial in self.compare(alive[:FINALISTS]) if trial.failure is None]
+        if not finalists:
+            raise GemmgenError("none of the finalists could be timed again")
         if self.target.gpu is None:
             pick = pick_predicted([trial.time_us for trial in finalists])
         else:
@@ -295,17 +296,21 @@ class Tuner:
             pick,
         )
 
-    def _compare(self, trials: list[Trial]) -> list[Trial]:
-        """Time the finalists again, interleaved and carefully, so that their ratios are paired."""
-        if self.target.gpu is None:
+    def compare(self, trials: list[Trial]) -> list[Trial]:
+        """Time those that passed again, interleaved and carefully, so that their ratios are paired."""
+        alive = [trial for trial in trials if trial.failure is None]
+        if self.target.gpu is None or not alive:
             return trials
         self.progress.stage("compare", 1)
-        timings = self._time_together(trials, CAREFUL)
+        timings = dict(zip((trial.source.name for trial in alive), self._time_together(alive, CAREFUL), strict=True))
         self.progress.step("compare", None)
-        timed = [(trial, timing) for trial, timing in zip(trials, timings, strict=True) if isinstance(timing, Timing)]
-        if not timed:
-            raise GemmgenError("none of the finalists could be timed again")
-        return [replace(trial, timing=timing) for trial, timing in timed]
+        return [_with_timing(trial, timings.get(trial.source.name)) for trial in trials]
+
+
+def _with_timing(trial: Trial, timing: Timing | Failure | None) -> Trial:
+    if isinstance(timing, Failure):
+        return replace(trial, failure=timing)
+    return trial if timing is None else replace(trial, timing=timing)
 
 
 def _load_in_parallel(target: Target, sources: Sequence[KernelSource]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -44,7 +45,7 @@ def stderr() -> Console:
 
 def _console(*, stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() or "COLUMNS" in os.environ else PLAIN_WIDTH
+    width = shutil.get_terminal_size().columns if stream.isatty() or "COLUMNS" in os.environ else PLAIN_WIDTH
     return Console(stderr=stderr, width=width, highlight=False)
 
 

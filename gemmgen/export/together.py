@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
 from collections.abc import Iterable, Mapping
@@ -47,12 +48,12 @@ def _move_into(names: Iterable[str], staging: Path, to: Path) -> None:
         for name in names:
             if (to / name).exists():
                 shutil.copy2(to / name, replaced / name)
-            (staging / name).replace(to / name)
+            os.replace(staging / name, to / name)
             done.append(name)
     except BaseException:  # an interrupt, too
         for name in done:
             if (replaced / name).exists():
-                (replaced / name).replace(to / name)
+                os.replace(replaced / name, to / name)
             else:
                 (to / name).unlink()
         raise

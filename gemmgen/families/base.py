@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, ClassVar, Protocol
 
 from gemmgen.device import Limits
@@ -149,6 +151,8 @@ class Family(Protocol):
     constraints: tuple[Constraint, ...]
     pruning: tuple[Constraint, ...]
 
+    def __hash__(self) -> int: ...
+
     def default(self, problem: Problem) -> Config:
         """A sound config for `problem`: where `gemmgen generate --set` starts from."""
         ...
@@ -178,19 +182,21 @@ class Family(Protocol):
         ...
 
 
-def constants(family: Family, problem: Problem, config: Config) -> dict[str, int]:
+@lru_cache(maxsize=1024)  # the model asks for a config's constants more than once
+def constants(family: Family, problem: Problem, config: Config) -> Mapping[str, int]:
     """Every fact, axis and derived constant by name."""
     names = {**family.facts(problem), **config.values}
     for derived in family.derive(problem, config):
         names[derived.name] = evaluate(derived.expression, names)
-    return names
+    return MappingProxyType(names)
 
 
 def first_rejection(family: Family, problem: Problem, config: Config, limits: Limits) -> Rejection | None:
     """The first constraint that `config` breaks for `problem` under `limits`, or None."""
     for item in config.axes():
-        if getattr(config, item.name) < 0:
-            return Rejection(Constraint(f"{item.name} >= 0", "no parameter is negative"), f"{item.name} < 0")
+        value = getattr(config, item.name)
+        if value < 0:
+            return Rejection(Constraint(f"{item.name} >= 0", "no parameter is negative"), f"{item.name} = {value}")
     names: dict[str, int] = {**limits.names, **family.facts(problem), **config.values}
     # Constraints on axes alone come first: derived constants may divide by what they rule out.
     pending = list(family.constraints)

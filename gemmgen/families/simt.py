@@ -40,7 +40,7 @@ class SimtConfig(Config):
     PAD: int = axis(0, (4, 0), "floats after a shared line that came along k: spreads banks")
     STAGES: int = axis(2, (3, 2, 4, 1), "tiles of A and B that shared memory holds")
     ASYNC: int = axis(0, (1, 0), "1: cp.async copies to shared memory, 0: through registers")
-    MINB: int = axis(1, (1, 2), "blocks that must fit an SM at once: caps a thread's registers")
+    MINB: int = axis(1, (1,), "blocks that must fit an SM at once: caps a thread's registers")
     GROUP: int = axis(8, (8, 1), "tile rows that neighbouring blocks share, for reuse in L2")
 
 
@@ -83,7 +83,6 @@ PRUNING = (
     Constraint("PAD >= A_ALONG_K and PAD >= B_ALONG_K", "a transposing store without padding meets its own bank"),
     Constraint("TM * TN >= 16", "a smaller thread tile spends its issue slots on shared reads"),
     Constraint("TM * TN <= 128", "a larger thread tile exceeds 255 registers"),
-    Constraint("MINB == 1 or TM * TN <= 64", "two blocks an SM leave no registers for a larger thread tile"),
     Constraint("THREADS >= 64", "smaller blocks leave an SM short of warps"),
     Constraint("THREADS <= 256", "larger blocks leave a thread too few registers"),
     Constraint("A_SHARE <= 16 and B_SHARE <= 16", "so many copies a thread crowd out the FMAs"),
@@ -256,7 +255,7 @@ def _operand_constants(problem: Problem, config: SimtConfig, operand: Operand) -
     return tuple(Derived(*line, group=f"The way of {X} to shared memory") for line in lines)
 
 
-def _copy_wavefronts(value: dict[str, int], operand: Operand) -> float:
+def _copy_wavefronts(value: Mapping[str, int], operand: Operand) -> float:
     """Shared-memory cycles to write one tile: 32 words each, fewer where transposed words meet in a bank.
 
     A warp writes up to BK lines at once, PITCH apart. Vector reads want PITCH to be a multiple of four words, so at

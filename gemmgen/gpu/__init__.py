@@ -19,7 +19,7 @@ from pathlib import Path
 
 DRIVER = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 DEVICE_FILES = ("/dev/nvidiactl", "/dev/dxg", "/dev/nvhost-gpu")  # desktop and server; WSL; Tegra
-INSTALL = "pip install gemmgen[gpu]"
+INSTALL = "python -m gemmgen.gpu.install"
 
 
 def why_no_gpu() -> str | None:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from gemmgen.bench import Row
-from gemmgen.report.words import figure, percent, table
+from gemmgen.report.words import figure, percent, show_table, table
 
 
 def show_bench(console: Console, rows: Sequence[Row]) -> None:
     """The table, then what it was measured on and against."""
-    columns = ("<problem", "ours, us", "TFLOPS", "spread", "cuBLASLt, us", "TFLOPS", "<algorithm", "ours / cuBLASLt")
+    columns = ("<problem", "ours, us", "TFLOPS", "spread", "cuBLASLt, us", "TFLOPS", "<algorithm", "speed / cuBLASLt")
     made = table(*columns, "of the roof", title="measured, medians of interleaved rounds")
     for row in rows:
         best = row.baseline
@@ -27,7 +27,7 @@ def show_bench(console: Console, rows: Sequence[Row]) -> None:
             f"{row.speedup:.3f}x",
             percent(row.timing.tflops(row.case) / row.roof_tflops),
         )
-    console.print(made)
+    show_table(console, made)
     limits = rows[0].limits
     console.print(f"{rows[0].card}; {rows[0].baseline.version}, every algorithm that it offers timed, the best shown")
     console.print(

@@ -7,7 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from gemmgen.explain import Explanation, Tile, recorded_time
-from gemmgen.report.words import BOUNDS, facts, figure, occupancy, percent, plural, short, table
+from gemmgen.report.words import BOUNDS, facts, figure, percent, plural, short, show_table, table
 
 OPCODES_SHOWN = 8
 PURPOSES = {
@@ -30,7 +30,7 @@ def show_explanation(console: Console, it: Explanation) -> None:
     if it.kernel.edited:
         console.print("edited by hand since its JSON was written: tiles and predictions are those of the original")
     console.print(f"\n{it.case}\non {it.device.name} ({it.arch}); rates are those of its data sheet\n")
-    console.print(_tiles(it))
+    show_table(console, _tiles(it))
     for title, rows in (
         ("traffic", _traffic(it)),
         ("roofline", _roofline(it)),
@@ -91,7 +91,10 @@ def _resources(it: Explanation) -> Table:
     made.add_row("  threads a block", str(launch.threads))
     made.add_row("  registers a thread", _registers(it))
     made.add_row("  shared memory a block", f"{it.prediction.shared_bytes:,} bytes")
-    made.add_row("  occupancy", f"{occupancy(fit)}: {plural(fit.blocks, 'block')}, {plural(fit.warps, 'warp')} an SM")
+    made.add_row(
+        "  occupancy",
+        f"{fit.share:.0%}: {plural(fit.blocks, 'block')}, {plural(fit.warps, 'warp')} an SM; {fit.limiter} limit it",
+    )
     blocks = launch.blocks(it.case)
     waves = f"{figure(it.prediction.waves)}: {plural(blocks, 'block')} over {it.device.sms} SMs x {fit.blocks}"
     which = "last" if it.prediction.waves > 1 else "only one"
@@ -134,4 +137,4 @@ def _show_main_loop(console: Console, it: Explanation) -> None:
     rest = mix.total - sum(list(mix.counts.values())[:OPCODES_SHOWN])
     if rest:
         made.add_row("others", str(rest), percent(rest / mix.total), "", "")
-    console.print(made)
+    show_table(console, made)

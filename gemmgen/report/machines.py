@@ -8,7 +8,7 @@ from rich.table import Table
 
 from gemmgen.device import DEVICES
 from gemmgen.here import Here
-from gemmgen.report.words import facts, figure, table
+from gemmgen.report.words import facts, figure, show_table, table
 
 KB = 1024
 
@@ -25,7 +25,7 @@ def show_devices(console: Console, found: Here) -> None:
         rates = f"{figure(limits.ffma_tflops)} TFLOPS FFMA, {figure(limits.read_gbs)} GB/s read"
         console.print(f"  measured {limits.date}: {rates}, {figure(limits.copy_gbs)} GB/s copy")
     console.print()
-    console.print(_known())
+    show_table(console, _known())
     console.print("An architecture alone (--arch sm_89) stands for the first card that has it.")
 
 

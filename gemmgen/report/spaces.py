@@ -7,17 +7,17 @@ from rich.markup import escape
 from rich.table import Table
 
 from gemmgen.families.base import Constraint
-from gemmgen.report.words import percent, table
+from gemmgen.report.words import percent, show_table, table
 from gemmgen.space import Space
 
 
 def show_space(console: Console, space: Space, arch: str) -> None:
     """Axes, counts, rejections by reason."""
     console.print(f"[bold]{space.problem}[/bold], family {space.family.name}, {arch}\n")
-    console.print(_axes(space))
+    show_table(console, _axes(space))
     accepted = len(space.accepted)
     console.print(f"{space.total:,} configs, {accepted:,} accepted ({percent(accepted / space.total)})\n")
-    console.print(_rejections(space))
+    show_table(console, _rejections(space))
 
 
 def _axes(space: Space) -> Table:

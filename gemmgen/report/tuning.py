@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.markup import escape
@@ -10,7 +10,7 @@ from rich.table import Table
 
 from gemmgen.model import representative
 from gemmgen.pick import TIE
-from gemmgen.report.words import BOUNDS, NONE, facts, figure, occupancy, percent, plural, table, verified
+from gemmgen.report.words import BOUNDS, NONE, facts, figure, occupancy, percent, plural, show_table, table, verified
 from gemmgen.space import Space
 from gemmgen.tune import Trial, TuneResult
 
@@ -22,7 +22,10 @@ def show_tuning(console: Console, result: TuneResult) -> None:
     ran = "runs and is measured" if result.executor == "gpu" else "runs in the emulator, times are predicted"
     console.print(f"[bold]{result.problem}[/bold] for {result.target} ({result.arch}): {ran}")
     console.print(space_in_short(result.space))
-    console.print(candidates(result))
+    show_table(console, candidates(result))
+    for line in failures(result):
+        console.print(line)
+    console.print()
     console.print(winner(result))
 
 
@@ -41,15 +44,21 @@ def candidates(result: TuneResult) -> Table:
     retimed = {trial.source.name: trial for trial in result.finalists}
     trials = [retimed.get(trial.source.name, trial) for trial in result.trials]
     varying, shared = split_axes([trial.source.config for trial in trials])
-    figures = ("regs", "spills", "shared B", "<occupancy", "verified", "time, us", "TFLOPS", "<<result")
-    made = table("#", *varying, *figures, title=f"{plural(len(result.trials), 'candidate')}")
+    measured = any(trial.timing for trial in trials)
+    times = ("predicted\nus", "measured\nus", "TFLOPS") if measured else ("predicted\nus", "TFLOPS")
+    resources = ("regs", "spills", "shared\nbytes", "<occupancy")
+    made = table(
+        "#", *varying, *resources, "verified", *times, "<result", title=f"{plural(len(result.trials), 'candidate')}"
+    )
     if shared:
         made.caption = "All have " + " ".join(f"{name}={value}" for name, value in shared.items())
         made.caption_justify = "left"
     for number, trial in enumerate(trials, 1):
         axes = (str(trial.source.config[name]) for name in varying)
         style = "bold green" if _is(trial, result.winner) else None if trial.failure is None else "dim"
-        made.add_row(str(number), *axes, *_figures(trial), outcome(trial, result), style=style)
+        made.add_row(
+            str(number), *axes, *_resources(trial), *_times(trial, measured), outcome(trial, result), style=style
+        )
     return made
 
 
@@ -61,12 +70,19 @@ def split_axes(configs: Sequence[dict[str, int | str]]) -> tuple[list[str], dict
 
 
 def outcome(trial: Trial, result: TuneResult) -> str:
-    """What became of a candidate, and why."""
+    """What became of a candidate, in a word; `failures` say why."""
     if trial.failure is not None:
-        return f"{trial.failure.kind} ({trial.failure.source}): {escape(trial.failure.reason)}"
+        return trial.failure.kind
     if _is(trial, result.winner):
         return "winner"
-    return "accepted, ties" if any(_is(trial, tie) for tie in result.ties) else "accepted"
+    return "ties" if any(_is(trial, tie) for tie in result.ties) else "accepted"
+
+
+def failures(result: TuneResult) -> Iterator[str]:
+    """A line for each candidate that is out."""
+    for number, trial in enumerate(result.trials, 1):
+        if trial.failure is not None:
+            yield f"#{number} {trial.failure.kind} ({trial.failure.source}): {escape(trial.failure.reason)}"
 
 
 def winner(result: TuneResult) -> Table:
@@ -99,19 +115,24 @@ def _how(trial: Trial) -> str:
     return f"measured: median of {len(trial.timing.samples_us)}, spread {percent(trial.timing.spread)}"
 
 
-def _figures(trial: Trial) -> tuple[str, ...]:
+def _resources(trial: Trial) -> tuple[str, ...]:
     compiled, prediction = trial.compiled, trial.prediction
-    case = representative(trial.source.problem)
-    tflops = trial.timing.tflops(case) if trial.timing else prediction.tflops(case)
     return (
         str(compiled.registers) if compiled else NONE,
         str(compiled.spill_bytes) if compiled else NONE,
         f"{prediction.shared_bytes:,}",
         occupancy(prediction.occupancy),
         verified(trial.verdict),
-        f"{figure(trial.time_us)} {trial.time_kind}",
-        figure(tflops),
     )
+
+
+def _times(trial: Trial, measured: bool) -> tuple[str, ...]:
+    """Predicted time and rate; or, where the search measures, both times and the measured rate."""
+    case, timing = representative(trial.source.problem), trial.timing
+    predicted = figure(trial.prediction.time_us)
+    if not measured:
+        return predicted, figure(trial.prediction.tflops(case))
+    return (predicted, figure(timing.median_us), figure(timing.tflops(case))) if timing else (predicted, NONE, NONE)
 
 
 def _is(one: Trial, other: Trial) -> bool:

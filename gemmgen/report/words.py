@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 
 from rich import box
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 
 from gemmgen.model import Occupancy
 from gemmgen.verify import Verdict
 
 NONE = "-"
+PROSE_WIDTH = 16  # at least
+UNLIMITED = 1000  # columns
 
 # What `Prediction.bound` means.
 BOUNDS = {
@@ -28,12 +31,21 @@ def table(*columns: str, title: str | None = None) -> Table:
     made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
     made.pad_edge, made.padding = False, (0, 1, 0, 0)
     for column in columns:
+        prose = column.startswith("<<")  # wraps first where the terminal is narrow
+        justify: JustifyMethod = "left" if column.startswith("<") else "right"
         made.add_column(
-            column.lstrip("<"),
-            justify="left" if column.startswith("<") else "right",
-            no_wrap=not column.startswith("<<"),  # prose wraps first where the terminal is narrow
+            column.lstrip("<"), justify=justify, no_wrap=not prose, min_width=PROSE_WIDTH if prose else None
         )
     return made
+
+
+def show_table(console: Console, made: Table) -> None:
+    """Print `made`, without prose as wide as it needs: a narrow terminal wraps lines rather than lose figures."""
+    usual = console.width
+    if all(column.no_wrap for column in made.columns):
+        console.width = max(usual, console.measure(made, options=console.options.update(max_width=UNLIMITED)).maximum)
+    console.print(made)
+    console.width = usual
 
 
 def facts() -> Table:
@@ -66,8 +78,8 @@ def percent(share: float) -> str:
 
 
 def occupancy(fit: Occupancy) -> str:
-    """ "25% (registers)": the share of an SM's threads, and what keeps another block out."""
-    return f"{fit.share:.0%} ({fit.limiter})"
+    """ "25% registers": the share of an SM's threads, and what keeps another block out."""
+    return f"{fit.share:.0%} {fit.limiter}"
 
 
 def verified(verdict: Verdict | None) -> str:

@@ -1,4 +1,4 @@
-"""What NVRTC makes of rendered kernels: every architecture, no cost at edges that do not exist, the loop orders' reads."""
+"""What NVRTC makes of rendered kernels: every architecture, edges that cost nothing, the loop orders' reads."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ REPOSITORY = Path(__file__).parents[2]
 
 @pytest.fixture
 def gallery(tmp_path: Path) -> Path:
-    """A ladder of two kernels for one problem, and a single kernel for another."""
+    """Two kernels for one problem, and one for another."""
     root = tmp_path / "generated"
     for tile in (8, 16):
         api.generate(Problem(64, 96, 32), family="naive", BM=tile, out=root / "sm_90")
@@ -37,8 +37,9 @@ def test_a_fresh_gallery_agrees(gallery: Path) -> None:
 
 def test_readme_says_what_is_predicted(gallery: Path) -> None:
     text = (gallery / "sm_90" / "README.md").read_text()
-    assert text.count("predicted") == 3 and "measured" not in text
-    assert "## Winners" in text and "## 64x96x32 f32 rr, step by step" in text
+    rows = [line for line in text.splitlines() if ".cu)" in line]
+    assert len(rows) == 3
+    assert all("predicted" in row for row in rows)
 
 
 def test_folders_go_by_architecture(tmp_path: Path) -> None:
