@@ -14,8 +14,8 @@ from gemmgen.api import generate, tune, verify
 from gemmgen.errors import CandidateFailed, Failure, GemmgenError, InvalidInput
 from gemmgen.problem import Case, DType, Layout, Problem
 from gemmgen.source import KernelSource
-from gemmgen.tune import Trial, TuneResult
-from gemmgen.verify import Verdict
+from gemmgen.tuner import Trial, TuneResult
+from gemmgen.verifier import Verdict
 from gemmgen.version import gemmgen_version
 
 __version__ = gemmgen_version()

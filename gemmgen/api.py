@@ -27,10 +27,10 @@ from gemmgen.render import render
 from gemmgen.source import KernelSource
 from gemmgen.study import Ladder, Step
 from gemmgen.target import DeviceChoice, open_target, spec_for
-from gemmgen.tune import Progress, Silent, Trial, TuneResult
-from gemmgen.tune import tune as search
-from gemmgen.verify import Verdict
-from gemmgen.verify import verify as property_test
+from gemmgen.tuner import Progress, Silent, Trial, TuneResult
+from gemmgen.tuner import tune as search
+from gemmgen.verifier import Verdict
+from gemmgen.verifier import verify as property_test
 
 Folder = str | os.PathLike[str]
 
@@ -58,7 +58,7 @@ def tune(
     budget   candidates to try (None: 96 on a GPU, 8 in the emulator)
     out      folder for the winner's NAME.cu and NAME.json (None: write nothing)
     command  what NAME.json says that it was made by
-    progress hears each step; see gemmgen.tune.Progress
+    progress hears each step; see gemmgen.tuner.Progress
 
     A second call for the same problem takes what is known from the cache.
     Raises InvalidInput (the request is wrong) or GemmgenError (the work failed).

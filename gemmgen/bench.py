@@ -23,8 +23,8 @@ from gemmgen.problem import Case, Problem
 from gemmgen.records import Document, Origin, provenance, timing_document, verdict_document
 from gemmgen.reference import LARGE_FLOPS
 from gemmgen.target import Target
-from gemmgen.tune import EXAMPLES, LARGE_EXAMPLES, Progress, tune
-from gemmgen.verify import Verdict, verify
+from gemmgen.tuner import EXAMPLES, LARGE_EXAMPLES, Progress, tune
+from gemmgen.verifier import Verdict, verify
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ def _measured_how(kernel: KernelFile) -> str:
         return f"{record.get('device', NONE)}, {str(record.get('date', NONE))[:10]}: `{record.get('command', NONE)}`"
     limits = bench["limits"]
     return (
-        f"{bench['card']}, {str(bench['date'])[:10]}, compiled by {record['compiler']}, cuBLASLt "
+        f"{bench['card']}, {str(bench['date'])[:10]}, compiled by {record['compiler']}, "
         f"{bench['cublaslt']['version']}; roof: {limits['ffma_tflops']:.1f} TFLOPS FFMA and {limits['read_gbs']:.0f} "
         f"GB/s read, measured on the card: `gemmgen bench SHAPE`"
     )

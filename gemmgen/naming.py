@@ -13,7 +13,7 @@ from gemmgen.families import FAMILIES, Config, Family
 from gemmgen.problem import DType, Layout, Problem, Size
 
 _NAME = re.compile(
-    r"gemm_(?P<dtype>[a-z0-9]+)_(?P<layout>[rc]{2})_(?P<M>M|[1-9]\d*)x(?P<N>N|[1-9]\d*)x(?P<K>K|[1-9]\d*)"
+    r"gemm_(?P<dtype>[a-z0-9]+)_(?P<layout>[rc]{2})_(?P<M>M|0|[1-9]\d*)x(?P<N>N|0|[1-9]\d*)x(?P<K>K|0|[1-9]\d*)"
     r"(?:_lda(?P<lda>\d*))?(?:_ldb(?P<ldb>\d*))?(?:_ldc(?P<ldc>\d*))?"
     r"(?:_pa(?P<pointer_align>\d+))?(?:_la(?P<ld_align>\d+))?"
     r"_(?P<family>[a-z]+)_(?P<config>\w+)",

@@ -24,8 +24,8 @@ from gemmgen.source import KernelSource
 from gemmgen.space import Space
 from gemmgen.study import Step
 from gemmgen.target import Target
-from gemmgen.tune import Trial, TuneResult
-from gemmgen.verify import Verdict
+from gemmgen.tuner import Trial, TuneResult
+from gemmgen.verifier import Verdict
 from gemmgen.version import gemmgen_version
 
 Document = dict[str, Any]

@@ -10,9 +10,9 @@ from gemmgen.families.base import Config
 from gemmgen.model import Prediction, predict
 from gemmgen.space import Space
 
-# Axes that change how a tile travels rather than its shape: the model tells their values apart
+# Axes that change how a tile travels or is split, not its size: the model tells their values apart
 # poorly, so the first round tries one of each shape and later rounds vary these.
-SECONDARY = frozenset({"STAGES", "ASYNC", "MINB", "GROUP", "PAD"})
+SECONDARY = frozenset({"WM", "WN", "STAGES", "ASYNC", "MINB", "GROUP", "PAD"})
 BEST_KEPT = 4  # configs whose neighbours a round tries
 
 

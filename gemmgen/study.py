@@ -13,7 +13,7 @@ from gemmgen.model import predict
 from gemmgen.problem import Problem
 from gemmgen.render import render
 from gemmgen.target import Target
-from gemmgen.tune import Progress, Silent, Trial, Tuner, tune
+from gemmgen.tuner import Progress, Silent, Trial, Tuner, tune
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 options.py   options and argument types that commands share
 output.py    what goes to standard output (tables, or one JSON document) and to standard error
-progress.py  bars for `gemmgen.tune.Progress`
+progress.py  bars for `gemmgen.tuner.Progress`
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from gemmgen.families import family_named
 from gemmgen.kernelfile import KernelFile, find_kernel, require_writable
 from gemmgen.model import predict
 from gemmgen.records import Origin, provenance
-from gemmgen.tune import Trial
+from gemmgen.tuner import Trial
 
 
 @click.command()

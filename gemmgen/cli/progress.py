@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from gemmgen.cli.output import stderr
-from gemmgen.tune import Stage, Trial
+from gemmgen.tuner import Stage, Trial
 
 STAGES: dict[Stage, str] = {
     "explore": "explore the space",
@@ -23,7 +23,7 @@ STAGES: dict[Stage, str] = {
 
 
 class Watch(Protocol):
-    """A gemmgen.tune.Progress that is switched on and off as a context manager."""
+    """A gemmgen.tuner.Progress that is switched on and off as a context manager."""
 
     def stage(self, name: Stage, total: int) -> None: ...
 

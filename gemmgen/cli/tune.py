@@ -29,7 +29,7 @@ from gemmgen.problem import Problem
 from gemmgen.records import tune_document
 from gemmgen.report.tuning import show_tuning
 from gemmgen.target import DeviceChoice
-from gemmgen.tune import TuneResult
+from gemmgen.tuner import TuneResult
 
 
 @click.command()

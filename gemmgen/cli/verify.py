@@ -17,8 +17,8 @@ from gemmgen.memory import require_memory
 from gemmgen.records import kernel_document, verdict_document
 from gemmgen.report.verdicts import show_verdict
 from gemmgen.target import DeviceChoice, open_target
-from gemmgen.verify import Verdict
-from gemmgen.verify import verify as property_test
+from gemmgen.verifier import Verdict
+from gemmgen.verifier import verify as property_test
 
 FAILED = 1
 

@@ -12,7 +12,7 @@ from gemmgen.model import representative
 from gemmgen.pick import TIE
 from gemmgen.report.words import BOUNDS, NONE, facts, figure, occupancy, percent, plural, show_table, table, verified
 from gemmgen.space import Space
-from gemmgen.tune import Trial, TuneResult
+from gemmgen.tuner import Trial, TuneResult
 
 RULES_SHOWN = 3  # rejections by reason, in short; `gemmgen space` shows all
 

@@ -7,7 +7,7 @@ from rich.markup import escape
 
 from gemmgen.kernelfile import KernelFile
 from gemmgen.report.words import facts, figure, plural
-from gemmgen.verify import SAMPLE_BLOCKS, Verdict
+from gemmgen.verifier import SAMPLE_BLOCKS, Verdict
 
 
 def show_verdict(console: Console, kernel: KernelFile, verdict: Verdict, again: str) -> None:

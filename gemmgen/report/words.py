@@ -9,7 +9,7 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 
 from gemmgen.model import Occupancy
-from gemmgen.verify import Verdict
+from gemmgen.verifier import Verdict
 
 NONE = "-"
 PROSE_WIDTH = 16  # at least

@@ -15,7 +15,7 @@ from gemmgen.families.naive import NaiveConfig
 from gemmgen.families.simt import SimtConfig
 from gemmgen.problem import Layout, Problem
 from gemmgen.render import render
-from gemmgen.verify import verify
+from gemmgen.verifier import verify
 
 EXAMPLES = 24  # situations a kernel; with the kernels below more than 1,000 in all
 LIMITS = ARCHS["sm_90"].limits

@@ -11,7 +11,7 @@ from gemmgen.families import NAIVE, SIMT
 from gemmgen.problem import Problem
 from gemmgen.render import render
 from gemmgen.source import KernelSource
-from gemmgen.verify import verify
+from gemmgen.verifier import verify
 
 PROBLEM = Problem(None, None, None)
 SMALL = SIMT.default(PROBLEM).with_values(BM=32, BN=64, TM=4, TN=4, WM=16, WN=32)

@@ -225,7 +225,7 @@ __device__ __forceinline__ void stow_b(const Vec<VB> (&staged)[B_SHARE], TileB& 
 }
 
 // acc += A's tile * B's tile. k is innermost: each FMA reads its own two values from shared memory and
-// waits for the FMA before it. Kept as a loop, so that the compiler does not turn it into an outer product.
+// waits for the FMA before it. k stays a loop, lest the compiler turn the whole into an outer product.
 __device__ __forceinline__ void multiply(const TileA& As, const TileB& Bs, Place place, float (&acc)[TM][TN])
 {
     #pragma unroll
@@ -234,7 +234,7 @@ __device__ __forceinline__ void multiply(const TileA& As, const TileB& Bs, Place
         #pragma unroll
         for (int j = 0; j < TN; ++j) {
             const int n = place.n + j / FN * STEP_N + j % FN;
-            #pragma unroll 1
+            #pragma unroll 4
             for (int k = 0; k < BK; ++k) {
                 acc[i][j] = fmaf(As[k][m], Bs[k][n], acc[i][j]);
             }

@@ -30,7 +30,7 @@ from gemmgen.search import Ranked, Search
 from gemmgen.source import KernelSource
 from gemmgen.space import Space, explore
 from gemmgen.target import Target
-from gemmgen.verify import Verdict, verify
+from gemmgen.verifier import Verdict, verify
 
 Stage = Literal["explore", "compile", "verify", "measure", "compare"]
 
