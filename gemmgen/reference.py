@@ -81,39 +81,26 @@ def make_operands(situation: Situation) -> Operands:
     return _operands(_unscaled(situation.case), situation.data, _data_seed(situation), situation.case.beta == 0)
 
 
-def expected(situation: Situation, operands: Operands, window: Window) -> tuple[Doubles, Doubles]:
+def expected(situation: Situation, window: Window) -> tuple[Doubles, Doubles]:
     """(C, bound) inside `window`: the result in float64 and what each element of a kernel may be off by."""
-    case = situation.case
-    if window == Window.whole(case):
-        product, magnitude = _whole_product(_unscaled(case), situation.data, _data_seed(situation))
-    else:
-        product, magnitude = _product(case, operands, window)
-    values, size = case.alpha * product, abs(case.alpha) * magnitude
-    if case.beta != 0:  # beta = 0 must not read C, which may hold NaN
-        old = case.c.view(operands.c)[window.rows, window.cols].astype(np.float64)
-        values, size = values + case.beta * old, size + np.abs(case.beta * old)
-    if situation.data == "exact":
-        return values, np.zeros_like(values)
-    unit = case.problem.dtype.unit_roundoff
-    return values, LAMBDA * np.sqrt(case.k + 2) * unit * size  # two more roundings: alpha and beta
+    if window == Window.whole(situation.case):
+        return _expected_whole(replace(situation, seed=_data_seed(situation)))
+    return _expected(situation, window)
 
 
-def compare(
-    situation: Situation, operands: Operands, result: Floats, window: Window | None = None
-) -> tuple[float, Mismatch | None]:
+def compare(situation: Situation, result: Floats, window: Window | None = None) -> tuple[float, Mismatch | None]:
     """(largest error over bound, first wrong element or None) of `result`, C's storage after a run.
 
     Only `window` counts where it is given. NaN where none is expected is wrong.
     """
     case = situation.case
     window = window or Window.whole(case)
-    want, bound = expected(situation, operands, window)
-    got = case.c.view(result)[window.rows, window.cols].astype(np.float64)
+    want, bound = expected(situation, window)
+    got = case.c.view(result)[window.rows, window.cols]
     error = np.abs(got - want)
     wrong = ~(error <= bound)  # and not `error > bound`: NaN compares false
     if not wrong.any():
-        ratios = np.divide(error, bound, out=np.zeros_like(error), where=bound > 0)
-        return float(ratios.max(initial=0.0)), None
+        return float(np.divide(error, bound, out=error, where=bound > 0).max(initial=0.0)), None
     row, col = (int(index) for index in np.argwhere(wrong)[0])
     return np.inf, Mismatch(
         row=window.top + row,
@@ -168,12 +155,19 @@ def _exact_magnitude(k: int) -> int:
 
 
 @lru_cache(maxsize=2 * LARGE_SEEDS)
-def _whole_product(case: Case, data: DataKind, seed: int) -> tuple[Doubles, Doubles]:
-    return _product(case, _operands(case, data, seed, False), Window.whole(case))
+def _expected_whole(situation: Situation) -> tuple[Doubles, Doubles]:
+    return _expected(situation, Window.whole(situation.case))
 
 
-def _product(case: Case, operands: Operands, window: Window) -> tuple[Doubles, Doubles]:
-    """A B, which the result is made of, and |A| |B|, which scales its error, inside `window`."""
+def _expected(situation: Situation, window: Window) -> tuple[Doubles, Doubles]:
+    case, operands = situation.case, make_operands(situation)
     a = case.a.view(operands.a)[window.rows].astype(np.float64)
     b = case.b.view(operands.b)[:, window.cols].astype(np.float64)
-    return a @ b, np.abs(a) @ np.abs(b)
+    values, size = case.alpha * (a @ b), abs(case.alpha) * (np.abs(a) @ np.abs(b))
+    if case.beta != 0:  # beta = 0 must not read C, which may hold NaN
+        old = case.c.view(operands.c)[window.rows, window.cols].astype(np.float64)
+        values, size = values + case.beta * old, size + np.abs(case.beta * old)
+    if situation.data == "exact":
+        return values, np.zeros_like(values)
+    unit = case.problem.dtype.unit_roundoff
+    return values, LAMBDA * np.sqrt(case.k + 2) * unit * size  # two more roundings: alpha and beta

@@ -94,11 +94,11 @@ def check(kernel: LoadedKernel, situation: Situation) -> float:
     if situation.case.flops > kernel.whole_flops:
         return _check_sample(kernel, situation, operands)
     result = kernel.run(situation.case, operands, seed=situation.seed)
-    return _judge(situation, operands, result, Window.whole(situation.case))
+    return _judge(situation, result, Window.whole(situation.case))
 
 
-def _judge(situation: Situation, operands: Operands, result: Floats, window: Window) -> float:
-    worst, mismatch = compare(situation, operands, result, window)
+def _judge(situation: Situation, result: Floats, window: Window) -> float:
+    worst, mismatch = compare(situation, result, window)
     if mismatch is not None:
         raise Wrong(situation, Failure("wrong", str(mismatch), "verifier"), mismatch)
     return worst
@@ -122,7 +122,7 @@ def _check_sample(kernel: LoadedKernel, situation: Situation, operands: Operands
         row, col = np.argwhere(outside)[0]
         reason = f"blocks {chosen} write C[{row}][{col}], outside of the tiles that they write with beta = 0"
         raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
-    return max(_judge(situation, operands, result, tile) for tile in tiles)
+    return max(_judge(situation, result, tile) for tile in tiles)
 
 
 def _tiles_written(kernel: LoadedKernel, situation: Situation, operands: Operands, blocks: list[int]) -> list[Window]:

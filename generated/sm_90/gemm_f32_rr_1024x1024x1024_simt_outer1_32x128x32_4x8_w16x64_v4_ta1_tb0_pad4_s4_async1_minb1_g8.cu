@@ -1,4 +1,4 @@
-// gemm_f32_rr_1024x1024x1024_simt_outer1_64x128x16_8x8_w16x128_v4_ta1_tb0_pad4_s4_async1_minb1_g8
+// gemm_f32_rr_1024x1024x1024_simt_outer1_32x128x32_4x8_w16x64_v4_ta1_tb0_pad4_s4_async1_minb1_g8
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -6,15 +6,15 @@
 //     B  1024 x 1024, row-major, ldb = 1024
 //     C  1024 x 1024, row-major, ldc = 1024
 //
-// Block   64 x 128 of C by 128 threads, in steps of 16 along K, 50176 bytes of shared memory
-// Thread  64 elements of C: for each k 64 FMAs on 16 words of shared memory, taken in 4 reads
-// Reads   K / 42.67 words of global and K / 4 of shared memory for each element of C; 21.3 FLOP for a byte of global
+// Block   32 x 128 of C by 128 threads, in steps of 32 along K, 83968 bytes of shared memory
+// Thread  32 elements of C: for each k 32 FMAs on 12 words of shared memory, taken in 3 reads
+// Reads   K / 25.6 words of global and K / 2.667 of shared memory for each element of C; 12.8 FLOP for a byte of global
 // Ahead   global memory is read 3 steps before its use, while the FMAs run
-// Bound   FFMA issue: FMAs are 93% of the main loop's FMAs, reads and copies
+// Bound   FFMA issue: FMAs are 90% of the main loop's FMAs, reads and copies
 //
-// Launch  ceil(M / 64) * ceil(N / 128) blocks of 128 threads, 50176 bytes of dynamic shared memory
+// Launch  ceil(M / 32) * ceil(N / 128) blocks of 128 threads, 83968 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C apart from A and B
-// Made by gemmgen generate 1024x1024x1024 --dtype f32 --layout rr --set BM=64 --set BK=16 --set WM=16 --set WN=128 --set STAGES=4 --set ASYNC=1
+// Made by gemmgen generate 1024x1024x1024 --dtype f32 --layout rr --set BM=32 --set BK=32 --set TM=4 --set WM=16 --set WN=64 --set STAGES=4 --set ASYNC=1
 
 namespace {
 
@@ -30,13 +30,13 @@ struct Shape {
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 64;     // rows of C that a block computes
+constexpr int BM = 32;     // rows of C that a block computes
 constexpr int BN = 128;    // columns of C that a block computes
-constexpr int BK = 16;     // depth of one step along K
-constexpr int TM = 8;      // rows of C that a thread computes
+constexpr int BK = 32;     // depth of one step along K
+constexpr int TM = 4;      // rows of C that a thread computes
 constexpr int TN = 8;      // columns of C that a thread computes
 constexpr int WM = 16;     // rows of C that a warp computes (0: none)
-constexpr int WN = 128;    // columns of C that a warp computes (0: none)
+constexpr int WN = 64;     // columns of C that a warp computes (0: none)
 constexpr int PAD = 4;     // floats after a shared line that came along k: spreads banks
 constexpr int STAGES = 4;  // tiles of A and B that shared memory holds
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
@@ -328,7 +328,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_1024x1024x1024_simt_outer1_64x128x16_8x8_w16x128_v4_ta1_tb0_pad4_s4_async1_minb1_g8(
+gemm_f32_rr_1024x1024x1024_simt_outer1_32x128x32_4x8_w16x64_v4_ta1_tb0_pad4_s4_async1_minb1_g8(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
