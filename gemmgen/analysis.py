@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from gemmgen.families.base import Config, Family, Work, constants
 from gemmgen.problem import Problem
 
-ISSUE_CYCLES_PER_FMA = 0.25  # of an SM for one warp's FMA, with 128 FP32 lanes
+CYCLES_PER_WARP_FMA = 0.25  # of an SM that has 128 FP32 lanes, as most have: those of sm_75 and sm_80 take 0.5
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def traffic(problem: Problem, family: Family, config: Config) -> Traffic:
 def _bound(work: Work) -> str:
     if not work.shared_words:
         return "global memory"
-    return "shared memory" if work.wavefronts > work.outputs * ISSUE_CYCLES_PER_FMA else "FFMA"
+    return "shared memory" if work.wavefronts > work.outputs * CYCLES_PER_WARP_FMA else "FFMA"
 
 
 def _ratio(count: float, over: float) -> float:

@@ -13,11 +13,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from gemmgen.device import DEFAULT_ARCH, DeviceSpec
-from gemmgen.families import family_named
+from gemmgen.families import DEFAULT_FAMILY, family_named
 from gemmgen.families.base import check
 from gemmgen.files import Store
-from gemmgen.gpu.capability import arch_here
 from gemmgen.kernelfile import find_kernel, require_writable, write_kernel
 from gemmgen.memory import require_memory
 from gemmgen.model import predict
@@ -26,7 +24,7 @@ from gemmgen.records import Document, Origin, provenance, rung_document
 from gemmgen.render import render
 from gemmgen.source import KernelSource
 from gemmgen.study import Ladder, Step
-from gemmgen.target import DeviceChoice, open_target, spec_for
+from gemmgen.target import DeviceChoice, compile_target, open_target
 from gemmgen.tuner import Progress, Silent, Trial, TuneResult
 from gemmgen.tuner import tune as search
 from gemmgen.verifier import Verdict
@@ -43,7 +41,7 @@ def tune(
     *,
     device: DeviceChoice = "auto",
     arch: str = "auto",
-    family: str = "simt",
+    family: str = DEFAULT_FAMILY,
     budget: int | None = None,
     seed: int = 0,
     out: Folder | None = None,
@@ -52,13 +50,15 @@ def tune(
 ) -> TuneResult:
     """Find the fastest correct kernel for `problem`.
 
-    device   "gpu" runs, verifies and measures; "emulator" runs on the CPU, and times are predicted;
-             "auto" takes the GPU where there is one
-    arch     what to compile for: "sm_80", ..., a card's name ("A100"), or "auto": the GPU's, else sm_90
-    budget   candidates to try (None: 96 on a GPU, 8 in the emulator)
-    out      folder for the winner's NAME.cu and NAME.json (None: write nothing)
-    command  what NAME.json says that it was made by
-    progress hears each step; see gemmgen.tuner.Progress
+    device    "gpu" runs, verifies and measures; "emulator" runs on the CPU, and times are predicted;
+              "auto" takes the GPU where there is one and it is of `arch`
+    arch      what to compile for: "sm_80", ..., a card's name ("A100"), or "auto": the GPU's, else sm_90
+    family    name of the kernel family to search: "simt" or "naive"
+    budget    candidates to try (None: gemmgen.tuner.DEFAULT_BUDGET)
+    seed      of test data, thread schedules and what the property tests draw
+    out       folder for the winner's NAME.cu and NAME.json (None: write nothing)
+    command   what NAME.json says that it was made by
+    progress  hears each step; see gemmgen.tuner.Progress
 
     A second call for the same problem takes what is known from the cache.
     Raises InvalidInput (the request is wrong) or GemmgenError (the work failed).
@@ -80,7 +80,7 @@ def tune(
 def generate(
     problem: Problem,
     *,
-    family: str = "simt",
+    family: str = DEFAULT_FAMILY,
     arch: str = "auto",
     out: Folder | None = None,
     command: str = "gemmgen.generate(...)",
@@ -89,7 +89,8 @@ def generate(
     """Render one kernel: `family`'s default config with `values` (BM=64, ...) in place of its own.
 
     Nothing is compiled or run. `arch` decides which limits the config must hold; "auto" is the GPU's, else sm_90.
-    Raises InvalidInput where a value breaks a constraint, with the nearest ones that would do.
+    Raises InvalidInput where a value breaks a constraint, with the nearest ones that would do, and GemmgenError
+    where `out` cannot be written.
     """
     chosen = family_named(family)
     arch, spec = compile_target(arch)
@@ -111,6 +112,10 @@ def verify(
 ) -> Verdict:
     """Property-test `kernel`: a KernelSource, a `.cu` file as it stands, or a kernel's name.
 
+    device    where it runs, as for `tune`
+    examples  situations to try: sizes, leading dimensions, scalars and data
+    seed      of all that is drawn; the same seed tries the same situations
+
     A wrong kernel is a Verdict whose `failure`, `situation` and `mismatch` say how it is wrong.
     Raises InvalidInput (no such kernel) or CandidateFailed (the device is not available).
     """
@@ -120,13 +125,6 @@ def verify(
             kernel = find_kernel(os.fspath(kernel), DEFAULT_OUT, target.spec.arch.limits).source
         require_memory(kernel.problem)
         return property_test(target.executor, kernel, examples=examples, seed=seed)
-
-
-def compile_target(arch: str) -> tuple[str, DeviceSpec]:
-    """("sm_90", the card whose limits and rates count) for `--arch` where nothing runs. Raises InvalidInput."""
-    name = arch_here() or DEFAULT_ARCH if arch == "auto" else arch
-    spec = spec_for(name)
-    return (name if name.startswith("sm_") else spec.arch.name), spec
 
 
 def ladder(

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 from gemmgen.compile import compile_kernel
-from gemmgen.errors import CandidateFailed, GemmgenError, InvalidInput
+from gemmgen.errors import CandidateFailed, GemmgenError
 from gemmgen.files import Store
 from gemmgen.gpu import why_no_gpu
 from gemmgen.gpu.executor import GpuExecutor
 from gemmgen.gpu.limits import MeasuredLimits
 from gemmgen.gpu.timing import CAREFUL, Baseline, Timing, speedup
-from gemmgen.kernelfile import GALLERY, KernelFile, read_kernel, write_kernel, write_record
+from gemmgen.kernelfile import GALLERY, KernelFile, kernels_in, read_kernel, write_kernel, write_record
 from gemmgen.model import representative
 from gemmgen.problem import Case, Problem
 from gemmgen.records import Document, Origin, provenance, timing_document, verdict_document
-from gemmgen.reference import LARGE_FLOPS
 from gemmgen.target import Target
-from gemmgen.tuner import EXAMPLES, LARGE_EXAMPLES, Progress, tune
+from gemmgen.tuner import Progress, examples_for, tune
 from gemmgen.verifier import Verdict, verify
 
 
@@ -121,17 +117,10 @@ def winner_on_file(problem: Problem, arch: str, out: Path) -> KernelFile | None:
     return min(timed, key=lambda pair: pair[0])[1] if timed else None
 
 
-def kernels_in(folder: Path) -> Iterator[KernelFile]:
-    """The kernels of `folder` that have a record; files that are none are left alone."""
-    for path in sorted(folder.glob("*.json")):
-        with suppress(InvalidInput):
-            yield read_kernel(path.with_suffix(".cu"))
-
-
 def _measured_us(kernel: KernelFile, arch: str) -> float | None:
     """The time in its record, if that was measured on `arch`."""
-    time: Any = kernel.record.get("time") if kernel.record and kernel.record.get("arch") == arch else None
-    return float(time["us"]) if time and time["kind"] == "measured" else None
+    time = kernel.measured_time
+    return float(time["us"]) if time and kernel.record and kernel.record.get("arch") == arch else None
 
 
 def _verified_on_gpu(kernel: KernelFile) -> bool:
@@ -140,8 +129,7 @@ def _verified_on_gpu(kernel: KernelFile) -> bool:
 
 
 def _verified(kernel: KernelFile, gpu: GpuExecutor) -> Verdict:
-    large = representative(kernel.source.problem).flops > LARGE_FLOPS
-    verdict = verify(gpu, kernel.source, examples=LARGE_EXAMPLES if large else EXAMPLES)
+    verdict = verify(gpu, kernel.source, examples=examples_for(kernel.source.problem))
     if verdict.failure is not None:
         raise CandidateFailed(verdict.failure)
     return verdict

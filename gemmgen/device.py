@@ -14,7 +14,8 @@ from gemmgen.errors import require
 REGISTERS_PER_SM = 65536
 REGISTER_UNIT = 8  # registers are allocated to a thread in eights
 MAX_REGISTERS = 255  # a thread
-RESERVED_SHARED_BYTES = 1024  # CUDA keeps this much of every block's shared memory from sm_80 on
+MAX_THREADS = 1024  # a block
+STATIC_SHARED_BYTES = 48 * 1024  # of a block, as `__shared__` arrays; more is dynamic, and has to be asked for
 WARP = 32
 
 
@@ -24,7 +25,7 @@ class Limits:
 
     threads       the most of a block
     sm_threads    the most resident on one SM
-    shared_bytes  the most a block may use, in bytes (dynamic above 48 KB)
+    shared_bytes  the most a block may use, in bytes (dynamic above STATIC_SHARED_BYTES)
     """
 
     threads: int
@@ -67,8 +68,13 @@ class Arch:
         return self.number >= 80
 
     @property
+    def reserved_shared(self) -> int:
+        """Bytes of an SM's shared memory that CUDA keeps for itself beside each block."""
+        return 1024 if self.number >= 80 else 0
+
+    @property
     def limits(self) -> Limits:
-        return Limits(1024, self.sm_threads, self.block_shared, self.has_cp_async)
+        return Limits(MAX_THREADS, self.sm_threads, self.block_shared, self.has_cp_async)
 
 
 def _arch(number: int, threads: int, blocks: int, sm_kb: int, block_kb: int, lanes: int) -> Arch:

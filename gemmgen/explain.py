@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from gemmgen.analysis import Traffic, traffic
 from gemmgen.compile import CompiledKernel, compile_kernel
 from gemmgen.device import DeviceSpec
 from gemmgen.errors import CandidateFailed, Failure
-from gemmgen.families import family_named
+from gemmgen.families import config_of
 from gemmgen.families.base import constants
 from gemmgen.files import Store
 from gemmgen.kernelfile import KernelFile
@@ -53,7 +52,7 @@ class Roofline:
 class Explanation:
     """All that `gemmgen explain` says of a kernel on one card.
 
-    case         the launch that the figures are for: run-time sizes are taken as 4096
+    case         the launch that the figures are for: see model.representative
     steps        tiles along K
     prediction   from the compiled registers where it compiled
     compiled     None where `compile_failure` says why
@@ -84,8 +83,7 @@ class Explanation:
 def explain(kernel: KernelFile, arch: str, device: DeviceSpec, store: Store) -> Explanation:
     """Explain `kernel` on `device`. A compiler or disassembler that is missing leaves its part out, with the reason."""
     source = kernel.source
-    family = family_named(source.family)
-    config = family.config_type(**{name: int(value) for name, value in source.config.items()})
+    family, config = config_of(source)
     case = representative(source.problem)
     values = constants(family, source.problem, config)
     compiled = _compiled(kernel, arch, store)
@@ -140,9 +138,3 @@ def _main_loop(compiled: CompiledKernel | Failure) -> InstructionMix | Failure:
         return disassemble(compiled.cubin).main_loop
     except CandidateFailed as error:
         return error.failure
-
-
-def recorded_time(record: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """The time in NAME.json if it was measured."""
-    time = record.get("time") if record else None
-    return time if isinstance(time, dict) and time.get("kind") == "measured" else None

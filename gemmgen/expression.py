@@ -1,8 +1,9 @@
 """Integer expressions that Python evaluates and C++ compiles from the same text.
 
 A kernel's constants and constraints are written once, in the grammar that both languages share
-(`+ - * / %`, comparisons, `and or not`, parentheses; `/` divides integers). Python checks
-them; the rendered kernel carries them as `constexpr` and `static_assert`.
+(`+ - * / %`, comparisons, `and or`, parentheses; `/` divides integers, none of them negative). Not in it, for the
+languages read them differently: `not`, and chains such as `a < b < c`. Python checks them; the rendered kernel
+carries them as `constexpr` and `static_assert`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def names_in(text: str) -> frozenset[str]:
 
 
 def evaluate(text: str, names: Names) -> int:
-    """The expression's value; raises KeyError-like NameError where a name is missing."""
+    """The expression's value (a comparison's is 0 or 1); raises NameError where a name is missing."""
     return int(eval(_code(text), NO_BUILTINS, names))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import platformdirs
@@ -66,7 +67,8 @@ class Store:
             return None
         checksum, payload = entry[:CHECKSUM_BYTES], entry[CHECKSUM_BYTES:]
         if hashlib.sha256(payload).digest() != checksum:
-            path.unlink(missing_ok=True)
+            with suppress(OSError):  # a cache that is not ours to write
+                path.unlink(missing_ok=True)
             return None
         return payload
 

@@ -10,7 +10,6 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 from gemmgen.compile import compile_kernel
 from gemmgen.errors import InvalidInput
 from gemmgen.files import Store, write_atomic
-from gemmgen.kernelfile import KernelFile, problem_from, read_kernel, write_kernel
+from gemmgen.kernelfile import KernelFile, kernels_in, problem_from, read_kernel, write_kernel
 from gemmgen.naming import parse_name
 from gemmgen.render import render
 from gemmgen.source import KernelSource
@@ -71,7 +70,7 @@ def rerender(root: Path, store: Store) -> list[Path]:
     """
     changed = []
     for folder in folders(root):
-        for kernel in _kernels(folder):
+        for kernel in kernels_in(folder):  # `check` names what it passes over
             fresh = rendered(kernel)
             if fresh.text != kernel.source.text:
                 write_kernel(fresh, _updated_record(kernel, fresh, store), folder)
@@ -86,7 +85,7 @@ def rendered(kernel: KernelFile) -> KernelSource:
 
 def readme(folder: Path) -> str:
     """The text of README.md: the kernels that were benched beside cuBLASLt, then each ladder rung by rung."""
-    kernels = sorted(_kernels(folder), key=_volume)
+    kernels = sorted(kernels_in(folder), key=_volume)
     ladders: dict[str, list[KernelFile]] = defaultdict(list)
     for kernel in kernels:
         if "rung" in _record(kernel):
@@ -190,14 +189,6 @@ def _updated_record(kernel: KernelFile, fresh: KernelSource, store: Store) -> di
         return record
     kept = {name: value for name, value in {**record, **DROPPED}.items() if name != "bench"}
     return {**kept, "rung": {**record["rung"], "time": None}} if "rung" in record else kept
-
-
-def _kernels(folder: Path) -> Iterator[KernelFile]:
-    for path in sorted(folder.glob("*.cu")):
-        with suppress(InvalidInput):  # `check` names those that cannot be read
-            kernel = read_kernel(path)
-            if kernel.record is not None:
-                yield kernel
 
 
 def _record(kernel: KernelFile) -> dict[str, Any]:

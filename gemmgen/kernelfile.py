@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,12 @@ class KernelFile:
     def edited(self) -> bool:
         """True where the text is not the one that the record was made of."""
         return self.record is not None and self.record.get("sha256") != self.source.digest
+
+    @property
+    def measured_time(self) -> Mapping[str, Any] | None:
+        """The time in the record if it was measured, else None: see `records.timing_document`."""
+        time = self.record.get("time") if self.record else None
+        return time if isinstance(time, dict) and time.get("kind") == "measured" else None
 
     @property
     def reference(self) -> str:
@@ -83,6 +89,17 @@ def read_kernel(path: Path) -> KernelFile:
     return KernelFile(replace(source, text=text), record, path)
 
 
+def kernels_in(folder: Path) -> Iterator[KernelFile]:
+    """The kernels of `folder` that have a record, by name; files that cannot be read as such are passed over."""
+    for path in sorted(folder.glob("*.cu")):
+        try:
+            kernel = read_kernel(path)
+        except InvalidInput:
+            continue
+        if kernel.record is not None:
+            yield kernel
+
+
 def source_from_record(record: Mapping[str, Any], path: Path) -> KernelSource:
     """What NAME.json says of a kernel, without its text. Raises InvalidInput for a JSON that says too little."""
     try:
@@ -92,7 +109,7 @@ def source_from_record(record: Mapping[str, Any], path: Path) -> KernelSource:
             text="",
             problem=problem_from(record["problem"]),
             family=record["family"],
-            config=dict(record["config"]),
+            config={name: int(value) for name, value in record["config"].items()},
             launch=Launch(
                 launch["threads"], tuple((size, tile) for size, tile in launch["grid"]), launch["shared_bytes"]
             ),

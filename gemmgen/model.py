@@ -13,7 +13,6 @@ from gemmgen.device import (
     MAX_REGISTERS,
     REGISTER_UNIT,
     REGISTERS_PER_SM,
-    RESERVED_SHARED_BYTES,
     WARP,
     Arch,
     DeviceSpec,
@@ -22,6 +21,7 @@ from gemmgen.families.base import Config, Family, Work, constants
 from gemmgen.problem import Case, Problem
 
 Limiter = Literal["threads", "blocks", "registers", "shared memory"]
+Bound = Literal["FFMA", "issue", "instruction fetch", "shared memory", "L2", "DRAM", "latency"]
 
 # What NVIDIA does not publish. Chosen so that the order of predictions follows the order of measured times on an
 # H200 (512x512x512 and 4096x4096x4096, f32 rr, 2026-11-20); the times themselves are no better than 20%.
@@ -40,7 +40,7 @@ REPRESENTATIVE_SIZE = 4096  # what a run-time size is taken for when a predictio
 
 @dataclass(frozen=True)
 class Occupancy:
-    """Blocks and warps that fit on one SM, and what keeps another block out."""
+    """Blocks and warps that fit on one SM, their `share` of its threads (0 to 1), and what keeps another block out."""
 
     blocks: int
     warps: int
@@ -56,7 +56,7 @@ class Prediction:
     shared_bytes  a block
     waves         blocks of the grid over blocks that run at once
     time_us       predicted time of one launch, in microseconds; infinite where the kernel cannot launch
-    bound         what takes longest: "FFMA", "issue", "instruction fetch", "shared memory", "L2", "DRAM" or "latency"
+    bound         what takes longest
     """
 
     device: str
@@ -65,7 +65,7 @@ class Prediction:
     occupancy: Occupancy
     waves: float
     time_us: float
-    bound: str
+    bound: Bound
 
     def tflops(self, case: Case) -> float:
         """Predicted rate, TFLOPS."""
@@ -74,16 +74,16 @@ class Prediction:
 
 def occupancy(arch: Arch, threads: int, registers: int, shared_bytes: int) -> Occupancy:
     """Blocks of `threads` threads, `registers` a thread and `shared_bytes` that fit on an SM of `arch`."""
-    reserved = RESERVED_SHARED_BYTES if arch.has_cp_async else 0
+    shared = shared_bytes + arch.reserved_shared
     warps = -(-threads // WARP)
     rounded = -(-max(registers, 1) // REGISTER_UNIT) * REGISTER_UNIT
-    # Each of the SM's four partitions holds a quarter of the registers and runs whole warps.
-    warps_by_registers = 4 * (REGISTERS_PER_SM // 4 // (rounded * WARP))
+    # Each scheduler has its share of the SM's registers and runs whole warps.
+    warps_by_registers = SCHEDULERS * (REGISTERS_PER_SM // SCHEDULERS // (rounded * WARP))
     fits: dict[Limiter, int] = {
         "threads": arch.sm_threads // (warps * WARP),
         "blocks": arch.sm_blocks,
         "registers": warps_by_registers // warps,
-        "shared memory": arch.sm_shared // (shared_bytes + reserved) if shared_bytes + reserved else arch.sm_blocks,
+        "shared memory": arch.sm_shared // shared if shared else arch.sm_blocks,
     }
     limiter = min(fits, key=lambda name: fits[name])
     blocks = fits[limiter]
@@ -92,7 +92,8 @@ def occupancy(arch: Arch, threads: int, registers: int, shared_bytes: int) -> Oc
 
 def estimate_registers(work: Work) -> int:
     """Registers a thread before it is compiled: accumulators, two fragments, copies under way, addresses."""
-    fragments = 2 * math.isqrt(work.outputs) * 2 if work.shared_words else 2
+    # A row of A and one of B, of a square thread tile, for this k and the next.
+    fragments = 4 * math.isqrt(work.outputs) if work.shared_words else 2
     staged = int(work.global_words / work.threads) if work.prefetch else 0
     return work.outputs + fragments + staged + 24
 
@@ -126,7 +127,7 @@ def representative(problem: Problem) -> Case:
 
 def _time_us(
     case: Case, work: Work, fit: Occupancy, blocks: int, device: DeviceSpec, registers: int
-) -> tuple[float, str]:
+) -> tuple[float, Bound]:
     """(time in microseconds, what bounds it): the busiest SM's steps, each as long as its slowest unit."""
     per_sm = -(-blocks // device.sms)
     resident = min(fit.blocks, per_sm)
@@ -143,7 +144,7 @@ def _time_us(
     return max(compute_us, dram_us) + LAUNCH_US, bound
 
 
-def _step_cycles(work: Work, resident: int, arch: Arch, registers: int) -> dict[str, float]:
+def _step_cycles(work: Work, resident: int, arch: Arch, registers: int) -> dict[Bound, float]:
     """Cycles that each unit of an SM needs for one step of its `resident` blocks."""
     warps = -(-work.threads // WARP) * resident
     warps_per_scheduler = max(1.0, warps / SCHEDULERS)  # a warp issues on one scheduler only

@@ -23,7 +23,8 @@ _NAME = re.compile(
 
 def kernel_name(problem: Problem, family: Family, config: Config) -> str:
     """The name of `config`'s kernel for `problem`: a valid C identifier and file stem."""
-    shape = "x".join(name if size is None else str(size) for name, size in zip("MNK", _mnk(problem), strict=True))
+    sizes = problem.sizes
+    shape = "x".join(name if sizes[name] is None else str(sizes[name]) for name in "MNK")
     parts = ["gemm", problem.dtype.label, str(problem.layout), shape]
     for name in ("lda", "ldb", "ldc"):
         value = getattr(problem, name)
@@ -59,10 +60,6 @@ def parse_name(name: str) -> tuple[Problem, Family, Config]:
         ld_align=int(match["ld_align"] or Problem.ld_align),
     )
     return problem, family, config
-
-
-def _mnk(problem: Problem) -> tuple[Size, Size, Size]:
-    return problem.m, problem.n, problem.k
 
 
 def _size(text: str) -> Size:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gemmgen.analysis import Traffic, traffic
+from gemmgen.analysis import CYCLES_PER_WARP_FMA, Traffic, traffic
 from gemmgen.families.base import Config, Family, Work, constants
 from gemmgen.problem import Problem
 
@@ -18,7 +18,7 @@ def notes(problem: Problem, family: Family, config: Config) -> tuple[str, ...]:
     work, counts = family.work(problem, config), traffic(problem, family, config)
     block = f"Block   {value['BM']} x {value['BN']} of C by {work.threads} threads"
     if not work.shared_words:
-        return block, f"Bound   {counts.bound}: every FMA reads both of its operands from there"
+        return block, f"Bound   {counts.bound}: every FMA takes two reads of it, most of which caches serve"
     return (
         f"{block}, in steps of {work.depth} along K, {value['SHARED_BYTES']} bytes of shared memory",
         *_reads(work, counts),
@@ -49,7 +49,7 @@ def _bound_line(work: Work, counts: Traffic) -> str:
         return f"Bound   FFMA issue: FMAs are {counts.ffma_share:.0%} of the main loop's FMAs, reads and copies"
     return (
         f"Bound   shared memory: {work.wavefronts:g} cycles of it for each k and warp, "
-        f"against {work.outputs / 4:g} that the FMAs take"
+        f"against {work.outputs * CYCLES_PER_WARP_FMA:g} that the FMAs take"
     )
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 
-from gemmgen.gpu.timing import Timing
+from gemmgen.gpu.timing import Timing, speedup
 
 TIE = 0.01  # relative difference below which two kernels count as equally fast
 
@@ -23,7 +22,7 @@ class Pick:
 def pick_measured(timings: Sequence[Timing]) -> Pick:
     """The contestant with the lowest median; all from one interleaved measurement, so that rounds pair up."""
     winner = min(range(len(timings)), key=lambda index: timings[index].median_us)
-    return _split(winner, [_slower_by(timing, timings[winner]) for timing in timings])
+    return _split(winner, [speedup(timings[winner], timing) - 1 for timing in timings])
 
 
 def pick_predicted(times_us: Sequence[float]) -> Pick:
@@ -32,11 +31,8 @@ def pick_predicted(times_us: Sequence[float]) -> Pick:
     return _split(winner, [time / times_us[winner] - 1 for time in times_us])
 
 
-def _slower_by(ours: Timing, best: Timing) -> float:
-    return median(our / theirs for our, theirs in zip(ours.samples_us, best.samples_us, strict=True)) - 1
-
-
 def _split(winner: int, slower_by: list[float]) -> Pick:
+    """`slower_by`: how much longer than the winner each contestant takes, relative (0.01: 1%)."""
     others = [index for index in range(len(slower_by)) if index != winner]
     ties = tuple(index for index in others if slower_by[index] <= TIE)
     return Pick(winner, ties, tuple(index for index in others if index not in ties))

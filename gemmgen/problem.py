@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 from math import gcd
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,8 @@ Order = Literal["r", "c"]  # r row-major, c column-major
 SIZE_LIMIT = 2**31 - 2**16  # sizes travel as 32-bit int, and rounding one up to a tile must not overflow
 TILE_REACH = 1024  # lines past the edge to which a tile may compute (never access) an address
 RUNTIME = "?"
+
+Scalar = TypeVar("Scalar", bound="np.generic[Any]")
 
 
 class DType(Enum):
@@ -98,8 +100,8 @@ class Matrix:
             return 0
         return (self.lines - 1) * self.ld + self.line_length
 
-    def view(self, flat: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """The rows x cols matrix inside `flat` (at least `elements` long), without a copy."""
+    def view(self, flat: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
+        """The rows x cols matrix inside `flat` (at least `elements` long), without its padding and without a copy."""
         step = flat.itemsize
         strides = (self.ld * step, step) if self.order == "r" else (step, self.ld * step)
         return np.lib.stride_tricks.as_strided(flat, (self.rows, self.cols), strides)
@@ -149,12 +151,30 @@ class Problem:
             self.pointer_align in (4, 8, 16), f"pointer_align = {self.pointer_align}: addresses align to 4, 8 or 16"
         )
         require(self.ld_align in (1, 2, 4), f"ld_align = {self.ld_align}: leading dimensions align to 1, 2 or 4")
+        self._require_addressable()
+
+    def _require_addressable(self) -> None:
+        """Bytes from the start of a matrix, and what a tile computes past its end, must fit 63 bits."""
+        counts = "M" if self.layout.a == "r" else "K", "K" if self.layout.b == "r" else "N", "M"
+        for matrix, ld, count in zip("ABC", ("lda", "ldb", "ldc"), counts, strict=True):
+            lines, stride = self.sizes[count], self.sizes[ld]
+            fits = lines is None or stride is None or (lines + TILE_REACH) * stride * self.dtype.size < 2**63
+            require(fits, f"{matrix} has {lines} lines of {stride} elements, whose bytes overflow 63 bits")
 
     def _leading_dimensions(self) -> tuple[tuple[str, Size | Literal["dense"], Size], ...]:
         """(name, as given, length of the line that it must hold) of A, B and C."""
-        line_a = self.k if self.layout.a == "r" else self.m
-        line_b = self.n if self.layout.b == "r" else self.k
-        return ("lda", self.lda, line_a), ("ldb", self.ldb, line_b), ("ldc", self.ldc, self.n)
+        length = {"M": self.m, "N": self.n, "K": self.k}
+        return tuple((name, getattr(self, name), length[line]) for name, line in self.line_sizes.items())
+
+    @property
+    def line_sizes(self) -> dict[str, str]:
+        """The size (M, N or K) along which the lines of A, B and C run, by the name of the leading dimension."""
+        return {"lda": "K" if self.layout.a == "r" else "M", "ldb": "N" if self.layout.b == "r" else "K", "ldc": "N"}
+
+    @property
+    def shape(self) -> str:
+        """MxNxK as `parse_shape` reads it: 512x512x512, ?x4096x4096."""
+        return "x".join(RUNTIME if size is None else str(size) for size in (self.m, self.n, self.k))
 
     @property
     def sizes(self) -> dict[str, Size]:
@@ -206,16 +226,12 @@ class Problem:
             values[name] = value if fixed is None else fixed
         for name in ("M", "N", "K"):
             require(values[name] is not None, f"{name} is a run-time size of this kernel: give it a value")
-        size_m, size_n, size_k = values["M"] or 0, values["N"] or 0, values["K"] or 0
-        lines = {
-            "lda": size_k if self.layout.a == "r" else size_m,
-            "ldb": size_n if self.layout.b == "r" else size_k,
-            "ldc": size_n,
-        }
-        ld = {name: self._line_stride(name, values[name], line) for name, line in lines.items()}
-        return Case(self, size_m, size_n, size_k, ld["lda"], ld["ldb"], ld["ldc"], alpha, beta)
+        size = {name: values[name] or 0 for name in ("M", "N", "K")}
+        ld = {name: self._leading_dimension(name, values[name], size[line]) for name, line in self.line_sizes.items()}
+        return Case(self, size["M"], size["N"], size["K"], ld["lda"], ld["ldb"], ld["ldc"], alpha, beta)
 
-    def _line_stride(self, name: str, given: Size, line: int) -> int:
+    def _leading_dimension(self, name: str, given: Size, line: int) -> int:
+        """`given`, or where it is left out the shortest one that holds `line` elements and `ld_align` divides."""
         if given is None:
             return max(1, -(-line // self.ld_align)) * self.ld_align
         if self.sizes[name] is None:
@@ -223,8 +239,7 @@ class Problem:
         return given
 
     def __str__(self) -> str:
-        shape = "x".join(RUNTIME if size is None else str(size) for size in (self.m, self.n, self.k))
-        return f"{shape} {self.dtype.label} {self.layout}"
+        return f"{self.shape} {self.dtype.label} {self.layout}"
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,15 @@ from typing import Any
 
 import jinja2
 
+from gemmgen.device import STATIC_SHARED_BYTES
 from gemmgen.expression import names_in
+from gemmgen.families import DEFAULT_FAMILY
 from gemmgen.families.base import Config, Constraint, Derived, Family, constants
 from gemmgen.naming import kernel_name
 from gemmgen.notes import notes
 from gemmgen.paths import TEMPLATES
 from gemmgen.problem import RUNTIME, DType, Problem, Size
 from gemmgen.source import KernelSource, Launch, Parameter
-
-STATIC_SHARED_BYTES = 48 * 1024  # CUDA's limit for `__shared__` arrays; more must be dynamic
 
 
 @dataclass(frozen=True)
@@ -109,11 +109,11 @@ class Kernel:
     def matrices(self) -> Iterator[MatrixLine]:
         m, n, k = (name if self.sizes[name] is None else str(self.sizes[name]) for name in "MNK")
         layout = self.problem.layout
-        yield MatrixLine("A", m, k, layout.a, self._line_stride("lda"))
-        yield MatrixLine("B", k, n, layout.b, self._line_stride("ldb"))
-        yield MatrixLine("C", m, n, "r", self._line_stride("ldc"))
+        yield MatrixLine("A", m, k, layout.a, self._leading_dimension("lda"))
+        yield MatrixLine("B", k, n, layout.b, self._leading_dimension("ldb"))
+        yield MatrixLine("C", m, n, "r", self._leading_dimension("ldc"))
 
-    def _line_stride(self, name: str) -> str:
+    def _leading_dimension(self, name: str) -> str:
         size = self.sizes[name]
         return f"{name} at run time" if size is None else f"{name} = {size}"
 
@@ -142,6 +142,15 @@ class Kernel:
         return ("M", "BM"), ("N", "BN"), ("K", "BK")
 
     @property
+    def promises(self) -> Iterator[str]:
+        """What the caller owes the kernel, which checks none of it."""
+        problem = self.problem
+        yield f"A, B and C at addresses divisible by {problem.pointer_align}, C overlapping neither A nor B"
+        free = [name for name in problem.line_sizes if name in problem.runtime_names]
+        if problem.ld_align > 1 and free:
+            yield f"{', '.join(free)} divisible by {problem.ld_align}"
+
+    @property
     def notes(self) -> tuple[str, ...]:
         return notes(self.problem, self.family, self.config)
 
@@ -151,7 +160,7 @@ class Kernel:
         return " ".join(["gemmgen generate", *_problem_options(self.problem), *self._settings()])
 
     def _settings(self) -> Iterator[str]:
-        if self.family.name != "simt":
+        if self.family.name != DEFAULT_FAMILY:
             yield f"--family {self.family.name}"
         for item in self.config.axes():
             value = getattr(self.config, item.name)
@@ -160,8 +169,7 @@ class Kernel:
 
 
 def _problem_options(problem: Problem) -> Iterator[str]:
-    shape = "x".join(RUNTIME if size is None else str(size) for size in (problem.m, problem.n, problem.k))
-    yield f"'{shape}'" if RUNTIME in shape else shape
+    yield f"'{problem.shape}'" if RUNTIME in problem.shape else problem.shape
     yield f"--dtype {problem.dtype.label}"
     yield f"--layout {problem.layout}"
     for name in ("lda", "ldb", "ldc"):

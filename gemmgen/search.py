@@ -14,6 +14,7 @@ from gemmgen.space import Space
 # poorly, so the first round tries one of each shape and later rounds vary these.
 SECONDARY = frozenset({"WM", "WN", "STAGES", "ASYNC", "MINB", "GROUP", "PAD"})
 BEST_KEPT = 4  # configs whose neighbours a round tries
+REACH = 2  # axes in which a neighbour may differ
 
 
 @dataclass(frozen=True)
@@ -45,14 +46,12 @@ class Search:
         """The `count` best predicted configs, at most one of each tile shape while there are others."""
         seen: set[tuple[tuple[str, int], ...]] = set()
         distinct: list[Ranked] = []
+        others: list[Ranked] = []
         for entry in self._untried.values():
             shape = _shape(entry.config)
-            if shape not in seen:
-                seen.add(shape)
-                distinct.append(entry)
-        chosen = distinct[:count]
-        chosen += [entry for entry in self._untried.values() if entry not in chosen][: count - len(chosen)]
-        return self._take(chosen)
+            (others if shape in seen else distinct).append(entry)
+            seen.add(shape)
+        return self._take((distinct + others)[:count])
 
     def next(self, count: int, timed: Sequence[tuple[Config, float]]) -> list[Ranked]:
         """Up to `count` untried neighbours of the fastest of `timed` (config, time), the nearest first."""
@@ -60,23 +59,24 @@ class Search:
         return self._take(list(_interleave([self._neighbours(config) for config in fastest]))[:count])
 
     def _neighbours(self, config: Config) -> list[Ranked]:
-        """Untried configs that differ in one choice (a tile and the warps that fill it count as one)."""
+        """Untried configs that differ in up to REACH axes (a tile seldom changes alone), the nearest first."""
         near = [(_distance(config, entry.config), entry) for entry in self._untried.values()]
-        close = [(distance, entry) for distance, entry in near if distance <= 2]
+        close = [(distance, entry) for distance, entry in near if distance <= REACH]
         return [entry for _, entry in sorted(close, key=lambda pair: (pair[0], pair[1].prediction.time_us))]
 
     def _take(self, entries: list[Ranked]) -> list[Ranked]:
-        taken = list(dict.fromkeys(entries))
-        for entry in taken:
-            self._untried.pop(entry.config, None)
-        return taken
+        for entry in entries:
+            del self._untried[entry.config]
+        return entries
 
 
 def _shape(config: Config) -> tuple[tuple[str, int], ...]:
+    """The axes that are not secondary."""
     return tuple((name, value) for name, value in config.values.items() if name not in SECONDARY)
 
 
 def _distance(one: Config, other: Config) -> int:
+    """Axes in which the two differ."""
     ours, theirs = one.values, other.values
     return sum(ours[name] != theirs[name] for name in ours)
 

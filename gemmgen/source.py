@@ -57,7 +57,7 @@ class KernelSource:
     text: str
     problem: Problem
     family: str
-    config: dict[str, int | str]
+    config: dict[str, int]
     launch: Launch
     parameters: tuple[Parameter, ...]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -10,6 +11,7 @@ from gemmgen.emulator import EmulatorExecutor
 from gemmgen.errors import CandidateFailed, Failure, require
 from gemmgen.files import Store
 from gemmgen.gpu import why_no_gpu
+from gemmgen.gpu.capability import arch_here
 from gemmgen.gpu.executor import GpuExecutor
 from gemmgen.gpu.properties import DeviceProperties
 
@@ -45,11 +47,23 @@ def open_target(device: DeviceChoice, arch: str, store: Store) -> Target:
         gpu = GpuExecutor(store)
         found = spec_of(gpu.properties)
         if wanted is None or wanted.arch == found.arch:
-            return Target(gpu, arch if arch.startswith("sm_") else gpu.arch, found)
+            return Target(gpu, _arch_name(arch, gpu.arch), found)
         gpu.close()
         require(device == "auto", f"--arch {arch} is {wanted.arch.name}, but the GPU here is {found.arch.name}")
     spec = wanted if wanted is not None else device_for(parse_arch(DEFAULT_ARCH))
-    return Target(EmulatorExecutor(store), arch if arch.startswith("sm_") else spec.arch.name, spec)
+    return Target(EmulatorExecutor(store), _arch_name(arch, spec.arch.name), spec)
+
+
+def compile_target(arch: str) -> tuple[str, DeviceSpec]:
+    """("sm_90", the card whose limits and rates count) for `--arch` where nothing runs. Raises InvalidInput."""
+    name = arch_here() or DEFAULT_ARCH if arch == "auto" else arch
+    spec = spec_for(name)
+    return _arch_name(name, spec.arch.name), spec
+
+
+def _arch_name(asked: str, card: str) -> str:
+    """What to compile for: "sm_90a" where that was asked for, the card's arch where its name or "auto" was."""
+    return asked if asked.startswith("sm_") else card
 
 
 def spec_for(text: str) -> DeviceSpec:
@@ -62,9 +76,10 @@ def spec_for(text: str) -> DeviceSpec:
 
 
 def spec_of(card: DeviceProperties) -> DeviceSpec:
-    """What the driver reports of the card, with the data sheet's bandwidth of the nearest known one."""
+    """What the driver reports of the card, with the data sheet's bandwidth of the one of that name, or of its arch."""
     arch = parse_arch(card.arch)
-    known = next((spec for spec in DEVICES.values() if spec.name in card.name), device_for(arch))
+    named = (spec for spec in DEVICES.values() if re.search(rf"\b{spec.name}\b", card.name))  # an L40 is no L4
+    known = next(named, device_for(arch))
     return replace(
         known,
         name=card.name.removeprefix("NVIDIA ").removeprefix("GeForce "),

@@ -16,7 +16,7 @@ from typing import Literal, Protocol
 
 from gemmgen.compile import CompiledKernel, compile_many
 from gemmgen.errors import CandidateFailed, Failure, GemmgenError
-from gemmgen.families import FAMILIES, SIMT, Config, Family
+from gemmgen.families import DEFAULT_FAMILY, FAMILIES, Config, Family
 from gemmgen.files import Store, content_key
 from gemmgen.gpu.executor import GpuKernel
 from gemmgen.gpu.timing import CAREFUL, QUICK, Timing
@@ -35,8 +35,8 @@ from gemmgen.verifier import Verdict, verify
 Stage = Literal["explore", "compile", "verify", "measure", "compare"]
 
 DEFAULT_BUDGET = {"gpu": 96, "emulator": 8}  # candidates
-EXAMPLES = 8  # situations a candidate must pass before it is timed
-LARGE_EXAMPLES = 2  # the same where one takes over LARGE_FLOPS
+EXAMPLES = 8  # situations a candidate must pass before it is timed; see examples_for
+LARGE_EXAMPLES = 2  # where one takes over LARGE_FLOPS
 FINALISTS = 4  # re-timed together, carefully
 BATCHES = 4  # the first half of the budget in one, the rest in this many less one
 
@@ -117,7 +117,7 @@ def tune(
     target: Target,
     store: Store,
     *,
-    family: Family = SIMT,
+    family: Family = FAMILIES[DEFAULT_FAMILY],
     budget: int | None = None,
     seed: int = 0,
     progress: Progress | None = None,
@@ -206,26 +206,24 @@ class Tuner:
     def _verified(self, trial: Trial) -> Trial:
         verdict = self._known_verdict(trial)
         if verdict is None:
-            verdict = verify(self.target.executor, trial.source, examples=self._examples, seed=self.seed)
-            if verdict.passed:
+            verdict = verify(self.target.executor, trial.source, examples=examples_for(self.problem), seed=self.seed)
+            if verdict.passed:  # a failure is found again, with its situation
                 self.store.put("verdict", self._verdict_key(trial), json.dumps(asdict(verdict)).encode())
         trial = replace(trial, verdict=verdict, failure=verdict.failure)
         self.progress.step("verify", trial)
         return trial
 
-    @property
-    def _examples(self) -> int:
-        return LARGE_EXAMPLES if representative(self.problem).flops > LARGE_FLOPS else EXAMPLES
-
     def _known_verdict(self, trial: Trial) -> Verdict | None:
         payload = self.store.get("verdict", self._verdict_key(trial))
-        return None if payload is None else Verdict(**json.loads(payload))
+        try:
+            return None if payload is None else Verdict(**json.loads(payload))
+        except (TypeError, ValueError):  # written by another version
+            return None
 
     def _verdict_key(self, trial: Trial) -> str:
-        """Only verdicts that passed are kept: a failure is found again, with its situation."""
         executor = self.target.executor
         return content_key(
-            trial.source.digest, executor.name, executor.description, str(self._examples), str(self.seed)
+            trial.source.digest, executor.name, executor.description, str(examples_for(self.problem)), str(self.seed)
         )
 
     def measure(self, trials: list[Trial]) -> list[Trial]:
@@ -305,6 +303,11 @@ class Tuner:
         timings = dict(zip((trial.source.name for trial in alive), self._time_together(alive, CAREFUL), strict=True))
         self.progress.step("compare", None)
         return [_with_timing(trial, timings.get(trial.source.name)) for trial in trials]
+
+
+def examples_for(problem: Problem) -> int:
+    """How many situations a kernel of `problem` must pass before it is timed."""
+    return LARGE_EXAMPLES if representative(problem).flops > LARGE_FLOPS else EXAMPLES
 
 
 def _with_timing(trial: Trial, timing: Timing | Failure | None) -> Trial:

@@ -12,7 +12,7 @@ from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.executor import Executor, Floats, LoadedKernel, Operands
 from gemmgen.problem import Case
 from gemmgen.reference import Mismatch, Window, compare, make_operands
-from gemmgen.situation import RUNTIME_SIZES, Situation, situations
+from gemmgen.situation import FAR_SIZES, Situation, situations
 from gemmgen.source import KernelSource, Launch
 
 SAMPLE_BLOCKS = 4  # of a case that the executor does not run whole
@@ -60,7 +60,7 @@ def verify(
     *,
     examples: int,
     seed: int = 0,
-    largest: int = RUNTIME_SIZES[-1],
+    largest: int = FAR_SIZES[-1],
     on_example: Callable[[], None] = lambda: None,
 ) -> Verdict:
     """Property-test `source` on `executor`: at most `examples` situations, then shrinking if one fails.
@@ -85,14 +85,21 @@ def verify(
     return Verdict(executor.name, tested.examples, seed, tested.worst, sampled=tested.sampled)
 
 
-def check(kernel: LoadedKernel, situation: Situation) -> float:
+# The blocks of M x N that samples have run so far, and the tiles of C that they wrote.
+Seen = dict[tuple[int, int], tuple[set[int], set[Window]]]
+
+
+def check(kernel: LoadedKernel, situation: Situation, seen: Seen | None = None) -> float:
     """Run one situation; returns the largest error over its bound.
+
+    `seen` carries what samples showed from one situation to the next: two blocks that write the same tile, while
+    another stays unwritten, are seldom in one sample.
 
     Raises Wrong (with the first wrong element) and CandidateFailed (the kernel does not run to the end).
     """
     operands = make_operands(situation)
     if situation.case.flops > kernel.whole_flops:
-        return _check_sample(kernel, situation, operands)
+        return _check_sample(kernel, situation, operands, {} if seen is None else seen)
     result = kernel.run(situation.case, operands, seed=situation.seed)
     return _judge(situation, result, Window.whole(situation.case))
 
@@ -104,7 +111,7 @@ def _judge(situation: Situation, result: Floats, window: Window) -> float:
     return worst
 
 
-def _check_sample(kernel: LoadedKernel, situation: Situation, operands: Operands) -> float:
+def _check_sample(kernel: LoadedKernel, situation: Situation, operands: Operands, seen: Seen) -> float:
     """Run a few random blocks and check the tiles of C that they write, which are as many; the rest must stay."""
     case, launch = situation.case, kernel.source.launch
     grid = launch.blocks(case)
@@ -113,6 +120,12 @@ def _check_sample(kernel: LoadedKernel, situation: Situation, operands: Operands
     tiles = _tiles_written(kernel, situation, operands, chosen)
     if len(tiles) != len(chosen):
         reason = f"blocks {chosen} write {len(tiles)} tiles of C, not {len(chosen)}"
+        raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
+    all_blocks, all_tiles = seen.setdefault((case.m, case.n), (set(), set()))
+    all_blocks.update(chosen)
+    all_tiles.update(tiles)
+    if len(all_tiles) != len(all_blocks):
+        reason = f"{len(all_blocks)} of the grid's {grid} blocks write {len(all_tiles)} tiles of C: some write the same"
         raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
     result = kernel.run(case, operands, seed=situation.seed, blocks=chosen)
     outside = case.c.view(result != operands.c) & ~np.isnan(case.c.view(operands.c))
@@ -130,13 +143,14 @@ def _tiles_written(kernel: LoadedKernel, situation: Situation, operands: Operand
     case = replace(situation.case, beta=0.0)
     poison = np.full(operands.c.shape, POISON, np.uint32).view(np.float32)
     result = kernel.run(case, replace(operands, c=poison), seed=situation.seed, blocks=blocks)
-    written = case.c.view(result.view(np.uint32).view(np.float32)).view(np.uint32) != POISON
+    written = case.c.view(result.view(np.uint32)) != POISON
     return [tile for tile in _tiles(case, kernel.source.launch) if written[tile.rows, tile.cols].any()]
 
 
 def _tiles(case: Case, launch: Launch) -> list[Window]:
     """The tiles of C, as the launch's grid divides it."""
-    height, width = dict(launch.grid)["M"], dict(launch.grid)["N"]
+    tile = dict(launch.grid)
+    height, width = tile["M"], tile["N"]
     return [
         Window(top, left, min(top + height, case.m), min(left + width, case.n))
         for top in range(0, case.m, height)
@@ -154,13 +168,14 @@ class _Property:
         self.worst = 0.0
         self.sampled = False
         self.found: Wrong | None = None
+        self.seen: Seen = {}
 
     def __call__(self, situation: Situation) -> None:
         self.examples += 1
         self.sampled |= situation.case.flops > self.kernel.whole_flops
         self.on_example()
         try:
-            self.worst = max(self.worst, check(self.kernel, situation))
+            self.worst = max(self.worst, check(self.kernel, situation, self.seen))
         except CandidateFailed as error:
             self.found = Wrong(situation, error.failure, None)
             raise self.found from error

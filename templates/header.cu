@@ -13,6 +13,6 @@
 //% endfor
 //
 // Launch  ${ kernel.blocks } blocks of ${ kernel.threads } threads${ ", %d bytes of dynamic shared memory" % kernel.launch.shared_bytes if kernel.launch.shared_bytes }
-// Expects A, B and C at addresses divisible by ${ kernel.problem.pointer_align }, C apart from A and B
+// Expects ${ kernel.promises | join(",\n//         ") }
 // Made by ${ kernel.command }
 //% endmacro

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from gemmgen.api import compile_target
 from gemmgen.cli.options import arch_option, json_option, out_option
 from gemmgen.cli.output import emit
 from gemmgen.explain import Explanation, explain
@@ -16,6 +15,7 @@ from gemmgen.files import Store
 from gemmgen.kernelfile import find_kernel
 from gemmgen.records import compiled_document, failure_document, kernel_document, prediction_document
 from gemmgen.report.explaining import show_explanation
+from gemmgen.target import compile_target
 
 
 @click.command()
@@ -29,8 +29,8 @@ def command(kernel: str, arch: str, out: Path, as_json: bool) -> None:
     Tile levels; accesses per result and FMAs per shared read; intensity and roofline; registers, occupancy and
     what limits it; waves; the expected bottleneck; the instruction mix of the compiled main loop.
 
-    The kernel is a .cu file, or a name that is looked up in --out and generated/ and else rendered. --arch auto
-    is the one that its JSON names.
+    The kernel is a .cu file, or a name that is looked up in --out and generated/ and else rendered. Where it has a
+    JSON, that names the architecture for --arch auto.
     """
     default, spec = compile_target(arch)
     found = find_kernel(kernel, out, spec.arch.limits)

@@ -8,15 +8,15 @@ from typing import Any
 
 import click
 
-from gemmgen.api import compile_target
 from gemmgen.cli.options import arch_option, json_option, out_option
 from gemmgen.cli.output import emit
 from gemmgen.device import DeviceSpec
 from gemmgen.export import export as export_kernel
-from gemmgen.families import family_named
+from gemmgen.families import config_of
 from gemmgen.kernelfile import KernelFile, find_kernel, require_writable
 from gemmgen.model import predict
 from gemmgen.records import Origin, provenance
+from gemmgen.target import compile_target
 from gemmgen.tuner import Trial
 
 
@@ -31,7 +31,8 @@ def command(words: list[str], kernel: str, to: Path, arch: str, out: Path, as_js
     """Export a kernel as a folder that stands alone: no gemmgen, no Python.
 
     NAME.cu (the kernel and its host launcher NAME_launch), NAME.h (extern "C"), a self-test with a main of its own,
-    CMakeLists.txt, and a certificate: what was checked and measured, and of exactly which bytes.
+    CMakeLists.txt, and a certificate: what was checked and measured, and of exactly which bytes. Where the kernel has
+    a JSON and was not edited since, that names the architecture for --arch auto.
     """
     name, spec = compile_target(arch)
     found = find_kernel(kernel, out, spec.arch.limits)
@@ -52,7 +53,6 @@ def record_of(kernel: KernelFile, chosen: str, arch: str, spec: DeviceSpec, comm
     if kernel.record is not None and "arch" in kernel.record and not kernel.edited:
         return dict(kernel.record) if chosen == "auto" else {**kernel.record, "arch": arch}
     source = kernel.source
-    family = family_named(source.family)
-    config = family.config_type(**{name: int(value) for name, value in source.config.items()})
+    family, config = config_of(source)
     trial = Trial(source, config, predict(source.problem, family, config, spec))
     return {**provenance(trial, Origin.unrun(arch, spec, command)), "edited": kernel.edited}

@@ -8,12 +8,10 @@ import click
 from rich.console import Console
 
 from gemmgen.cli.options import json_option
-from gemmgen.cli.output import emit
+from gemmgen.cli.output import DONE, FAILED, emit
 from gemmgen.files import Store
 from gemmgen.gallery import Disagreement, check, rerender, write_readmes
 from gemmgen.kernelfile import GALLERY
-
-FAILED = 1
 
 
 @click.command()
@@ -31,7 +29,7 @@ def command(ctx: click.Context, folder: Path, only_check: bool, render: bool, as
     if only_check:
         found = check(folder)
         emit(as_json, lambda: {"disagreements": _document(found)}, lambda console: _show(console, found))
-        ctx.exit(FAILED if found else 0)
+        ctx.exit(FAILED if found else DONE)
     changed = rerender(folder, Store()) if render else []
     files = [str(path) for path in (*changed, *write_readmes(folder))]
     emit(as_json, lambda: {"files": files}, lambda console: _show_files(console, files, folder))

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from gemmgen.api import compile_target
 from gemmgen.api import generate as generate_kernel
 from gemmgen.cli.options import (
     ProblemOptions,
@@ -22,6 +21,7 @@ from gemmgen.cli.options import (
 )
 from gemmgen.cli.output import emit
 from gemmgen.records import kernel_document
+from gemmgen.target import compile_target
 
 
 @click.command()

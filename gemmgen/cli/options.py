@@ -12,6 +12,7 @@ import click
 
 from gemmgen.api import DEFAULT_OUT
 from gemmgen.errors import require
+from gemmgen.families import DEFAULT_FAMILY, FAMILIES
 from gemmgen.problem import RUNTIME, DType, Layout, Problem, Size, parse_shape
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -160,7 +161,8 @@ def json_option(function: Function) -> Function:
 
 def family_option(function: Function) -> Function:
     """--family: which kernels."""
-    return click.option("--family", default="simt", show_default=True, help="Kernel family: simt or naive.")(function)
+    text = f"Kernel family: {' or '.join(FAMILIES)}."
+    return click.option("--family", default=DEFAULT_FAMILY, show_default=True, help=text)(function)
 
 
 def seed_option(function: Function) -> Function:

@@ -17,6 +17,7 @@ from rich.console import Console
 
 from gemmgen.errors import CandidateFailed, GemmgenError, InvalidInput
 
+DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130  # exit codes
 PLAIN_WIDTH = 140  # columns where output goes to a file or a pipe
 INTERRUPTED_MESSAGE = (
     "interrupted. What was compiled, verified and measured is kept: the same command resumes from there"
@@ -73,13 +74,15 @@ def error_document(error: BaseException) -> dict[str, Any]:
 def classify(error: BaseException) -> tuple[str, str, int]:
     """(kind, message, exit code); raises `error` where it is a bug."""
     if isinstance(error, KeyboardInterrupt | click.Abort):
-        return "stopped", INTERRUPTED_MESSAGE, 130
+        return "stopped", INTERRUPTED_MESSAGE, INTERRUPTED
     if isinstance(error, click.ClickException):
         return "wrong usage", error.format_message(), error.exit_code
     if isinstance(error, InvalidInput):
-        return "wrong usage", str(error), 2
+        return "wrong usage", str(error), WRONG_USAGE
     if isinstance(error, GemmgenError):
-        return "failed", str(error), 1
+        return "failed", str(error), FAILED
+    if isinstance(error, OSError):  # a full disk under $TMPDIR or standard output, say
+        return "failed", str(error), FAILED
     if isinstance(error, MemoryError):
-        return "failed", f"out of memory ({error})" if str(error) else "out of memory", 1
+        return "failed", f"out of memory ({error})" if str(error) else "out of memory", FAILED
     raise error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from gemmgen.api import compile_target
 from gemmgen.cli.options import (
     ProblemOptions,
     Shape,
@@ -19,6 +18,7 @@ from gemmgen.families import family_named
 from gemmgen.records import space_document
 from gemmgen.report.spaces import show_space
 from gemmgen.space import explore
+from gemmgen.target import compile_target
 
 
 @click.command()

@@ -29,7 +29,9 @@ from gemmgen.problem import Problem
 from gemmgen.records import tune_document
 from gemmgen.report.tuning import show_tuning
 from gemmgen.target import DeviceChoice
-from gemmgen.tuner import TuneResult
+from gemmgen.tuner import DEFAULT_BUDGET, TuneResult
+
+BUDGET = f"Candidates to try. [{DEFAULT_BUDGET['gpu']} on a GPU, {DEFAULT_BUDGET['emulator']} in the emulator]"
 
 
 @click.command()
@@ -38,7 +40,7 @@ from gemmgen.tuner import TuneResult
 @family_option
 @arch_option
 @device_option
-@click.option("--budget", type=click.IntRange(1), help="Candidates to try. [96 on a GPU, 8 in the emulator]")
+@click.option("--budget", type=click.IntRange(1), help=BUDGET)
 @seed_option
 @out_option("Folder for the winner's NAME.cu and NAME.json.")
 @json_option

@@ -9,7 +9,7 @@ import click
 
 from gemmgen.api import DEFAULT_EXAMPLES, DEFAULT_OUT
 from gemmgen.cli.options import device_option, json_option, out_option, seed_option
-from gemmgen.cli.output import emit
+from gemmgen.cli.output import FAILED, emit
 from gemmgen.cli.progress import counter
 from gemmgen.files import Store
 from gemmgen.kernelfile import KernelFile, find_kernel
@@ -19,8 +19,6 @@ from gemmgen.report.verdicts import show_verdict
 from gemmgen.target import DeviceChoice, open_target
 from gemmgen.verifier import Verdict
 from gemmgen.verifier import verify as property_test
-
-FAILED = 1
 
 
 @click.command()

@@ -93,18 +93,18 @@ class Arena:
             self._slack_to_canary(segment)
             self._operand(segment)[:] = storage.view(np.uint32)
         self._segment(layout.c)[:] = CANARY
-        elements(case.c, self._operand(layout.c))[...] = elements(case.c, operands.c.view(np.uint32))
+        case.c.view(self._operand(layout.c))[...] = case.c.view(operands.c.view(np.uint32))
         self._operand(layout.blocks)[:] = blocks
 
     def result(self, layout: Layout, case: Case, before: Floats) -> Floats:
         """C's storage after the launch, its padding as it was."""
         after: Floats = before.copy()
-        elements(case.c, after.view(np.uint32))[...] = elements(case.c, self._operand(layout.c))
+        case.c.view(after.view(np.uint32))[...] = case.c.view(self._operand(layout.c))
         return after
 
     def write_outside(self, layout: Layout, case: Case) -> str | None:
         """Where the launch wrote beside the elements of C; None if nowhere. Spoils C in the arena."""
-        elements(case.c, self._operand(layout.c))[...] = CANARY
+        case.c.view(self._operand(layout.c))[...] = CANARY
         changed = self._segment(layout.c) != CANARY
         if not changed.any():
             return None
@@ -127,11 +127,6 @@ class Arena:
         words, first = self._segment(segment), segment.skew // WORD
         words[:first] = CANARY
         words[first + segment.length // WORD :] = CANARY
-
-
-def elements(matrix: Matrix, storage: Words) -> Words:
-    """The lines of `matrix` inside its storage, without the padding between them."""
-    return np.lib.stride_tricks.as_strided(storage, (matrix.lines, matrix.line_length), (matrix.ld * WORD, WORD))
 
 
 def describe_outside(c: Matrix, offset: int) -> str:

@@ -108,7 +108,8 @@ class HostCompiler:
                 folder=folder,
             )
             if result.returncode != 0:
-                raise failed("compile", _first_errors(source, result.stderr))
+                silent = f"{self.command[0]} ended with status {result.returncode}"
+                raise failed("compile", _first_errors(source, result.stderr) or silent)
             return Path(folder, "emulator").read_bytes()
 
     def _run(self, *arguments: str, folder: str, text: str = "") -> subprocess.CompletedProcess[str]:
@@ -134,13 +135,21 @@ def _find(named: str) -> HostCompiler:
     if not sys.platform.startswith("linux"):
         raise failed("unavailable", f"the emulator needs Linux (memfd and /proc), not {sys.platform}")
     known = [["g++"], ["clang++"], ["c++"], [sys.executable, "-m", "ziglang", "c++"]]
-    for command in [shlex.split(named)] if named else known:
+    for command in [_words(named)] if named else known:
         version = _version(command)
         if version is not None:
             optional = (UNSET_REGISTERS,) if _accepts(command, UNSET_REGISTERS) else ()
             return HostCompiler(tuple(command), version, (*KERNEL, *optional))
     trouble = f"$CXX = {named} does not run" if named else "no C++ compiler is on this machine"
     raise failed("unavailable", f"{trouble}: {HOW_TO_GET_ONE}")
+
+
+def _words(command: str) -> list[str]:
+    """`command` as a shell splits it; as it stands where a quote is left open."""
+    try:
+        return shlex.split(command) or [command]
+    except ValueError:
+        return [command]
 
 
 def _version(command: list[str]) -> str | None:

@@ -8,6 +8,7 @@ from types import TracebackType
 
 import numpy as np
 
+from gemmgen.device import MAX_THREADS
 from gemmgen.emulator.arena import Arena, Blocks, Layout
 from gemmgen.emulator.compiler import HostCompiler, failed
 from gemmgen.emulator.server import MAX_ARGUMENTS, Request, Server
@@ -18,7 +19,6 @@ from gemmgen.problem import Case
 from gemmgen.source import KernelSource, Parameter
 
 OPERAND_NUMBERS = {"A": 0, "B": 1, "C": 2}
-MAX_THREADS = 1024
 WHOLE_FLOPS = 5e8  # a fraction of a second; verification samples the blocks of larger cases
 
 

@@ -84,12 +84,10 @@ class Interface:
 
     @property
     def runtime_lds(self) -> tuple[LeadingDimension, ...]:
-        lines = {
-            "lda": self.sizes["K" if self.layout.a == "r" else "M"],
-            "ldb": self.sizes["N" if self.layout.b == "r" else "K"],
-            "ldc": self.sizes["N"],
-        }
-        return tuple(LeadingDimension(name, line) for name, line in lines.items() if name in self.runtime_names)
+        lines = self.source.problem.line_sizes
+        return tuple(
+            LeadingDimension(name, self.sizes[line]) for name, line in lines.items() if name in self.runtime_names
+        )
 
     @property
     def may_be_empty(self) -> tuple[str, ...]:

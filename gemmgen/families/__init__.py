@@ -1,11 +1,13 @@
 """Kernel families by name. A new family is a module here, a line below and its templates."""
 
 from gemmgen.errors import require
-from gemmgen.families.base import Axis, Config, Constraint, Derived, Family, Rejection
+from gemmgen.families.base import Config, Family
 from gemmgen.families.naive import NAIVE
 from gemmgen.families.simt import SIMT
+from gemmgen.source import KernelSource
 
 FAMILIES: dict[str, Family] = {family.name: family for family in (SIMT, NAIVE)}
+DEFAULT_FAMILY = SIMT.name
 
 
 def family_named(name: str) -> Family:
@@ -14,15 +16,10 @@ def family_named(name: str) -> Family:
     return FAMILIES[name]
 
 
-__all__ = [
-    "FAMILIES",
-    "NAIVE",
-    "SIMT",
-    "Axis",
-    "Config",
-    "Constraint",
-    "Derived",
-    "Family",
-    "Rejection",
-    "family_named",
-]
+def config_of(source: KernelSource) -> tuple[Family, Config]:
+    """The family and the config that `source` was rendered from. Raises InvalidInput for names that are none."""
+    family = family_named(source.family)
+    return family, family.config_type().with_values(**source.config)
+
+
+__all__ = ["DEFAULT_FAMILY", "FAMILIES", "NAIVE", "SIMT", "Config", "Family", "config_of", "family_named"]

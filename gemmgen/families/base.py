@@ -7,7 +7,7 @@ template. Search, naming, error messages, `static_assert`s and the tables all re
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -197,18 +197,18 @@ def first_rejection(family: Family, problem: Problem, config: Config, limits: Li
         value = getattr(config, item.name)
         if value < 0:
             return Rejection(Constraint(f"{item.name} >= 0", "no parameter is negative"), f"{item.name} = {value}")
-    names: dict[str, int] = {**limits.names, **family.facts(problem), **config.values}
-    # Constraints on axes alone come first: derived constants may divide by what they rule out.
-    pending = list(family.constraints)
-    for stage in (None, family.derive):
-        for derived in stage(problem, config) if stage else ():
-            names[derived.name] = evaluate(derived.expression, names)
-        ready = [constraint for constraint in pending if names_in(constraint.expression) <= names.keys()]
-        for constraint in ready:
-            if not evaluate(constraint.expression, names):
-                return Rejection(constraint, show_values(constraint.expression, names))
-        pending = [constraint for constraint in pending if constraint not in ready]
-    return None
+    names = {**limits.names, **family.facts(problem), **config.values}
+    early = [rule for rule in family.constraints if names_in(rule.expression) <= names.keys()]
+    broken = first_broken(early, names)
+    if broken is None:  # derived constants may divide by what constraints on axes alone rule out
+        names.update(constants(family, problem, config))
+        broken = first_broken(family.constraints, names)
+    return None if broken is None else Rejection(broken, show_values(broken.expression, names))
+
+
+def first_broken(rules: Iterable[Constraint], names: Mapping[str, int]) -> Constraint | None:
+    """The first of `rules` that does not hold, or None. Raises NameError for a rule that reads another name."""
+    return next((rule for rule in rules if not evaluate(rule.expression, names)), None)
 
 
 def check(family: Family, problem: Problem, config: Config, limits: Limits) -> None:

@@ -32,21 +32,22 @@ class SimtConfig(Config):
     BK: int = axis(8, (8, 16, 32), "depth of one step along K")
     TM: int = axis(8, (4, 8, 16), "rows of C that a thread computes")
     TN: int = axis(8, (4, 8, 16), "columns of C that a thread computes")
-    WM: int = axis(64, (0, 16, 32, 64, 128), "rows of C that a warp computes (0: none)")
-    WN: int = axis(32, (0, 16, 32, 64, 128), "columns of C that a warp computes (0: none)")
+    WM: int = axis(64, (0, 16, 32, 64, 128), "rows of C that a warp computes (0: no warp tiles)")
+    WN: int = axis(32, (0, 16, 32, 64, 128), "columns of C that a warp computes (0: no warp tiles)")
     VEC: int = axis(4, (4, 1), "floats of the widest access: 1, 2 or 4")
     TA: int = axis(0, (1, 0), "1: A, stored along k, is transposed into shared memory")
     TB: int = axis(0, (1, 0), "1: B, stored along k, is transposed into shared memory")
-    PAD: int = axis(0, (4, 0), "floats after a shared line that came along k: spreads banks")
+    PAD: int = axis(0, (4, 0), "floats after each shared line of an operand stored along k: spreads banks")
     STAGES: int = axis(2, (3, 2, 4, 1), "tiles of A and B that shared memory holds")
     ASYNC: int = axis(0, (1, 0), "1: cp.async copies to shared memory, 0: through registers")
     MINB: int = axis(1, (1,), "blocks that must fit an SM at once: caps a thread's registers")
-    GROUP: int = axis(8, (8, 1), "tile rows that neighbouring blocks share, for reuse in L2")
+    GROUP: int = axis(8, (8, 1), "tile rows that blocks walk down before they step right, for reuse in L2")
 
 
 CONSTRAINTS = (
     Constraint("BM >= 1 and BN >= 1 and BK >= 1 and TM >= 1 and TN >= 1", "a tile holds at least one element", False),
     Constraint("STAGES >= 1 and MINB >= 1 and GROUP >= 1", "counts start at one", False),
+    Constraint("GROUP <= BN", "the blocks of a group of tile rows are counted in 32 bits", False),
     Constraint("OUTER <= 1 and TA <= 1 and TB <= 1 and ASYNC <= 1", "a switch is 0 or 1", False),
     Constraint("VEC == 1 or VEC == 2 or VEC == 4", "an access is 4, 8 or 16 bytes wide", False),
     Constraint("BM % TM == 0", "threads split a block's rows evenly"),
@@ -70,6 +71,10 @@ CONSTRAINTS = (
     Constraint("FN % VC == 0", "a thread's neighbouring columns are a whole number of stores"),
     Constraint("PITCH_A % FM == 0 and PITCH_A % STORE_A == 0", "vector accesses to A's shared lines stay aligned"),
     Constraint("PITCH_B % FN == 0 and PITCH_B % STORE_B == 0", "vector accesses to B's shared lines stay aligned"),
+    Constraint(
+        "STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0",
+        "vector accesses to B's tiles, which may follow A's, stay aligned",
+    ),
     Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
     Constraint("THREADS * MINB <= MAX_SM_THREADS", "the architecture bounds the threads of an SM"),
     Constraint("SHARED_BYTES <= MAX_SHARED_BYTES", "the architecture bounds the shared memory of a block"),
@@ -252,7 +257,7 @@ def _operand_constants(problem: Problem, config: SimtConfig, operand: Operand) -
         (f"PITCH_{X}", shared_line + padded, f"floats from one shared line of {X} to the next"),
         (f"SHARED_{X}", f"{shared_lines} * PITCH_{X}", f"floats of a shared tile of {X}"),
     )
-    return tuple(Derived(*line, group=f"The way of {X} to shared memory") for line in lines)
+    return tuple(Derived(*line, group=f"How {X} gets to shared memory") for line in lines)
 
 
 def _copy_wavefronts(value: Mapping[str, int], operand: Operand) -> float:

@@ -52,9 +52,7 @@ class Arena:
     def result(self, before: Words, after: Words) -> Floats:
         """C's storage after the launch. Raises CandidateFailed (crash) where anything else changed."""
         changed = before != after
-        c = self.words(changed, "C")
-        matrix = self.case.c
-        np.lib.stride_tricks.as_strided(c, (matrix.rows, matrix.cols), (matrix.ld, 1))[:] = False
+        self.case.c.view(self.words(changed, "C"))[:] = False
         if changed.any():
             where = self._describe(int(changed.argmax()) * WORD)
             reason = f"it wrote {np.count_nonzero(changed)} words outside C's elements, the first {where}"

@@ -18,6 +18,7 @@ import numpy as np
 import pycuda.driver as cuda
 
 from gemmgen.child import FatalFailure
+from gemmgen.device import STATIC_SHARED_BYTES
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.executor import Floats, Operands
 from gemmgen.gpu import arena
@@ -28,7 +29,6 @@ from gemmgen.gpu.timing import QUICK, Baseline, Comparison, Protocol, Timing
 from gemmgen.problem import Case
 from gemmgen.source import KernelSource
 
-STATIC_SHARED_LIMIT = 48 * 1024  # bytes a block; a kernel must ask for more
 PLAIN_THREADS = 256  # a block, of the kernels that are no GEMM
 PLAIN_BLOCKS_PER_SM = 8
 PLAIN_SAMPLES = 9
@@ -136,7 +136,7 @@ class Worker:
         if identity not in self._functions:
             with _launch_errors():
                 function = cuda.module_from_buffer(cubin).get_function(source.name)
-                if source.launch.shared_bytes > STATIC_SHARED_LIMIT:
+                if source.launch.shared_bytes > STATIC_SHARED_BYTES:
                     attribute = cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
                     function.set_attribute(attribute, source.launch.shared_bytes)
             self._functions[identity] = function

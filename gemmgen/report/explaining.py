@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gemmgen.explain import Explanation, Tile, recorded_time
+from gemmgen.explain import Explanation, Tile
 from gemmgen.report.words import BOUNDS, facts, figure, percent, plural, short, show_table, table
 
 OPCODES_SHOWN = 8
@@ -112,7 +112,7 @@ def _registers(it: Explanation) -> str:
 
 def _time(it: Explanation) -> Table:
     made = facts()
-    measured = recorded_time(it.kernel.record)
+    measured = it.kernel.measured_time
     if measured is not None and it.kernel.record is not None:
         edited = ", before it was edited" if it.kernel.edited else ""
         text = f"{figure(measured['us'])} us, {figure(measured['tflops'])} TFLOPS on {it.kernel.record.get('device')}"

@@ -62,7 +62,7 @@ def candidates(result: TuneResult) -> Table:
     return made
 
 
-def split_axes(configs: Sequence[dict[str, int | str]]) -> tuple[list[str], dict[str, int | str]]:
+def split_axes(configs: Sequence[dict[str, int]]) -> tuple[list[str], dict[str, int]]:
     """(axes in which `configs` differ, the others with their common value)."""
     first = configs[0]
     varying = [name for name in first if any(config[name] != first[name] for config in configs)]

@@ -7,10 +7,10 @@
 //     C  1024 x 1024, row-major, ldc = 1024
 //
 // Block   16 x 16 of C by 256 threads
-// Bound   global memory: every FMA reads both of its operands from there
+// Bound   global memory: every FMA takes two reads of it, most of which caches serve
 //
 // Launch  ceil(M / 16) * ceil(N / 16) blocks of 256 threads
-// Expects A, B and C at addresses divisible by 16, C apart from A and B
+// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
 // Made by gemmgen generate 1024x1024x1024 --dtype f32 --layout rr --family naive
 
 namespace {

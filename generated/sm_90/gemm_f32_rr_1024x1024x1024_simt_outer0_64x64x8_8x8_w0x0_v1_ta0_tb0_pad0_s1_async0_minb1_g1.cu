@@ -13,7 +13,7 @@
 // Bound   shared memory: 128 cycles of it for each k and warp, against 16 that the FMAs take
 //
 // Launch  ceil(M / 64) * ceil(N / 64) blocks of 64 threads
-// Expects A, B and C at addresses divisible by 16, C apart from A and B
+// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
 // Made by gemmgen generate 1024x1024x1024 --dtype f32 --layout rr --set OUTER=0 --set BM=64 --set BN=64 --set WM=0 --set WN=0 --set VEC=1 --set TA=0 --set PAD=0 --set STAGES=1 --set GROUP=1
 
 namespace {
@@ -35,10 +35,10 @@ constexpr int BN = 64;     // columns of C that a block computes
 constexpr int BK = 8;      // depth of one step along K
 constexpr int TM = 8;      // rows of C that a thread computes
 constexpr int TN = 8;      // columns of C that a thread computes
-constexpr int PAD = 0;     // floats after a shared line that came along k: spreads banks
+constexpr int PAD = 0;     // floats after each shared line of an operand stored along k: spreads banks
 constexpr int STAGES = 1;  // tiles of A and B that shared memory holds
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
-constexpr int GROUP = 1;   // tile rows that neighbouring blocks share, for reuse in L2
+constexpr int GROUP = 1;   // tile rows that blocks walk down before they step right, for reuse in L2
 
 // Work split
 constexpr int THREADS = BM / TM * (BN / TN);  // threads a block
@@ -50,7 +50,7 @@ constexpr int STEP_M = FM * LANES_M;          // rows from one shared read of a 
 constexpr int STEP_N = FN * LANES_N;          // columns from one shared read of a thread to its next
 constexpr int VC = 1;                         // floats of an access to C
 
-// The way of A to shared memory
+// How A gets to shared memory
 constexpr int VA = 1;                                          // floats of an access to A
 constexpr int STORE_A = VA;                                    // floats of a shared store of A
 constexpr int A_LINE = BK;                                     // floats of a line of A's tile
@@ -59,7 +59,7 @@ constexpr int A_SHARE = (A_ACCESSES + THREADS - 1) / THREADS;  // of which a thr
 constexpr int PITCH_A = BK + PAD;                              // floats from one shared line of A to the next
 constexpr int SHARED_A = BM * PITCH_A;                         // floats of a shared tile of A
 
-// The way of B to shared memory
+// How B gets to shared memory
 constexpr int VB = 1;                                          // floats of an access to B
 constexpr int STORE_B = VB;                                    // floats of a shared store of B
 constexpr int B_LINE = BN;                                     // floats of a line of B's tile
@@ -77,6 +77,7 @@ static_assert(TN % FN == 0, "a thread's columns are a whole number of shared rea
 static_assert(FN % VC == 0, "a thread's neighbouring columns are a whole number of stores");
 static_assert(PITCH_A % FM == 0 and PITCH_A % STORE_A == 0, "vector accesses to A's shared lines stay aligned");
 static_assert(PITCH_B % FN == 0 and PITCH_B % STORE_B == 0, "vector accesses to B's shared lines stay aligned");
+static_assert(STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0, "vector accesses to B's tiles, which may follow A's, stay aligned");
 
 // A size that its tile divides needs no checks at the edge.
 constexpr bool EDGE_M = Shape::M % BM != 0;
@@ -155,14 +156,15 @@ __device__ __forceinline__ Spot spot_a(int access)
     return {access / (BK / VA), access % (BK / VA) * VA};
 }
 
-// How many floats of that access lie inside A, of which the tile has rows x depth; none if <= 0.
+// How many floats from there on lie inside A, whose edge is rows x depth from the tile's origin:
+// VA or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_a(Spot at, int rows, int depth)
 {
     if (EDGE_M && at.mn >= rows) return 0;
     return EDGE_K ? depth - at.k : VA;
 }
 
-// Global memory -> registers: this thread's share of A's tile. Outside the matrix reads as zero.
+// Global memory -> registers: this thread's share of A's tile. Zeros stand for what lies outside A.
 __device__ __forceinline__ void fetch_a(const float* tile, Shape s, int rows, int depth,
                                         Vec<VA> (&staged)[A_SHARE])
 {
@@ -193,14 +195,15 @@ __device__ __forceinline__ Spot spot_b(int access)
     return {access % (BN / VB) * VB, access / (BN / VB)};
 }
 
-// How many floats of that access lie inside B, of which the tile has columns x depth; none if <= 0.
+// How many floats from there on lie inside B, whose edge is columns x depth from the tile's origin:
+// VB or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_b(Spot at, int columns, int depth)
 {
     if (EDGE_K && at.k >= depth) return 0;
     return EDGE_N ? columns - at.mn : VB;
 }
 
-// Global memory -> registers: this thread's share of B's tile. Outside the matrix reads as zero.
+// Global memory -> registers: this thread's share of B's tile. Zeros stand for what lies outside B.
 __device__ __forceinline__ void fetch_b(const float* tile, Shape s, int columns, int depth,
                                         Vec<VB> (&staged)[B_SHARE])
 {

@@ -10,7 +10,8 @@ __device__ __forceinline__ Spot spot_${ x.x }(int access)
 //% endif
 }
 
-// How many floats of that access lie inside ${ x.X }, of which the tile has ${ x.extent } x depth; none if <= 0.
+// How many floats from there on lie inside ${ x.X }, whose edge is ${ x.extent } x depth from the tile's origin:
+// V${ x.X } or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_${ x.x }(Spot at, int ${ x.extent }, int depth)
 {
 //% if x.along_k

@@ -2,7 +2,7 @@
 //% from "copy/access.cu" import access, for_each_access, address, shared_element
 //% macro copy(x)
 ${ access(x) }
-// Start this thread's share of ${ x.X }'s tile on its way to shared memory. Outside the matrix arrive zeros.
+// Start this thread's share of ${ x.X }'s tile on its way to shared memory. Zeros stand for what lies outside ${ x.X }.
 __device__ __forceinline__ void copy_${ x.x }(const float* tile, Shape s, int ${ x.extent }, int depth, Tile${ x.X }& shared)
 {
 //% call for_each_access(x)

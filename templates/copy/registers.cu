@@ -2,7 +2,7 @@
 //% from "copy/access.cu" import access, for_each_access, address, shared_element
 //% macro copy(x)
 ${ access(x) }
-// Global memory -> registers: this thread's share of ${ x.X }'s tile. Outside the matrix reads as zero.
+// Global memory -> registers: this thread's share of ${ x.X }'s tile. Zeros stand for what lies outside ${ x.X }.
 __device__ __forceinline__ void fetch_${ x.x }(const float* tile, Shape s, int ${ x.extent }, int depth,
                                         Vec<V${ x.X }> (&staged)[${ x.X }_SHARE])
 {

@@ -1,11 +1,11 @@
 //% macro cp_async()
 #ifdef __CUDACC__
-// Start copying BYTES from global to shared memory; those past `valid_bytes` become zeros. No register is touched.
+// Start copying BYTES from global to shared memory; those past `valid_bytes` become zeros. No data passes a register.
 template <int BYTES>
 __device__ __forceinline__ void cp_async(void* shared, const void* global, int valid_bytes)
 {
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    if constexpr (BYTES == 16) {  // .cg keeps the line out of L1, which no other block could use
+    if constexpr (BYTES == 16) {  // .cg goes past L1, which would only keep what shared memory keeps
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(valid_bytes) : "memory");
     } else {
         asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES), "r"(valid_bytes) : "memory");

@@ -9,8 +9,8 @@ __device__ __forceinline__ Place place_of_thread()
 {
 //% if warped
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    // Lanes zigzag in pairs: i and i^1 share rows, i and i^2 columns, so a vector read of either
-    // operand meets each address twice in neighbouring lanes and takes half the shared-memory cycles.
+    // Lanes zigzag in pairs: i and i^1 share rows, i and i^2 columns (if LANES_M > 1), so a vector read of
+    // either operand meets each address twice in neighbouring lanes and takes half the shared-memory cycles.
     const int lane_m = lane / 2 % LANES_M;
     const int lane_n = lane / (2 * LANES_M) * 2 + lane % 2;
     return {warp / (BN / WN) * WM + lane_m * FM, warp % (BN / WN) * WN + lane_n * FN};

@@ -51,6 +51,18 @@ BUGS = (
 )
 
 
+# A big tile leaves small sizes with one tile; the map from blocks to tiles shows on a grid of many.
+MAP_BUGS = (
+    (
+        "tile rows and columns swapped",
+        "(first + within % height) * BM, within / height * BN",
+        "within / height * BM, 0",
+    ),
+    ("the first group for all", "const int first = group * GROUP;", "const int first = 0;"),
+    ("the last column of tiles twice", "within / height * BN}", "min(within / height, max(columns - 2, 0)) * BN}"),
+)
+
+
 @pytest.fixture(scope="module")
 def emulator():
     with EmulatorExecutor() as executor:
@@ -89,3 +101,21 @@ def test_a_kernel_that_does_not_compile_is_a_verdict(emulator):
 def test_the_same_seed_gives_the_same_verdict(emulator):
     source = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
     assert verify(emulator, source, examples=20, seed=3) == verify(emulator, source, examples=20, seed=3)
+
+
+@pytest.mark.parametrize(("name", "old", "new"), MAP_BUGS, ids=[bug[0] for bug in MAP_BUGS])
+def test_a_wrong_tile_map_is_found_with_big_tiles(name, old, new, emulator):
+    config = SIMT.default(PROBLEM).with_values(BM=256, BN=256, TM=16, TN=8, WM=64, WN=64)
+    source = render(PROBLEM, SIMT, config)
+    assert source.text.count(old) == 1
+    assert not verify(emulator, replace(source, text=source.text.replace(old, new)), examples=100).passed
+
+
+def test_samples_of_a_big_grid_together_show_a_tile_that_nobody_writes(emulator):
+    problem = Problem(2048, 2048, 64)  # 512 blocks of 64 x 128, of which a sample runs four
+    source = render(problem, SIMT, SIMT.default(problem).with_values(BM=64, WM=64))
+    old, new = "within / height * BN}", "min(within / height, columns - 2) * BN}"
+    assert source.text.count(old) == 1
+    verdict = verify(emulator, replace(source, text=source.text.replace(old, new)), examples=60)
+    assert verdict.sampled and verdict.failure is not None
+    assert "tiles of C" in verdict.failure.reason

@@ -7,10 +7,10 @@
 //     C  M x N, row-major, ldc at run time
 //
 // Block   8 x 32 of C by 256 threads
-// Bound   global memory: every FMA reads both of its operands from there
+// Bound   global memory: every FMA takes two reads of it, most of which caches serve
 //
 // Launch  ceil(M / 8) * ceil(N / 32) blocks of 256 threads
-// Expects A, B and C at addresses divisible by 16, C apart from A and B
+// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
 // Made by gemmgen generate '?x?x?' --dtype f32 --layout cc --family naive --set BM=8 --set BN=32
 
 namespace {

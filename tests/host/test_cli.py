@@ -16,6 +16,7 @@ import pytest
 
 from gemmgen import api, bench
 from gemmgen.cli import COMMANDS, main
+from gemmgen.device import ARCHS
 from gemmgen.errors import GemmgenError, InvalidInput
 from gemmgen.kernelfile import find_kernel, read_kernel, write_kernel
 from gemmgen.problem import Layout, Problem
@@ -23,7 +24,7 @@ from gemmgen.records import problem_document
 
 SHAPE = "64x96x32"
 RENDERED = "gemm_f32_rr_64x96x32_naive_16x16"
-LIMITS = api.compile_target("sm_90")[1].arch.limits
+LIMITS = ARCHS["sm_90"].limits
 
 
 @pytest.fixture(autouse=True)
@@ -116,8 +117,8 @@ def test_space_counts_add_up(run: Run) -> None:
     assert code == 0 and f"{document['configs']:,} configs" in shown and "BM % WM == 0" in shown
 
 
-def test_explain_states_the_documents_counts(run: Run) -> None:
-    """SEEDS.md S1 and S5: BM = BN = 128, BK = TM = TN = 8 reads K/64 global and K/4 shared words a result."""
+def test_explain_counts_what_a_result_costs(run: Run) -> None:
+    """BM = BN = 128, BK = TM = TN = 8 reads K/64 global and K/4 shared words a result."""
     name = api.generate(Problem(4096, 4096, 4096)).name
     code, out, _ = run("explain", name)
     assert code == 0

@@ -8,6 +8,8 @@ import pytest
 
 from gemmgen.device import ARCHS, DEFAULT_ARCH, DEVICES, device_for, device_named, parse_arch
 from gemmgen.errors import InvalidInput
+from gemmgen.gpu.properties import DeviceProperties
+from gemmgen.target import spec_of
 
 
 @pytest.mark.parametrize(
@@ -50,3 +52,18 @@ def test_limits_of_old_and_new() -> None:
         "HAS_CP_ASYNC": 0,
     }
     assert ARCHS["sm_90"].limits.names["HAS_CP_ASYNC"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "arch", "data_sheet"),
+    [
+        ("NVIDIA A100-SXM4-40GB", "sm_80", "A100"),
+        ("NVIDIA GeForce RTX 4090", "sm_89", "RTX 4090"),
+        ("NVIDIA L4", "sm_89", "L4"),
+        ("NVIDIA L40S", "sm_89", "RTX 4090"),  # unknown: the card that stands for its arch, and not the L4
+    ],
+)
+def test_a_card_here_takes_the_bandwidth_of_its_data_sheet(name: str, arch: str, data_sheet: str) -> None:
+    spec = spec_of(DeviceProperties(name, arch, "580", 100, 48 * 10**9, 50 * 10**6, 1500.0, 0, 0, 0, 0))
+    assert spec.bandwidth == DEVICES[data_sheet].bandwidth
+    assert (spec.sms, spec.clock_ghz, spec.l2_mb, spec.memory_gb) == (100, 1.5, 50, 48)

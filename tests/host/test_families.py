@@ -54,6 +54,14 @@ def test_limits_are_those_of_the_architecture() -> None:
     assert "THREADS = 2048" in message(NAIVE, BM=32, BN=64)
 
 
+def test_tiles_of_b_stay_aligned_behind_those_of_a() -> None:
+    problem = Problem(300, 300, 37)  # A's lines are odd: its tiles may be of any size
+    odd = SIMT.default(problem).with_values(BM=33, TM=3, WM=0, WN=0, BK=40, TA=0, PAD=1, ASYNC=1, STAGES=3)
+    rejection = first_rejection(SIMT, problem, odd, LIMITS)
+    assert rejection is not None and "STAGES * SHARED_A % FN is 3" in str(rejection)
+    assert first_rejection(SIMT, problem, odd.with_values(STAGES=4), LIMITS) is None
+
+
 def test_unknown_names_come_with_the_known_ones() -> None:
     with pytest.raises(InvalidInput, match="'BX' is no parameter: known are OUTER, BM, BN"):
         SIMT.default(SQUARE).with_values(BX=1)

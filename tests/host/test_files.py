@@ -137,3 +137,17 @@ def test_keys_tell_parts_apart() -> None:
     keys = {content_key(*parts) for parts in [("ab", "c"), ("a", "bc"), ("abc",), ("abc", ""), ("é",), ()]}
     assert len(keys) == 6
     assert content_key("a", "b") == content_key("a", "b")
+
+
+def test_a_broken_entry_in_a_cache_that_cannot_be_written_counts_as_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path)
+    store.path("kind", KEY).parent.mkdir(parents=True)
+    store.path("kind", KEY).write_bytes(b"broken")
+
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "unlink", refuse)  # root may write anywhere: no chmod shows it
+    assert store.get("kind", KEY) is None

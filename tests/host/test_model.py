@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -10,8 +11,9 @@ from hypothesis import strategies as st
 
 from gemmgen.device import ARCHS, Arch, device_named
 from gemmgen.families import NAIVE, SIMT, Config, Family
-from gemmgen.model import Occupancy, Prediction, occupancy, predict
+from gemmgen.model import Bound, Occupancy, Prediction, occupancy, predict
 from gemmgen.problem import Problem
+from gemmgen.report.words import BOUNDS
 
 LAPTOP = device_named("RTX 4050 Laptop")  # sm_89
 SQUARE = Problem(1024, 1024, 1024)
@@ -92,3 +94,8 @@ def test_spills_cost_time() -> None:
 def test_waves_are_blocks_over_blocks_at_once() -> None:
     found = prediction(SIMT, registers=100)
     assert found.waves == pytest.approx((1024 // 128) ** 2 / (found.occupancy.blocks * LAPTOP.sms))
+
+
+def test_every_bound_that_a_prediction_may_name_is_explained() -> None:
+    assert set(BOUNDS) == set(get_args(Bound))
+    assert prediction(SIMT, BK=32, TM=16, TN=16, WM=128, WN=64).bound == "instruction fetch"

@@ -27,6 +27,7 @@ ANY = Problem(None, None, None, ld_align=4)
         ({"ldb": 31}, "ldb = 31 is shorter than a line of 32"),
         ({"ldc": -1}, "ldc = -1 is shorter than a line of 32"),
         ({"ldc": SIZE_LIMIT + 1}, "exceeds"),
+        ({"m": SIZE_LIMIT, "n": SIZE_LIMIT}, f"C has {SIZE_LIMIT} lines of {SIZE_LIMIT} elements"),
         ({"n": None, "ldc": 4096}, "ldc = 4096 is fixed while its line's length is a run-time size"),
         ({"pointer_align": 32}, "pointer_align = 32"),
         ({"pointer_align": 0}, "pointer_align = 0"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -137,6 +138,12 @@ def test_header_says_what_it_is_and_how_to_make_it_again() -> None:
     assert header.startswith("// gemm_f32_rc_Mx512x512_simt_")
     assert "// Made by gemmgen generate '?x512x512' --dtype f32 --layout rc" in header
     assert "beta = 0 never reads C" in header
+
+
+def test_header_names_the_alignment_that_leading_dimensions_promise() -> None:
+    problem = Problem(None, 512, 512, layout=Layout("c", "r"), ldc=None, ld_align=4)
+    assert "lda, ldc divisible by 4\n" in render(problem, SIMT, SIMT.default(problem)).text
+    assert "lda, ldc divisible" not in render(replace(problem, ld_align=1), SIMT, SIMT.default(problem)).text
 
 
 def test_a_misspelt_name_is_an_error() -> None:

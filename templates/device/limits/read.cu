@@ -1,4 +1,4 @@
-// Read bandwidth: every thread sums float4s, four in flight. `count` float4s in all, a multiple of the stride.
+// Read bandwidth: every thread sums float4s, four in flight. `count` float4s in all.
 constexpr int IN_FLIGHT = 4;
 
 extern "C" __global__ void __launch_bounds__(256) read(float* buffer, long long count) {
