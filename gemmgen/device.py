@@ -15,6 +15,7 @@ REGISTERS_PER_SM = 65536
 REGISTER_UNIT = 8  # registers are allocated to a thread in eights
 MAX_REGISTERS = 255  # a thread
 MAX_THREADS = 1024  # a block
+MAX_BLOCKS = 2**31 - 1  # of a grid, in its first dimension
 STATIC_SHARED_BYTES = 48 * 1024  # of a block, as `__shared__` arrays; more is dynamic, and has to be asked for
 WARP = 32
 
@@ -36,6 +37,7 @@ class Limits:
     @property
     def names(self) -> dict[str, int]:
         return {
+            "MAX_BLOCKS": MAX_BLOCKS,
             "MAX_THREADS": self.threads,
             "MAX_SM_THREADS": self.sm_threads,
             "MAX_SHARED_BYTES": self.shared_bytes,

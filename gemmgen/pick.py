@@ -6,13 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gemmgen.gpu.timing import Timing, speedup
+from gemmgen.model import MODEL_ERROR
 
-TIE = 0.01  # relative difference below which two kernels count as equally fast
+TIE = 0.01  # relative difference below which two measured kernels count as equally fast
 
 
 @dataclass(frozen=True)
 class Pick:
-    """Indices into the contestants: the winner, those as fast as it (paired, within TIE), the losers."""
+    """Indices into the contestants.
+
+    ties    as fast as the winner: within TIE of it, round by round; where times are predicted, within MODEL_ERROR
+    losers  the others
+    """
 
     winner: int
     ties: tuple[int, ...]
@@ -22,17 +27,17 @@ class Pick:
 def pick_measured(timings: Sequence[Timing]) -> Pick:
     """The contestant with the lowest median; all from one interleaved measurement, so that rounds pair up."""
     winner = min(range(len(timings)), key=lambda index: timings[index].median_us)
-    return _split(winner, [speedup(timings[winner], timing) - 1 for timing in timings])
+    return _split(winner, [speedup(timings[winner], timing) - 1 for timing in timings], TIE)
 
 
 def pick_predicted(times_us: Sequence[float]) -> Pick:
-    """The contestant with the lowest predicted time; the first of equals."""
+    """The contestant with the lowest predicted time. Ties are those that the model cannot tell from it."""
     winner = min(range(len(times_us)), key=lambda index: times_us[index])
-    return _split(winner, [time / times_us[winner] - 1 for time in times_us])
+    return _split(winner, [time / times_us[winner] - 1 for time in times_us], MODEL_ERROR)
 
 
-def _split(winner: int, slower_by: list[float]) -> Pick:
+def _split(winner: int, slower_by: list[float], tie: float) -> Pick:
     """`slower_by`: how much longer than the winner each contestant takes, relative (0.01: 1%)."""
     others = [index for index in range(len(slower_by)) if index != winner]
-    ties = tuple(index for index in others if slower_by[index] <= TIE)
+    ties = tuple(index for index in others if slower_by[index] <= tie)
     return Pick(winner, ties, tuple(index for index in others if index not in ties))

@@ -10,7 +10,13 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from gemmgen.device import MAX_THREADS
+from gemmgen.errors import require
 from gemmgen.problem import Case, Problem
+
+POINTERS = ("A", "B", "C")
+SCALARS = ("M", "N", "K", "lda", "ldb", "ldc", "alpha", "beta")
+MOST_SHARED_BYTES = 2**20  # no GPU has as much for a block
 
 
 @dataclass(frozen=True)
@@ -19,6 +25,10 @@ class Parameter:
 
     name: str
     ctype: str
+
+    def __post_init__(self) -> None:
+        known = POINTERS if self.is_pointer else SCALARS
+        require(self.name in known, f"unknown parameter {self.ctype} {self.name}: known are {', '.join(known)}")
 
     @property
     def is_pointer(self) -> bool:
@@ -37,6 +47,13 @@ class Launch:
     threads: int
     grid: tuple[tuple[str, int], ...]
     shared_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        require(type(self.threads) is int and 1 <= self.threads <= MAX_THREADS, f"{self.threads} threads a block")
+        for size, tile in self.grid:
+            require(size in ("M", "N") and type(tile) is int and tile >= 1, f"the grid divides {size} by {tile}")
+        shared = self.shared_bytes
+        require(type(shared) is int and 0 <= shared < MOST_SHARED_BYTES, f"{shared} bytes of shared memory a block")
 
     def blocks(self, case: Case) -> int:
         """Blocks of the grid for `case`."""

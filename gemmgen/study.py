@@ -114,7 +114,7 @@ def _fitted(problem: Problem, values: dict[str, int]) -> dict[str, int]:
     """`values` without transposition and padding where no lines run along k."""
     facts = SIMT.facts(problem)
     fitted = {"TA": values["TA"] * facts["A_ALONG_K"], "TB": values["TB"] * facts["B_ALONG_K"]}
-    return {**values, **fitted, "PAD": values["PAD"] if any(facts.values()) else 0}
+    return {**values, **fitted, "PAD": values["PAD"] if facts["A_ALONG_K"] or facts["B_ALONG_K"] else 0}
 
 
 @dataclass

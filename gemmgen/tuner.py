@@ -6,6 +6,7 @@ Compiled kernels, verdicts and timings are kept by content, so that an interrupt
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Iterator, Sequence
@@ -14,10 +15,12 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, Protocol
 
+from gemmgen import reference, situation, verifier
 from gemmgen.compile import CompiledKernel, compile_many
 from gemmgen.errors import CandidateFailed, Failure, GemmgenError
 from gemmgen.families import DEFAULT_FAMILY, FAMILIES, Config, Family
-from gemmgen.files import Store, content_key
+from gemmgen.files import Store, code_digest, content_key
+from gemmgen.gpu import timing
 from gemmgen.gpu.executor import GpuKernel
 from gemmgen.gpu.timing import CAREFUL, QUICK, Timing
 from gemmgen.gpu.timing import Protocol as TimingProtocol
@@ -222,9 +225,8 @@ class Tuner:
 
     def _verdict_key(self, trial: Trial) -> str:
         executor = self.target.executor
-        return content_key(
-            trial.source.digest, executor.name, executor.description, str(examples_for(self.problem)), str(self.seed)
-        )
+        demanded = (str(examples_for(self.problem)), str(self.seed), code_digest(verifier, situation, reference))
+        return content_key(_machine_code(trial), executor.name, executor.description, *demanded)
 
     def measure(self, trials: list[Trial]) -> list[Trial]:
         """Time what passed, quickly; without a GPU the predictions stand."""
@@ -261,14 +263,15 @@ class Tuner:
 
     def _known_timing(self, trial: Trial) -> Timing | None:
         payload = self.store.get("timing", self._timing_key(trial))
-        if payload is None:
+        try:
+            fields = None if payload is None else json.loads(payload)
+            return None if fields is None else Timing(tuple(fields["samples_us"]), fields["protocol"])
+        except (TypeError, ValueError, KeyError):  # written by another version
             return None
-        fields = json.loads(payload)
-        return Timing(tuple(fields["samples_us"]), fields["protocol"])
 
     def _timing_key(self, trial: Trial) -> str:
-        executor, case = self.target.executor, representative(self.problem)
-        return content_key(trial.source.digest, executor.description, str(case), json.dumps(asdict(QUICK)))
+        description, case = self.target.executor.description, representative(self.problem)
+        return content_key(_machine_code(trial), description, str(case), json.dumps(asdict(QUICK)), code_digest(timing))
 
     def _result(self, space: Space) -> TuneResult:
         alive = sorted((trial for trial in self.trials if trial.failure is None), key=lambda trial: trial.time_us)
@@ -276,9 +279,12 @@ class Tuner:
         if not alive:
             reasons = "; ".join(f"{trial.config}: {trial.failure.reason}" for trial in out[:3] if trial.failure)
             raise GemmgenError(f"none of {len(out)} candidates survived: {reasons}")
-        finalists = [trial for trial in self.compare(alive[:FINALISTS]) if trial.failure is None]
+        retimed = self.compare(alive[:FINALISTS])
+        finalists = [trial for trial in retimed if trial.failure is None]
         if not finalists:
             raise GemmgenError("none of the finalists could be timed again")
+        out += [trial for trial in retimed if trial.failure is not None]
+        alive = sorted([*finalists, *alive[FINALISTS:]], key=lambda trial: trial.time_us)
         if self.target.gpu is None:
             pick = pick_predicted([trial.time_us for trial in finalists])
         else:
@@ -308,6 +314,12 @@ class Tuner:
 def examples_for(problem: Problem) -> int:
     """How many situations a kernel of `problem` must pass before it is timed."""
     return LARGE_EXAMPLES if representative(problem).flops > LARGE_FLOPS else EXAMPLES
+
+
+def _machine_code(trial: Trial) -> str:
+    """What a run depends on: the text, which the emulator compiles, and the cubin, which a GPU runs."""
+    assert trial.compiled is not None
+    return content_key(trial.source.digest, hashlib.sha256(trial.compiled.cubin).hexdigest())
 
 
 def _with_timing(trial: Trial, timing: Timing | Failure | None) -> Trial:

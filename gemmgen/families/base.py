@@ -102,6 +102,11 @@ class Constraint:
     in_kernel: bool = True
 
 
+GRID_FITS = Constraint(
+    "(M + BM - 1) / BM * ((N + BN - 1) / BN) <= MAX_BLOCKS", "CUDA bounds the blocks of a grid", in_kernel=False
+)
+
+
 @dataclass(frozen=True)
 class Rejection:
     """A constraint that a config breaks, with the numbers that break it."""
@@ -158,7 +163,7 @@ class Family(Protocol):
         ...
 
     def facts(self, problem: Problem) -> dict[str, int]:
-        """Names that constraints may read and that the problem alone decides."""
+        """Names that constraints may read and that the problem alone decides; M and N among them, 0 at run time."""
         ...
 
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gemmgen.families.base import Config, Constraint, Derived, Work, axis
+from gemmgen.families.base import GRID_FITS, Config, Constraint, Derived, Work, axis
 from gemmgen.problem import Problem
 
 
@@ -27,6 +27,7 @@ class Naive:
     config_type: type[Config] = NaiveConfig
     constraints: tuple[Constraint, ...] = (
         Constraint("BM >= 1 and BN >= 1", "a tile holds at least one element"),
+        GRID_FITS,
         Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
     )
 
@@ -36,7 +37,7 @@ class Naive:
         return NaiveConfig()
 
     def facts(self, problem: Problem) -> dict[str, int]:
-        return {}
+        return {"M": problem.m or 0, "N": problem.n or 0}
 
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
         return (

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Any, cast
 
-from gemmgen.families.base import Config, Constraint, Derived, Work, axis, constants
+from gemmgen.families.base import GRID_FITS, Config, Constraint, Derived, Work, axis, constants
 from gemmgen.problem import Problem
 
 
@@ -75,6 +75,7 @@ CONSTRAINTS = (
         "STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0",
         "vector accesses to B's tiles, which may follow A's, stay aligned",
     ),
+    GRID_FITS,
     Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
     Constraint("THREADS * MINB <= MAX_SM_THREADS", "the architecture bounds the threads of an SM"),
     Constraint("SHARED_BYTES <= MAX_SHARED_BYTES", "the architecture bounds the shared memory of a block"),
@@ -167,7 +168,8 @@ class Simt:
 
     def facts(self, problem: Problem) -> dict[str, int]:
         a, b = operands(problem, SimtConfig())
-        return {"A_ALONG_K": int(a.along_k), "B_ALONG_K": int(b.along_k)}
+        along = {"A_ALONG_K": int(a.along_k), "B_ALONG_K": int(b.along_k)}
+        return {"M": problem.m or 0, "N": problem.n or 0, **along}
 
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
         simt = cast(SimtConfig, config)

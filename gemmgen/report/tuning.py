@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gemmgen.model import representative
+from gemmgen.model import MODEL_ERROR, representative
 from gemmgen.pick import TIE
 from gemmgen.report.words import BOUNDS, NONE, facts, figure, occupancy, percent, plural, show_table, table, verified
 from gemmgen.space import Space
@@ -41,8 +41,7 @@ def space_in_short(space: Space) -> str:
 
 def candidates(result: TuneResult) -> Table:
     """A row a candidate, the fastest first. Axes that all share stand in the caption."""
-    retimed = {trial.source.name: trial for trial in result.finalists}
-    trials = [retimed.get(trial.source.name, trial) for trial in result.trials]
+    trials = result.trials
     varying, shared = split_axes([trial.source.config for trial in trials])
     measured = any(trial.timing for trial in trials)
     times = ("predicted\nus", "measured\nus", "TFLOPS") if measured else ("predicted\nus", "TFLOPS")
@@ -75,7 +74,9 @@ def outcome(trial: Trial, result: TuneResult) -> str:
         return trial.failure.kind
     if _is(trial, result.winner):
         return "winner"
-    return "ties" if any(_is(trial, tie) for tie in result.ties) else "accepted"
+    if not _ties(trial, result):
+        return "accepted"
+    return "close" if result.winner.timing is None else "ties"
 
 
 def failures(result: TuneResult) -> Iterator[str]:
@@ -100,13 +101,17 @@ def winner(result: TuneResult) -> Table:
 
 def _why(result: TuneResult) -> str:
     alive = sum(trial.failure is None for trial in result.trials)
-    ties = [
-        f"#{number}" for number, trial in enumerate(result.trials, 1) if any(_is(trial, tie) for tie in result.ties)
-    ]
     among = f"least {result.winner.time_kind} time of {plural(alive, 'correct candidate')}"
+    ties = [f"#{number}" for number, trial in enumerate(result.trials, 1) if _ties(trial, result)]
     if not ties:
         return among
+    if result.winner.timing is None:
+        return f"{among}; {', '.join(ties)} within {percent(MODEL_ERROR)} of it, which is the model's error"
     return f"{among}; {', '.join(ties)} tie{'s' if len(ties) == 1 else ''} with it, within {percent(TIE)}"
+
+
+def _ties(trial: Trial, result: TuneResult) -> bool:
+    return any(_is(trial, tie) for tie in result.ties)
 
 
 def _how(trial: Trial) -> str:

@@ -340,3 +340,10 @@ def test_bench_takes_the_fastest_measured_winner_on_file(tmp_path: Path) -> None
     assert found is not None and found.source.config["BM"] == 16
     assert bench.winner_on_file(problem, "sm_80", tmp_path) is None
     assert bench.winner_on_file(Problem(1, 1, 1), "sm_90", tmp_path) is None
+
+
+def test_a_grid_that_cuda_cannot_launch_is_wrong_usage(run: Run, tmp_path: Path) -> None:
+    code, _, err = run("generate", "2147418112x16384x1", "--family", "naive", "--out", str(tmp_path / "out"))
+    assert code == 2
+    assert "137434759168" in err and "2147483647" in err, "both numbers"
+    assert not (tmp_path / "out").exists()

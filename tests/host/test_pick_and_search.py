@@ -7,7 +7,8 @@ import pytest
 from gemmgen.device import DEVICES
 from gemmgen.families import SIMT, Config
 from gemmgen.gpu.timing import Timing
-from gemmgen.pick import TIE, pick_measured, pick_predicted
+from gemmgen.model import MODEL_ERROR
+from gemmgen.pick import pick_measured, pick_predicted
 from gemmgen.problem import Problem
 from gemmgen.search import REACH, Search
 from gemmgen.space import Space, explore
@@ -37,8 +38,8 @@ def test_ties_compare_samples_of_the_same_round() -> None:
     assert pick_measured([drifting, alike]).ties == (0,)
 
 
-def test_predictions_are_picked_by_the_same_rule() -> None:
-    picked = pick_predicted([2.0, 1.0, 1.0, 1.0 + TIE / 2, 1.0 + 2 * TIE])
+def test_predictions_tie_where_the_model_cannot_tell_them_apart() -> None:
+    picked = pick_predicted([2.0, 1.0, 1.0, 1.0 + MODEL_ERROR / 2, 1.0 + 2 * MODEL_ERROR])
     assert (picked.winner, picked.ties, picked.losers) == (1, (2, 3), (0, 4))
 
 
