@@ -84,7 +84,7 @@ SINGLE_FIXED = Subject(
     "single fixed cc", Problem(67, 69, 35, layout=Layout("c", "c"), lda=72, ldb=72, ldc=72), (("STAGES", 1),)
 )
 DOUBLE = Subject("double rr", _runtime("rr"))
-DOUBLE_VECTORS = Subject("double rr vectors", _runtime("rr", 4), (("BK", 16),))
+DOUBLE_VECTORS = Subject("double rr vectors", _runtime("rr", 4), (("BK", 16), ("GROUP", 2)))
 DOUBLE_RC = Subject(
     "double fixed rc", Problem(67, 69, 35, layout=Layout("r", "c"), lda=72, ldb=72, ldc=72), (("TA", 0), ("TB", 0))
 )
@@ -261,8 +261,10 @@ DOUBLE_BUGS = (
     Bug("a tile dropped, another doubled", "raster", DOUBLE_INNER,
         "const int within = block % (GROUP * columns);", "const int within = max(1, block) % (GROUP * columns);",
         (POISON, VALUE)),
-    Bug("tiles rounded down", "grid", DOUBLE, "columns = (s.N + BN - 1) / BN", "columns = max(1, s.N / BN)",
-        (POISON, VALUE, OUTSIDE_C, WRITES, READS)),
+    Bug("tile rows rounded down", "grid", DOUBLE, "rows = (s.M + BM - 1) / BM", "rows = max(1, s.M / BM)",
+        (POISON, VALUE)),
+    Bug("tile columns rounded down", "grid", DOUBLE_VECTORS, "columns = (s.N + BN - 1) / BN",
+        "columns = max(1, s.N / BN)", (DIVISION, POISON, VALUE, OUTSIDE_C, WRITES, READS)),
     Bug("too few accesses for a tile", "uninitialised", DOUBLE, "(B_ACCESSES + THREADS - 1) / THREADS;",
         "B_ACCESSES / (2 * THREADS);", (POISON,)),
     Bug("an index scaled in 32 bits", "overflow", DOUBLE_STRIDES,
