@@ -90,7 +90,8 @@ DOUBLE_RC = Subject(
 )
 DOUBLE_INNER = Subject("double inner cc", _runtime("cc"), UNWARPED)
 DOUBLE_BIG = Subject("double big, sampled", Problem(1024, 1024, 512))
-DOUBLE_STRIDES = Subject("double wide stride", Problem(40, 64, 40, lda=2**20 + 1))  # 164 MB of A, most of it padding
+# 164 MB of A, most of it padding. Elements past 2^31 would take 8 GB: what is planted here overflows earlier.
+DOUBLE_STRIDES = Subject("double wide stride", Problem(40, 64, 40, lda=2**20 + 1))
 ASYNC = Subject("cp.async rr", _runtime("rr"), (("STAGES", 3), ("ASYNC", 1)))
 ASYNC_VECTORS = Subject("cp.async cr vectors", _runtime("cr", 4), (("STAGES", 4), ("ASYNC", 1)))
 ASYNC_INNER = Subject("cp.async inner cc", _runtime("cc"), (("STAGES", 2), ("ASYNC", 1), *UNWARPED))
