@@ -30,6 +30,7 @@ class Verdict:
     situation    the smallest one found that fails
     mismatch     its first wrong element, where it ran to the end
     sampled      True where only SAMPLE_BLOCKS random blocks of each grid ran, and their tiles were checked
+    found_after  situations up to the first one that failed, before shrinking; None where none failed
     """
 
     executor: str
@@ -40,6 +41,7 @@ class Verdict:
     situation: Situation | None = None
     mismatch: Mismatch | None = None
     sampled: bool = False
+    found_after: int | None = None
 
     @property
     def passed(self) -> bool:
@@ -79,7 +81,7 @@ def verify(
         wrong = tested.found
         assert wrong is not None
         found = Verdict(executor.name, tested.examples, seed, np.inf, wrong.failure, wrong.situation, wrong.mismatch)
-        return replace(found, sampled=tested.sampled)
+        return replace(found, sampled=tested.sampled, found_after=tested.found_after)
     finally:
         kernel.close()
     return Verdict(executor.name, tested.examples, seed, tested.worst, sampled=tested.sampled)
@@ -168,6 +170,7 @@ class _Property:
         self.worst = 0.0
         self.sampled = False
         self.found: Wrong | None = None
+        self.found_after: int | None = None
         self.seen: Seen = {}
 
     def __call__(self, situation: Situation) -> None:
@@ -177,11 +180,16 @@ class _Property:
         try:
             self.worst = max(self.worst, check(self.kernel, situation, self.seen))
         except CandidateFailed as error:
-            self.found = Wrong(situation, error.failure, None)
-            raise self.found from error
+            raise self._keep(Wrong(situation, error.failure, None)) from error
         except Wrong as error:
-            self.found = error  # the last one is the smallest: hypothesis shrinks
+            self._keep(error)
             raise
+
+    def _keep(self, wrong: Wrong) -> Wrong:
+        self.found = wrong  # the last one is the smallest: hypothesis shrinks
+        if self.found_after is None:
+            self.found_after = self.examples
+        return wrong
 
 
 def _run_hypothesis(

@@ -16,7 +16,10 @@ import click
 from gemmgen.cli.output import DONE, report_error
 from gemmgen.version import gemmgen_version
 
-COMMANDS = ("tune", "generate", "space", "verify", "bench", "explain", "export", "devices", "study", "gallery")
+COMMANDS = (
+    *("tune", "generate", "space", "verify", "selfcheck", "bench", "explain", "export"),
+    *("devices", "study", "gallery"),
+)
 MODULES = {name: f"gemmgen.cli.{name}" for name in COMMANDS}
 
 

@@ -1,0 +1,327 @@
+"""The catalogue of seeded bugs: edits of rendered kernels, each of which makes the kernel wrong.
+
+`gemmgen selfcheck` plants them one by one and holds what the verifier says against what is expected here. An edit
+replaces text of the `.cu` that a person could have mistyped, or the launch that a caller could have got wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gemmgen.errors import FailureKind
+from gemmgen.families import NAIVE, SIMT, Config, Family
+from gemmgen.problem import Layout, Problem
+from gemmgen.source import Launch
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A correct kernel to plant bugs in: `settings` are the axes that differ from `TILES` (simt) or the default."""
+
+    name: str
+    problem: Problem
+    settings: tuple[tuple[str, int], ...] = ()
+    family: Family = SIMT
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def config(self) -> Config:
+        tiles = TILES if self.family is SIMT else {}
+        return self.family.default(self.problem).with_values(**tiles).with_values(**dict(self.settings))
+
+    @property
+    def skeleton(self) -> str:
+        """ "double_buffer": the schedule's template."""
+        return self.family.template(self.config).removeprefix("kernel/").removesuffix(".cu")
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What the verifier should say: the failure's kind, and a regular expression of its reason."""
+
+    kind: FailureKind
+    words: str
+
+
+@dataclass(frozen=True)
+class Bug:
+    """One edit of `subject`'s text: `old`, found exactly `count` times, becomes `new`.
+
+    breaks     what is wrong, in the catalogue's own categories
+    diagnoses  any of them is right: which one comes first depends on the sizes drawn
+    launch     the mistake is the caller's: launches the kernel like this, its text as it is
+    """
+
+    name: str
+    breaks: str
+    subject: Subject
+    old: str
+    new: str
+    diagnoses: tuple[Diagnosis, ...]
+    count: int = 1
+    launch: Launch | None = None
+
+
+# Small tiles: a block has few threads, and small matrices have many blocks.
+TILES = {"BM": 32, "BN": 64, "BK": 8, "TM": 4, "TN": 4, "WM": 16, "WN": 32, "STAGES": 2}
+UNWARPED = (("OUTER", 0), ("WM", 0), ("WN", 0))
+
+
+def _runtime(layout: str, ld_align: int = 1) -> Problem:
+    return Problem(None, None, None, layout=Layout.parse(layout), ld_align=ld_align)
+
+
+NAIVE_RR = Subject("naive rr", _runtime("rr"), family=NAIVE)
+NAIVE_CC = Subject("naive cc", _runtime("cc"), (("BM", 8), ("BN", 32)), NAIVE)
+NAIVE_FIXED = Subject("naive fixed", Problem(67, 69, 35, layout=Layout("c", "r")), family=NAIVE)
+NAIVE_TALL = Subject("naive tall, sampled", Problem(40000, 64, 128), family=NAIVE)
+SINGLE = Subject("single rr", _runtime("rr"), (("STAGES", 1),))
+SINGLE_INNER = Subject("single inner cr", _runtime("cr"), (("STAGES", 1), *UNWARPED))
+SINGLE_TILED = Subject("single tiled", Problem(64, 64, 64), (("STAGES", 1),))
+SINGLE_FIXED = Subject(
+    "single fixed cc", Problem(67, 69, 35, layout=Layout("c", "c"), lda=72, ldb=72, ldc=72), (("STAGES", 1),)
+)
+DOUBLE = Subject("double rr", _runtime("rr"))
+DOUBLE_VECTORS = Subject("double rr vectors", _runtime("rr", 4), (("BK", 16), ("GROUP", 2)))
+DOUBLE_RC = Subject(
+    "double fixed rc", Problem(67, 69, 35, layout=Layout("r", "c"), lda=72, ldb=72, ldc=72), (("TA", 0), ("TB", 0))
+)
+DOUBLE_INNER = Subject("double inner cc", _runtime("cc"), UNWARPED)
+DOUBLE_BIG = Subject("double big, sampled", Problem(1024, 1024, 512))
+# 164 MB of A, most of it padding. Elements past 2^31 would take 8 GB: what is planted here overflows earlier.
+DOUBLE_STRIDES = Subject("double wide stride", Problem(40, 64, 40, lda=2**20 + 1))
+ASYNC = Subject("cp.async rr", _runtime("rr"), (("STAGES", 3), ("ASYNC", 1)))
+ASYNC_VECTORS = Subject("cp.async cr vectors", _runtime("cr", 4), (("STAGES", 4), ("ASYNC", 1)))
+ASYNC_INNER = Subject("cp.async inner cc", _runtime("cc"), (("STAGES", 2), ("ASYNC", 1), *UNWARPED))
+ASYNC_DYNAMIC = Subject("cp.async dynamic", Problem(100, 72, 200), (("BK", 32), ("STAGES", 4), ("ASYNC", 1)))
+
+SUBJECTS = (
+    NAIVE_RR, NAIVE_CC, NAIVE_FIXED, NAIVE_TALL,
+    SINGLE, SINGLE_INNER, SINGLE_TILED, SINGLE_FIXED,
+    DOUBLE, DOUBLE_VECTORS, DOUBLE_RC, DOUBLE_INNER, DOUBLE_BIG, DOUBLE_STRIDES,
+    ASYNC, ASYNC_VECTORS, ASYNC_INNER, ASYNC_DYNAMIC,
+)  # fmt: skip
+
+VALUE = Diagnosis("wrong", r"off by [\d.i]")  # a wrong number
+POISON = Diagnosis("wrong", "is nan")  # nobody wrote it, or what nobody may read was read
+READS = Diagnosis("crash", "reads")
+WRITES = Diagnosis("crash", "writes")
+OUTSIDE_C = Diagnosis("crash", "writes outside C")
+MISALIGNED = Diagnosis("crash", "misaligned")
+OVERFLOW = Diagnosis("crash", "overflows")
+OUT_OF_ARRAY = Diagnosis("crash", "outside the array")
+DIVISION = Diagnosis("crash", "division by zero")
+DIVERGENCE = Diagnosis("crash", "barrier divergence")
+TILES_WRITTEN = Diagnosis("wrong", "tiles of C")
+
+NAIVE_BUGS = (
+    Bug("> for >= at the last row", "guard", NAIVE_RR, "m >= s.M", "m > s.M", (READS, WRITES, OUTSIDE_C)),
+    Bug("> for >= at the last column", "guard", NAIVE_RR, "n >= s.N", "n > s.N", (READS, VALUE, POISON, OUTSIDE_C)),
+    Bug("the last column is left out", "not written", NAIVE_RR, "n >= s.N)", "n >= s.N - 1)", (POISON, VALUE)),
+    Bug("the last product is missing", "missing product", NAIVE_RR, "k < s.K;", "k < s.K - 1;", (VALUE,)),
+    Bug("one product too many", "guard", NAIVE_RR, "k < s.K;", "k <= s.K;", (READS, VALUE, POISON)),
+    Bug("the first product twice", "duplicated product", NAIVE_RR,
+        "float acc = 0.0f;", "float acc = s.K > 0 ? A[Offset(m) * s.lda] * B[n] : 0.0f;", (VALUE,)),
+    Bug("lda where ldb belongs", "leading dimension", NAIVE_RR,
+        "Offset(k) * s.ldb + n", "Offset(k) * s.lda + n", (READS, VALUE, POISON)),
+    Bug("m and n swapped in C", "swapped index", NAIVE_RR,
+        "Offset(m) * s.ldc + n", "Offset(n) * s.ldc + m", (WRITES, READS, VALUE, POISON, OUTSIDE_C)),
+    Bug("A read as if transposed", "transposition", NAIVE_CC,
+        "Offset(k) * s.lda + m", "Offset(m) * s.lda + k", (READS, VALUE, POISON)),
+    Bug("B read as if transposed", "transposition", NAIVE_FIXED,
+        "Offset(k) * s.ldb + n", "Offset(n) * s.ldb + k", (READS, VALUE, POISON)),
+    Bug("alpha is dropped with beta", "scalars", NAIVE_RR,
+        "fmaf(beta, *to, alpha * acc)", "fmaf(beta, *to, acc)", (VALUE,)),
+    Bug("beta is taken as 1", "scalars", NAIVE_CC, "fmaf(beta, *to, alpha * acc)", "*to + alpha * acc", (VALUE,)),
+    Bug("beta = 0 reads C", "beta = 0", NAIVE_CC, "beta == 0.0f ? alpha * acc :", "", (POISON,)),
+    Bug("a quick way out for K = 0", "not written", NAIVE_CC,
+        "    float acc = 0.0f;", "    if (s.K == 0) return;\n    float acc = 0.0f;", (POISON, VALUE)),
+    Bug("the grid rounded down", "grid", NAIVE_RR, "(s.N + BN - 1) / BN", "s.N / BN", (DIVISION, VALUE, POISON)),
+    Bug("a launch of too few blocks", "grid", NAIVE_RR, "", "", (POISON, VALUE),
+        launch=Launch(256, (("M", 32), ("N", 16)))),
+    Bug("a launch of too few threads", "grid", NAIVE_RR, "", "", (POISON, VALUE),
+        launch=Launch(240, (("M", 16), ("N", 16)))),
+    Bug("a launch of too many threads", "written twice", NAIVE_RR, "", "", (VALUE,),
+        launch=Launch(512, (("M", 16), ("N", 16)))),
+    Bug("sums keep 10 bits", "precision", NAIVE_RR,
+        "acc = fmaf(a, b, acc);", "acc = __uint_as_float(__float_as_uint(fmaf(a, b, acc)) & 0xffffe000u);", (VALUE,)),
+    Bug("products in whole numbers", "precision", NAIVE_FIXED,
+        "acc = fmaf(a, b, acc);", "acc = static_cast<int>(fmaf(a, b, acc));", (VALUE,)),
+    Bug("a 16-bit row", "overflow", NAIVE_TALL, "const int m =", "const short m =",
+        (READS, WRITES, TILES_WRITTEN, POISON)),
+)  # fmt: skip
+
+SINGLE_BUGS = (
+    Bug("no barrier before the tiles are read", "barrier", SINGLE,
+        "__syncthreads();  // the tiles are complete", "", (POISON, VALUE)),
+    Bug("no barrier before they are overwritten", "barrier", SINGLE,
+        "__syncthreads();  // nobody reads them any more", "", (VALUE,)),
+    Bug("no barrier before the tiles are read, inner", "barrier", SINGLE_INNER,
+        "__syncthreads();  // the tiles are complete", "", (POISON, VALUE)),
+    Bug("no barrier before they are overwritten, inner", "barrier", SINGLE_INNER,
+        "__syncthreads();  // nobody reads them any more", "", (VALUE,)),
+    Bug("a barrier for one warp", "divergence", SINGLE,
+        "__syncthreads();  // the tiles are complete", "if (threadIdx.x < 32) __syncthreads();", (DIVERGENCE,)),
+    Bug("a warp collective for half a warp", "divergence", SINGLE,
+        "__syncthreads();  // the tiles are complete", "if (threadIdx.x % 32 < 16) __syncwarp();\n__syncthreads();",
+        (DIVERGENCE,)),
+    Bug("blocks without rows leave before the barrier", "divergence", SINGLE,
+        "const Place place = place_of_thread();",
+        "const Place place = place_of_thread();\nif (place.m >= s.M - tile.m) return;", (DIVERGENCE, POISON, VALUE)),
+    Bug("the K tail is dropped", "K tail", SINGLE, "k < s.K;", "k + BK <= s.K;", (VALUE,)),
+    Bug("<= for < along K", "guard", SINGLE_TILED, "k < s.K;", "k <= s.K;", (READS, VALUE, POISON)),
+    Bug("> for >= at the last row of A", "guard", SINGLE, "EDGE_M && at.mn >= rows", "EDGE_M && at.mn > rows",
+        (READS,)),
+    Bug("no zero fill along K of A", "zero fill", SINGLE, "return EDGE_K ? depth - at.k : VA;", "return VA;",
+        (READS, POISON, VALUE)),
+    Bug("no zero fill along K, inner", "zero fill", SINGLE_INNER, "if (EDGE_K && at.k >= depth) return 0;", "",
+        (READS, POISON, VALUE), count=2),
+    Bug("partial vectors keep what was there", "zero fill", SINGLE_FIXED,
+        "    Vec<N> value = {};", "    Vec<N> value;", (POISON, VALUE)),
+    Bug("a partial vector is one short", "not written", SINGLE_FIXED,
+        "if (i < valid) to[i] =", "if (i < valid - 1) to[i] =", (POISON, VALUE)),
+    Bug("a partial vector is one too long", "padding", SINGLE_FIXED,
+        "if (i < valid) to[i] =", "if (i <= valid) to[i] =", (OUTSIDE_C,)),
+    Bug("a whole vector at the edge of C", "padding", SINGLE_FIXED, "EDGE_N ? columns - n : VC", "VC",
+        (OUTSIDE_C, WRITES)),
+    Bug("the tile stands still along K", "swapped index", SINGLE, "a_tile += a_step;", "", (VALUE,)),
+    Bug("Bs read at A's index", "swapped index", SINGLE_INNER, "Bs[k][n]", "Bs[k][m]", (VALUE,)),
+    Bug("a tile is multiplied twice", "duplicated product", SINGLE_INNER,
+        "multiply(As[0], Bs[0], place, acc);", "multiply(As[0], Bs[0], place, acc);\nif (k == 0 && s.K > 64) "
+        "multiply(As[0], Bs[0], place, acc);", (VALUE,)),
+)  # fmt: skip
+
+DOUBLE_BUGS = (
+    Bug("no barrier before the loop", "barrier", DOUBLE, "    __syncthreads();\n", "", (POISON, VALUE)),
+    Bug("no barrier between stages", "barrier", DOUBLE,
+        "__syncthreads();  // the next tile is complete", "//", (VALUE, POISON)),
+    Bug("no barrier before the loop, inner", "barrier", DOUBLE_INNER, "    __syncthreads();\n", "", (POISON, VALUE)),
+    Bug("no barrier between stages, inner", "barrier", DOUBLE_INNER,
+        "__syncthreads();  // the next tile is complete", "//", (VALUE, POISON)),
+    Bug("the stage never changes", "stage", DOUBLE, "stage ^= 1;", "", (VALUE, POISON)),
+    Bug("B is stowed into the other stage", "stage", DOUBLE,
+        "stow_b(b_staged, Bs[stage]);", "stow_b(b_staged, Bs[stage ^ 1]);", (VALUE, POISON)),
+    Bug("the wrong stage to begin with", "stage", DOUBLE, "int stage = 0;", "int stage = 1;", (POISON, VALUE)),
+    Bug("the last tile is not fetched", "K tail", DOUBLE, "if (depth > 0) {                 //",
+        "if (depth >= BK) { //",
+        (VALUE,)),
+    Bug("> for >= at the edge of C", "guard", DOUBLE, "EDGE_M && m >= rows", "EDGE_M && m > rows",
+        (OUTSIDE_C, WRITES, READS)),
+    Bug("lda where ldc belongs", "leading dimension", DOUBLE, "Offset(m) * s.ldc + n", "Offset(m) * s.lda + n",
+        (VALUE, OUTSIDE_C, WRITES, READS, POISON)),
+    Bug("ldc where ldb belongs", "leading dimension", DOUBLE, "Offset(BK) * s.ldb", "Offset(BK) * s.ldc",
+        (VALUE, POISON, READS)),
+    Bug("beta = 0 reads C", "beta = 0", DOUBLE_VECTORS, "if (beta != 0.0f)", "if (true)", (POISON,)),
+    Bug("beta is taken as 1 in whole vectors", "scalars", DOUBLE_VECTORS,
+        "value.at[i] = fmaf(beta, old.at[i], value.at[i])", "value.at[i] += old.at[i]", (VALUE,)),
+    Bug("alpha is dropped", "scalars", DOUBLE, "value.at[v] = alpha * acc[i][j + v]", "value.at[v] = acc[i][j + v]",
+        (VALUE,)),
+    Bug("alpha in whole numbers", "scalars", DOUBLE, "value.at[v] = alpha *", "value.at[v] = int(alpha) *", (VALUE,)),
+    Bug("one product of a tile is missing", "missing product", DOUBLE,
+        "for (int k = 0; k < BK; ++k)", "for (int k = 0; k < BK - 1; ++k)", (VALUE,)),
+    Bug("one product of a tile is missing, inner", "missing product", DOUBLE_INNER,
+        "for (int k = 0; k < BK; ++k)", "for (int k = 0; k < BK - 1; ++k)", (VALUE,)),
+    Bug("one product of all", "missing product", DOUBLE_BIG,
+        "multiply(As[stage], Bs[stage], place, acc);",
+        "multiply(As[stage], Bs[stage], place, acc);\nif (k == 256) acc[0][0] -= As[stage][0][place.m] * "
+        "Bs[stage][0][place.n];", (VALUE,)),
+    Bug("operands keep 10 bits", "precision", DOUBLE, "fmaf(a[i], b[j], acc[i][j])",
+        "fmaf(__uint_as_float(__float_as_uint(a[i]) & 0xffffe000u), b[j], acc[i][j])", (VALUE,)),
+    Bug("sums keep 16 bits", "precision", DOUBLE, "fmaf(a[i], b[j], acc[i][j])",
+        "__uint_as_float(__float_as_uint(fmaf(a[i], b[j], acc[i][j])) & 0xffffff00u)", (VALUE,)),
+    Bug("a row twice", "swapped index", DOUBLE, "const int m = place.m + i / FM * STEP_M + i % FM;",
+        "const int m = place.m + i / FM * STEP_M;", (POISON, VALUE)),
+    Bug("lanes' rows and columns swapped", "swapped index", DOUBLE,
+        "const int lane_m = lane / 2 % LANES_M;", "const int lane_m = lane % LANES_M;", (POISON, VALUE)),
+    Bug("a pitch without its padding", "pitch", DOUBLE,
+        "shared[at.k + v][at.mn] = staged[i].at[v];", "(&shared[0][0])[(at.k + v) * BM + at.mn] = staged[i].at[v];",
+        (POISON, VALUE)),
+    Bug("a swizzle on one side", "pitch", DOUBLE, "store<VB>(&shared[at.k][at.mn], staged[i]);",
+        "store<VB>(&shared[at.k][at.mn ^ 8], staged[i]);", (VALUE,)),
+    Bug("a fragment from the next line", "pitch", DOUBLE_RC, "fragment[i] = shared[m + i * STEP_M][k];",
+        "fragment[i] = shared[m + i * STEP_M][k + 1];", (VALUE, POISON)),
+    Bug("A is stowed untransposed", "transposition", DOUBLE,
+        "shared[at.k + v][at.mn] = staged[i].at[v];", "shared[at.mn % BK][at.k + v] = staged[i].at[v];",
+        (VALUE, POISON)),
+    Bug("vectors from lines that are not aligned", "misaligned", DOUBLE, "constexpr int VB = 1;",
+        "constexpr int VB = 4;",
+        (MISALIGNED,)),
+    Bug("vectors to lines that are not aligned", "misaligned", DOUBLE, "constexpr int VC = 1;", "constexpr int VC = 4;",
+        (MISALIGNED,)),
+    Bug("the last group of tiles is wrong", "raster", DOUBLE, "min(GROUP, rows - first)", "GROUP",
+        (OUTSIDE_C, WRITES, READS, POISON, VALUE)),
+    Bug("a raster that steps right too soon", "raster", DOUBLE_BIG, "within / height * BN", "within / height / 8 * BN",
+        (TILES_WRITTEN,)),
+    Bug("a raster that never steps right", "raster", DOUBLE, "within / height * BN", "0", (POISON, VALUE)),
+    Bug("tiles that overlap by a row", "written twice", DOUBLE, "within % height) * BM,",
+        "within % height) * (BM - 1),",
+        (POISON, VALUE)),
+    Bug("<= for < along K", "duplicated product", DOUBLE_BIG, "k < s.K;", "k <= s.K;", (VALUE, POISON,)),
+    Bug("a tile dropped, another doubled", "raster", DOUBLE_INNER,
+        "const int within = block % (GROUP * columns);", "const int within = max(1, block) % (GROUP * columns);",
+        (POISON, VALUE)),
+    Bug("tile rows rounded down", "grid", DOUBLE, "rows = (s.M + BM - 1) / BM", "rows = max(1, s.M / BM)",
+        (POISON, VALUE)),
+    Bug("tile columns rounded down", "grid", DOUBLE_VECTORS, "columns = (s.N + BN - 1) / BN",
+        "columns = max(1, s.N / BN)", (DIVISION, POISON, VALUE, OUTSIDE_C, WRITES, READS)),
+    Bug("too few accesses for a tile", "uninitialised", DOUBLE, "(B_ACCESSES + THREADS - 1) / THREADS;",
+        "B_ACCESSES / (2 * THREADS);", (POISON,)),
+    Bug("an index scaled in 32 bits", "overflow", DOUBLE_STRIDES,
+        "Offset(at.mn) * s.lda", "at.mn * 256 * s.lda / int(blockDim.x) * int(blockDim.x) / 256", (OVERFLOW,)),
+    Bug("an index that wraps in 32 bits", "overflow", DOUBLE_STRIDES,
+        "Offset(at.mn) * s.lda", "Offset(unsigned(at.mn) * s.lda * 256u / 256u)", (VALUE, POISON,)),
+    Bug("an index in float", "overflow", DOUBLE_STRIDES,
+        "Offset(at.mn) * s.lda + at.k", "Offset(float(at.mn) * s.lda + at.k)", (VALUE, POISON,)),
+)  # fmt: skip
+
+ASYNC_BUGS = (
+    Bug("no barrier", "barrier", ASYNC, "        __syncthreads();              // so has", "        // so has",
+        (POISON, VALUE)),
+    Bug("no barrier, inner", "barrier", ASYNC_INNER, "        __syncthreads();              // so has",
+        "        // so has", (POISON, VALUE)),
+    Bug("no barrier, dynamic shared memory", "barrier", ASYNC_DYNAMIC,
+        "        __syncthreads();              // so has", "        // so has", (POISON, VALUE)),
+    Bug("the barrier before the wait", "wait count", ASYNC,
+        "cp_async_wait<STAGES - 2>();  // this thread's share of the tile to read has landed\n"
+        "        __syncthreads(); ",
+        "__syncthreads();\n        cp_async_wait<STAGES - 2>(); ", (POISON, VALUE)),
+    Bug("waits for one tile too few", "wait count", ASYNC, "cp_async_wait<STAGES - 2>()", "cp_async_wait<STAGES - 1>()",
+        (POISON, VALUE)),
+    Bug("waits for one tile too few, dynamic", "wait count", ASYNC_DYNAMIC,
+        "cp_async_wait<STAGES - 2>()", "cp_async_wait<STAGES - 1>()", (POISON, VALUE)),
+    Bug("no wait", "wait count", ASYNC_INNER, "cp_async_wait<STAGES - 2>();", "", (POISON, VALUE)),
+    Bug("empty groups are not committed", "wait count", ASYNC_VECTORS,
+        "        }\n        cp_async_commit();  // an empty group too: the wait counts groups",
+        "            cp_async_commit();\n        }", (POISON, VALUE)),
+    Bug("the wrong stage to write", "stage", ASYNC, "write = STAGES - 1;", "write = STAGES - 2;", (POISON, VALUE)),
+    Bug("the wrong stage to read", "stage", ASYNC_VECTORS, "int read = 0,", "int read = 1,", (POISON, VALUE)),
+    Bug("the ring is one stage too long", "stage", ASYNC_DYNAMIC, "read + 1 < STAGES", "read < STAGES",
+        (POISON, VALUE, READS)),
+    Bug("the ring is one stage too short", "stage", ASYNC, "write + 1 < STAGES ?", "write + 2 < STAGES ?",
+        (POISON, VALUE)),
+    Bug("B's tiles lie over A's last", "stage", ASYNC_DYNAMIC, "(As + STAGES)", "(As + STAGES - 1)",
+        (VALUE, POISON)),
+    Bug("no zero fill of A's vectors", "zero fill", ASYNC_VECTORS,
+        "max(0, min(VA, valid_a(at, rows, depth)))", "VA", (READS, POISON, VALUE)),
+    Bug("a count of floats for one of bytes", "zero fill", ASYNC_VECTORS, "at.mn, 4 * valid);", "at.mn, valid);",
+        (VALUE, POISON), count=2),
+    Bug("a negative count of valid bytes", "guard", ASYNC, "max(0, min(VB, valid_b(at, columns, depth)))",
+        "min(VB, valid_b(at, columns, depth))", (Diagnosis("crash", "count of valid bytes"),)),
+    Bug("a misaligned vector copy", "misaligned", ASYNC, "constexpr int VB = 1;", "constexpr int VB = 4;",
+        (MISALIGNED,)),
+    Bug("too little dynamic shared memory", "shared memory", ASYNC_DYNAMIC, "", "",
+        (Diagnosis("crash", "shared memory"),), launch=Launch(128, (("M", 32), ("N", 64)), 51_200 - 8_192)),
+    Bug("a misaligned read of shared memory", "misaligned", ASYNC_DYNAMIC,
+        "&shared[k][m + i / FM * STEP_M]", "&shared[k][m + 1 + i / FM * STEP_M]", (MISALIGNED,)),
+    Bug("the K tail is dropped", "K tail", ASYNC_INNER, "k < s.K;", "k + BK <= s.K;", (VALUE,)),
+    Bug("A's tiles advance by lda", "leading dimension", ASYNC, "const Offset a_step = BK;",
+        "const Offset a_step = s.lda;", (READS, VALUE, POISON)),
+    Bug("ldb where lda belongs", "leading dimension", ASYNC_VECTORS, "Offset(at.k) * s.lda", "Offset(at.k) * s.ldb",
+        (READS, VALUE, POISON)),
+    Bug("transposed B", "transposition", ASYNC_INNER, "Offset(at.mn) * s.ldb + at.k", "Offset(at.k) * s.ldb + at.mn",
+        (READS, VALUE, POISON)),
+)  # fmt: skip
+
+BUGS: tuple[Bug, ...] = (*NAIVE_BUGS, *SINGLE_BUGS, *DOUBLE_BUGS, *ASYNC_BUGS)

@@ -1,0 +1,66 @@
+"""The kill table: what became of every seeded bug, and which correct kernels were rejected."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+
+from gemmgen.report.words import NONE, plural, show_table, table
+from gemmgen.selfcheck import Outcome, SelfCheck
+
+REASON = 70  # characters of a diagnosis that a row shows
+
+
+def show_selfcheck(console: Console, result: SelfCheck) -> None:
+    """A row a bug, the false alarms, and the sum."""
+    if result.outcomes:
+        _show_kills(console, result)
+    for source, verdict in result.false_alarms:
+        failure = verdict.failure.reason if verdict.failure else NONE
+        console.print(
+            f"[bold red]false alarm[/bold red]  {source.name}: {escape(f'{verdict.situation}: {failure}')}",
+            soft_wrap=True,
+        )
+    mark = "[bold green]PASS[/bold green]" if result.passed else "[bold red]FAIL[/bold red]"
+    console.print(
+        f"{mark}  {killed(result)} of {plural(len(result.outcomes), 'bug')} found and diagnosed, "
+        f"{plural(len(result.false_alarms), 'false alarm')} over {plural(result.kernels, 'correct kernel')}, "
+        f"on the {result.executor}, seed {result.seed}, {result.seconds:.0f} s",
+        soft_wrap=True,
+    )
+
+
+def killed(result: SelfCheck) -> int:
+    """Bugs that were found with the right diagnosis."""
+    return sum(outcome.trouble is None for outcome in result.outcomes)
+
+
+def _show_kills(console: Console, result: SelfCheck) -> None:
+    made = table("#", "<bug", "<breaks", "<kernel", "<skeleton", "<found", "after", "<smallest situation", "<diagnosis")
+    for number, outcome in enumerate(result.outcomes, 1):
+        bug, verdict = outcome.bug, outcome.verdict
+        made.add_row(
+            str(number),
+            escape(bug.name),
+            bug.breaks,
+            bug.subject.name,
+            bug.subject.skeleton,
+            "yes" if outcome.found else "[bold red]no[/bold red]",
+            NONE if verdict.found_after is None else str(verdict.found_after),
+            NONE if verdict.situation is None else str(verdict.situation),
+            _diagnosis(outcome),
+        )
+    show_table(console, made)
+    console.print("after: situations until the first that fails; a few more shrink it\n")
+
+
+def _diagnosis(outcome: Outcome) -> str:
+    failure = outcome.verdict.failure
+    said = "" if failure is None else f"{failure.kind}: {_shortened(failure.reason)}"
+    if outcome.trouble is None:
+        return escape(said)
+    return f"[bold red]{escape(outcome.trouble)}[/bold red] {escape(said)}".strip()
+
+
+def _shortened(reason: str) -> str:
+    return reason if len(reason) <= REASON else f"{reason[: REASON - 3]}..."
