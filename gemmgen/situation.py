@@ -1,7 +1,8 @@
-"""What a kernel is tried on: one run's sizes, scalars, kind of data and seed, and hypothesis' strategy for them."""
+"""What a kernel is tried on: one run's sizes, scalars, kind of data and seed, and hypothesis' strategies for them."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,23 +10,44 @@ from hypothesis import strategies as st
 
 from gemmgen.problem import Case, Problem
 
-DataKind = Literal["exact", "random"]
-DATA_KINDS: tuple[DataKind, ...] = ("exact", "random")
+DataKind = Literal["exact", "random", "denormal", "huge", "special", "onehot"]
+DATA_KINDS: tuple[DataKind, ...] = ("exact", "random")  # of every verification
+ALL_DATA_KINDS: tuple[DataKind, ...] = (*DATA_KINDS, "onehot", "denormal", "huge", "special")
+EXACT_KINDS: frozenset[DataKind] = frozenset({"exact", "onehot"})
 
 EXACT_SCALARS = (0.0, 1.0, -1.0, 2.0)
 RANDOM_SCALARS = (*EXACT_SCALARS, 0.5, -1.75)
+HUGE_SCALAR = 2.0**100  # a power of two, which float32 represents
+NAN = math.nan  # one object: a NaN is equal to itself only by identity
 PADDINGS = (0, 1, 2, 3, 7)  # of leading dimensions, in units of ld_align
 SEEDS = 2**16
 
 # Sizes around which kernels go wrong: one, tiles and their neighbours, primes.
 RUNTIME_SIZES = (1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 32, 33, 61, 64, 65, 97, 127, 128, 129, 160)
 
+TINY = 8
+LONG = 4  # the long side of tall, flat and deep shapes, in multiples of the largest size
+
+# Forms of shapes: how M, N and K are drawn where they are run-time sizes.
+FORMS: dict[str, tuple[str, str, str]] = {
+    "any": ("any", "any", "any"),
+    "tiny": ("tiny", "tiny", "tiny"),
+    "no K": ("any", "any", "zero"),
+    "one row": ("zero", "any", "any"),
+    "one column": ("any", "zero", "any"),
+    "prime": ("prime", "prime", "prime"),
+    "power of two": ("power", "power", "power"),
+    "tall": ("long", "tiny", "any"),
+    "flat": ("tiny", "long", "any"),
+    "deep": ("tiny", "tiny", "long"),
+}
+
 
 @dataclass(frozen=True)
 class Situation:
     """One run to check.
 
-    data   "exact": small integers, whose results are exact; "random": uniform in [-1, 1]
+    data   what A, B and C hold; gemmgen.reference says what of each kind, and what must come out
     seed   of the data, and of what the executor chooses (thread schedule, placement)
     """
 
@@ -48,14 +70,77 @@ def situations(draw: st.DrawFn, problem: Problem, largest: int) -> Situation:
     alpha = draw(st.sampled_from(sorted(scalars, key=lambda scalar: (scalar != 1.0, abs(scalar)))))
     beta = draw(st.sampled_from(scalars))
     sizes = {name.lower(): draw(_sizes(name, largest)) for name in "MNK" if problem.sizes[name] is None}
+    case = draw(_cases(problem, sizes, alpha, beta))
+    return Situation(case, data, draw(st.integers(0, SEEDS)))
+
+
+@st.composite
+def wide_situations(draw: st.DrawFn, problem: Problem, largest: int) -> Situation:
+    """What `gemmgen fuzz` draws: every kind of data, NaN and huge scalars, K = 0, and shapes of every form.
+
+    Tall, flat and deep shapes reach beyond `largest`, up to LONG times. Draws shrink as those of `situations` do.
+    """
+    data = draw(st.sampled_from(ALL_DATA_KINDS))
+    alphas: tuple[float, ...] = EXACT_SCALARS if data in EXACT_KINDS else RANDOM_SCALARS
+    if data not in EXACT_KINDS and data != "huge":
+        alphas = (*alphas, HUGE_SCALAR)
+    alpha = draw(st.sampled_from(sorted(alphas, key=lambda scalar: (scalar != 1.0, abs(scalar)))))
+    beta = draw(st.sampled_from((*alphas, NAN)))
+    form = draw(st.sampled_from(tuple(FORMS)))
+    sizes = {
+        name.lower(): draw(_form_size(name, FORMS[form][index], largest))
+        for index, name in enumerate("MNK")
+        if problem.sizes[name] is None
+    }
+    case = draw(_cases(problem, sizes, alpha, beta))
+    return Situation(case, data, draw(st.integers(0, SEEDS)))
+
+
+EDGES = ("K = 0", "M = 1", "N = 1", "tiny", "prime", "power of two", "ragged", "tall", "flat", "deep", "padded")
+
+
+def edges(case: Case) -> frozenset[str]:
+    """The classes of EDGES that `case` falls into: what coverage counts."""
+    m, n, k = case.m, case.n, case.k
+    sizes = (m, n, k)
+    dense = all(matrix.ld == matrix.line_length for matrix in case.matrices)
+    holds = (
+        *(k == 0, m == 1, n == 1, max(sizes) <= TINY),
+        any(size > TINY and _is_prime(size) for size in sizes),
+        all(size & (size - 1) == 0 and size > 0 for size in sizes),
+        any(size % 4 for size in sizes),
+        *(m >= 8 * n, n >= 8 * m, k >= 8 * max(m, n), not dense),
+    )
+    return frozenset(name for name, held in zip(EDGES, holds, strict=True) if held)
+
+
+@st.composite
+def _cases(draw: st.DrawFn, problem: Problem, sizes: dict[str, int], alpha: float, beta: float) -> Case:
+    """`sizes` with leading dimensions that are dense or padded where they are left to run time."""
     dense = problem.case(**sizes)
     lines = {
         name: getattr(dense, name) + problem.ld_align * draw(st.sampled_from(PADDINGS))
         for name in ("lda", "ldb", "ldc")
         if problem.sizes[name] is None
     }
-    case = problem.case(**sizes, **lines, alpha=alpha, beta=beta)
-    return Situation(case, data, draw(st.integers(0, SEEDS)))
+    return problem.case(**sizes, **lines, alpha=alpha, beta=beta)
+
+
+def _form_size(name: str, form: str, largest: int) -> st.SearchStrategy[int]:
+    smallest = 0 if name == "K" else 1
+    chosen = {
+        "any": _sizes(name, largest),
+        "tiny": st.integers(smallest, TINY),
+        "prime": st.sampled_from([size for size in range(2, largest + 1) if _is_prime(size)]),
+        "power": st.sampled_from([2**i for i in range(largest.bit_length()) if 2**i <= largest]),
+        "long": st.integers(largest, LONG * largest),
+        "zero": st.just(smallest),
+    }
+    return chosen[form]
+
+
+def _is_prime(size: int) -> bool:
+    return size > 1 and all(size % divisor for divisor in range(2, int(size**0.5) + 1))
 
 
 def _sizes(name: str, largest: int) -> st.SearchStrategy[int]:

@@ -16,7 +16,7 @@ import click
 from gemmgen.cli.output import report_error
 from gemmgen.version import gemmgen_version
 
-COMMANDS = ("tune", "generate", "space", "verify", "bench", "explain", "export", "devices", "study", "gallery")
+COMMANDS = ("tune", "generate", "space", "verify", "fuzz", "bench", "explain", "export", "devices", "study", "gallery")
 MODULES = {name: f"gemmgen.cli.{name}" for name in COMMANDS}
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 
