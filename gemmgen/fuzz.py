@@ -24,7 +24,7 @@ from gemmgen.families import Family
 from gemmgen.families.base import first_rejection
 from gemmgen.naming import parse_name
 from gemmgen.render import render
-from gemmgen.situation import ALL_DATA_KINDS, EDGES, DataKind, Situation, edges, wide_situations
+from gemmgen.situation import ALL_DATA_KINDS, EDGES, DataKind, Situation, edges, simpler_situations, wide_situations
 from gemmgen.source import KernelSource
 from gemmgen.verifier import Wrong, check, property_test
 
@@ -32,7 +32,7 @@ LARGEST = 160  # of run-time sizes, long sides of tall and flat shapes apart
 PER_KERNEL = 40  # situations
 AHEAD = 3  # kernels that are loaded before they are needed
 SHRINK_EXAMPLES = 60  # situations for a kernel that may be simpler
-FINAL_EXAMPLES = 400
+MOST_REDUCTIONS = 200  # of a situation
 SHRINK_TRIALS = 60  # kernels
 SHRINK_SECONDS = 90.0
 
@@ -200,7 +200,33 @@ def shrink(
             if smaller is not None:
                 point, found, going = candidate, smaller, True
                 break
-    return _fails(executor, point, found, FINAL_EXAMPLES) or found, trials
+    return _reduced(executor, point, found), trials
+
+
+def _reduced(executor: Executor, point: Point, found: Found) -> Found:
+    """The smallest situation of this kernel: hypothesis cannot turn a shape of one form into one of another."""
+    _, loaded = _load(executor, point)
+    if isinstance(loaded, Failure):
+        return found
+    try:
+        for _ in range(MOST_REDUCTIONS):
+            smaller = _next_reduction(loaded, found)
+            if smaller is None:
+                break
+            found = smaller
+    finally:
+        loaded.close()
+    return found
+
+
+def _next_reduction(kernel: LoadedKernel, found: Found) -> Found | None:
+    if found.situation is None:
+        return None
+    for simpler_situation in simpler_situations(found.situation):
+        smaller = _first(kernel, simpler_situation)
+        if smaller is not None and smaller.failure.kind == found.failure.kind:
+            return smaller
+    return None
 
 
 def _search(
@@ -352,13 +378,13 @@ class _Loader:
 
     def next(self) -> tuple[Point, KernelSource, LoadedKernel | Failure]:
         if self._pool is None:
-            upcoming = next(self._points)
-            return upcoming, *_load(self._executor, upcoming)
+            now = next(self._points)
+            return (now, *_load(self._executor, now))
         while len(self._waiting) <= AHEAD:
             upcoming = next(self._points)
             self._waiting.append((upcoming, self._pool.submit(_load, self._executor, upcoming)))
         point, future = self._waiting.popleft()
-        return point, *future.result()
+        return (point, *future.result())
 
     def __enter__(self) -> _Loader:
         return self
@@ -366,6 +392,6 @@ class _Loader:
     def __exit__(self, *_: object) -> None:
         if self._pool is None:
             return
-        for _, future in self._waiting:
+        for _point, future in self._waiting:
             future.cancel()
         self._pool.shutdown()  # a compilation that runs ends first; the executor closes what it loaded

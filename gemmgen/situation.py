@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from hypothesis import strategies as st
@@ -21,6 +22,7 @@ HUGE_SCALAR = 2.0**100  # a power of two, which float32 represents
 NAN = math.nan  # one object: a NaN is equal to itself only by identity
 PADDINGS = (0, 1, 2, 3, 7)  # of leading dimensions, in units of ld_align
 SEEDS = 2**16
+OTHER_SEEDS = 4  # that reduction tries: they choose every order and placement of an executor
 
 # Sizes around which kernels go wrong: one, tiles and their neighbours, primes.
 RUNTIME_SIZES = (1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 32, 33, 61, 64, 65, 97, 127, 128, 129, 160)
@@ -94,6 +96,50 @@ def wide_situations(draw: st.DrawFn, problem: Problem, largest: int) -> Situatio
     }
     case = draw(_cases(problem, sizes, alpha, beta))
     return Situation(case, data, draw(st.integers(0, SEEDS)))
+
+
+def simpler_situations(situation: Situation) -> Iterator[Situation]:
+    """`situation` with one thing made plainer: a size, the padding, a scalar, the data, the seed.
+
+    Other data may hide what this data shows, by a zero in the wrong place: smaller sizes come with several seeds.
+    """
+    for case in _smaller_cases(situation.case):
+        for seed in sorted({situation.seed, *range(OTHER_SEEDS)}):
+            yield replace(situation, case=case, seed=seed)
+    for case in _plainer_cases(situation.case):
+        yield replace(situation, case=case)
+    scalars = {situation.case.alpha, situation.case.beta}
+    for data in ALL_DATA_KINDS[: ALL_DATA_KINDS.index(situation.data)]:
+        if data not in EXACT_KINDS or scalars <= set(EXACT_SCALARS):
+            yield replace(situation, data=data)
+    for seed in range(min(situation.seed, OTHER_SEEDS)):
+        yield replace(situation, seed=seed)
+
+
+def _smaller_cases(case: Case) -> Iterator[Case]:
+    """One run-time size smaller; leading dimensions as short as they may be."""
+    sizes = {"m": case.m, "n": case.n, "k": case.k}
+    for name, size in sizes.items():
+        if case.problem.sizes[name.upper()] is not None:
+            continue
+        smallest = 0 if name == "k" else 1
+        for smaller in sorted({smallest, size // 2, size - size // 4, size - 1}):
+            if smallest <= smaller < size:
+                yield _dense(case, {**sizes, name: smaller})
+
+
+def _plainer_cases(case: Case) -> Iterator[Case]:
+    dense = _dense(case, {"m": case.m, "n": case.n, "k": case.k})
+    if dense != case:
+        yield dense
+    if case.alpha != 1:
+        yield replace(case, alpha=1.0)
+    if case.beta != 0:
+        yield replace(case, beta=0.0)
+
+
+def _dense(case: Case, sizes: dict[str, int]) -> Case:
+    return replace(case.problem.case(**sizes), alpha=case.alpha, beta=case.beta)
 
 
 EDGES = ("K = 0", "M = 1", "N = 1", "tiny", "prime", "power of two", "ragged", "tall", "flat", "deep", "padded")
