@@ -30,6 +30,7 @@ from gemmgen.verifier import Wrong, check, property_test
 
 LARGEST = 160  # of run-time sizes, long sides of tall and flat shapes apart
 PER_KERNEL = 40  # situations
+SEED_STEP = 2**20  # no two runs draw the same situations
 AHEAD = 3  # kernels that are loaded before they are needed
 SHRINK_EXAMPLES = 60  # situations for a kernel that may be simpler
 MOST_REDUCTIONS = 200  # of a situation
@@ -251,7 +252,7 @@ def _search(
                 on_step(tally, "fuzz")
 
             try:
-                found = _try(loaded, examples, seed + tally.kernels, counted, tally)
+                found = _try(loaded, examples, seed * SEED_STEP + tally.kernels, counted, tally)
             finally:
                 loaded.close()
             if found is not None:

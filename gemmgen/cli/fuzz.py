@@ -38,7 +38,9 @@ OnStep = Callable[[Tally, str], None]
     help=f"Stop after this time. [{DEFAULT_MINUTES:g}, unless --examples is given]",
 )
 @click.option("--examples", type=click.IntRange(1), help="Stop after this many situations.")
-@click.option("--family", "names", multiple=True, help=f"Only this kernel family; may be repeated. [{list(FAMILIES)}]")
+@click.option(
+    "--family", "names", multiple=True, help=f"Only this kernel family; may be repeated. [{' and '.join(FAMILIES)}]"
+)
 @device_option
 @seed_option
 @click.option(
@@ -48,9 +50,7 @@ OnStep = Callable[[Tally, str], None]
     show_default=True,
     help="Folder of failures: replayed first, and where a new one is written.",
 )
-@click.option(
-    "--replay", type=click.Path(path_type=Path, dir_okay=False), help="Run one file of a corpus, and no more."
-)
+@click.option("--replay", type=click.Path(path_type=Path, dir_okay=False), help="Run only this file of a corpus.")
 @json_option
 @click.pass_context
 def command(
