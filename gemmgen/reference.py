@@ -1,14 +1,29 @@
 """The right answer: operands for a situation, the result in float64, and what a float32 kernel may be off by.
 
-Two kinds of data, each with a test that a single wrong or missing product cannot pass:
+Kinds of data, each with a test that a single wrong or missing product cannot pass:
 
 exact    small integers, whose products and sums float32 represents: equal bit for bit
+onehot   one operand has a single 1 a row (A) or column (B), the other a number of its own for each element: C
+         shows which element was read. Equal bit for bit
 random   uniform in [-1, 1] against float64, element by element: |c - ref| <= bound
+denormal A and C are denormal, B is random: a kernel that flushes to zero is off by more than the bound
+huge     random, scaled so that alpha * A * B and beta * C come near 2^125, and no partial sum passes 2^127
+special  random, with +Inf, -Inf, NaN and zeros in some places of A, B and C
 
 The bound is probabilistic (Higham and Mary, "A New Approach to Probabilistic Rounding Error
 Analysis", SIAM J. Sci. Comput. 41, 2019): a sum of K products, each operation rounded by at most u,
 is off by at most LAMBDA * sqrt(K) * u * (|A| |B|), with failure probability 2 exp(-LAMBDA^2 / 2) per
-element for errors that behave as independent. LAMBDA = 6 makes that 3e-8.
+element for errors that behave as independent. LAMBDA = 6 makes that 3e-8. Where results are denormal, an
+operation is off by up to 2^-150 besides, whatever its operands; all of them add up to
+((2 K + 1) |alpha| + 2) * 2^-150 at most (products and sums rounded apart; alpha and beta), which is no
+probability and counts only there: an element that is as large as 2^-100 never notices.
+
+NaN and Inf follow IEEE 754, evaluated as alpha * (sum over k of A[m][k] * B[k][n]) + beta * C[m][n], with these
+conventions: beta = 0 leaves C unread, so that its NaN and Inf do not show; alpha = 0 still multiplies, so that
+those of A and B do; K = 0 makes the sum 0. No kind of data has a finite result or partial sum that float32 cannot
+hold (K below 2^26), so float64 and float32, in any order of summation, agree on which elements are finite. An
+element that is NaN in the reference must be NaN (of any payload), Inf must be the same Inf; the rest is bounded
+as above.
 """
 
 from __future__ import annotations
@@ -21,13 +36,18 @@ import numpy.typing as npt
 
 from gemmgen.executor import Floats, Operands
 from gemmgen.problem import Case, Matrix
-from gemmgen.situation import EXACT_SCALARS, DataKind, Situation
+from gemmgen.situation import EXACT_KINDS, EXACT_SCALARS, DataKind, Situation
 
 Doubles = npt.NDArray[np.float64]
 
 LAMBDA = 6.0
 EXACT_LIMIT = 2**24  # float32 represents every integer up to here
 LARGEST_INTEGER = 8
+LARGEST_CODE = 2**22  # of a one-hot product: two of them, each twice, stay exact
+SMALLEST = 2.0**-149  # the smallest denormal
+DENORMALS = 2.0**-127  # A and C of denormal data lie below
+HUGE = 2.0**62  # of A and B, whose products are to stay below 2^124; of C the square of it
+SPECIALS = (np.inf, -np.inf, np.nan, 0.0)
 LARGE_FLOPS = 10**9  # from here on making data and reference takes long enough to share
 LARGE_SEEDS = 2
 
@@ -91,13 +111,13 @@ def expected(situation: Situation, window: Window) -> tuple[Doubles, Doubles]:
 def compare(situation: Situation, result: Floats, window: Window | None = None) -> tuple[float, Mismatch | None]:
     """(largest error over bound, first wrong element or None) of `result`, C's storage after a run.
 
-    Only `window` counts where it is given. NaN where none is expected is wrong.
+    Only `window` counts where it is given. NaN or Inf is right just where it is expected.
     """
     case = situation.case
     window = window or Window.whole(case)
     want, bound = expected(situation, window)
     got = case.c.view(result)[window.rows, window.cols]
-    error = np.abs(got - want)
+    error = _error(got, want)
     wrong = ~(error <= bound)  # and not `error > bound`: NaN compares false
     if not wrong.any():
         return float(np.divide(error, bound, out=error, where=bound > 0).max(initial=0.0)), None
@@ -111,6 +131,15 @@ def compare(situation: Situation, result: Floats, window: Window | None = None) 
         bound=float(bound[row, col]),
         count=int(wrong.sum()),
     )
+
+
+def _error(got: npt.NDArray[np.float32], want: Doubles) -> Doubles:
+    """|got - want|; 0 where both are NaN or the same Inf, and NaN or Inf where only one of them is."""
+    with np.errstate(invalid="ignore"):
+        error: Doubles = np.abs(got - want)
+    if not np.isfinite(want).all():
+        error[np.isnan(got) & np.isnan(want) | (got == want)] = 0.0
+    return error
 
 
 def _unscaled(case: Case) -> Case:
@@ -131,10 +160,11 @@ def _operands(case: Case, data: DataKind, seed: int, unread_c: bool) -> Operands
         operands = _operands(case, data, seed, False)
         return replace(operands, c=np.full_like(operands.c, np.nan))
     rng = np.random.default_rng(seed)
-    return Operands(*(_fill(matrix, case, data, rng) for matrix in case.matrices))
+    one_hot = "AB"[seed // 4 % 2]  # of one-hot data, the operand that selects
+    return Operands(*(_fill(name, m, case, data, rng, one_hot) for name, m in zip("ABC", case.matrices, strict=True)))
 
 
-def _fill(matrix: Matrix, case: Case, data: DataKind, rng: np.random.Generator) -> Floats:
+def _fill(name: str, matrix: Matrix, case: Case, data: DataKind, rng: np.random.Generator, one_hot: str) -> Floats:
     flat = np.full(matrix.elements, np.nan, np.float32)
     if not matrix.elements:
         return flat
@@ -142,9 +172,40 @@ def _fill(matrix: Matrix, case: Case, data: DataKind, rng: np.random.Generator) 
     if data == "exact":
         limit = _exact_magnitude(case.k)
         matrix.view(flat)[...] = rng.integers(-limit, limit, shape, np.int8, endpoint=True)
+    elif data == "onehot":
+        matrix.view(flat)[...] = _selection(name, shape, rng) if name == one_hot else _codes(shape)
     else:
         matrix.view(flat)[...] = 2 * rng.random(shape, np.float32) - 1
+        _reshape_data(name, matrix.view(flat), data, case.k, rng)
     return flat
+
+
+def _reshape_data(name: str, values: Floats, data: DataKind, k: int, rng: np.random.Generator) -> None:
+    """Make of random values, in place, what `data` is."""
+    if data == "denormal" and name != "B":
+        values *= np.float32(DENORMALS)
+    elif data == "huge":
+        values *= np.float32(HUGE**2 if name == "C" else HUGE / (k + 1) ** 0.5)
+    elif data == "special":
+        count = 1 + values.size // 64
+        places = rng.integers(0, values.shape, (count, 2))
+        values[places[:, 0], places[:, 1]] = rng.choice(np.array(SPECIALS, np.float32), count)
+
+
+def _selection(name: str, shape: tuple[int, int], rng: np.random.Generator) -> Floats:
+    """Zeros with a 1 in each row of A, or column of B: each k is somebody's, as far as there are rows enough."""
+    rows, cols = shape
+    selected: Floats = np.zeros(shape, np.float32)
+    if name == "A":
+        selected[np.arange(rows), rng.permutation(cols)[np.arange(rows) % cols]] = 1
+    else:
+        selected[rng.permutation(rows)[np.arange(cols) % rows], np.arange(cols)] = 1
+    return selected
+
+
+def _codes(shape: tuple[int, int]) -> npt.NDArray[np.int64]:
+    """1, 2, 3, ... in row order; they repeat after LARGEST_CODE."""
+    return 1 + np.arange(shape[0] * shape[1]).reshape(shape) % LARGEST_CODE
 
 
 def _exact_magnitude(k: int) -> int:
@@ -163,11 +224,25 @@ def _expected(situation: Situation, window: Window) -> tuple[Doubles, Doubles]:
     case, operands = situation.case, make_operands(situation)
     a = case.a.view(operands.a)[window.rows].astype(np.float64)
     b = case.b.view(operands.b)[:, window.cols].astype(np.float64)
-    values, size = case.alpha * (a @ b), abs(case.alpha) * (np.abs(a) @ np.abs(b))
-    if case.beta != 0:  # beta = 0 must not read C, which may hold NaN
-        old = case.c.view(operands.c)[window.rows, window.cols].astype(np.float64)
-        values, size = values + case.beta * old, size + np.abs(case.beta * old)
-    if situation.data == "exact":
+    with np.errstate(invalid="ignore"):
+        values = case.alpha * _product(a, b, situation.data)
+        size = abs(case.alpha) * _product(np.abs(a), np.abs(b), situation.data)
+        if case.beta != 0:  # beta = 0 must not read C, which may hold NaN
+            old = case.c.view(operands.c)[window.rows, window.cols].astype(np.float64)
+            values, size = values + case.beta * old, size + np.abs(case.beta * old)
+    if situation.data in EXACT_KINDS:
         return values, np.zeros_like(values)
     unit = case.problem.dtype.unit_roundoff
-    return values, LAMBDA * np.sqrt(case.k + 2) * unit * size  # two more roundings: alpha and beta
+    bound = LAMBDA * np.sqrt(case.k + 2) * unit * size  # two more roundings: alpha and beta
+    bound += ((2 * case.k + 1) * abs(case.alpha) + 2) * SMALLEST / 2
+    return values, np.where(np.isfinite(values), bound, 0.0)
+
+
+def _product(a: Doubles, b: Doubles, data: DataKind) -> Doubles:
+    """A * B. With NaN and Inf among them it is summed here: BLAS promises nothing about them."""
+    if data != "special":
+        return a @ b
+    total = np.zeros((a.shape[0], b.shape[1]))
+    for k in range(a.shape[1]):
+        total += np.multiply.outer(a[:, k], b[k])
+    return total

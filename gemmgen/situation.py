@@ -1,21 +1,28 @@
-"""What a kernel is tried on: one run's sizes, scalars, kind of data and seed, and hypothesis' strategy for them."""
+"""What a kernel is tried on: one run's sizes, scalars, kind of data and seed, and hypothesis' strategies for them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from hypothesis import strategies as st
 
 from gemmgen.problem import Case, Problem
 
-DataKind = Literal["exact", "random"]
-DATA_KINDS: tuple[DataKind, ...] = ("exact", "random")
+DataKind = Literal["exact", "random", "denormal", "huge", "special", "onehot"]
+DATA_KINDS: tuple[DataKind, ...] = ("exact", "random")  # of every verification
+ALL_DATA_KINDS: tuple[DataKind, ...] = (*DATA_KINDS, "onehot", "denormal", "huge", "special")
+EXACT_KINDS: frozenset[DataKind] = frozenset({"exact", "onehot"})
 
 EXACT_SCALARS = (0.0, 1.0, -1.0, 2.0)
 RANDOM_SCALARS = (*EXACT_SCALARS, 0.5, -1.75)
+HUGE_SCALAR = 2.0**100  # a power of two, which float32 represents
+NAN = math.nan  # one object: a NaN is equal to itself only by identity
 PADDINGS = (0, 1, 2, 3, 7)  # of leading dimensions, in units of ld_align
 SEEDS = 2**16
+OTHER_SEEDS = 4  # that reduction tries: they choose every order and placement of an executor
 
 # Sizes around which kernels go wrong: one, tiles and their neighbours, primes.
 RUNTIME_SIZES = (1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 32, 33, 61, 64, 65, 97, 127, 128, 129, 160)
@@ -23,12 +30,29 @@ RUNTIME_SIZES = (1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 32, 33, 61, 64, 65, 97, 127, 
 FAR_SIZES = (515, 2177, 2562)
 FAR_DEPTH = 17
 
+TINY = 8
+LONG = 4  # the long side of tall, flat and deep shapes, in multiples of the largest size
+
+# Forms of shapes: how M, N and K are drawn where they are run-time sizes.
+FORMS: dict[str, tuple[str, str, str]] = {
+    "any": ("any", "any", "any"),
+    "tiny": ("tiny", "tiny", "tiny"),
+    "no K": ("any", "any", "zero"),
+    "one row": ("zero", "any", "any"),
+    "one column": ("any", "zero", "any"),
+    "prime": ("prime", "prime", "prime"),
+    "power of two": ("power", "power", "power"),
+    "tall": ("long", "tiny", "any"),
+    "flat": ("tiny", "long", "any"),
+    "deep": ("tiny", "tiny", "long"),
+}
+
 
 @dataclass(frozen=True)
 class Situation:
     """One run to check.
 
-    data   "exact": small integers, whose results are exact; "random": uniform in [-1, 1]
+    data   what A, B and C hold; gemmgen.reference says what of each kind, and what must come out
     seed   of the data, and of what the executor chooses (thread schedule, placement)
     """
 
@@ -65,6 +89,119 @@ def situations(draw: st.DrawFn, problem: Problem, largest: int) -> Situation:
     dense = problem.case(**sizes)
     lines = {name: getattr(dense, name) + padding[name] for name in runtime}
     return Situation(problem.case(**sizes, **lines, alpha=alpha, beta=beta), data, seed)
+
+
+@st.composite
+def wide_situations(draw: st.DrawFn, problem: Problem, largest: int) -> Situation:
+    """What `gemmgen fuzz` draws: every kind of data, NaN and huge scalars, K = 0, and shapes of every form.
+
+    Tall, flat and deep shapes reach beyond `largest`, up to LONG times. Draws shrink as those of `situations` do.
+    """
+    data = draw(st.sampled_from(ALL_DATA_KINDS))
+    alphas: tuple[float, ...] = EXACT_SCALARS if data in EXACT_KINDS else RANDOM_SCALARS
+    if data not in EXACT_KINDS and data != "huge":
+        alphas = (*alphas, HUGE_SCALAR)
+    alpha = draw(st.sampled_from(sorted(alphas, key=lambda scalar: (scalar != 1.0, abs(scalar)))))
+    beta = draw(st.sampled_from((*alphas, NAN)))
+    form = draw(st.sampled_from(tuple(FORMS)))
+    sizes = {
+        name.lower(): draw(_form_size(name, FORMS[form][index], largest))
+        for index, name in enumerate("MNK")
+        if problem.sizes[name] is None
+    }
+    case = draw(_cases(problem, sizes, alpha, beta))
+    return Situation(case, data, draw(st.integers(0, SEEDS)))
+
+
+def simpler_situations(situation: Situation) -> Iterator[Situation]:
+    """`situation` with one thing made plainer: a size, the padding, a scalar, the data, the seed.
+
+    Other data may hide what this data shows, by a zero in the wrong place: smaller sizes come with several seeds.
+    """
+    for case in _smaller_cases(situation.case):
+        for seed in sorted({situation.seed, *range(OTHER_SEEDS)}):
+            yield replace(situation, case=case, seed=seed)
+    for case in _plainer_cases(situation.case):
+        yield replace(situation, case=case)
+    scalars = {situation.case.alpha, situation.case.beta}
+    for data in ALL_DATA_KINDS[: ALL_DATA_KINDS.index(situation.data)]:
+        if data not in EXACT_KINDS or scalars <= set(EXACT_SCALARS):
+            yield replace(situation, data=data)
+    for seed in range(min(situation.seed, OTHER_SEEDS)):
+        yield replace(situation, seed=seed)
+
+
+def _smaller_cases(case: Case) -> Iterator[Case]:
+    """One run-time size smaller; leading dimensions as short as they may be."""
+    sizes = {"m": case.m, "n": case.n, "k": case.k}
+    for name, size in sizes.items():
+        if case.problem.sizes[name.upper()] is not None:
+            continue
+        smallest = 0 if name == "k" else 1
+        for smaller in sorted({smallest, size // 2, size - size // 4, size - 1}):
+            if smallest <= smaller < size:
+                yield _dense(case, {**sizes, name: smaller})
+
+
+def _plainer_cases(case: Case) -> Iterator[Case]:
+    dense = _dense(case, {"m": case.m, "n": case.n, "k": case.k})
+    if dense != case:
+        yield dense
+    if case.alpha != 1:
+        yield replace(case, alpha=1.0)
+    if case.beta != 0:
+        yield replace(case, beta=0.0)
+
+
+def _dense(case: Case, sizes: dict[str, int]) -> Case:
+    return replace(case.problem.case(**sizes), alpha=case.alpha, beta=case.beta)
+
+
+EDGES = ("K = 0", "M = 1", "N = 1", "tiny", "prime", "power of two", "ragged", "tall", "flat", "deep", "padded")
+
+
+def edges(case: Case) -> frozenset[str]:
+    """The classes of EDGES that `case` falls into: what coverage counts."""
+    m, n, k = case.m, case.n, case.k
+    sizes = (m, n, k)
+    dense = all(matrix.ld == matrix.line_length for matrix in case.matrices)
+    holds = (
+        *(k == 0, m == 1, n == 1, max(sizes) <= TINY),
+        any(size > TINY and _is_prime(size) for size in sizes),
+        all(size & (size - 1) == 0 and size > 0 for size in sizes),
+        any(size % 4 for size in sizes),
+        *(m >= 8 * n, n >= 8 * m, k >= 8 * max(m, n), not dense),
+    )
+    return frozenset(name for name, held in zip(EDGES, holds, strict=True) if held)
+
+
+@st.composite
+def _cases(draw: st.DrawFn, problem: Problem, sizes: dict[str, int], alpha: float, beta: float) -> Case:
+    """`sizes` with leading dimensions that are dense or padded where they are left to run time."""
+    dense = problem.case(**sizes)
+    lines = {
+        name: getattr(dense, name) + problem.ld_align * draw(st.sampled_from(PADDINGS))
+        for name in ("lda", "ldb", "ldc")
+        if problem.sizes[name] is None
+    }
+    return problem.case(**sizes, **lines, alpha=alpha, beta=beta)
+
+
+def _form_size(name: str, form: str, largest: int) -> st.SearchStrategy[int]:
+    smallest = 0 if name == "K" else 1
+    chosen = {
+        "any": _sizes(name, largest),
+        "tiny": st.integers(smallest, TINY),
+        "prime": st.sampled_from([size for size in range(2, largest + 1) if _is_prime(size)]),
+        "power": st.sampled_from([2**i for i in range(largest.bit_length()) if 2**i <= largest]),
+        "long": st.integers(largest, LONG * largest),
+        "zero": st.just(smallest),
+    }
+    return chosen[form]
+
+
+def _is_prime(size: int) -> bool:
+    return size > 1 and all(size % divisor for divisor in range(2, int(size**0.5) + 1))
 
 
 def _sizes(name: str, largest: int) -> st.SearchStrategy[int]:

@@ -76,7 +76,7 @@ def verify(
         return Verdict(executor.name, 0, seed, np.inf, error.failure)
     tested = _Property(kernel, on_example)
     try:
-        _run_hypothesis(tested, situations(source.problem, largest), examples, seed)
+        property_test(tested, situations(source.problem, largest), examples, seed)
     except (Wrong, hypothesis.errors.Flaky):
         wrong = tested.found
         assert wrong is not None
@@ -192,12 +192,13 @@ class _Property:
         return wrong
 
 
-def _run_hypothesis(
+def property_test(
     tested: Callable[[Situation], None],
     strategy: hypothesis.strategies.SearchStrategy[Situation],
     examples: int,
     seed: int,
 ) -> None:
+    """Call `tested` with `examples` situations at most; one that it raises on is shrunk, and raised at the end."""
     settings = hypothesis.settings(
         max_examples=examples,
         deadline=None,  # an emulated launch takes what it takes

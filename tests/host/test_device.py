@@ -46,6 +46,7 @@ def test_peaks_are_those_of_the_data_sheets(card: str, tflops: float) -> None:
 
 def test_limits_of_old_and_new() -> None:
     assert ARCHS["sm_75"].limits.names == {
+        "MAX_BLOCKS": 2**31 - 1,
         "MAX_THREADS": 1024,
         "MAX_SM_THREADS": 1024,
         "MAX_SHARED_BYTES": 64 * 1024,

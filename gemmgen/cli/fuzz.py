@@ -1,0 +1,139 @@
+"""`gemmgen fuzz`: kernels and situations at random, until one fails or the time is up."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+from rich.status import Status
+
+from gemmgen.cli.options import device_option, json_option, seed_option
+from gemmgen.cli.output import emit, stderr
+from gemmgen.device import Limits
+from gemmgen.executor import Executor
+from gemmgen.families import FAMILIES, family_named
+from gemmgen.files import Store
+from gemmgen.fuzz import Budget, Report, Tally
+from gemmgen.fuzz import fuzz as run
+from gemmgen.fuzz import replay as run_entry
+from gemmgen.report.fuzzing import replay_document, report_document, show_replay, show_report
+from gemmgen.report.words import percent, plural
+from gemmgen.target import DeviceChoice, open_target
+
+FAILED = 1
+DEFAULT_MINUTES = 1.0
+TERMINAL_SECONDS, LOG_SECONDS = 0.2, 10.0  # between two lines of progress
+
+OnStep = Callable[[Tally, str], None]
+
+
+@click.command()
+@click.option(
+    "--minutes",
+    type=click.FloatRange(min=0, min_open=True),
+    help=f"Stop after this time. [{DEFAULT_MINUTES:g}, unless --examples is given]",
+)
+@click.option("--examples", type=click.IntRange(1), help="Stop after this many situations.")
+@click.option(
+    "--family", "names", multiple=True, help=f"Only this kernel family; may be repeated. [{' and '.join(FAMILIES)}]"
+)
+@device_option
+@seed_option
+@click.option(
+    "--corpus",
+    type=click.Path(path_type=Path, file_okay=False),
+    default="gemmgen-corpus",
+    show_default=True,
+    help="Folder of failures: replayed first, and where a new one is written.",
+)
+@click.option("--replay", type=click.Path(path_type=Path, dir_okay=False), help="Run only this file of a corpus.")
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    minutes: float | None,
+    examples: int | None,
+    names: tuple[str, ...],
+    device: DeviceChoice,
+    seed: int,
+    corpus: Path,
+    replay: Path | None,
+    as_json: bool,
+) -> None:
+    """Try kernels and situations at random, until one fails or the time is up.
+
+    Each kernel is a random accepted point of a family's space, for a random problem: sizes fixed or at run time,
+    layouts, padding, alignment. Each runs on tiny, ragged, prime, tall and flat shapes, K = 0, any alpha and beta
+    (NaN and huge ones too), and data that is small integers, one-hot, random, denormal, huge, or has Inf and NaN in
+    it.
+
+    A failure is shrunk to the smallest kernel and situation that still fail, and saved in --corpus, whose files are
+    replayed at the start of every run. With a GPU or without: kernels run where --device says.
+    """
+    families = [family_named(name) for name in names or FAMILIES]
+    if minutes is None and examples is None:
+        minutes = DEFAULT_MINUTES
+    target = open_target(device, "auto", Store())
+    with target.executor:
+        if replay is not None:
+            _replay(ctx, target.executor, target.spec.arch.limits, replay, as_json)
+            return
+        with _progress() as on_step:
+            budget = Budget(None if minutes is None else 60 * minutes, examples)
+            report = run(target.executor, target.spec.arch.limits, families, corpus, budget, seed=seed, on_step=on_step)
+    again = reproduction(report)
+    emit(as_json, lambda: report_document(report, again), lambda console: show_report(console, report, again))
+    if not report.passed:
+        ctx.exit(FAILED)
+
+
+def reproduction(report: Report) -> str | None:
+    """The command that shows the failure again; None where there is none."""
+    failing = [replay.path for replay in report.replays if replay.found is not None]
+    path = report.path or next(iter(failing), None)
+    return None if path is None else shlex.join(["gemmgen", "fuzz", "--device", report.executor, "--replay", str(path)])
+
+
+def _replay(ctx: click.Context, executor: Executor, limits: Limits, path: Path, as_json: bool) -> None:
+    result = run_entry(executor, limits, path)
+    emit(as_json, lambda: replay_document(result), lambda console: show_replay(console, result))
+    if result.found is not None:
+        ctx.exit(FAILED)
+
+
+@contextmanager
+def _progress() -> Iterator[OnStep]:
+    """One live line in a terminal, a line now and then elsewhere; yields what to call at each step."""
+    console = stderr()
+    live = Status("fuzz", console=console) if console.is_terminal else None
+    every = LOG_SECONDS if live is None else TERMINAL_SECONDS
+    due = time.monotonic() + every
+
+    def step(tally: Tally, doing: str) -> None:
+        nonlocal due
+        if time.monotonic() < due:
+            return
+        due = time.monotonic() + every
+        line = f"{doing}: {_line(tally)}"
+        if live is None:
+            console.print(line)
+        else:
+            live.update(line)
+
+    if live is None:
+        yield step
+        return
+    with live:
+        yield step
+
+
+def _line(tally: Tally) -> str:
+    covered = percent(len(tally.cells) / tally.space)
+    return (
+        f"{plural(tally.situations, 'situation')}, {tally.rate:.0f} a second, {plural(tally.kernels, 'kernel')}, "
+        f"{len(tally.cells)} of {tally.space} schedule x layout x edge ({covered}), {tally.seconds:.0f} s"
+    )

@@ -1,0 +1,184 @@
+"""Which kernels to try: hypothesis' strategy for family, config and problem, and steps towards simpler ones.
+
+The space is walked from a family's default config by changing a few axes at a time and keeping what the
+constraints accept: that reaches every accepted point and asks nothing of a family that it does not say anyway.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import combinations
+from pathlib import PurePath
+from typing import Any
+
+import hypothesis
+from hypothesis import strategies as st
+
+from gemmgen.device import Limits
+from gemmgen.errors import InvalidInput
+from gemmgen.families import Axis, Config, Family
+from gemmgen.families.base import first_rejection
+from gemmgen.naming import kernel_name
+from gemmgen.problem import ORDERS, Layout, Problem
+
+LAYOUTS = tuple(f"{a}{b}" for a in ORDERS for b in ORDERS)
+FIXED_SIZES = (1, 2, 3, 5, 8, 16, 17, 31, 32, 33, 61, 64, 65, 67, 97, 128, 129, 160)
+UNUSUAL = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)  # values that constraints may accept beside an axis' own
+LINE_PADDINGS = (1, 3, 4, 7, 8)
+AREAS = (1024, 1024, 4096, 4096, 16384)  # elements of C a block, where it can be chosen: small blocks run fast
+STEPS, MOST_STEPS = 80, 600  # of a walk; more than STEPS only until it meets the schedule that it looks for
+DRAWS_A_BATCH = 24
+
+
+@dataclass(frozen=True)
+class Point:
+    """A kernel that can be rendered."""
+
+    problem: Problem
+    family: Family
+    config: Config
+
+    @property
+    def name(self) -> str:
+        return kernel_name(self.problem, self.family, self.config)
+
+    @property
+    def schedule(self) -> str:
+        return schedule_name(self.family, self.config)
+
+
+def schedule_name(family: Family, config: Config) -> str:
+    """The skeleton that a config renders: "double_buffer", ..."""
+    return PurePath(family.template(config)).stem
+
+
+@lru_cache(maxsize=16)
+def schedules(family: Family) -> tuple[str, ...]:
+    """The schedules that a family's axes can choose, one or two of them changed at a time."""
+    base = family.config_type()
+    found = {schedule_name(family, base): None}
+    for first, second in combinations(base.axes(), 2):
+        for one in first.values:
+            for other in second.values:
+                changed = base.with_values(**{first.name: one, second.name: other})
+                found.setdefault(schedule_name(family, changed))
+    return tuple(found)
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> Problem:
+    """Sizes and leading dimensions fixed or left to run time, every layout and every promise of alignment."""
+    layout = Layout.parse(draw(st.sampled_from(LAYOUTS)))
+    m, n, k = (draw(st.one_of(st.none(), st.sampled_from(FIXED_SIZES))) for _ in range(3))
+    pointer_align, ld_align = draw(st.sampled_from((16, 8, 4))), draw(st.sampled_from((1, 2, 4)))
+    problem = Problem(m, n, k, layout=layout, pointer_align=pointer_align, ld_align=ld_align)
+    lines: dict[str, Any] = {}
+    for name in ("lda", "ldb", "ldc"):
+        length = problem.sizes[name]
+        padded = [] if length is None else [length + padding for padding in LINE_PADDINGS]
+        lines[name] = draw(st.sampled_from(("dense", "dense", None, *padded)))
+    return replace(problem, **lines)
+
+
+@st.composite
+def points(draw: st.DrawFn, families: Sequence[Family], limits: Limits) -> Point:
+    """Any kernel of `families` that `limits` accept; every schedule is as likely as the others."""
+    choices = [(family, schedule) for family in families for schedule in schedules(family)]
+    family, schedule = draw(st.sampled_from(choices))
+    problem = draw(problems())
+    rng = random.Random(draw(st.integers(0, 2**32 - 1)))
+    return Point(problem, family, _walk(family, problem, limits, schedule, rng))
+
+
+def draw_points(families: Sequence[Family], limits: Limits, seed: int) -> Iterator[Point]:
+    """Points without end, none of them twice; the same seed, the same points."""
+    met: set[str] = set()
+    batch = 0
+    while True:
+        for point in _batch(points(families, limits), seed * 2**20 + batch):
+            if point.name not in met:
+                met.add(point.name)
+                yield point
+        batch += 1
+
+
+def simpler(point: Point, limits: Limits) -> Iterator[Point]:
+    """Accepted points that a person would rather read: plainer problems first, then smaller parameters."""
+    for problem in _simpler_problems(point.problem):
+        if first_rejection(point.family, problem, point.config, limits) is None:
+            yield replace(point, problem=problem)
+    for config in _simpler_configs(point.config):
+        if first_rejection(point.family, point.problem, config, limits) is None:
+            yield replace(point, config=config)
+
+
+def _walk(family: Family, problem: Problem, limits: Limits, schedule: str, rng: random.Random) -> Config:
+    config = family.default(problem)
+    area = rng.choice(AREAS)
+    axes = config.axes()
+    for step in range(MOST_STEPS):
+        if step >= STEPS and schedule_name(family, config) == schedule:
+            break
+        chosen = rng.sample(axes, min(len(axes), rng.choice((1, 1, 2, 2, 3))))
+        proposal = config.with_values(**{axis.name: rng.choice(_values(axis)) for axis in chosen})
+        grows = _area(proposal) > max(area, _area(config))
+        if not grows and first_rejection(family, problem, proposal, limits) is None:
+            config = proposal
+    return config
+
+
+def _area(config: Config) -> int:
+    return config.values.get("BM", 1) * config.values.get("BN", 1)
+
+
+def _values(axis: Axis) -> tuple[int, ...]:
+    """An axis' own values, and for one that is no switch other ones in their range: constraints decide."""
+    if max(axis.values) <= 1:
+        return axis.values
+    return (*axis.values, *(value for value in UNUSUAL if value <= max(axis.values)))
+
+
+def _batch(strategy: st.SearchStrategy[Point], seed: int) -> list[Point]:
+    drawn: list[Point] = []
+
+    @hypothesis.seed(seed)
+    @hypothesis.settings(
+        max_examples=DRAWS_A_BATCH,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(hypothesis.HealthCheck),
+        phases=(hypothesis.Phase.generate,),
+    )
+    @hypothesis.given(strategy)
+    def collect(point: Point) -> None:
+        drawn.append(point)
+
+    collect()
+    return drawn
+
+
+def _simpler_problems(problem: Problem) -> Iterator[Problem]:
+    plain = Problem(None, None, None)
+    if problem != plain:
+        yield plain
+    for name in ("pointer_align", "ld_align", "layout", "ldc", "ldb", "lda", "m", "n", "k"):
+        if getattr(problem, name) != getattr(plain, name):
+            try:
+                yield replace(problem, **{name: getattr(plain, name)})
+            except InvalidInput:
+                continue  # a leading dimension that is fixed needs its size fixed too
+
+
+def _simpler_configs(config: Config) -> Iterator[Config]:
+    axes = config.axes()
+    for axis in axes:
+        current = config.values[axis.name]
+        for value in sorted({*_values(axis), 0}):
+            if value < current:
+                yield config.with_values(**{axis.name: value})
+    for count in (2, 3):
+        for chosen in combinations([axis.name for axis in axes if config.values[axis.name] > 1], count):
+            yield config.with_values(**{name: config.values[name] // 2 for name in chosen})

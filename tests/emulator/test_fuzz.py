@@ -1,0 +1,159 @@
+"""Fuzzing: right kernels pass, a planted bug is found, made small, kept, replayed first and reproduced by a command."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gemmgen import fuzz as fuzzing
+from gemmgen.cli import main
+from gemmgen.corpus import entries, read
+from gemmgen.device import ARCHS
+from gemmgen.drawing import LAYOUTS, draw_points, schedules
+from gemmgen.emulator import EmulatorExecutor
+from gemmgen.families import FAMILIES, NAIVE
+from gemmgen.families.base import first_rejection
+from gemmgen.fuzz import Budget, fuzz
+from gemmgen.problem import Problem
+from gemmgen.render import render
+from gemmgen.situation import ALL_DATA_KINDS
+
+LIMITS = ARCHS["sm_90"].limits
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def environment(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Own folder, shared cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def plant(monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
+    """From now on every kernel that has `old` in its text is rendered with `new` there."""
+
+    def wrong(*point: Any) -> Any:
+        source = render(*point)
+        return replace(source, text=source.text.replace(old, new))
+
+    monkeypatch.setattr(fuzzing, "render", wrong)
+
+
+def test_a_short_run_passes(environment: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fuzz", "--examples", "320", "--device", "emulator", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["passed"] and report["situations"] == 320 and report["kernels"] == 8
+    assert set(report["data"]) == set(ALL_DATA_KINDS) and all(report["data"].values())
+    assert 0 < report["worst_error_over_bound"] <= 1
+    assert 0 < report["coverage"]["met"] < report["coverage"]["of"]
+    assert not list(environment.glob("gemmgen-corpus/*"))
+
+
+def test_the_same_seed_tries_the_same_cases(tmp_path: Path) -> None:
+    with EmulatorExecutor() as emulator:
+        runs = [fuzz(emulator, LIMITS, [NAIVE], tmp_path, Budget(situations=60), seed=7).tally for _ in range(2)]
+    assert runs[0].cells == runs[1].cells and runs[0].data == runs[1].data and runs[0].worst == runs[1].worst
+
+
+def test_drawn_kernels_are_accepted_and_meet_every_schedule() -> None:
+    drawn = draw_points(list(FAMILIES.values()), LIMITS, seed=0)
+    points = [next(drawn) for _ in range(120)]
+    assert all(first_rejection(point.family, point.problem, point.config, LIMITS) is None for point in points)
+    known = {schedule for family in FAMILIES.values() for schedule in schedules(family)}
+    assert {point.schedule for point in points} == known
+    assert {str(point.problem.layout) for point in points} == set(LAYOUTS)
+    assert len({point.name for point in points}) == 120
+
+
+def test_a_planted_bug_is_found_shrunk_kept_and_replayed(
+    environment: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as planted:
+        plant(planted, "k < s.K; k += BK", "k < s.K - (s.K > 20 ? BK : 0); k += BK")
+        assert main(["fuzz", "--minutes", "2", "--family", "simt", "--device", "emulator", "--seed", "1"]) == 1
+        shown = capsys.readouterr().out
+        ((path, entry),) = entries(Path("gemmgen-corpus"))
+        assert "FAIL" in shown and entry.kernel in shown and str(path) in shown
+
+        case = entry.situation.case
+        assert (case.m, case.n, case.k) == (1, 1, 21), "the smallest shape that shows the bug"
+        assert case.problem == Problem(None, None, None), "of the plainest problem"
+        assert entry.failure.kind == "wrong" and "C[0][0]" in entry.failure.reason
+
+        command = next(line for line in shown.splitlines() if "--replay" in line).strip()
+        assert main(shlex.split(command)[1:]) == 1, "the printed command reproduces it"
+        assert "the kernel is wrong, its text as it was" in capsys.readouterr().out
+
+        assert main(["fuzz", "--examples", "1000", "--device", "emulator", "--json"]) == 1
+        report = json.loads(capsys.readouterr().out)
+        assert report["situations"] == 0, "the corpus comes first"
+        assert report["replays"][0]["found"]["failure"]["kind"] == "wrong"
+
+    # Repaired:
+    assert main(["fuzz", "--examples", "10", "--family", "naive", "--device", "emulator", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["replays"][0]["passed"] and report["replays"][0]["text_changed"] and report["situations"] == 10
+    assert read(path) == entry, "an entry stays when its bug is gone"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "data"),
+    [
+        ("float acc = 0.0f;", "float acc = 0.0f; if (A == nullptr || s.K > 0 && A[0] != A[0]) acc = -acc;", None),
+        ("acc = fmaf(a, b, acc);", "if (a != 0.0f) acc = fmaf(a, b, acc);", "special"),  # 0 * Inf is NaN
+        ("acc = fmaf(a, b, acc);", "acc = fmaf(a < 1e-38f && a > -1e-38f ? 0.0f : a, b, acc);", "denormal"),
+        ("acc = fmaf(a, b, acc);", "acc = fmaf(a, b, acc); if (acc > 1e30f) acc = 1e30f;", None),
+    ],
+    ids=["the same kernel", "zeros are skipped", "denormals are flushed", "large sums are clipped"],
+)
+def test_unusual_data_shows_unusual_bugs(
+    old: str, new: str, data: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch, old, new)
+    with EmulatorExecutor() as emulator:
+        report = fuzz(emulator, LIMITS, [NAIVE], tmp_path, Budget(situations=160), seed=2)
+    if "-acc" in new:
+        assert report.passed
+    else:
+        assert report.found is not None and report.found.failure.kind == "wrong"
+        assert data is None or report.found.situation.data == data
+
+
+def test_a_kernel_that_does_not_compile_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch, "float acc", "flaot acc")
+    with EmulatorExecutor() as emulator:
+        report = fuzz(emulator, LIMITS, [NAIVE], tmp_path, Budget(situations=40))
+    assert report.found is not None and report.found.failure.kind == "compile" and report.found.situation is None
+    ((path, entry),) = entries(tmp_path)
+    assert path == report.path and entry.situation is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "is no entry of a fuzzing corpus"),
+        ("[]", "is no entry of a fuzzing corpus"),
+        ("{}", "no 'kernel'"),
+        ('{"kernel": "gemm"}', "'gemm' is not the name of a gemmgen kernel"),
+    ],
+)
+def test_a_corrupt_corpus_is_named(
+    text: str, message: str, environment: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corrupt = environment / "gemmgen-corpus" / "wrong_0.json"
+    corrupt.parent.mkdir()
+    corrupt.write_text(text)
+    assert main(["fuzz", "--examples", "1", "--device", "emulator"]) == 2
+    shown = capsys.readouterr().err
+    assert "wrong_0.json" in shown and message in shown and "restore it or delete it" in shown

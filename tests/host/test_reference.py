@@ -1,0 +1,106 @@
+"""The reference: what each kind of data is, and what counts as right where NaN and Inf are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gemmgen.problem import Problem
+from gemmgen.reference import Window, compare, expected, make_operands
+from gemmgen.situation import ALL_DATA_KINDS, HUGE_SCALAR, NAN, Situation
+
+PROBLEM = Problem(None, None, None)
+KINDS = pytest.mark.parametrize("data", ALL_DATA_KINDS)
+
+
+def situation(data, seed=0, m=13, n=11, k=70, **scalars):
+    return Situation(PROBLEM.case(m, n, k, **scalars), data, seed)
+
+
+def in_float32(what):
+    """What a kernel computes that sums in order of k, in float32."""
+    case, operands = what.case, make_operands(what)
+    a, b = case.a.view(operands.a), case.b.view(operands.b)
+    total = np.zeros((case.m, case.n), np.float32)
+    with np.errstate(all="ignore"):
+        for k in range(case.k):
+            total += np.multiply.outer(a[:, k], b[k])
+        total *= np.float32(case.alpha)
+        if case.beta != 0:
+            total += np.float32(case.beta) * case.c.view(operands.c)
+    result = operands.c.copy()
+    case.c.view(result)[...] = total
+    return result
+
+
+@KINDS
+@pytest.mark.parametrize(("alpha", "beta"), [(1.0, 0.0), (-1.0, 2.0), (0.0, 1.0), (2.0, NAN)])
+@pytest.mark.parametrize("k", [0, 1, 70])
+def test_float32_arithmetic_is_right(data, alpha, beta, k):
+    for seed in range(12):
+        what = situation(data, seed, k=k, alpha=alpha, beta=beta)
+        worst, mismatch = compare(what, in_float32(what))
+        assert mismatch is None, f"{what}: {mismatch}"
+        assert worst <= 1
+
+
+@pytest.mark.parametrize("data", ["random", "denormal", "special"])
+def test_a_huge_alpha_overflows_nothing(data):
+    for seed in range(8):
+        what = situation(data, seed, alpha=HUGE_SCALAR, beta=1.0)
+        assert compare(what, in_float32(what))[1] is None
+
+
+@KINDS
+def test_one_wrong_element_shows(data):
+    what = situation(data, seed=3, beta=1.0)
+    result = in_float32(what)
+    view = what.case.c.view(result)
+    row, col = (int(index) for index in np.argwhere(np.isfinite(view))[0])
+    largest = np.abs(view[np.isfinite(view)]).max()
+    for wrong in (np.nan, np.inf, -np.inf, view[row, col] + largest / 4):
+        kept, view[row, col] = view[row, col], wrong
+        mismatch = compare(what, result)[1]
+        view[row, col] = kept
+        assert mismatch is not None and (mismatch.row, mismatch.col, mismatch.count) == (row, col, 1)
+
+
+def test_nan_and_inf_must_stand_where_they_are_expected():
+    what = situation("special", seed=1, beta=1.0)
+    want, bound = expected(what, Window.whole(what.case))
+    assert np.isnan(want).any() and np.isinf(want).any() and np.isfinite(want).any()
+    assert np.isfinite(bound).all()
+    result = in_float32(what)
+    view = what.case.c.view(result)
+    for places, wrong in ((np.isnan(want), 0.0), (np.isnan(want), np.inf), (want == np.inf, -np.inf)):
+        row, col = np.argwhere(places)[0]
+        kept, view[row, col] = view[row, col], wrong
+        assert compare(what, result)[1] is not None
+        view[row, col] = kept
+    assert compare(what, result)[1] is None
+
+
+def test_beta_zero_hides_what_c_holds():
+    what = situation("special", beta=0.0)
+    assert np.isnan(make_operands(what).c).all()
+    assert not np.isnan(expected(what, Window.whole(what.case))[0]).all()
+
+
+def test_one_hot_data_names_the_element_that_was_read():
+    for seed in (0, 4):
+        what = situation("onehot", seed)
+        operands = make_operands(what)
+        a, b = what.case.a.view(operands.a), what.case.b.view(operands.b)
+        selects, codes = (a.T, b) if seed == 0 else (b, a)
+        assert set(np.unique(selects)) == {0.0, 1.0} and (selects.sum(axis=0) == 1).all()
+        assert len(np.unique(codes)) == codes.size
+
+
+def test_huge_data_is_large_and_finite():
+    want, _ = expected(situation("huge", alpha=2.0, beta=2.0), Window.whole(situation("huge").case))
+    assert np.isfinite(want).all() and 2.0**118 < np.abs(want).max() < 2.0**127
+
+
+def test_denormal_data_has_results_that_are_denormal():
+    want, bound = expected(situation("denormal"), Window.whole(situation("denormal").case))
+    assert (np.abs(want) < 2.0**-120).all() and (np.abs(want) > bound).any()
