@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gemmgen.errors import FailureKind
-from gemmgen.families import NAIVE, SIMT, Config, Family
+from gemmgen.families import NAIVE, SIMT
+from gemmgen.families.base import Config, Family
 from gemmgen.problem import Layout, Problem
 from gemmgen.source import Launch
 

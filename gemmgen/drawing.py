@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 
 from gemmgen.device import Limits
 from gemmgen.errors import InvalidInput
-from gemmgen.families import Axis, Config, Family
-from gemmgen.families.base import first_rejection
+from gemmgen.families.base import Axis, Config, Family, first_rejection
 from gemmgen.naming import kernel_name
 from gemmgen.problem import ORDERS, Layout, Problem
 

@@ -20,8 +20,7 @@ from gemmgen.device import Limits
 from gemmgen.drawing import LAYOUTS, Point, draw_points, schedules, simpler
 from gemmgen.errors import CandidateFailed, Failure, InvalidInput
 from gemmgen.executor import Executor, LoadedKernel
-from gemmgen.families import Family
-from gemmgen.families.base import first_rejection
+from gemmgen.families.base import Family, first_rejection
 from gemmgen.naming import parse_name
 from gemmgen.render import render
 from gemmgen.situation import ALL_DATA_KINDS, EDGES, DataKind, Situation, edges, simpler_situations, wide_situations

@@ -11,8 +11,8 @@ from gemmgen.bugs import BUGS, SUBJECTS, Bug, Subject
 from gemmgen.device import Limits
 from gemmgen.errors import require
 from gemmgen.executor import Executor
-from gemmgen.families import NAIVE, SIMT, Config, Family
-from gemmgen.families.base import check, first_rejection
+from gemmgen.families import NAIVE, SIMT
+from gemmgen.families.base import Config, Family, check, first_rejection
 from gemmgen.families.naive import NaiveConfig
 from gemmgen.families.simt import SimtConfig
 from gemmgen.problem import Layout, Problem

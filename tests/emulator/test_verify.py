@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gemmgen.emulator import EmulatorExecutor
-from gemmgen.families import NAIVE
+from gemmgen.families import NAIVE, SIMT
 from gemmgen.problem import Problem
 from gemmgen.render import render
 from gemmgen.verifier import verify
