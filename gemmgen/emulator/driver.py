@@ -8,7 +8,6 @@ from types import TracebackType
 
 import numpy as np
 
-from gemmgen.device import MAX_THREADS
 from gemmgen.emulator.arena import Arena, Blocks, Layout
 from gemmgen.emulator.compiler import HostCompiler, failed
 from gemmgen.emulator.server import MAX_ARGUMENTS, Request, Server
@@ -135,8 +134,6 @@ def _check_sizes(case: Case, operands: Operands) -> None:
 
 
 def _check_launch(source: KernelSource) -> None:
-    threads, parameters = source.launch.threads, len(source.parameters)
-    if not 1 <= threads <= MAX_THREADS:
-        raise failed("launch", f"{threads} threads a block: a block has 1 to {MAX_THREADS}")
+    parameters = len(source.parameters)
     if parameters > MAX_ARGUMENTS:
         raise failed("launch", f"{parameters} parameters are more than the emulator's {MAX_ARGUMENTS}")
