@@ -175,8 +175,7 @@ class Server:
             if 0 <= offset < int(size, 16):
                 return f"{offset} bytes into {name.rsplit('::')[-1]}"
         section = re.search(r"^([0-9a-f]+) \w __start_gemmgen_shared$", symbols, re.MULTILINE)
-        offset = f"{address - int(section.group(1), 16)} bytes into " if section else ""
-        return f"{offset}static shared memory"
+        return f"{address - int(section.group(1), 16) if section else 'some'} bytes into static shared memory"
 
     def _ask(self, tool: str, *arguments: str) -> str:
         """What one of the binutils says of the executable; nothing where there is no such tool."""

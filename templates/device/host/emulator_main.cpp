@@ -74,7 +74,7 @@ void copy_async(void* shared, const void* global, int bytes, int valid_bytes, in
   copy_line = unsigned(line);
   std::memcpy(copy.data, global, std::size_t(valid_bytes));
   copy_line = 0;
-  races.write(shared, std::size_t(bytes), Place::line(unsigned(line)), Kind::copy_under_way);
+  races.start_copy(shared, std::size_t(bytes), Place::line(unsigned(line)));
   block.running().copies.issue(copy, !copies_land_late);
 }
 

@@ -62,6 +62,9 @@ struct Access {
 
 class Races {
  public:
+  // The kernel's accesses will be announced. Without that cp.async alone is known, and nothing is judged.
+  void watch() { watching_ = true; }
+
   void start_block() {
     if (cells_ == nullptr) {
       const std::size_t most = SharedMemory::static_bytes() + SharedMemory::MAX_DYNAMIC_BYTES;
@@ -135,8 +138,13 @@ class Races {
     });
   }
 
+  void start_copy(const void* address, std::size_t bytes, Place place) {
+    if (watching_) write(address, bytes, place, Kind::copy_under_way);
+  }
+
   // The running thread has waited for its copy to these bytes.
   void complete_copy(const void* address, std::size_t bytes) {
+    if (!watching_) return;
     each_cell(address, bytes, Place(), Kind::copy_done, [&](Cell& cell, std::size_t) {
       if (cell.write.kind == Kind::copy_under_way) cell.write = now(cell.write.place, Kind::copy_done);
     });
@@ -274,6 +282,7 @@ class Races {
          thread_, verb(kind), beyond, place.text().c_str());
   }
 
+  bool watching_ = false;
   Cell* cells_ = nullptr;
   uint32_t* settled_ = nullptr;  // a token for each word; tokens are never used again
   uint32_t last_token_ = 0;
