@@ -44,6 +44,7 @@ KERNEL = (
 ANNOUNCED = ("-fsanitize=thread",)  # every access to memory calls the runtime: races.hpp
 OPTIONAL = (
     "-ftrivial-auto-var-init=pattern",  # a register that is read before it is written shows
+    "-fno-partial-inlining",  # or a piece of the kernel would seem to be called from the kernel's first line
     "-mprefer-vector-width=128",  # clang announces no access wider than 16 bytes
 )
 LINK = ("-no-pie", "-Wl,--as-needed")

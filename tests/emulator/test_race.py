@@ -250,9 +250,9 @@ def test_what_nothing_wrote(emulator: EmulatorExecutor) -> None:
 
 
 def test_nothing_is_left_of_the_block_before(emulator: EmulatorExecutor) -> None:
-    source = by_hand(
-        "__shared__ float tile[64];\nif (blockIdx.x != 1) tile[threadIdx.x] = 1;\nC[0] = tile[threadIdx.x];"
-    )
+    source = by_hand("""__shared__ float tile[64];
+        if (blockIdx.x != 1) tile[threadIdx.x] = 1;
+        C[blockIdx.x * 64 + threadIdx.x] = tile[threadIdx.x];""")
     assert "block 1, thread 0 reads 0 bytes into tile at k.cu:4, which" in race(
         emulator, source, case=ANY_SHAPE.case(2, 64, 1)
     )
@@ -264,3 +264,26 @@ def test_the_same_seed_gives_the_same_report(seed: int, emulator: EmulatorExecut
     wrong = replace(source, text=source.text.replace("__syncthreads();", "", 1))
     case = ANY_SHAPE.case(20, 40, 30)
     assert len({race(emulator, wrong, seed, case) for _ in range(3)}) == 1
+
+
+def test_two_threads_write_one_element_of_c(emulator: EmulatorExecutor) -> None:
+    assert race(emulator, by_hand("C[threadIdx.x / 2] = 1.0f;")) == (
+        "data race on C: block 0, thread 0 writes 0 bytes into C at k.cu:2, "
+        "block 0, thread 1 writes it at k.cu:2, no barrier between"
+    )
+    ordered = by_hand("if (threadIdx.x < 9) C[threadIdx.x] = 1;\n__syncthreads();\nif (threadIdx.x == 40) C[3] += 2;")
+    assert run(emulator, ordered, ANY_SHAPE.case(1, 9, 1))[3] == 3
+
+
+def test_two_blocks_share_an_element_of_c(emulator: EmulatorExecutor) -> None:
+    for first, second, diagnosis in (
+        ("C[1] = 1;", "C[1] = 2;", "writes 4 bytes into C at k.cu:2, block 2, thread 0 writes it at k.cu:3"),
+        ("C[1] = 1;", "C[0] = C[1];", "writes 4 bytes into C at k.cu:2, block 2, thread 0 reads it at k.cu:3"),
+        ("C[0] = C[1];", "C[1] = 2;", "reads 4 bytes into C at k.cu:2, block 2, thread 0 writes it at k.cu:3"),
+    ):
+        blocks = "if (blockIdx.x == 0 && threadIdx.x == 0) {}\nif (blockIdx.x == 2 && threadIdx.x == 0) {}"
+        body = blocks.replace("{}", first, 1).replace("{}", second)
+        reason = race(emulator, by_hand(body), case=ANY_SHAPE.case(3, 4, 1))
+        assert reason == f"data race on C: block 0, thread 0 {diagnosis}, and nothing orders blocks"
+    both_read = by_hand("if (threadIdx.x == 0) C[blockIdx.x] = C[100];")
+    assert run(emulator, both_read, ANY_SHAPE.case(4, 40, 1))[3] == 1

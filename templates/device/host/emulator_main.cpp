@@ -156,6 +156,7 @@ void prepare_launch() {
   for (int i = 0; request.signature[i] != '\0'; ++i)
     if (request.signature[i] == 'p') request.arguments[i].pointer = operands[request.arguments[i].integer].data;
   shared_memory.resize_dynamic(request.shared_bytes);
+  races.start_launch();
   blockDim.x = request.threads;
   gridDim.x = request.grid;
   copies_land_late = request.seed / 2 % 2 == 0;

@@ -1,4 +1,5 @@
-// Data races and unset values in shared memory, found exactly, whatever order the threads run in.
+// Data races on shared memory and on C, and unset values in shared memory: found exactly, whatever order
+// the threads run in. Nothing orders the accesses of two blocks to C.
 //
 // The compiler announces every access of a kernel (-fsanitize=thread; its library is not linked, the
 // calls end in race_callbacks.hpp). A cell for each word of shared memory holds its last write and
@@ -19,9 +20,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "failure.hpp"
 #include "gemmgen_emulator.hpp"
+#include "launch.hpp"
 #include "memory.hpp"
 #include "shared_memory.hpp"
 
@@ -60,10 +63,20 @@ struct Access {
   Kind kind = Kind::read;
 };
 
+// Whether the kernel's accesses are announced. Otherwise cp.async alone is known, and nothing is judged.
+inline bool watching = false;
+
 class Races {
  public:
-  // The kernel's accesses will be announced. Without that cp.async alone is known, and nothing is judged.
-  void watch() { watching_ = true; }
+  void start_launch() {
+    if (!watching) return;
+    start_of_launch_ = epoch_ + 1;
+    blocks_.clear();
+    const std::size_t needed = c().bytes / 4 * sizeof(Cell);
+    if (c_pages_.bytes >= needed) return;
+    unmap(c_pages_);
+    c_pages_ = map_private("the shadow of C", needed);
+  }
 
   void start_block() {
     if (cells_ == nullptr) {
@@ -75,6 +88,7 @@ class Races {
     dynamic_bytes_ = std::size_t(shared_memory.end_of_pages() - dynamic_start_);
     start_epoch();
     start_of_block_ = epoch_;
+    if (watching) blocks_.push_back({epoch_, blockIdx.x});
   }
 
   void finish_block() { refuse_unset_read(); }
@@ -113,7 +127,7 @@ class Races {
     std::size_t offset = std::size_t(static_cast<const unsigned char*>(address) - __start_gemmgen_shared);
     if (offset >= SharedMemory::static_bytes()) {
       offset = std::size_t(static_cast<const unsigned char*>(address) - dynamic_start_);
-      if (offset >= dynamic_bytes_) return;
+      if (offset >= dynamic_bytes_) return access_c(address, bytes, place, Kind::read);
       offset += SharedMemory::static_bytes();
     }
     if (!is_settled(offset, bytes)) read_unsettled(address, bytes, place);
@@ -129,6 +143,7 @@ class Races {
   }
 
   void write(const void* address, std::size_t bytes, Place place, Kind kind = Kind::write) {
+    access_c(address, bytes, place, kind);
     each_cell(address, bytes, place, kind, [&](Cell& cell, std::size_t offset) {
       for (const Access* earlier : {&cell.write, &cell.reads[0], &cell.reads[1]})
         if (!before(*earlier)) refuse(*earlier, offset, place, kind);
@@ -139,12 +154,12 @@ class Races {
   }
 
   void start_copy(const void* address, std::size_t bytes, Place place) {
-    if (watching_) write(address, bytes, place, Kind::copy_under_way);
+    if (watching) write(address, bytes, place, Kind::copy_under_way);
   }
 
   // The running thread has waited for its copy to these bytes.
   void complete_copy(const void* address, std::size_t bytes) {
-    if (!watching_) return;
+    if (!watching) return;
     each_cell(address, bytes, Place(), Kind::copy_done, [&](Cell& cell, std::size_t) {
       if (cell.write.kind == Kind::copy_under_way) cell.write = now(cell.write.place, Kind::copy_done);
     });
@@ -155,6 +170,41 @@ class Races {
     Access write;
     Access reads[2];
   };
+
+  static const Region& c() { return operands[OPERANDS - 1]; }
+
+  // C's elements are words; nothing is said of an access to a part of one.
+  void access_c(const void* raw_address, std::size_t bytes, Place place, Kind kind) {
+    const std::size_t start = std::size_t(static_cast<const unsigned char*>(raw_address) - c().data);
+    if (start >= c().bytes || start + bytes > c().bytes || (start | bytes) % 4 != 0) return;
+    Cell* const cells = reinterpret_cast<Cell*>(c_pages_.data);
+    for (std::size_t offset = start; offset < start + bytes; offset += 4) {
+      Cell& cell = cells[offset / 4];
+      if (!before_on_c(cell.write)) refuse_on_c(cell.write, offset, place, kind);
+      if (kind == Kind::read) {
+        if (cell.reads[0].epoch >= start_of_block_ || before_on_c(cell.reads[0])) note_read(cell, place);
+        continue;
+      }
+      for (const Access& read : cell.reads)
+        if (!before_on_c(read)) refuse_on_c(read, offset, place, kind);
+      cell.write = now(place, kind);
+      cell.reads[0] = cell.reads[1] = Access();
+    }
+  }
+
+  bool before_on_c(const Access& access) const {
+    return access.epoch < start_of_launch_ || (access.epoch >= start_of_block_ && before(access));
+  }
+
+  [[noreturn]] __attribute__((noinline)) void refuse_on_c(const Access& first, std::size_t offset, Place place,
+                                                          Kind kind) const {
+    unsigned block = 0;
+    for (const StartedBlock& started : blocks_)
+      if (started.epoch <= first.epoch) block = started.index;
+    fail("crash", {}, "data race on C: block %u, thread %u%s%zu bytes into C at %s, block %u, thread %u%sit at %s, %s",
+         block, first.thread, verb(first.kind), offset, first.place.text().c_str(), blockIdx.x, thread_, verb(kind),
+         place.text().c_str(), block == blockIdx.x ? "no barrier between" : "and nothing orders blocks");
+  }
 
   // Calls `visit` with every cell of the access and its offset in shared memory; with none outside of it.
   template <typename Visit>
@@ -282,7 +332,14 @@ class Races {
          thread_, verb(kind), beyond, place.text().c_str());
   }
 
-  bool watching_ = false;
+  struct StartedBlock {
+    uint32_t epoch;
+    unsigned index;
+  };
+
+  uint32_t start_of_launch_ = 0;
+  std::vector<StartedBlock> blocks_;  // of this launch
+  Region c_pages_;                    // a cell for each word of C
   Cell* cells_ = nullptr;
   uint32_t* settled_ = nullptr;  // a token for each word; tokens are never used again
   uint32_t last_token_ = 0;
