@@ -41,7 +41,8 @@ KERNEL = (
     "-fsanitize=alignment,bounds,signed-integer-overflow,integer-divide-by-zero",
     "-fno-sanitize-recover=all",
 )
-ANNOUNCED = ("-fsanitize=thread",)  # every access to memory calls the runtime: races.hpp
+# Every access to memory calls the runtime: races.hpp. ziglang does so in position-independent code alone.
+ANNOUNCED = ("-fsanitize=thread", "-fpie")
 OPTIONAL = (
     "-ftrivial-auto-var-init=pattern",  # a register that is read before it is written shows
     "-fno-partial-inlining",  # or a piece of the kernel would seem to be called from the kernel's first line
