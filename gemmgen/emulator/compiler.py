@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +28,8 @@ SHOWN_ERRORS = 3
 # Unrolled as `#pragma unroll` asks for, so that indices are constants and their checks cost nothing.
 LANGUAGE = ("-std=c++17", "-O2", "-fpeel-loops", "-gdwarf-4", "-g1", "-march=native", "-fno-pie")
 # A kernel reinterprets floats as vectors, and nvcc contracts a * b + c; broken rules of the language end
-# in a diagnosis (sanitizer.hpp) rather than in whatever the optimiser makes of them.
+# in a diagnosis (sanitizer.hpp) rather than in whatever the optimiser makes of them, The
+# sanitizers' libraries are not linked: the runtime answers.
 KERNEL = (
     "-w",
     "-UNDEBUG",  # ziglang defines it when it optimises
@@ -39,7 +41,13 @@ KERNEL = (
     "-fsanitize=alignment,bounds,signed-integer-overflow,integer-divide-by-zero",
     "-fno-sanitize-recover=all",
 )
-UNSET_REGISTERS = "-ftrivial-auto-var-init=pattern"  # a register that is read before it is written shows
+# Every access to memory calls the runtime: races.hpp. ziglang does so in position-independent code alone.
+ANNOUNCED = ("-fsanitize=thread", "-fpie")
+OPTIONAL = (
+    "-ftrivial-auto-var-init=pattern",  # a register that is read before it is written shows
+    "-fno-partial-inlining",  # or a piece of the kernel would seem to be called from the kernel's first line
+    "-mprefer-vector-width=128",  # clang announces no access wider than 16 bytes
+)
 LINK = ("-no-pie", "-Wl,--as-needed")
 
 HOW_TO_GET_ONE = "install g++ or clang++, name one in $CXX, or `pip install ziglang`"
@@ -48,6 +56,14 @@ HOW_TO_GET_ONE = "install g++ or clang++, name one in $CXX, or `pip install zigl
 def failed(kind: FailureKind, reason: str) -> CandidateFailed:
     """What the emulator raises."""
     return CandidateFailed(Failure(kind, reason, "emulator"))
+
+
+@dataclass(frozen=True)
+class Executables:
+    """A kernel's two servers: one runs fast, the other tells races of shared memory and takes several times as long."""
+
+    fast: bytes
+    watched: bytes
 
 
 @dataclass(frozen=True)
@@ -66,14 +82,18 @@ class HostCompiler:
         """
         return _find(os.environ.get("CXX", ""))
 
-    def executable(self, source: KernelSource, store: Store) -> bytes:
-        """The server that runs `source`, from `store` where it has it. Raises CandidateFailed: compile."""
-        key = content_key(source.name, source.text, *self._identity(), *self.kernel_flags, *LINK)
-        program = store.get(KIND, key)
-        if program is None:
-            program = self._build(source, self._runtime_object(store))
-            store.put(KIND, key, program)
-        return program
+    def executables(self, source: KernelSource, store: Store) -> Executables:
+        """The servers that run `source`, from `store` where it has them. Raises CandidateFailed: compile."""
+        flags = (self.kernel_flags, (*self.kernel_flags, *ANNOUNCED))
+        keys = [content_key(source.name, source.text, *self._identity(), *some, *LINK) for some in flags]
+        fast, watched = (store.get(KIND, key) for key in keys)
+        if fast is None or watched is None:
+            runtime_object = self._runtime_object(store)
+            with ThreadPoolExecutor(len(flags)) as both:
+                fast, watched = both.map(lambda some: self._build(source, some, runtime_object), flags)
+            for key, program in zip(keys, (fast, watched), strict=True):
+                store.put(KIND, key, program)
+        return Executables(fast, watched)
 
     def _identity(self) -> tuple[str, ...]:
         """What every build depends on: compiler, machine and the runtime's text."""
@@ -94,22 +114,24 @@ class HostCompiler:
             store.put(KIND, key, program)
         return program
 
-    def _build(self, source: KernelSource, runtime_object: bytes) -> bytes:
+    def _build(self, source: KernelSource, flags: tuple[str, ...], runtime_object: bytes) -> bytes:
         kernel, header = f"{source.name}.cu", RUNTIME / "gemmgen_emulator.hpp"
         with tempfile.TemporaryDirectory(prefix="gemmgen-") as folder:
             Path(folder, kernel).write_text(source.text)
             Path(folder, "runtime.o").write_bytes(runtime_object)
             # The kernel's file stays as it is; what is compiled is the one line that exports it.
             result = self._run(
-                *(*LANGUAGE, *self.kernel_flags, *LINK),
-                *("-include", str(header), "-include", kernel, "-x", "c++", "-"),
-                *("-x", "none", "runtime.o", "-o", "emulator"),
+                *(*LANGUAGE, *flags),
+                *("-include", str(header), "-include", kernel, "-c", "-x", "c++", "-", "-o", "kernel.o"),
                 text=f"GEMMGEN_ENTRY({source.name})\n",
                 folder=folder,
             )
             if result.returncode != 0:
                 silent = f"{self.command[0]} ended with status {result.returncode}"
                 raise failed("compile", _first_errors(source, result.stderr) or silent)
+            result = self._run(*LINK, "kernel.o", "runtime.o", "-o", "emulator", folder=folder)
+            if result.returncode != 0:
+                raise failed("compile", f"the kernel does not link: {result.stderr.strip()[-1000:]}")
             return Path(folder, "emulator").read_bytes()
 
     def _run(self, *arguments: str, folder: str, text: str = "") -> subprocess.CompletedProcess[str]:
@@ -138,7 +160,7 @@ def _find(named: str) -> HostCompiler:
     for command in [_words(named)] if named else known:
         version = _version(command)
         if version is not None:
-            optional = (UNSET_REGISTERS,) if _accepts(command, UNSET_REGISTERS) else ()
+            optional = [flag for flag in OPTIONAL if _accepts(command, flag)]
             return HostCompiler(tuple(command), version, (*KERNEL, *optional))
     trouble = f"$CXX = {named} does not run" if named else "no C++ compiler is on this machine"
     raise failed("unavailable", f"{trouble}: {HOW_TO_GET_ONE}")

@@ -9,7 +9,7 @@ from types import TracebackType
 import numpy as np
 
 from gemmgen.emulator.arena import Arena, Blocks, Layout
-from gemmgen.emulator.compiler import HostCompiler, failed
+from gemmgen.emulator.compiler import Executables, HostCompiler, failed
 from gemmgen.emulator.server import MAX_ARGUMENTS, Request, Server
 from gemmgen.errors import require
 from gemmgen.executor import Floats, Operands
@@ -19,6 +19,8 @@ from gemmgen.source import KernelSource, Parameter
 
 OPERAND_NUMBERS = {"A": 0, "B": 1, "C": 2}
 WHOLE_FLOPS = 5e8  # a fraction of a second; verification samples the blocks of larger cases
+WATCHED_FLOPS = 2e6  # a launch is watched for races as far as this goes: some milliseconds
+WATCHED_SEEDS = 8  # of so many seeds, one watches blocks of a larger launch
 
 
 class EmulatedKernel:
@@ -26,25 +28,41 @@ class EmulatedKernel:
 
     whole_flops = WHOLE_FLOPS
 
-    def __init__(self, source: KernelSource, executable: bytes, timeout: float) -> None:
+    def __init__(self, source: KernelSource, executables: Executables, timeout: float) -> None:
         self.source = source
         self._timeout = timeout
         self._signature = "".join(_letter(parameter) for parameter in source.parameters)
         self._arena = Arena()
-        self._server = Server(source.name, executable, self._arena.file)
+        self._fast = Server(source.name, executables.fast, self._arena.file)
+        self._watched = Server(source.name, executables.watched, self._arena.file)
         self.closed = False
 
     def run(self, case: Case, operands: Operands, *, seed: int = 0, blocks: Sequence[int] | None = None) -> Floats:
         """One launch, or its `blocks` only; returns C's storage afterwards, its padding as it was.
+
+        A small launch is watched for races as a whole. A larger one is not, but by some seeds a few of its
+        blocks run twice: watched, and then with all others.
 
         Raises CandidateFailed: launch, crash (with block, thread, place and line of the .cu) or timeout.
         """
         _check_sizes(case, operands)
         grid = self.source.launch.blocks(case)
         order = _block_order(grid, seed) if blocks is None else np.array(blocks)
-        layout = Layout.of(case, len(order), high=seed % 2 == 0)
-        self._arena.fill(layout, case, operands, order)
-        self._server.launch(self._request(layout, case, grid, seed))
+        watched = _watched_blocks(order, case.flops / grid, seed)
+        if len(watched) < len(order):
+            if len(watched):
+                self._launch(self._watched, case, operands, watched, seed, quiet=True)
+            return self._launch(self._fast, case, operands, order, seed)
+        return self._launch(self._watched, case, operands, order, seed)
+
+    def _launch(
+        self, server: Server, case: Case, operands: Operands, blocks: Blocks, seed: int, quiet: bool = False
+    ) -> Floats:
+        layout = Layout.of(case, len(blocks), high=seed % 2 == 0)
+        self._arena.fill(layout, case, operands, blocks)
+        # Blocks that share C are watched by one process, which also finds the same race first each time.
+        workers = 1 if server is self._watched else len(os.sched_getaffinity(0))
+        server.launch(self._request(layout, case, seed, workers, quiet))
         result = self._arena.result(layout, case, operands.c)
         outside = self._arena.write_outside(layout, case)
         if outside is not None:
@@ -53,21 +71,23 @@ class EmulatedKernel:
 
     def close(self) -> None:
         if not self.closed:
-            self._server.close()
+            self._fast.close()
+            self._watched.close()
             self._arena.close()
             self.closed = True
 
-    def _request(self, layout: Layout, case: Case, grid: int, seed: int) -> Request:
+    def _request(self, layout: Layout, case: Case, seed: int, workers: int, quiet: bool) -> Request:
         return Request(
             layout=layout,
             seed=seed,
-            grid=grid,
+            grid=self.source.launch.blocks(case),
             threads=self.source.launch.threads,
             shared_bytes=self.source.launch.shared_bytes,
-            workers=len(os.sched_getaffinity(0)),
+            workers=workers,
             timeout=self._timeout,
             signature=self._signature,
             arguments=self.source.arguments(case, OPERAND_NUMBERS),
+            quiet=quiet,
         )
 
 
@@ -80,6 +100,7 @@ class EmulatorExecutor:
         seed 0      threads and blocks in their natural order, any other seed in orders of its own
         seed % 2    operands touch the guard pages above (0) or below (1) them
         seed // 2 % 2   cp.async lands as late (0) or as early (1) as it may
+        seed % 8    blocks of a large launch are watched for races (0) or none (others)
 
     Raises CandidateFailed (unavailable) where the machine has no C++ compiler.
     """
@@ -96,7 +117,7 @@ class EmulatorExecutor:
     def load(self, source: KernelSource) -> EmulatedKernel:
         """Compile, or fetch from the store. Raises CandidateFailed: compile or launch."""
         _check_launch(source)
-        kernel = EmulatedKernel(source, self._compiler.executable(source, self._store), self._timeout)
+        kernel = EmulatedKernel(source, self._compiler.executables(source, self._store), self._timeout)
         self._loaded = [*(other for other in self._loaded if not other.closed), kernel]
         return kernel
 
@@ -123,6 +144,16 @@ def _letter(parameter: Parameter) -> str:
 
 def _block_order(grid: int, seed: int) -> Blocks:
     return np.arange(grid) if seed == 0 else np.random.default_rng(seed).permutation(grid)
+
+
+def _watched_blocks(order: Blocks, flops_a_block: float, seed: int) -> Blocks:
+    """All blocks of a small launch, some of a large one for every eighth seed and none for the others."""
+    affordable = int(WATCHED_FLOPS / max(flops_a_block, 1.0))
+    if affordable >= len(order):
+        return order
+    if seed % WATCHED_SEEDS:
+        return order[:0]
+    return np.random.default_rng(seed).choice(order, max(affordable, 1), replace=False)
 
 
 def _check_sizes(case: Case, operands: Operands) -> None:

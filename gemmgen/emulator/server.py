@@ -31,6 +31,7 @@ class Request:
     signature   p(ointer), i(nteger) or f(loat) for each argument
     workers     processes that may share the blocks
     timeout     seconds
+    quiet       what the kernel prints goes nowhere
     """
 
     layout: Layout
@@ -42,14 +43,15 @@ class Request:
     timeout: float
     signature: str
     arguments: list[Argument]
+    quiet: bool
 
     def pack(self) -> bytes:
         """As `Request` of launch.hpp lays it out."""
         blocks = self.layout.blocks
         head = struct.pack(
-            "<QQIIIIII",
+            "<QQIIIIIIII",
             *(self.seed % 2**64, blocks.offset, blocks.length // WORD, self.grid, self.threads),
-            *(self.shared_bytes, self.workers, int(self.timeout * 1000)),
+            *(self.shared_bytes, self.workers, int(self.timeout * 1000), self.quiet, 0),
         )
         operands = b"".join(
             struct.pack("<4Q", segment.offset, segment.bytes_mapped, segment.skew, segment.length)
@@ -143,23 +145,46 @@ class Server:
             return failed("crash", f"the emulator's process ended with status {self._process.wait()}")
         # Processes that fail together each send a line; the first one counts.
         kind, line, instruction, reason = reply.split(b"\n")[0].decode(errors="replace").split("\t", 3)
-        place = int(line) or self._line_of(instruction)
-        return failed(_kind(kind), f"{reason} ({self._name}.cu:{place})" if place else reason)
+        lines = [int(line)] if int(line) else self._lines_of(instruction)
+        reason = re.sub(r"([@&])\{(\w+)\}", self._resolve, reason)
+        return failed(_kind(kind), f"{reason} ({self._name}.cu:{lines[0]})" if lines else reason)
 
-    def _line_of(self, instruction: str) -> int:
-        """The line of the .cu that an instruction belongs to; 0 where that cannot be told."""
-        if not instruction.startswith("0x") or shutil.which("addr2line") is None:
-            return 0
+    def _resolve(self, marker: re.Match[str]) -> str:
+        """What the executable leaves to the driver: @{line or instruction} and &{address of shared memory}."""
+        kind, value = marker.groups()
+        if kind == "&":
+            return self._array_at(int(value, 16))
+        lines = self._lines_of(value) if value.startswith("0x") else [int(value)]
+        if not lines:
+            return "an unknown line"
+        caller = f" (called from line {lines[-1]})" if len(lines) > 1 else ""
+        return f"{self._name}.cu:{lines[0]}{caller}"
+
+    def _lines_of(self, instruction: str) -> list[int]:
+        """The line of the .cu that an instruction belongs to, its inlined callers' up to the kernel; may be empty."""
+        if not instruction.startswith("0x"):
+            return []
+        places = re.findall(rf"{self._name}\.cu:(\d+)", self._ask("addr2line", "-i", instruction, "-e"))
+        return [int(place) for place in places]
+
+    def _array_at(self, address: int) -> str:
+        """The place of an address in the section of the __shared__ variables: "132 bytes into As"."""
+        symbols = self._ask("nm", "-S", "-C")
+        for start, size, name in re.findall(r"^([0-9a-f]+) ([0-9a-f]+) \w (.*)$", symbols, re.MULTILINE):
+            offset = address - int(start, 16)
+            if 0 <= offset < int(size, 16):
+                return f"{offset} bytes into {name.rsplit('::')[-1]}"
+        section = re.search(r"^([0-9a-f]+) \w __start_gemmgen_shared$", symbols, re.MULTILINE)
+        return f"{address - int(section.group(1), 16) if section else 'some'} bytes into static shared memory"
+
+    def _ask(self, tool: str, *arguments: str) -> str:
+        """What one of the binutils says of the executable; nothing where there is no such tool."""
+        if shutil.which(tool) is None:
+            return ""
         program = f"/proc/self/fd/{self._executable}"
-        result = subprocess.run(
-            ["addr2line", "-i", "-e", program, instruction],
-            pass_fds=(self._executable,),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        place = re.search(rf"{self._name}\.cu:(\d+)", result.stdout)
-        return int(place.group(1)) if place else 0
+        command = [tool, *arguments, program]
+        inherited = (self._executable,)
+        return subprocess.run(command, pass_fds=inherited, capture_output=True, text=True, check=False).stdout
 
 
 def _kind(text: str) -> FailureKind:

@@ -17,11 +17,10 @@
 #include "fiber.hpp"
 #include "gemmgen_emulator.hpp"
 #include "memory.hpp"
+#include "races.hpp"
 
 namespace gemmgen {
 
-constexpr unsigned WARP = 32;
-constexpr unsigned MAX_THREADS = 1024;
 constexpr std::size_t STACK_BYTES = 64 * 1024;
 
 enum class State { ready, at_syncthreads, at_warp_barrier, exited };
@@ -55,7 +54,7 @@ class Block {
     while (true) {
       if (seed != 0) shuffle_order();
       const bool progress = run_ready_threads();
-      if (alive_ == 0) return;
+      if (alive_ == 0) return races.finish_block();
       if (waiting_ == alive_) release_block_barrier();
       else if (!progress) report_deadlock();
     }
@@ -116,6 +115,7 @@ class Block {
     count_ = alive_ = threads;
     waiting_ = 0;
     blockIdx = {index, 0, 0};
+    races.start_block();
     for (unsigned t = 0; t < threads; ++t) {
       threads_[t].state = State::ready;
       prepare(threads_[t].fiber, stacks_.data + (t + 1) * stack_stride(), entry);
@@ -141,6 +141,7 @@ class Block {
     for (unsigned t : order_) {
       if (threads_[t].state != State::ready) continue;
       running_ = &threads_[t];
+      races.run(t);
       threadIdx.x = t;
       switch_fiber(scheduler_, running_->fiber);
       progress = true;
@@ -166,6 +167,7 @@ class Block {
     if (!same) report_deadlock();
     for (unsigned t = 0; t < count_; ++t) threads_[t].state = State::ready;
     waiting_ = 0;
+    races.pass_block_barrier();
   }
 
   // Releases the running thread's warp barrier once all lanes of `mask` that still run are there.
@@ -185,6 +187,7 @@ class Block {
       if ((first->mask >> lane & 1) && !(arrived >> lane & 1) && threads_[warp + lane].state != State::exited) return;
     for (unsigned lane = 0; lane < lanes; ++lane)
       if (arrived >> lane & 1) threads_[warp + lane].state = State::ready;
+    races.pass_warp_barrier(warp, arrived);
   }
 
   // Threads that can never meet: says how many wait where, with a few of them by number.

@@ -1,5 +1,6 @@
 // The server that a kernel is linked into: runs the launches that the driver sends until the
 // driver closes the pipe. `emulator FILE_DESCRIPTOR REPLY_DESCRIPTOR`, requests on standard input.
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -18,6 +19,8 @@
 #include "gemmgen_emulator.hpp"
 #include "kernel_entry.hpp"
 #include "launch.hpp"
+#include "race_callbacks.hpp"
+#include "races.hpp"
 #include "sanitizer.hpp"
 #include "shared_memory.hpp"
 
@@ -67,12 +70,12 @@ void check_copy(const void* shared, const void* global, int bytes, int valid_byt
 
 void copy_async(void* shared, const void* global, int bytes, int valid_bytes, int line) {
   check_copy(shared, global, bytes, valid_bytes, line);
-  AsyncCopy copy = {static_cast<unsigned char*>(shared), unsigned(bytes), 0, {}};
+  AsyncCopy copy = {static_cast<unsigned char*>(shared), unsigned(bytes), 0, false, {}};
   copy_line = unsigned(line);
   std::memcpy(copy.data, global, std::size_t(valid_bytes));
   copy_line = 0;
-  if (copies_land_late) block.running().copies.issue(copy);
-  else AsyncCopies::land(copy);
+  races.start_copy(shared, std::size_t(bytes), Place::line(unsigned(line)));
+  block.running().copies.issue(copy, !copies_land_late);
 }
 
 namespace {
@@ -81,6 +84,8 @@ constexpr auto ALONE = std::chrono::milliseconds(3);  // a launch that takes lon
 
 std::atomic<uint32_t>* next_block = nullptr;  // shared with the helpers
 int arena = -1;
+int printed = -1;  // standard output
+int nowhere = -1;
 
 void run_thread() {
   gemmgen_kernel_call(request.arguments);
@@ -151,6 +156,7 @@ void prepare_launch() {
   for (int i = 0; request.signature[i] != '\0'; ++i)
     if (request.signature[i] == 'p') request.arguments[i].pointer = operands[request.arguments[i].integer].data;
   shared_memory.resize_dynamic(request.shared_bytes);
+  races.start_launch();
   blockDim.x = request.threads;
   gridDim.x = request.grid;
   copies_land_late = request.seed / 2 % 2 == 0;
@@ -162,6 +168,7 @@ void serve_launch() {
   const std::size_t list_bytes = request.block_count * sizeof(uint32_t);
   void* blocks = map(nullptr, list_bytes, PROT_READ, MAP_SHARED, arena, off_t(request.blocks_offset));
   set_alarm(request.timeout_ms);
+  dup2(request.quiet ? nowhere : printed, STDOUT_FILENO);
   run_grid(static_cast<const uint32_t*>(blocks));
   set_alarm(0);
   munmap(blocks, list_bytes);
@@ -189,6 +196,8 @@ int main(int count, char** arguments) {
   if (count != 3) return 2;
   arena = std::atoi(arguments[1]);
   reply_pipe = std::atoi(arguments[2]);
+  printed = dup(STDOUT_FILENO);
+  nowhere = open("/dev/null", O_WRONLY);
   next_block = static_cast<std::atomic<uint32_t>*>(
       map(nullptr, sizeof *next_block, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS));
   catch_faults();

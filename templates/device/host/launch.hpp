@@ -30,12 +30,14 @@ struct Request {
   uint32_t shared_bytes;
   uint32_t workers;
   uint32_t timeout_ms;
+  uint32_t quiet;  // what the kernel prints goes nowhere
+  uint32_t unused;
   Placement operands[OPERANDS];
   Argument arguments[MAX_ARGUMENTS];  // a pointer arrives as the number of its operand
   char signature[MAX_ARGUMENTS];
 };
 
-static_assert(sizeof(Request) == 280, "the driver packs 280 bytes");
+static_assert(sizeof(Request) == 288, "the driver packs 288 bytes");
 
 inline Region operands[OPERANDS];
 

@@ -39,9 +39,11 @@ class SharedMemory {
   }
 
   const Region& dynamic() const { return dynamic_; }
+  const unsigned char* end_of_pages() const { return pages_.data + pages_.bytes; }  // after slack beyond dynamic()
+
+  static std::size_t static_bytes() { return std::size_t(__stop_gemmgen_shared - __start_gemmgen_shared); }
 
  private:
-  static std::size_t static_bytes() { return std::size_t(__stop_gemmgen_shared - __start_gemmgen_shared); }
 
   static bool within(const unsigned char* start, std::size_t bytes, const unsigned char* outer,
                      std::size_t outer_bytes) {

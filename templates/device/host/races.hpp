@@ -1,0 +1,362 @@
+// Data races on shared memory and on C, and unset values in shared memory: found exactly, whatever order
+// the threads run in. Nothing orders the accesses of two blocks to C.
+//
+// The compiler announces every access of a kernel (-fsanitize=thread; its library is not linked, the
+// calls end in race_callbacks.hpp). A cell for each word of shared memory holds its last write and
+// two of the reads since. Accesses of two threads are ordered by
+//
+//     a barrier of the block       which starts a new epoch for all of its threads
+//     a barrier among lanes        __syncwarp and the warp collectives, for the lanes that meet
+//
+// and race where nothing orders them and at least one writes. A cp.async is a write that lasts from
+// its issue to the issuing thread's wait: until then nobody may access its bytes, and after it the
+// write counts as that thread's own at the time of the wait.
+//
+// Two reads suffice: they are unordered, and of different warps if any two are, so that a write
+// by whichever thread races with one of them if it races with any. Only meetings of part of a warp
+// can order both and leave a third one, which then goes unseen; no race is reported that is none.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "failure.hpp"
+#include "gemmgen_emulator.hpp"
+#include "launch.hpp"
+#include "memory.hpp"
+#include "shared_memory.hpp"
+
+namespace gemmgen {
+
+constexpr unsigned WARP = 32;
+constexpr unsigned MAX_THREADS = 1024;
+
+// Where the .cu makes an access: an instruction (the executable lies below 2 GiB) or, for a cp_async, a line.
+class Place {
+ public:
+  static Place instruction(const void* return_address) { return Place(uint32_t(uintptr_t(return_address)) - 1); }
+  static Place line(unsigned number) { return Place(number | LINE); }
+  Place() = default;
+
+  // For the driver, which puts the file and the line in its stead.
+  std::string text() const {
+    char text[32];
+    std::snprintf(text, sizeof text, code_ & LINE ? "@{%u}" : "@{0x%x}", code_ & ~LINE);
+    return text;
+  }
+
+ private:
+  static constexpr uint32_t LINE = 1u << 31;
+  explicit Place(uint32_t code) : code_(code) {}
+  uint32_t code_ = 0;
+};
+
+enum class Kind : uint8_t { read, write, copy_under_way, copy_done };
+
+struct Access {
+  uint32_t epoch = 0;     // 0 where there was none
+  uint32_t interval = 0;  // of the warp: barriers that its lanes have passed
+  Place place;
+  uint16_t thread = 0;
+  Kind kind = Kind::read;
+};
+
+// Whether the kernel's accesses are announced. Otherwise cp.async alone is known, and nothing is judged.
+inline bool watching = false;
+
+class Races {
+ public:
+  void start_launch() {
+    if (!watching) return;
+    start_of_launch_ = epoch_ + 1;
+    blocks_.clear();
+    const std::size_t needed = c().bytes / 4 * sizeof(Cell);
+    if (c_pages_.bytes >= needed) return;
+    unmap(c_pages_);
+    c_pages_ = map_private("the shadow of C", needed);
+  }
+
+  void start_block() {
+    if (cells_ == nullptr) {
+      const std::size_t most = SharedMemory::static_bytes() + SharedMemory::MAX_DYNAMIC_BYTES;
+      cells_ = reinterpret_cast<Cell*>(map_private("the shadow of shared memory", most * sizeof(Cell)).data);
+      settled_ = reinterpret_cast<uint32_t*>(map_private("the shadow of shared memory", most).data);
+    }
+    dynamic_start_ = shared_memory.dynamic().data;
+    dynamic_bytes_ = std::size_t(shared_memory.end_of_pages() - dynamic_start_);
+    start_epoch();
+    start_of_block_ = epoch_;
+    if (watching) blocks_.push_back({epoch_, blockIdx.x});
+  }
+
+  void finish_block() { refuse_unset_read(); }
+
+  void pass_block_barrier() {
+    refuse_unset_read();
+    start_epoch();
+  }
+
+  void start_epoch() {
+    ++epoch_;
+    for (uint32_t& token : warp_tokens_) token = ++last_token_;
+    epoch_token_ = ++last_token_;
+  }
+
+  // `thread` goes on.
+  void run(unsigned thread) { thread_ = thread; }
+
+  // The lanes of `mask` have met: each knows from now on what any of them knew.
+  void pass_warp_barrier(unsigned first_thread, unsigned mask) {
+    const uint32_t interval = ++intervals_[first_thread / WARP];
+    warp_tokens_[first_thread / WARP] = ++last_token_;
+    uint32_t known[WARP] = {};
+    for (unsigned lane = 0; lane < WARP; ++lane) {
+      if (!(mask >> lane & 1)) continue;
+      for (unsigned other = 0; other < WARP; ++other)
+        if (known_[first_thread + lane][other] > known[other]) known[other] = known_[first_thread + lane][other];
+    }
+    for (unsigned lane = 0; lane < WARP; ++lane)
+      if (mask >> lane & 1) known[lane] = interval;
+    for (unsigned lane = 0; lane < WARP; ++lane)
+      if (mask >> lane & 1) std::memcpy(known_[first_thread + lane], known, sizeof known);
+  }
+
+  void read(const void* address, std::size_t bytes, Place place) {
+    std::size_t offset = std::size_t(static_cast<const unsigned char*>(address) - __start_gemmgen_shared);
+    if (offset >= SharedMemory::static_bytes()) {
+      offset = std::size_t(static_cast<const unsigned char*>(address) - dynamic_start_);
+      if (offset >= dynamic_bytes_) return access_c(address, bytes, place, Kind::read);
+      offset += SharedMemory::static_bytes();
+    }
+    if (!is_settled(offset, bytes)) read_unsettled(address, bytes, place);
+  }
+
+  __attribute__((noinline)) void read_unsettled(const void* address, std::size_t bytes, Place place) {
+    each_cell(address, bytes, place, Kind::read, [&](Cell& cell, std::size_t offset) {
+      if (cell.write.epoch < start_of_block_) note_unset_read(offset, place);
+      else if (!before(cell.write)) refuse(cell.write, offset, place, Kind::read);
+      note_read(cell, place);
+      settle(cell, offset);
+    });
+  }
+
+  void write(const void* address, std::size_t bytes, Place place, Kind kind = Kind::write) {
+    access_c(address, bytes, place, kind);
+    each_cell(address, bytes, place, kind, [&](Cell& cell, std::size_t offset) {
+      for (const Access* earlier : {&cell.write, &cell.reads[0], &cell.reads[1]})
+        if (!before(*earlier)) refuse(*earlier, offset, place, kind);
+      cell.write = now(place, kind);
+      cell.reads[0] = cell.reads[1] = Access();
+      settled_[offset / 4] = 0;
+    });
+  }
+
+  void start_copy(const void* address, std::size_t bytes, Place place) {
+    if (watching) write(address, bytes, place, Kind::copy_under_way);
+  }
+
+  // The running thread has waited for its copy to these bytes.
+  void complete_copy(const void* address, std::size_t bytes) {
+    if (!watching) return;
+    each_cell(address, bytes, Place(), Kind::copy_done, [&](Cell& cell, std::size_t) {
+      if (cell.write.kind == Kind::copy_under_way) cell.write = now(cell.write.place, Kind::copy_done);
+    });
+  }
+
+ private:
+  struct Cell {
+    Access write;
+    Access reads[2];
+  };
+
+  static const Region& c() { return operands[OPERANDS - 1]; }
+
+  // C's elements are words; nothing is said of an access to a part of one.
+  void access_c(const void* raw_address, std::size_t bytes, Place place, Kind kind) {
+    const std::size_t start = std::size_t(static_cast<const unsigned char*>(raw_address) - c().data);
+    if (start >= c().bytes || start + bytes > c().bytes || (start | bytes) % 4 != 0) return;
+    Cell* const cells = reinterpret_cast<Cell*>(c_pages_.data);
+    for (std::size_t offset = start; offset < start + bytes; offset += 4) {
+      Cell& cell = cells[offset / 4];
+      if (!before_on_c(cell.write)) refuse_on_c(cell.write, offset, place, kind);
+      if (kind == Kind::read) {
+        if (cell.reads[0].epoch >= start_of_block_ || before_on_c(cell.reads[0])) note_read(cell, place);
+        continue;
+      }
+      for (const Access& read : cell.reads)
+        if (!before_on_c(read)) refuse_on_c(read, offset, place, kind);
+      cell.write = now(place, kind);
+      cell.reads[0] = cell.reads[1] = Access();
+    }
+  }
+
+  bool before_on_c(const Access& access) const {
+    return access.epoch < start_of_launch_ || (access.epoch >= start_of_block_ && before(access));
+  }
+
+  [[noreturn]] __attribute__((noinline)) void refuse_on_c(const Access& first, std::size_t offset, Place place,
+                                                          Kind kind) const {
+    unsigned block = 0;
+    for (const StartedBlock& started : blocks_)
+      if (started.epoch <= first.epoch) block = started.index;
+    fail("crash", {}, "data race on C: block %u, thread %u%s%zu bytes into C at %s, block %u, thread %u%sit at %s, %s",
+         block, first.thread, verb(first.kind), offset, first.place.text().c_str(), blockIdx.x, thread_, verb(kind),
+         place.text().c_str(), block == blockIdx.x ? "no barrier between" : "and nothing orders blocks");
+  }
+
+  // Calls `visit` with every cell of the access and its offset in shared memory; with none outside of it.
+  template <typename Visit>
+  void each_cell(const void* raw_address, std::size_t bytes, Place place, Kind kind, Visit visit) {
+    const unsigned char* address = static_cast<const unsigned char*>(raw_address);
+    std::size_t offset = std::size_t(address - __start_gemmgen_shared);
+    if (offset >= SharedMemory::static_bytes()) {
+      const std::size_t inside = std::size_t(address - dynamic_start_);
+      if (inside >= dynamic_bytes_) return;
+      if (inside + bytes > shared_memory.dynamic().bytes) refuse_outside(inside, place, kind);
+      offset = SharedMemory::static_bytes() + inside;
+    }
+    if (((offset | bytes) & cell_bytes_mask_) != 0) split_cells();
+    const std::size_t step = cell_bytes_mask_ + 1;
+    for (const std::size_t end = offset + bytes; offset < end; offset += step) visit(cells_[offset / step], offset);
+  }
+
+  // A word is settled for a thread whose read of it can neither race nor add to what its cell says:
+  // two warps have read it in this epoch, or two lanes of the thread's warp in this interval.
+  bool is_settled(std::size_t offset, std::size_t bytes) const {
+    const uint32_t* const first = settled_ + offset / 4;
+    const uint32_t warp_token = warp_tokens_[warp()];
+    for (std::size_t i = 0; i < (bytes + 3) / 4; ++i)
+      if (first[i] != epoch_token_ && first[i] != warp_token) return false;
+    return (offset & 3) == 0;
+  }
+
+  void settle(const Cell& cell, std::size_t offset) {
+    if (cell_bytes_mask_ == 0 || cell.write.epoch == epoch_ || cell.reads[1].epoch != epoch_) return;
+    const Access &first = cell.reads[0], &second = cell.reads[1];
+    if (first.thread / WARP != second.thread / WARP) settled_[offset / 4] = epoch_token_;
+    else if (first.interval == second.interval && first.thread / WARP == warp() &&
+             first.interval == intervals_[warp()])
+      settled_[offset / 4] = warp_tokens_[warp()];
+  }
+
+  // Cells are for words of 4 bytes until an access is to less of one, and for bytes ever after.
+  __attribute__((noinline)) void split_cells() {
+    const std::size_t words = (SharedMemory::static_bytes() + SharedMemory::MAX_DYNAMIC_BYTES) / 4;
+    for (std::size_t i = words; i-- > 0;) {
+      const Cell cell = cells_[i];
+      for (std::size_t byte = 0; byte < 4; ++byte) cells_[4 * i + byte] = cell;
+    }
+    cell_bytes_mask_ = 0;
+    std::memset(settled_, 0, words * 4);
+  }
+
+  bool before(const Access& access) const {
+    if (access.epoch < epoch_ && access.kind != Kind::copy_under_way) return true;
+    return before_in_epoch(access);
+  }
+
+  __attribute__((noinline)) bool before_in_epoch(const Access& access) const {
+    if (access.epoch < start_of_block_) return true;
+    if (access.kind == Kind::copy_under_way) return false;
+    if (access.thread == thread_) return true;
+    return access.thread / WARP == thread_ / WARP && known_[thread_][access.thread % WARP] > access.interval;
+  }
+
+  Access now(Place place, Kind kind) const {
+    return {epoch_, intervals_[thread_ / WARP], place, uint16_t(thread_), kind};
+  }
+
+  void note_read(Cell& cell, Place place) const {
+    Access& first = cell.reads[0];
+    Access& second = cell.reads[1];
+    if (first.epoch < epoch_) {
+      first = now(place, Kind::read);
+      second.epoch = 0;
+      return;
+    }
+    if (first.thread == thread_ || before(first)) {
+      first = now(place, Kind::read);
+      if (second.epoch != 0 && before(second)) second.epoch = 0;
+    } else if (before(second) || (first.thread / WARP == second.thread / WARP && first.thread / WARP != warp())) {
+      second = now(place, Kind::read);
+    }
+  }
+
+  unsigned warp() const { return thread_ / WARP; }
+
+  // The place `offset` of all shared memory; an array's address is for the driver, which knows its name.
+  static std::string describe(std::size_t offset) {
+    if (offset >= SharedMemory::static_bytes())
+      return std::to_string(offset - SharedMemory::static_bytes()) + " bytes into dynamic shared memory";
+    char text[32];
+    std::snprintf(text, sizeof text, "&{%p}", static_cast<void*>(__start_gemmgen_shared + offset));
+    return text;
+  }
+
+  static const char* verb(Kind kind) {
+    return kind == Kind::read ? " reads " : kind == Kind::write ? " writes " : "'s cp_async writes ";
+  }
+
+  [[noreturn]] __attribute__((noinline)) void refuse(const Access& first, std::size_t offset, Place place, Kind kind) {
+    const char* missing = first.kind == Kind::copy_under_way ? "not waited for yet" : "no barrier between";
+    fail("crash", {}, "data race on shared memory: block %u, thread %u%s%s at %s, thread %u%sit at %s, %s", blockIdx.x,
+         first.thread, verb(first.kind), describe(offset).c_str(), first.place.text().c_str(), thread_, verb(kind),
+         place.text().c_str(), missing);
+  }
+
+  // What no access has announced may still have been written, by a library's function: then the poison is gone.
+  __attribute__((noinline)) void note_unset_read(std::size_t offset, Place place) {
+    if (unset_read_.epoch != 0) return;
+    const unsigned char* byte = offset < SharedMemory::static_bytes()
+                                    ? __start_gemmgen_shared + offset
+                                    : shared_memory.dynamic().data + (offset - SharedMemory::static_bytes());
+    for (std::size_t i = 0; i <= cell_bytes_mask_; ++i)
+      if (byte[i] != POISON) return;
+    unset_read_ = now(place, Kind::read);
+    unset_offset_ = offset;
+  }
+
+  // At the end of the epoch: a write in it would have been a race, which says more.
+  void refuse_unset_read() const {
+    if (unset_read_.epoch == 0) return;
+    fail("crash", {}, "block %u, thread %u reads %s at %s, which no thread has written", blockIdx.x,
+         unset_read_.thread, describe(unset_offset_).c_str(), unset_read_.place.text().c_str());
+  }
+
+  [[noreturn]] __attribute__((noinline)) void refuse_outside(std::size_t inside, Place place, Kind kind) const {
+    const std::size_t end = shared_memory.dynamic().bytes;
+    const std::size_t beyond = inside > end ? inside - end : 0;
+    fail("crash", {}, "block %u, thread %u%s%zu bytes after the end of dynamic shared memory at %s", blockIdx.x,
+         thread_, verb(kind), beyond, place.text().c_str());
+  }
+
+  struct StartedBlock {
+    uint32_t epoch;
+    unsigned index;
+  };
+
+  uint32_t start_of_launch_ = 0;
+  std::vector<StartedBlock> blocks_;  // of this launch
+  Region c_pages_;                    // a cell for each word of C
+  Cell* cells_ = nullptr;
+  uint32_t* settled_ = nullptr;  // a token for each word; tokens are never used again
+  uint32_t last_token_ = 0;
+  uint32_t epoch_token_ = 0;
+  uint32_t warp_tokens_[MAX_THREADS / WARP] = {};
+  const unsigned char* dynamic_start_ = nullptr;
+  std::size_t dynamic_bytes_ = 0;  // with the slack behind it
+  std::size_t cell_bytes_mask_ = 3;
+  Access unset_read_;  // the first one of this epoch
+  std::size_t unset_offset_ = 0;
+  uint32_t epoch_ = 0;  // barriers and blocks so far; it only grows, so that nothing is ever cleared
+  uint32_t start_of_block_ = 0;
+  unsigned thread_ = 0;
+  uint32_t intervals_[MAX_THREADS / WARP] = {};
+  uint32_t known_[MAX_THREADS][WARP] = {};  // intervals of each lane of its warp that come before a thread's now
+};
+
+inline Races races;
+
+}  // namespace gemmgen

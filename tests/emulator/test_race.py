@@ -1,0 +1,289 @@
+"""Races on shared memory are found exactly, whatever order the threads run in: here the natural one, unless said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gemmgen.emulator import EmulatorExecutor
+from gemmgen.errors import CandidateFailed
+from gemmgen.executor import Floats, Operands
+from gemmgen.families import NAIVE, SIMT
+from gemmgen.problem import Case, Problem
+from gemmgen.render import render
+from gemmgen.source import KernelSource, Launch, Parameter
+
+ANY_SHAPE = Problem(None, None, None)
+SIMT_SMALL = SIMT.default(ANY_SHAPE).with_values(BM=32, BN=64, TM=4, TN=4, WM=16, WN=32)
+SKELETONS = {
+    "single_buffer": {"STAGES": 1},
+    "double_buffer": {"STAGES": 2},
+    "cp_async_stages": {"STAGES": 3, "ASYNC": 1},
+    "cp_async_dynamic": {"STAGES": 4, "ASYNC": 1, "BK": 32, "BM": 64, "BN": 128, "TM": 8, "TN": 8, "WM": 32, "WN": 64},
+    "inner": {"STAGES": 1, "OUTER": 0, "WM": 0, "WN": 0},
+}
+PLACE = r"[a-z]\w*\.cu:\d+(?: \(called from line \d+\))?"
+ARRAY = r"\d+ bytes into (?:[AB]s|dynamic shared memory)"
+
+
+def skeleton(name: str) -> KernelSource:
+    return render(ANY_SHAPE, SIMT, SIMT_SMALL.with_values(**SKELETONS[name]))
+
+
+def by_hand(body: str, threads: int = 64) -> KernelSource:
+    """A kernel called `k` whose body starts at line 2."""
+    head = f'extern "C" __global__ void __launch_bounds__({threads}) k(const float* A, const float* B, float* C)'
+    parameters = (Parameter("A", "const float*"), Parameter("B", "const float*"), Parameter("C", "float*"))
+    return KernelSource(
+        "k", f"{head} {{\n{body}\n}}\n", ANY_SHAPE, "test", {}, Launch(threads, (("M", 1),)), parameters
+    )
+
+
+def data(case: Case) -> Operands:
+    return Operands(*(np.ones(matrix.elements, np.float32) for matrix in case.matrices))
+
+
+@pytest.fixture(scope="module")
+def emulator() -> Iterator[EmulatorExecutor]:
+    with EmulatorExecutor() as executor:
+        yield executor
+
+
+def run(emulator: EmulatorExecutor, source: KernelSource, case: Case, seed: int = 0) -> Floats:
+    kernel = emulator.load(source)
+    try:
+        return kernel.run(case, data(case), seed=seed)
+    finally:
+        kernel.close()
+
+
+def race(emulator: EmulatorExecutor, source: KernelSource, seed: int = 0, case: Case | None = None) -> str:
+    """The diagnosis of a launch that must fail."""
+    with pytest.raises(CandidateFailed) as caught:
+        run(emulator, source, case or ANY_SHAPE.case(1, 64, 64), seed)
+    assert (caught.value.failure.kind, caught.value.failure.source) == ("crash", "emulator")
+    return caught.value.failure.reason
+
+
+BARRIERS = [(name, number) for name in SKELETONS for number in range(skeleton(name).text.count("__syncthreads();"))]
+
+
+@pytest.mark.parametrize(("name", "number"), BARRIERS)
+def test_each_missing_barrier_is_a_race(name: str, number: int, emulator: EmulatorExecutor) -> None:
+    source = skeleton(name)
+    parts = source.text.split("__syncthreads();")
+    text = "__syncthreads();".join(parts[: number + 1]) + "__syncthreads();".join(parts[number + 1 :])
+    case = ANY_SHAPE.case(40, 70, 200)
+    reason = race(emulator, replace(source, text=text), case=case)
+    assert re.fullmatch(
+        rf"data race on shared memory: block 0, thread \d+('s cp_async)? (reads|writes) {ARRAY} at {PLACE}, "
+        rf"thread \d+('s cp_async)? (reads|writes) it at {PLACE}, (no barrier between|not waited for yet)",
+        reason,
+    ), reason
+
+
+@pytest.mark.parametrize("name", SKELETONS)
+def test_correct_skeletons_race_under_no_seed(name: str, emulator: EmulatorExecutor) -> None:
+    kernel = emulator.load(skeleton(name))
+    for case in (ANY_SHAPE.case(40, 70, 50), ANY_SHAPE.case(1, 1, 1), ANY_SHAPE.case(3, 5, 0)):
+        for seed in range(8):
+            np.testing.assert_array_equal(kernel.run(case, data(case), seed=seed)[: case.n], case.k)
+
+
+def test_large_launches_are_watched_in_part(emulator: EmulatorExecutor) -> None:
+    source = skeleton("double_buffer")
+    large = ANY_SHAPE.case(256, 256, 256)
+    np.testing.assert_array_equal(run(emulator, source, large), large.k)
+    wrong = replace(source, text=source.text.replace("__syncthreads();", ""))
+    assert "data race" in race(emulator, wrong, case=large)
+    assert "data race" in race(emulator, wrong, case=large, seed=8)
+
+
+def test_a_naive_kernel_has_no_shared_memory(emulator: EmulatorExecutor) -> None:
+    case = ANY_SHAPE.case(9, 10, 11)
+    np.testing.assert_array_equal(run(emulator, render(ANY_SHAPE, NAIVE, NAIVE.default(ANY_SHAPE)), case), 11)
+
+
+def test_both_lines_and_the_array_are_named(emulator: EmulatorExecutor) -> None:
+    source = by_hand("""__shared__ float other[8], tile[64];
+        if (threadIdx.x == 0) other[0] = 1;
+        tile[threadIdx.x] = A[threadIdx.x];
+        C[threadIdx.x] = tile[threadIdx.x ^ 1] + (threadIdx.x == 0 ? other[0] : 0);""")
+    assert race(emulator, source) == (
+        "data race on shared memory: block 0, thread 0 reads 4 bytes into tile at k.cu:5, "
+        "thread 1 writes it at k.cu:4, no barrier between"
+    )
+
+
+def test_reads_are_no_race(emulator: EmulatorExecutor) -> None:
+    body = """__shared__ float tile[64];
+        tile[threadIdx.x] = threadIdx.x;
+        __syncthreads();
+        float sum = 0;
+        for (int i = 0; i < 64; ++i) sum += tile[i];
+        C[threadIdx.x] = sum + tile[threadIdx.x];
+        __syncthreads();
+        tile[63 - threadIdx.x] = sum;"""
+    np.testing.assert_array_equal(run(emulator, by_hand(body), ANY_SHAPE.case(1, 64, 1)), 2016 + np.arange(64))
+
+
+def test_the_same_value_twice_is_a_race(emulator: EmulatorExecutor) -> None:
+    assert race(emulator, by_hand("__shared__ float one;\none = 1.0f;")) == (
+        "data race on shared memory: block 0, thread 0 writes 0 bytes into one at k.cu:3, "
+        "thread 1 writes it at k.cu:3, no barrier between"
+    )
+
+
+@pytest.mark.parametrize("reader", [0, 1, 33, 63])
+@pytest.mark.parametrize("writer", [2, 40])
+def test_a_write_races_with_any_earlier_read(reader: int, writer: int, emulator: EmulatorExecutor) -> None:
+    source = by_hand(f"""__shared__ float tile;
+        if (threadIdx.x == 5) tile = 1.0f;
+        __syncthreads();
+        if (threadIdx.x == {reader}) C[0] = tile;
+        if (threadIdx.x == {writer}) tile = 2.0f;""")
+    for seed in range(4):
+        reason = race(emulator, source, seed)
+        assert {f"thread {reader}", f"thread {writer}"} == set(re.findall(r"thread \d+", reason))
+
+
+def test_bytes_of_one_word_are_apart(emulator: EmulatorExecutor) -> None:
+    body = """__shared__ unsigned char bytes[64];
+        bytes[threadIdx.x] = threadIdx.x;
+        {}
+        C[threadIdx.x] = bytes[63 - threadIdx.x];"""
+    case = ANY_SHAPE.case(1, 64, 1)
+    np.testing.assert_array_equal(run(emulator, by_hand(body.format("__syncthreads();")), case), 63 - np.arange(64))
+    assert "data race" in race(emulator, by_hand(body.format("")))
+
+
+def test_a_warp_barrier_orders_its_warp_alone(emulator: EmulatorExecutor) -> None:
+    body = """__shared__ float tile[64];
+        tile[threadIdx.x] = threadIdx.x;
+        {}
+        const float value = tile[threadIdx.x ^ {}];
+        {}
+        tile[threadIdx.x] = 1.0f;
+        C[threadIdx.x] = value;"""
+    case = ANY_SHAPE.case(1, 64, 1)
+    for meet in ("__syncwarp();", "__shfl_xor_sync(~0u, 1.0f, 1);"):
+        right = run(emulator, by_hand(body.format(meet, 1, meet)), case)
+        np.testing.assert_array_equal(right, np.arange(64) ^ 1)
+        assert "data race" in race(emulator, by_hand(body.format(meet, 1, "")))
+        assert "data race" in race(emulator, by_hand(body.format(meet, 32, meet)), seed=1)
+
+
+def test_a_warp_barrier_of_some_lanes_orders_these(emulator: EmulatorExecutor) -> None:
+    body = """__shared__ float tile[64];
+        if (threadIdx.x < 16) {{
+            tile[threadIdx.x] = threadIdx.x;
+            __syncwarp(0xffffu);
+            C[threadIdx.x] = tile[15 - threadIdx.x];
+        }} else if (threadIdx.x == {0}) C[16] = tile[3];"""
+    case = ANY_SHAPE.case(1, 64, 1)
+    np.testing.assert_array_equal(run(emulator, by_hand(body.format(99)), case)[:16], 15 - np.arange(16))
+    assert "thread 3 writes 12 bytes into tile at k.cu:4, thread 20 reads it at k.cu:7" in race(
+        emulator, by_hand(body.format(20), threads=32)
+    )
+
+
+COPY = """__shared__ __align__(16) float tile[64];
+        cp_async<4>(&tile[threadIdx.x], A + threadIdx.x, 4);
+        cp_async_commit();
+        {}
+        C[threadIdx.x] = tile[threadIdx.x ^ {}];"""
+
+
+@pytest.mark.parametrize("seed", range(4))  # copies land late and early
+def test_cp_async_is_under_way_until_its_wait(seed: int, emulator: EmulatorExecutor) -> None:
+    case = ANY_SHAPE.case(1, 64, 64)
+    both = by_hand(COPY.format("cp_async_wait<0>(); __syncthreads();", 1))
+    np.testing.assert_array_equal(run(emulator, both, case, seed), 1)
+    own = by_hand(COPY.format("cp_async_wait<0>();", 0))
+    np.testing.assert_array_equal(run(emulator, own, case, seed), 1)
+    for missing, other in (("", 0), ("__syncthreads();", 0), ("__syncthreads();", 1), ("__syncthreads();", 32)):
+        reason = race(emulator, by_hand(COPY.format(missing, other)), seed)
+        assert re.fullmatch(
+            r"data race on shared memory: block \d, thread \d+'s cp_async writes \d+ bytes into tile at k.cu:3, "
+            r"thread \d+ reads it at k.cu:6, not waited for yet",
+            reason,
+        )
+
+
+def test_cp_async_needs_a_barrier_too(emulator: EmulatorExecutor) -> None:
+    source = by_hand(COPY.format("cp_async_wait<0>();", 32))
+    for seed in range(4):
+        assert re.search(
+            r"'s cp_async writes \d+ bytes into tile at k.cu:3, thread \d+ reads it at k.cu:6, no"
+            r"|reads \d+ bytes into tile at k.cu:6, thread \d+'s cp_async writes it at k.cu:3, no barrier between",
+            race(emulator, source, seed),
+        )
+
+
+def test_cp_async_into_what_is_still_read(emulator: EmulatorExecutor) -> None:
+    source = by_hand("""__shared__ float tile[64];
+        tile[threadIdx.x] = 1;
+        __syncthreads();
+        C[threadIdx.x] = tile[63 - threadIdx.x];
+        cp_async<4>(&tile[threadIdx.x], A + threadIdx.x, 4);""")
+    for seed in range(4):
+        reason = race(emulator, source, seed)
+        assert re.search(
+            r"'s cp_async writes \d+ bytes into tile at k.cu:6, thread \d+ reads it at k.cu:5, n"
+            r"|reads \d+ bytes into tile at k.cu:5, thread \d+'s cp_async writes it at k.cu:6, no barrier between",
+            reason,
+        ), reason
+
+
+def test_what_nothing_wrote(emulator: EmulatorExecutor) -> None:
+    source = by_hand("""__shared__ float tile[64];
+        if (threadIdx.x != 5) tile[threadIdx.x] = 1.0f;
+        __syncthreads();
+        C[threadIdx.x] = tile[threadIdx.x];""")
+    assert race(emulator, source) == (
+        "block 0, thread 5 reads 20 bytes into tile at k.cu:5, which no thread has written"
+    )
+
+
+def test_nothing_is_left_of_the_block_before(emulator: EmulatorExecutor) -> None:
+    source = by_hand("""__shared__ float tile[64];
+        if (blockIdx.x != 1) tile[threadIdx.x] = 1;
+        C[blockIdx.x * 64 + threadIdx.x] = tile[threadIdx.x];""")
+    assert "block 1, thread 0 reads 0 bytes into tile at k.cu:4, which" in race(
+        emulator, source, case=ANY_SHAPE.case(2, 64, 1)
+    )
+
+
+@pytest.mark.parametrize("seed", [0, 1, 5, 8])
+def test_the_same_seed_gives_the_same_report(seed: int, emulator: EmulatorExecutor) -> None:
+    source = skeleton("single_buffer")
+    wrong = replace(source, text=source.text.replace("__syncthreads();", "", 1))
+    case = ANY_SHAPE.case(20, 40, 30)
+    assert len({race(emulator, wrong, seed, case) for _ in range(3)}) == 1
+
+
+def test_two_threads_write_one_element_of_c(emulator: EmulatorExecutor) -> None:
+    assert race(emulator, by_hand("C[threadIdx.x / 2] = 1.0f;")) == (
+        "data race on C: block 0, thread 0 writes 0 bytes into C at k.cu:2, "
+        "block 0, thread 1 writes it at k.cu:2, no barrier between"
+    )
+    ordered = by_hand("if (threadIdx.x < 9) C[threadIdx.x] = 1;\n__syncthreads();\nif (threadIdx.x == 40) C[3] += 2;")
+    assert run(emulator, ordered, ANY_SHAPE.case(1, 9, 1))[3] == 3
+
+
+def test_two_blocks_share_an_element_of_c(emulator: EmulatorExecutor) -> None:
+    for first, second, diagnosis in (
+        ("C[1] = 1;", "C[1] = 2;", "writes 4 bytes into C at k.cu:2, block 2, thread 0 writes it at k.cu:3"),
+        ("C[1] = 1;", "C[0] = C[1];", "writes 4 bytes into C at k.cu:2, block 2, thread 0 reads it at k.cu:3"),
+        ("C[0] = C[1];", "C[1] = 2;", "reads 4 bytes into C at k.cu:2, block 2, thread 0 writes it at k.cu:3"),
+    ):
+        blocks = "if (blockIdx.x == 0 && threadIdx.x == 0) {}\nif (blockIdx.x == 2 && threadIdx.x == 0) {}"
+        body = blocks.replace("{}", first, 1).replace("{}", second)
+        reason = race(emulator, by_hand(body), case=ANY_SHAPE.case(3, 4, 1))
+        assert reason == f"data race on C: block 0, thread 0 {diagnosis}, and nothing orders blocks"
+    both_read = by_hand("if (threadIdx.x == 0) C[blockIdx.x] = C[100];")
+    assert run(emulator, both_read, ANY_SHAPE.case(4, 40, 1))[3] == 1
