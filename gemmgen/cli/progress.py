@@ -93,8 +93,10 @@ class Lines:
 
 @contextmanager
 def counter(description: str, total: int) -> Iterator[Callable[[], None]]:
-    """A bar for `total` equal steps, where standard error is a terminal; yields what to call at each step."""
+    """A bar for `total` equal steps where standard error is a terminal, else a line; yields what to call at each."""
     console = stderr()
+    if not console.is_terminal:
+        console.print(f"{description}: {total}")
     with Progress(*_columns(), console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(description, total=total)
         yield lambda: progress.advance(task)
