@@ -6,10 +6,41 @@ Only what follows from the parameters: measurements live in the JSON beside the 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gemmgen.analysis import CYCLES_PER_WARP_FMA, Traffic, traffic
 from gemmgen.families.base import Config, Family, Work, constants
 from gemmgen.problem import Problem
+
+ORDER_WORDS = {"r": "row", "c": "column"}
+
+
+@dataclass(frozen=True)
+class MatrixText:
+    """A, B or C in words: a size or leading dimension by its name where it is an argument, else as a number."""
+
+    name: str
+    rows: str
+    cols: str
+    order: str
+    ld: str
+
+    @property
+    def stride(self) -> str:
+        """ "lda = 512", or "lda at run time"."""
+        name = f"ld{self.name.lower()}"
+        return f"{name} at run time" if self.ld == name else f"{name} = {self.ld}"
+
+
+def matrix_texts(problem: Problem) -> tuple[MatrixText, MatrixText, MatrixText]:
+    """A, B and C as headers and documents describe them."""
+    text = {name: name if size is None else str(size) for name, size in problem.sizes.items()}
+    m, n, k = text["M"], text["N"], text["K"]
+    return (
+        MatrixText("A", m, k, ORDER_WORDS[problem.layout.a], text["lda"]),
+        MatrixText("B", k, n, ORDER_WORDS[problem.layout.b], text["ldb"]),
+        MatrixText("C", m, n, ORDER_WORDS["r"], text["ldc"]),
+    )
 
 
 def notes(problem: Problem, family: Family, config: Config) -> tuple[str, ...]:

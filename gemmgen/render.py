@@ -15,7 +15,7 @@ from gemmgen.expression import names_in
 from gemmgen.families import DEFAULT_FAMILY
 from gemmgen.families.base import Config, Constraint, Derived, Family, constants
 from gemmgen.naming import kernel_name
-from gemmgen.notes import notes
+from gemmgen.notes import MatrixText, matrix_texts, notes
 from gemmgen.paths import TEMPLATES
 from gemmgen.problem import RUNTIME, DType, Problem, Size
 from gemmgen.source import KernelSource, Launch, Parameter
@@ -37,17 +37,6 @@ class ConstantGroup:
 
     title: str
     lines: tuple[Constant, ...]
-
-
-@dataclass(frozen=True)
-class MatrixLine:
-    """A, B or C as the header describes it."""
-
-    name: str
-    rows: str
-    cols: str
-    order: str
-    ld: str
 
 
 @dataclass(frozen=True)
@@ -106,16 +95,8 @@ class Kernel:
         )
 
     @property
-    def matrices(self) -> Iterator[MatrixLine]:
-        m, n, k = (name if self.sizes[name] is None else str(self.sizes[name]) for name in "MNK")
-        layout = self.problem.layout
-        yield MatrixLine("A", m, k, layout.a, self._leading_dimension("lda"))
-        yield MatrixLine("B", k, n, layout.b, self._leading_dimension("ldb"))
-        yield MatrixLine("C", m, n, "r", self._leading_dimension("ldc"))
-
-    def _leading_dimension(self, name: str) -> str:
-        size = self.sizes[name]
-        return f"{name} at run time" if size is None else f"{name} = {size}"
+    def matrices(self) -> tuple[MatrixText, ...]:
+        return matrix_texts(self.problem)
 
     @cached_property
     def constants(self) -> tuple[ConstantGroup, ...]:

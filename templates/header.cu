@@ -5,7 +5,7 @@
 //     C = alpha * A * B + beta * C      ${ kernel.dtype.label } on CUDA cores; beta = 0 never reads C
 //
 //% for m in kernel.matrices
-//     ${ m.name }  ${ m.rows } x ${ m.cols }, ${ "row" if m.order == "r" else "column" }-major, ${ m.ld }
+//     ${ m.name }  ${ m.rows } x ${ m.cols }, ${ m.order }-major, ${ m.stride }
 //% endfor
 //
 //% for line in kernel.notes

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gemmgen.errors import require
+from gemmgen.notes import MatrixText, matrix_texts
 from gemmgen.problem import SIZE_LIMIT, Layout
 from gemmgen.reference import LAMBDA
 from gemmgen.source import KernelSource, Parameter
-
-ORDER_WORDS = {"r": "row", "c": "column"}
 
 
 @dataclass(frozen=True)
@@ -20,17 +19,6 @@ class LeadingDimension:
 
     name: str
     line: str
-
-
-@dataclass(frozen=True)
-class MatrixText:
-    """A, B or C in words: each size by its name where it is an argument, else as a number."""
-
-    name: str
-    rows: str
-    cols: str
-    order: str
-    ld: str
 
 
 @dataclass(frozen=True)
@@ -126,10 +114,4 @@ class Interface:
 
     @property
     def matrices(self) -> tuple[MatrixText, ...]:
-        m, n, k = (self.sizes[name] for name in ("M", "N", "K"))
-        a, b = ORDER_WORDS[self.layout.a], ORDER_WORDS[self.layout.b]
-        return (
-            MatrixText("A", m, k, a, self.sizes["lda"]),
-            MatrixText("B", k, n, b, self.sizes["ldb"]),
-            MatrixText("C", m, n, ORDER_WORDS["r"], self.sizes["ldc"]),
-        )
+        return matrix_texts(self.source.problem)
