@@ -97,12 +97,18 @@ ASYNC = Subject("cp.async rr", _runtime("rr"), (("STAGES", 3), ("ASYNC", 1)))
 ASYNC_VECTORS = Subject("cp.async cr vectors", _runtime("cr", 4), (("STAGES", 4), ("ASYNC", 1)))
 ASYNC_INNER = Subject("cp.async inner cc", _runtime("cc"), (("STAGES", 2), ("ASYNC", 1), *UNWARPED))
 ASYNC_DYNAMIC = Subject("cp.async dynamic", Problem(100, 72, 200), (("BK", 32), ("STAGES", 4), ("ASYNC", 1)))
+AHEAD = Subject("read ahead rr", _runtime("rr"), (("STAGES", 3), ("ASYNC", 1), ("AHEAD", 2)))
+AHEAD_VECTORS = Subject("read ahead cr vectors", _runtime("cr", 4), (("STAGES", 2), ("ASYNC", 1), ("AHEAD", 4)))
+AHEAD_TILED = Subject(
+    "read ahead tiled", Problem(64, 64, 64), (("STAGES", 2), ("ASYNC", 1), ("AHEAD", 8), ("TM", 2), ("TN", 8))
+)
 
 SUBJECTS = (
     NAIVE_RR, NAIVE_CC, NAIVE_FIXED, NAIVE_TALL,
     SINGLE, SINGLE_INNER, SINGLE_TILED, SINGLE_FIXED,
     DOUBLE, DOUBLE_VECTORS, DOUBLE_RC, DOUBLE_INNER, DOUBLE_BIG, DOUBLE_STRIDES,
     ASYNC, ASYNC_VECTORS, ASYNC_INNER, ASYNC_DYNAMIC,
+    AHEAD, AHEAD_VECTORS, AHEAD_TILED,
 )  # fmt: skip
 
 VALUE = Diagnosis("wrong", r"off by [\d.i]")  # a wrong number
@@ -273,8 +279,8 @@ DOUBLE_BUGS = (
         (POISON, VALUE)),
     Bug("tile columns rounded down", "grid", DOUBLE_VECTORS, "columns = (s.N + BN - 1) / BN",
         "columns = max(1, s.N / BN)", (DIVISION, POISON, VALUE, OUTSIDE_C, WRITES, READS)),
-    Bug("too few accesses for a tile", "uninitialised", DOUBLE, "(B_ACCESSES + THREADS - 1) / THREADS;",
-        "B_ACCESSES / (2 * THREADS);", (POISON, UNWRITTEN)),
+    Bug("too few accesses for a tile", "uninitialised", DOUBLE, "(B_LINES + B_STRIDE - 1) / B_STRIDE)",
+        "B_LINES / (2 * B_STRIDE))", (POISON, UNWRITTEN)),
     Bug("an index scaled in 32 bits", "overflow", DOUBLE_STRIDES,
         "Offset(at.mn) * s.lda", "at.mn * 256 * s.lda / int(blockDim.x) * int(blockDim.x) / 256", (OVERFLOW,)),
     Bug("an index that wraps in 32 bits", "overflow", DOUBLE_STRIDES,
@@ -312,7 +318,7 @@ ASYNC_BUGS = (
         (VALUE, POISON, RACE)),
     Bug("no zero fill of A's vectors", "zero fill", ASYNC_VECTORS,
         "max(0, min(VA, valid_a(at, rows, depth)))", "VA", (READS, POISON, VALUE)),
-    Bug("a count of floats for one of bytes", "zero fill", ASYNC_VECTORS, "at.mn, 4 * valid);", "at.mn, valid);",
+    Bug("a count of floats for one of bytes", "zero fill", ASYNC_VECTORS, ", s), 4 * valid);", ", s), valid);",
         (VALUE, POISON), count=2),
     Bug("a negative count of valid bytes", "guard", ASYNC, "max(0, min(VB, valid_b(at, columns, depth)))",
         "min(VB, valid_b(at, columns, depth))", (Diagnosis("crash", "count of valid bytes"),)),
@@ -331,4 +337,27 @@ ASYNC_BUGS = (
         (READS, VALUE, POISON)),
 )  # fmt: skip
 
-BUGS: tuple[Bug, ...] = (*NAIVE_BUGS, *SINGLE_BUGS, *DOUBLE_BUGS, *ASYNC_BUGS)
+AHEAD_BUGS = (
+    Bug("no barrier before the first reads", "barrier", AHEAD,
+        "        __syncthreads();              // so has everybody's\n", "", (RACE,)),
+    Bug("no barrier before the next tile", "barrier", AHEAD_VECTORS,
+        "__syncthreads();              // so has everybody's, and", "// so has everybody's, and", (RACE,)),
+    Bug("no wait for the first tile", "wait count", AHEAD_TILED, "cp_async_wait<STAGES - 1>();", "", (RACE,)),
+    Bug("waits for one tile too few, read ahead", "wait count", AHEAD,
+        "cp_async_wait<STAGES - 2>()", "cp_async_wait<STAGES - 1>()", (RACE,)),
+    Bug("the next tile is refilled", "stage", AHEAD, "As[stage]);\n                    copy_b",
+        "As[(stage + 1) % STAGES]);\n                    copy_b", EARLY),
+    Bug("the switch comes two depths early", "stage", AHEAD_TILED, "i == BK - 2", "i == BK - 4", EARLY),
+    Bug("the ring has one stage more", "stage", AHEAD_VECTORS, "++stage == STAGES", "++stage > STAGES", STALE),
+    Bug("the last tile's neighbour is read", "uninitialised", AHEAD, "if (k + BK >= s.K) next = 0;", "", (UNWRITTEN,)),
+    Bug("the same depth twice", "duplicated product", AHEAD,
+        "add_product(a[1], b[1], acc);", "add_product(a[0], b[1], acc);", (VALUE, POISON)),
+    Bug("an odd depth is read late", "swapped index", AHEAD_VECTORS,
+        "next + 1, place.n", "next, place.n", (VALUE, POISON)),
+    Bug("one product of a row is missing", "missing product", AHEAD_TILED,
+        "step < TN; ++step", "step < TN - 1; ++step", (VALUE, POISON)),
+    Bug("the way back starts too far", "swapped index", AHEAD,
+        "TM - 1 - step", "TM - step", (VALUE, POISON, OUT_OF_ARRAY)),
+)  # fmt: skip
+
+BUGS: tuple[Bug, ...] = (*NAIVE_BUGS, *SINGLE_BUGS, *DOUBLE_BUGS, *ASYNC_BUGS, *AHEAD_BUGS)

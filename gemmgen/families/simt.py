@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from math import gcd
 from typing import Any, cast
 
@@ -23,7 +24,7 @@ class SimtConfig(Config):
 
     PATTERN = (
         "outer{OUTER}_{BM}x{BN}x{BK}_{TM}x{TN}_w{WM}x{WN}_v{VEC}_ta{TA}_tb{TB}_pad{PAD}"
-        "_s{STAGES}_async{ASYNC}_minb{MINB}_g{GROUP}"
+        "_s{STAGES}_async{ASYNC}_ahead{AHEAD}_minb{MINB}_g{GROUP}"
     )
 
     OUTER: int = axis(1, (1, 0), "1: outer product, k outermost; 0: inner product")
@@ -40,6 +41,9 @@ class SimtConfig(Config):
     PAD: int = axis(0, (4, 0), "floats after each shared line of an operand stored along k: spreads banks")
     STAGES: int = axis(2, (3, 2, 4, 1), "tiles of A and B that shared memory holds")
     ASYNC: int = axis(0, (1, 0), "1: cp.async copies to shared memory, 0: through registers")
+    AHEAD: int = axis(
+        0, (4, 2, 0), "depths that the loop over a step writes out, reading two ahead (0: a whole step, none ahead)"
+    )
     MINB: int = axis(1, (1,), "blocks that must fit an SM at once: caps a thread's registers")
     GROUP: int = axis(8, (8, 1), "tile rows that blocks walk down before they step right, for reuse in L2")
 
@@ -60,6 +64,11 @@ CONSTRAINTS = (
     Constraint("WM == 0 or WM * WN == 32 * TM * TN", "a warp has 32 lanes, each with a TM x TN tile"),
     Constraint("ASYNC == 1 or STAGES <= 2", "copies through registers keep one tile in flight", False),
     Constraint("ASYNC == 0 or STAGES >= 2", "cp.async fills one stage while another is read", False),
+    Constraint("AHEAD == 0 or ASYNC == 1 and OUTER == 1", "outer products of cp.async's stages read ahead", False),
+    Constraint(
+        "AHEAD == 0 or TA == A_ALONG_K and TB == B_ALONG_K", "values are read ahead line by line along k", False
+    ),
+    Constraint("AHEAD % 2 == 0 and (AHEAD == 0 or BK % AHEAD == 0)", "two depths are read in turn", False),
     Constraint("ASYNC <= HAS_CP_ASYNC", "cp.async needs sm_80 or newer"),
     Constraint("TA <= A_ALONG_K", "only an A whose lines run along k can be transposed", False),
     Constraint("TB <= B_ALONG_K", "only a B whose lines run along k can be transposed", False),
@@ -91,7 +100,7 @@ PRUNING = (
     Constraint("TM * TN <= 128", "a larger thread tile exceeds 255 registers"),
     Constraint("THREADS >= 64", "smaller blocks leave an SM short of warps"),
     Constraint("THREADS <= 256", "larger blocks leave a thread too few registers"),
-    Constraint("A_SHARE <= 16 and B_SHARE <= 16", "so many copies a thread crowd out the FMAs"),
+    Constraint("32 * (A_SHARE + B_SHARE) <= TM * TN * BK", "so many copies a thread crowd out the FMAs"),
 )
 
 
@@ -149,6 +158,23 @@ def global_width(problem: Problem, config: SimtConfig, operand: Operand) -> int:
     return gcd(config.VEC, problem.vector_limit("lda" if operand.x == "a" else "ldb"))
 
 
+LINE_TEAM = 8  # threads
+
+
+@cache
+def team(accesses: int, lines: int, threads: int) -> int:
+    """Threads that fetch a line of `accesses` together: as need the fewest passes, of these the fewest from eight up.
+
+    Eight neighbours fetch a sector of 32 bytes, or a line of 128; what a thread fetches further along its line lies so
+    near to its first access that the instruction holds the distance.
+    """
+
+    def cost(team: int) -> tuple[int, bool, int]:
+        return accesses // team * -(-lines // (threads // team)), team < LINE_TEAM, team
+
+    return min((size for size in range(1, accesses + 1) if accesses % size == 0 and threads % size == 0), key=cost)
+
+
 def fragment_width(config: SimtConfig, operand: Operand) -> int:
     """Floats of one shared read: neighbouring ones only where shared lines run along m or n."""
     return gcd(config.VEC, config.TM if operand.x == "a" else config.TN) if operand.k_rows else 1
@@ -195,6 +221,8 @@ class Simt:
     def unused(self, problem: Problem, config: Config) -> frozenset[str]:
         simt = cast(SimtConfig, config)
         choices = {"OUTER", "VEC", "TA", "TB", "ASYNC", "SHARED_BYTES"}
+        if simt.AHEAD == 0:
+            choices.add("AHEAD")
         if simt.WM == 0:
             choices |= {"WM", "WN"}
         if not any(operand.along_k for operand in operands(problem, simt)):
@@ -227,6 +255,8 @@ class Simt:
 
     def template(self, config: Config) -> str:
         simt = cast(SimtConfig, config)
+        if simt.AHEAD:
+            return "kernel/read_ahead.cu"
         if simt.ASYNC:
             return "kernel/cp_async_stages.cu"
         return "kernel/double_buffer.cu" if simt.STAGES == 2 else "kernel/single_buffer.cu"
@@ -238,9 +268,11 @@ class Simt:
             "a": a,
             "b": b,
             "outer": simt.OUTER == 1,
+            "ahead": simt.AHEAD > 0,
             "compute": "compute/outer.cu" if simt.OUTER else "compute/inner.cu",
             "epilogue": "epilogue/linear.cu",
             "warped": simt.WM > 0,
+            "runs_along_n": simt.TN > simt.TM,
         }
 
 
@@ -250,12 +282,21 @@ def _operand_constants(problem: Problem, config: SimtConfig, operand: Operand) -
     padded = "" if not operand.along_k else " + PAD"
     shared_line = block if operand.k_rows else "BK"
     shared_lines = "BK" if operand.k_rows else block
+    line, count = ("BK", block) if operand.along_k else (block, "BK")
+    value, threads = config.values, config.BM // config.TM * (config.BN // config.TN)
+    together = team(max(1, value[line] // width), value[count], threads)
     lines = (
         (f"V{X}", str(width), f"floats of an access to {X}"),
         (f"STORE_{X}", "1" if operand.transposed else f"V{X}", f"floats of a shared store of {X}"),
-        (f"{X}_LINE", "BK" if operand.along_k else block, f"floats of a line of {X}'s tile"),
-        (f"{X}_ACCESSES", f"{block} * BK / V{X}", f"accesses that fetch a tile of {X}"),
-        (f"{X}_SHARE", f"({X}_ACCESSES + THREADS - 1) / THREADS", "of which a thread makes at most"),
+        (f"{X}_LINE", line, f"floats of a line of {X}'s tile"),
+        (f"{X}_LINES", count, f"lines of {X}'s tile"),
+        (f"{X}_TEAM", str(together), "neighbouring threads that fetch a line together"),
+        (f"{X}_STRIDE", f"THREADS / {X}_TEAM", "lines that all threads fetch at once"),
+        (
+            f"{X}_SHARE",
+            f"{X}_LINE / V{X} / {X}_TEAM * (({X}_LINES + {X}_STRIDE - 1) / {X}_STRIDE)",
+            "accesses that a thread makes at most",
+        ),
         (f"PITCH_{X}", shared_line + padded, f"floats from one shared line of {X} to the next"),
         (f"SHARED_{X}", f"{shared_lines} * PITCH_{X}", f"floats of a shared tile of {X}"),
     )

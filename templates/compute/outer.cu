@@ -1,4 +1,24 @@
-//% macro multiply(a, b)
+/*# acc += A's tile * B's tile with k outermost: TM + TN values feed TM * TN independent FMAs. #*/
+//% macro outer_product(view)
+//% set outer, inner = ("i", "j") if view.runs_along_n else ("j", "i")
+//% set OUTER, INNER = ("TM", "TN") if view.runs_along_n else ("TN", "TM")
+// acc += a * b, an outer product, to and fro along the ${ "rows" if view.runs_along_n else "columns" }: each FMA shares a value with the one before it.
+// Two register banks give an operand a cycle each, so an FMA that reads three registers anew takes two cycles.
+__device__ __forceinline__ void add_product(const float (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN])
+{
+    #pragma unroll
+    for (int ${ outer } = 0; ${ outer } < ${ OUTER }; ++${ outer }) {
+        #pragma unroll
+        for (int step = 0; step < ${ INNER }; ++step) {
+            const int ${ inner } = ${ outer } % 2 ? ${ INNER } - 1 - step : step;
+            acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
+        }
+    }
+}
+//% endmacro
+
+//% macro multiply(view)
+${ outer_product(view) }
 // acc += A's tile * B's tile. k is outermost: TM + TN values feed TM * TN FMAs, an outer product per k.
 __device__ __forceinline__ void multiply(const TileA& As, const TileB& Bs, Place place, float (&acc)[TM][TN])
 {
@@ -7,11 +27,7 @@ __device__ __forceinline__ void multiply(const TileA& As, const TileB& Bs, Place
         float a[TM], b[TN];
         read_a(As, k, place.m, a);
         read_b(Bs, k, place.n, b);
-        #pragma unroll
-        for (int i = 0; i < TM; ++i) {
-            #pragma unroll
-            for (int j = 0; j < TN; ++j) acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
-        }
+        add_product(a, b, acc);
     }
 }
 //% endmacro

@@ -1,13 +1,25 @@
 /*# How the threads of a block share the accesses that bring a tile into shared memory. #*/
 //% macro access(x)
-// Where an access to ${ x.X }'s tile starts. Neighbouring threads read neighbouring addresses: along ${ "k" if x.along_k else x.mn }.
-__device__ __forceinline__ Spot spot_${ x.x }(int access)
+//% set line, along = ("mn", "k") if x.along_k else ("k", "mn")
+// Where this thread's first access to ${ x.X }'s tile starts: ${ x.X }_TEAM neighbouring threads fetch a line together, along ${ x.mn if along == "mn" else "k" }.
+__device__ __forceinline__ Spot spot_${ x.x }()
 {
-//% if x.along_k
-    return {access / (BK / V${ x.X }), access % (BK / V${ x.X }) * V${ x.X }};
-//% else
-    return {access % (B${ x.MN } / V${ x.X }) * V${ x.X }, access / (B${ x.MN } / V${ x.X })};
-//% endif
+    const int line = threadIdx.x / ${ x.X }_TEAM, along = threadIdx.x % ${ x.X }_TEAM * V${ x.X };
+    return {${ "line, along" if x.along_k else "along, line" }};
+}
+
+// From there to its i-th: further along the line first, then ${ x.X }_STRIDE lines on. The same for all threads.
+__device__ __forceinline__ Spot step_${ x.x }(int i)
+{
+    constexpr int TIMES = ${ x.X }_LINE / V${ x.X } / ${ x.X }_TEAM;  // accesses of a thread to a line
+    const int line = i / TIMES * ${ x.X }_STRIDE, along = i % TIMES * ${ x.X }_TEAM * V${ x.X };
+    return {${ "line, along" if x.along_k else "along, line" }};
+}
+
+// Floats from the origin of ${ x.X }'s tile to `at`, in global memory.
+__device__ __forceinline__ Offset offset_${ x.x }(Spot at, Shape s)
+{
+    return Offset(at.${ line }) * s.ld${ x.x } + at.${ along };
 }
 
 // How many floats from there on lie inside ${ x.X }, whose edge is ${ x.extent } x depth from the tile's origin:
@@ -24,20 +36,20 @@ __device__ __forceinline__ int valid_${ x.x }(Spot at, int ${ x.extent }, int de
 }
 //% endmacro
 
-/*# A loop over this thread's accesses. #*/
-//% macro for_each_access(x)
-    #pragma unroll
+/*# A loop over this thread's accesses; `before` stands ahead of it. #*/
+//% macro for_each_access(x, before="")
+    const Spot first = spot_${ x.x }();
+${ before }    #pragma unroll
     for (int i = 0; i < ${ x.X }_SHARE; ++i) {
-        const int access = threadIdx.x + i * THREADS;
-        if (${ x.X }_ACCESSES % THREADS != 0 && access >= ${ x.X }_ACCESSES) break;
-        const Spot at = spot_${ x.x }(access);
+        const Spot step = step_${ x.x }(i), at = {first.mn + step.mn, first.k + step.k};
+        if (${ x.X }_LINES % ${ x.X }_STRIDE != 0 && at.${ "mn" if x.along_k else "k" } >= ${ x.X }_LINES) break;
 ${ caller() }    }
 //% endmacro
 
-/*# The address of `at` in global memory. #*/
-//% macro address(x)
-tile + Offset(at.${ "mn" if x.along_k else "k" }) * s.ld${ x.x } + at.${ "k" if x.along_k else "mn" }
-//%- endmacro
+/*# The address that all accesses of a thread share, from which they lie at fixed distances. #*/
+//% macro from(x)
+    const float* from = tile + offset_${ x.x }(first, s);
+//% endmacro
 
 /*# The element of the shared tile that lies `i` floats along the line from `at`. #*/
 //% macro shared_element(x, i="")

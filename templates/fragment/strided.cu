@@ -1,5 +1,5 @@
 /*# shared -> registers where shared lines run along k: one read a value, PITCH apart. #*/
-//% macro fragment(x)
+//% macro fragment(x, view)
 // This thread's T${ x.MN } values of ${ x.X } at depth k, one read each.
 __device__ __forceinline__ void read_${ x.x }(const Tile${ x.X }& shared, int k, int ${ x.mn }, float (&fragment)[T${ x.MN }])
 {

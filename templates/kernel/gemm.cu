@@ -41,10 +41,10 @@ ${ dynamic_shared() }
 ${ copy_a(view.a) }
 ${ copy_b(view.b) }
 //% if view.outer
-${ fragment_a(view.a) }
-${ fragment_b(view.b) }
+${ fragment_a(view.a, view) }
+${ fragment_b(view.b, view) }
 //% endif
-${ multiply(view.a, view.b) }
+${ multiply(view) }
 ${ store_c() }
 /*% endblock %*/
 }  // namespace

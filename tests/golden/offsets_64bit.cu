@@ -1,4 +1,4 @@
-// gemm_f32_rr_65536x65536x64_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb0_pad4_s2_async1_minb1_g8
+// gemm_f32_rr_65536x65536x64_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb0_pad4_s2_async1_ahead0_minb1_g8
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -53,22 +53,26 @@ constexpr int STEP_N = FN * LANES_N;          // columns from one shared read of
 constexpr int VC = 4;                         // floats of an access to C
 
 // How A gets to shared memory
-constexpr int VA = 1;                                          // floats of an access to A
-constexpr int STORE_A = 1;                                     // floats of a shared store of A
-constexpr int A_LINE = BK;                                     // floats of a line of A's tile
-constexpr int A_ACCESSES = BM * BK / VA;                       // accesses that fetch a tile of A
-constexpr int A_SHARE = (A_ACCESSES + THREADS - 1) / THREADS;  // of which a thread makes at most
-constexpr int PITCH_A = BM + PAD;                              // floats from one shared line of A to the next
-constexpr int SHARED_A = BK * PITCH_A;                         // floats of a shared tile of A
+constexpr int VA = 1;                                                                  // floats of an access to A
+constexpr int STORE_A = 1;                                                             // floats of a shared store of A
+constexpr int A_LINE = BK;                                                             // floats of a line of A's tile
+constexpr int A_LINES = BM;                                                            // lines of A's tile
+constexpr int A_TEAM = 8;                                                              // neighbouring threads that fetch a line together
+constexpr int A_STRIDE = THREADS / A_TEAM;                                             // lines that all threads fetch at once
+constexpr int A_SHARE = A_LINE / VA / A_TEAM * ((A_LINES + A_STRIDE - 1) / A_STRIDE);  // accesses that a thread makes at most
+constexpr int PITCH_A = BM + PAD;                                                      // floats from one shared line of A to the next
+constexpr int SHARED_A = BK * PITCH_A;                                                 // floats of a shared tile of A
 
 // How B gets to shared memory
-constexpr int VB = 4;                                          // floats of an access to B
-constexpr int STORE_B = VB;                                    // floats of a shared store of B
-constexpr int B_LINE = BN;                                     // floats of a line of B's tile
-constexpr int B_ACCESSES = BN * BK / VB;                       // accesses that fetch a tile of B
-constexpr int B_SHARE = (B_ACCESSES + THREADS - 1) / THREADS;  // of which a thread makes at most
-constexpr int PITCH_B = BN;                                    // floats from one shared line of B to the next
-constexpr int SHARED_B = BK * PITCH_B;                         // floats of a shared tile of B
+constexpr int VB = 4;                                                                  // floats of an access to B
+constexpr int STORE_B = VB;                                                            // floats of a shared store of B
+constexpr int B_LINE = BN;                                                             // floats of a line of B's tile
+constexpr int B_LINES = BK;                                                            // lines of B's tile
+constexpr int B_TEAM = 32;                                                             // neighbouring threads that fetch a line together
+constexpr int B_STRIDE = THREADS / B_TEAM;                                             // lines that all threads fetch at once
+constexpr int B_SHARE = B_LINE / VB / B_TEAM * ((B_LINES + B_STRIDE - 1) / B_STRIDE);  // accesses that a thread makes at most
+constexpr int PITCH_B = BN;                                                            // floats from one shared line of B to the next
+constexpr int SHARED_B = BK * PITCH_B;                                                 // floats of a shared tile of B
 
 static_assert(BM % TM == 0, "threads split a block's rows evenly");
 static_assert(BN % TN == 0, "threads split a block's columns evenly");
@@ -189,10 +193,25 @@ __device__ __forceinline__ void cp_async_wait()
 }
 #endif  // __CUDACC__
 
-// Where an access to A's tile starts. Neighbouring threads read neighbouring addresses: along k.
-__device__ __forceinline__ Spot spot_a(int access)
+// Where this thread's first access to A's tile starts: A_TEAM neighbouring threads fetch a line together, along k.
+__device__ __forceinline__ Spot spot_a()
 {
-    return {access / (BK / VA), access % (BK / VA) * VA};
+    const int line = threadIdx.x / A_TEAM, along = threadIdx.x % A_TEAM * VA;
+    return {line, along};
+}
+
+// From there to its i-th: further along the line first, then A_STRIDE lines on. The same for all threads.
+__device__ __forceinline__ Spot step_a(int i)
+{
+    constexpr int TIMES = A_LINE / VA / A_TEAM;  // accesses of a thread to a line
+    const int line = i / TIMES * A_STRIDE, along = i % TIMES * A_TEAM * VA;
+    return {line, along};
+}
+
+// Floats from the origin of A's tile to `at`, in global memory.
+__device__ __forceinline__ Offset offset_a(Spot at, Shape s)
+{
+    return Offset(at.mn) * s.lda + at.k;
 }
 
 // How many floats from there on lie inside A, whose edge is rows x depth from the tile's origin:
@@ -206,20 +225,36 @@ __device__ __forceinline__ int valid_a(Spot at, int rows, int depth)
 // Start this thread's share of A's tile on its way to shared memory. Zeros stand for what lies outside A.
 __device__ __forceinline__ void copy_a(const float* tile, Shape s, int rows, int depth, TileA& shared)
 {
+    const Spot first = spot_a();
+    const float* from = tile + offset_a(first, s);
     #pragma unroll
     for (int i = 0; i < A_SHARE; ++i) {
-        const int access = threadIdx.x + i * THREADS;
-        if (A_ACCESSES % THREADS != 0 && access >= A_ACCESSES) break;
-        const Spot at = spot_a(access);
+        const Spot step = step_a(i), at = {first.mn + step.mn, first.k + step.k};
+        if (A_LINES % A_STRIDE != 0 && at.mn >= A_LINES) break;
         const int valid = max(0, min(VA, valid_a(at, rows, depth)));
-        cp_async<4 * VA>(&shared[at.k][at.mn], tile + Offset(at.mn) * s.lda + at.k, 4 * valid);
+        cp_async<4 * VA>(&shared[at.k][at.mn], from + offset_a(step, s), 4 * valid);
     }
 }
 
-// Where an access to B's tile starts. Neighbouring threads read neighbouring addresses: along n.
-__device__ __forceinline__ Spot spot_b(int access)
+// Where this thread's first access to B's tile starts: B_TEAM neighbouring threads fetch a line together, along n.
+__device__ __forceinline__ Spot spot_b()
 {
-    return {access % (BN / VB) * VB, access / (BN / VB)};
+    const int line = threadIdx.x / B_TEAM, along = threadIdx.x % B_TEAM * VB;
+    return {along, line};
+}
+
+// From there to its i-th: further along the line first, then B_STRIDE lines on. The same for all threads.
+__device__ __forceinline__ Spot step_b(int i)
+{
+    constexpr int TIMES = B_LINE / VB / B_TEAM;  // accesses of a thread to a line
+    const int line = i / TIMES * B_STRIDE, along = i % TIMES * B_TEAM * VB;
+    return {along, line};
+}
+
+// Floats from the origin of B's tile to `at`, in global memory.
+__device__ __forceinline__ Offset offset_b(Spot at, Shape s)
+{
+    return Offset(at.k) * s.ldb + at.mn;
 }
 
 // How many floats from there on lie inside B, whose edge is columns x depth from the tile's origin:
@@ -233,13 +268,14 @@ __device__ __forceinline__ int valid_b(Spot at, int columns, int depth)
 // Start this thread's share of B's tile on its way to shared memory. Zeros stand for what lies outside B.
 __device__ __forceinline__ void copy_b(const float* tile, Shape s, int columns, int depth, TileB& shared)
 {
+    const Spot first = spot_b();
+    const float* from = tile + offset_b(first, s);
     #pragma unroll
     for (int i = 0; i < B_SHARE; ++i) {
-        const int access = threadIdx.x + i * THREADS;
-        if (B_ACCESSES % THREADS != 0 && access >= B_ACCESSES) break;
-        const Spot at = spot_b(access);
+        const Spot step = step_b(i), at = {first.mn + step.mn, first.k + step.k};
+        if (B_LINES % B_STRIDE != 0 && at.k >= B_LINES) break;
         const int valid = max(0, min(VB, valid_b(at, columns, depth)));
-        cp_async<4 * VB>(&shared[at.k][at.mn], tile + Offset(at.k) * s.ldb + at.mn, 4 * valid);
+        cp_async<4 * VB>(&shared[at.k][at.mn], from + offset_b(step, s), 4 * valid);
     }
 }
 
@@ -265,6 +301,20 @@ __device__ __forceinline__ void read_b(const TileB& shared, int k, int n, float 
     }
 }
 
+// acc += a * b, an outer product, to and fro along the columns: each FMA shares a value with the one before it.
+// Two register banks give an operand a cycle each, so an FMA that reads three registers anew takes two cycles.
+__device__ __forceinline__ void add_product(const float (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN])
+{
+    #pragma unroll
+    for (int j = 0; j < TN; ++j) {
+        #pragma unroll
+        for (int step = 0; step < TM; ++step) {
+            const int i = j % 2 ? TM - 1 - step : step;
+            acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
+        }
+    }
+}
+
 // acc += A's tile * B's tile. k is outermost: TM + TN values feed TM * TN FMAs, an outer product per k.
 __device__ __forceinline__ void multiply(const TileA& As, const TileB& Bs, Place place, float (&acc)[TM][TN])
 {
@@ -273,11 +323,7 @@ __device__ __forceinline__ void multiply(const TileA& As, const TileB& Bs, Place
         float a[TM], b[TN];
         read_a(As, k, place.m, a);
         read_b(Bs, k, place.n, b);
-        #pragma unroll
-        for (int i = 0; i < TM; ++i) {
-            #pragma unroll
-            for (int j = 0; j < TN; ++j) acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
-        }
+        add_product(a, b, acc);
     }
 }
 
@@ -322,7 +368,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_65536x65536x64_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb0_pad4_s2_async1_minb1_g8(
+gemm_f32_rr_65536x65536x64_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb0_pad4_s2_async1_ahead0_minb1_g8(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

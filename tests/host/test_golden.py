@@ -52,6 +52,7 @@ SAMPLES = {
     "inner_no_warp_tile_cr": Sample(SIMT, {"OUTER": 0, "WM": 0, "WN": 0, "VEC": 1}, layout="cr"),
     "cp_async": Sample(SIMT, {"ASYNC": 1, "STAGES": 3}, layout="cr"),
     "cp_async_dynamic_shared": Sample(SIMT, {"ASYNC": 1, "STAGES": 4, "BK": 32}),
+    "read_ahead": Sample(SIMT, {"ASYNC": 1, "STAGES": 3, "AHEAD": 2, "BK": 16, "TN": 16, "WN": 64}),
     "runtime_cc": Sample(SIMT, {}, (None, 4096, None), "cc"),
     "narrow_lines": Sample(SIMT, {}, (127, 61, 33), lda=36, pointer_align=8),
     "offsets_64bit": Sample(SIMT, {"ASYNC": 1, "STAGES": 2}, (65536, 65536, 64)),
