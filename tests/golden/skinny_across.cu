@@ -6,11 +6,10 @@
 //     B  4096 x 4096, row-major, ldb = 4096
 //     C  8 x 4096, row-major, ldc = 4096
 //
-// Block   8 x 128 of C by 128 threads, in steps of 16 along K, 24576 bytes of shared memory
-// Thread  32 elements of C: for each k 32 FMAs on 2 words of shared memory, taken in 0.5 reads
-// Reads   K / 7.529 words of global and K / 4 of shared memory for each element of C; 3.76 FLOP for a byte of global
-// Ahead   global memory is read 1 step before its use, while the FMAs run
-// Bound   FFMA issue: FMAs are 90% of the main loop's FMAs, reads and copies
+// Block   8 x 128 of C by 128 threads, 24576 bytes of shared memory
+// Thread  32 sums, each of one k in 4: 4 threads share an element of C and add up at the end
+// Reads   each weight once, to a register, 8704 bytes of a block under way at once; 3.76 FLOP for a byte of global memory
+// Bound   global memory on a card that can compute more than that for each byte that it reads, else FFMA issue
 //
 // Launch  ceil(M / 8) * ceil(N / 128) blocks of 128 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B

@@ -6,11 +6,10 @@
 //     B  512 x 1000, row-major, ldb = 1000
 //     C  16 x 1000, row-major, ldc = 1000
 //
-// Block   16 x 128 of C by 256 threads, in steps of 32 along K, 67584 bytes of shared memory
-// Thread  64 elements of C: for each k 64 FMAs on 2 words of shared memory, taken in 0.5 reads
-// Reads   K / 14.22 words of global and K / 4 of shared memory for each element of C; 7.11 FLOP for a byte of global
-// Ahead   global memory is read 1 step before its use, while the FMAs run
-// Bound   FFMA issue: FMAs are 91% of the main loop's FMAs, reads and copies
+// Block   16 x 128 of C by 256 threads, 67584 bytes of shared memory
+// Thread  64 sums, each of one k in 8: 8 threads share an element of C and add up at the end
+// Reads   each weight once, to a register, 18432 bytes of a block under way at once; 7.11 FLOP for a byte of global memory
+// Bound   global memory on a card that can compute more than that for each byte that it reads, else FFMA issue
 //
 // Launch  ceil(M / 16) * ceil(N / 128) blocks of 256 threads, 67584 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B

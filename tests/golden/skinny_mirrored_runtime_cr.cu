@@ -6,11 +6,11 @@
 //     B  K x 3, row-major, ldb = 3
 //     C  M x 3, row-major, ldc = 3
 //
-// Block   128 x 4 of C by 256 threads, in steps of 32 along K, 16912 bytes of shared memory
-// Thread  16 elements of C: for each k 16 FMAs on 0.5 words of shared memory, taken in 0.125 reads
-// Reads   K / 3.879 words of global and K / 4 of shared memory for each element of C; 1.94 FLOP for a byte of global
-// Ahead   global memory is read 1 step before its use, while the FMAs run
-// Bound   FFMA issue: FMAs are 75% of the main loop's FMAs, reads and copies
+// Block   128 x 4 of C by 256 threads, 16912 bytes of shared memory
+// Thread  16 sums, each of one k in 8: 8 threads share an element of C and add up at the end
+// Reads   each weight once, to a register, 16896 bytes of a block under way at once; 1.94 FLOP for a byte of global memory
+// Bound   global memory on a card that can compute more than that for each byte that it reads, else FFMA issue
+// Split   2 blocks share a tile: each sums a part of K, the last to come adds the parts in order
 //
 // Launch  ceil(M / 128) * ceil(N / 4) * 2 blocks of 256 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,

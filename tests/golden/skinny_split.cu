@@ -6,11 +6,11 @@
 //     B  4096 x 4096, row-major, ldb = 4096
 //     C  16 x 4096, row-major, ldc = 4096
 //
-// Block   16 x 128 of C by 128 threads, in steps of 32 along K, 40976 bytes of shared memory
-// Thread  64 elements of C: for each k 64 FMAs on 4 words of shared memory, taken in 1 read
-// Reads   K / 14.22 words of global and K / 4 of shared memory for each element of C; 7.11 FLOP for a byte of global
-// Ahead   global memory is read 1 step before its use, while the FMAs run
-// Bound   FFMA issue: FMAs are 91% of the main loop's FMAs, reads and copies
+// Block   16 x 128 of C by 128 threads, 40976 bytes of shared memory
+// Thread  64 sums, each of one k in 4: 4 threads share an element of C and add up at the end
+// Reads   each weight once, to a register, 18432 bytes of a block under way at once; 7.11 FLOP for a byte of global memory
+// Bound   global memory on a card that can compute more than that for each byte that it reads, else FFMA issue
+// Split   8 blocks share a tile: each sums a part of K, the last to come adds the parts in order
 //
 // Launch  ceil(M / 16) * ceil(N / 128) * 8 blocks of 128 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
