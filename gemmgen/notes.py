@@ -76,7 +76,7 @@ def _streaming(work: Work, counts: Traffic) -> Iterator[str]:
 
 def _split(work: Work) -> Iterator[str]:
     if work.splits > 1:
-        yield f"Split   {work.splits} blocks share a tile: each sums a part of K, the last to come adds the parts in order"
+        yield f"Split   {work.splits} blocks share a tile: each sums a part of K, the last to come adds the parts up"
 
 
 def _reads(work: Work, counts: Traffic) -> Iterator[str]:

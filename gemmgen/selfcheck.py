@@ -30,8 +30,12 @@ LD_PADDINGS = (0, 0, 3, 4)
 # Tiles beside those that the search tries: small ones, which few threads share.
 SMALL = {"BM": (16, 32, 64), "BN": (16, 32, 64), "TM": (1, 2, 4, 8), "TN": (1, 2, 4, 8), "PAD": (0, 1, 4)}
 SMALL_SKINNY = {
-    **{"S": (1, 3, 4, 8), "T": (1, 4), "WARPS": (1, 2, 3), "BK": (128, 192, 256), "UNROLL": (1, 2, 3)},
-    **{"SPLIT": (1, 2, 5)},
+    "S": (1, 3, 4, 8),
+    "T": (1, 4),
+    "WARPS": (1, 2, 3),
+    "BK": (128, 192, 256),
+    "UNROLL": (1, 2, 3),
+    "SPLIT": (1, 2, 5),
 }
 NAIVE_SHARE, SKINNY_SHARE = 0.05, 0.2
 

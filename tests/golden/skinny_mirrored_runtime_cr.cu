@@ -10,7 +10,7 @@
 // Thread  16 sums, each of one k in 8: 8 threads share an element of C and add up at the end
 // Reads   each weight once, to a register, 16896 bytes of a block under way at once; 1.94 FLOP for a byte of global memory
 // Bound   global memory on a card that can compute more than that for each byte that it reads, else FFMA issue
-// Split   2 blocks share a tile: each sums a part of K, the last to come adds the parts in order
+// Split   2 blocks share a tile: each sums a part of K, the last to come adds the parts up
 //
 // Launch  ceil(M / 128) * ceil(N / 4) * 2 blocks of 256 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
