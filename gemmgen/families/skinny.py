@@ -33,8 +33,8 @@ class SkinnyConfig(Config):
     S: int = axis(8, (1, 2, 4, 8, 16, 32), "lines of the small operand that a block multiplies: uses of a weight")
     T: int = axis(4, (1, 2, 4, 8), "elements along C's long side that a thread sums")
     WARPS: int = axis(4, (2, 4, 8, 16), "warps of a block")
-    BK: int = axis(512, (128, 256, 512, 1024), "depths of the small operand that shared memory holds at once")
-    UNROLL: int = axis(4, (2, 4, 8, 16), "steps along K whose weights are under way at once")
+    BK: int = axis(256, (128, 256, 512, 1024), "depths of the small operand that shared memory holds at once")
+    UNROLL: int = axis(2, (2, 4, 8, 16), "steps along K whose weights are under way at once")
     VEC: int = axis(4, (4, 1), "floats of the widest access: 1, 2 or 4")
     SPLIT: int = split_axis()
 

@@ -1,4 +1,4 @@
-// gemm_f32_rr_8x4096x4096_skinny_s8_t4_w4_k512_u4_v4_split1
+// gemm_f32_rr_8x4096x4096_skinny_s8_t4_w4_k256_u2_v4_split1
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -6,9 +6,9 @@
 //     B  4096 x 4096, row-major, ldb = 4096
 //     C  8 x 4096, row-major, ldc = 4096
 //
-// Block   8 x 128 of C by 128 threads, 24576 bytes of shared memory
+// Block   8 x 128 of C by 128 threads, 16896 bytes of shared memory
 // Thread  32 sums, each of one k in 4: 4 threads share an element of C and add up at the end
-// Reads   each weight once, to a register, 8704 bytes of a block under way at once; 3.76 FLOP for a byte of global memory
+// Reads   each weight once, to a register, 4352 bytes of a block under way at once; 3.76 FLOP for a byte of global memory
 // Bound   global memory on a card that can compute more than that for each byte that it reads, else FFMA issue
 //
 // Launch  ceil(M / 8) * ceil(N / 128) blocks of 128 threads
@@ -32,8 +32,8 @@ using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 constexpr int S = 8;       // lines of the small operand that a block multiplies: uses of a weight
 constexpr int T = 4;       // elements along C's long side that a thread sums
 constexpr int WARPS = 4;   // warps of a block
-constexpr int BK = 512;    // depths of the small operand that shared memory holds at once
-constexpr int UNROLL = 4;  // steps along K whose weights are under way at once
+constexpr int BK = 256;    // depths of the small operand that shared memory holds at once
+constexpr int UNROLL = 2;  // steps along K whose weights are under way at once
 
 // Work split
 constexpr int THREADS = 32 * WARPS;                         // threads a block
@@ -193,7 +193,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_8x4096x4096_skinny_s8_t4_w4_k512_u4_v4_split1(
+gemm_f32_rr_8x4096x4096_skinny_s8_t4_w4_k256_u2_v4_split1(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

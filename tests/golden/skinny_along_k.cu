@@ -1,4 +1,4 @@
-// gemm_f32_rc_1x4096x4096_skinny_s1_t4_w4_k512_u2_v4_split1
+// gemm_f32_rc_1x4096x4096_skinny_s1_t4_w4_k256_u2_v4_split1
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -6,14 +6,14 @@
 //     B  4096 x 4096, column-major, ldb = 4096
 //     C  1 x 4096, row-major, ldc = 4096
 //
-// Block   1 x 16 of C by 128 threads, 2048 bytes of shared memory
+// Block   1 x 16 of C by 128 threads, 1024 bytes of shared memory
 // Thread  4 sums, each of one k in 32: 32 threads share an element of C and add up at the end
 // Reads   each weight once, to a register, 17408 bytes of a block under way at once; 0.471 FLOP for a byte of global memory
 // Bound   global memory on a card that can compute more than that for each byte that it reads, else FFMA issue
 //
 // Launch  ceil(M / 1) * ceil(N / 16) blocks of 128 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Made by gemmgen generate 1x4096x4096 --dtype f32 --layout rc --family skinny --set S=1 --set UNROLL=2
+// Made by gemmgen generate 1x4096x4096 --dtype f32 --layout rc --family skinny --set S=1
 
 namespace {
 
@@ -32,7 +32,7 @@ using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 constexpr int S = 1;       // lines of the small operand that a block multiplies: uses of a weight
 constexpr int T = 4;       // elements along C's long side that a thread sums
 constexpr int WARPS = 4;   // warps of a block
-constexpr int BK = 512;    // depths of the small operand that shared memory holds at once
+constexpr int BK = 256;    // depths of the small operand that shared memory holds at once
 constexpr int UNROLL = 2;  // steps along K whose weights are under way at once
 
 // Work split
@@ -203,7 +203,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rc_1x4096x4096_skinny_s1_t4_w4_k512_u2_v4_split1(
+gemm_f32_rc_1x4096x4096_skinny_s1_t4_w4_k256_u2_v4_split1(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_cr_Mx3xK_skinny_s4_t4_w8_k512_u4_v4_split2
+// gemm_f32_cr_Mx3xK_skinny_s4_t4_w8_k256_u2_v4_split2
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -8,7 +8,7 @@
 //
 // Block   128 x 4 of C by 256 threads, 16912 bytes of shared memory
 // Thread  16 sums, each of one k in 8: 8 threads share an element of C and add up at the end
-// Reads   each weight once, to a register, 16896 bytes of a block under way at once; 1.94 FLOP for a byte of global memory
+// Reads   each weight once, to a register, 8448 bytes of a block under way at once; 1.94 FLOP for a byte of global memory
 // Bound   global memory on a card that can compute more than that for each byte that it reads, else FFMA issue
 // Split   2 blocks share a tile: each sums a part of K, the last to come adds the parts up
 //
@@ -36,8 +36,8 @@ using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
 constexpr int S = 4;       // lines of the small operand that a block multiplies: uses of a weight
 constexpr int T = 4;       // elements along C's long side that a thread sums
 constexpr int WARPS = 8;   // warps of a block
-constexpr int BK = 512;    // depths of the small operand that shared memory holds at once
-constexpr int UNROLL = 4;  // steps along K whose weights are under way at once
+constexpr int BK = 256;    // depths of the small operand that shared memory holds at once
+constexpr int UNROLL = 2;  // steps along K whose weights are under way at once
 constexpr int SPLIT = 2;   // blocks that share a tile of C, each with a part of K
 
 // Work split
@@ -253,7 +253,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_cr_Mx3xK_skinny_s4_t4_w8_k512_u4_v4_split2(
+gemm_f32_cr_Mx3xK_skinny_s4_t4_w8_k256_u2_v4_split2(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

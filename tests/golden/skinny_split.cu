@@ -1,4 +1,4 @@
-// gemm_f32_rr_16x4096x4096_skinny_s16_t4_w4_k512_u8_v4_split8
+// gemm_f32_rr_16x4096x4096_skinny_s16_t4_w4_k256_u8_v4_split8
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -6,7 +6,7 @@
 //     B  4096 x 4096, row-major, ldb = 4096
 //     C  16 x 4096, row-major, ldc = 4096
 //
-// Block   16 x 128 of C by 128 threads, 40976 bytes of shared memory
+// Block   16 x 128 of C by 128 threads, 33808 bytes of shared memory
 // Thread  64 sums, each of one k in 4: 4 threads share an element of C and add up at the end
 // Reads   each weight once, to a register, 18432 bytes of a block under way at once; 7.11 FLOP for a byte of global memory
 // Bound   global memory on a card that can compute more than that for each byte that it reads, else FFMA issue
@@ -36,7 +36,7 @@ using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 constexpr int S = 16;      // lines of the small operand that a block multiplies: uses of a weight
 constexpr int T = 4;       // elements along C's long side that a thread sums
 constexpr int WARPS = 4;   // warps of a block
-constexpr int BK = 512;    // depths of the small operand that shared memory holds at once
+constexpr int BK = 256;    // depths of the small operand that shared memory holds at once
 constexpr int UNROLL = 8;  // steps along K whose weights are under way at once
 constexpr int SPLIT = 8;   // blocks that share a tile of C, each with a part of K
 
@@ -253,7 +253,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_16x4096x4096_skinny_s16_t4_w4_k512_u8_v4_split8(
+gemm_f32_rr_16x4096x4096_skinny_s16_t4_w4_k256_u8_v4_split8(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
