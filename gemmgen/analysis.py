@@ -41,13 +41,13 @@ def traffic(problem: Problem, family: Family, config: Config) -> Traffic:
     work = family.work(problem, config)
     results = value["BM"] * value["BN"]
     words_per_k = work.global_words / work.depth
-    ffma = work.outputs * work.depth
+    ffma = work.fmas * work.depth
     reads = work.shared_reads * work.depth
     return Traffic(
         global_words=words_per_k / results,
-        shared_words=work.shared_words / work.outputs,
-        fmas_per_shared_word=_ratio(work.outputs, work.shared_words),
-        fmas_per_shared_read=_ratio(work.outputs, work.shared_reads),
+        shared_words=work.shared_words / work.fmas,
+        fmas_per_shared_word=_ratio(work.fmas, work.shared_words),
+        fmas_per_shared_read=_ratio(work.fmas, work.shared_reads),
         intensity=2 * results / (words_per_k * problem.dtype.size),
         ffma_share=ffma / (ffma + reads + work.copies),
         bound=_bound(work),
@@ -57,7 +57,7 @@ def traffic(problem: Problem, family: Family, config: Config) -> Traffic:
 def _bound(work: Work) -> str:
     if not work.shared_words:
         return "global memory"
-    return "shared memory" if work.wavefronts > work.outputs * CYCLES_PER_WARP_FMA else "FFMA"
+    return "shared memory" if work.wavefronts > work.fmas * CYCLES_PER_WARP_FMA else "FFMA"
 
 
 def _ratio(count: float, over: float) -> float:

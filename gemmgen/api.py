@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from gemmgen.families import DEFAULT_FAMILY, family_named
+from gemmgen.families import DEFAULT_FAMILY, SEARCHED, family_named
 from gemmgen.families.base import check
 from gemmgen.files import Store
 from gemmgen.kernelfile import find_kernel, require_writable, write_kernel
@@ -41,7 +41,7 @@ def tune(
     *,
     device: DeviceChoice = "auto",
     arch: str = "auto",
-    family: str = DEFAULT_FAMILY,
+    family: str | None = None,
     budget: int | None = None,
     seed: int = 0,
     out: Folder | None = None,
@@ -53,7 +53,8 @@ def tune(
     device    "gpu" runs, verifies and measures; "emulator" runs on the CPU, and times are predicted;
               "auto" takes the GPU where there is one and it is of `arch`
     arch      what to compile for: "sm_80", ..., a card's name ("A100"), or "auto": the GPU's, else sm_90
-    family    name of the kernel family to search: "simt" or "naive"
+    family    name of the one kernel family to search: "simt", "skinny" or "naive"; None: all that suit the problem,
+              naive apart
     budget    candidates to try (None: gemmgen.tuner.DEFAULT_BUDGET)
     seed      of test data, thread schedules and what the property tests draw
     out       folder for the winner's NAME.cu and NAME.json (None: write nothing)
@@ -63,14 +64,13 @@ def tune(
     A second call for the same problem takes what is known from the cache.
     Raises InvalidInput (the request is wrong) or GemmgenError (the work failed).
     """
+    families = SEARCHED if family is None else (family_named(family),)
     if out is not None:
         require_writable(Path(out))
     require_memory(problem)
     target = open_target(device, arch, store := Store())
     with target.executor:
-        result = search(
-            problem, target, store, family=family_named(family), budget=budget, seed=seed, progress=progress
-        )
+        result = search(problem, target, store, families=families, budget=budget, seed=seed, progress=progress)
         origin = Origin.of(target, command)
     if out is not None:
         write_kernel(result.winner.source, provenance(result.winner, origin), Path(out))

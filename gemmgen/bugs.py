@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gemmgen.errors import FailureKind
-from gemmgen.families import NAIVE, SIMT
+from gemmgen.families import NAIVE, SIMT, SKINNY
 from gemmgen.families.base import Config, Family
 from gemmgen.problem import Layout, Problem
 from gemmgen.source import Launch
@@ -17,7 +17,7 @@ from gemmgen.source import Launch
 
 @dataclass(frozen=True)
 class Subject:
-    """A correct kernel to plant bugs in: `settings` are the axes that differ from `TILES` (simt) or the default."""
+    """A correct kernel to plant bugs in: `settings` are the axes that differ from `TILES` or the default."""
 
     name: str
     problem: Problem
@@ -29,7 +29,7 @@ class Subject:
 
     @property
     def config(self) -> Config:
-        tiles = TILES if self.family is SIMT else {}
+        tiles = TILES.get(self.family.name, {})
         return self.family.default(self.problem).with_values(**tiles).with_values(**dict(self.settings))
 
     @property
@@ -51,6 +51,7 @@ class Bug:
     """One edit of `subject`'s text: `old`, found exactly `count` times, becomes `new`.
 
     breaks     what is wrong, in the catalogue's own categories
+    also       another text and what becomes of it, where the mistake takes two
     diagnoses  any of them is right: which one comes first depends on the sizes drawn
     launch     the mistake is the caller's: launches the kernel like this, its text as it is
     """
@@ -63,10 +64,14 @@ class Bug:
     diagnoses: tuple[Diagnosis, ...]
     count: int = 1
     launch: Launch | None = None
+    also: tuple[str, str] | None = None
 
 
 # Small tiles: a block has few threads, and small matrices have many blocks.
-TILES = {"BM": 32, "BN": 64, "BK": 8, "TM": 4, "TN": 4, "WM": 16, "WN": 32, "STAGES": 2}
+TILES = {
+    "simt": {"BM": 32, "BN": 64, "BK": 8, "TM": 4, "TN": 4, "WM": 16, "WN": 32, "STAGES": 2},
+    "skinny": {"S": 4, "T": 4, "WARPS": 2, "BK": 32, "UNROLL": 2},
+}
 UNWARPED = (("OUTER", 0), ("WM", 0), ("WN", 0))
 
 
@@ -102,6 +107,16 @@ AHEAD_VECTORS = Subject("read ahead cr vectors", _runtime("cr", 4), (("STAGES", 
 AHEAD_TILED = Subject(
     "read ahead tiled", Problem(64, 64, 64), (("STAGES", 2), ("ASYNC", 1), ("AHEAD", 8), ("TM", 2), ("TN", 8))
 )
+ACROSS = Subject("skinny across", Problem(None, None, None), family=SKINNY)
+ACROSS_SPLIT = Subject("skinny across, split", Problem(None, None, None), (("SPLIT", 3),), SKINNY)
+ACROSS_FIXED = Subject("skinny across, fixed cr", Problem(3, 200, 67, layout=Layout("c", "r"), ldb=200), family=SKINNY)
+MIRRORED = Subject("skinny mirrored", Problem(None, 5, None, layout=Layout("c", "c")), (("SPLIT", 2),), SKINNY)
+ALONG_K = Subject("skinny along k", Problem(3, 21, None, layout=Layout("r", "c"), ld_align=4, ldb=None),
+                  (("BK", 256), ("UNROLL", 1)), SKINNY)  # fmt: skip
+ALONG_K_SPLIT = Subject(
+    "skinny along k, split", Problem(4, 21, 1000, layout=Layout("r", "c")), (("BK", 256), ("SPLIT", 4)), SKINNY
+)
+SPLIT_BIG = Subject("skinny split, sampled", Problem(16, 16384, 4096), (("SPLIT", 8),), SKINNY)
 
 SUBJECTS = (
     NAIVE_RR, NAIVE_CC, NAIVE_FIXED, NAIVE_TALL,
@@ -109,6 +124,7 @@ SUBJECTS = (
     DOUBLE, DOUBLE_VECTORS, DOUBLE_RC, DOUBLE_INNER, DOUBLE_BIG, DOUBLE_STRIDES,
     ASYNC, ASYNC_VECTORS, ASYNC_INNER, ASYNC_DYNAMIC,
     AHEAD, AHEAD_VECTORS, AHEAD_TILED,
+    ACROSS, ACROSS_SPLIT, ACROSS_FIXED, MIRRORED, ALONG_K, ALONG_K_SPLIT, SPLIT_BIG,
 )  # fmt: skip
 
 VALUE = Diagnosis("wrong", r"off by [\d.i]")  # a wrong number
@@ -125,6 +141,11 @@ RACE = Diagnosis("crash", "data race on shared memory")
 RACE_C = Diagnosis("crash", "data race on C")
 UNWRITTEN = Diagnosis("crash", "no thread has written")
 TILES_WRITTEN = Diagnosis("wrong", "tiles of C")
+RACE_PARTIALS = Diagnosis("crash", "data race on partials")
+RACE_TICKETS = Diagnosis("crash", "data race on tickets")
+TICKET_LEFT = Diagnosis("crash", r"leaves tickets\[")
+BESIDE_PARTIALS = Diagnosis("crash", "of partials|beside partials")
+ORDER = Diagnosis("wrong", "depends on the order in which blocks run")
 # Watched launches say what happened; in others only its result shows.
 STALE = (POISON, VALUE, UNWRITTEN)
 EARLY = (POISON, VALUE, RACE)
@@ -360,4 +381,97 @@ AHEAD_BUGS = (
         "TM - 1 - step", "TM - step", (VALUE, POISON, OUT_OF_ARRAY)),
 )  # fmt: skip
 
-BUGS: tuple[Bug, ...] = (*NAIVE_BUGS, *SINGLE_BUGS, *DOUBLE_BUGS, *ASYNC_BUGS, *AHEAD_BUGS)
+TICKET = "last = atomicInc(ticket, SPLIT - 1) == SPLIT - 1;  // ("
+SKINNY_BUGS = (
+    # Split K
+    Bug("no fence before the ticket", "fence", ACROSS_SPLIT,
+        "__threadfence();                                   // it is", "// it is", (RACE_PARTIALS,)),
+    Bug("no fence after the ticket", "fence", ACROSS_SPLIT,
+        "__threadfence();                                   // and parts", "// and parts", (RACE_PARTIALS,)),
+    Bug("no fence before the ticket, along k", "fence", ALONG_K_SPLIT,
+        "__threadfence();                                   // it is", "// it is", (RACE_PARTIALS,)),
+    Bug("no barrier before the ticket", "barrier", ACROSS_SPLIT,
+        "__syncthreads();  // the whole block has written its part", "", (RACE_PARTIALS,)),
+    Bug("no barrier after the ticket", "barrier", ACROSS_SPLIT,
+        "    __syncthreads();\n    return last;", "    return last;", (RACE, POISON, VALUE)),
+    Bug("no ticket: the last block by number adds up", "ticket", ACROSS_SPLIT,
+        TICKET, "last = blockIdx.x % SPLIT == SPLIT - 1;  // (", (RACE_PARTIALS, POISON, VALUE)),
+    Bug("every block adds up", "ticket", ACROSS_SPLIT, TICKET,
+        "last = 1 + atomicInc(ticket, SPLIT - 1);  // (", (RACE_PARTIALS, RACE_C, POISON, VALUE)),
+    Bug("no atomic for the ticket", "ticket", ACROSS_SPLIT, TICKET,
+        "last = *ticket == SPLIT - 1; *ticket = last ? 0 : *ticket + 1;  // (", (RACE_TICKETS, RACE_PARTIALS)),
+    Bug("the first block to come adds up", "ticket", ACROSS_SPLIT, TICKET,
+        "last = atomicInc(ticket, SPLIT - 1) == 0;  // (", (RACE_PARTIALS, POISON, VALUE)),
+    Bug("the ticket is not reset", "ticket", ACROSS_SPLIT, TICKET,
+        "last = atomicAdd(ticket, 1u) == SPLIT - 1;  // (", (TICKET_LEFT,)),
+    Bug("the ticket wraps too late", "ticket", ALONG_K_SPLIT, "atomicInc(ticket, SPLIT - 1)",
+        "atomicInc(ticket, SPLIT)", (TICKET_LEFT,)),
+    Bug("the ticket wraps too late, sampled", "ticket", SPLIT_BIG, "atomicInc(ticket, SPLIT - 1)",
+        "atomicInc(ticket, SPLIT)", (TICKET_LEFT,)),
+    Bug("all tiles take one ticket", "ticket", ACROSS_SPLIT, "last_to_arrive(tickets + tile)",
+        "last_to_arrive(tickets)", (POISON, VALUE, RACE_PARTIALS)),
+    Bug("the last block keeps its own part in registers", "order", ACROSS_SPLIT,
+        "sums[i] += __ldcg(parts + split",
+        "if (split != int(blockIdx.x % SPLIT)) sums[i] += __ldcg(parts + split", (ORDER,), also=(
+            "for (int i = 0; i < COUNT; ++i) sums[i] = 0.0f;", "for (int i = 0; i < 0; ++i) sums[i] = 0.0f;")),
+    Bug("one part is left out", "missing product", ACROSS_SPLIT, "split < SPLIT; ++split", "split < SPLIT - 1; ++split",
+        (VALUE,)),
+    Bug("parts of the wrong tile", "swapped index", ACROSS_SPLIT, "static_cast<long long>(tile) * SPLIT * (BM * BN)",
+        "static_cast<long long>(tile) * (BM * BN)", (RACE_PARTIALS, VALUE, POISON)),
+    Bug("parts one behind the end", "workspace", ALONG_K_SPLIT, "float* const mine = parts + blockIdx.x % SPLIT",
+        "float* const mine = parts + (blockIdx.x % SPLIT + 1)",
+        (BESIDE_PARTIALS, RACE_PARTIALS, POISON, VALUE, WRITES)),
+    Bug("K is split without its tail", "K tail", ACROSS_SPLIT, "(K + SPLIT * STEP - 1) / (SPLIT * STEP) * STEP",
+        "K / (SPLIT * STEP) * STEP", (VALUE,)),
+    Bug("parts of K overlap by a step", "duplicated product", MIRRORED, "min(K, (split + 1) * part)",
+        "min(K, (split + 1) * part + STEP)", (VALUE,)),
+    Bug("blocks of a tile next to each other, in the kernel only", "grid", SPLIT_BIG, "tile = blockIdx.x / SPLIT;",
+        "tile = blockIdx.x % (gridDim.x / SPLIT);", (TILES_WRITTEN, TICKET_LEFT, POISON), count=2),
+    # Streaming
+    Bug("no barrier before a chunk is overwritten", "barrier", ACROSS,
+        "__syncthreads();  // nobody reads the chunk before any more", "", (RACE,)),
+    Bug("no barrier before a chunk is read", "barrier", ALONG_K,
+        "__syncthreads();  // the chunk is complete", "", (RACE,)),
+    Bug("no barrier before the sums replace the chunk", "barrier", ACROSS,
+        "__syncthreads();  // nobody reads the last chunk any more", "", (RACE,)),
+    Bug("no barrier before the sums are added", "barrier", ACROSS,
+        "    leave(acc, place, parts);\n    __syncthreads();", "    leave(acc, place, parts);", (RACE,)),
+    Bug("the ring is refilled a step too far", "stage", ACROSS, "k + at + UNROLL * STEP, end", "k + at + STEP, end",
+        (VALUE,)),
+    Bug("the ring starts one step late", "stage", ALONG_K, "begin + place.k + u * STEP",
+        "begin + place.k + (u + 1) * STEP", (VALUE,)),
+    Bug("a chunk starts one deep", "K tail", ACROSS, "k + depth < end &&", "k + depth < end - 1 &&", (VALUE,)),
+    Bug("the last chunk is dropped", "K tail", ACROSS, "k < end; k += BK", "k + BK <= end; k += BK", (VALUE,)),
+    Bug("weights beyond the end of K", "guard", ACROSS, "const bool exists = k < end && (!EDGE_N",
+        "const bool exists = (!EDGE_N", (READS,)),
+    Bug("weights beyond the part of K", "guard", ALONG_K_SPLIT, "const int depth = min(BK, end - k);",
+        "const int depth = BK;\n        end = s.K;", (VALUE, POISON, RACE), also=(
+            "const auto [begin, end] = depths_of_split(s.K, blockIdx.x % SPLIT);",
+            "const auto [begin, first_end] = depths_of_split(s.K, blockIdx.x % SPLIT);\n    int end = first_end;")),
+    Bug("columns beyond the edge of the weights", "guard", ALONG_K, "k < end && (!EDGE_N || n + t < s.N)", "k < end",
+        (READS,)),
+    Bug("rows beyond the edge of the small operand", "guard", ACROSS, "(!EDGE_M || m + line < s.M)", "true", (READS,)),
+    Bug("no zero fill of the chunk", "zero fill", ACROSS_FIXED, "exists ? A[at] : 0.0f", "A[at]",
+        (READS, POISON, VALUE)),
+    Bug("a shuffle of half the lanes", "divergence", ALONG_K, "0xffffffffu, other", "0xffffu, other",
+        (Diagnosis("crash", "mask"), DIVERGENCE)),
+    Bug("a shuffle by some threads", "divergence", ALONG_K, "    warp_sum(values);",
+        "    if (threadIdx.x % 32 < 24) warp_sum(values);", (DIVERGENCE,)),
+    Bug("a shuffle too few", "missing product", ALONG_K, "distance = 16; distance > 0;", "distance = 16; distance > 1;",
+        (VALUE, POISON)),
+    Bug("the wrong half is kept", "swapped index", ALONG_K, "halved && second ? values[kept + i] : values[i];",
+        "halved && !second ? values[kept + i] : values[i];", (VALUE,)),
+    Bug("one warp's depths are left out", "missing product", ACROSS, "part < PARTS; ++part", "part < PARTS - 1; ++part",
+        (VALUE,)),
+    Bug("the tile's rows and columns swapped", "swapped index", MIRRORED, "parts[part][element % BN][element / BN]",
+        "parts[part][element / BN % S][element % BN]", (VALUE, POISON, UNWRITTEN, OUT_OF_ARRAY)),
+    Bug("weights as vectors from lines that are not aligned", "misaligned", ACROSS, "constexpr int VW = 1;",
+        "constexpr int VW = 4;", (MISALIGNED,)),
+    Bug("tiles that share weights are rounded down", "grid", ACROSS, "thin = (s.M + BM - 1) / BM",
+        "thin = max(1, s.M / BM)", (POISON, VALUE)),
+    Bug("beta = 0 reads C", "beta = 0", ACROSS_SPLIT, "beta == 0.0f ? alpha * sums[i] :", "", (POISON,)),
+    Bug("alpha is dropped with beta", "scalars", MIRRORED, "fmaf(beta, *to, alpha * sums[i])",
+        "fmaf(beta, *to, sums[i])", (VALUE,)),
+)  # fmt: skip
+
+BUGS: tuple[Bug, ...] = (*NAIVE_BUGS, *SINGLE_BUGS, *DOUBLE_BUGS, *ASYNC_BUGS, *AHEAD_BUGS, *SKINNY_BUGS)

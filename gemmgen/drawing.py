@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from gemmgen.device import Limits
 from gemmgen.errors import InvalidInput
-from gemmgen.families.base import Axis, Config, Family, first_rejection
+from gemmgen.families.base import Axis, Config, Family, constants, first_rejection
 from gemmgen.naming import kernel_name
 from gemmgen.problem import ORDERS, Layout, Problem
 
@@ -28,6 +28,7 @@ FIXED_SIZES = (1, 2, 3, 5, 8, 16, 17, 31, 32, 33, 61, 64, 65, 67, 97, 128, 129, 
 UNUSUAL = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)  # values that constraints may accept beside an axis' own
 LINE_PADDINGS = (1, 3, 4, 7, 8)
 AREAS = (1024, 1024, 4096, 4096, 16384)  # elements of C a block, where it can be chosen: small blocks run fast
+SHARED_BYTES = (8192, 8192, 16384, 65536)  # of a block, likewise: blocks that stage much run slowly
 STEPS, MOST_STEPS = 80, 600  # of a walk; more than STEPS only until it meets the schedule that it looks for
 DRAWS_A_BATCH = 24
 
@@ -116,21 +117,25 @@ def simpler(point: Point, limits: Limits) -> Iterator[Point]:
 
 def _walk(family: Family, problem: Problem, limits: Limits, schedule: str, rng: random.Random) -> Config:
     config = family.default(problem)
-    area = rng.choice(AREAS)
+    limit = rng.choice(AREAS), rng.choice(SHARED_BYTES)
     axes = config.axes()
     for step in range(MOST_STEPS):
         if step >= STEPS and schedule_name(family, config) == schedule:
             break
         chosen = rng.sample(axes, min(len(axes), rng.choice((1, 1, 2, 2, 3))))
         proposal = config.with_values(**{axis.name: rng.choice(_values(axis)) for axis in chosen})
-        grows = _area(proposal) > max(area, _area(config))
-        if not grows and first_rejection(family, problem, proposal, limits) is None:
+        if first_rejection(family, problem, proposal, limits) is not None:
+            continue
+        sizes = zip(_sizes(family, problem, proposal), _sizes(family, problem, config), limit, strict=True)
+        if all(new <= max(most, old) for new, old, most in sizes):
             config = proposal
     return config
 
 
-def _area(config: Config) -> int:
-    return config.values.get("BM", 1) * config.values.get("BN", 1)
+def _sizes(family: Family, problem: Problem, config: Config) -> tuple[int, int]:
+    """(elements of C, bytes of shared memory) of a block."""
+    value = constants(family, problem, config)
+    return value["BM"] * value["BN"], value["SHARED_BYTES"]
 
 
 def _values(axis: Axis) -> tuple[int, ...]:

@@ -29,19 +29,24 @@ class LoadedKernel(Protocol):
     """A kernel ready to run on its executor."""
 
     source: KernelSource
-    whole_flops: float  # verification runs a larger case only in part: some of its blocks
+
+    def runs_whole(self, case: Case) -> bool:
+        """Whether verification runs all blocks of `case`, or only some of them."""
+        ...
 
     def run(self, case: Case, operands: Operands, *, seed: int = 0, blocks: Sequence[int] | None = None) -> Floats:
         """One launch; returns C's storage afterwards (operands stay as they were).
 
-        `blocks` runs only these blocks of the grid; an executor whose `whole_flops` is infinite has no use for it.
+        `blocks` runs only these blocks of the grid, all of a tile's or none; an executor that runs
+        every case whole has no use for it.
 
         The executor surrounds every operand with memory that a kernel must not touch and gives
-        base pointers the alignment that the problem promises and no more. `seed` selects
-        what the executor is free to choose (thread schedule, placement); the same seed gives the same run.
+        base pointers the alignment that the problem promises and no more; likewise the workspace, whose partials
+        hold NaN and whose tickets are zero. `seed` selects what the executor is free to choose (thread schedule,
+        order of the blocks, placement); the same seed gives the same run.
 
         Raises CandidateFailed: launch, crash (illegal access, misaligned access, write outside C,
-        deadlock) or timeout.
+        tickets that are not zero again, deadlock) or timeout.
         """
         ...
 

@@ -111,7 +111,10 @@ def source_from_record(record: Mapping[str, Any], path: Path) -> KernelSource:
             family=record["family"],
             config={name: int(value) for name, value in record["config"].items()},
             launch=Launch(
-                launch["threads"], tuple((size, tile) for size, tile in launch["grid"]), launch["shared_bytes"]
+                launch["threads"],
+                tuple((size, tile) for size, tile in launch["grid"]),
+                launch["shared_bytes"],
+                launch.get("splits", 1),  # records of kernels whose blocks each have a tile may leave it out
             ),
             parameters=tuple(Parameter(**parameter) for parameter in record["parameters"]),
         )

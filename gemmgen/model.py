@@ -28,8 +28,10 @@ Bound = Literal["FFMA", "issue", "instruction fetch", "shared memory", "L2", "DR
 MODEL_ERROR = 0.2  # relative: 395 of those 402 candidates' times, on which it was calibrated, were predicted within it
 L2_BYTES_PER_CYCLE = 40  # per SM, sustained
 GLOBAL_LATENCY = 1000  # cycles, from a tile's first load to its barrier
+REDUCTION_LATENCIES = 3  # of adding up what blocks leave for each other: to write, to take the ticket, to read
 LAUNCH_US = 2.0  # from the first block's start to the last one's end when there is no work
 OVERLAP_LOSS = 0.15  # share of the other units' time that does not hide behind the slowest
+SHARPNESS = 8  # of the maximum of computing and moving data: 9% more where both take as long
 STEP_INSTRUCTIONS = 40  # of a warp for each step: barrier, waits, loop and address arithmetic
 COPY_INSTRUCTIONS = 3  # of a warp for each access that copies: the access, its address, its predicate
 SASS_BYTES = 16  # an instruction
@@ -112,7 +114,7 @@ def predict(
     used = estimate_registers(work) if registers is None else registers
     shared = value["SHARED_BYTES"]
     fit = occupancy(device.arch, work.threads, min(used, MAX_REGISTERS), shared)
-    blocks = -(-case.m // value["BM"]) * -(-case.n // value["BN"])
+    blocks = -(-case.m // value["BM"]) * -(-case.n // value["BN"]) * work.splits
     if fit.blocks == 0:
         return Prediction(device.name, used, shared, fit, math.inf, math.inf, "latency")
     waves = blocks / (fit.blocks * device.sms)
@@ -132,7 +134,7 @@ def _time_us(
     """(time in microseconds, what bounds it): the busiest SM's steps, each as long as its slowest unit."""
     per_sm = -(-blocks // device.sms)
     resident = min(fit.blocks, per_sm)
-    steps = math.ceil(max(case.k, 1) / work.depth)
+    steps = math.ceil(max(case.k, 1) / work.splits / work.depth)
     cycles = _step_cycles(work, resident, device.arch, registers)
     bound = max(cycles, key=lambda unit: cycles[unit])
     step = cycles[bound] + OVERLAP_LOSS * (sum(cycles.values()) - cycles[bound])
@@ -142,14 +144,24 @@ def _time_us(
     dram_us = case.bytes_moved / device.bandwidth / 1000
     if dram_us > compute_us:
         bound = "DRAM"
-    return max(compute_us, dram_us) + LAUNCH_US, bound
+    both_us = (compute_us**SHARPNESS + dram_us**SHARPNESS) ** (1 / SHARPNESS)
+    return both_us + _reduction_us(work, blocks, device) + LAUNCH_US, bound
+
+
+def _reduction_us(work: Work, blocks: int, device: DeviceSpec) -> float:
+    """Microseconds that blocks with a common tile take to add up: they write, one after the other takes a ticket, the
+    last one reads. Most of it hides behind other tiles where there are several waves, which is left out."""
+    if work.splits == 1:
+        return 0.0
+    moved = 2 * work.tile * 4 * blocks / (L2_BYTES_PER_CYCLE * device.sms)
+    return (REDUCTION_LATENCIES * GLOBAL_LATENCY + moved) / device.clock_ghz / 1000
 
 
 def _step_cycles(work: Work, resident: int, arch: Arch, registers: int) -> dict[Bound, float]:
     """Cycles that each unit of an SM needs for one step of its `resident` blocks."""
     warps = -(-work.threads // WARP) * resident
     warps_per_scheduler = max(1.0, warps / SCHEDULERS)  # a warp issues on one scheduler only
-    ffma = work.outputs * work.depth
+    ffma = work.fmas * work.depth
     spilled = 2 * max(0, registers - MAX_REGISTERS) * work.depth
     instructions = ffma + work.shared_reads * work.depth + STEP_INSTRUCTIONS + COPY_INSTRUCTIONS * work.copies + spilled
     uncached = instructions * SASS_BYTES > INSTRUCTION_CACHE

@@ -48,6 +48,8 @@ def notes(problem: Problem, family: Family, config: Config) -> tuple[str, ...]:
     value = constants(family, problem, config)
     work, counts = family.work(problem, config), traffic(problem, family, config)
     block = f"Block   {value['BM']} x {value['BN']} of C by {work.threads} threads"
+    if work.shares > 1:
+        return (f"{block}, {value['SHARED_BYTES']} bytes of shared memory", *_streaming(work, counts), *_split(work))
     if not work.shared_words:
         return block, f"Bound   {counts.bound}: every FMA takes two reads of it, most of which caches serve"
     return (
@@ -55,7 +57,26 @@ def notes(problem: Problem, family: Family, config: Config) -> tuple[str, ...]:
         *_reads(work, counts),
         _ahead(work),
         _bound_line(work, counts),
+        *_split(work),
     )
+
+
+def _streaming(work: Work, counts: Traffic) -> Iterator[str]:
+    """Of kernels that keep one operand's values in registers only."""
+    yield (
+        f"Thread  {work.outputs} sums, each of one k in {work.shares}: {work.shares} threads share an element of C and "
+        "add up at the end"
+    )
+    yield (
+        f"Reads   each weight once, to a register, {4 * work.global_words:g} bytes of a block under way at once; "
+        f"{counts.intensity:.3g} FLOP for a byte of global memory"
+    )
+    yield "Bound   global memory on a card that can compute more than that for each byte that it reads, else FFMA issue"
+
+
+def _split(work: Work) -> Iterator[str]:
+    if work.splits > 1:
+        yield f"Split   {work.splits} blocks share a tile: each sums a part of K, the last to come adds the parts up"
 
 
 def _reads(work: Work, counts: Traffic) -> Iterator[str]:

@@ -189,6 +189,7 @@ def trial_document(trial: Trial) -> Document:
     """One candidate of a search and all that became of it."""
     return {
         "name": trial.source.name,
+        "family": trial.source.family,
         "config": trial.source.config,
         "state": "accepted" if trial.failure is None else "rejected",
         "failure": failure_document(trial.failure),
@@ -220,7 +221,7 @@ def tune_document(result: TuneResult, files: Sequence[str]) -> Document:
         "device": result.target,
         "arch": result.arch,
         "executor": result.executor,
-        "space": space_document(result.space),
+        "spaces": [space_document(space) for space in result.spaces],
         "candidates": [trial_document(trial) for trial in result.trials],
         "winner": trial_document(result.winner),
         "ties": [trial.source.name for trial in result.ties],

@@ -76,11 +76,16 @@ class Kernel:
     def launch(self) -> Launch:
         shared = self.values["SHARED_BYTES"]
         grid = (("M", self.values["BM"]), ("N", self.values["BN"]))
-        return Launch(self.threads, grid, shared if shared > STATIC_SHARED_BYTES else 0)
+        dynamic = shared if shared > STATIC_SHARED_BYTES else 0
+        return Launch(self.threads, grid, dynamic, self.values.get("SPLIT", 1))
+
+    @property
+    def tiles(self) -> str:
+        return " * ".join(f"ceil({size} / {tile})" for size, tile in self.launch.grid)
 
     @property
     def blocks(self) -> str:
-        return " * ".join(f"ceil({size} / {tile})" for size, tile in self.launch.grid)
+        return self.tiles + (f" * {self.launch.splits}" if self.launch.splits > 1 else "")
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -89,10 +94,16 @@ class Kernel:
             Parameter("A", f"const {ctype}*"),
             Parameter("B", f"const {ctype}*"),
             Parameter("C", f"{ctype}*"),
+            *self._workspace(),
             *(Parameter(name, "int") for name in self.problem.runtime_names),
             Parameter("alpha", ctype),
             Parameter("beta", ctype),
         )
+
+    def _workspace(self) -> Iterator[Parameter]:
+        if self.launch.splits > 1:
+            yield Parameter("partials", f"{self.dtype.ctype}*")
+            yield Parameter("tickets", "unsigned*")
 
     @property
     def matrices(self) -> tuple[MatrixText, ...]:
@@ -130,6 +141,10 @@ class Kernel:
         free = [name for name in problem.line_sizes if name in problem.runtime_names]
         if problem.ld_align > 1 and free:
             yield f"{', '.join(free)} divisible by {problem.ld_align}"
+        if self.launch.splits > 1:
+            yield f"partials: {self.blocks} * {self.launch.partial_words} floats, holding anything"
+            yield f"tickets: {self.tiles} counters, zero before the first launch, which every launch leaves zero"
+            yield "no other launch using the same workspace at the same time"
 
     @property
     def notes(self) -> tuple[str, ...]:

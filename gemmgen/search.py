@@ -6,52 +6,57 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from gemmgen.device import DeviceSpec
-from gemmgen.families.base import Config
+from gemmgen.families.base import Config, Family
 from gemmgen.model import Prediction, predict
 from gemmgen.space import Space
 
 # Axes that change how a tile travels or is split, not its size: the model tells their values apart
 # poorly, so the first round tries one of each shape and later rounds vary these.
-SECONDARY = frozenset({"WM", "WN", "STAGES", "ASYNC", "MINB", "GROUP", "PAD"})
+SECONDARY = {
+    "simt": frozenset({"WM", "WN", "STAGES", "ASYNC", "AHEAD", "MINB", "GROUP", "PAD"}),
+    "skinny": frozenset({"WARPS", "BK"}),
+}
 BEST_KEPT = 4  # configs whose neighbours a round tries
 REACH = 2  # axes in which a neighbour may differ
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """An accepted config with its prediction from estimated registers."""
+    """An accepted config of a family with its prediction from estimated registers."""
 
+    family: Family
     config: Config
     prediction: Prediction
 
 
 @dataclass
 class Search:
-    """Hands out configs to try, batch by batch; learns from times in between."""
+    """Hands out configs of one or more spaces to try, batch by batch; learns from times in between."""
 
-    space: Space
+    spaces: Sequence[Space]
     device: DeviceSpec
     ranked: list[Ranked] = field(init=False)
     _untried: dict[Config, Ranked] = field(init=False)
 
     def __post_init__(self) -> None:
         predicted = [
-            Ranked(config, predict(self.space.problem, self.space.family, config, self.device))
-            for config in self.space.accepted
+            Ranked(space.family, config, predict(space.problem, space.family, config, self.device))
+            for space in self.spaces
+            for config in space.accepted
         ]
         self.ranked = sorted(predicted, key=lambda entry: entry.prediction.time_us)
         self._untried = {entry.config: entry for entry in self.ranked}
 
     def first(self, count: int) -> list[Ranked]:
-        """The `count` best predicted configs, at most one of each tile shape while there are others."""
-        seen: set[tuple[tuple[str, int], ...]] = set()
-        distinct: list[Ranked] = []
-        others: list[Ranked] = []
-        for entry in self._untried.values():
-            shape = _shape(entry.config)
-            (others if shape in seen else distinct).append(entry)
-            seen.add(shape)
-        return self._take((distinct + others)[:count])
+        """The `count` best predicted configs, at most one of each tile shape while there are others.
+
+        Families take turns: the model tells two kernels of one family apart better than two of different ones.
+        """
+        turns = [_distinct_first(self._untried_of(space.family)) for space in self.spaces]
+        return self._take(list(_interleave(turns))[:count])
+
+    def _untried_of(self, family: Family) -> list[Ranked]:
+        return [entry for entry in self._untried.values() if entry.family is family]
 
     def next(self, count: int, timed: Sequence[tuple[Config, float]]) -> list[Ranked]:
         """Up to `count` untried neighbours of the fastest of `timed` (config, time), the nearest first."""
@@ -60,7 +65,8 @@ class Search:
 
     def _neighbours(self, config: Config) -> list[Ranked]:
         """Untried configs that differ in up to REACH axes (a tile seldom changes alone), the nearest first."""
-        near = [(_distance(config, entry.config), entry) for entry in self._untried.values()]
+        same_family = (entry for entry in self._untried.values() if type(entry.config) is type(config))
+        near = [(_distance(config, entry.config), entry) for entry in same_family]
         close = [(distance, entry) for distance, entry in near if distance <= REACH]
         return [entry for _, entry in sorted(close, key=lambda pair: (pair[0], pair[1].prediction.time_us))]
 
@@ -70,9 +76,22 @@ class Search:
         return entries
 
 
-def _shape(config: Config) -> tuple[tuple[str, int], ...]:
+def _distinct_first(entries: Sequence[Ranked]) -> list[Ranked]:
+    """One of each tile shape, then the others."""
+    seen: set[tuple[tuple[str, int], ...]] = set()
+    distinct: list[Ranked] = []
+    others: list[Ranked] = []
+    for entry in entries:
+        shape = _shape(entry)
+        (others if shape in seen else distinct).append(entry)
+        seen.add(shape)
+    return distinct + others
+
+
+def _shape(entry: Ranked) -> tuple[tuple[str, int], ...]:
     """The axes that are not secondary."""
-    return tuple((name, value) for name, value in config.values.items() if name not in SECONDARY)
+    secondary = SECONDARY.get(entry.family.name, frozenset())
+    return tuple((name, value) for name, value in entry.config.values.items() if name not in secondary)
 
 
 def _distance(one: Config, other: Config) -> int:

@@ -11,10 +11,11 @@ from gemmgen.bugs import BUGS, SUBJECTS, Bug, Subject
 from gemmgen.device import Limits
 from gemmgen.errors import require
 from gemmgen.executor import Executor
-from gemmgen.families import NAIVE, SIMT
+from gemmgen.families import NAIVE, SIMT, SKINNY
 from gemmgen.families.base import Config, Family, check, first_rejection
 from gemmgen.families.naive import NaiveConfig
 from gemmgen.families.simt import SimtConfig
+from gemmgen.families.skinny import SkinnyConfig
 from gemmgen.problem import Layout, Problem
 from gemmgen.render import render
 from gemmgen.source import KernelSource
@@ -28,7 +29,15 @@ SIZES = (None, None, None, 1, 64, 67, 128)  # run-time sizes serve many shapes w
 LD_PADDINGS = (0, 0, 3, 4)
 # Tiles beside those that the search tries: small ones, which few threads share.
 SMALL = {"BM": (16, 32, 64), "BN": (16, 32, 64), "TM": (1, 2, 4, 8), "TN": (1, 2, 4, 8), "PAD": (0, 1, 4)}
-NAIVE_SHARE = 0.05
+SMALL_SKINNY = {
+    "S": (1, 3, 4, 8),
+    "T": (1, 4),
+    "WARPS": (1, 2, 3),
+    "BK": (128, 192, 256),
+    "UNROLL": (1, 2, 3),
+    "SPLIT": (1, 2, 5),
+}
+NAIVE_SHARE, SKINNY_SHARE = 0.05, 0.2
 
 
 @dataclass(frozen=True)
@@ -113,7 +122,12 @@ def plant(bug: Bug, limits: Limits) -> KernelSource:
         f"the catalogue is out of date: {bug.old!r} stands {times} times, not {bug.count}, in the kernel of "
         f"{bug.name!r} ({bug.subject.name})",
     )
-    return replace(source, text=source.text.replace(bug.old, bug.new))
+    text = source.text.replace(bug.old, bug.new)
+    if bug.also is not None:
+        old, new = bug.also
+        require(text.count(old) == 1, f"the catalogue is out of date: {old!r} stands {text.count(old)} times, not once")
+        text = text.replace(old, new)
+    return replace(source, text=text)
 
 
 def try_bug(executor: Executor, bug: Bug, limits: Limits, *, examples: int = BUG_EXAMPLES, seed: int = 0) -> Outcome:
@@ -188,8 +202,12 @@ def _problem(rng: random.Random) -> Problem:
 
 
 def _config(rng: random.Random, problem: Problem) -> tuple[Family, Config]:
-    if rng.random() < NAIVE_SHARE:
+    share = rng.random()
+    if share < NAIVE_SHARE:
         return NAIVE, NaiveConfig(**{axis.name: rng.choice(axis.values) for axis in NaiveConfig.axes()})
+    if share < NAIVE_SHARE + SKINNY_SHARE:
+        drawn = {axis.name: SMALL_SKINNY.get(axis.name, axis.values) for axis in SkinnyConfig.axes()}
+        return SKINNY, SkinnyConfig(**{name: rng.choice(values) for name, values in drawn.items()})
     small = rng.random() < 0.5
     values = {
         axis.name: rng.choice(SMALL.get(axis.name, axis.values) if small else axis.values) for axis in SimtConfig.axes()

@@ -14,14 +14,16 @@ from gemmgen.device import MAX_THREADS
 from gemmgen.errors import require
 from gemmgen.problem import Case, Problem
 
-POINTERS = ("A", "B", "C")
+OPERANDS = ("A", "B", "C")
+WORKSPACE = ("partials", "tickets")  # of a launch whose blocks share tiles of C: see Workspace
+POINTERS = (*OPERANDS, *WORKSPACE)
 SCALARS = ("M", "N", "K", "lda", "ldb", "ldc", "alpha", "beta")
 MOST_SHARED_BYTES = 2**20  # no GPU has as much for a block
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One kernel parameter. Pointers are A, B, C; scalars are named as in `Case.values`."""
+    """One kernel parameter. Pointers are A, B, C and the workspace's; scalars are named as in `Case.values`."""
 
     name: str
     ctype: str
@@ -36,17 +38,31 @@ class Parameter:
 
 
 @dataclass(frozen=True)
+class Workspace:
+    """Device memory that a launch needs besides its operands, in words of 4 bytes; none where a tile has one block.
+
+    partials  floats that blocks leave for the one that adds them: they may hold anything before the launch
+    tickets   a counter a tile: zero before the first launch, and each launch leaves it so
+    """
+
+    partials: int
+    tickets: int
+
+
+@dataclass(frozen=True)
 class Launch:
     """Launch geometry: a one-dimensional grid of one-dimensional blocks.
 
     threads       threads a block
-    grid          ((size name, tile), ...): the grid has the product of ceil(size / tile) blocks
+    grid          ((size name, tile), ...): C has the product of ceil(size / tile) tiles
     shared_bytes  dynamic shared memory a block, in bytes (0: the kernel declares its own)
+    splits        blocks that share a tile, each with a part of K: blocks t * splits and the next ones have tile t
     """
 
     threads: int
     grid: tuple[tuple[str, int], ...]
     shared_bytes: int = 0
+    splits: int = 1
 
     def __post_init__(self) -> None:
         require(type(self.threads) is int and 1 <= self.threads <= MAX_THREADS, f"{self.threads} threads a block")
@@ -54,10 +70,26 @@ class Launch:
             require(size in ("M", "N") and type(tile) is int and tile >= 1, f"the grid divides {size} by {tile}")
         shared = self.shared_bytes
         require(type(shared) is int and 0 <= shared < MOST_SHARED_BYTES, f"{shared} bytes of shared memory a block")
+        require(type(self.splits) is int and self.splits >= 1, f"{self.splits} blocks share a tile")
+
+    def tiles(self, case: Case) -> int:
+        """Tiles of C that the grid computes for `case`."""
+        return math.prod(-(-int(case.values[size]) // tile) for size, tile in self.grid)
 
     def blocks(self, case: Case) -> int:
         """Blocks of the grid for `case`."""
-        return math.prod(-(-int(case.values[size]) // tile) for size, tile in self.grid)
+        return self.splits * self.tiles(case)
+
+    @property
+    def partial_words(self) -> int:
+        """Words of workspace that a block writes: a whole tile, at C's edges too."""
+        return math.prod(tile for _, tile in self.grid)
+
+    def workspace(self, case: Case) -> Workspace:
+        """What `case` takes besides its operands."""
+        if self.splits == 1:
+            return Workspace(0, 0)
+        return Workspace(self.blocks(case) * self.partial_words, self.tiles(case))
 
 
 @dataclass(frozen=True)
@@ -84,7 +116,7 @@ class KernelSource:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     def arguments(self, case: Case, pointers: dict[str, Any]) -> list[Any]:
-        """The values to pass, in order; `pointers` maps A, B, C to whatever the executor uses."""
+        """The values to pass, in order; `pointers` maps POINTERS to whatever the executor uses."""
         return [pointers[p.name] if p.is_pointer else case.values[p.name] for p in self.parameters]
 
     def interface(self) -> dict[str, Any]:

@@ -135,7 +135,7 @@ class Ladder:
         winner = tune(self.problem, self.target, self.store, budget=budget, progress=self.progress).winner
         trials = [self._trial(rung, config) for rung, config in rungs]
         trials.append(Trial(winner.source, winner.config, winner.prediction))
-        tuner = Tuner(self.problem, self.target, self.store, FAMILIES["simt"], 0, self.progress)
+        tuner = Tuner(self.problem, self.target, self.store, (SIMT,), 0, self.progress)
         done = tuner.compare(tuner.verify(tuner.compile(trials)))
         texts = [(rung.title, rung.lesson) for rung, _ in rungs] + [("tuned", TUNED)]
         return [

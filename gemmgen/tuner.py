@@ -18,7 +18,7 @@ from typing import Literal, Protocol
 from gemmgen import reference, situation, verifier
 from gemmgen.compile import CompiledKernel, compile_many
 from gemmgen.errors import CandidateFailed, Failure, GemmgenError
-from gemmgen.families import DEFAULT_FAMILY, FAMILIES, Config, Family
+from gemmgen.families import FAMILIES, SEARCHED, Config, Family
 from gemmgen.files import Store, code_digest, content_key
 from gemmgen.gpu import timing
 from gemmgen.gpu.executor import GpuKernel
@@ -93,6 +93,7 @@ class Trial:
 class TuneResult:
     """What a search found.
 
+    spaces   of the families that were searched
     trials   all candidates: the fastest first, then those that are out
     pick     indices into `finalists`
     """
@@ -101,7 +102,7 @@ class TuneResult:
     target: str
     arch: str
     executor: str
-    space: Space
+    spaces: tuple[Space, ...]
     trials: tuple[Trial, ...]
     finalists: tuple[Trial, ...]
     pick: Pick
@@ -120,16 +121,18 @@ def tune(
     target: Target,
     store: Store,
     *,
-    family: Family = FAMILIES[DEFAULT_FAMILY],
+    families: Sequence[Family] = SEARCHED,
     budget: int | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> TuneResult:
-    """Find the fastest correct kernel of `family` for `problem` on `target`, trying `budget` candidates.
+    """Find the fastest correct kernel of `families` for `problem` on `target`, trying `budget` candidates.
+
+    Families that accept no config for the problem are left out; the others share the budget.
 
     Raises GemmgenError where no config is accepted or none survives.
     """
-    tuner = Tuner(problem, target, store, family, seed, progress or Silent())
+    tuner = Tuner(problem, target, store, families, seed, progress or Silent())
     return tuner.run(budget or DEFAULT_BUDGET[target.executor.name])
 
 
@@ -140,24 +143,26 @@ class Tuner:
     problem: Problem
     target: Target
     store: Store
-    family: Family
+    families: Sequence[Family]
     seed: int
     progress: Progress
     trials: list[Trial] = field(default_factory=list)
 
     def run(self, budget: int) -> TuneResult:
         self.progress.stage("explore", 1)
-        space = explore(self.family, self.problem, self.target.spec.arch.limits)
-        if not space.accepted:
-            reasons = "; ".join(f"{rule.expression}: {rule.because}" for rule, _ in space.rejected[:3])
-            raise GemmgenError(
-                f"no config of {self.family.name} suits {self.problem} on {self.target.arch} ({reasons})"
-            )
-        search = Search(space, self.target.spec)
+        explored = [explore(family, self.problem, self.target.spec.arch.limits) for family in self.families]
+        spaces = tuple(space for space in explored if space.accepted)
+        if not spaces:
+            raise GemmgenError("; ".join(self._unsuited(space) for space in explored))
+        search = Search(spaces, self.target.spec)
         self.progress.step("explore", None)
-        for batch in self._batches(search, min(budget, len(space.accepted))):
+        for batch in self._batches(search, min(budget, len(search.ranked))):
             self.trials += self.measure(self.verify(self.compile(self.render(batch))))
-        return self._result(space)
+        return self._result(spaces)
+
+    def _unsuited(self, space: Space) -> str:
+        reasons = "; ".join(f"{rule.expression}: {rule.because}" for rule, _ in space.rejected[:3])
+        return f"no config of {space.family.name} suits {self.problem} on {self.target.arch} ({reasons})"
 
     def _batches(self, search: Search, budget: int) -> Iterator[list[Ranked]]:
         """Half the budget spread over the space, then, where times are measured, around what was fastest."""
@@ -172,7 +177,7 @@ class Tuner:
 
     def render(self, batch: Sequence[Ranked]) -> list[Trial]:
         return [
-            Trial(render(self.problem, self.family, entry.config), entry.config, entry.prediction) for entry in batch
+            Trial(render(self.problem, entry.family, entry.config), entry.config, entry.prediction) for entry in batch
         ]
 
     def compile(self, trials: list[Trial]) -> list[Trial]:
@@ -273,7 +278,7 @@ class Tuner:
         description, case = self.target.executor.description, representative(self.problem)
         return content_key(_machine_code(trial), description, str(case), json.dumps(asdict(QUICK)), code_digest(timing))
 
-    def _result(self, space: Space) -> TuneResult:
+    def _result(self, spaces: tuple[Space, ...]) -> TuneResult:
         alive = sorted((trial for trial in self.trials if trial.failure is None), key=lambda trial: trial.time_us)
         out = [trial for trial in self.trials if trial.failure is not None]
         if not alive:
@@ -294,7 +299,7 @@ class Tuner:
             self.target.spec.name,
             self.target.arch,
             self.target.executor.name,
-            space,
+            spaces,
             (*alive, *out),
             tuple(finalists),
             pick,

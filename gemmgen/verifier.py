@@ -15,7 +15,7 @@ from gemmgen.reference import Mismatch, Window, compare, make_operands
 from gemmgen.situation import FAR_SIZES, Situation, situations
 from gemmgen.source import KernelSource, Launch
 
-SAMPLE_BLOCKS = 4  # of a case that the executor does not run whole
+SAMPLE_TILES = 4  # of C, of a case that the executor does not run whole
 POISON = np.uint32(0x7FC0BEEF)  # a NaN that no kernel computes
 
 
@@ -29,7 +29,7 @@ class Verdict:
     failure      None where every situation passed
     situation    the smallest one found that fails
     mismatch     its first wrong element, where it ran to the end
-    sampled      True where only SAMPLE_BLOCKS random blocks of each grid ran, and their tiles were checked
+    sampled      True where only the blocks of SAMPLE_TILES random tiles of each grid ran, and these were checked
     found_after  situations up to the first one that failed, before shrinking; None where none failed
     """
 
@@ -87,7 +87,7 @@ def verify(
     return Verdict(executor.name, tested.examples, seed, tested.worst, sampled=tested.sampled)
 
 
-# The blocks of M x N that samples have run so far, and the tiles of C that they wrote.
+# The tiles of M x N, by the grid's numbers, that samples have run so far, and those of C that they wrote.
 Seen = dict[tuple[int, int], tuple[set[int], set[Window]]]
 
 
@@ -95,15 +95,29 @@ def check(kernel: LoadedKernel, situation: Situation, seen: Seen | None = None) 
     """Run one situation; returns the largest error over its bound.
 
     `seen` carries what samples showed from one situation to the next: two blocks that write the same tile, while
-    another stays unwritten, are seldom in one sample.
+    another stays unwritten, are seldom in one sample. Where blocks add up a tile together, random data are run
+    again with another seed, hence in another order: the bits must be the same.
 
     Raises Wrong (with the first wrong element) and CandidateFailed (the kernel does not run to the end).
     """
     operands = make_operands(situation)
-    if situation.case.flops > kernel.whole_flops:
+    if not kernel.runs_whole(situation.case):
         return _check_sample(kernel, situation, operands, {} if seen is None else seen)
     result = kernel.run(situation.case, operands, seed=situation.seed)
-    return _judge(situation, result, Window.whole(situation.case))
+    worst = _judge(situation, result, Window.whole(situation.case))
+    if kernel.source.launch.splits > 1 and situation.data == "random":
+        _check_determinism(kernel, situation, operands, result)
+    return worst
+
+
+def _check_determinism(kernel: LoadedKernel, situation: Situation, operands: Operands, result: Floats) -> None:
+    again = kernel.run(situation.case, operands, seed=situation.seed + 1)
+    differs = situation.case.c.view(result.view(np.uint32) != again.view(np.uint32))
+    if differs.any():
+        row, col = np.argwhere(differs)[0]
+        one, other = (float(situation.case.c.view(values)[row, col]) for values in (result, again))
+        reason = f"C[{row}][{col}] depends on the order in which blocks run: {one:.9g} and {other:.9g}"
+        raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
 
 
 def _judge(situation: Situation, result: Floats, window: Window) -> float:
@@ -114,20 +128,23 @@ def _judge(situation: Situation, result: Floats, window: Window) -> float:
 
 
 def _check_sample(kernel: LoadedKernel, situation: Situation, operands: Operands, seen: Seen) -> float:
-    """Run a few random blocks and check the tiles of C that they write, which are as many; the rest must stay."""
+    """Run the blocks of a few random tiles and check what they write of C, as many tiles; the rest must stay."""
     case, launch = situation.case, kernel.source.launch
-    grid = launch.blocks(case)
-    blocks = np.random.default_rng(situation.seed).choice(grid, min(SAMPLE_BLOCKS, grid), replace=False)
-    chosen = [int(block) for block in blocks]
+    rng = np.random.default_rng(situation.seed)
+    numbers = [
+        int(tile) for tile in rng.choice(launch.tiles(case), min(SAMPLE_TILES, launch.tiles(case)), replace=False)
+    ]
+    chosen = [int(tile * launch.splits + split) for tile in numbers for split in rng.permutation(launch.splits)]
     tiles = _tiles_written(kernel, situation, operands, chosen)
-    if len(tiles) != len(chosen):
-        reason = f"blocks {chosen} write {len(tiles)} tiles of C, not {len(chosen)}"
+    if len(tiles) != len(numbers):
+        reason = f"blocks {chosen} write {len(tiles)} tiles of C, not {len(numbers)}"
         raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
-    all_blocks, all_tiles = seen.setdefault((case.m, case.n), (set(), set()))
-    all_blocks.update(chosen)
+    all_numbers, all_tiles = seen.setdefault((case.m, case.n), (set(), set()))
+    all_numbers.update(numbers)
     all_tiles.update(tiles)
-    if len(all_tiles) != len(all_blocks):
-        reason = f"{len(all_blocks)} of the grid's {grid} blocks write {len(all_tiles)} tiles of C: some write the same"
+    if len(all_tiles) != len(all_numbers):
+        of = f"{len(all_numbers) * launch.splits} of the grid's {launch.blocks(case)} blocks"
+        reason = f"{of} write {len(all_tiles)} tiles of C, not {len(all_numbers)}: some write the same"
         raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
     result = kernel.run(case, operands, seed=situation.seed, blocks=chosen)
     outside = case.c.view(result != operands.c) & ~np.isnan(case.c.view(operands.c))
@@ -175,7 +192,7 @@ class _Property:
 
     def __call__(self, situation: Situation) -> None:
         self.examples += 1
-        self.sampled |= situation.case.flops > self.kernel.whole_flops
+        self.sampled |= not self.kernel.runs_whole(situation.case)
         self.on_example()
         try:
             self.worst = max(self.worst, check(self.kernel, situation, self.seen))

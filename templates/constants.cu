@@ -25,9 +25,9 @@ static_assert(${ c.expression }, "${ c.because }");
 //% endfor
 //% endmacro
 
-//% macro edges(kernel)
+//% macro edges(kernel, checked="MNK")
 // A size that its tile divides needs no checks at the edge.
-//% for size, tile in kernel.edges
+//% for size, tile in kernel.edges if size in checked
 //% if kernel.sizes[size] is none
 constexpr bool EDGE_${ size } = true;
 //% else

@@ -16,7 +16,6 @@ from gemmgen.cli.options import (
     Shape,
     arch_option,
     device_option,
-    family_option,
     json_option,
     out_option,
     problem_options,
@@ -25,6 +24,7 @@ from gemmgen.cli.options import (
 )
 from gemmgen.cli.output import emit, stdout
 from gemmgen.cli.progress import watch
+from gemmgen.families import FAMILIES
 from gemmgen.problem import Problem
 from gemmgen.records import tune_document
 from gemmgen.report.tuning import show_tuning
@@ -37,7 +37,7 @@ BUDGET = f"Candidates to try. [{DEFAULT_BUDGET['gpu']} on a GPU, {DEFAULT_BUDGET
 @click.command()
 @click.argument("sizes", metavar="SHAPE...", type=shape, nargs=-1, required=True)
 @problem_options
-@family_option
+@click.option("--family", help=f"The one kernel family to search: {' or '.join(FAMILIES)}. [all that suit the shape]")
 @arch_option
 @device_option
 @click.option("--budget", type=click.IntRange(1), help=BUDGET)
@@ -49,7 +49,7 @@ def command(
     words: list[str],
     sizes: Sequence[Shape],
     options: ProblemOptions,
-    family: str,
+    family: str | None,
     arch: str,
     device: DeviceChoice,
     budget: int | None,
@@ -59,9 +59,10 @@ def command(
 ) -> None:
     """Find the fastest correct kernel for each SHAPE and write it.
 
-    Configs that break a constraint are rejected, the rest ranked by a model; the best are compiled, those that
-    spill registers dropped, and every other one property-tested before it is timed. The few best are timed again
-    side by side. Without a GPU the emulator runs the tests and the model's prediction decides.
+    Kernel families that suit the shape share the search. Configs that break a constraint are rejected, the rest ranked
+    by a model; the best are compiled, those that spill registers dropped, and every other one property-tested before it
+    is timed. The few best are timed again side by side. Without a GPU the emulator runs the tests and the model's
+    prediction decides.
 
     What is done is kept in a cache: the same command, interrupted and given again, resumes.
 

@@ -1,8 +1,8 @@
-"""Operands in memory that the driver and the emulator share.
+"""Operands and workspace in memory that the driver and the emulator share.
 
-A segment of whole pages holds one operand; the emulator maps it between bands that no access survives. The
-operand touches the upper or the lower band, as far as its alignment allows. Whatever of C's segment is no
-element of C holds a canary, so that a write there shows.
+A segment of whole pages holds one of them; the emulator maps it between bands that no access survives. It
+touches the upper or the lower band, as far as its alignment allows. Whatever of C's segment is no
+element of C holds a canary, so that a write there shows; so do the words beside the workspace.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from gemmgen.executor import Floats, Operands
 from gemmgen.problem import Case, Matrix
+from gemmgen.source import Workspace
 
 Words = npt.NDArray[np.uint32]
 Blocks = npt.NDArray[np.int64]
@@ -23,6 +24,7 @@ Blocks = npt.NDArray[np.int64]
 WORD = 4
 CANARY = 0x7FCA9A87  # a NaN that no arithmetic yields
 WIDEST_ACCESS = 16
+WORKSPACE_ALIGN = 16  # bytes
 
 
 @dataclass(frozen=True)
@@ -59,21 +61,30 @@ def whole_pages(length: int) -> int:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where one launch's operands and its list of blocks lie in the shared file."""
+    """Where one launch's operands, workspace and list of blocks lie in the shared file."""
 
     a: Segment
     b: Segment
     c: Segment
+    partials: Segment
+    tickets: Segment
     blocks: Segment
 
+    @property
+    def pointers(self) -> tuple[Segment, ...]:
+        """What a kernel may have a pointer to, in the order of source.POINTERS."""
+        return self.a, self.b, self.c, self.partials, self.tickets
+
     @classmethod
-    def of(cls, case: Case, block_count: int, high: bool) -> Layout:
+    def of(cls, case: Case, workspace: Workspace, block_count: int, high: bool) -> Layout:
         align = case.problem.pointer_align
         a = place(0, case.a.elements * WORD, align, high)
         b = place(a.end, case.b.elements * WORD, align, high)
         c = place(b.end, case.c.elements * WORD, align, high)
+        partials = place(c.end, workspace.partials * WORD, WORKSPACE_ALIGN, high)
+        tickets = place(partials.end, workspace.tickets * WORD, WORKSPACE_ALIGN, high)
         list_bytes = block_count * WORD
-        return cls(a, b, c, Segment(c.end, whole_pages(list_bytes), 0, list_bytes))
+        return cls(a, b, c, partials, tickets, Segment(tickets.end, whole_pages(list_bytes), 0, list_bytes))
 
 
 class Arena:
@@ -94,6 +105,9 @@ class Arena:
             self._operand(segment)[:] = storage.view(np.uint32)
         self._segment(layout.c)[:] = CANARY
         case.c.view(self._operand(layout.c))[...] = case.c.view(operands.c.view(np.uint32))
+        for segment in (layout.partials, layout.tickets):
+            self._segment(segment)[:] = CANARY
+        self._operand(layout.tickets)[:] = 0
         self._operand(layout.blocks)[:] = blocks
 
     def result(self, layout: Layout, case: Case, before: Floats) -> Floats:
@@ -110,6 +124,20 @@ class Arena:
             return None
         offset = int(np.argmax(changed)) - layout.c.skew // WORD
         return describe_outside(case.c, offset)
+
+    def workspace_trouble(self, layout: Layout) -> str | None:
+        """What the launch did to its workspace that it must not; None where all is well. Spoils the workspace."""
+        left = self._operand(layout.tickets)
+        if left.any():
+            tile = int(np.argmax(left != 0))
+            return f"the kernel leaves tickets[{tile}] = {left[tile]}: the next launch needs it to be zero"
+        for name, segment in (("partials", layout.partials), ("tickets", layout.tickets)):
+            self._operand(segment)[:] = CANARY
+            changed = self._segment(segment) != CANARY
+            if changed.any():
+                offset = int(np.argmax(changed)) * WORD - segment.skew
+                return f"the kernel writes beside {name}, {offset} bytes from its start"
+        return None
 
     def _reserve(self, size: int) -> None:
         if self._words.nbytes < size:

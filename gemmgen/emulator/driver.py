@@ -15,18 +15,17 @@ from gemmgen.errors import require
 from gemmgen.executor import Floats, Operands
 from gemmgen.files import Store
 from gemmgen.problem import Case
-from gemmgen.source import KernelSource, Parameter
+from gemmgen.source import POINTERS, KernelSource, Parameter
 
-OPERAND_NUMBERS = {"A": 0, "B": 1, "C": 2}
-WHOLE_FLOPS = 5e8  # a fraction of a second; verification samples the blocks of larger cases
+POINTER_NUMBERS = {name: number for number, name in enumerate(POINTERS)}
+WHOLE_FLOPS = 5e8  # a fraction of a second; verification samples the tiles of larger cases
+WHOLE_THREADS = 2**18  # and of those with more threads, which cost time however little they multiply
 WATCHED_FLOPS = 2e6  # a launch is watched for races as far as this goes: some milliseconds
 WATCHED_SEEDS = 8  # of so many seeds, one watches blocks of a larger launch
 
 
 class EmulatedKernel:
     """A kernel's executable and its process. See `EmulatorExecutor` for what a seed selects."""
-
-    whole_flops = WHOLE_FLOPS
 
     def __init__(self, source: KernelSource, executables: Executables, timeout: float) -> None:
         self.source = source
@@ -37,6 +36,10 @@ class EmulatedKernel:
         self._watched = Server(source.name, executables.watched, self._arena.file)
         self.closed = False
 
+    def runs_whole(self, case: Case) -> bool:
+        launch = self.source.launch
+        return case.flops <= WHOLE_FLOPS and launch.blocks(case) * launch.threads <= WHOLE_THREADS
+
     def run(self, case: Case, operands: Operands, *, seed: int = 0, blocks: Sequence[int] | None = None) -> Floats:
         """One launch, or its `blocks` only; returns C's storage afterwards, its padding as it was.
 
@@ -46,9 +49,9 @@ class EmulatedKernel:
         Raises CandidateFailed: launch, crash (with block, thread, place and line of the .cu) or timeout.
         """
         _check_sizes(case, operands)
-        grid = self.source.launch.blocks(case)
-        order = _block_order(grid, seed) if blocks is None else np.array(blocks)
-        watched = _watched_blocks(order, case.flops / grid, seed)
+        launch = self.source.launch
+        order = _block_order(launch.blocks(case), seed) if blocks is None else np.array(blocks)
+        watched = _watched_blocks(order, case.flops / launch.tiles(case), launch.splits, seed)
         if len(watched) < len(order):
             if len(watched):
                 self._launch(self._watched, case, operands, watched, seed, quiet=True)
@@ -58,7 +61,7 @@ class EmulatedKernel:
     def _launch(
         self, server: Server, case: Case, operands: Operands, blocks: Blocks, seed: int, quiet: bool = False
     ) -> Floats:
-        layout = Layout.of(case, len(blocks), high=seed % 2 == 0)
+        layout = Layout.of(case, self.source.launch.workspace(case), len(blocks), high=seed % 2 == 0)
         self._arena.fill(layout, case, operands, blocks)
         # Blocks that share C are watched by one process, which also finds the same race first each time.
         workers = 1 if server is self._watched else len(os.sched_getaffinity(0))
@@ -67,6 +70,9 @@ class EmulatedKernel:
         outside = self._arena.write_outside(layout, case)
         if outside is not None:
             raise failed("crash", f"the kernel writes outside C: {outside}")
+        trouble = self._arena.workspace_trouble(layout)
+        if trouble is not None:
+            raise failed("crash", trouble)
         return result
 
     def close(self) -> None:
@@ -86,7 +92,7 @@ class EmulatedKernel:
             workers=workers,
             timeout=self._timeout,
             signature=self._signature,
-            arguments=self.source.arguments(case, OPERAND_NUMBERS),
+            arguments=self.source.arguments(case, POINTER_NUMBERS),
             quiet=quiet,
         )
 
@@ -146,14 +152,15 @@ def _block_order(grid: int, seed: int) -> Blocks:
     return np.arange(grid) if seed == 0 else np.random.default_rng(seed).permutation(grid)
 
 
-def _watched_blocks(order: Blocks, flops_a_block: float, seed: int) -> Blocks:
-    """All blocks of a small launch, some of a large one for every eighth seed and none for the others."""
-    affordable = int(WATCHED_FLOPS / max(flops_a_block, 1.0))
-    if affordable >= len(order):
+def _watched_blocks(order: Blocks, flops_a_tile: float, splits: int, seed: int) -> Blocks:
+    """All blocks of a small launch, those of some tiles of a large one for every eighth seed, else none."""
+    affordable = int(WATCHED_FLOPS / max(flops_a_tile, 1.0))
+    if affordable >= len(order) // splits:
         return order
     if seed % WATCHED_SEEDS:
         return order[:0]
-    return np.random.default_rng(seed).choice(order, max(affordable, 1), replace=False)
+    chosen = np.random.default_rng(seed).choice(np.unique(order // splits), max(affordable, 1), replace=False)
+    return order[np.isin(order // splits, chosen)]
 
 
 def _check_sizes(case: Case, operands: Operands) -> None:

@@ -21,7 +21,7 @@ MAX_ARGUMENTS = 16
 GRACE = 2.0  # seconds that a process has to report its own time-out
 SUCCESS = b"ok\n"
 
-Argument = int | float  # a pointer is the number of its operand: 0, 1, 2 for A, B, C
+Argument = int | float  # a pointer is its number in source.POINTERS
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Request:
         )
         operands = b"".join(
             struct.pack("<4Q", segment.offset, segment.bytes_mapped, segment.skew, segment.length)
-            for segment in (self.layout.a, self.layout.b, self.layout.c)
+            for segment in self.layout.pointers
         )
         kinds = "".join("d" if kind == "f" else "q" for kind in self.signature)
         slots = struct.pack(f"<{kinds}", *self.arguments).ljust(8 * MAX_ARGUMENTS, b"\0")

@@ -113,5 +113,24 @@ class Interface:
         return tuple((self.sizes[size], tile) for size, tile in self.source.launch.grid)
 
     @property
+    def splits(self) -> int:
+        return self.source.launch.splits
+
+    @property
+    def partial_floats(self) -> int:
+        """Of a block."""
+        return self.source.launch.partial_words
+
+    @property
+    def tiles(self) -> str:
+        """Tiles of C, in terms of a function tiles(size, tile)."""
+        return " * ".join(f"tiles({size}, {tile})" for size, tile in self.grid)
+
+    @property
+    def workspace_sizes(self) -> tuple[str, ...]:
+        """The arguments that the workspace's size depends on."""
+        return tuple(name for name in self.runtime_sizes if name != "K")
+
+    @property
     def matrices(self) -> tuple[MatrixText, ...]:
         return matrix_texts(self.source.problem)

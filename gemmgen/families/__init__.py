@@ -4,10 +4,12 @@ from gemmgen.errors import require
 from gemmgen.families.base import Config, Family
 from gemmgen.families.naive import NAIVE
 from gemmgen.families.simt import SIMT
+from gemmgen.families.skinny import SKINNY
 from gemmgen.source import KernelSource
 
-FAMILIES: dict[str, Family] = {family.name: family for family in (SIMT, NAIVE)}
+FAMILIES: dict[str, Family] = {family.name: family for family in (SIMT, SKINNY, NAIVE)}
 DEFAULT_FAMILY = SIMT.name
+SEARCHED: tuple[Family, ...] = (SIMT, SKINNY)  # where nobody names one; each says which problems it suits
 
 
 def family_named(name: str) -> Family:
@@ -22,4 +24,15 @@ def config_of(source: KernelSource) -> tuple[Family, Config]:
     return family, family.config_type().with_values(**source.config)
 
 
-__all__ = ["DEFAULT_FAMILY", "FAMILIES", "NAIVE", "SIMT", "Config", "Family", "config_of", "family_named"]
+__all__ = [
+    "DEFAULT_FAMILY",
+    "FAMILIES",
+    "NAIVE",
+    "SEARCHED",
+    "SIMT",
+    "SKINNY",
+    "Config",
+    "Family",
+    "config_of",
+    "family_named",
+]

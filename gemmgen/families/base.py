@@ -107,6 +107,21 @@ GRID_FITS = Constraint(
 )
 
 
+def split_axis() -> Any:
+    """The axis SPLIT, for families whose kernels can share a tile of C: templates/device/split.cu does it."""
+    return axis(1, (1, 2, 4, 8, 16, 32), "blocks that share a tile of C, each with a part of K")
+
+
+SPLIT_CONSTRAINTS = (
+    Constraint("SPLIT >= 1", "counts start at one", in_kernel=False),
+    Constraint(
+        "(M + BM - 1) / BM * ((N + BN - 1) / BN) * SPLIT <= MAX_BLOCKS",
+        "CUDA bounds the blocks of a grid",
+        in_kernel=False,
+    ),
+)
+
+
 @dataclass(frozen=True)
 class Rejection:
     """A constraint that a config breaks, with the numbers that break it."""
@@ -122,7 +137,7 @@ class Rejection:
 class Work:
     """What one thread, or one block of `threads`, does for each step of `depth` along K.
 
-    outputs        elements of C a thread computes: as many FMAs per unit of depth
+    outputs        elements of C a thread computes, or sums that it keeps where several threads share an element
     shared_reads   shared-memory reads of a thread per unit of depth, in instructions
     shared_words   the same in 4-byte words
     wavefronts     shared-memory cycles per warp and unit of depth for these reads
@@ -130,6 +145,8 @@ class Work:
     copy_wavefronts  shared-memory cycles that writing the block's tiles takes, a step
     global_words   words that the block reads from global memory, a step
     prefetch       steps that global loads run ahead of their use (0: the block waits for them)
+    shares         threads of a block that share an element, each with its part of a step's depth
+    splits         blocks that share a tile of C, each with its part of K
     """
 
     threads: int
@@ -142,6 +159,18 @@ class Work:
     copy_wavefronts: float
     global_words: float
     prefetch: int
+    shares: int = 1
+    splits: int = 1
+
+    @property
+    def fmas(self) -> float:
+        """FMAs of a thread per unit of depth."""
+        return self.outputs / self.shares
+
+    @property
+    def tile(self) -> int:
+        """Elements of C that a block computes."""
+        return self.outputs * self.threads // self.shares
 
 
 class Family(Protocol):

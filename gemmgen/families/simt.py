@@ -14,7 +14,7 @@ from functools import cache
 from math import gcd
 from typing import Any, cast
 
-from gemmgen.families.base import GRID_FITS, Config, Constraint, Derived, Work, axis, constants
+from gemmgen.families.base import SPLIT_CONSTRAINTS, Config, Constraint, Derived, Work, axis, constants, split_axis
 from gemmgen.problem import Problem
 
 
@@ -24,7 +24,7 @@ class SimtConfig(Config):
 
     PATTERN = (
         "outer{OUTER}_{BM}x{BN}x{BK}_{TM}x{TN}_w{WM}x{WN}_v{VEC}_ta{TA}_tb{TB}_pad{PAD}"
-        "_s{STAGES}_async{ASYNC}_ahead{AHEAD}_minb{MINB}_g{GROUP}"
+        "_s{STAGES}_async{ASYNC}_ahead{AHEAD}_minb{MINB}_g{GROUP}_split{SPLIT}"
     )
 
     OUTER: int = axis(1, (1, 0), "1: outer product, k outermost; 0: inner product")
@@ -46,6 +46,7 @@ class SimtConfig(Config):
     )
     MINB: int = axis(1, (1,), "blocks that must fit an SM at once: caps a thread's registers")
     GROUP: int = axis(8, (8, 1), "tile rows that blocks walk down before they step right, for reuse in L2")
+    SPLIT: int = split_axis()
 
 
 CONSTRAINTS = (
@@ -84,7 +85,7 @@ CONSTRAINTS = (
         "STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0",
         "vector accesses to B's tiles, which may follow A's, stay aligned",
     ),
-    GRID_FITS,
+    *SPLIT_CONSTRAINTS,
     Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
     Constraint("THREADS * MINB <= MAX_SM_THREADS", "the architecture bounds the threads of an SM"),
     Constraint("SHARED_BYTES <= MAX_SHARED_BYTES", "the architecture bounds the shared memory of a block"),
@@ -100,6 +101,15 @@ PRUNING = (
     Constraint("TM * TN <= 128", "a larger thread tile exceeds 255 registers"),
     Constraint("THREADS >= 64", "smaller blocks leave an SM short of warps"),
     Constraint("THREADS <= 256", "larger blocks leave a thread too few registers"),
+    Constraint("SPLIT == 1 or M * N / (BM * BN) <= 1024", "more tiles than that fill any card"),
+    Constraint("SPLIT == 1 or K == 0 or K / SPLIT >= 16 * BK", "parts too short for what adding them up costs"),
+    Constraint(
+        "AHEAD > 0 or ASYNC == 0", "values that are read when used make FMAs wait and read registers out of order"
+    ),
+    Constraint(
+        "ASYNC == HAS_CP_ASYNC or A_ALONG_K + B_ALONG_K == 2",
+        "cp.async beats copies through registers unless it must transpose both operands, four bytes at a time",
+    ),
     Constraint("32 * (A_SHARE + B_SHARE) <= TM * TN * BK", "so many copies a thread crowd out the FMAs"),
 )
 
@@ -195,7 +205,7 @@ class Simt:
     def facts(self, problem: Problem) -> dict[str, int]:
         a, b = operands(problem, SimtConfig())
         along = {"A_ALONG_K": int(a.along_k), "B_ALONG_K": int(b.along_k)}
-        return {"M": problem.m or 0, "N": problem.n or 0, **along}
+        return {"M": problem.m or 0, "N": problem.n or 0, "K": problem.k or 0, **along}
 
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
         simt = cast(SimtConfig, config)
@@ -215,14 +225,17 @@ class Simt:
             Derived("VC", str(store_width), "floats of an access to C"),
             *_operand_constants(problem, simt, a),
             *_operand_constants(problem, simt, b),
-            Derived("SHARED_BYTES", "4 * STAGES * (SHARED_A + SHARED_B)", "shared memory a block, in bytes"),
+            Derived(
+                "SHARED_BYTES",
+                "4 * STAGES * (SHARED_A + SHARED_B) + 16 * (SPLIT > 1)",
+                "shared memory a block, in bytes",
+            ),
         )
 
     def unused(self, problem: Problem, config: Config) -> frozenset[str]:
         simt = cast(SimtConfig, config)
         choices = {"OUTER", "VEC", "TA", "TB", "ASYNC", "SHARED_BYTES"}
-        if simt.AHEAD == 0:
-            choices.add("AHEAD")
+        choices |= {name for name, idle in (("AHEAD", 0), ("SPLIT", 1)) if simt.values[name] == idle}
         if simt.WM == 0:
             choices |= {"WM", "WN"}
         if not any(operand.along_k for operand in operands(problem, simt)):
@@ -251,6 +264,7 @@ class Simt:
             copy_wavefronts=sum(_copy_wavefronts(value, operand) for operand in operands(problem, simt)),
             global_words=(simt.BM + simt.BN) * simt.BK,
             prefetch=simt.STAGES - 1,
+            splits=simt.SPLIT,
         )
 
     def template(self, config: Config) -> str:
@@ -272,6 +286,7 @@ class Simt:
             "compute": "compute/outer.cu" if simt.OUTER else "compute/inner.cu",
             "epilogue": "epilogue/linear.cu",
             "warped": simt.WM > 0,
+            "K": "s.K" if simt.SPLIT == 1 else "part",
             "runs_along_n": simt.TN > simt.TM,
         }
 

@@ -6,7 +6,6 @@ the next request.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
@@ -30,8 +29,6 @@ BASELINE_TIMEOUT = 120.0  # seconds on top, for cuBLASLt's heuristics
 class GpuKernel:
     """A kernel on the GPU; see gemmgen.executor.LoadedKernel."""
 
-    whole_flops = math.inf
-
     def __init__(self, executor: GpuExecutor, source: KernelSource, compiled: CompiledKernel) -> None:
         self.source = source
         self.compiled = compiled
@@ -40,6 +37,9 @@ class GpuKernel:
     @property
     def binary(self) -> tuple[KernelSource, bytes]:
         return self.source, self.compiled.cubin
+
+    def runs_whole(self, case: Case) -> bool:
+        return True
 
     def run(self, case: Case, operands: Operands, *, seed: int = 0, blocks: Sequence[int] | None = None) -> Floats:
         assert blocks is None, "a GPU runs the whole grid"

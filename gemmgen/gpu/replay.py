@@ -20,7 +20,7 @@ from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.gpu.timing import STABLE, Protocol, Timing
 from gemmgen.problem import Case
 
-Pointers = dict[str, int]  # A, B, C: device addresses
+Pointers = dict[str, int]  # device addresses by name: A, B, C
 Enqueue = Callable[[Pointers, Any], None]  # puts one launch on a stream
 
 ALIGN = 256  # bytes; operands start where cuMemAlloc would place them, which is what cuBLASLt expects

@@ -27,7 +27,7 @@ from gemmgen.gpu.properties import DeviceProperties
 from gemmgen.gpu.replay import Enqueue, InputSets, Pointers, allocate, as_argument, measure
 from gemmgen.gpu.timing import QUICK, Baseline, Comparison, Protocol, Timing
 from gemmgen.problem import Case
-from gemmgen.source import KernelSource
+from gemmgen.source import KernelSource, Workspace
 
 PLAIN_THREADS = 256  # a block, of the kernels that are no GEMM
 PLAIN_BLOCKS_PER_SM = 8
@@ -45,6 +45,30 @@ class Champion:
     first: Timing
 
 
+class Scratch:
+    """Device memory that only grows."""
+
+    def __init__(self) -> None:
+        self._memory: Any = None
+        self._words = 0
+
+    @property
+    def address(self) -> int:
+        return 0 if self._memory is None else int(self._memory)
+
+    def reserve(self, words: int) -> None:
+        if words > self._words:
+            if self._memory is not None:
+                self._memory.free()
+                self._memory, self._words = None, 0
+            self._memory = allocate(4 * words)
+            self._words = words
+
+    def clear(self) -> None:
+        if self._memory is not None:
+            cuda.memset_d32(self._memory, 0, self._words)
+
+
 class Worker:
     """Answers requests on device `index`. Modules and input sets stay loaded between them."""
 
@@ -57,6 +81,8 @@ class Worker:
         self._sets: InputSets | None = None
         self._champions: dict[Case, Champion] = {}
         self._library: Cublaslt | None = None
+        self._partials = Scratch()
+        self._tickets = Scratch()
 
     def __call__(self, message: tuple[Any, ...]) -> Any:
         verb, *arguments = message
@@ -93,13 +119,14 @@ class Worker:
 
     def run(self, binary: Binary, case: Case, operands: Operands, seed: int) -> Floats:
         """C's storage after one launch between guard bands. Raises CandidateFailed: launch or crash."""
-        return self._run_guarded(self._launcher(binary, case), case, operands, seed)
+        workspace = binary[0].launch.workspace(case)
+        return self._run_guarded(self._launcher(binary, case), case, operands, seed, workspace)
 
     def run_cublaslt(self, case: Case, operands: Operands) -> Floats:
         """Like `run`, with cuBLASLt's first heuristic in the kernel's place."""
         plan = self._cublaslt().plan(case)
         try:
-            return self._run_guarded(partial(plan.enqueue, 0), case, operands, 0)
+            return self._run_guarded(partial(plan.enqueue, 0), case, operands, 0, arena.NO_WORKSPACE)
         finally:
             plan.close()
 
@@ -108,7 +135,7 @@ class Worker:
     ) -> Comparison:
         """Time the kernels, and cuBLASLt's best if `baseline`, interleaved. `fill` is the cubin of uniform.cu."""
         sets = self._input_sets(case, fill)
-        contestants = [self._launcher(binary, case) for binary in binaries]
+        contestants = [self._with_workspace(binary, case) for binary in binaries]
         for enqueue in contestants:
             self._try_once(enqueue, sets.pointers[0])
         if not baseline:
@@ -156,8 +183,22 @@ class Worker:
 
         return enqueue
 
-    def _run_guarded(self, enqueue: Enqueue, case: Case, operands: Operands, seed: int) -> Floats:
-        layout = arena.place(case, seed)
+    def _with_workspace(self, binary: Binary, case: Case) -> Enqueue:
+        """A launcher that needs pointers to the operands alone. All share one workspace: launches follow each other,
+        and each leaves its tickets zero. Reserve for all before the first runs."""
+        enqueue = self._launcher(binary, case)
+        workspace = binary[0].launch.workspace(case)
+        self._partials.reserve(workspace.partials)
+        self._tickets.reserve(workspace.tickets)
+        self._tickets.clear()  # a kernel that was stopped may have left some
+
+        def with_workspace(pointers: Pointers, stream: Any) -> None:
+            enqueue({**pointers, "partials": self._partials.address, "tickets": self._tickets.address}, stream)
+
+        return with_workspace
+
+    def _run_guarded(self, enqueue: Enqueue, case: Case, operands: Operands, seed: int, workspace: Workspace) -> Floats:
+        layout = arena.place(case, seed, workspace)
         before = layout.image(operands)
         memory = allocate(layout.size)
         cuda.memcpy_htod(memory, before)

@@ -21,7 +21,8 @@ def show_tuning(console: Console, result: TuneResult) -> None:
     """The search and its candidates."""
     ran = "runs and is measured" if result.executor == "gpu" else "runs in the emulator, times are predicted"
     console.print(f"[bold]{result.problem}[/bold] for {result.target} ({result.arch}): {ran}")
-    console.print(space_in_short(result.space))
+    for space in result.spaces:
+        console.print(space_in_short(space))
     show_table(console, candidates(result))
     for line in failures(result):
         console.print(line)
@@ -40,23 +41,25 @@ def space_in_short(space: Space) -> str:
 
 
 def candidates(result: TuneResult) -> Table:
-    """A row a candidate, the fastest first. Axes that all share stand in the caption."""
+    """A row a candidate, the fastest first. Axes that all share stand in the caption; several families have others."""
     trials = result.trials
-    varying, shared = split_axes([trial.source.config for trial in trials])
+    several = len(result.spaces) > 1
+    varying, shared = ([], {}) if several else split_axes([trial.source.config for trial in trials])
     measured = any(trial.timing for trial in trials)
+    axes = ("<family", "<config") if several else tuple(varying)
     times = ("predicted\nus", "measured\nus", "TFLOPS") if measured else ("predicted\nus", "TFLOPS")
     resources = ("regs", "spills", "shared\nbytes", "<occupancy")
-    made = table(
-        "#", *varying, *resources, "verified", *times, "<result", title=f"{plural(len(result.trials), 'candidate')}"
-    )
+    title = plural(len(result.trials), "candidate")
+    made = table("#", *axes, *resources, "verified", *times, "<result", title=title)
     if shared:
         made.caption = "All have " + " ".join(f"{name}={value}" for name, value in shared.items())
         made.caption_justify = "left"
     for number, trial in enumerate(trials, 1):
-        axes = (str(trial.source.config[name]) for name in varying)
+        family_and_config = trial.source.family, str(trial.config)
+        values = family_and_config if several else tuple(str(trial.source.config[name]) for name in varying)
         style = "bold green" if _is(trial, result.winner) else None if trial.failure is None else "dim"
         made.add_row(
-            str(number), *axes, *_resources(trial), *_times(trial, measured), outcome(trial, result), style=style
+            str(number), *values, *_resources(trial), *_times(trial, measured), outcome(trial, result), style=style
         )
     return made
 

@@ -7,7 +7,7 @@ from rich.markup import escape
 
 from gemmgen.kernelfile import KernelFile
 from gemmgen.report.words import facts, figure, plural
-from gemmgen.verifier import SAMPLE_BLOCKS, Verdict
+from gemmgen.verifier import SAMPLE_TILES, Verdict
 
 
 def show_verdict(console: Console, kernel: KernelFile, verdict: Verdict, again: str) -> None:
@@ -48,5 +48,5 @@ def _show_failure(console: Console, verdict: Verdict, again: str) -> None:
 
 
 def _tried(verdict: Verdict) -> str:
-    part = f" ({SAMPLE_BLOCKS} random blocks of each grid)" if verdict.sampled else ""
+    part = f" ({SAMPLE_TILES} random tiles of each grid)" if verdict.sampled else ""
     return f"{plural(verdict.examples, 'situation')}{part} on the {verdict.executor}"

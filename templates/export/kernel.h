@@ -12,14 +12,36 @@
 #define ${ out.name | upper }_H
 
 #include <cuda_runtime_api.h>
+//% if out.splits > 1
+#include <stddef.h>
+//% endif
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+//% if out.splits > 1
+/* ${ out.splits } blocks share a tile of C: each sums a part of K, and the last of them adds the parts in their order, so that
+ * results do not depend on the order in which blocks run. For that a launch needs a workspace in device memory:
+ *
+ * partials  ${ out.name }_partials_bytes(...) bytes that may hold anything
+ * tickets   ${ out.name }_tickets_bytes(...) bytes: set them to zero once, before the first launch; each launch that
+ *           runs to its end leaves them zero
+ *
+ * Launches that may run at the same time need a workspace each; those that follow one another on a stream can share
+ * one that is large enough for each of them. Sizes must be in the ranges given below.
+ */
+//% set sizes = out.workspace_sizes | map("replace", "", "int ", 1) | join(", ") or "void"
+size_t ${ out.name }_partials_bytes(${ sizes });
+size_t ${ out.name }_tickets_bytes(${ sizes });
+
+//% endif
 /* Start the kernel on `stream` of the current device; returns before it has run.
  *
  * A, B, C   device memory, at addresses divisible by ${ out.pointer_align }; C overlaps neither A nor B
+//% if out.splits > 1
+ * partials, tickets: the workspace, see above
+//% endif
 //% if out.runtime_sizes
  * ${ "%-9s" | format(out.runtime_sizes | join(", ")) } 0 to ${ out.size_limit }${ "; with no element in C nothing is launched" if out.may_be_empty }
 //% endif

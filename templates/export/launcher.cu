@@ -8,6 +8,29 @@
 #include <cstdint>
 #include <initializer_list>
 
+//% if out.splits > 1
+//% set sizes = out.workspace_sizes | map("replace", "", "int ", 1) | join(", ")
+namespace {
+
+size_t tiles_of_c(${ sizes })
+{
+    const auto tiles = [](size_t size, size_t tile) { return (size + tile - 1) / tile; };
+    return ${ out.tiles };
+}
+
+}  // namespace
+
+extern "C" size_t ${ out.name }_partials_bytes(${ sizes })
+{
+    return tiles_of_c(${ out.workspace_sizes | join(", ") }) * ${ out.splits } * ${ out.partial_floats } * sizeof(float);
+}
+
+extern "C" size_t ${ out.name }_tickets_bytes(${ sizes })
+{
+    return tiles_of_c(${ out.workspace_sizes | join(", ") }) * sizeof(unsigned);
+}
+
+//% endif
 extern "C" cudaError_t ${ out.name }_launch(
 //% for p in out.parameters
     ${ p.ctype } ${ p.name },
@@ -31,12 +54,15 @@ extern "C" cudaError_t ${ out.name }_launch(
 //% else
     if (A == nullptr || B == nullptr || C == nullptr) return cudaErrorInvalidValue;
 //% endif
+//% if out.splits > 1
+    if (partials == nullptr || tickets == nullptr) return cudaErrorInvalidValue;
+//% endif
     for (const float* matrix : {A, B, static_cast<const float*>(C)}) {
         if (reinterpret_cast<std::uintptr_t>(matrix) % ${ out.pointer_align } != 0) return cudaErrorMisalignedAddress;
     }
 
     const auto tiles = [](long long size, long long tile) { return (size + tile - 1) / tile; };
-    const long long blocks = 1LL
+    const long long blocks = ${ out.splits }LL
 //% for size, tile in out.grid
         * tiles(${ size }, ${ tile })${ ";" if loop.last }
 //% endfor

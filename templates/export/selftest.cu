@@ -59,10 +59,44 @@ std::size_t at_a(const Shape& s, int m, int k) { return std::size_t(${ "m" if ou
 std::size_t at_b(const Shape& s, int k, int n) { return std::size_t(${ "k" if out.layout.b == "r" else "n" }) * s.ldb + ${ "n" if out.layout.b == "r" else "k" }; }
 std::size_t at_c(const Shape& s, int m, int n) { return std::size_t(m) * s.ldc + n; }
 
+//% if out.splits > 1
+// Device memory that grows with the shapes. Tickets are set to zero only when they are new: launches leave them so.
+struct Workspace {
+    void *partials = nullptr, *tickets = nullptr;
+    size_t partials_bytes = 0, tickets_bytes = 0;
+
+    cudaError_t reserve(const Shape& s)
+    {
+        [[maybe_unused]] const auto& [M, N, K, lda, ldb, ldc] = s;
+        const size_t partials_needed = ${ out.name }_partials_bytes(${ out.workspace_sizes | join(", ") });
+        const size_t tickets_needed = ${ out.name }_tickets_bytes(${ out.workspace_sizes | join(", ") });
+        if (partials_needed <= partials_bytes && tickets_needed <= tickets_bytes) return cudaSuccess;
+        cudaFree(partials);
+        cudaFree(tickets);
+        partials_bytes = std::max(partials_bytes, partials_needed);
+        tickets_bytes = std::max(tickets_bytes, tickets_needed);
+        const std::vector<unsigned> zeros(tickets_bytes / sizeof(unsigned));
+        cudaError_t status = cudaMalloc(&partials, partials_bytes);
+        if (status == cudaSuccess) status = cudaMalloc(&tickets, tickets_bytes);
+        return status == cudaSuccess ? cudaMemcpy(tickets, zeros.data(), tickets_bytes, cudaMemcpyHostToDevice) : status;
+    }
+};
+
+Workspace workspace;
+
+//% endif
 cudaError_t launch(const Shape& s, const float* A, const float* B, float* C, Scalars scalars)
 {
     [[maybe_unused]] const auto& [M, N, K, lda, ldb, ldc] = s;
     const auto& [alpha, beta] = scalars;
+//% if out.splits > 1
+    if (M > 0 && N > 0) {
+        const cudaError_t status = workspace.reserve(s);
+        if (status != cudaSuccess) return status;
+    }
+    float* const partials = static_cast<float*>(workspace.partials);
+    unsigned* const tickets = static_cast<unsigned*>(workspace.tickets);
+//% endif
     return ${ out.name }_launch(${ out.parameters | map(attribute="name") | join(", ") }, nullptr);
 }
 

@@ -7,7 +7,7 @@ ${ cp_async() }
 //% block main_loop
     #pragma unroll
     for (int stage = 0; stage < STAGES - 1; ++stage) {
-        const int depth = s.K - stage * BK;
+        const int depth = ${ view.K } - stage * BK;
         if (depth > 0) {
             copy_a(a_tile, s, rows, depth, As[stage]);
             copy_b(b_tile, s, columns, depth, Bs[stage]);
@@ -18,10 +18,10 @@ ${ cp_async() }
     }
 
     int read = 0, write = STAGES - 1;
-    for (int k = 0; k < s.K; k += BK) {
+    for (int k = 0; k < ${ view.K }; k += BK) {
         cp_async_wait<STAGES - 2>();  // this thread's share of the tile to read has landed
         __syncthreads();              // so has everybody's, and nobody reads the tile to write any more
-        const int depth = s.K - k - (STAGES - 1) * BK;
+        const int depth = ${ view.K } - k - (STAGES - 1) * BK;
         if (depth > 0) {
             copy_a(a_tile, s, rows, depth, As[write]);
             copy_b(b_tile, s, columns, depth, Bs[write]);

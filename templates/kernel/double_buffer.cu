@@ -3,15 +3,15 @@
 //% block main_loop
     Vec<VA> a_staged[A_SHARE];
     Vec<VB> b_staged[B_SHARE];
-    fetch_a(a_tile, s, rows, s.K, a_staged);
-    fetch_b(b_tile, s, columns, s.K, b_staged);
+    fetch_a(a_tile, s, rows, ${ view.K }, a_staged);
+    fetch_b(b_tile, s, columns, ${ view.K }, b_staged);
     stow_a(a_staged, As[0]);
     stow_b(b_staged, Bs[0]);
     __syncthreads();
 
     int stage = 0;
-    for (int k = 0; k < s.K; k += BK) {
-        const int depth = s.K - k - BK;  // of what follows this tile
+    for (int k = 0; k < ${ view.K }; k += BK) {
+        const int depth = ${ view.K } - k - BK;  // of what follows this tile
         if (depth > 0) {                 // these loads run while this tile is multiplied
             a_tile += a_step;
             b_tile += b_step;

@@ -7,12 +7,19 @@
 //% from "device/raster.cu" import raster
 //% from "device/place.cu" import place
 //% from "device/dynamic_shared.cu" import dynamic_shared
+//% from "device/split.cu" import split_k
 //% from view.a.copy import copy as copy_a
 //% from view.b.copy import copy as copy_b
 //% from view.a.fragment import fragment as fragment_a
 //% from view.b.fragment import fragment as fragment_b
 //% from view.compute import multiply
 //% from view.epilogue import store_c
+/*# How far into K a block's first tile lies. #*/
+//% macro from_begin(x)
+//% if kernel.launch.splits > 1
+ + ${ "begin" if x.along_k else "Offset(begin) * s.ld" ~ x.x }
+//%- endif
+//%- endmacro
 ${ header(kernel) }
 namespace {
 
@@ -35,6 +42,9 @@ ${ raster() }
 ${ place(view.warped) }
 //% if kernel.launch.shared_bytes
 ${ dynamic_shared() }
+//% endif
+//% if kernel.launch.splits > 1
+${ split_k("BK") }
 //% endif
 /*% block intrinsics %*/
 /*% endblock %*/
@@ -59,11 +69,17 @@ ${ signature(kernel) }{
     __shared__ __align__(16) TileB Bs[STAGES];
 //% endif
     const Shape s{${ kernel.problem.runtime_names | join(", ") }};
+//% if kernel.launch.splits > 1
+    const TileOrigin tile = tile_of_block(s, blockIdx.x / SPLIT);
+    const auto [begin, end] = depths_of_split(s.K, blockIdx.x % SPLIT);
+    const int part = end - begin;  // of K, which this block sums
+//% else
     const TileOrigin tile = tile_of_block(s, blockIdx.x);
+//% endif
     const Place place = place_of_thread();
     const int rows = s.M - tile.m, columns = s.N - tile.n;  // from the tile's origin to the edge of C
-    const float* a_tile = A + ${ "Offset(tile.m) * s.lda" if view.a.along_k else "tile.m" };
-    const float* b_tile = B + ${ "Offset(tile.n) * s.ldb" if view.b.along_k else "tile.n" };
+    const float* a_tile = A + ${ "Offset(tile.m) * s.lda" if view.a.along_k else "tile.m" }${ from_begin(view.a) };
+    const float* b_tile = B + ${ "Offset(tile.n) * s.ldb" if view.b.along_k else "tile.n" }${ from_begin(view.b) };
     const Offset a_step = ${ "BK" if view.a.along_k else "Offset(BK) * s.lda" };  // to the next tile along K
     const Offset b_step = ${ "BK" if view.b.along_k else "Offset(BK) * s.ldb" };
     float acc[TM][TN] = {};
@@ -71,6 +87,9 @@ ${ signature(kernel) }{
 /*% block main_loop required %*/
 /*% endblock %*/
 
+//% if kernel.launch.splits > 1
+    if (!add_splits(reinterpret_cast<float(&)[TM * TN]>(acc), partials, tickets)) return;
+//% endif
     store_c(C + Offset(tile.m) * s.ldc + tile.n, s, rows, columns, place, acc, alpha, beta);
 /*% endblock %*/
 }

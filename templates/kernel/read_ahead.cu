@@ -7,7 +7,7 @@ ${ cp_async() }
 //% block main_loop
     #pragma unroll
     for (int stage = 0; stage < STAGES; ++stage) {
-        const int depth = s.K - stage * BK;
+        const int depth = ${ view.K } - stage * BK;
         if (depth > 0) {
             copy_a(a_tile, s, rows, depth, As[stage]);
             copy_b(b_tile, s, columns, depth, Bs[stage]);
@@ -18,7 +18,7 @@ ${ cp_async() }
     }
 
     float a[2][TM], b[2][TN];  // the values at an even and at an odd depth
-    if (s.K > 0) {
+    if (${ view.K } > 0) {
         cp_async_wait<STAGES - 1>();  // this thread's share of the first tile has landed
         __syncthreads();              // so has everybody's
         #pragma unroll
@@ -29,13 +29,13 @@ ${ cp_async() }
     }
 
     int stage = 0, next = 2;  // next: the shared line to read next, counted through all stages
-    for (int k = 0; k < s.K; k += BK) {
+    for (int k = 0; k < ${ view.K }; k += BK) {
         #pragma unroll AHEAD / 2
         for (int i = 0; i < BK; i += 2) {
             if (i == BK - 2) {                // registers hold what is left of this tile
                 cp_async_wait<STAGES - 2>();  // this thread's share of the next tile has landed
                 __syncthreads();              // so has everybody's, and nobody reads this tile any more
-                const int depth = s.K - k - STAGES * BK;
+                const int depth = ${ view.K } - k - STAGES * BK;
                 if (depth > 0) {
                     copy_a(a_tile, s, rows, depth, As[stage]);
                     copy_b(b_tile, s, columns, depth, Bs[stage]);
@@ -44,7 +44,7 @@ ${ cp_async() }
                 a_tile += a_step;
                 b_tile += b_step;
                 if (++stage == STAGES) stage = next = 0;
-                if (k + BK >= s.K) next = 0;  // no tile is left: what is read now serves nothing, but must exist
+                if (k + BK >= ${ view.K }) next = 0;  // no tile is left: what is read now serves nothing, but must exist
             }
             // Each depth's values are replaced once they are used, and arrive while the other's are multiplied.
             add_product(a[0], b[0], acc);

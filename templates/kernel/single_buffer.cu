@@ -3,9 +3,9 @@
 //% block main_loop
     Vec<VA> a_staged[A_SHARE];
     Vec<VB> b_staged[B_SHARE];
-    for (int k = 0; k < s.K; k += BK) {
-        fetch_a(a_tile, s, rows, s.K - k, a_staged);
-        fetch_b(b_tile, s, columns, s.K - k, b_staged);
+    for (int k = 0; k < ${ view.K }; k += BK) {
+        fetch_a(a_tile, s, rows, ${ view.K } - k, a_staged);
+        fetch_b(b_tile, s, columns, ${ view.K } - k, b_staged);
         stow_a(a_staged, As[0]);
         stow_b(b_staged, Bs[0]);
         __syncthreads();  // the tiles are complete

@@ -55,6 +55,8 @@ KERNELS = (
     kernel("?x?x?", "rc", problem={"ld_align": 4}, STAGES=1),
     kernel("511x513x127", "cr", STAGES=4, ASYNC=1, BK=32),  # dynamic shared memory
     kernel("?x512x?", "cc", problem={"lda": None, "pointer_align": 4}, WM=0, WN=0, OUTER=0),
+    kernel("8x512x300", "rr", "skinny", SPLIT=4),
+    kernel("?x3x?", "rr", "skinny", SPLIT=2),  # the workspace's size depends on an argument
 )
 
 

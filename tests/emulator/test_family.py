@@ -9,7 +9,7 @@ import pytest
 
 from gemmgen.device import ARCHS
 from gemmgen.emulator import EmulatorExecutor
-from gemmgen.families import NAIVE, SIMT, Config, Family
+from gemmgen.families import NAIVE, SIMT, SKINNY, Config, Family
 from gemmgen.families.base import first_rejection
 from gemmgen.families.naive import NaiveConfig
 from gemmgen.families.simt import SimtConfig
@@ -38,6 +38,20 @@ def schedules() -> Iterator[Kernel]:
         yield problem, SIMT, base.with_values(STAGES=1, OUTER=0, WM=0, WN=0)
 
 
+def skinny() -> Iterator[Kernel]:
+    """Both ways to stream, M or N small, with and without split, ragged and tiny sizes, a chunk or several."""
+    for layout in LAYOUTS:
+        order = Layout.parse(layout)
+        small = {"S": 4, "WARPS": 2, "BK": 128, "UNROLL": 1}
+        for problem, changes in (
+            (Problem(None, None, None, layout=order), {**small, "SPLIT": 3}),
+            (Problem(5, 132, None, layout=order, ld_align=4), {**small, "T": 8}),
+            (Problem(None, 3, 515, layout=order), {**small, "S": 1, "SPLIT": 2}),
+            (Problem(100, 6, 1000, layout=order), {**small, "S": 8, "VEC": 2, "SPLIT": 8}),
+        ):
+            yield problem, SKINNY, SKINNY.default(problem).with_values(**changes)
+
+
 def partial_vectors() -> Iterator[Kernel]:
     """Aligned lines that are no whole number of vectors: the edge is read and written float by float."""
     for layout in LAYOUTS:
@@ -63,7 +77,7 @@ def drawn(count: int) -> Iterator[Kernel]:
             yield problem, SIMT, config
 
 
-KERNELS = [render(*kernel) for kernel in (*schedules(), *partial_vectors(), *drawn(28))]
+KERNELS = [render(*kernel) for kernel in (*schedules(), *partial_vectors(), *skinny(), *drawn(28))]
 
 
 @pytest.fixture(scope="module")

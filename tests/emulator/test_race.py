@@ -287,3 +287,86 @@ def test_two_blocks_share_an_element_of_c(emulator: EmulatorExecutor) -> None:
         assert reason == f"data race on C: block 0, thread 0 {diagnosis}, and nothing orders blocks"
     both_read = by_hand("if (threadIdx.x == 0) C[blockIdx.x] = C[100];")
     assert run(emulator, both_read, ANY_SHAPE.case(4, 40, 1))[3] == 1
+
+
+# Blocks that share a tile: what one leaves for another is ordered by a fence, an atomic, an atomic and a fence.
+
+WRITE = "partials[blockIdx.x * 64 + threadIdx.x] = A[0];"
+TAKE = "if (threadIdx.x == 0) { FENCE last = atomicInc(tickets, 2) == 2; FENCE }".replace("FENCE", "__threadfence();")
+TAKE_UNFENCED = TAKE.replace("__threadfence();", "", 1)  # before it is taken
+READ = """if (last == 0) return;
+        float sum = 0;
+        for (int block = 0; block < 3; ++block) sum += partials[block * 64 + threadIdx.x];
+        if (threadIdx.x == 0) C[0] = sum;"""
+
+
+def sharing(*lines: str) -> KernelSource:
+    """A kernel whose three blocks share a tile."""
+    source = by_hand("\n".join(("__shared__ int last;", *lines)))
+    workspace = (Parameter("partials", "float*"), Parameter("tickets", "unsigned*"))
+    text = source.text.replace("float* C)", "float* C, float* partials, unsigned* tickets)")
+    launch = Launch(64, (("M", 1), ("N", 64)), splits=3)
+    return replace(source, text=text, launch=launch, parameters=(*source.parameters, *workspace))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (WRITE, "__syncthreads();", TAKE, "__syncthreads();", READ),
+        # Every thread fences what it wrote, and what it reads; one takes the ticket.
+        (
+            *(WRITE, "__threadfence();", "__syncthreads();"),
+            "if (threadIdx.x == 0) last = atomicInc(tickets, 2) == 2;",
+            *("__syncthreads();", "__threadfence();", READ),
+        ),
+    ],
+)
+def test_fences_and_tickets_order_blocks(lines: tuple[str, ...], seed: int, emulator: EmulatorExecutor) -> None:
+    assert run(emulator, sharing(*lines), ANY_SHAPE.case(1, 1, 1), seed)[0] == 3
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (WRITE, "__syncthreads();", TAKE_UNFENCED, "__syncthreads();", READ),
+        (WRITE, "__syncthreads();", TAKE.replace("__threadfence(); }", "}"), "__syncthreads();", READ),
+        (WRITE, TAKE, "__syncthreads();", READ),
+        # The fence of a thread that wrote nothing, with no barrier in between.
+        (WRITE, "if (threadIdx.x == 1) __threadfence();", TAKE_UNFENCED, "__syncthreads();", READ),
+        # What is written after the fence is not released.
+        ("__threadfence();", WRITE, "__syncthreads();", TAKE_UNFENCED, "__syncthreads();", READ),
+    ],
+)
+def test_a_fence_or_barrier_that_is_missing_is_a_race_on_partials(
+    lines: tuple[str, ...], emulator: EmulatorExecutor
+) -> None:
+    reason = race(emulator, sharing(*lines), case=ANY_SHAPE.case(1, 1, 1))
+    assert re.fullmatch(
+        r"data race on partials: block \d, thread \d+ writes \d+ bytes into partials at k.cu:\d+, "
+        r"block 2, thread \d+ reads it at k.cu:\d+, and nothing orders blocks",
+        reason,
+    )
+
+
+def test_a_plain_access_to_a_counter_races_with_an_atomic(emulator: EmulatorExecutor) -> None:
+    source = sharing("if (threadIdx.x > 0) return;", "if (blockIdx.x == 0) atomicInc(tickets, 2); else tickets[0] = 0;")
+    reason = race(emulator, source, case=ANY_SHAPE.case(1, 1, 1))
+    assert "data race on tickets: block 0, thread 0's atomic updates 0 bytes into tickets at k.cu:4" in reason
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("if (threadIdx.x == 0) atomicInc(tickets, 7);", r"leaves tickets\[0\] = 3: the next launch needs it"),
+        ("if (threadIdx.x + blockIdx.x == 0) partials[3 * 64] = 1;", "writes (0 bytes after|beside partials, 768)"),
+        ("if (threadIdx.x == 0) atomicInc(tickets + 1, 2);", "(after|from) (the end of|its start)"),
+        ("if (threadIdx.x == 0) C[0] = partials[0];", "data race on C"),
+    ],
+)
+def test_the_workspace_is_guarded(line: str, words: str, emulator: EmulatorExecutor) -> None:
+    for seed in (0, 1):
+        with pytest.raises(CandidateFailed) as caught:
+            run(emulator, sharing(line), ANY_SHAPE.case(1, 1, 1), seed)
+        assert caught.value.failure.kind == "crash"
+        assert re.search(words, caught.value.failure.reason), caught.value.failure.reason

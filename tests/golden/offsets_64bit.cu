@@ -1,4 +1,4 @@
-// gemm_f32_rr_65536x65536x64_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb0_pad4_s2_async1_ahead0_minb1_g8
+// gemm_f32_rr_65536x65536x64_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb0_pad4_s2_async1_ahead0_minb1_g8_split1
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -368,7 +368,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_65536x65536x64_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb0_pad4_s2_async1_ahead0_minb1_g8(
+gemm_f32_rr_65536x65536x64_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb0_pad4_s2_async1_ahead0_minb1_g8_split1(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

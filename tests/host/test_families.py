@@ -65,7 +65,7 @@ def test_tiles_of_b_stay_aligned_behind_those_of_a() -> None:
 def test_unknown_names_come_with_the_known_ones() -> None:
     with pytest.raises(InvalidInput, match="'BX' is no parameter: known are OUTER, BM, BN"):
         SIMT.default(SQUARE).with_values(BX=1)
-    with pytest.raises(InvalidInput, match="unknown family 'wmma': known are simt, naive"):
+    with pytest.raises(InvalidInput, match="unknown family 'wmma': known are simt, skinny, naive"):
         family_named("wmma")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gemmgen.device import ARCHS
-from gemmgen.families import FAMILIES, NAIVE, SIMT, Family
+from gemmgen.families import FAMILIES, NAIVE, SIMT, SKINNY, Family
 from gemmgen.families.base import check
 from gemmgen.naming import parse_name
 from gemmgen.paths import TEMPLATES
@@ -55,6 +55,11 @@ SAMPLES = {
     "read_ahead": Sample(SIMT, {"ASYNC": 1, "STAGES": 3, "AHEAD": 2, "BK": 16, "TN": 16, "WN": 64}),
     "runtime_cc": Sample(SIMT, {}, (None, 4096, None), "cc"),
     "narrow_lines": Sample(SIMT, {}, (127, 61, 33), lda=36, pointer_align=8),
+    "skinny_across": Sample(SKINNY, {}, (8, 4096, 4096)),
+    "skinny_along_k": Sample(SKINNY, {"S": 1, "UNROLL": 2}, (1, 4096, 4096), "rc"),
+    "skinny_split": Sample(SKINNY, {"S": 16, "UNROLL": 8, "SPLIT": 8}, (16, 4096, 4096)),
+    "skinny_mirrored_runtime_cr": Sample(SKINNY, {"S": 4, "WARPS": 8, "SPLIT": 2}, (None, 3, None), "cr"),
+    "skinny_dynamic_shared": Sample(SKINNY, {"S": 16, "WARPS": 8}, (16, 1000, 512)),
     "offsets_64bit": Sample(SIMT, {"ASYNC": 1, "STAGES": 2}, (65536, 65536, 64)),
 }
 

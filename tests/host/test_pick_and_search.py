@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gemmgen.device import DEVICES
-from gemmgen.families import SIMT, Config
+from gemmgen.families import SIMT, SKINNY, Config
 from gemmgen.gpu.timing import Timing
 from gemmgen.model import MODEL_ERROR
 from gemmgen.pick import pick_measured, pick_predicted
@@ -44,7 +44,7 @@ def test_predictions_tie_where_the_model_cannot_tell_them_apart() -> None:
 
 
 def test_the_first_round_tries_the_best_of_different_shapes(space: Space) -> None:
-    search = Search(space, CARD)
+    search = Search([space], CARD)
     times = [entry.prediction.time_us for entry in search.ranked]
     assert times == sorted(times) and len(times) == len(space.accepted)
     first = search.first(12)
@@ -54,7 +54,7 @@ def test_the_first_round_tries_the_best_of_different_shapes(space: Space) -> Non
 
 
 def test_nothing_is_tried_twice_and_neighbours_are_near(space: Space) -> None:
-    search = Search(space, CARD)
+    search = Search([space], CARD)
     tried = [entry.config for entry in search.first(4)]
     for _ in range(3):
         fastest = tried[0]
@@ -71,6 +71,18 @@ def differences(one: Config, other: Config) -> int:
 
 def test_a_small_space_runs_out(space: Space) -> None:
     few = Space(space.family, space.problem, 3, space.accepted[:3], ())
-    search = Search(few, CARD)
+    search = Search([few], CARD)
     assert len(search.first(10)) == 3
     assert search.next(10, [(few.accepted[0], 1.0)]) == []
+
+
+def test_families_share_the_first_round_and_the_fastest_leads_the_next() -> None:
+    flat = Problem(32, 4096, 4096)
+    spaces = [explore(family, flat, CARD.arch.limits) for family in (SIMT, SKINNY)]
+    search = Search(spaces, CARD)
+    first = search.first(8)
+    assert [entry.family for entry in first] == [SIMT, SKINNY] * 4
+    fastest = first[1].config
+    following = search.next(6, [(fastest, 1.0)])
+    assert {entry.family for entry in following} == {SKINNY}
+    assert all(1 <= differences(fastest, entry.config) <= REACH for entry in following)

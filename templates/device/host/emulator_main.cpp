@@ -29,6 +29,21 @@ dim3 blockDim, gridDim;
 
 namespace gemmgen {
 
+namespace {
+
+Request request;
+bool copies_land_late = true;
+
+bool aligned(const void* address, int bytes) { return reinterpret_cast<uintptr_t>(address) % unsigned(bytes) == 0; }
+
+void check_atomic(const unsigned* address, int line) {
+  if (!aligned(address, sizeof *address))
+    fail("crash", {unsigned(line)}, "%s: an atomic on a misaligned address (%s)", block.where().c_str(),
+         describe_address(reinterpret_cast<const unsigned char*>(address)).c_str());
+}
+
+}  // namespace
+
 // The kernel's side of the runtime.
 void block_barrier(int line) { block.block_barrier(unsigned(line)); }
 void warp_barrier(unsigned mask, int line) { block.warp_barrier(mask, unsigned(line)); }
@@ -40,6 +55,30 @@ uint64_t warp_exchange(unsigned mask, uint64_t value, unsigned source_lane, int 
   return block.warp_exchange(mask, value, source_lane, unsigned(line));
 }
 
+// CUDA's atomicInc: counts to `limit` and starts again from 0. Other processes may count at the same time.
+unsigned atomic_increment(unsigned* address, unsigned limit, int line) {
+  check_atomic(address, line);
+  auto* const counter = reinterpret_cast<std::atomic<unsigned>*>(address);
+  runtime_line = unsigned(line);
+  unsigned old = counter->load();
+  while (!counter->compare_exchange_weak(old, old >= limit ? 0 : old + 1)) {
+  }
+  runtime_line = 0;
+  races.atomic(address, Place::line(unsigned(line)));
+  return old;
+}
+
+unsigned atomic_add(unsigned* address, unsigned value, int line) {
+  check_atomic(address, line);
+  runtime_line = unsigned(line);
+  const unsigned old = reinterpret_cast<std::atomic<unsigned>*>(address)->fetch_add(value);
+  runtime_line = 0;
+  races.atomic(address, Place::line(unsigned(line)));
+  return old;
+}
+
+void fence() { races.fence(); }
+
 unsigned char* dynamic_shared_memory(int line) {
   if (shared_memory.dynamic().bytes == 0)
     fail("launch", {unsigned(line)}, "the kernel uses dynamic shared memory and is launched with none");
@@ -47,11 +86,6 @@ unsigned char* dynamic_shared_memory(int line) {
 }
 
 namespace {
-
-Request request;
-bool copies_land_late = true;
-
-bool aligned(const void* address, int bytes) { return reinterpret_cast<uintptr_t>(address) % unsigned(bytes) == 0; }
 
 [[noreturn]] void refuse_copy(int bytes, const char* what, const void* address, int line) {
   fail("crash", {unsigned(line)}, "%s: cp_async of %d bytes %s (%s)", block.where().c_str(), bytes, what,
@@ -71,9 +105,9 @@ void check_copy(const void* shared, const void* global, int bytes, int valid_byt
 void copy_async(void* shared, const void* global, int bytes, int valid_bytes, int line) {
   check_copy(shared, global, bytes, valid_bytes, line);
   AsyncCopy copy = {static_cast<unsigned char*>(shared), unsigned(bytes), 0, false, {}};
-  copy_line = unsigned(line);
+  runtime_line = unsigned(line);
   std::memcpy(copy.data, global, std::size_t(valid_bytes));
-  copy_line = 0;
+  runtime_line = 0;
   races.start_copy(shared, std::size_t(bytes), Place::line(unsigned(line)));
   block.running().copies.issue(copy, !copies_land_late);
 }
@@ -149,7 +183,7 @@ void prepare_launch() {
          gemmgen_kernel_signature, MAX_ARGUMENTS, request.signature);
   for (int i = 0; i < OPERANDS; ++i) {
     const Placement& place = request.operands[i];
-    const bool writable = i == OPERANDS - 1;  // C
+    const bool writable = i >= FIRST_WRITTEN;
     operands[i] = map_operand(OPERAND_NAMES[i], arena, off_t(place.offset), place.segment_bytes, place.skew,
                               place.bytes, writable);
   }

@@ -17,13 +17,14 @@
 
 namespace gemmgen {
 
-inline unsigned copy_line = 0;  // line of the cp_async whose source is being read
+inline unsigned runtime_line = 0;  // of the cp_async or the atomic whose memory the runtime accesses
 inline unsigned timeout_ms = 0;
 
 // The place of `address` for a person: "8 bytes after the end of A".
 inline std::string describe_address(const unsigned char* address) {
   char text[128];
-  for (const Region& region : {operands[0], operands[1], operands[2], shared_memory.dynamic()}) {
+  for (int i = 0; i <= OPERANDS; ++i) {
+    const Region& region = i < OPERANDS ? operands[i] : shared_memory.dynamic();
     if (!region.near(address)) continue;
     const unsigned char* end = region.data + region.bytes;
     if (address >= end)
@@ -70,7 +71,7 @@ inline const char* access_of(const ucontext_t& context) {
 
 inline void on_fault(int signal, siginfo_t* info, void* raw_context) {
   const ucontext_t& context = *static_cast<const ucontext_t*>(raw_context);
-  const Location location = {copy_line, instruction_of(context)};
+  const Location location = {runtime_line, instruction_of(context)};
   if (!block.in_kernel()) fail("crash", location, "the emulator itself failed: %s", strsignal(signal));
   if (signal != SIGSEGV && signal != SIGBUS)
     fail("crash", location, "%s: %s", block.where().c_str(), strsignal(signal));

@@ -129,6 +129,9 @@ unsigned lane();
 void copy_async(void* shared, const void* global, int bytes, int valid_bytes, int line);
 void commit_copies();
 void wait_for_copies(int groups_left);
+void fence();
+unsigned atomic_increment(unsigned* address, unsigned limit, int line);
+unsigned atomic_add(unsigned* address, unsigned value, int line);
 unsigned char* dynamic_shared_memory(int line);
 
 template <typename T>
@@ -146,8 +149,16 @@ T shuffle(unsigned mask, T value, unsigned source_lane, int line) {
 // Barriers and warp collectives.
 inline void __syncthreads(int line = __builtin_LINE()) { gemmgen::block_barrier(line); }
 inline void __syncwarp(unsigned mask = ~0u, int line = __builtin_LINE()) { gemmgen::warp_barrier(mask, line); }
-inline void __threadfence() {}
+inline void __threadfence() { gemmgen::fence(); }
 inline void __threadfence_block() {}
+
+inline unsigned atomicInc(unsigned* address, unsigned limit, int line = __builtin_LINE()) {
+  return gemmgen::atomic_increment(address, limit, line);
+}
+
+inline unsigned atomicAdd(unsigned* address, unsigned value, int line = __builtin_LINE()) {
+  return gemmgen::atomic_add(address, value, line);
+}
 
 // A shuffle stays inside its segment of `width` lanes: a source outside it is the lane itself.
 template <typename T>

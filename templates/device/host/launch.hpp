@@ -8,8 +8,9 @@
 
 namespace gemmgen {
 
-constexpr int OPERANDS = 3;
-constexpr const char* OPERAND_NAMES[OPERANDS] = {"A", "B", "C"};
+constexpr int OPERANDS = 5;  // the workspace's among them
+constexpr const char* OPERAND_NAMES[OPERANDS] = {"A", "B", "C", "partials", "tickets"};
+constexpr int FIRST_WRITTEN = 2;  // C; blocks write the workspace, too
 constexpr int MAX_ARGUMENTS = 16;
 
 // Where an operand lies in the file that driver and emulator share.
@@ -37,7 +38,7 @@ struct Request {
   char signature[MAX_ARGUMENTS];
 };
 
-static_assert(sizeof(Request) == 288, "the driver packs 288 bytes");
+static_assert(sizeof(Request) == 352, "the driver packs 352 bytes");
 
 inline Region operands[OPERANDS];
 

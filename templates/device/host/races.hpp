@@ -1,5 +1,5 @@
-// Data races on shared memory and on C, and unset values in shared memory: found exactly, whatever order
-// the threads run in. Nothing orders the accesses of two blocks to C.
+// Data races on shared memory, on C and on the workspace, and unset values in shared memory: found exactly,
+// whatever order the threads run in.
 //
 // The compiler announces every access of a kernel (-fsanitize=thread; its library is not linked, the
 // calls end in race_callbacks.hpp). A cell for each word of shared memory holds its last write and
@@ -12,6 +12,15 @@
 // its issue to the issuing thread's wait: until then nobody may access its bytes, and after it the
 // write counts as that thread's own at the time of the wait.
 //
+// The accesses of two blocks to C or to the workspace are ordered by a fence and an atomic on either side:
+//
+//     one writes     a barrier, a __threadfence, an atomic        what came before the fence is released
+//     other reads    an atomic that finds the first one's, a __threadfence, a barrier       and acquired
+//
+// where the barriers may lack if one thread does both. Blocks run one after the other here; whether they might
+// have run otherwise is what fences and atomics say. What a block acquires it does not pass on to a third one,
+// unless both used the same counter.
+//
 // Two reads suffice: they are unordered, and of different warps if any two are, so that a write
 // by whichever thread races with one of them if it races with any. Only meetings of part of a warp
 // can order both and leave a third one, which then goes unseen; no race is reported that is none.
@@ -19,6 +28,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -53,7 +63,7 @@ class Place {
   uint32_t code_ = 0;
 };
 
-enum class Kind : uint8_t { read, write, copy_under_way, copy_done };
+enum class Kind : uint8_t { read, write, copy_under_way, copy_done, atomic };
 
 struct Access {
   uint32_t epoch = 0;     // 0 where there was none
@@ -72,10 +82,13 @@ class Races {
     if (!watching) return;
     start_of_launch_ = epoch_ + 1;
     blocks_.clear();
-    const std::size_t needed = c().bytes / 4 * sizeof(Cell);
-    if (c_pages_.bytes >= needed) return;
-    unmap(c_pages_);
-    c_pages_ = map_private("the shadow of C", needed);
+    released_.clear();
+    for (int i = FIRST_WRITTEN; i < OPERANDS; ++i) {
+      const std::size_t needed = operands[i].bytes / 4 * sizeof(Cell);
+      if (shadows_[i].bytes >= needed) continue;
+      unmap(shadows_[i]);
+      shadows_[i] = map_private("the shadow of an operand", needed);
+    }
   }
 
   void start_block() {
@@ -88,7 +101,11 @@ class Races {
     dynamic_bytes_ = std::size_t(shared_memory.end_of_pages() - dynamic_start_);
     start_epoch();
     start_of_block_ = epoch_;
-    if (watching) blocks_.push_back({epoch_, blockIdx.x});
+    if (!watching) return;
+    blocks_.push_back({epoch_, blockIdx.x});
+    fences_.clear();
+    found_.clear();
+    acquired_.clear();
   }
 
   void finish_block() { refuse_unset_read(); }
@@ -127,7 +144,7 @@ class Races {
     std::size_t offset = std::size_t(static_cast<const unsigned char*>(address) - __start_gemmgen_shared);
     if (offset >= SharedMemory::static_bytes()) {
       offset = std::size_t(static_cast<const unsigned char*>(address) - dynamic_start_);
-      if (offset >= dynamic_bytes_) return access_c(address, bytes, place, Kind::read);
+      if (offset >= dynamic_bytes_) return access_global(address, bytes, place, Kind::read);
       offset += SharedMemory::static_bytes();
     }
     if (!is_settled(offset, bytes)) read_unsettled(address, bytes, place);
@@ -143,7 +160,7 @@ class Races {
   }
 
   void write(const void* address, std::size_t bytes, Place place, Kind kind = Kind::write) {
-    access_c(address, bytes, place, kind);
+    access_global(address, bytes, place, kind);
     each_cell(address, bytes, place, kind, [&](Cell& cell, std::size_t offset) {
       for (const Access* earlier : {&cell.write, &cell.reads[0], &cell.reads[1]})
         if (!before(*earlier)) refuse(*earlier, offset, place, kind);
@@ -155,6 +172,28 @@ class Races {
 
   void start_copy(const void* address, std::size_t bytes, Place place) {
     if (watching) write(address, bytes, place, Kind::copy_under_way);
+  }
+
+  // The running thread's __threadfence: releases what came before it, and acquires what its atomics have found.
+  void fence() {
+    if (!watching) return;
+    for (const Found& found : found_)
+      if (before(found.at)) acquired_.push_back({now(Place(), Kind::read), found.releases});
+    const unsigned lane = thread_ % WARP;
+    Fence fence = {now(Place(), Kind::read), {}};
+    std::memcpy(fence.known, known_[thread_], sizeof fence.known);
+    fence.known[lane] = ++intervals_[warp()];  // all that this thread has done is before; what it does now is not
+    fences_.push_back(fence);
+  }
+
+  // The running thread's atomic on a word: finds what was released there, and releases what fences have covered.
+  void atomic(const void* address, Place place) {
+    if (!watching) return;
+    access_global(address, 4, place, Kind::atomic);
+    std::vector<Release>& releases = released_[address];
+    found_.push_back({now(place, Kind::atomic), releases});
+    for (const Fence& fence : fences_)
+      if (before(fence.at)) releases.push_back({start_of_block_, fence});
   }
 
   // The running thread has waited for its copy to these bytes.
@@ -171,39 +210,80 @@ class Races {
     Access reads[2];
   };
 
-  static const Region& c() { return operands[OPERANDS - 1]; }
+  // A __threadfence: the lanes of its thread's warp, and their intervals, that come before it in its epoch.
+  struct Fence {
+    Access at;
+    uint32_t known[WARP];
 
-  // C's elements are words; nothing is said of an access to a part of one.
-  void access_c(const void* raw_address, std::size_t bytes, Place place, Kind kind) {
-    const std::size_t start = std::size_t(static_cast<const unsigned char*>(raw_address) - c().data);
-    if (start >= c().bytes || start + bytes > c().bytes || (start | bytes) % 4 != 0) return;
-    Cell* const cells = reinterpret_cast<Cell*>(c_pages_.data);
-    for (std::size_t offset = start; offset < start + bytes; offset += 4) {
-      Cell& cell = cells[offset / 4];
-      if (!before_on_c(cell.write)) refuse_on_c(cell.write, offset, place, kind);
-      if (kind == Kind::read) {
-        if (cell.reads[0].epoch >= start_of_block_ || before_on_c(cell.reads[0])) note_read(cell, place);
-        continue;
-      }
-      for (const Access& read : cell.reads)
-        if (!before_on_c(read)) refuse_on_c(read, offset, place, kind);
-      cell.write = now(place, kind);
-      cell.reads[0] = cell.reads[1] = Access();
+    bool covers(const Access& access) const {
+      if (access.epoch != at.epoch) return access.epoch < at.epoch;
+      return access.thread / WARP == at.thread / WARP && known[access.thread % WARP] > access.interval;
+    }
+  };
+
+  // What an atomic offers: the accesses of its block, which began at an epoch, that a fence covers.
+  struct Release {
+    uint32_t start_of_block;
+    Fence fence;
+  };
+
+  // What an atomic found on its word, or what a fence after it acquired.
+  struct Found {
+    Access at;
+    std::vector<Release> releases;
+  };
+
+  // Elements are words; nothing is said of an access to a part of one.
+  void access_global(const void* raw_address, std::size_t bytes, Place place, Kind kind) {
+    for (int i = FIRST_WRITTEN; i < OPERANDS; ++i) {
+      const std::size_t start = std::size_t(static_cast<const unsigned char*>(raw_address) - operands[i].data);
+      if (start >= operands[i].bytes) continue;
+      if (start + bytes > operands[i].bytes || (start | bytes) % 4 != 0) return;
+      Cell* const cells = reinterpret_cast<Cell*>(shadows_[i].data);
+      for (std::size_t offset = start; offset < start + bytes; offset += 4)
+        access_word(cells[offset / 4], i, offset, place, kind);
+      return;
     }
   }
 
-  bool before_on_c(const Access& access) const {
-    return access.epoch < start_of_launch_ || (access.epoch >= start_of_block_ && before(access));
+  void access_word(Cell& cell, int operand, std::size_t offset, Place place, Kind kind) {
+    const bool both_atomic = kind == Kind::atomic && cell.write.kind == Kind::atomic;
+    if (!both_atomic && !before_anywhere(cell.write)) refuse_global(cell.write, operand, offset, place, kind);
+    if (kind == Kind::read) {
+      if (cell.reads[0].epoch >= start_of_block_ || before_anywhere(cell.reads[0])) note_read(cell, place);
+      return;
+    }
+    for (const Access& read : cell.reads)
+      if (!before_anywhere(read)) refuse_global(read, operand, offset, place, kind);
+    cell.write = now(place, kind);
+    cell.reads[0] = cell.reads[1] = Access();
   }
 
-  [[noreturn]] __attribute__((noinline)) void refuse_on_c(const Access& first, std::size_t offset, Place place,
-                                                          Kind kind) const {
+  // Whether an access of any block of this launch, or of an earlier launch, comes before the running thread's next.
+  bool before_anywhere(const Access& access) const {
+    if (access.epoch < start_of_launch_) return true;
+    return access.epoch >= start_of_block_ ? before(access) : is_acquired(access);
+  }
+
+  bool is_acquired(const Access& access) const {
+    for (const Found& found : acquired_) {
+      if (!before(found.at)) continue;
+      for (const Release& release : found.releases)
+        if (access.epoch >= release.start_of_block && release.fence.covers(access)) return true;
+    }
+    return false;
+  }
+
+  [[noreturn]] __attribute__((noinline)) void refuse_global(const Access& first, int operand, std::size_t offset,
+                                                            Place place, Kind kind) const {
     unsigned block = 0;
     for (const StartedBlock& started : blocks_)
       if (started.epoch <= first.epoch) block = started.index;
-    fail("crash", {}, "data race on C: block %u, thread %u%s%zu bytes into C at %s, block %u, thread %u%sit at %s, %s",
-         block, first.thread, verb(first.kind), offset, first.place.text().c_str(), blockIdx.x, thread_, verb(kind),
-         place.text().c_str(), block == blockIdx.x ? "no barrier between" : "and nothing orders blocks");
+    const char* const name = OPERAND_NAMES[operand];
+    fail("crash", {}, "data race on %s: block %u, thread %u%s%zu bytes into %s at %s, block %u, thread %u%sit at %s, %s",
+         name, block, first.thread, verb(first.kind), offset, name, first.place.text().c_str(), blockIdx.x, thread_,
+         verb(kind), place.text().c_str(),
+         block == blockIdx.x ? "no barrier between" : "and nothing orders blocks");
   }
 
   // Calls `visit` with every cell of the access and its offset in shared memory; with none outside of it.
@@ -296,7 +376,14 @@ class Races {
   }
 
   static const char* verb(Kind kind) {
-    return kind == Kind::read ? " reads " : kind == Kind::write ? " writes " : "'s cp_async writes ";
+    switch (kind) {
+      case Kind::read: return " reads ";
+      case Kind::write: return " writes ";
+      case Kind::atomic: return "'s atomic updates ";
+      case Kind::copy_under_way:
+      case Kind::copy_done: break;
+    }
+    return "'s cp_async writes ";
   }
 
   [[noreturn]] __attribute__((noinline)) void refuse(const Access& first, std::size_t offset, Place place, Kind kind) {
@@ -339,7 +426,11 @@ class Races {
 
   uint32_t start_of_launch_ = 0;
   std::vector<StartedBlock> blocks_;  // of this launch
-  Region c_pages_;                    // a cell for each word of C
+  Region shadows_[OPERANDS];          // a cell for each word of C and of the workspace
+  std::vector<Fence> fences_;         // of this block
+  std::vector<Found> found_;          // by its atomics
+  std::vector<Found> acquired_;       // by its fences
+  std::map<const void*, std::vector<Release>> released_;  // on each word, in this launch
   Cell* cells_ = nullptr;
   uint32_t* settled_ = nullptr;  // a token for each word; tokens are never used again
   uint32_t last_token_ = 0;

@@ -1,0 +1,214 @@
+"""`skinny`: f32 products in which M or N is small, so that reading the other operand once bounds the time.
+
+The operand with few lines is the small one (A where M is small, B where N is); the other one holds the weights. Each
+weight goes from global memory straight to a register and is used S times there; the small operand passes through
+shared memory, BK of its depths at a time.
+
+    weights with lines along k     a lane has VEC of the depths of each of its warp's T lines; shuffles add the lanes up
+    weights with lines across C    a lane has T neighbours of a line; the block's warps have different depths
+
+Either way SPLIT blocks can share a tile of C, so that the grid fills the card where the long side alone does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import gcd
+from typing import Any, Literal, cast
+
+from gemmgen.device import WARP
+from gemmgen.families.base import SPLIT_CONSTRAINTS, Config, Constraint, Derived, Work, axis, constants, split_axis
+from gemmgen.problem import TILE_REACH, Problem
+
+MOST_SMALL = 64  # lines of the small operand up to which streaming its partner is the plan
+
+
+@dataclass(frozen=True)
+class SkinnyConfig(Config):
+    """The axes of `skinny`."""
+
+    PATTERN = "s{S}_t{T}_w{WARPS}_k{BK}_u{UNROLL}_v{VEC}_split{SPLIT}"
+
+    S: int = axis(8, (1, 2, 4, 8, 16, 32), "lines of the small operand that a block multiplies: uses of a weight")
+    T: int = axis(4, (1, 2, 4, 8), "elements along C's long side that a thread sums")
+    WARPS: int = axis(4, (2, 4, 8, 16), "warps of a block")
+    BK: int = axis(256, (128, 256, 512, 1024), "depths of the small operand that shared memory holds at once")
+    UNROLL: int = axis(2, (2, 4, 8, 16), "steps along K whose weights are under way at once")
+    VEC: int = axis(4, (4, 1), "floats of the widest access: 1, 2 or 4")
+    SPLIT: int = split_axis()
+
+
+CONSTRAINTS = (
+    Constraint("S >= 1 and T >= 1 and WARPS >= 1 and BK >= 1 and UNROLL >= 1", "counts start at one", False),
+    Constraint("VEC == 1 or VEC == 2 or VEC == 4", "an access is 4, 8 or 16 bytes wide", False),
+    Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
+    Constraint("S * T <= 256", "a thread has fewer than 256 registers for its sums"),
+    Constraint("BK % (UNROLL * STEP) == 0", "a chunk is a whole number of turns of the ring of registers"),
+    Constraint(f"2 * UNROLL * STEP <= {TILE_REACH}", "loads that run ahead stay near the edge of K"),
+    Constraint("BK <= 8192 and SPLIT * STEP <= 32768", "depths past the edge of K stay below 2^31", False),
+    Constraint("PARTS > 1 or 32 % (S * T) == 0 or S * T % 32 == 0", "lanes halve the sums until each has its own"),
+    *SPLIT_CONSTRAINTS,
+    Constraint("SHARED_BYTES <= MAX_SHARED_BYTES", "the architecture bounds the shared memory of a block"),
+)
+
+PRUNING = (
+    Constraint("SMALL >= 1", "neither M nor N is known to be small: simt"),
+    Constraint(f"SMALL <= {MOST_SMALL}", "with M and N so large tiles of both operands are reused: simt"),
+    Constraint("S < 2 * SMALL", "most of the sums would be of lines that do not exist"),
+    Constraint("4 * S >= SMALL", "more blocks than four read the same weights"),
+    Constraint("VEC == 4", "narrower accesses only add instructions (lines that are not aligned narrow their own)"),
+    Constraint("T * UNROLL * LANE_WORDS >= 8", "less than 32 bytes of a lane under way do not hide the latency"),
+    Constraint("S * T + UNROLL * LANE_WORDS * LOADS <= 192", "sums and weights under way exceed the registers"),
+    Constraint("S * T * UNROLL * LANE_WORDS <= 2048", "a turn of the ring exceeds the instruction cache"),
+    Constraint("S * BK <= 16384", "a chunk of more than 64 KB leaves an SM short of blocks"),
+    Constraint("K == 0 or SPLIT == 1 or K / SPLIT >= UNROLL * STEP", "parts too short for one turn of the ring"),
+)
+
+
+@dataclass(frozen=True)
+class Role:
+    """A or B as the kernel names it. `mn`: its dimension beside k; `along_k`: its lines run along k."""
+
+    X: Literal["A", "B"]
+    along_k: bool
+
+    @property
+    def mn(self) -> str:
+        return "m" if self.X == "A" else "n"
+
+    @property
+    def MN(self) -> str:
+        return self.mn.upper()
+
+    @property
+    def ld(self) -> Literal["lda", "ldb"]:
+        return "lda" if self.X == "A" else "ldb"
+
+
+def roles(problem: Problem) -> tuple[Role, Role]:
+    """(the small operand, the weights): B is the small one where N is known to be less than M."""
+    a, b = Role("A", problem.layout.a == "r"), Role("B", problem.layout.b == "c")
+    n_is_less = problem.n is not None and (problem.m is None or problem.n < problem.m)
+    m_is_small = problem.m is None and problem.n is not None and problem.n > MOST_SMALL
+    return (b, a) if n_is_less and not m_is_small else (a, b)
+
+
+class Skinny:
+    """The family record: see `gemmgen.families.base.Family`."""
+
+    name = "skinny"
+    config_type: type[Config] = SkinnyConfig
+    constraints: tuple[Constraint, ...] = CONSTRAINTS
+    pruning: tuple[Constraint, ...] = PRUNING
+
+    def default(self, problem: Problem) -> Config:
+        return SkinnyConfig()
+
+    def facts(self, problem: Problem) -> dict[str, int]:
+        small = min(size for size in (problem.m, problem.n, MOST_SMALL + 1) if size is not None)
+        known = problem.m is not None or problem.n is not None
+        return {"M": problem.m or 0, "N": problem.n or 0, "K": problem.k or 0, "SMALL": small if known else 0}
+
+    def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
+        skinny = cast(SkinnyConfig, config)
+        x, w = roles(problem)
+        width = weight_width(problem, skinny)
+        step = "32 * VW" if w.along_k else "WARPS"
+        long_side = "WARPS * T" if w.along_k else "32 * T"
+        tile = {f"B{x.MN}": "S", f"B{w.MN}": long_side}
+        # Where the chunk's lines are single depths and the small operand's are not, a staging warp writes down a
+        # column: without padding its words would meet in few banks.
+        padding = " + 4 * (S % 8 == 0)" if x.along_k and not w.along_k else ""
+        pitch = "BK" if w.along_k else f"S{padding}"
+        lines = "S" if w.along_k else "BK"
+        return (
+            Derived("THREADS", "32 * WARPS", "threads a block"),
+            Derived("BM", tile["BM"], "rows of C that a block computes"),
+            Derived("BN", tile["BN"], "columns of C that a block computes"),
+            Derived("OUTPUTS", "(BM * BN + THREADS - 1) / THREADS", "elements of C that a thread stores at most"),
+            Derived("VW", str(width), "floats of an access to the weights", group="Weights"),
+            Derived("LOADS", "T" if w.along_k else "T / VW", "accesses of a thread a step", group="Weights"),
+            Derived("STEP", step, "depths that a block has at a step", group="Weights"),
+            Derived("LANE_WORDS", "VW" if w.along_k else "1", "depths that a thread has at a step", group="Weights"),
+            Derived("FX", str(gcd(4, skinny.S)), "floats of a read of the small operand", group=SHARED),
+            Derived("PITCH", pitch, "floats from one line of a chunk to the next", group=SHARED),
+            Derived("SUMS_PITCH", f"B{w.MN} + 4", "floats from one line of sums to the next", group=SHARED),
+            Derived(
+                "PARTS", "1" if w.along_k else "WARPS", "groups of threads that sum different depths", group=SHARED
+            ),
+            Derived("CHUNK_FLOATS", f"{lines} * PITCH", "floats of a chunk of the small operand", group=SHARED),
+            Derived(
+                "SUMS_FLOATS", "PARTS * S * SUMS_PITCH", "floats of the sums that replace it at the end", group=SHARED
+            ),
+            Derived(
+                "SHARED_FLOATS",
+                "CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS)",
+                "floats of shared memory, for one and then the other",
+                group=f"{SHARED}, in all",
+            ),
+            Derived("SHARED_BYTES", "4 * SHARED_FLOATS + 16 * (SPLIT > 1)", "shared memory a block, in bytes"),
+        )
+
+    def unused(self, problem: Problem, config: Config) -> frozenset[str]:
+        skinny = cast(SkinnyConfig, config)
+        _, w = roles(problem)
+        names = {"VEC", "LANE_WORDS", "SHARED_BYTES"}
+        if w.along_k:
+            names.add("FX")
+        if skinny.SPLIT == 1:
+            names.add("SPLIT")
+        if constants(self, problem, config)["SHARED_BYTES"] > 48 * 1024:
+            names |= {"SHARED_FLOATS", "CHUNK_FLOATS", "SUMS_FLOATS"}
+        return frozenset(names)
+
+    def work(self, problem: Problem, config: Config) -> Work:
+        skinny = cast(SkinnyConfig, config)
+        value = constants(self, problem, config)
+        x, w = roles(problem)
+        turn = skinny.UNROLL * value["STEP"]  # depths
+        staged = skinny.S * turn  # words
+        conflicts = 1 if w.along_k == x.along_k else 4
+        # A warp reads either the same FX words in all lanes (a cycle), or 4 * VW bytes in each (VW cycles).
+        reads = skinny.S / (WARP * value["VW"]) if w.along_k else skinny.S / value["FX"] / skinny.WARPS
+        return Work(
+            threads=value["THREADS"],
+            outputs=skinny.S * skinny.T,
+            depth=turn,
+            shared_reads=reads,
+            shared_words=reads * (value["VW"] if w.along_k else value["FX"]),
+            wavefronts=reads * (value["VW"] if w.along_k else 1),
+            copies=skinny.UNROLL * value["LOADS"] + 2 * staged / value["THREADS"],
+            copy_wavefronts=staged / WARP * conflicts,
+            global_words=(value[f"B{w.MN}"] + skinny.S) * turn,
+            prefetch=1,
+            shares=WARP if w.along_k else skinny.WARPS,
+            splits=skinny.SPLIT,
+        )
+
+    def template(self, config: Config) -> str:
+        return "kernel/skinny.cu"
+
+    def view(self, problem: Problem, config: Config) -> Mapping[str, Any]:
+        x, w = roles(problem)
+        return {
+            "x": x,
+            "w": w,
+            "along_k": w.along_k,
+            "stream": "stream/along_k.cu" if w.along_k else "stream/across.cu",
+            "stage_unroll": STAGE_UNROLL,
+        }
+
+
+SHARED = "Shared memory"
+STAGE_UNROLL = 8  # loads of a thread under way at once while it stages a chunk
+
+
+def weight_width(problem: Problem, config: SkinnyConfig) -> int:
+    """Floats of an access to the weights: the alignment of their lines caps VEC, and so does T across lines."""
+    _, w = roles(problem)
+    width = gcd(config.VEC, problem.vector_limit(w.ld))
+    return width if w.along_k else gcd(width, config.T)
+
+
+SKINNY = Skinny()

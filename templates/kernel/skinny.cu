@@ -1,0 +1,123 @@
+/*# One operand with few lines: the other one, the weights, is streamed from global memory straight to registers.
+    `stream` says how threads share the weights, by the direction of their lines. #*/
+//% from "header.cu" import header
+//% from "constants.cu" import shape, tiling, edges
+//% from "signature.cu" import signature
+//% from "device/vec.cu" import vec
+//% from "device/split.cu" import split_k
+//% from "device/dynamic_shared.cu" import dynamic_shared
+//% from view.stream import stream
+//% set x, w = view.x, view.w
+${ header(kernel) }
+namespace {
+
+${ shape(kernel) }
+${ tiling(kernel) }
+${ edges(kernel, "MN") }
+//% set line = "K" if w.along_k else w.MN
+// Whether the end of a line of ${ w.X } can cut an access.
+constexpr bool PARTIAL = ${ "VW > 1" if kernel.sizes[line] is none else "Shape::%s %% VW != 0" % line };
+
+${ vec() }
+// Where a thread's work starts: depth k and ${ "column n" if w.mn == "n" else "row m" } of C.
+struct Place {
+    int k, ${ w.mn };
+};
+
+using Sums = float[S][SUMS_PITCH];  // of a block's tile, [${ x.mn }][${ w.mn }], as one group of its threads has them
+
+//% if kernel.launch.shared_bytes
+${ dynamic_shared() }
+//% endif
+${ stream(x, w) }
+// ${ x.X }'s values at depths [k, k + BK) to shared memory. Zeros stand for those that do not exist, and from depth `end` on.
+__device__ __forceinline__ void stage(const float* ${ x.X }, Shape s, int ${ x.mn }, int k, int end, Chunk& chunk)
+{
+    #pragma unroll ${ view.stage_unroll }
+    for (int i = threadIdx.x; i < S * BK; i += THREADS) {  // neighbouring threads read along ${ x.X }'s lines
+        const int line = ${ "i / BK" if x.along_k else "i % S" }, depth = ${ "i % BK" if x.along_k else "i / S" };
+        const bool exists = k + depth < end && (!EDGE_${ x.MN } || ${ x.mn } + line < s.${ x.MN });
+        const Offset at = ${ "Offset(%s + line) * s.%s + k + depth" % (x.mn, x.ld) if x.along_k else "Offset(k + depth) * s.%s + %s + line" % (x.ld, x.mn) };
+        chunk[${ "line][depth" if view.along_k else "depth][line" }] = exists ? ${ x.X }[at] : 0.0f;
+    }
+}
+
+//% if kernel.launch.splits > 1
+${ split_k("STEP") }
+//% endif
+// C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.
+__device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS], float alpha, float beta)
+{
+    #pragma unroll
+    for (int i = 0; i < OUTPUTS; ++i) {
+        const int element = i * THREADS + threadIdx.x;
+        const int m = tile_m + element / BN, n = tile_n + element % BN;
+        if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
+        if ((EDGE_M && m >= s.M) || (EDGE_N && n >= s.N)) continue;
+        float* const to = C + Offset(m) * s.ldc + n;
+        *to = beta == 0.0f ? alpha * sums[i] : fmaf(beta, *to, alpha * sums[i]);  // beta = 0 leaves C unread
+    }
+}
+
+}  // namespace
+
+${ signature(kernel) }{
+//% if kernel.launch.shared_bytes
+    float* const shared = reinterpret_cast<float*>(dynamic_shared());
+//% else
+    __shared__ __align__(16) float shared[SHARED_FLOATS];
+//% endif
+    Chunk& chunk = *reinterpret_cast<Chunk*>(shared);
+    Sums* const parts = reinterpret_cast<Sums*>(shared);  // of PARTS groups of threads, after the last chunk
+
+    const Shape s{${ kernel.problem.runtime_names | join(", ") }};
+//% if kernel.launch.splits > 1
+    const int tile = blockIdx.x / SPLIT;
+    const auto [begin, end] = depths_of_split(s.K, blockIdx.x % SPLIT);
+//% else
+    const int tile = blockIdx.x;
+    const int begin = 0, end = s.K;
+//% endif
+    const int thin = (s.${ x.MN } + B${ x.MN } - 1) / B${ x.MN };  // tiles that share their weights: they run together
+    const int tile_${ x.mn } = tile % thin * B${ x.MN }, tile_${ w.mn } = tile / thin * B${ w.MN };
+    const Place place = place_of_thread();
+    const int ${ w.mn } = tile_${ w.mn } + place.${ w.mn };
+
+    // A ring of registers: a step's weights are loaded UNROLL steps before their use, also while the block waits.
+    Vec<VW> weights[UNROLL][LOADS];
+    #pragma unroll
+    for (int u = 0; u < UNROLL; ++u) fetch(${ w.X }, s, begin + place.k + u * STEP, end, ${ w.mn }, weights[u]);
+
+    float acc[S][T] = {};
+    for (int k = begin; k < end; k += BK) {
+        __syncthreads();  // nobody reads the chunk before any more
+        stage(${ x.X }, s, tile_${ x.mn }, k, end, chunk);
+        __syncthreads();  // the chunk is complete
+        const int depth = min(BK, end - k);
+        for (int step = 0; step < depth; step += UNROLL * STEP) {
+            #pragma unroll
+            for (int u = 0; u < UNROLL; ++u) {
+                const int at = place.k + step + u * STEP;  // in the chunk
+                multiply(chunk, at, weights[u], acc);
+                fetch(${ w.X }, s, k + at + UNROLL * STEP, end, ${ w.mn }, weights[u]);
+            }
+        }
+    }
+
+    // What the threads summed over different depths, added up in the order of these.
+    __syncthreads();  // nobody reads the last chunk any more
+    leave(acc, place, parts);
+    __syncthreads();
+    float sums[OUTPUTS] = {};
+    #pragma unroll
+    for (int i = 0; i < OUTPUTS; ++i) {
+        const int element = i * THREADS + threadIdx.x;
+        if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
+        #pragma unroll
+        for (int part = 0; part < PARTS; ++part) sums[i] += parts[part][element ${ "/" if x.mn == "m" else "%" } BN][element ${ "%" if x.mn == "m" else "/" } BN];
+    }
+//% if kernel.launch.splits > 1
+    if (!add_splits(sums, partials, tickets)) return;
+//% endif
+    store_c(C, s, tile_m, tile_n, sums, alpha, beta);
+}

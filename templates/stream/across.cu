@@ -1,0 +1,59 @@
+/*# Weights whose lines run across C: a warp's lanes take neighbouring weights of one k, its warps different k. #*/
+//% macro stream(x, w)
+using Chunk = float[BK][PITCH];  // of ${ x.X } in shared memory: [k][${ x.mn }], so that a k's values are neighbours
+
+// Where this thread's weights start, from the block's: one k a warp, neighbouring vectors of a line for its lanes.
+__device__ __forceinline__ Place place_of_thread()
+{
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    return {warp, lane * VW};
+}
+
+// The ${ w.mn } of the thread's output t, from the first one: vectors lie 32 of them apart.
+__device__ __forceinline__ int output(int t)
+{
+    return t / VW * (32 * VW) + t % VW;
+}
+
+// Start the loads of one step: this thread's ${ "columns" if w.X == "B" else "rows" } of ${ w.X } at depth k, zeros from depth `end` on.
+__device__ __forceinline__ void fetch(const float* ${ w.X }, Shape s, int k, int end, int ${ w.mn }, Vec<VW> (&weights)[LOADS])
+{
+    #pragma unroll
+    for (int i = 0; i < LOADS; ++i) {
+        const int first = ${ w.mn } + output(i * VW);
+        const bool exists = k < end && (!EDGE_${ w.MN } || first < s.${ w.MN });
+        const int valid = !exists ? 0 : PARTIAL ? s.${ w.MN } - first : VW;
+        weights[i] = load_edge<VW>(${ w.X } + Offset(k) * s.${ w.ld } + first, valid);
+    }
+}
+
+// acc += the outer product of ${ x.X }'s S values at depth k and this thread's T weights: every weight serves S times.
+__device__ __forceinline__ void multiply(const Chunk& chunk, int k, const Vec<VW> (&weights)[LOADS], float (&acc)[S][T])
+{
+    #pragma unroll
+    for (int i = 0; i < S; i += FX) {
+        const Vec<FX> x = load<FX>(&chunk[k][i]);  // the same for all lanes: one cycle of shared memory
+        #pragma unroll
+        for (int j = 0; j < FX; ++j) {
+            #pragma unroll
+            for (int t = 0; t < T; ++t) acc[i + j][t] = fmaf(x.at[j], weights[t / VW].at[t % VW], acc[i + j][t]);
+        }
+    }
+}
+
+// Leave this thread's sums, which cover its warp's part of the depths, where the block adds them up.
+__device__ __forceinline__ void leave(float (&acc)[S][T], Place place, Sums* sums)
+{
+    const int warp = threadIdx.x / 32;
+    #pragma unroll
+    for (int i = 0; i < S; ++i) {
+        #pragma unroll
+        for (int t = 0; t < T; t += VW) {
+            Vec<VW> part;
+            #pragma unroll
+            for (int v = 0; v < VW; ++v) part.at[v] = acc[i][t + v];
+            store<VW>(&sums[warp][i][place.${ w.mn } + output(t)], part);
+        }
+    }
+}
+//% endmacro
