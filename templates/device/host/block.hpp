@@ -174,6 +174,8 @@ class Block {
   void release_warp_barrier(unsigned mask) {
     const unsigned warp = index() & ~(WARP - 1);
     const unsigned lanes = std::min(WARP, count_ - warp);
+    for (unsigned lane = lanes; lane-- > 0;)  // most arrivals are not the last one, which a look at a few lanes tells
+      if ((mask >> lane & 1) && threads_[warp + lane].state == State::ready) return;
     unsigned arrived = 0;
     const Thread* first = nullptr;
     for (unsigned lane = 0; lane < lanes; ++lane) {
