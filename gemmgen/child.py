@@ -96,7 +96,7 @@ class Child:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._stderr,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(_import_path())},
+                env=child_environment(),
             )
         return self._process
 
@@ -218,9 +218,10 @@ def _exit_reason(code: int) -> str:
     return f"its process was ended by {name}{hint}"
 
 
-def _import_path() -> list[str]:
-    """Where this process imports from, this very gemmgen first."""
-    return [str(Path(__file__).parents[1]), *(entry for entry in sys.path if entry)]
+def child_environment() -> dict[str, str]:
+    """This process' environment for a Python that imports what this one does, this very gemmgen first."""
+    folders = [str(Path(__file__).parents[1]), *(entry for entry in sys.path if entry)]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
 
 
 def _close_quietly(stream: IO[bytes]) -> None:

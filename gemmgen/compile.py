@@ -30,6 +30,8 @@ from gemmgen.source import KernelSource
 # -v puts the resource usage into the log. NVRTC has a cache of its own where there is a driver, and a kernel that
 # it knows comes without that log: no-cache (NVRTC 12.9).
 FLAGS = ("--std=c++17", "--ptxas-options=-v", "--no-cache")
+LINES = "--generate-line-info"  # debuggers and sanitizers name lines; the machine code stays as it is
+PROGRAM = "kernel.cu"  # what they call the text
 KIND = "cubin"  # in the Store
 COMPILE_TIMEOUT = 300.0  # seconds; the largest register tiles take a few
 
@@ -63,21 +65,21 @@ class CompiledKernel:
 Compilation = CompiledKernel | Failure
 
 
-def compile_kernel(source: KernelSource, arch: str, store: Store) -> CompiledKernel:
-    """`source` compiled for `arch` ("sm_90"), from the store where it is known.
+def compile_kernel(source: KernelSource, arch: str, store: Store, *options: str) -> CompiledKernel:
+    """`source` compiled for `arch` ("sm_90"), from the store where it is known; `options` for NVRTC, such as LINES.
 
     Raises CandidateFailed: compile (with NVRTC's first error) or unavailable (no NVRTC).
     """
-    return compile_text(source.text, arch, store)
+    return compile_text(source.text, arch, store, *options)
 
 
-def compile_text(text: str, arch: str, store: Store) -> CompiledKernel:
+def compile_text(text: str, arch: str, store: Store, *options: str) -> CompiledKernel:
     """Like `compile_kernel`, for CUDA C++ that is no GEMM kernel."""
-    known = _fetch(text, arch, store)
+    known = _fetch(text, arch, store, *options)
     if known is not None:
         return known
-    compiled = _run_nvrtc(text, arch)
-    store.put(KIND, _key(text, arch), _encode(compiled))
+    compiled = _run_nvrtc(text, arch, *options)
+    store.put(KIND, _key(text, arch, *options), _encode(compiled))
     return compiled
 
 
@@ -142,12 +144,12 @@ def compiler_process() -> Callable[[tuple[str, str]], CompiledKernel]:
 # The cache
 
 
-def _key(text: str, arch: str) -> str:
-    return content_key(text, arch, compiler_version(), *FLAGS)
+def _key(text: str, arch: str, *options: str) -> str:
+    return content_key(text, arch, compiler_version(), *FLAGS, *options)
 
 
-def _fetch(text: str, arch: str, store: Store) -> CompiledKernel | None:
-    payload = store.get(KIND, _key(text, arch))
+def _fetch(text: str, arch: str, store: Store, *options: str) -> CompiledKernel | None:
+    payload = store.get(KIND, _key(text, arch, *options))
     return None if payload is None else _decode(payload)
 
 
@@ -191,10 +193,10 @@ def _nvrtc() -> Any:
     return nvrtc
 
 
-def _run_nvrtc(text: str, arch: str) -> CompiledKernel:
+def _run_nvrtc(text: str, arch: str, *options: str) -> CompiledKernel:
     started = time.perf_counter()
     _require_known(arch)
-    flags = (*FLAGS, f"--gpu-architecture={arch}")
+    flags = (*FLAGS, *options, f"--gpu-architecture={arch}")
     cubin, log = _compile_program(text, flags)
     return CompiledKernel(
         source=hashlib.sha256(text.encode()).hexdigest(),
@@ -221,7 +223,7 @@ def _compile_program(text: str, flags: tuple[str, ...]) -> tuple[bytes, str]:
     nvrtc = _nvrtc()
     headers = (f"--include-path={folder}" for folder in wheel_folders("include"))
     options = [option.encode() for option in (*flags, *headers)]
-    _, program = nvrtc.nvrtcCreateProgram(text.encode(), b"kernel.cu", 0, [], [])
+    _, program = nvrtc.nvrtcCreateProgram(text.encode(), PROGRAM.encode(), 0, [], [])
     try:
         (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
         log = _output(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program).rstrip(b"\0").decode()

@@ -219,7 +219,7 @@ class Tuner:
     def _known_verdict(self, trial: Trial) -> Verdict | None:
         payload = self.store.get("verdict", self._verdict_key(trial))
         try:
-            return None if payload is None else Verdict(**json.loads(payload))
+            return None if payload is None else Verdict(**{**json.loads(payload), "sanitizers": ()})
         except (TypeError, ValueError):  # written by another version
             return None
 

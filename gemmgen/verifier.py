@@ -10,6 +10,7 @@ import numpy as np
 
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.executor import Executor, Floats, LoadedKernel, Operands
+from gemmgen.gpu.sanitizer import SanitizerResult
 from gemmgen.problem import Case
 from gemmgen.reference import Mismatch, Window, compare, make_operands
 from gemmgen.situation import FAR_SIZES, Situation, situations
@@ -31,6 +32,7 @@ class Verdict:
     mismatch     its first wrong element, where it ran to the end
     sampled      True where only SAMPLE_BLOCKS random blocks of each grid ran, and their tiles were checked
     found_after  situations up to the first one that failed, before shrinking; None where none failed
+    sanitizers   what compute-sanitizer's tools made of the kernel, where they were asked; see gemmgen.sanitize
     """
 
     executor: str
@@ -42,6 +44,7 @@ class Verdict:
     mismatch: Mismatch | None = None
     sampled: bool = False
     found_after: int | None = None
+    sanitizers: tuple[SanitizerResult, ...] = ()
 
     @property
     def passed(self) -> bool:

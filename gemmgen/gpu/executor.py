@@ -12,15 +12,17 @@ from types import TracebackType
 from typing import Any
 
 from gemmgen.child import Child, ChildDied
-from gemmgen.compile import CompiledKernel, compile_kernel
+from gemmgen.compile import LINES, CompiledKernel, compile_kernel
 from gemmgen.errors import CandidateFailed, Failure, FailureKind
 from gemmgen.executor import Floats, Operands
 from gemmgen.files import Store
 from gemmgen.gpu import why_no_gpu
 from gemmgen.gpu.limits import MeasuredLimits, limit_cubin, measure_limits
 from gemmgen.gpu.properties import DeviceProperties
+from gemmgen.gpu.sanitizer import TIMEOUT, SanitizerResult, Tool, sanitize
 from gemmgen.gpu.timing import QUICK, Comparison, Protocol, Timing
 from gemmgen.problem import Case
+from gemmgen.situation import Situation
 from gemmgen.source import KernelSource
 
 START_TIMEOUT = 120.0  # seconds for a worker to import pycuda and make a context
@@ -64,6 +66,7 @@ class GpuExecutor:
             raise CandidateFailed(Failure("unavailable", missing, "gpu"))
         self._store = store
         self._timeout = timeout
+        self._device = device
         self._child = Child("gemmgen.gpu.worker:Worker", str(device))
         self.properties = self._start()
         self.description = str(self.properties)
@@ -111,6 +114,16 @@ class GpuExecutor:
         timings = iter(together.timings)
         merged = tuple(next(timings) if failure is None else failure for failure in alone)
         return Comparison(merged, together.baseline)
+
+    def sanitize(
+        self, source: KernelSource, situations: Sequence[Situation], tool: Tool, timeout: float = TIMEOUT
+    ) -> SanitizerResult:
+        """`source` in `situations` under one of compute-sanitizer's tools, in a process of its own.
+
+        Raises CandidateFailed: compile, or unavailable (no compute-sanitizer).
+        """
+        compiled = compile_kernel(source, self.arch, self._store, LINES)
+        return sanitize(source, compiled.cubin, situations, tool, device=self._device, timeout=timeout)
 
     def limits(self) -> MeasuredLimits:
         """The card's measured FFMA rate and bandwidths; measured once a day."""

@@ -7,8 +7,7 @@ starts another.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,13 +17,13 @@ import numpy as np
 import pycuda.driver as cuda
 
 from gemmgen.child import FatalFailure
-from gemmgen.device import STATIC_SHARED_BYTES
-from gemmgen.errors import CandidateFailed, Failure
+from gemmgen.errors import Failure
 from gemmgen.executor import Floats, Operands
 from gemmgen.gpu import arena
 from gemmgen.gpu.cublaslt import Cublaslt, Plan
+from gemmgen.gpu.launching import Pointers, launch, load_function
 from gemmgen.gpu.properties import DeviceProperties
-from gemmgen.gpu.replay import Enqueue, InputSets, Pointers, allocate, as_argument, measure
+from gemmgen.gpu.replay import Enqueue, InputSets, allocate, measure
 from gemmgen.gpu.timing import QUICK, Baseline, Comparison, Protocol, Timing
 from gemmgen.problem import Case
 from gemmgen.source import KernelSource
@@ -134,27 +133,12 @@ class Worker:
         source, cubin = binary
         identity = _identity(source)
         if identity not in self._functions:
-            with _launch_errors():
-                function = cuda.module_from_buffer(cubin).get_function(source.name)
-                if source.launch.shared_bytes > STATIC_SHARED_BYTES:
-                    attribute = cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
-                    function.set_attribute(attribute, source.launch.shared_bytes)
-            self._functions[identity] = function
+            self._functions[identity] = load_function(source, cubin)
         return self._functions[identity]
 
     def _launcher(self, binary: Binary, case: Case) -> Enqueue:
-        function = self._function(binary)
-        source, _ = binary
-        grid, block = (source.launch.blocks(case), 1), (source.launch.threads, 1, 1)
-        ctypes = [parameter.ctype for parameter in source.parameters]
-
-        def enqueue(pointers: Pointers, stream: Any) -> None:
-            values = source.arguments(case, pointers)
-            arguments = [as_argument(ctype, value) for ctype, value in zip(ctypes, values, strict=True)]
-            with _launch_errors():
-                function(*arguments, grid=grid, block=block, shared=source.launch.shared_bytes, stream=stream)
-
-        return enqueue
+        function, (source, _) = self._function(binary), binary
+        return lambda pointers, stream: launch(function, source, case, pointers, stream)
 
     def _run_guarded(self, enqueue: Enqueue, case: Case, operands: Operands, seed: int) -> Floats:
         layout = arena.place(case, seed)
@@ -223,15 +207,6 @@ class Worker:
 def _identity(source: KernelSource) -> tuple[str, str, int]:
     """What a loaded function depends on."""
     return source.digest, source.name, source.launch.shared_bytes
-
-
-@contextmanager
-def _launch_errors() -> Iterator[None]:
-    """CUDA refuses the kernel: too many resources, no such function. The context is well."""
-    try:
-        yield
-    except cuda.Error as error:
-        raise CandidateFailed(Failure("launch", str(error), "gpu")) from error
 
 
 def _driver_version() -> str:
