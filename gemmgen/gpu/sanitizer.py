@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Literal
 
 from gemmgen.child import child_environment
-from gemmgen.compile import PROGRAM, wheel_folders
+from gemmgen.compile import PROGRAM
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.gpu import why_no_gpu
 from gemmgen.problem import Case
@@ -38,8 +38,8 @@ from gemmgen.source import KernelSource
 Tool = Literal["memcheck", "racecheck", "initcheck", "synccheck"]
 TOOLS: tuple[Tool, ...] = ("memcheck", "racecheck", "initcheck", "synccheck")
 NAME = "compute-sanitizer"
-INSTALL = "pip install nvidia-cuda-sanitizer-api, or take it from a CUDA toolkit"
-TOOLKIT = Path("/usr/local/cuda/bin")  # a toolkit's folder, which is not always in PATH
+INSTALL = "install a CUDA toolkit, which has it, and put its folder bin into PATH"
+TOOLKIT = "/usr/local/cuda/bin"  # a toolkit's folder, which is not always in PATH. No wheel has the whole program
 
 TIMEOUT = 120.0  # seconds for one tool; watched kernels are 10 to 100 times slower
 FOUND = 86  # the exit code that says that the tool found something
@@ -145,9 +145,8 @@ def why_no_sanitizer() -> str | None:
 
 
 def find_sanitizer() -> str | None:
-    """The program: in PATH, of the wheel, or of a toolkit."""
-    folders = [*wheel_folders("bin"), TOOLKIT]
-    return shutil.which(NAME) or shutil.which(NAME, path=os.pathsep.join(map(str, folders)))
+    """The program: in PATH, or of a toolkit."""
+    return shutil.which(NAME) or shutil.which(NAME, path=TOOLKIT)
 
 
 def sanitize(
