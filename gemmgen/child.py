@@ -19,9 +19,10 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, TypeVar
 
 from gemmgen.errors import CandidateFailed, GemmgenError
 
@@ -120,6 +121,43 @@ class Child:
         if alarm.rang:
             return ChildDied(f"no answer in {alarm.seconds:g} s", timed_out=True)
         return ChildDied(": ".join([_exit_reason(code), *last_words[-1:]]), timed_out=False)
+
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+def spread(
+    children: Sequence[Child],
+    items: Sequence[Item],
+    ask: Callable[[Child, Item], Answer],
+    on_done: Callable[[Item, Answer], None],
+) -> list[Answer]:
+    """`ask(child, item)` for each item, with whichever child is idle; the answers in the items' order.
+
+    `on_done` is called here, in the caller's thread, as each gets ready. The children are closed at the end.
+    """
+    idle: queue.SimpleQueue[Child] = queue.SimpleQueue()
+    for child in children:
+        idle.put(child)
+
+    def ask_one(item: Item) -> Answer:
+        child = idle.get()
+        try:
+            return ask(child, item)
+        finally:
+            idle.put(child)
+
+    pool = ThreadPoolExecutor(len(children))  # a thread waits for each process
+    try:
+        futures = {pool.submit(ask_one, item): item for item in items}
+        for future in as_completed(futures):
+            on_done(futures[future], future.result())
+        return [future.result() for future in futures]
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for child in children:
+            child.close()
 
 
 class _Alarm:

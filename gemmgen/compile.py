@@ -12,17 +12,15 @@ import hashlib
 import importlib.util
 import json
 import os
-import queue
 import re
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gemmgen.child import Child, ChildDied
+from gemmgen.child import Child, ChildDied, spread
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.files import Store, content_key
 from gemmgen.source import KernelSource
@@ -98,28 +96,10 @@ def compile_many(
     that dies, or works for more than `timeout` seconds on one kernel, is that kernel's failure ("compile").
     Raises only what `store` and `on_done` raise.
     """
-    idle: queue.SimpleQueue[Child] = queue.SimpleQueue()
-    children = [Child(f"{__name__}:compiler_process") for _ in range(max(1, min(jobs or _cores(), len(sources))))]
-    for child in children:
-        idle.put(child)
-
-    def compile_one(source: KernelSource) -> Compilation:
-        child = idle.get()
-        try:
-            return _compile_in(child, source.text, arch, store, timeout)
-        finally:
-            idle.put(child)
-
-    pool = ThreadPoolExecutor(len(children))  # a thread waits for each process
-    try:
-        futures = {pool.submit(compile_one, source): source for source in sources}
-        for future in as_completed(futures):
-            on_done(futures[future], future.result())
-        return [future.result() for future in futures]
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-        for child in children:
-            child.close()
+    children = [Child(f"{__name__}:compiler_process") for _ in range(max(1, min(jobs or cores(), len(sources))))]
+    return spread(
+        children, sources, lambda child, source: _compile_in(child, source.text, arch, store, timeout), on_done
+    )
 
 
 def _compile_in(child: Child, text: str, arch: str, store: Store, timeout: float) -> Compilation:
@@ -272,6 +252,6 @@ def wheel_folders(name: str) -> list[Path]:
     return sorted((folder for root in roots for folder in Path(root).glob(f"cu[0-9]*/{name}")), reverse=True)
 
 
-def _cores() -> int:
+def cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
