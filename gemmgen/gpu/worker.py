@@ -7,7 +7,10 @@ starts another.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import mmap
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,10 +20,11 @@ import numpy as np
 import pycuda.driver as cuda
 
 from gemmgen.child import FatalFailure
-from gemmgen.errors import Failure
+from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.executor import Floats, Operands
 from gemmgen.gpu import arena
 from gemmgen.gpu.cublaslt import Cublaslt, Plan
+from gemmgen.gpu.images import Images
 from gemmgen.gpu.launching import Pointers, launch, load_function
 from gemmgen.gpu.properties import DeviceProperties
 from gemmgen.gpu.replay import Enqueue, InputSets, allocate, measure
@@ -31,6 +35,7 @@ from gemmgen.source import KernelSource
 PLAIN_THREADS = 256  # a block, of the kernels that are no GEMM
 PLAIN_BLOCKS_PER_SM = 8
 PLAIN_SAMPLES = 9
+IMAGES_SHARE = 4  # images of operands that are kept take a quarter of the memory at most
 
 Binary = tuple[KernelSource, bytes]  # a kernel and its cubin
 
@@ -53,6 +58,8 @@ class Worker:
         self._device.retain_primary_context().push()
         self._stream = cuda.Stream()
         self._functions: dict[tuple[str, str, int], Any] = {}
+        self._images = Images(self._device.total_memory() // IMAGES_SHARE)
+        self._changed: Any = None
         self._sets: InputSets | None = None
         self._champions: dict[Case, Champion] = {}
         self._library: Cublaslt | None = None
@@ -90,9 +97,35 @@ class Worker:
     def unload(self, source: KernelSource) -> None:
         self._functions.pop(_identity(source), None)
 
-    def run(self, binary: Binary, case: Case, operands: Operands, seed: int) -> Floats:
-        """C's storage after one launch between guard bands. Raises CandidateFailed: launch or crash."""
-        return self._run_guarded(self._launcher(binary, case), case, operands, seed)
+    def run(
+        self,
+        binary: Binary,
+        case: Case,
+        seed: int,
+        key: arena.ImageKey | None,
+        operands: Operands | None,
+        changed: bytes,
+        results: str | None,
+    ) -> Floats | int | None:
+        """C's storage after one launch between guard bands. Raises CandidateFailed: launch or crash.
+
+        `operands` may be left out where their image is kept under `key`; None asks for them. `changed` is the cubin
+        of changed.cu. A large result goes into the file `results`, and its count of elements is the answer.
+        """
+        enqueue, layout = self._launcher(binary, case), arena.place(case, seed)
+        image = self._with_room(lambda: self._images.get(key, layout, operands))
+        if image is None:
+            return None
+        memory = self._with_room(lambda: allocate(layout.size), spare=key)
+        cuda.memcpy_dtod(memory, image, layout.size)
+        base = int(memory)
+        self._try_once(enqueue, {name: base + offset for name, offset in layout.offsets.items()})
+        if self._count_changed(changed, layout, image, memory):
+            before, after = (np.empty(layout.size // arena.WORD, np.uint32) for _ in range(2))
+            cuda.memcpy_dtoh(before, image)
+            cuda.memcpy_dtoh(after, memory)
+            return layout.result(before, after)  # which raises: it says what was written where
+        return self._deliver(base + layout.offsets["C"], layout.elements["C"], results)
 
     def run_cublaslt(self, case: Case, operands: Operands) -> Floats:
         """Like `run`, with cuBLASLt's first heuristic in the kernel's place."""
@@ -140,6 +173,44 @@ class Worker:
         function, (source, _) = self._function(binary), binary
         return lambda pointers, stream: launch(function, source, case, pointers, stream)
 
+    def _with_room(self, make: Callable[[], Any], spare: arena.ImageKey | None = None) -> Any:
+        """`make()`; where memory is short once more, without the images that are kept for later runs."""
+        try:
+            return make()
+        except CandidateFailed:
+            if not self._images.clear(spare):
+                raise
+            return make()
+
+    def _count_changed(self, cubin: bytes, layout: arena.Arena, before: Any, after: Any) -> int:
+        """Words outside C's elements that the launch changed."""
+        if self._changed is None:
+            self._changed = cuda.module_from_buffer(cubin).get_function("changed")
+        count, c = allocate(8), layout.case.c
+        cuda.memset_d32(count, 0, 2)
+        numbers = np.int64(layout.size // arena.WORD), np.int64(layout.offsets["C"] // arena.WORD)
+        sizes = np.int32(c.rows), np.int32(c.cols), np.int32(c.ld)
+        pointers = (np.uintp(int(memory)) for memory in (before, after))
+        blocks = self._plain_threads // PLAIN_THREADS
+        self._changed(*pointers, *numbers, *sizes, np.uintp(int(count)), grid=(blocks, 1), block=(PLAIN_THREADS, 1, 1))
+        found = np.zeros(1, np.uint64)
+        cuda.memcpy_dtoh(found, count)
+        return int(found[0])
+
+    def _deliver(self, address: int, elements: int, results: str | None) -> Floats | int:
+        """C's storage, or its length where it is in the shared file `results`."""
+        size = arena.WORD * elements
+        if results is not None and size >= arena.KEPT_BYTES:
+            with suppress(OSError), open(results, "r+b") as file:
+                if os.fstat(file.fileno()).st_size < size:
+                    file.truncate(size)
+                with mmap.mmap(file.fileno(), size) as shared:
+                    cuda.memcpy_dtoh(np.frombuffer(shared, np.float32), address)
+                return elements
+        result = np.empty(elements, np.float32)
+        cuda.memcpy_dtoh(result, address)
+        return result
+
     def _run_guarded(self, enqueue: Enqueue, case: Case, operands: Operands, seed: int) -> Floats:
         layout = arena.place(case, seed)
         before = layout.image(operands)
@@ -165,8 +236,8 @@ class Worker:
             if self._sets is not None:
                 self._sets.free()
                 self._sets = None
-            uniform = cuda.module_from_buffer(fill).get_function("uniform")
-            self._sets = InputSets(case, self._device.l2_cache_size, partial(self._launch_plain, uniform))
+            uniform = partial(self._launch_plain, cuda.module_from_buffer(fill).get_function("uniform"))
+            self._sets = self._with_room(lambda: InputSets(case, self._device.l2_cache_size, uniform))
         return self._sets
 
     def _measure(self, contestants: Sequence[Enqueue], sets: InputSets, protocol: Protocol) -> list[Timing]:
