@@ -19,7 +19,7 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import IO, Any, Literal, TypeVar
@@ -45,10 +45,12 @@ class FatalFailure(CandidateFailed):
 class Child:
     """A process that answers requests with `factory(*arguments)`, a callable; `factory` is "module:name".
 
-    It starts with the first request and again after each death. One thread at a time.
+    It starts with the first request and again after each death. `environment` is set besides what it inherits. One
+    thread at a time.
     """
 
-    def __init__(self, factory: str, *arguments: str) -> None:
+    def __init__(self, factory: str, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
+        self._environment = {**child_environment(), **(environment or {})}
         self._command = [sys.executable, "-c", f"from {__name__} import main; main()", factory, *arguments]
         self._process: subprocess.Popen[bytes] | None = None
         self._stderr: IO[bytes] | None = None
@@ -97,7 +99,7 @@ class Child:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._stderr,
-                env=child_environment(),
+                env=self._environment,
             )
         return self._process
 

@@ -19,6 +19,7 @@ from gemmgen.source import KernelSource
 from gemmgen.verifier import Verdict, verify
 
 LANES = 8  # at most; their contexts take turns on the GPU
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # numpy's, in each of them
 TIMEOUT = 4.0  # seconds for a run; these are small
 SHRINK_SECONDS = 5.0
 SANITIZER_TIMEOUT = 30.0
@@ -56,7 +57,7 @@ def verify_many(
     """
     compile_many([job.source for job in jobs], arch, store)
     count = max(1, min(LANES, cores() // 2, len(jobs)))
-    lanes = [Child(f"{__name__}:Lane", str(store.root)) for _ in range(count)]
+    lanes = [Child(f"{__name__}:Lane", str(store.root), environment=ONE_THREAD) for _ in range(count)]
     return spread(lanes, jobs, _ask, lambda job, verdict: on_done())
 
 

@@ -178,7 +178,7 @@ def sanitize(
     findings = parse(report, () if done is None else done.allocations, situations)
     if code is not None and done is None and not findings:
         raise _unavailable(tool, report, said)
-    if code == FOUND and not findings:
+    if code == FOUND and not findings and API_ERROR not in report:
         raise _unavailable(tool, report, "it reports errors in words that gemmgen does not know")
     return SanitizerResult(
         tool=tool,
@@ -263,7 +263,8 @@ def _failure(tool: Tool, findings: Sequence[Finding], done: Outcome | None, time
 
 
 PREFIX = "========="
-SUMMARY = re.compile(r"COMPUTE-SANITIZER|\w+ SUMMARY:|Target application returned an error|Program hit|No attachable")
+API_ERROR = "Program hit "  # a CUDA call that failed; what matters of them is in the Outcome
+SUMMARY = re.compile(rf"COMPUTE-SANITIZER|\w+ SUMMARY:|Target application returned an error|{API_ERROR}|No attachable")
 # "Error: Race reported" is a finding; other lines that begin so are about the tool or the process that it watches.
 TROUBLE = re.compile(r"(Error|Warning|Internal Sanitizer Error|Fatal)(?!.*(Race reported|hazard detected))[^:]*: ")
 SEVERITY = re.compile(r"(Error|Warning|ERROR|WARNING): (\(.*?\) )?")

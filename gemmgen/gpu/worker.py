@@ -35,7 +35,8 @@ from gemmgen.source import KernelSource
 PLAIN_THREADS = 256  # a block, of the kernels that are no GEMM
 PLAIN_BLOCKS_PER_SM = 8
 PLAIN_SAMPLES = 9
-IMAGES_SHARE = 4  # images of operands that are kept take a quarter of the memory at most
+IMAGES_BYTES = 8 * 2**30  # of device memory for images of operands that are kept, and at most
+IMAGES_SHARE = 4  # a quarter of it
 
 Binary = tuple[KernelSource, bytes]  # a kernel and its cubin
 
@@ -58,7 +59,7 @@ class Worker:
         self._device.retain_primary_context().push()
         self._stream = cuda.Stream()
         self._functions: dict[tuple[str, str, int], Any] = {}
-        self._images = Images(self._device.total_memory() // IMAGES_SHARE)
+        self._images = Images(min(IMAGES_BYTES, self._device.total_memory() // IMAGES_SHARE))
         self._changed: Any = None
         self._sets: InputSets | None = None
         self._champions: dict[Case, Champion] = {}

@@ -27,7 +27,7 @@ LIMITS = ARCHS["sm_90"].limits
 class EmulatedLane:
     """A Child whose answer comes from an emulator that passes for a GPU and sees no race."""
 
-    def __init__(self, factory: str, store: str) -> None:
+    def __init__(self, factory: str, store: str, environment: object) -> None:
         assert factory == "gemmgen.lanes:Lane"
         self._emulator = EmulatorExecutor(Store(Path(store)))
 

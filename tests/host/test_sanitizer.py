@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import io
+import json
 import sys
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from rich.console import Console
 
 from gemmgen.cli import main
-from gemmgen.errors import CandidateFailed
+from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.families import NAIVE
 from gemmgen.gpu import sanitizer, why_no_gpu
-from gemmgen.gpu.sanitizer import Allocation, Finding, blocks_to_run, find_sanitizer, lead_bytes, parse
+from gemmgen.gpu.sanitizer import Allocation, Finding, SanitizerResult, blocks_to_run, find_sanitizer, lead_bytes, parse
+from gemmgen.kernelfile import KernelFile
 from gemmgen.problem import Problem
+from gemmgen.records import verdict_document
 from gemmgen.render import render
+from gemmgen.report.verdicts import show_verdict
 from gemmgen.situation import Situation
+from gemmgen.verifier import Verdict
 
 PROBLEM = Problem(None, None, None)
 SOURCE = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
@@ -146,6 +153,22 @@ def test_large_launches_run_their_first_blocks_and_small_ones_all():
 def test_operands_begin_where_their_allocation_does_or_as_misaligned_as_promised():
     narrow = Problem(None, None, None, pointer_align=8).case(8, 8, 8)
     assert [lead_bytes(Situation(narrow, "exact", seed)) for seed in (0, 1, 2, 7)] == [0, 8, 0, 8]
+
+
+def test_findings_are_shown_and_written_down():
+    findings = parse(MEMCHECK, ALLOCATIONS, SITUATIONS)
+    failure = Failure("crash", str(findings[0]), "memcheck")
+    result = SanitizerResult("memcheck", "2025.3.1.0", 2, findings, 1.0, failure=failure)
+    verdict = Verdict("gpu", 5, 0, 0.5, failure, SITUATIONS[0], sanitizers=(result,))
+    document = json.loads(json.dumps(verdict_document(verdict), allow_nan=False))
+    (tool,) = document["sanitizers"]
+    assert tool["tool"] == "memcheck" and not tool["passed"]
+    assert tool["findings"][0]["lines"] == [41] and tool["findings"][0]["situation"]["case"]["M"] == 8
+    console = Console(file=io.StringIO(), width=200)
+    show_verdict(console, KernelFile(SOURCE), verdict, "again")
+    shown = console.file.getvalue()
+    assert "FAIL  memcheck: 2 situations, compute-sanitizer 2025.3.1.0" in shown
+    assert "by thread 3 of block 2: 4 bytes after the end of A; 2 reports" in shown
 
 
 # The program
