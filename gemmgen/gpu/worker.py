@@ -125,6 +125,7 @@ class Worker:
             before, after = (np.empty(layout.size // arena.WORD, np.uint32) for _ in range(2))
             cuda.memcpy_dtoh(before, image)
             cuda.memcpy_dtoh(after, memory)
+            self._images.clear()  # a wild write may have met them too
             return layout.result(before, after)  # which raises: it says what was written where
         return self._deliver(base + layout.offsets["C"], layout.elements["C"], results)
 
