@@ -11,17 +11,22 @@ Sizes are in elements, times in microseconds, shared memory in bytes.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
+from gemmgen.errors import require
 from gemmgen.families import DEFAULT_FAMILY, family_named
 from gemmgen.families.base import check
 from gemmgen.files import Store
+from gemmgen.gpu.sanitizer import Tool
 from gemmgen.kernelfile import find_kernel, require_writable, write_kernel
 from gemmgen.memory import require_memory
 from gemmgen.model import predict
 from gemmgen.problem import Problem
 from gemmgen.records import Document, Origin, provenance, rung_document
 from gemmgen.render import render
+from gemmgen.sanitize import require_sanitizer
+from gemmgen.sanitize import sanitize as add_sanitizers
 from gemmgen.source import KernelSource
 from gemmgen.study import Ladder, Step
 from gemmgen.target import DeviceChoice, compile_target, open_target
@@ -109,22 +114,30 @@ def verify(
     device: DeviceChoice = "auto",
     examples: int = DEFAULT_EXAMPLES,
     seed: int = 0,
+    sanitize: Sequence[Tool] = (),
 ) -> Verdict:
     """Property-test `kernel`: a KernelSource, a `.cu` file as it stands, or a kernel's name.
 
     device    where it runs, as for `tune`
     examples  situations to try: sizes, leading dimensions, scalars and data
     seed      of all that is drawn; the same seed tries the same situations
+    sanitize  tools of compute-sanitizer that watch it too, on a GPU; gemmgen.gpu.sanitizer.TOOLS are all
 
     A wrong kernel is a Verdict whose `failure`, `situation` and `mismatch` say how it is wrong.
     Raises InvalidInput (no such kernel) or CandidateFailed (the device is not available).
     """
+    if sanitize:
+        require(device != "emulator", "compute-sanitizer watches kernels on a GPU, not in the emulator")
+        require_sanitizer()
     target = open_target(device, "auto", Store())
     with target.executor:
         if not isinstance(kernel, KernelSource):
             kernel = find_kernel(os.fspath(kernel), DEFAULT_OUT, target.spec.arch.limits).source
         require_memory(kernel.problem)
-        return property_test(target.executor, kernel, examples=examples, seed=seed)
+        verdict = property_test(target.executor, kernel, examples=examples, seed=seed)
+        if not sanitize or target.gpu is None:
+            return verdict
+        return add_sanitizers(target.gpu, kernel, verdict, sanitize)
 
 
 def ladder(

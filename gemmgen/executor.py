@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol
@@ -10,6 +12,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from gemmgen.errors import CandidateFailed
 from gemmgen.problem import Case
 from gemmgen.source import KernelSource
 
@@ -63,3 +66,14 @@ class Executor(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+
+def load_in_parallel(executor: Executor, sources: Sequence[KernelSource]) -> None:
+    """Compile `sources` side by side; a later `load` finds them in the store, or meets what is wrong with them."""
+
+    def load(source: KernelSource) -> None:
+        with suppress(CandidateFailed):
+            executor.load(source).close()
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(load, sources))

@@ -16,6 +16,7 @@ from gemmgen.compile import CompiledKernel
 from gemmgen.device import DeviceSpec
 from gemmgen.errors import Failure
 from gemmgen.families.base import Rejection
+from gemmgen.gpu.sanitizer import SanitizerResult
 from gemmgen.gpu.timing import Timing
 from gemmgen.model import Prediction, representative
 from gemmgen.problem import RUNTIME, Case, Problem
@@ -171,6 +172,21 @@ def verdict_document(verdict: Verdict | None) -> Document | None:
         "failure": failure_document(verdict.failure),
         "situation": _situation(verdict.situation),
         "mismatch": None if verdict.mismatch is None else _all_finite(asdict(verdict.mismatch)),
+        "sanitizers": [sanitizer_document(result) for result in verdict.sanitizers],
+    }
+
+
+def sanitizer_document(result: SanitizerResult) -> Document:
+    """What one tool of compute-sanitizer made of a kernel."""
+    findings = [{**asdict(finding), "situation": _situation(finding.situation)} for finding in result.findings]
+    return {
+        "tool": result.tool,
+        "version": result.version,
+        "situations": result.situations,
+        "sampled": result.sampled,
+        "passed": result.failure is None,
+        "failure": failure_document(result.failure),
+        "findings": findings,
     }
 
 

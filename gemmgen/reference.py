@@ -28,8 +28,10 @@ as above.
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +41,8 @@ from gemmgen.problem import Case, Matrix
 from gemmgen.situation import EXACT_KINDS, EXACT_SCALARS, DataKind, Situation
 
 Doubles = npt.NDArray[np.float64]
+AnyArray = npt.NDArray[Any]
+Made = TypeVar("Made")
 
 LAMBDA = 6.0
 EXACT_LIMIT = 2**24  # float32 represents every integer up to here
@@ -154,14 +158,58 @@ def _data_seed(situation: Situation) -> int:
 # The candidates of one search meet the same data again and again, so it is kept.
 
 
-@lru_cache(maxsize=4 * LARGE_SEEDS)
+class Recent:
+    """What was made last, by its arguments: at most `entries` values, and no more bytes of arrays than `most_bytes`.
+
+    The newest value is kept whatever its size.
+    """
+
+    def __init__(self, entries: int, most_bytes: int) -> None:
+        self._entries, self._most_bytes = entries, most_bytes
+        self._kept: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self.bytes = 0
+
+    def get(self, key: Hashable, make: Callable[[], Made], arrays: Callable[[Made], Iterable[AnyArray]]) -> Made:
+        """The value of `key`, made now where it is not kept; `arrays` are those of its own."""
+        if key in self._kept:
+            self._kept.move_to_end(key)
+            return cast(Made, self._kept[key][0])
+        made = make()
+        size = sum(array.nbytes for array in arrays(made))
+        self._kept[key] = made, size
+        self.bytes += size
+        while len(self._kept) > self._entries or (self.bytes > self._most_bytes and len(self._kept) > 1):
+            _, (_, size) = self._kept.popitem(last=False)
+            self.bytes -= size
+        return made
+
+
+OPERANDS = Recent(64, 2 * 2**30)  # two situations of 8192 x 8192 x 8192
+EXPECTED = Recent(32, 2 * 2**30)
+
+
 def _operands(case: Case, data: DataKind, seed: int, unread_c: bool) -> Operands:
+    """Kept, and read-only: the same object for the same arguments, whose arrays stay as they are."""
+    key = case, data, seed, unread_c
     if unread_c:
-        operands = _operands(case, data, seed, False)
-        return replace(operands, c=np.full_like(operands.c, np.nan))
+        return OPERANDS.get(key, lambda: _without_c(_operands(case, data, seed, False)), lambda made: (made.c,))
+    return OPERANDS.get(key, lambda: _fresh(case, data, seed), lambda made: (made.a, made.b, made.c))
+
+
+def _without_c(operands: Operands) -> Operands:
+    return replace(operands, c=_read_only(np.full_like(operands.c, np.nan)))
+
+
+def _fresh(case: Case, data: DataKind, seed: int) -> Operands:
     rng = np.random.default_rng(seed)
     one_hot = "AB"[seed // 4 % 2]  # of one-hot data, the operand that selects
-    return Operands(*(_fill(name, m, case, data, rng, one_hot) for name, m in zip("ABC", case.matrices, strict=True)))
+    named = zip("ABC", case.matrices, strict=True)
+    return Operands(*(_read_only(_fill(name, matrix, case, data, rng, one_hot)) for name, matrix in named))
+
+
+def _read_only(values: Floats) -> Floats:
+    values.flags.writeable = False
+    return values
 
 
 def _fill(name: str, matrix: Matrix, case: Case, data: DataKind, rng: np.random.Generator, one_hot: str) -> Floats:
@@ -215,9 +263,8 @@ def _exact_magnitude(k: int) -> int:
     return max(1, min(LARGEST_INTEGER, limit))
 
 
-@lru_cache(maxsize=2 * LARGE_SEEDS)
 def _expected_whole(situation: Situation) -> tuple[Doubles, Doubles]:
-    return _expected(situation, Window.whole(situation.case))
+    return EXPECTED.get(situation, lambda: _expected(situation, Window.whole(situation.case)), lambda made: made)
 
 
 def _expected(situation: Situation, window: Window) -> tuple[Doubles, Doubles]:

@@ -9,15 +9,20 @@ from dataclasses import dataclass, replace
 
 from gemmgen.bugs import BUGS, SUBJECTS, Bug, Subject
 from gemmgen.device import Limits
-from gemmgen.errors import require
-from gemmgen.executor import Executor
+from gemmgen.emulator import EmulatorExecutor
+from gemmgen.errors import CandidateFailed, require
+from gemmgen.executor import Executor, load_in_parallel
 from gemmgen.families import NAIVE, SIMT
 from gemmgen.families.base import Config, Family, check, first_rejection
 from gemmgen.families.naive import NaiveConfig
 from gemmgen.families.simt import SimtConfig
+from gemmgen.files import Store
+from gemmgen.gpu.sanitizer import Tool
+from gemmgen.lanes import Job, verify_many
 from gemmgen.problem import Layout, Problem
 from gemmgen.render import render
 from gemmgen.source import KernelSource
+from gemmgen.target import Target
 from gemmgen.verifier import Verdict, verify
 
 BUG_EXAMPLES = 200  # situations that a bug gets at most
@@ -31,22 +36,39 @@ SMALL = {"BM": (16, 32, 64), "BN": (16, 32, 64), "TM": (1, 2, 4, 8), "TN": (1, 2
 NAIVE_SHARE = 0.05
 
 
+Alarms = tuple[tuple[KernelSource, Verdict], ...]  # correct kernels that are rejected
+
+
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a planted bug."""
+    """What became of a planted bug.
+
+    emulated  what the emulator says of a bug that survives on a GPU; None elsewhere, and where there is no emulator
+    """
 
     bug: Bug
     source: KernelSource
     verdict: Verdict
+    emulated: Verdict | None = None
 
     @property
     def found(self) -> bool:
-        """Some situation failed. A planted kernel that does not compile says nothing of the verifier."""
-        return self.verdict.situation is not None
+        """Some situation failed, or a sanitizer found something. A kernel that does not compile says nothing."""
+        return self.verdict.found_after is not None or bool(self.sanitizers)
+
+    @property
+    def sanitizers(self) -> tuple[str, ...]:
+        """The tools of compute-sanitizer that found it."""
+        return tuple(result.tool for result in self.verdict.sanitizers if result.failure is not None)
+
+    @property
+    def only_emulated(self) -> bool:
+        """It survives on the GPU, and the emulator finds it."""
+        return not self.found and self.emulated is not None and self.emulated.found_after is not None
 
     @property
     def diagnosed(self) -> bool:
-        """It failed as it should: one of the diagnoses that the catalogue expects."""
+        """It failed as it should: one of the diagnoses that the catalogue expects, which are the emulator's."""
         failure = self.verdict.failure
         return failure is not None and any(
             failure.kind == expected.kind and re.search(expected.words, failure.reason)
@@ -55,13 +77,16 @@ class Outcome:
 
     @property
     def trouble(self) -> str | None:
-        """Why the catalogue does not hold here; None where the bug is found and diagnosed."""
+        """Why the catalogue does not hold here; None where the bug is found, and the emulator diagnoses it."""
         if self.found:
             expected = " or ".join(f"{one.kind} ({one.words})" for one in self.bug.diagnoses)
-            return None if self.diagnosed else f"not the diagnosis expected: {expected}"
+            well = self.diagnosed or self.verdict.executor == "gpu"
+            return None if well else f"not the diagnosis expected: {expected}"
+        if self.emulated is not None:
+            return Outcome(self.bug, self.source, self.emulated).trouble
         if self.verdict.failure is not None:
             return f"did not run: {self.verdict.failure.reason}"
-        return f"survived {self.verdict.examples} situations"
+        return f"survived {self.verdict.examples} situations on the {self.verdict.executor}"
 
 
 @dataclass(frozen=True)
@@ -76,7 +101,7 @@ class SelfCheck:
     seed: int
     outcomes: tuple[Outcome, ...]
     kernels: int
-    false_alarms: tuple[tuple[KernelSource, Verdict], ...]
+    false_alarms: Alarms
     seconds: float
 
     @property
@@ -139,9 +164,36 @@ def try_bugs(
     return tuple(outcomes)
 
 
+def try_bugs_on_gpu(
+    bugs: Sequence[Bug],
+    target: Target,
+    store: Store,
+    *,
+    examples: int = BUG_EXAMPLES,
+    seed: int = 0,
+    tools: tuple[Tool, ...] = (),
+    on_bug: Callable[[], None] = lambda: None,
+) -> tuple[Outcome, ...]:
+    """The outcome of every bug on the GPU; those that survive there are tried in the emulator, where there is one."""
+    limits = target.spec.arch.limits
+    sources = [plant(bug, limits) for bug in bugs]
+    jobs = [Job(source, examples, seed, tools) for source in sources]
+    verdicts = verify_many(jobs, target.arch, store, on_bug)
+    outcomes = [Outcome(*parts) for parts in zip(bugs, sources, verdicts, strict=True)]
+    missed = [outcome for outcome in outcomes if not outcome.found]
+    try:
+        emulator = EmulatorExecutor(store)
+    except CandidateFailed:
+        return tuple(outcomes)
+    with emulator:
+        load_in_parallel(emulator, [outcome.source for outcome in missed])
+        emulated = {outcome.bug: verify(emulator, outcome.source, examples=examples, seed=seed) for outcome in missed}
+    return tuple(replace(outcome, emulated=emulated.get(outcome.bug)) for outcome in outcomes)
+
+
 def check_kernels(
     executor: Executor, count: int, limits: Limits, *, seed: int = 0, on_kernel: Callable[[], None] = lambda: None
-) -> tuple[tuple[KernelSource, Verdict], ...]:
+) -> Alarms:
     """Those of `count` correct kernels that the verifier rejects, which must be none."""
     alarms = []
     for source in correct_kernels(count, seed, limits):
@@ -150,6 +202,15 @@ def check_kernels(
             alarms.append((source, verdict))
         on_kernel()
     return tuple(alarms)
+
+
+def check_kernels_on_gpu(
+    count: int, target: Target, store: Store, *, seed: int = 0, on_kernel: Callable[[], None] = lambda: None
+) -> Alarms:
+    """Those of `count` correct kernels that are rejected on the GPU."""
+    sources = list(correct_kernels(count, seed, target.spec.arch.limits))
+    verdicts = verify_many([Job(source, KERNEL_EXAMPLES, seed) for source in sources], target.arch, store, on_kernel)
+    return tuple((source, verdict) for source, verdict in zip(sources, verdicts, strict=True) if not verdict.passed)
 
 
 def correct_kernels(count: int, seed: int, limits: Limits) -> Iterator[KernelSource]:

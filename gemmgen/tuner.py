@@ -10,14 +10,13 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, Protocol
 
 from gemmgen import reference, situation, verifier
 from gemmgen.compile import CompiledKernel, compile_many
-from gemmgen.errors import CandidateFailed, Failure, GemmgenError
+from gemmgen.errors import Failure, GemmgenError
+from gemmgen.executor import load_in_parallel
 from gemmgen.families import DEFAULT_FAMILY, FAMILIES, Config, Family
 from gemmgen.files import Store, code_digest, content_key
 from gemmgen.gpu import timing
@@ -203,7 +202,9 @@ class Tuner:
         alive = [trial for trial in trials if trial.failure is None]
         self.progress.stage("verify", len(alive))
         if self.target.gpu is None:
-            _load_in_parallel(self.target, [trial.source for trial in alive if self._known_verdict(trial) is None])
+            load_in_parallel(
+                self.target.executor, [trial.source for trial in alive if self._known_verdict(trial) is None]
+            )
         return [trial if trial.failure else self._verified(trial) for trial in trials]
 
     def _verified(self, trial: Trial) -> Trial:
@@ -219,7 +220,7 @@ class Tuner:
     def _known_verdict(self, trial: Trial) -> Verdict | None:
         payload = self.store.get("verdict", self._verdict_key(trial))
         try:
-            return None if payload is None else Verdict(**json.loads(payload))
+            return None if payload is None else Verdict(**{**json.loads(payload), "sanitizers": ()})
         except (TypeError, ValueError):  # written by another version
             return None
 
@@ -326,14 +327,3 @@ def _with_timing(trial: Trial, timing: Timing | Failure | None) -> Trial:
     if isinstance(timing, Failure):
         return replace(trial, failure=timing)
     return trial if timing is None else replace(trial, timing=timing)
-
-
-def _load_in_parallel(target: Target, sources: Sequence[KernelSource]) -> None:
-    """Compile the emulator's executables side by side; `verify` then finds them in the store."""
-
-    def load(source: KernelSource) -> None:
-        with suppress(CandidateFailed):  # `verify` meets it again and keeps it in the record
-            target.executor.load(source).close()
-
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(load, sources))

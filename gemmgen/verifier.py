@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -10,12 +11,14 @@ import numpy as np
 
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.executor import Executor, Floats, LoadedKernel, Operands
+from gemmgen.gpu.sanitizer import SanitizerResult
 from gemmgen.problem import Case
 from gemmgen.reference import Mismatch, Window, compare, make_operands
 from gemmgen.situation import FAR_SIZES, Situation, situations
 from gemmgen.source import KernelSource, Launch
 
 SAMPLE_BLOCKS = 4  # of a case that the executor does not run whole
+SHRINK_SECONDS = 60.0  # where each run hangs or crashes, shrinking would take hours
 POISON = np.uint32(0x7FC0BEEF)  # a NaN that no kernel computes
 
 
@@ -31,6 +34,7 @@ class Verdict:
     mismatch     its first wrong element, where it ran to the end
     sampled      True where only SAMPLE_BLOCKS random blocks of each grid ran, and their tiles were checked
     found_after  situations up to the first one that failed, before shrinking; None where none failed
+    sanitizers   what compute-sanitizer's tools made of the kernel, where they were asked; see gemmgen.sanitize
     """
 
     executor: str
@@ -42,6 +46,7 @@ class Verdict:
     mismatch: Mismatch | None = None
     sampled: bool = False
     found_after: int | None = None
+    sanitizers: tuple[SanitizerResult, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -63,18 +68,19 @@ def verify(
     examples: int,
     seed: int = 0,
     largest: int = FAR_SIZES[-1],
+    shrink_seconds: float = SHRINK_SECONDS,
     on_example: Callable[[], None] = lambda: None,
 ) -> Verdict:
     """Property-test `source` on `executor`: at most `examples` situations, then shrinking if one fails.
 
-    `largest` bounds run-time sizes. A kernel that does not compile or load is a Verdict with that
-    failure and no examples.
+    `largest` bounds run-time sizes; after `shrink_seconds` the smallest case found so far is taken. A kernel that
+    does not compile or load is a Verdict with that failure and no examples.
     """
     try:
         kernel = executor.load(source)
     except CandidateFailed as error:
         return Verdict(executor.name, 0, seed, np.inf, error.failure)
-    tested = _Property(kernel, on_example)
+    tested = _Property(kernel, on_example, shrink_seconds)
     try:
         property_test(tested, situations(source.problem, largest), examples, seed)
     except (Wrong, hypothesis.errors.Flaky):
@@ -163,9 +169,11 @@ def _tiles(case: Case, launch: Launch) -> list[Window]:
 class _Property:
     """The property that hypothesis tests: this kernel computes every situation right."""
 
-    def __init__(self, kernel: LoadedKernel, on_example: Callable[[], None]) -> None:
+    def __init__(self, kernel: LoadedKernel, on_example: Callable[[], None], shrink_seconds: float) -> None:
         self.kernel = kernel
         self.on_example = on_example
+        self.shrink_seconds = shrink_seconds
+        self.shrink_until = np.inf
         self.examples = 0
         self.worst = 0.0
         self.sampled = False
@@ -174,6 +182,8 @@ class _Property:
         self.seen: Seen = {}
 
     def __call__(self, situation: Situation) -> None:
+        if time.monotonic() > self.shrink_until:
+            return  # nothing fails any more, so that hypothesis comes to an end
         self.examples += 1
         self.sampled |= situation.case.flops > self.kernel.whole_flops
         self.on_example()
@@ -189,6 +199,7 @@ class _Property:
         self.found = wrong  # the last one is the smallest: hypothesis shrinks
         if self.found_after is None:
             self.found_after = self.examples
+            self.shrink_until = time.monotonic() + self.shrink_seconds
         return wrong
 
 

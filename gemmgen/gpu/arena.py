@@ -17,10 +17,12 @@ from gemmgen.executor import Floats, Operands
 from gemmgen.problem import Case
 
 Words = npt.NDArray[np.uint32]
+ImageKey = tuple[int, int, int]
 
 GUARD_BYTES = 256 * 1024  # on each side of each operand
 GUARD_WORD = 0x7FC0DEAD  # a NaN: it shows in the result of whoever reads it
 ALLOCATION_ALIGN = 256  # bytes, as cuMemAlloc gives
+KEPT_BYTES = 2**20  # from here on, operands take longer to send than to keep
 PLACES = 8  # different placements, chosen by the seed
 WORD = 4
 
@@ -77,6 +79,17 @@ class Arena:
             return f"in {name}, at element {element} of its storage"
         row, column = divmod(element, self.case.ldc)
         return f"in the padding of C after row {row} (column {column} of N = {self.case.n}, ldc = {self.case.ldc})"
+
+
+def image_key(case: Case, operands: Operands, token: int, seed: int) -> ImageKey | None:
+    """Under which the image of `operands`, known by `token`, is kept on the device; None where it is not.
+
+    Small ones are sent again, and so are arrays that their owner may still change.
+    """
+    arrays = (operands.a, operands.b, operands.c)
+    if sum(array.nbytes for array in arrays) < KEPT_BYTES or any(array.flags.writeable for array in arrays):
+        return None
+    return token, case.problem.pointer_align, seed % PLACES
 
 
 def place(case: Case, seed: int) -> Arena:

@@ -63,7 +63,7 @@ def test_a_stale_edit_is_an_error_not_a_survivor():
 def test_what_is_no_bug_survives(emulator):
     harmless = Bug("harmless", "none", NAIVE_RR, "acc = fmaf(a, b, acc);", "acc = fmaf(b, a, acc);", (VALUE,))
     outcome = try_bug(emulator, harmless, LIMITS, examples=20)
-    assert not outcome.found and outcome.trouble == "survived 20 situations"
+    assert not outcome.found and outcome.trouble == "survived 20 situations on the emulator"
 
 
 def test_a_wrong_diagnosis_and_a_kernel_that_does_not_compile_are_trouble(emulator):

@@ -70,3 +70,11 @@ def test_samples_of_a_big_grid_together_show_a_tile_that_nobody_writes(emulator)
     verdict = verify(emulator, replace(source, text=source.text.replace(old, new)), examples=60)
     assert verdict.sampled and verdict.failure is not None
     assert "tiles of C" in verdict.failure.reason
+
+
+def test_shrinking_ends_in_time_with_what_it_has(emulator):
+    source = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
+    wrong = replace(source, text=source.text.replace("k < s.K", "k < s.K - (s.K > 20)"))
+    verdict = verify(emulator, wrong, examples=200, shrink_seconds=0)
+    assert verdict.situation is not None and verdict.mismatch is not None
+    assert verdict.examples == verdict.found_after

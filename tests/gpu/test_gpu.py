@@ -174,6 +174,20 @@ def test_right_result_and_untouched_operands(gpu: GpuExecutor, seed: int) -> Non
     assert all((a == b).all() for a, b in zip(vars(operands).values(), copies, strict=True))
 
 
+def test_operands_that_stay_on_the_card_are_as_good_as_new(gpu: GpuExecutor) -> None:
+    case = kernel(BODY).problem.case(700, 900, 300, lda=303, ldb=901, ldc=904, beta=1.0)
+    operands = operands_of(case)
+    for array in vars(operands).values():
+        array.flags.writeable = False
+    right, wild = gpu.load(kernel(BODY)), gpu.load(kernel(BODY.replace("col < N", "col <= N")))
+    for seed in (0, 1, 0, 1):
+        result = gpu.run(right, case, operands, seed)
+        np.testing.assert_allclose(case.c.view(result), expected(case, operands), atol=1e-3)
+        assert np.isnan(result).sum() == 0 and (result[900:904] == operands.c[900:904]).all()
+        with pytest.raises(CandidateFailed, match="in the padding of C after row 0"):
+            gpu.run(wild, case, operands, seed)
+
+
 @pytest.mark.parametrize("align", [4, 8, 16])
 def test_kernels_see_the_promised_alignment(gpu: GpuExecutor, align: int) -> None:
     body = (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gemmgen.problem import Problem
-from gemmgen.reference import Window, compare, expected, make_operands
+from gemmgen.reference import Recent, Window, compare, expected, make_operands
 from gemmgen.situation import ALL_DATA_KINDS, HUGE_SCALAR, NAN, Situation
 
 PROBLEM = Problem(None, None, None)
@@ -104,3 +104,33 @@ def test_huge_data_is_large_and_finite():
 def test_denormal_data_has_results_that_are_denormal():
     want, bound = expected(situation("denormal"), Window.whole(situation("denormal").case))
     assert (np.abs(want) < 2.0**-120).all() and (np.abs(want) > bound).any()
+
+
+def test_operands_and_references_are_kept_for_the_next_candidate() -> None:
+    problem = Problem(24, 40, 16)
+    situations = [Situation(problem.case(beta=beta), "random", seed) for seed in range(8) for beta in (0.0, 1.0)]
+    first = [(make_operands(one), expected(one, Window.whole(one.case))) for one in situations]
+    again = [(make_operands(one), expected(one, Window.whole(one.case))) for one in situations]
+    assert all(a is b and c is d for (a, c), (b, d) in zip(first, again, strict=True))
+    assert not any(array.flags.writeable for operands, _ in first for array in vars(operands).values())
+
+
+def test_what_is_kept_is_bounded_in_number_and_bytes() -> None:
+    recent = Recent(3, 1000)
+    made: list[int] = []
+
+    def get(key: int, size: int) -> None:
+        def make() -> np.ndarray:
+            made.append(key)
+            return np.zeros(size, np.uint8)
+
+        recent.get(key, make, lambda array: (array,))
+
+    for key in (0, 1, 2, 0, 3, 0, 1):  # 3 takes the place of 1, which was used longest ago
+        get(key, 10)
+    assert made == [0, 1, 2, 3, 1] and recent.bytes == 30
+    get(4, 995)
+    assert recent.bytes == 995
+    get(5, 5000)
+    get(5, 5000)
+    assert made[-2:] == [4, 5] and recent.bytes == 5000, "the newest stays whatever its size"
