@@ -96,6 +96,22 @@ class Mismatch:
         )
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """A result beside the reference.
+
+    worst          largest error over its bound; infinite where an element is wrong
+    mismatch       the first wrong element; None where there is none
+    ratios         error over bound of every element (0 where exact data is right)
+    largest_bound  the largest error that an element was allowed
+    """
+
+    worst: float
+    mismatch: Mismatch | None
+    ratios: Doubles
+    largest_bound: float
+
+
 def make_operands(situation: Situation) -> Operands:
     """A, B and C for `situation`. What a kernel must not use (padding, C with beta = 0) is NaN."""
     return _operands(_unscaled(situation.case), situation.data, _data_seed(situation), situation.case.beta == 0)
@@ -108,8 +124,8 @@ def expected(situation: Situation, window: Window) -> tuple[Doubles, Doubles]:
     return _expected(situation, window)
 
 
-def compare(situation: Situation, result: Floats, window: Window | None = None) -> tuple[float, Mismatch | None]:
-    """(largest error over bound, first wrong element or None) of `result`, C's storage after a run.
+def compare(situation: Situation, result: Floats, window: Window | None = None) -> Comparison:
+    """`result`, C's storage after a run, beside the reference.
 
     Only `window` counts where it is given. NaN or Inf is right just where it is expected.
     """
@@ -119,10 +135,12 @@ def compare(situation: Situation, result: Floats, window: Window | None = None) 
     got = case.c.view(result)[window.rows, window.cols]
     error = _error(got, want)
     wrong = ~(error <= bound)  # and not `error > bound`: NaN compares false
+    largest_bound = float(bound.max(initial=0.0))
     if not wrong.any():
-        return float(np.divide(error, bound, out=error, where=bound > 0).max(initial=0.0)), None
+        ratios = np.divide(error, bound, out=error, where=bound > 0)
+        return Comparison(float(ratios.max(initial=0.0)), None, ratios, largest_bound)
     row, col = (int(index) for index in np.argwhere(wrong)[0])
-    return np.inf, Mismatch(
+    mismatch = Mismatch(
         row=window.top + row,
         col=window.left + col,
         got=float(got[row, col]),
@@ -131,6 +149,8 @@ def compare(situation: Situation, result: Floats, window: Window | None = None) 
         bound=float(bound[row, col]),
         count=int(wrong.sum()),
     )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return Comparison(np.inf, mismatch, error / bound, largest_bound)
 
 
 def _error(got: npt.NDArray[np.float32], want: Doubles) -> Doubles:

@@ -12,10 +12,10 @@ from types import TracebackType
 from typing import Any
 
 from gemmgen.child import Child, ChildDied
-from gemmgen.compile import CompiledKernel, compile_kernel
+from gemmgen.compile import CompiledKernel, compile_kernel, compiler_version, flags_for
 from gemmgen.errors import CandidateFailed, Failure, FailureKind
 from gemmgen.executor import Floats, Operands
-from gemmgen.files import Store
+from gemmgen.files import Store, content_key
 from gemmgen.gpu import why_no_gpu
 from gemmgen.gpu.limits import MeasuredLimits, limit_cubin, measure_limits
 from gemmgen.gpu.properties import DeviceProperties
@@ -45,6 +45,9 @@ class GpuKernel:
         assert blocks is None, "a GPU runs the whole grid"
         return self._executor.run(self, case, operands, seed)
 
+    def watched(self, case: Case, *, seed: int, blocks: Sequence[int] | None = None) -> int:
+        return 0
+
     def close(self) -> None:
         self._executor.unload(self)
 
@@ -68,6 +71,11 @@ class GpuExecutor:
         self.properties = self._start()
         self.description = str(self.properties)
         self.arch = self.properties.arch
+        self.flags = flags_for(self.arch)
+
+    @property
+    def environment(self) -> str:
+        return content_key(self.description, compiler_version(), *self.flags)
 
     def load(self, source: KernelSource) -> GpuKernel:
         """Compile and load. Raises CandidateFailed: compile or launch."""

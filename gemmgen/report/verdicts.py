@@ -26,6 +26,11 @@ def _show_pass(console: Console, verdict: Verdict) -> None:
     console.print(
         f"      integers exact; random data off by at most {figure(verdict.worst)} of the error bound of its element"
     )
+    determinism = verdict.determinism
+    if determinism is not None:
+        part = "" if determinism.blocks == determinism.grid else f", of {determinism.blocks} of its blocks"
+        bits = "the same bits" if determinism.difference is None else "different bits, as the kernel declares,"
+        console.print(f"      {bits} in {determinism.runs} runs of one launch{part}")
 
 
 def _show_failure(console: Console, verdict: Verdict, again: str) -> None:
