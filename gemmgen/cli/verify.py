@@ -6,15 +6,19 @@ import shlex
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from gemmgen.api import DEFAULT_EXAMPLES, DEFAULT_OUT
 from gemmgen.cli.options import device_option, json_option, out_option, seed_option
 from gemmgen.cli.output import FAILED, emit
 from gemmgen.cli.progress import counter
+from gemmgen.errors import require
 from gemmgen.files import Store
 from gemmgen.kernelfile import KernelFile, find_kernel
 from gemmgen.memory import require_memory
+from gemmgen.recheck import Recheck, open_certified, read_certificate, recheck, recheck_document, unrun
 from gemmgen.records import kernel_document, verdict_document
+from gemmgen.report.certificates import show_recheck
 from gemmgen.report.verdicts import show_verdict
 from gemmgen.target import DeviceChoice, open_target
 from gemmgen.verifier import Verdict
@@ -22,7 +26,13 @@ from gemmgen.verifier import verify as property_test
 
 
 @click.command()
-@click.argument("kernel", metavar="NAME|FILE")
+@click.argument("kernel", metavar="NAME|FILE", required=False)
+@click.option(
+    "--certificate",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Check an exported kernel's certificate again, from scratch, instead.",
+)
 @device_option
 @click.option(
     "--examples", type=click.IntRange(1), default=DEFAULT_EXAMPLES, show_default=True, help="Situations to try."
@@ -32,7 +42,14 @@ from gemmgen.verifier import verify as property_test
 @json_option
 @click.pass_context
 def command(
-    ctx: click.Context, kernel: str, device: DeviceChoice, examples: int, seed: int, out: Path, as_json: bool
+    ctx: click.Context,
+    kernel: str | None,
+    certificate: Path | None,
+    device: DeviceChoice,
+    examples: int,
+    seed: int,
+    out: Path,
+    as_json: bool,
 ) -> None:
     """Property-test a kernel as its .cu stands, edits by hand included.
 
@@ -45,7 +62,18 @@ def command(
 
     The kernel is a .cu file, or a name that is looked up in --out and generated/ and else rendered. How to launch
     it comes from the JSON beside it, or from its name.
+
+    With --certificate the files beside the certificate must be those that it names, byte for byte, and the kernel
+    must do again what it says, with its seed and number of examples. A file that was edited since voids it.
     """
+    if certificate is not None:
+        given = [name for name in ("kernel", "examples", "seed", "out") if _is_given(ctx, name)]
+        require(not given, f"--certificate says which kernel and examples: leave out {', '.join(given)}")
+        if not _check_certificate(certificate, device, as_json).stands:
+            ctx.exit(FAILED)
+        return
+    if kernel is None:
+        raise click.UsageError("name a kernel, or its --certificate", ctx)
     target = open_target(device, "auto", Store())
     with target.executor:
         found = find_kernel(kernel, out, target.spec.arch.limits)
@@ -60,6 +88,23 @@ def command(
     )
     if not verdict.passed:
         ctx.exit(FAILED)
+
+
+def _is_given(ctx: click.Context, name: str) -> bool:
+    return ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def _check_certificate(path: Path, device: DeviceChoice, as_json: bool) -> Recheck:
+    certificate = read_certificate(path)
+    if certificate.changed or certificate.record["verification"] is None:
+        result = unrun(certificate)
+    else:
+        require_memory(certificate.source.problem)
+        target = open_certified(certificate, device, Store())
+        with target.executor, counter("verify", certificate.examples) as on_example:
+            result = recheck(certificate, target, on_example)
+    emit(as_json, lambda: recheck_document(result), lambda console: show_recheck(console, result))
+    return result
 
 
 def reproduction(kernel: KernelFile, verdict: Verdict, examples: int, out: Path) -> str:

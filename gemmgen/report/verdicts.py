@@ -16,12 +16,13 @@ def show_verdict(console: Console, kernel: KernelFile, verdict: Verdict, again: 
     edited = ", edited by hand since its JSON was written" if kernel.edited else ""
     console.print(f"{origin}{edited}", soft_wrap=True)
     if verdict.failure is None:
-        _show_pass(console, verdict)
+        show_pass(console, verdict)
     else:
         _show_failure(console, verdict, again)
 
 
-def _show_pass(console: Console, verdict: Verdict) -> None:
+def show_pass(console: Console, verdict: Verdict) -> None:
+    """How much was tried, and how far off it was."""
     console.print(f"[bold green]PASS[/bold green]  {_tried(verdict)}, seed {verdict.seed}")
     console.print(
         f"      integers exact; random data off by at most {figure(verdict.worst)} of the error bound of its element"
