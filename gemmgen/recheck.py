@@ -100,7 +100,10 @@ def read_certificate(path: Path) -> Certificate:
     """
     record = _read_object(path)
     source = source_from_record(record, path)
-    named = kernel_name(source.problem, *config_of(source))
+    try:
+        named = kernel_name(source.problem, *config_of(source))
+    except InvalidInput as error:
+        raise InvalidInput(f"{path} is of a kernel that this gemmgen does not know: {error}") from error
     require(named == source.name, f"{path} contradicts itself: it is named {source.name}, its config is of {named}")
     file, length, files = _certified_files(record, path)
     kernel = path.parent / file

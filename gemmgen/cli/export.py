@@ -70,11 +70,12 @@ def command(
         name, spec = compile_target(known["arch"])
     examples = examples_to_certify(found.source.problem) if examples is None else examples
     words = shlex.join(["gemmgen", *ctx.obj])
+    verdict, record = None, None
     if examples == 0:
-        verdict, record = None, certified_record(found, name, spec, words, examples=0, seed=seed)
+        record = certified_record(found, name, spec, words, examples=0, seed=seed)
     else:
         verdict, record = _certify(found, name, device, examples, seed, words)
-    if verdict is not None and not verdict.passed:
+    if verdict is not None and record is None:
         again = reproduction(found, verdict, examples, out)
         emit(
             as_json,
@@ -82,6 +83,7 @@ def command(
             lambda console: show_verdict(console, found, verdict, again),
         )
         ctx.exit(FAILED)
+    assert record is not None
     files = export_kernel(found.source, record, to)
     emit(
         as_json,
@@ -92,8 +94,8 @@ def command(
 
 def _certify(
     kernel: KernelFile, arch: str, device: DeviceChoice, examples: int, seed: int, command: str
-) -> tuple[Verdict, Document]:
-    """Compile and verify; returns the verdict and the certificate's record."""
+) -> tuple[Verdict, Document | None]:
+    """Compile and verify; returns the verdict and, of a kernel that passes, the certificate's record."""
     store, source = Store(), kernel.source
     require_memory(source.problem)
     compiled = _compiled(source, arch, store)
@@ -104,6 +106,8 @@ def _certify(
     with target.executor as executor:
         with counter("verify", examples) as on_example:
             verdict = property_test(executor, source, examples=examples, seed=seed, on_example=on_example)
+        if not verdict.passed:
+            return verdict, None
         record = certified_record(
             kernel,
             target.arch,

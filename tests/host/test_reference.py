@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gemmgen.problem import Problem
-from gemmgen.reference import Window, compare, expected, make_operands
+from gemmgen.reference import LAMBDA, Window, compare, expected, make_operands
 from gemmgen.situation import ALL_DATA_KINDS, HUGE_SCALAR, NAN, Situation
 
 PROBLEM = Problem(None, None, None)
@@ -104,3 +104,32 @@ def test_huge_data_is_large_and_finite():
 def test_denormal_data_has_results_that_are_denormal():
     want, bound = expected(situation("denormal"), Window.whole(situation("denormal").case))
     assert (np.abs(want) < 2.0**-120).all() and (np.abs(want) > bound).any()
+
+
+@pytest.mark.parametrize("k", [16, 1024, 16384])
+def test_a_missing_product_of_average_size_shows(k):
+    """As the page says: up to K = 19,800."""
+    what = situation("random", m=3, n=5, k=k)
+    operands = make_operands(what)
+    size = np.abs(what.case.a.view(operands.a)).astype(float) @ np.abs(what.case.b.view(operands.b))
+    _, bound = expected(what, Window.whole(what.case))
+    assert (bound < size / k).all()
+    unit = 2.0**-24
+    assert bound == pytest.approx(LAMBDA * np.sqrt(k + 2) * unit * size, rel=1e-6)
+    assert (LAMBDA * unit) ** (-2 / 3) == pytest.approx(19_800, rel=0.01)
+
+
+def test_the_bound_scales_with_alpha_and_takes_beta_c_in():
+    whole = Window.whole(situation("random").case)
+    plain = expected(situation("random"), whole)[1]
+    assert expected(situation("random", alpha=-2.0), whole)[1] == pytest.approx(2 * plain)
+    assert (expected(situation("random", beta=0.5), whole)[1] > plain).all()
+
+
+def test_ratios_are_error_over_bound_element_by_element():
+    what = situation("random", seed=2)
+    result = in_float32(what)
+    want, bound = expected(what, Window.whole(what.case))
+    found = compare(what, result)
+    assert found.ratios == pytest.approx(np.abs(what.case.c.view(result) - want) / bound)
+    assert found.worst == found.ratios.max() and found.largest_bound == bound.max()
