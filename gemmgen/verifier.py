@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmgen.domain import Domain, Errors, Tally, domain_from, errors_from
+from gemmgen.draws import for_each
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.executor import Executor, Floats, LoadedKernel, Operands
 from gemmgen.problem import Case
@@ -330,20 +331,4 @@ def property_test(
     seed: int,
 ) -> None:
     """Call `tested` with `examples` situations at most; one that it raises on is shrunk, and raised at the end."""
-    settings = hypothesis.settings(
-        max_examples=examples,
-        deadline=None,  # an emulated launch takes what it takes
-        database=None,
-        report_multiple_bugs=False,
-        suppress_health_check=list(hypothesis.HealthCheck),
-        verbosity=hypothesis.Verbosity.quiet,
-        phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink),
-    )
-
-    @hypothesis.seed(seed)
-    @settings
-    @hypothesis.given(strategy)
-    def property_holds(situation: Situation) -> None:
-        tested(situation)
-
-    property_holds()
+    for_each(strategy, tested, examples=examples, seed=seed, shrink=True)
