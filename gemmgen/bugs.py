@@ -146,6 +146,10 @@ NAIVE_BUGS = (
     Bug("a quick way out for K = 0", "not written", NAIVE_CC,
         "    float acc = 0.0f;", "    if (s.K == 0) return;\n    float acc = 0.0f;", (POISON, VALUE)),
     Bug("the grid rounded down", "grid", NAIVE_RR, "(s.N + BN - 1) / BN", "s.N / BN", (DIVISION, VALUE, POISON)),
+    Bug("who comes first decides the order of the sum", "nondeterminism", NAIVE_RR,
+        "for (int k = 0; k < s.K; ++k) {",
+        "static unsigned turn = 0;\n    const unsigned first = turn++;\n    for (int i = 0; i < s.K; ++i) {\n"
+        "        const int k = (i + first) % s.K;", (Diagnosis("nondeterministic", "of the same launch"),)),
     Bug("a launch of too few blocks", "grid", NAIVE_RR, "", "", (POISON, VALUE),
         launch=Launch(256, (("M", 32), ("N", 16)))),
     Bug("a launch of too few threads", "grid", NAIVE_RR, "", "", (POISON, VALUE),

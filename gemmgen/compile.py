@@ -159,6 +159,11 @@ def compiler_version() -> str:
     return f"NVRTC {major}.{minor}"
 
 
+def flags_for(arch: str, *options: str) -> tuple[str, ...]:
+    """What NVRTC is called with to compile for `arch`, include folders apart."""
+    return (*FLAGS, *options, f"--gpu-architecture={arch}")
+
+
 @cache
 def _nvrtc() -> Any:
     """The binding, imported late: it costs 0.2 s and a cached answer to many commands needs none."""
@@ -176,7 +181,7 @@ def _nvrtc() -> Any:
 def _run_nvrtc(text: str, arch: str, *options: str) -> CompiledKernel:
     started = time.perf_counter()
     _require_known(arch)
-    flags = (*FLAGS, *options, f"--gpu-architecture={arch}")
+    flags = flags_for(arch, *options)
     cubin, log = _compile_program(text, flags)
     return CompiledKernel(
         source=hashlib.sha256(text.encode()).hexdigest(),

@@ -48,6 +48,10 @@ class LoadedKernel(Protocol):
         """
         ...
 
+    def watched(self, case: Case, *, seed: int, blocks: Sequence[int] | None = None) -> int:
+        """How many blocks of such a run are watched for data races, access by access."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -56,6 +60,12 @@ class Executor(Protocol):
 
     name: str  # "gpu" or "emulator"
     description: str  # for records: card and driver, or the host compiler
+    flags: tuple[str, ...]  # that kernels are compiled with
+
+    @property
+    def environment(self) -> str:
+        """A key for all that results depend on beside the kernel: where it is the same, so are they."""
+        ...
 
     def load(self, source: KernelSource) -> LoadedKernel:
         """Compile (or fetch from the cache) and load. Raises CandidateFailed: compile or launch."""

@@ -114,6 +114,7 @@ def source_from_record(record: Mapping[str, Any], path: Path) -> KernelSource:
                 launch["threads"], tuple((size, tile) for size, tile in launch["grid"]), launch["shared_bytes"]
             ),
             parameters=tuple(Parameter(**parameter) for parameter in record["parameters"]),
+            deterministic=bool(record.get("deterministic", True)),  # records of old say nothing
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InvalidInput(f"{path} is not the record of a kernel ({type(error).__name__}: {error})") from error

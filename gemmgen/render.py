@@ -185,6 +185,7 @@ def render(problem: Problem, family: Family, config: Config) -> KernelSource:
         config=dict(config.values),
         launch=kernel.launch,
         parameters=kernel.parameters,
+        deterministic=config.deterministic,
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, Protocol
 
-from gemmgen import reference, situation, verifier
+from gemmgen import domain, reference, situation, verifier
 from gemmgen.compile import CompiledKernel, compile_many
 from gemmgen.errors import Failure, GemmgenError
 from gemmgen.executor import load_in_parallel
@@ -32,7 +32,7 @@ from gemmgen.search import Ranked, Search
 from gemmgen.source import KernelSource
 from gemmgen.space import Space, explore
 from gemmgen.target import Target
-from gemmgen.verifier import Verdict, verify
+from gemmgen.verifier import Verdict, verdict_from, verify
 
 Stage = Literal["explore", "compile", "verify", "measure", "compare"]
 
@@ -210,7 +210,8 @@ class Tuner:
     def _verified(self, trial: Trial) -> Trial:
         verdict = self._known_verdict(trial)
         if verdict is None:
-            verdict = verify(self.target.executor, trial.source, examples=examples_for(self.problem), seed=self.seed)
+            examples = examples_for(self.problem)
+            verdict = verify(self.target.executor, trial.source, examples=examples, seed=self.seed, runs=1)
             if verdict.passed:  # a failure is found again, with its situation
                 self.store.put("verdict", self._verdict_key(trial), json.dumps(asdict(verdict)).encode())
         trial = replace(trial, verdict=verdict, failure=verdict.failure)
@@ -220,13 +221,17 @@ class Tuner:
     def _known_verdict(self, trial: Trial) -> Verdict | None:
         payload = self.store.get("verdict", self._verdict_key(trial))
         try:
-            return None if payload is None else Verdict(**{**json.loads(payload), "sanitizers": ()})
-        except (TypeError, ValueError):  # written by another version
+            return None if payload is None else verdict_from(json.loads(payload))
+        except (TypeError, ValueError, KeyError):  # written by another version
             return None
 
     def _verdict_key(self, trial: Trial) -> str:
         executor = self.target.executor
-        demanded = (str(examples_for(self.problem)), str(self.seed), code_digest(verifier, situation, reference))
+        demanded = (
+            str(examples_for(self.problem)),
+            str(self.seed),
+            code_digest(verifier, situation, reference, domain),
+        )
         return content_key(_machine_code(trial), executor.name, executor.description, *demanded)
 
     def measure(self, trials: list[Trial]) -> list[Trial]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import hypothesis
 import numpy as np
+import numpy.typing as npt
 
+from gemmgen.domain import Domain, Errors, Tally, domain_from, errors_from
+from gemmgen.draws import for_each
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.executor import Executor, Floats, LoadedKernel, Operands
 from gemmgen.gpu.sanitizer import SanitizerResult
@@ -20,6 +25,26 @@ from gemmgen.source import KernelSource, Launch
 SAMPLE_BLOCKS = 4  # of a case that the executor does not run whole
 SHRINK_SECONDS = 60.0  # where each run hangs or crashes, shrinking would take hours
 POISON = np.uint32(0x7FC0BEEF)  # a NaN that no kernel computes
+
+RUNS = 10  # of one launch, whose results must have the same bits
+REPEATED_FLOPS = 5e7  # of such a launch where there is a choice; of a larger one that sampling may divide, some blocks
+REPEATED_BLOCKS = 2  # at least
+
+
+@dataclass(frozen=True)
+class Determinism:
+    """One launch, run several times in schedules and placements of their own.
+
+    situation    what ran
+    blocks, grid how many blocks of the grid ran, out of how many
+    difference   the first element whose bits differ; None where there is none
+    """
+
+    runs: int
+    situation: str
+    blocks: int
+    grid: int
+    difference: str | None = None
 
 
 @dataclass(frozen=True)
@@ -35,6 +60,9 @@ class Verdict:
     sampled      True where only SAMPLE_BLOCKS random blocks of each grid ran, and their tiles were checked
     found_after  situations up to the first one that failed, before shrinking; None where none failed
     sanitizers   what compute-sanitizer's tools made of the kernel, where they were asked; see gemmgen.sanitize
+    determinism  whether runs of one launch gave the same bits; None where they were not compared
+    domain       what was run; None where something failed
+    errors       how far off random data was; None where something failed, or none was drawn
     """
 
     executor: str
@@ -47,10 +75,35 @@ class Verdict:
     sampled: bool = False
     found_after: int | None = None
     sanitizers: tuple[SanitizerResult, ...] = ()
+    determinism: Determinism | None = None
+    domain: Domain | None = None
+    errors: Errors | None = None
 
     @property
     def passed(self) -> bool:
         return self.failure is None
+
+    @property
+    def deterministic(self) -> bool | None:
+        """Whether all runs of one launch gave the same bits; None where they were not compared."""
+        return None if self.determinism is None else self.determinism.difference is None
+
+
+def verdict_from(fields: Mapping[str, Any]) -> Verdict:
+    """The Verdict of a kernel that passed, of what `asdict` and JSON made of it.
+
+    Raises TypeError, KeyError or ValueError for anything else.
+    """
+    domain, errors, determinism = (fields[name] for name in ("domain", "errors", "determinism"))
+    return Verdict(
+        **{
+            **fields,
+            "domain": None if domain is None else domain_from(domain),
+            "errors": None if errors is None else errors_from(errors),
+            "determinism": None if determinism is None else Determinism(**determinism),
+            "sanitizers": (),  # a search asks none
+        }
+    )
 
 
 class Wrong(Exception):
@@ -67,11 +120,15 @@ def verify(
     *,
     examples: int,
     seed: int = 0,
+    runs: int = RUNS,
     largest: int = FAR_SIZES[-1],
     shrink_seconds: float = SHRINK_SECONDS,
     on_example: Callable[[], None] = lambda: None,
 ) -> Verdict:
     """Property-test `source` on `executor`: at most `examples` situations, then shrinking if one fails.
+
+    If none fails, one launch runs `runs` times (1: that is left out) in schedules and placements of their own. Bits
+    that differ are a failure of a kernel that promises to be deterministic, and a note of any other.
 
     `largest` bounds run-time sizes; after `shrink_seconds` the smallest case found so far is taken. A kernel that
     does not compile or load is a Verdict with that failure and no examples.
@@ -83,43 +140,59 @@ def verify(
     tested = _Property(kernel, on_example, shrink_seconds)
     try:
         property_test(tested, situations(source.problem, largest), examples, seed)
+        determinism = tested.repeat(runs) if runs > 1 else None
     except (Wrong, hypothesis.errors.Flaky):
         wrong = tested.found
         assert wrong is not None
         found = Verdict(executor.name, tested.examples, seed, np.inf, wrong.failure, wrong.situation, wrong.mismatch)
-        return replace(found, sampled=tested.sampled, found_after=tested.found_after)
+        return replace(found, sampled=tested.sampled, found_after=tested.found_after, determinism=tested.determinism)
     finally:
         kernel.close()
-    return Verdict(executor.name, tested.examples, seed, tested.worst, sampled=tested.sampled)
+    return Verdict(
+        executor.name,
+        tested.examples,
+        seed,
+        tested.worst,
+        sampled=tested.sampled,
+        determinism=determinism,
+        domain=tested.tally.domain(),
+        errors=tested.tally.errors(),
+    )
 
+
+Words = npt.NDArray[np.uint32]
 
 # The blocks of M x N that samples have run so far, and the tiles of C that they wrote.
 Seen = dict[tuple[int, int], tuple[set[int], set[Window]]]
 
 
-def check(kernel: LoadedKernel, situation: Situation, seen: Seen | None = None) -> float:
-    """Run one situation; returns the largest error over its bound.
+def check(kernel: LoadedKernel, situation: Situation, seen: Seen | None = None, tally: Tally | None = None) -> float:
+    """Run one situation; returns the largest error over its bound, and counts it in `tally`.
 
     `seen` carries what samples showed from one situation to the next: two blocks that write the same tile, while
     another stays unwritten, are seldom in one sample.
 
     Raises Wrong (with the first wrong element) and CandidateFailed (the kernel does not run to the end).
     """
-    operands = make_operands(situation)
-    if situation.case.flops > kernel.whole_flops:
-        return _check_sample(kernel, situation, operands, {} if seen is None else seen)
-    result = kernel.run(situation.case, operands, seed=situation.seed)
-    return _judge(situation, result, Window.whole(situation.case))
-
-
-def _judge(situation: Situation, result: Floats, window: Window) -> float:
-    worst, mismatch = compare(situation, result, window)
-    if mismatch is not None:
-        raise Wrong(situation, Failure("wrong", str(mismatch), "verifier"), mismatch)
+    operands, tally = make_operands(situation), tally or Tally()
+    case, seed = situation.case, situation.seed
+    if case.flops > kernel.whole_flops:
+        return _check_sample(kernel, situation, operands, {} if seen is None else seen, tally)
+    result = kernel.run(case, operands, seed=seed)
+    worst = _judge(situation, result, Window.whole(case), tally)
+    tally.ran(situation, kernel.source.launch.blocks(case), kernel.watched(case, seed=seed), whole=True)
     return worst
 
 
-def _check_sample(kernel: LoadedKernel, situation: Situation, operands: Operands, seen: Seen) -> float:
+def _judge(situation: Situation, result: Floats, window: Window, tally: Tally) -> float:
+    comparison = compare(situation, result, window)
+    if comparison.mismatch is not None:
+        raise Wrong(situation, Failure("wrong", str(comparison.mismatch), "verifier"), comparison.mismatch)
+    tally.compared(situation, comparison)
+    return comparison.worst
+
+
+def _check_sample(kernel: LoadedKernel, situation: Situation, operands: Operands, seen: Seen, tally: Tally) -> float:
     """Run a few random blocks and check the tiles of C that they write, which are as many; the rest must stay."""
     case, launch = situation.case, kernel.source.launch
     grid = launch.blocks(case)
@@ -143,7 +216,46 @@ def _check_sample(kernel: LoadedKernel, situation: Situation, operands: Operands
         row, col = np.argwhere(outside)[0]
         reason = f"blocks {chosen} write C[{row}][{col}], outside of the tiles that they write with beta = 0"
         raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
-    return max(_judge(situation, result, tile) for tile in tiles)
+    watched = kernel.watched(case, seed=situation.seed, blocks=chosen)
+    tally.ran(situation, len(chosen), watched, whole=len(chosen) == grid)
+    return max(_judge(situation, result, tile, tally) for tile in tiles)
+
+
+def compare_runs(kernel: LoadedKernel, situation: Situation, runs: int) -> Determinism:
+    """Run one situation `runs` times, each time with a seed of its own, and compare the bits of C.
+
+    A launch of more than REPEATED_FLOPS runs in part, on executors that run parts: some neighbouring blocks.
+    Raises CandidateFailed (the kernel does not run to the end).
+    """
+    case, operands, grid = situation.case, make_operands(situation), kernel.source.launch.blocks(situation.case)
+    blocks = np.arange(grid)
+    whole = case.flops <= REPEATED_FLOPS or math.isinf(kernel.whole_flops)
+    if not whole:
+        count = min(grid, max(REPEATED_BLOCKS, int(REPEATED_FLOPS * grid / case.flops)))
+        start = int(np.random.default_rng(situation.seed).integers(grid - count + 1))
+        blocks = blocks[start : start + count]
+
+    def run(seed: int) -> Words:
+        order = np.random.default_rng(seed).permutation(blocks)
+        part = None if whole else [int(block) for block in order]
+        return case.c.view(kernel.run(case, operands, seed=seed, blocks=part).view(np.uint32))
+
+    first, difference = run(situation.seed), None
+    for seed in range(situation.seed + 1, situation.seed + runs):
+        difference = difference or _first_difference(first, run(seed), f"seeds {situation.seed} and {seed}")
+    return Determinism(runs, str(situation), len(blocks), grid, difference)
+
+
+def _first_difference(first: Words, again: Words, seeds: str) -> str | None:
+    differs = first != again
+    if not differs.any():
+        return None
+    row, col = (int(index) for index in np.argwhere(differs)[0])
+    one, other = (float(bits[row, col].view(np.float32)) for bits in (first, again))
+    return (
+        f"C[{row}][{col}] is {one:.9g} in one run and {other:.9g} in another of the same launch ({seeds}); "
+        f"{int(differs.sum())} elements differ"
+    )
 
 
 def _tiles_written(kernel: LoadedKernel, situation: Situation, operands: Operands, blocks: list[int]) -> list[Window]:
@@ -180,6 +292,8 @@ class _Property:
         self.found: Wrong | None = None
         self.found_after: int | None = None
         self.seen: Seen = {}
+        self.tally = Tally()
+        self.determinism: Determinism | None = None
 
     def __call__(self, situation: Situation) -> None:
         if time.monotonic() > self.shrink_until:
@@ -188,12 +302,31 @@ class _Property:
         self.sampled |= situation.case.flops > self.kernel.whole_flops
         self.on_example()
         try:
-            self.worst = max(self.worst, check(self.kernel, situation, self.seen))
+            self.worst = max(self.worst, check(self.kernel, situation, self.seen, self.tally))
         except CandidateFailed as error:
             raise self._keep(Wrong(situation, error.failure, None)) from error
         except Wrong as error:
             self._keep(error)
             raise
+
+    def repeat(self, runs: int) -> Determinism | None:
+        """Compare `runs` runs of the largest launch tried that takes little time, with random data.
+
+        Raises Wrong where they differ though the kernel promises that they do not, or where one fails.
+        """
+        cases = self.tally.cases
+        if not cases:
+            return None
+        case = min(cases, key=lambda one: (one.flops > REPEATED_FLOPS, abs(REPEATED_FLOPS - one.flops)))
+        situation = Situation(replace(case, alpha=1.0, beta=1.0), "random", 0)
+        try:
+            self.determinism = compare_runs(self.kernel, situation, runs)
+        except CandidateFailed as error:
+            raise self._keep(Wrong(situation, error.failure, None)) from error
+        difference = self.determinism.difference
+        if difference is not None and self.kernel.source.deterministic:
+            raise self._keep(Wrong(situation, Failure("nondeterministic", difference, "verifier"), None))
+        return self.determinism
 
     def _keep(self, wrong: Wrong) -> Wrong:
         self.found = wrong  # the last one is the smallest: hypothesis shrinks
@@ -210,20 +343,4 @@ def property_test(
     seed: int,
 ) -> None:
     """Call `tested` with `examples` situations at most; one that it raises on is shrunk, and raised at the end."""
-    settings = hypothesis.settings(
-        max_examples=examples,
-        deadline=None,  # an emulated launch takes what it takes
-        database=None,
-        report_multiple_bugs=False,
-        suppress_health_check=list(hypothesis.HealthCheck),
-        verbosity=hypothesis.Verbosity.quiet,
-        phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink),
-    )
-
-    @hypothesis.seed(seed)
-    @settings
-    @hypothesis.given(strategy)
-    def property_holds(situation: Situation) -> None:
-        tested(situation)
-
-    property_holds()
+    for_each(strategy, tested, examples=examples, seed=seed, shrink=True)

@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from gemmgen.api import DEFAULT_EXAMPLES, DEFAULT_OUT
 from gemmgen.cli.options import device_option, json_option, out_option, seed_option
@@ -16,7 +17,9 @@ from gemmgen.files import Store
 from gemmgen.gpu.sanitizer import TOOLS, Tool
 from gemmgen.kernelfile import KernelFile, find_kernel
 from gemmgen.memory import require_memory
+from gemmgen.recheck import Recheck, open_certified, read_certificate, recheck, recheck_document, unrun
 from gemmgen.records import kernel_document, verdict_document
+from gemmgen.report.certificates import show_recheck
 from gemmgen.report.verdicts import show_verdict
 from gemmgen.sanitize import require_sanitizer
 from gemmgen.sanitize import sanitize as add_sanitizers
@@ -24,9 +27,17 @@ from gemmgen.target import DeviceChoice, open_target
 from gemmgen.verifier import Verdict
 from gemmgen.verifier import verify as property_test
 
+FOR_A_KERNEL = ("kernel", "examples", "seed", "sanitize", "tool", "out")  # what a certificate says itself
+
 
 @click.command()
-@click.argument("kernel", metavar="NAME|FILE")
+@click.argument("kernel", metavar="NAME|FILE", required=False)
+@click.option(
+    "--certificate",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Check an exported kernel's certificate again, from scratch, instead.",
+)
 @device_option
 @click.option(
     "--examples", type=click.IntRange(1), default=DEFAULT_EXAMPLES, show_default=True, help="Situations to try."
@@ -37,20 +48,19 @@ from gemmgen.verifier import verify as property_test
     is_flag=True,
     help="Then run it under NVIDIA's compute-sanitizer too: memcheck, racecheck, initcheck and synccheck.",
 )
-@click.option(
-    "--tool", "tools", type=click.Choice(TOOLS), multiple=True, help="Only this one of them; may be repeated."
-)
+@click.option("--tool", type=click.Choice(TOOLS), multiple=True, help="Only this one of them; may be repeated.")
 @out_option("Folder in which a NAME is looked up first.")
 @json_option
 @click.pass_context
 def command(
     ctx: click.Context,
-    kernel: str,
+    kernel: str | None,
+    certificate: Path | None,
     device: DeviceChoice,
     examples: int,
     seed: int,
     sanitize: bool,
-    tools: tuple[Tool, ...],
+    tool: tuple[Tool, ...],
     out: Path,
     as_json: bool,
 ) -> None:
@@ -68,8 +78,19 @@ def command(
 
     --sanitize needs a GPU. The kernel runs in a few small situations under each tool; of launches that are too large
     to be watched the first blocks run. What a tool finds makes the kernel fail, with the line of the .cu.
+
+    With --certificate the files beside the certificate must be those that it names, byte for byte, and the kernel
+    must do again what it says, with its seed and number of examples. A file that was edited since voids it.
     """
-    chosen = (tools or TOOLS) if sanitize or tools else ()
+    if certificate is not None:
+        given = [name for name in FOR_A_KERNEL if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+        require(not given, f"--certificate says what is run: leave out {', '.join(given)}")
+        if not _check_certificate(certificate, device, as_json).stands:
+            ctx.exit(FAILED)
+        return
+    if kernel is None:
+        raise click.UsageError("name a kernel, or its --certificate", ctx)
+    chosen = (tool or TOOLS) if sanitize or tool else ()
     if chosen:
         require(device != "emulator", "--sanitize watches kernels on a GPU, not in the emulator")
         require_sanitizer()
@@ -90,6 +111,19 @@ def command(
     )
     if not verdict.passed:
         ctx.exit(FAILED)
+
+
+def _check_certificate(path: Path, device: DeviceChoice, as_json: bool) -> Recheck:
+    certificate = read_certificate(path)
+    if certificate.changed or certificate.record["verification"] is None:
+        result = unrun(certificate)
+    else:
+        require_memory(certificate.source.problem)
+        target = open_certified(certificate, device, Store())
+        with target.executor, counter("verify", certificate.examples) as on_example:
+            result = recheck(certificate, target, on_example)
+    emit(as_json, lambda: recheck_document(result), lambda console: show_recheck(console, result))
+    return result
 
 
 def reproduction(kernel: KernelFile, verdict: Verdict, examples: int, out: Path) -> str:

@@ -55,6 +55,12 @@ class EmulatedKernel:
             return self._launch(self._fast, case, operands, order, seed)
         return self._launch(self._watched, case, operands, order, seed)
 
+    def watched(self, case: Case, *, seed: int, blocks: Sequence[int] | None = None) -> int:
+        """How many blocks of such a run are watched."""
+        grid = self.source.launch.blocks(case)
+        order = _block_order(grid, seed) if blocks is None else np.array(blocks)
+        return len(_watched_blocks(order, case.flops / grid, seed))
+
     def _launch(
         self, server: Server, case: Case, operands: Operands, blocks: Blocks, seed: int, quiet: bool = False
     ) -> Floats:
@@ -113,6 +119,8 @@ class EmulatorExecutor:
         self._timeout = timeout
         self._loaded: list[EmulatedKernel] = []
         self.description = self._compiler.version
+        self.flags = self._compiler.flags
+        self.environment = self._compiler.environment
 
     def load(self, source: KernelSource) -> EmulatedKernel:
         """Compile, or fetch from the store. Raises CandidateFailed: compile or launch."""

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from gemmgen.child import Child, ChildDied
-from gemmgen.compile import LINES, CompiledKernel, compile_kernel, compile_text
+from gemmgen.compile import LINES, CompiledKernel, compile_kernel, compile_text, compiler_version, flags_for
 from gemmgen.errors import CandidateFailed, Failure, FailureKind
 from gemmgen.executor import Floats, Operands
-from gemmgen.files import Store
+from gemmgen.files import Store, content_key
 from gemmgen.gpu import why_no_gpu
 from gemmgen.gpu.arena import WORD, image_key
 from gemmgen.gpu.limits import MeasuredLimits, limit_cubin, measure_limits
@@ -57,6 +57,9 @@ class GpuKernel:
     def run(self, case: Case, operands: Operands, *, seed: int = 0, blocks: Sequence[int] | None = None) -> Floats:
         assert blocks is None, "a GPU runs the whole grid"
         return self._executor.run(self, case, operands, seed)
+
+    def watched(self, case: Case, *, seed: int, blocks: Sequence[int] | None = None) -> int:
+        return 0
 
     def close(self) -> None:
         self._executor.unload(self)
@@ -104,6 +107,11 @@ class GpuExecutor:
         self._numbers = itertools.count()
         self.description = str(self.properties)
         self.arch = self.properties.arch
+        self.flags = flags_for(self.arch)
+
+    @property
+    def environment(self) -> str:
+        return content_key(self.description, compiler_version(), *self.flags)
 
     def load(self, source: KernelSource) -> GpuKernel:
         """Compile and load. Raises CandidateFailed: compile or launch."""

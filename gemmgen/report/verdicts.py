@@ -19,18 +19,24 @@ def show_verdict(console: Console, kernel: KernelFile, verdict: Verdict, again: 
     edited = ", edited by hand since its JSON was written" if kernel.edited else ""
     console.print(f"{origin}{edited}", soft_wrap=True)
     if verdict.failure is None:
-        _show_pass(console, verdict)
+        show_pass(console, verdict)
     else:
         _show_failure(console, verdict, again)
     for result in verdict.sanitizers:
         _show_sanitizer(console, result)
 
 
-def _show_pass(console: Console, verdict: Verdict) -> None:
+def show_pass(console: Console, verdict: Verdict) -> None:
+    """How much was tried, and how far off it was."""
     console.print(f"[bold green]PASS[/bold green]  {_tried(verdict)}, seed {verdict.seed}")
     console.print(
         f"      integers exact; random data off by at most {figure(verdict.worst)} of the error bound of its element"
     )
+    determinism = verdict.determinism
+    if determinism is not None:
+        part = "" if determinism.blocks == determinism.grid else f", of {determinism.blocks} of its blocks"
+        bits = "the same bits" if determinism.difference is None else "different bits, as the kernel declares,"
+        console.print(f"      {bits} in {determinism.runs} runs of one launch{part}")
 
 
 def _show_failure(console: Console, verdict: Verdict, again: str) -> None:
