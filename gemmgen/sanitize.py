@@ -11,9 +11,9 @@ from gemmgen.gpu.sanitizer import NAME, TIMEOUT, Tool, why_no_sanitizer
 from gemmgen.model import representative
 from gemmgen.problem import Problem
 from gemmgen.reference import LARGE_FLOPS
-from gemmgen.situation import Situation, situations
+from gemmgen.situation import Situation
 from gemmgen.source import KernelSource
-from gemmgen.verifier import Verdict, property_test
+from gemmgen.verifier import Verdict, stratified_test
 
 SITUATIONS = 8
 LARGE_SITUATIONS = 2  # where one takes over LARGE_FLOPS
@@ -61,5 +61,5 @@ def draw(problem: Problem, seed: int) -> list[Situation]:
     """The situations that the tools see: as verification draws them, but few and small."""
     drawn: list[Situation] = []
     count = LARGE_SITUATIONS if representative(problem).flops > LARGE_FLOPS else SITUATIONS
-    property_test(drawn.append, situations(problem, LARGEST), count, seed)
+    stratified_test(drawn.append, problem, LARGEST, count, seed)
     return drawn

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, Protocol
 
-from gemmgen import domain, reference, situation, verifier
+from gemmgen import domain, draws, reference, situation, verifier
 from gemmgen.compile import CompiledKernel, compile_many
 from gemmgen.errors import Failure, GemmgenError
 from gemmgen.executor import load_in_parallel
@@ -230,7 +230,7 @@ class Tuner:
         demanded = (
             str(examples_for(self.problem)),
             str(self.seed),
-            code_digest(verifier, situation, reference, domain),
+            code_digest(verifier, draws, situation, reference, domain),
         )
         return content_key(_machine_code(trial), executor.name, executor.description, *demanded)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -13,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmgen.domain import Domain, Errors, Tally, domain_from, errors_from
-from gemmgen.draws import for_each
+from gemmgen.draws import Drawn, for_each
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.executor import Executor, Floats, LoadedKernel, Operands
 from gemmgen.gpu.sanitizer import SanitizerResult
-from gemmgen.problem import Case
+from gemmgen.problem import Case, Problem
 from gemmgen.reference import Mismatch, Window, compare, make_operands
-from gemmgen.situation import FAR_SIZES, Situation, situations
+from gemmgen.situation import FAR_SIZES, Situation, Stratum, situations, stratum
 from gemmgen.source import KernelSource, Launch
 
 SAMPLE_BLOCKS = 4  # of a case that the executor does not run whole
@@ -139,7 +140,7 @@ def verify(
         return Verdict(executor.name, 0, seed, np.inf, error.failure)
     tested = _Property(kernel, on_example, shrink_seconds)
     try:
-        property_test(tested, situations(source.problem, largest), examples, seed)
+        stratified_test(tested, source.problem, largest, examples, seed)
         determinism = tested.repeat(runs) if runs > 1 else None
     except (Wrong, hypothesis.errors.Flaky):
         wrong = tested.found
@@ -337,10 +338,29 @@ class _Property:
 
 
 def property_test(
-    tested: Callable[[Situation], None],
-    strategy: hypothesis.strategies.SearchStrategy[Situation],
+    tested: Callable[[Drawn], None],
+    strategy: hypothesis.strategies.SearchStrategy[Drawn],
     examples: int,
     seed: int,
 ) -> None:
-    """Call `tested` with `examples` situations at most; one that it raises on is shrunk, and raised at the end."""
+    """Call `tested` with `examples` draws at most; one that it raises on is shrunk, and raised at the end."""
     for_each(strategy, tested, examples=examples, seed=seed, shrink=True)
+
+
+def stratified_test(
+    tested: Callable[[Situation], None], problem: Problem, largest: int, examples: int, seed: int
+) -> None:
+    """`property_test` with situations of `problem`, each of the next stratum. One that fails shrinks in its own."""
+    examples_run = itertools.count()
+    failing: Stratum | None = None
+
+    def test(drawn: Callable[[Stratum], Situation]) -> None:
+        nonlocal failing
+        chosen = failing or stratum(next(examples_run))
+        try:
+            tested(drawn(chosen))
+        except Exception:
+            failing = chosen
+            raise
+
+    property_test(test, situations(problem, largest), examples, seed)
