@@ -27,7 +27,6 @@ INK, FAINT, GRID, GROUND = "#222222", "#6B6B6B", "#DDDDDD", "#FFFFFF"
 FORMATS = ("svg", "png")
 WIDTH, ROW_HEIGHT, FRAME_HEIGHT, DPI = 11.0, 0.36, 2.0, 160  # inches; dots an inch of the PNG
 ROOM = 1.16  # of the rate's axis, where 1 is the limit
-NEAR = 0.2  # of the limit: a mark so close beyond a bar's end stands where its figure would
 LONGEST_REASON = 78  # characters
 SETTINGS = {
     "svg.hashsalt": "gemmgen",  # the same ids each time
@@ -87,8 +86,8 @@ def _rates(panel: Any, result: StudyResult) -> None:
         rate = row.tflops(result.case)
         if row.runs:
             _bar(panel, place, rate, _colour(row), solid=result.kind == "measured")
-            mark = marks.get(place, 0.0)  # the figure stands clear of a mark beside the bar's end
-            end = mark if 0 < mark - rate < NEAR * limit else rate
+            end = max(rate, marks.get(place, 0.0))  # the figure stands clear of a mark beyond the bar
+            panel.hlines(place, rate, end, color=FAINT, linestyle=":", linewidth=1)
             text = f"{figure(rate)}  {percent(rate / limit)}"
             panel.annotate(text, (end, place), (6, 0), textcoords="offset points", va="center")
         else:
@@ -184,7 +183,9 @@ def _stems(panel: Any, rows: Sequence[Row], values: Sequence[float | None], text
             panel.hlines(place, 0, value, color=colour, linewidth=1.4)
             panel.plot(value, place, marker="o", markersize=4.5, color=colour)
             text = texts[place] if texts else number(value)
-            panel.annotate(text, (value, place), (5, 0), textcoords="offset points", va="center", fontsize=8)
+            clear = {"facecolor": GROUND, "edgecolor": "none", "pad": 0.6}  # of the lines behind it
+            offset = {"xytext": (5, 0), "textcoords": "offset points"}
+            panel.annotate(text, (value, place), **offset, va="center", fontsize=8, bbox=clear)
 
 
 def _frame(panel: Any) -> None:

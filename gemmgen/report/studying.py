@@ -14,6 +14,7 @@ from gemmgen.report.words import NONE, figure, occupancy, percent, show_table, t
 from gemmgen.study import Row, StudyResult
 from gemmgen.study.beside import Beside, beside, reference
 from gemmgen.study.points import REPORTED_CARD
+from gemmgen.study.reasons import number
 
 
 def show_study(console: Console, result: StudyResult, files: Sequence[str] = ()) -> None:
@@ -104,7 +105,7 @@ def _cells(row: Row, result: StudyResult) -> tuple[str, ...]:
         f"{compiled.spill_bytes:,}" if compiled else NONE,
         f"{it.prediction.shared_bytes:,}" if it else NONE,
         occupancy(it.prediction.occupancy) if it else NONE,
-        f"{loop.per_ffma('LDS'):.3f}" if loop and "FFMA" in loop.counts else NONE,
+        number(loop.per_ffma("LDS")) if loop and "FFMA" in loop.counts else NONE,
         percent(loop.share("FFMA")) if loop else NONE,
         verified(row.trial.verdict) if row.trial else NONE,
     )

@@ -14,7 +14,7 @@ from gemmgen.explain import Explanation
 from gemmgen.model import occupancy
 from gemmgen.study.engine import Row, StudyResult
 from gemmgen.study.points import REPORTED_CARD
-from gemmgen.study.reasons import count, number, resident_warps
+from gemmgen.study.reasons import count, number, resident_warps, shared_reads
 from gemmgen.target import is_card
 
 ALIKE = 0.15  # relative difference of two shares that needs no reason
@@ -118,7 +118,7 @@ def _causes(row: Row, base: Row, faster: bool, result: StudyResult) -> Iterator[
             f"it lives on global memory, which has {number(supply)} bytes for each FLOP of the card's peak here and "
             f"{number(demanded)} there"
         )
-    reached, reads = (row.point.reported or 0) / theirs.fp32_tflops, _shared_reads(it)
+    reached, reads = (row.point.reported or 0) / theirs.fp32_tflops, shared_reads(it)
     allowed = WARP / theirs.arch.fp32_lanes / reads if reads else 1.0  # an SM serves one warp's read a cycle at most
     if not faster and reached > allowed:
         yield (
@@ -137,12 +137,6 @@ def _unexplained(result: StudyResult) -> str:
         return f"the same card: {kind}"
     model = ", or the model is wrong" if result.kind == "predicted" else ""
     return f"neither warps an SM nor the grid nor memory explains it: the kernels or their compilers differ{model}"
-
-
-def _shared_reads(it: Explanation) -> float:
-    """Reads of shared memory for each FMA of the main loop; 0 where that is not known."""
-    loop = it.main_loop
-    return loop.per_ffma("LDS") if loop is not None and loop.counts.get("FFMA") else 0.0
 
 
 def _warps(it: Explanation, card: DeviceSpec) -> int:

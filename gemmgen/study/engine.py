@@ -25,7 +25,7 @@ from gemmgen.model import predict, representative
 from gemmgen.problem import Case, Problem
 from gemmgen.render import render
 from gemmgen.study.points import Point, Study, config_for
-from gemmgen.study.reasons import spill_accesses, why, why_rejected
+from gemmgen.study.reasons import against, spill_accesses, why, why_rejected
 from gemmgen.target import Target
 from gemmgen.tuner import Progress, Silent, Trial, Tuner, tune
 
@@ -140,7 +140,7 @@ class _Run:
     def result(self, budget: int | None) -> StudyResult:
         rows = self._verify(self._compile([self._render(point, budget) for point in self.study.points]))
         rows = self._time(self._explain(rows))
-        target = self.target
+        by_label, target = {row.point.label: row for row in rows}, self.target
         return StudyResult(
             study=self.study,
             problem=self.problem,
@@ -150,7 +150,7 @@ class _Run:
             runner=target.executor.description,
             kind="predicted" if target.gpu is None else "measured",
             limit=self._limit(),
-            rows=tuple(replace(row, reason=_reason(row)) for row in rows),
+            rows=tuple(replace(row, reason=_reason(row, by_label.get(row.point.against))) for row in rows),
         )
 
     def _render(self, point: Point, budget: int | None) -> Row:
@@ -280,9 +280,18 @@ def _timed(row: Row, timing: Timing | Failure | None) -> Row:
     return replace(row, failure=timing)
 
 
-def _reason(row: Row) -> str:
-    """What the compiled kernel explains, after why it does not run."""
+def _reason(row: Row, other: Row | None) -> str:
+    """Why it does not run, what it gains over `other`, and what the compiled kernel explains."""
     parts = [row.failure.reason] if row.failure is not None else []
+    if other is not None and row.runs and other.runs:
+        parts.append(_gain(row, other))
     if row.explanation is not None:
         parts.append(why(row.explanation))
     return "; ".join(parts)
+
+
+def _gain(row: Row, other: Row) -> str:
+    gain = f"{other.time_us / row.time_us:.2f}x as fast as {other.point.label}"
+    if row.explanation is None or other.explanation is None:
+        return gain
+    return f"{gain}, with {against(row.explanation, other.explanation)}"

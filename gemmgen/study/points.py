@@ -26,6 +26,7 @@ class Point:
     lesson    what this point adds to the one before it, and why that is faster; empty in a sweep
     reported  TFLOPS that the source document gives; 0 where it says that the kernel did not launch, None where it
               says nothing
+    against   label of the point that this one is held against; empty where none is
     maker     "config" renders `settings`; "search" is the tuned winner; "cuBLASLt" is the library
     """
 
@@ -34,6 +35,7 @@ class Point:
     family: str = SIMT.name
     lesson: str = ""
     reported: float | None = None
+    against: str = ""
     maker: Maker = "config"
 
 
@@ -101,49 +103,64 @@ LADDER = Study(
         Point(
             "shared tiles",
             SHARED_TILES,
+            against="naive",
             lesson="a block keeps its tiles of A and B in shared memory: each word from global memory serves 32 FMAs",
             reported=0.800,
         ),
         Point(
             "1D register tile",
             STRIP,
+            against="shared tiles",
             lesson="a thread computes 8 rows of a column: a value of B, read once, feeds 8 FMAs",
         ),
         Point(
             "2D tile, inner product",
             INNER,
+            against="1D register tile",
             lesson="8 x 8 elements a thread, but each FMA reads its own two values and waits for the FMA before it",
             reported=3.800,
         ),
         Point(
             "2D tile, outer product",
             OUTER,
+            against="2D tile, inner product",
             lesson="the same tile with k outermost: 16 values in registers feed 64 independent FMAs",
             reported=6.400,
         ),
         Point(
             "vectors, A transposed",
             VECTORS,
+            against="2D tile, outer product",
             lesson="16-byte reads of global memory, and of shared memory too, where A now lies transposed",
         ),
         Point(
             "double buffer",
             DOUBLE_BUFFER,
+            against="vectors, A transposed",
             lesson="the next tile is on its way through registers while this one is multiplied: one barrier a step",
             reported=7.007,
         ),
         Point(
             "warp tiles",
             WARP_TILES,
+            against="double buffer",
             lesson="larger blocks reread less of A and B; a warp's lanes form a tile, so its reads share addresses",
         ),
         Point(
             "cp.async stages",
             CP_ASYNC,
+            against="warp tiles",
             lesson="copies go straight to shared memory, two tiles ahead, without passing through registers",
         ),
-        Point("tuned", lesson="what the search finds when all of this may vary", maker="search"),
-        Point("cuBLAS", lesson="NVIDIA's library at its best: the fastest of cuBLASLt's algorithms", maker="cuBLASLt"),
+        Point(
+            "tuned", against="cp.async stages", lesson="what the search finds when all of this may vary", maker="search"
+        ),
+        Point(
+            "cuBLAS",
+            against="tuned",
+            lesson="NVIDIA's library at its best: the fastest of cuBLASLt's algorithms",
+            maker="cuBLASLt",
+        ),
     ),
     keeps=True,
 )
@@ -188,7 +205,7 @@ LOOP_ORDER = Study(
     "What does it gain to have k outermost in a thread's tile, and to read TM + TN values for TM * TN FMAs?",
     "loop order, TM x TN",
     tuple(
-        Point(f"{order} {tm}x{tn}", {**SCALAR, "OUTER": outer, "TM": tm, "TN": tn})
+        Point(f"{order} {tm}x{tn}", {**SCALAR, "OUTER": outer, "TM": tm, "TN": tn}, against=f"inner {tm}x{tn}" * outer)
         for tm, tn in ((2, 2), (4, 4), (8, 4), (8, 8), (16, 8))
         for order, outer in (("inner", 0), ("outer", 1))
     ),

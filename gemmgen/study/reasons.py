@@ -15,7 +15,7 @@ from gemmgen.families.base import Config, Family, Rejection, constants
 from gemmgen.model import Limiter
 from gemmgen.problem import Problem
 
-FEW_WARPS = 8  # of an SM: two for each scheduler, which then seldom finds one that is ready
+FEW_WARPS = 8  # of an SM: two for each scheduler, which seldom finds another one that is ready
 SAME = 0.1  # relative difference of counts that is no difference
 LIMITERS: dict[Limiter, str] = {
     "threads": "its thread slots take",
@@ -41,6 +41,28 @@ def why_rejected(problem: Problem, family: Family, config: Config, rejection: Re
 def why(it: Explanation) -> str:
     """One sentence: what holds the kernel back, or lets it run, the gravest first."""
     return "; ".join([*_masked(it), *_spilled(it), *_idle(it), *_waiting(it), *_reading(it), *_bound(it)])
+
+
+def against(it: Explanation, other: Explanation) -> str:
+    """What the machine code does less, or more, of than `other`'s: reads of shared memory, and registers."""
+    parts = []
+    ours, theirs = shared_reads(it), shared_reads(other)
+    if ours and theirs and abs(theirs / ours - 1) > SAME:
+        parts.append(
+            f"{number(max(ours, theirs) / min(ours, theirs))}x {'fewer' if ours < theirs else 'more'} shared reads"
+        )
+    if it.compiled is not None and other.compiled is not None:
+        more = it.compiled.registers - other.compiled.registers
+        parts.append(
+            f"{count(abs(more), 'register')} {'more' if more > 0 else 'fewer'}" if more else "as many registers"
+        )
+    return " and ".join(parts)
+
+
+def shared_reads(it: Explanation) -> float:
+    """Reads of shared memory for each FMA of the main loop; 0 where that is not known."""
+    loop = it.main_loop
+    return loop.per_ffma("LDS") if loop is not None and loop.counts.get("FFMA") else 0.0
 
 
 def accumulators(it: Explanation) -> int:
@@ -109,14 +131,15 @@ def _idle(it: Explanation) -> Iterator[str]:
 def _waiting(it: Explanation) -> Iterator[str]:
     fit, blocks = it.prediction.occupancy, it.kernel.source.launch.blocks(it.case)
     warps = resident_warps(it, it.device, fit.blocks)
-    few = ", too few to hide how long a read takes" if warps <= FEW_WARPS else ""
+    few = ", so few that a thread's own FMAs must hide how long a read takes" if warps <= FEW_WARPS else ""
     if warps < fit.warps:
         share = -(-blocks // it.device.sms)
         yield (
             f"the grid has {count(share, 'block')} for an SM where {fit.blocks} fit: {count(warps, 'warp')} an SM{few}"
         )
     else:
-        yield f"{count(warps, 'warp')} an SM, as many as {LIMITERS[fit.limiter]}{few}"
+        room = f"{count(fit.blocks, 'block')} an SM, {count(warps, 'warp')}"
+        yield f"{room}, as many as {LIMITERS[fit.limiter]}{few}"
 
 
 def _reading(it: Explanation) -> Iterator[str]:
@@ -127,11 +150,13 @@ def _reading(it: Explanation) -> Iterator[str]:
     if not shared:
         yield f"{number(loop.per_ffma('LDG'))} global reads per FMA and none from shared memory, {useful}"
         return
+    reads = "read" if shared == 1 else "reads"
     written = 1 / it.traffic.fmas_per_shared_read
     merged = (
         f" (the source has {number(written)}: the compiler joins neighbours)" if shared < written * (1 - SAME) else ""
     )
-    yield f"{number(shared)} shared reads per FMA{merged}, {useful}"
+    yield f"{number(shared)} shared {reads} per FMA{merged}, {useful}"
+    yield f"{number(it.traffic.intensity)} FLOP for each byte that a block fetches"
 
 
 def _bound(it: Explanation) -> Iterator[str]:
