@@ -89,7 +89,15 @@ def _rates(panel: Any, result: StudyResult) -> None:
             end = max(rate, marks.get(place, 0.0))  # the figure stands clear of a mark beyond the bar
             panel.hlines(place, rate, end, color=FAINT, linestyle=":", linewidth=1)
             text = f"{figure(rate)}  {percent(rate / limit)}"
-            panel.annotate(text, (end, place), (6, 0), textcoords="offset points", va="center")
+            panel.annotate(
+                text,
+                (end, place),
+                (6, 0),
+                textcoords="offset points",
+                va="center",
+                color=_colour(row),
+                fontweight="bold",
+            )
         else:
             panel.text(limit * 0.008, place, _cannot(row), va="center", style="italic", color=FAINT, fontsize=8)
     panel.axvline(limit, color=INK, linestyle="--", linewidth=1)
