@@ -1,7 +1,8 @@
 """A study beside what the source document reports of its card, and why the two differ.
 
 Rates of different cards do not compare, so each is taken relative to the document's best point. What may explain a
-difference is computed for the same kernel on both cards: warps an SM, how evenly the grid divides, memory for each FMA.
+difference is computed for the same kernel and problem on both cards: warps an SM, how evenly the grid divides, memory
+for each FMA, and what the reads of shared memory allow.
 """
 
 from __future__ import annotations
@@ -109,8 +110,9 @@ def _causes(row: Row, base: Row, faster: bool, result: StudyResult) -> Iterator[
         )
     if tells(_evenness):
         yield (
-            f"{count(it.kernel.source.launch.blocks(it.case), 'block')} keep {card.sms} SMs {_evenness(it, card):.0%} "
-            f"busy, and the {theirs.sms} there {_evenness(it, theirs):.0%}"
+            f"its {count(_blocks(it), 'block')} keep {card.sms} SMs {_evenness(it, card):.0%} busy, and the "
+            f"{_blocks(other)} of {base.point.label} {_evenness(other, card):.0%}; on {theirs.sms} SMs "
+            f"{_evenness(it, theirs):.0%} and {_evenness(other, theirs):.0%}"
         )
     supply, demanded = _bytes_per_flop(card), _bytes_per_flop(theirs)
     if it.traffic.intensity < NEAR_GLOBAL <= other.traffic.intensity and (supply > demanded) == faster:
@@ -122,8 +124,8 @@ def _causes(row: Row, base: Row, faster: bool, result: StudyResult) -> Iterator[
     allowed = WARP / theirs.arch.fp32_lanes / reads if reads else 1.0  # an SM serves one warp's read a cycle at most
     if not faster and reached > allowed:
         yield (
-            f"{number(reads)} shared reads per FMA allow {allowed:.0%} of a card's limit at most, and the document's "
-            f"kernel reached {reached:.0%}: its compiler must have kept more in registers"
+            f"{number(reads)} shared reads per FMA allow {allowed:.0%} of that card's limit at most, and the "
+            f"document's kernel reached {reached:.0%}: its compiler must have kept more in registers"
         )
     if it.compiled is not None and it.compiled.spill_bytes and faster:
         yield f"the compiler spilled {it.compiled.spill_bytes:,} bytes here; what it spilled there is not reported"
@@ -147,8 +149,12 @@ def _warps(it: Explanation, card: DeviceSpec) -> int:
 
 def _evenness(it: Explanation, card: DeviceSpec) -> float:
     """Blocks over those that the busiest SM's share would make of them on all: 1 where the grid divides evenly."""
-    blocks = it.kernel.source.launch.blocks(it.case)
+    blocks = _blocks(it)
     return blocks / (-(-blocks // card.sms) * card.sms)
+
+
+def _blocks(it: Explanation) -> int:
+    return it.kernel.source.launch.blocks(it.case)
 
 
 def _bytes_per_flop(card: DeviceSpec) -> float:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from gemmgen import explain as explaining
+from gemmgen import target
 from gemmgen.cli import main
 from gemmgen.cli import study as command
 from gemmgen.compile import CompiledKernel
@@ -21,7 +22,8 @@ from gemmgen.explain import Explanation
 from gemmgen.families import FAMILIES, SIMT
 from gemmgen.families.base import first_rejection
 from gemmgen.files import Store
-from gemmgen.gpu.executor import GpuKernel
+from gemmgen.gpu.executor import GpuExecutor, GpuKernel
+from gemmgen.gpu.properties import DeviceProperties
 from gemmgen.gpu.timing import Baseline, Comparison, Timing
 from gemmgen.kernelfile import KernelFile
 from gemmgen.problem import Layout, Problem
@@ -170,7 +172,7 @@ def test_the_grid_may_hold_fewer_warps_than_fit(machine: Machine) -> None:
     small = Problem(512, 512, 512)
     reason = why(machine.explain(H200, small, TM=8, TN=8))
     assert "64 blocks for 132 SMs: 68 of them idle" in reason
-    assert "the grid has 1 block for an SM where 6 fit: 2 warps an SM, too few" in reason
+    assert "the grid has 1 block for an SM where 6 fit: 2 warps an SM, so few" in reason
 
 
 def test_shared_reads_are_those_of_the_machine_code(machine: Machine) -> None:
@@ -216,19 +218,27 @@ def test_a_difference_from_the_document_is_explained(sweep: StudyResult) -> None
     assert "did not launch there" in large.why and "spills 2,688 bytes" in large.why
 
 
-def test_fewer_warps_than_there_explain_a_slower_point(machine: Machine) -> None:
-    """4x4 needs the warps that a small grid does not give to 132 SMs; the laptop's 20 have them."""
+def test_the_grid_explains_what_moves_with_it(machine: Machine) -> None:
+    """At 512 a block of 8x8 is alone on an SM of 132, with 2 warps; the laptop's 20 SMs have four such blocks each."""
     points = {point.label: point for point in REGISTER_TILE.points}
     tiny = Problem(512, 512, 512)
-    rows = [machine.row(points[label], H200, us, tiny) for label, us in (("4x4", 40.0), ("8x8", 10.0))]
-    machine.counts = {"FFMA": 64, "LDS": 64}
-    rows += [machine.row(points["16x16"], H200, 20.0, tiny)]
+    rows = [machine.row(points[label], H200, us, tiny) for label, us in (("4x4", 8.0), ("8x8", 10.0))]
     result = result_of(REGISTER_TILE, rows, problem=tiny)
-    slow, _, spilled = beside(result)
-    assert slow.why.startswith("relatively slower here: ")
-    assert spilled.why.startswith("relatively faster here: ")
-    same_card = replace(result, device=LAPTOP)
-    assert "the same card: the kernels differ, and these times are predicted" in beside(same_card)[0].why
+    fast, _ = beside(result)
+    assert fast.why == "relatively faster here: an SM holds 8 warps, and 2 warps of 8x8; there 8 and 8"
+    slower = replace(result, rows=(replace(rows[0], time_us=40.0), rows[1]))
+    assert "relatively slower here: neither warps" in beside(slower)[0].why
+    assert "the same card: the kernels differ" in beside(replace(slower, device=LAPTOP))[0].why
+
+
+def test_shared_reads_bound_what_the_document_reached(machine: Machine) -> None:
+    """1.25 reads per FMA keep a card with 4 FMAs a cycle to 20%; the document's inner product reached 31%."""
+    points = {point.label: point for point in LADDER.points}
+    rows = [machine.row(points["double buffer"], H200, 100.0)]
+    machine.counts = {"FFMA": 100, "LDS": 125}
+    rows.append(machine.row(points["2D tile, inner product"], H200, 600.0))
+    _, inner = beside(result_of(LADDER, rows))
+    assert "1.25 shared reads per FMA allow 20% of that card's limit at most" in inner.why and "31%" in inner.why
 
 
 def test_no_comparison_without_the_documents_best(sweep: StudyResult) -> None:
@@ -363,3 +373,42 @@ def test_an_unknown_card_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["study", "block-tile", "--device", "Voodoo 2"]) == 2
     message = capsys.readouterr().err
     assert "Voodoo 2" in message and all(name in message for name in DEVICES)
+
+
+# Which card
+
+
+class Card(GpuExecutor):
+    """Stands in for the GPU of a machine with an RTX 4090."""
+
+    def __init__(self, store: Store) -> None:
+        self.properties = DeviceProperties(
+            "NVIDIA GeForce RTX 4090", "sm_89", "580", 128, 24 * 10**9, 72 * 10**6, 2520, 101376, 102400, 65536, 1536
+        )
+        self.description, self.arch, self.closed = str(self.properties), "sm_89", False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.mark.parametrize(
+    ("device", "executor", "card"),
+    [
+        ("auto", "gpu", "RTX 4090"),
+        ("rtx 4090", "gpu", "RTX 4090"),
+        ("sm_89", "gpu", "RTX 4090"),
+        ("RTX 4050 Laptop", "emulator", "RTX 4050 Laptop"),  # of the same architecture, and not the one at hand
+        ("H200", "emulator", "H200"),
+        ("emulator", "emulator", "H200"),
+    ],
+)
+def test_only_the_card_at_hand_is_measured(
+    device: str, executor: str, card: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Card] = []
+    monkeypatch.setattr(target, "why_no_gpu", lambda: None)
+    monkeypatch.setattr(target, "GpuExecutor", lambda store: made.append(Card(store)) or made[-1])  # type: ignore[func-returns-value]
+    monkeypatch.setattr(target.Target, "gpu", property(lambda self: self.executor if self.executor in made else None))
+    opened = target.open_card(device, Store(tmp_path))
+    assert (opened.executor.name, opened.spec.name) == (executor, card)
+    assert all(one.closed == (executor == "emulator") for one in made)
