@@ -106,7 +106,8 @@ def run_study(
 ) -> StudyResult:
     """Run every point of `study`. What cannot be rendered, compiled, launched or verified is a row with its reason.
 
-    `budget` bounds the search for a tuned winner. Raises GemmgenError where that search finds nothing.
+    `budget` bounds the search for a tuned winner. Raises GemmgenError where that search finds nothing, and
+    CandidateFailed (unavailable) where this machine lacks a compiler.
     """
     return _Run(study, problem, target, store, progress or Silent()).result(budget)
 
@@ -220,6 +221,9 @@ class _Run:
 
 
 def _with_trial(row: Row, trial: Trial) -> Row:
+    """`row` with what became of it. A compiler that is missing is no property of the row: it ends the study."""
+    if trial.failure is not None and trial.failure.kind == "unavailable":
+        raise CandidateFailed(trial.failure)
     return replace(row, trial=trial, failure=trial.failure)
 
 

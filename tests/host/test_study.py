@@ -32,7 +32,7 @@ from gemmgen.report import plotting
 from gemmgen.report.studies import write_study
 from gemmgen.report.studying import markdown
 from gemmgen.sass import InstructionMix, Sass
-from gemmgen.study import STUDIES, Limit, Point, Row, Study, StudyResult, study_named
+from gemmgen.study import STUDIES, Limit, Point, Row, Study, StudyResult, engine, run_study, study_named
 from gemmgen.study.beside import beside
 from gemmgen.study.engine import _measured, spill_us
 from gemmgen.study.points import BLOCK_TILE, LADDER, LOOP_ORDER, REGISTER_TILE, config_for
@@ -373,6 +373,26 @@ def test_an_unknown_card_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["study", "block-tile", "--device", "Voodoo 2"]) == 2
     message = capsys.readouterr().err
     assert "Voodoo 2" in message and all(name in message for name in DEVICES)
+
+
+# What does not compile
+
+
+def test_what_does_not_compile_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failure = Failure("compile", "kernel.cu(7): error: no", "nvrtc")
+    monkeypatch.setattr(engine, "compile_many", lambda sources, *rest: [failure for _ in sources])
+    opened = target.open_target("emulator", "RTX 4050 Laptop", Store(tmp_path))
+    with opened.executor:
+        result = run_study(BLOCK_TILE, PROBLEM, opened, Store(tmp_path))
+        assert {row.reason for row in result.rows} == {failure.reason} and result.best is None
+        assert not any(row.runs for row in result.rows)
+        page = markdown(result, "2026-11-21", "gemmgen study block-tile", None)
+        assert f"- **256x256**: {failure.reason}." in page
+
+        missing = Failure("unavailable", "NVRTC is missing", "nvrtc")
+        monkeypatch.setattr(engine, "compile_many", lambda sources, *rest: [missing for _ in sources])
+        with pytest.raises(CandidateFailed, match="NVRTC is missing"):
+            run_study(BLOCK_TILE, PROBLEM, opened, Store(tmp_path))
 
 
 # Which card
