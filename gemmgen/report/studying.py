@@ -65,10 +65,9 @@ def limit_sentence(result: StudyResult) -> str:
     limit = f"The limit is {figure(result.limit.tflops)} TFLOPS ({result.limit.source})"
     if result.kind == "measured":
         return f"{limit}; medians of rounds in which all rows took turns."
-    return (
-        f"{limit}. Nothing was measured: times are the model's, from what the compiler made of each kernel; "
-        f"spilled registers add a cycle of the L1 cache for each access."
-    )
+    spills = any(it.compiled and it.compiled.spill_bytes for row in result.rows if (it := row.explanation))
+    added = "; spilled registers add a cycle of the L1 cache for each access" if spills else ""
+    return f"{limit}. Nothing was measured: times are the model's, from what the compiler made of each kernel{added}."
 
 
 def sentence(row: Row) -> str:

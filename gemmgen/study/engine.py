@@ -13,7 +13,7 @@ from typing import Literal
 
 from gemmgen.compile import Compilation, compile_many
 from gemmgen.device import WARP, DeviceSpec
-from gemmgen.errors import CandidateFailed, Failure
+from gemmgen.errors import CandidateFailed, Failure, require
 from gemmgen.explain import Explanation, explain, roofline
 from gemmgen.families import FAMILIES, SIMT
 from gemmgen.families.base import first_rejection
@@ -106,9 +106,10 @@ def run_study(
 ) -> StudyResult:
     """Run every point of `study`. What cannot be rendered, compiled, launched or verified is a row with its reason.
 
-    `budget` bounds the search for a tuned winner. Raises GemmgenError where that search finds nothing, and
-    CandidateFailed (unavailable) where this machine lacks a compiler.
+    `budget` bounds the search for a tuned winner. Raises InvalidInput for K = 0, GemmgenError where that search finds
+    nothing, and CandidateFailed (unavailable) where this machine lacks a compiler.
     """
+    require(representative(problem).k > 0, f"{problem}: with K = 0 there is no rate to study")
     return _Run(study, problem, target, store, progress or Silent()).result(budget)
 
 

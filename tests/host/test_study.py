@@ -375,6 +375,11 @@ def test_an_unknown_card_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Voodoo 2" in message and all(name in message for name in DEVICES)
 
 
+def test_no_rate_without_products(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["study", "block-tile", "64x64x0", "--device", "A100"]) == 2
+    assert "K = 0" in capsys.readouterr().err
+
+
 # What does not compile
 
 
