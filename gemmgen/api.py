@@ -23,14 +23,14 @@ from gemmgen.kernelfile import find_kernel, require_writable, write_kernel
 from gemmgen.memory import require_memory
 from gemmgen.model import predict
 from gemmgen.problem import Problem
-from gemmgen.records import Document, Origin, provenance, rung_document
+from gemmgen.records import Origin, provenance
 from gemmgen.render import render
 from gemmgen.sanitize import require_sanitizer
 from gemmgen.sanitize import sanitize as add_sanitizers
 from gemmgen.source import KernelSource
-from gemmgen.study import Ladder, Step
-from gemmgen.target import DeviceChoice, compile_target, open_target
-from gemmgen.tuner import Progress, Silent, Trial, TuneResult
+from gemmgen.study import StudyResult, run_study, study_named
+from gemmgen.target import DeviceChoice, compile_target, open_card, open_target
+from gemmgen.tuner import Progress, Trial, TuneResult
 from gemmgen.tuner import tune as search
 from gemmgen.verifier import Verdict
 from gemmgen.verifier import verify as property_test
@@ -140,31 +140,24 @@ def verify(
         return add_sanitizers(target.gpu, kernel, verdict, sanitize)
 
 
-def ladder(
+def study(
+    name: str,
     problem: Problem,
     *,
-    device: DeviceChoice = "auto",
-    arch: str = "auto",
+    device: str = "auto",
     budget: int | None = None,
-    out: Folder | None = None,
-    command: str = "gemmgen.ladder(...)",
     progress: Progress | None = None,
-) -> tuple[list[Step], list[Document]]:
-    """The teaching ladder for `problem`: (its steps, slowest idea first, and the record of each).
+) -> StudyResult:
+    """The study `name` ("ladder", "register-tile", "block-tile" or "loop-order") of `problem`.
 
-    `out` takes NAME.cu and NAME.json of each rung that works. `budget` bounds the search for the last rung.
-    Raises InvalidInput or GemmgenError, as `tune` does.
+    device    "auto", "gpu", "emulator", or a known card ("RTX 4050 Laptop", "sm_80"): see target.open_card
+    budget    candidates of the search for a tuned winner
+
+    What cannot be compiled or launched is a row with its reason. Raises InvalidInput or GemmgenError, as `tune` does.
+    gemmgen.report.studies.write_study writes the result as table, plot and record.
     """
-    if out is not None:
-        require_writable(Path(out))
+    chosen = study_named(name)
     require_memory(problem)
-    target = open_target(device, arch, store := Store())
+    target = open_card(device, store := Store())
     with target.executor:
-        steps = Ladder(problem, target, store, progress or Silent()).run(budget)
-        origin = Origin.of(target, command)
-    documents = [rung_document(step, origin) for step in steps]
-    if out is not None:
-        for step, document in zip(steps, documents, strict=True):
-            if step.trial.failure is None:
-                write_kernel(step.trial.source, document, Path(out))
-    return steps, documents
+        return run_study(chosen, problem, target, store, budget=budget, progress=progress)

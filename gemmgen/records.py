@@ -24,7 +24,6 @@ from gemmgen.problem import RUNTIME, Case, Problem
 from gemmgen.situation import Situation
 from gemmgen.source import KernelSource
 from gemmgen.space import Space
-from gemmgen.study import Step
 from gemmgen.target import Target
 from gemmgen.tuner import Trial, TuneResult
 from gemmgen.verifier import Determinism, Verdict
@@ -73,12 +72,6 @@ def provenance(trial: Trial, origin: Origin) -> Document:
         "command": origin.command,
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
-
-
-def rung_document(step: Step, origin: Origin) -> Document:
-    """NAME.json of a rung: its place in the ladder, and its time beside the other rungs."""
-    rung = {"number": step.number, "title": step.title, "lesson": step.lesson, "time": time_document(step.trial)}
-    return {**provenance(step.trial, origin), "rung": rung}
 
 
 def kernel_document(source: KernelSource) -> Document:

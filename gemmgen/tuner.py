@@ -34,7 +34,7 @@ from gemmgen.space import Space, explore
 from gemmgen.target import Target
 from gemmgen.verifier import Verdict, verdict_from, verify
 
-Stage = Literal["explore", "compile", "verify", "measure", "compare"]
+Stage = Literal["explore", "compile", "verify", "measure", "compare", "explain"]
 
 DEFAULT_BUDGET = {"gpu": 96, "emulator": 8}  # candidates
 EXAMPLES = 8  # situations a candidate must pass before it is timed; see examples_for

@@ -15,9 +15,12 @@ from gemmgen.files import Store
 from gemmgen.gpu import arena, why_no_gpu
 from gemmgen.gpu.arena import GUARD_WORD
 from gemmgen.gpu.executor import GpuExecutor
-from gemmgen.gpu.timing import QUICK, Timing, speedup
+from gemmgen.gpu.timing import CAREFUL, QUICK, Timing, speedup
 from gemmgen.problem import Case, Layout, Problem
 from gemmgen.source import KernelSource, Launch, Parameter
+from gemmgen.study import Point, Study, run_study
+from gemmgen.study.points import BLOCK_TILE, LADDER
+from gemmgen.target import Target, spec_of
 
 SIZES = ("M", "N", "K", "lda", "ldb", "ldc")
 SIGNATURE = """
@@ -306,3 +309,23 @@ def test_limits_are_plausible_and_kept(gpu: GpuExecutor) -> None:
     assert 0.3 * peak < limits.ffma_tflops < 1.05 * peak
     assert 50 < limits.copy_gbs < limits.read_gbs * 1.1 < 20_000
     assert gpu.limits() == limits
+
+
+def test_a_study_is_measured_in_turns(gpu: GpuExecutor, tmp_path: Path) -> None:
+    base = BLOCK_TILE.points[0].settings
+    points = (
+        Point("64x64", {**base, "BM": 64, "BN": 64}),
+        Point("256x256", {**base, "BM": 256, "BN": 256}),  # spills, and still is a row
+        Point("an element a thread", {**base, "BM": 256, "BN": 256, "TM": 1, "TN": 1}),
+        LADDER.points[-1],
+    )
+    study = Study("small", "two blocks", "Which is faster?", "block", points)
+    target = Target(gpu, gpu.arch, spec_of(gpu.properties))
+    result = run_study(study, Problem(512, 512, 512), target, Store(tmp_path))
+    small, large, refused, library = result.rows
+    assert result.kind == "measured" and result.limit.source == "measured"
+    for row in (small, large, library):
+        assert row.runs and row.timing is not None and len(row.timing.samples_us) == CAREFUL.samples, row.failure
+    assert large.trial is not None and large.trial.compiled is not None and large.trial.compiled.spill_bytes > 0
+    assert small.tflops(result.case) < result.limit.tflops * 1.05
+    assert refused.failure is not None and "65,536 threads cannot launch" in refused.reason

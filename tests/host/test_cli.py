@@ -21,8 +21,10 @@ from gemmgen.errors import GemmgenError, InvalidInput
 from gemmgen.kernelfile import find_kernel, read_kernel, write_kernel
 from gemmgen.problem import Layout, Problem
 from gemmgen.records import problem_document
+from gemmgen.study import STUDIES
 
 SHAPE = "64x96x32"
+STUDY_COMMANDS = [f"study {name}" for name in STUDIES]
 RENDERED = "gemm_f32_rr_64x96x32_naive_16x16"
 LIMITS = ARCHS["sm_90"].limits
 
@@ -57,7 +59,7 @@ def no_files_but(folder: Path, *names: str) -> bool:
 # Results
 
 
-@pytest.mark.parametrize("command", [*(name for name in COMMANDS if name != "study"), "study ladder"])
+@pytest.mark.parametrize("command", [*(name for name in COMMANDS if name != "study"), *STUDY_COMMANDS])
 def test_help_teaches(run: Run, command: str) -> None:
     code, out, _ = run(*command.split(), "--help")
     assert code == 0
