@@ -22,7 +22,6 @@ LANES = 8  # at most; their contexts take turns on the GPU
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # numpy's, in each of them
 TIMEOUT = 4.0  # seconds for a run; these are small
 SHRINK_SECONDS = 5.0
-SANITIZER_TIMEOUT = 30.0
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Lane:
         verdict = verify(self._gpu, job.source, examples=job.examples, seed=job.seed, shrink_seconds=SHRINK_SECONDS)
         if not job.tools:
             return verdict
-        return sanitize(self._gpu, job.source, verdict, job.tools, timeout=SANITIZER_TIMEOUT)
+        return sanitize(self._gpu, job.source, verdict, job.tools)
 
 
 def verify_many(

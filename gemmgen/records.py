@@ -182,6 +182,7 @@ def sanitizer_document(result: SanitizerResult) -> Document:
         "version": result.version,
         "situations": result.situations,
         "sampled": result.sampled,
+        "stopped": result.stopped,
         "passed": result.failure is None,
         "failure": failure_document(result.failure),
         "findings": findings,

@@ -76,8 +76,9 @@ def command(
     The kernel is a .cu file, or a name that is looked up in --out and generated/ and else rendered. How to launch
     it comes from the JSON beside it, or from its name.
 
-    --sanitize needs a GPU. The kernel runs in a few small situations under each tool; of launches that are too large
-    to be watched the first blocks run. What a tool finds makes the kernel fail, with the line of the .cu.
+    --sanitize needs a GPU. The kernel runs in a few small situations under each tool, for a few seconds; of launches
+    that are too large to be watched the first blocks run. What a tool finds makes the kernel fail, with the line of
+    the .cu.
 
     With --certificate the files beside the certificate must be those that it names, byte for byte, and the kernel
     must do again what it says, with its seed and number of examples. A file that was edited since voids it.

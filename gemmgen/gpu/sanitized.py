@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pickle
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import pycuda.driver as cuda
 from gemmgen.errors import CandidateFailed
 from gemmgen.executor import Floats
 from gemmgen.gpu.launching import launch, load_function
-from gemmgen.gpu.sanitizer import WORD, Allocation, Job, Outcome, blocks_to_run, lead_bytes
+from gemmgen.gpu.sanitizer import LAUNCH_SECONDS, WORD, Allocation, Job, Outcome, blocks_to_run, lead_bytes
 from gemmgen.problem import Matrix
 from gemmgen.reference import make_operands
 from gemmgen.situation import Situation
@@ -48,15 +49,19 @@ class Runner:
         self._allocations: list[Allocation] = []
 
     def run(self) -> Outcome:
-        """Stops where CUDA reports an error: a context that is broken runs nothing more."""
-        done = 0
+        """Stops where CUDA reports an error: a context that is broken runs nothing more. And after LAUNCH_SECONDS."""
+        done, spent = 0, 0.0
         try:
             function = load_function(self._job.source, self._job.cubin)
             for index, situation in enumerate(self._job.situations):
+                if spent > LAUNCH_SECONDS:
+                    break
                 pointers = self._place(index, situation)
-                blocks = blocks_to_run(self._job.source, situation.case)
+                blocks = blocks_to_run(self._job.source, situation.case, self._job.tool)
+                started = time.monotonic()
                 launch(function, self._job.source, situation.case, pointers, None, blocks)
                 cuda.Context.synchronize()
+                spent += time.monotonic() - started
                 done += 1
         except cuda.Error as error:
             return Outcome(done, str(error), tuple(self._allocations))

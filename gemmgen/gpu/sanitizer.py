@@ -41,10 +41,13 @@ NAME = "compute-sanitizer"
 INSTALL = "install a CUDA toolkit, which has it, and put its folder bin into PATH"
 TOOLKIT = "/usr/local/cuda/bin"  # a toolkit's folder, which is not always in PATH. No wheel has the whole program
 
-TIMEOUT = 120.0  # seconds for one tool; watched kernels are 10 to 100 times slower
+TIMEOUT = 30.0  # seconds for one tool, start included; a kernel that hangs costs them
+LAUNCH_SECONDS = 3.0  # after these no further situation starts: the four tools are to take less than 15 s
 FOUND = 86  # the exit code that says that the tool found something
 WORD = 4
-WATCHED_FLOPS = 2e9  # of a launch: of a larger one the first blocks run
+# Of a launch: of a larger one the first blocks run. Kernels are 10 to 100 times slower than unwatched, under racecheck
+# some 1000 times, where it follows each access to shared memory. 160 x 160 x 160 runs whole under all.
+WATCHED_FLOPS: dict[Tool, float] = {"memcheck": 6.4e7, "racecheck": 1.6e7, "initcheck": 6.4e7, "synccheck": 6.4e7}
 
 OPTIONS = (
     *("--error-exitcode", str(FOUND), "--print-limit", "100", "--show-backtrace", "device"),
@@ -94,6 +97,7 @@ class SanitizerResult:
     version     of compute-sanitizer, as "2025.3.1.0"
     situations  that ran to their end
     sampled     only the first blocks ran: launches are larger than WATCHED_FLOPS
+    stopped     LAUNCH_SECONDS were over before every situation had its turn
     failure     None where the tool found nothing and every situation ran
     """
 
@@ -103,6 +107,7 @@ class SanitizerResult:
     findings: tuple[Finding, ...]
     seconds: float
     sampled: bool = False
+    stopped: bool = False
     failure: Failure | None = None
 
 
@@ -129,7 +134,10 @@ class Allocation:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What sanitized.py did: situations that ran to their end, and the error that CUDA returned then, if any."""
+    """What sanitized.py did.
+
+    situations  that ran to their end; less than asked for where LAUNCH_SECONDS were over, or CUDA returned `error`
+    """
 
     situations: int
     error: str | None
@@ -186,7 +194,8 @@ def sanitize(
         situations=0 if done is None else done.situations,
         findings=findings,
         seconds=time.monotonic() - started,
-        sampled=any(blocks_to_run(source, one.case) < source.launch.blocks(one.case) for one in situations),
+        sampled=any(blocks_to_run(source, one.case, tool) < source.launch.blocks(one.case) for one in situations),
+        stopped=done is not None and done.error is None and done.situations < len(situations),
         failure=_failure(tool, findings, None if code is None else done, timeout),
     )
 
@@ -199,10 +208,10 @@ def lead_bytes(situation: Situation) -> int:
     return situation.case.problem.pointer_align if situation.seed % 2 else 0
 
 
-def blocks_to_run(source: KernelSource, case: Case) -> int:
+def blocks_to_run(source: KernelSource, case: Case, tool: Tool) -> int:
     """All blocks of a small launch, the first ones of a large one."""
     grid = source.launch.blocks(case)
-    return max(1, min(grid, int(WATCHED_FLOPS * grid / max(case.flops, 1))))
+    return max(1, min(grid, int(WATCHED_FLOPS[tool] * grid / max(case.flops, 1))))
 
 
 @cache
@@ -255,7 +264,7 @@ def _failure(tool: Tool, findings: Sequence[Finding], done: Outcome | None, time
         more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
         return Failure("crash", f"{findings[0]}{more}", tool)
     if done is None:
-        return Failure("timeout", f"no end in {timeout:g} s", tool)
+        return Failure("timeout", f"no end in {timeout:g} s: it hangs, or is too slow to be watched", tool)
     return None if done.error is None else Failure("crash", done.error, tool)
 
 

@@ -61,7 +61,8 @@ def _show_failure(console: Console, verdict: Verdict, again: str) -> None:
 def _show_sanitizer(console: Console, result: SanitizerResult) -> None:
     """A line a tool, and one for each of its first findings."""
     part = ", their first blocks" if result.sampled else ""
-    watched = f"{plural(result.situations, 'situation')}{part}, compute-sanitizer {result.version}"
+    end = ", then the time was up" if result.stopped else ""
+    watched = f"{plural(result.situations, 'situation')}{part}{end}, compute-sanitizer {result.version}"
     if result.failure is None:
         console.print(f"[bold green]PASS[/bold green]  {result.tool}: {watched}", soft_wrap=True)
         return

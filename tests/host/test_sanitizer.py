@@ -21,6 +21,7 @@ from gemmgen.problem import Problem
 from gemmgen.records import verdict_document
 from gemmgen.render import render
 from gemmgen.report.verdicts import show_verdict
+from gemmgen.sanitize import LARGEST
 from gemmgen.situation import Situation
 from gemmgen.verifier import Verdict
 
@@ -146,8 +147,12 @@ def test_what_is_no_finding_is_passed_over():
 
 def test_large_launches_run_their_first_blocks_and_small_ones_all():
     small, large = PROBLEM.case(100, 100, 100), PROBLEM.case(4096, 4096, 4096)
-    assert blocks_to_run(SOURCE, small) == SOURCE.launch.blocks(small)
-    assert 1 <= blocks_to_run(SOURCE, large) < SOURCE.launch.blocks(large) / 50
+    cube = PROBLEM.case(LARGEST, LARGEST, LARGEST)
+    for tool in sanitizer.TOOLS:
+        assert blocks_to_run(SOURCE, small, tool) == SOURCE.launch.blocks(small)
+        assert blocks_to_run(SOURCE, cube, tool) == SOURCE.launch.blocks(cube)
+        assert 1 <= blocks_to_run(SOURCE, large, tool) < SOURCE.launch.blocks(large) / 2000
+    assert blocks_to_run(SOURCE, large, "racecheck") < blocks_to_run(SOURCE, large, "memcheck")
 
 
 def test_operands_begin_where_their_allocation_does_or_as_misaligned_as_promised():
@@ -217,7 +222,7 @@ def program(tmp_path, monkeypatch):
 def test_a_clean_run(program, tool):
     arguments = program(CLEAN)
     result = sanitizer.sanitize(SOURCE, b"cubin", SITUATIONS, tool)
-    assert result.failure is None and result.findings == () and not result.sampled
+    assert result.failure is None and result.findings == () and not result.sampled and not result.stopped
     assert (result.tool, result.version, result.situations) == (tool, "2025.3.1.0", 2)
     words = arguments.read_text().split("\n")
     assert words[:2] == ["--tool", tool] and "gemmgen.gpu.sanitized" in words
@@ -232,6 +237,15 @@ def test_findings_are_the_failure(program):
     assert "4 bytes after the end of A (and 2 more)" in result.failure.reason
 
 
+def test_what_had_no_turn_in_time_is_said(program):
+    program(CLEAN, ran=1)
+    result = sanitizer.sanitize(SOURCE, b"cubin", SITUATIONS, "racecheck")
+    assert result.failure is None and result.stopped and result.situations == 1
+    console = Console(file=io.StringIO(), width=200)
+    show_verdict(console, KernelFile(SOURCE), Verdict("gpu", 5, 0, 0.5, sanitizers=(result,)), "again")
+    assert "PASS  racecheck: 1 situation, then the time was up, compute-sanitizer" in console.file.getvalue()
+
+
 def test_what_cuda_reports_is_a_failure_without_findings(program):
     program(CLEAN, ran=1, error="cuLaunchKernel failed: out of resources")
     result = sanitizer.sanitize(SOURCE, b"cubin", SITUATIONS, "synccheck")
@@ -243,6 +257,7 @@ def test_a_kernel_that_hangs_is_a_timeout_and_leaves_no_process(program, tmp_pat
     program(CLEAN, then=f"{child}.write_text(str(p.pid)); time.sleep(60)")
     result = sanitizer.sanitize(SOURCE, b"cubin", SITUATIONS, "racecheck", timeout=3)
     assert result.failure is not None and result.failure.kind == "timeout"
+    assert result.failure.reason == "no end in 3 s: it hangs, or is too slow to be watched" and not result.stopped
     pid = int((tmp_path / "pid").read_text())
     state = Path(f"/proc/{pid}/stat")
     assert not state.exists() or state.read_text().split()[2] == "Z"

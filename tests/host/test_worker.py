@@ -304,3 +304,14 @@ def test_what_cuda_refuses_ends_the_run_with_its_words(driver):
     job = sanitizer.Job(SOURCE, b"", (Situation(SMALL, "exact", 0),), "memcheck", 0)
     outcome = importlib.import_module("gemmgen.gpu.sanitized").Runner(job).run()
     assert outcome.situations == 0 and "too many resources" in str(outcome.error)
+
+
+def test_no_situation_starts_after_the_time_for_launches(driver, monkeypatch):
+    sanitized = importlib.import_module("gemmgen.gpu.sanitized")
+    launched = []
+    driver.kernels[SOURCE.name] = lambda *arguments, **shape: launched.append(shape)
+    clock = itertools.count(step=sanitizer.LAUNCH_SECONDS / 2)
+    monkeypatch.setattr(sanitized.time, "monotonic", lambda: next(clock))
+    situations = tuple(Situation(SMALL, "exact", seed) for seed in range(8))
+    outcome = sanitized.Runner(sanitizer.Job(SOURCE, b"", situations, "racecheck", 0)).run()
+    assert (outcome.situations, outcome.error, len(launched)) == (3, None, 3)
