@@ -274,7 +274,7 @@ DOUBLE_BUGS = (
         "const int within = block % (GROUP * columns);", "const int within = max(1, block) % (GROUP * columns);",
         (POISON, VALUE)),
     Bug("tile rows rounded down", "grid", DOUBLE, "rows = (s.M + BM - 1) / BM", "rows = max(1, s.M / BM)",
-        (POISON, VALUE)),
+        (DIVISION, POISON, VALUE)),
     Bug("tile columns rounded down", "grid", DOUBLE_VECTORS, "columns = (s.N + BN - 1) / BN",
         "columns = max(1, s.N / BN)", (DIVISION, POISON, VALUE, OUTSIDE_C, WRITES, READS)),
     Bug("too few accesses for a tile", "uninitialised", DOUBLE, "(B_ACCESSES + THREADS - 1) / THREADS;",
