@@ -1,4 +1,7 @@
-"""Is the verifier right? It must reject every seeded bug, with the right diagnosis, and pass every correct kernel."""
+"""Is the verifier right? It must reject every seeded bug, with the right diagnosis, and pass every correct kernel.
+
+Mutants ask the same without expectations: random small mistakes, of which none may pass but those that are none.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,31 @@ import random
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from gemmgen.bugs import BUGS, SUBJECTS, Bug, Subject
-from gemmgen.device import Limits
-from gemmgen.errors import require
+from gemmgen.compile import compile_kernel
+from gemmgen.device import DEFAULT_ARCH, Limits
+from gemmgen.errors import CandidateFailed, require
 from gemmgen.executor import Executor
 from gemmgen.families import NAIVE, SIMT
 from gemmgen.families.base import Config, Family, check, first_rejection
 from gemmgen.families.naive import NaiveConfig
 from gemmgen.families.simt import SimtConfig
+from gemmgen.files import Store
+from gemmgen.mutation import LAUNCH, Mutant, draw
+from gemmgen.parallel import Job, verify_all
 from gemmgen.problem import Layout, Problem
 from gemmgen.render import render
+from gemmgen.sass import disassemble
 from gemmgen.source import KernelSource
 from gemmgen.verifier import Verdict, verify
 
 BUG_EXAMPLES = 200  # situations that a bug gets at most
 KERNEL_EXAMPLES = 10  # situations that a correct kernel gets
 CORRECT_KERNELS = 500
+EVIDENCE_ARCH = DEFAULT_ARCH  # whose machine code tells that a mutant is its original
+SAME_CODE = "the same machine code"
 
 SIZES = (None, None, None, 1, 64, 67, 128)  # run-time sizes serve many shapes with one compilation
 LD_PADDINGS = (0, 0, 3, 4)
@@ -65,6 +76,29 @@ class Outcome:
 
 
 @dataclass(frozen=True)
+class MutantOutcome:
+    """What became of a mutant. `harmless` says why one that survived is no mistake; None where it may be one."""
+
+    mutant: Mutant
+    verdict: Verdict
+    harmless: str | None
+
+    @property
+    def counts(self) -> bool:
+        """It compiled, so that the verifier had something to say."""
+        return self.verdict.passed or self.verdict.situation is not None
+
+    @property
+    def killed(self) -> bool:
+        return self.verdict.situation is not None
+
+    @property
+    def survived(self) -> bool:
+        """The verifier passes what may well be a mistake: for a person to look at."""
+        return self.verdict.passed and self.harmless is None
+
+
+@dataclass(frozen=True)
 class SelfCheck:
     """The whole result: every bug's outcome, and the correct kernels that were rejected.
 
@@ -77,11 +111,13 @@ class SelfCheck:
     outcomes: tuple[Outcome, ...]
     kernels: int
     false_alarms: tuple[tuple[KernelSource, Verdict], ...]
+    mutants: tuple[MutantOutcome, ...]
     seconds: float
 
     @property
     def passed(self) -> bool:
-        return not self.false_alarms and all(outcome.trouble is None for outcome in self.outcomes)
+        alarms = bool(self.false_alarms) or any(mutant.survived for mutant in self.mutants)
+        return not alarms and all(outcome.trouble is None for outcome in self.outcomes)
 
 
 def chosen(only: str) -> tuple[Bug, ...]:
@@ -131,25 +167,59 @@ def try_bugs(
     seed: int = 0,
     on_bug: Callable[[], None] = lambda: None,
 ) -> tuple[Outcome, ...]:
-    """The outcome of every bug, in their order."""
-    outcomes = []
-    for bug in bugs:
-        outcomes.append(try_bug(executor, bug, limits, examples=examples, seed=seed))
-        on_bug()
-    return tuple(outcomes)
+    """The outcome of every bug, in their order; on the emulator several at once."""
+    sources = [plant(bug, limits) for bug in bugs]
+    verdicts = verify_all(executor, [Job(source, examples, seed) for source in sources], on_bug)
+    return tuple(Outcome(*one) for one in zip(bugs, sources, verdicts, strict=True))
 
 
 def check_kernels(
-    executor: Executor, count: int, limits: Limits, *, seed: int = 0, on_kernel: Callable[[], None] = lambda: None
+    executor: Executor, sources: Sequence[KernelSource], *, seed: int = 0, on_kernel: Callable[[], None] = lambda: None
 ) -> tuple[tuple[KernelSource, Verdict], ...]:
-    """Those of `count` correct kernels that the verifier rejects, which must be none."""
-    alarms = []
-    for source in correct_kernels(count, seed, limits):
-        verdict = verify(executor, source, examples=KERNEL_EXAMPLES, seed=seed)
-        if not verdict.passed:
-            alarms.append((source, verdict))
-        on_kernel()
-    return tuple(alarms)
+    """Those of `sources`, which are correct kernels, that the verifier rejects: there must be none."""
+    verdicts = verify_all(executor, [Job(source, KERNEL_EXAMPLES, seed) for source in sources], on_kernel)
+    return tuple((source, verdict) for source, verdict in zip(sources, verdicts, strict=True) if not verdict.passed)
+
+
+def try_mutants(
+    executor: Executor,
+    mutants: Sequence[Mutant],
+    store: Store,
+    *,
+    examples: int = BUG_EXAMPLES,
+    seed: int = 0,
+    on_mutant: Callable[[], None] = lambda: None,
+) -> tuple[MutantOutcome, ...]:
+    """The outcome of every mutant, in their order."""
+    jobs = [Job(mutant.source, examples, seed, shrink=False) for mutant in mutants]
+    verdicts = verify_all(executor, jobs, on_mutant)
+    return tuple(
+        MutantOutcome(mutant, verdict, why_harmless(mutant, store) if verdict.passed else None)
+        for mutant, verdict in zip(mutants, verdicts, strict=True)
+    )
+
+
+def draw_mutants(count: int, seed: int, limits: Limits) -> list[Mutant]:
+    """The first `count` mutants of the kernels that bugs are planted in."""
+    return list(islice(draw([rendered(subject, limits) for subject in SUBJECTS], seed), count))
+
+
+def why_harmless(mutant: Mutant, store: Store) -> str | None:
+    """Why a mutant is no mistake: a reason that is known, or the same machine code. None where it may be one."""
+    if mutant.reason is not None:
+        return mutant.reason
+    if mutant.operator == LAUNCH:
+        return None
+    try:
+        return SAME_CODE if _machine_code(mutant.source, store) == _machine_code(mutant.original, store) else None
+    except CandidateFailed:  # no compiler for GPUs here, or one that refuses what the host's takes
+        return None
+
+
+def _machine_code(source: KernelSource, store: Store) -> tuple[str, int]:
+    """What a GPU would run, and the static shared memory that it runs in."""
+    compiled = compile_kernel(source, EVIDENCE_ARCH, store)
+    return disassemble(compiled.cubin).text, compiled.shared_bytes
 
 
 def correct_kernels(count: int, seed: int, limits: Limits) -> Iterator[KernelSource]:

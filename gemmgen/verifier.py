@@ -63,12 +63,13 @@ def verify(
     examples: int,
     seed: int = 0,
     largest: int = FAR_SIZES[-1],
+    shrink: bool = True,
     on_example: Callable[[], None] = lambda: None,
 ) -> Verdict:
     """Property-test `source` on `executor`: at most `examples` situations, then shrinking if one fails.
 
-    `largest` bounds run-time sizes. A kernel that does not compile or load is a Verdict with that
-    failure and no examples.
+    Without `shrink` the first situation that fails stands. `largest` bounds run-time sizes. A kernel
+    that does not compile or load is a Verdict with that failure and no examples.
     """
     try:
         kernel = executor.load(source)
@@ -76,7 +77,7 @@ def verify(
         return Verdict(executor.name, 0, seed, np.inf, error.failure)
     tested = _Property(kernel, on_example)
     try:
-        property_test(tested, situations(source.problem, largest), examples, seed)
+        property_test(tested, situations(source.problem, largest), examples, seed, shrink=shrink)
     except (Wrong, hypothesis.errors.Flaky):
         wrong = tested.found
         assert wrong is not None
@@ -197,8 +198,11 @@ def property_test(
     strategy: hypothesis.strategies.SearchStrategy[Situation],
     examples: int,
     seed: int,
+    *,
+    shrink: bool = True,
 ) -> None:
     """Call `tested` with `examples` situations at most; one that it raises on is shrunk, and raised at the end."""
+    phases = (hypothesis.Phase.generate, hypothesis.Phase.shrink)
     settings = hypothesis.settings(
         max_examples=examples,
         deadline=None,  # an emulated launch takes what it takes
@@ -206,7 +210,7 @@ def property_test(
         report_multiple_bugs=False,
         suppress_health_check=list(hypothesis.HealthCheck),
         verbosity=hypothesis.Verbosity.quiet,
-        phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink),
+        phases=phases if shrink else phases[:1],
     )
 
     @hypothesis.seed(seed)
