@@ -26,9 +26,11 @@ OTHER_SEEDS = 4  # that reduction tries: they choose every order and placement o
 
 # Sizes around which kernels go wrong: one, tiles and their neighbours, primes.
 RUNTIME_SIZES = (1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 32, 33, 61, 64, 65, 97, 127, 128, 129, 160)
-# One of M and N now and then: several tiles of 256, and more than a group of 8 of them. K is small then.
-FAR_SIZES = (515, 2177, 2562)
+# One of M and N now and then: several tiles of 256, and more than a group of 8 of them; more than 16 bits count.
+# K is small then, and the other size too where it is so far.
+FAR_SIZES = (515, 2177, 2562, 70001)
 FAR_DEPTH = 17
+BEYOND_16_BITS, FAR_WIDTH = 2**16, 8
 
 TINY = 8
 LONG = 4  # the long side of tall, flat and deep shapes, in multiples of the largest size
@@ -83,9 +85,10 @@ def situations(draw: st.DrawFn, problem: Problem, largest: int) -> Situation:
     # Drawn last, and whether it is used or not: a failure shrinks best where no draw moves.
     far, distant = draw(st.sampled_from(("", "", "", "", "", "", "m", "n"))), draw(st.sampled_from(FAR_SIZES))
     if far in sizes and distant <= largest:
+        sizes = {name: min(size, FAR_DEPTH if name == "k" else size) for name, size in sizes.items()}
+        if distant > BEYOND_16_BITS:
+            sizes = {name: min(size, FAR_WIDTH) for name, size in sizes.items()}
         sizes[far] = distant
-        if "k" in sizes:
-            sizes["k"] = min(sizes["k"], FAR_DEPTH)
     dense = problem.case(**sizes)
     lines = {name: getattr(dense, name) + padding[name] for name in runtime}
     return Situation(problem.case(**sizes, **lines, alpha=alpha, beta=beta), data, seed)

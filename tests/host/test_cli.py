@@ -318,16 +318,6 @@ def test_an_interrupt_says_that_it_resumes(run: Run, monkeypatch: pytest.MonkeyP
     assert code == 130 and out == "" and "the same command resumes" in err
 
 
-def test_an_interrupted_fuzzing_does_not_say_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("gemmgen.cli.fuzz.run", interrupted)
-    code, out, err = run("fuzz", "--device", "emulator", "--corpus", "found")
-    assert code == 130 and out == "" and "resumes" not in err
-    assert "is in found; the same --seed starts from the beginning again" in err
-
-
 def test_a_bug_is_not_hidden(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError
