@@ -39,11 +39,6 @@ class Mutant:
     original: KernelSource
     source: KernelSource
 
-    @property
-    def reason(self) -> str | None:
-        """Why it is known to be no mistake; None where nothing is known."""
-        return next((why for place, why in HARMLESS if re.search(place, str(self))), None)
-
     def __str__(self) -> str:
         return f"{self.operator}, {f'line {self.line}' if self.line else 'launch'}: {self.before} -> {self.after}"
 
@@ -116,6 +111,8 @@ ROLES = (
 )
 PARTNERS = {name: sorted({other for role in ROLES if name in role for other in role} - {name})
             for name in sorted({name for role in ROLES for name in role})}  # fmt: skip
+ORDERS = re.compile(r"\b(return|break|continue|if|for|__sync\w+|cp_async\w*)\b")
+WRITES = re.compile(r"(\w+)(?:\[[^]]*\]|\.\w+)* [-+*^]?= |(\w+)(?:\[[^]]*\])?\);$")
 NARROWER = {
     "int": ("short", "signed char", "unsigned", "float"),
     "Offset": ("int", "short", "float"),
@@ -123,10 +120,6 @@ NARROWER = {
 }
 # What twice is not as once. A barrier, a wait or a commit more than needed makes threads wait longer, no more.
 COUNTS = re.compile(r"[-+*^]= |\b(\w+) = \1 |\bacc")
-
-
-# What a mutant says of itself, as a regular expression, and why it computes and touches what its original does.
-HARMLESS: tuple[tuple[str, str], ...] = ()
 
 
 def _relations(code: Code) -> Iterator[Edit]:
@@ -198,12 +191,21 @@ def _repetitions(code: Code) -> Iterator[Edit]:
 
 
 def _exchanges(code: Code) -> Iterator[Edit]:
-    """A statement after the next one."""
+    """A statement after the next one, where one of them needs the other."""
     statements = list(code.statements())
     for first, second in pairwise(statements):
         between = code.text[first.end : second.start]
-        if not code.live[first.end : second.start].strip():
+        if not code.live[first.end : second.start].strip() and not _independent(first.text, second.text):
             yield Edit(first.start, second.end, f"{second.text}{between}{first.text}")
+
+
+def _independent(first: str, second: str) -> bool:
+    """Whether neither writes what the other names. A call writes its last argument; control and waits order all."""
+    if ORDERS.search(first) or ORDERS.search(second):
+        return False
+    names = [set(re.findall(r"[A-Za-z_]\w*", text)) for text in (first, second)]
+    written = [{match[1] or match[2] for match in WRITES.finditer(text)} for text in (first, second)]
+    return not (written[0] & names[1] or written[1] & names[0])
 
 
 def _products(code: Code) -> Iterator[Edit]:
@@ -275,8 +277,20 @@ def draw(sources: Sequence[KernelSource], seed: int) -> Iterator[Mutant]:
 def _proposals(source: KernelSource) -> dict[str, list[Edit | Launch]]:
     code = Code(source.text)
     found: dict[str, list[Edit | Launch]] = {name: list(operator(code)) for name, operator in OPERATORS.items()}
-    found[LAUNCH] = list(_launches(source.launch))
+    found[LAUNCH] = [launch for launch in _launches(source.launch) if not _same_launch(source, launch)]
     return {name: proposals for name, proposals in found.items() if proposals}
+
+
+def _same_launch(source: KernelSource, launch: Launch) -> bool:
+    """Whether another grid comes to as many blocks, as it may where the sizes are fixed."""
+    known = source.launch
+    if None in (source.problem.m, source.problem.n) or (launch.threads, launch.shared_bytes) != (
+        known.threads,
+        known.shared_bytes,
+    ):
+        return False
+    case = source.problem.case(**{name: 1 for name in ("k",) if source.problem.k is None})
+    return launch.blocks(case) == known.blocks(case)
 
 
 def _mutant(source: KernelSource, operator: str, change: Edit | Launch) -> Mutant:

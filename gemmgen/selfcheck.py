@@ -205,9 +205,7 @@ def draw_mutants(count: int, seed: int, limits: Limits) -> list[Mutant]:
 
 
 def why_harmless(mutant: Mutant, store: Store) -> str | None:
-    """Why a mutant is no mistake: a reason that is known, or the same machine code. None where it may be one."""
-    if mutant.reason is not None:
-        return mutant.reason
+    """The proof that a mutant is no mistake: a compiler makes the same machine code of it. None where it may be one."""
     if mutant.operator == LAUNCH:
         return None
     try:

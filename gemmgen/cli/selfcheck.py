@@ -54,7 +54,7 @@ FAILED = 1
     type=click.IntRange(0),
     default=0,
     show_default=True,
-    help="Random mistakes in the same kernels: all that are not proven harmless must be found.",
+    help="Random mistakes in the same kernels: those that survive are listed.",
 )
 @click.option("--only", metavar="TEXT", default="", help="Bugs with TEXT in their name, category, kernel or skeleton.")
 @seed_option
@@ -75,8 +75,8 @@ def command(
     Each bug of a catalogue is planted in a rendered kernel, by an edit of its text or of its launch, and verified
     like any kernel. It must fail, with the diagnosis that the catalogue expects. Then correct kernels, drawn at random
     from the space, are verified: none may fail. With --mutants, random small mistakes are made in those kernels too: a
-    wrong operator, constant, name, type, order, a statement that is missing. One that survives has to be harmless: a
-    known reason, or the same machine code as without it.
+    wrong operator, constant, name, type, order, a statement that is missing. One that survives is harmless where its
+    machine code is that of the original; the others are listed, for a person to look at.
 
     Where kernels run on a GPU, bugs that only the emulator finds (a race that its schedule hides, say) survive; the
     diagnoses are the emulator's too.
