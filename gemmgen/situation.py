@@ -26,11 +26,10 @@ OTHER_SEEDS = 4  # that reduction tries: they choose every order and placement o
 
 # Sizes around which kernels go wrong: one, tiles and their neighbours, primes.
 RUNTIME_SIZES = (1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 32, 33, 61, 64, 65, 97, 127, 128, 129, 160)
-# One of M and N now and then: several tiles of 256, and more than a group of 8 of them; more than 16 bits count.
-# K is small then, and the other size too where it is so far.
-FAR_SIZES = (515, 2177, 2562, 70001)
+# One of M and N now and then: several tiles of 256, and more than a group of 8 of them. K is small then.
+FAR_SIZES = (515, 2177, 2562)
 FAR_DEPTH = 17
-BEYOND_16_BITS, FAR_WIDTH = 2**16, 8
+BEYOND_16_BITS, FAR_WIDTH = 70_001, 3  # one of M and N, and the other sizes then
 
 TINY = 8
 LONG = 4  # the long side of tall, flat and deep shapes, in multiples of the largest size
@@ -86,12 +85,21 @@ def situations(draw: st.DrawFn, problem: Problem, largest: int) -> Situation:
     far, distant = draw(st.sampled_from(("", "", "", "", "", "", "m", "n"))), draw(st.sampled_from(FAR_SIZES))
     if far in sizes and distant <= largest:
         sizes = {name: min(size, FAR_DEPTH if name == "k" else size) for name, size in sizes.items()}
-        if distant > BEYOND_16_BITS:
-            sizes = {name: min(size, FAR_WIDTH) for name, size in sizes.items()}
         sizes[far] = distant
     dense = problem.case(**sizes)
     lines = {name: getattr(dense, name) + padding[name] for name in runtime}
     return Situation(problem.case(**sizes, **lines, alpha=alpha, beta=beta), data, seed)
+
+
+def far_situations(problem: Problem, largest: int) -> list[Situation]:
+    """Sizes that 16 bits cannot count, for those of M and N that are left to run time: beside what is drawn."""
+    runtime = [name.lower() for name in "MNK" if problem.sizes[name] is None]
+    if largest < FAR_SIZES[-1]:
+        return []
+    cases = [
+        problem.case(**{**dict.fromkeys(runtime, FAR_WIDTH), name: BEYOND_16_BITS}) for name in runtime if name != "k"
+    ]
+    return [Situation(case, "exact", seed=0) for case in cases]  # run whole
 
 
 @st.composite

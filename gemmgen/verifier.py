@@ -12,13 +12,14 @@ from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.executor import Executor, Floats, LoadedKernel, Operands
 from gemmgen.problem import Case
 from gemmgen.reference import Mismatch, Window, compare, make_operands
-from gemmgen.situation import FAR_SIZES, Situation, situations
+from gemmgen.situation import FAR_SIZES, Situation, far_situations, situations
 from gemmgen.source import KernelSource, Launch
 
 SAMPLE_BLOCKS = 4  # of a case that the executor does not run whole
 SOME_FLOPS = 1e7  # an executor that samples runs larger cases whole for a few seeds only
 WHOLE_SEEDS = 8  # of so many seeds, one runs such a case whole
 THREAD_FLOPS = 64  # what starting a thread costs
+THOROUGH = 20  # from so many examples on, sizes that take long are among them
 POISON = np.uint32(0x7FC0BEEF)  # a NaN that no kernel computes
 
 
@@ -80,7 +81,10 @@ def verify(
         return Verdict(executor.name, 0, seed, np.inf, error.failure)
     tested = _Property(kernel, on_example)
     try:
-        property_test(tested, situations(source.problem, largest), examples, seed, shrink=shrink)
+        far = far_situations(source.problem, largest) if examples >= THOROUGH else []
+        property_test(tested, situations(source.problem, largest), examples - len(far), seed, shrink=shrink)
+        for situation in far:  # last: what fails before has smaller sizes
+            tested(situation)
     except (Wrong, hypothesis.errors.Flaky):
         wrong = tested.found
         assert wrong is not None

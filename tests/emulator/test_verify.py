@@ -10,7 +10,8 @@ from gemmgen.emulator import EmulatorExecutor
 from gemmgen.families import NAIVE, SIMT
 from gemmgen.problem import Problem
 from gemmgen.render import render
-from gemmgen.verifier import verify
+from gemmgen.situation import FAR_SIZES, far_situations
+from gemmgen.verifier import THOROUGH, verify
 
 PROBLEM = Problem(None, None, None)
 
@@ -70,3 +71,18 @@ def test_samples_of_a_big_grid_together_show_a_tile_that_nobody_writes(emulator)
     verdict = verify(emulator, replace(source, text=source.text.replace(old, new)), examples=60)
     assert verdict.sampled and verdict.failure is not None
     assert "tiles of C" in verdict.failure.reason
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("const int m =", "const short m ="),
+        ("const int n =", "const unsigned short n ="),
+    ],
+)
+def test_indices_of_16_bits_are_found(old, new, emulator):
+    source = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
+    assert old in source.text
+    verdict = verify(emulator, replace(source, text=source.text.replace(old, new)), examples=THOROUGH)
+    assert verdict.situation in far_situations(PROBLEM, FAR_SIZES[-1]) and verdict.examples <= THOROUGH
+    assert verify(emulator, source, examples=THOROUGH).passed
