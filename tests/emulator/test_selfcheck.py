@@ -33,7 +33,7 @@ from gemmgen.verifier import verify
 
 LIMITS = ARCHS["sm_90"].limits
 CHUNK = 20  # correct kernels that one test verifies
-MUTANTS = 40
+MUTANTS = 30
 
 
 @pytest.fixture(scope="module")
