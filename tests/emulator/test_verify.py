@@ -86,3 +86,11 @@ def test_indices_of_16_bits_are_found(old, new, emulator):
     verdict = verify(emulator, replace(source, text=source.text.replace(old, new)), examples=THOROUGH)
     assert verdict.situation in far_situations(PROBLEM, FAR_SIZES[-1]) and verdict.examples <= THOROUGH
     assert verify(emulator, source, examples=THOROUGH).passed
+
+
+@pytest.mark.parametrize("columns", ["(s.N + BN + 1) / BN", "(s.N + BN) / BN"])
+def test_a_tile_too_many_shows_beyond_a_group(columns, emulator):
+    config = SIMT.default(PROBLEM).with_values(BM=32, BN=64, BK=8, TM=4, TN=4, WM=16, WN=32, STAGES=1)
+    source = render(PROBLEM, SIMT, config)
+    wrong = replace(source, text=source.text.replace("columns = (s.N + BN - 1) / BN", f"columns = {columns}"))
+    assert wrong.text != source.text and not verify(emulator, wrong, examples=THOROUGH).passed
