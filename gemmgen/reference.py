@@ -83,8 +83,10 @@ SMALLEST = 2.0**-149  # the smallest denormal
 DENORMALS = 2.0**-127  # A and C of denormal data lie below
 HUGE = 2.0**62  # of A and B, whose products are to stay below 2^124; of C the square of it
 SPECIALS = (np.inf, -np.inf, np.nan, 0.0)
-LARGE_FLOPS = 10**9  # from here on making data and reference takes long enough to share
-LARGE_SEEDS = 2
+# Making data and reference takes long: from so many flops on there are so many sets of data, for all seeds and scalars.
+LARGE_FLOPS = 10**9
+SHARED_DATA = ((LARGE_FLOPS, 2), (10**7, 8))
+KEPT_ELEMENTS = 2**18  # of a product that is kept for other scalars
 
 
 @dataclass(frozen=True)
@@ -203,7 +205,8 @@ def _unscaled(case: Case) -> Case:
 
 
 def _data_seed(situation: Situation) -> int:
-    return situation.seed % LARGE_SEEDS if situation.case.flops > LARGE_FLOPS else situation.seed
+    sets = next((sets for flops, sets in SHARED_DATA if situation.case.flops > flops), None)
+    return situation.seed if sets is None else situation.seed % sets
 
 
 # The candidates of one search meet the same data again and again, so it is kept.
@@ -237,6 +240,7 @@ class Recent:
 
 OPERANDS = Recent(64, 2 * 2**30)  # two situations of 8192 x 8192 x 8192
 EXPECTED = Recent(32, 2 * 2**30)
+PRODUCTS = Recent(16, 2**26)
 
 
 def _operands(case: Case, data: DataKind, seed: int, unread_c: bool) -> Operands:
@@ -319,21 +323,31 @@ def _expected_whole(situation: Situation) -> tuple[Doubles, Doubles]:
 
 
 def _expected(situation: Situation, window: Window) -> tuple[Doubles, Doubles]:
-    case, operands = situation.case, make_operands(situation)
-    a = case.a.view(operands.a)[window.rows].astype(np.float64)
-    b = case.b.view(operands.b)[:, window.cols].astype(np.float64)
+    case, exact = situation.case, situation.data in EXACT_KINDS
+    small = (window.bottom - window.top) * (window.right - window.left) <= KEPT_ELEMENTS
+    of = _unscaled(case), situation.data, _data_seed(situation), window
+    product, size = PRODUCTS.get(of, lambda: _products(*of), lambda made: made) if small else _products(*of)
     with np.errstate(invalid="ignore"):
-        values = case.alpha * _product(a, b, situation.data)
-        size = abs(case.alpha) * _product(np.abs(a), np.abs(b), situation.data)
+        values, size = case.alpha * product, abs(case.alpha) * size
         if case.beta != 0:  # beta = 0 must not read C, which may hold NaN
-            old = case.c.view(operands.c)[window.rows, window.cols].astype(np.float64)
+            old = case.c.view(make_operands(situation).c)[window.rows, window.cols].astype(np.float64)
             values, size = values + case.beta * old, size + np.abs(case.beta * old)
-    if situation.data in EXACT_KINDS:
+    if exact:
         return values, np.zeros_like(values)
     unit = case.problem.dtype.unit_roundoff
     bound = LAMBDA * np.sqrt(case.k + 2) * unit * size  # two more roundings: alpha and beta
     bound += ((2 * case.k + 1) * abs(case.alpha) + 2) * SMALLEST / 2
     return values, np.where(np.isfinite(values), bound, 0.0)
+
+
+def _products(case: Case, data: DataKind, seed: int, window: Window) -> tuple[Doubles, Doubles]:
+    """(A * B, |A| * |B|) inside `window`, where neither alpha nor beta has a part. Exact data needs no |A| * |B|."""
+    operands = _operands(case, data, seed, True)
+    a = case.a.view(operands.a)[window.rows].astype(np.float64)
+    b = case.b.view(operands.b)[:, window.cols].astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        product = _product(a, b, data)
+        return product, product if data in EXACT_KINDS else _product(np.abs(a), np.abs(b), data)
 
 
 def _product(a: Doubles, b: Doubles, data: DataKind) -> Doubles:

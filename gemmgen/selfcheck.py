@@ -1,4 +1,7 @@
-"""Is the verifier right? It must reject every seeded bug, with the right diagnosis, and pass every correct kernel."""
+"""Is the verifier right? It must reject every seeded bug, with the right diagnosis, and pass every correct kernel.
+
+Mutants ask the same without expectations: random small mistakes, of which none may pass but those that are none.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,25 @@ import random
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from gemmgen.bugs import BUGS, SUBJECTS, Bug, Subject
-from gemmgen.device import Limits
+from gemmgen.compile import compile_kernel
+from gemmgen.device import DEFAULT_ARCH, Limits
 from gemmgen.emulator import EmulatorExecutor
 from gemmgen.errors import CandidateFailed, require
-from gemmgen.executor import Executor, load_in_parallel
+from gemmgen.executor import Executor
 from gemmgen.families import NAIVE, SIMT
 from gemmgen.families.base import Config, Family, check, first_rejection
 from gemmgen.families.naive import NaiveConfig
 from gemmgen.families.simt import SimtConfig
 from gemmgen.files import Store
 from gemmgen.gpu.sanitizer import Tool
-from gemmgen.lanes import Job, verify_many
+from gemmgen.lanes import Job, emulate_many, verify_many
+from gemmgen.mutation import LAUNCH, Mutant, draw
 from gemmgen.problem import Layout, Problem
 from gemmgen.render import render
+from gemmgen.sass import disassemble
 from gemmgen.source import KernelSource
 from gemmgen.target import Target
 from gemmgen.verifier import Verdict, verify
@@ -28,6 +35,8 @@ from gemmgen.verifier import Verdict, verify
 BUG_EXAMPLES = 200  # situations that a bug gets at most
 KERNEL_EXAMPLES = 10  # situations that a correct kernel gets
 CORRECT_KERNELS = 500
+EVIDENCE_ARCH = DEFAULT_ARCH  # whose machine code tells that a mutant is its original
+SAME_CODE = "the same machine code"
 
 SIZES = (None, None, None, 1, 64, 67, 128)  # run-time sizes serve many shapes with one compilation
 LD_PADDINGS = (0, 0, 3, 4)
@@ -90,6 +99,29 @@ class Outcome:
 
 
 @dataclass(frozen=True)
+class MutantOutcome:
+    """What became of a mutant. `harmless` says why one that survived is no mistake; None where it may be one."""
+
+    mutant: Mutant
+    verdict: Verdict
+    harmless: str | None
+
+    @property
+    def counts(self) -> bool:
+        """It compiled, so that the verifier had something to say."""
+        return self.verdict.passed or self.verdict.situation is not None
+
+    @property
+    def killed(self) -> bool:
+        return self.verdict.situation is not None
+
+    @property
+    def survived(self) -> bool:
+        """The verifier passes what may well be a mistake: for a person to look at."""
+        return self.verdict.passed and self.harmless is None
+
+
+@dataclass(frozen=True)
 class SelfCheck:
     """The whole result: every bug's outcome, and the correct kernels that were rejected.
 
@@ -102,11 +134,13 @@ class SelfCheck:
     outcomes: tuple[Outcome, ...]
     kernels: int
     false_alarms: Alarms
+    mutants: tuple[MutantOutcome, ...]
     seconds: float
 
     @property
     def passed(self) -> bool:
-        return not self.false_alarms and all(outcome.trouble is None for outcome in self.outcomes)
+        alarms = bool(self.false_alarms) or any(mutant.survived for mutant in self.mutants)
+        return not alarms and all(outcome.trouble is None for outcome in self.outcomes)
 
 
 def chosen(only: str) -> tuple[Bug, ...]:
@@ -148,25 +182,8 @@ def try_bug(executor: Executor, bug: Bug, limits: Limits, *, examples: int = BUG
 
 
 def try_bugs(
-    executor: Executor,
-    bugs: Sequence[Bug],
-    limits: Limits,
-    *,
-    examples: int = BUG_EXAMPLES,
-    seed: int = 0,
-    on_bug: Callable[[], None] = lambda: None,
-) -> tuple[Outcome, ...]:
-    """The outcome of every bug, in their order."""
-    outcomes = []
-    for bug in bugs:
-        outcomes.append(try_bug(executor, bug, limits, examples=examples, seed=seed))
-        on_bug()
-    return tuple(outcomes)
-
-
-def try_bugs_on_gpu(
-    bugs: Sequence[Bug],
     target: Target,
+    bugs: Sequence[Bug],
     store: Store,
     *,
     examples: int = BUG_EXAMPLES,
@@ -174,43 +191,84 @@ def try_bugs_on_gpu(
     tools: tuple[Tool, ...] = (),
     on_bug: Callable[[], None] = lambda: None,
 ) -> tuple[Outcome, ...]:
-    """The outcome of every bug on the GPU; those that survive there are tried in the emulator, where there is one."""
+    """The outcome of every bug, in their order; what survives on a GPU is tried in the emulator, where there is one."""
     limits = target.spec.arch.limits
     sources = [plant(bug, limits) for bug in bugs]
-    jobs = [Job(source, examples, seed, tools) for source in sources]
-    verdicts = verify_many(jobs, target.arch, store, on_bug)
+    verdicts = verify_all(target, [Job(source, examples, seed, tools) for source in sources], store, on_bug)
     outcomes = [Outcome(*parts) for parts in zip(bugs, sources, verdicts, strict=True)]
     missed = [outcome for outcome in outcomes if not outcome.found]
+    if target.gpu is None or not missed:
+        return tuple(outcomes)
     try:
         emulator = EmulatorExecutor(store)
     except CandidateFailed:
         return tuple(outcomes)
     with emulator:
-        load_in_parallel(emulator, [outcome.source for outcome in missed])
-        emulated = {outcome.bug: verify(emulator, outcome.source, examples=examples, seed=seed) for outcome in missed}
+        again = emulate_many(emulator, [Job(outcome.source, examples, seed) for outcome in missed])
+    emulated = {outcome.bug: verdict for outcome, verdict in zip(missed, again, strict=True)}
     return tuple(replace(outcome, emulated=emulated.get(outcome.bug)) for outcome in outcomes)
 
 
 def check_kernels(
-    executor: Executor, count: int, limits: Limits, *, seed: int = 0, on_kernel: Callable[[], None] = lambda: None
+    target: Target,
+    sources: Sequence[KernelSource],
+    store: Store,
+    *,
+    seed: int = 0,
+    on_kernel: Callable[[], None] = lambda: None,
 ) -> Alarms:
-    """Those of `count` correct kernels that the verifier rejects, which must be none."""
-    alarms = []
-    for source in correct_kernels(count, seed, limits):
-        verdict = verify(executor, source, examples=KERNEL_EXAMPLES, seed=seed)
-        if not verdict.passed:
-            alarms.append((source, verdict))
-        on_kernel()
-    return tuple(alarms)
-
-
-def check_kernels_on_gpu(
-    count: int, target: Target, store: Store, *, seed: int = 0, on_kernel: Callable[[], None] = lambda: None
-) -> Alarms:
-    """Those of `count` correct kernels that are rejected on the GPU."""
-    sources = list(correct_kernels(count, seed, target.spec.arch.limits))
-    verdicts = verify_many([Job(source, KERNEL_EXAMPLES, seed) for source in sources], target.arch, store, on_kernel)
+    """Those of `sources`, which are correct kernels, that the verifier rejects: there must be none."""
+    verdicts = verify_all(target, [Job(source, KERNEL_EXAMPLES, seed) for source in sources], store, on_kernel)
     return tuple((source, verdict) for source, verdict in zip(sources, verdicts, strict=True) if not verdict.passed)
+
+
+def try_mutants(
+    target: Target,
+    mutants: Sequence[Mutant],
+    store: Store,
+    *,
+    examples: int = BUG_EXAMPLES,
+    seed: int = 0,
+    on_mutant: Callable[[], None] = lambda: None,
+) -> tuple[MutantOutcome, ...]:
+    """The outcome of every mutant, in their order."""
+    jobs = [Job(mutant.source, examples, seed, shrink=False) for mutant in mutants]
+    verdicts = verify_all(target, jobs, store, on_mutant)
+    return tuple(
+        MutantOutcome(mutant, verdict, why_harmless(mutant, store) if verdict.passed else None)
+        for mutant, verdict in zip(mutants, verdicts, strict=True)
+    )
+
+
+def verify_all(
+    target: Target, jobs: Sequence[Job], store: Store, on_done: Callable[[], None] = lambda: None
+) -> list[Verdict]:
+    """The verdicts on the target's executor, several at a time, in the jobs' order."""
+    executor = target.executor
+    if target.gpu is None and isinstance(executor, EmulatorExecutor):
+        return emulate_many(executor, jobs, on_done)
+    return verify_many(jobs, target.arch, store, on_done)
+
+
+def draw_mutants(count: int, seed: int, limits: Limits) -> list[Mutant]:
+    """The first `count` mutants of the kernels that bugs are planted in."""
+    return list(islice(draw([rendered(subject, limits) for subject in SUBJECTS], seed), count))
+
+
+def why_harmless(mutant: Mutant, store: Store) -> str | None:
+    """The proof that a mutant is no mistake: a compiler makes the same machine code of it. None where it may be one."""
+    if mutant.operator == LAUNCH:
+        return None
+    try:
+        return SAME_CODE if _machine_code(mutant.source, store) == _machine_code(mutant.original, store) else None
+    except CandidateFailed:  # no compiler for GPUs here, or one that refuses what the host's takes
+        return None
+
+
+def _machine_code(source: KernelSource, store: Store) -> tuple[str, int]:
+    """What a GPU would run, and the static shared memory that it runs in."""
+    compiled = compile_kernel(source, EVIDENCE_ARCH, store)
+    return disassemble(compiled.cubin).text, compiled.shared_bytes
 
 
 def correct_kernels(count: int, seed: int, limits: Limits) -> Iterator[KernelSource]:

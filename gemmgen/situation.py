@@ -29,6 +29,10 @@ RUNTIME_SIZES = (1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 32, 33, 61, 64, 65, 97, 127, 
 # M or N of some examples: several tiles of 256, and more than a group of 8 of them. K is small then.
 FAR_SIZES = (515, 2177, 2562)
 FAR_DEPTH = 17
+# Beside what is drawn, one of M and N and the other: beyond 16 bits, and more than a group of tile rows beside a size
+# that tiles divide, or miss by one, where a count of tiles that is rounded wrongly shows.
+FAR_SHAPES = ((70_001, 3), (2177, 256), (2177, 255))
+SHALLOW = 3  # K then
 Sizes = Literal["usual", "tiny", "far M", "far N"]
 # Those of a run's examples in turn. Their number is odd, so that each of them meets both kinds of data.
 SIZES: tuple[Sizes, ...] = ("usual", "usual", "far M", "tiny", "usual", "far N", "usual")
@@ -118,6 +122,21 @@ def situations(draw: st.DrawFn, problem: Problem, largest: int) -> Callable[[Str
         return Situation(problem.case(**named, **lines, alpha=alpha, beta=beta), data, seed)
 
     return situation
+
+
+def far_situations(problem: Problem, largest: int) -> list[Situation]:
+    """FAR_SHAPES, for those of M and N that are left to run time; none where `largest` is less than FAR_SIZES."""
+    runtime = {name.lower() for name in "MNK" if problem.sizes[name] is None}
+    if largest < FAR_SIZES[-1]:
+        return []
+    shapes = [
+        {"k": SHALLOW, far: size, other: width}
+        for far, other in (("m", "n"), ("n", "m"))
+        for size, width in FAR_SHAPES
+        if far in runtime
+    ]
+    cases = {problem.case(**{name: size for name, size in shape.items() if name in runtime}): None for shape in shapes}
+    return [Situation(case, "exact", seed=0) for case in cases]  # run whole
 
 
 @st.composite

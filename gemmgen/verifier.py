@@ -20,10 +20,14 @@ from gemmgen.executor import Executor, Floats, LoadedKernel, Operands
 from gemmgen.gpu.sanitizer import SanitizerResult
 from gemmgen.problem import Case, Problem
 from gemmgen.reference import Mismatch, Window, compare, make_operands
-from gemmgen.situation import FAR_SIZES, Situation, Stratum, situations, stratum
+from gemmgen.situation import FAR_SIZES, Situation, Stratum, far_situations, situations, stratum
 from gemmgen.source import KernelSource, Launch
 
 SAMPLE_BLOCKS = 4  # of a case that the executor does not run whole
+SOME_FLOPS = 1e7  # an executor that samples runs larger cases whole for a few seeds only
+WHOLE_SEEDS = 8  # of so many seeds, one runs such a case whole
+THREAD_FLOPS = 64  # what starting a thread costs
+THOROUGH = 20  # from so many examples on, sizes that take long are among them
 SHRINK_SECONDS = 60.0  # where each run hangs or crashes, shrinking would take hours
 POISON = np.uint32(0x7FC0BEEF)  # a NaN that no kernel computes
 
@@ -58,7 +62,7 @@ class Verdict:
     failure      None where every situation passed
     situation    the smallest one found that fails
     mismatch     its first wrong element, where it ran to the end
-    sampled      True where only SAMPLE_BLOCKS random blocks of each grid ran, and their tiles were checked
+    sampled      True where every grid was too large to run whole: SAMPLE_BLOCKS random blocks ran, and were checked
     found_after  situations up to the first one that failed, before shrinking; None where none failed
     sanitizers   what compute-sanitizer's tools made of the kernel, where they were asked; see gemmgen.sanitize
     determinism  whether runs of one launch gave the same bits; None where they were not compared
@@ -123,6 +127,7 @@ def verify(
     seed: int = 0,
     runs: int = RUNS,
     largest: int = FAR_SIZES[-1],
+    shrink: bool = True,
     shrink_seconds: float = SHRINK_SECONDS,
     on_example: Callable[[], None] = lambda: None,
 ) -> Verdict:
@@ -131,8 +136,9 @@ def verify(
     If none fails, one launch runs `runs` times (1: that is left out) in schedules and placements of their own. Bits
     that differ are a failure of a kernel that promises to be deterministic, and a note of any other.
 
-    `largest` bounds run-time sizes; after `shrink_seconds` the smallest case found so far is taken. A kernel that
-    does not compile or load is a Verdict with that failure and no examples.
+    Without `shrink` the first situation that fails stands; with it the smallest one found within `shrink_seconds`.
+    `largest` bounds run-time sizes. A kernel that does not compile or load is a Verdict with that failure and no
+    examples.
     """
     try:
         kernel = executor.load(source)
@@ -140,7 +146,10 @@ def verify(
         return Verdict(executor.name, 0, seed, np.inf, error.failure)
     tested = _Property(kernel, on_example, shrink_seconds)
     try:
-        stratified_test(tested, source.problem, largest, examples, seed)
+        far = far_situations(source.problem, largest) if examples >= THOROUGH else []
+        stratified_test(tested, source.problem, largest, examples - len(far), seed, shrink=shrink)
+        for situation in far:  # last: what fails before has smaller sizes
+            tested(situation)
         determinism = tested.repeat(runs) if runs > 1 else None
     except (Wrong, hypothesis.errors.Flaky):
         wrong = tested.found
@@ -177,12 +186,23 @@ def check(kernel: LoadedKernel, situation: Situation, seen: Seen | None = None, 
     """
     operands, tally = make_operands(situation), tally or Tally()
     case, seed = situation.case, situation.seed
-    if case.flops > kernel.whole_flops:
+    if not runs_whole(kernel, situation):
         return _check_sample(kernel, situation, operands, {} if seen is None else seen, tally)
     result = kernel.run(case, operands, seed=seed)
     worst = _judge(situation, result, Window.whole(case), tally)
     tally.ran(situation, kernel.source.launch.blocks(case), kernel.watched(case, seed=seed), whole=True)
     return worst
+
+
+def runs_whole(kernel: LoadedKernel, situation: Situation) -> bool:
+    """Whether all blocks run. Where that takes long, they do for seed 0 and one seed in WHOLE_SEEDS."""
+    case, launch = situation.case, kernel.source.launch
+    if case.flops > kernel.whole_flops:
+        return False
+    blocks = launch.blocks(case)
+    cost = case.flops + THREAD_FLOPS * blocks * launch.threads
+    few = blocks <= 2 * SAMPLE_BLOCKS or cost <= SOME_FLOPS or kernel.whole_flops == np.inf
+    return few or situation.seed % WHOLE_SEEDS == 0
 
 
 def _judge(situation: Situation, result: Floats, window: Window, tally: Tally) -> float:
@@ -289,7 +309,7 @@ class _Property:
         self.shrink_until = np.inf
         self.examples = 0
         self.worst = 0.0
-        self.sampled = False
+        self.sampled = True
         self.found: Wrong | None = None
         self.found_after: int | None = None
         self.seen: Seen = {}
@@ -300,7 +320,7 @@ class _Property:
         if time.monotonic() > self.shrink_until:
             return  # nothing fails any more, so that hypothesis comes to an end
         self.examples += 1
-        self.sampled |= situation.case.flops > self.kernel.whole_flops
+        self.sampled &= situation.case.flops > self.kernel.whole_flops
         self.on_example()
         try:
             self.worst = max(self.worst, check(self.kernel, situation, self.seen, self.tally))
@@ -342,13 +362,21 @@ def property_test(
     strategy: hypothesis.strategies.SearchStrategy[Drawn],
     examples: int,
     seed: int,
+    *,
+    shrink: bool = True,
 ) -> None:
-    """Call `tested` with `examples` draws at most; one that it raises on is shrunk, and raised at the end."""
-    for_each(strategy, tested, examples=examples, seed=seed, shrink=True)
+    """Call `tested` with `examples` draws at most; one that it raises on is shrunk, if `shrink`, and raised then."""
+    for_each(strategy, tested, examples=examples, seed=seed, shrink=shrink)
 
 
 def stratified_test(
-    tested: Callable[[Situation], None], problem: Problem, largest: int, examples: int, seed: int
+    tested: Callable[[Situation], None],
+    problem: Problem,
+    largest: int,
+    examples: int,
+    seed: int,
+    *,
+    shrink: bool = True,
 ) -> None:
     """`property_test` with situations of `problem`, each of the next stratum. One that fails shrinks in its own."""
     examples_run = itertools.count()
@@ -363,4 +391,4 @@ def stratified_test(
             failing = chosen
             raise
 
-    property_test(test, situations(problem, largest), examples, seed)
+    property_test(test, situations(problem, largest), examples, seed, shrink=shrink)

@@ -115,8 +115,8 @@ class EmulatorExecutor:
 
     def __init__(self, store: Store | None = None, timeout: float = 60.0) -> None:
         self._compiler = HostCompiler.find()
-        self._store = store if store is not None else Store()
-        self._timeout = timeout
+        self.store = store if store is not None else Store()
+        self.timeout = timeout
         self._loaded: list[EmulatedKernel] = []
         self.description = self._compiler.version
         self.flags = self._compiler.flags
@@ -125,7 +125,7 @@ class EmulatorExecutor:
     def load(self, source: KernelSource) -> EmulatedKernel:
         """Compile, or fetch from the store. Raises CandidateFailed: compile or launch."""
         _check_launch(source)
-        kernel = EmulatedKernel(source, self._compiler.executables(source, self._store), self._timeout)
+        kernel = EmulatedKernel(source, self._compiler.executables(source, self.store), self.timeout)
         self._loaded = [*(other for other in self._loaded if not other.closed), kernel]
         return kernel
 

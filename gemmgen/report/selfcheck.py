@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.markup import escape
 
 from gemmgen.gpu.sanitizer import TOOLS
 from gemmgen.report.words import NONE, plural, show_table, table
-from gemmgen.selfcheck import Outcome, SelfCheck
+from gemmgen.selfcheck import MutantOutcome, Outcome, SelfCheck
 
 REASON = 70  # characters of a diagnosis that a row shows
 
@@ -24,6 +27,8 @@ def show_selfcheck(console: Console, result: SelfCheck) -> None:
         )
     if result.executor == "gpu":
         _show_who_finds(console, result)
+    if result.mutants:
+        _show_mutants(console, result.mutants)
     mark = "[bold green]PASS[/bold green]" if result.passed else "[bold red]FAIL[/bold red]"
     diagnosed = "" if result.executor == "gpu" else " and diagnosed"
     console.print(
@@ -32,6 +37,25 @@ def show_selfcheck(console: Console, result: SelfCheck) -> None:
         f"on the {result.executor}, seed {result.seed}, {result.seconds:.0f} s",
         soft_wrap=True,
     )
+
+
+def _show_mutants(console: Console, outcomes: Sequence[MutantOutcome]) -> None:
+    """The survivors, one by one, and the sums."""
+    for outcome in outcomes:
+        if outcome.survived:
+            mutant = escape(f"{outcome.mutant.source.name}: {outcome.mutant}")
+            console.print(f"[bold red]survivor[/bold red]  {mutant}", soft_wrap=True)
+    tried = [outcome for outcome in outcomes if outcome.counts]
+    killed = sum(outcome.killed for outcome in tried)
+    harmless = Counter(outcome.harmless for outcome in tried if outcome.harmless is not None)
+    survivors = sum(outcome.survived for outcome in tried)
+    console.print(
+        f"{plural(len(tried), 'mutant')} that {'compiles' if len(tried) == 1 else 'compile'}, of {len(outcomes)}: "
+        f"{killed} killed, {sum(harmless.values())} harmless, {plural(survivors, 'survivor')}"
+    )
+    for reason, count in harmless.most_common():
+        console.print(f"  {count:>4} harmless: {reason}")
+    console.print()
 
 
 def killed(result: SelfCheck) -> int:

@@ -10,7 +10,8 @@ from gemmgen.emulator import EmulatorExecutor
 from gemmgen.families import NAIVE, SIMT
 from gemmgen.problem import Problem
 from gemmgen.render import render
-from gemmgen.verifier import verify
+from gemmgen.situation import FAR_SIZES, far_situations
+from gemmgen.verifier import THOROUGH, verify
 
 PROBLEM = Problem(None, None, None)
 
@@ -84,7 +85,7 @@ def test_a_verdict_says_what_was_run_and_watched(emulator):
     source = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
     verdict = verify(emulator, source, examples=30)
     domain = verdict.domain
-    assert domain is not None and domain.whole == verdict.examples and domain.sampled == 0
+    assert domain is not None and domain.whole + domain.sampled == verdict.examples and domain.whole > domain.sampled
     assert 0 < domain.watched <= verdict.examples - domain.watched_part
     assert verdict.deterministic
 
@@ -111,3 +112,26 @@ def test_bits_that_depend_on_the_schedule_are_found(emulator):
     assert "of the same launch" in verdict.failure.reason and verdict.examples == 20
     declared = verify(emulator, replace(source, text=text, deterministic=False), examples=20)
     assert declared.passed and declared.deterministic is False
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("const int m =", "const short m ="),
+        ("const int n =", "const unsigned short n ="),
+    ],
+)
+def test_indices_of_16_bits_are_found(old, new, emulator):
+    source = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
+    assert old in source.text
+    verdict = verify(emulator, replace(source, text=source.text.replace(old, new)), examples=THOROUGH)
+    assert verdict.situation in far_situations(PROBLEM, FAR_SIZES[-1]) and verdict.examples <= THOROUGH
+    assert verify(emulator, source, examples=THOROUGH).passed
+
+
+@pytest.mark.parametrize("columns", ["(s.N + BN + 1) / BN", "(s.N + BN) / BN"])
+def test_a_tile_too_many_shows_beyond_a_group(columns, emulator):
+    config = SIMT.default(PROBLEM).with_values(BM=32, BN=64, BK=8, TM=4, TN=4, WM=16, WN=32, STAGES=1)
+    source = render(PROBLEM, SIMT, config)
+    wrong = replace(source, text=source.text.replace("columns = (s.N + BN - 1) / BN", f"columns = {columns}"))
+    assert wrong.text != source.text and not verify(emulator, wrong, examples=THOROUGH).passed

@@ -24,8 +24,9 @@
 #include "sanitizer.hpp"
 #include "shared_memory.hpp"
 
-uint3 threadIdx, blockIdx;
-dim3 blockDim, gridDim;
+// Before the static shared arrays, so that what lies behind these is nothing that a kernel may read.
+__attribute__((section(".data"))) uint3 threadIdx, blockIdx;
+__attribute__((section(".data"))) dim3 blockDim, gridDim;
 
 namespace gemmgen {
 
@@ -64,6 +65,11 @@ void check_copy(const void* shared, const void* global, int bytes, int valid_byt
   if (!aligned(global, bytes)) refuse_copy(bytes, "with a misaligned global address", global, line);
   if (!shared_memory.contains(static_cast<const unsigned char*>(shared), std::size_t(bytes)))
     refuse_copy(bytes, "writes outside shared memory", shared, line);
+  for (const Region& operand : operands)
+    if (operand.near(static_cast<const unsigned char*>(global)) && valid_bytes > 0 &&
+        !operand.contains(static_cast<const unsigned char*>(global), std::size_t(valid_bytes)))
+      fail("crash", {unsigned(line)}, "%s reads %s", block.where().c_str(),
+           describe_address(static_cast<const unsigned char*>(global)).c_str());
 }
 
 }  // namespace
@@ -88,7 +94,9 @@ int printed = -1;  // standard output
 int nowhere = -1;
 
 void run_thread() {
-  gemmgen_kernel_call(request.arguments);
+  Argument arguments[MAX_ARGUMENTS];  // where a kernel may read them: on its stack
+  std::memcpy(arguments, request.arguments, sizeof arguments);
+  gemmgen_kernel_call(arguments);
   block.exit_thread();
 }
 
@@ -200,6 +208,7 @@ int main(int count, char** arguments) {
   nowhere = open("/dev/null", O_WRONLY);
   next_block = static_cast<std::atomic<uint32_t>*>(
       map(nullptr, sizeof *next_block, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS));
+  shared_memory.protect_gaps();
   catch_faults();
   while (receive_request()) serve_launch();
   return 0;
