@@ -11,21 +11,26 @@ Sizes are in elements, times in microseconds, shared memory in bytes.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
+from gemmgen.errors import require
 from gemmgen.families import DEFAULT_FAMILY, SEARCHED, family_named
 from gemmgen.families.base import check
 from gemmgen.files import Store
+from gemmgen.gpu.sanitizer import Tool
 from gemmgen.kernelfile import find_kernel, require_writable, write_kernel
 from gemmgen.memory import require_memory
 from gemmgen.model import predict
 from gemmgen.problem import Problem
-from gemmgen.records import Document, Origin, provenance, rung_document
+from gemmgen.records import Origin, provenance
 from gemmgen.render import render
+from gemmgen.sanitize import require_sanitizer
+from gemmgen.sanitize import sanitize as add_sanitizers
 from gemmgen.source import KernelSource
-from gemmgen.study import Ladder, Step
-from gemmgen.target import DeviceChoice, compile_target, open_target
-from gemmgen.tuner import Progress, Silent, Trial, TuneResult
+from gemmgen.study import StudyResult, run_study, study_named
+from gemmgen.target import DeviceChoice, compile_target, open_card, open_target
+from gemmgen.tuner import Progress, Trial, TuneResult
 from gemmgen.tuner import tune as search
 from gemmgen.verifier import Verdict
 from gemmgen.verifier import verify as property_test
@@ -109,49 +114,50 @@ def verify(
     device: DeviceChoice = "auto",
     examples: int = DEFAULT_EXAMPLES,
     seed: int = 0,
+    sanitize: Sequence[Tool] = (),
 ) -> Verdict:
     """Property-test `kernel`: a KernelSource, a `.cu` file as it stands, or a kernel's name.
 
     device    where it runs, as for `tune`
     examples  situations to try: sizes, leading dimensions, scalars and data
     seed      of all that is drawn; the same seed tries the same situations
+    sanitize  tools of compute-sanitizer that watch it too, on a GPU; gemmgen.gpu.sanitizer.TOOLS are all
 
     A wrong kernel is a Verdict whose `failure`, `situation` and `mismatch` say how it is wrong.
     Raises InvalidInput (no such kernel) or CandidateFailed (the device is not available).
     """
+    if sanitize:
+        require(device != "emulator", "compute-sanitizer watches kernels on a GPU, not in the emulator")
+        require_sanitizer()
     target = open_target(device, "auto", Store())
     with target.executor:
         if not isinstance(kernel, KernelSource):
             kernel = find_kernel(os.fspath(kernel), DEFAULT_OUT, target.spec.arch.limits).source
         require_memory(kernel.problem)
-        return property_test(target.executor, kernel, examples=examples, seed=seed)
+        verdict = property_test(target.executor, kernel, examples=examples, seed=seed)
+        if not sanitize or target.gpu is None:
+            return verdict
+        return add_sanitizers(target.gpu, kernel, verdict, sanitize)
 
 
-def ladder(
+def study(
+    name: str,
     problem: Problem,
     *,
-    device: DeviceChoice = "auto",
-    arch: str = "auto",
+    device: str = "auto",
     budget: int | None = None,
-    out: Folder | None = None,
-    command: str = "gemmgen.ladder(...)",
     progress: Progress | None = None,
-) -> tuple[list[Step], list[Document]]:
-    """The teaching ladder for `problem`: (its steps, slowest idea first, and the record of each).
+) -> StudyResult:
+    """The study `name` ("ladder", "register-tile", "block-tile" or "loop-order") of `problem`.
 
-    `out` takes NAME.cu and NAME.json of each rung that works. `budget` bounds the search for the last rung.
-    Raises InvalidInput or GemmgenError, as `tune` does.
+    device    "auto", "gpu", "emulator", or a known card ("RTX 4050 Laptop", "sm_80"): see target.open_card
+    budget    candidates of the search for a tuned winner
+
+    What cannot be compiled or launched is a row with its reason. Raises InvalidInput or GemmgenError, as `tune` does.
+    gemmgen.report.studies.write_study writes the result as table, plot and record.
     """
-    if out is not None:
-        require_writable(Path(out))
+    chosen = study_named(name)
     require_memory(problem)
-    target = open_target(device, arch, store := Store())
+    target = open_card(device, store := Store())
     with target.executor:
-        steps = Ladder(problem, target, store, progress or Silent()).run(budget)
-        origin = Origin.of(target, command)
-    documents = [rung_document(step, origin) for step in steps]
-    if out is not None:
-        for step, document in zip(steps, documents, strict=True):
-            if step.trial.failure is None:
-                write_kernel(step.trial.source, document, Path(out))
-    return steps, documents
+        return run_study(chosen, problem, target, store, budget=budget, progress=progress)

@@ -46,7 +46,7 @@ class Row:
     @property
     def roof_tflops(self) -> float:
         """The most that the card's measured FFMA rate, or its read bandwidth, allows."""
-        return min(self.limits.ffma_tflops, self.case.flops / self.case.bytes_moved * self.limits.read_gbs / 1000)
+        return self.limits.roof_tflops(self.case)
 
     def document(self) -> Document:
         """As JSON-ready data; also the entry "bench" of NAME.json."""

@@ -97,7 +97,7 @@ DOUBLE_RC = Subject(
 DOUBLE_INNER = Subject("double inner cc", _runtime("cc"), UNWARPED)
 DOUBLE_BIG = Subject("double big, sampled", Problem(1024, 1024, 512))
 # 164 MB of A, most of it padding. Elements past 2^31 would take 8 GB: what is planted here overflows earlier.
-DOUBLE_STRIDES = Subject("double wide stride", Problem(40, 64, 40, lda=2**20 + 1))
+DOUBLE_STRIDES = Subject("double wide stride", Problem(40, 64, 40, lda=2**20 + 1), (("BK", 4),))
 ASYNC = Subject("cp.async rr", _runtime("rr"), (("STAGES", 3), ("ASYNC", 1)))
 ASYNC_VECTORS = Subject("cp.async cr vectors", _runtime("cr", 4), (("STAGES", 4), ("ASYNC", 1)))
 ASYNC_INNER = Subject("cp.async inner cc", _runtime("cc"), (("STAGES", 2), ("ASYNC", 1), *UNWARPED))
@@ -131,7 +131,7 @@ VALUE = Diagnosis("wrong", r"off by [\d.i]")  # a wrong number
 POISON = Diagnosis("wrong", "is nan")  # nobody wrote it, or what nobody may read was read
 READS = Diagnosis("crash", "reads")
 WRITES = Diagnosis("crash", "writes")
-OUTSIDE_C = Diagnosis("crash", "writes outside C")
+OUTSIDE_C = Diagnosis("crash", "writes (outside C|.* (of|into) C)")
 MISALIGNED = Diagnosis("crash", "misaligned")
 OVERFLOW = Diagnosis("crash", "overflows")
 OUT_OF_ARRAY = Diagnosis("crash", "outside the array")
@@ -145,7 +145,7 @@ RACE_PARTIALS = Diagnosis("crash", "data race on partials")
 RACE_TICKETS = Diagnosis("crash", "data race on tickets")
 TICKET_LEFT = Diagnosis("crash", r"leaves tickets\[")
 BESIDE_PARTIALS = Diagnosis("crash", "of partials|beside partials")
-ORDER = Diagnosis("wrong", "depends on the order in which blocks run")
+ORDER = Diagnosis("nondeterministic", "of the same launch")
 # Watched launches say what happened; in others only its result shows.
 STALE = (POISON, VALUE, UNWRITTEN)
 EARLY = (POISON, VALUE, RACE)
@@ -173,6 +173,10 @@ NAIVE_BUGS = (
     Bug("a quick way out for K = 0", "not written", NAIVE_CC,
         "    float acc = 0.0f;", "    if (s.K == 0) return;\n    float acc = 0.0f;", (POISON, VALUE)),
     Bug("the grid rounded down", "grid", NAIVE_RR, "(s.N + BN - 1) / BN", "s.N / BN", (DIVISION, VALUE, POISON)),
+    Bug("who comes first decides the order of the sum", "nondeterminism", NAIVE_RR,
+        "for (int k = 0; k < s.K; ++k) {",
+        "static unsigned turn = 0;\n    const unsigned first = turn++;\n    for (int i = 0; i < s.K; ++i) {\n"
+        "        const int k = (i + first) % s.K;", (ORDER,)),
     Bug("a launch of too few blocks", "grid", NAIVE_RR, "", "", (POISON, VALUE),
         launch=Launch(256, (("M", 32), ("N", 16)))),
     Bug("a launch of too few threads", "grid", NAIVE_RR, "", "", (POISON, VALUE),
@@ -297,7 +301,7 @@ DOUBLE_BUGS = (
         "const int within = block % (GROUP * columns);", "const int within = max(1, block) % (GROUP * columns);",
         (POISON, VALUE)),
     Bug("tile rows rounded down", "grid", DOUBLE, "rows = (s.M + BM - 1) / BM", "rows = max(1, s.M / BM)",
-        (POISON, VALUE)),
+        (DIVISION, POISON, VALUE)),
     Bug("tile columns rounded down", "grid", DOUBLE_VECTORS, "columns = (s.N + BN - 1) / BN",
         "columns = max(1, s.N / BN)", (DIVISION, POISON, VALUE, OUTSIDE_C, WRITES, READS)),
     Bug("too few accesses for a tile", "uninitialised", DOUBLE, "(B_LINES + B_STRIDE - 1) / B_STRIDE)",
@@ -369,7 +373,7 @@ AHEAD_BUGS = (
     Bug("the next tile is refilled", "stage", AHEAD, "As[stage]);\n                    copy_b",
         "As[(stage + 1) % STAGES]);\n                    copy_b", EARLY),
     Bug("the switch comes two depths early", "stage", AHEAD_TILED, "i == BK - 2", "i == BK - 4", EARLY),
-    Bug("the ring has one stage more", "stage", AHEAD_VECTORS, "++stage == STAGES", "++stage > STAGES", STALE),
+    Bug("the ring has one stage more", "stage", AHEAD_VECTORS, "++stage == STAGES", "++stage > STAGES", (*STALE, READS)),
     Bug("the last tile's neighbour is read", "uninitialised", AHEAD, "if (k + BK >= s.K) next = 0;", "", (UNWRITTEN,)),
     Bug("the same depth twice", "duplicated product", AHEAD,
         "add_product(a[1], b[1], acc);", "add_product(a[0], b[1], acc);", (VALUE, POISON)),

@@ -19,9 +19,10 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, TypeVar
 
 from gemmgen.errors import CandidateFailed, GemmgenError
 
@@ -44,10 +45,12 @@ class FatalFailure(CandidateFailed):
 class Child:
     """A process that answers requests with `factory(*arguments)`, a callable; `factory` is "module:name".
 
-    It starts with the first request and again after each death. One thread at a time.
+    It starts with the first request and again after each death. `environment` is set besides what it inherits. One
+    thread at a time.
     """
 
-    def __init__(self, factory: str, *arguments: str) -> None:
+    def __init__(self, factory: str, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
+        self._environment = {**child_environment(), **(environment or {})}
         self._command = [sys.executable, "-c", f"from {__name__} import main; main()", factory, *arguments]
         self._process: subprocess.Popen[bytes] | None = None
         self._stderr: IO[bytes] | None = None
@@ -96,7 +99,7 @@ class Child:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._stderr,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(_import_path())},
+                env=self._environment,
             )
         return self._process
 
@@ -120,6 +123,43 @@ class Child:
         if alarm.rang:
             return ChildDied(f"no answer in {alarm.seconds:g} s", timed_out=True)
         return ChildDied(": ".join([_exit_reason(code), *last_words[-1:]]), timed_out=False)
+
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+def spread(
+    children: Sequence[Child],
+    items: Sequence[Item],
+    ask: Callable[[Child, Item], Answer],
+    on_done: Callable[[Item, Answer], None],
+) -> list[Answer]:
+    """`ask(child, item)` for each item, with whichever child is idle; the answers in the items' order.
+
+    `on_done` is called here, in the caller's thread, as each gets ready. The children are closed at the end.
+    """
+    idle: queue.SimpleQueue[Child] = queue.SimpleQueue()
+    for child in children:
+        idle.put(child)
+
+    def ask_one(item: Item) -> Answer:
+        child = idle.get()
+        try:
+            return ask(child, item)
+        finally:
+            idle.put(child)
+
+    pool = ThreadPoolExecutor(len(children))  # a thread waits for each process
+    try:
+        futures = {pool.submit(ask_one, item): item for item in items}
+        for future in as_completed(futures):
+            on_done(futures[future], future.result())
+        return [future.result() for future in futures]
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for child in children:
+            child.close()
 
 
 class _Alarm:
@@ -218,9 +258,10 @@ def _exit_reason(code: int) -> str:
     return f"its process was ended by {name}{hint}"
 
 
-def _import_path() -> list[str]:
-    """Where this process imports from, this very gemmgen first."""
-    return [str(Path(__file__).parents[1]), *(entry for entry in sys.path if entry)]
+def child_environment() -> dict[str, str]:
+    """This process' environment for a Python that imports what this one does, this very gemmgen first."""
+    folders = [str(Path(__file__).parents[1]), *(entry for entry in sys.path if entry)]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
 
 
 def _close_quietly(stream: IO[bytes]) -> None:

@@ -12,17 +12,15 @@ import hashlib
 import importlib.util
 import json
 import os
-import queue
 import re
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gemmgen.child import Child, ChildDied
+from gemmgen.child import Child, ChildDied, spread
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.files import Store, content_key
 from gemmgen.source import KernelSource
@@ -30,6 +28,8 @@ from gemmgen.source import KernelSource
 # -v puts the resource usage into the log. NVRTC has a cache of its own where there is a driver, and a kernel that
 # it knows comes without that log: no-cache (NVRTC 12.9).
 FLAGS = ("--std=c++17", "--ptxas-options=-v", "--no-cache")
+LINES = "--generate-line-info"  # debuggers and sanitizers name lines; the machine code stays as it is
+PROGRAM = "kernel.cu"  # what they call the text
 KIND = "cubin"  # in the Store
 COMPILE_TIMEOUT = 300.0  # seconds; the largest register tiles take a few
 
@@ -63,21 +63,21 @@ class CompiledKernel:
 Compilation = CompiledKernel | Failure
 
 
-def compile_kernel(source: KernelSource, arch: str, store: Store) -> CompiledKernel:
-    """`source` compiled for `arch` ("sm_90"), from the store where it is known.
+def compile_kernel(source: KernelSource, arch: str, store: Store, *options: str) -> CompiledKernel:
+    """`source` compiled for `arch` ("sm_90"), from the store where it is known; `options` for NVRTC, such as LINES.
 
     Raises CandidateFailed: compile (with NVRTC's first error) or unavailable (no NVRTC).
     """
-    return compile_text(source.text, arch, store)
+    return compile_text(source.text, arch, store, *options)
 
 
-def compile_text(text: str, arch: str, store: Store) -> CompiledKernel:
+def compile_text(text: str, arch: str, store: Store, *options: str) -> CompiledKernel:
     """Like `compile_kernel`, for CUDA C++ that is no GEMM kernel."""
-    known = _fetch(text, arch, store)
+    known = _fetch(text, arch, store, *options)
     if known is not None:
         return known
-    compiled = _run_nvrtc(text, arch)
-    store.put(KIND, _key(text, arch), _encode(compiled))
+    compiled = _run_nvrtc(text, arch, *options)
+    store.put(KIND, _key(text, arch, *options), _encode(compiled))
     return compiled
 
 
@@ -96,28 +96,10 @@ def compile_many(
     that dies, or works for more than `timeout` seconds on one kernel, is that kernel's failure ("compile").
     Raises only what `store` and `on_done` raise.
     """
-    idle: queue.SimpleQueue[Child] = queue.SimpleQueue()
-    children = [Child(f"{__name__}:compiler_process") for _ in range(max(1, min(jobs or _cores(), len(sources))))]
-    for child in children:
-        idle.put(child)
-
-    def compile_one(source: KernelSource) -> Compilation:
-        child = idle.get()
-        try:
-            return _compile_in(child, source.text, arch, store, timeout)
-        finally:
-            idle.put(child)
-
-    pool = ThreadPoolExecutor(len(children))  # a thread waits for each process
-    try:
-        futures = {pool.submit(compile_one, source): source for source in sources}
-        for future in as_completed(futures):
-            on_done(futures[future], future.result())
-        return [future.result() for future in futures]
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-        for child in children:
-            child.close()
+    children = [Child(f"{__name__}:compiler_process") for _ in range(max(1, min(jobs or cores(), len(sources))))]
+    return spread(
+        children, sources, lambda child, source: _compile_in(child, source.text, arch, store, timeout), on_done
+    )
 
 
 def _compile_in(child: Child, text: str, arch: str, store: Store, timeout: float) -> Compilation:
@@ -142,12 +124,12 @@ def compiler_process() -> Callable[[tuple[str, str]], CompiledKernel]:
 # The cache
 
 
-def _key(text: str, arch: str) -> str:
-    return content_key(text, arch, compiler_version(), *FLAGS)
+def _key(text: str, arch: str, *options: str) -> str:
+    return content_key(text, arch, compiler_version(), *FLAGS, *options)
 
 
-def _fetch(text: str, arch: str, store: Store) -> CompiledKernel | None:
-    payload = store.get(KIND, _key(text, arch))
+def _fetch(text: str, arch: str, store: Store, *options: str) -> CompiledKernel | None:
+    payload = store.get(KIND, _key(text, arch, *options))
     return None if payload is None else _decode(payload)
 
 
@@ -177,6 +159,11 @@ def compiler_version() -> str:
     return f"NVRTC {major}.{minor}"
 
 
+def flags_for(arch: str, *options: str) -> tuple[str, ...]:
+    """What NVRTC is called with to compile for `arch`, include folders apart."""
+    return (*FLAGS, *options, f"--gpu-architecture={arch}")
+
+
 @cache
 def _nvrtc() -> Any:
     """The binding, imported late: it costs 0.2 s and a cached answer to many commands needs none."""
@@ -191,10 +178,10 @@ def _nvrtc() -> Any:
     return nvrtc
 
 
-def _run_nvrtc(text: str, arch: str) -> CompiledKernel:
+def _run_nvrtc(text: str, arch: str, *options: str) -> CompiledKernel:
     started = time.perf_counter()
     _require_known(arch)
-    flags = (*FLAGS, f"--gpu-architecture={arch}")
+    flags = flags_for(arch, *options)
     cubin, log = _compile_program(text, flags)
     return CompiledKernel(
         source=hashlib.sha256(text.encode()).hexdigest(),
@@ -221,7 +208,7 @@ def _compile_program(text: str, flags: tuple[str, ...]) -> tuple[bytes, str]:
     nvrtc = _nvrtc()
     headers = (f"--include-path={folder}" for folder in wheel_folders("include"))
     options = [option.encode() for option in (*flags, *headers)]
-    _, program = nvrtc.nvrtcCreateProgram(text.encode(), b"kernel.cu", 0, [], [])
+    _, program = nvrtc.nvrtcCreateProgram(text.encode(), PROGRAM.encode(), 0, [], [])
     try:
         (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
         log = _output(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program).rstrip(b"\0").decode()
@@ -270,6 +257,6 @@ def wheel_folders(name: str) -> list[Path]:
     return sorted((folder for root in roots for folder in Path(root).glob(f"cu[0-9]*/{name}")), reverse=True)
 
 
-def _cores() -> int:
+def cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

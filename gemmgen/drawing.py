@@ -14,10 +14,10 @@ from itertools import combinations
 from pathlib import PurePath
 from typing import Any
 
-import hypothesis
 from hypothesis import strategies as st
 
 from gemmgen.device import Limits
+from gemmgen.draws import for_each
 from gemmgen.errors import InvalidInput
 from gemmgen.families.base import Axis, Config, Family, constants, first_rejection
 from gemmgen.naming import kernel_name
@@ -147,20 +147,7 @@ def _values(axis: Axis) -> tuple[int, ...]:
 
 def _batch(strategy: st.SearchStrategy[Point], seed: int) -> list[Point]:
     drawn: list[Point] = []
-
-    @hypothesis.seed(seed)
-    @hypothesis.settings(
-        max_examples=DRAWS_A_BATCH,
-        deadline=None,
-        database=None,
-        suppress_health_check=list(hypothesis.HealthCheck),
-        phases=(hypothesis.Phase.generate,),
-    )
-    @hypothesis.given(strategy)
-    def collect(point: Point) -> None:
-        drawn.append(point)
-
-    collect()
+    for_each(strategy, drawn.append, examples=DRAWS_A_BATCH, seed=seed, shrink=False)
     return drawn
 
 

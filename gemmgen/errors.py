@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-FailureKind = Literal["rejected", "compile", "launch", "timeout", "crash", "wrong", "unavailable"]
+FailureKind = Literal["rejected", "compile", "launch", "timeout", "crash", "wrong", "nondeterministic", "unavailable"]
 
 
 class GemmgenError(Exception):
@@ -24,8 +24,8 @@ class InvalidInput(GemmgenError):
 class Failure:
     """Why a candidate is out.
 
-    kind    rejected (a constraint), compile, launch, timeout, crash, wrong (the verifier), or
-            unavailable (an executor that this machine lacks).
+    kind    rejected (a constraint), compile, launch, timeout, crash, wrong or nondeterministic (the
+            verifier), or unavailable (an executor that this machine lacks).
     reason  one sentence for a person.
     source  who found it: a constraint's expression, "nvrtc", "gpu", "emulator", "verifier", ...
     """

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol
@@ -10,6 +12,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from gemmgen.errors import CandidateFailed
 from gemmgen.problem import Case
 from gemmgen.source import KernelSource
 
@@ -29,16 +32,17 @@ class LoadedKernel(Protocol):
     """A kernel ready to run on its executor."""
 
     source: KernelSource
+    runs_parts: bool  # whether `run` takes some blocks of a grid
 
     def runs_whole(self, case: Case) -> bool:
-        """Whether verification runs all blocks of `case`, or only some of them."""
+        """Whether verification may run all blocks of `case`, or only some of them."""
         ...
 
     def run(self, case: Case, operands: Operands, *, seed: int = 0, blocks: Sequence[int] | None = None) -> Floats:
         """One launch; returns C's storage afterwards (operands stay as they were).
 
-        `blocks` runs only these blocks of the grid, all of a tile's or none; an executor that runs
-        every case whole has no use for it.
+        `blocks` runs only these blocks of the grid, all of a tile's or none; it is for executors
+        that run parts.
 
         The executor surrounds every operand with memory that a kernel must not touch and gives
         base pointers the alignment that the problem promises and no more; likewise the workspace, whose partials
@@ -50,6 +54,10 @@ class LoadedKernel(Protocol):
         """
         ...
 
+    def watched(self, case: Case, *, seed: int, blocks: Sequence[int] | None = None) -> int:
+        """How many blocks of such a run are watched for data races, access by access."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -58,6 +66,12 @@ class Executor(Protocol):
 
     name: str  # "gpu" or "emulator"
     description: str  # for records: card and driver, or the host compiler
+    flags: tuple[str, ...]  # that kernels are compiled with
+
+    @property
+    def environment(self) -> str:
+        """A key for all that results depend on beside the kernel: where it is the same, so are they."""
+        ...
 
     def load(self, source: KernelSource) -> LoadedKernel:
         """Compile (or fetch from the cache) and load. Raises CandidateFailed: compile or launch."""
@@ -68,3 +82,14 @@ class Executor(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+
+def load_in_parallel(executor: Executor, sources: Sequence[KernelSource]) -> None:
+    """Compile `sources` side by side; a later `load` finds them in the store, or meets what is wrong with them."""
+
+    def load(source: KernelSource) -> None:
+        with suppress(CandidateFailed):
+            executor.load(source).close()
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(load, sources))

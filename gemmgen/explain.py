@@ -14,9 +14,20 @@ from gemmgen.families import config_of
 from gemmgen.families.base import constants
 from gemmgen.files import Store
 from gemmgen.kernelfile import KernelFile
-from gemmgen.model import Prediction, predict, representative
+from gemmgen.model import Bound, Prediction, predict, representative
 from gemmgen.problem import Case
 from gemmgen.sass import InstructionMix, disassemble
+
+# What `Prediction.bound` means.
+BOUNDS: dict[Bound, str] = {
+    "FFMA": "the FMA units: nearly every instruction is useful work",
+    "issue": "instruction issue: loads and addresses take slots from the FMAs",
+    "instruction fetch": "instruction fetch: the unrolled step exceeds the instruction cache",
+    "shared memory": "shared memory: its reads take longer than the FMAs that they feed",
+    "L2": "L2: blocks ask for tiles faster than it delivers them",
+    "DRAM": "device memory: even one pass over A, B and C takes longer than the FMAs",
+    "latency": "latency: too few warps an SM to hide how long a load or an FMA takes",
+}
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,14 @@ import hashlib
 import os
 import tempfile
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
 import platformdirs
 
 from gemmgen.errors import GemmgenError
+from gemmgen.paths import TEMPLATES
 
 CHECKSUM_BYTES = hashlib.sha256().digest_size
 
@@ -49,6 +51,16 @@ def content_key(*parts: str) -> str:
 def code_digest(*modules: ModuleType) -> str:
     """One key for the code of `modules`: results that they judged or measured stand while they stay as they are."""
     return content_key(*(Path(str(module.__file__)).read_text() for module in modules))
+
+
+@cache
+def generator_digest() -> str:
+    """One key for all of gemmgen's code and templates, which is the same in a checkout and in an installed package."""
+    package = Path(__file__).parent
+    files = [*((path, package) for path in package.rglob("*.py"))]
+    files += [(path, TEMPLATES) for path in TEMPLATES.rglob("*") if path.is_file()]
+    named = sorted((path.relative_to(root).as_posix(), path) for path, root in files)
+    return content_key(*(part for name, path in named for part in (name, path.read_text())))
 
 
 class Store:

@@ -23,12 +23,23 @@ from gemmgen.executor import Executor, LoadedKernel
 from gemmgen.families.base import Family, first_rejection
 from gemmgen.naming import parse_name
 from gemmgen.render import render
-from gemmgen.situation import ALL_DATA_KINDS, EDGES, DataKind, Situation, edges, simpler_situations, wide_situations
+from gemmgen.situation import (
+    ALL_DATA_KINDS,
+    EDGES,
+    FAR_SIZES,
+    DataKind,
+    Situation,
+    edges,
+    far_situations,
+    simpler_situations,
+    wide_situations,
+)
 from gemmgen.source import KernelSource
 from gemmgen.verifier import Wrong, check, property_test
 
 LARGEST = 160  # of run-time sizes, long sides of tall and flat shapes apart
 PER_KERNEL = 40  # situations
+FAR_KERNELS = 8  # one in so many kernels meets sizes that 16 bits cannot count
 SEED_STEP = 2**20  # no two runs draw the same situations
 AHEAD = 3  # kernels that are loaded before they are needed
 SHRINK_EXAMPLES = 60  # situations for a kernel that may be simpler
@@ -250,8 +261,13 @@ def _search(
                 tally.count(point, situation)
                 on_step(tally, "fuzz")
 
+            far = far_situations(point.problem, FAR_SIZES[-1]) if tally.kernels % FAR_KERNELS == 0 else []
+            far = far[: examples - 1]
             try:
-                found = _try(loaded, examples, seed * SEED_STEP + tally.kernels, counted, tally)
+                found = _try(loaded, examples - len(far), seed * SEED_STEP + tally.kernels, counted, tally)
+                for situation in far if found is None else []:
+                    counted(situation)
+                    found = found or _first(loaded, situation)
             finally:
                 loaded.close()
             if found is not None:

@@ -84,7 +84,7 @@ def rendered(kernel: KernelFile) -> KernelSource:
 
 
 def readme(folder: Path) -> str:
-    """The text of README.md: the kernels that were benched beside cuBLASLt, then each ladder rung by rung."""
+    """The text of README.md: kernels benched beside cuBLASLt, links to the studies, each ladder rung by rung."""
     kernels = sorted(kernels_in(folder), key=_volume)
     ladders: dict[str, list[KernelFile]] = defaultdict(list)
     for kernel in kernels:
@@ -94,9 +94,18 @@ def readme(folder: Path) -> str:
     lines = [f"# Kernels for {folder.name}", "", "Made from the JSON files beside it by `gemmgen gallery`.", ""]
     if winners:
         lines += ["## Winners against cuBLASLt", "", *WINNERS_MEANING, "", *_winners(winners), ""]
+    studies = sorted(folder.glob("study_*.md"))
+    if studies:
+        lines += ["## Studies", "", *map(_study, studies), ""]
     for problem, rungs in ladders.items():
         lines += [f"## {problem}, one idea at a time", "", *_ladder(rungs), ""]
     return "\n".join(lines)
+
+
+def _study(page: Path) -> str:
+    """A link to a page that `gemmgen study --out` wrote, by its heading."""
+    heading = page.read_text().partition("\n")[0].removeprefix("# ")
+    return f"- [{heading}]({page.name})"
 
 
 def _winners(kernels: Sequence[KernelFile]) -> Iterator[str]:

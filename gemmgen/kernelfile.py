@@ -117,6 +117,7 @@ def source_from_record(record: Mapping[str, Any], path: Path) -> KernelSource:
                 launch.get("splits", 1),  # records of kernels whose blocks each have a tile may leave it out
             ),
             parameters=tuple(Parameter(**parameter) for parameter in record["parameters"]),
+            deterministic=bool(record.get("deterministic", True)),  # records of old say nothing
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InvalidInput(f"{path} is not the record of a kernel ({type(error).__name__}: {error})") from error

@@ -23,9 +23,14 @@ _NAME = re.compile(
 
 def kernel_name(problem: Problem, family: Family, config: Config) -> str:
     """The name of `config`'s kernel for `problem`: a valid C identifier and file stem."""
+    return "_".join(["gemm", problem_name(problem), family.name, str(config)])
+
+
+def problem_name(problem: Problem) -> str:
+    """ "f32_rr_512x512x512", and whatever else the problem says."""
     sizes = problem.sizes
     shape = "x".join(name if sizes[name] is None else str(sizes[name]) for name in "MNK")
-    parts = ["gemm", problem.dtype.label, str(problem.layout), shape]
+    parts = [problem.dtype.label, str(problem.layout), shape]
     for name in ("lda", "ldb", "ldc"):
         value = getattr(problem, name)
         if value != "dense":
@@ -34,7 +39,7 @@ def kernel_name(problem: Problem, family: Family, config: Config) -> str:
         parts.append(f"pa{problem.pointer_align}")
     if problem.ld_align != Problem.ld_align:
         parts.append(f"la{problem.ld_align}")
-    return "_".join([*parts, family.name, str(config)])
+    return "_".join(parts)
 
 
 def parse_name(name: str) -> tuple[Problem, Family, Config]:

@@ -14,18 +14,19 @@ from typing import Any, Literal
 
 from gemmgen.compile import CompiledKernel
 from gemmgen.device import DeviceSpec
+from gemmgen.domain import Errors
 from gemmgen.errors import Failure
 from gemmgen.families.base import Rejection
+from gemmgen.gpu.sanitizer import SanitizerResult
 from gemmgen.gpu.timing import Timing
 from gemmgen.model import Prediction, representative
 from gemmgen.problem import RUNTIME, Case, Problem
 from gemmgen.situation import Situation
 from gemmgen.source import KernelSource
 from gemmgen.space import Space
-from gemmgen.study import Step
 from gemmgen.target import Target
 from gemmgen.tuner import Trial, TuneResult
-from gemmgen.verifier import Verdict
+from gemmgen.verifier import Determinism, Verdict
 from gemmgen.version import gemmgen_version
 
 Document = dict[str, Any]
@@ -73,12 +74,6 @@ def provenance(trial: Trial, origin: Origin) -> Document:
     }
 
 
-def rung_document(step: Step, origin: Origin) -> Document:
-    """NAME.json of a rung: its place in the ladder, and its time beside the other rungs."""
-    rung = {"number": step.number, "title": step.title, "lesson": step.lesson, "time": time_document(step.trial)}
-    return {**provenance(step.trial, origin), "rung": rung}
-
-
 def kernel_document(source: KernelSource) -> Document:
     """What a kernel is and how to launch it."""
     interface = source.interface()
@@ -87,6 +82,7 @@ def kernel_document(source: KernelSource) -> Document:
         "problem": problem_document(source.problem),
         "family": source.family,
         "config": source.config,
+        "deterministic": source.deterministic,
         "launch": interface["launch"],
         "parameters": interface["parameters"],
         "sha256": source.digest,
@@ -168,10 +164,43 @@ def verdict_document(verdict: Verdict | None) -> Document | None:
         "seed": verdict.seed,
         "sampled": verdict.sampled,
         "worst_error_over_bound": _finite(verdict.worst),
+        "errors": errors_document(verdict.errors),
+        "determinism": determinism_document(verdict.determinism),
+        "domain": None if verdict.domain is None else asdict(verdict.domain),
         "failure": failure_document(verdict.failure),
         "situation": _situation(verdict.situation),
         "mismatch": None if verdict.mismatch is None else _all_finite(asdict(verdict.mismatch)),
+        "sanitizers": [sanitizer_document(result) for result in verdict.sanitizers],
     }
+
+
+def sanitizer_document(result: SanitizerResult) -> Document:
+    """What one tool of compute-sanitizer made of a kernel."""
+    findings = [{**asdict(finding), "situation": _situation(finding.situation)} for finding in result.findings]
+    return {
+        "tool": result.tool,
+        "version": result.version,
+        "situations": result.situations,
+        "sampled": result.sampled,
+        "stopped": result.stopped,
+        "passed": result.failure is None,
+        "failure": failure_document(result.failure),
+        "findings": findings,
+    }
+
+
+def errors_document(errors: Errors | None) -> Document | None:
+    """Error over bound of random data, element by element; null where none was compared."""
+    if errors is None:
+        return None
+    return {**asdict(errors), "quantiles": {str(share): ratio for share, ratio in errors.quantiles}}
+
+
+def determinism_document(determinism: Determinism | None) -> Document | None:
+    """What runs of one launch had in common; null where none were compared."""
+    if determinism is None:
+        return None
+    return {"same_bits": determinism.difference is None, **asdict(determinism)}
 
 
 def failure_document(failure: Failure | None) -> Document | None:

@@ -200,6 +200,7 @@ def render(problem: Problem, family: Family, config: Config) -> KernelSource:
         config=dict(config.values),
         launch=kernel.launch,
         parameters=kernel.parameters,
+        deterministic=config.deterministic,
     )
 
 

@@ -1,4 +1,7 @@
-"""Is the verifier right? It must reject every seeded bug, with the right diagnosis, and pass every correct kernel."""
+"""Is the verifier right? It must reject every seeded bug, with the right diagnosis, and pass every correct kernel.
+
+Mutants ask the same without expectations: random small mistakes, of which none may pass but those that are none.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +9,35 @@ import random
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from gemmgen.bugs import BUGS, SUBJECTS, Bug, Subject
-from gemmgen.device import Limits
-from gemmgen.errors import require
+from gemmgen.compile import compile_kernel
+from gemmgen.device import DEFAULT_ARCH, Limits
+from gemmgen.emulator import EmulatorExecutor
+from gemmgen.errors import CandidateFailed, require
 from gemmgen.executor import Executor
 from gemmgen.families import NAIVE, SIMT, SKINNY
 from gemmgen.families.base import Config, Family, check, first_rejection
 from gemmgen.families.naive import NaiveConfig
 from gemmgen.families.simt import SimtConfig
 from gemmgen.families.skinny import SkinnyConfig
+from gemmgen.files import Store
+from gemmgen.gpu.sanitizer import Tool
+from gemmgen.lanes import Job, emulate_many, verify_many
+from gemmgen.mutation import LAUNCH, Mutant, draw
 from gemmgen.problem import Layout, Problem
 from gemmgen.render import render
+from gemmgen.sass import disassemble
 from gemmgen.source import KernelSource
+from gemmgen.target import Target
 from gemmgen.verifier import Verdict, verify
 
 BUG_EXAMPLES = 200  # situations that a bug gets at most
 KERNEL_EXAMPLES = 10  # situations that a correct kernel gets
 CORRECT_KERNELS = 500
+EVIDENCE_ARCH = DEFAULT_ARCH  # whose machine code tells that a mutant is its original
+SAME_CODE = "the same machine code"
 
 SIZES = (None, None, None, 1, 64, 67, 128)  # run-time sizes serve many shapes with one compilation
 LD_PADDINGS = (0, 0, 3, 4)
@@ -40,22 +54,39 @@ SMALL_SKINNY = {
 NAIVE_SHARE, SKINNY_SHARE = 0.05, 0.2
 
 
+Alarms = tuple[tuple[KernelSource, Verdict], ...]  # correct kernels that are rejected
+
+
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a planted bug."""
+    """What became of a planted bug.
+
+    emulated  what the emulator says of a bug that survives on a GPU; None elsewhere, and where there is no emulator
+    """
 
     bug: Bug
     source: KernelSource
     verdict: Verdict
+    emulated: Verdict | None = None
 
     @property
     def found(self) -> bool:
-        """Some situation failed. A planted kernel that does not compile says nothing of the verifier."""
-        return self.verdict.situation is not None
+        """Some situation failed, or a sanitizer found something. A kernel that does not compile says nothing."""
+        return self.verdict.found_after is not None or bool(self.sanitizers)
+
+    @property
+    def sanitizers(self) -> tuple[str, ...]:
+        """The tools of compute-sanitizer that found it."""
+        return tuple(result.tool for result in self.verdict.sanitizers if result.failure is not None)
+
+    @property
+    def only_emulated(self) -> bool:
+        """It survives on the GPU, and the emulator finds it."""
+        return not self.found and self.emulated is not None and self.emulated.found_after is not None
 
     @property
     def diagnosed(self) -> bool:
-        """It failed as it should: one of the diagnoses that the catalogue expects."""
+        """It failed as it should: one of the diagnoses that the catalogue expects, which are the emulator's."""
         failure = self.verdict.failure
         return failure is not None and any(
             failure.kind == expected.kind and re.search(expected.words, failure.reason)
@@ -64,13 +95,39 @@ class Outcome:
 
     @property
     def trouble(self) -> str | None:
-        """Why the catalogue does not hold here; None where the bug is found and diagnosed."""
+        """Why the catalogue does not hold here; None where the bug is found, and the emulator diagnoses it."""
         if self.found:
             expected = " or ".join(f"{one.kind} ({one.words})" for one in self.bug.diagnoses)
-            return None if self.diagnosed else f"not the diagnosis expected: {expected}"
+            well = self.diagnosed or self.verdict.executor == "gpu"
+            return None if well else f"not the diagnosis expected: {expected}"
+        if self.emulated is not None:
+            return Outcome(self.bug, self.source, self.emulated).trouble
         if self.verdict.failure is not None:
             return f"did not run: {self.verdict.failure.reason}"
-        return f"survived {self.verdict.examples} situations"
+        return f"survived {self.verdict.examples} situations on the {self.verdict.executor}"
+
+
+@dataclass(frozen=True)
+class MutantOutcome:
+    """What became of a mutant. `harmless` says why one that survived is no mistake; None where it may be one."""
+
+    mutant: Mutant
+    verdict: Verdict
+    harmless: str | None
+
+    @property
+    def counts(self) -> bool:
+        """It compiled, so that the verifier had something to say."""
+        return self.verdict.passed or self.verdict.situation is not None
+
+    @property
+    def killed(self) -> bool:
+        return self.verdict.situation is not None
+
+    @property
+    def survived(self) -> bool:
+        """The verifier passes what may well be a mistake: for a person to look at."""
+        return self.verdict.passed and self.harmless is None
 
 
 @dataclass(frozen=True)
@@ -85,12 +142,14 @@ class SelfCheck:
     seed: int
     outcomes: tuple[Outcome, ...]
     kernels: int
-    false_alarms: tuple[tuple[KernelSource, Verdict], ...]
+    false_alarms: Alarms
+    mutants: tuple[MutantOutcome, ...]
     seconds: float
 
     @property
     def passed(self) -> bool:
-        return not self.false_alarms and all(outcome.trouble is None for outcome in self.outcomes)
+        alarms = bool(self.false_alarms) or any(mutant.survived for mutant in self.mutants)
+        return not alarms and all(outcome.trouble is None for outcome in self.outcomes)
 
 
 def chosen(only: str) -> tuple[Bug, ...]:
@@ -137,33 +196,93 @@ def try_bug(executor: Executor, bug: Bug, limits: Limits, *, examples: int = BUG
 
 
 def try_bugs(
-    executor: Executor,
+    target: Target,
     bugs: Sequence[Bug],
-    limits: Limits,
+    store: Store,
     *,
     examples: int = BUG_EXAMPLES,
     seed: int = 0,
+    tools: tuple[Tool, ...] = (),
     on_bug: Callable[[], None] = lambda: None,
 ) -> tuple[Outcome, ...]:
-    """The outcome of every bug, in their order."""
-    outcomes = []
-    for bug in bugs:
-        outcomes.append(try_bug(executor, bug, limits, examples=examples, seed=seed))
-        on_bug()
-    return tuple(outcomes)
+    """The outcome of every bug, in their order; what survives on a GPU is tried in the emulator, where there is one."""
+    limits = target.spec.arch.limits
+    sources = [plant(bug, limits) for bug in bugs]
+    verdicts = verify_all(target, [Job(source, examples, seed, tools) for source in sources], store, on_bug)
+    outcomes = [Outcome(*parts) for parts in zip(bugs, sources, verdicts, strict=True)]
+    missed = [outcome for outcome in outcomes if not outcome.found]
+    if target.gpu is None or not missed:
+        return tuple(outcomes)
+    try:
+        emulator = EmulatorExecutor(store)
+    except CandidateFailed:
+        return tuple(outcomes)
+    with emulator:
+        again = emulate_many(emulator, [Job(outcome.source, examples, seed) for outcome in missed])
+    emulated = {outcome.bug: verdict for outcome, verdict in zip(missed, again, strict=True)}
+    return tuple(replace(outcome, emulated=emulated.get(outcome.bug)) for outcome in outcomes)
 
 
 def check_kernels(
-    executor: Executor, count: int, limits: Limits, *, seed: int = 0, on_kernel: Callable[[], None] = lambda: None
-) -> tuple[tuple[KernelSource, Verdict], ...]:
-    """Those of `count` correct kernels that the verifier rejects, which must be none."""
-    alarms = []
-    for source in correct_kernels(count, seed, limits):
-        verdict = verify(executor, source, examples=KERNEL_EXAMPLES, seed=seed)
-        if not verdict.passed:
-            alarms.append((source, verdict))
-        on_kernel()
-    return tuple(alarms)
+    target: Target,
+    sources: Sequence[KernelSource],
+    store: Store,
+    *,
+    seed: int = 0,
+    on_kernel: Callable[[], None] = lambda: None,
+) -> Alarms:
+    """Those of `sources`, which are correct kernels, that the verifier rejects: there must be none."""
+    verdicts = verify_all(target, [Job(source, KERNEL_EXAMPLES, seed) for source in sources], store, on_kernel)
+    return tuple((source, verdict) for source, verdict in zip(sources, verdicts, strict=True) if not verdict.passed)
+
+
+def try_mutants(
+    target: Target,
+    mutants: Sequence[Mutant],
+    store: Store,
+    *,
+    examples: int = BUG_EXAMPLES,
+    seed: int = 0,
+    on_mutant: Callable[[], None] = lambda: None,
+) -> tuple[MutantOutcome, ...]:
+    """The outcome of every mutant, in their order."""
+    jobs = [Job(mutant.source, examples, seed, shrink=False) for mutant in mutants]
+    verdicts = verify_all(target, jobs, store, on_mutant)
+    return tuple(
+        MutantOutcome(mutant, verdict, why_harmless(mutant, store) if verdict.passed else None)
+        for mutant, verdict in zip(mutants, verdicts, strict=True)
+    )
+
+
+def verify_all(
+    target: Target, jobs: Sequence[Job], store: Store, on_done: Callable[[], None] = lambda: None
+) -> list[Verdict]:
+    """The verdicts on the target's executor, several at a time, in the jobs' order."""
+    executor = target.executor
+    if target.gpu is None and isinstance(executor, EmulatorExecutor):
+        return emulate_many(executor, jobs, on_done)
+    return verify_many(jobs, target.arch, store, on_done)
+
+
+def draw_mutants(count: int, seed: int, limits: Limits) -> list[Mutant]:
+    """The first `count` mutants of the kernels that bugs are planted in."""
+    return list(islice(draw([rendered(subject, limits) for subject in SUBJECTS], seed), count))
+
+
+def why_harmless(mutant: Mutant, store: Store) -> str | None:
+    """The proof that a mutant is no mistake: a compiler makes the same machine code of it. None where it may be one."""
+    if mutant.operator == LAUNCH:
+        return None
+    try:
+        return SAME_CODE if _machine_code(mutant.source, store) == _machine_code(mutant.original, store) else None
+    except CandidateFailed:  # no compiler for GPUs here, or one that refuses what the host's takes
+        return None
+
+
+def _machine_code(source: KernelSource, store: Store) -> tuple[str, int]:
+    """What a GPU would run, and the static shared memory that it runs in."""
+    compiled = compile_kernel(source, EVIDENCE_ARCH, store)
+    return disassemble(compiled.cubin).text, compiled.shared_bytes
 
 
 def correct_kernels(count: int, seed: int, limits: Limits) -> Iterator[KernelSource]:

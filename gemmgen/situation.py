@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -26,9 +26,17 @@ OTHER_SEEDS = 4  # that reduction tries: they choose every order and placement o
 
 # Sizes around which kernels go wrong: one, tiles and their neighbours, primes.
 RUNTIME_SIZES = (1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 32, 33, 61, 64, 65, 97, 127, 128, 129, 160)
-# One of M and N now and then: several tiles of 256, and more than a group of 8 of them. K is small then.
+# M or N of some examples: several tiles of 256, and more than a group of 8 of them. K is small then.
 FAR_SIZES = (515, 2177, 2562)
 FAR_DEPTH = 17
+# Beside what is drawn, one of M and N and the other: beyond 16 bits, and more than a group of tile rows beside a size
+# that tiles divide, or miss by one, where a count of tiles that is rounded wrongly shows.
+FAR_SHAPES = ((70_001, 3), (2177, 256), (2177, 255))
+SHALLOW = 3  # K then
+Sizes = Literal["usual", "tiny", "far M", "far N"]
+# Those of a run's examples in turn. Their number is odd, so that each of them meets both kinds of data.
+SIZES: tuple[Sizes, ...] = ("usual", "usual", "far M", "tiny", "usual", "far N", "usual")
+STRATA = len(DATA_KINDS) * len(SIZES) * len(FAR_SIZES)
 
 TINY = 8
 LONG = 4  # the long side of tall, flat and deep shapes, in multiples of the largest size
@@ -64,31 +72,71 @@ class Situation:
         return f"{self.case} data={self.data} seed={self.seed}"
 
 
+@dataclass(frozen=True)
+class Stratum:
+    """What one example of a run is, whatever hypothesis draws for it.
+
+    far   what M or N is where `sizes` says "far"
+    """
+
+    data: DataKind
+    sizes: Sizes
+    far: int
+
+
+def stratum(example: int) -> Stratum:
+    """That of a run's example of this number, from 0: all STRATA in turn, so that no seed misses any for long."""
+    cycle, place = divmod(example, len(SIZES))
+    return Stratum(DATA_KINDS[example % len(DATA_KINDS)], SIZES[place], FAR_SIZES[-1 - cycle % len(FAR_SIZES)])
+
+
 @st.composite
-def situations(draw: st.DrawFn, problem: Problem, largest: int) -> Situation:
+def situations(draw: st.DrawFn, problem: Problem, largest: int) -> Callable[[Stratum], Situation]:
     """Hypothesis' strategy for `problem`: run-time sizes up to `largest`, padded leading dimensions, scalars, data.
 
-    One of four draws takes M or N from FAR_SIZES, where `largest` allows it, so that the grid has many tiles.
-
-    Draws shrink towards small sizes, dense leading dimensions, alpha = 1, beta = 0 and seed 0.
+    What is drawn becomes a situation by its stratum, where `problem` and `largest` leave that a choice. Draws shrink
+    towards small sizes, dense leading dimensions, alpha = 1, beta = 0, seed 0, and, beyond their stratum, towards exact
+    data, usual sizes and the nearest that is far.
     """
-    data = draw(st.sampled_from(DATA_KINDS))
-    scalars = EXACT_SCALARS if data == "exact" else RANDOM_SCALARS
-    alpha = draw(st.sampled_from(sorted(scalars, key=lambda scalar: (scalar != 1.0, abs(scalar)))))
-    beta = draw(st.sampled_from(scalars))
-    sizes = {name.lower(): draw(_sizes(name, largest)) for name in "MNK" if problem.sizes[name] is None}
-    runtime = [name for name in ("lda", "ldb", "ldc") if problem.sizes[name] is None]
-    padding = {name: problem.ld_align * draw(st.sampled_from(PADDINGS)) for name in runtime}
+    runtime = [name for name in "MNK" if problem.sizes[name] is None]
+    padded = [name for name in ("lda", "ldb", "ldc") if problem.sizes[name] is None]
+    # Everything is drawn, whether its stratum uses it or not: a failure shrinks best where no draw moves. Sizes are
+    # drawn close to the seed, for which hypothesis tries other values when it makes them smaller.
+    exact, plain, near = (draw(st.integers(0, SEEDS)) == 0 for _ in range(3))  # hardly ever, but where draws shrink
+    scalars = {kind: draw(_scalars(kind)) for kind in DATA_KINDS}
+    tiny = {name: draw(st.integers(_smallest(name), min(TINY, largest))) for name in runtime}
+    usual = {name: draw(_sizes(name, largest)) for name in runtime}
+    padding = {name: problem.ld_align * draw(st.sampled_from(PADDINGS)) for name in padded}
     seed = draw(st.integers(0, SEEDS))
-    # Drawn last, and whether it is used or not: a failure shrinks best where no draw moves.
-    far, distant = draw(st.sampled_from(("", "", "", "", "", "", "m", "n"))), draw(st.sampled_from(FAR_SIZES))
-    if far in sizes and distant <= largest:
-        sizes[far] = distant
-        if "k" in sizes:
-            sizes["k"] = min(sizes["k"], FAR_DEPTH)
-    dense = problem.case(**sizes)
-    lines = {name: getattr(dense, name) + padding[name] for name in runtime}
-    return Situation(problem.case(**sizes, **lines, alpha=alpha, beta=beta), data, seed)
+
+    def situation(stratum: Stratum) -> Situation:
+        data = DATA_KINDS[0] if exact else stratum.data
+        far, distance = stratum.sizes.removeprefix("far "), FAR_SIZES[0] if near else stratum.far
+        sizes = tiny if stratum.sizes == "tiny" and not plain else usual
+        if far in runtime and distance <= largest and not plain:
+            sizes = {**usual, far: distance, **({"K": min(usual["K"], FAR_DEPTH)} if "K" in runtime else {})}
+        named = {name.lower(): size for name, size in sizes.items()}
+        dense = problem.case(**named)
+        lines = {name: getattr(dense, name) + padding[name] for name in padded}
+        alpha, beta = scalars[data]
+        return Situation(problem.case(**named, **lines, alpha=alpha, beta=beta), data, seed)
+
+    return situation
+
+
+def far_situations(problem: Problem, largest: int) -> list[Situation]:
+    """FAR_SHAPES, for those of M and N that are left to run time; none where `largest` is less than FAR_SIZES."""
+    runtime = {name.lower() for name in "MNK" if problem.sizes[name] is None}
+    if largest < FAR_SIZES[-1]:
+        return []
+    shapes = [
+        {"k": SHALLOW, far: size, other: width}
+        for far, other in (("m", "n"), ("n", "m"))
+        for size, width in FAR_SHAPES
+        if far in runtime
+    ]
+    cases = {problem.case(**{name: size for name, size in shape.items() if name in runtime}): None for shape in shapes}
+    return [Situation(case, "exact", seed=0) for case in cases]  # run whole
 
 
 @st.composite
@@ -188,7 +236,7 @@ def _cases(draw: st.DrawFn, problem: Problem, sizes: dict[str, int], alpha: floa
 
 
 def _form_size(name: str, form: str, largest: int) -> st.SearchStrategy[int]:
-    smallest = 0 if name == "K" else 1
+    smallest = _smallest(name)
     chosen = {
         "any": _sizes(name, largest),
         "tiny": st.integers(smallest, TINY),
@@ -204,8 +252,19 @@ def _is_prime(size: int) -> bool:
     return size > 1 and all(size % divisor for divisor in range(2, int(size**0.5) + 1))
 
 
+def _scalars(data: DataKind) -> st.SearchStrategy[tuple[float, float]]:
+    """alpha, of which 1 is the plainest, and beta."""
+    scalars = EXACT_SCALARS if data in EXACT_KINDS else RANDOM_SCALARS
+    alphas = sorted(scalars, key=lambda scalar: (scalar != 1.0, abs(scalar)))
+    return st.tuples(st.sampled_from(alphas), st.sampled_from(scalars))
+
+
+def _smallest(name: str) -> int:
+    return 0 if name == "K" else 1  # K = 0 gives beta * C
+
+
 def _sizes(name: str, largest: int) -> st.SearchStrategy[int]:
-    smallest = 0 if name == "K" else 1  # K = 0 gives beta * C
+    smallest = _smallest(name)
     top = max(smallest, min(largest, RUNTIME_SIZES[-1]))
     usual = [size for size in RUNTIME_SIZES if size <= top]
     return st.one_of(st.integers(smallest, top), st.sampled_from(usual))

@@ -100,6 +100,7 @@ class KernelSource:
     family      name of the kernel family that rendered it
     config      the family's parameters as plain values, for JSON and tables
     parameters  in the order of the kernel's signature
+    deterministic  whether it promises the same bits in every run
     """
 
     name: str
@@ -109,6 +110,7 @@ class KernelSource:
     config: dict[str, int]
     launch: Launch
     parameters: tuple[Parameter, ...]
+    deterministic: bool = True
 
     @property
     def digest(self) -> str:

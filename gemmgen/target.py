@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, cast, get_args
 
 from gemmgen.device import ARCHS, DEFAULT_ARCH, DEVICES, DeviceSpec, device_for, device_named, parse_arch
 from gemmgen.emulator import EmulatorExecutor
@@ -54,6 +54,21 @@ def open_target(device: DeviceChoice, arch: str, store: Store) -> Target:
     return Target(EmulatorExecutor(store), _arch_name(arch, spec.arch.name), spec)
 
 
+def open_card(device: str, store: Store) -> Target:
+    """The target for `device`: "auto", "gpu" or "emulator" as for `open_target`, a card's name or "sm_NN".
+
+    A card that is named is measured where it is the one at hand; else its times are predicted.
+    Raises InvalidInput (unknown card) and CandidateFailed (unavailable).
+    """
+    if device in get_args(DeviceChoice):
+        return open_target(cast(DeviceChoice, device), "auto", store)
+    spec, target = spec_for(device), open_target("auto", device, store)
+    if target.gpu is None or device.startswith("sm_") or is_card(spec, target.spec.name):
+        return target
+    target.gpu.close()
+    return open_target("emulator", device, store)
+
+
 def compile_target(arch: str) -> tuple[str, DeviceSpec]:
     """("sm_90", the card whose limits and rates count) for `--arch` where nothing runs. Raises InvalidInput."""
     name = arch_here() or DEFAULT_ARCH if arch == "auto" else arch
@@ -78,7 +93,7 @@ def spec_for(text: str) -> DeviceSpec:
 def spec_of(card: DeviceProperties) -> DeviceSpec:
     """What the driver reports of the card, with the data sheet's bandwidth of the one of that name, or of its arch."""
     arch = parse_arch(card.arch)
-    named = (spec for spec in DEVICES.values() if re.search(rf"\b{spec.name}\b", card.name))  # an L40 is no L4
+    named = (spec for spec in DEVICES.values() if is_card(spec, card.name))
     known = next(named, device_for(arch))
     return replace(
         known,
@@ -89,3 +104,8 @@ def spec_of(card: DeviceProperties) -> DeviceSpec:
         l2_mb=card.l2_bytes / 1e6,
         memory_gb=card.memory_bytes / 1e9,
     )
+
+
+def is_card(spec: DeviceSpec, name: str) -> bool:
+    """Whether the driver's `name` of a card means `spec`: an L40 is no L4."""
+    return re.search(rf"\b{spec.name}\b", name) is not None

@@ -10,14 +10,13 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, Protocol
 
-from gemmgen import reference, situation, verifier
+from gemmgen import domain, draws, reference, situation, verifier
 from gemmgen.compile import CompiledKernel, compile_many
-from gemmgen.errors import CandidateFailed, Failure, GemmgenError
+from gemmgen.errors import Failure, GemmgenError
+from gemmgen.executor import load_in_parallel
 from gemmgen.families import FAMILIES, SEARCHED, Config, Family
 from gemmgen.files import Store, code_digest, content_key
 from gemmgen.gpu import timing
@@ -33,9 +32,9 @@ from gemmgen.search import Ranked, Search
 from gemmgen.source import KernelSource
 from gemmgen.space import Space, explore
 from gemmgen.target import Target
-from gemmgen.verifier import Verdict, verify
+from gemmgen.verifier import RUNS, Verdict, verdict_from, verify
 
-Stage = Literal["explore", "compile", "verify", "measure", "compare"]
+Stage = Literal["explore", "compile", "verify", "measure", "compare", "explain"]
 
 DEFAULT_BUDGET = {"gpu": 96, "emulator": 8}  # candidates
 EXAMPLES = 8  # situations a candidate must pass before it is timed; see examples_for
@@ -208,13 +207,19 @@ class Tuner:
         alive = [trial for trial in trials if trial.failure is None]
         self.progress.stage("verify", len(alive))
         if self.target.gpu is None:
-            _load_in_parallel(self.target, [trial.source for trial in alive if self._known_verdict(trial) is None])
+            load_in_parallel(
+                self.target.executor, [trial.source for trial in alive if self._known_verdict(trial) is None]
+            )
         return [trial if trial.failure else self._verified(trial) for trial in trials]
 
     def _verified(self, trial: Trial) -> Trial:
         verdict = self._known_verdict(trial)
         if verdict is None:
-            verdict = verify(self.target.executor, trial.source, examples=examples_for(self.problem), seed=self.seed)
+            examples = examples_for(self.problem)
+            runs = (
+                RUNS if trial.source.launch.splits > 1 else 1
+            )  # which block of a tile is last differs from run to run
+            verdict = verify(self.target.executor, trial.source, examples=examples, seed=self.seed, runs=runs)
             if verdict.passed:  # a failure is found again, with its situation
                 self.store.put("verdict", self._verdict_key(trial), json.dumps(asdict(verdict)).encode())
         trial = replace(trial, verdict=verdict, failure=verdict.failure)
@@ -224,13 +229,17 @@ class Tuner:
     def _known_verdict(self, trial: Trial) -> Verdict | None:
         payload = self.store.get("verdict", self._verdict_key(trial))
         try:
-            return None if payload is None else Verdict(**json.loads(payload))
-        except (TypeError, ValueError):  # written by another version
+            return None if payload is None else verdict_from(json.loads(payload))
+        except (TypeError, ValueError, KeyError):  # written by another version
             return None
 
     def _verdict_key(self, trial: Trial) -> str:
         executor = self.target.executor
-        demanded = (str(examples_for(self.problem)), str(self.seed), code_digest(verifier, situation, reference))
+        demanded = (
+            str(examples_for(self.problem)),
+            str(self.seed),
+            code_digest(verifier, draws, situation, reference, domain),
+        )
         return content_key(_machine_code(trial), executor.name, executor.description, *demanded)
 
     def measure(self, trials: list[Trial]) -> list[Trial]:
@@ -331,14 +340,3 @@ def _with_timing(trial: Trial, timing: Timing | Failure | None) -> Trial:
     if isinstance(timing, Failure):
         return replace(trial, failure=timing)
     return trial if timing is None else replace(trial, timing=timing)
-
-
-def _load_in_parallel(target: Target, sources: Sequence[KernelSource]) -> None:
-    """Compile the emulator's executables side by side; `verify` then finds them in the store."""
-
-    def load(source: KernelSource) -> None:
-        with suppress(CandidateFailed):  # `verify` meets it again and keeps it in the record
-            target.executor.load(source).close()
-
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(load, sources))

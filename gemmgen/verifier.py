@@ -2,21 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import hypothesis
 import numpy as np
+import numpy.typing as npt
 
+from gemmgen.domain import Domain, Errors, Tally, domain_from, errors_from
+from gemmgen.draws import Drawn, for_each
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.executor import Executor, Floats, LoadedKernel, Operands
-from gemmgen.problem import Case
+from gemmgen.gpu.sanitizer import SanitizerResult
+from gemmgen.problem import Case, Problem
 from gemmgen.reference import Mismatch, Window, compare, make_operands
-from gemmgen.situation import FAR_SIZES, Situation, situations
+from gemmgen.situation import FAR_SIZES, Situation, Stratum, far_situations, situations, stratum
 from gemmgen.source import KernelSource, Launch
 
 SAMPLE_TILES = 4  # of C, of a case that the executor does not run whole
+SOME_FLOPS = 1e7  # an executor that samples runs larger cases whole for a few seeds only
+WHOLE_SEEDS = 8  # of so many seeds, one runs such a case whole
+THREAD_FLOPS = 64  # what starting a thread costs
+THOROUGH = 20  # from so many examples on, sizes that take long are among them
+SHRINK_SECONDS = 60.0  # where each run hangs or crashes, shrinking would take hours
 POISON = np.uint32(0x7FC0BEEF)  # a NaN that no kernel computes
+
+RUNS = 10  # of one launch, whose results must have the same bits
+REPEATED_FLOPS = 5e7  # of such a launch where there is a choice; of a larger one that sampling may divide, some tiles
+REPEATED_TILES = 2  # at least
+
+
+@dataclass(frozen=True)
+class Determinism:
+    """One launch, run several times in schedules and placements of their own.
+
+    situation    what ran
+    blocks, grid how many blocks of the grid ran, out of how many
+    difference   the first element whose bits differ; None where there is none
+    """
+
+    runs: int
+    situation: str
+    blocks: int
+    grid: int
+    difference: str | None = None
 
 
 @dataclass(frozen=True)
@@ -29,8 +61,12 @@ class Verdict:
     failure      None where every situation passed
     situation    the smallest one found that fails
     mismatch     its first wrong element, where it ran to the end
-    sampled      True where only the blocks of SAMPLE_TILES random tiles of each grid ran, and these were checked
+    sampled      True where every grid was too large to run whole: the blocks of SAMPLE_TILES random tiles ran
     found_after  situations up to the first one that failed, before shrinking; None where none failed
+    sanitizers   what compute-sanitizer's tools made of the kernel, where they were asked; see gemmgen.sanitize
+    determinism  whether runs of one launch gave the same bits; None where they were not compared
+    domain       what was run; None where something failed
+    errors       how far off random data was; None where something failed, or none was drawn
     """
 
     executor: str
@@ -42,10 +78,36 @@ class Verdict:
     mismatch: Mismatch | None = None
     sampled: bool = False
     found_after: int | None = None
+    sanitizers: tuple[SanitizerResult, ...] = ()
+    determinism: Determinism | None = None
+    domain: Domain | None = None
+    errors: Errors | None = None
 
     @property
     def passed(self) -> bool:
         return self.failure is None
+
+    @property
+    def deterministic(self) -> bool | None:
+        """Whether all runs of one launch gave the same bits; None where they were not compared."""
+        return None if self.determinism is None else self.determinism.difference is None
+
+
+def verdict_from(fields: Mapping[str, Any]) -> Verdict:
+    """The Verdict of a kernel that passed, of what `asdict` and JSON made of it.
+
+    Raises TypeError, KeyError or ValueError for anything else.
+    """
+    domain, errors, determinism = (fields[name] for name in ("domain", "errors", "determinism"))
+    return Verdict(
+        **{
+            **fields,
+            "domain": None if domain is None else domain_from(domain),
+            "errors": None if errors is None else errors_from(errors),
+            "determinism": None if determinism is None else Determinism(**determinism),
+            "sanitizers": (),  # a search asks none
+        }
+    )
 
 
 class Wrong(Exception):
@@ -62,72 +124,94 @@ def verify(
     *,
     examples: int,
     seed: int = 0,
+    runs: int = RUNS,
     largest: int = FAR_SIZES[-1],
+    shrink: bool = True,
+    shrink_seconds: float = SHRINK_SECONDS,
     on_example: Callable[[], None] = lambda: None,
 ) -> Verdict:
     """Property-test `source` on `executor`: at most `examples` situations, then shrinking if one fails.
 
-    `largest` bounds run-time sizes. A kernel that does not compile or load is a Verdict with that
-    failure and no examples.
+    If none fails, one launch runs `runs` times (1: that is left out) in schedules and placements of their own. Bits
+    that differ are a failure of a kernel that promises to be deterministic, and a note of any other.
+
+    Without `shrink` the first situation that fails stands; with it the smallest one found within `shrink_seconds`.
+    `largest` bounds run-time sizes. A kernel that does not compile or load is a Verdict with that failure and no
+    examples.
     """
     try:
         kernel = executor.load(source)
     except CandidateFailed as error:
         return Verdict(executor.name, 0, seed, np.inf, error.failure)
-    tested = _Property(kernel, on_example)
+    tested = _Property(kernel, on_example, shrink_seconds)
     try:
-        property_test(tested, situations(source.problem, largest), examples, seed)
+        far = far_situations(source.problem, largest) if examples >= THOROUGH else []
+        stratified_test(tested, source.problem, largest, examples - len(far), seed, shrink=shrink)
+        for situation in far:  # last: what fails before has smaller sizes
+            tested(situation)
+        determinism = tested.repeat(runs) if runs > 1 else None
     except (Wrong, hypothesis.errors.Flaky):
         wrong = tested.found
         assert wrong is not None
         found = Verdict(executor.name, tested.examples, seed, np.inf, wrong.failure, wrong.situation, wrong.mismatch)
-        return replace(found, sampled=tested.sampled, found_after=tested.found_after)
+        return replace(found, sampled=tested.sampled, found_after=tested.found_after, determinism=tested.determinism)
     finally:
         kernel.close()
-    return Verdict(executor.name, tested.examples, seed, tested.worst, sampled=tested.sampled)
+    return Verdict(
+        executor.name,
+        tested.examples,
+        seed,
+        tested.worst,
+        sampled=tested.sampled,
+        determinism=determinism,
+        domain=tested.tally.domain(),
+        errors=tested.tally.errors(),
+    )
 
+
+Words = npt.NDArray[np.uint32]
 
 # The tiles of M x N, by the grid's numbers, that samples have run so far, and those of C that they wrote.
 Seen = dict[tuple[int, int], tuple[set[int], set[Window]]]
 
 
-def check(kernel: LoadedKernel, situation: Situation, seen: Seen | None = None) -> float:
-    """Run one situation; returns the largest error over its bound.
+def check(kernel: LoadedKernel, situation: Situation, seen: Seen | None = None, tally: Tally | None = None) -> float:
+    """Run one situation; returns the largest error over its bound, and counts it in `tally`.
 
     `seen` carries what samples showed from one situation to the next: two blocks that write the same tile, while
-    another stays unwritten, are seldom in one sample. Where blocks add up a tile together, random data are run
-    again with another seed, hence in another order: the bits must be the same.
+    another stays unwritten, are seldom in one sample.
 
     Raises Wrong (with the first wrong element) and CandidateFailed (the kernel does not run to the end).
     """
-    operands = make_operands(situation)
-    if not kernel.runs_whole(situation.case):
-        return _check_sample(kernel, situation, operands, {} if seen is None else seen)
-    result = kernel.run(situation.case, operands, seed=situation.seed)
-    worst = _judge(situation, result, Window.whole(situation.case))
-    if kernel.source.launch.splits > 1 and situation.data == "random":
-        _check_determinism(kernel, situation, operands, result)
+    operands, tally = make_operands(situation), tally or Tally()
+    case, seed = situation.case, situation.seed
+    if not runs_whole(kernel, situation):
+        return _check_sample(kernel, situation, operands, {} if seen is None else seen, tally)
+    result = kernel.run(case, operands, seed=seed)
+    worst = _judge(situation, result, Window.whole(case), tally)
+    tally.ran(situation, kernel.source.launch.blocks(case), kernel.watched(case, seed=seed), whole=True)
     return worst
 
 
-def _check_determinism(kernel: LoadedKernel, situation: Situation, operands: Operands, result: Floats) -> None:
-    again = kernel.run(situation.case, operands, seed=situation.seed + 1)
-    differs = situation.case.c.view(result.view(np.uint32) != again.view(np.uint32))
-    if differs.any():
-        row, col = np.argwhere(differs)[0]
-        one, other = (float(situation.case.c.view(values)[row, col]) for values in (result, again))
-        reason = f"C[{row}][{col}] depends on the order in which blocks run: {one:.9g} and {other:.9g}"
-        raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
+def runs_whole(kernel: LoadedKernel, situation: Situation) -> bool:
+    """Whether all blocks run. Where that takes long, they do for seed 0 and one seed in WHOLE_SEEDS."""
+    case, launch = situation.case, kernel.source.launch
+    if not kernel.runs_whole(case):
+        return False
+    cost = case.flops + THREAD_FLOPS * launch.blocks(case) * launch.threads
+    few = launch.tiles(case) <= 2 * SAMPLE_TILES or cost <= SOME_FLOPS or not kernel.runs_parts
+    return few or situation.seed % WHOLE_SEEDS == 0
 
 
-def _judge(situation: Situation, result: Floats, window: Window) -> float:
-    worst, mismatch = compare(situation, result, window)
-    if mismatch is not None:
-        raise Wrong(situation, Failure("wrong", str(mismatch), "verifier"), mismatch)
-    return worst
+def _judge(situation: Situation, result: Floats, window: Window, tally: Tally) -> float:
+    comparison = compare(situation, result, window)
+    if comparison.mismatch is not None:
+        raise Wrong(situation, Failure("wrong", str(comparison.mismatch), "verifier"), comparison.mismatch)
+    tally.compared(situation, comparison)
+    return comparison.worst
 
 
-def _check_sample(kernel: LoadedKernel, situation: Situation, operands: Operands, seen: Seen) -> float:
+def _check_sample(kernel: LoadedKernel, situation: Situation, operands: Operands, seen: Seen, tally: Tally) -> float:
     """Run the blocks of a few random tiles and check what they write of C, as many tiles; the rest must stay."""
     case, launch = situation.case, kernel.source.launch
     rng = np.random.default_rng(situation.seed)
@@ -154,7 +238,47 @@ def _check_sample(kernel: LoadedKernel, situation: Situation, operands: Operands
         row, col = np.argwhere(outside)[0]
         reason = f"blocks {chosen} write C[{row}][{col}], outside of the tiles that they write with beta = 0"
         raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
-    return max(_judge(situation, result, tile) for tile in tiles)
+    watched = kernel.watched(case, seed=situation.seed, blocks=chosen)
+    tally.ran(situation, len(chosen), watched, whole=len(chosen) == launch.blocks(case))
+    return max(_judge(situation, result, tile, tally) for tile in tiles)
+
+
+def compare_runs(kernel: LoadedKernel, situation: Situation, runs: int) -> Determinism:
+    """Run one situation `runs` times, each time with a seed of its own, and compare the bits of C.
+
+    A launch of more than REPEATED_FLOPS runs in part, on executors that run parts: some neighbouring tiles.
+    Raises CandidateFailed (the kernel does not run to the end).
+    """
+    case, operands, launch = situation.case, make_operands(situation), kernel.source.launch
+    tiles = launch.tiles(case)
+    blocks = np.arange(launch.blocks(case))
+    whole = case.flops <= REPEATED_FLOPS or not kernel.runs_parts
+    if not whole:
+        count = min(tiles, max(REPEATED_TILES, int(REPEATED_FLOPS * tiles / case.flops)))
+        start = int(np.random.default_rng(situation.seed).integers(tiles - count + 1))
+        blocks = blocks[start * launch.splits : (start + count) * launch.splits]
+
+    def run(seed: int) -> Words:
+        order = np.random.default_rng(seed).permutation(blocks)
+        part = None if whole else [int(block) for block in order]
+        return case.c.view(kernel.run(case, operands, seed=seed, blocks=part).view(np.uint32))
+
+    first, difference = run(situation.seed), None
+    for seed in range(situation.seed + 1, situation.seed + runs):
+        difference = difference or _first_difference(first, run(seed), f"seeds {situation.seed} and {seed}")
+    return Determinism(runs, str(situation), len(blocks), launch.blocks(case), difference)
+
+
+def _first_difference(first: Words, again: Words, seeds: str) -> str | None:
+    differs = first != again
+    if not differs.any():
+        return None
+    row, col = (int(index) for index in np.argwhere(differs)[0])
+    one, other = (float(bits[row, col].view(np.float32)) for bits in (first, again))
+    return (
+        f"C[{row}][{col}] is {one:.9g} in one run and {other:.9g} in another of the same launch ({seeds}); "
+        f"{int(differs.sum())} elements differ"
+    )
 
 
 def _tiles_written(kernel: LoadedKernel, situation: Situation, operands: Operands, blocks: list[int]) -> list[Window]:
@@ -180,56 +304,93 @@ def _tiles(case: Case, launch: Launch) -> list[Window]:
 class _Property:
     """The property that hypothesis tests: this kernel computes every situation right."""
 
-    def __init__(self, kernel: LoadedKernel, on_example: Callable[[], None]) -> None:
+    def __init__(self, kernel: LoadedKernel, on_example: Callable[[], None], shrink_seconds: float) -> None:
         self.kernel = kernel
         self.on_example = on_example
+        self.shrink_seconds = shrink_seconds
+        self.shrink_until = np.inf
         self.examples = 0
         self.worst = 0.0
-        self.sampled = False
+        self.sampled = True
         self.found: Wrong | None = None
         self.found_after: int | None = None
         self.seen: Seen = {}
+        self.tally = Tally()
+        self.determinism: Determinism | None = None
 
     def __call__(self, situation: Situation) -> None:
+        if time.monotonic() > self.shrink_until:
+            return  # nothing fails any more, so that hypothesis comes to an end
         self.examples += 1
-        self.sampled |= not self.kernel.runs_whole(situation.case)
+        self.sampled &= not self.kernel.runs_whole(situation.case)
         self.on_example()
         try:
-            self.worst = max(self.worst, check(self.kernel, situation, self.seen))
+            self.worst = max(self.worst, check(self.kernel, situation, self.seen, self.tally))
         except CandidateFailed as error:
             raise self._keep(Wrong(situation, error.failure, None)) from error
         except Wrong as error:
             self._keep(error)
             raise
 
+    def repeat(self, runs: int) -> Determinism | None:
+        """Compare `runs` runs of the largest launch tried that takes little time, with random data.
+
+        Raises Wrong where they differ though the kernel promises that they do not, or where one fails.
+        """
+        cases = self.tally.cases
+        if not cases:
+            return None
+        case = min(cases, key=lambda one: (one.flops > REPEATED_FLOPS, abs(REPEATED_FLOPS - one.flops)))
+        situation = Situation(replace(case, alpha=1.0, beta=1.0), "random", 0)
+        try:
+            self.determinism = compare_runs(self.kernel, situation, runs)
+        except CandidateFailed as error:
+            raise self._keep(Wrong(situation, error.failure, None)) from error
+        difference = self.determinism.difference
+        if difference is not None and self.kernel.source.deterministic:
+            raise self._keep(Wrong(situation, Failure("nondeterministic", difference, "verifier"), None))
+        return self.determinism
+
     def _keep(self, wrong: Wrong) -> Wrong:
         self.found = wrong  # the last one is the smallest: hypothesis shrinks
         if self.found_after is None:
             self.found_after = self.examples
+            self.shrink_until = time.monotonic() + self.shrink_seconds
         return wrong
 
 
 def property_test(
-    tested: Callable[[Situation], None],
-    strategy: hypothesis.strategies.SearchStrategy[Situation],
+    tested: Callable[[Drawn], None],
+    strategy: hypothesis.strategies.SearchStrategy[Drawn],
     examples: int,
     seed: int,
+    *,
+    shrink: bool = True,
 ) -> None:
-    """Call `tested` with `examples` situations at most; one that it raises on is shrunk, and raised at the end."""
-    settings = hypothesis.settings(
-        max_examples=examples,
-        deadline=None,  # an emulated launch takes what it takes
-        database=None,
-        report_multiple_bugs=False,
-        suppress_health_check=list(hypothesis.HealthCheck),
-        verbosity=hypothesis.Verbosity.quiet,
-        phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink),
-    )
+    """Call `tested` with `examples` draws at most; one that it raises on is shrunk, if `shrink`, and raised then."""
+    for_each(strategy, tested, examples=examples, seed=seed, shrink=shrink)
 
-    @hypothesis.seed(seed)
-    @settings
-    @hypothesis.given(strategy)
-    def property_holds(situation: Situation) -> None:
-        tested(situation)
 
-    property_holds()
+def stratified_test(
+    tested: Callable[[Situation], None],
+    problem: Problem,
+    largest: int,
+    examples: int,
+    seed: int,
+    *,
+    shrink: bool = True,
+) -> None:
+    """`property_test` with situations of `problem`, each of the next stratum. One that fails shrinks in its own."""
+    examples_run = itertools.count()
+    failing: Stratum | None = None
+
+    def test(drawn: Callable[[Stratum], Situation]) -> None:
+        nonlocal failing
+        chosen = failing or stratum(next(examples_run))
+        try:
+            tested(drawn(chosen))
+        except Exception:
+            failing = chosen
+            raise
+
+    property_test(test, situations(problem, largest), examples, seed, shrink=shrink)

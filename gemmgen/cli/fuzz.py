@@ -82,9 +82,15 @@ def command(
         if replay is not None:
             _replay(ctx, target.executor, target.spec.arch.limits, replay, as_json)
             return
-        with _progress() as on_step:
-            budget = Budget(None if minutes is None else 60 * minutes, examples)
-            report = run(target.executor, target.spec.arch.limits, families, corpus, budget, seed=seed, on_step=on_step)
+        budget = Budget(None if minutes is None else 60 * minutes, examples)
+        limits = target.spec.arch.limits
+        try:
+            with _progress() as on_step:
+                report = run(target.executor, limits, families, corpus, budget, seed=seed, on_step=on_step)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(
+                f"interrupted. A failure that was found is in {corpus}; the same --seed starts from the beginning again"
+            ) from None
     again = reproduction(report)
     emit(as_json, lambda: report_document(report, again), lambda console: show_report(console, report, again))
     if not report.passed:

@@ -74,7 +74,8 @@ def error_document(error: BaseException) -> dict[str, Any]:
 def classify(error: BaseException) -> tuple[str, str, int]:
     """(kind, message, exit code); raises `error` where it is a bug."""
     if isinstance(error, KeyboardInterrupt | click.Abort):
-        return "stopped", INTERRUPTED_MESSAGE, INTERRUPTED
+        said = str(error.__cause__ or error)  # click's Abort hides the KeyboardInterrupt
+        return "stopped", said or INTERRUPTED_MESSAGE, INTERRUPTED
     if isinstance(error, click.ClickException):
         return "wrong usage", error.format_message(), error.exit_code
     if isinstance(error, InvalidInput):

@@ -19,6 +19,7 @@ STAGES: dict[Stage, str] = {
     "verify": "verify",
     "measure": "measure",
     "compare": "compare the finalists",
+    "explain": "disassemble",
 }
 
 

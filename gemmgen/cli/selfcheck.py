@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 import click
 
+from gemmgen.bugs import Bug
 from gemmgen.cli.options import device_option, json_option, seed_option
-from gemmgen.cli.output import emit, stderr
+from gemmgen.cli.output import emit
 from gemmgen.cli.progress import counter
+from gemmgen.errors import require
 from gemmgen.files import Store
+from gemmgen.gpu.sanitizer import TOOLS, Tool
 from gemmgen.records import failure_document, verdict_document
 from gemmgen.report.selfcheck import killed, show_selfcheck
+from gemmgen.sanitize import require_sanitizer
 from gemmgen.selfcheck import (
     BUG_EXAMPLES,
     CORRECT_KERNELS,
     KERNEL_EXAMPLES,
+    Alarms,
+    MutantOutcome,
     Outcome,
     SelfCheck,
     check_kernels,
     chosen,
+    correct_kernels,
+    draw_mutants,
     try_bugs,
+    try_mutants,
 )
-from gemmgen.target import DeviceChoice, open_target
+from gemmgen.target import DeviceChoice, Target, open_target
 
 FAILED = 1
 
@@ -45,46 +55,74 @@ FAILED = 1
     show_default=True,
     help=f"Correct kernels that must pass, with {KERNEL_EXAMPLES} situations each.",
 )
+@click.option(
+    "--mutants",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Random mistakes in the same kernels: those that survive are listed.",
+)
 @click.option("--only", metavar="TEXT", default="", help="Bugs with TEXT in their name, category, kernel or skeleton.")
+@click.option("--sanitize", is_flag=True, help="On a GPU, ask compute-sanitizer's four tools about each bug too.")
 @seed_option
 @json_option
 @click.pass_context
 def command(
-    ctx: click.Context, device: DeviceChoice, examples: int, kernels: int, only: str, seed: int, as_json: bool
+    ctx: click.Context,
+    device: DeviceChoice,
+    examples: int,
+    kernels: int,
+    mutants: int,
+    only: str,
+    sanitize: bool,
+    seed: int,
+    as_json: bool,
 ) -> None:
     """Check the checker: seeded bugs must be found, correct kernels must pass.
 
     Each bug of a catalogue is planted in a rendered kernel, by an edit of its text or of its launch, and verified
     like any kernel. It must fail, with the diagnosis that the catalogue expects. Then correct kernels, drawn at random
-    from the space, are verified: none may fail.
+    from the space, are verified: none may fail. With --mutants, random small mistakes are made in those kernels too: a
+    wrong operator, constant, name, type, order, a statement that is missing. One that survives is harmless where its
+    machine code is that of the original; the others are listed, for a person to look at.
 
-    Where kernels run on a GPU, bugs that only the emulator finds (a race that its schedule hides, say) survive; the
-    diagnoses are the emulator's too.
+    On a GPU it is enough that a bug is found: the diagnoses are the emulator's. A bug that survives there (a race
+    that its schedule hides, say) is tried in the emulator, and listed as one that only the emulator finds.
 
-    Exits with 1 where a bug survives, is diagnosed wrongly, or a correct kernel is rejected.
+    Exits with 1 where a bug or a mutant survives, a bug is diagnosed wrongly, or a correct kernel is rejected.
     """
     bugs = chosen(only)
-    target = open_target(device, "auto", Store())
-    limits = target.spec.arch.limits
+    if sanitize:
+        require(device != "emulator", "--sanitize watches kernels on a GPU, not in the emulator")
+        require_sanitizer()
+    target = open_target(device, "auto", store := Store())
     start = time.monotonic()
     with target.executor:
-        announce(f"plant bugs: {len(bugs)}")
-        with counter("plant bugs", len(bugs)) as step:
-            outcomes = try_bugs(target.executor, bugs, limits, examples=examples, seed=seed, on_bug=step)
-        announce(f"verify correct kernels: {kernels}")
-        with counter("verify correct kernels", kernels) as step:
-            alarms = check_kernels(target.executor, kernels, limits, seed=seed, on_kernel=step)
-    result = SelfCheck(target.executor.name, seed, outcomes, kernels, alarms, time.monotonic() - start)
+        outcomes, alarms = _check(target, store, bugs, examples, kernels, seed, TOOLS if sanitize else ())
+        with counter("try mutants", mutants) as step:
+            drawn = draw_mutants(mutants, seed, target.spec.arch.limits)
+            tried = try_mutants(target, drawn, store, examples=examples, seed=seed, on_mutant=step)
+    result = SelfCheck(target.executor.name, seed, outcomes, kernels, alarms, tried, time.monotonic() - start)
     emit(as_json, lambda: document(result), lambda console: show_selfcheck(console, result))
     if not result.passed:
         ctx.exit(FAILED)
 
 
-def announce(stage: str) -> None:
-    """A line for logs; a terminal has a bar."""
-    console = stderr()
-    if not console.is_terminal:
-        console.print(stage)
+def _check(
+    target: Target,
+    store: Store,
+    bugs: Sequence[Bug],
+    examples: int,
+    kernels: int,
+    seed: int,
+    tools: tuple[Tool, ...],
+) -> tuple[tuple[Outcome, ...], Alarms]:
+    """What became of the bugs, and the correct kernels that are rejected."""
+    with counter("plant bugs", len(bugs)) as step:
+        outcomes = try_bugs(target, bugs, store, examples=examples, seed=seed, tools=tools, on_bug=step)
+    with counter("verify correct kernels", kernels) as step:
+        sources = list(correct_kernels(kernels, seed, target.spec.arch.limits))
+        return outcomes, check_kernels(target, sources, store, seed=seed, on_kernel=step)
 
 
 def document(result: SelfCheck) -> dict[str, Any]:
@@ -100,6 +138,23 @@ def document(result: SelfCheck) -> dict[str, Any]:
         "false_alarms": [
             {"name": source.name, "verification": verdict_document(verdict)} for source, verdict in result.false_alarms
         ],
+        "mutants": [_mutant(outcome) for outcome in result.mutants],
+    }
+
+
+def _mutant(outcome: MutantOutcome) -> dict[str, Any]:
+    mutant, verdict = outcome.mutant, outcome.verdict
+    return {
+        "operator": mutant.operator,
+        "kernel": mutant.source.name,
+        "line": mutant.line,
+        "before": mutant.before,
+        "after": mutant.after,
+        "compiled": outcome.counts,
+        "killed": outcome.killed,
+        "harmless": outcome.harmless,
+        "found_after": verdict.found_after,
+        "failure": failure_document(verdict.failure),
     }
 
 
@@ -114,6 +169,8 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
         "new": bug.new,
         "launch": None if bug.launch is None else asdict(bug.launch),
         "found": outcome.found,
+        "sanitizers": list(outcome.sanitizers),
+        "only_emulated": outcome.only_emulated,
         "found_after": verdict.found_after,
         "trouble": outcome.trouble,
         "situation": None if verdict.situation is None else str(verdict.situation),

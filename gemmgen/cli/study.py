@@ -3,63 +3,77 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 
-from gemmgen.api import ladder as climb
-from gemmgen.cli.options import (
-    ProblemOptions,
-    Shape,
-    arch_option,
-    device_option,
-    json_option,
-    out_option,
-    problem_options,
-    shape,
-)
-from gemmgen.cli.output import emit
+from gemmgen.api import study as run
+from gemmgen.cli.options import ProblemOptions, Shape, json_option, problem_options, shape
+from gemmgen.cli.output import emit, stderr
 from gemmgen.cli.progress import watch
-from gemmgen.report.ladder import show_ladder
-from gemmgen.target import DeviceChoice
+from gemmgen.device import DEVICES
+from gemmgen.kernelfile import require_writable
+from gemmgen.report.studies import Written, write_study
+from gemmgen.report.studying import show_study
+from gemmgen.study import STUDIES, Study
+from gemmgen.study.record import study_document
+
+DEFAULT_SHAPE = "2048x2048x2048"
+DEVICE = (
+    f"The GPU here (auto, gpu), the emulator, or a known card: {', '.join(DEVICES)}, or sm_NN. "
+    "A card that is not at hand is predicted."
+)
+OUT = "Folder for the table (.md), the plot (.svg, .png) and the record (.json)."
 
 
 @click.group()
 def command() -> None:
-    """Series of kernels that differ in one idea each, verified and timed side by side."""
+    """Series of kernels that differ in one idea or one number, verified, explained and timed side by side."""
 
 
-@command.command()
-@click.argument("size", metavar="[SHAPE]", type=shape, default="1024x1024x1024")
-@problem_options
-@arch_option
-@device_option
-@click.option("--budget", type=click.IntRange(1), help="Candidates of the search for the last rung.")
-@out_option("Folder for each rung's NAME.cu and NAME.json.")
-@json_option
-@click.pass_obj
-def ladder(
-    words: list[str],
-    size: Shape,
-    options: ProblemOptions,
-    arch: str,
-    device: DeviceChoice,
-    budget: int | None,
-    out: Path,
-    as_json: bool,
-) -> None:
-    """From one thread an element to the tuned kernel for SHAPE, one idea at a time. [SHAPE: 1024x1024x1024]
-
-    Each rung is verified like any candidate, and all are timed in turns; without a GPU their times are predicted.
-    """
-    line = shlex.join(["gemmgen", *words])
-    with watch() as progress:
-        steps, documents = climb(
-            options.problem(size), device=device, arch=arch, budget=budget, out=out, command=line, progress=progress
+def _subcommand(study: Study) -> Callable[..., None]:
+    @click.argument("size", metavar="[SHAPE]", type=shape, default=DEFAULT_SHAPE)
+    @problem_options
+    @click.option("--device", default="auto", show_default=True, help=DEVICE)
+    @click.option("--out", type=click.Path(path_type=Path), help=OUT)
+    @json_option
+    @click.pass_obj
+    def series(
+        words: list[str],
+        size: Shape,
+        options: ProblemOptions,
+        device: str,
+        out: Path | None,
+        as_json: bool,
+        budget: int | None = None,
+    ) -> None:
+        line = shlex.join(["gemmgen", *words])
+        if out is not None:
+            require_writable(out)
+        with watch() as progress:
+            result = run(study.name, options.problem(size), device=device, budget=budget, progress=progress)
+        written = Written() if out is None else write_study(result, line, out)
+        if written.no_plot is not None:
+            stderr().print(f"no plot: {written.no_plot}", soft_wrap=True)
+        files = [str(path) for path in written.paths]
+        emit(
+            as_json,
+            lambda: {**study_document(result, line), "files": files},
+            lambda console: show_study(console, result, files),
         )
 
-    def document() -> dict[str, Any]:
-        return {"rungs": documents}
+    return series
 
-    emit(as_json, document, lambda console: show_ladder(console, steps))
+
+for _study in STUDIES.values():
+    _series = _subcommand(_study)
+    if any(point.maker == "search" for point in _study.points):
+        _help = "Candidates of the search for the tuned kernel."
+        _series = click.option("--budget", type=click.IntRange(1), help=_help)(_series)
+    _series.__doc__ = f"""{_study.question} [SHAPE: {DEFAULT_SHAPE}]
+
+    {len(_study.points)} kernels, each verified, then timed in turns on a GPU, or predicted. What cannot be compiled or
+    launched is a row with its reason.
+    """
+    command.command(_study.name)(_series)

@@ -6,33 +6,63 @@ import shlex
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from gemmgen.api import DEFAULT_EXAMPLES, DEFAULT_OUT
 from gemmgen.cli.options import device_option, json_option, out_option, seed_option
 from gemmgen.cli.output import FAILED, emit
 from gemmgen.cli.progress import counter
+from gemmgen.errors import require
 from gemmgen.files import Store
+from gemmgen.gpu.sanitizer import TOOLS, Tool
 from gemmgen.kernelfile import KernelFile, find_kernel
 from gemmgen.memory import require_memory
+from gemmgen.recheck import Recheck, open_certified, read_certificate, recheck, recheck_document, unrun
 from gemmgen.records import kernel_document, verdict_document
+from gemmgen.report.certificates import show_recheck
 from gemmgen.report.verdicts import show_verdict
+from gemmgen.sanitize import require_sanitizer
+from gemmgen.sanitize import sanitize as add_sanitizers
 from gemmgen.target import DeviceChoice, open_target
 from gemmgen.verifier import Verdict
 from gemmgen.verifier import verify as property_test
 
+FOR_A_KERNEL = ("kernel", "examples", "seed", "sanitize", "tool", "out")  # what a certificate says itself
+
 
 @click.command()
-@click.argument("kernel", metavar="NAME|FILE")
+@click.argument("kernel", metavar="NAME|FILE", required=False)
+@click.option(
+    "--certificate",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Check an exported kernel's certificate again, from scratch, instead.",
+)
 @device_option
 @click.option(
     "--examples", type=click.IntRange(1), default=DEFAULT_EXAMPLES, show_default=True, help="Situations to try."
 )
 @seed_option
+@click.option(
+    "--sanitize",
+    is_flag=True,
+    help="Then run it under NVIDIA's compute-sanitizer too: memcheck, racecheck, initcheck and synccheck.",
+)
+@click.option("--tool", type=click.Choice(TOOLS), multiple=True, help="Only this one of them; may be repeated.")
 @out_option("Folder in which a NAME is looked up first.")
 @json_option
 @click.pass_context
 def command(
-    ctx: click.Context, kernel: str, device: DeviceChoice, examples: int, seed: int, out: Path, as_json: bool
+    ctx: click.Context,
+    kernel: str | None,
+    certificate: Path | None,
+    device: DeviceChoice,
+    examples: int,
+    seed: int,
+    sanitize: bool,
+    tool: tuple[Tool, ...],
+    out: Path,
+    as_json: bool,
 ) -> None:
     """Property-test a kernel as its .cu stands, edits by hand included.
 
@@ -45,13 +75,35 @@ def command(
 
     The kernel is a .cu file, or a name that is looked up in --out and generated/ and else rendered. How to launch
     it comes from the JSON beside it, or from its name.
+
+    --sanitize needs a GPU. The kernel runs in a few small situations under each tool, for a few seconds; of launches
+    that are too large to be watched the first blocks run. What a tool finds makes the kernel fail, with the line of
+    the .cu.
+
+    With --certificate the files beside the certificate must be those that it names, byte for byte, and the kernel
+    must do again what it says, with its seed and number of examples. A file that was edited since voids it.
     """
+    if certificate is not None:
+        given = [name for name in FOR_A_KERNEL if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+        require(not given, f"--certificate says what is run: leave out {', '.join(given)}")
+        if not _check_certificate(certificate, device, as_json).stands:
+            ctx.exit(FAILED)
+        return
+    if kernel is None:
+        raise click.UsageError("name a kernel, or its --certificate", ctx)
+    chosen = (tool or TOOLS) if sanitize or tool else ()
+    if chosen:
+        require(device != "emulator", "--sanitize watches kernels on a GPU, not in the emulator")
+        require_sanitizer()
     target = open_target(device, "auto", Store())
     with target.executor:
         found = find_kernel(kernel, out, target.spec.arch.limits)
         require_memory(found.source.problem)
         with counter("verify", examples) as on_example:
             verdict = property_test(target.executor, found.source, examples=examples, seed=seed, on_example=on_example)
+        if chosen and target.gpu is not None:
+            with counter("sanitize", len(chosen)) as on_tool:
+                verdict = add_sanitizers(target.gpu, found.source, verdict, chosen, on_tool=on_tool)
     again = reproduction(found, verdict, examples, out)
     emit(
         as_json,
@@ -62,10 +114,25 @@ def command(
         ctx.exit(FAILED)
 
 
+def _check_certificate(path: Path, device: DeviceChoice, as_json: bool) -> Recheck:
+    certificate = read_certificate(path)
+    if certificate.changed or certificate.record["verification"] is None:
+        result = unrun(certificate)
+    else:
+        require_memory(certificate.source.problem)
+        target = open_certified(certificate, device, Store())
+        with target.executor, counter("verify", certificate.examples) as on_example:
+            result = recheck(certificate, target, on_example)
+    emit(as_json, lambda: recheck_document(result), lambda console: show_recheck(console, result))
+    return result
+
+
 def reproduction(kernel: KernelFile, verdict: Verdict, examples: int, out: Path) -> str:
     """The command that runs the same examples again."""
     words = ["gemmgen", "verify", kernel.reference, "--device", verdict.executor]
     words += ["--seed", str(verdict.seed), "--examples", str(examples)]
+    for result in verdict.sanitizers:
+        words += ["--tool", result.tool]
     if kernel.path is None and out != DEFAULT_OUT:
         words += ["--out", str(out)]
     return shlex.join(words)

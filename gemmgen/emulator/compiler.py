@@ -82,6 +82,16 @@ class HostCompiler:
         """
         return _find(os.environ.get("CXX", ""))
 
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What a kernel is compiled with; where it is watched, ANNOUNCED besides."""
+        return (*LANGUAGE, *self.kernel_flags)
+
+    @property
+    def environment(self) -> str:
+        """A key for what results depend on beside the kernel: compiler, flags, machine, runtime."""
+        return content_key(*self._identity(), *self.kernel_flags, *ANNOUNCED, *LINK)
+
     def executables(self, source: KernelSource, store: Store) -> Executables:
         """The servers that run `source`, from `store` where it has them. Raises CandidateFailed: compile."""
         flags = (self.kernel_flags, (*self.kernel_flags, *ANNOUNCED))

@@ -27,6 +27,8 @@ WATCHED_SEEDS = 8  # of so many seeds, one watches blocks of a larger launch
 class EmulatedKernel:
     """A kernel's executable and its process. See `EmulatorExecutor` for what a seed selects."""
 
+    runs_parts = True
+
     def __init__(self, source: KernelSource, executables: Executables, timeout: float) -> None:
         self.source = source
         self._timeout = timeout
@@ -49,14 +51,22 @@ class EmulatedKernel:
         Raises CandidateFailed: launch, crash (with block, thread, place and line of the .cu) or timeout.
         """
         _check_sizes(case, operands)
-        launch = self.source.launch
-        order = _block_order(launch.blocks(case), seed) if blocks is None else np.array(blocks)
-        watched = _watched_blocks(order, case.flops / launch.tiles(case), launch.splits, seed)
+        order, watched = self._blocks(case, seed, blocks)
         if len(watched) < len(order):
             if len(watched):
                 self._launch(self._watched, case, operands, watched, seed, quiet=True)
             return self._launch(self._fast, case, operands, order, seed)
         return self._launch(self._watched, case, operands, order, seed)
+
+    def watched(self, case: Case, *, seed: int, blocks: Sequence[int] | None = None) -> int:
+        """How many blocks of such a run are watched."""
+        return len(self._blocks(case, seed, blocks)[1])
+
+    def _blocks(self, case: Case, seed: int, blocks: Sequence[int] | None) -> tuple[Blocks, Blocks]:
+        """(the blocks of a run in their order, those of them that are watched)."""
+        launch = self.source.launch
+        order = _block_order(launch.blocks(case), seed) if blocks is None else np.array(blocks)
+        return order, _watched_blocks(order, case.flops / launch.tiles(case), launch.splits, seed)
 
     def _launch(
         self, server: Server, case: Case, operands: Operands, blocks: Blocks, seed: int, quiet: bool = False
@@ -115,15 +125,17 @@ class EmulatorExecutor:
 
     def __init__(self, store: Store | None = None, timeout: float = 60.0) -> None:
         self._compiler = HostCompiler.find()
-        self._store = store if store is not None else Store()
-        self._timeout = timeout
+        self.store = store if store is not None else Store()
+        self.timeout = timeout
         self._loaded: list[EmulatedKernel] = []
         self.description = self._compiler.version
+        self.flags = self._compiler.flags
+        self.environment = self._compiler.environment
 
     def load(self, source: KernelSource) -> EmulatedKernel:
         """Compile, or fetch from the store. Raises CandidateFailed: compile or launch."""
         _check_launch(source)
-        kernel = EmulatedKernel(source, self._compiler.executables(source, self._store), self._timeout)
+        kernel = EmulatedKernel(source, self._compiler.executables(source, self.store), self.timeout)
         self._loaded = [*(other for other in self._loaded if not other.closed), kernel]
         return kernel
 

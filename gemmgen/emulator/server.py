@@ -146,14 +146,12 @@ class Server:
         # Processes that fail together each send a line; the first one counts.
         kind, line, instruction, reason = reply.split(b"\n")[0].decode(errors="replace").split("\t", 3)
         lines = [int(line)] if int(line) else self._lines_of(instruction)
-        reason = re.sub(r"([@&])\{(\w+)\}", self._resolve, reason)
+        reason = re.sub(r"@\{(\w+)\}", self._resolve, reason)
         return failed(_kind(kind), f"{reason} ({self._name}.cu:{lines[0]})" if lines else reason)
 
     def _resolve(self, marker: re.Match[str]) -> str:
-        """What the executable leaves to the driver: @{line or instruction} and &{address of shared memory}."""
-        kind, value = marker.groups()
-        if kind == "&":
-            return self._array_at(int(value, 16))
+        """What the executable leaves to the driver: @{line or instruction}."""
+        value = marker[1]
         lines = self._lines_of(value) if value.startswith("0x") else [int(value)]
         if not lines:
             return "an unknown line"
@@ -164,27 +162,17 @@ class Server:
         """The line of the .cu that an instruction belongs to, its inlined callers' up to the kernel; may be empty."""
         if not instruction.startswith("0x"):
             return []
-        places = re.findall(rf"{self._name}\.cu:(\d+)", self._ask("addr2line", "-i", instruction, "-e"))
-        return [int(place) for place in places]
-
-    def _array_at(self, address: int) -> str:
-        """The place of an address in the section of the __shared__ variables: "132 bytes into As"."""
-        symbols = self._ask("nm", "-S", "-C")
-        for start, size, name in re.findall(r"^([0-9a-f]+) ([0-9a-f]+) \w (.*)$", symbols, re.MULTILINE):
-            offset = address - int(start, 16)
-            if 0 <= offset < int(size, 16):
-                return f"{offset} bytes into {name.rsplit('::')[-1]}"
-        section = re.search(r"^([0-9a-f]+) \w __start_gemmgen_shared$", symbols, re.MULTILINE)
-        return f"{address - int(section.group(1), 16) if section else 'some'} bytes into static shared memory"
-
-    def _ask(self, tool: str, *arguments: str) -> str:
-        """What one of the binutils says of the executable; nothing where there is no such tool."""
+        program, tool = f"/proc/self/fd/{self._executable}", "addr2line"
         if shutil.which(tool) is None:
-            return ""
-        program = f"/proc/self/fd/{self._executable}"
-        command = [tool, *arguments, program]
-        inherited = (self._executable,)
-        return subprocess.run(command, pass_fds=inherited, capture_output=True, text=True, check=False).stdout
+            return []
+        done = subprocess.run(
+            [tool, "-i", instruction, "-e", program],
+            pass_fds=(self._executable,),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return [int(place) for place in re.findall(rf"{self._name}\.cu:(\d+)", done.stdout)]
 
 
 def _kind(text: str) -> FailureKind:

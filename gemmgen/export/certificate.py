@@ -19,17 +19,22 @@ def certificate_name(kernel: str) -> str:
 def certificate(source: KernelSource, record: Mapping[str, Any], files: Mapping[str, bytes]) -> bytes:
     """`record` as JSON text, with the kernel's name and the SHA-256 of its text and of each of `files`.
 
-    The kernel's text is the first `kernel_bytes` bytes of NAME.cu: `head -c kernel_bytes NAME.cu | sha256sum`.
+    The kernel's text is the first `kernel_bytes` bytes of `kernel_file`: `head -c kernel_bytes NAME.cu | sha256sum`.
 
-    Raises InvalidInput for a record of another kernel, and for one that is no JSON (NaN included).
+    Raises InvalidInput for a record of another kernel, for one that is no JSON (NaN included), and where none of
+    `files` begins with the kernel's text.
     """
+    text = source.text.encode()
+    holders = [name for name, data in files.items() if data.startswith(text)]
+    require(bool(holders), f"none of {', '.join(files)} begins with the text of {source.name}")
     named = record.get("name", source.name)
     require(named == source.name, f"the record is of {named}, the kernel is {source.name}")
     contents = {
         **record,
         "name": source.name,
+        "kernel_file": holders[0],
         "kernel_sha256": source.digest,
-        "kernel_bytes": len(source.text.encode()),
+        "kernel_bytes": len(text),
         "files": {name: _sha256(data) for name, data in files.items()},
     }
     try:

@@ -68,6 +68,15 @@ class Config:
     def values(self) -> dict[str, int]:
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
+    @property
+    def deterministic(self) -> bool:
+        """Whether every run gives the same bits, whatever order threads and blocks run in.
+
+        Verification holds a kernel to it. A family that adds with atomics says False for the configs that do, by an
+        axis: so their names show it.
+        """
+        return True
+
     def with_values(self, **changes: int) -> Config:
         """A copy with some axes changed; raises InvalidInput for a name that is no axis."""
         known = [f.name for f in fields(self)]

@@ -4,6 +4,10 @@ executor.py   the parent's side: GpuExecutor
 worker.py     the child's side: load, run, measure, on the parent's request
 properties.py what the driver says about the card
 arena.py      operands between guard bands, and what a kernel wrote that it must not
+images.py     operands that stay on the device between runs (child)
+launching.py  a cubin's function and its arguments (child)
+sanitizer.py  compute-sanitizer on a kernel, and its report
+sanitized.py  the process that it watches
 timing.py     protocol and results of a measurement, as records
 replay.py     input sets, CUDA graphs and samples (child)
 cublaslt.py   the baseline (child)

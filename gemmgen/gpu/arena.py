@@ -1,12 +1,14 @@
-"""A, B, C and the workspace between guard bands in one allocation, and what a kernel wrote that it must not.
+"""A, B and C between guard bands in one allocation, a workspace in another, and what a kernel wrote that it must not.
 
-    | guard | A | guard | B | guard | C | guard |        | partials | guard | tickets | guard |   where it has them
+    | guard | A | guard | B | guard | C | guard |           | guard | partials | guard | tickets | guard |
 
-The allocation is compared as a whole before and after a launch: only C's elements and the partials may change.
+They are compared as a whole before and after a launch: only C's elements and the partials may change. The first one's
+image can stay on the device for all kernels that meet the same operands; the second one is set there for each launch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,54 +17,47 @@ import numpy.typing as npt
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.executor import Floats, Operands
 from gemmgen.problem import Case
-from gemmgen.source import POINTERS, WORKSPACE, Workspace
+from gemmgen.source import WORKSPACE, Launch, Workspace
 
 Words = npt.NDArray[np.uint32]
+ImageKey = tuple[int, int, int]
 
 GUARD_BYTES = 256 * 1024  # on each side of each operand
 GUARD_WORD = 0x7FC0DEAD  # a NaN: it shows in the result of whoever reads it
 ALLOCATION_ALIGN = 256  # bytes, as cuMemAlloc gives
+KEPT_BYTES = 2**20  # from here on, operands take longer to send than to keep
 PLACES = 8  # different placements, chosen by the seed
 WORD = 4
-NO_WORKSPACE = Workspace(0, 0)
 
 
 @dataclass(frozen=True)
 class Arena:
-    """Byte offsets of the operands and the workspace of `case`. Each address has the promised alignment and no more."""
+    """Byte offsets of the operands of `case`. Each base address has the promised alignment and no more."""
 
     case: Case
-    workspace: Workspace
     offsets: dict[str, int]
     size: int
 
     @property
     def elements(self) -> dict[str, int]:
-        return _elements(self.case, self.workspace)
+        return dict(zip("ABC", (matrix.elements for matrix in self.case.matrices), strict=True))
 
     def words(self, image: Words, name: str) -> Words:
-        """The storage of an operand, or of the workspace, inside `image`."""
+        """The operand's storage inside `image`."""
         start = self.offsets[name] // WORD
         return image[start : start + self.elements[name]]
 
     def image(self, operands: Operands) -> Words:
-        """What to copy to the device: guard words, which the partials hold, too; operands; tickets, all zero."""
+        """What to copy to the device: guard words, and the operands where they belong."""
         image = np.full(self.size // WORD, GUARD_WORD, np.uint32)
         for name, values in zip("ABC", (operands.a, operands.b, operands.c), strict=True):
             self.words(image, name)[:] = values.view(np.uint32)
-        self.words(image, "tickets")[:] = 0
         return image
 
     def result(self, before: Words, after: Words) -> Floats:
         """C's storage after the launch. Raises CandidateFailed (crash) where anything else changed."""
         changed = before != after
         self.case.c.view(self.words(changed, "C"))[:] = False
-        self.words(changed, "partials")[:] = False
-        left = np.flatnonzero(self.words(changed, "tickets"))
-        if len(left):
-            value = self.words(after, "tickets")[left[0]]
-            reason = f"it leaves tickets[{left[0]}] = {value}: the next launch needs it to be zero"
-            raise CandidateFailed(Failure("crash", reason, "gpu"))
         if changed.any():
             where = self._describe(int(changed.argmax()) * WORD)
             reason = f"it wrote {np.count_nonzero(changed)} words outside C's elements, the first {where}"
@@ -72,15 +67,10 @@ class Arena:
 
     def _describe(self, offset: int) -> str:
         """Where the byte `offset` is, for a person: in an operand, or how far from the nearest one."""
-        distances: list[tuple[int, str]] = []
         for name, start in self.offsets.items():
-            end = start + WORD * self.elements[name]
-            if start <= offset < end:
+            if start <= offset < start + WORD * self.elements[name]:
                 return self._describe_inside(name, (offset - start) // WORD)
-            beyond = offset >= end
-            distance = offset - end if beyond else start - offset
-            distances.append((distance, f"{distance} bytes {'after the end of' if beyond else 'before'} {name}"))
-        return min(distances)[1]
+        return _beside(offset, self.offsets, self.elements)
 
     def _describe_inside(self, name: str, element: int) -> str:
         if name != "C":
@@ -89,25 +79,96 @@ class Arena:
         return f"in the padding of C after row {row} (column {column} of N = {self.case.n}, ldc = {self.case.ldc})"
 
 
-def place(case: Case, seed: int, workspace: Workspace = NO_WORKSPACE) -> Arena:
-    """Lay out operands and workspace; the seed chooses one of `PLACES` distances from the alignment boundary."""
-    align = case.problem.pointer_align
+@dataclass(frozen=True)
+class WorkspaceArena:
+    """Byte offsets of partials and tickets, aligned as operands are.
+
+    Before a launch all words are GUARD_WORD, the partials' too, but for the tickets, which are zero.
+    """
+
+    workspace: Workspace
+    offsets: dict[str, int]
+    size: int
+
+    @property
+    def elements(self) -> dict[str, int]:
+        return _workspace_elements(self.workspace)
+
+    def words(self, name: str) -> slice:
+        start = self.offsets[name] // WORD
+        return slice(start, start + self.elements[name])
+
+    def kept(self) -> tuple[slice, slice]:
+        """The words that a launch must leave as they were: all but the partials."""
+        partials = self.words("partials")
+        return slice(0, partials.start), slice(partials.stop, self.size // WORD)
+
+    def check(self, after: Words) -> None:
+        """Of `after` only the kept words count. Raises CandidateFailed (crash) where one of them changed."""
+        tickets = self.words("tickets")
+        left = np.flatnonzero(after[tickets])
+        if len(left):
+            reason = f"it leaves tickets[{left[0]}] = {after[tickets][left[0]]}: the next launch needs it to be zero"
+            raise CandidateFailed(Failure("crash", reason, "gpu"))
+        for part in self.kept():
+            changed = part.start + np.flatnonzero(after[part] != GUARD_WORD)
+            changed = changed[(changed < tickets.start) | (changed >= tickets.stop)]
+            if len(changed):
+                where = _beside(int(changed[0]) * WORD, self.offsets, self.elements)
+                reason = f"it wrote {len(changed)} words beside its workspace, the first {where}"
+                raise CandidateFailed(Failure("crash", reason, "gpu"))
+
+
+def image_key(case: Case, operands: Operands, token: int, seed: int) -> ImageKey | None:
+    """Under which the image of `operands`, known by `token`, is kept on the device; None where it is not.
+
+    Small ones are sent again, and so are arrays that their owner may still change.
+    """
+    arrays = (operands.a, operands.b, operands.c)
+    if sum(array.nbytes for array in arrays) < KEPT_BYTES or any(array.flags.writeable for array in arrays):
+        return None
+    return token, case.problem.pointer_align, seed % PLACES
+
+
+def place(case: Case, seed: int) -> Arena:
+    """Lay out the operands; the seed chooses one of `PLACES` distances from the alignment boundary."""
+    elements = dict(zip("ABC", (matrix.elements for matrix in case.matrices), strict=True))
+    return Arena(case, *_between_guards(elements, case.problem.pointer_align, seed))
+
+
+def place_workspace(launch: Launch, case: Case, seed: int) -> WorkspaceArena | None:
+    """Lay out what `launch` needs beside the operands, likewise; None where that is nothing."""
+    workspace = launch.workspace(case)
+    if launch.splits == 1:
+        return None
+    elements = _workspace_elements(workspace)
+    return WorkspaceArena(workspace, *_between_guards(elements, case.problem.pointer_align, seed))
+
+
+def _between_guards(elements: Mapping[str, int], align: int, seed: int) -> tuple[dict[str, int], int]:
+    """(byte offset of each, size of all)."""
     lead = align * (1 + 2 * (seed % PLACES))  # an odd multiple: aligned to `align` and not to 2 * align
     offsets: dict[str, int] = {}
     end = 0
-    for name, elements in _elements(case, workspace).items():
-        if elements == 0 and name in WORKSPACE:
-            offsets[name] = end  # it has none, and nothing points there
-            continue
+    for name, words in elements.items():
         offsets[name] = _round_up(end + GUARD_BYTES, ALLOCATION_ALIGN) + lead
-        end = offsets[name] + WORD * elements
-    return Arena(case, workspace, offsets, _round_up(end + GUARD_BYTES, ALLOCATION_ALIGN))
+        end = offsets[name] + WORD * words
+    return offsets, _round_up(end + GUARD_BYTES, ALLOCATION_ALIGN)
 
 
-def _elements(case: Case, workspace: Workspace) -> dict[str, int]:
-    """Words of everything that a kernel may have a pointer to."""
-    words = (*(matrix.elements for matrix in case.matrices), workspace.partials, workspace.tickets)
-    return dict(zip(POINTERS, words, strict=True))
+def _workspace_elements(workspace: Workspace) -> dict[str, int]:
+    return dict(zip(WORKSPACE, (workspace.partials, workspace.tickets), strict=True))
+
+
+def _beside(offset: int, offsets: Mapping[str, int], elements: Mapping[str, int]) -> str:
+    """How far the byte `offset`, which is in none of them, lies from the nearest one."""
+    distances: list[tuple[int, str]] = []
+    for name, start in offsets.items():
+        end = start + WORD * elements[name]
+        beyond = offset >= end
+        distance = offset - end if beyond else start - offset
+        distances.append((distance, f"{distance} bytes {'after the end of' if beyond else 'before'} {name}"))
+    return min(distances)[1]
 
 
 def _round_up(size: int, unit: int) -> int:

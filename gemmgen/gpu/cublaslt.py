@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from gemmgen.errors import CandidateFailed, Failure
-from gemmgen.gpu.replay import Pointers, allocate
+from gemmgen.gpu.launching import Pointers
+from gemmgen.gpu.replay import allocate
 from gemmgen.problem import Case, Matrix
 
 WORKSPACE_BYTES = 64 * 2**20  # NVIDIA recommends 32 MiB for Hopper

@@ -6,28 +6,43 @@ the next request.
 
 from __future__ import annotations
 
+import itertools
+import mmap
+import os
+import sys
+import weakref
 from collections.abc import Sequence
+from functools import cached_property
 from types import TracebackType
 from typing import Any
 
+import numpy as np
+
 from gemmgen.child import Child, ChildDied
-from gemmgen.compile import CompiledKernel, compile_kernel
+from gemmgen.compile import LINES, CompiledKernel, compile_kernel, compile_text, compiler_version, flags_for
 from gemmgen.errors import CandidateFailed, Failure, FailureKind
 from gemmgen.executor import Floats, Operands
-from gemmgen.files import Store
+from gemmgen.files import Store, content_key
 from gemmgen.gpu import why_no_gpu
+from gemmgen.gpu.arena import WORD, image_key
 from gemmgen.gpu.limits import MeasuredLimits, limit_cubin, measure_limits
 from gemmgen.gpu.properties import DeviceProperties
+from gemmgen.gpu.sanitizer import TIMEOUT, SanitizerResult, Tool, sanitize
 from gemmgen.gpu.timing import QUICK, Comparison, Protocol, Timing
+from gemmgen.paths import TEMPLATES
 from gemmgen.problem import Case
+from gemmgen.situation import Situation
 from gemmgen.source import KernelSource
 
+CHANGED = TEMPLATES / "device" / "checks" / "changed.cu"
 START_TIMEOUT = 120.0  # seconds for a worker to import pycuda and make a context
 BASELINE_TIMEOUT = 120.0  # seconds on top, for cuBLASLt's heuristics
 
 
 class GpuKernel:
     """A kernel on the GPU; see gemmgen.executor.LoadedKernel."""
+
+    runs_parts = False
 
     def __init__(self, executor: GpuExecutor, source: KernelSource, compiled: CompiledKernel) -> None:
         self.source = source
@@ -45,8 +60,30 @@ class GpuKernel:
         assert blocks is None, "a GPU runs the whole grid"
         return self._executor.run(self, case, operands, seed)
 
+    def watched(self, case: Case, *, seed: int, blocks: Sequence[int] | None = None) -> int:
+        return 0
+
     def close(self) -> None:
         self._executor.unload(self)
+
+
+class Results:
+    """A file in memory for results that are too large for a pipe; `path` is None where there is no such thing."""
+
+    def __init__(self) -> None:
+        self._file = os.fdopen(os.memfd_create("gemmgen-results"), "r+b") if sys.platform == "linux" else None
+        self.path = None if self._file is None else f"/proc/{os.getpid()}/fd/{self._file.fileno()}"
+
+    def read(self, elements: int) -> Floats:
+        """The first `elements` floats, copied: the next result overwrites them."""
+        assert self._file is not None
+        with mmap.mmap(self._file.fileno(), WORD * elements, access=mmap.ACCESS_READ) as shared:
+            result: Floats = np.frombuffer(shared, np.float32).copy()
+        return result
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
 
 
 class GpuExecutor:
@@ -64,10 +101,19 @@ class GpuExecutor:
             raise CandidateFailed(Failure("unavailable", missing, "gpu"))
         self._store = store
         self._timeout = timeout
+        self._device = device
         self._child = Child("gemmgen.gpu.worker:Worker", str(device))
         self.properties = self._start()
+        self._results = Results()
+        self._tokens: dict[int, int] = {}
+        self._numbers = itertools.count()
         self.description = str(self.properties)
         self.arch = self.properties.arch
+        self.flags = flags_for(self.arch)
+
+    @property
+    def environment(self) -> str:
+        return content_key(self.description, compiler_version(), *self.flags)
 
     def load(self, source: KernelSource) -> GpuKernel:
         """Compile and load. Raises CandidateFailed: compile or launch."""
@@ -80,8 +126,22 @@ class GpuExecutor:
         return kernel
 
     def run(self, kernel: GpuKernel, case: Case, operands: Operands, seed: int = 0) -> Floats:
-        result: Floats = self._request(self._timeout, "run", kernel.binary, case, operands, seed)
-        return result
+        """C's storage after one launch. Raises CandidateFailed.
+
+        Operands that are large and read-only travel once: the worker keeps what it can.
+        """
+        key = image_key(case, operands, self._token(operands), seed)
+
+        def run_with(sent: Operands | None) -> Floats | int | None:
+            request = kernel.binary, case, seed, key, sent, self._changed, self._results.path
+            reply: Floats | int | None = self._request(self._timeout, "run", *request)
+            return reply
+
+        reply = run_with(None) if key is not None else None
+        if reply is None:
+            reply = run_with(operands)
+        assert reply is not None
+        return self._results.read(reply) if isinstance(reply, int) else reply
 
     def run_cublaslt(self, case: Case, operands: Operands) -> Floats:
         """C's storage after cuBLASLt's product. Raises CandidateFailed."""
@@ -112,6 +172,16 @@ class GpuExecutor:
         merged = tuple(next(timings) if failure is None else failure for failure in alone)
         return Comparison(merged, together.baseline)
 
+    def sanitize(
+        self, source: KernelSource, situations: Sequence[Situation], tool: Tool, timeout: float = TIMEOUT
+    ) -> SanitizerResult:
+        """`source` in `situations` under one of compute-sanitizer's tools, in a process of its own.
+
+        Raises CandidateFailed: compile, or unavailable (no compute-sanitizer).
+        """
+        compiled = compile_kernel(source, self.arch, self._store, LINES)
+        return sanitize(source, compiled.cubin, situations, tool, device=self._device, timeout=timeout)
+
     def limits(self) -> MeasuredLimits:
         """The card's measured FFMA rate and bandwidths; measured once a day."""
         return measure_limits(self, self._store)
@@ -128,6 +198,7 @@ class GpuExecutor:
 
     def close(self) -> None:
         self._child.close()
+        self._results.close()
 
     def __enter__(self) -> GpuExecutor:
         return self
@@ -136,6 +207,18 @@ class GpuExecutor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @cached_property
+    def _changed(self) -> bytes:
+        return compile_text(CHANGED.read_text(), self.arch, self._store).cubin
+
+    def _token(self, operands: Operands) -> int:
+        """A number for this very object, which no later one gets."""
+        address = id(operands)
+        if address not in self._tokens:
+            self._tokens[address] = next(self._numbers)
+            weakref.finalize(operands, self._tokens.pop, address)
+        return self._tokens[address]
 
     def _probe(self, kernel: GpuKernel, case: Case) -> Failure | None:
         """The kernel's failure when it is alone, if it has one."""

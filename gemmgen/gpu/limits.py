@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gemmgen.compile import compile_text
 from gemmgen.files import Store, content_key
 from gemmgen.paths import TEMPLATES
+from gemmgen.problem import Case
 
 if TYPE_CHECKING:
     from gemmgen.gpu.executor import GpuExecutor
@@ -30,6 +31,10 @@ class MeasuredLimits:
     read_gbs: float
     copy_gbs: float
     date: str
+
+    def roof_tflops(self, case: Case) -> float:
+        """The most that the FMA rate, or the read bandwidth, allows `case`."""
+        return min(self.ffma_tflops, case.flops / case.bytes_moved * self.read_gbs / 1000)
 
 
 def measure_limits(executor: GpuExecutor, store: Store) -> MeasuredLimits:

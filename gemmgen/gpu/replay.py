@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-import numpy as np
 import pycuda.driver as cuda
 from cuda.bindings import driver
 
 from gemmgen.errors import CandidateFailed, Failure
+from gemmgen.gpu.launching import Pointers
 from gemmgen.gpu.timing import STABLE, Protocol, Timing
 from gemmgen.problem import Case
 
-Pointers = dict[str, int]  # device addresses by name: A, B, C
 Enqueue = Callable[[Pointers, Any], None]  # puts one launch on a stream
 
 ALIGN = 256  # bytes; operands start where cuMemAlloc would place them, which is what cuBLASLt expects
@@ -160,19 +159,3 @@ def checked(result: tuple[Any, ...]) -> Any:
     if status != driver.CUresult.CUDA_SUCCESS:
         raise cuda.LogicError(status.name)
     return values[0] if values else None
-
-
-def as_argument(ctype: str, value: Any) -> Any:
-    """`value` as the numpy scalar that a kernel parameter of type `ctype` takes."""
-    if ctype.endswith("*"):
-        return np.uintp(value)
-    return SCALARS[ctype.removeprefix("const ").strip()](value)
-
-
-SCALARS: dict[str, Callable[[Any], Any]] = {
-    "int": np.int32,
-    "unsigned": np.uint32,
-    "long long": np.int64,
-    "float": np.float32,
-    "double": np.float64,
-}

@@ -7,8 +7,10 @@ starts another.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import mmap
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,20 +20,23 @@ import numpy as np
 import pycuda.driver as cuda
 
 from gemmgen.child import FatalFailure
-from gemmgen.device import STATIC_SHARED_BYTES
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.executor import Floats, Operands
 from gemmgen.gpu import arena
 from gemmgen.gpu.cublaslt import Cublaslt, Plan
+from gemmgen.gpu.images import Images
+from gemmgen.gpu.launching import Pointers, launch, load_function
 from gemmgen.gpu.properties import DeviceProperties
-from gemmgen.gpu.replay import Enqueue, InputSets, Pointers, allocate, as_argument, measure
+from gemmgen.gpu.replay import Enqueue, InputSets, allocate, measure
 from gemmgen.gpu.timing import QUICK, Baseline, Comparison, Protocol, Timing
 from gemmgen.problem import Case
-from gemmgen.source import KernelSource, Workspace
+from gemmgen.source import KernelSource
 
 PLAIN_THREADS = 256  # a block, of the kernels that are no GEMM
 PLAIN_BLOCKS_PER_SM = 8
 PLAIN_SAMPLES = 9
+IMAGES_BYTES = 8 * 2**30  # of device memory for images of operands that are kept, and at most
+IMAGES_SHARE = 4  # a quarter of it
 
 Binary = tuple[KernelSource, bytes]  # a kernel and its cubin
 
@@ -78,6 +83,8 @@ class Worker:
         self._device.retain_primary_context().push()
         self._stream = cuda.Stream()
         self._functions: dict[tuple[str, str, int], Any] = {}
+        self._images = Images(min(IMAGES_BYTES, self._device.total_memory() // IMAGES_SHARE))
+        self._changed: Any = None
         self._sets: InputSets | None = None
         self._champions: dict[Case, Champion] = {}
         self._library: Cublaslt | None = None
@@ -117,16 +124,47 @@ class Worker:
     def unload(self, source: KernelSource) -> None:
         self._functions.pop(_identity(source), None)
 
-    def run(self, binary: Binary, case: Case, operands: Operands, seed: int) -> Floats:
-        """C's storage after one launch between guard bands. Raises CandidateFailed: launch or crash."""
-        workspace = binary[0].launch.workspace(case)
-        return self._run_guarded(self._launcher(binary, case), case, operands, seed, workspace)
+    def run(
+        self,
+        binary: Binary,
+        case: Case,
+        seed: int,
+        key: arena.ImageKey | None,
+        operands: Operands | None,
+        changed: bytes,
+        results: str | None,
+    ) -> Floats | int | None:
+        """C's storage after one launch between guard bands. Raises CandidateFailed: launch or crash.
+
+        `operands` may be left out where their image is kept under `key`; None asks for them. `changed` is the cubin
+        of changed.cu. A large result goes into the file `results`, and its count of elements is the answer.
+        """
+        enqueue, layout = self._launcher(binary, case), arena.place(case, seed)
+        workspace = arena.place_workspace(binary[0].launch, case, seed)
+        image = self._with_room(lambda: self._images.get(key, layout, operands))
+        if image is None:
+            return None
+        memory = self._with_room(lambda: allocate(layout.size), spare=key)
+        cuda.memcpy_dtod(memory, image, layout.size)
+        base = int(memory)
+        pointers = {name: base + offset for name, offset in layout.offsets.items()}
+        if workspace is None:
+            self._try_once(enqueue, pointers)
+        else:
+            self._try_in_workspace(enqueue, pointers, workspace, spare=key)
+        if self._count_changed(changed, layout, image, memory):
+            before, after = (np.empty(layout.size // arena.WORD, np.uint32) for _ in range(2))
+            cuda.memcpy_dtoh(before, image)
+            cuda.memcpy_dtoh(after, memory)
+            self._images.clear()  # a wild write may have met them too
+            return layout.result(before, after)  # which raises: it says what was written where
+        return self._deliver(base + layout.offsets["C"], layout.elements["C"], results)
 
     def run_cublaslt(self, case: Case, operands: Operands) -> Floats:
         """Like `run`, with cuBLASLt's first heuristic in the kernel's place."""
         plan = self._cublaslt().plan(case)
         try:
-            return self._run_guarded(partial(plan.enqueue, 0), case, operands, 0, arena.NO_WORKSPACE)
+            return self._run_guarded(partial(plan.enqueue, 0), case, operands)
         finally:
             plan.close()
 
@@ -161,35 +199,58 @@ class Worker:
         source, cubin = binary
         identity = _identity(source)
         if identity not in self._functions:
-            with _launch_errors():
-                function = cuda.module_from_buffer(cubin).get_function(source.name)
-                if source.launch.shared_bytes > STATIC_SHARED_BYTES:
-                    attribute = cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
-                    function.set_attribute(attribute, source.launch.shared_bytes)
-            self._functions[identity] = function
+            self._functions[identity] = load_function(source, cubin)
         return self._functions[identity]
 
     def _launcher(self, binary: Binary, case: Case) -> Enqueue:
-        function = self._function(binary)
-        source, _ = binary
-        grid, block = (source.launch.blocks(case), 1), (source.launch.threads, 1, 1)
-        ctypes = [parameter.ctype for parameter in source.parameters]
+        function, (source, _) = self._function(binary), binary
+        return lambda pointers, stream: launch(function, source, case, pointers, stream)
 
-        def enqueue(pointers: Pointers, stream: Any) -> None:
-            values = source.arguments(case, pointers)
-            arguments = [as_argument(ctype, value) for ctype, value in zip(ctypes, values, strict=True)]
-            with _launch_errors():
-                function(*arguments, grid=grid, block=block, shared=source.launch.shared_bytes, stream=stream)
+    def _with_room(self, make: Callable[[], Any], spare: arena.ImageKey | None = None) -> Any:
+        """`make()`; where memory is short once more, without the images that are kept for later runs."""
+        try:
+            return make()
+        except CandidateFailed:
+            if not self._images.clear(spare):
+                raise
+            return make()
 
-        return enqueue
+    def _count_changed(self, cubin: bytes, layout: arena.Arena, before: Any, after: Any) -> int:
+        """Words outside C's elements that the launch changed."""
+        if self._changed is None:
+            self._changed = cuda.module_from_buffer(cubin).get_function("changed")
+        count, c = allocate(8), layout.case.c
+        cuda.memset_d32(count, 0, 2)
+        numbers = np.int64(layout.size // arena.WORD), np.int64(layout.offsets["C"] // arena.WORD)
+        sizes = np.int32(c.rows), np.int32(c.cols), np.int32(c.ld)
+        pointers = (np.uintp(int(memory)) for memory in (before, after))
+        blocks = self._plain_threads // PLAIN_THREADS
+        self._changed(*pointers, *numbers, *sizes, np.uintp(int(count)), grid=(blocks, 1), block=(PLAIN_THREADS, 1, 1))
+        found = np.zeros(1, np.uint64)
+        cuda.memcpy_dtoh(found, count)
+        return int(found[0])
+
+    def _deliver(self, address: int, elements: int, results: str | None) -> Floats | int:
+        """C's storage, or its length where it is in the shared file `results`."""
+        size = arena.WORD * elements
+        if results is not None and size >= arena.KEPT_BYTES:
+            with suppress(OSError), open(results, "r+b") as file:
+                if os.fstat(file.fileno()).st_size < size:
+                    file.truncate(size)
+                with mmap.mmap(file.fileno(), size) as shared:
+                    cuda.memcpy_dtoh(np.frombuffer(shared, np.float32), address)
+                return elements
+        result = np.empty(elements, np.float32)
+        cuda.memcpy_dtoh(result, address)
+        return result
 
     def _with_workspace(self, binary: Binary, case: Case) -> Enqueue:
         """A launcher that needs pointers to the operands alone. All share one workspace: launches follow each other,
         and each leaves its tickets zero. Reserve for all before the first runs."""
         enqueue = self._launcher(binary, case)
         workspace = binary[0].launch.workspace(case)
-        self._partials.reserve(workspace.partials)
-        self._tickets.reserve(workspace.tickets)
+        self._with_room(lambda: self._partials.reserve(workspace.partials))
+        self._with_room(lambda: self._tickets.reserve(workspace.tickets))
         self._tickets.clear()  # a kernel that was stopped may have left some
 
         def with_workspace(pointers: Pointers, stream: Any) -> None:
@@ -197,8 +258,8 @@ class Worker:
 
         return with_workspace
 
-    def _run_guarded(self, enqueue: Enqueue, case: Case, operands: Operands, seed: int, workspace: Workspace) -> Floats:
-        layout = arena.place(case, seed, workspace)
+    def _run_guarded(self, enqueue: Enqueue, case: Case, operands: Operands) -> Floats:
+        layout = arena.place(case, 0)
         before = layout.image(operands)
         memory = allocate(layout.size)
         cuda.memcpy_htod(memory, before)
@@ -208,6 +269,24 @@ class Worker:
         cuda.memcpy_dtoh(after, memory)
         memory.free()
         return layout.result(before, after)
+
+    def _try_in_workspace(
+        self, enqueue: Enqueue, pointers: Pointers, layout: arena.WorkspaceArena, spare: arena.ImageKey | None
+    ) -> None:
+        """One launch, to its end, in a workspace of its own. Raises CandidateFailed: crash, for what it leaves."""
+        memory = self._with_room(lambda: allocate(layout.size), spare)
+        base = int(memory)
+        cuda.memset_d32(memory, arena.GUARD_WORD, layout.size // arena.WORD)
+        cuda.memset_d32(base + layout.offsets["tickets"], 0, layout.elements["tickets"])
+        self._try_once(enqueue, {**pointers, **{name: base + offset for name, offset in layout.offsets.items()}})
+        after = np.empty(layout.size // arena.WORD, np.uint32)
+        for part in layout.kept():
+            cuda.memcpy_dtoh(after[part], base + arena.WORD * part.start)
+        try:
+            layout.check(after)
+        except CandidateFailed:
+            self._images.clear()  # a wild write may have met them too
+            raise
 
     def _try_once(self, enqueue: Enqueue, pointers: Pointers) -> None:
         """One launch, to its end."""
@@ -222,8 +301,8 @@ class Worker:
             if self._sets is not None:
                 self._sets.free()
                 self._sets = None
-            uniform = cuda.module_from_buffer(fill).get_function("uniform")
-            self._sets = InputSets(case, self._device.l2_cache_size, partial(self._launch_plain, uniform))
+            uniform = partial(self._launch_plain, cuda.module_from_buffer(fill).get_function("uniform"))
+            self._sets = self._with_room(lambda: InputSets(case, self._device.l2_cache_size, uniform))
         return self._sets
 
     def _measure(self, contestants: Sequence[Enqueue], sets: InputSets, protocol: Protocol) -> list[Timing]:
@@ -264,15 +343,6 @@ class Worker:
 def _identity(source: KernelSource) -> tuple[str, str, int]:
     """What a loaded function depends on."""
     return source.digest, source.name, source.launch.shared_bytes
-
-
-@contextmanager
-def _launch_errors() -> Iterator[None]:
-    """CUDA refuses the kernel: too many resources, no such function. The context is well."""
-    try:
-        yield
-    except cuda.Error as error:
-        raise CandidateFailed(Failure("launch", str(error), "gpu")) from error
 
 
 def _driver_version() -> str:

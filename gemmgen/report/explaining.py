@@ -6,8 +6,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gemmgen.explain import Explanation, Tile
-from gemmgen.report.words import BOUNDS, facts, figure, percent, plural, short, show_table, table
+from gemmgen.explain import BOUNDS, Explanation, Tile
+from gemmgen.report.words import facts, figure, percent, plural, short, show_table, table
 
 OPCODES_SHOWN = 8
 PURPOSES = {

@@ -8,9 +8,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from gemmgen.explain import BOUNDS
 from gemmgen.model import MODEL_ERROR, representative
 from gemmgen.pick import TIE
-from gemmgen.report.words import BOUNDS, NONE, facts, figure, occupancy, percent, plural, show_table, table, verified
+from gemmgen.report.words import NONE, facts, figure, occupancy, percent, plural, show_table, table, verified
 from gemmgen.space import Space
 from gemmgen.tuner import Trial, TuneResult
 

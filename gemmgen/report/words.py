@@ -8,23 +8,12 @@ from rich import box
 from rich.console import Console, JustifyMethod
 from rich.table import Table
 
-from gemmgen.model import Bound, Occupancy
+from gemmgen.model import Occupancy
 from gemmgen.verifier import Verdict
 
 NONE = "-"
 PROSE_WIDTH = 16  # at least
 UNLIMITED = 1000  # columns
-
-# What `Prediction.bound` means.
-BOUNDS: dict[Bound, str] = {
-    "FFMA": "the FMA units: nearly every instruction is useful work",
-    "issue": "instruction issue: loads and addresses take slots from the FMAs",
-    "instruction fetch": "instruction fetch: the unrolled step exceeds the instruction cache",
-    "shared memory": "shared memory: its reads take longer than the FMAs that they feed",
-    "L2": "L2: blocks ask for tiles faster than it delivers them",
-    "DRAM": "device memory: even one pass over A, B and C takes longer than the FMAs",
-    "latency": "latency: too few warps an SM to hide how long a load or an FMA takes",
-}
 
 
 def table(*columns: str, title: str | None = None) -> Table:

@@ -11,9 +11,10 @@ import pytest
 
 from gemmgen import compile as compiler
 from gemmgen.child import Child
-from gemmgen.compile import CompiledKernel, compile_kernel, compile_many
+from gemmgen.compile import LINES, CompiledKernel, compile_kernel, compile_many, compile_text
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.files import Store
+from gemmgen.gpu.executor import CHANGED
 from gemmgen.problem import Problem
 from gemmgen.sass import disassemble
 from gemmgen.source import KernelSource, Launch, Parameter
@@ -163,3 +164,10 @@ def test_disassembly_without_its_tool(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(CandidateFailed, match="pip install nvidia-cuda-nvdisasm"):
         disassemble(b"")
+
+
+def test_lines_are_added_and_the_resources_stay(store: Store) -> None:
+    plain, lines = (compile_text(CHANGED.read_text(), "sm_90", store, *options) for options in ((), (LINES,)))
+    assert b".debug_line" in lines.cubin and b".debug_line" not in plain.cubin
+    assert lines.registers == plain.registers
+    assert compile_text(CHANGED.read_text(), "sm_90", store, LINES) == lines, "kept apart"

@@ -254,8 +254,8 @@ def test_write_into_padding(emulator: EmulatorExecutor) -> None:
 
 def test_write_into_slack(emulator: EmulatorExecutor) -> None:
     case = ANY_SHAPE.case(1, 5, 3)
-    assert "outside C: 2 elements after the end of C" in fails(emulator, kernel("C[7] = 1.0f;"), case, seed=1)
-    assert "outside C: 3 elements before the start of C" in fails(emulator, kernel("C[-3] = 1.0f;"), case, seed=0)
+    assert "writes 8 bytes after the end of C" in fails(emulator, kernel("C[7] = 1.0f;"), case, seed=1)
+    assert "writes 12 bytes before the start of C" in fails(emulator, kernel("C[-3] = 1.0f;"), case, seed=0)
 
 
 def test_wild_write_costs_one_launch(emulator: EmulatorExecutor) -> None:

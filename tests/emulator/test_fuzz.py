@@ -157,3 +157,15 @@ def test_a_corrupt_corpus_is_named(
     assert main(["fuzz", "--examples", "1", "--device", "emulator"]) == 2
     shown = capsys.readouterr().err
     assert "wrong_0.json" in shown and message in shown and "restore it or delete it" in shown
+
+
+def test_an_interrupt_says_what_is_kept(
+    environment: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gemmgen.cli.fuzz.run", interrupted)
+    assert main(["fuzz", "--device", "emulator", "--corpus", "found"]) == 130
+    shown = capsys.readouterr().err
+    assert "is in found; the same --seed starts from the beginning again" in shown and "resumes" not in shown

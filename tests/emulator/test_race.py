@@ -370,3 +370,71 @@ def test_the_workspace_is_guarded(line: str, words: str, emulator: EmulatorExecu
             run(emulator, sharing(line), ANY_SHAPE.case(1, 1, 1), seed)
         assert caught.value.failure.kind == "crash"
         assert re.search(words, caught.value.failure.reason), caught.value.failure.reason
+
+
+OUTSIDE = """__shared__ __align__(16) float first[64], second[64];
+        first[threadIdx.x] = second[threadIdx.x] = A[0];
+        __syncthreads();
+        {}"""
+
+
+@pytest.mark.parametrize(
+    ("access", "verb", "place"),
+    [
+        ("C[0] = (&first[0])[64 + threadIdx.x];", "reads", "0 bytes after the end of first"),
+        ("C[0] = (&second[0])[64 + threadIdx.x];", "reads", "0 bytes after the end of second"),
+        ("C[0] = (&first[0])[-1 - int(threadIdx.x)];", "reads", "4 bytes before the start of first"),
+        ("(&second[0])[-3 - int(threadIdx.x)] = 1;", "writes", "12 bytes before the start of second"),
+        ("(&first[0])[64 + threadIdx.x] = 1;", "writes", "0 bytes after the end of first"),
+        (
+            "C[0] = reinterpret_cast<float4*>(first + 60 + 4 * threadIdx.x)[1].x;",
+            "reads",
+            "0 bytes after the end of first",
+        ),
+        ("first[1 + N] = 2;", "is outside", "index 65"),
+        ("cp_async<4>(&first[0] + 64 + threadIdx.x, A, 4);", "cp_async", "0 bytes after the end of first"),
+    ],
+)
+def test_static_arrays_are_bounded_to_the_byte(access: str, verb: str, place: str, emulator: EmulatorExecutor) -> None:
+    body = OUTSIDE.format(access).replace("1 + N", "65 + (A == nullptr)")
+    reason = race(emulator, by_hand(body))
+    assert place in reason and verb in reason, reason
+
+
+@pytest.mark.parametrize(
+    ("access", "place"),
+    [
+        ("C[0] = memory[25];", "reads 0 bytes after the end of dynamic shared memory"),
+        ("memory[26] = 1;", "writes 4 bytes after the end of dynamic shared memory"),
+        ("C[0] = memory[-1];", "reads 4 bytes before the start of dynamic shared memory"),
+        ("memory[-2] = 1;", "writes 8 bytes before the start of dynamic shared memory"),
+        ("memory[-2000] = 1;", "writes 8000 bytes before the start of dynamic shared memory"),
+    ],
+)
+def test_dynamic_shared_memory_is_bounded_to_the_byte(access: str, place: str, emulator: EmulatorExecutor) -> None:
+    body = f"float* memory = reinterpret_cast<float*>(dynamic_shared());\nif (threadIdx.x == 0) {access}"
+    source = replace(by_hand(body), launch=Launch(64, (("M", 1),), 100))
+    assert f"block 0, thread 0 {place}" in race(emulator, source)
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("name", "ABC")
+def test_operands_are_bounded_to_the_byte(name: str, seed: int, emulator: EmulatorExecutor) -> None:
+    case = ANY_SHAPE.case(1, 3, 3)  # 12 bytes of A and C, 36 of B: neither end is a page's
+    end = {"A": 3, "B": 9, "C": 3}[name]
+    for index, place in ((-1, f"4 bytes before the start of {name}"), (end, f"0 bytes after the end of {name}")):
+        reason = race(emulator, by_hand(f"if (threadIdx.x == 0) C[0] = {name}[{index}];"), seed, case)
+        assert f"block 0, thread 0 reads {place}" in reason
+    copied = "__shared__ float to[4];\nif (threadIdx.x == 0) cp_async<4>(to, {name}{index:+}, 4);"
+    reason = race(emulator, by_hand(copied.format(name=name, index=end)), seed, case)
+    assert f"block 0, thread 0 reads 0 bytes after the end of {name} (k.cu:3)" in reason
+
+
+def test_a_kernel_may_have_variables_of_its_own(emulator: EmulatorExecutor) -> None:
+    source = by_hand(
+        "__shared__ float tile[64];\ntile[threadIdx.x] = table[threadIdx.x % 4] + count[0];\n"
+        "C[threadIdx.x] = tile[threadIdx.x] + blockIdx.x + gridDim.x;"
+    )
+    own = "static float table[4] = {1, 2, 3, 4}; static int count[1];\n"
+    result = run(emulator, replace(source, text=own + source.text), ANY_SHAPE.case(1, 64, 1))
+    np.testing.assert_array_equal(result, 2 + np.arange(64) % 4)

@@ -9,14 +9,32 @@ import pytest
 
 from gemmgen.bugs import BUGS, NAIVE_RR, SUBJECTS, VALUE, Bug
 from gemmgen.cli import main
-from gemmgen.device import ARCHS
+from gemmgen.device import ARCHS, DEVICES
 from gemmgen.emulator import EmulatorExecutor
 from gemmgen.errors import InvalidInput
+from gemmgen.lanes import Job, emulate_many
+from gemmgen.mutation import LAUNCH, OPERATORS, Mutant
 from gemmgen.paths import TEMPLATES
-from gemmgen.selfcheck import check_kernels, chosen, plant, rendered, try_bug
+from gemmgen.selfcheck import (
+    CORRECT_KERNELS,
+    KERNEL_EXAMPLES,
+    SAME_CODE,
+    check_kernels,
+    chosen,
+    correct_kernels,
+    draw_mutants,
+    plant,
+    rendered,
+    try_bug,
+    try_mutants,
+    why_harmless,
+)
+from gemmgen.target import Target
+from gemmgen.verifier import verify
 
 LIMITS = ARCHS["sm_90"].limits
-KERNELS = len(SUBJECTS) + 15  # `gemmgen selfcheck` tries 500
+CHUNK = 20  # correct kernels that one test verifies
+MUTANTS = 30
 
 
 @pytest.fixture(scope="module")
@@ -25,13 +43,70 @@ def emulator():
         yield executor
 
 
+def on(emulator):
+    """A machine with no GPU."""
+    return Target(emulator, "sm_90", next(iter(DEVICES.values())))
+
+
+@pytest.fixture(scope="module")
+def correct():
+    return list(correct_kernels(CORRECT_KERNELS, 1, LIMITS))
+
+
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: f"{bug.subject}: {bug.name}")
 def test_a_seeded_bug_is_found(bug, emulator):
     assert try_bug(emulator, bug, LIMITS).trouble is None
 
 
-def test_correct_kernels_pass(emulator):
-    assert check_kernels(emulator, KERNELS, LIMITS, seed=1) == ()
+@pytest.mark.parametrize("chunk", range(CORRECT_KERNELS // CHUNK))
+def test_correct_kernels_pass(chunk, emulator, correct):
+    for source in correct[chunk * CHUNK : (chunk + 1) * CHUNK]:
+        verdict = verify(emulator, source, examples=KERNEL_EXAMPLES, seed=1)
+        assert verdict.passed, f"{source.name}: {verdict.situation}: {verdict.failure}"
+
+
+def test_no_mutant_survives(store):
+    """Those that compile, are no duplicates of the original and still pass: explained one by one, or a hole."""
+    with EmulatorExecutor(timeout=10) as emulator:
+        outcomes = try_mutants(on(emulator), draw_mutants(MUTANTS, 3, LIMITS), store)
+    assert sum(outcome.killed for outcome in outcomes) > MUTANTS / 2
+    assert [str(outcome.mutant) for outcome in outcomes if outcome.survived] == []
+
+
+def test_kernels_are_verified_side_by_side(emulator):
+    """As one after another: what is wrong, what is right, and what does not compile."""
+    right = rendered(NAIVE_RR, LIMITS)
+    wrong = replace(right, text=right.text.replace("k < s.K;", "k < s.K - 1;"))
+    broken = replace(right, text=right.text.replace("float acc", "flaot acc"))
+    done = []
+    jobs = [Job(source, examples=10) for source in (wrong, right, broken)]
+    verdicts = emulate_many(emulator, jobs, lambda: done.append(1))
+    assert len(done) == 3
+    assert [verdict.failure and verdict.failure.kind for verdict in verdicts] == ["wrong", None, "compile"]
+    ((alarm, verdict),) = check_kernels(on(emulator), [right, wrong], emulator.store)
+    assert alarm == wrong and verdict.failure is not None and verdict.failure.kind == "wrong"
+
+
+def test_mutants_are_small_edits_of_code():
+    mutants = draw_mutants(300, 5, LIMITS)
+    assert {mutant.operator for mutant in mutants} == {*OPERATORS, LAUNCH}
+    assert len({(mutant.source.text, mutant.source.launch) for mutant in mutants}) == len(mutants)
+    for mutant in mutants:
+        before, after = mutant.original.text.splitlines(), mutant.source.text.splitlines()
+        changed = [i for i, lines in enumerate(zip(before, after, strict=True)) if lines[0] != lines[1]]
+        assert changed or mutant.source.launch != mutant.original.launch
+        assert all(not before[i].startswith(("//", "static_assert", "#")) for i in changed)
+    assert draw_mutants(300, 5, LIMITS) == mutants
+
+
+def test_equal_machine_code_is_proof(store):
+    right = rendered(NAIVE_RR, LIMITS)
+    same = replace(right, text=right.text.replace("k < s.K;", "s.K > k;"))
+    other = replace(right, text=right.text.replace("k < s.K;", "k <= s.K;"))
+    reasons = [why_harmless(Mutant("relation", 1, "", "", right, source), store) for source in (same, other)]
+    assert reasons == [SAME_CODE, None]
+    moved = replace(right, launch=replace(right.launch, threads=512))
+    assert why_harmless(Mutant(LAUNCH, 0, "", "", right, moved), store) is None
 
 
 def test_the_catalogue_reaches_every_skeleton_and_subject():
@@ -63,7 +138,7 @@ def test_a_stale_edit_is_an_error_not_a_survivor():
 def test_what_is_no_bug_survives(emulator):
     harmless = Bug("harmless", "none", NAIVE_RR, "acc = fmaf(a, b, acc);", "acc = fmaf(b, a, acc);", (VALUE,))
     outcome = try_bug(emulator, harmless, LIMITS, examples=20)
-    assert not outcome.found and outcome.trouble == "survived 20 situations"
+    assert not outcome.found and outcome.trouble == "survived 20 situations on the emulator"
 
 
 def test_a_wrong_diagnosis_and_a_kernel_that_does_not_compile_are_trouble(emulator):
@@ -79,11 +154,22 @@ def test_the_command_prints_the_kill_table(capsys):
     assert main(words) == 0
     shown = capsys.readouterr()
     assert "alpha is dropped" in shown.out and "PASS" in shown.out and "0 false alarms over 2 correct" in shown.out
-    assert "plant bugs" in shown.err
+    assert "plant bugs: " in shown.err and shown.err.count("plant bugs") == 1
     assert main([*words, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["passed"] and document["killed"] == len(document["bugs"]) == len(chosen("scalars"))
     assert all(bug["found_after"] >= 1 for bug in document["bugs"])
+    assert document["mutants"] == []
+
+
+def test_the_command_tries_mutants(capsys):
+    words = ["selfcheck", "--device", "emulator", "--only", "beta is taken as 1", "--kernels", "0", "--mutants", "4"]
+    code = main([*words, "--json"])
+    document = json.loads(capsys.readouterr().out)
+    assert len(document["mutants"]) == 4 and code == (0 if document["passed"] else 1)
+    tried = [mutant for mutant in document["mutants"] if mutant["compiled"]]
+    assert main(words) == code
+    assert f"{len(tried)} mutant" in capsys.readouterr().out
 
 
 def test_a_survivor_makes_the_command_fail(capsys):

@@ -10,7 +10,8 @@ from gemmgen.emulator import EmulatorExecutor
 from gemmgen.families import NAIVE, SIMT
 from gemmgen.problem import Problem
 from gemmgen.render import render
-from gemmgen.verifier import verify
+from gemmgen.situation import FAR_SIZES, far_situations
+from gemmgen.verifier import THOROUGH, verify
 
 PROBLEM = Problem(None, None, None)
 
@@ -70,3 +71,67 @@ def test_samples_of_a_big_grid_together_show_a_tile_that_nobody_writes(emulator)
     verdict = verify(emulator, replace(source, text=source.text.replace(old, new)), examples=60)
     assert verdict.sampled and verdict.failure is not None
     assert "tiles of C" in verdict.failure.reason
+
+
+def test_shrinking_ends_in_time_with_what_it_has(emulator):
+    source = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
+    wrong = replace(source, text=source.text.replace("k < s.K", "k < s.K - (s.K > 20)"))
+    verdict = verify(emulator, wrong, examples=200, shrink_seconds=0)
+    assert verdict.situation is not None and verdict.mismatch is not None
+    assert verdict.examples == verdict.found_after
+
+
+def test_a_verdict_says_what_was_run_and_watched(emulator):
+    source = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
+    verdict = verify(emulator, source, examples=30)
+    domain = verdict.domain
+    assert domain is not None and domain.whole + domain.sampled == verdict.examples and domain.whole > domain.sampled
+    assert 0 < domain.watched <= verdict.examples - domain.watched_part
+    assert verdict.deterministic
+
+
+def test_a_verdict_of_samples_says_so(emulator):
+    problem = Problem(1024, 1024, 512)
+    config = SIMT.default(problem).with_values(BM=32, BN=64, TM=4, TN=4, WM=16, WN=32)
+    verdict = verify(emulator, render(problem, SIMT, config), examples=3)
+    domain, determinism = verdict.domain, verdict.determinism
+    assert domain is not None and (domain.whole, domain.sampled, domain.largest_whole) == (0, 3, None)
+    assert determinism is not None and determinism.difference is None
+    assert 2 <= determinism.blocks < determinism.grid == 512
+
+
+def test_bits_that_depend_on_the_schedule_are_found(emulator):
+    """A sum in an order of its own each time stays within the bound: only repetition shows it."""
+    source = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
+    first_come = "static unsigned turn = 0;\n    const unsigned first = turn++;\n    for (int i = 0; i < s.K; ++i) {\n"
+    loop = "for (int k = 0; k < s.K; ++k) {\n"
+    assert source.text.count(loop) == 1
+    text = source.text.replace(loop, f"{first_come}        const int k = (i + first) % s.K;\n")
+    verdict = verify(emulator, replace(source, text=text), examples=20)
+    assert verdict.failure is not None and verdict.failure.kind == "nondeterministic"
+    assert "of the same launch" in verdict.failure.reason and verdict.examples == 20
+    declared = verify(emulator, replace(source, text=text, deterministic=False), examples=20)
+    assert declared.passed and declared.deterministic is False
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("const int m =", "const short m ="),
+        ("const int n =", "const unsigned short n ="),
+    ],
+)
+def test_indices_of_16_bits_are_found(old, new, emulator):
+    source = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
+    assert old in source.text
+    verdict = verify(emulator, replace(source, text=source.text.replace(old, new)), examples=THOROUGH)
+    assert verdict.situation in far_situations(PROBLEM, FAR_SIZES[-1]) and verdict.examples <= THOROUGH
+    assert verify(emulator, source, examples=THOROUGH).passed
+
+
+@pytest.mark.parametrize("columns", ["(s.N + BN + 1) / BN", "(s.N + BN) / BN"])
+def test_a_tile_too_many_shows_beyond_a_group(columns, emulator):
+    config = SIMT.default(PROBLEM).with_values(BM=32, BN=64, BK=8, TM=4, TN=4, WM=16, WN=32, STAGES=1)
+    source = render(PROBLEM, SIMT, config)
+    wrong = replace(source, text=source.text.replace("columns = (s.N + BN - 1) / BN", f"columns = {columns}"))
+    assert wrong.text != source.text and not verify(emulator, wrong, examples=THOROUGH).passed

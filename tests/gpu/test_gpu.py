@@ -15,9 +15,12 @@ from gemmgen.files import Store
 from gemmgen.gpu import arena, why_no_gpu
 from gemmgen.gpu.arena import GUARD_WORD
 from gemmgen.gpu.executor import GpuExecutor
-from gemmgen.gpu.timing import QUICK, Timing, speedup
+from gemmgen.gpu.timing import CAREFUL, QUICK, Timing, speedup
 from gemmgen.problem import Case, Layout, Problem
 from gemmgen.source import KernelSource, Launch, Parameter
+from gemmgen.study import Point, Study, run_study
+from gemmgen.study.points import BLOCK_TILE, LADDER
+from gemmgen.target import Target, spec_of
 
 SIZES = ("M", "N", "K", "lda", "ldb", "ldc")
 SIGNATURE = """
@@ -174,6 +177,20 @@ def test_right_result_and_untouched_operands(gpu: GpuExecutor, seed: int) -> Non
     assert all((a == b).all() for a, b in zip(vars(operands).values(), copies, strict=True))
 
 
+def test_operands_that_stay_on_the_card_are_as_good_as_new(gpu: GpuExecutor) -> None:
+    case = kernel(BODY).problem.case(700, 900, 300, lda=303, ldb=901, ldc=904, beta=1.0)
+    operands = operands_of(case)
+    for array in vars(operands).values():
+        array.flags.writeable = False
+    right, wild = gpu.load(kernel(BODY)), gpu.load(kernel(BODY.replace("col < N", "col <= N")))
+    for seed in (0, 1, 0, 1):
+        result = gpu.run(right, case, operands, seed)
+        np.testing.assert_allclose(case.c.view(result), expected(case, operands), atol=1e-3)
+        assert np.isnan(result).sum() == 0 and (result[900:904] == operands.c[900:904]).all()
+        with pytest.raises(CandidateFailed, match="in the padding of C after row 0"):
+            gpu.run(wild, case, operands, seed)
+
+
 @pytest.mark.parametrize("align", [4, 8, 16])
 def test_kernels_see_the_promised_alignment(gpu: GpuExecutor, align: int) -> None:
     body = (
@@ -292,3 +309,23 @@ def test_limits_are_plausible_and_kept(gpu: GpuExecutor) -> None:
     assert 0.3 * peak < limits.ffma_tflops < 1.05 * peak
     assert 50 < limits.copy_gbs < limits.read_gbs * 1.1 < 20_000
     assert gpu.limits() == limits
+
+
+def test_a_study_is_measured_in_turns(gpu: GpuExecutor, tmp_path: Path) -> None:
+    base = BLOCK_TILE.points[0].settings
+    points = (
+        Point("64x64", {**base, "BM": 64, "BN": 64}),
+        Point("256x256", {**base, "BM": 256, "BN": 256}),  # spills, and still is a row
+        Point("an element a thread", {**base, "BM": 256, "BN": 256, "TM": 1, "TN": 1}),
+        LADDER.points[-1],
+    )
+    study = Study("small", "two blocks", "Which is faster?", "block", points)
+    target = Target(gpu, gpu.arch, spec_of(gpu.properties))
+    result = run_study(study, Problem(512, 512, 512), target, Store(tmp_path))
+    small, large, refused, library = result.rows
+    assert result.kind == "measured" and result.limit.source == "measured"
+    for row in (small, large, library):
+        assert row.runs and row.timing is not None and len(row.timing.samples_us) == CAREFUL.samples, row.failure
+    assert large.trial is not None and large.trial.compiled is not None and large.trial.compiled.spill_bytes > 0
+    assert small.tflops(result.case) < result.limit.tflops * 1.05
+    assert refused.failure is not None and "65,536 threads cannot launch" in refused.reason

@@ -21,8 +21,10 @@ from gemmgen.errors import GemmgenError, InvalidInput
 from gemmgen.kernelfile import find_kernel, read_kernel, write_kernel
 from gemmgen.problem import Layout, Problem
 from gemmgen.records import problem_document
+from gemmgen.study import STUDIES
 
 SHAPE = "64x96x32"
+STUDY_COMMANDS = [f"study {name}" for name in STUDIES]
 RENDERED = "gemm_f32_rr_64x96x32_naive_16x16"
 LIMITS = ARCHS["sm_90"].limits
 
@@ -57,7 +59,7 @@ def no_files_but(folder: Path, *names: str) -> bool:
 # Results
 
 
-@pytest.mark.parametrize("command", [*(name for name in COMMANDS if name != "study"), "study ladder"])
+@pytest.mark.parametrize("command", [*(name for name in COMMANDS if name != "study"), *STUDY_COMMANDS])
 def test_help_teaches(run: Run, command: str) -> None:
     code, out, _ = run(*command.split(), "--help")
     assert code == 0
@@ -138,7 +140,7 @@ def test_devices_knows_cards_that_are_not_here(run: Run) -> None:
 
 def test_export_of_a_generated_kernel(run: Run, tmp_path: Path) -> None:
     run("generate", SHAPE, "--family", "naive")
-    code, out, _ = run("export", RENDERED, "--to", "vendored", "--json")
+    code, out, _ = run("export", RENDERED, "--to", "vendored", "--examples", "0", "--json")
     assert code == 0
     files = [Path(file) for file in json.loads(out)["files"]]
     assert all((tmp_path / file).is_file() for file in files)
@@ -152,9 +154,11 @@ def test_export_of_an_edited_kernel_claims_nothing_of_the_original(run: Run, tmp
     record = json.loads(path.with_suffix(".json").read_text())
     path.with_suffix(".json").write_text(json.dumps({**record, "verification": {"passed": True}}))
     path.write_text(path.read_text() + "// by hand\n")
-    assert run("export", str(path), "--to", "vendored")[0] == 0
+    assert run("export", str(path), "--to", "vendored", "--examples", "0")[0] == 0
     certificate = json.loads((tmp_path / "vendored" / f"{RENDERED}.certificate.json").read_text())
-    assert certificate["edited"] is True and certificate["verification"] is None
+    assert certificate["edited"] is True
+    assert certificate["verification"] is None and certificate["earlier"] is None
+    assert "that it is right: nothing was run for this certificate" in certificate["not_shown"]
 
 
 # Kernels on disk

@@ -42,6 +42,15 @@ def test_readme_says_what_is_predicted(gallery: Path) -> None:
     assert all("predicted" in row for row in rows)
 
 
+def test_readme_links_to_studies(gallery: Path) -> None:
+    folder = gallery / "sm_90"
+    (folder / "study_ladder_f32_rr_64x96x32.md").write_text("# The ladder on a card (predicted)\n\nMore.\n")
+    assert check(gallery) != []
+    write_readmes(gallery)
+    assert "- [The ladder on a card (predicted)](study_ladder_f32_rr_64x96x32.md)" in (folder / "README.md").read_text()
+    assert check(gallery) == []
+
+
 def test_folders_go_by_architecture(tmp_path: Path) -> None:
     for name in ("sm_100", "sm_90", "notes"):
         (tmp_path / name).mkdir()

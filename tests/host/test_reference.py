@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gemmgen.problem import Problem
-from gemmgen.reference import Window, compare, expected, make_operands
+from gemmgen.reference import LAMBDA, Recent, Window, compare, expected, make_operands
 from gemmgen.situation import ALL_DATA_KINDS, HUGE_SCALAR, NAN, Situation
 
 PROBLEM = Problem(None, None, None)
@@ -39,16 +39,16 @@ def in_float32(what):
 def test_float32_arithmetic_is_right(data, alpha, beta, k):
     for seed in range(12):
         what = situation(data, seed, k=k, alpha=alpha, beta=beta)
-        worst, mismatch = compare(what, in_float32(what))
-        assert mismatch is None, f"{what}: {mismatch}"
-        assert worst <= 1
+        comparison = compare(what, in_float32(what))
+        assert comparison.mismatch is None, f"{what}: {comparison.mismatch}"
+        assert comparison.worst == comparison.ratios.max() <= 1
 
 
 @pytest.mark.parametrize("data", ["random", "denormal", "special"])
 def test_a_huge_alpha_overflows_nothing(data):
     for seed in range(8):
         what = situation(data, seed, alpha=HUGE_SCALAR, beta=1.0)
-        assert compare(what, in_float32(what))[1] is None
+        assert compare(what, in_float32(what)).mismatch is None
 
 
 @KINDS
@@ -60,7 +60,7 @@ def test_one_wrong_element_shows(data):
     largest = np.abs(view[np.isfinite(view)]).max()
     for wrong in (np.nan, np.inf, -np.inf, view[row, col] + largest / 4):
         kept, view[row, col] = view[row, col], wrong
-        mismatch = compare(what, result)[1]
+        mismatch = compare(what, result).mismatch
         view[row, col] = kept
         assert mismatch is not None and (mismatch.row, mismatch.col, mismatch.count) == (row, col, 1)
 
@@ -75,9 +75,9 @@ def test_nan_and_inf_must_stand_where_they_are_expected():
     for places, wrong in ((np.isnan(want), 0.0), (np.isnan(want), np.inf), (want == np.inf, -np.inf)):
         row, col = np.argwhere(places)[0]
         kept, view[row, col] = view[row, col], wrong
-        assert compare(what, result)[1] is not None
+        assert compare(what, result).mismatch is not None
         view[row, col] = kept
-    assert compare(what, result)[1] is None
+    assert compare(what, result).mismatch is None
 
 
 def test_beta_zero_hides_what_c_holds():
@@ -104,3 +104,62 @@ def test_huge_data_is_large_and_finite():
 def test_denormal_data_has_results_that_are_denormal():
     want, bound = expected(situation("denormal"), Window.whole(situation("denormal").case))
     assert (np.abs(want) < 2.0**-120).all() and (np.abs(want) > bound).any()
+
+
+def test_operands_and_references_are_kept_for_the_next_candidate() -> None:
+    problem = Problem(24, 40, 16)
+    situations = [Situation(problem.case(beta=beta), "random", seed) for seed in range(8) for beta in (0.0, 1.0)]
+    first = [(make_operands(one), expected(one, Window.whole(one.case))) for one in situations]
+    again = [(make_operands(one), expected(one, Window.whole(one.case))) for one in situations]
+    assert all(a is b and c is d for (a, c), (b, d) in zip(first, again, strict=True))
+    assert not any(array.flags.writeable for operands, _ in first for array in vars(operands).values())
+
+
+def test_what_is_kept_is_bounded_in_number_and_bytes() -> None:
+    recent = Recent(3, 1000)
+    made: list[int] = []
+
+    def get(key: int, size: int) -> None:
+        def make() -> np.ndarray:
+            made.append(key)
+            return np.zeros(size, np.uint8)
+
+        recent.get(key, make, lambda array: (array,))
+
+    for key in (0, 1, 2, 0, 3, 0, 1):  # 3 takes the place of 1, which was used longest ago
+        get(key, 10)
+    assert made == [0, 1, 2, 3, 1] and recent.bytes == 30
+    get(4, 995)
+    assert recent.bytes == 995
+    get(5, 5000)
+    get(5, 5000)
+    assert made[-2:] == [4, 5] and recent.bytes == 5000, "the newest stays whatever its size"
+
+
+@pytest.mark.parametrize("k", [16, 1024, 16384])
+def test_a_missing_product_of_average_size_shows(k):
+    """As the page says: up to K = 19,800."""
+    what = situation("random", m=3, n=5, k=k)
+    operands = make_operands(what)
+    size = np.abs(what.case.a.view(operands.a)).astype(float) @ np.abs(what.case.b.view(operands.b))
+    _, bound = expected(what, Window.whole(what.case))
+    assert (bound < size / k).all()
+    unit = 2.0**-24
+    assert bound == pytest.approx(LAMBDA * np.sqrt(k + 2) * unit * size, rel=1e-6)
+    assert (LAMBDA * unit) ** (-2 / 3) == pytest.approx(19_800, rel=0.01)
+
+
+def test_the_bound_scales_with_alpha_and_takes_beta_c_in():
+    whole = Window.whole(situation("random").case)
+    plain = expected(situation("random"), whole)[1]
+    assert expected(situation("random", alpha=-2.0), whole)[1] == pytest.approx(2 * plain)
+    assert (expected(situation("random", beta=0.5), whole)[1] > plain).all()
+
+
+def test_ratios_are_error_over_bound_element_by_element():
+    what = situation("random", seed=2)
+    result = in_float32(what)
+    want, bound = expected(what, Window.whole(what.case))
+    found = compare(what, result)
+    assert found.ratios == pytest.approx(np.abs(what.case.c.view(result) - want) / bound)
+    assert found.worst == found.ratios.max() and found.largest_bound == bound.max()

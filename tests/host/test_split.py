@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,6 @@ import pytest
 from gemmgen import api
 from gemmgen.device import DEVICES
 from gemmgen.errors import CandidateFailed, InvalidInput
-from gemmgen.executor import Operands
 from gemmgen.families import SKINNY
 from gemmgen.families.skinny import roles
 from gemmgen.gpu import arena
@@ -65,32 +65,36 @@ def test_the_record_of_a_kernel_keeps_its_splits(tmp_path: Path) -> None:
     assert read_kernel(path.with_suffix(".cu")).source == whole
 
 
-def operands(problem: Problem) -> Operands:
-    return Operands(*(np.ones(matrix.elements, np.float32) for matrix in problem.case().matrices))
+@pytest.mark.parametrize("align", [4, 16])
+@pytest.mark.parametrize("seed", [0, 5])
+def test_the_workspace_is_aligned_as_operands_are(align: int, seed: int) -> None:
+    problem = Problem(5, 70, 9, pointer_align=align)
+    launch = Launch(64, (("M", 8), ("N", 32)), splits=2)
+    layout = arena.place_workspace(launch, problem.case(), seed)
+    assert layout is not None and layout.elements == {"partials": 6 * 256, "tickets": 3}
+    assert [offset % (2 * align) for offset in layout.offsets.values()] == [align] * 2
+    assert arena.place_workspace(replace(launch, splits=1), problem.case(), seed) is None
 
 
 def test_the_gpu_guards_the_workspace() -> None:
-    problem = Problem(5, 7, 9)
-    layout = arena.place(problem.case(), 3, Workspace(partials=100, tickets=4))
-    before = layout.image(operands(problem))
-    assert (layout.words(before, "partials") == arena.GUARD_WORD).all()
-    assert (layout.words(before, "tickets") == 0).all()
-    after = before.copy()
-    layout.words(after, "partials")[:] = 1
-    layout.words(after, "C")[:] = 2
-    layout.result(before, after)
-    after[layout.offsets["partials"] // 4 + 100] = 1
-    with pytest.raises(CandidateFailed, match="0 bytes after the end of partials"):
-        layout.result(before, after)
-    layout.words(after, "tickets")[2] = 3
-    with pytest.raises(CandidateFailed, match=r"leaves tickets\[2\] = 3"):
-        layout.result(before, after)
-
-
-def test_without_a_workspace_nothing_lies_behind_c() -> None:
-    layout = arena.place(Problem(5, 7, 9).case(), 3)
-    image = layout.image(operands(Problem(5, 7, 9)))
-    assert len(layout.words(image, "partials")) == len(layout.words(image, "tickets")) == 0
+    launch = Launch(64, (("M", 5), ("N", 2)), splits=3)
+    layout = arena.place_workspace(launch, Problem(5, 7, 9).case(), 3)
+    assert layout is not None
+    good = np.full(layout.size // arena.WORD, arena.GUARD_WORD, np.uint32)
+    partials, tickets = layout.words("partials"), layout.words("tickets")
+    good[partials], good[tickets] = 1, 0
+    layout.check(good)
+    for word, words in (
+        (partials.stop, "0 bytes after the end of partials"),
+        (partials.start - 1, "4 bytes before partials"),
+        (tickets.start - 1, "4 bytes before tickets"),
+        (tickets.stop + 1, "4 bytes after the end of tickets"),
+        (tickets.start + 2, r"leaves tickets\[2\] = 8"),
+    ):
+        after = good.copy()
+        after[word] = 8
+        with pytest.raises(CandidateFailed, match=words):
+            layout.check(after)
 
 
 @pytest.mark.parametrize(

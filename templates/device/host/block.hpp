@@ -129,7 +129,6 @@ class Block {
     threads_.resize(threads);
   }
 
-  static std::size_t page_bytes() { return std::size_t(sysconf(_SC_PAGESIZE)); }
   static std::size_t stack_stride() { return STACK_BYTES + page_bytes(); }
 
   void shuffle_order() {

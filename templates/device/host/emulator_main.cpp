@@ -24,8 +24,9 @@
 #include "sanitizer.hpp"
 #include "shared_memory.hpp"
 
-uint3 threadIdx, blockIdx;
-dim3 blockDim, gridDim;
+// Before the static shared arrays, so that what lies behind these is nothing that a kernel may read.
+__attribute__((section(".data"))) uint3 threadIdx, blockIdx;
+__attribute__((section(".data"))) dim3 blockDim, gridDim;
 
 namespace gemmgen {
 
@@ -36,10 +37,19 @@ bool copies_land_late = true;
 
 bool aligned(const void* address, int bytes) { return reinterpret_cast<uintptr_t>(address) % unsigned(bytes) == 0; }
 
+// To the byte: guard pages see less.
+void check_operand(const void* raw_address, std::size_t bytes, const char* verb, int line) {
+  const auto* const address = static_cast<const unsigned char*>(raw_address);
+  for (const Region& operand : operands)
+    if (operand.near(address) && !operand.contains(address, bytes))
+      fail("crash", {unsigned(line)}, "%s %s %s", block.where().c_str(), verb, describe_address(address).c_str());
+}
+
 void check_atomic(const unsigned* address, int line) {
   if (!aligned(address, sizeof *address))
     fail("crash", {unsigned(line)}, "%s: an atomic on a misaligned address (%s)", block.where().c_str(),
          describe_address(reinterpret_cast<const unsigned char*>(address)).c_str());
+  check_operand(address, sizeof *address, "updates", line);
 }
 
 }  // namespace
@@ -98,6 +108,7 @@ void check_copy(const void* shared, const void* global, int bytes, int valid_byt
   if (!aligned(global, bytes)) refuse_copy(bytes, "with a misaligned global address", global, line);
   if (!shared_memory.contains(static_cast<const unsigned char*>(shared), std::size_t(bytes)))
     refuse_copy(bytes, "writes outside shared memory", shared, line);
+  if (valid_bytes > 0) check_operand(global, std::size_t(valid_bytes), "reads", line);
 }
 
 }  // namespace
@@ -122,7 +133,9 @@ int printed = -1;  // standard output
 int nowhere = -1;
 
 void run_thread() {
-  gemmgen_kernel_call(request.arguments);
+  Argument arguments[MAX_ARGUMENTS];  // where a kernel may read them: on its stack
+  std::memcpy(arguments, request.arguments, sizeof arguments);
+  gemmgen_kernel_call(arguments);
   block.exit_thread();
 }
 
@@ -234,6 +247,7 @@ int main(int count, char** arguments) {
   nowhere = open("/dev/null", O_WRONLY);
   next_block = static_cast<std::atomic<uint32_t>*>(
       map(nullptr, sizeof *next_block, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS));
+  shared_memory.protect_gaps();
   catch_faults();
   while (receive_request()) serve_launch();
   return 0;

@@ -22,20 +22,12 @@ inline unsigned timeout_ms = 0;
 
 // The place of `address` for a person: "8 bytes after the end of A".
 inline std::string describe_address(const unsigned char* address) {
-  char text[128];
-  for (int i = 0; i <= OPERANDS; ++i) {
-    const Region& region = i < OPERANDS ? operands[i] : shared_memory.dynamic();
-    if (!region.near(address)) continue;
-    const unsigned char* end = region.data + region.bytes;
-    if (address >= end)
-      std::snprintf(text, sizeof text, "%td bytes after the end of %s", address - end, region.name);
-    else if (address < region.data)
-      std::snprintf(text, sizeof text, "%td bytes before the start of %s", region.data - address, region.name);
-    else
-      std::snprintf(text, sizeof text, "%td bytes into %s", address - region.data, region.name);
-    return text;
-  }
+  for (const Region& operand : operands)
+    if (operand.near(address)) return operand.describe(address);
+  const std::string shared = shared_memory.describe(address);
+  if (!shared.empty()) return shared;
   if (block.on_stack(address)) return "past the end of the thread's stack";
+  char text[128];
   std::snprintf(text, sizeof text, "at address %p, which is no operand's", static_cast<const void*>(address));
   return text;
 }

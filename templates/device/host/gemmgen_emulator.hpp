@@ -11,7 +11,10 @@
 
 #include "kernel_entry.hpp"
 
-// Keywords. Shared arrays gather in one section, which the runtime poisons before every block.
+// Keywords. Shared arrays gather in one section, which the runtime poisons before every block. Each begins at
+// a multiple of GEMMGEN_SPACING, and a block has 48 KB of them: from one an index that is too large or too small by
+// less than a quarter of it leads into no other.
+#define GEMMGEN_SPACING 0x10000
 #define __global__
 #define __device__
 #define __host__
@@ -19,7 +22,7 @@
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
-#define __shared__ static __attribute__((used, section("gemmgen_shared")))
+#define __shared__ static __attribute__((used, section("gemmgen_shared"), aligned(GEMMGEN_SPACING)))
 #define __constant__ static const
 
 // Vector types, aligned as CUDA aligns them.

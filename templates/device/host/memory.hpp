@@ -2,10 +2,12 @@
 #pragma once
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <string>
 
 #include "failure.hpp"
 
@@ -13,6 +15,15 @@ namespace gemmgen {
 
 constexpr std::size_t BAND_BYTES = std::size_t(64) << 20;  // a row or two past the end still lands in it
 constexpr int POISON = 0xFF;                               // bytes of it are a NaN
+
+// "8 bytes after the end of A", for an address in or beside what begins at `start`.
+inline std::string relation(const unsigned char* address, const unsigned char* start, std::size_t bytes,
+                            const std::string& name) {
+  if (address < start) return std::to_string(start - address) + " bytes before the start of " + name;
+  const std::size_t offset = std::size_t(address - start);
+  if (offset < bytes) return std::to_string(offset) + " bytes into " + name;
+  return std::to_string(offset - bytes) + " bytes after the end of " + name;
+}
 
 // `data` lies between `band_start` and `band_end`; what the pages hold beside it is slack.
 struct Region {
@@ -23,8 +34,14 @@ struct Region {
   std::size_t bytes = 0;
 
   bool near(const unsigned char* address) const { return address >= band_start && address < band_end; }
+  bool contains(const unsigned char* address, std::size_t some) const {
+    return address >= data && address + some <= data + bytes;
+  }
+  std::string describe(const unsigned char* address) const { return relation(address, data, bytes, name); }
   std::size_t mapped_bytes() const { return std::size_t(band_end - band_start); }
 };
+
+inline std::size_t page_bytes() { return std::size_t(sysconf(_SC_PAGESIZE)); }
 
 inline void* map(void* address, std::size_t bytes, int protection, int flags, int file = -1, off_t offset = 0) {
   void* mapped = mmap(address, bytes, protection, flags, file, offset);

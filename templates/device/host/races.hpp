@@ -50,6 +50,11 @@ class Place {
   static Place line(unsigned number) { return Place(number | LINE); }
   Place() = default;
 
+  Location location() const {
+    if (code_ & LINE) return {code_ & ~LINE};
+    return {0, reinterpret_cast<const void*>(uintptr_t(code_))};
+  }
+
   // For the driver, which puts the file and the line in its stead.
   std::string text() const {
     char text[32];
@@ -144,7 +149,10 @@ class Races {
     std::size_t offset = std::size_t(static_cast<const unsigned char*>(address) - __start_gemmgen_shared);
     if (offset >= SharedMemory::static_bytes()) {
       offset = std::size_t(static_cast<const unsigned char*>(address) - dynamic_start_);
-      if (offset >= dynamic_bytes_) return access_global(address, bytes, place, Kind::read);
+      if (offset >= dynamic_bytes_) {
+        access_global(address, bytes, place, Kind::read);
+        return check_elsewhere(static_cast<const unsigned char*>(address), bytes, place, Kind::read);
+      }
       offset += SharedMemory::static_bytes();
     }
     if (!is_settled(offset, bytes)) read_unsettled(address, bytes, place);
@@ -293,10 +301,10 @@ class Races {
     std::size_t offset = std::size_t(address - __start_gemmgen_shared);
     if (offset >= SharedMemory::static_bytes()) {
       const std::size_t inside = std::size_t(address - dynamic_start_);
-      if (inside >= dynamic_bytes_) return;
-      if (inside + bytes > shared_memory.dynamic().bytes) refuse_outside(inside, place, kind);
+      if (inside >= dynamic_bytes_) return check_elsewhere(address, bytes, place, kind);
       offset = SharedMemory::static_bytes() + inside;
     }
+    if (!shared_memory.contains(address, bytes)) refuse_outside(shared_memory.describe(address), place, kind);
     if (((offset | bytes) & cell_bytes_mask_) != 0) split_cells();
     const std::size_t step = cell_bytes_mask_ + 1;
     for (const std::size_t end = offset + bytes; offset < end; offset += step) visit(cells_[offset / step], offset);
@@ -366,14 +374,14 @@ class Races {
 
   unsigned warp() const { return thread_ / WARP; }
 
-  // The place `offset` of all shared memory; an array's address is for the driver, which knows its name.
-  static std::string describe(std::size_t offset) {
-    if (offset >= SharedMemory::static_bytes())
-      return std::to_string(offset - SharedMemory::static_bytes()) + " bytes into dynamic shared memory";
-    char text[32];
-    std::snprintf(text, sizeof text, "&{%p}", static_cast<void*>(__start_gemmgen_shared + offset));
-    return text;
+  // A byte `offset` of all shared memory.
+  const unsigned char* address_of(std::size_t offset) const {
+    return offset < SharedMemory::static_bytes()
+               ? __start_gemmgen_shared + offset
+               : shared_memory.dynamic().data + (offset - SharedMemory::static_bytes());
   }
+
+  std::string describe(std::size_t offset) const { return shared_memory.describe(address_of(offset)); }
 
   static const char* verb(Kind kind) {
     switch (kind) {
@@ -396,9 +404,7 @@ class Races {
   // What no access has announced may still have been written, by a library's function: then the poison is gone.
   __attribute__((noinline)) void note_unset_read(std::size_t offset, Place place) {
     if (unset_read_.epoch != 0) return;
-    const unsigned char* byte = offset < SharedMemory::static_bytes()
-                                    ? __start_gemmgen_shared + offset
-                                    : shared_memory.dynamic().data + (offset - SharedMemory::static_bytes());
+    const unsigned char* byte = address_of(offset);
     for (std::size_t i = 0; i <= cell_bytes_mask_; ++i)
       if (byte[i] != POISON) return;
     unset_read_ = now(place, Kind::read);
@@ -412,11 +418,18 @@ class Races {
          unset_read_.thread, describe(unset_offset_).c_str(), unset_read_.place.text().c_str());
   }
 
-  [[noreturn]] __attribute__((noinline)) void refuse_outside(std::size_t inside, Place place, Kind kind) const {
-    const std::size_t end = shared_memory.dynamic().bytes;
-    const std::size_t beyond = inside > end ? inside - end : 0;
-    fail("crash", {}, "block %u, thread %u%s%zu bytes after the end of dynamic shared memory at %s", blockIdx.x,
-         thread_, verb(kind), beyond, place.text().c_str());
+  // An access that is none to shared memory: to an operand it must be inside of it, to the byte.
+  void check_elsewhere(const unsigned char* address, std::size_t bytes, Place place, Kind kind) const {
+    for (const Region& operand : operands) {
+      if (!operand.near(address)) continue;
+      if (operand.contains(address, bytes)) return;
+      refuse_outside(operand.describe(address), place, kind);
+    }
+    if (shared_memory.is_beside(address)) refuse_outside(shared_memory.describe(address), place, kind);
+  }
+
+  [[noreturn]] __attribute__((noinline)) void refuse_outside(const std::string& where, Place place, Kind kind) const {
+    fail("crash", place.location(), "block %u, thread %u%s%s", blockIdx.x, thread_, verb(kind), where.c_str());
   }
 
   struct StartedBlock {

@@ -1,0 +1,110 @@
+"""What compute-sanitizer watches: a process that launches one kernel in a few situations, and nothing else.
+
+Run by sanitizer.py as `python -m gemmgen.gpu.sanitized JOB OUTCOME`. Each operand, and each part of a workspace, has
+an allocation of its own that ends with it, so that the tool sees the first byte too many. Memory stays allocated to the
+end: each address that the tool names then belongs to one of them, of one situation.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pycuda.driver as cuda
+
+from gemmgen.errors import CandidateFailed
+from gemmgen.executor import Floats
+from gemmgen.gpu.launching import launch, load_function
+from gemmgen.gpu.sanitizer import LAUNCH_SECONDS, WORD, Allocation, Job, Outcome, blocks_to_run, lead_bytes
+from gemmgen.problem import Matrix
+from gemmgen.reference import make_operands
+from gemmgen.situation import Situation
+
+EMPTY_BYTES = 256  # the allocation of an operand without elements, which starts at its end
+
+
+def main() -> None:
+    """Run the job in the file that the first argument names; what became of it goes to the second."""
+    job: Job = pickle.loads(Path(sys.argv[1]).read_bytes())
+    cuda.init()
+    context = cuda.Device(job.device).retain_primary_context()
+    context.push()
+    runner = Runner(job)  # holds the operands' memory to the end
+    Path(sys.argv[2]).write_bytes(pickle.dumps(runner.run()))
+    with suppress(cuda.Error):  # a kernel may have left a dead context
+        context.pop()
+
+
+class Runner:
+    """Launches the job's situations one by one, and remembers where their operands lie."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._memory: list[Any] = []
+        self._allocations: list[Allocation] = []
+
+    def run(self) -> Outcome:
+        """Stops where CUDA reports an error: a context that is broken runs nothing more. And after LAUNCH_SECONDS."""
+        done, spent = 0, 0.0
+        try:
+            function = load_function(self._job.source, self._job.cubin)
+            for index, situation in enumerate(self._job.situations):
+                if spent > LAUNCH_SECONDS:
+                    break
+                pointers = self._place(index, situation)
+                blocks = blocks_to_run(self._job.source, situation.case, self._job.tool)
+                started = time.monotonic()
+                launch(function, self._job.source, situation.case, pointers, None, blocks)
+                cuda.Context.synchronize()
+                spent += time.monotonic() - started
+                done += 1
+        except cuda.Error as error:
+            return Outcome(done, str(error), tuple(self._allocations))
+        except CandidateFailed as error:
+            return Outcome(done, error.failure.reason, tuple(self._allocations))
+        return Outcome(done, None, tuple(self._allocations))
+
+    def _place(self, index: int, situation: Situation) -> dict[str, int]:
+        """Allocate and fill the operands, and a workspace where the kernel has one; their addresses."""
+        operands = make_operands(situation)
+        pointers: dict[str, int] = {}
+        storages = (operands.a, operands.b, operands.c)
+        for name, matrix, values in zip("ABC", situation.case.matrices, storages, strict=True):
+            pointers[name] = self._allocate(index, situation, name, matrix.elements)
+            if name != "C" or situation.case.beta != 0 or self._job.tool != "initcheck":
+                self._fill(pointers[name], matrix, values)
+        workspace = self._job.source.launch.workspace(situation.case)
+        if workspace.tickets:
+            pointers["partials"] = self._allocate(index, situation, "partials", workspace.partials)  # holding anything
+            pointers["tickets"] = self._allocate(index, situation, "tickets", workspace.tickets)
+            cuda.memset_d32(pointers["tickets"], 0, workspace.tickets)
+        return pointers
+
+    def _allocate(self, index: int, situation: Situation, name: str, words: int) -> int:
+        """The address of an allocation's last `words`."""
+        lead = lead_bytes(situation) if words else EMPTY_BYTES
+        memory = cuda.mem_alloc(lead + WORD * words)
+        self._memory.append(memory)
+        address = int(memory) + lead
+        self._allocations.append(Allocation(index, name, address, WORD * words))
+        return address
+
+    def _fill(self, address: int, matrix: Matrix, values: Floats) -> None:
+        """Copy the operand; for initcheck without the padding of its lines, which stays uninitialised."""
+        if not matrix.elements:
+            return
+        if self._job.tool != "initcheck" or matrix.ld == matrix.line_length:
+            cuda.memcpy_htod(address, np.ascontiguousarray(values))
+            return
+        for line in range(matrix.lines):
+            start = line * matrix.ld
+            cuda.memcpy_htod(address + WORD * start, values[start : start + matrix.line_length])
+
+
+if __name__ == "__main__":
+    main()

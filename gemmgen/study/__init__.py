@@ -1,0 +1,13 @@
+"""The documents' experiments: series of kernels that differ in one idea or one number, side by side.
+
+points    which kernels: the four studies
+engine    what becomes of them on one card
+reasons   why each is as fast as it is, in numbers
+beside    how that compares with what the documents report, and why it differs
+record    the result as JSON-ready data
+"""
+
+from gemmgen.study.engine import Limit, Row, StudyResult, run_study
+from gemmgen.study.points import STUDIES, Point, Study, study_named
+
+__all__ = ["STUDIES", "Limit", "Point", "Row", "Study", "StudyResult", "run_study", "study_named"]

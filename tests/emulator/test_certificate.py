@@ -1,0 +1,148 @@
+"""Export with a certificate and its check from scratch, where kernels really run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gemmgen.cli import main
+
+NAME = "gemm_f32_rr_MxNx40_naive_8x8"
+CHECK = ("verify", "--certificate")
+
+Run = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def run(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command line in `tmp_path`; returns its exit code and standard output."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.chdir(tmp_path)
+
+    def run_words(*words: str) -> tuple[int, str]:
+        code = main(words)
+        return code, capsys.readouterr().out
+
+    return run_words
+
+
+@pytest.fixture
+def certificate(run: Run, tmp_path: Path) -> Path:
+    """That of a kernel exported with 25 situations."""
+    code, out = run("export", NAME, "--to", "out", "--examples", "25", "--seed", "7", "--device", "emulator")
+    assert code == 0 and "PASS" in out and "the same bits in 10 runs" in out
+    return tmp_path / "out" / f"{NAME}.certificate.json"
+
+
+def rewrite(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    record = json.loads(path.read_text())
+    change(record)
+    path.write_text(json.dumps(record))
+
+
+def test_a_certificate_says_what_ran_and_stands(run: Run, certificate: Path) -> None:
+    record = json.loads(certificate.read_text())
+    verification = record["verification"]
+    assert verification["passed"] and (verification["examples"], verification["seed"]) == (25, 7)
+    assert verification["determinism"]["same_bits"] and verification["determinism"]["runs"] == 10
+    assert verification["domain"]["sizes"]["K"] == [40, 40]
+    assert 0 < verification["errors"]["quantiles"]["0.5"] < verification["worst_error_over_bound"] <= 1
+    assert record["executor"]["name"] == "emulator" and "-O2" in record["executor"]["flags"]
+    assert record["certified"]["examples"] == 25 and len(record["generator"]["digest"]) == 64
+    assert "that it is right on a GPU: none ran it" in record["not_shown"]
+    code, out = run(*CHECK, str(certificate))
+    assert code == 0 and "STANDS" in out and "PASS  25 situations on the emulator, seed 7" in out
+    assert "same executor, compiler, machine and gemmgen" in out and "renders the same text" in out
+    document = json.loads(run(*CHECK, str(certificate), "--json")[1])
+    assert document["stands"] and document["executor"]["same"] and document["rendered_by_this_version"]
+    assert document["verification"] == verification, "everything again, to the last digit"
+    assert all(claim["holds"] for claim in document["claims"])
+
+
+@pytest.mark.parametrize(
+    ("what", "change"),
+    [
+        ("worst_error_over_bound", lambda proof: proof.update(worst_error_over_bound=0.001)),
+        ("examples", lambda proof: proof.update(examples=1000)),
+        ("domain", lambda proof: proof["domain"]["sizes"].update(M=[1, 99999])),
+        ("deterministic", lambda proof: proof["determinism"].update(same_bits=False)),
+    ],
+)
+def test_a_claim_that_does_not_come_out_again_fails(
+    run: Run, certificate: Path, what: str, change: Callable[[dict[str, Any]], object]
+) -> None:
+    rewrite(certificate, lambda record: change(record["verification"]))
+    code, out = run(*CHECK, str(certificate))
+    assert code == 1 and "FAIL" in out and what in out
+    document = json.loads(run(*CHECK, str(certificate), "--json")[1])
+    assert not document["stands"] and what in {claim["what"] for claim in document["claims"] if not claim["holds"]}
+
+
+def test_under_other_conditions_figures_may_differ(run: Run, certificate: Path) -> None:
+    def elsewhere(record: dict[str, Any]) -> None:
+        record["executor"].update(description="another compiler", environment="another")
+        record["verification"]["worst_error_over_bound"] = 0.875
+
+    rewrite(certificate, elsewhere)
+    code, out = run(*CHECK, str(certificate))
+    assert code == 0 and "STANDS" in out
+    assert "other conditions than certified (emulator: another compiler; here emulator: " in out
+    assert "certified 0.875" in out
+
+
+def test_a_wrong_kernel_with_the_right_hashes_fails(run: Run, certificate: Path) -> None:
+    kernel = certificate.with_name(f"{NAME}.cu")
+    wrong = kernel.read_text().replace("k < s.K", "k < s.K - (s.M > 9)")
+    kernel.write_text(wrong)
+
+    def forge(record: dict[str, Any]) -> None:
+        record["kernel_bytes"] += len(" - (s.M > 9)")
+        record["kernel_sha256"] = hashlib.sha256(wrong.encode()[: record["kernel_bytes"]]).hexdigest()
+        record["files"][kernel.name] = hashlib.sha256(wrong.encode()).hexdigest()
+
+    assert run(*CHECK, str(certificate))[0] == 1, "void: the hashes are those of the right kernel"
+    rewrite(certificate, forge)
+    code, out = run(*CHECK, str(certificate))
+    assert code == 1 and "FAIL" in out and "passed" in out and "renders another text" in out
+    assert run("verify", str(kernel), "--examples", "50", "--device", "emulator")[0] == 1, "and by what it computes"
+
+
+def test_an_edit_that_keeps_it_right_voids_the_certificate_and_passes_verify(run: Run, certificate: Path) -> None:
+    kernel = certificate.with_name(f"{NAME}.cu")
+    kernel.write_text(kernel.read_text().replace("float acc = 0.0f;", "float acc = 0.0f;  // by hand"))
+    code, out = run(*CHECK, str(certificate))
+    assert code == 1 and "VOID" in out
+    assert run("verify", str(kernel), "--examples", "10", "--device", "emulator")[0] == 0
+
+
+def test_a_wrong_kernel_is_not_exported(run: Run, tmp_path: Path) -> None:
+    run("generate", "?x?x40", "--family", "naive", "--set", "BM=8", "--set", "BN=8")
+    kernel = tmp_path / "gemmgen-out" / f"{NAME}.cu"
+    kernel.write_text(kernel.read_text().replace("alpha * acc", "acc"))
+    code, out = run("export", str(kernel), "--to", "out", "--device", "emulator")
+    assert code == 1 and "FAIL" in out and "first wrong" in out
+    document = json.loads(run("export", str(kernel), "--to", "out", "--device", "emulator", "--json")[1])
+    assert document["files"] == [] and not document["verification"]["passed"]
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_tune_found_stays_in_the_certificate(run: Run, tmp_path: Path) -> None:
+    assert run("tune", "48x40x24", "--device", "emulator", "--budget", "1")[0] == 0
+    (kernel,) = (tmp_path / "gemmgen-out").glob("*.cu")
+    assert run("export", str(kernel), "--to", "out", "--examples", "12", "--device", "emulator")[0] == 0
+    record = json.loads((tmp_path / "out" / f"{kernel.stem}.certificate.json").read_text())
+    assert record["earlier"]["verification"]["examples"] == 8 and record["verification"]["examples"] == 12
+    assert record["earlier"]["executor"]["name"] == "emulator"
+    assert record["command"].startswith("gemmgen tune") and record["certified"]["command"].startswith("gemmgen export")
+    assert run(*CHECK, str(tmp_path / "out" / f"{kernel.stem}.certificate.json"))[0] == 0

@@ -1,0 +1,113 @@
+"""selfcheck on a GPU, which an emulator in its lanes plays here: who finds a bug, and what that makes of the check."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gemmgen import lanes, selfcheck
+from gemmgen.bugs import BUGS
+from gemmgen.cli import main
+from gemmgen.device import ARCHS, DEVICES
+from gemmgen.emulator import EmulatorExecutor
+from gemmgen.errors import CandidateFailed, Failure
+from gemmgen.files import Store
+from gemmgen.gpu.sanitizer import SanitizerResult
+from gemmgen.lanes import Job, verify_many
+from gemmgen.target import Target
+
+LIMITS = ARCHS["sm_90"].limits
+
+
+class EmulatedLane:
+    """A Child whose answer comes from an emulator; as a GPU's lane it passes for a GPU and sees no race."""
+
+    def __init__(self, factory: str, store: str, *timeout: str, environment: object) -> None:
+        assert factory in ("gemmgen.lanes:Lane", "gemmgen.lanes:EmulatorLane")
+        self._plays_gpu = factory.endswith(":Lane")
+        self._emulator = EmulatorExecutor(Store(Path(store)))
+
+    def request(self, job: Job) -> object:
+        verdict = job.verdict(self._emulator)
+        if not self._plays_gpu:
+            return verdict
+        if verdict.failure is not None and "race" in verdict.failure.reason:
+            verdict = replace(verdict, failure=None, situation=None, found_after=None)
+            if job.tools:
+                verdict = replace(verdict, sanitizers=(SANITIZED,), failure=SANITIZED.failure)
+        return replace(verdict, executor="gpu")
+
+    def close(self) -> None:
+        self._emulator.close()
+
+
+SANITIZED = SanitizerResult("racecheck", "1", 8, (), 1.0, failure=Failure("crash", "Race reported", "racecheck"))
+
+
+@pytest.fixture
+def target(monkeypatch):
+    """A machine whose GPU is played."""
+    monkeypatch.setattr(lanes, "Child", EmulatedLane)
+    monkeypatch.setattr(Target, "gpu", property(lambda target: target.executor))
+    with EmulatorExecutor() as executor:
+        yield Target(executor, "sm_90", next(iter(DEVICES.values())))
+
+
+def bugs(*names: str):
+    return tuple(next(bug for bug in BUGS if bug.name == name) for name in names)
+
+
+RACE, VALUE = bugs("no barrier between stages", "alpha is dropped")
+
+
+def test_what_survives_on_the_gpu_is_tried_in_the_emulator(target):
+    race, value = selfcheck.try_bugs(target, (RACE, VALUE), Store(), examples=40)
+    assert value.found and not value.only_emulated and value.emulated is None
+    assert not race.found and race.only_emulated and race.trouble is None
+    assert race.emulated is not None and "data race" in str(race.emulated.failure)
+
+
+def test_a_survivor_of_both_and_a_missing_emulator_are_trouble(target, monkeypatch):
+    harmless = replace(VALUE, old="value.at[v] = alpha * acc", new="value.at[v] = acc[i][j + v] * alpha; // ")
+    (outcome,) = selfcheck.try_bugs(target, (harmless,), Store(), examples=5)
+    assert outcome.trouble == "survived 5 situations on the emulator"
+
+    def missing(store: Store) -> EmulatorExecutor:
+        raise CandidateFailed(Failure("unavailable", "no C++ compiler", "emulator"))
+
+    monkeypatch.setattr(selfcheck, "EmulatorExecutor", missing)
+    (outcome,) = selfcheck.try_bugs(target, (RACE,), Store(), examples=5)
+    assert re.fullmatch(r"survived \d+ situations on the gpu", str(outcome.trouble))
+
+
+def test_a_sanitizer_finds_what_runs_do_not(target):
+    (race,) = selfcheck.try_bugs(target, (RACE,), Store(), examples=5, tools=("racecheck",))
+    assert race.found and race.sanitizers == ("racecheck",) and race.trouble is None and not race.only_emulated
+
+
+def test_correct_kernels_pass_in_lanes(target):
+    done: list[None] = []
+    sources = list(selfcheck.correct_kernels(3, 0, LIMITS))
+    assert selfcheck.check_kernels(target, sources, Store(), on_kernel=lambda: done.append(None)) == ()
+    assert len(done) == 3
+
+
+def test_verdicts_come_in_the_jobs_order(target):
+    sources = [selfcheck.plant(bug, LIMITS) for bug in (VALUE, RACE, VALUE)]
+    verdicts = verify_many([Job(source, 20, 0) for source in sources], "sm_90", Store())
+    assert [verdict.passed for verdict in verdicts] == [False, True, False]
+
+
+def test_the_command_lists_what_only_the_emulator_finds(target, monkeypatch, capsys):
+    monkeypatch.setattr(EmulatorExecutor, "name", "gpu")
+    words = ["selfcheck", "--device", "emulator", "--only", "between stages", "--kernels", "1", "--examples", "30"]
+    assert main(words) == 0
+    shown = capsys.readouterr().out
+    assert "found on the GPU: 0 by what" in shown and "only the emulator finds: 2" in shown
+    assert main([*words, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [bug["only_emulated"] for bug in document["bugs"]] == [True, True]

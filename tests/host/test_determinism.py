@@ -1,0 +1,195 @@
+"""Runs of one launch, compared bit for bit; what a verdict says of what was run. numpy stands in for an executor."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gemmgen.domain import QUANTILES, SAMPLED_RATIOS
+from gemmgen.errors import CandidateFailed, Failure
+from gemmgen.families import FAMILIES, NAIVE
+from gemmgen.files import generator_digest
+from gemmgen.kernelfile import read_kernel, write_kernel
+from gemmgen.problem import Problem
+from gemmgen.records import kernel_document, verdict_document
+from gemmgen.render import render
+from gemmgen.verifier import RUNS, Verdict, verdict_from, verify
+
+FREE = Problem(None, None, None)
+SOURCE = render(FREE, NAIVE, NAIVE.default(FREE))
+LARGE = Problem(1200, 1200, 20)
+
+
+def by_rows(case, seed):
+    return range(case.k)
+
+
+def by_seed(case, seed):
+    """The order of the sum as atomics would have it."""
+    return np.random.default_rng(seed).permutation(case.k)
+
+
+class Summing:
+    """An executor and its kernel in one: sums in float32, in the order of K that `order` gives for a seed."""
+
+    name = "emulator"
+    description, flags, environment = "numpy", (), ""
+
+    def __init__(self, order=by_rows, whole_flops=math.inf, watches=0):
+        self.order, self.whole_flops, self.watches = order, whole_flops, watches
+        self.runs_parts = math.isfinite(whole_flops)
+        self.runs = []
+
+    def runs_whole(self, case):
+        return case.flops <= self.whole_flops
+
+    def load(self, source):
+        self.source = source
+        return self
+
+    def run(self, case, operands, *, seed=0, blocks=None):
+        self.runs.append((case, seed, blocks))
+        a, b = case.a.view(operands.a), case.b.view(operands.b)
+        total = np.zeros((case.m, case.n), np.float32)
+        for k in self.order(case, seed):
+            total += np.multiply.outer(a[:, k], b[k])
+        total *= np.float32(case.alpha)
+        if case.beta != 0:
+            total += np.float32(case.beta) * case.c.view(operands.c)
+        after = operands.c.copy()
+        kept = np.ones_like(total, bool) if blocks is None else self._tiles(case, blocks)
+        case.c.view(after)[kept] = total[kept]
+        return after
+
+    def _tiles(self, case, blocks):
+        tile = dict(self.source.launch.grid)
+        columns = -(-case.n // tile["N"])
+        kept = np.zeros((case.m, case.n), bool)
+        for block in blocks:
+            top, left = block // columns * tile["M"], block % columns * tile["N"]
+            kept[top : top + tile["M"], left : left + tile["N"]] = True
+        return kept
+
+    def watched(self, case, *, seed, blocks=None):
+        return self.watches
+
+    def close(self):
+        pass
+
+
+def test_the_same_bits_in_ten_runs_of_one_launch():
+    executor = Summing()
+    verdict = verify(executor, SOURCE, examples=20, largest=64)
+    assert verdict.passed and verdict.deterministic
+    repeated = executor.runs[-RUNS:]
+    assert len({case for case, _, _ in repeated}) == 1, "one launch"
+    assert len({seed for _, seed, _ in repeated}) == RUNS == 10, "each in a schedule of its own"
+    assert verdict.determinism is not None and verdict.determinism.runs == RUNS
+    assert verdict.determinism.blocks == verdict.determinism.grid == SOURCE.launch.blocks(repeated[0][0])
+
+
+def test_bits_that_differ_fail_with_both_values():
+    verdict = verify(Summing(by_seed), SOURCE, examples=20, largest=64)
+    assert verdict.failure is not None and verdict.failure.kind == "nondeterministic"
+    assert not verdict.passed and verdict.deterministic is False
+    assert verdict.situation is not None and verdict.situation.data == "random"
+    shown = re.search(r"C\[(\d+)\]\[(\d+)\] is (\S+) in one run and (\S+) in", verdict.failure.reason)
+    assert shown is not None
+    row, col, one, other = shown.groups()
+    assert one != other and float(one) == pytest.approx(float(other), rel=1e-3)
+    assert int(row) < verdict.situation.case.m and int(col) < verdict.situation.case.n
+
+
+def test_a_kernel_that_declares_it_may_differ():
+    declared = replace(SOURCE, deterministic=False)
+    verdict = verify(Summing(by_seed), declared, examples=20, largest=64)
+    assert verdict.passed and verdict.deterministic is False
+    assert verdict.determinism is not None and "in one run" in str(verdict.determinism.difference)
+    assert verify(Summing(), declared, examples=20, largest=64).deterministic
+
+
+def test_a_large_launch_is_repeated_in_part_where_parts_can_run():
+    source = render(LARGE, NAIVE, NAIVE.default(LARGE))
+    executor = Summing(whole_flops=1e7)
+    verdict = verify(executor, source, examples=2)
+    assert verdict.passed and verdict.sampled and verdict.determinism is not None
+    assert 2 <= verdict.determinism.blocks < verdict.determinism.grid
+    _, _, blocks = executor.runs[-1]
+    assert blocks is not None and sorted(blocks) == list(range(min(blocks), max(blocks) + 1)), "neighbours"
+    executor = Summing()  # as a GPU: whole
+    verdict = verify(executor, source, examples=1)
+    assert verdict.determinism is not None and verdict.determinism.blocks == verdict.determinism.grid
+    assert executor.runs[-1][2] is None
+
+
+def test_a_repeated_run_that_crashes_fails():
+    class Crashing(Summing):
+        def run(self, case, operands, *, seed=0, blocks=None):
+            if len(self.runs) == 5 + RUNS - 1:
+                raise CandidateFailed(Failure("crash", "data race on C", "emulator"))
+            return super().run(case, operands, seed=seed, blocks=blocks)
+
+    verdict = verify(Crashing(), SOURCE, examples=5, largest=32)
+    assert verdict.failure is not None and verdict.failure.reason == "data race on C"
+
+
+def test_one_run_compares_nothing():
+    verdict = verify(Summing(by_seed), SOURCE, examples=5, largest=32, runs=1)
+    assert verdict.passed and verdict.deterministic is None
+
+
+def test_every_family_of_today_promises_the_same_bits(tmp_path: Path):
+    for family in FAMILIES.values():
+        source = render(FREE, family, family.default(FREE))
+        assert source.deterministic
+        loose = replace(source, deterministic=False)
+        path, _ = write_kernel(loose, kernel_document(loose), tmp_path / family.name)
+        assert not read_kernel(path).source.deterministic, "the record keeps what the kernel declares"
+
+
+def test_the_domain_is_what_was_run():
+    executor = Summing(watches=10**9)
+    verdict = verify(executor, SOURCE, examples=40, largest=64, runs=1)
+    cases = [case for case, _, _ in executor.runs]
+    domain = verdict.domain
+    assert domain is not None and len(cases) == verdict.examples
+    assert domain.sizes["M"] == (min(case.m for case in cases), max(case.m for case in cases))
+    assert domain.padding["ldc"][1] == max(case.ldc - case.n for case in cases)
+    assert domain.betas == tuple(sorted({case.beta for case in cases}))
+    assert domain.shapes == len({(case.m, case.n, case.k) for case in cases})
+    assert domain.schedules == len({seed for _, seed, _ in executor.runs})
+    assert sum(domain.data.values()) == domain.whole == domain.watched == verdict.examples
+    largest = max(cases, key=lambda case: case.flops)
+    assert domain.largest_whole == domain.largest_watched == f"{largest.m}x{largest.n}x{largest.k}"
+
+
+def test_errors_are_spread_below_the_worst():
+    verdict = verify(Summing(), SOURCE, examples=40, largest=64, runs=1)
+    errors = verdict.errors
+    assert errors is not None and 0 < errors.sampled <= errors.elements
+    assert errors.sampled <= SAMPLED_RATIOS * verdict.examples
+    ratios = [ratio for _, ratio in errors.quantiles]
+    assert [share for share, _ in errors.quantiles] == list(QUANTILES)
+    assert ratios[0] >= 0 and ratios == sorted(ratios) and ratios[-1] <= verdict.worst <= 1
+    assert "data=random" in errors.worst_in and errors.largest_bound > 0
+
+
+def test_a_verdict_reads_back():
+    verdict = verify(Summing(), SOURCE, examples=20, largest=64)
+    assert verdict_from(json.loads(json.dumps(asdict(verdict)))) == verdict
+    assert verdict_from(json.loads(json.dumps(asdict(Verdict("gpu", 3, 0, 0.5))))) == Verdict("gpu", 3, 0, 0.5)
+    json.dumps(verdict_document(verdict), allow_nan=False)
+
+
+def test_the_generator_has_a_digest_that_depends_on_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    known = generator_digest()
+    assert known == generator_digest.__wrapped__()
+    (tmp_path / "changed.cu").write_text("// another template")
+    monkeypatch.setattr("gemmgen.files.TEMPLATES", tmp_path)
+    assert generator_digest.__wrapped__() != known

@@ -1,0 +1,97 @@
+"""The same seed draws the same, whatever else the process has imported; every seed meets every stratum."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from gemmgen.api import DEFAULT_EXAMPLES
+from gemmgen.problem import Problem
+from gemmgen.situation import DATA_KINDS, FAR_SIZES, SIZES, STRATA, TINY, Situation, stratum
+from gemmgen.verifier import stratified_test
+
+FREE = Problem(None, None, None)
+REPOSITORY = Path(__file__).parents[2]
+DRAW = """
+from gemmgen.problem import Problem
+from gemmgen.verifier import stratified_test
+stratified_test(print, Problem(None, 64, None), 160, 150, 5)
+"""
+
+
+def drawn(folder: Path, first: str) -> str:
+    words = [sys.executable, "-c", first + DRAW]
+    environment = {"PYTHONPATH": f"{REPOSITORY}:{folder}", "PYTHONHASHSEED": "random"}
+    return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=True).stdout
+
+
+def test_imported_modules_do_not_change_what_is_drawn(tmp_path: Path) -> None:
+    numbers = ", ".join(str(number) for number in range(40, 140))
+    (tmp_path / "mine.py").write_text(f"NUMBERS = [{numbers}]\n")
+    plain = drawn(tmp_path, "")
+    assert plain.count("data=") == 150
+    assert drawn(tmp_path, "import mine, gemmgen.cli") == plain
+
+
+def test_every_stratum_has_its_turn() -> None:
+    strata = [stratum(example) for example in range(2 * STRATA)]
+    assert strata[:STRATA] == strata[STRATA:]
+    assert {(one.data, one.sizes, one.far) for one in strata} == set(product(DATA_KINDS, SIZES, FAR_SIZES))
+    assert {one.data for one in strata[:2]} == set(DATA_KINDS), "even the shortest of runs meets both"
+    assert {one.sizes for one in strata[: len(SIZES)]} == set(SIZES)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_every_seed_draws_of_every_stratum(seed: int) -> None:
+    drawn: list[Situation] = []
+    stratified_test(drawn.append, FREE, FAR_SIZES[-1], DEFAULT_EXAMPLES, seed)
+    assert len(drawn) == DEFAULT_EXAMPLES
+    kinds = Counter(one.data for one in drawn)
+    assert min(kinds[kind] for kind in DATA_KINDS) >= 0.4 * len(drawn)
+    for size in FAR_SIZES:
+        for far in ("m", "n"):
+            assert {one.data for one in drawn if getattr(one.case, far) == size} == set(DATA_KINDS)
+    for far in ("m", "n"):
+        assert sum(getattr(one.case, far) > 2048 for one in drawn) >= 6, "more than 8 tiles of 256"
+    tiny = [one for one in drawn if max(one.case.m, one.case.n, one.case.k) <= TINY]
+    assert len(tiny) >= 10 and {one.data for one in tiny} == set(DATA_KINDS)
+    usual = {one.case for one in drawn if TINY < max(one.case.m, one.case.n) < FAR_SIZES[0]}
+    assert len(usual) >= 20
+
+
+class Bug(Exception):
+    """What a kernel does in a situation."""
+
+
+@pytest.mark.parametrize(
+    ("fails", "smallest"),
+    [
+        (lambda one: True, (1, 1, 0, "exact")),
+        (lambda one: one.data == "random" and one.case.k > 2, (1, 1, 3, "random")),
+        (lambda one: one.case.m > 200, (515, 1, 0, "exact")),
+        (lambda one: one.case.n > 2048, (1, 2177, 0, "exact")),
+        (lambda one: one.case.m > 2200, (2562, 1, 0, "exact")),
+    ],
+    ids=["any", "random data", "many tiles", "more tiles", "most tiles"],
+)
+def test_a_failure_shrinks_to_the_plainest_stratum_that_fails(
+    fails: Callable[[Situation], bool], smallest: tuple[int, int, int, str]
+) -> None:
+    failed: list[Situation] = []
+
+    def tested(situation: Situation) -> None:
+        if fails(situation):
+            failed.append(situation)
+            raise Bug
+
+    with pytest.raises(Bug):
+        stratified_test(tested, FREE, FAR_SIZES[-1], DEFAULT_EXAMPLES, 3)
+    last = failed[-1]
+    assert (last.case.m, last.case.n, last.case.k, last.data) == smallest
+    assert (last.case.alpha, last.case.beta, last.seed) == (1, 0, 0)

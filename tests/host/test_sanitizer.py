@@ -1,0 +1,302 @@
+"""compute-sanitizer's reports, read; and the program itself, played by a script."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from rich.console import Console
+
+from gemmgen.cli import main
+from gemmgen.errors import CandidateFailed, Failure
+from gemmgen.families import NAIVE
+from gemmgen.gpu import sanitizer, why_no_gpu
+from gemmgen.gpu.sanitizer import Allocation, Finding, SanitizerResult, blocks_to_run, find_sanitizer, lead_bytes, parse
+from gemmgen.kernelfile import KernelFile
+from gemmgen.problem import Problem
+from gemmgen.records import verdict_document
+from gemmgen.render import render
+from gemmgen.report.verdicts import show_verdict
+from gemmgen.sanitize import LARGEST
+from gemmgen.situation import Situation
+from gemmgen.verifier import Verdict
+
+PROBLEM = Problem(None, None, None)
+SOURCE = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
+SITUATIONS = tuple(Situation(PROBLEM.case(8, 8, 8), "exact", seed) for seed in range(2))
+ALLOCATIONS = (
+    *(Allocation(0, name, 0x7F0000000000 + 0x1000 * place, 256) for place, name in enumerate("ABC")),
+    *(Allocation(1, name, 0x7F0000010010 + 0x1000 * place, 256) for place, name in enumerate("ABC")),
+)
+
+MEMCHECK = """\
+========= COMPUTE-SANITIZER
+========= Invalid __global__ read of size 4 bytes
+=========     at naive+0x2f0 in kernel.cu:41
+=========     by thread (3,0,0) in block (2,0,0)
+=========     Address 0x7f0000000104 is out of bounds
+=========     and is 5 bytes after the nearest allocation at 0x7f0000000000 of size 256 bytes
+=========
+========= Invalid __global__ read of size 4 bytes
+=========     at naive+0x2f0 in kernel.cu:41
+=========     by thread (4,0,0) in block (2,0,0)
+=========     Address 0x7f0000000108 is out of bounds
+=========     and is 9 bytes after the nearest allocation at 0x7f0000000000 of size 256 bytes
+=========
+========= Invalid __global__ write of size 16 bytes
+=========     at _Z5storev+0x1a0 in kernel.cu:57
+=========     by thread (1,0,0) in block (0,0,0)
+=========     Address 0x7f0000012014 is misaligned
+=========     and is inside the nearest allocation at 0x7f0000012000 of size 272 bytes
+=========         Device Frame: naive+0xb0 in kernel.cu:80
+=========
+========= Invalid __shared__ read of size 4 bytes
+=========     at naive+0x520 in kernel.cu:63
+=========     by thread (0,0,0) in block (0,0,0)
+=========     Address 0x2404 is out of bounds
+=========
+========= ERROR SUMMARY: 4 errors
+"""
+RACECHECK = """\
+========= COMPUTE-SANITIZER
+========= Error: Race reported between Write access at naive+0x430 in kernel.cu:120
+=========     and Read access at _Z10fragment_aPf+0x770 in kernel.cu:77 [248 hazards]
+=========     and Read access at naive+0x7a0 in kernel.cu:131 [4 hazards]
+=========
+========= Warning: Race reported between Write access at naive+0x90
+=========     and Read access at naive+0xa0 [32 hazards]
+=========
+========= RACECHECK SUMMARY: 2 hazards displayed (1 error, 1 warning)
+"""
+INITCHECK = """\
+========= COMPUTE-SANITIZER
+========= Uninitialized __global__ memory read of size 4 bytes
+=========     at naive+0x70 in kernel.cu:44
+=========     by thread (31,0,0) in block (1,0,0)
+=========     Address 0x7f0000002010
+=========
+========= ERROR SUMMARY: 1 error
+"""
+SYNCCHECK = """\
+========= COMPUTE-SANITIZER
+========= Barrier error detected. Divergent thread(s) in block.
+=========     at naive+0xf0 in kernel.cu:79
+=========     by thread (37,0,0) in block (0,0,0)
+=========
+========= Barrier error detected. Invalid arguments
+=========     at __cuda_sm70_warpsync+0x30
+=========     by thread (0,0,0) in block (0,0,0)
+=========         Device Frame: __syncwarp(unsigned int)+0xf0 in sm_30_intrinsics.hpp:110
+=========         Device Frame: naive+0x3c0 in kernel.cu:48
+=========
+========= ERROR SUMMARY: 2 errors
+"""
+CLEAN = """\
+========= COMPUTE-SANITIZER
+========= ERROR SUMMARY: 0 errors
+"""
+
+
+def test_memcheck_says_what_where_and_beside_which_operand():
+    past, misaligned, shared = parse(MEMCHECK, ALLOCATIONS, SITUATIONS)
+    assert past == Finding(
+        "Invalid __global__ read of size 4 bytes",
+        (41,),
+        (3, 0, 0),
+        (2, 0, 0),
+        "4 bytes after the end of A",
+        SITUATIONS[0],
+        count=2,
+    )
+    assert str(past) == (
+        "Invalid __global__ read of size 4 bytes at line 41 by thread 3 of block 2: 4 bytes after the end of A"
+    )
+    assert (misaligned.what, misaligned.lines) == ("Invalid __global__ write of size 16 bytes, misaligned", (57,))
+    assert (misaligned.where, misaligned.situation) == ("element 1 of C's storage", SITUATIONS[1])
+    assert (shared.where, shared.situation, shared.lines) == (None, None, (63,))
+
+
+def test_racecheck_names_the_lines_of_all_accesses():
+    race, warning = parse(RACECHECK)
+    assert race.what == (
+        "Race reported between Write access at line 120 and Read access at line 77 and Read access at line 131"
+    )
+    assert race.lines == (120, 77, 131) and race.thread is None
+    assert str(race) == race.what
+    assert warning.what == "Race reported between Write access and Read access" and warning.lines == ()
+
+
+def test_initcheck_and_synccheck():
+    (unwritten,) = parse(INITCHECK, ALLOCATIONS, SITUATIONS)
+    assert unwritten.where == "element 4 of C's storage" and unwritten.situation is SITUATIONS[0]
+    divergent, arguments = parse(SYNCCHECK)
+    assert str(divergent) == ("Barrier error detected. Divergent thread(s) in block at line 79 by thread 37 of block 0")
+    assert arguments.lines == (48,), "a library's barrier is at the line that calls it"
+
+
+def test_what_is_no_finding_is_passed_over():
+    assert parse(CLEAN) == ()
+    assert parse("========= Error: Target application terminated before first instrumented API call\n") == ()
+    assert parse("what the program itself prints\n========= Program hit CUDA_ERROR_NOT_FOUND (error 500) ...\n") == ()
+    assert len(parse("========= Warp Illegal Instruction\n=========     at naive+0x10 in kernel.cu:3\n")) == 1
+
+
+def test_large_launches_run_their_first_blocks_and_small_ones_all():
+    small, large = PROBLEM.case(100, 100, 100), PROBLEM.case(4096, 4096, 4096)
+    cube = PROBLEM.case(LARGEST, LARGEST, LARGEST)
+    for tool in sanitizer.TOOLS:
+        assert blocks_to_run(SOURCE, small, tool) == SOURCE.launch.blocks(small)
+        assert blocks_to_run(SOURCE, cube, tool) == SOURCE.launch.blocks(cube)
+        assert 1 <= blocks_to_run(SOURCE, large, tool) < SOURCE.launch.blocks(large) / 2000
+    assert blocks_to_run(SOURCE, large, "racecheck") < blocks_to_run(SOURCE, large, "memcheck")
+
+
+def test_blocks_that_share_a_tile_run_together():
+    shared = replace(SOURCE, launch=replace(SOURCE.launch, splits=3))
+    large = PROBLEM.case(4096, 4096, 4096)
+    for tool in sanitizer.TOOLS:
+        assert blocks_to_run(shared, large, tool) == 3 * blocks_to_run(SOURCE, large, tool)
+
+
+def test_operands_begin_where_their_allocation_does_or_as_misaligned_as_promised():
+    narrow = Problem(None, None, None, pointer_align=8).case(8, 8, 8)
+    assert [lead_bytes(Situation(narrow, "exact", seed)) for seed in (0, 1, 2, 7)] == [0, 8, 0, 8]
+
+
+def test_findings_are_shown_and_written_down():
+    findings = parse(MEMCHECK, ALLOCATIONS, SITUATIONS)
+    failure = Failure("crash", str(findings[0]), "memcheck")
+    result = SanitizerResult("memcheck", "2025.3.1.0", 2, findings, 1.0, failure=failure)
+    verdict = Verdict("gpu", 5, 0, 0.5, failure, SITUATIONS[0], sanitizers=(result,))
+    document = json.loads(json.dumps(verdict_document(verdict), allow_nan=False))
+    (tool,) = document["sanitizers"]
+    assert tool["tool"] == "memcheck" and not tool["passed"]
+    assert tool["findings"][0]["lines"] == [41] and tool["findings"][0]["situation"]["case"]["M"] == 8
+    console = Console(file=io.StringIO(), width=200)
+    show_verdict(console, KernelFile(SOURCE), verdict, "again")
+    shown = console.file.getvalue()
+    assert "FAIL  memcheck: 2 situations, compute-sanitizer 2025.3.1.0" in shown
+    assert "by thread 3 of block 2: 4 bytes after the end of A; 2 reports" in shown
+
+
+# The program
+
+PROGRAM = """\
+#!{python}
+import pickle, sys, time
+from pathlib import Path
+
+if "--version" in sys.argv:
+    print("NVIDIA (R) Compute Sanitizer\\nVersion 2025.3.1.0 (build 1) (public-release)")
+    sys.exit()
+from gemmgen.gpu.sanitizer import Allocation, Outcome
+Path({folder!r}, "arguments").write_text("\\n".join(sys.argv[1:]))
+job = pickle.loads(Path(sys.argv[-2]).read_bytes())
+Path(sys.argv[sys.argv.index("--log-file") + 1]).write_text(Path({folder!r}, "report").read_text())
+{then}
+"""
+DONE = """
+allocations = (Allocation(0, "A", 0x7F0000000000, 256),)
+Path(sys.argv[-1]).write_bytes(pickle.dumps(Outcome({ran}, {error!r}, allocations)))
+sys.exit({code})
+"""
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """`program(report, ...)` makes a compute-sanitizer that prints it."""
+
+    def make(report: str, *, ran: int = 2, error: str | None = None, code: int = 0, then: str | None = None) -> Path:
+        (tmp_path / "report").write_text(report)
+        script = tmp_path / "compute-sanitizer"
+        last = DONE.format(ran=ran, error=error, code=code) if then is None else then
+        script.write_text(dedent(PROGRAM).format(python=sys.executable, folder=str(tmp_path), then=last))
+        script.chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+        monkeypatch.setenv("PYTHONPATH", str(Path(sanitizer.__file__).parents[2]))
+        assert find_sanitizer() == str(script)
+        return tmp_path / "arguments"
+
+    sanitizer.version.cache_clear()
+    return make
+
+
+@pytest.mark.parametrize("tool", sanitizer.TOOLS)
+def test_a_clean_run(program, tool):
+    arguments = program(CLEAN)
+    result = sanitizer.sanitize(SOURCE, b"cubin", SITUATIONS, tool)
+    assert result.failure is None and result.findings == () and not result.sampled and not result.stopped
+    assert (result.tool, result.version, result.situations) == (tool, "2025.3.1.0", 2)
+    words = arguments.read_text().split("\n")
+    assert words[:2] == ["--tool", tool] and "gemmgen.gpu.sanitized" in words
+    assert ("--padding" in words) == (tool == "memcheck")
+
+
+def test_findings_are_the_failure(program):
+    program(MEMCHECK, code=sanitizer.FOUND)
+    result = sanitizer.sanitize(SOURCE, b"cubin", SITUATIONS, "memcheck")
+    assert len(result.findings) == 3 and result.failure is not None
+    assert (result.failure.kind, result.failure.source) == ("crash", "memcheck")
+    assert "4 bytes after the end of A (and 2 more)" in result.failure.reason
+
+
+def test_what_had_no_turn_in_time_is_said(program):
+    program(CLEAN, ran=1)
+    result = sanitizer.sanitize(SOURCE, b"cubin", SITUATIONS, "racecheck")
+    assert result.failure is None and result.stopped and result.situations == 1
+    console = Console(file=io.StringIO(), width=200)
+    show_verdict(console, KernelFile(SOURCE), Verdict("gpu", 5, 0, 0.5, sanitizers=(result,)), "again")
+    assert "PASS  racecheck: 1 situation, then the time was up, compute-sanitizer" in console.file.getvalue()
+
+
+def test_what_cuda_reports_is_a_failure_without_findings(program):
+    program(CLEAN, ran=1, error="cuLaunchKernel failed: out of resources")
+    result = sanitizer.sanitize(SOURCE, b"cubin", SITUATIONS, "synccheck")
+    assert result.failure is not None and "out of resources" in result.failure.reason and result.situations == 1
+
+
+def test_a_kernel_that_hangs_is_a_timeout_and_leaves_no_process(program, tmp_path):
+    child = f"import os, subprocess; p = subprocess.Popen(['sleep', '60']); Path({str(tmp_path)!r}, 'pid')"
+    program(CLEAN, then=f"{child}.write_text(str(p.pid)); time.sleep(60)")
+    result = sanitizer.sanitize(SOURCE, b"cubin", SITUATIONS, "racecheck", timeout=3)
+    assert result.failure is not None and result.failure.kind == "timeout"
+    assert result.failure.reason == "no end in 3 s: it hangs, or is too slow to be watched" and not result.stopped
+    pid = int((tmp_path / "pid").read_text())
+    state = Path(f"/proc/{pid}/stat")
+    assert not state.exists() or state.read_text().split()[2] == "Z"
+
+
+@pytest.mark.parametrize(
+    ("report", "then", "words"),
+    [
+        ("========= Error: Device not supported\n", "sys.exit(255)", "Error: Device not supported"),
+        ("", "sys.exit('ModuleNotFoundError: pycuda')", "ModuleNotFoundError: pycuda"),
+        (CLEAN, DONE.format(ran=2, error=None, code=sanitizer.FOUND), "words that gemmgen does not know"),
+    ],
+)
+def test_a_tool_that_does_not_work_is_unavailable(program, report, then, words):
+    program(report, then=then)
+    with pytest.raises(CandidateFailed, match=words) as caught:
+        sanitizer.sanitize(SOURCE, b"cubin", SITUATIONS, "initcheck")
+    assert caught.value.failure.kind == "unavailable"
+
+
+def test_a_missing_program_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(sanitizer, "find_sanitizer", lambda: None)
+    monkeypatch.setattr(sanitizer, "why_no_gpu", lambda: None)
+    assert "install a CUDA toolkit" in str(sanitizer.why_no_sanitizer())
+    with pytest.raises(CandidateFailed, match="compute-sanitizer is missing"):
+        sanitizer.sanitize(SOURCE, b"cubin", SITUATIONS, "initcheck")
+
+
+@pytest.mark.skipif(why_no_gpu() is None, reason="this machine has a GPU")
+def test_the_option_needs_a_gpu(capsys):
+    assert main(["verify", SOURCE.name, "--sanitize"]) == 1
+    assert "watches kernels on a GPU: " in capsys.readouterr().err
+    assert main(["verify", SOURCE.name, "--tool", "racecheck", "--device", "emulator"]) == 2
+    assert "not in the emulator" in capsys.readouterr().err

@@ -1,0 +1,385 @@
+"""The processes that own a CUDA context, on a CUDA driver that is played: what they keep, send, find and refuse."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+
+from gemmgen.errors import CandidateFailed
+from gemmgen.executor import Operands
+from gemmgen.families import NAIVE, SKINNY
+from gemmgen.gpu import arena, executor, sanitizer
+from gemmgen.problem import Problem
+from gemmgen.reference import make_operands
+from gemmgen.render import render
+from gemmgen.situation import Situation
+
+PROBLEM = Problem(None, None, None, lda=None, ldc=None)
+SOURCE = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
+LARGE = PROBLEM.case(300, 500, 400, lda=410, ldc=512)
+SITUATION = Situation(LARGE, "random", 3)
+OPERANDS = make_operands(SITUATION)
+MIB = 2**20
+
+
+class Memory:
+    """A device allocation; its address is its own."""
+
+    def __init__(self, driver: Driver, size: int) -> None:
+        self.driver, self.data = driver, np.full(size, 0xEE, np.uint8)
+        self.address = next(driver.addresses)
+        driver.live[self.address] = self
+
+    def __int__(self) -> int:
+        return self.address
+
+    def free(self) -> None:
+        self.driver.live.pop(self.address, None)
+
+    def __del__(self) -> None:
+        self.free()
+
+
+class Driver(ModuleType):
+    """As much of pycuda.driver as the worker uses, on numpy arrays. Kernels are functions in `kernels`."""
+
+    class Error(Exception):
+        pass
+
+    def __init__(self, total: int) -> None:
+        super().__init__("pycuda.driver")
+        self.total, self.live, self.uploads = total, {}, 0
+        self.MemoryError = type("MemoryError", (self.Error,), {})
+        self.addresses = itertools.count(2**40, 2**32)
+        self.kernels = {"changed": self.changed}
+        self.function_attribute = SimpleNamespace(MAX_DYNAMIC_SHARED_SIZE_BYTES=8)
+        self.Context = SimpleNamespace(synchronize=lambda: None)
+        self.Stream = lambda: SimpleNamespace(synchronize=lambda: None)
+
+    def init(self) -> None:
+        pass
+
+    def Device(self, index: int) -> SimpleNamespace:
+        context = SimpleNamespace(push=lambda: None, pop=lambda: None)
+        return SimpleNamespace(
+            retain_primary_context=lambda: context, total_memory=lambda: self.total, multiprocessor_count=2
+        )
+
+    def mem_get_info(self) -> tuple[int, int]:
+        return self.total - sum(memory.data.size for memory in self.live.values()), self.total
+
+    def mem_alloc(self, size: int) -> Memory:
+        return Memory(self, size)
+
+    def words(self, address: object, size: int) -> np.ndarray:
+        """`size` bytes at `address`, which must lie in one allocation."""
+        base = max(start for start in self.live if start <= int(address))  # type: ignore[call-overload]
+        offset = int(address) - base  # type: ignore[call-overload]
+        assert offset + size <= self.live[base].data.size
+        return self.live[base].data[offset : offset + size]
+
+    def memcpy_htod(self, to: object, values: np.ndarray) -> None:
+        self.uploads += 1
+        self.words(to, values.nbytes)[:] = values.view(np.uint8)
+
+    def memcpy_dtoh(self, values: np.ndarray, address: object) -> None:
+        values.view(np.uint8)[:] = self.words(address, values.nbytes)
+
+    def memcpy_dtod(self, to: object, address: object, size: int) -> None:
+        self.words(to, size)[:] = self.words(address, size)
+
+    def memset_d32(self, to: object, value: int, count: int) -> None:
+        self.words(to, 4 * count).view(np.uint32)[:] = value
+
+    def module_from_buffer(self, cubin: bytes) -> SimpleNamespace:
+        return SimpleNamespace(get_function=lambda name: self.kernels[name])
+
+    def changed(self, before, after, words, c, rows, columns, ldc, count, **shape) -> None:
+        """changed.cu"""
+        differs = np.flatnonzero(self.words(before, 4 * words).view("u4") != self.words(after, 4 * words).view("u4"))
+        inside = differs - c
+        element = (inside >= 0) & (inside // ldc < rows) & (inside % ldc < columns)
+        self.words(count, 8).view(np.uint64)[0] += np.count_nonzero(~element)
+
+
+def product(driver: Driver, outside: int | None = None):
+    """A kernel that fills C with 7, and writes `outside` (an element of its storage) too."""
+
+    def run(a, b, c, m, n, k, lda, ldb, ldc, *scalars, **shape) -> None:
+        storage = driver.words(c, 4 * ((m - 1) * ldc + n)).view(np.float32)
+        np.lib.stride_tricks.as_strided(storage, (m, n), (4 * int(ldc), 4))[:] = 7
+        if outside is not None:
+            storage[outside] = 7
+
+    return run
+
+
+@pytest.fixture
+def driver(monkeypatch):
+    """A driver of 64 MiB, and the modules that import it."""
+    played = Driver(64 * MIB)
+    package = ModuleType("pycuda")
+    package.driver = played  # type: ignore[attr-defined]
+    names = [f"gemmgen.gpu.{name}" for name in ("launching", "replay", "images", "cublaslt", "worker", "sanitized")]
+    monkeypatch.setitem(sys.modules, "pycuda", package)
+    monkeypatch.setitem(sys.modules, "pycuda.driver", played)
+    for name in names:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    played.kernels[SOURCE.name] = product(played)
+    yield played
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def worker(driver):
+    return importlib.import_module("gemmgen.gpu.worker").Worker("0")
+
+
+def run(worker, operands: Operands | None, *, seed: int = 3, results: str | None = None, source=SOURCE):
+    key = arena.image_key(LARGE, OPERANDS, 1, seed)
+    return worker.run((source, b"cubin"), LARGE, seed, key, operands, b"changed", results)
+
+
+def test_operands_travel_once(worker, driver):
+    assert run(worker, None) is None, "it asks for what it does not have"
+    first = run(worker, OPERANDS)
+    assert driver.uploads == 1 and (LARGE.c.view(first) == 7).all()
+    np.testing.assert_array_equal(run(worker, None), first)
+    assert driver.uploads == 1
+    assert run(worker, None, seed=4) is None, "another placement is another image"
+    assert run(worker, OPERANDS, seed=4) is not None and driver.uploads == 2
+
+
+def test_a_run_starts_from_the_operands_each_time(worker, driver):
+    run(worker, OPERANDS)
+    driver.kernels["idle"] = lambda *arguments, **shape: None
+    np.testing.assert_array_equal(run(worker, None, source=replace(SOURCE, name="idle", text="idle")), OPERANDS.c)
+
+
+def test_what_a_kernel_writes_outside_is_found_with_kept_operands_too(worker, driver):
+    run(worker, OPERANDS)
+    driver.kernels["wild"] = product(driver, outside=LARGE.n)
+    wild = replace(SOURCE, name="wild", text="wild")
+    with pytest.raises(CandidateFailed, match=r"padding of C after row 0 \(column 500 of N = 500, ldc = 512\)"):
+        run(worker, None, source=wild)
+    assert run(worker, None) is None, "what the wild kernel may have met is sent again"
+    assert (LARGE.c.view(run(worker, OPERANDS)) == 7).all()
+
+
+SPLIT = render(PROBLEM, SKINNY, SKINNY.default(PROBLEM).with_values(SPLIT=2))
+
+
+def adding(driver: Driver, harm: Callable[[np.ndarray, np.ndarray], None] = lambda partials, tickets: None):
+    """A kernel that fills C with 7 by way of its workspace, and does `harm` there."""
+    fill, workspace = product(driver), SPLIT.launch.workspace(LARGE)
+
+    def run(a, b, c, partials, tickets, *scalars, **shape) -> None:
+        parts = driver.words(partials, 4 * workspace.partials).view(np.uint32)
+        counters = driver.words(tickets, 4 * workspace.tickets).view(np.uint32)
+        assert (parts == arena.GUARD_WORD).all() and (counters == 0).all()
+        parts[:] = 1
+        harm(parts, counters)
+        fill(a, b, c, *scalars)
+
+    return run
+
+
+def test_kernels_with_a_workspace_and_others_share_kept_operands(worker, driver):
+    driver.kernels[SPLIT.name] = adding(driver)
+    run(worker, OPERANDS)
+    for _ in range(2):
+        assert (LARGE.c.view(run(worker, None, source=SPLIT)) == 7).all()
+    assert driver.uploads == 1
+
+
+def leave_a_ticket(partials, tickets):
+    tickets[1] = 1
+
+
+def write_behind(partials, tickets):
+    beyond = np.lib.stride_tricks.as_strided(partials, (len(partials) + 1,), (4,))
+    beyond[-1] = 1
+
+
+@pytest.mark.parametrize(
+    ("harm", "words"),
+    [
+        (leave_a_ticket, r"leaves tickets\[1\] = 1"),
+        (write_behind, "beside its workspace, the first 0 bytes after the end"),
+    ],
+)
+def test_the_workspace_is_guarded(worker, driver, harm, words):
+    driver.kernels[SPLIT.name] = adding(driver, harm)
+    with pytest.raises(CandidateFailed, match=words) as caught:
+        run(worker, OPERANDS, source=SPLIT)
+    assert caught.value.failure.kind == "crash"
+
+
+def test_large_results_go_through_a_file(worker, tmp_path, monkeypatch):
+    path = tmp_path / "results"
+    path.touch()
+    assert isinstance(run(worker, OPERANDS, results=str(path)), np.ndarray), "it is small"
+    monkeypatch.setattr(arena, "KEPT_BYTES", 4 * LARGE.c.elements)
+    assert run(worker, OPERANDS, results=str(path)) == LARGE.c.elements
+    assert (LARGE.c.view(np.fromfile(path, np.float32)) == 7).all()
+    unshared = run(worker, OPERANDS, results=str(tmp_path / "no" / "file"))
+    assert (LARGE.c.view(unshared) == 7).all()
+
+
+def test_images_give_way_where_memory_is_short(worker, driver):
+    size = arena.place(LARGE, 0).size
+    for seed in range(6):
+        assert run(worker, OPERANDS, seed=seed) is not None
+        assert worker._images.bytes <= driver.total // 4
+    kept = worker._images.bytes
+    assert kept > size
+    driver.total = sum(memory.data.size for memory in driver.live.values()) + size // 2
+    assert run(worker, OPERANDS, seed=7) is not None and worker._images.bytes < kept
+
+
+def test_too_little_memory_is_a_failure_with_both_numbers(worker, driver):
+    driver.total = MIB
+    with pytest.raises(CandidateFailed, match=r"needs 0\.00 GiB of device memory, 0\.00 GiB are free") as caught:
+        run(worker, OPERANDS)
+    assert caught.value.failure.kind == "launch"
+    driver.total = 64 * MIB
+    assert run(worker, OPERANDS) is not None, "the worker lives on"
+
+
+def test_changing_arrays_and_small_ones_are_not_kept():
+    assert arena.image_key(LARGE, OPERANDS, 1, 3) is not None
+    mine = Operands(OPERANDS.a.copy(), OPERANDS.b, OPERANDS.c)
+    assert arena.image_key(LARGE, mine, 1, 3) is None
+    small = Situation(PROBLEM.case(8, 8, 8), "random", 3)
+    assert arena.image_key(small.case, make_operands(small), 1, 3) is None
+
+
+# The parent's side
+
+
+class PlayedChild:
+    """The worker's process: keeps what it was sent, and answers with it."""
+
+    running = True
+
+    def __init__(self) -> None:
+        self.kept: set[object] = set()
+        self.sent: list[bool] = []
+
+    def request(self, message: tuple[object, ...], timeout: float) -> object:
+        verb, _, _, _, key, operands, _, _ = message
+        assert verb == "run"
+        self.sent.append(operands is not None)
+        if key in self.kept or operands is not None:
+            self.kept |= {key} - {None}
+            return np.zeros(LARGE.c.elements, np.float32)
+        return None
+
+    def close(self) -> None:
+        pass
+
+
+def test_the_parent_sends_large_operands_once_and_again_to_a_new_worker(monkeypatch, store):
+    monkeypatch.setattr(executor, "why_no_gpu", lambda: None)
+    monkeypatch.setattr(executor.GpuExecutor, "_start", lambda gpu: SimpleNamespace(arch="sm_90"))
+    gpu = executor.GpuExecutor(store)
+    gpu._changed = b""
+    kernel = SimpleNamespace(binary=(SOURCE, b""))
+    gpu._child = child = PlayedChild()
+    for _ in range(3):
+        gpu.run(kernel, LARGE, OPERANDS, 3)
+    assert child.sent == [False, True, False, False]
+    gpu.run(kernel, LARGE, replace(OPERANDS), 3)
+    assert child.sent[4:] == [False, True], "an equal object is another one: its arrays may differ"
+    gpu._child = child = PlayedChild()
+    gpu.run(kernel, LARGE, OPERANDS, 3)
+    small = Situation(PROBLEM.case(8, 8, 8), "random", 3)
+    gpu.run(kernel, small.case, make_operands(small), 3)
+    assert child.sent == [False, True, True]
+    gpu.close()
+
+
+def test_results_are_copied_out_of_the_shared_file():
+    results = executor.Results()
+    assert results.path is not None
+    with open(results.path, "r+b") as file:
+        file.write(np.arange(4, dtype=np.float32).tobytes())
+        file.flush()
+        first = results.read(4)
+        file.seek(0)
+        file.write(np.zeros(4, np.float32).tobytes())
+    assert first.tolist() == [0, 1, 2, 3] and results.read(2).tolist() == [0, 0]
+    results.close()
+
+
+# Under compute-sanitizer
+
+SMALL = PROBLEM.case(5, 7, 3, lda=4, ldc=9)
+
+
+@pytest.mark.parametrize(
+    ("tool", "beta", "unwritten"), [("memcheck", 0.0, ""), ("initcheck", 0.0, "C"), ("initcheck", 1.0, "")]
+)
+def test_each_operand_has_an_allocation_that_ends_with_it(driver, tool, beta, unwritten):
+    driver.kernels[SOURCE.name] = lambda *arguments, **shape: None
+    case = replace(SMALL, beta=beta)
+    situations = tuple(Situation(case, "exact", seed) for seed in (0, 1))
+    job = sanitizer.Job(SOURCE, b"", situations, tool, 0)
+    runner = importlib.import_module("gemmgen.gpu.sanitized").Runner(job)
+    outcome = runner.run()
+    assert (outcome.situations, outcome.error) == (2, None) and len(outcome.allocations) == 6
+    for one in outcome.allocations:
+        base = max(start for start in driver.live if start <= one.address)
+        assert one.address - base == (16 if one.situation == 1 else 0)
+        assert one.address + one.size == base + driver.live[base].data.size
+        fresh = driver.words(one.address, one.size) == 0xEE
+        assert fresh.all() == (one.operand == unwritten)
+        if tool == "initcheck" and one.operand == "A":
+            assert fresh.reshape(-1)[12:16].all(), "the padding of A's first line stays as it is"
+
+
+@pytest.mark.parametrize("tool", ["memcheck", "initcheck"])
+def test_a_workspace_has_allocations_too(driver, tool):
+    driver.kernels[SPLIT.name] = lambda *arguments, **shape: None
+    situations = tuple(Situation(SMALL, "exact", seed) for seed in (0, 1))
+    runner = importlib.import_module("gemmgen.gpu.sanitized").Runner(sanitizer.Job(SPLIT, b"", situations, tool, 0))
+    outcome = runner.run()
+    assert (outcome.situations, outcome.error) == (2, None)
+    workspace = SPLIT.launch.workspace(SMALL)
+    sizes = {"partials": 4 * workspace.partials, "tickets": 4 * workspace.tickets}
+    ours = [one for one in outcome.allocations if one.operand in sizes]
+    assert [one.operand for one in ours] == ["partials", "tickets"] * 2
+    for one in ours:
+        base = max(start for start in driver.live if start <= one.address)
+        assert one.size == sizes[one.operand]
+        assert one.address + one.size == base + driver.live[base].data.size
+        assert (driver.words(one.address, one.size) == (0 if one.operand == "tickets" else 0xEE)).all()
+
+
+def test_what_cuda_refuses_ends_the_run_with_its_words(driver):
+    def refuse(*arguments, **shape):
+        raise driver.Error("cuLaunchKernel failed: too many resources")
+
+    driver.kernels[SOURCE.name] = refuse
+    job = sanitizer.Job(SOURCE, b"", (Situation(SMALL, "exact", 0),), "memcheck", 0)
+    outcome = importlib.import_module("gemmgen.gpu.sanitized").Runner(job).run()
+    assert outcome.situations == 0 and "too many resources" in str(outcome.error)
+
+
+def test_no_situation_starts_after_the_time_for_launches(driver, monkeypatch):
+    sanitized = importlib.import_module("gemmgen.gpu.sanitized")
+    launched = []
+    driver.kernels[SOURCE.name] = lambda *arguments, **shape: launched.append(shape)
+    clock = itertools.count(step=sanitizer.LAUNCH_SECONDS / 2)
+    monkeypatch.setattr(sanitized.time, "monotonic", lambda: next(clock))
+    situations = tuple(Situation(SMALL, "exact", seed) for seed in range(8))
+    outcome = sanitized.Runner(sanitizer.Job(SOURCE, b"", situations, "racecheck", 0)).run()
+    assert (outcome.situations, outcome.error, len(launched)) == (3, None, 3)
