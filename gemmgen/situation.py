@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from gemmgen.problem import Case, Problem
 
 DataKind = Literal["exact", "random", "denormal", "huge", "special", "onehot"]
-DATA_KINDS: tuple[DataKind, ...] = ("exact", "random")  # of every verification
+DATA_KINDS: tuple[DataKind, ...] = ("exact", "random")  # of most examples of a verification
+RARE_KINDS: tuple[DataKind, ...] = ("special", "onehot", "huge", "denormal")  # of one example in each round of SIZES
 ALL_DATA_KINDS: tuple[DataKind, ...] = (*DATA_KINDS, "onehot", "denormal", "huge", "special")
 EXACT_KINDS: frozenset[DataKind] = frozenset({"exact", "onehot"})
 
@@ -36,7 +37,8 @@ SHALLOW = 3  # K then
 Sizes = Literal["usual", "tiny", "far M", "far N"]
 # Those of a run's examples in turn. Their number is odd, so that each of them meets both kinds of data.
 SIZES: tuple[Sizes, ...] = ("usual", "usual", "far M", "tiny", "usual", "far N", "usual")
-STRATA = len(DATA_KINDS) * len(SIZES) * len(FAR_SIZES)
+RARE_PLACE = 4
+STRATA = math.lcm(len(DATA_KINDS) * len(FAR_SIZES), len(RARE_KINDS)) * len(SIZES)
 
 TINY = 8
 LONG = 4  # the long side of tall, flat and deep shapes, in multiples of the largest size
@@ -87,7 +89,8 @@ class Stratum:
 def stratum(example: int) -> Stratum:
     """That of a run's example of this number, from 0: all STRATA in turn, so that no seed misses any for long."""
     cycle, place = divmod(example, len(SIZES))
-    return Stratum(DATA_KINDS[example % len(DATA_KINDS)], SIZES[place], FAR_SIZES[-1 - cycle % len(FAR_SIZES)])
+    data = RARE_KINDS[cycle % len(RARE_KINDS)] if place == RARE_PLACE else DATA_KINDS[example % len(DATA_KINDS)]
+    return Stratum(data, SIZES[place], FAR_SIZES[-1 - cycle % len(FAR_SIZES)])
 
 
 @st.composite
@@ -103,7 +106,7 @@ def situations(draw: st.DrawFn, problem: Problem, largest: int) -> Callable[[Str
     # Everything is drawn, whether its stratum uses it or not: a failure shrinks best where no draw moves. Sizes are
     # drawn close to the seed, for which hypothesis tries other values when it makes them smaller.
     exact, plain, near = (draw(st.integers(0, SEEDS)) == 0 for _ in range(3))  # hardly ever, but where draws shrink
-    scalars = {kind: draw(_scalars(kind)) for kind in DATA_KINDS}
+    scalars = {kind: draw(_scalars(kind)) for kind in (*DATA_KINDS, *RARE_KINDS)}
     tiny = {name: draw(st.integers(_smallest(name), min(TINY, largest))) for name in runtime}
     usual = {name: draw(_sizes(name, largest)) for name in runtime}
     padding = {name: problem.ld_align * draw(st.sampled_from(PADDINGS)) for name in padded}

@@ -67,9 +67,9 @@ def command(
     """Property-test a kernel as its .cu stands, edits by hand included.
 
     Each example draws sizes and leading dimensions (those that are run-time parameters), alpha, beta, and data:
-    small integers, whose result must be exact, or random numbers, whose result must stay within an error bound for
-    every element. Padding, memory around the operands, and C where beta = 0, hold NaN that no kernel may read
-    or write.
+    small integers, whose result must be exact, random numbers, whose result must stay within an error bound for every
+    element, and in some examples NaN, infinities, huge, denormal or one-hot values. Padding, memory around the
+    operands, and C where beta = 0, hold NaN that no kernel may read or write.
 
     A failure is shrunk to the smallest case that still fails, and printed with its first wrong element.
 
