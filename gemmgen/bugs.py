@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from gemmgen.errors import FailureKind
 from gemmgen.families import NAIVE, SIMT
 from gemmgen.families.base import Config, Family
-from gemmgen.problem import Layout, Problem
+from gemmgen.problem import DType, Layout, Problem
 from gemmgen.source import Launch
 
 
@@ -70,8 +70,8 @@ TILES = {"BM": 32, "BN": 64, "BK": 8, "TM": 4, "TN": 4, "WM": 16, "WN": 32, "STA
 UNWARPED = (("OUTER", 0), ("WM", 0), ("WN", 0))
 
 
-def _runtime(layout: str, ld_align: int = 1) -> Problem:
-    return Problem(None, None, None, layout=Layout.parse(layout), ld_align=ld_align)
+def _runtime(layout: str, ld_align: int = 1, dtype: DType = DType.F32) -> Problem:
+    return Problem(None, None, None, dtype=dtype, layout=Layout.parse(layout), ld_align=ld_align)
 
 
 NAIVE_RR = Subject("naive rr", _runtime("rr"), family=NAIVE)
@@ -98,11 +98,16 @@ ASYNC_VECTORS = Subject("cp.async cr vectors", _runtime("cr", 4), (("STAGES", 4)
 ASYNC_INNER = Subject("cp.async inner cc", _runtime("cc"), (("STAGES", 2), ("ASYNC", 1), *UNWARPED))
 ASYNC_DYNAMIC = Subject("cp.async dynamic", Problem(100, 72, 200), (("BK", 32), ("STAGES", 4), ("ASYNC", 1)))
 
+NAIVE_F64 = Subject("naive f64 cr", _runtime("cr", dtype=DType.F64), family=NAIVE)
+DOUBLE_F64 = Subject("double f64 rc", _runtime("rc", dtype=DType.F64))
+ASYNC_F64 = Subject("cp.async f64 cr vectors", _runtime("cr", 2, DType.F64), (("STAGES", 3), ("ASYNC", 1)))
+
 SUBJECTS = (
     NAIVE_RR, NAIVE_CC, NAIVE_FIXED, NAIVE_TALL,
     SINGLE, SINGLE_INNER, SINGLE_TILED, SINGLE_FIXED,
     DOUBLE, DOUBLE_VECTORS, DOUBLE_RC, DOUBLE_INNER, DOUBLE_BIG, DOUBLE_STRIDES,
     ASYNC, ASYNC_VECTORS, ASYNC_INNER, ASYNC_DYNAMIC,
+    NAIVE_F64, DOUBLE_F64, ASYNC_F64,
 )  # fmt: skip
 
 VALUE = Diagnosis("wrong", r"off by [\d.i]")  # a wrong number
@@ -331,4 +336,15 @@ ASYNC_BUGS = (
         (READS, VALUE, POISON)),
 )  # fmt: skip
 
-BUGS: tuple[Bug, ...] = (*NAIVE_BUGS, *SINGLE_BUGS, *DOUBLE_BUGS, *ASYNC_BUGS)
+F64_BUGS = (
+    Bug("sums in float", "precision", NAIVE_F64, "double acc = 0.0;", "float acc = 0.0f;", (VALUE,)),
+    Bug("one FMA in float", "precision", DOUBLE_F64, "fma(a[i], b[j], acc[i][j])",
+        "i + j == 0 ? fmaf(a[i], b[j], acc[i][j]) : fma(a[i], b[j], acc[i][j])", (VALUE,)),
+    Bug("operands keep 24 bits", "precision", DOUBLE_F64, "fma(a[i], b[j], acc[i][j])",
+        "fma(double(float(a[i])), b[j], acc[i][j])", (VALUE,)),
+    Bug("bytes of floats", "zero fill", ASYNC_F64, ", 8 * valid);", ", 4 * valid);", (VALUE, POISON), count=2),
+    Bug("vectors of 16 bytes from lines of 8", "misaligned", DOUBLE_F64, "constexpr int VA = 1;",
+        "constexpr int VA = 2;", (MISALIGNED,)),
+)  # fmt: skip
+
+BUGS: tuple[Bug, ...] = (*NAIVE_BUGS, *SINGLE_BUGS, *DOUBLE_BUGS, *ASYNC_BUGS, *F64_BUGS)

@@ -21,7 +21,7 @@ from gemmgen.device import Limits
 from gemmgen.errors import InvalidInput
 from gemmgen.families.base import Axis, Config, Family, first_rejection
 from gemmgen.naming import kernel_name
-from gemmgen.problem import ORDERS, Layout, Problem
+from gemmgen.problem import ORDERS, DType, Layout, Problem
 
 LAYOUTS = tuple(f"{a}{b}" for a in ORDERS for b in ORDERS)
 FIXED_SIZES = (1, 2, 3, 5, 8, 16, 17, 31, 32, 33, 61, 64, 65, 67, 97, 128, 129, 160)
@@ -69,11 +69,13 @@ def schedules(family: Family) -> tuple[str, ...]:
 
 @st.composite
 def problems(draw: st.DrawFn) -> Problem:
-    """Sizes and leading dimensions fixed or left to run time, every layout and every promise of alignment."""
+    """Every element type, layout and promise of alignment; sizes and leading dimensions fixed or left to run time."""
     layout = Layout.parse(draw(st.sampled_from(LAYOUTS)))
     m, n, k = (draw(st.one_of(st.none(), st.sampled_from(FIXED_SIZES))) for _ in range(3))
-    pointer_align, ld_align = draw(st.sampled_from((16, 8, 4))), draw(st.sampled_from((1, 2, 4)))
-    problem = Problem(m, n, k, layout=layout, pointer_align=pointer_align, ld_align=ld_align)
+    dtype = draw(st.sampled_from((DType.F32, DType.F32, DType.F64)))
+    aligns = [align for align in (16, 8, 4) if align >= dtype.size]
+    pointer_align, ld_align = draw(st.sampled_from(aligns)), draw(st.sampled_from((1, 2, 4)))
+    problem = Problem(m, n, k, dtype=dtype, layout=layout, pointer_align=pointer_align, ld_align=ld_align)
     lines: dict[str, Any] = {}
     for name in ("lda", "ldb", "ldc"):
         length = problem.sizes[name]
@@ -163,7 +165,7 @@ def _simpler_problems(problem: Problem) -> Iterator[Problem]:
     plain = Problem(None, None, None)
     if problem != plain:
         yield plain
-    for name in ("pointer_align", "ld_align", "layout", "ldc", "ldb", "lda", "m", "n", "k"):
+    for name in ("pointer_align", "ld_align", "dtype", "layout", "ldc", "ldb", "lda", "m", "n", "k"):
         if getattr(problem, name) != getattr(plain, name):
             try:
                 yield replace(problem, **{name: getattr(plain, name)})

@@ -18,10 +18,10 @@ from gemmgen.device import (
     DeviceSpec,
 )
 from gemmgen.families.base import Config, Family, Work, constants
-from gemmgen.problem import Case, Problem
+from gemmgen.problem import Case, DType, Problem
 
 Limiter = Literal["threads", "blocks", "registers", "shared memory"]
-Bound = Literal["FFMA", "issue", "instruction fetch", "shared memory", "L2", "DRAM", "latency"]
+Bound = Literal["FMA", "issue", "instruction fetch", "shared memory", "L2", "DRAM", "latency"]
 
 # What NVIDIA does not publish. Chosen so that the order of predictions follows the order of measured times on an
 # H200 (the shapes of generated/sm_90, f32 rr, 2026-11-20).
@@ -91,12 +91,12 @@ def occupancy(arch: Arch, threads: int, registers: int, shared_bytes: int) -> Oc
     return Occupancy(blocks, blocks * warps, blocks * warps * WARP / arch.sm_threads, limiter)
 
 
-def estimate_registers(work: Work) -> int:
+def estimate_registers(work: Work, dtype: DType) -> int:
     """Registers a thread before it is compiled: accumulators, two fragments, copies under way, addresses."""
     # A row of A and one of B, of a square thread tile, for this k and the next.
     fragments = 4 * math.isqrt(work.outputs) if work.shared_words else 2
     staged = int(work.global_words / work.threads) if work.prefetch else 0
-    return work.outputs + fragments + staged + 24
+    return dtype.words * (work.outputs + fragments) + staged + 24
 
 
 def predict(
@@ -109,7 +109,7 @@ def predict(
     case = representative(problem)
     value = constants(family, problem, config)
     work = family.work(problem, config)
-    used = estimate_registers(work) if registers is None else registers
+    used = estimate_registers(work, problem.dtype) if registers is None else registers
     shared = value["SHARED_BYTES"]
     fit = occupancy(device.arch, work.threads, min(used, MAX_REGISTERS), shared)
     blocks = -(-case.m // value["BM"]) * -(-case.n // value["BN"])
@@ -133,7 +133,7 @@ def _time_us(
     per_sm = -(-blocks // device.sms)
     resident = min(fit.blocks, per_sm)
     steps = math.ceil(max(case.k, 1) / work.depth)
-    cycles = _step_cycles(work, resident, device.arch, registers)
+    cycles = _step_cycles(work, resident, device.arch, registers, case.problem.dtype)
     bound = max(cycles, key=lambda unit: cycles[unit])
     step = cycles[bound] + OVERLAP_LOSS * (sum(cycles.values()) - cycles[bound])
     if work.prefetch == 0:  # nothing runs while a block waits for its own tile, except other blocks
@@ -145,16 +145,16 @@ def _time_us(
     return max(compute_us, dram_us) + LAUNCH_US, bound
 
 
-def _step_cycles(work: Work, resident: int, arch: Arch, registers: int) -> dict[Bound, float]:
+def _step_cycles(work: Work, resident: int, arch: Arch, registers: int, dtype: DType) -> dict[Bound, float]:
     """Cycles that each unit of an SM needs for one step of its `resident` blocks."""
     warps = -(-work.threads // WARP) * resident
     warps_per_scheduler = max(1.0, warps / SCHEDULERS)  # a warp issues on one scheduler only
-    ffma = work.outputs * work.depth
+    fmas = work.outputs * work.depth
     spilled = 2 * max(0, registers - MAX_REGISTERS) * work.depth
-    instructions = ffma + work.shared_reads * work.depth + STEP_INSTRUCTIONS + COPY_INSTRUCTIONS * work.copies + spilled
+    instructions = fmas + work.shared_reads * work.depth + STEP_INSTRUCTIONS + COPY_INSTRUCTIONS * work.copies + spilled
     uncached = instructions * SASS_BYTES > INSTRUCTION_CACHE
     return {
-        "FFMA": warps_per_scheduler * ffma * SCHEDULERS * WARP / arch.fp32_lanes,
+        "FMA": warps_per_scheduler * fmas * SCHEDULERS * WARP / arch.lanes(dtype),
         "issue": warps_per_scheduler * instructions,
         "instruction fetch": FETCH_CYCLES * instructions if uncached else 0.0,
         "shared memory": warps * work.wavefronts * work.depth + work.copy_wavefronts * resident,

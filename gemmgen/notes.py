@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from gemmgen.analysis import CYCLES_PER_WARP_FMA, Traffic, traffic
 from gemmgen.families.base import Config, Family, Work, constants
-from gemmgen.problem import Problem
+from gemmgen.problem import DType, Problem
 
 ORDER_WORDS = {"r": "row", "c": "column"}
 
@@ -54,7 +54,7 @@ def notes(problem: Problem, family: Family, config: Config) -> tuple[str, ...]:
         f"{block}, in steps of {work.depth} along K, {value['SHARED_BYTES']} bytes of shared memory",
         *_reads(work, counts),
         _ahead(work),
-        _bound_line(work, counts),
+        _bound_line(work, counts, problem.dtype),
     )
 
 
@@ -75,12 +75,13 @@ def _ahead(work: Work) -> str:
     return f"Ahead   global memory is read {_plural(work.prefetch, 'step')} before its use, while the FMAs run"
 
 
-def _bound_line(work: Work, counts: Traffic) -> str:
-    if counts.bound == "FFMA":
-        return f"Bound   FFMA issue: FMAs are {counts.ffma_share:.0%} of the main loop's FMAs, reads and copies"
+def _bound_line(work: Work, counts: Traffic, dtype: DType) -> str:
+    if counts.bound == "FMA":
+        share = f"{counts.ffma_share:.0%} of the main loop's FMAs, reads and copies"
+        return f"Bound   {dtype.instruction} issue: FMAs are {share}"
     return (
         f"Bound   shared memory: {work.wavefronts:g} cycles of it for each k and warp, "
-        f"against {work.outputs * CYCLES_PER_WARP_FMA:g} that the FMAs take"
+        f"against {work.outputs * CYCLES_PER_WARP_FMA[dtype]:g} that the FMAs take"
     )
 
 

@@ -9,6 +9,7 @@ beta = 0 never reads C. K = 0 gives beta * C. A size or leading dimension of a P
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import gcd
@@ -24,25 +25,74 @@ Order = Literal["r", "c"]  # r row-major, c column-major
 
 SIZE_LIMIT = 2**31 - 2**16  # sizes travel as 32-bit int, and rounding one up to a tile must not overflow
 TILE_REACH = 1024  # lines past the edge to which a tile may compute (never access) an address
+WIDEST_ACCESS = 16  # bytes that a thread reads or writes at once
 RUNTIME = "?"
 
 Scalar = TypeVar("Scalar", bound="np.generic[Any]")
 
 
 class DType(Enum):
-    """Element type of A, B, C and the accumulator: name, CUDA type, bytes, unit roundoff."""
+    """Element type of A, B, C, alpha, beta and the accumulator: an IEEE 754 binary format.
 
-    F32 = ("f32", "float", 4, 2.0**-24)
+    label         name on the command line and in kernels' names
+    ctype         CUDA type
+    size          bytes
+    precision     bits of the significand, the leading one included
+    max_exponent  the largest finite number lies below 2^(max_exponent + 1)
+    fma, zero     CUDA's function and its literal
+    instruction   of the machine code: one fused multiply-add
+    """
 
-    def __init__(self, label: str, ctype: str, size: int, unit_roundoff: float) -> None:
+    F32 = ("f32", "float", 4, 24, 127, "fmaf", "0.0f", "FFMA")
+    F64 = ("f64", "double", 8, 53, 1023, "fma", "0.0", "DFMA")
+
+    def __init__(
+        self,
+        label: str,
+        ctype: str,
+        size: int,
+        precision: int,
+        max_exponent: int,
+        fma: str,
+        zero: str,
+        instruction: str,
+    ) -> None:
         self.label = label
         self.ctype = ctype
         self.size = size
-        self.unit_roundoff = unit_roundoff
+        self.precision = precision
+        self.max_exponent = max_exponent
+        self.fma = fma
+        self.zero = zero
+        self.instruction = instruction
 
     @property
-    def numpy(self) -> np.dtype[np.float32]:
-        return np.dtype(np.float32)
+    def unit_roundoff(self) -> float:
+        return 2.0**-self.precision
+
+    @property
+    def smallest(self) -> float:
+        """The smallest denormal."""
+        return 2.0 ** (2 - self.max_exponent - self.precision)
+
+    @property
+    def words(self) -> int:
+        """4-byte words (of shared memory, of registers) that an element takes."""
+        return self.size // 4
+
+    @property
+    def widest(self) -> int:
+        """Elements of the widest access."""
+        return WIDEST_ACCESS // self.size
+
+    @property
+    def numpy(self) -> np.dtype[np.floating[Any]]:
+        return np.dtype(f"f{self.size}")
+
+    @property
+    def bits(self) -> np.dtype[np.unsignedinteger[Any]]:
+        """Elements as bit patterns, which tell one NaN from another."""
+        return np.dtype(f"u{self.size}")
 
     @classmethod
     def parse(cls, text: str) -> DType:
@@ -147,8 +197,10 @@ class Problem:
             require(given <= SIZE_LIMIT, f"{name} = {given} exceeds {SIZE_LIMIT}")
             require(line is not None, f"{name} = {given} is fixed while its line's length is a run-time size: write ?")
             require(line is None or given >= line, f"{name} = {given} is shorter than a line of {line} elements")
+        aligns = [align for align in (4, 8, 16) if align >= self.dtype.size]
         require(
-            self.pointer_align in (4, 8, 16), f"pointer_align = {self.pointer_align}: addresses align to 4, 8 or 16"
+            self.pointer_align in aligns,
+            f"pointer_align = {self.pointer_align}: addresses of {self.dtype.label} align to {_either(aligns)}",
         )
         require(self.ld_align in (1, 2, 4), f"ld_align = {self.ld_align}: leading dimensions align to 1, 2 or 4")
         self._require_addressable()
@@ -188,7 +240,7 @@ class Problem:
         return tuple(name for name, size in self.sizes.items() if size is None)
 
     def vector_limit(self, ld: Literal["lda", "ldb", "ldc"]) -> int:
-        """Elements of the widest access that every line's start allows: 1, 2 or 4."""
+        """Elements of the widest access that every line's start allows: 1, 2, or 4 of 4 bytes."""
         known = self.sizes[ld]
         line_align = self.ld_align if known is None else known
         return gcd(self.pointer_align // self.dtype.size, line_align)
@@ -300,6 +352,12 @@ class Case:
             f"{self.m}x{self.n}x{self.k} {self.problem.layout} lda={self.lda} ldb={self.ldb} ldc={self.ldc} "
             f"alpha={self.alpha:g} beta={self.beta:g}"
         )
+
+
+def _either(values: Sequence[int]) -> str:
+    """ "4, 8 or 16"."""
+    *first, last = map(str, values)
+    return f"{', '.join(first)} or {last}"
 
 
 def parse_shape(text: str) -> tuple[Size, Size, Size]:

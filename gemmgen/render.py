@@ -175,7 +175,7 @@ def _aligned(title: str, group: list[Derived]) -> ConstantGroup:
 def render(problem: Problem, family: Family, config: Config) -> KernelSource:
     """The `.cu` of `config` for `problem`, which must hold its constraints (see `families.base.check`)."""
     kernel = Kernel(problem, family, config)
-    template = environment().get_template(family.template(config))
+    template = environment(problem.dtype).get_template(family.template(config))
     text = template.render(kernel=kernel, view=family.view(problem, config))
     return KernelSource(
         name=kernel.name,
@@ -188,9 +188,12 @@ def render(problem: Problem, family: Family, config: Config) -> KernelSource:
     )
 
 
-@lru_cache(maxsize=1)
-def environment() -> jinja2.Environment:
-    """Delimiters that leave CUDA and inline PTX alone; a misspelt name is an error."""
+@lru_cache(maxsize=len(DType))
+def environment(dtype: DType) -> jinja2.Environment:
+    """Delimiters that leave CUDA and inline PTX alone; a misspelt name is an error.
+
+    Every template and macro knows the element type: `T` its name, `size` its bytes, and its `fma` and `zero`.
+    """
     options: dict[str, Any] = {
         "block_start_string": "/*%",
         "block_end_string": "%*/",
@@ -205,4 +208,6 @@ def environment() -> jinja2.Environment:
         "undefined": jinja2.StrictUndefined,
         "autoescape": False,
     }
-    return jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), **options)
+    made = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), **options)
+    made.globals.update(T=dtype.ctype, size=dtype.size, fma=dtype.fma, zero=dtype.zero)
+    return made

@@ -15,7 +15,7 @@ from gemmgen.families import NAIVE, SIMT
 from gemmgen.families.base import Config, Family, check, first_rejection
 from gemmgen.families.naive import NaiveConfig
 from gemmgen.families.simt import SimtConfig
-from gemmgen.problem import Layout, Problem
+from gemmgen.problem import DType, Layout, Problem
 from gemmgen.render import render
 from gemmgen.source import KernelSource
 from gemmgen.verifier import Verdict, verify
@@ -177,7 +177,8 @@ def _problem(rng: random.Random) -> Problem:
         n,
         k,
         layout=Layout.parse(rng.choice(("rr", "rc", "cr", "cc"))),
-        pointer_align=rng.choice((4, 8, 16)),
+        dtype=(dtype := rng.choice((DType.F32, DType.F32, DType.F64))),
+        pointer_align=rng.choice([align for align in (4, 8, 16) if align >= dtype.size]),
         ld_align=rng.choice((1, 2, 4)),
     )
     lda, ldb, ldc = (

@@ -9,7 +9,7 @@ from typing import Literal
 
 from hypothesis import strategies as st
 
-from gemmgen.problem import Case, Problem
+from gemmgen.problem import Case, DType, Problem
 
 DataKind = Literal["exact", "random", "denormal", "huge", "special", "onehot"]
 DATA_KINDS: tuple[DataKind, ...] = ("exact", "random")  # of every verification
@@ -18,7 +18,7 @@ EXACT_KINDS: frozenset[DataKind] = frozenset({"exact", "onehot"})
 
 EXACT_SCALARS = (0.0, 1.0, -1.0, 2.0)
 RANDOM_SCALARS = (*EXACT_SCALARS, 0.5, -1.75)
-HUGE_SCALAR = 2.0**100  # a power of two, which float32 represents
+HUGE_SCALARS = {DType.F32: 2.0**100, DType.F64: 2.0**900}
 NAN = math.nan  # one object: a NaN is equal to itself only by identity
 PADDINGS = (0, 1, 2, 3, 7)  # of leading dimensions, in units of ld_align
 SEEDS = 2**16
@@ -100,7 +100,7 @@ def wide_situations(draw: st.DrawFn, problem: Problem, largest: int) -> Situatio
     data = draw(st.sampled_from(ALL_DATA_KINDS))
     alphas: tuple[float, ...] = EXACT_SCALARS if data in EXACT_KINDS else RANDOM_SCALARS
     if data not in EXACT_KINDS and data != "huge":
-        alphas = (*alphas, HUGE_SCALAR)
+        alphas = (*alphas, HUGE_SCALARS[problem.dtype])
     alpha = draw(st.sampled_from(sorted(alphas, key=lambda scalar: (scalar != 1.0, abs(scalar)))))
     beta = draw(st.sampled_from((*alphas, NAN)))
     form = draw(st.sampled_from(tuple(FORMS)))

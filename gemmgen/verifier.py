@@ -16,7 +16,7 @@ from gemmgen.situation import FAR_SIZES, Situation, situations
 from gemmgen.source import KernelSource, Launch
 
 SAMPLE_BLOCKS = 4  # of a case that the executor does not run whole
-POISON = np.uint32(0x7FC0BEEF)  # a NaN that no kernel computes
+POISON = 0x7FFCBEEF  # a NaN that no kernel computes; two of them are a double's
 
 
 @dataclass(frozen=True)
@@ -143,9 +143,10 @@ def _check_sample(kernel: LoadedKernel, situation: Situation, operands: Operands
 def _tiles_written(kernel: LoadedKernel, situation: Situation, operands: Operands, blocks: list[int]) -> list[Window]:
     """The tiles in which a run of `blocks` with beta = 0 changes C, seen by what happens to poison."""
     case = replace(situation.case, beta=0.0)
-    poison = np.full(operands.c.shape, POISON, np.uint32).view(np.float32)
+    dtype = case.problem.dtype
+    poison = np.full(operands.c.size * dtype.words, POISON, np.uint32).view(dtype.numpy)
     result = kernel.run(case, replace(operands, c=poison), seed=situation.seed, blocks=blocks)
-    written = case.c.view(result.view(np.uint32)) != POISON
+    written = case.c.view(result.view(dtype.bits) != poison.view(dtype.bits))
     return [tile for tile in _tiles(case, kernel.source.launch) if written[tile.rows, tile.cols].any()]
 
 

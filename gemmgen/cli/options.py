@@ -79,7 +79,13 @@ class ProblemOptions:
 
 
 _PROBLEM = (
-    click.option("--dtype", default="f32", show_default=True, help="Element type of A, B, C and the accumulator: f32."),
+    click.option(
+        "--dtype",
+        default="f32",
+        show_default=True,
+        metavar="f32|f64",
+        help="Element type of A, B, C and the accumulator.",
+    ),
     click.option(
         "--layout",
         default="rr",

@@ -10,19 +10,20 @@ from __future__ import annotations
 import mmap
 import os
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gemmgen.executor import Floats, Operands
-from gemmgen.problem import Case, Matrix
+from gemmgen.problem import WIDEST_ACCESS, Case, Matrix
 
 Words = npt.NDArray[np.uint32]
+Bits = npt.NDArray[np.unsignedinteger[Any]]  # elements as bit patterns
 Blocks = npt.NDArray[np.int64]
 
 WORD = 4
-CANARY = 0x7FCA9A87  # a NaN that no arithmetic yields
-WIDEST_ACCESS = 16
+CANARY = 0x7FFA9A87  # a NaN that no arithmetic yields; two of them are a double's
 
 
 @dataclass(frozen=True)
@@ -69,9 +70,10 @@ class Layout:
     @classmethod
     def of(cls, case: Case, block_count: int, high: bool) -> Layout:
         align = case.problem.pointer_align
-        a = place(0, case.a.elements * WORD, align, high)
-        b = place(a.end, case.b.elements * WORD, align, high)
-        c = place(b.end, case.c.elements * WORD, align, high)
+        size = case.problem.dtype.size
+        a = place(0, case.a.elements * size, align, high)
+        b = place(a.end, case.b.elements * size, align, high)
+        c = place(b.end, case.c.elements * size, align, high)
         list_bytes = block_count * WORD
         return cls(a, b, c, Segment(c.end, whole_pages(list_bytes), 0, list_bytes))
 
@@ -93,23 +95,28 @@ class Arena:
             self._slack_to_canary(segment)
             self._operand(segment)[:] = storage.view(np.uint32)
         self._segment(layout.c)[:] = CANARY
-        case.c.view(self._operand(layout.c))[...] = case.c.view(operands.c.view(np.uint32))
+        self._c(layout, case)[...] = case.c.view(operands.c.view(case.problem.dtype.bits))
         self._operand(layout.blocks)[:] = blocks
 
     def result(self, layout: Layout, case: Case, before: Floats) -> Floats:
         """C's storage after the launch, its padding as it was."""
         after: Floats = before.copy()
-        case.c.view(after.view(np.uint32))[...] = case.c.view(self._operand(layout.c))
+        case.c.view(after.view(case.problem.dtype.bits))[...] = self._c(layout, case)
         return after
 
     def write_outside(self, layout: Layout, case: Case) -> str | None:
         """Where the launch wrote beside the elements of C; None if nowhere. Spoils C in the arena."""
-        case.c.view(self._operand(layout.c))[...] = CANARY
+        dtype = case.problem.dtype
+        self._c(layout, case)[...] = np.full(dtype.words, CANARY, np.uint32).view(dtype.bits)
         changed = self._segment(layout.c) != CANARY
         if not changed.any():
             return None
         offset = int(np.argmax(changed)) - layout.c.skew // WORD
-        return describe_outside(case.c, offset)
+        return describe_outside(case.c, offset // dtype.words)
+
+    def _c(self, layout: Layout, case: Case) -> Bits:
+        """The elements of C in the arena."""
+        return case.c.view(self._operand(layout.c).view(case.problem.dtype.bits))
 
     def _reserve(self, size: int) -> None:
         if self._words.nbytes < size:

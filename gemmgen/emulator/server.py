@@ -28,7 +28,7 @@ Argument = int | float  # a pointer is the number of its operand: 0, 1, 2 for A,
 class Request:
     """One launch of `grid` blocks, of which it runs those that the layout's list names.
 
-    signature   p(ointer), i(nteger) or f(loat) for each argument
+    signature   p(ointer), i(nt), l(ong long), f(loat) or d(ouble) for each argument
     workers     processes that may share the blocks
     timeout     seconds
     quiet       what the kernel prints goes nowhere
@@ -57,7 +57,7 @@ class Request:
             struct.pack("<4Q", segment.offset, segment.bytes_mapped, segment.skew, segment.length)
             for segment in (self.layout.a, self.layout.b, self.layout.c)
         )
-        kinds = "".join("d" if kind == "f" else "q" for kind in self.signature)
+        kinds = "".join("d" if kind in "fd" else "q" for kind in self.signature)
         slots = struct.pack(f"<{kinds}", *self.arguments).ljust(8 * MAX_ARGUMENTS, b"\0")
         return head + operands + slots + self.signature.encode().ljust(MAX_ARGUMENTS, b"\0")
 

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from gemmgen.errors import require
 from gemmgen.notes import MatrixText, matrix_texts
-from gemmgen.problem import SIZE_LIMIT, Layout
+from gemmgen.problem import SIZE_LIMIT, DType, Layout
 from gemmgen.reference import LAMBDA
 from gemmgen.source import KernelSource, Parameter
 
@@ -52,6 +52,25 @@ class Interface:
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         return self.source.parameters
+
+    @property
+    def dtype(self) -> str:
+        return self.source.problem.dtype.label
+
+    @property
+    def precision(self) -> int:
+        """Bits of an element's significand."""
+        return self.source.problem.dtype.precision
+
+    @property
+    def wide(self) -> str:
+        """C++'s type for the self-test's reference."""
+        return "double" if self.source.problem.dtype == DType.F32 else "long double"
+
+    @property
+    def digits(self) -> int:
+        """Decimal digits that tell any two elements apart."""
+        return 9 if self.source.problem.dtype == DType.F32 else 17
 
     @property
     def layout(self) -> Layout:

@@ -59,7 +59,7 @@ class Naive:
             wavefronts=0,
             copies=2,
             copy_wavefronts=0,
-            global_words=2 * threads,
+            global_words=2 * threads * problem.dtype.words,
             prefetch=0,
         )
 

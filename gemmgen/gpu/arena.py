@@ -19,7 +19,7 @@ from gemmgen.problem import Case
 Words = npt.NDArray[np.uint32]
 
 GUARD_BYTES = 256 * 1024  # on each side of each operand
-GUARD_WORD = 0x7FC0DEAD  # a NaN: it shows in the result of whoever reads it
+GUARD_WORD = 0x7FFCDEAD  # a NaN, and two are a double's: it shows in the result of whoever reads it
 ALLOCATION_ALIGN = 256  # bytes, as cuMemAlloc gives
 PLACES = 8  # different placements, chosen by the seed
 WORD = 4
@@ -40,7 +40,7 @@ class Arena:
     def words(self, image: Words, name: str) -> Words:
         """The operand's storage inside `image`."""
         start = self.offsets[name] // WORD
-        return image[start : start + self.elements[name]]
+        return image[start : start + self.elements[name] * self.case.problem.dtype.words]
 
     def image(self, operands: Operands) -> Words:
         """What to copy to the device: guard words, and the operands where they belong."""
@@ -52,21 +52,23 @@ class Arena:
     def result(self, before: Words, after: Words) -> Floats:
         """C's storage after the launch. Raises CandidateFailed (crash) where anything else changed."""
         changed = before != after
-        self.case.c.view(self.words(changed, "C"))[:] = False
+        dtype = self.case.problem.dtype
+        self.case.c.view(self.words(changed, "C").view(f"u{dtype.words}"))[...] = 0  # a byte a word
         if changed.any():
             where = self._describe(int(changed.argmax()) * WORD)
             reason = f"it wrote {np.count_nonzero(changed)} words outside C's elements, the first {where}"
             raise CandidateFailed(Failure("crash", reason, "gpu"))
-        result: Floats = self.words(after, "C").view(np.float32).copy()
+        result: Floats = self.words(after, "C").view(dtype.numpy).copy()
         return result
 
     def _describe(self, offset: int) -> str:
         """Where the byte `offset` is, for a person: in an operand, or how far from the nearest one."""
         distances: list[tuple[int, str]] = []
+        size = self.case.problem.dtype.size
         for name, start in self.offsets.items():
-            end = start + WORD * self.elements[name]
+            end = start + size * self.elements[name]
             if start <= offset < end:
-                return self._describe_inside(name, (offset - start) // WORD)
+                return self._describe_inside(name, (offset - start) // size)
             beyond = offset >= end
             distance = offset - end if beyond else start - offset
             distances.append((distance, f"{distance} bytes {'after the end of' if beyond else 'before'} {name}"))
@@ -87,7 +89,7 @@ def place(case: Case, seed: int) -> Arena:
     end = 0
     for name, matrix in zip("ABC", case.matrices, strict=True):
         offsets[name] = _round_up(end + GUARD_BYTES, ALLOCATION_ALIGN) + lead
-        end = offsets[name] + WORD * matrix.elements
+        end = offsets[name] + case.problem.dtype.size * matrix.elements
     return Arena(case, offsets, _round_up(end + GUARD_BYTES, ALLOCATION_ALIGN))
 
 

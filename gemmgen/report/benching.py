@@ -32,7 +32,7 @@ def show_bench(console: Console, rows: Sequence[Row]) -> None:
     console.print(f"{rows[0].card}; {rows[0].baseline.version}, every algorithm that it offers timed, the best shown")
     console.print(
         f"the card's own limits, measured {limits.date}: {figure(limits.ffma_tflops)} TFLOPS FFMA, "
-        f"{figure(limits.read_gbs)} GB/s read, {figure(limits.copy_gbs)} GB/s copy"
+        f"{figure(limits.dfma_tflops)} DFMA, {figure(limits.read_gbs)} GB/s read, {figure(limits.copy_gbs)} GB/s copy"
     )
-    console.print("the roof is what the FFMA rate allows, or the read bandwidth where that is less")
+    console.print("the roof is what the FMA rate of CUDA cores allows, or the read bandwidth where that is less")
     console.print("\n[bold]kernels[/bold]", *(row.kernel.reference for row in rows), sep="\n  ", soft_wrap=True)

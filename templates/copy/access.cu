@@ -10,7 +10,7 @@ __device__ __forceinline__ Spot spot_${ x.x }(int access)
 //% endif
 }
 
-// How many floats from there on lie inside ${ x.X }, whose edge is ${ x.extent } x depth from the tile's origin:
+// How many ${ T }s from there on lie inside ${ x.X }, whose edge is ${ x.extent } x depth from the tile's origin:
 // V${ x.X } or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_${ x.x }(Spot at, int ${ x.extent }, int depth)
 {
@@ -39,7 +39,7 @@ ${ caller() }    }
 tile + Offset(at.${ "mn" if x.along_k else "k" }) * s.ld${ x.x } + at.${ "k" if x.along_k else "mn" }
 //%- endmacro
 
-/*# The element of the shared tile that lies `i` floats along the line from `at`. #*/
+/*# The element of the shared tile that lies `i` elements along the line from `at`. #*/
 //% macro shared_element(x, i="")
 //% set k = "at.k" ~ i if x.along_k else "at.k"
 //% set mn = "at.mn" if x.along_k else "at.mn" ~ i

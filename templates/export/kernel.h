@@ -1,6 +1,6 @@
 /* ${ out.name }
  *
- *     C = alpha * A * B + beta * C      f32
+ *     C = alpha * A * B + beta * C      ${ out.dtype }
  *
 //% for m in out.matrices
  *     ${ m.name }  ${ m.rows } x ${ m.cols }, ${ m.order }-major, ${ m.ld } elements from one ${ m.order } to the next

@@ -31,7 +31,7 @@ extern "C" cudaError_t ${ out.name }_launch(
 //% else
     if (A == nullptr || B == nullptr || C == nullptr) return cudaErrorInvalidValue;
 //% endif
-    for (const float* matrix : {A, B, static_cast<const float*>(C)}) {
+    for (const ${ T }* matrix : {A, B, static_cast<const ${ T }*>(C)}) {
         if (reinterpret_cast<std::uintptr_t>(matrix) % ${ out.pointer_align } != 0) return cudaErrorMisalignedAddress;
     }
 

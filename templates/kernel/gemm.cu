@@ -26,8 +26,8 @@ struct Spot {
     int mn, k;
 };
 
-using TileA = float[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [${ "k][m" if view.a.k_rows else "m][k" }]
-using TileB = float[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [${ "k][n" if view.b.k_rows else "n][k" }]
+using TileA = ${ T }[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [${ "k][m" if view.a.k_rows else "m][k" }]
+using TileB = ${ T }[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [${ "k][n" if view.b.k_rows else "n][k" }]
 
 /*% endblock %*/
 /*% block device %*/
@@ -62,11 +62,11 @@ ${ signature(kernel) }{
     const TileOrigin tile = tile_of_block(s, blockIdx.x);
     const Place place = place_of_thread();
     const int rows = s.M - tile.m, columns = s.N - tile.n;  // from the tile's origin to the edge of C
-    const float* a_tile = A + ${ "Offset(tile.m) * s.lda" if view.a.along_k else "tile.m" };
-    const float* b_tile = B + ${ "Offset(tile.n) * s.ldb" if view.b.along_k else "tile.n" };
+    const ${ T }* a_tile = A + ${ "Offset(tile.m) * s.lda" if view.a.along_k else "tile.m" };
+    const ${ T }* b_tile = B + ${ "Offset(tile.n) * s.ldb" if view.b.along_k else "tile.n" };
     const Offset a_step = ${ "BK" if view.a.along_k else "Offset(BK) * s.lda" };  // to the next tile along K
     const Offset b_step = ${ "BK" if view.b.along_k else "Offset(BK) * s.ldb" };
-    float acc[TM][TN] = {};
+    ${ T } acc[TM][TN] = {};
 
 /*% block main_loop required %*/
 /*% endblock %*/

@@ -20,7 +20,7 @@ from gemmgen.export import export
 from gemmgen.export.together import write_together
 from gemmgen.families import FAMILIES
 from gemmgen.files import Store
-from gemmgen.problem import Layout, Problem, parse_shape
+from gemmgen.problem import DType, Layout, Problem, parse_shape
 from gemmgen.render import render
 from gemmgen.source import KernelSource
 
@@ -54,6 +54,7 @@ KERNELS = (
     FREE,
     kernel("?x?x?", "rc", problem={"ld_align": 4}, STAGES=1),
     kernel("511x513x127", "cr", STAGES=4, ASYNC=1, BK=32),  # dynamic shared memory
+    kernel("512x512x?", "rc", problem={"dtype": DType.F64}, VEC=2),
     kernel("?x512x?", "cc", problem={"lda": None, "pointer_align": 4}, WM=0, WN=0, OUTER=0),
 )
 
@@ -332,7 +333,7 @@ def test_selftest_passes_a_right_kernel(selftest: Path) -> None:
         ("reads past a line of A", "= nan"),
         ("one element off", "exact alpha=1 beta=0: C[64][127]"),
         ("writes past the last line", "wrote outside C"),
-        ("writes before C", "wrote outside C, -1 floats"),
+        ("writes before C", "wrote outside C, -1 elements"),
     ],
 )
 def test_selftest_finds(selftest: Path, bug: str, symptom: str) -> None:

@@ -501,4 +501,5 @@ def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_canary_is_a_nan() -> None:
-    assert np.isnan(np.array([CANARY], np.uint32).view(np.float32)).all()
+    assert np.isnan(np.array([CANARY, CANARY], np.uint32).view(np.float32)).all()
+    assert np.isnan(np.array([CANARY, CANARY], np.uint32).view(np.float64)).all()

@@ -13,7 +13,7 @@ from gemmgen.families import NAIVE, SIMT, Config, Family
 from gemmgen.families.base import first_rejection
 from gemmgen.families.naive import NaiveConfig
 from gemmgen.families.simt import SimtConfig
-from gemmgen.problem import Layout, Problem
+from gemmgen.problem import DType, Layout, Problem
 from gemmgen.render import render
 from gemmgen.verifier import verify
 
@@ -47,6 +47,19 @@ def partial_vectors() -> Iterator[Kernel]:
             yield problem, SIMT, base.with_values(**changes)
 
 
+def doubles() -> Iterator[Kernel]:
+    """f64 in every layout, each with another schedule; whole and partial vectors of two."""
+    changes = ({"STAGES": 1}, {"STAGES": 2}, {"STAGES": 3, "ASYNC": 1}, {"STAGES": 1, "OUTER": 0, "WM": 0, "WN": 0})
+    for layout, change in zip(LAYOUTS, changes, strict=True):
+        problem = Problem(None, None, None, dtype=DType.F64, layout=Layout.parse(layout), ld_align=2)
+        yield (
+            problem,
+            SIMT,
+            SIMT.default(problem).with_values(**{"BM": 32, "BN": 64, "TM": 4, "TN": 4, "WM": 16, "WN": 32, **change}),
+        )
+    yield Problem(67, 69, 35, dtype=DType.F64, layout=Layout("r", "c")), NAIVE, NaiveConfig(BM=8, BN=8)
+
+
 def drawn(count: int) -> Iterator[Kernel]:
     """Random points of the space, fixed and ragged sizes and weaker alignment promises among them."""
     rng = random.Random(20261120)
@@ -54,7 +67,8 @@ def drawn(count: int) -> Iterator[Kernel]:
         problem = Problem(
             *(rng.choice(SIZES) for _ in range(3)),
             layout=Layout.parse(rng.choice(LAYOUTS)),
-            pointer_align=rng.choice((4, 8, 16)),
+            dtype=(dtype := rng.choice(tuple(DType))),
+            pointer_align=rng.choice([align for align in (4, 8, 16) if align >= dtype.size]),
             ld_align=rng.choice((1, 2, 4)),
         )
         config = SimtConfig(**{axis.name: rng.choice(SMALL.get(axis.name, axis.values)) for axis in SimtConfig.axes()})
@@ -63,7 +77,7 @@ def drawn(count: int) -> Iterator[Kernel]:
             yield problem, SIMT, config
 
 
-KERNELS = [render(*kernel) for kernel in (*schedules(), *partial_vectors(), *drawn(28))]
+KERNELS = [render(*kernel) for kernel in (*schedules(), *partial_vectors(), *doubles(), *drawn(28))]
 
 
 @pytest.fixture(scope="module")

@@ -36,7 +36,7 @@ def test_a_message_has_constraint_numbers_reason_and_both_neighbours() -> None:
     [
         ({"BK": 0}, ("BK = 0", "a tile holds at least one element")),
         ({"BM": -8}, ("BM >= 0 fails", "no parameter is negative")),
-        ({"VEC": 3}, ("VEC = 3", "4, 8 or 16 bytes", "VEC = 1 or 4")),
+        ({"VEC": 3}, ("VEC = 3", "a power of two wide", "VEC = 2 or 4")),
         ({"WM": 0}, ("WM = 0, WN = 32", "WM = 64", "WN = 0")),
         ({"STAGES": 4}, ("ASYNC = 0, STAGES = 4", "STAGES = 2; ASYNC = 1")),
         ({"TB": 1}, ("B_ALONG_K = 0", "only a B whose lines run along k")),

@@ -16,7 +16,7 @@ from gemmgen.families import FAMILIES, NAIVE, SIMT, Family
 from gemmgen.families.base import check
 from gemmgen.naming import parse_name
 from gemmgen.paths import TEMPLATES
-from gemmgen.problem import Layout, Problem, Size
+from gemmgen.problem import DType, Layout, Problem, Size
 from gemmgen.render import render
 from gemmgen.source import KernelSource
 
@@ -33,11 +33,12 @@ class Sample:
     layout: str = "rr"
     lda: Size = None
     pointer_align: int = 16
+    dtype: DType = DType.F32
 
     def render(self) -> KernelSource:
         leading: dict[str, int] = {} if self.lda is None else {"lda": self.lda}
         layout = Layout.parse(self.layout)
-        problem = Problem(*self.shape, layout=layout, pointer_align=self.pointer_align, **leading)
+        problem = Problem(*self.shape, dtype=self.dtype, layout=layout, pointer_align=self.pointer_align, **leading)
         config = self.family.default(problem).with_values(**self.axes)
         check(self.family, problem, config, ARCHS["sm_90"].limits)
         return render(problem, self.family, config)
@@ -54,6 +55,7 @@ SAMPLES = {
     "cp_async_dynamic_shared": Sample(SIMT, {"ASYNC": 1, "STAGES": 4, "BK": 32}),
     "runtime_cc": Sample(SIMT, {}, (None, 4096, None), "cc"),
     "narrow_lines": Sample(SIMT, {}, (127, 61, 33), lda=36, pointer_align=8),
+    "f64": Sample(SIMT, {"ASYNC": 1, "STAGES": 3}, dtype=DType.F64),
     "offsets_64bit": Sample(SIMT, {"ASYNC": 1, "STAGES": 2}, (65536, 65536, 64)),
 }
 

@@ -32,6 +32,7 @@ ANY = Problem(None, None, None, ld_align=4)
         ({"pointer_align": 32}, "pointer_align = 32"),
         ({"pointer_align": 0}, "pointer_align = 0"),
         ({"ld_align": 3}, "ld_align = 3"),
+        ({"dtype": DType.F64, "pointer_align": 4}, "pointer_align = 4: addresses of f64 align to 8 or 16"),
     ],
 )
 def test_invalid_problems(given_values: dict[str, Any], message: str) -> None:
@@ -72,7 +73,7 @@ def test_shapes(text: str, shape: tuple[int | None, ...]) -> None:
 
 
 def test_unknown_dtype_and_layout_name_the_known_ones() -> None:
-    with pytest.raises(InvalidInput, match="unknown dtype 'f31': known are f32"):
+    with pytest.raises(InvalidInput, match="unknown dtype 'f31': known are f32, f64"):
         DType.parse("f31")
     with pytest.raises(InvalidInput, match="unknown layout 'row': known are rr, rc, cr, cc"):
         Layout.parse("row")
@@ -106,6 +107,8 @@ def test_shortest_leading_dimension_that_the_promise_allows(k: int, ld_align: in
         (Problem(8, 8, 511, lda=512), 4),
         (Problem(8, 8, 512, pointer_align=8), 2),
         (Problem(8, 8, 512, lda=None), 1),
+        (Problem(8, 8, 512, dtype=DType.F64), 2),
+        (Problem(8, 8, 512, dtype=DType.F64, pointer_align=8), 1),
         (Problem(8, 8, 512, lda=None, ld_align=4), 4),
         (Problem(8, 8, 512, lda=None, ld_align=4, pointer_align=4), 1),
     ],

@@ -20,7 +20,7 @@ from gemmgen.families import FAMILIES, NAIVE, SIMT, Config, Family
 from gemmgen.families.base import constants, first_rejection
 from gemmgen.naming import parse_name
 from gemmgen.paths import TEMPLATES
-from gemmgen.problem import Layout, Problem, Size
+from gemmgen.problem import DType, Layout, Problem, Size
 from gemmgen.render import environment, render
 from gemmgen.source import KernelSource
 
@@ -148,12 +148,12 @@ def test_header_names_the_alignment_that_leading_dimensions_promise() -> None:
 
 def test_a_misspelt_name_is_an_error() -> None:
     with pytest.raises(jinja2.UndefinedError, match="no attribute 'threds'"):
-        environment().from_string("${ kernel.threds }").render(kernel=Path())
+        environment(DType.F32).from_string("${ kernel.threds }").render(kernel=Path())
 
 
 def test_braces_of_ptx_are_left_alone() -> None:
     ptx = 'asm("{ .reg .pred p; mov.b32 %0, {{%1, %2}}; }");'
-    assert environment().from_string(ptx).render() == ptx
+    assert environment(DType.F32).from_string(ptx).render() == ptx
 
 
 def used_templates() -> set[str]:
