@@ -41,7 +41,7 @@ def traffic(problem: Problem, family: Family, config: Config) -> Traffic:
     """Count for one config; the counts per unit of K hold for every K."""
     value = constants(family, problem, config)
     work = family.work(problem, config)
-    results = value["BM"] * value["BN"]
+    results = value["BM"] * value["BN"] * value.get("MB", 1)
     words_per_k = work.global_words / work.depth
     ffma = work.outputs * work.depth
     reads = work.shared_reads * work.depth

@@ -153,6 +153,11 @@ DEVICES: dict[str, DeviceSpec] = {
 DEFAULT_ARCH = "sm_90"
 
 
+def least_ridge(dtype: DType) -> float:
+    """FLOP for a byte of device memory below which memory bounds the time on every known card."""
+    return min(spec.tflops(dtype) * 1000 / spec.bandwidth for spec in DEVICES.values())
+
+
 def parse_arch(text: str) -> Arch:
     """`sm_NN` or `sm_NNa`; a number between known ones has the limits of the one below it.
 

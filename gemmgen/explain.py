@@ -116,7 +116,11 @@ def roofline(case: Case, device: DeviceSpec) -> Roofline:
 
 def _tiles(case: Case, values: Mapping[str, int]) -> tuple[Tile, ...]:
     rows, cols = values["BM"], values["BN"]
-    tiles = [Tile("block", rows, cols, -(-case.m // rows) * -(-case.n // cols), "grid")]
+    products = values.get("MB", 1) * values.get("WALK", 1)  # of a block
+    blocks = -(-case.m // rows) * -(-case.n // cols) * -(-case.batch // products)
+    tiles = [Tile("block", rows, cols, blocks, "grid")]
+    if "MB" in values:
+        tiles.append(Tile("product", rows, cols, products, "block"))
     if values.get("WM"):
         tiles.append(Tile("warp", values["WM"], values["WN"], rows * cols // (values["WM"] * values["WN"]), "block"))
     thread = values.get("TM", 1), values.get("TN", 1)

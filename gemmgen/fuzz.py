@@ -309,7 +309,7 @@ def _size(found: Found) -> tuple[int, int]:
     assert found.situation is not None
     case = found.situation.case
     plain = (case.alpha == 1, case.beta == 0, found.situation.data == "exact", found.situation.seed == 0)
-    return case.m + case.n + case.k, case.lda + case.ldb + case.ldc + sum(not one for one in plain)
+    return case.m + case.n + case.k + case.batch, case.lda + case.ldb + case.ldc + sum(not one for one in plain)
 
 
 def _first(kernel: LoadedKernel, situation: Situation | None) -> Found | None:

@@ -19,6 +19,7 @@ from gemmgen.device import (
 )
 from gemmgen.families.base import Config, Family, Work, constants
 from gemmgen.problem import Case, DType, Problem
+from gemmgen.source import Launch
 
 Limiter = Literal["threads", "blocks", "registers", "shared memory"]
 Bound = Literal["FMA", "issue", "instruction fetch", "shared memory", "L2", "DRAM", "latency"]
@@ -36,6 +37,8 @@ SASS_BYTES = 16  # an instruction
 INSTRUCTION_CACHE = 32 * 1024  # bytes next to a scheduler; a longer unrolled step is fetched again and again
 FETCH_CYCLES = 1.8  # an instruction that is not there; the warps of a scheduler share it
 SCHEDULERS = 4  # of an SM; each issues one instruction a cycle
+BYTES_UNDER_WAY = 32 * 1024  # of an SM, that keep device memory busy
+REPRESENTATIVE_BYTES = 2**28
 REPRESENTATIVE_SIZE = 4096  # what a run-time size is taken for when a prediction needs a number
 
 
@@ -112,27 +115,33 @@ def predict(
     used = estimate_registers(work, problem.dtype) if registers is None else registers
     shared = value["SHARED_BYTES"]
     fit = occupancy(device.arch, work.threads, min(used, MAX_REGISTERS), shared)
-    blocks = -(-case.m // value["BM"]) * -(-case.n // value["BN"])
+    blocks = Launch(work.threads, family.grid(problem, config)).blocks(case)
     if fit.blocks == 0:
         return Prediction(device.name, used, shared, fit, math.inf, math.inf, "latency")
     waves = blocks / (fit.blocks * device.sms)
-    time, bound = _time_us(case, work, fit, blocks, device, used)
+    steps = math.ceil(max(case.k, 1) / work.depth) * value.get("WALK", 1)
+    time, bound = _time_us(case, work, fit, blocks, steps, device, used)
     return Prediction(device.name, used, shared, fit, waves, time, bound)
 
 
 def representative(problem: Problem) -> Case:
-    """The case that stands for `problem`: its sizes, REPRESENTATIVE_SIZE for those left to run time."""
+    """The case that stands for `problem`: its sizes, and for those left to run time REPRESENTATIVE_SIZE.
+
+    For a batch that is left to run time as many products as take REPRESENTATIVE_BYTES.
+    """
     open_sizes = {name.lower(): REPRESENTATIVE_SIZE for name in ("M", "N", "K") if problem.sizes[name] is None}
+    if problem.batch is None:
+        one = problem.case(**open_sizes, batch=1)
+        open_sizes["batch"] = max(1, REPRESENTATIVE_BYTES // one.bytes_moved)
     return problem.case(**open_sizes)
 
 
 def _time_us(
-    case: Case, work: Work, fit: Occupancy, blocks: int, device: DeviceSpec, registers: int
+    case: Case, work: Work, fit: Occupancy, blocks: int, steps: int, device: DeviceSpec, registers: int
 ) -> tuple[float, Bound]:
     """(time in microseconds, what bounds it): the busiest SM's steps, each as long as its slowest unit."""
     per_sm = -(-blocks // device.sms)
     resident = min(fit.blocks, per_sm)
-    steps = math.ceil(max(case.k, 1) / work.depth)
     cycles = _step_cycles(work, resident, device.arch, registers, case.problem.dtype)
     bound = max(cycles, key=lambda unit: cycles[unit])
     step = cycles[bound] + OVERLAP_LOSS * (sum(cycles.values()) - cycles[bound])
@@ -140,6 +149,9 @@ def _time_us(
         step += GLOBAL_LATENCY / resident
     compute_us = per_sm / resident * steps * step / device.clock_ghz / 1000
     dram_us = case.bytes_moved / device.bandwidth / 1000
+    if case.problem.batched:  # nothing is read twice: what hides the latency is bytes under way
+        under_way = resident * work.global_words * 4 * max(1, work.prefetch)
+        dram_us *= max(1.0, BYTES_UNDER_WAY / under_way)
     if dram_us > compute_us:
         bound = "DRAM"
     return max(compute_us, dram_us) + LAUNCH_US, bound

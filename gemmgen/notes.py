@@ -5,11 +5,13 @@ Only what follows from the parameters: measurements live in the JSON beside the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gemmgen.analysis import CYCLES_PER_WARP_FMA, Traffic, traffic
+from gemmgen.device import least_ridge
 from gemmgen.families.base import Config, Family, Work, constants
+from gemmgen.model import representative
 from gemmgen.problem import DType, Problem
 
 ORDER_WORDS = {"r": "row", "c": "column"}
@@ -24,6 +26,7 @@ class MatrixText:
     cols: str
     order: str
     ld: str
+    batch_stride: str | None = None
 
     @property
     def stride(self) -> str:
@@ -31,15 +34,23 @@ class MatrixText:
         name = f"ld{self.name.lower()}"
         return f"{name} at run time" if self.ld == name else f"{name} = {self.ld}"
 
+    @property
+    def apart(self) -> str | None:
+        """The distance between matrices of a batch: "stride_a = 256", "stride_a at run time"; None outside of one."""
+        name = f"stride_{self.name.lower()}"
+        if self.batch_stride is None or self.batch_stride == "0":
+            return self.batch_stride and "the same for all products"
+        return f"{name} at run time" if self.batch_stride == name else f"{name} = {self.batch_stride}"
+
 
 def matrix_texts(problem: Problem) -> tuple[MatrixText, MatrixText, MatrixText]:
     """A, B and C as headers and documents describe them."""
     text = {name: name if size is None else str(size) for name, size in problem.sizes.items()}
     m, n, k = text["M"], text["N"], text["K"]
     return (
-        MatrixText("A", m, k, ORDER_WORDS[problem.layout.a], text["lda"]),
-        MatrixText("B", k, n, ORDER_WORDS[problem.layout.b], text["ldb"]),
-        MatrixText("C", m, n, ORDER_WORDS["r"], text["ldc"]),
+        MatrixText("A", m, k, ORDER_WORDS[problem.layout.a], text["lda"], text.get("stride_a")),
+        MatrixText("B", k, n, ORDER_WORDS[problem.layout.b], text["ldb"], text.get("stride_b")),
+        MatrixText("C", m, n, ORDER_WORDS["r"], text["ldc"], text.get("stride_c")),
     )
 
 
@@ -48,6 +59,8 @@ def notes(problem: Problem, family: Family, config: Config) -> tuple[str, ...]:
     value = constants(family, problem, config)
     work, counts = family.work(problem, config), traffic(problem, family, config)
     block = f"Block   {value['BM']} x {value['BN']} of C by {work.threads} threads"
+    if "MB" in value:
+        return _batched_notes(problem, value, work, counts)
     if not work.shared_words:
         return block, f"Bound   {counts.bound}: every FMA takes two reads of it, most of which caches serve"
     return (
@@ -55,6 +68,21 @@ def notes(problem: Problem, family: Family, config: Config) -> tuple[str, ...]:
         *_reads(work, counts),
         _ahead(work),
         _bound_line(work, counts, problem.dtype),
+    )
+
+
+def _batched_notes(problem: Problem, value: Mapping[str, int], work: Work, counts: Traffic) -> tuple[str, ...]:
+    case = representative(problem)
+    intensity, ridge = case.flops / case.bytes_moved, least_ridge(problem.dtype)
+    memory = (
+        f"Bound   device memory: {intensity:.3g} FLOP for a byte that has to move, and no known card needs that few"
+    )
+    return (
+        f"Block   {_plural(value['MB'], 'product')} at once by {work.threads} threads, {_plural(value['WALK'], 'time')}, "
+        f"{value['SHARED_BYTES']} bytes of shared memory",
+        *_reads(work, counts),
+        _ahead(work),
+        memory if intensity < ridge else _bound_line(work, counts, problem.dtype),
     )
 
 

@@ -106,6 +106,8 @@ def problem_document(problem: Problem) -> Document:
         "ldc": _size(problem.ldc),
         "pointer_align": problem.pointer_align,
         "ld_align": problem.ld_align,
+        "batch": _size(problem.batch),
+        **{name: _size(getattr(problem, name)) for name in problem.stride_sizes},
     }
 
 

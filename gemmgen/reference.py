@@ -33,6 +33,7 @@ as above.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -57,16 +58,36 @@ LARGE_SEEDS = 2
 
 @dataclass(frozen=True)
 class Window:
-    """A rectangle of C: rows and columns from (inclusive) and to (exclusive)."""
+    """A rectangle of C: rows and columns from (inclusive) and to (exclusive). In a batch of matrices first to last."""
 
     top: int
     left: int
     bottom: int
     right: int
+    first: int = 0
+    last: int | None = None
 
     @classmethod
     def whole(cls, case: Case) -> Window:
-        return cls(0, 0, case.m, case.n)
+        return cls(0, 0, case.m, case.n, 0, case.c.batch)
+
+    @property
+    def matrices(self) -> tuple[slice, ...]:
+        """The index of its matrices, which a GEMM without a batch has none of."""
+        return () if self.last is None else (slice(self.first, self.last),)
+
+    @property
+    def index(self) -> tuple[slice, ...]:
+        """Of C's view; `a_index` and `b_index` are those of what makes it."""
+        return (*self.matrices, self.rows, self.cols)
+
+    @property
+    def a_index(self) -> tuple[slice, ...]:
+        return (*self.matrices, self.rows, slice(None))
+
+    @property
+    def b_index(self) -> tuple[slice, ...]:
+        return (*self.matrices, slice(None), self.cols)
 
     @property
     def rows(self) -> slice:
@@ -82,6 +103,7 @@ class Mismatch:
     """The first wrong element in row order, and how many there are.
 
     error, bound   |got - expected| and what it may be at most; exact data allows none
+    matrix         of the batch; None where there is none
     """
 
     row: int
@@ -91,10 +113,12 @@ class Mismatch:
     error: float
     bound: float
     count: int
+    matrix: int | None = None
 
     def __str__(self) -> str:
+        c = "C" if self.matrix is None else f"C of matrix {self.matrix}: C"
         return (
-            f"C[{self.row}][{self.col}] is {self.got:.9g}, not {self.expected:.9g}: "
+            f"{c}[{self.row}][{self.col}] is {self.got:.9g}, not {self.expected:.9g}: "
             f"off by {self.error:.3g}, allowed {self.bound:.3g}; {self.count} elements wrong"
         )
 
@@ -119,20 +143,21 @@ def compare(situation: Situation, result: Floats, window: Window | None = None) 
     case = situation.case
     window = window or Window.whole(case)
     want, bound = expected(situation, window)
-    got = case.c.view(result)[window.rows, window.cols]
+    got = case.c.view(result)[window.index]
     error = _error(got, want)
     wrong = ~(error <= bound)  # and not `error > bound`: NaN compares false
     if not wrong.any():
         return float(np.divide(error, bound, out=error, where=bound > 0).max(initial=0.0)), None
-    row, col = (int(index) for index in np.argwhere(wrong)[0])
+    place = tuple(int(index) for index in np.argwhere(wrong)[0])
     return np.inf, Mismatch(
-        row=window.top + row,
-        col=window.left + col,
-        got=float(got[row, col]),
-        expected=float(want[row, col]),
-        error=float(error[row, col]),
-        bound=float(bound[row, col]),
+        row=window.top + place[-2],
+        col=window.left + place[-1],
+        got=float(got[place]),
+        expected=float(want[place]),
+        error=float(error[place]),
+        bound=float(bound[place]),
         count=int(wrong.sum()),
+        matrix=None if window.last is None else window.first + place[0],
     )
 
 
@@ -172,15 +197,15 @@ def _fill(name: str, matrix: Matrix, case: Case, data: DataKind, rng: np.random.
     flat: Floats = np.full(matrix.elements, np.nan, dtype.numpy)
     if not matrix.elements:
         return flat
-    shape = (matrix.rows, matrix.cols)
+    view = matrix.stored.view(flat)
     if data == "exact":
         limit = _exact_magnitude(case.k, dtype.precision)
-        matrix.view(flat)[...] = rng.integers(-limit, limit, shape, np.int8, endpoint=True)
+        view[...] = rng.integers(-limit, limit, view.shape, np.int8, endpoint=True)
     elif data == "onehot":
-        matrix.view(flat)[...] = _selection(name, shape, rng) if name == one_hot else _codes(shape, dtype)
+        view[...] = _selection(name, view.shape, rng) if name == one_hot else _codes(view.shape, dtype)
     else:
-        matrix.view(flat)[...] = 2 * rng.random(shape, np.float32 if dtype == DType.F32 else np.float64) - 1
-        _reshape_data(name, matrix.view(flat), data, case, rng)
+        view[...] = 2 * rng.random(view.shape, np.float32 if dtype == DType.F32 else np.float64) - 1
+        _reshape_data(name, view, data, case, rng)
     return flat
 
 
@@ -194,12 +219,14 @@ def _reshape_data(name: str, values: Floats, data: DataKind, case: Case, rng: np
         values *= values.dtype.type(factor**2 if name == "C" else factor / (case.k + 1) ** 0.5)
     elif data == "special":
         count = 1 + values.size // 64
-        places = rng.integers(0, values.shape, (count, 2))
-        values[places[:, 0], places[:, 1]] = rng.choice(np.array(SPECIALS, values.dtype), count)
+        places = rng.integers(0, values.shape, (count, values.ndim))
+        values[tuple(places.T)] = rng.choice(np.array(SPECIALS, values.dtype), count)
 
 
-def _selection(name: str, shape: tuple[int, int], rng: np.random.Generator) -> npt.NDArray[np.int8]:
+def _selection(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> npt.NDArray[np.int8]:
     """Zeros with a 1 in each row of A, or column of B: each k is somebody's, as far as there are rows enough."""
+    if len(shape) > 2:
+        return np.stack([_selection(name, shape[1:], rng) for _ in range(shape[0])])
     rows, cols = shape
     selected = np.zeros(shape, np.int8)
     if name == "A":
@@ -209,12 +236,12 @@ def _selection(name: str, shape: tuple[int, int], rng: np.random.Generator) -> n
     return selected
 
 
-def _codes(shape: tuple[int, int], dtype: DType) -> npt.NDArray[np.int64]:
+def _codes(shape: tuple[int, ...], dtype: DType) -> npt.NDArray[np.int64]:
     """1, 2, 3, ... in row order, each odd one plus a high bit that f64 alone holds with it.
 
     They repeat before two of them, each times two, are no exact sum.
     """
-    codes = 1 + np.arange(shape[0] * shape[1]).reshape(shape) % 2**22
+    codes = 1 + np.arange(math.prod(shape)).reshape(shape) % 2**22
     return codes + codes % 2 * 2 ** (dtype.precision - 3) if dtype == DType.F64 else codes
 
 
@@ -232,13 +259,13 @@ def _expected_whole(situation: Situation) -> tuple[Doubles, Doubles]:
 
 def _expected(situation: Situation, window: Window) -> tuple[Doubles, Doubles]:
     case, operands, dtype = situation.case, make_operands(situation), situation.case.problem.dtype
-    a = case.a.view(operands.a)[window.rows].astype(np.float64)
-    b = case.b.view(operands.b)[:, window.cols].astype(np.float64)
+    a = case.a.view(operands.a)[window.a_index].astype(np.float64)
+    b = case.b.view(operands.b)[window.b_index].astype(np.float64)
     with np.errstate(invalid="ignore"):
         values = case.alpha * _product(a, b, situation)
         size = abs(case.alpha) * _float_product(np.abs(a), np.abs(b), situation.data)
         if case.beta != 0:  # beta = 0 must not read C, which may hold NaN
-            old = case.c.view(operands.c)[window.rows, window.cols].astype(np.float64)
+            old = case.c.view(operands.c)[window.index].astype(np.float64)
             values, size = values + case.beta * old, size + np.abs(case.beta * old)
     if situation.data in EXACT_KINDS:
         return values, np.zeros_like(values)
@@ -272,13 +299,13 @@ def accurate_product(a: Doubles, b: Doubles) -> Doubles:
     bits: BLAS multiplies slices without an error, in whatever order it sums (Ozaki, Ogita, Oishi and Rump, Numerical
     Algorithms 59, 2012). Products of slices so low that they fall below SLICED_BITS are left out.
     """
-    if a.shape[1] == 0:
-        return np.zeros((a.shape[0], b.shape[1]))
-    bits = (53 - a.shape[1].bit_length()) // 2
+    if a.shape[-1] == 0:
+        return a @ b
+    bits = (53 - a.shape[-1].bit_length()) // 2
     count = -(-SLICED_BITS // bits)
-    a_scale, b_scale = _exponents(a, axis=1), _exponents(b, axis=0)
+    a_scale, b_scale = _exponents(a, axis=-1), _exponents(b, axis=-2)
     a_slices, b_slices = (_slices(np.ldexp(x, -e), bits, count) for x, e in ((a, a_scale), (b, b_scale)))
-    total = np.zeros((a.shape[0], b.shape[1]))
+    total = np.zeros((*a.shape[:-1], b.shape[-1]))
     for level in reversed(range(count)):  # the smallest first
         for i in range(level + 1):
             total += a_slices[i] @ b_slices[level - i]
@@ -303,10 +330,10 @@ def _slices(x: Doubles, bits: int, count: int) -> list[Doubles]:
 
 def _largest_products(a: Doubles, b: Doubles) -> Doubles:
     """For each element of C the largest finite |A| of its row times the largest finite |B| of its column."""
-    if a.shape[1] == 0:
+    if a.shape[-1] == 0:
         return np.zeros((1, 1))
     a_most, b_most = (
-        np.where(np.isfinite(x), np.abs(x), 0.0).max(axis=axis, keepdims=True) for x, axis in ((a, 1), (b, 0))
+        np.where(np.isfinite(x), np.abs(x), 0.0).max(axis=axis, keepdims=True) for x, axis in ((a, -1), (b, -2))
     )
     return np.asarray(a_most * b_most)
 
@@ -315,7 +342,7 @@ def _float_product(a: Doubles, b: Doubles, data: DataKind) -> Doubles:
     """A * B in float64. With NaN and Inf among them it is summed here: BLAS promises nothing about them."""
     if data != "special":
         return a @ b
-    total = np.zeros((a.shape[0], b.shape[1]))
-    for k in range(a.shape[1]):
-        total += np.multiply.outer(a[:, k], b[k])
+    total = np.zeros((*a.shape[:-1], b.shape[-1]))
+    for k in range(a.shape[-1]):
+        total += a[..., :, k, None] * b[..., None, k, :]
     return total

@@ -75,12 +75,12 @@ class Kernel:
     @cached_property
     def launch(self) -> Launch:
         shared = self.values["SHARED_BYTES"]
-        grid = (("M", self.values["BM"]), ("N", self.values["BN"]))
-        return Launch(self.threads, grid, shared if shared > STATIC_SHARED_BYTES else 0)
+        dynamic = shared if shared > STATIC_SHARED_BYTES else 0
+        return Launch(self.threads, self.family.grid(self.problem, self.config), dynamic)
 
     @property
     def blocks(self) -> str:
-        return " * ".join(f"ceil({size} / {tile})" for size, tile in self.launch.grid)
+        return " * ".join(size if tile == 1 else f"ceil({size} / {tile})" for size, tile in self.launch.grid)
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -89,10 +89,15 @@ class Kernel:
             Parameter("A", f"const {ctype}*"),
             Parameter("B", f"const {ctype}*"),
             Parameter("C", f"{ctype}*"),
-            *(Parameter(name, "int") for name in self.problem.runtime_names),
+            *(Parameter(name, self.ctype(name)) for name in self.problem.runtime_names),
             Parameter("alpha", ctype),
             Parameter("beta", ctype),
         )
+
+    @staticmethod
+    def ctype(size: str) -> str:
+        """The type of one of `sizes`."""
+        return "long long" if size.startswith("stride_") else "int"
 
     @property
     def matrices(self) -> tuple[MatrixText, ...]:
@@ -127,7 +132,10 @@ class Kernel:
         """What the caller owes the kernel, which checks none of it."""
         problem = self.problem
         yield f"A, B and C at addresses divisible by {problem.pointer_align}, C overlapping neither A nor B"
-        free = [name for name in problem.line_sizes if name in problem.runtime_names]
+        if problem.batched:
+            yield "no two matrices of C that overlap"
+        distances = (*problem.line_sizes, *problem.stride_sizes)
+        free = [name for name in distances if name in problem.runtime_names]
         if problem.ld_align > 1 and free:
             yield f"{', '.join(free)} divisible by {problem.ld_align}"
 
@@ -153,10 +161,12 @@ def _problem_options(problem: Problem) -> Iterator[str]:
     yield f"'{problem.shape}'" if RUNTIME in problem.shape else problem.shape
     yield f"--dtype {problem.dtype.label}"
     yield f"--layout {problem.layout}"
-    for name in ("lda", "ldb", "ldc"):
-        value = getattr(problem, name)
+    if problem.batched:
+        yield "--batch '?'" if problem.batch is None else f"--batch {problem.batch}"
+    for name in (*problem.line_sizes, *problem.stride_sizes):
+        value, option = getattr(problem, name), name.replace("_", "-")
         if value != "dense":
-            yield f"--{name} '?'" if value is None else f"--{name} {value}"
+            yield f"--{option} '?'" if value is None else f"--{option} {value}"
     if problem.pointer_align != Problem.pointer_align:
         yield f"--pointer-align {problem.pointer_align}"
     if problem.ld_align != Problem.ld_align:

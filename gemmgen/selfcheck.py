@@ -11,8 +11,9 @@ from gemmgen.bugs import BUGS, SUBJECTS, Bug, Subject
 from gemmgen.device import Limits
 from gemmgen.errors import require
 from gemmgen.executor import Executor
-from gemmgen.families import NAIVE, SIMT
+from gemmgen.families import BATCHED, NAIVE, SIMT
 from gemmgen.families.base import Config, Family, check, first_rejection
+from gemmgen.families.batched import BatchedConfig
 from gemmgen.families.naive import NaiveConfig
 from gemmgen.families.simt import SimtConfig
 from gemmgen.problem import DType, Layout, Problem
@@ -29,6 +30,8 @@ LD_PADDINGS = (0, 0, 3, 4)
 # Tiles beside those that the search tries: small ones, which few threads share.
 SMALL = {"BM": (16, 32, 64), "BN": (16, 32, 64), "TM": (1, 2, 4, 8), "TN": (1, 2, 4, 8), "PAD": (0, 1, 4)}
 NAIVE_SHARE = 0.05
+BATCHED_SHARE = 0.25
+BATCHES = (None, None, 2, 9)
 
 
 @dataclass(frozen=True)
@@ -185,10 +188,17 @@ def _problem(rng: random.Random) -> Problem:
         None if size is None else size + rng.choice(LD_PADDINGS)
         for size in (dense.sizes["lda"], dense.sizes["ldb"], dense.sizes["ldc"])
     )
-    return replace(dense, lda=lda, ldb=ldb, ldc=ldc)
+    padded = replace(dense, lda=lda, ldb=ldb, ldc=ldc)
+    if rng.random() < BATCHED_SHARE:
+        padded = replace(padded, batch=rng.choice(BATCHES))
+        strides = {name: rng.choice(("dense", None, 0 if name != "stride_c" else None)) for name in padded.stride_sizes}
+        padded = replace(padded, **strides)  # type: ignore[arg-type]
+    return padded
 
 
 def _config(rng: random.Random, problem: Problem) -> tuple[Family, Config]:
+    if problem.batched and rng.random() < 0.5:
+        return BATCHED, BatchedConfig(**{axis.name: rng.choice(axis.values) for axis in BatchedConfig.axes()})
     if rng.random() < NAIVE_SHARE:
         return NAIVE, NaiveConfig(**{axis.name: rng.choice(axis.values) for axis in NaiveConfig.axes()})
     small = rng.random() < 0.5

@@ -12,10 +12,10 @@ from typing import Any
 
 from gemmgen.device import MAX_THREADS
 from gemmgen.errors import require
-from gemmgen.problem import Case, Problem
+from gemmgen.problem import BATCH_SIZES, Case, Problem
 
 POINTERS = ("A", "B", "C")
-SCALARS = ("M", "N", "K", "lda", "ldb", "ldc", "alpha", "beta")
+SCALARS = ("M", "N", "K", "lda", "ldb", "ldc", *BATCH_SIZES, "alpha", "beta")
 MOST_SHARED_BYTES = 2**20  # no GPU has as much for a block
 
 
@@ -40,7 +40,8 @@ class Launch:
     """Launch geometry: a one-dimensional grid of one-dimensional blocks.
 
     threads       threads a block
-    grid          ((size name, tile), ...): the grid has the product of ceil(size / tile) blocks
+    grid          ((size name, tile), ...): the grid has the product of ceil(size / tile) blocks. The sizes are M, N and
+                  batch; one that is left out is a block's as a whole
     shared_bytes  dynamic shared memory a block, in bytes (0: the kernel declares its own)
     """
 
@@ -51,7 +52,9 @@ class Launch:
     def __post_init__(self) -> None:
         require(type(self.threads) is int and 1 <= self.threads <= MAX_THREADS, f"{self.threads} threads a block")
         for size, tile in self.grid:
-            require(size in ("M", "N") and type(tile) is int and tile >= 1, f"the grid divides {size} by {tile}")
+            require(
+                size in ("M", "N", "batch") and type(tile) is int and tile >= 1, f"the grid divides {size} by {tile}"
+            )
         shared = self.shared_bytes
         require(type(shared) is int and 0 <= shared < MOST_SHARED_BYTES, f"{shared} bytes of shared memory a block")
 

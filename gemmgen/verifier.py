@@ -87,8 +87,8 @@ def verify(
     return Verdict(executor.name, tested.examples, seed, tested.worst, sampled=tested.sampled)
 
 
-# The blocks of M x N that samples have run so far, and the tiles of C that they wrote.
-Seen = dict[tuple[int, int], tuple[set[int], set[Window]]]
+# The blocks of M x N x batch that samples have run so far, and the tiles of C that they wrote.
+Seen = dict[tuple[int, int, int], tuple[set[int], set[Window]]]
 
 
 def check(kernel: LoadedKernel, situation: Situation, seen: Seen | None = None) -> float:
@@ -123,7 +123,7 @@ def _check_sample(kernel: LoadedKernel, situation: Situation, operands: Operands
     if len(tiles) != len(chosen):
         reason = f"blocks {chosen} write {len(tiles)} tiles of C, not {len(chosen)}"
         raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
-    all_blocks, all_tiles = seen.setdefault((case.m, case.n), (set(), set()))
+    all_blocks, all_tiles = seen.setdefault((case.m, case.n, case.batch), (set(), set()))
     all_blocks.update(chosen)
     all_tiles.update(tiles)
     if len(all_tiles) != len(all_blocks):
@@ -132,10 +132,10 @@ def _check_sample(kernel: LoadedKernel, situation: Situation, operands: Operands
     result = kernel.run(case, operands, seed=situation.seed, blocks=chosen)
     outside = case.c.view(result != operands.c) & ~np.isnan(case.c.view(operands.c))
     for tile in tiles:
-        outside[tile.rows, tile.cols] = False
+        outside[tile.index] = False
     if outside.any():
-        row, col = np.argwhere(outside)[0]
-        reason = f"blocks {chosen} write C[{row}][{col}], outside of the tiles that they write with beta = 0"
+        place = "".join(f"[{index}]" for index in np.argwhere(outside)[0])
+        reason = f"blocks {chosen} write C{place}, outside of the tiles that they write with beta = 0"
         raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
     return max(_judge(situation, result, tile) for tile in tiles)
 
@@ -147,15 +147,20 @@ def _tiles_written(kernel: LoadedKernel, situation: Situation, operands: Operand
     poison = np.full(operands.c.size * dtype.words, POISON, np.uint32).view(dtype.numpy)
     result = kernel.run(case, replace(operands, c=poison), seed=situation.seed, blocks=blocks)
     written = case.c.view(result.view(dtype.bits) != poison.view(dtype.bits))
-    return [tile for tile in _tiles(case, kernel.source.launch) if written[tile.rows, tile.cols].any()]
+    return [tile for tile in _tiles(case, kernel.source.launch) if written[tile.index].any()]
 
 
 def _tiles(case: Case, launch: Launch) -> list[Window]:
     """The tiles of C, as the launch's grid divides it."""
     tile = dict(launch.grid)
-    height, width = tile["M"], tile["N"]
+    height, width, depth = tile.get("M", case.m), tile.get("N", case.n), tile.get("batch", 1)
+    batched = case.problem.batched
     return [
-        Window(top, left, min(top + height, case.m), min(left + width, case.n))
+        Window(
+            *(top, left, min(top + height, case.m), min(left + width, case.n)),
+            *((first, min(first + depth, case.batch)) if batched else ()),
+        )
+        for first in range(0, case.batch, depth)
         for top in range(0, case.m, height)
         for left in range(0, case.n, width)
     ]

@@ -142,5 +142,5 @@ def describe_outside(c: Matrix, offset: int) -> str:
         return f"{-offset} elements before the start of C"
     if offset >= c.elements:
         return f"{offset - c.elements} elements after the end of C"
-    row, column = divmod(offset, c.ld)
-    return f"the padding of C's row {row} at column {column} (C has {c.cols} columns, ldc = {c.ld})"
+    apart = "" if c.batch is None else f", stride_c = {c.stride}"
+    return f"the padding of C at {c.place(offset)} (C is {c.rows} x {c.cols}, ldc = {c.ld}{apart})"

@@ -2,11 +2,12 @@
 
 from gemmgen.errors import require
 from gemmgen.families.base import Config, Family
+from gemmgen.families.batched import BATCHED
 from gemmgen.families.naive import NAIVE
 from gemmgen.families.simt import SIMT
 from gemmgen.source import KernelSource
 
-FAMILIES: dict[str, Family] = {family.name: family for family in (SIMT, NAIVE)}
+FAMILIES: dict[str, Family] = {family.name: family for family in (SIMT, NAIVE, BATCHED)}
 DEFAULT_FAMILY = SIMT.name
 
 
@@ -22,4 +23,4 @@ def config_of(source: KernelSource) -> tuple[Family, Config]:
     return family, family.config_type().with_values(**source.config)
 
 
-__all__ = ["DEFAULT_FAMILY", "FAMILIES", "NAIVE", "SIMT", "Config", "Family", "config_of", "family_named"]
+__all__ = ["BATCHED", "DEFAULT_FAMILY", "FAMILIES", "NAIVE", "SIMT", "Config", "Family", "config_of", "family_named"]

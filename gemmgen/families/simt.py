@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Any, cast
 
-from gemmgen.families.base import GRID_FITS, Config, Constraint, Derived, Work, axis, constants
+from gemmgen.families.base import GRID_FITS, Config, Constraint, Derived, Work, axis, constants, sizes_of, tile_grid
 from gemmgen.problem import Problem
 
 
@@ -175,7 +175,7 @@ class Simt:
     def facts(self, problem: Problem) -> dict[str, int]:
         a, b = operands(problem, SimtConfig())
         along = {"A_ALONG_K": int(a.along_k), "B_ALONG_K": int(b.along_k)}
-        return {"M": problem.m or 0, "N": problem.n or 0, "ELEMENT_BYTES": problem.dtype.size, **along}
+        return {**sizes_of(problem), **along}
 
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
         simt = cast(SimtConfig, config)
@@ -197,6 +197,9 @@ class Simt:
             *_operand_constants(problem, simt, b),
             Derived("SHARED_BYTES", "ELEMENT_BYTES * STAGES * (SHARED_A + SHARED_B)", "bytes of shared memory a block"),
         )
+
+    def grid(self, problem: Problem, config: Config) -> tuple[tuple[str, int], ...]:
+        return tile_grid(problem, config.values)
 
     def unused(self, problem: Problem, config: Config) -> frozenset[str]:
         simt = cast(SimtConfig, config)

@@ -77,8 +77,9 @@ class Arena:
     def _describe_inside(self, name: str, element: int) -> str:
         if name != "C":
             return f"in {name}, at element {element} of its storage"
-        row, column = divmod(element, self.case.ldc)
-        return f"in the padding of C after row {row} (column {column} of N = {self.case.n}, ldc = {self.case.ldc})"
+        c = self.case.c
+        apart = "" if c.batch is None else f", stride_c = {c.stride}"
+        return f"in the padding of C at {c.place(element)} (C is {c.rows} x {c.cols}, ldc = {c.ld}{apart})"
 
 
 def place(case: Case, seed: int) -> Arena:

@@ -100,7 +100,14 @@ class Plan:
 
     def _layout(self, matrix: Matrix) -> Any:
         """The matrix as its lines lie in memory: a column of cuBLASLt's is a line of ours."""
-        return self._library.api.matrix_layout_create(self._real, matrix.line_length, matrix.lines, matrix.ld)
+        api = self._library.api
+        layout = api.matrix_layout_create(self._real, matrix.line_length, matrix.lines, matrix.ld)
+        if matrix.batch is not None:
+            attributes = api.MatrixLayoutAttribute
+            count, stride = ctypes.c_int32(matrix.batch), ctypes.c_int64(matrix.stride)
+            _set(api.matrix_layout_set_attribute, layout, attributes.BATCH_COUNT, count)
+            _set(api.matrix_layout_set_attribute, layout, attributes.STRIDED_BATCH_OFFSET, stride)
+        return layout
 
     def _heuristics(self) -> list[Any]:
         """The algorithms that work, in the heuristics' order; opaque structs."""

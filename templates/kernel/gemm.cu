@@ -59,7 +59,16 @@ ${ signature(kernel) }{
     __shared__ __align__(16) TileB Bs[STAGES];
 //% endif
     const Shape s{${ kernel.problem.runtime_names | join(", ") }};
+//% if kernel.problem.batched
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix of the batch
+    const int matrix = blockIdx.x / tiles;                            // the block's
+    A += matrix * s.stride_a;
+    B += matrix * s.stride_b;
+    C += matrix * s.stride_c;
+    const TileOrigin tile = tile_of_block(s, blockIdx.x % tiles);
+//% else
     const TileOrigin tile = tile_of_block(s, blockIdx.x);
+//% endif
     const Place place = place_of_thread();
     const int rows = s.M - tile.m, columns = s.N - tile.n;  // from the tile's origin to the edge of C
     const ${ T }* a_tile = A + ${ "Offset(tile.m) * s.lda" if view.a.along_k else "tile.m" };

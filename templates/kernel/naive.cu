@@ -12,7 +12,16 @@ ${ tiling(kernel) }
 ${ signature(kernel) }{
     const Shape s{${ kernel.problem.runtime_names | join(", ") }};
     const int columns = (s.N + BN - 1) / BN;  // of tiles
+//% if kernel.problem.batched
+    const int rows = (s.M + BM - 1) / BM;
+    const int matrix = blockIdx.x / (rows * columns);
+    A += matrix * s.stride_a;
+    B += matrix * s.stride_b;
+    C += matrix * s.stride_c;
+    const int tile_m = blockIdx.x / columns % rows, tile_n = blockIdx.x % columns;
+//% else
     const int tile_m = blockIdx.x / columns, tile_n = blockIdx.x % columns;
+//% endif
     const int m = tile_m * BM + threadIdx.x / BN;
     const int n = tile_n * BN + threadIdx.x % BN;  // neighbouring threads read neighbouring columns of B
     if (m >= s.M || n >= s.N) return;

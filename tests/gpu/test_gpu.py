@@ -116,7 +116,7 @@ def test_operands_are_aligned_as_promised_and_no_more(align: int, seed: int) -> 
         ("A", -1, "4 bytes before A"),
         ("A", 3, "in A, at element 3"),
         ("B", -30_000, "120000 bytes before B"),
-        ("C", 33, "in the padding of C after row 0 (column 33 of N = 33, ldc = 36)"),
+        ("C", 33, "in the padding of C at row 0, column 33 (C is 70 x 33, ldc = 36)"),
         ("C", PADDED.c.elements, "0 bytes after the end of C"),
     ],
 )

@@ -223,7 +223,7 @@ BROKEN_USAGE = {
     "no parameter": ("generate 64x64x64 --set XY=1", "'XY' is no parameter: known are OUTER"),
     "no value": ("generate 64x64x64 --set BM=big", "write NAME=VALUE with an integer"),
     "leading dimension": ("generate 64x64x64 --lda 8", "lda = 8 is shorter than a line of 64"),
-    "no leading dimension": ("generate 64x64x64 --lda 8.5", "is no leading dimension"),
+    "no distance": ("generate 64x64x64 --lda 8.5", "is no distance"),
     "alignment": ("generate 64x64x64 --pointer-align 3", "pointer_align = 3"),
     "budget": ("tune 64x64x64 --budget 0", "--budget"),
     "command": ("optimise 64x64x64", "No such command 'optimise'"),
