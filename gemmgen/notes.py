@@ -74,12 +74,12 @@ def notes(problem: Problem, family: Family, config: Config) -> tuple[str, ...]:
 def _batched_notes(problem: Problem, value: Mapping[str, int], work: Work, counts: Traffic) -> tuple[str, ...]:
     case = representative(problem)
     intensity, ridge = case.flops / case.bytes_moved, least_ridge(problem.dtype)
-    memory = (
-        f"Bound   device memory: {intensity:.3g} FLOP for a byte that has to move, and no known card needs that few"
+    memory = f"Bound   device memory: {intensity:.3g} FLOP for a byte that has to move, too few for any known card"
+    block = (
+        f"Block   {_plural(value['MB'], 'product')} at once by {work.threads} threads, {_plural(value['WALK'], 'time')}"
     )
     return (
-        f"Block   {_plural(value['MB'], 'product')} at once by {work.threads} threads, {_plural(value['WALK'], 'time')}, "
-        f"{value['SHARED_BYTES']} bytes of shared memory",
+        f"{block}, {value['SHARED_BYTES']} bytes of shared memory",
         *_reads(work, counts),
         _ahead(work),
         memory if intensity < ridge else _bound_line(work, counts, problem.dtype),

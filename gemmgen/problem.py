@@ -384,11 +384,12 @@ class Problem:
         )
 
     def _multiple(self, name: str, given: Size, least: int) -> int:
-        """`given`, or where it is left out `least`; ld_align must divide a run-time one."""
-        stride = least if given is None else given
+        """`given`, or where it is left out the shortest stride from `least` on that `ld_align` divides."""
+        if given is None:
+            return -(-least // self.ld_align) * self.ld_align
         if self.sizes[name] is None:
-            require(stride % self.ld_align == 0, f"{name} = {stride} is no multiple of ld_align = {self.ld_align}")
-        return stride
+            require(given % self.ld_align == 0, f"{name} = {given} is no multiple of ld_align = {self.ld_align}")
+        return given
 
     def _leading_dimension(self, name: str, given: Size, line: int) -> int:
         """`given`, or where it is left out the shortest one that holds `line` elements and `ld_align` divides."""

@@ -22,6 +22,20 @@ class LeadingDimension:
 
 
 @dataclass(frozen=True)
+class Stride:
+    """A stride that the launcher takes, and the matrix that it must reach over: lines of `line` elements, `ld` apart.
+
+    Each is a name or a number. may_be_zero: all products may share the matrix.
+    """
+
+    name: str
+    lines: str
+    ld: str
+    line: str
+    may_be_zero: bool
+
+
+@dataclass(frozen=True)
 class Interface:
     """The launcher of `source`, built for `arch` ("sm_90"), as the templates see it.
 
@@ -87,7 +101,7 @@ class Interface:
 
     @property
     def runtime_sizes(self) -> tuple[str, ...]:
-        return tuple(name for name in self.runtime_names if name in ("M", "N", "K"))
+        return tuple(name for name in self.runtime_names if name in ("M", "N", "K", "batch"))
 
     @property
     def runtime_lds(self) -> tuple[LeadingDimension, ...]:
@@ -95,6 +109,23 @@ class Interface:
         return tuple(
             LeadingDimension(name, self.sizes[line]) for name, line in lines.items() if name in self.runtime_names
         )
+
+    @property
+    def runtime_strides(self) -> tuple[Stride, ...]:
+        return tuple(
+            Stride(name, self.sizes[lines], self.sizes[ld], self.sizes[line], name != "stride_c")
+            for name, (lines, ld, line) in self.source.problem.stride_sizes.items()
+            if name in self.runtime_names
+        )
+
+    @property
+    def batched(self) -> bool:
+        return self.source.problem.batched
+
+    @property
+    def batch(self) -> str:
+        """How many products: a number, or "batch"."""
+        return self.sizes.get("batch", "1")
 
     @property
     def may_be_empty(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Any, cast
 
+from gemmgen.device import STATIC_SHARED_BYTES
 from gemmgen.families.base import Config, Constraint, Derived, Work, axis, constants, sizes_of
 from gemmgen.problem import Problem
 
@@ -24,8 +25,8 @@ class BatchedConfig(Config):
     PATTERN = "mb{MB}_{TM}x{TN}_v{VEC}_pad{PAD}_s{STAGES}_async{ASYNC}_walk{WALK}_minb{MINB}"
 
     MB: int = axis(4, (1, 2, 4, 8, 16, 32), "products that a block computes at once")
-    TM: int = axis(4, (1, 2, 4, 8), "rows of C that a thread computes")
-    TN: int = axis(4, (1, 2, 4, 8), "columns of C that a thread computes")
+    TM: int = axis(4, (4, 8, 2, 1, 3, 5, 6, 7), "rows of C that a thread computes")
+    TN: int = axis(4, (4, 8, 2, 1, 3, 5, 6, 7), "columns of C that a thread computes")
     VEC: int = axis(4, (4, 2, 1), "elements of the widest access: 1, 2, or 4 of 4 bytes")
     PAD: int = axis(4, (4, 0), "elements after each shared line of an operand stored along k: spreads banks")
     STAGES: int = axis(1, (1, 2, 3), "groups of MB products that shared memory holds")
@@ -51,10 +52,6 @@ CONSTRAINTS = (
     Constraint("N % TN == 0", "threads split the columns evenly", False),
     Constraint("PITCH_A % VA == 0 and PITCH_A % READ_A == 0", "vector accesses to A's shared lines stay aligned"),
     Constraint("PITCH_B % VB == 0 and PITCH_B % READ_B == 0", "vector accesses to B's shared lines stay aligned"),
-    Constraint(
-        "STAGES * MB * SHARED_A % VB == 0 and STAGES * MB * SHARED_A % READ_B == 0",
-        "vector accesses to the matrices B, which may follow those of A, stay aligned",
-    ),
     Constraint("(BATCH + MB * WALK - 1) / (MB * WALK) <= MAX_BLOCKS", "CUDA bounds the blocks of a grid", False),
     Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
     Constraint("THREADS * MINB <= MAX_SM_THREADS", "the architecture bounds the threads of an SM"),
@@ -68,6 +65,7 @@ PRUNING = (
     ),
     Constraint("ASYNC == HAS_CP_ASYNC", "copies through registers hold the threads up"),
     Constraint("PAD >= A_ALONG_K and PAD >= B_ALONG_K", "lines along k without padding meet in a bank"),
+    Constraint("TM * TN >= 4 or M % 2 == 1 or N % 2 == 1", "a smaller thread tile reads more than it multiplies"),
     Constraint("TM * TN * ELEMENT_BYTES <= 256", "a larger thread tile leaves an SM short of warps"),
     Constraint("THREADS <= 512", "large blocks start and end together, and memory idles in between"),
     Constraint("THREADS % 32 == 0 or LANES > 32", "a warp that is not full wastes issue slots"),
@@ -146,7 +144,7 @@ class Batched:
         a, b = operands(problem)
         m, n, k = problem.m or 0, problem.n or 0, problem.k or 0
         fm, fn = patch(batched, a), patch(batched, b)
-        elements, step = f"{problem.dtype.ctype}s", depth(problem, batched)
+        elements, size, step = f"{problem.dtype.ctype}s", problem.dtype.size, depth(problem, batched)
         return (
             Derived("BM", str(m), "rows of C: all of them"),
             Derived("BN", str(n), "columns of C: all of them"),
@@ -165,7 +163,10 @@ class Batched:
             Derived("VC", str(gcd(fn, problem.vector_limit("ldc"))), f"{elements} of an access to C"),
             *_operand_constants(problem, batched, a),
             *_operand_constants(problem, batched, b),
-            Derived("SHARED_BYTES", "ELEMENT_BYTES * STAGES * MB * (SHARED_A + SHARED_B)", "of a block"),
+            Derived(
+                "BYTES_A", f"({size} * STAGES * MB * SHARED_A + 15) / 16 * 16", "from the first shared A to the first B"
+            ),
+            Derived("SHARED_BYTES", "BYTES_A + ELEMENT_BYTES * STAGES * MB * SHARED_B", "of a block"),
         )
 
     def grid(self, problem: Problem, config: Config) -> tuple[tuple[str, int], ...]:
@@ -173,8 +174,12 @@ class Batched:
         return (("batch", batched.MB * batched.WALK),)
 
     def unused(self, problem: Problem, config: Config) -> frozenset[str]:
-        along_k = any(operand.along_k for operand in operands(problem))
-        return frozenset({"VEC", "ASYNC", "SHARED_BYTES"} if along_k else {"VEC", "ASYNC", "SHARED_BYTES", "PAD"})
+        choices = {"VEC", "ASYNC", "SHARED_BYTES"}
+        if not any(operand.along_k for operand in operands(problem)):
+            choices.add("PAD")
+        if constants(self, problem, config)["SHARED_BYTES"] <= STATIC_SHARED_BYTES:
+            choices.add("BYTES_A")
+        return frozenset(choices)
 
     def work(self, problem: Problem, config: Config) -> Work:
         batched = cast(BatchedConfig, config)
@@ -182,7 +187,7 @@ class Batched:
         words = problem.dtype.words
         copies = value["A_SHARE"] + value["B_SHARE"]
         reads = sum(batched.values[f"T{mn}"] / value[f"READ_{x}"] for x, mn in (("A", "M"), ("B", "N")))
-        moved = words * batched.MB * (value["SHARED_A"] + value["SHARED_B"])
+        moved = words * batched.MB * (value["BM"] + value["BN"]) * value["BK"]
         return Work(
             threads=value["THREADS"],
             outputs=batched.TM * batched.TN,

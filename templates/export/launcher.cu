@@ -23,6 +23,12 @@ extern "C" cudaError_t ${ out.name }_launch(
 //% for ld in out.runtime_lds
     if (${ ld.name } < ${ ld.line }${ " || " ~ ld.name ~ " % " ~ out.ld_align ~ " != 0" if out.ld_align > 1 }) return cudaErrorInvalidValue;
 //% endfor
+//% for x in out.runtime_strides
+    if (${ x.name ~ " != 0 && " if x.may_be_zero }${ x.name } < (${ x.lines } - 1LL) * ${ x.ld } + ${ x.line }) return cudaErrorInvalidValue;
+//% if out.ld_align > 1
+    if (${ x.name } % ${ out.ld_align } != 0) return cudaErrorInvalidValue;
+//% endif
+//% endfor
 //% if out.may_be_empty
     if (${ out.may_be_empty | join(" == 0 || ") } == 0) return cudaSuccess;  // C has no elements
 //% endif

@@ -22,14 +22,15 @@
 
 namespace {
 
-// Sizes and leading dimensions, in elements.
+// Sizes, leading dimensions and strides between products, in elements.
 struct Shape {
-    int M, N, K, lda, ldb, ldc;
+    int M, N, K, lda, ldb, ldc, batch;
+    long long stride_a, stride_b, stride_c;
 };
 
 constexpr Shape SHAPES[] = {
 //% for case in shapes
-    {${ [case.m, case.n, case.k, case.lda, case.ldb, case.ldc] | join(", ") }},
+    {${ [case.m, case.n, case.k, case.lda, case.ldb, case.ldc, case.batch, case.stride_a, case.stride_b, case.stride_c] | join(", ") }},
 //% endfor
 };
 
@@ -58,14 +59,14 @@ constexpr double REFERENCE_BUDGET = 1 << 30;             // multiply-adds a chec
 constexpr ${ T } NOTHING = std::numeric_limits<${ T }>::quiet_NaN();
 constexpr std::size_t BAND = 1024 + ${ out.pointer_align } / sizeof(${ T });  // elements; leaves addresses the promised alignment, no more
 
-// Where elements lie.
-std::size_t at_a(const Shape& s, int m, int k) { return std::size_t(${ "m" if out.layout.a == "r" else "k" }) * s.lda + ${ "k" if out.layout.a == "r" else "m" }; }
-std::size_t at_b(const Shape& s, int k, int n) { return std::size_t(${ "k" if out.layout.b == "r" else "n" }) * s.ldb + ${ "n" if out.layout.b == "r" else "k" }; }
-std::size_t at_c(const Shape& s, int m, int n) { return std::size_t(m) * s.ldc + n; }
+// Where elements of product p lie.
+std::size_t at_a(const Shape& s, int p, int m, int k) { return std::size_t(p) * s.stride_a + std::size_t(${ "m" if out.layout.a == "r" else "k" }) * s.lda + ${ "k" if out.layout.a == "r" else "m" }; }
+std::size_t at_b(const Shape& s, int p, int k, int n) { return std::size_t(p) * s.stride_b + std::size_t(${ "k" if out.layout.b == "r" else "n" }) * s.ldb + ${ "n" if out.layout.b == "r" else "k" }; }
+std::size_t at_c(const Shape& s, int p, int m, int n) { return std::size_t(p) * s.stride_c + std::size_t(m) * s.ldc + n; }
 
 cudaError_t launch(const Shape& s, const ${ T }* A, const ${ T }* B, ${ T }* C, Scalars scalars)
 {
-    [[maybe_unused]] const auto& [M, N, K, lda, ldb, ldc] = s;
+    [[maybe_unused]] const auto& [M, N, K, lda, ldb, ldc, batch, stride_a, stride_b, stride_c] = s;
     const auto& [alpha, beta] = scalars;
     return ${ out.name }_launch(${ out.parameters | map(attribute="name") | join(", ") }, nullptr);
 }
@@ -102,16 +103,17 @@ void must(const char* what, cudaError_t status)
     if (status != cudaSuccess) stop(what, status);
 }
 
-// A rows x cols matrix as it lies in memory: band, lines with padding between them, band.
+// Matrices of rows x cols as they lie in memory: band, lines with padding between them, band.
 struct Storage {
     std::vector<${ T }> elements;
 
     template <typename At, typename Value>
-    Storage(int rows, int cols, At at, Value value)
-        : elements(2 * BAND + (rows > 0 && cols > 0 ? at(rows - 1, cols - 1) + 1 : 0), NOTHING)
+    Storage(int batch, int rows, int cols, At at, Value value)
+        : elements(2 * BAND + (rows > 0 && cols > 0 ? at(batch - 1, rows - 1, cols - 1) + 1 : 0), NOTHING)
     {
-        for (int row = 0; row < rows; ++row)
-            for (int col = 0; col < cols; ++col) elements[BAND + at(row, col)] = value();
+        for (int p = 0; p < batch; ++p)
+            for (int row = 0; row < rows; ++row)
+                for (int col = 0; col < cols; ++col) elements[BAND + at(p, row, col)] = value();
     }
 
     ${ T } operator[](std::size_t element) const { return elements[BAND + element]; }
@@ -158,9 +160,9 @@ Operands make_operands(const Check& check)
     const auto value = [&, exact = data == Data::exact] { return exact ? random.integer(reach) : random.uniform(); };
     const auto before = [&, unread = scalars.beta == 0] { return unread ? NOTHING : value(); };
     const Shape& shape = s;
-    return {Storage(s.M, s.K, [&](int m, int k) { return at_a(shape, m, k); }, value),
-            Storage(s.K, s.N, [&](int k, int n) { return at_b(shape, k, n); }, value),
-            Storage(s.M, s.N, [&](int m, int n) { return at_c(shape, m, n); }, before)};
+    return {Storage(s.batch, s.M, s.K, [&](int p, int m, int k) { return at_a(shape, p, m, k); }, value),
+            Storage(s.batch, s.K, s.N, [&](int p, int k, int n) { return at_b(shape, p, k, n); }, value),
+            Storage(s.batch, s.M, s.N, [&](int p, int m, int n) { return at_c(shape, p, m, n); }, before)};
 }
 
 struct Expected {
@@ -168,16 +170,16 @@ struct Expected {
     double bound;  // of the error
 };
 
-// Row m of the result, in ${ out.wide } arithmetic.
-std::vector<Expected> reference_row(const Check& check, const Operands& x, int m)
+// Row m of product p, in ${ out.wide } arithmetic.
+std::vector<Expected> reference_row(const Check& check, const Operands& x, int p, int m)
 {
     const Shape& s = check.shape;
     std::vector<${ out.wide }> row_of_a(s.K), sum(s.N), magnitude(s.N);
-    for (int k = 0; k < s.K; ++k) row_of_a[k] = x.a[at_a(s, m, k)];
+    for (int k = 0; k < s.K; ++k) row_of_a[k] = x.a[at_a(s, p, m, k)];
 //% for line, end in ([("k", "K"), ("n", "N")] if out.layout.b == "r" else [("n", "N"), ("k", "K")])
     ${ "    " * loop.index0 }for (int ${ line } = 0; ${ line } < s.${ end }; ++${ line })${ " {" if loop.last }
 //% endfor
-            const ${ out.wide } product = row_of_a[k] * x.b[at_b(s, k, n)];
+            const ${ out.wide } product = row_of_a[k] * x.b[at_b(s, p, k, n)];
             sum[n] += product;
             magnitude[n] += std::fabs(product);
         }
@@ -186,24 +188,27 @@ std::vector<Expected> reference_row(const Check& check, const Operands& x, int m
     std::vector<Expected> row(s.N);
     for (int n = 0; n < s.N; ++n) {
         const auto [alpha, beta] = check.scalars;
-        const ${ out.wide } old = beta == 0 ? 0 : ${ out.wide }(beta) * x.c[at_c(s, m, n)];
+        const ${ out.wide } old = beta == 0 ? 0 : ${ out.wide }(beta) * x.c[at_c(s, p, m, n)];
         row[n].value = alpha * sum[n] + old;
         row[n].bound = roundoffs * UNIT_ROUNDOFF * double(std::fabs(alpha) * magnitude[n] + std::fabs(old));
     }
     return row;
 }
 
-// All rows if the budget allows; else the first, the last and a seeded choice of the others.
+int rows_of_all(const Shape& s) { return s.batch * s.M; }
+
+// All rows of all products if the budget allows; else the first, the last and a seeded choice of the others.
 std::vector<int> rows_to_check(const Shape& s)
 {
     const double affordable = REFERENCE_BUDGET / (double(s.N) * std::max(1, s.K));
     std::vector<int> rows;
-    if (s.M <= affordable) {
-        for (int m = 0; m < s.M; ++m) rows.push_back(m);
+    const int all = rows_of_all(s);
+    if (all <= affordable) {
+        for (int row = 0; row < all; ++row) rows.push_back(row);
         return rows;
     }
-    rows = {0, s.M - 1};
-    for (Random random(s.M); rows.size() < affordable;) rows.push_back(random.below(s.M));
+    rows = {0, all - 1};
+    for (Random random(all); rows.size() < affordable;) rows.push_back(random.below(all));
     std::sort(rows.begin(), rows.end());
     rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
     return rows;
@@ -212,34 +217,37 @@ std::vector<int> rows_to_check(const Shape& s)
 // An integer modulo 2^64, where sums and products of whole rows are exact.
 std::uint64_t whole(${ T } value) { return std::uint64_t(std::int64_t(value)); }
 
-// The first row of C in which some element is wrong, or M: Freivalds' check, for exact data only. C x must be
+// The first row of all in which some element is wrong, or their number: Freivalds' check, for exact data only. C x must be
 // alpha A (B x) + beta C x for any x. The weights x are odd, so no wrong element can vanish on its own.
 int first_row_off(const Check& check, const Operands& x, const Storage& c)
 {
     const auto& [s, data, scalars] = check;
     Random random(s.N);
-    std::vector<std::uint64_t> weights(s.N), b_weights(s.K);
+    std::vector<std::uint64_t> weights(s.N);
     for (std::uint64_t& weight : weights) weight = random.bits() | 1;
-    for (int k = 0; k < s.K; ++k)
-        for (int n = 0; n < s.N; ++n) b_weights[k] += whole(x.b[at_b(s, k, n)]) * weights[n];
-    for (int m = 0; m < s.M; ++m) {
-        std::uint64_t difference = 0;
-        for (int k = 0; k < s.K; ++k) difference += whole(scalars.alpha) * whole(x.a[at_a(s, m, k)]) * b_weights[k];
-        for (int n = 0; n < s.N; ++n) {
-            const ${ T } got = c[at_c(s, m, n)], old = scalars.beta == 0 ? 0 : x.c[at_c(s, m, n)];
-            if (!(std::fabs(got) <= LARGEST_EXACT) || got != std::trunc(got)) return m;
-            difference += (whole(scalars.beta) * whole(old) - whole(got)) * weights[n];
+    for (int p = 0; p < s.batch; ++p) {
+        std::vector<std::uint64_t> b_weights(s.K);
+        for (int k = 0; k < s.K; ++k)
+            for (int n = 0; n < s.N; ++n) b_weights[k] += whole(x.b[at_b(s, p, k, n)]) * weights[n];
+        for (int m = 0; m < s.M; ++m) {
+            std::uint64_t difference = 0;
+            for (int k = 0; k < s.K; ++k) difference += whole(scalars.alpha) * whole(x.a[at_a(s, p, m, k)]) * b_weights[k];
+            for (int n = 0; n < s.N; ++n) {
+                const ${ T } got = c[at_c(s, p, m, n)], old = scalars.beta == 0 ? 0 : x.c[at_c(s, p, m, n)];
+                if (!(std::fabs(got) <= LARGEST_EXACT) || got != std::trunc(got)) return p * s.M + m;
+                difference += (whole(scalars.beta) * whole(old) - whole(got)) * weights[n];
+            }
+            if (difference != 0) return p * s.M + m;
         }
-        if (difference != 0) return m;
     }
-    return s.M;
+    return rows_of_all(s);
 }
 
 std::string describe(const Check& check)
 {
     const auto& [s, data, scalars] = check;
-    char text[200];
-    std::snprintf(text, sizeof text, "%dx%dx%d lda=%d ldb=%d ldc=%d %s alpha=%g beta=%g", s.M, s.N, s.K, s.lda, s.ldb,
+    char text[300];
+    std::snprintf(text, sizeof text, "%dx%dx%d${ " batch=%d strides=%lld,%lld,%lld" if out.batched } lda=%d ldb=%d ldc=%d %s alpha=%g beta=%g", s.M, s.N, s.K,${ " s.batch, s.stride_a, s.stride_b, s.stride_c," if out.batched } s.lda, s.ldb,
                   s.ldc, data == Data::exact ? "exact" : "random", scalars.alpha, scalars.beta);
     return text;
 }
@@ -248,8 +256,10 @@ std::string describe(const Check& check)
 std::string writes_outside(const Check& check, const Storage& before, Storage after)
 {
     const Shape& s = check.shape;
-    for (int m = 0; m < s.M; ++m)
-        std::copy_n(&before.elements[BAND + at_c(s, m, 0)], s.N, &after.elements[BAND + at_c(s, m, 0)]);
+    for (int row = 0; row < rows_of_all(s); ++row) {
+        const std::size_t start = BAND + at_c(s, row / s.M, row % s.M, 0);
+        std::copy_n(&before.elements[start], s.N, &after.elements[start]);
+    }
     for (std::size_t i = 0; i < after.elements.size(); ++i) {  // by bits: NaN is no less equal to itself
         if (std::memcmp(&after.elements[i], &before.elements[i], sizeof(${ T })) == 0) continue;
         return "wrote outside C, " + std::to_string((long long)i - (long long)BAND) + " elements from its start";
@@ -260,14 +270,15 @@ std::string writes_outside(const Check& check, const Storage& before, Storage af
 // The first wrong element of `rows`, or "".
 std::string wrong_element(const Check& check, const Operands& x, const Storage& c, const std::vector<int>& rows)
 {
-    for (int m : rows) {
-        const std::vector<Expected> expected = reference_row(check, x, m);
+    for (int row : rows) {
+        const int p = row / check.shape.M, m = row % check.shape.M;
+        const std::vector<Expected> expected = reference_row(check, x, p, m);
         for (int n = 0; n < check.shape.N; ++n) {
-            const double got = c[at_c(check.shape, m, n)], wanted = double(expected[n].value);
+            const double got = c[at_c(check.shape, p, m, n)], wanted = double(expected[n].value);
             const double error = double(std::fabs(got - expected[n].value));
             if (error <= expected[n].bound) continue;  // NaN is not
             char text[200];
-            std::snprintf(text, sizeof text, "C[%d][%d] = %.${ out.digits }g, expected %.${ out.digits }g, error %.3g above %.3g", m, n, got,
+            std::snprintf(text, sizeof text, "${ "product %d: " if out.batched }C[%d][%d] = %.${ out.digits }g, expected %.${ out.digits }g, error %.3g above %.3g",${ " p," if out.batched } m, n, got,
                           wanted, error, expected[n].bound);
             return text;
         }
@@ -285,12 +296,12 @@ bool passes(const Check& check)
     const Storage result = c.read(x.c);
 
     std::vector<int> rows = rows_to_check(s);
-    const bool sampled = int(rows.size()) < s.M;
-    std::string scope = sampled ? std::to_string(rows.size()) + " of " + std::to_string(s.M) + " rows" : "every element";
+    const bool sampled = int(rows.size()) < rows_of_all(s);
+    std::string scope = sampled ? std::to_string(rows.size()) + " of " + std::to_string(rows_of_all(s)) + " rows" : "every element";
     if (sampled && check.data == Data::exact) {
         scope += " in full, all rows by their weighted sums";
         const int off = first_row_off(check, x, result);
-        if (off < s.M) rows.push_back(off);
+        if (off < rows_of_all(s)) rows.push_back(off);
     }
     std::sort(rows.begin(), rows.end());
     std::string problem = wrong_element(check, x, result, rows);
@@ -335,6 +346,10 @@ bool checks_its_arguments()
     bad = good, bad.${ ld.name } += 1;
     passed &= answers("${ ld.name } no multiple of ${ out.ld_align }", bad, somewhere, somewhere, somewhere, cudaErrorInvalidValue);
 //% endif
+//% endfor
+//% for stride in out.runtime_strides if not stride.may_be_zero
+    bad = good, bad.${ stride.name } = 0;
+    passed &= answers("${ stride.name } = 0", bad, somewhere, somewhere, somewhere, cudaErrorInvalidValue);
 //% endfor
     return passed;
 }

@@ -13,7 +13,9 @@ namespace {
 
 ${ shape(kernel) }
 ${ tiling(kernel) }
-// A product is whole, and so is a group unless the batch ends in it.
+static_assert(Shape::M == BM && Shape::N == BN && Shape::K == BK, "a block's products are whole");
+
+// So C has no edge, and a group of products has one only where the batch ends in it.
 constexpr bool EDGE_M = false, EDGE_N = false;
 //% if kernel.problem.batch is none
 constexpr bool EDGE_BATCH = true;
@@ -75,7 +77,7 @@ ${ store_c() }
 ${ signature(kernel) }{
 //% if kernel.launch.shared_bytes
     MatrixA* const As = reinterpret_cast<MatrixA*>(dynamic_shared());  // STAGES groups of MB
-    MatrixB* const Bs = reinterpret_cast<MatrixB*>(As + STAGES * MB);
+    MatrixB* const Bs = reinterpret_cast<MatrixB*>(dynamic_shared() + BYTES_A);
 //% else
     __shared__ __align__(16) MatrixA As[STAGES * MB];  // STAGES groups of MB
     __shared__ __align__(16) MatrixB Bs[STAGES * MB];
@@ -98,8 +100,10 @@ ${ signature(kernel) }{
     for (int step = 0; step < WALK; ++step) {
 //% if view.async
         cp_async_wait<STAGES - 1>();  // this thread's share of the group has landed
-//% endif
         __syncthreads();              // so has everybody's
+//% else
+        __syncthreads();  // the group is complete
+//% endif
         const int product = first + step * MB + mine;
         if (!EDGE_BATCH || product < s.batch) {
             ${ T } acc[TM][TN] = {};

@@ -9,7 +9,7 @@ import pytest
 
 from gemmgen.device import ARCHS
 from gemmgen.emulator import EmulatorExecutor
-from gemmgen.families import NAIVE, SIMT, Config, Family
+from gemmgen.families import BATCHED, NAIVE, SIMT, Config, Family
 from gemmgen.families.base import first_rejection
 from gemmgen.families.naive import NaiveConfig
 from gemmgen.families.simt import SimtConfig
@@ -60,6 +60,20 @@ def doubles() -> Iterator[Kernel]:
     yield Problem(67, 69, 35, dtype=DType.F64, layout=Layout("r", "c")), NAIVE, NaiveConfig(BM=8, BN=8)
 
 
+def batches() -> Iterator[Kernel]:
+    """Strides that are dense, padded, left to run time and 0; groups of products that the batch does not fill."""
+    for layout in LAYOUTS:
+        free = Problem(None, None, None, layout=Layout.parse(layout), batch=None)
+        yield free, SIMT, SIMT.default(free).with_values(BM=32, BN=64, TM=4, TN=4, WM=16, WN=32)
+        small = Problem(16, 12, 8, layout=Layout.parse(layout), batch=None, stride_a=0, stride_b=None, stride_c=200)
+        yield small, BATCHED, BATCHED.default(small).with_values(MB=2, WALK=4, STAGES=2, ASYNC=1)
+        odd = Problem(5, 7, 9, layout=Layout.parse(layout), batch=11, lda=12, ldb=12, dtype=DType.F64)
+        yield odd, BATCHED, BATCHED.default(odd).with_values(MB=4, WALK=2)
+    yield Problem(33, 17, 20, batch=6, stride_b=0), NAIVE, NaiveConfig(BM=8, BN=8)
+    large = Problem(128, 64, 64, layout=Layout("c", "r"), batch=300)  # more than is run whole
+    yield large, BATCHED, BATCHED.default(large).with_values(TM=8, TN=8, MB=1)
+
+
 def drawn(count: int) -> Iterator[Kernel]:
     """Random points of the space, fixed and ragged sizes and weaker alignment promises among them."""
     rng = random.Random(20261120)
@@ -77,7 +91,7 @@ def drawn(count: int) -> Iterator[Kernel]:
             yield problem, SIMT, config
 
 
-KERNELS = [render(*kernel) for kernel in (*schedules(), *partial_vectors(), *doubles(), *drawn(28))]
+KERNELS = [render(*kernel) for kernel in (*schedules(), *partial_vectors(), *doubles(), *batches(), *drawn(28))]
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from gemmgen.gpu import arena, why_no_gpu
 from gemmgen.gpu.arena import GUARD_WORD
 from gemmgen.gpu.executor import GpuExecutor
 from gemmgen.gpu.timing import QUICK, Timing, speedup
-from gemmgen.problem import Case, Layout, Problem
+from gemmgen.problem import Case, DType, Layout, Problem
 from gemmgen.source import KernelSource, Launch, Parameter
 
 SIZES = ("M", "N", "K", "lda", "ldb", "ldc")
@@ -65,7 +65,9 @@ def kernel(body: str, *, pointer_align: int = 16, shared_bytes: int = 0, tile: i
 
 def operands_of(case: Case, seed: int = 0) -> Operands:
     random = np.random.default_rng(seed)
-    return Operands(*(random.uniform(-1, 1, matrix.elements).astype(np.float32) for matrix in case.matrices))
+    return Operands(
+        *(random.uniform(-1, 1, matrix.elements).astype(case.problem.dtype.numpy) for matrix in case.matrices)
+    )
 
 
 def expected(case: Case, operands: Operands) -> np.ndarray:
@@ -131,13 +133,31 @@ def test_strange_writes_are_located(operand: str, element: int, where: str) -> N
     assert where in caught.value.failure.reason
 
 
-def test_elements_of_c_may_change() -> None:
-    layout = arena.place(PADDED, seed=1)
-    before = layout.image(operands_of(PADDED))
+BATCH = Problem(5, 7, 9, dtype=DType.F64, batch=3, stride_b=0, stride_c=40).case()
+
+
+@pytest.mark.parametrize("case", [PADDED, BATCH], ids=str)
+def test_elements_of_c_may_change(case: Case) -> None:
+    layout = arena.place(case, seed=1)
+    before = layout.image(operands_of(case))
     assert (before[: layout.offsets["A"] // 4] == GUARD_WORD).all()
     after = before.copy()
-    PADDED.c.view(layout.words(after, "C").view(np.float32))[:] = 7
-    assert (PADDED.c.view(layout.result(before, after)) == 7).all()
+    case.c.view(layout.words(after, "C").view(case.problem.dtype.numpy))[:] = 7
+    assert (case.c.view(layout.result(before, after)) == 7).all()
+
+
+def test_what_lies_between_the_matrices_of_a_batch_may_not_change() -> None:
+    layout = arena.place(BATCH, seed=1)
+    before = layout.image(operands_of(BATCH))
+    after = before.copy()
+    layout.words(after, "C").view(np.float64)[40 + 36] = 7
+    with pytest.raises(CandidateFailed, match=r"row 5, column 1 of matrix 1 \(C is 5 x 7, ldc = 7, stride_c = 40\)"):
+        layout.result(before, after)
+
+
+def test_guards_are_no_numbers_of_any_dtype() -> None:
+    guards = np.full(2, GUARD_WORD, np.uint32)
+    assert all(np.isnan(guards.view(dtype.numpy)).all() for dtype in DType)
 
 
 def test_timing_has_median_spread_and_paired_ratio() -> None:
@@ -188,7 +208,7 @@ def test_kernels_see_the_promised_alignment(gpu: GpuExecutor, align: int) -> Non
 @pytest.mark.parametrize(
     ("body", "where"),
     [
-        (BODY.replace("col < N", "col <= N"), "padding of C after row 0"),
+        (BODY.replace("col < N", "col <= N"), "padding of C at row 0"),
         (BODY.replace("row >= M", "row >= M + 1"), "after the end of C"),
         (BODY.replace("C[row * ldc", "C[-1 + row * ldc"), "4 bytes before C"),
         (BODY.replace("C[row * ldc", "const_cast<float*>(A)[row * ldc"), "in A, at element 0"),

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gemmgen.device import ARCHS
-from gemmgen.families import FAMILIES, NAIVE, SIMT, Family
+from gemmgen.families import BATCHED, FAMILIES, NAIVE, SIMT, Family
 from gemmgen.families.base import check
 from gemmgen.naming import parse_name
 from gemmgen.paths import TEMPLATES
@@ -34,11 +34,19 @@ class Sample:
     lda: Size = None
     pointer_align: int = 16
     dtype: DType = DType.F32
+    batch: Size = 1
 
     def render(self) -> KernelSource:
         leading: dict[str, int] = {} if self.lda is None else {"lda": self.lda}
         layout = Layout.parse(self.layout)
-        problem = Problem(*self.shape, dtype=self.dtype, layout=layout, pointer_align=self.pointer_align, **leading)
+        problem = Problem(
+            *self.shape,
+            dtype=self.dtype,
+            layout=layout,
+            pointer_align=self.pointer_align,
+            batch=self.batch,
+            **leading,
+        )
         config = self.family.default(problem).with_values(**self.axes)
         check(self.family, problem, config, ARCHS["sm_90"].limits)
         return render(problem, self.family, config)
@@ -56,6 +64,10 @@ SAMPLES = {
     "runtime_cc": Sample(SIMT, {}, (None, 4096, None), "cc"),
     "narrow_lines": Sample(SIMT, {}, (127, 61, 33), lda=36, pointer_align=8),
     "f64": Sample(SIMT, {"ASYNC": 1, "STAGES": 3}, dtype=DType.F64),
+    "strided_batch": Sample(SIMT, {}, (None, 64, 64), batch=None),
+    "naive_batch": Sample(NAIVE, {}, (100, 64, 64), "cr", batch=12),
+    "batched": Sample(BATCHED, {"STAGES": 2, "WALK": 4, "ASYNC": 1}, (16, 16, 16), batch=None),
+    "batched_f64_cr": Sample(BATCHED, {"MB": 2}, (24, 32, 40), "cr", dtype=DType.F64, batch=1000),
     "offsets_64bit": Sample(SIMT, {"ASYNC": 1, "STAGES": 2}, (65536, 65536, 64)),
 }
 

@@ -26,10 +26,10 @@ def computed(what):
     case, operands = what.case, make_operands(what)
     a, b = case.a.view(operands.a), case.b.view(operands.b)
     real = case.problem.dtype.numpy.type
-    total = np.zeros((case.m, case.n), real)
+    total = np.zeros(case.c.view(operands.c).shape, real)
     with np.errstate(all="ignore"):
         for k in range(case.k):
-            total += np.multiply.outer(a[:, k], b[k])
+            total += a[..., :, k, None] * b[..., None, k, :]
         total *= real(case.alpha)
         if case.beta != 0:
             total += real(case.beta) * case.c.view(operands.c)
@@ -136,3 +136,19 @@ def test_sums_in_float_are_wrong_for_f64():
     what.case.c.view(result)[...] = (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float64)
     mismatch = compare(what, result)[1]
     assert mismatch is not None and mismatch.count == 13 * 11
+
+
+@KINDS
+@DTYPES
+def test_a_batch_is_checked_product_by_product(data, dtype):
+    problem = Problem(6, 5, None, dtype=dtype, batch=4, stride_a=0, stride_c=None)
+    what = Situation(problem.case(k=9, stride_c=40, beta=2.0), data, seed=5)
+    result = computed(what)
+    assert compare(what, result)[1] is None
+    view = what.case.c.view(result)
+    view[2, 3, 1] = np.inf if np.isnan(view[2, 3, 1]) else np.nan
+    mismatch = compare(what, result)[1]
+    assert mismatch is not None and (mismatch.matrix, mismatch.row, mismatch.col) == (2, 3, 1)
+    assert "C of matrix 2: C[3][1]" in str(mismatch)
+    inner = Window(1, 0, 4, 5, 1, 3)
+    assert (expected(what, inner)[0].shape, compare(what, result, inner)[1].matrix) == ((2, 3, 5), 2)
