@@ -391,7 +391,8 @@ BATCH_BUGS = (
         (VALUE, POISON, RACE_C, UNWRITTEN)),
     Bug("C at A's stride", "batch", SMALL_BATCH, "product * s.stride_c", "product * s.stride_a",
         (VALUE, POISON, OUTSIDE_C, WRITES, READS, RACE_C)),
-    Bug("one product of the sum is missing", "missing product", SMALL_BATCH_CR, "k < BK;", "k < BK - 1;", (VALUE,)),
+    Bug("one product of the sum is missing", "missing product", SMALL_BATCH_CR,
+        "k < Shape::K;", "k < Shape::K - 1;", (VALUE,)),
     Bug("lanes' rows and columns swapped", "swapped index", SMALL_BATCH_CR, "return {lane_m * FM, lane_n * FN};",
         "return {lane_n * FM, lane_m * FN};", (POISON, VALUE, WRITES, OUTSIDE_C, RACE_C, UNWRITTEN)),
 )  # fmt: skip

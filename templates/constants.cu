@@ -1,5 +1,10 @@
 //% macro shape(kernel)
-// Sizes and the elements between lines (leading dimensions)${ " and between matrices (strides)" if kernel.problem.batched }. What is known here folds into the code.
+//% if kernel.problem.batched
+// Sizes and the elements between lines (leading dimensions) and between matrices of the batch (strides).
+// What is known here folds into the code.
+//% else
+// Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
+//% endif
 struct Shape {
 //% for name, size in kernel.sizes.items()
     ${ "static constexpr " if size is not none }${ kernel.ctype(name) } ${ name }${ " = %d" % size if size is not none };

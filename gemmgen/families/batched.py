@@ -24,14 +24,14 @@ class BatchedConfig(Config):
 
     PATTERN = "mb{MB}_{TM}x{TN}_v{VEC}_pad{PAD}_s{STAGES}_async{ASYNC}_walk{WALK}_minb{MINB}"
 
-    MB: int = axis(4, (1, 2, 4, 8, 16, 32), "products that a block computes at once")
+    MB: int = axis(4, (8, 4, 16, 2, 32, 1), "products that a block computes at once")
     TM: int = axis(4, (4, 8, 2, 1, 3, 5, 6, 7), "rows of C that a thread computes")
     TN: int = axis(4, (4, 8, 2, 1, 3, 5, 6, 7), "columns of C that a thread computes")
     VEC: int = axis(4, (4, 2, 1), "elements of the widest access: 1, 2, or 4 of 4 bytes")
     PAD: int = axis(4, (4, 0), "elements after each shared line of an operand stored along k: spreads banks")
-    STAGES: int = axis(1, (1, 2, 3), "groups of MB products that shared memory holds")
+    STAGES: int = axis(1, (2, 1, 3), "groups of MB products that shared memory holds")
     ASYNC: int = axis(0, (1, 0), "1: cp.async copies to shared memory, 0: through registers")
-    WALK: int = axis(1, (1, 2, 4, 8), "groups that a block computes one after the other")
+    WALK: int = axis(1, (4, 1, 2, 8), "groups that a block computes one after the other")
     MINB: int = axis(1, (1,), "blocks that must fit an SM at once: caps a thread's registers")
 
 
@@ -67,6 +67,7 @@ PRUNING = (
     Constraint("PAD >= A_ALONG_K and PAD >= B_ALONG_K", "lines along k without padding meet in a bank"),
     Constraint("TM * TN >= 4 or M % 2 == 1 or N % 2 == 1", "a smaller thread tile reads more than it multiplies"),
     Constraint("TM * TN * ELEMENT_BYTES <= 256", "a larger thread tile leaves an SM short of warps"),
+    Constraint("THREADS >= 64", "smaller blocks leave an SM short of warps"),
     Constraint("THREADS <= 512", "large blocks start and end together, and memory idles in between"),
     Constraint("THREADS % 32 == 0 or LANES > 32", "a warp that is not full wastes issue slots"),
     Constraint("A_SHARE <= 32 and B_SHARE <= 32", "so many copies a thread are more than it can have under way"),

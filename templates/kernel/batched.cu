@@ -13,10 +13,9 @@ namespace {
 
 ${ shape(kernel) }
 ${ tiling(kernel) }
-static_assert(Shape::M == BM && Shape::N == BN && Shape::K == BK, "a block's products are whole");
-
-// So C has no edge, and a group of products has one only where the batch ends in it.
-constexpr bool EDGE_M = false, EDGE_N = false;
+// Products are whole and need no checks at an edge of C; a group of them does where the batch ends in it.
+constexpr bool EDGE_M = Shape::M % BM != 0;
+constexpr bool EDGE_N = Shape::N % BN != 0;
 //% if kernel.problem.batch is none
 constexpr bool EDGE_BATCH = true;
 //% else
@@ -56,7 +55,7 @@ ${ fragment(view.b) }
 __device__ __forceinline__ void multiply(const MatrixA& As, const MatrixB& Bs, Place place, ${ T } (&acc)[TM][TN])
 {
     #pragma unroll UNROLL
-    for (int k = 0; k < BK; k += DEPTH) {
+    for (int k = 0; k < Shape::K; k += DEPTH) {
         ${ T } a[DEPTH][TM], b[DEPTH][TN];
         read_a(As, k, place.m, a);
         read_b(Bs, k, place.n, b);

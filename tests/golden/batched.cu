@@ -20,7 +20,8 @@
 
 namespace {
 
-// Sizes and the elements between lines (leading dimensions) and between matrices (strides). What is known here folds into the code.
+// Sizes and the elements between lines (leading dimensions) and between matrices of the batch (strides).
+// What is known here folds into the code.
 struct Shape {
     static constexpr int M = 16;
     static constexpr int N = 16;
@@ -82,10 +83,9 @@ constexpr int SHARED_B = BK * PITCH_B;                              // floats of
 static_assert(PITCH_A % VA == 0 and PITCH_A % READ_A == 0, "vector accesses to A's shared lines stay aligned");
 static_assert(PITCH_B % VB == 0 and PITCH_B % READ_B == 0, "vector accesses to B's shared lines stay aligned");
 
-static_assert(Shape::M == BM && Shape::N == BN && Shape::K == BK, "a block's products are whole");
-
-// So C has no edge, and a group of products has one only where the batch ends in it.
-constexpr bool EDGE_M = false, EDGE_N = false;
+// Products are whole and need no checks at an edge of C; a group of them does where the batch ends in it.
+constexpr bool EDGE_M = Shape::M % BM != 0;
+constexpr bool EDGE_N = Shape::N % BN != 0;
 constexpr bool EDGE_BATCH = true;
 // N floats that move as one access of 4 * N bytes.
 template <int N>
@@ -222,7 +222,7 @@ __device__ __forceinline__ void read_b(const MatrixB& shared, int k, int n, floa
 __device__ __forceinline__ void multiply(const MatrixA& As, const MatrixB& Bs, Place place, float (&acc)[TM][TN])
 {
     #pragma unroll UNROLL
-    for (int k = 0; k < BK; k += DEPTH) {
+    for (int k = 0; k < Shape::K; k += DEPTH) {
         float a[DEPTH][TM], b[DEPTH][TN];
         read_a(As, k, place.m, a);
         read_b(Bs, k, place.n, b);

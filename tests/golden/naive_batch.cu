@@ -17,7 +17,8 @@
 
 namespace {
 
-// Sizes and the elements between lines (leading dimensions) and between matrices (strides). What is known here folds into the code.
+// Sizes and the elements between lines (leading dimensions) and between matrices of the batch (strides).
+// What is known here folds into the code.
 struct Shape {
     static constexpr int M = 100;
     static constexpr int N = 64;

@@ -20,7 +20,8 @@
 
 namespace {
 
-// Sizes and the elements between lines (leading dimensions) and between matrices (strides). What is known here folds into the code.
+// Sizes and the elements between lines (leading dimensions) and between matrices of the batch (strides).
+// What is known here folds into the code.
 struct Shape {
     int M;
     static constexpr int N = 64;

@@ -11,13 +11,16 @@ import pytest
 
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.executor import Operands
+from gemmgen.families import BATCHED, SIMT, Family
 from gemmgen.files import Store
 from gemmgen.gpu import arena, why_no_gpu
 from gemmgen.gpu.arena import GUARD_WORD
 from gemmgen.gpu.executor import GpuExecutor
 from gemmgen.gpu.timing import QUICK, Timing, speedup
 from gemmgen.problem import Case, DType, Layout, Problem
+from gemmgen.render import render
 from gemmgen.source import KernelSource, Launch, Parameter
+from gemmgen.verifier import verify
 
 SIZES = ("M", "N", "K", "lda", "ldb", "ldc")
 SIGNATURE = """
@@ -298,17 +301,43 @@ def test_too_large_for_the_card(gpu: GpuExecutor) -> None:
 
 
 @pytest.mark.parametrize("layout", ["rr", "rc", "cr", "cc"])
-def test_cublaslt_solves_the_same_problem(gpu: GpuExecutor, layout: str) -> None:
-    problem = Problem(96, 80, 64, layout=Layout.parse(layout), lda=128, ldb=132, ldc=84)
+@pytest.mark.parametrize("dtype", DType)
+@pytest.mark.parametrize("batch", [{}, {"batch": 5}, {"batch": 5, "stride_b": 0, "stride_c": 20000}], ids=str)
+def test_cublaslt_solves_the_same_problem(gpu: GpuExecutor, layout: str, dtype: DType, batch: dict[str, int]) -> None:
+    lines = {"lda": 128, "ldb": 132, "ldc": 84}
+    problem = Problem(96, 80, 64, dtype=dtype, layout=Layout.parse(layout), **lines, **batch)
     case = problem.case(alpha=1.5, beta=-0.5)
     operands = operands_of(case)
     result = gpu.run_cublaslt(case, operands)
-    np.testing.assert_allclose(case.c.view(result), expected(case, operands), atol=1e-4)
+    atol = 1e-4 if dtype == DType.F32 else 1e-12
+    np.testing.assert_allclose(case.c.view(result), expected(case, operands), atol=atol)
+
+
+BATCHES = [
+    (SIMT, Problem(100, 90, 80, dtype=DType.F64), {"ASYNC": 1, "STAGES": 3}),
+    (SIMT, Problem(None, 64, 64, batch=None, stride_a=0), {}),
+    (BATCHED, Problem(16, 16, 16, batch=None), {"MB": 8, "ASYNC": 1, "STAGES": 2, "WALK": 4}),
+    (BATCHED, Problem(32, 24, 20, batch=1001, dtype=DType.F64, layout=Layout("c", "c")), {"ASYNC": 1, "WALK": 2}),
+    (
+        BATCHED,
+        Problem(64, 64, 64, batch=300),
+        {"MB": 1, "TM": 8, "TN": 8, "ASYNC": 1, "STAGES": 2, "WALK": 4},
+    ),  # dynamic
+]
+
+
+@pytest.mark.parametrize(("family", "problem", "values"), BATCHES, ids=str)
+def test_batches_and_doubles_are_right(
+    gpu: GpuExecutor, family: Family, problem: Problem, values: dict[str, int]
+) -> None:
+    verdict = verify(gpu, render(problem, family, family.default(problem).with_values(**values)), examples=20)
+    assert verdict.passed, f"{verdict.situation}: {verdict.failure}"
 
 
 def test_limits_are_plausible_and_kept(gpu: GpuExecutor) -> None:
     limits = gpu.limits()
     peak = 2 * 128 * gpu.properties.sms * gpu.properties.clock_mhz * 1e-6
     assert 0.3 * peak < limits.ffma_tflops < 1.05 * peak
+    assert 0 < limits.dfma_tflops < limits.ffma_tflops
     assert 50 < limits.copy_gbs < limits.read_gbs * 1.1 < 20_000
     assert gpu.limits() == limits
