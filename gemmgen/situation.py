@@ -162,7 +162,10 @@ def _dense(case: Case, sizes: dict[str, int]) -> Case:
     return replace(case.problem.case(**sizes), alpha=case.alpha, beta=case.beta)
 
 
-EDGES = ("K = 0", "M = 1", "N = 1", "tiny", "prime", "power of two", "ragged", "tall", "flat", "deep", "padded")
+EDGES = (
+    *("K = 0", "M = 1", "N = 1", "tiny", "prime", "power of two", "ragged"),
+    *("tall", "flat", "deep", "padded", "batch"),
+)
 
 
 def edges(case: Case) -> frozenset[str]:
@@ -175,7 +178,7 @@ def edges(case: Case) -> frozenset[str]:
         any(size > TINY and _is_prime(size) for size in sizes),
         all(size & (size - 1) == 0 and size > 0 for size in sizes),
         any(size % 4 for size in sizes),
-        *(m >= 8 * n, n >= 8 * m, k >= 8 * max(m, n), not dense),
+        *(m >= 8 * n, n >= 8 * m, k >= 8 * max(m, n), not dense, case.batch > 1),
     )
     return frozenset(name for name, held in zip(EDGES, holds, strict=True) if held)
 

@@ -12,14 +12,15 @@ from gemmgen.report.words import figure, percent, show_table, table
 
 def show_bench(console: Console, rows: Sequence[Row]) -> None:
     """The table, then what it was measured on and against."""
-    columns = ("<problem", "ours, us", "TFLOPS", "spread", "cuBLASLt, us", "TFLOPS", "<algorithm", "speed / cuBLASLt")
-    made = table(*columns, "of the roof", title="measured, medians of interleaved rounds")
+    columns = ("<problem", "ours, us", "TFLOPS", "GB/s", "spread", "cuBLASLt, us", "TFLOPS", "<algorithm")
+    made = table(*columns, "speed / cuBLASLt", "of the roof", title="measured, medians of interleaved rounds")
     for row in rows:
         best = row.baseline
         made.add_row(
             str(row.kernel.source.problem),
             figure(row.timing.median_us),
             figure(row.timing.tflops(row.case)),
+            figure(row.timing.gbs(row.case)),
             percent(row.timing.spread),
             figure(best.timing.median_us),
             figure(best.timing.tflops(row.case)),

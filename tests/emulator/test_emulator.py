@@ -247,7 +247,7 @@ def test_a_is_read_only(emulator: EmulatorExecutor) -> None:
 def test_write_into_padding(emulator: EmulatorExecutor) -> None:
     case = ANY_SHAPE.case(4, 5, 3, ldc=8)
     reason = fails(emulator, kernel(NAIVE + "if (row == 2 && column == 0) c[6] = 1.0f;"), case)
-    assert reason == ("crash: the kernel writes outside C: the padding of C at row 2, column 6 (C is 3 x 5, ldc = 8)")
+    assert reason == "crash: the kernel writes outside C: the padding of C at row 2, column 6 (C is 4 x 5, ldc = 8)"
 
 
 def test_write_into_slack(emulator: EmulatorExecutor) -> None:
