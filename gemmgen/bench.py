@@ -28,7 +28,7 @@ class Row:
     """One kernel beside cuBLASLt on one card.
 
     baseline  cuBLASLt's best heuristic, timed round by round with ours
-    limits    FFMA rate and bandwidths that this card reaches when it does nothing else
+    limits    FMA rates and bandwidths that this card reaches when it does nothing else
     """
 
     kernel: KernelFile
@@ -45,8 +45,9 @@ class Row:
 
     @property
     def roof_tflops(self) -> float:
-        """The most that the card's measured FFMA rate, or its read bandwidth, allows."""
-        return min(self.limits.ffma_tflops, self.case.flops / self.case.bytes_moved * self.limits.read_gbs / 1000)
+        """The most that the card's measured FMA rate, or its read bandwidth, allows."""
+        memory_tflops = self.case.flops / self.case.bytes_moved * self.limits.read_gbs / 1000
+        return min(self.limits.fma_tflops(self.case.problem.dtype), memory_tflops)
 
     def document(self) -> Document:
         """As JSON-ready data; also the entry "bench" of NAME.json."""

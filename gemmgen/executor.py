@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from gemmgen.problem import Case
 from gemmgen.source import KernelSource
 
-Floats = npt.NDArray[np.float32]
+Floats = npt.NDArray[np.floating[Any]]  # of the problem's dtype
 
 
 @dataclass(frozen=True)

@@ -111,9 +111,10 @@ def rung_configs(problem: Problem, has_cp_async: bool) -> list[tuple[Rung, Confi
 
 
 def _fitted(problem: Problem, values: dict[str, int]) -> dict[str, int]:
-    """`values` without transposition and padding where no lines run along k."""
+    """`values` without transposition and padding where no lines run along k, and accesses of at most 16 bytes."""
     facts = SIMT.facts(problem)
     fitted = {"TA": values["TA"] * facts["A_ALONG_K"], "TB": values["TB"] * facts["B_ALONG_K"]}
+    fitted["VEC"] = min(values["VEC"], problem.dtype.widest)
     return {**values, **fitted, "PAD": values["PAD"] if facts["A_ALONG_K"] or facts["B_ALONG_K"] else 0}
 
 

@@ -16,7 +16,7 @@ from gemmgen.situation import FAR_SIZES, Situation, situations
 from gemmgen.source import KernelSource, Launch
 
 SAMPLE_TILES = 4  # of C, of a case that the executor does not run whole
-POISON = np.uint32(0x7FC0BEEF)  # a NaN that no kernel computes
+POISON = 0x7FFCBEEF  # a NaN that no kernel computes; two of them are a double's
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,8 @@ def verify(
     return Verdict(executor.name, tested.examples, seed, tested.worst, sampled=tested.sampled)
 
 
-# The tiles of M x N, by the grid's numbers, that samples have run so far, and those of C that they wrote.
-Seen = dict[tuple[int, int], tuple[set[int], set[Window]]]
+# The tiles of M x N x batch, by the grid's numbers, that samples have run so far, and those of C that they wrote.
+Seen = dict[tuple[int, int, int], tuple[set[int], set[Window]]]
 
 
 def check(kernel: LoadedKernel, situation: Situation, seen: Seen | None = None) -> float:
@@ -112,11 +112,13 @@ def check(kernel: LoadedKernel, situation: Situation, seen: Seen | None = None) 
 
 def _check_determinism(kernel: LoadedKernel, situation: Situation, operands: Operands, result: Floats) -> None:
     again = kernel.run(situation.case, operands, seed=situation.seed + 1)
-    differs = situation.case.c.view(result.view(np.uint32) != again.view(np.uint32))
+    c, bits = situation.case.c, situation.case.problem.dtype.bits
+    differs = c.view(result.view(bits) != again.view(bits))
     if differs.any():
-        row, col = np.argwhere(differs)[0]
-        one, other = (float(situation.case.c.view(values)[row, col]) for values in (result, again))
-        reason = f"C[{row}][{col}] depends on the order in which blocks run: {one:.9g} and {other:.9g}"
+        at = tuple(int(index) for index in np.argwhere(differs)[0])
+        one, other = (float(c.view(values)[at]) for values in (result, again))
+        place = "".join(f"[{index}]" for index in at)
+        reason = f"C{place} depends on the order in which blocks run: {one:.9g} and {other:.9g}"
         raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
 
 
@@ -139,7 +141,7 @@ def _check_sample(kernel: LoadedKernel, situation: Situation, operands: Operands
     if len(tiles) != len(numbers):
         reason = f"blocks {chosen} write {len(tiles)} tiles of C, not {len(numbers)}"
         raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
-    all_numbers, all_tiles = seen.setdefault((case.m, case.n), (set(), set()))
+    all_numbers, all_tiles = seen.setdefault((case.m, case.n, case.batch), (set(), set()))
     all_numbers.update(numbers)
     all_tiles.update(tiles)
     if len(all_tiles) != len(all_numbers):
@@ -149,10 +151,10 @@ def _check_sample(kernel: LoadedKernel, situation: Situation, operands: Operands
     result = kernel.run(case, operands, seed=situation.seed, blocks=chosen)
     outside = case.c.view(result != operands.c) & ~np.isnan(case.c.view(operands.c))
     for tile in tiles:
-        outside[tile.rows, tile.cols] = False
+        outside[tile.index] = False
     if outside.any():
-        row, col = np.argwhere(outside)[0]
-        reason = f"blocks {chosen} write C[{row}][{col}], outside of the tiles that they write with beta = 0"
+        place = "".join(f"[{index}]" for index in np.argwhere(outside)[0])
+        reason = f"blocks {chosen} write C{place}, outside of the tiles that they write with beta = 0"
         raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
     return max(_judge(situation, result, tile) for tile in tiles)
 
@@ -160,18 +162,24 @@ def _check_sample(kernel: LoadedKernel, situation: Situation, operands: Operands
 def _tiles_written(kernel: LoadedKernel, situation: Situation, operands: Operands, blocks: list[int]) -> list[Window]:
     """The tiles in which a run of `blocks` with beta = 0 changes C, seen by what happens to poison."""
     case = replace(situation.case, beta=0.0)
-    poison = np.full(operands.c.shape, POISON, np.uint32).view(np.float32)
+    dtype = case.problem.dtype
+    poison = np.full(operands.c.size * dtype.words, POISON, np.uint32).view(dtype.numpy)
     result = kernel.run(case, replace(operands, c=poison), seed=situation.seed, blocks=blocks)
-    written = case.c.view(result.view(np.uint32)) != POISON
-    return [tile for tile in _tiles(case, kernel.source.launch) if written[tile.rows, tile.cols].any()]
+    written = case.c.view(result.view(dtype.bits) != poison.view(dtype.bits))
+    return [tile for tile in _tiles(case, kernel.source.launch) if written[tile.index].any()]
 
 
 def _tiles(case: Case, launch: Launch) -> list[Window]:
     """The tiles of C, as the launch's grid divides it."""
     tile = dict(launch.grid)
-    height, width = tile["M"], tile["N"]
+    height, width, depth = tile.get("M", case.m), tile.get("N", case.n), tile.get("batch", 1)
+    batched = case.problem.batched
     return [
-        Window(top, left, min(top + height, case.m), min(left + width, case.n))
+        Window(
+            *(top, left, min(top + height, case.m), min(left + width, case.n)),
+            *((first, min(first + depth, case.batch)) if batched else ()),
+        )
+        for first in range(0, case.batch, depth)
         for top in range(0, case.m, height)
         for left in range(0, case.n, width)
     ]

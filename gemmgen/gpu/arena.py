@@ -20,7 +20,7 @@ from gemmgen.source import POINTERS, WORKSPACE, Workspace
 Words = npt.NDArray[np.uint32]
 
 GUARD_BYTES = 256 * 1024  # on each side of each operand
-GUARD_WORD = 0x7FC0DEAD  # a NaN: it shows in the result of whoever reads it
+GUARD_WORD = 0x7FFCDEAD  # a NaN, and two are a double's: it shows in the result of whoever reads it
 ALLOCATION_ALIGN = 256  # bytes, as cuMemAlloc gives
 PLACES = 8  # different placements, chosen by the seed
 WORD = 4
@@ -37,13 +37,13 @@ class Arena:
     size: int
 
     @property
-    def elements(self) -> dict[str, int]:
-        return _elements(self.case, self.workspace)
+    def word_counts(self) -> dict[str, int]:
+        return _word_counts(self.case, self.workspace)
 
     def words(self, image: Words, name: str) -> Words:
         """The storage of an operand, or of the workspace, inside `image`."""
         start = self.offsets[name] // WORD
-        return image[start : start + self.elements[name]]
+        return image[start : start + self.word_counts[name]]
 
     def image(self, operands: Operands) -> Words:
         """What to copy to the device: guard words, which the partials hold, too; operands; tickets, all zero."""
@@ -56,7 +56,8 @@ class Arena:
     def result(self, before: Words, after: Words) -> Floats:
         """C's storage after the launch. Raises CandidateFailed (crash) where anything else changed."""
         changed = before != after
-        self.case.c.view(self.words(changed, "C"))[:] = False
+        dtype = self.case.problem.dtype
+        self.case.c.view(self.words(changed, "C").view(f"u{dtype.words}"))[...] = 0  # a byte a word
         self.words(changed, "partials")[:] = False
         left = np.flatnonzero(self.words(changed, "tickets"))
         if len(left):
@@ -67,26 +68,28 @@ class Arena:
             where = self._describe(int(changed.argmax()) * WORD)
             reason = f"it wrote {np.count_nonzero(changed)} words outside C's elements, the first {where}"
             raise CandidateFailed(Failure("crash", reason, "gpu"))
-        result: Floats = self.words(after, "C").view(np.float32).copy()
+        result: Floats = self.words(after, "C").view(dtype.numpy).copy()
         return result
 
     def _describe(self, offset: int) -> str:
         """Where the byte `offset` is, for a person: in an operand, or how far from the nearest one."""
         distances: list[tuple[int, str]] = []
         for name, start in self.offsets.items():
-            end = start + WORD * self.elements[name]
+            end = start + WORD * self.word_counts[name]
             if start <= offset < end:
-                return self._describe_inside(name, (offset - start) // WORD)
+                return self._describe_inside(name, offset - start)
             beyond = offset >= end
             distance = offset - end if beyond else start - offset
             distances.append((distance, f"{distance} bytes {'after the end of' if beyond else 'before'} {name}"))
         return min(distances)[1]
 
-    def _describe_inside(self, name: str, element: int) -> str:
+    def _describe_inside(self, name: str, offset: int) -> str:
+        element = offset // (WORD if name in WORKSPACE else self.case.problem.dtype.size)
         if name != "C":
             return f"in {name}, at element {element} of its storage"
-        row, column = divmod(element, self.case.ldc)
-        return f"in the padding of C after row {row} (column {column} of N = {self.case.n}, ldc = {self.case.ldc})"
+        c = self.case.c
+        apart = "" if c.batch is None else f", stride_c = {c.stride}"
+        return f"in the padding of C at {c.place(element)} (C is {c.rows} x {c.cols}, ldc = {c.ld}{apart})"
 
 
 def place(case: Case, seed: int, workspace: Workspace = NO_WORKSPACE) -> Arena:
@@ -95,19 +98,19 @@ def place(case: Case, seed: int, workspace: Workspace = NO_WORKSPACE) -> Arena:
     lead = align * (1 + 2 * (seed % PLACES))  # an odd multiple: aligned to `align` and not to 2 * align
     offsets: dict[str, int] = {}
     end = 0
-    for name, elements in _elements(case, workspace).items():
-        if elements == 0 and name in WORKSPACE:
+    for name, words in _word_counts(case, workspace).items():
+        if words == 0 and name in WORKSPACE:
             offsets[name] = end  # it has none, and nothing points there
             continue
         offsets[name] = _round_up(end + GUARD_BYTES, ALLOCATION_ALIGN) + lead
-        end = offsets[name] + WORD * elements
+        end = offsets[name] + WORD * words
     return Arena(case, workspace, offsets, _round_up(end + GUARD_BYTES, ALLOCATION_ALIGN))
 
 
-def _elements(case: Case, workspace: Workspace) -> dict[str, int]:
+def _word_counts(case: Case, workspace: Workspace) -> dict[str, int]:
     """Words of everything that a kernel may have a pointer to."""
-    words = (*(matrix.elements for matrix in case.matrices), workspace.partials, workspace.tickets)
-    return dict(zip(POINTERS, words, strict=True))
+    operands = (matrix.elements * case.problem.dtype.words for matrix in case.matrices)
+    return dict(zip(POINTERS, (*operands, workspace.partials, workspace.tickets), strict=True))
 
 
 def _round_up(size: int, unit: int) -> int:

@@ -113,7 +113,7 @@ class GpuExecutor:
         return Comparison(merged, together.baseline)
 
     def limits(self) -> MeasuredLimits:
-        """The card's measured FFMA rate and bandwidths; measured once a day."""
+        """The card's measured FMA rates and bandwidths; measured once a day."""
         return measure_limits(self, self._store)
 
     def time_plain(self, cubin: bytes, name: str, buffer_bytes: int, count: int) -> tuple[float, int]:

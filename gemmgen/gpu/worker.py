@@ -222,7 +222,7 @@ class Worker:
             if self._sets is not None:
                 self._sets.free()
                 self._sets = None
-            uniform = cuda.module_from_buffer(fill).get_function("uniform")
+            uniform = cuda.module_from_buffer(fill).get_function(f"uniform_{case.problem.dtype.label}")
             self._sets = InputSets(case, self._device.l2_cache_size, partial(self._launch_plain, uniform))
         return self._sets
 

@@ -17,7 +17,7 @@ UNLIMITED = 1000  # columns
 
 # What `Prediction.bound` means.
 BOUNDS: dict[Bound, str] = {
-    "FFMA": "the FMA units: nearly every instruction is useful work",
+    "FMA": "the FMA units: nearly every instruction is useful work",
     "issue": "instruction issue: loads and addresses take slots from the FMAs",
     "instruction fetch": "instruction fetch: the unrolled step exceeds the instruction cache",
     "shared memory": "shared memory: its reads take longer than the FMAs that they feed",
