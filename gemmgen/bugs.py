@@ -496,7 +496,7 @@ F64_BUGS = (
         "fma(double(float(a[i])), b[j], acc[i][j])", (VALUE,)),
     Bug("bytes of floats", "zero fill", ASYNC_F64, ", 8 * valid);", ", 4 * valid);", (VALUE, POISON), count=2),
     Bug("vectors of 16 bytes from lines of 8", "misaligned", DOUBLE_F64, "constexpr int VA = 1;",
-        "constexpr int VA = 2;", (MISALIGNED,)),
+        "constexpr int VA = 2;", (MISALIGNED,), also=("constexpr int A_TEAM = 8;", "constexpr int A_TEAM = 4;")),
 )  # fmt: skip
 
 BATCH_BUGS = (

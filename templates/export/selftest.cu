@@ -222,7 +222,7 @@ std::vector<Expected> reference_row(const Check& check, const Operands& x, int p
     std::vector<Expected> row(s.N);
     for (int n = 0; n < s.N; ++n) {
         const auto [alpha, beta] = check.scalars;
-        const ${ out.wide } old = beta == 0 ? 0 : ${ out.wide }(beta) * x.c[at_c(s, p, m, n)];
+        const ${ out.wide } old = beta == 0 ? 0 : static_cast<${ out.wide }>(beta) * x.c[at_c(s, p, m, n)];
         row[n].value = alpha * sum[n] + old;
         row[n].bound = roundoffs * UNIT_ROUNDOFF * double(std::fabs(alpha) * magnitude[n] + std::fabs(old));
     }
