@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from gemmgen.device import (
@@ -126,6 +127,7 @@ def predict(
     return Prediction(device.name, used, shared, fit, waves, time, bound)
 
 
+@lru_cache(maxsize=16)  # the same for all of a search's predictions
 def representative(problem: Problem) -> Case:
     """The case that stands for `problem`: its sizes, and for those left to run time REPRESENTATIVE_SIZE.
 
