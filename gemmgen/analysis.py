@@ -8,9 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gemmgen.families.base import Config, Family, Work, constants
-from gemmgen.problem import Problem
+from gemmgen.problem import DType, Problem
 
-CYCLES_PER_WARP_FMA = 0.25  # of an SM that has 128 FP32 lanes, as most have: those of sm_75 and sm_80 take 0.5
+WORD = 4  # bytes
+# Of an SM with 128 FP32 lanes, as most have, and 64 FP64 lanes, as sm_90 has: see device.py for others.
+CYCLES_PER_WARP_FMA = {DType.F32: 0.25, DType.F64: 0.5}
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class Traffic:
     fmas_per_shared_read         the same for one read instruction, scalar or vector
     intensity                    FLOP for each byte that a block reads from global memory
     ffma_share                   FMAs among the instructions of the main loop, 0 to 1 (reads and copies counted)
-    bound                        what is used up first at full occupancy: "FFMA" or "shared memory"; "global memory"
+    bound                        what is used up first at full occupancy: "FMA" or "shared memory"; "global memory"
                                  where no tile is kept on the chip
     """
 
@@ -39,7 +41,7 @@ def traffic(problem: Problem, family: Family, config: Config) -> Traffic:
     """Count for one config; the counts per unit of K hold for every K."""
     value = constants(family, problem, config)
     work = family.work(problem, config)
-    results = value["BM"] * value["BN"]
+    results = value["BM"] * value["BN"] * value.get("MB", 1)
     words_per_k = work.global_words / work.depth
     ffma = work.fmas * work.depth
     reads = work.shared_reads * work.depth
@@ -48,16 +50,16 @@ def traffic(problem: Problem, family: Family, config: Config) -> Traffic:
         shared_words=work.shared_words / work.fmas,
         fmas_per_shared_word=_ratio(work.fmas, work.shared_words),
         fmas_per_shared_read=_ratio(work.fmas, work.shared_reads),
-        intensity=2 * results / (words_per_k * problem.dtype.size),
+        intensity=2 * results / (words_per_k * WORD),
         ffma_share=ffma / (ffma + reads + work.copies),
-        bound=_bound(work),
+        bound=_bound(work, problem.dtype),
     )
 
 
-def _bound(work: Work) -> str:
+def _bound(work: Work, dtype: DType) -> str:
     if not work.shared_words:
         return "global memory"
-    return "shared memory" if work.wavefronts > work.fmas * CYCLES_PER_WARP_FMA else "FFMA"
+    return "shared memory" if work.wavefronts > work.fmas * CYCLES_PER_WARP_FMA[dtype] else "FMA"
 
 
 def _ratio(count: float, over: float) -> float:

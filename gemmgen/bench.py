@@ -28,7 +28,7 @@ class Row:
     """One kernel beside cuBLASLt on one card.
 
     baseline  cuBLASLt's best heuristic, timed round by round with ours
-    limits    FFMA rate and bandwidths that this card reaches when it does nothing else
+    limits    FMA rates and bandwidths that this card reaches when it does nothing else
     """
 
     kernel: KernelFile
@@ -45,7 +45,7 @@ class Row:
 
     @property
     def roof_tflops(self) -> float:
-        """The most that the card's measured FFMA rate, or its read bandwidth, allows."""
+        """The most that the card's measured FMA rate, or its read bandwidth, allows."""
         return self.limits.roof_tflops(self.case)
 
     def document(self) -> Document:

@@ -6,12 +6,12 @@ replaces text of the `.cu` that a person could have mistyped, or the launch that
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gemmgen.errors import FailureKind
-from gemmgen.families import NAIVE, SIMT, SKINNY
+from gemmgen.families import BATCHED, NAIVE, SIMT, SKINNY
 from gemmgen.families.base import Config, Family
-from gemmgen.problem import Layout, Problem
+from gemmgen.problem import DType, Layout, Problem
 from gemmgen.source import Launch
 
 
@@ -75,8 +75,8 @@ TILES = {
 UNWARPED = (("OUTER", 0), ("WM", 0), ("WN", 0))
 
 
-def _runtime(layout: str, ld_align: int = 1) -> Problem:
-    return Problem(None, None, None, layout=Layout.parse(layout), ld_align=ld_align)
+def _runtime(layout: str, ld_align: int = 1, dtype: DType = DType.F32) -> Problem:
+    return Problem(None, None, None, dtype=dtype, layout=Layout.parse(layout), ld_align=ld_align)
 
 
 NAIVE_RR = Subject("naive rr", _runtime("rr"), family=NAIVE)
@@ -118,6 +118,18 @@ ALONG_K_SPLIT = Subject(
 )
 SPLIT_BIG = Subject("skinny split, sampled", Problem(16, 16384, 4096), (("SPLIT", 8),), SKINNY)
 
+NAIVE_F64 = Subject("naive f64 cr", _runtime("cr", dtype=DType.F64), family=NAIVE)
+DOUBLE_F64 = Subject("double f64 rc", _runtime("rc", dtype=DType.F64))
+ASYNC_F64 = Subject("cp.async f64 cr vectors", _runtime("cr", 2, DType.F64), (("STAGES", 3), ("ASYNC", 1)))
+
+NAIVE_BATCH = Subject("naive batch", replace(_runtime("rc"), batch=None), family=NAIVE)
+DOUBLE_BATCH = Subject("double batch", replace(_runtime("rr"), batch=None))
+SMALL_BATCH = Subject(
+    "batched rr", Problem(8, 12, 16, batch=None, stride_a=None, stride_b=None),
+    (("MB", 4), ("WALK", 5), ("STAGES", 2), ("ASYNC", 1)), BATCHED,
+)  # fmt: skip
+SMALL_BATCH_CR = Subject("batched cr", Problem(12, 8, 5, layout=Layout("c", "r"), batch=7), family=BATCHED)
+
 SUBJECTS = (
     NAIVE_RR, NAIVE_CC, NAIVE_FIXED, NAIVE_TALL,
     SINGLE, SINGLE_INNER, SINGLE_TILED, SINGLE_FIXED,
@@ -125,6 +137,8 @@ SUBJECTS = (
     ASYNC, ASYNC_VECTORS, ASYNC_INNER, ASYNC_DYNAMIC,
     AHEAD, AHEAD_VECTORS, AHEAD_TILED,
     ACROSS, ACROSS_SPLIT, ACROSS_FIXED, MIRRORED, ALONG_K, ALONG_K_SPLIT, SPLIT_BIG,
+    NAIVE_F64, DOUBLE_F64, ASYNC_F64,
+    NAIVE_BATCH, DOUBLE_BATCH, SMALL_BATCH, SMALL_BATCH_CR,
 )  # fmt: skip
 
 VALUE = Diagnosis("wrong", r"off by [\d.i]")  # a wrong number
@@ -479,4 +493,58 @@ SKINNY_BUGS = (
         "fmaf(beta, *to, sums[i])", (VALUE,)),
 )  # fmt: skip
 
-BUGS: tuple[Bug, ...] = (*NAIVE_BUGS, *SINGLE_BUGS, *DOUBLE_BUGS, *ASYNC_BUGS, *AHEAD_BUGS, *SKINNY_BUGS)
+F64_BUGS = (
+    Bug("sums in float", "precision", NAIVE_F64, "double acc = 0.0;", "float acc = 0.0f;", (VALUE,)),
+    Bug("one FMA in float", "precision", DOUBLE_F64, "fma(a[i], b[j], acc[i][j])",
+        "i + j == 0 ? fmaf(a[i], b[j], acc[i][j]) : fma(a[i], b[j], acc[i][j])", (VALUE,)),
+    Bug("operands keep 24 bits", "precision", DOUBLE_F64, "fma(a[i], b[j], acc[i][j])",
+        "fma(double(float(a[i])), b[j], acc[i][j])", (VALUE,)),
+    Bug("bytes of floats", "zero fill", ASYNC_F64, ", 8 * valid);", ", 4 * valid);", (VALUE, POISON), count=2),
+    Bug("vectors of 16 bytes from lines of 8", "misaligned", DOUBLE_F64, "constexpr int VA = 1;",
+        "constexpr int VA = 2;", (MISALIGNED,), also=("constexpr int A_TEAM = 8;", "constexpr int A_TEAM = 4;")),
+)  # fmt: skip
+
+BATCH_BUGS = (
+    Bug("every product takes the first A", "batch", NAIVE_BATCH, "A += matrix * s.stride_a;", "", (VALUE,)),
+    Bug("A's stride for B's", "batch", NAIVE_BATCH, "matrix * s.stride_b", "matrix * s.stride_a",
+        (VALUE, POISON, READS)),
+    Bug("every block computes the first product", "batch", DOUBLE_BATCH, "blockIdx.x / tiles;", "0;",
+        (POISON, VALUE, RACE_C)),
+    Bug("C's matrices as if they were dense", "batch", DOUBLE_BATCH, "C += matrix * s.stride_c;",
+        "C += matrix * (static_cast<long long>(s.M) * s.N);", (POISON, VALUE, OUTSIDE_C, RACE_C)),
+    Bug("B's stride where A's belongs", "batch", DOUBLE_BATCH, "A += matrix * s.stride_a;", "A += matrix * s.stride_b;",
+        (VALUE, POISON, READS)),
+    Bug("a stride of lines", "batch", DOUBLE_BATCH, "B += matrix * s.stride_b;", "B += matrix * s.ldb;",
+        (VALUE, POISON)),
+    Bug("a grid that forgets the batch", "grid", DOUBLE_BATCH, "", "", (POISON, VALUE),
+        launch=Launch(128, (("M", 32), ("N", 64)))),
+    Bug("no barrier before the products", "barrier", SMALL_BATCH,
+        "__syncthreads();              // so has", "// so has", (RACE,)),
+    Bug("no barrier before the next group", "barrier", SMALL_BATCH,
+        "__syncthreads();  // nobody", "// nobody", (RACE,)),
+    Bug("waits for one group too few", "wait count", SMALL_BATCH, "cp_async_wait<STAGES - 1>()",
+        "cp_async_wait<STAGES>()", (RACE,)),
+    Bug("the next group lands in the wrong stage", "stage", SMALL_BATCH, "first + next * MB, &Bs[stage * MB]",
+        "first + next * MB, &Bs[0]", (RACE, VALUE, POISON)),
+    Bug("the last group is written without a guard", "guard", SMALL_BATCH, "if (!EDGE_BATCH || product < s.batch)",
+        "if (true)", (OUTSIDE_C, WRITES, READS, UNWRITTEN)),
+    Bug("the last group is read without a guard", "guard", SMALL_BATCH,
+        "if (EDGE_BATCH && first + matrix >= s.batch) break;", "", (READS,), count=2),
+    Bug("the last group is left out", "guard", SMALL_BATCH_CR, "product < s.batch", "first + MB <= s.batch",
+        (POISON, VALUE)),
+    Bug("strides of A and B swapped", "batch", SMALL_BATCH, "matrix) * s.stride_a", "matrix) * s.stride_b",
+        (VALUE, POISON, READS)),
+    Bug("a group's products share B", "batch", SMALL_BATCH, "Bs[stage * MB + mine]", "Bs[stage * MB]", (VALUE,)),
+    Bug("a walk in steps of one product", "batch", SMALL_BATCH, "first + step * MB + mine", "first + step + mine",
+        (VALUE, POISON, RACE_C, UNWRITTEN)),
+    Bug("C at A's stride", "batch", SMALL_BATCH, "product * s.stride_c", "product * s.stride_a",
+        (VALUE, POISON, OUTSIDE_C, WRITES, READS, RACE_C)),
+    Bug("one product of the sum is missing", "missing product", SMALL_BATCH_CR,
+        "k < Shape::K;", "k < Shape::K - 1;", (VALUE,)),
+    Bug("lanes' rows and columns swapped", "swapped index", SMALL_BATCH_CR, "return {lane_m * FM, lane_n * FN};",
+        "return {lane_n * FM, lane_m * FN};", (POISON, VALUE, WRITES, OUTSIDE_C, RACE_C, UNWRITTEN)),
+)  # fmt: skip
+
+BUGS: tuple[Bug, ...] = (
+    *NAIVE_BUGS, *SINGLE_BUGS, *DOUBLE_BUGS, *ASYNC_BUGS, *AHEAD_BUGS, *SKINNY_BUGS, *F64_BUGS, *BATCH_BUGS,
+)  # fmt: skip

@@ -114,14 +114,15 @@ def not_shown(record: Mapping[str, Any]) -> Iterator[str]:
 def _not_drawn(problem: Problem, verification: Mapping[str, Any]) -> Iterator[str]:
     domain = verification["domain"]
     yield f"situations other than the {verification['examples']} that were run"
-    free = [name for name in "MNK" if name in problem.runtime_names]
+    free = [name for name in problem.runtime_names if name in domain["sizes"]]
     if free:
         ranges = ", ".join(f"{name} from {domain['sizes'][name][0]} to {domain['sizes'][name][1]}" for name in free)
         yield f"sizes outside of {ranges}; inside, those that are not among the {domain['shapes']} shapes drawn"
-    free = [name for name in problem.line_sizes if name in problem.runtime_names]
-    if free:
-        most = max(domain["padding"][name][1] for name in free)
-        yield f"{', '.join(free)} that exceed their lines by more than {most} elements"
+    for distances, what in ((problem.line_sizes, "lines"), (problem.stride_sizes, "matrices")):
+        free = [name for name in distances if name in problem.runtime_names]
+        if free:
+            most = max(domain["padding"].get(name, (0, 0))[1] for name in free)
+            yield f"{', '.join(free)} that exceed their {what} by more than {most} elements"
     alphas, betas = (", ".join(f"{value:g}" for value in domain[name]) for name in ("alphas", "betas"))
     yield f"alpha other than {alphas}; beta other than {betas}"
     missing = [kind for kind in ALL_DATA_KINDS if kind not in domain["data"]]

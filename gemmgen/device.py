@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 from gemmgen.errors import require
+from gemmgen.problem import DType
 
 REGISTERS_PER_SM = 65536
 REGISTER_UNIT = 8  # registers are allocated to a thread in eights
@@ -51,7 +52,8 @@ class Arch:
 
     sm_threads, sm_blocks   the most resident on an SM
     sm_shared, block_shared shared memory of an SM, and the most a block may use, in bytes
-    fp32_lanes              FP32 FMAs an SM starts per cycle
+    fp32_lanes, fp64_lanes  FP32 and FP64 FMAs an SM starts per cycle, tensor cores apart (Programming Guide,
+                            "Arithmetic Instructions")
     """
 
     name: str
@@ -60,10 +62,15 @@ class Arch:
     sm_shared: int
     block_shared: int
     fp32_lanes: int
+    fp64_lanes: int
 
     @property
     def number(self) -> int:
         return int(self.name.removeprefix("sm_"))
+
+    def lanes(self, dtype: DType) -> int:
+        """FMAs of `dtype` an SM starts per cycle."""
+        return {DType.F32: self.fp32_lanes, DType.F64: self.fp64_lanes}[dtype]
 
     @property
     def has_cp_async(self) -> bool:
@@ -79,20 +86,20 @@ class Arch:
         return Limits(MAX_THREADS, self.sm_threads, self.block_shared, self.has_cp_async)
 
 
-def _arch(number: int, threads: int, blocks: int, sm_kb: int, block_kb: int, lanes: int) -> Arch:
-    return Arch(f"sm_{number}", threads, blocks, sm_kb * 1024, block_kb * 1024, lanes)
+def _arch(number: int, threads: int, blocks: int, sm_kb: int, block_kb: int, fp32: int, fp64: int) -> Arch:
+    return Arch(f"sm_{number}", threads, blocks, sm_kb * 1024, block_kb * 1024, fp32, fp64)
 
 
 ARCHS: dict[str, Arch] = {
     arch.name: arch
     for arch in (
-        _arch(75, 1024, 16, 64, 64, 64),
-        _arch(80, 2048, 32, 164, 163, 64),
-        _arch(86, 1536, 16, 100, 99, 128),
-        _arch(89, 1536, 24, 100, 99, 128),
-        _arch(90, 2048, 32, 228, 227, 128),
-        _arch(100, 2048, 32, 228, 227, 128),
-        _arch(120, 1536, 24, 100, 99, 128),
+        _arch(75, 1024, 16, 64, 64, 64, 2),
+        _arch(80, 2048, 32, 164, 163, 64, 32),
+        _arch(86, 1536, 16, 100, 99, 128, 2),
+        _arch(89, 1536, 24, 100, 99, 128, 2),
+        _arch(90, 2048, 32, 228, 227, 128, 64),
+        _arch(100, 2048, 32, 228, 227, 128, 64),
+        _arch(120, 1536, 24, 100, 99, 128, 2),
     )
 }
 
@@ -116,10 +123,9 @@ class DeviceSpec:
     l2_mb: float
     memory_gb: float
 
-    @property
-    def fp32_tflops(self) -> float:
-        """FFMA peak at boost clock, TFLOPS."""
-        return 2 * self.sms * self.arch.fp32_lanes * self.clock_ghz / 1000
+    def tflops(self, dtype: DType) -> float:
+        """Peak of FFMA or DFMA at boost clock, TFLOPS."""
+        return 2 * self.sms * self.arch.lanes(dtype) * self.clock_ghz / 1000
 
 
 def _spec(name: str, arch: int, sms: int, clock: float, bandwidth: float, l2: float, memory: float) -> DeviceSpec:
@@ -145,6 +151,11 @@ DEVICES: dict[str, DeviceSpec] = {
 }
 
 DEFAULT_ARCH = "sm_90"
+
+
+def least_ridge(dtype: DType) -> float:
+    """FLOP for a byte of device memory below which memory bounds the time on every known card."""
+    return min(spec.tflops(dtype) * 1000 / spec.bandwidth for spec in DEVICES.values())
 
 
 def parse_arch(text: str) -> Arch:

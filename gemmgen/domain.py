@@ -26,14 +26,15 @@ SAMPLED_RATIOS = 1024  # elements of a comparison that the quantiles are of
 class Domain:
     """The situations of a verification in short.
 
-    shapes           different M x N x K
-    sizes            M, N and K
-    padding          elements by which lda, ldb and ldc exceed their lines
+    shapes           different M x N x K, x products in a batch
+    sizes            M, N and K, and the products of a batch ("batch")
+    padding          elements by which lda, ldb and ldc exceed their lines, and the strides of a batch their matrices,
+                     but for those that share one matrix
     alphas, betas    the values tried, ascending
     data, edges      situations of each kind of data, and of each class of gemmgen.situation.EDGES that was met
     schedules        different seeds of the executor
     whole, sampled   situations whose grid ran whole, and of which some blocks ran
-    largest_whole    M x N x K of the one with the most work among `whole`; None where there is none
+    largest_whole    M x N x K (x batch) of the one with the most work among `whole`; None where there is none
     watched          situations of which every block that ran was watched for data races
     watched_part     those of which some blocks were
     largest_watched  M x N x K of the one with the most work among `watched`
@@ -120,14 +121,11 @@ class Tally:
         """None where nothing ran."""
         if not self.cases:
             return None
-        matrices = {"lda": 0, "ldb": 1, "ldc": 2}
-        padding = {
-            name: [case.matrices[index].ld - case.matrices[index].line_length for case in self.cases]
-            for name, index in matrices.items()
-        }
-        sizes = {name: [int(case.values[name]) for case in self.cases] for name in "MNK"}
+        names = ("M", "N", "K", "batch") if self.cases[0].problem.batched else ("M", "N", "K")
+        sizes = {name: [int(case.values[name]) for case in self.cases] for name in names}
+        padding = _padding(self.cases)
         return Domain(
-            shapes=len({(case.m, case.n, case.k) for case in self.cases}),
+            shapes=len({(case.m, case.n, case.k, case.batch) for case in self.cases}),
             sizes={name: (min(values), max(values)) for name, values in sizes.items()},
             padding={name: (min(values), max(values)) for name, values in padding.items()},
             alphas=tuple(sorted({case.alpha for case in self.cases})),
@@ -174,4 +172,17 @@ def _largest(cases: list[Case]) -> str | None:
     if not cases:
         return None
     case = max(cases, key=lambda one: one.flops)
-    return f"{case.m}x{case.n}x{case.k}"
+    batch = f" x {case.batch}" if case.problem.batched else ""
+    return f"{case.m}x{case.n}x{case.k}{batch}"
+
+
+def _padding(cases: list[Case]) -> dict[str, list[int]]:
+    """By leading dimension, and by stride where matrices lie apart: what each case's has beyond the shortest."""
+    found: dict[str, list[int]] = {}
+    for index, letter in enumerate("abc"):
+        matrices = [case.matrices[index] for case in cases]
+        found[f"ld{letter}"] = [matrix.ld - matrix.line_length for matrix in matrices]
+        apart = [matrix.stride - matrix.lines * matrix.ld for matrix in matrices if matrix.stride]
+        if apart:
+            found[f"stride_{letter}"] = [max(0, elements) for elements in apart]
+    return found

@@ -14,19 +14,28 @@ from itertools import combinations
 from pathlib import PurePath
 from typing import Any
 
+from hypothesis import assume
 from hypothesis import strategies as st
 
 from gemmgen.device import Limits
 from gemmgen.draws import for_each
 from gemmgen.errors import InvalidInput
+from gemmgen.families import BATCHED
 from gemmgen.families.base import Axis, Config, Family, constants, first_rejection
 from gemmgen.naming import kernel_name
-from gemmgen.problem import ORDERS, Layout, Problem
+from gemmgen.problem import ORDERS, DType, Layout, Problem
 
 LAYOUTS = tuple(f"{a}{b}" for a in ORDERS for b in ORDERS)
 FIXED_SIZES = (1, 2, 3, 5, 8, 16, 17, 31, 32, 33, 61, 64, 65, 67, 97, 128, 129, 160)
 UNUSUAL = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)  # values that constraints may accept beside an axis' own
 LINE_PADDINGS = (1, 3, 4, 7, 8)
+SMALL_SIZES = (1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 24, 32, 40, 64)
+BATCHES = (2, 3, 8, 17)
+# What is made plain, in this order: a stride needs a batch, and a leading dimension its size.
+SIMPLER = (
+    *("pointer_align", "ld_align", "dtype", "layout", "stride_c", "stride_b", "stride_a", "batch"),
+    *("ldc", "ldb", "lda", "m", "n", "k"),
+)
 AREAS = (1024, 1024, 4096, 4096, 16384)  # elements of C a block, where it can be chosen: small blocks run fast
 SHARED_BYTES = (8192, 8192, 16384, 65536)  # of a block, likewise: blocks that stage much run slowly
 STEPS, MOST_STEPS = 80, 600  # of a walk; more than STEPS only until it meets the schedule that it looks for
@@ -69,18 +78,39 @@ def schedules(family: Family) -> tuple[str, ...]:
 
 
 @st.composite
-def problems(draw: st.DrawFn) -> Problem:
-    """Sizes and leading dimensions fixed or left to run time, every layout and every promise of alignment."""
+def problems(draw: st.DrawFn, small_batches: bool = False) -> Problem:
+    """Every element type, layout and promise of alignment; sizes and leading dimensions fixed or left to run time.
+
+    `small_batches` are what the family `batched` serves: small fixed sizes, and a batch.
+    """
     layout = Layout.parse(draw(st.sampled_from(LAYOUTS)))
-    m, n, k = (draw(st.one_of(st.none(), st.sampled_from(FIXED_SIZES))) for _ in range(3))
-    pointer_align, ld_align = draw(st.sampled_from((16, 8, 4))), draw(st.sampled_from((1, 2, 4)))
-    problem = Problem(m, n, k, layout=layout, pointer_align=pointer_align, ld_align=ld_align)
+    sizes = st.sampled_from(SMALL_SIZES) if small_batches else st.one_of(st.none(), st.sampled_from(FIXED_SIZES))
+    m, n, k = (draw(sizes) for _ in range(3))
+    dtype = draw(st.sampled_from((DType.F32, DType.F32, DType.F64)))
+    aligns = [align for align in (16, 8, 4) if align >= dtype.size]
+    pointer_align, ld_align = draw(st.sampled_from(aligns)), draw(st.sampled_from((1, 2, 4)))
+    problem = Problem(m, n, k, dtype=dtype, layout=layout, pointer_align=pointer_align, ld_align=ld_align)
+    if small_batches or draw(st.sampled_from((False, False, True))):
+        problem = replace(problem, batch=draw(st.sampled_from((None, None, *BATCHES))))
     lines: dict[str, Any] = {}
     for name in ("lda", "ldb", "ldc"):
         length = problem.sizes[name]
         padded = [] if length is None else [length + padding for padding in LINE_PADDINGS]
         lines[name] = draw(st.sampled_from(("dense", "dense", None, *padded)))
-    return replace(problem, **lines)
+    problem = replace(problem, **lines)
+    return replace(problem, **draw(_strides(problem))) if problem.batched else problem
+
+
+@st.composite
+def _strides(draw: st.DrawFn, problem: Problem) -> dict[str, Any]:
+    """Dense, padded or at run time; 0 for one matrix that all products share."""
+    strides: dict[str, Any] = {}
+    for name in problem.stride_sizes:
+        dense = problem.sizes[name]
+        padded = [] if dense is None else [dense + padding for padding in LINE_PADDINGS]
+        shared = [] if name == "stride_c" else [0]
+        strides[name] = draw(st.sampled_from(("dense", "dense", None, *shared, *padded)))
+    return strides
 
 
 @st.composite
@@ -88,7 +118,8 @@ def points(draw: st.DrawFn, families: Sequence[Family], limits: Limits) -> Point
     """Any kernel of `families` that `limits` accept; every schedule is as likely as the others."""
     choices = [(family, schedule) for family in families for schedule in schedules(family)]
     family, schedule = draw(st.sampled_from(choices))
-    problem = draw(problems())
+    problem = draw(problems(small_batches=family is BATCHED))
+    assume(first_rejection(family, problem, family.default(problem), limits) is None)
     rng = random.Random(draw(st.integers(0, 2**32 - 1)))
     return Point(problem, family, _walk(family, problem, limits, schedule, rng))
 
@@ -155,7 +186,7 @@ def _simpler_problems(problem: Problem) -> Iterator[Problem]:
     plain = Problem(None, None, None)
     if problem != plain:
         yield plain
-    for name in ("pointer_align", "ld_align", "layout", "ldc", "ldb", "lda", "m", "n", "k"):
+    for name in SIMPLER:
         if getattr(problem, name) != getattr(plain, name):
             try:
                 yield replace(problem, **{name: getattr(plain, name)})

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from gemmgen.errors import CandidateFailed
 from gemmgen.problem import Case
 from gemmgen.source import KernelSource
 
-Floats = npt.NDArray[np.float32]
+Floats = npt.NDArray[np.floating[Any]]  # of the problem's dtype
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from gemmgen.families.base import constants
 from gemmgen.files import Store
 from gemmgen.kernelfile import KernelFile
 from gemmgen.model import Bound, Prediction, predict, representative
-from gemmgen.problem import Case
+from gemmgen.problem import Case, DType
 from gemmgen.sass import InstructionMix, disassemble
 
 # What `Prediction.bound` means.
 BOUNDS: dict[Bound, str] = {
-    "FFMA": "the FMA units: nearly every instruction is useful work",
+    "FMA": "the FMA units: nearly every instruction is useful work",
     "issue": "instruction issue: loads and addresses take slots from the FMAs",
     "instruction fetch": "instruction fetch: the unrolled step exceeds the instruction cache",
     "shared memory": "shared memory: its reads take longer than the FMAs that they feed",
@@ -99,7 +99,7 @@ def explain(kernel: KernelFile, arch: str, device: DeviceSpec, store: Store) -> 
     values = constants(family, source.problem, config)
     compiled = _compiled(kernel, arch, store)
     registers = compiled.registers if isinstance(compiled, CompiledKernel) else None
-    mix = _main_loop(compiled)
+    mix = _main_loop(compiled, source.problem.dtype)
     return Explanation(
         kernel=kernel,
         device=device,
@@ -120,13 +120,18 @@ def explain(kernel: KernelFile, arch: str, device: DeviceSpec, store: Store) -> 
 def roofline(case: Case, device: DeviceSpec) -> Roofline:
     """The roofline of `case` on `device`."""
     intensity = case.flops / case.bytes_moved
+    peak = device.tflops(case.problem.dtype)
     memory_tflops = intensity * device.bandwidth / 1000
-    return Roofline(intensity, device.fp32_tflops * 1000 / device.bandwidth, min(device.fp32_tflops, memory_tflops))
+    return Roofline(intensity, peak * 1000 / device.bandwidth, min(peak, memory_tflops))
 
 
 def _tiles(case: Case, values: Mapping[str, int]) -> tuple[Tile, ...]:
     rows, cols = values["BM"], values["BN"]
-    tiles = [Tile("block", rows, cols, -(-case.m // rows) * -(-case.n // cols), "grid")]
+    products = values.get("MB", 1) * values.get("WALK", 1)  # of a block
+    blocks = -(-case.m // rows) * -(-case.n // cols) * -(-case.batch // products)
+    tiles = [Tile("block", rows, cols, blocks, "grid")]
+    if "MB" in values:
+        tiles.append(Tile("product", rows, cols, products, "block"))
     if values.get("WM"):
         tiles.append(Tile("warp", values["WM"], values["WN"], rows * cols // (values["WM"] * values["WN"]), "block"))
     thread = values.get("TM", 1), values.get("TN", 1)
@@ -142,10 +147,10 @@ def _compiled(kernel: KernelFile, arch: str, store: Store) -> CompiledKernel | F
         return error.failure
 
 
-def _main_loop(compiled: CompiledKernel | Failure) -> InstructionMix | Failure:
+def _main_loop(compiled: CompiledKernel | Failure, dtype: DType) -> InstructionMix | Failure:
     if isinstance(compiled, Failure):
         return compiled
     try:
-        return disassemble(compiled.cubin).main_loop
+        return disassemble(compiled.cubin, dtype.instruction).main_loop
     except CandidateFailed as error:
         return error.failure

@@ -20,6 +20,7 @@ from gemmgen.device import Limits
 from gemmgen.drawing import LAYOUTS, Point, draw_points, schedules, simpler
 from gemmgen.errors import CandidateFailed, Failure, InvalidInput
 from gemmgen.executor import Executor, LoadedKernel
+from gemmgen.families import BATCHED
 from gemmgen.families.base import Family, first_rejection
 from gemmgen.naming import parse_name
 from gemmgen.render import render
@@ -161,7 +162,12 @@ def fuzz(
     CandidateFailed where the executor is not available.
     """
     space = {
-        (s, layout, edge) for family in families for s in schedules(family) for layout in LAYOUTS for edge in EDGES
+        (s, layout, edge)
+        for family in families
+        for s in schedules(family)
+        for layout in LAYOUTS
+        for edge in EDGES
+        if family is not BATCHED or edge != "K = 0"  # whose sizes are fixed, and not 0
     }
     tally = Tally(len(space))
     replays = []
@@ -325,7 +331,7 @@ def _size(found: Found) -> tuple[int, int]:
     assert found.situation is not None
     case = found.situation.case
     plain = (case.alpha == 1, case.beta == 0, found.situation.data == "exact", found.situation.seed == 0)
-    return case.m + case.n + case.k, case.lda + case.ldb + case.ldc + sum(not one for one in plain)
+    return case.m + case.n + case.k + case.batch, case.lda + case.ldb + case.ldc + sum(not one for one in plain)
 
 
 def _first(kernel: LoadedKernel, situation: Situation | None) -> Found | None:

@@ -14,6 +14,7 @@ from gemmgen.files import Store
 from gemmgen.gpu.executor import GpuExecutor
 from gemmgen.gpu.limits import MeasuredLimits
 from gemmgen.gpu.properties import DeviceProperties
+from gemmgen.problem import DType
 from gemmgen.sass import find_nvdisasm
 
 
@@ -54,7 +55,10 @@ def here(*, measure: bool = False) -> Here:
 
 def known_document() -> list[dict[str, Any]]:
     """The cards that gemmgen knows, data-sheet figures."""
-    return [{**asdict(spec), "fp32_tflops": spec.fp32_tflops} for spec in DEVICES.values()]
+    return [
+        {**asdict(spec), "fp32_tflops": spec.tflops(DType.F32), "fp64_tflops": spec.tflops(DType.F64)}
+        for spec in DEVICES.values()
+    ]
 
 
 def _gpu(measure: bool) -> tuple[DeviceProperties | None, MeasuredLimits | None, Part]:

@@ -136,6 +136,10 @@ def problem_from(fields: Mapping[str, Any]) -> Problem:
         ldc=_line(fields["ldc"]),
         pointer_align=fields["pointer_align"],
         ld_align=fields["ld_align"],
+        batch=_size(fields.get("batch", 1)),  # records written before there were batches have none
+        stride_a=_line(fields.get("stride_a", "dense")),
+        stride_b=_line(fields.get("stride_b", "dense")),
+        stride_c=_line(fields.get("stride_c", "dense")),
     )
 
 

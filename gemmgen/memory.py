@@ -1,4 +1,4 @@
-"""Does a problem fit the host? Asked before operands and their float64 reference are made."""
+"""Does a problem fit the host? Asked before operands and their reference are made."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from gemmgen.errors import GemmgenError
 from gemmgen.model import representative
 from gemmgen.problem import Problem
 
-INPUT_BYTES = 16  # per element of A and B: the float64 draw, storage, a guarded copy
-OUTPUT_BYTES = 32  # per element of C: the same, result and reference
+INPUT_COPIES = 4  # of A and B: the draw, storage, a guarded copy, the reference's own
+OUTPUT_COPIES = 8  # of C: the same, result and reference
 GB = 1e9
 
 
 def host_bytes(problem: Problem) -> int:
     """Bytes of host memory that verifying `problem` takes at least; 0 with run-time sizes, which are drawn small."""
-    if None in (problem.m, problem.n, problem.k):
+    if None in (problem.m, problem.n, problem.k, problem.batch):
         return 0
     a, b, c = (matrix.elements for matrix in representative(problem).matrices)
-    return INPUT_BYTES * (a + b) + OUTPUT_BYTES * c
+    return problem.dtype.size * (INPUT_COPIES * (a + b) + OUTPUT_COPIES * c)
 
 
 def require_memory(problem: Problem) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from gemmgen.device import (
@@ -18,10 +19,11 @@ from gemmgen.device import (
     DeviceSpec,
 )
 from gemmgen.families.base import Config, Family, Work, constants
-from gemmgen.problem import Case, Problem
+from gemmgen.problem import Case, DType, Problem
+from gemmgen.source import Launch
 
 Limiter = Literal["threads", "blocks", "registers", "shared memory"]
-Bound = Literal["FFMA", "issue", "instruction fetch", "shared memory", "L2", "DRAM", "latency"]
+Bound = Literal["FMA", "issue", "instruction fetch", "shared memory", "L2", "DRAM", "latency"]
 
 # What NVIDIA does not publish. Chosen so that the order of predictions follows the order of measured times on an
 # H200 (the shapes of generated/sm_90, f32 rr, 2026-11-20).
@@ -38,6 +40,8 @@ SASS_BYTES = 16  # an instruction
 INSTRUCTION_CACHE = 32 * 1024  # bytes next to a scheduler; a longer unrolled step is fetched again and again
 FETCH_CYCLES = 1.8  # an instruction that is not there; the warps of a scheduler share it
 SCHEDULERS = 4  # of an SM; each issues one instruction a cycle
+BYTES_UNDER_WAY = 32 * 1024  # of an SM, that keep device memory busy
+REPRESENTATIVE_BYTES = 2**28
 REPRESENTATIVE_SIZE = 4096  # what a run-time size is taken for when a prediction needs a number
 
 
@@ -93,12 +97,12 @@ def occupancy(arch: Arch, threads: int, registers: int, shared_bytes: int) -> Oc
     return Occupancy(blocks, blocks * warps, blocks * warps * WARP / arch.sm_threads, limiter)
 
 
-def estimate_registers(work: Work) -> int:
+def estimate_registers(work: Work, dtype: DType) -> int:
     """Registers a thread before it is compiled: accumulators, two fragments, copies under way, addresses."""
     # A row of A and one of B, of a square thread tile, for this k and the next.
     fragments = 4 * math.isqrt(work.outputs) if work.shared_words else 2
     staged = int(work.global_words / work.threads) if work.prefetch else 0
-    return work.outputs + fragments + staged + 24
+    return dtype.words * (work.outputs + fragments) + staged + 24
 
 
 def predict(
@@ -111,62 +115,72 @@ def predict(
     case = representative(problem)
     value = constants(family, problem, config)
     work = family.work(problem, config)
-    used = estimate_registers(work) if registers is None else registers
+    used = estimate_registers(work, problem.dtype) if registers is None else registers
     shared = value["SHARED_BYTES"]
     fit = occupancy(device.arch, work.threads, min(used, MAX_REGISTERS), shared)
-    blocks = -(-case.m // value["BM"]) * -(-case.n // value["BN"]) * work.splits
+    blocks = Launch(work.threads, family.grid(problem, config), splits=work.splits).blocks(case)
     if fit.blocks == 0:
         return Prediction(device.name, used, shared, fit, math.inf, math.inf, "latency")
     waves = blocks / (fit.blocks * device.sms)
-    time, bound = _time_us(case, work, fit, blocks, device, used)
+    steps = math.ceil(max(case.k, 1) / work.splits / work.depth) * value.get("WALK", 1)
+    time, bound = _time_us(case, work, fit, blocks, steps, device, used)
     return Prediction(device.name, used, shared, fit, waves, time, bound)
 
 
+@lru_cache(maxsize=16)  # the same for all of a search's predictions
 def representative(problem: Problem) -> Case:
-    """The case that stands for `problem`: its sizes, REPRESENTATIVE_SIZE for those left to run time."""
+    """The case that stands for `problem`: its sizes, and for those left to run time REPRESENTATIVE_SIZE.
+
+    For a batch that is left to run time as many products as take REPRESENTATIVE_BYTES.
+    """
     open_sizes = {name.lower(): REPRESENTATIVE_SIZE for name in ("M", "N", "K") if problem.sizes[name] is None}
+    if problem.batch is None:
+        one = problem.case(**open_sizes, batch=1)
+        open_sizes["batch"] = max(1, REPRESENTATIVE_BYTES // one.bytes_moved)
     return problem.case(**open_sizes)
 
 
 def _time_us(
-    case: Case, work: Work, fit: Occupancy, blocks: int, device: DeviceSpec, registers: int
+    case: Case, work: Work, fit: Occupancy, blocks: int, steps: int, device: DeviceSpec, registers: int
 ) -> tuple[float, Bound]:
     """(time in microseconds, what bounds it): the busiest SM's steps, each as long as its slowest unit."""
     per_sm = -(-blocks // device.sms)
     resident = min(fit.blocks, per_sm)
-    steps = math.ceil(max(case.k, 1) / work.splits / work.depth)
-    cycles = _step_cycles(work, resident, device.arch, registers)
+    cycles = _step_cycles(work, resident, device.arch, registers, case.problem.dtype)
     bound = max(cycles, key=lambda unit: cycles[unit])
     step = cycles[bound] + OVERLAP_LOSS * (sum(cycles.values()) - cycles[bound])
     if work.prefetch == 0:  # nothing runs while a block waits for its own tile, except other blocks
         step += GLOBAL_LATENCY / resident
     compute_us = per_sm / resident * steps * step / device.clock_ghz / 1000
     dram_us = case.bytes_moved / device.bandwidth / 1000
+    if case.problem.batched:  # nothing is read twice: what hides the latency is bytes under way
+        under_way = resident * work.global_words * 4 * max(1, work.prefetch)
+        dram_us *= max(1.0, BYTES_UNDER_WAY / under_way)
     if dram_us > compute_us:
         bound = "DRAM"
     both_us = (compute_us**SHARPNESS + dram_us**SHARPNESS) ** (1 / SHARPNESS)
-    return both_us + _reduction_us(work, blocks, device) + LAUNCH_US, bound
+    return both_us + _reduction_us(case, work, blocks, device) + LAUNCH_US, bound
 
 
-def _reduction_us(work: Work, blocks: int, device: DeviceSpec) -> float:
+def _reduction_us(case: Case, work: Work, blocks: int, device: DeviceSpec) -> float:
     """Microseconds that blocks with a common tile take to add up: they write, one after the other takes a ticket, the
     last one reads. Most of it hides behind other tiles where there are several waves, which is left out."""
     if work.splits == 1:
         return 0.0
-    moved = 2 * work.tile * 4 * blocks / (L2_BYTES_PER_CYCLE * device.sms)
+    moved = 2 * work.tile * case.problem.dtype.size * blocks / (L2_BYTES_PER_CYCLE * device.sms)
     return (REDUCTION_LATENCIES * GLOBAL_LATENCY + moved) / device.clock_ghz / 1000
 
 
-def _step_cycles(work: Work, resident: int, arch: Arch, registers: int) -> dict[Bound, float]:
+def _step_cycles(work: Work, resident: int, arch: Arch, registers: int, dtype: DType) -> dict[Bound, float]:
     """Cycles that each unit of an SM needs for one step of its `resident` blocks."""
     warps = -(-work.threads // WARP) * resident
     warps_per_scheduler = max(1.0, warps / SCHEDULERS)  # a warp issues on one scheduler only
-    ffma = work.fmas * work.depth
+    fmas = work.fmas * work.depth
     spilled = 2 * max(0, registers - MAX_REGISTERS) * work.depth
-    instructions = ffma + work.shared_reads * work.depth + STEP_INSTRUCTIONS + COPY_INSTRUCTIONS * work.copies + spilled
+    instructions = fmas + work.shared_reads * work.depth + STEP_INSTRUCTIONS + COPY_INSTRUCTIONS * work.copies + spilled
     uncached = instructions * SASS_BYTES > INSTRUCTION_CACHE
     return {
-        "FFMA": warps_per_scheduler * ffma * SCHEDULERS * WARP / arch.fp32_lanes,
+        "FMA": warps_per_scheduler * fmas * SCHEDULERS * WARP / arch.lanes(dtype),
         "issue": warps_per_scheduler * instructions,
         "instruction fetch": FETCH_CYCLES * instructions if uncached else 0.0,
         "shared memory": warps * work.wavefronts * work.depth + work.copy_wavefronts * resident,

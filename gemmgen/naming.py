@@ -2,6 +2,7 @@
 
 gemm_f32_rr_512x512x512_simt_outer1_128x128x8_8x8_...      all sizes fixed
 gemm_f32_rc_Mx4096x4096_lda4100_...                        M at run time, lda given
+gemm_f32_rr_b4096_16x16x16_sa0_...                         4096 products that share A (bB: their number at run time)
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ from gemmgen.errors import require
 from gemmgen.families import FAMILIES, Config, Family
 from gemmgen.problem import DType, Layout, Problem, Size
 
+# Leading dimensions and strides as names write them.
+_LINES = {"lda": "lda", "ldb": "ldb", "ldc": "ldc", "stride_a": "sa", "stride_b": "sb", "stride_c": "sc"}
 _NAME = re.compile(
-    r"gemm_(?P<dtype>[a-z0-9]+)_(?P<layout>[rc]{2})_(?P<M>M|0|[1-9]\d*)x(?P<N>N|0|[1-9]\d*)x(?P<K>K|0|[1-9]\d*)"
+    r"gemm_(?P<dtype>[a-z0-9]+)_(?P<layout>[rc]{2})(?:_b(?P<batch>B|[1-9]\d*))?_(?P<M>M|0|[1-9]\d*)x(?P<N>N|0|[1-9]\d*)x(?P<K>K|0|[1-9]\d*)"
     r"(?:_lda(?P<lda>\d*))?(?:_ldb(?P<ldb>\d*))?(?:_ldc(?P<ldc>\d*))?"
+    r"(?:_sa(?P<stride_a>\d*))?(?:_sb(?P<stride_b>\d*))?(?:_sc(?P<stride_c>\d*))?"
     r"(?:_pa(?P<pointer_align>\d+))?(?:_la(?P<ld_align>\d+))?"
     r"_(?P<family>[a-z]+)_(?P<config>\w+)",
     re.ASCII,
@@ -30,11 +34,12 @@ def problem_name(problem: Problem) -> str:
     """ "f32_rr_512x512x512", and whatever else the problem says."""
     sizes = problem.sizes
     shape = "x".join(name if sizes[name] is None else str(sizes[name]) for name in "MNK")
-    parts = [problem.dtype.label, str(problem.layout), shape]
-    for name in ("lda", "ldb", "ldc"):
+    batch = [f"b{'B' if problem.batch is None else problem.batch}"] if problem.batched else []
+    parts = [problem.dtype.label, str(problem.layout), *batch, shape]
+    for name, letters in _LINES.items():
         value = getattr(problem, name)
         if value != "dense":
-            parts.append(name if value is None else f"{name}{value}")
+            parts.append(letters if value is None else f"{letters}{value}")
     if problem.pointer_align != Problem.pointer_align:
         parts.append(f"pa{problem.pointer_align}")
     if problem.ld_align != Problem.ld_align:
@@ -58,11 +63,10 @@ def parse_name(name: str) -> tuple[Problem, Family, Config]:
         k,
         dtype=DType.parse(match["dtype"]),
         layout=Layout.parse(match["layout"]),
-        lda="dense" if match["lda"] is None else _size(match["lda"]),
-        ldb="dense" if match["ldb"] is None else _size(match["ldb"]),
-        ldc="dense" if match["ldc"] is None else _size(match["ldc"]),
+        batch=1 if match["batch"] is None else _size(match["batch"]),
         pointer_align=int(match["pointer_align"] or Problem.pointer_align),
         ld_align=int(match["ld_align"] or Problem.ld_align),
+        **{name: "dense" if match[name] is None else _size(match[name]) for name in _LINES},
     )
     return problem, family, config
 

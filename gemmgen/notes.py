@@ -5,12 +5,14 @@ Only what follows from the parameters: measurements live in the JSON beside the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gemmgen.analysis import CYCLES_PER_WARP_FMA, Traffic, traffic
+from gemmgen.device import least_ridge
 from gemmgen.families.base import Config, Family, Work, constants
-from gemmgen.problem import Problem
+from gemmgen.model import representative
+from gemmgen.problem import DType, Problem
 
 ORDER_WORDS = {"r": "row", "c": "column"}
 
@@ -24,6 +26,7 @@ class MatrixText:
     cols: str
     order: str
     ld: str
+    batch_stride: str | None = None
 
     @property
     def stride(self) -> str:
@@ -31,15 +34,23 @@ class MatrixText:
         name = f"ld{self.name.lower()}"
         return f"{name} at run time" if self.ld == name else f"{name} = {self.ld}"
 
+    @property
+    def apart(self) -> str | None:
+        """The distance between matrices of a batch: "stride_a = 256", "stride_a at run time"; None outside of one."""
+        name = f"stride_{self.name.lower()}"
+        if self.batch_stride is None or self.batch_stride == "0":
+            return self.batch_stride and "the same for all products"
+        return f"{name} at run time" if self.batch_stride == name else f"{name} = {self.batch_stride}"
+
 
 def matrix_texts(problem: Problem) -> tuple[MatrixText, MatrixText, MatrixText]:
     """A, B and C as headers and documents describe them."""
     text = {name: name if size is None else str(size) for name, size in problem.sizes.items()}
     m, n, k = text["M"], text["N"], text["K"]
     return (
-        MatrixText("A", m, k, ORDER_WORDS[problem.layout.a], text["lda"]),
-        MatrixText("B", k, n, ORDER_WORDS[problem.layout.b], text["ldb"]),
-        MatrixText("C", m, n, ORDER_WORDS["r"], text["ldc"]),
+        MatrixText("A", m, k, ORDER_WORDS[problem.layout.a], text["lda"], text.get("stride_a")),
+        MatrixText("B", k, n, ORDER_WORDS[problem.layout.b], text["ldb"], text.get("stride_b")),
+        MatrixText("C", m, n, ORDER_WORDS["r"], text["ldc"], text.get("stride_c")),
     )
 
 
@@ -50,14 +61,31 @@ def notes(problem: Problem, family: Family, config: Config) -> tuple[str, ...]:
     block = f"Block   {value['BM']} x {value['BN']} of C by {work.threads} threads"
     if work.shares > 1:
         return (f"{block}, {value['SHARED_BYTES']} bytes of shared memory", *_streaming(work, counts), *_split(work))
+    if "MB" in value:
+        return _batched_notes(problem, value, work, counts)
     if not work.shared_words:
         return block, f"Bound   {counts.bound}: every FMA takes two reads of it, most of which caches serve"
     return (
         f"{block}, in steps of {work.depth} along K, {value['SHARED_BYTES']} bytes of shared memory",
         *_reads(work, counts),
         _ahead(work),
-        _bound_line(work, counts),
+        _bound_line(work, counts, problem.dtype),
         *_split(work),
+    )
+
+
+def _batched_notes(problem: Problem, value: Mapping[str, int], work: Work, counts: Traffic) -> tuple[str, ...]:
+    case = representative(problem)
+    intensity, ridge = case.flops / case.bytes_moved, least_ridge(problem.dtype)
+    memory = f"Bound   device memory: {intensity:.3g} FLOP for a byte that has to move, too few for any known card"
+    block = (
+        f"Block   {_plural(value['MB'], 'product')} at once by {work.threads} threads, {_plural(value['WALK'], 'time')}"
+    )
+    return (
+        f"{block}, {value['SHARED_BYTES']} bytes of shared memory",
+        *_reads(work, counts),
+        _ahead(work),
+        memory if intensity < ridge else _bound_line(work, counts, problem.dtype),
     )
 
 
@@ -96,12 +124,13 @@ def _ahead(work: Work) -> str:
     return f"Ahead   global memory is read {_plural(work.prefetch, 'step')} before its use, while the FMAs run"
 
 
-def _bound_line(work: Work, counts: Traffic) -> str:
-    if counts.bound == "FFMA":
-        return f"Bound   FFMA issue: FMAs are {counts.ffma_share:.0%} of the main loop's FMAs, reads and copies"
+def _bound_line(work: Work, counts: Traffic, dtype: DType) -> str:
+    if counts.bound == "FMA":
+        share = f"{counts.ffma_share:.0%} of the main loop's FMAs, reads and copies"
+        return f"Bound   {dtype.instruction} issue: FMAs are {share}"
     return (
         f"Bound   shared memory: {work.wavefronts:g} cycles of it for each k and warp, "
-        f"against {work.outputs * CYCLES_PER_WARP_FMA:g} that the FMAs take"
+        f"against {work.outputs * CYCLES_PER_WARP_FMA[dtype]:g} that the FMAs take"
     )
 
 

@@ -2,14 +2,16 @@
 
     C = alpha * A * B + beta * C        A: M x K, B: K x N, C: M x N (row-major)
 
-beta = 0 never reads C. K = 0 gives beta * C. A size or leading dimension of a Problem that is
-`None` (written `?`) stays a parameter of the kernel; a Case gives it a number.
+beta = 0 never reads C. K = 0 gives beta * C. A batch is many such products, each on its own A, B and C. A size,
+leading dimension or stride of a Problem that is `None` (written `?`) stays a parameter of the kernel; a Case gives it
+a number.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from math import gcd
 from typing import Any, Literal, TypeVar
@@ -24,25 +26,74 @@ Order = Literal["r", "c"]  # r row-major, c column-major
 
 SIZE_LIMIT = 2**31 - 2**16  # sizes travel as 32-bit int, and rounding one up to a tile must not overflow
 TILE_REACH = 1024  # lines past the edge to which a tile may compute (never access) an address
+WIDEST_ACCESS = 16  # bytes that a thread reads or writes at once
 RUNTIME = "?"
 
 Scalar = TypeVar("Scalar", bound="np.generic[Any]")
 
 
 class DType(Enum):
-    """Element type of A, B, C and the accumulator: name, CUDA type, bytes, unit roundoff."""
+    """Element type of A, B, C, alpha, beta and the accumulator: an IEEE 754 binary format.
 
-    F32 = ("f32", "float", 4, 2.0**-24)
+    label         name on the command line and in kernels' names
+    ctype         CUDA type
+    size          bytes
+    precision     bits of the significand, the leading one included
+    max_exponent  the largest finite number lies below 2^(max_exponent + 1)
+    fma, zero     CUDA's function and its literal
+    instruction   of the machine code: one fused multiply-add
+    """
 
-    def __init__(self, label: str, ctype: str, size: int, unit_roundoff: float) -> None:
+    F32 = ("f32", "float", 4, 24, 127, "fmaf", "0.0f", "FFMA")
+    F64 = ("f64", "double", 8, 53, 1023, "fma", "0.0", "DFMA")
+
+    def __init__(
+        self,
+        label: str,
+        ctype: str,
+        size: int,
+        precision: int,
+        max_exponent: int,
+        fma: str,
+        zero: str,
+        instruction: str,
+    ) -> None:
         self.label = label
         self.ctype = ctype
         self.size = size
-        self.unit_roundoff = unit_roundoff
+        self.precision = precision
+        self.max_exponent = max_exponent
+        self.fma = fma
+        self.zero = zero
+        self.instruction = instruction
 
     @property
-    def numpy(self) -> np.dtype[np.float32]:
-        return np.dtype(np.float32)
+    def unit_roundoff(self) -> float:
+        return 2.0**-self.precision
+
+    @property
+    def smallest(self) -> float:
+        """The smallest denormal."""
+        return 2.0 ** (2 - self.max_exponent - self.precision)
+
+    @property
+    def words(self) -> int:
+        """4-byte words (of shared memory, of registers) that an element takes."""
+        return self.size // 4
+
+    @property
+    def widest(self) -> int:
+        """Elements of the widest access."""
+        return WIDEST_ACCESS // self.size
+
+    @property
+    def numpy(self) -> np.dtype[np.floating[Any]]:
+        return np.dtype(f"f{self.size}")
+
+    @property
+    def bits(self) -> np.dtype[np.unsignedinteger[Any]]:
+        """Elements as bit patterns, which tell one NaN from another."""
+        return np.dtype(f"u{self.size}")
 
     @classmethod
     def parse(cls, text: str) -> DType:
@@ -70,20 +121,24 @@ class Layout:
         return self.a + self.b
 
 
+BATCH_SIZES = ("batch", "stride_a", "stride_b", "stride_c")  # of Problem.sizes, in a batch
 ORDERS: tuple[Order, Order] = ("r", "c")
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """A matrix as it lies in memory: `rows` x `cols` elements, `ld` elements between lines.
+    """A matrix as it lies in memory, or a batch of them: `rows` x `cols` elements, `ld` elements between lines.
 
-    A line is a row (order r) or a column (order c).
+    A line is a row (order r) or a column (order c). `batch` matrices start `stride` elements apart; None is one
+    matrix that is in no batch. A stride of 0 is the same matrix again and again.
     """
 
     rows: int
     cols: int
     ld: int
     order: Order
+    batch: int | None = None
+    stride: int = 0
 
     @property
     def lines(self) -> int:
@@ -95,16 +150,38 @@ class Matrix:
 
     @property
     def elements(self) -> int:
-        """Elements from the first to the last one, padding between lines included."""
-        if self.rows == 0 or self.cols == 0:
-            return 0
-        return (self.lines - 1) * self.ld + self.line_length
+        """Elements from the first to the last one, padding between lines and matrices included."""
+        return 0 if self.span == 0 else ((self.batch or 1) - 1) * self.stride + self.span
+
+    @property
+    def span(self) -> int:
+        """The same of one matrix."""
+        return 0 if self.rows == 0 or self.cols == 0 else (self.lines - 1) * self.ld + self.line_length
+
+    @property
+    def stored(self) -> Matrix:
+        """Every element once: one matrix where the batch repeats it."""
+        return replace(self, batch=None) if self.stride == 0 else self
 
     def view(self, flat: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
-        """The rows x cols matrix inside `flat` (at least `elements` long), without its padding and without a copy."""
+        """The elements inside `flat` (at least `elements` long), without padding and without a copy.
+
+        Shaped (rows, cols), and (batch, rows, cols) in a batch.
+        """
         step = flat.itemsize
-        strides = (self.ld * step, step) if self.order == "r" else (step, self.ld * step)
-        return np.lib.stride_tricks.as_strided(flat, (self.rows, self.cols), strides)
+        shape, strides = (self.rows, self.cols), (self.ld * step, step)
+        if self.order == "c":
+            strides = strides[::-1]
+        if self.batch is None:
+            return np.lib.stride_tricks.as_strided(flat, shape, strides)
+        return np.lib.stride_tricks.as_strided(flat, (self.batch, *shape), (self.stride * step, *strides))
+
+    def place(self, offset: int) -> str:
+        """The place `offset` elements from the first one, for a person: "row 3, column 5", with the batch's matrix."""
+        matrix, within = divmod(offset, self.stride) if self.stride else (0, offset)
+        line, along = divmod(within, self.ld)
+        row, column = (line, along) if self.order == "r" else (along, line)
+        return f"row {row}, column {column}" + ("" if self.batch is None else f" of matrix {matrix}")
 
 
 @dataclass(frozen=True)
@@ -117,10 +194,13 @@ class Problem:
                     None (`?`) leaves it to run time. A dense leading dimension of a run-time
                     size is itself a run-time parameter.
     pointer_align   bytes that divide the addresses of A, B and C: a promise of the caller
-    ld_align        elements that divide every run-time leading dimension: likewise
+    ld_align        elements that divide every run-time leading dimension and stride: likewise
+    batch           products; 1 is a plain GEMM, None (`?`) leaves their number to run time
+    stride_a, ...   elements from one matrix of the batch to the next: "dense" is lines times leading dimension, 0 (of A
+                    or B) shares one matrix, None leaves it to run time, as "dense" does where a size is left to it
 
-    Raises InvalidInput for sizes outside 1 .. SIZE_LIMIT and for a leading dimension shorter than
-    its line.
+    Raises InvalidInput for sizes outside 1 .. SIZE_LIMIT, for a leading dimension shorter than its line and for a
+    stride shorter than its matrix.
     """
 
     m: Size
@@ -133,9 +213,13 @@ class Problem:
     ldc: Size | Literal["dense"] = "dense"
     pointer_align: int = 16
     ld_align: int = 1
+    batch: Size = 1
+    stride_a: Size | Literal["dense"] = "dense"
+    stride_b: Size | Literal["dense"] = "dense"
+    stride_c: Size | Literal["dense"] = "dense"
 
     def __post_init__(self) -> None:
-        for name, size in (("M", self.m), ("N", self.n), ("K", self.k)):
+        for name, size in (("M", self.m), ("N", self.n), ("K", self.k), ("batch", self.batch)):
             whole = size is None or type(size) is int
             require(
                 whole and (size is None or 1 <= size <= SIZE_LIMIT),
@@ -147,11 +231,28 @@ class Problem:
             require(given <= SIZE_LIMIT, f"{name} = {given} exceeds {SIZE_LIMIT}")
             require(line is not None, f"{name} = {given} is fixed while its line's length is a run-time size: write ?")
             require(line is None or given >= line, f"{name} = {given} is shorter than a line of {line} elements")
+        aligns = [align for align in (4, 8, 16) if align >= self.dtype.size]
         require(
-            self.pointer_align in (4, 8, 16), f"pointer_align = {self.pointer_align}: addresses align to 4, 8 or 16"
+            self.pointer_align in aligns,
+            f"pointer_align = {self.pointer_align}: addresses of {self.dtype.label} align to {_either(aligns)}",
         )
         require(self.ld_align in (1, 2, 4), f"ld_align = {self.ld_align}: leading dimensions align to 1, 2 or 4")
         self._require_addressable()
+        self._require_apart()
+
+    def _require_apart(self) -> None:
+        """No matrix of the batch reaches into the next."""
+        for name, (lines, ld, line) in self.stride_sizes.items():
+            given = getattr(self, name)
+            require(self.batched or given == "dense", f"{name} = {given} serves a batch, and batch = 1")
+            if given == "dense" or given is None or (given == 0 and name != "stride_c"):
+                continue
+            count, pitch, length = self.sizes[lines], self.sizes[ld], self.sizes[line]
+            known = count is not None and pitch is not None and length is not None
+            require(known, f"{name} = {given} is fixed while its matrix has a run-time size: write ?")
+            span = (count - 1) * pitch + length if known else 0  # type: ignore[operator]
+            require(given >= span, f"{name} = {given} is shorter than a matrix of {span} elements")
+            require(given * (self.batch or 1) * self.dtype.size < 2**63, f"{name} = {given}: bytes overflow 63 bits")
 
     def _require_addressable(self) -> None:
         """Bytes from the start of a matrix, and what a tile computes past its end, must fit 63 bits."""
@@ -172,15 +273,36 @@ class Problem:
         return {"lda": "K" if self.layout.a == "r" else "M", "ldb": "N" if self.layout.b == "r" else "K", "ldc": "N"}
 
     @property
+    def stride_sizes(self) -> dict[str, tuple[str, str, str]]:
+        """(size that counts the lines, leading dimension, size along a line) of A, B and C by the stride's name."""
+        counts = {"lda": "M" if self.layout.a == "r" else "K", "ldb": "K" if self.layout.b == "r" else "N", "ldc": "M"}
+        return {f"stride_{ld[-1]}": (counts[ld], ld, line) for ld, line in self.line_sizes.items()}
+
+    @property
+    def batched(self) -> bool:
+        return self.batch != 1
+
+    @property
     def shape(self) -> str:
         """MxNxK as `parse_shape` reads it: 512x512x512, ?x4096x4096."""
         return "x".join(RUNTIME if size is None else str(size) for size in (self.m, self.n, self.k))
 
     @property
     def sizes(self) -> dict[str, Size]:
-        """M, N, K, lda, ldb, ldc with "dense" resolved; None where the kernel takes a parameter."""
+        """M, N, K, lda, ldb, ldc with "dense" resolved; None where the kernel takes a parameter.
+
+        In a batch the batch and stride_a, stride_b and stride_c, too.
+        """
         resolved = {name: line if given == "dense" else given for name, given, line in self._leading_dimensions()}
-        return {"M": self.m, "N": self.n, "K": self.k, **resolved}
+        sizes: dict[str, Size] = {"M": self.m, "N": self.n, "K": self.k, **resolved}
+        if not self.batched:
+            return sizes
+        sizes["batch"] = self.batch
+        for name, (lines, ld, _) in self.stride_sizes.items():
+            given, count, pitch = getattr(self, name), sizes[lines], sizes[ld]
+            dense = None if count is None or pitch is None else count * pitch
+            sizes[name] = dense if given == "dense" else given
+        return sizes
 
     @property
     def runtime_names(self) -> tuple[str, ...]:
@@ -188,17 +310,25 @@ class Problem:
         return tuple(name for name, size in self.sizes.items() if size is None)
 
     def vector_limit(self, ld: Literal["lda", "ldb", "ldc"]) -> int:
-        """Elements of the widest access that every line's start allows: 1, 2 or 4."""
-        known = self.sizes[ld]
-        line_align = self.ld_align if known is None else known
-        return gcd(self.pointer_align // self.dtype.size, line_align)
+        """Elements of the widest access that every line's start allows: 1, 2, or 4 of 4 bytes."""
+        steps = [self.sizes[ld]]
+        if self.batched:
+            steps.append(self.sizes[f"stride_{ld[-1]}"])
+        aligns = (self.ld_align if step is None else step for step in steps)
+        return gcd(self.pointer_align // self.dtype.size, *aligns)
 
     @property
     def needs_64bit(self) -> bool:
-        """True if an element offset into A, B or C can reach 2^31."""
-        if self.runtime_names:
+        """True if an element offset into a matrix can reach 2^31. Strides between matrices are 64-bit anyway."""
+        if any(name not in BATCH_SIZES for name in self.runtime_names):
             return True
-        return max((matrix.lines + TILE_REACH) * matrix.ld for matrix in self.case().matrices) >= 2**31
+        return (
+            max(
+                (matrix.lines + TILE_REACH) * matrix.ld
+                for matrix in self.case(batch=1 if self.batch is None else None).matrices
+            )
+            >= 2**31
+        )
 
     def case(
         self,
@@ -210,12 +340,20 @@ class Problem:
         ldc: int | None = None,
         alpha: float = 1.0,
         beta: float = 0.0,
+        batch: int | None = None,
+        stride_a: int | None = None,
+        stride_b: int | None = None,
+        stride_c: int | None = None,
     ) -> Case:
         """One launch of this problem. Sizes fixed here may be left out; run-time ones may not.
 
-        A run-time leading dimension that is left out is the shortest one that `ld_align` allows.
+        A run-time leading dimension or stride that is left out is the shortest one that `ld_align` allows.
         """
         given = {"M": m, "N": n, "K": k, "lda": lda, "ldb": ldb, "ldc": ldc}
+        if self.batched:
+            given |= {"batch": batch, "stride_a": stride_a, "stride_b": stride_b, "stride_c": stride_c}
+        else:
+            require(batch in (None, 1), f"batch = {batch}, but this kernel is built for one product")
         values = dict(self.sizes)
         for name, value in given.items():
             fixed = values[name]
@@ -224,11 +362,34 @@ class Problem:
                 f"{name} = {value}, but this kernel is built for {name} = {fixed}",
             )
             values[name] = value if fixed is None else fixed
-        for name in ("M", "N", "K"):
+        for name in ("M", "N", "K", "batch") if self.batched else ("M", "N", "K"):
             require(values[name] is not None, f"{name} is a run-time size of this kernel: give it a value")
         size = {name: values[name] or 0 for name in ("M", "N", "K")}
         ld = {name: self._leading_dimension(name, values[name], size[line]) for name, line in self.line_sizes.items()}
-        return Case(self, size["M"], size["N"], size["K"], ld["lda"], ld["ldb"], ld["ldc"], alpha, beta)
+        strides = {
+            name: self._multiple(name, values[name], size[lines] * ld[pitch])
+            for name, (lines, pitch, _) in self.stride_sizes.items()
+            if self.batched
+        }
+        return Case(
+            self,
+            size["M"],
+            size["N"],
+            size["K"],
+            **ld,
+            alpha=alpha,
+            beta=beta,
+            batch=values.get("batch", 1) or 0,
+            **strides,
+        )
+
+    def _multiple(self, name: str, given: Size, least: int) -> int:
+        """`given`, or where it is left out the shortest stride from `least` on that `ld_align` divides."""
+        if given is None:
+            return -(-least // self.ld_align) * self.ld_align
+        if self.sizes[name] is None:
+            require(given % self.ld_align == 0, f"{name} = {given} is no multiple of ld_align = {self.ld_align}")
+        return given
 
     def _leading_dimension(self, name: str, given: Size, line: int) -> int:
         """`given`, or where it is left out the shortest one that holds `line` elements and `ld_align` divides."""
@@ -239,12 +400,16 @@ class Problem:
         return given
 
     def __str__(self) -> str:
-        return f"{self.shape} {self.dtype.label} {self.layout}"
+        batch = f" x {RUNTIME if self.batch is None else self.batch}" if self.batched else ""
+        return f"{self.shape}{batch} {self.dtype.label} {self.layout}"
 
 
 @dataclass(frozen=True)
 class Case:
-    """One launch: a Problem with a number for every size, and the scalars."""
+    """One launch: a Problem with a number for every size, and the scalars.
+
+    batch and strides are 1 and 0 where the problem has no batch.
+    """
 
     problem: Problem
     m: int
@@ -255,8 +420,19 @@ class Case:
     ldc: int
     alpha: float = 1.0
     beta: float = 0.0
+    batch: int = 1
+    stride_a: int = 0
+    stride_b: int = 0
+    stride_c: int = 0
 
     def __post_init__(self) -> None:
+        require(self.batch >= 1, f"batch = {self.batch}: a launch needs at least one product")
+        for name, matrix in zip(("stride_a", "stride_b", "stride_c"), self.matrices, strict=True):
+            shared = matrix.batch is None or (matrix.stride == 0 and name != "stride_c")
+            require(
+                shared or matrix.stride >= matrix.span,
+                f"{name} = {matrix.stride} is shorter than a matrix of {matrix.span} elements",
+            )
         require(self.m >= 1 and self.n >= 1, f"M = {self.m}, N = {self.n}: a launch needs at least one element of C")
         require(self.k >= 0, f"K = {self.k} is negative")
         for name, ld, matrix in zip(("lda", "ldb", "ldc"), (self.lda, self.ldb, self.ldc), self.matrices, strict=True):
@@ -264,15 +440,19 @@ class Case:
 
     @property
     def a(self) -> Matrix:
-        return Matrix(self.m, self.k, self.lda, self.problem.layout.a)
+        return Matrix(self.m, self.k, self.lda, self.problem.layout.a, self._batch, self.stride_a)
 
     @property
     def b(self) -> Matrix:
-        return Matrix(self.k, self.n, self.ldb, self.problem.layout.b)
+        return Matrix(self.k, self.n, self.ldb, self.problem.layout.b, self._batch, self.stride_b)
 
     @property
     def c(self) -> Matrix:
-        return Matrix(self.m, self.n, self.ldc, "r")
+        return Matrix(self.m, self.n, self.ldc, "r", self._batch, self.stride_c)
+
+    @property
+    def _batch(self) -> int | None:
+        return self.batch if self.problem.batched else None
 
     @property
     def matrices(self) -> tuple[Matrix, Matrix, Matrix]:
@@ -280,26 +460,35 @@ class Case:
 
     @property
     def flops(self) -> int:
-        return 2 * self.m * self.n * self.k
+        return 2 * self.m * self.n * self.k * self.batch
 
     @property
     def bytes_moved(self) -> int:
         """The least traffic with device memory: A and B read once, C written once (read with beta)."""
         c_passes = 1 if self.beta == 0 else 2
-        elements = self.m * self.k + self.k * self.n + c_passes * self.m * self.n
-        return elements * self.problem.dtype.size
+        a, b, c = ((matrix.stored.batch or 1) * matrix.rows * matrix.cols for matrix in self.matrices)
+        return (a + b + c_passes * c) * self.problem.dtype.size
 
     @property
     def values(self) -> dict[str, int | float]:
         """Every scalar that a kernel may take as a parameter, by name."""
         sizes = {"M": self.m, "N": self.n, "K": self.k, "lda": self.lda, "ldb": self.ldb, "ldc": self.ldc}
-        return {**sizes, "alpha": self.alpha, "beta": self.beta}
+        batch = {name: getattr(self, name) for name in BATCH_SIZES} if self.problem.batched else {}
+        return {**sizes, **batch, "alpha": self.alpha, "beta": self.beta}
 
     def __str__(self) -> str:
-        return (
-            f"{self.m}x{self.n}x{self.k} {self.problem.layout} lda={self.lda} ldb={self.ldb} ldc={self.ldc} "
-            f"alpha={self.alpha:g} beta={self.beta:g}"
-        )
+        sizes = [
+            f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
+            for name, value in self.values.items()
+            if name not in ("M", "N", "K")
+        ]
+        return f"{self.m}x{self.n}x{self.k} {self.problem.layout} {' '.join(sizes)}"
+
+
+def _either(values: Sequence[int]) -> str:
+    """ "4, 8 or 16"."""
+    *first, last = map(str, values)
+    return f"{', '.join(first)} or {last}"
 
 
 def parse_shape(text: str) -> tuple[Size, Size, Size]:

@@ -102,6 +102,8 @@ def problem_document(problem: Problem) -> Document:
         "ldc": _size(problem.ldc),
         "pointer_align": problem.pointer_align,
         "ld_align": problem.ld_align,
+        "batch": _size(problem.batch),
+        **{name: _size(getattr(problem, name)) for name in problem.stride_sizes},
     }
 
 
@@ -272,6 +274,6 @@ def _finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _all_finite(fields: Mapping[str, float]) -> Document:
+def _all_finite(fields: Mapping[str, float | None]) -> Document:
     """`fields`, NaN and infinities as the text that a person would write."""
-    return {name: value if math.isfinite(value) else str(value) for name, value in fields.items()}
+    return {name: value if value is None or math.isfinite(value) else str(value) for name, value in fields.items()}

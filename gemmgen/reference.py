@@ -1,21 +1,22 @@
-"""The right answer: operands for a situation, the result in float64, and what a float32 kernel may be off by.
+"""The right answer: operands for a situation, the result, and what a kernel may be off by.
 
 Kinds of data, each with a test that a single wrong or missing product cannot pass:
 
-exact    small integers, whose products and sums float32 represents: equal bit for bit
+exact    small integers, whose products and sums the dtype represents: equal bit for bit
 onehot   one operand has a single 1 a row (A) or column (B), the other a number of its own for each element: C
          shows which element was read. Equal bit for bit
-random   uniform in [-1, 1] against float64, element by element: |c - ref| <= bound
+random   uniform in [-1, 1], element by element: |c - ref| <= bound
 denormal A and C are denormal, B is random: a kernel that flushes to zero is off by more than the bound
-huge     random, scaled so that alpha * A * B and beta * C come near 2^125, and no partial sum passes 2^127
+huge     random, scaled so that alpha * A * B and beta * C come near 2^125 (f64: 2^1021), and no partial sum
+         passes 2^127 (2^1023)
 special  random, with +Inf, -Inf, NaN and zeros in some places of A, B and C
 
 The bound
 ---------
 A kernel computes alpha * (sum over k of A[m][k] * B[k][n]) + beta * C[m][n]; every operation rounds: fl(x) = x (1 + d),
-|d| <= u, the unit roundoff of the accumulator: 2^-24 for f32, the only dtype so far. Whatever the order of the sum
-(along K, in tiles, in a tree, split over blocks, fused or not), each product passes at most n = K + 2 such factors: its
-own, at most K - 1 additions, alpha's, and that of adding beta * C, whose own term passes two. So
+|d| <= u, the unit roundoff of the accumulator: 2^-24 for f32, 2^-53 for f64. Whatever the order of the sum (along
+K, in tiles, in a tree, split over blocks, fused or not), each product passes at most n = K + 2 such factors: its own,
+at most K - 1 additions, alpha's, and that of adding beta * C, whose own term passes two. So
 
     |c - ref| <= max |(1 + d_1) ... (1 + d_n) - 1| * S        S = |alpha| * (|A| |B|) + |beta C|, element by element
 
@@ -24,18 +25,24 @@ independent, of mean zero, it is at most LAMBDA sqrt(n) u (to first order in u),
 2 exp(-LAMBDA^2 / 2) for a product, and at most K times that for an element (Higham and Mary, "A New Approach to
 Probabilistic Rounding Error Analysis", SIAM J. Sci. Comput. 41, 2019): LAMBDA = 6 makes it 3e-8 and 3e-8 K. Hence
 
-    bound = LAMBDA * sqrt(K + 2) * u * S        f32: 3.6e-7 * sqrt(K + 2) * S
+    bound = LAMBDA * sqrt(K + 2) * u * S        f32: 3.6e-7 * sqrt(K + 2) * S, f64: 6.7e-16 * sqrt(K + 2) * S
 
-Where results are denormal, an operation is off by up to 2^-150 besides, whatever its operands; all of them add up to
-((2 K + 1) |alpha| + 2) * 2^-150 at most (products and sums rounded apart; alpha and beta), which is no probability and
-counts only there: an element that is as large as 2^-100 never notices.
+The reference of f32 is summed in float64, whose error is 2^29 times smaller. That of f64 is `accurate_product`: exact
+products of slices, whose sum is off by no more than REFERENCE_ROUNDINGS * u * S, and by SLICE_RESIDUE of the largest
+products besides. The bound counts both.
+
+Where results are denormal, an operation is off by up to half the smallest denormal besides (2^-150; f64: 2^-1075),
+whatever its operands; all of them add up to ((2 K + 1) |alpha| + 2) times that at most (products and sums rounded
+apart; alpha and beta), which is no probability and counts only there: an element that is as large as 2^-100 (2^-1000)
+never notices.
 
 A product that is missing shows where it exceeds the bound: one of average size, S / K, up to K = (LAMBDA u)^(-2/3) =
-19,800. Beyond that exact data shows it.
+19,800 (f64: 1.3e10). Beyond that exact data shows it.
 
 What kernels reach of it
 ------------------------
-Error over bound, over the elements of 50 situations of random data (2026-11-21, emulator, g++ 12.2, x86-64 with FMA):
+Error over bound of f32, over the elements of 50 situations of random data (2026-11-21, emulator, g++ 12.2, x86-64 with
+FMA):
 
        K   median     90%      99%    99.9%   largest   of elements
        1   0.0268   0.0646   0.104    0.138   0.193         819,200
@@ -51,14 +58,15 @@ NaN and Inf
 -----------
 They follow IEEE 754, evaluated as alpha * (sum over k of A[m][k] * B[k][n]) + beta * C[m][n], with these
 conventions: beta = 0 leaves C unread, so that its NaN and Inf do not show; alpha = 0 still multiplies, so that
-those of A and B do; K = 0 makes the sum 0. No kind of data has a finite result or partial sum that float32 cannot
-hold (K below 2^26), so float64 and float32, in any order of summation, agree on which elements are finite. An
+those of A and B do; K = 0 makes the sum 0. No kind of data has a finite result or partial sum that the dtype cannot
+hold (K below 2^26), so that any order of summation, and float64 for float32, agree on which elements are finite. An
 element that is NaN in the reference must be NaN (of any payload), Inf must be the same Inf; the rest is bounded
 as above.
 """
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
@@ -68,7 +76,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmgen.executor import Floats, Operands
-from gemmgen.problem import Case, Matrix
+from gemmgen.problem import Case, DType, Matrix
 from gemmgen.situation import EXACT_KINDS, EXACT_SCALARS, DataKind, Situation
 
 Doubles = npt.NDArray[np.float64]
@@ -76,12 +84,10 @@ AnyArray = npt.NDArray[Any]
 Made = TypeVar("Made")
 
 LAMBDA = 6.0
-EXACT_LIMIT = 2**24  # float32 represents every integer up to here
 LARGEST_INTEGER = 8
-LARGEST_CODE = 2**22  # of a one-hot product: two of them, each twice, stay exact
-SMALLEST = 2.0**-149  # the smallest denormal
-DENORMALS = 2.0**-127  # A and C of denormal data lie below
-HUGE = 2.0**62  # of A and B, whose products are to stay below 2^124; of C the square of it
+SLICED_BITS = 56  # of the elements of A and B, below the largest of a row of A or column of B, that slices hold
+SLICE_RESIDUE = 2.0 ** (2 - SLICED_BITS)  # what slices leave out of a sum, over K times its largest product
+REFERENCE_ROUNDINGS = 4  # of the slices' sum, alpha, beta and their sum: each at most u * (|A| |B|)
 SPECIALS = (np.inf, -np.inf, np.nan, 0.0)
 # Making data and reference takes long: from so many flops on there are so many sets of data, for all seeds and scalars.
 LARGE_FLOPS = 10**9
@@ -91,16 +97,41 @@ KEPT_ELEMENTS = 2**18  # of a product that is kept for other scalars
 
 @dataclass(frozen=True)
 class Window:
-    """A rectangle of C: rows and columns from (inclusive) and to (exclusive)."""
+    """A rectangle of C: rows and columns from (inclusive) and to (exclusive). In a batch of matrices first to last."""
 
     top: int
     left: int
     bottom: int
     right: int
+    first: int = 0
+    last: int | None = None
 
     @classmethod
     def whole(cls, case: Case) -> Window:
-        return cls(0, 0, case.m, case.n)
+        return cls(0, 0, case.m, case.n, 0, case.c.batch)
+
+    @property
+    def matrices(self) -> tuple[slice, ...]:
+        """The index of its matrices, which a GEMM without a batch has none of."""
+        return () if self.last is None else (slice(self.first, self.last),)
+
+    @property
+    def index(self) -> tuple[slice, ...]:
+        """Of C's view; `a_index` and `b_index` are those of what makes it."""
+        return (*self.matrices, self.rows, self.cols)
+
+    @property
+    def a_index(self) -> tuple[slice, ...]:
+        return (*self.matrices, self.rows, slice(None))
+
+    @property
+    def b_index(self) -> tuple[slice, ...]:
+        return (*self.matrices, slice(None), self.cols)
+
+    @property
+    def elements(self) -> int:
+        matrices = 1 if self.last is None else self.last - self.first
+        return (self.bottom - self.top) * (self.right - self.left) * matrices
 
     @property
     def rows(self) -> slice:
@@ -116,6 +147,7 @@ class Mismatch:
     """The first wrong element in row order, and how many there are.
 
     error, bound   |got - expected| and what it may be at most; exact data allows none
+    matrix         of the batch; None where there is none
     """
 
     row: int
@@ -125,10 +157,12 @@ class Mismatch:
     error: float
     bound: float
     count: int
+    matrix: int | None = None
 
     def __str__(self) -> str:
+        c = "C" if self.matrix is None else f"C of matrix {self.matrix}: C"
         return (
-            f"C[{self.row}][{self.col}] is {self.got:.9g}, not {self.expected:.9g}: "
+            f"{c}[{self.row}][{self.col}] is {self.got:.9g}, not {self.expected:.9g}: "
             f"off by {self.error:.3g}, allowed {self.bound:.3g}; {self.count} elements wrong"
         )
 
@@ -169,28 +203,29 @@ def compare(situation: Situation, result: Floats, window: Window | None = None) 
     case = situation.case
     window = window or Window.whole(case)
     want, bound = expected(situation, window)
-    got = case.c.view(result)[window.rows, window.cols]
+    got = case.c.view(result)[window.index]
     error = _error(got, want)
     wrong = ~(error <= bound)  # and not `error > bound`: NaN compares false
     largest_bound = float(bound.max(initial=0.0))
     if not wrong.any():
         ratios = np.divide(error, bound, out=error, where=bound > 0)
         return Comparison(float(ratios.max(initial=0.0)), None, ratios, largest_bound)
-    row, col = (int(index) for index in np.argwhere(wrong)[0])
+    place = tuple(int(index) for index in np.argwhere(wrong)[0])
     mismatch = Mismatch(
-        row=window.top + row,
-        col=window.left + col,
-        got=float(got[row, col]),
-        expected=float(want[row, col]),
-        error=float(error[row, col]),
-        bound=float(bound[row, col]),
+        row=window.top + place[-2],
+        col=window.left + place[-1],
+        got=float(got[place]),
+        expected=float(want[place]),
+        error=float(error[place]),
+        bound=float(bound[place]),
         count=int(wrong.sum()),
+        matrix=None if window.last is None else window.first + place[0],
     )
     with np.errstate(divide="ignore", invalid="ignore"):
         return Comparison(np.inf, mismatch, error / bound, largest_bound)
 
 
-def _error(got: npt.NDArray[np.float32], want: Doubles) -> Doubles:
+def _error(got: Floats, want: Doubles) -> Doubles:
     """|got - want|; 0 where both are NaN or the same Inf, and NaN or Inf where only one of them is."""
     with np.errstate(invalid="ignore"):
         error: Doubles = np.abs(got - want)
@@ -268,37 +303,42 @@ def _read_only(values: Floats) -> Floats:
 
 
 def _fill(name: str, matrix: Matrix, case: Case, data: DataKind, rng: np.random.Generator, one_hot: str) -> Floats:
-    flat = np.full(matrix.elements, np.nan, np.float32)
+    dtype = case.problem.dtype
+    flat: Floats = np.full(matrix.elements, np.nan, dtype.numpy)
     if not matrix.elements:
         return flat
-    shape = (matrix.rows, matrix.cols)
+    view = matrix.stored.view(flat)
     if data == "exact":
-        limit = _exact_magnitude(case.k)
-        matrix.view(flat)[...] = rng.integers(-limit, limit, shape, np.int8, endpoint=True)
+        limit = _exact_magnitude(case.k, dtype.precision)
+        view[...] = rng.integers(-limit, limit, view.shape, np.int8, endpoint=True)
     elif data == "onehot":
-        matrix.view(flat)[...] = _selection(name, shape, rng) if name == one_hot else _codes(shape)
+        view[...] = _selection(name, view.shape, rng) if name == one_hot else _codes(view.shape, dtype)
     else:
-        matrix.view(flat)[...] = 2 * rng.random(shape, np.float32) - 1
-        _reshape_data(name, matrix.view(flat), data, case.k, rng)
+        view[...] = 2 * rng.random(view.shape, np.float32 if dtype == DType.F32 else np.float64) - 1
+        _reshape_data(name, view, data, case, rng)
     return flat
 
 
-def _reshape_data(name: str, values: Floats, data: DataKind, k: int, rng: np.random.Generator) -> None:
+def _reshape_data(name: str, values: Floats, data: DataKind, case: Case, rng: np.random.Generator) -> None:
     """Make of random values, in place, what `data` is."""
+    top = case.problem.dtype.max_exponent
     if data == "denormal" and name != "B":
-        values *= np.float32(DENORMALS)
-    elif data == "huge":
-        values *= np.float32(HUGE**2 if name == "C" else HUGE / (k + 1) ** 0.5)
+        values *= values.dtype.type(2.0**-top)
+    elif data == "huge":  # products stay a factor of 16 below the largest number
+        factor = 2.0 ** ((top - 3) // 2)
+        values *= values.dtype.type(factor**2 if name == "C" else factor / (case.k + 1) ** 0.5)
     elif data == "special":
         count = 1 + values.size // 64
-        places = rng.integers(0, values.shape, (count, 2))
-        values[places[:, 0], places[:, 1]] = rng.choice(np.array(SPECIALS, np.float32), count)
+        places = rng.integers(0, values.shape, (count, values.ndim))
+        values[tuple(places.T)] = rng.choice(np.array(SPECIALS, values.dtype), count)
 
 
-def _selection(name: str, shape: tuple[int, int], rng: np.random.Generator) -> Floats:
+def _selection(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> npt.NDArray[np.int8]:
     """Zeros with a 1 in each row of A, or column of B: each k is somebody's, as far as there are rows enough."""
+    if len(shape) > 2:
+        return np.stack([_selection(name, shape[1:], rng) for _ in range(shape[0])])
     rows, cols = shape
-    selected: Floats = np.zeros(shape, np.float32)
+    selected = np.zeros(shape, np.int8)
     if name == "A":
         selected[np.arange(rows), rng.permutation(cols)[np.arange(rows) % cols]] = 1
     else:
@@ -306,15 +346,19 @@ def _selection(name: str, shape: tuple[int, int], rng: np.random.Generator) -> F
     return selected
 
 
-def _codes(shape: tuple[int, int]) -> npt.NDArray[np.int64]:
-    """1, 2, 3, ... in row order; they repeat after LARGEST_CODE."""
-    return 1 + np.arange(shape[0] * shape[1]).reshape(shape) % LARGEST_CODE
+def _codes(shape: tuple[int, ...], dtype: DType) -> npt.NDArray[np.int64]:
+    """1, 2, 3, ... in row order, each odd one plus a high bit that f64 alone holds with it.
+
+    They repeat before two of them, each times two, are no exact sum.
+    """
+    codes = 1 + np.arange(math.prod(shape)).reshape(shape) % 2**22
+    return codes + codes % 2 * 2 ** (dtype.precision - 3) if dtype == DType.F64 else codes
 
 
-def _exact_magnitude(k: int) -> int:
+def _exact_magnitude(k: int, precision: int) -> int:
     """The largest integer whose products, summed K times and scaled by the exact scalars, stay exact."""
     scale = max(abs(scalar) for scalar in EXACT_SCALARS)
-    limit = int((EXACT_LIMIT / (scale * (k + 1))) ** 0.5)
+    limit = int((2**precision / (scale * (k + 1))) ** 0.5)
     return max(1, min(LARGEST_INTEGER, limit))
 
 
@@ -323,38 +367,105 @@ def _expected_whole(situation: Situation) -> tuple[Doubles, Doubles]:
 
 
 def _expected(situation: Situation, window: Window) -> tuple[Doubles, Doubles]:
-    case, exact = situation.case, situation.data in EXACT_KINDS
-    small = (window.bottom - window.top) * (window.right - window.left) <= KEPT_ELEMENTS
+    case, dtype, exact = situation.case, situation.case.problem.dtype, situation.data in EXACT_KINDS
     of = _unscaled(case), situation.data, _data_seed(situation), window
-    product, size = PRODUCTS.get(of, lambda: _products(*of), lambda made: made) if small else _products(*of)
+    small = window.elements <= KEPT_ELEMENTS
+    product, size, largest = PRODUCTS.get(of, lambda: _products(*of), lambda made: made) if small else _products(*of)
     with np.errstate(invalid="ignore"):
         values, size = case.alpha * product, abs(case.alpha) * size
         if case.beta != 0:  # beta = 0 must not read C, which may hold NaN
-            old = case.c.view(make_operands(situation).c)[window.rows, window.cols].astype(np.float64)
+            old = case.c.view(make_operands(situation).c)[window.index].astype(np.float64)
             values, size = values + case.beta * old, size + np.abs(case.beta * old)
     if exact:
         return values, np.zeros_like(values)
-    unit = case.problem.dtype.unit_roundoff
-    bound = LAMBDA * np.sqrt(case.k + 2) * unit * size  # two more roundings: alpha and beta
-    bound += ((2 * case.k + 1) * abs(case.alpha) + 2) * SMALLEST / 2
+    roundings = LAMBDA * np.sqrt(case.k + 2)  # two more: alpha and beta
+    underflows = (2 * case.k + 1) * abs(case.alpha) + 2
+    residue: Doubles | float = 0.0
+    if dtype == DType.F64:  # the reference's own
+        roundings += REFERENCE_ROUNDINGS
+        underflows += abs(case.alpha) + 2
+        residue = abs(case.alpha) * case.k * SLICE_RESIDUE * largest
+    bound = roundings * (dtype.unit_roundoff * size) + residue + np.ceil(underflows / 2) * dtype.smallest
     return values, np.where(np.isfinite(values), bound, 0.0)
 
 
-def _products(case: Case, data: DataKind, seed: int, window: Window) -> tuple[Doubles, Doubles]:
-    """(A * B, |A| * |B|) inside `window`, where neither alpha nor beta has a part. Exact data needs no |A| * |B|."""
-    operands = _operands(case, data, seed, True)
-    a = case.a.view(operands.a)[window.rows].astype(np.float64)
-    b = case.b.view(operands.b)[:, window.cols].astype(np.float64)
+def _products(case: Case, data: DataKind, seed: int, window: Window) -> tuple[Doubles, Doubles, Doubles]:
+    """(A * B, |A| * |B|, the largest of the products in each sum of A * B) inside `window`, whatever alpha and beta.
+
+    Exact data needs no |A| * |B|, and f64 alone the largest.
+    """
+    operands, dtype = _operands(case, data, seed, True), case.problem.dtype
+    a = case.a.view(operands.a)[window.a_index].astype(np.float64)
+    b = case.b.view(operands.b)[window.b_index].astype(np.float64)
     with np.errstate(invalid="ignore"):
-        product = _product(a, b, data)
-        return product, product if data in EXACT_KINDS else _product(np.abs(a), np.abs(b), data)
+        product = _product(a, b, dtype, data)
+        size = product if data in EXACT_KINDS else _float_product(np.abs(a), np.abs(b), data)
+    return product, size, _largest_products(a, b) if dtype == DType.F64 else np.zeros((1, 1))
 
 
-def _product(a: Doubles, b: Doubles, data: DataKind) -> Doubles:
-    """A * B. With NaN and Inf among them it is summed here: BLAS promises nothing about them."""
+def _product(a: Doubles, b: Doubles, dtype: DType, data: DataKind) -> Doubles:
+    """A * B, far more accurate than a kernel's."""
+    total = _float_product(a, b, data)
+    if dtype == DType.F32 or data in EXACT_KINDS:
+        return total
+    if data != "special":
+        return accurate_product(a, b)
+    finite = accurate_product(*(np.where(np.isfinite(x), x, 0.0) for x in (a, b)))
+    return np.where(np.isfinite(total), finite, total)  # where the sum is finite, so was every product
+
+
+def accurate_product(a: Doubles, b: Doubles) -> Doubles:
+    """A * B of finite float64, each element rounded a few times rather than K times.
+
+    A row of A becomes a sum of slices of few bits each, whole multiples of one power of two; so does a column of B.
+    Then K products of two slices, and all their partial sums, are whole multiples of a power of two with at most 53
+    bits: BLAS multiplies slices without an error, in whatever order it sums (Ozaki, Ogita, Oishi and Rump, Numerical
+    Algorithms 59, 2012). Products of slices so low that they fall below SLICED_BITS are left out.
+    """
+    if a.shape[-1] == 0:
+        return a @ b
+    bits = (53 - a.shape[-1].bit_length()) // 2
+    count = -(-SLICED_BITS // bits)
+    a_scale, b_scale = _exponents(a, axis=-1), _exponents(b, axis=-2)
+    a_slices, b_slices = (_slices(np.ldexp(x, -e), bits, count) for x, e in ((a, a_scale), (b, b_scale)))
+    total = np.zeros((*a.shape[:-1], b.shape[-1]))
+    for level in reversed(range(count)):  # the smallest first
+        for i in range(level + 1):
+            total += a_slices[i] @ b_slices[level - i]
+    return np.asarray(np.ldexp(total, a_scale + b_scale))
+
+
+def _exponents(x: Doubles, axis: int) -> npt.NDArray[np.intc]:
+    """The exponent of a power of two above all of a row's or column's magnitudes; 0 where they are all 0."""
+    return np.asarray(np.frexp(np.abs(x).max(axis=axis, keepdims=True))[1])
+
+
+def _slices(x: Doubles, bits: int, count: int) -> list[Doubles]:
+    """`count` matrices that add up to x, whose elements are below 1: the i-th in multiples of 2^(-bits * (i + 1))."""
+    slices = []
+    for index in range(count):
+        step = 2.0 ** -(bits * (index + 1))
+        part = np.rint(x / step) * step
+        slices.append(part)
+        x = x - part  # exact
+    return slices
+
+
+def _largest_products(a: Doubles, b: Doubles) -> Doubles:
+    """For each element of C the largest finite |A| of its row times the largest finite |B| of its column."""
+    if a.shape[-1] == 0:
+        return np.zeros((1, 1))
+    a_most, b_most = (
+        np.where(np.isfinite(x), np.abs(x), 0.0).max(axis=axis, keepdims=True) for x, axis in ((a, -1), (b, -2))
+    )
+    return np.asarray(a_most * b_most)
+
+
+def _float_product(a: Doubles, b: Doubles, data: DataKind) -> Doubles:
+    """A * B in float64. With NaN and Inf among them it is summed here: BLAS promises nothing about them."""
     if data != "special":
         return a @ b
-    total = np.zeros((a.shape[0], b.shape[1]))
-    for k in range(a.shape[1]):
-        total += np.multiply.outer(a[:, k], b[k])
+    total = np.zeros((*a.shape[:-1], b.shape[-1]))
+    for k in range(a.shape[-1]):
+        total += a[..., :, k, None] * b[..., None, k, :]
     return total

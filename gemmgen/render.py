@@ -75,13 +75,13 @@ class Kernel:
     @cached_property
     def launch(self) -> Launch:
         shared = self.values["SHARED_BYTES"]
-        grid = (("M", self.values["BM"]), ("N", self.values["BN"]))
         dynamic = shared if shared > STATIC_SHARED_BYTES else 0
+        grid = self.family.grid(self.problem, self.config)
         return Launch(self.threads, grid, dynamic, self.values.get("SPLIT", 1))
 
     @property
     def tiles(self) -> str:
-        return " * ".join(f"ceil({size} / {tile})" for size, tile in self.launch.grid)
+        return " * ".join(size if tile == 1 else f"ceil({size} / {tile})" for size, tile in self.launch.grid)
 
     @property
     def blocks(self) -> str:
@@ -95,7 +95,7 @@ class Kernel:
             Parameter("B", f"const {ctype}*"),
             Parameter("C", f"{ctype}*"),
             *self._workspace(),
-            *(Parameter(name, "int") for name in self.problem.runtime_names),
+            *(Parameter(name, self.ctype(name)) for name in self.problem.runtime_names),
             Parameter("alpha", ctype),
             Parameter("beta", ctype),
         )
@@ -104,6 +104,11 @@ class Kernel:
         if self.launch.splits > 1:
             yield Parameter("partials", f"{self.dtype.ctype}*")
             yield Parameter("tickets", "unsigned*")
+
+    @staticmethod
+    def ctype(size: str) -> str:
+        """The type of one of `sizes`."""
+        return "long long" if size.startswith("stride_") else "int"
 
     @property
     def matrices(self) -> tuple[MatrixText, ...]:
@@ -138,11 +143,14 @@ class Kernel:
         """What the caller owes the kernel, which checks none of it."""
         problem = self.problem
         yield f"A, B and C at addresses divisible by {problem.pointer_align}, C overlapping neither A nor B"
-        free = [name for name in problem.line_sizes if name in problem.runtime_names]
+        if problem.batched:
+            yield "no two matrices of C that overlap"
+        distances = (*problem.line_sizes, *problem.stride_sizes)
+        free = [name for name in distances if name in problem.runtime_names]
         if problem.ld_align > 1 and free:
             yield f"{', '.join(free)} divisible by {problem.ld_align}"
         if self.launch.splits > 1:
-            yield f"partials: {self.blocks} * {self.launch.partial_words} floats, holding anything"
+            yield f"partials: {self.blocks} * {self.launch.partial_elements} {self.dtype.ctype}s, holding anything"
             yield f"tickets: {self.tiles} counters, zero before the first launch, which every launch leaves zero"
             yield "no other launch using the same workspace at the same time"
 
@@ -168,10 +176,12 @@ def _problem_options(problem: Problem) -> Iterator[str]:
     yield f"'{problem.shape}'" if RUNTIME in problem.shape else problem.shape
     yield f"--dtype {problem.dtype.label}"
     yield f"--layout {problem.layout}"
-    for name in ("lda", "ldb", "ldc"):
-        value = getattr(problem, name)
+    if problem.batched:
+        yield "--batch '?'" if problem.batch is None else f"--batch {problem.batch}"
+    for name in (*problem.line_sizes, *problem.stride_sizes):
+        value, option = getattr(problem, name), name.replace("_", "-")
         if value != "dense":
-            yield f"--{name} '?'" if value is None else f"--{name} {value}"
+            yield f"--{option} '?'" if value is None else f"--{option} {value}"
     if problem.pointer_align != Problem.pointer_align:
         yield f"--pointer-align {problem.pointer_align}"
     if problem.ld_align != Problem.ld_align:
@@ -190,7 +200,7 @@ def _aligned(title: str, group: list[Derived]) -> ConstantGroup:
 def render(problem: Problem, family: Family, config: Config) -> KernelSource:
     """The `.cu` of `config` for `problem`, which must hold its constraints (see `families.base.check`)."""
     kernel = Kernel(problem, family, config)
-    template = environment().get_template(family.template(config))
+    template = environment(problem.dtype).get_template(family.template(config))
     text = template.render(kernel=kernel, view=family.view(problem, config))
     return KernelSource(
         name=kernel.name,
@@ -204,9 +214,12 @@ def render(problem: Problem, family: Family, config: Config) -> KernelSource:
     )
 
 
-@lru_cache(maxsize=1)
-def environment() -> jinja2.Environment:
-    """Delimiters that leave CUDA and inline PTX alone; a misspelt name is an error."""
+@lru_cache(maxsize=len(DType))
+def environment(dtype: DType) -> jinja2.Environment:
+    """Delimiters that leave CUDA and inline PTX alone; a misspelt name is an error.
+
+    Every template and macro knows the element type: `T` its name, `size` its bytes, and its `fma` and `zero`.
+    """
     options: dict[str, Any] = {
         "block_start_string": "/*%",
         "block_end_string": "%*/",
@@ -221,4 +234,6 @@ def environment() -> jinja2.Environment:
         "undefined": jinja2.StrictUndefined,
         "autoescape": False,
     }
-    return jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), **options)
+    made = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), **options)
+    made.globals.update(T=dtype.ctype, size=dtype.size, fma=dtype.fma, zero=dtype.zero)
+    return made

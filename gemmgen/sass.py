@@ -24,9 +24,10 @@ TARGET = re.compile(r"`\((\.L_\w+)\)")
 
 @dataclass(frozen=True)
 class InstructionMix:
-    """Instructions by opcode, without modifiers: {"FFMA": 1024, "LDS": 64, ...}."""
+    """Instructions by opcode, without modifiers: {"FFMA": 1024, "LDS": 64, ...}. `fma` does the work."""
 
     counts: dict[str, int]
+    fma: str = "FFMA"
 
     @property
     def total(self) -> int:
@@ -36,17 +37,20 @@ class InstructionMix:
         """The opcode's part of all instructions, 0 to 1."""
         return self.counts.get(opcode, 0) / self.total if self.total else 0.0
 
-    def per_ffma(self, opcode: str) -> float:
-        """Instructions of `opcode` for each FFMA; infinite without FFMA."""
-        ffma = self.counts.get("FFMA", 0)
-        return self.counts.get(opcode, 0) / ffma if ffma else float("inf")
+    def per_fma(self, opcode: str) -> float:
+        """Instructions of `opcode` for each FMA; infinite without FMA."""
+        return self.counts.get(opcode, 0) / self.fmas if self.fmas else float("inf")
+
+    @property
+    def fmas(self) -> int:
+        return self.counts.get(self.fma, 0)
 
 
 @dataclass(frozen=True)
 class Sass:
     """A kernel's machine code: its text, and the mix of everything and of the main loop.
 
-    The main loop is the loop with the most FFMA, the innermost one of those; where there is
+    The main loop is the loop with the most FMAs, the innermost one of those; where there is
     no loop (K unrolled whole), it is the kernel.
     """
 
@@ -55,12 +59,15 @@ class Sass:
     main_loop: InstructionMix
 
 
-def disassemble(cubin: bytes) -> Sass:
-    """Disassemble `cubin`. Raises CandidateFailed: unavailable (no nvdisasm) or compile (no cubin)."""
+def disassemble(cubin: bytes, fma: str = "FFMA") -> Sass:
+    """Disassemble `cubin`, whose work the instruction `fma` does.
+
+    Raises CandidateFailed: unavailable (no nvdisasm) or compile (no cubin).
+    """
     text = _run_nvdisasm(cubin)
     opcodes, loops = _parse(text)
-    main = min(loops, key=lambda loop: (-opcodes[loop].count("FFMA"), loop.stop - loop.start), default=slice(None))
-    return Sass(text, _mix(opcodes), _mix(opcodes[main]))
+    main = min(loops, key=lambda loop: (-opcodes[loop].count(fma), loop.stop - loop.start), default=slice(None))
+    return Sass(text, _mix(opcodes, fma), _mix(opcodes[main], fma))
 
 
 def _run_nvdisasm(cubin: bytes) -> str:
@@ -101,5 +108,5 @@ def _parse(text: str) -> tuple[list[str], list[slice]]:
     return opcodes, loops
 
 
-def _mix(opcodes: Sequence[str]) -> InstructionMix:
-    return InstructionMix(dict(Counter(opcodes).most_common()))
+def _mix(opcodes: Sequence[str], fma: str) -> InstructionMix:
+    return InstructionMix(dict(Counter(opcodes).most_common()), fma)

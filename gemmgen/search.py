@@ -15,6 +15,7 @@ from gemmgen.space import Space
 SECONDARY = {
     "simt": frozenset({"WM", "WN", "STAGES", "ASYNC", "AHEAD", "MINB", "GROUP", "PAD"}),
     "skinny": frozenset({"WARPS", "BK"}),
+    "batched": frozenset({"STAGES", "ASYNC", "MINB", "PAD"}),
 }
 BEST_KEPT = 4  # configs whose neighbours a round tries
 REACH = 2  # axes in which a neighbour may differ

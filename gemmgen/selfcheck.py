@@ -17,8 +17,9 @@ from gemmgen.device import DEFAULT_ARCH, Limits
 from gemmgen.emulator import EmulatorExecutor
 from gemmgen.errors import CandidateFailed, require
 from gemmgen.executor import Executor
-from gemmgen.families import NAIVE, SIMT, SKINNY
+from gemmgen.families import BATCHED, NAIVE, SIMT, SKINNY
 from gemmgen.families.base import Config, Family, check, first_rejection
+from gemmgen.families.batched import BatchedConfig
 from gemmgen.families.naive import NaiveConfig
 from gemmgen.families.simt import SimtConfig
 from gemmgen.families.skinny import SkinnyConfig
@@ -26,7 +27,7 @@ from gemmgen.files import Store
 from gemmgen.gpu.sanitizer import Tool
 from gemmgen.lanes import Job, emulate_many, verify_many
 from gemmgen.mutation import LAUNCH, Mutant, draw
-from gemmgen.problem import Layout, Problem
+from gemmgen.problem import DType, Layout, Problem
 from gemmgen.render import render
 from gemmgen.sass import disassemble
 from gemmgen.source import KernelSource
@@ -51,7 +52,8 @@ SMALL_SKINNY = {
     "UNROLL": (1, 2, 3),
     "SPLIT": (1, 2, 5),
 }
-NAIVE_SHARE, SKINNY_SHARE = 0.05, 0.2
+NAIVE_SHARE, SKINNY_SHARE, BATCHED_SHARE = 0.05, 0.2, 0.25
+BATCHES = (None, None, 2, 9)
 
 
 Alarms = tuple[tuple[KernelSource, Verdict], ...]  # correct kernels that are rejected
@@ -310,17 +312,25 @@ def _problem(rng: random.Random) -> Problem:
         n,
         k,
         layout=Layout.parse(rng.choice(("rr", "rc", "cr", "cc"))),
-        pointer_align=rng.choice((4, 8, 16)),
+        dtype=(dtype := rng.choice((DType.F32, DType.F32, DType.F64))),
+        pointer_align=rng.choice([align for align in (4, 8, 16) if align >= dtype.size]),
         ld_align=rng.choice((1, 2, 4)),
     )
     lda, ldb, ldc = (
         None if size is None else size + rng.choice(LD_PADDINGS)
         for size in (dense.sizes["lda"], dense.sizes["ldb"], dense.sizes["ldc"])
     )
-    return replace(dense, lda=lda, ldb=ldb, ldc=ldc)
+    padded = replace(dense, lda=lda, ldb=ldb, ldc=ldc)
+    if rng.random() < BATCHED_SHARE:
+        padded = replace(padded, batch=rng.choice(BATCHES))
+        strides = {name: rng.choice(("dense", None, 0 if name != "stride_c" else None)) for name in padded.stride_sizes}
+        padded = replace(padded, **strides)  # type: ignore[arg-type]
+    return padded
 
 
 def _config(rng: random.Random, problem: Problem) -> tuple[Family, Config]:
+    if problem.batched and rng.random() < 0.5:
+        return BATCHED, BatchedConfig(**{axis.name: rng.choice(axis.values) for axis in BatchedConfig.axes()})
     share = rng.random()
     if share < NAIVE_SHARE:
         return NAIVE, NaiveConfig(**{axis.name: rng.choice(axis.values) for axis in NaiveConfig.axes()})

@@ -9,7 +9,7 @@ from typing import Literal
 
 from hypothesis import strategies as st
 
-from gemmgen.problem import Case, Problem
+from gemmgen.problem import Case, DType, Problem
 
 DataKind = Literal["exact", "random", "denormal", "huge", "special", "onehot"]
 DATA_KINDS: tuple[DataKind, ...] = ("exact", "random")  # of most examples of a verification
@@ -19,9 +19,10 @@ EXACT_KINDS: frozenset[DataKind] = frozenset({"exact", "onehot"})
 
 EXACT_SCALARS = (0.0, 1.0, -1.0, 2.0)
 RANDOM_SCALARS = (*EXACT_SCALARS, 0.5, -1.75)
-HUGE_SCALAR = 2.0**100  # a power of two, which float32 represents
+HUGE_SCALARS = {DType.F32: 2.0**100, DType.F64: 2.0**900}
 NAN = math.nan  # one object: a NaN is equal to itself only by identity
-PADDINGS = (0, 1, 2, 3, 7)  # of leading dimensions, in units of ld_align
+PADDINGS = (0, 1, 2, 3, 7)  # of leading dimensions and strides, in units of ld_align
+SHARED = -1  # in the place of a stride's padding: one matrix for all products
 SEEDS = 2**16
 OTHER_SEEDS = 4  # that reduction tries: they choose every order and placement of an executor
 
@@ -40,6 +41,8 @@ SIZES: tuple[Sizes, ...] = ("usual", "usual", "far M", "tiny", "usual", "far N",
 RARE_PLACE = 4
 STRATA = math.lcm(len(DATA_KINDS) * len(FAR_SIZES), len(RARE_KINDS)) * len(SIZES)
 
+BATCHES = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33)
+BATCH_FLOPS = 2e7  # of a drawn batch at most, where that leaves one product
 TINY = 8
 LONG = 4  # the long side of tall, flat and deep shapes, in multiples of the largest size
 
@@ -102,14 +105,13 @@ def situations(draw: st.DrawFn, problem: Problem, largest: int) -> Callable[[Str
     data, usual sizes and the nearest that is far.
     """
     runtime = [name for name in "MNK" if problem.sizes[name] is None]
-    padded = [name for name in ("lda", "ldb", "ldc") if problem.sizes[name] is None]
     # Everything is drawn, whether its stratum uses it or not: a failure shrinks best where no draw moves. Sizes are
     # drawn close to the seed, for which hypothesis tries other values when it makes them smaller.
     exact, plain, near = (draw(st.integers(0, SEEDS)) == 0 for _ in range(3))  # hardly ever, but where draws shrink
     scalars = {kind: draw(_scalars(kind)) for kind in (*DATA_KINDS, *RARE_KINDS)}
     tiny = {name: draw(st.integers(_smallest(name), min(TINY, largest))) for name in runtime}
     usual = {name: draw(_sizes(name, largest)) for name in runtime}
-    padding = {name: problem.ld_align * draw(st.sampled_from(PADDINGS)) for name in padded}
+    distances = draw(_distances(problem))
     seed = draw(st.integers(0, SEEDS))
 
     def situation(stratum: Stratum) -> Situation:
@@ -119,10 +121,7 @@ def situations(draw: st.DrawFn, problem: Problem, largest: int) -> Callable[[Str
         if far in runtime and distance <= largest and not plain:
             sizes = {**usual, far: distance, **({"K": min(usual["K"], FAR_DEPTH)} if "K" in runtime else {})}
         named = {name.lower(): size for name, size in sizes.items()}
-        dense = problem.case(**named)
-        lines = {name: getattr(dense, name) + padding[name] for name in padded}
-        alpha, beta = scalars[data]
-        return Situation(problem.case(**named, **lines, alpha=alpha, beta=beta), data, seed)
+        return Situation(_case(problem, named, distances, *scalars[data]), data, seed)
 
     return situation
 
@@ -151,7 +150,7 @@ def wide_situations(draw: st.DrawFn, problem: Problem, largest: int) -> Situatio
     data = draw(st.sampled_from(ALL_DATA_KINDS))
     alphas: tuple[float, ...] = EXACT_SCALARS if data in EXACT_KINDS else RANDOM_SCALARS
     if data not in EXACT_KINDS and data != "huge":
-        alphas = (*alphas, HUGE_SCALAR)
+        alphas = (*alphas, HUGE_SCALARS[problem.dtype])
     alpha = draw(st.sampled_from(sorted(alphas, key=lambda scalar: (scalar != 1.0, abs(scalar)))))
     beta = draw(st.sampled_from((*alphas, NAN)))
     form = draw(st.sampled_from(tuple(FORMS)))
@@ -160,7 +159,7 @@ def wide_situations(draw: st.DrawFn, problem: Problem, largest: int) -> Situatio
         for index, name in enumerate("MNK")
         if problem.sizes[name] is None
     }
-    case = draw(_cases(problem, sizes, alpha, beta))
+    case = _case(problem, sizes, draw(_distances(problem)), alpha, beta)
     return Situation(case, data, draw(st.integers(0, SEEDS)))
 
 
@@ -184,9 +183,9 @@ def simpler_situations(situation: Situation) -> Iterator[Situation]:
 
 def _smaller_cases(case: Case) -> Iterator[Case]:
     """One run-time size smaller; leading dimensions as short as they may be."""
-    sizes = {"m": case.m, "n": case.n, "k": case.k}
+    sizes = _sizes_of(case)
     for name, size in sizes.items():
-        if case.problem.sizes[name.upper()] is not None:
+        if case.problem.sizes[name if name == "batch" else name.upper()] is not None:
             continue
         smallest = 0 if name == "k" else 1
         for smaller in sorted({smallest, size // 2, size - size // 4, size - 1}):
@@ -195,7 +194,7 @@ def _smaller_cases(case: Case) -> Iterator[Case]:
 
 
 def _plainer_cases(case: Case) -> Iterator[Case]:
-    dense = _dense(case, {"m": case.m, "n": case.n, "k": case.k})
+    dense = _dense(case, _sizes_of(case))
     if dense != case:
         yield dense
     if case.alpha != 1:
@@ -204,11 +203,19 @@ def _plainer_cases(case: Case) -> Iterator[Case]:
         yield replace(case, beta=0.0)
 
 
+def _sizes_of(case: Case) -> dict[str, int]:
+    sizes = {"m": case.m, "n": case.n, "k": case.k}
+    return {**sizes, "batch": case.batch} if case.problem.batched else sizes
+
+
 def _dense(case: Case, sizes: dict[str, int]) -> Case:
     return replace(case.problem.case(**sizes), alpha=case.alpha, beta=case.beta)
 
 
-EDGES = ("K = 0", "M = 1", "N = 1", "tiny", "prime", "power of two", "ragged", "tall", "flat", "deep", "padded")
+EDGES = (
+    *("K = 0", "M = 1", "N = 1", "tiny", "prime", "power of two", "ragged"),
+    *("tall", "flat", "deep", "padded", "batch"),
+)
 
 
 def edges(case: Case) -> frozenset[str]:
@@ -221,21 +228,40 @@ def edges(case: Case) -> frozenset[str]:
         any(size > TINY and _is_prime(size) for size in sizes),
         all(size & (size - 1) == 0 and size > 0 for size in sizes),
         any(size % 4 for size in sizes),
-        *(m >= 8 * n, n >= 8 * m, k >= 8 * max(m, n), not dense),
+        *(m >= 8 * n, n >= 8 * m, k >= 8 * max(m, n), not dense, case.batch > 1),
     )
     return frozenset(name for name, held in zip(EDGES, holds, strict=True) if held)
 
 
 @st.composite
-def _cases(draw: st.DrawFn, problem: Problem, sizes: dict[str, int], alpha: float, beta: float) -> Case:
-    """`sizes` with leading dimensions that are dense or padded where they are left to run time."""
+def _distances(draw: st.DrawFn, problem: Problem) -> dict[str, int]:
+    """What is left to run time of: padding of lines and between matrices (SHARED: one for all products), the batch."""
+    drawn = {}
+    for name in problem.runtime_names:
+        if name.startswith("ld"):
+            drawn[name] = problem.ld_align * draw(st.sampled_from(PADDINGS))
+        elif name.startswith("stride_"):
+            shared = () if name == "stride_c" else (SHARED,)
+            drawn[name] = draw(st.sampled_from((*(problem.ld_align * padding for padding in PADDINGS), *shared)))
+        elif name == "batch":
+            drawn[name] = draw(st.sampled_from(BATCHES))
+    return drawn
+
+
+def _case(problem: Problem, sizes: dict[str, int], distances: dict[str, int], alpha: float, beta: float) -> Case:
+    """`sizes`, with the `distances` that `_distances` drew added to dense leading dimensions and strides."""
+    if "batch" in distances:
+        one = problem.case(**sizes, batch=1)
+        sizes = {**sizes, "batch": max(1, min(distances["batch"], int(BATCH_FLOPS // max(1, one.flops))))}
     dense = problem.case(**sizes)
-    lines = {
-        name: getattr(dense, name) + problem.ld_align * draw(st.sampled_from(PADDINGS))
-        for name in ("lda", "ldb", "ldc")
-        if problem.sizes[name] is None
+    lines = {name: getattr(dense, name) + padding for name, padding in distances.items() if name.startswith("ld")}
+    padded = problem.case(**sizes, **lines)
+    strides = {
+        name: 0 if padding == SHARED else getattr(padded, name) + padding
+        for name, padding in distances.items()
+        if name.startswith("stride_")
     }
-    return problem.case(**sizes, **lines, alpha=alpha, beta=beta)
+    return problem.case(**sizes, **lines, **strides, alpha=alpha, beta=beta)
 
 
 def _form_size(name: str, form: str, largest: int) -> st.SearchStrategy[int]:

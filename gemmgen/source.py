@@ -12,12 +12,12 @@ from typing import Any
 
 from gemmgen.device import MAX_THREADS
 from gemmgen.errors import require
-from gemmgen.problem import Case, Problem
+from gemmgen.problem import BATCH_SIZES, Case, Problem
 
 OPERANDS = ("A", "B", "C")
 WORKSPACE = ("partials", "tickets")  # of a launch whose blocks share tiles of C: see Workspace
 POINTERS = (*OPERANDS, *WORKSPACE)
-SCALARS = ("M", "N", "K", "lda", "ldb", "ldc", "alpha", "beta")
+SCALARS = ("M", "N", "K", "lda", "ldb", "ldc", *BATCH_SIZES, "alpha", "beta")
 MOST_SHARED_BYTES = 2**20  # no GPU has as much for a block
 
 
@@ -41,7 +41,7 @@ class Parameter:
 class Workspace:
     """Device memory that a launch needs besides its operands, in words of 4 bytes; none where a tile has one block.
 
-    partials  floats that blocks leave for the one that adds them: they may hold anything before the launch
+    partials  sums that blocks leave for the one that adds them: they may hold anything before the launch
     tickets   a counter a tile: zero before the first launch, and each launch leaves it so
     """
 
@@ -54,7 +54,8 @@ class Launch:
     """Launch geometry: a one-dimensional grid of one-dimensional blocks.
 
     threads       threads a block
-    grid          ((size name, tile), ...): C has the product of ceil(size / tile) tiles
+    grid          ((size name, tile), ...): C has the product of ceil(size / tile) tiles. The sizes are M, N and
+                  batch; one that is left out is a tile's as a whole
     shared_bytes  dynamic shared memory a block, in bytes (0: the kernel declares its own)
     splits        blocks that share a tile, each with a part of K: blocks t * splits and the next ones have tile t
     """
@@ -67,7 +68,9 @@ class Launch:
     def __post_init__(self) -> None:
         require(type(self.threads) is int and 1 <= self.threads <= MAX_THREADS, f"{self.threads} threads a block")
         for size, tile in self.grid:
-            require(size in ("M", "N") and type(tile) is int and tile >= 1, f"the grid divides {size} by {tile}")
+            require(
+                size in ("M", "N", "batch") and type(tile) is int and tile >= 1, f"the grid divides {size} by {tile}"
+            )
         shared = self.shared_bytes
         require(type(shared) is int and 0 <= shared < MOST_SHARED_BYTES, f"{shared} bytes of shared memory a block")
         require(type(self.splits) is int and self.splits >= 1, f"{self.splits} blocks share a tile")
@@ -81,15 +84,16 @@ class Launch:
         return self.splits * self.tiles(case)
 
     @property
-    def partial_words(self) -> int:
-        """Words of workspace that a block writes: a whole tile, at C's edges too."""
+    def partial_elements(self) -> int:
+        """Elements of workspace that a block writes: a whole tile, at C's edges too."""
         return math.prod(tile for _, tile in self.grid)
 
     def workspace(self, case: Case) -> Workspace:
         """What `case` takes besides its operands."""
         if self.splits == 1:
             return Workspace(0, 0)
-        return Workspace(self.blocks(case) * self.partial_words, self.tiles(case))
+        words = self.partial_elements * case.problem.dtype.words
+        return Workspace(self.blocks(case) * words, self.tiles(case))
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ WHOLE_SEEDS = 8  # of so many seeds, one runs such a case whole
 THREAD_FLOPS = 64  # what starting a thread costs
 THOROUGH = 20  # from so many examples on, sizes that take long are among them
 SHRINK_SECONDS = 60.0  # where each run hangs or crashes, shrinking would take hours
-POISON = np.uint32(0x7FC0BEEF)  # a NaN that no kernel computes
+POISON = 0x7FFCBEEF  # a NaN that no kernel computes; two of them are a double's
 
 RUNS = 10  # of one launch, whose results must have the same bits
 REPEATED_FLOPS = 5e7  # of such a launch where there is a choice; of a larger one that sampling may divide, some tiles
@@ -169,10 +169,10 @@ def verify(
     )
 
 
-Words = npt.NDArray[np.uint32]
+Words = npt.NDArray[np.unsignedinteger[Any]]
 
-# The tiles of M x N, by the grid's numbers, that samples have run so far, and those of C that they wrote.
-Seen = dict[tuple[int, int], tuple[set[int], set[Window]]]
+# The tiles of M x N x batch, by the grid's numbers, that samples have run so far, and those of C that they wrote.
+Seen = dict[tuple[int, int, int], tuple[set[int], set[Window]]]
 
 
 def check(kernel: LoadedKernel, situation: Situation, seen: Seen | None = None, tally: Tally | None = None) -> float:
@@ -223,7 +223,7 @@ def _check_sample(kernel: LoadedKernel, situation: Situation, operands: Operands
     if len(tiles) != len(numbers):
         reason = f"blocks {chosen} write {len(tiles)} tiles of C, not {len(numbers)}"
         raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
-    all_numbers, all_tiles = seen.setdefault((case.m, case.n), (set(), set()))
+    all_numbers, all_tiles = seen.setdefault((case.m, case.n, case.batch), (set(), set()))
     all_numbers.update(numbers)
     all_tiles.update(tiles)
     if len(all_tiles) != len(all_numbers):
@@ -233,10 +233,10 @@ def _check_sample(kernel: LoadedKernel, situation: Situation, operands: Operands
     result = kernel.run(case, operands, seed=situation.seed, blocks=chosen)
     outside = case.c.view(result != operands.c) & ~np.isnan(case.c.view(operands.c))
     for tile in tiles:
-        outside[tile.rows, tile.cols] = False
+        outside[tile.index] = False
     if outside.any():
-        row, col = np.argwhere(outside)[0]
-        reason = f"blocks {chosen} write C[{row}][{col}], outside of the tiles that they write with beta = 0"
+        place = "".join(f"[{index}]" for index in np.argwhere(outside)[0])
+        reason = f"blocks {chosen} write C{place}, outside of the tiles that they write with beta = 0"
         raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
     watched = kernel.watched(case, seed=situation.seed, blocks=chosen)
     tally.ran(situation, len(chosen), watched, whole=len(chosen) == launch.blocks(case))
@@ -261,7 +261,7 @@ def compare_runs(kernel: LoadedKernel, situation: Situation, runs: int) -> Deter
     def run(seed: int) -> Words:
         order = np.random.default_rng(seed).permutation(blocks)
         part = None if whole else [int(block) for block in order]
-        return case.c.view(kernel.run(case, operands, seed=seed, blocks=part).view(np.uint32))
+        return case.c.view(kernel.run(case, operands, seed=seed, blocks=part).view(case.problem.dtype.bits))
 
     first, difference = run(situation.seed), None
     for seed in range(situation.seed + 1, situation.seed + runs):
@@ -273,10 +273,11 @@ def _first_difference(first: Words, again: Words, seeds: str) -> str | None:
     differs = first != again
     if not differs.any():
         return None
-    row, col = (int(index) for index in np.argwhere(differs)[0])
-    one, other = (float(bits[row, col].view(np.float32)) for bits in (first, again))
+    at = tuple(int(index) for index in np.argwhere(differs)[0])
+    one, other = (float(bits[at].view(f"f{bits.itemsize}")) for bits in (first, again))
+    place = "".join(f"[{index}]" for index in at)
     return (
-        f"C[{row}][{col}] is {one:.9g} in one run and {other:.9g} in another of the same launch ({seeds}); "
+        f"C{place} is {one:.9g} in one run and {other:.9g} in another of the same launch ({seeds}); "
         f"{int(differs.sum())} elements differ"
     )
 
@@ -284,18 +285,24 @@ def _first_difference(first: Words, again: Words, seeds: str) -> str | None:
 def _tiles_written(kernel: LoadedKernel, situation: Situation, operands: Operands, blocks: list[int]) -> list[Window]:
     """The tiles in which a run of `blocks` with beta = 0 changes C, seen by what happens to poison."""
     case = replace(situation.case, beta=0.0)
-    poison = np.full(operands.c.shape, POISON, np.uint32).view(np.float32)
+    dtype = case.problem.dtype
+    poison = np.full(operands.c.size * dtype.words, POISON, np.uint32).view(dtype.numpy)
     result = kernel.run(case, replace(operands, c=poison), seed=situation.seed, blocks=blocks)
-    written = case.c.view(result.view(np.uint32)) != POISON
-    return [tile for tile in _tiles(case, kernel.source.launch) if written[tile.rows, tile.cols].any()]
+    written = case.c.view(result.view(dtype.bits) != poison.view(dtype.bits))
+    return [tile for tile in _tiles(case, kernel.source.launch) if written[tile.index].any()]
 
 
 def _tiles(case: Case, launch: Launch) -> list[Window]:
     """The tiles of C, as the launch's grid divides it."""
     tile = dict(launch.grid)
-    height, width = tile["M"], tile["N"]
+    height, width, depth = tile.get("M", case.m), tile.get("N", case.n), tile.get("batch", 1)
+    batched = case.problem.batched
     return [
-        Window(top, left, min(top + height, case.m), min(left + width, case.n))
+        Window(
+            *(top, left, min(top + height, case.m), min(left + width, case.n)),
+            *((first, min(first + depth, case.batch)) if batched else ()),
+        )
+        for first in range(0, case.batch, depth)
         for top in range(0, case.m, height)
         for left in range(0, case.n, width)
     ]

@@ -1,8 +1,13 @@
 //% macro shape(kernel)
+//% if kernel.problem.batched
+// Sizes and the elements between lines (leading dimensions) and between matrices of the batch (strides).
+// What is known here folds into the code.
+//% else
 // Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
+//% endif
 struct Shape {
 //% for name, size in kernel.sizes.items()
-    ${ "int " ~ name if size is none else "static constexpr int " ~ name ~ " = " ~ size };
+    ${ "static constexpr " if size is not none }${ kernel.ctype(name) } ${ name }${ " = %d" % size if size is not none };
 //% endfor
 };
 //% if kernel.problem.needs_64bit

@@ -3,9 +3,12 @@
 // ${ kernel.name }
 //
 //     C = alpha * A * B + beta * C      ${ kernel.dtype.label } on CUDA cores; beta = 0 never reads C
+//% if kernel.problem.batched
+//     for each of ${ kernel.sizes.batch or "a batch's" } products
+//% endif
 //
 //% for m in kernel.matrices
-//     ${ m.name }  ${ m.rows } x ${ m.cols }, ${ m.order }-major, ${ m.stride }
+//     ${ m.name }  ${ m.rows } x ${ m.cols }, ${ m.order }-major, ${ m.stride }${ ", " ~ m.apart if m.apart }
 //% endfor
 //
 //% for line in kernel.notes

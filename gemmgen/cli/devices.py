@@ -11,7 +11,7 @@ from gemmgen.report.machines import show_devices
 
 
 @click.command()
-@click.option("--measure", is_flag=True, help="Measure the GPU's own limits: FFMA rate, read and copy bandwidth.")
+@click.option("--measure", is_flag=True, help="Measure the GPU's own limits: FMA rates, read and copy bandwidth.")
 @json_option
 def command(measure: bool, as_json: bool) -> None:
     """Show what this machine has, and the architectures and cards that gemmgen knows.

@@ -31,13 +31,24 @@ def shape(text: str) -> Shape:
     return parse_shape(text)
 
 
-def leading_dimension(text: str) -> Line:
+def distance(text: str) -> Line:
     """A number of elements, ? for one that stays a parameter, or dense. Raises InvalidInput."""
     if text in ("dense", RUNTIME):
         return "dense" if text == "dense" else None
     require(
         text.isdecimal() and len(text) <= LONGEST_NUMBER,
-        f"{text[:LONGEST_NUMBER]!r} is no leading dimension: write a number of elements, ? or dense",
+        f"{text[:LONGEST_NUMBER]!r} is no distance: write a number of elements, ? or dense",
+    )
+    return int(text)
+
+
+def count(text: str) -> Size:
+    """A number of products, or ? for one that stays a parameter. Raises InvalidInput."""
+    if text == RUNTIME:
+        return None
+    require(
+        text.isdecimal() and len(text) <= LONGEST_NUMBER,
+        f"{text[:LONGEST_NUMBER]!r} is no batch: write a number of products, or ?",
     )
     return int(text)
 
@@ -63,6 +74,10 @@ class ProblemOptions:
     ldc: Line
     pointer_align: int
     ld_align: int
+    batch: Size
+    stride_a: Line
+    stride_b: Line
+    stride_c: Line
 
     def problem(self, shape: Shape) -> Problem:
         """The problem of `shape`. Raises InvalidInput."""
@@ -75,11 +90,21 @@ class ProblemOptions:
             ldc=self.ldc,
             pointer_align=self.pointer_align,
             ld_align=self.ld_align,
+            batch=self.batch,
+            stride_a=self.stride_a,
+            stride_b=self.stride_b,
+            stride_c=self.stride_c,
         )
 
 
 _PROBLEM = (
-    click.option("--dtype", default="f32", show_default=True, help="Element type of A, B, C and the accumulator: f32."),
+    click.option(
+        "--dtype",
+        default="f32",
+        show_default=True,
+        metavar="f32|f64",
+        help="Element type of A, B, C and the accumulator.",
+    ),
     click.option(
         "--layout",
         default="rr",
@@ -90,11 +115,31 @@ _PROBLEM = (
     *(
         click.option(
             f"--ld{matrix.lower()}",
-            type=leading_dimension,
+            type=distance,
             default="dense",
             show_default=True,
             metavar="N|?",
             help=f"Elements from a line of {matrix} to the next; ? leaves it to run time.",
+        )
+        for matrix in "ABC"
+    ),
+    click.option(
+        "--batch",
+        type=count,
+        default="1",
+        show_default=True,
+        metavar="N|?",
+        help="Products, each on its own A, B and C; ? leaves their number to run time.",
+    ),
+    *(
+        click.option(
+            f"--stride-{matrix.lower()}",
+            type=distance,
+            default="dense",
+            show_default=True,
+            metavar="N|?",
+            help=f"Elements from a matrix {matrix} of the batch to the next; ? leaves it to run time"
+            + ("." if matrix == "C" else ", 0 shares one."),
         )
         for matrix in "ABC"
     ),
@@ -110,7 +155,7 @@ _PROBLEM = (
         type=int,
         default=1,
         show_default=True,
-        help="Elements that divide every run-time leading dimension: your promise. 4 allows 128-bit accesses.",
+        help="Elements that divide every run-time leading dimension and stride: your promise. 4 widens accesses.",
     ),
 )
 

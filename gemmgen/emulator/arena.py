@@ -10,20 +10,21 @@ from __future__ import annotations
 import mmap
 import os
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gemmgen.executor import Floats, Operands
-from gemmgen.problem import Case, Matrix
+from gemmgen.problem import WIDEST_ACCESS, Case, Matrix
 from gemmgen.source import Workspace
 
 Words = npt.NDArray[np.uint32]
+Bits = npt.NDArray[np.unsignedinteger[Any]]  # elements as bit patterns
 Blocks = npt.NDArray[np.int64]
 
 WORD = 4
-CANARY = 0x7FCA9A87  # a NaN that no arithmetic yields
-WIDEST_ACCESS = 16
+CANARY = 0x7FFA9A87  # a NaN that no arithmetic yields; two of them are a double's
 WORKSPACE_ALIGN = 16  # bytes
 
 
@@ -78,9 +79,10 @@ class Layout:
     @classmethod
     def of(cls, case: Case, workspace: Workspace, block_count: int, high: bool) -> Layout:
         align = case.problem.pointer_align
-        a = place(0, case.a.elements * WORD, align, high)
-        b = place(a.end, case.b.elements * WORD, align, high)
-        c = place(b.end, case.c.elements * WORD, align, high)
+        size = case.problem.dtype.size
+        a = place(0, case.a.elements * size, align, high)
+        b = place(a.end, case.b.elements * size, align, high)
+        c = place(b.end, case.c.elements * size, align, high)
         partials = place(c.end, workspace.partials * WORD, WORKSPACE_ALIGN, high)
         tickets = place(partials.end, workspace.tickets * WORD, WORKSPACE_ALIGN, high)
         list_bytes = block_count * WORD
@@ -104,7 +106,7 @@ class Arena:
             self._slack_to_canary(segment)
             self._operand(segment)[:] = storage.view(np.uint32)
         self._segment(layout.c)[:] = CANARY
-        case.c.view(self._operand(layout.c))[...] = case.c.view(operands.c.view(np.uint32))
+        self._c(layout, case)[...] = case.c.view(operands.c.view(case.problem.dtype.bits))
         for segment in (layout.partials, layout.tickets):
             self._segment(segment)[:] = CANARY
         self._operand(layout.tickets)[:] = 0
@@ -113,17 +115,22 @@ class Arena:
     def result(self, layout: Layout, case: Case, before: Floats) -> Floats:
         """C's storage after the launch, its padding as it was."""
         after: Floats = before.copy()
-        case.c.view(after.view(np.uint32))[...] = case.c.view(self._operand(layout.c))
+        case.c.view(after.view(case.problem.dtype.bits))[...] = self._c(layout, case)
         return after
 
     def write_outside(self, layout: Layout, case: Case) -> str | None:
         """Where the launch wrote beside the elements of C; None if nowhere. Spoils C in the arena."""
-        case.c.view(self._operand(layout.c))[...] = CANARY
+        dtype = case.problem.dtype
+        self._c(layout, case)[...] = np.full(dtype.words, CANARY, np.uint32).view(dtype.bits)
         changed = self._segment(layout.c) != CANARY
         if not changed.any():
             return None
         offset = int(np.argmax(changed)) - layout.c.skew // WORD
-        return describe_outside(case.c, offset)
+        return describe_outside(case.c, offset // dtype.words)
+
+    def _c(self, layout: Layout, case: Case) -> Bits:
+        """The elements of C in the arena."""
+        return case.c.view(self._operand(layout.c).view(case.problem.dtype.bits))
 
     def workspace_trouble(self, layout: Layout) -> str | None:
         """What the launch did to its workspace that it must not; None where all is well. Spoils the workspace."""
@@ -163,5 +170,5 @@ def describe_outside(c: Matrix, offset: int) -> str:
         return f"{-offset} elements before the start of C"
     if offset >= c.elements:
         return f"{offset - c.elements} elements after the end of C"
-    row, column = divmod(offset, c.ld)
-    return f"the padding of C's row {row} at column {column} (C has {c.cols} columns, ldc = {c.ld})"
+    apart = "" if c.batch is None else f", stride_c = {c.stride}"
+    return f"the padding of C at {c.place(offset)} (C is {c.rows} x {c.cols}, ldc = {c.ld}{apart})"

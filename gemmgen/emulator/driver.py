@@ -18,6 +18,7 @@ from gemmgen.problem import Case
 from gemmgen.source import POINTERS, KernelSource, Parameter
 
 POINTER_NUMBERS = {name: number for number, name in enumerate(POINTERS)}
+LETTERS = {"int": "i", "long long": "l", "float": "f", "double": "d"}
 WHOLE_FLOPS = 5e8  # a fraction of a second; verification samples the tiles of larger cases
 WATCHED_FLOPS = 2e6  # a launch is watched for races as far as this goes: some milliseconds
 WATCHED_SEEDS = 8  # of so many seeds, one watches blocks of a larger launch
@@ -152,10 +153,8 @@ class EmulatorExecutor:
 
 
 def _letter(parameter: Parameter) -> str:
-    """How an argument travels: p(ointer), i(nteger) or f(loat)."""
-    if parameter.is_pointer:
-        return "p"
-    return "f" if parameter.ctype in ("float", "double") else "i"
+    """How an argument travels: see `Request.signature`."""
+    return "p" if parameter.is_pointer else LETTERS[parameter.ctype]
 
 
 def _block_order(grid: int, seed: int) -> Blocks:
@@ -174,10 +173,11 @@ def _watched_blocks(order: Blocks, flops_a_tile: float, splits: int, seed: int) 
 
 
 def _check_sizes(case: Case, operands: Operands) -> None:
+    wanted = case.problem.dtype.numpy
     for name, matrix, storage in zip("ABC", case.matrices, (operands.a, operands.b, operands.c), strict=True):
         require(
-            storage.shape == (matrix.elements,) and storage.dtype == np.float32,
-            f"{name} is {storage.dtype} {storage.shape}; its storage is {matrix.elements} float32 elements",
+            storage.shape == (matrix.elements,) and storage.dtype == wanted,
+            f"{name} is {storage.dtype} {storage.shape}; its storage is {matrix.elements} {wanted} elements",
         )
 
 

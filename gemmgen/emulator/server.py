@@ -17,7 +17,7 @@ from gemmgen.emulator.arena import WORD, Layout
 from gemmgen.emulator.compiler import failed
 from gemmgen.errors import CandidateFailed, FailureKind
 
-MAX_ARGUMENTS = 16
+MAX_ARGUMENTS = 24
 GRACE = 2.0  # seconds that a process has to report its own time-out
 SUCCESS = b"ok\n"
 
@@ -28,7 +28,7 @@ Argument = int | float  # a pointer is its number in source.POINTERS
 class Request:
     """One launch of `grid` blocks, of which it runs those that the layout's list names.
 
-    signature   p(ointer), i(nteger) or f(loat) for each argument
+    signature   p(ointer), i(nt), l(ong long), f(loat) or d(ouble) for each argument
     workers     processes that may share the blocks
     timeout     seconds
     quiet       what the kernel prints goes nowhere
@@ -57,7 +57,7 @@ class Request:
             struct.pack("<4Q", segment.offset, segment.bytes_mapped, segment.skew, segment.length)
             for segment in self.layout.pointers
         )
-        kinds = "".join("d" if kind == "f" else "q" for kind in self.signature)
+        kinds = "".join("d" if kind in "fd" else "q" for kind in self.signature)
         slots = struct.pack(f"<{kinds}", *self.arguments).ljust(8 * MAX_ARGUMENTS, b"\0")
         return head + operands + slots + self.signature.encode().ljust(MAX_ARGUMENTS, b"\0")
 

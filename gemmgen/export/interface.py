@@ -8,7 +8,7 @@ from functools import cached_property
 
 from gemmgen.errors import require
 from gemmgen.notes import MatrixText, matrix_texts
-from gemmgen.problem import SIZE_LIMIT, Layout
+from gemmgen.problem import SIZE_LIMIT, DType, Layout
 from gemmgen.reference import LAMBDA
 from gemmgen.source import KernelSource, Parameter
 
@@ -19,6 +19,20 @@ class LeadingDimension:
 
     name: str
     line: str
+
+
+@dataclass(frozen=True)
+class Stride:
+    """A stride that the launcher takes, and the matrix that it must reach over: lines of `line` elements, `ld` apart.
+
+    Each is a name or a number. may_be_zero: all products may share the matrix.
+    """
+
+    name: str
+    lines: str
+    ld: str
+    line: str
+    may_be_zero: bool
 
 
 @dataclass(frozen=True)
@@ -54,6 +68,25 @@ class Interface:
         return self.source.parameters
 
     @property
+    def dtype(self) -> str:
+        return self.source.problem.dtype.label
+
+    @property
+    def precision(self) -> int:
+        """Bits of an element's significand."""
+        return self.source.problem.dtype.precision
+
+    @property
+    def wide(self) -> str:
+        """C++'s type for the self-test's reference."""
+        return "double" if self.source.problem.dtype == DType.F32 else "long double"
+
+    @property
+    def digits(self) -> int:
+        """Decimal digits that tell any two elements apart."""
+        return 9 if self.source.problem.dtype == DType.F32 else 17
+
+    @property
     def layout(self) -> Layout:
         return self.source.problem.layout
 
@@ -68,7 +101,7 @@ class Interface:
 
     @property
     def runtime_sizes(self) -> tuple[str, ...]:
-        return tuple(name for name in self.runtime_names if name in ("M", "N", "K"))
+        return tuple(name for name in self.runtime_names if name in ("M", "N", "K", "batch"))
 
     @property
     def runtime_lds(self) -> tuple[LeadingDimension, ...]:
@@ -76,6 +109,23 @@ class Interface:
         return tuple(
             LeadingDimension(name, self.sizes[line]) for name, line in lines.items() if name in self.runtime_names
         )
+
+    @property
+    def runtime_strides(self) -> tuple[Stride, ...]:
+        return tuple(
+            Stride(name, self.sizes[lines], self.sizes[ld], self.sizes[line], name != "stride_c")
+            for name, (lines, ld, line) in self.source.problem.stride_sizes.items()
+            if name in self.runtime_names
+        )
+
+    @property
+    def batched(self) -> bool:
+        return self.source.problem.batched
+
+    @property
+    def batch(self) -> str:
+        """How many products: a number, or "batch"."""
+        return self.sizes.get("batch", "1")
 
     @property
     def may_be_empty(self) -> tuple[str, ...]:
@@ -117,9 +167,9 @@ class Interface:
         return self.source.launch.splits
 
     @property
-    def partial_floats(self) -> int:
+    def partial_elements(self) -> int:
         """Of a block."""
-        return self.source.launch.partial_words
+        return self.source.launch.partial_elements
 
     @property
     def tiles(self) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gemmgen.problem import Case, Problem
 from gemmgen.source import KernelSource
 
+BATCH = 5  # products, where their number is free
 PADDING = 3  # in units of ld_align: odd, so that padded lines lose every alignment beyond the promised one
 
 
@@ -37,6 +38,7 @@ def _case(problem: Problem, m: int, n: int, k: int) -> Case:
         m=m if problem.m is None else None,
         n=n if problem.n is None else None,
         k=k if problem.k is None else None,
+        batch=BATCH if problem.batch is None else None,
     )
 
 
@@ -48,11 +50,25 @@ def _padded(dense: Case) -> Case:
     def longer(name: str, ld: int) -> int | None:
         return ld + extra if name in problem.runtime_names else None
 
-    return problem.case(
+    padded = problem.case(
         m=dense.m,
         n=dense.n,
         k=dense.k,
         lda=longer("lda", dense.lda),
         ldb=longer("ldb", dense.ldb),
         ldc=longer("ldc", dense.ldc),
+        batch=dense.batch,
     )
+    return problem.case(**_all_but_scalars(padded), **_strides(padded))
+
+
+def _strides(case: Case) -> dict[str, int]:
+    """Matrices further apart, where their distance is a run-time parameter; all products share B, if they may."""
+    extra = PADDING * case.problem.ld_align
+    strides = {"stride_a": case.stride_a + extra, "stride_b": 0, "stride_c": case.stride_c + extra}
+    return {name: stride for name, stride in strides.items() if name in case.problem.runtime_names}
+
+
+def _all_but_scalars(case: Case) -> dict[str, int]:
+    names = ("m", "n", "k", "lda", "ldb", "ldc", "batch")
+    return {name: getattr(case, name) for name in names}

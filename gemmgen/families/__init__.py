@@ -2,14 +2,15 @@
 
 from gemmgen.errors import require
 from gemmgen.families.base import Config, Family
+from gemmgen.families.batched import BATCHED
 from gemmgen.families.naive import NAIVE
 from gemmgen.families.simt import SIMT
 from gemmgen.families.skinny import SKINNY
 from gemmgen.source import KernelSource
 
-FAMILIES: dict[str, Family] = {family.name: family for family in (SIMT, SKINNY, NAIVE)}
+FAMILIES: dict[str, Family] = {family.name: family for family in (SIMT, SKINNY, BATCHED, NAIVE)}
 DEFAULT_FAMILY = SIMT.name
-SEARCHED: tuple[Family, ...] = (SIMT, SKINNY)  # where nobody names one; each says which problems it suits
+SEARCHED: tuple[Family, ...] = (SIMT, SKINNY, BATCHED)  # where nobody names one; each says which problems it suits
 
 
 def family_named(name: str) -> Family:
@@ -25,6 +26,7 @@ def config_of(source: KernelSource) -> tuple[Family, Config]:
 
 
 __all__ = [
+    "BATCHED",
     "DEFAULT_FAMILY",
     "FAMILIES",
     "NAIVE",

@@ -112,7 +112,9 @@ class Constraint:
 
 
 GRID_FITS = Constraint(
-    "(M + BM - 1) / BM * ((N + BN - 1) / BN) <= MAX_BLOCKS", "CUDA bounds the blocks of a grid", in_kernel=False
+    "(M + BM - 1) / BM * ((N + BN - 1) / BN) * BATCH <= MAX_BLOCKS",
+    "CUDA bounds the blocks of a grid",
+    in_kernel=False,
 )
 
 
@@ -124,11 +126,23 @@ def split_axis() -> Any:
 SPLIT_CONSTRAINTS = (
     Constraint("SPLIT >= 1", "counts start at one", in_kernel=False),
     Constraint(
-        "(M + BM - 1) / BM * ((N + BN - 1) / BN) * SPLIT <= MAX_BLOCKS",
+        "(M + BM - 1) / BM * ((N + BN - 1) / BN) * BATCH * SPLIT <= MAX_BLOCKS",
         "CUDA bounds the blocks of a grid",
         in_kernel=False,
     ),
 )
+
+
+def sizes_of(problem: Problem) -> dict[str, int]:
+    """Facts that every family has: M, N, K and BATCH (0 at run time), and ELEMENT_BYTES."""
+    sizes = {"M": problem.m or 0, "N": problem.n or 0, "K": problem.k or 0, "BATCH": problem.batch or 0}
+    return {**sizes, "ELEMENT_BYTES": problem.dtype.size}
+
+
+def tile_grid(problem: Problem, value: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """The grid of a family whose blocks compute BM x BN of one matrix: see `Launch.grid`."""
+    tiles = (("M", value["BM"]), ("N", value["BN"]))
+    return (*tiles, ("batch", 1)) if problem.batched else tiles
 
 
 @dataclass(frozen=True)
@@ -201,11 +215,15 @@ class Family(Protocol):
         ...
 
     def facts(self, problem: Problem) -> dict[str, int]:
-        """Names that constraints may read and that the problem alone decides; M and N among them, 0 at run time."""
+        """Names that constraints may read and that the problem alone decides; those of `sizes_of` among them."""
         ...
 
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
         """Constants that follow from the config, each after those that it reads."""
+        ...
+
+    def grid(self, problem: Problem, config: Config) -> tuple[tuple[str, int], ...]:
+        """((size name, tile), ...): see `gemmgen.source.Launch`."""
         ...
 
     def unused(self, problem: Problem, config: Config) -> frozenset[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gemmgen.families.base import GRID_FITS, Config, Constraint, Derived, Work, axis
+from gemmgen.families.base import GRID_FITS, Config, Constraint, Derived, Work, axis, sizes_of, tile_grid
 from gemmgen.problem import Problem
 
 
@@ -37,13 +37,16 @@ class Naive:
         return NaiveConfig()
 
     def facts(self, problem: Problem) -> dict[str, int]:
-        return {"M": problem.m or 0, "N": problem.n or 0}
+        return sizes_of(problem)
 
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
         return (
             Derived("THREADS", "BM * BN", "threads a block"),
             Derived("SHARED_BYTES", "0", "shared memory a block, in bytes"),
         )
+
+    def grid(self, problem: Problem, config: Config) -> tuple[tuple[str, int], ...]:
+        return tile_grid(problem, config.values)
 
     def unused(self, problem: Problem, config: Config) -> frozenset[str]:
         return frozenset({"SHARED_BYTES"})
@@ -59,7 +62,7 @@ class Naive:
             wavefronts=0,
             copies=2,
             copy_wavefronts=0,
-            global_words=2 * threads,
+            global_words=2 * threads * problem.dtype.words,
             prefetch=0,
         )
 

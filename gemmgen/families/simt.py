@@ -1,4 +1,4 @@
-"""`simt`: f32 GEMM on CUDA cores (FFMA), from one element a thread to warp-tiled 16x16 register tiles.
+"""`simt`: f32 and f64 GEMM on CUDA cores (FFMA, DFMA), from one element a thread to warp-tiled 16x16 register tiles.
 
     grid -> block BM x BN -> warp WM x WN -> thread TM x TN, in steps of BK along K
 
@@ -14,7 +14,18 @@ from functools import cache
 from math import gcd
 from typing import Any, cast
 
-from gemmgen.families.base import SPLIT_CONSTRAINTS, Config, Constraint, Derived, Work, axis, constants, split_axis
+from gemmgen.families.base import (
+    SPLIT_CONSTRAINTS,
+    Config,
+    Constraint,
+    Derived,
+    Work,
+    axis,
+    constants,
+    sizes_of,
+    split_axis,
+    tile_grid,
+)
 from gemmgen.problem import Problem
 
 
@@ -35,10 +46,10 @@ class SimtConfig(Config):
     TN: int = axis(8, (4, 8, 16), "columns of C that a thread computes")
     WM: int = axis(64, (0, 16, 32, 64, 128), "rows of C that a warp computes (0: no warp tiles)")
     WN: int = axis(32, (0, 16, 32, 64, 128), "columns of C that a warp computes (0: no warp tiles)")
-    VEC: int = axis(4, (4, 1), "floats of the widest access: 1, 2 or 4")
+    VEC: int = axis(4, (4, 2, 1), "elements of the widest access: 1, 2, or 4 of 4 bytes")
     TA: int = axis(0, (1, 0), "1: A, stored along k, is transposed into shared memory")
     TB: int = axis(0, (1, 0), "1: B, stored along k, is transposed into shared memory")
-    PAD: int = axis(0, (4, 0), "floats after each shared line of an operand stored along k: spreads banks")
+    PAD: int = axis(0, (4, 0), "elements after each shared line of an operand stored along k: spreads banks")
     STAGES: int = axis(2, (3, 2, 4, 1), "tiles of A and B that shared memory holds")
     ASYNC: int = axis(0, (1, 0), "1: cp.async copies to shared memory, 0: through registers")
     AHEAD: int = axis(
@@ -54,7 +65,8 @@ CONSTRAINTS = (
     Constraint("STAGES >= 1 and MINB >= 1 and GROUP >= 1", "counts start at one", False),
     Constraint("GROUP <= BN", "the blocks of a group of tile rows are counted in 32 bits", False),
     Constraint("OUTER <= 1 and TA <= 1 and TB <= 1 and ASYNC <= 1", "a switch is 0 or 1", False),
-    Constraint("VEC == 1 or VEC == 2 or VEC == 4", "an access is 4, 8 or 16 bytes wide", False),
+    Constraint("VEC == 1 or VEC == 2 or VEC == 4", "an access is a power of two wide", False),
+    Constraint("VEC * ELEMENT_BYTES <= 16", "an access is at most 16 bytes wide", False),
     Constraint("BM % TM == 0", "threads split a block's rows evenly"),
     Constraint("BN % TN == 0", "threads split a block's columns evenly"),
     Constraint("(WM == 0) == (WN == 0)", "a warp tile has both sizes or none", False),
@@ -93,12 +105,15 @@ CONSTRAINTS = (
 
 PRUNING = (
     Constraint("OUTER == 1", "an inner product reads two shared values for each FMA"),
-    Constraint("VEC == 4", "narrower accesses only add instructions (lines that are not aligned narrow their own)"),
+    Constraint(
+        "VEC * ELEMENT_BYTES == 16",
+        "narrower accesses only add instructions (lines that are not aligned narrow their own)",
+    ),
     Constraint("WM > 0", "warp tiles read less shared memory than rows of threads"),
-    Constraint("TA == A_ALONG_K and TB == B_ALONG_K", "tiles that keep their lines along k are read float by float"),
+    Constraint("TA == A_ALONG_K and TB == B_ALONG_K", "tiles that keep their lines along k are read one by one"),
     Constraint("PAD >= A_ALONG_K and PAD >= B_ALONG_K", "a transposing store without padding meets its own bank"),
     Constraint("TM * TN >= 16", "a smaller thread tile spends its issue slots on shared reads"),
-    Constraint("TM * TN <= 128", "a larger thread tile exceeds 255 registers"),
+    Constraint("TM * TN * ELEMENT_BYTES <= 512", "a larger thread tile exceeds 255 registers"),
     Constraint("THREADS >= 64", "smaller blocks leave an SM short of warps"),
     Constraint("THREADS <= 256", "larger blocks leave a thread too few registers"),
     Constraint("SPLIT == 1 or M * N / (BM * BN) <= 1024", "more tiles than that fill any card"),
@@ -162,7 +177,7 @@ def operands(problem: Problem, config: SimtConfig) -> tuple[Operand, Operand]:
 
 
 def global_width(problem: Problem, config: SimtConfig, operand: Operand) -> int:
-    """Floats of one global access: the alignment of the operand's lines caps VEC."""
+    """Elements of one global access: the alignment of the operand's lines caps VEC."""
     if operand.transposed and config.ASYNC:
         return 1  # cp.async lands where it starts: only single elements can change direction
     return gcd(config.VEC, problem.vector_limit("lda" if operand.x == "a" else "ldb"))
@@ -186,7 +201,7 @@ def team(accesses: int, lines: int, threads: int) -> int:
 
 
 def fragment_width(config: SimtConfig, operand: Operand) -> int:
-    """Floats of one shared read: neighbouring ones only where shared lines run along m or n."""
+    """Elements of one shared read: neighbouring ones only where shared lines run along m or n."""
     return gcd(config.VEC, config.TM if operand.x == "a" else config.TN) if operand.k_rows else 1
 
 
@@ -200,12 +215,14 @@ class Simt:
 
     def default(self, problem: Problem) -> Config:
         a, b = operands(problem, SimtConfig())
-        return SimtConfig(TA=int(a.along_k), TB=int(b.along_k), PAD=4 if a.along_k or b.along_k else 0)
+        return SimtConfig(
+            VEC=problem.dtype.widest, TA=int(a.along_k), TB=int(b.along_k), PAD=4 if a.along_k or b.along_k else 0
+        )
 
     def facts(self, problem: Problem) -> dict[str, int]:
         a, b = operands(problem, SimtConfig())
         along = {"A_ALONG_K": int(a.along_k), "B_ALONG_K": int(b.along_k)}
-        return {"M": problem.m or 0, "N": problem.n or 0, "K": problem.k or 0, **along}
+        return {**sizes_of(problem), **along}
 
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
         simt = cast(SimtConfig, config)
@@ -213,24 +230,27 @@ class Simt:
         warped = simt.WM > 0
         lanes_m, lanes_n = ("WM / TM", "WN / TN") if warped else ("BM / TM", "BN / TN")
         store_width = gcd(fragment_width(simt, b), problem.vector_limit("ldc"))
-        tile = "warp" if warped else "block"
+        tile, elements = "warp" if warped else "block", f"{problem.dtype.ctype}s"
         return (
             Derived("THREADS", "BM / TM * (BN / TN)", "threads a block"),
             Derived("LANES_M", lanes_m, f"threads down a {tile}'s tile"),
             Derived("LANES_N", lanes_n, f"threads across a {tile}'s tile"),
-            Derived("FM", str(fragment_width(simt, a)), "floats of a thread's shared read of A"),
-            Derived("FN", str(fragment_width(simt, b)), "floats of a thread's shared read of B"),
+            Derived("FM", str(fragment_width(simt, a)), f"{elements} of a thread's shared read of A"),
+            Derived("FN", str(fragment_width(simt, b)), f"{elements} of a thread's shared read of B"),
             Derived("STEP_M", "FM * LANES_M", "rows from one shared read of a thread to its next"),
             Derived("STEP_N", "FN * LANES_N", "columns from one shared read of a thread to its next"),
-            Derived("VC", str(store_width), "floats of an access to C"),
+            Derived("VC", str(store_width), f"{elements} of an access to C"),
             *_operand_constants(problem, simt, a),
             *_operand_constants(problem, simt, b),
             Derived(
                 "SHARED_BYTES",
-                "4 * STAGES * (SHARED_A + SHARED_B) + 16 * (SPLIT > 1)",
-                "shared memory a block, in bytes",
+                "ELEMENT_BYTES * STAGES * (SHARED_A + SHARED_B) + 16 * (SPLIT > 1)",
+                "bytes of shared memory a block",
             ),
         )
+
+    def grid(self, problem: Problem, config: Config) -> tuple[tuple[str, int], ...]:
+        return tile_grid(problem, config.values)
 
     def unused(self, problem: Problem, config: Config) -> frozenset[str]:
         simt = cast(SimtConfig, config)
@@ -245,12 +265,12 @@ class Simt:
     def work(self, problem: Problem, config: Config) -> Work:
         simt = cast(SimtConfig, config)
         value = constants(self, problem, config)
-        outputs = simt.TM * simt.TN
-        words: float = simt.TM + simt.TN if simt.OUTER else 2 * outputs
+        outputs, words = simt.TM * simt.TN, problem.dtype.words
+        values: float = simt.TM + simt.TN if simt.OUTER else 2 * outputs
         reads: float = simt.TM / value["FM"] + simt.TN / value["FN"] if simt.OUTER else 2 * outputs
         # A warp's read of 4-byte words takes one cycle, of 16-byte vectors four; zigzag lanes halve the latter.
-        halved = 2 if simt.WM > 0 and simt.VEC == 4 else 1
-        wavefronts = simt.TM / min(halved, value["FM"]) + simt.TN / min(halved, value["FN"]) if simt.OUTER else words
+        halved = 2 if simt.WM > 0 and problem.dtype.widest == simt.VEC else 1
+        wavefronts = simt.TM / min(halved, value["FM"]) + simt.TN / min(halved, value["FN"]) if simt.OUTER else values
         stores = sum(value[f"{x}_SHARE"] * value[f"V{x}"] / value[f"STORE_{x}"] for x in "AB")
         loads = value["A_SHARE"] + value["B_SHARE"]
         return Work(
@@ -258,11 +278,11 @@ class Simt:
             outputs=outputs,
             depth=simt.BK,
             shared_reads=reads,
-            shared_words=words,
-            wavefronts=wavefronts,
+            shared_words=words * values,
+            wavefronts=words * wavefronts,
             copies=loads if simt.ASYNC else loads + stores,
-            copy_wavefronts=sum(_copy_wavefronts(value, operand) for operand in operands(problem, simt)),
-            global_words=(simt.BM + simt.BN) * simt.BK,
+            copy_wavefronts=words * sum(_copy_wavefronts(value, operand) for operand in operands(problem, simt)),
+            global_words=words * (simt.BM + simt.BN) * simt.BK,
             prefetch=simt.STAGES - 1,
             splits=simt.SPLIT,
         )
@@ -293,7 +313,7 @@ class Simt:
 
 def _operand_constants(problem: Problem, config: SimtConfig, operand: Operand) -> tuple[Derived, ...]:
     X, block = operand.X, f"B{operand.MN}"
-    width = global_width(problem, config, operand)
+    width, elements = global_width(problem, config, operand), f"{problem.dtype.ctype}s"
     padded = "" if not operand.along_k else " + PAD"
     shared_line = block if operand.k_rows else "BK"
     shared_lines = "BK" if operand.k_rows else block
@@ -301,9 +321,9 @@ def _operand_constants(problem: Problem, config: SimtConfig, operand: Operand) -
     value, threads = config.values, config.BM // config.TM * (config.BN // config.TN)
     together = team(max(1, value[line] // width), value[count], threads)
     lines = (
-        (f"V{X}", str(width), f"floats of an access to {X}"),
-        (f"STORE_{X}", "1" if operand.transposed else f"V{X}", f"floats of a shared store of {X}"),
-        (f"{X}_LINE", line, f"floats of a line of {X}'s tile"),
+        (f"V{X}", str(width), f"{elements} of an access to {X}"),
+        (f"STORE_{X}", "1" if operand.transposed else f"V{X}", f"{elements} of a shared store of {X}"),
+        (f"{X}_LINE", line, f"{elements} of a line of {X}'s tile"),
         (f"{X}_LINES", count, f"lines of {X}'s tile"),
         (f"{X}_TEAM", str(together), "neighbouring threads that fetch a line together"),
         (f"{X}_STRIDE", f"THREADS / {X}_TEAM", "lines that all threads fetch at once"),
@@ -312,14 +332,14 @@ def _operand_constants(problem: Problem, config: SimtConfig, operand: Operand) -
             f"{X}_LINE / V{X} / {X}_TEAM * (({X}_LINES + {X}_STRIDE - 1) / {X}_STRIDE)",
             "accesses that a thread makes at most",
         ),
-        (f"PITCH_{X}", shared_line + padded, f"floats from one shared line of {X} to the next"),
-        (f"SHARED_{X}", f"{shared_lines} * PITCH_{X}", f"floats of a shared tile of {X}"),
+        (f"PITCH_{X}", shared_line + padded, f"{elements} from one shared line of {X} to the next"),
+        (f"SHARED_{X}", f"{shared_lines} * PITCH_{X}", f"{elements} of a shared tile of {X}"),
     )
     return tuple(Derived(*line, group=f"How {X} gets to shared memory") for line in lines)
 
 
 def _copy_wavefronts(value: Mapping[str, int], operand: Operand) -> float:
-    """Shared-memory cycles to write one tile: 32 words each, fewer where transposed words meet in a bank.
+    """Shared-memory cycles to write one tile of words: 32 words each, fewer where transposed ones meet in a bank.
 
     A warp writes up to BK lines at once, PITCH apart. Vector reads want PITCH to be a multiple of four words, so at
     best eight lines fall into banks of their own (PAD = 4), and without padding none does.

@@ -18,7 +18,18 @@ from math import gcd
 from typing import Any, Literal, cast
 
 from gemmgen.device import WARP
-from gemmgen.families.base import SPLIT_CONSTRAINTS, Config, Constraint, Derived, Work, axis, constants, split_axis
+from gemmgen.families.base import (
+    SPLIT_CONSTRAINTS,
+    Config,
+    Constraint,
+    Derived,
+    Work,
+    axis,
+    constants,
+    sizes_of,
+    split_axis,
+    tile_grid,
+)
 from gemmgen.problem import TILE_REACH, Problem
 
 MOST_SMALL = 64  # lines of the small operand up to which streaming its partner is the plan
@@ -40,6 +51,8 @@ class SkinnyConfig(Config):
 
 
 CONSTRAINTS = (
+    Constraint("ELEMENT_BYTES == 4", "its copies and shuffles move words of 4 bytes: f32 only", False),
+    Constraint("BATCH == 1", "it serves no batches", False),
     Constraint("S >= 1 and T >= 1 and WARPS >= 1 and BK >= 1 and UNROLL >= 1", "counts start at one", False),
     Constraint("VEC == 1 or VEC == 2 or VEC == 4", "an access is 4, 8 or 16 bytes wide", False),
     Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
@@ -108,7 +121,7 @@ class Skinny:
     def facts(self, problem: Problem) -> dict[str, int]:
         small = min(size for size in (problem.m, problem.n, MOST_SMALL + 1) if size is not None)
         known = problem.m is not None or problem.n is not None
-        return {"M": problem.m or 0, "N": problem.n or 0, "K": problem.k or 0, "SMALL": small if known else 0}
+        return {**sizes_of(problem), "SMALL": small if known else 0}
 
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
         skinny = cast(SkinnyConfig, config)
@@ -149,6 +162,9 @@ class Skinny:
             ),
             Derived("SHARED_BYTES", "4 * SHARED_FLOATS + 16 * (SPLIT > 1)", "shared memory a block, in bytes"),
         )
+
+    def grid(self, problem: Problem, config: Config) -> tuple[tuple[str, int], ...]:
+        return tile_grid(problem, constants(self, problem, config))
 
     def unused(self, problem: Problem, config: Config) -> frozenset[str]:
         skinny = cast(SkinnyConfig, config)

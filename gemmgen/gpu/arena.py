@@ -23,7 +23,7 @@ Words = npt.NDArray[np.uint32]
 ImageKey = tuple[int, int, int]
 
 GUARD_BYTES = 256 * 1024  # on each side of each operand
-GUARD_WORD = 0x7FC0DEAD  # a NaN: it shows in the result of whoever reads it
+GUARD_WORD = 0x7FFCDEAD  # a NaN, and two are a double's: it shows in the result of whoever reads it
 ALLOCATION_ALIGN = 256  # bytes, as cuMemAlloc gives
 KEPT_BYTES = 2**20  # from here on, operands take longer to send than to keep
 PLACES = 8  # different placements, chosen by the seed
@@ -39,13 +39,13 @@ class Arena:
     size: int
 
     @property
-    def elements(self) -> dict[str, int]:
-        return dict(zip("ABC", (matrix.elements for matrix in self.case.matrices), strict=True))
+    def word_counts(self) -> dict[str, int]:
+        return _operand_words(self.case)
 
     def words(self, image: Words, name: str) -> Words:
         """The operand's storage inside `image`."""
         start = self.offsets[name] // WORD
-        return image[start : start + self.elements[name]]
+        return image[start : start + self.word_counts[name]]
 
     def image(self, operands: Operands) -> Words:
         """What to copy to the device: guard words, and the operands where they belong."""
@@ -57,26 +57,29 @@ class Arena:
     def result(self, before: Words, after: Words) -> Floats:
         """C's storage after the launch. Raises CandidateFailed (crash) where anything else changed."""
         changed = before != after
-        self.case.c.view(self.words(changed, "C"))[:] = False
+        dtype = self.case.problem.dtype
+        self.case.c.view(self.words(changed, "C").view(f"u{dtype.words}"))[...] = 0  # a byte a word
         if changed.any():
             where = self._describe(int(changed.argmax()) * WORD)
             reason = f"it wrote {np.count_nonzero(changed)} words outside C's elements, the first {where}"
             raise CandidateFailed(Failure("crash", reason, "gpu"))
-        result: Floats = self.words(after, "C").view(np.float32).copy()
+        result: Floats = self.words(after, "C").view(dtype.numpy).copy()
         return result
 
     def _describe(self, offset: int) -> str:
         """Where the byte `offset` is, for a person: in an operand, or how far from the nearest one."""
         for name, start in self.offsets.items():
-            if start <= offset < start + WORD * self.elements[name]:
-                return self._describe_inside(name, (offset - start) // WORD)
-        return _beside(offset, self.offsets, self.elements)
+            if start <= offset < start + WORD * self.word_counts[name]:
+                return self._describe_inside(name, offset - start)
+        return _beside(offset, self.offsets, self.word_counts)
 
-    def _describe_inside(self, name: str, element: int) -> str:
+    def _describe_inside(self, name: str, offset: int) -> str:
+        element = offset // (WORD if name in WORKSPACE else self.case.problem.dtype.size)
         if name != "C":
             return f"in {name}, at element {element} of its storage"
-        row, column = divmod(element, self.case.ldc)
-        return f"in the padding of C after row {row} (column {column} of N = {self.case.n}, ldc = {self.case.ldc})"
+        c = self.case.c
+        apart = "" if c.batch is None else f", stride_c = {c.stride}"
+        return f"in the padding of C at {c.place(element)} (C is {c.rows} x {c.cols}, ldc = {c.ld}{apart})"
 
 
 @dataclass(frozen=True)
@@ -91,12 +94,12 @@ class WorkspaceArena:
     size: int
 
     @property
-    def elements(self) -> dict[str, int]:
-        return _workspace_elements(self.workspace)
+    def word_counts(self) -> dict[str, int]:
+        return _workspace_words(self.workspace)
 
     def words(self, name: str) -> slice:
         start = self.offsets[name] // WORD
-        return slice(start, start + self.elements[name])
+        return slice(start, start + self.word_counts[name])
 
     def kept(self) -> tuple[slice, slice]:
         """The words that a launch must leave as they were: all but the partials."""
@@ -114,7 +117,7 @@ class WorkspaceArena:
             changed = part.start + np.flatnonzero(after[part] != GUARD_WORD)
             changed = changed[(changed < tickets.start) | (changed >= tickets.stop)]
             if len(changed):
-                where = _beside(int(changed[0]) * WORD, self.offsets, self.elements)
+                where = _beside(int(changed[0]) * WORD, self.offsets, self.word_counts)
                 reason = f"it wrote {len(changed)} words beside its workspace, the first {where}"
                 raise CandidateFailed(Failure("crash", reason, "gpu"))
 
@@ -132,8 +135,7 @@ def image_key(case: Case, operands: Operands, token: int, seed: int) -> ImageKey
 
 def place(case: Case, seed: int) -> Arena:
     """Lay out the operands; the seed chooses one of `PLACES` distances from the alignment boundary."""
-    elements = dict(zip("ABC", (matrix.elements for matrix in case.matrices), strict=True))
-    return Arena(case, *_between_guards(elements, case.problem.pointer_align, seed))
+    return Arena(case, *_between_guards(_operand_words(case), case.problem.pointer_align, seed))
 
 
 def place_workspace(launch: Launch, case: Case, seed: int) -> WorkspaceArena | None:
@@ -141,30 +143,33 @@ def place_workspace(launch: Launch, case: Case, seed: int) -> WorkspaceArena | N
     workspace = launch.workspace(case)
     if launch.splits == 1:
         return None
-    elements = _workspace_elements(workspace)
-    return WorkspaceArena(workspace, *_between_guards(elements, case.problem.pointer_align, seed))
+    return WorkspaceArena(workspace, *_between_guards(_workspace_words(workspace), case.problem.pointer_align, seed))
 
 
-def _between_guards(elements: Mapping[str, int], align: int, seed: int) -> tuple[dict[str, int], int]:
+def _between_guards(word_counts: Mapping[str, int], align: int, seed: int) -> tuple[dict[str, int], int]:
     """(byte offset of each, size of all)."""
     lead = align * (1 + 2 * (seed % PLACES))  # an odd multiple: aligned to `align` and not to 2 * align
     offsets: dict[str, int] = {}
     end = 0
-    for name, words in elements.items():
+    for name, words in word_counts.items():
         offsets[name] = _round_up(end + GUARD_BYTES, ALLOCATION_ALIGN) + lead
         end = offsets[name] + WORD * words
     return offsets, _round_up(end + GUARD_BYTES, ALLOCATION_ALIGN)
 
 
-def _workspace_elements(workspace: Workspace) -> dict[str, int]:
+def _operand_words(case: Case) -> dict[str, int]:
+    return {name: matrix.elements * case.problem.dtype.words for name, matrix in zip("ABC", case.matrices, strict=True)}
+
+
+def _workspace_words(workspace: Workspace) -> dict[str, int]:
     return dict(zip(WORKSPACE, (workspace.partials, workspace.tickets), strict=True))
 
 
-def _beside(offset: int, offsets: Mapping[str, int], elements: Mapping[str, int]) -> str:
+def _beside(offset: int, offsets: Mapping[str, int], word_counts: Mapping[str, int]) -> str:
     """How far the byte `offset`, which is in none of them, lies from the nearest one."""
     distances: list[tuple[int, str]] = []
     for name, start in offsets.items():
-        end = start + WORD * elements[name]
+        end = start + WORD * word_counts[name]
         beyond = offset >= end
         distance = offset - end if beyond else start - offset
         distances.append((distance, f"{distance} bytes {'after the end of' if beyond else 'before'} {name}"))

@@ -14,11 +14,11 @@ import numpy as np
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.gpu.launching import Pointers
 from gemmgen.gpu.replay import allocate
-from gemmgen.problem import Case, Matrix
+from gemmgen.problem import Case, DType, Matrix
 
 WORKSPACE_BYTES = 64 * 2**20  # NVIDIA recommends 32 MiB for Hopper
 REQUESTED = 64  # heuristics; cuBLASLt offers fewer, about 8
-R_32F = 0  # cudaDataType
+REAL = {DType.F32: 0, DType.F64: 1}  # cudaDataType: R_32F, R_64F
 OPERATION_T = 1  # cublasOperation_t
 
 
@@ -34,7 +34,10 @@ class Cublaslt:
             reason = f"cuBLASLt is missing ({str(error).splitlines()[0]}): pip install nvmath-python nvidia-cublas"
             raise CandidateFailed(Failure("unavailable", reason, "cublaslt")) from error
         self.api: Any = cublasLt
-        self.compute_type = cublas.ComputeType.COMPUTE_32F  # FP32 FMA; FAST_TF32 would round the inputs
+        self.compute_types = {
+            DType.F32: cublas.ComputeType.COMPUTE_32F,  # FP32 FMA; FAST_TF32 would round the inputs
+            DType.F64: cublas.ComputeType.COMPUTE_64F,  # may take tensor cores, which round no more than FMAs do
+        }
         self.workspace = allocate(WORKSPACE_BYTES)
 
     @property
@@ -53,8 +56,10 @@ class Plan:
     def __init__(self, library: Cublaslt, case: Case) -> None:
         api = library.api
         self._library = library
-        self._alpha, self._beta = np.array([case.alpha], np.float32), np.array([case.beta], np.float32)
-        self._operation = api.matmul_desc_create(library.compute_type, R_32F)
+        dtype = case.problem.dtype
+        self._real = REAL[dtype]
+        self._alpha, self._beta = np.array([case.alpha], dtype.numpy), np.array([case.beta], dtype.numpy)
+        self._operation = api.matmul_desc_create(library.compute_types[dtype], self._real)
         self._layouts = {name: self._layout(matrix) for name, matrix in zip("ABC", case.matrices, strict=True)}
         for attribute, order in (("TRANSA", case.b.order), ("TRANSB", case.a.order)):  # swapped: see the module
             if order == "c":
@@ -96,7 +101,14 @@ class Plan:
 
     def _layout(self, matrix: Matrix) -> Any:
         """The matrix as its lines lie in memory: a column of cuBLASLt's is a line of ours."""
-        return self._library.api.matrix_layout_create(R_32F, matrix.line_length, matrix.lines, matrix.ld)
+        api = self._library.api
+        layout = api.matrix_layout_create(self._real, matrix.line_length, matrix.lines, matrix.ld)
+        if matrix.batch is not None:
+            attributes = api.MatrixLayoutAttribute
+            count, stride = ctypes.c_int32(matrix.batch), ctypes.c_int64(matrix.stride)
+            _set(api.matrix_layout_set_attribute, layout, attributes.BATCH_COUNT, count)
+            _set(api.matrix_layout_set_attribute, layout, attributes.STRIDED_BATCH_OFFSET, stride)
+        return layout
 
     def _heuristics(self) -> list[Any]:
         """The algorithms that work, in the heuristics' order; opaque structs."""

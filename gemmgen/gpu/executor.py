@@ -24,13 +24,13 @@ from gemmgen.errors import CandidateFailed, Failure, FailureKind
 from gemmgen.executor import Floats, Operands
 from gemmgen.files import Store, content_key
 from gemmgen.gpu import why_no_gpu
-from gemmgen.gpu.arena import WORD, image_key
+from gemmgen.gpu.arena import image_key
 from gemmgen.gpu.limits import MeasuredLimits, limit_cubin, measure_limits
 from gemmgen.gpu.properties import DeviceProperties
 from gemmgen.gpu.sanitizer import TIMEOUT, SanitizerResult, Tool, sanitize
 from gemmgen.gpu.timing import QUICK, Comparison, Protocol, Timing
 from gemmgen.paths import TEMPLATES
-from gemmgen.problem import Case
+from gemmgen.problem import Case, DType
 from gemmgen.situation import Situation
 from gemmgen.source import KernelSource
 
@@ -74,11 +74,11 @@ class Results:
         self._file = os.fdopen(os.memfd_create("gemmgen-results"), "r+b") if sys.platform == "linux" else None
         self.path = None if self._file is None else f"/proc/{os.getpid()}/fd/{self._file.fileno()}"
 
-    def read(self, elements: int) -> Floats:
-        """The first `elements` floats, copied: the next result overwrites them."""
+    def read(self, elements: int, dtype: DType) -> Floats:
+        """The first `elements`, copied: the next result overwrites them."""
         assert self._file is not None
-        with mmap.mmap(self._file.fileno(), WORD * elements, access=mmap.ACCESS_READ) as shared:
-            result: Floats = np.frombuffer(shared, np.float32).copy()
+        with mmap.mmap(self._file.fileno(), dtype.size * elements, access=mmap.ACCESS_READ) as shared:
+            result: Floats = np.frombuffer(shared, dtype.numpy).copy()
         return result
 
     def close(self) -> None:
@@ -141,7 +141,7 @@ class GpuExecutor:
         if reply is None:
             reply = run_with(operands)
         assert reply is not None
-        return self._results.read(reply) if isinstance(reply, int) else reply
+        return self._results.read(reply, case.problem.dtype) if isinstance(reply, int) else reply
 
     def run_cublaslt(self, case: Case, operands: Operands) -> Floats:
         """C's storage after cuBLASLt's product. Raises CandidateFailed."""
@@ -183,7 +183,7 @@ class GpuExecutor:
         return sanitize(source, compiled.cubin, situations, tool, device=self._device, timeout=timeout)
 
     def limits(self) -> MeasuredLimits:
-        """The card's measured FFMA rate and bandwidths; measured once a day."""
+        """The card's measured FMA rates and bandwidths; measured once a day."""
         return measure_limits(self, self._store)
 
     def time_plain(self, cubin: bytes, name: str, buffer_bytes: int, count: int) -> tuple[float, int]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gemmgen.compile import compile_text
 from gemmgen.files import Store, content_key
 from gemmgen.paths import TEMPLATES
-from gemmgen.problem import Case
+from gemmgen.problem import Case, DType
 
 if TYPE_CHECKING:
     from gemmgen.gpu.executor import GpuExecutor
@@ -18,23 +18,30 @@ if TYPE_CHECKING:
 KERNELS = TEMPLATES / "device" / "limits"
 KIND = "limits"  # in the Store
 BUFFER_BYTES = 4 * 2**30  # at most; many times any L2
-FFMA_LOOPS = 2_000  # 40 ms on an H200 and up to a second on small parts
-FLOPS_PER_LOOP = 2 * 16 * 64  # of a thread: FFMA is two, CHAINS * UNROLL in ffma.cu
+FMA_LOOPS = {"ffma": 2_000, "dfma": 200}  # 40 ms and 3 ms on an H200, up to a second on small parts
+FLOPS_PER_LOOP = 2 * 16 * 64  # of a thread: an FMA is two, CHAINS * UNROLL in ffma.cu and dfma.cu
 
 
 @dataclass(frozen=True)
 class MeasuredLimits:
-    """FP32 FMA rate in TFLOPS; read and copy bandwidth in GB/s (a copy counts bytes read and written)."""
+    """FP32 and FP64 FMA rates in TFLOPS, tensor cores apart; read and copy bandwidth in GB/s.
+
+    A copy counts bytes read and written.
+    """
 
     card: str
     ffma_tflops: float
+    dfma_tflops: float
     read_gbs: float
     copy_gbs: float
     date: str
 
+    def fma_tflops(self, dtype: DType) -> float:
+        return {DType.F32: self.ffma_tflops, DType.F64: self.dfma_tflops}[dtype]
+
     def roof_tflops(self, case: Case) -> float:
         """The most that the FMA rate, or the read bandwidth, allows `case`."""
-        return min(self.ffma_tflops, case.flops / case.bytes_moved * self.read_gbs / 1000)
+        return min(self.fma_tflops(case.problem.dtype), case.flops / case.bytes_moved * self.read_gbs / 1000)
 
 
 def measure_limits(executor: GpuExecutor, store: Store) -> MeasuredLimits:
@@ -55,12 +62,16 @@ def _measure(executor: GpuExecutor, store: Store, today: str) -> MeasuredLimits:
     def best_us(name: str, buffer_bytes: int, count: int) -> tuple[float, int]:
         return executor.time_plain(limit_cubin(name, executor.arch, store), name, buffer_bytes, count)
 
-    ffma_us, threads = best_us("ffma", 4, FFMA_LOOPS)
+    def fma_tflops(name: str) -> float:
+        us, threads = best_us(name, 8, FMA_LOOPS[name])
+        return threads * FMA_LOOPS[name] * FLOPS_PER_LOOP / us * 1e-6
+
     read_us, _ = best_us("read", size, size // 16)
     copy_us, _ = best_us("copy", size, size // 32)
     return MeasuredLimits(
         card=executor.properties.name,
-        ffma_tflops=threads * FFMA_LOOPS * FLOPS_PER_LOOP / ffma_us * 1e-6,
+        ffma_tflops=fma_tflops("ffma"),
+        dfma_tflops=fma_tflops("dfma"),
         read_gbs=size / read_us * 1e-3,
         copy_gbs=size / copy_us * 1e-3,
         date=today,

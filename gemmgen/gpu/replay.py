@@ -41,12 +41,12 @@ class InputSets:
     """Operands of `case` as often as it takes to hold twice the L2 cache, filled with uniform [-1, 1]."""
 
     def __init__(self, case: Case, l2_bytes: int, fill: Callable[[Any, int], None]) -> None:
-        sizes = [-(-matrix.elements * 4 // ALIGN) * ALIGN for matrix in case.matrices]
+        sizes = [-(-matrix.elements * case.problem.dtype.size // ALIGN) * ALIGN for matrix in case.matrices]
         self.case = case
         self.set_bytes = sum(sizes)
         count = min(max(2, -(-2 * l2_bytes // self.set_bytes)), MAX_SETS)
         self._memory = allocate(count * self.set_bytes)
-        fill(self._memory, count * self.set_bytes // 4)
+        fill(self._memory, count * self.set_bytes // case.problem.dtype.size)
         base = int(self._memory)
         starts = [base + index * self.set_bytes for index in range(count)]
         self.pointers: list[Pointers] = [

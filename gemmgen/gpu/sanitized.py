@@ -20,7 +20,7 @@ import pycuda.driver as cuda
 from gemmgen.errors import CandidateFailed
 from gemmgen.executor import Floats
 from gemmgen.gpu.launching import launch, load_function
-from gemmgen.gpu.sanitizer import LAUNCH_SECONDS, WORD, Allocation, Job, Outcome, blocks_to_run, lead_bytes
+from gemmgen.gpu.sanitizer import LAUNCH_SECONDS, WORD, Allocation, Job, Outcome, blocks_to_run, lead_bytes, pieces
 from gemmgen.problem import Matrix
 from gemmgen.reference import make_operands
 from gemmgen.situation import Situation
@@ -74,8 +74,9 @@ class Runner:
         operands = make_operands(situation)
         pointers: dict[str, int] = {}
         storages = (operands.a, operands.b, operands.c)
+        words = situation.case.problem.dtype.words
         for name, matrix, values in zip("ABC", situation.case.matrices, storages, strict=True):
-            pointers[name] = self._allocate(index, situation, name, matrix.elements)
+            pointers[name] = self._allocate(index, situation, name, words * matrix.elements)
             if name != "C" or situation.case.beta != 0 or self._job.tool != "initcheck":
                 self._fill(pointers[name], matrix, values)
         workspace = self._job.source.launch.workspace(situation.case)
@@ -95,15 +96,14 @@ class Runner:
         return address
 
     def _fill(self, address: int, matrix: Matrix, values: Floats) -> None:
-        """Copy the operand; for initcheck without the padding of its lines, which stays uninitialised."""
+        """Copy the operand; for initcheck without the padding of lines and matrices, which stays uninitialised."""
         if not matrix.elements:
             return
-        if self._job.tool != "initcheck" or matrix.ld == matrix.line_length:
+        if self._job.tool != "initcheck":
             cuda.memcpy_htod(address, np.ascontiguousarray(values))
             return
-        for line in range(matrix.lines):
-            start = line * matrix.ld
-            cuda.memcpy_htod(address + WORD * start, values[start : start + matrix.line_length])
+        for start, length in pieces(matrix):
+            cuda.memcpy_htod(address + values.itemsize * start, values[start : start + length])
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ from gemmgen.child import child_environment
 from gemmgen.compile import PROGRAM
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.gpu import why_no_gpu
-from gemmgen.problem import Case
+from gemmgen.problem import Case, Matrix
 from gemmgen.situation import Situation
 from gemmgen.source import KernelSource
 
@@ -206,6 +206,15 @@ def lead_bytes(situation: Situation) -> int:
     By even seeds it starts there, so that the first byte before it is seen.
     """
     return situation.case.problem.pointer_align if situation.seed % 2 else 0
+
+
+def pieces(matrix: Matrix) -> list[tuple[int, int]]:
+    """(first element, elements) of what lies in one piece, without padding."""
+    matrices = range(1 if matrix.stride == 0 else matrix.batch or 1)
+    if matrix.ld == matrix.line_length:
+        return [(index * matrix.stride, matrix.span) for index in matrices]
+    lines = [line * matrix.ld for line in range(matrix.lines)]
+    return [(index * matrix.stride + line, matrix.line_length) for index in matrices for line in lines]
 
 
 def blocks_to_run(source: KernelSource, case: Case, tool: Tool) -> int:

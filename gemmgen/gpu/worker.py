@@ -158,7 +158,7 @@ class Worker:
             cuda.memcpy_dtoh(after, memory)
             self._images.clear()  # a wild write may have met them too
             return layout.result(before, after)  # which raises: it says what was written where
-        return self._deliver(base + layout.offsets["C"], layout.elements["C"], results)
+        return self._deliver(base + layout.offsets["C"], case, results)
 
     def run_cublaslt(self, case: Case, operands: Operands) -> Floats:
         """Like `run`, with cuBLASLt's first heuristic in the kernel's place."""
@@ -223,24 +223,28 @@ class Worker:
         cuda.memset_d32(count, 0, 2)
         numbers = np.int64(layout.size // arena.WORD), np.int64(layout.offsets["C"] // arena.WORD)
         sizes = np.int32(c.rows), np.int32(c.cols), np.int32(c.ld)
+        batch = np.int32(layout.case.problem.dtype.words), np.int64(c.batch or 1), np.int64(c.stride)
         pointers = (np.uintp(int(memory)) for memory in (before, after))
         blocks = self._plain_threads // PLAIN_THREADS
-        self._changed(*pointers, *numbers, *sizes, np.uintp(int(count)), grid=(blocks, 1), block=(PLAIN_THREADS, 1, 1))
+        self._changed(
+            *pointers, *numbers, *sizes, *batch, np.uintp(int(count)), grid=(blocks, 1), block=(PLAIN_THREADS, 1, 1)
+        )
         found = np.zeros(1, np.uint64)
         cuda.memcpy_dtoh(found, count)
         return int(found[0])
 
-    def _deliver(self, address: int, elements: int, results: str | None) -> Floats | int:
+    def _deliver(self, address: int, case: Case, results: str | None) -> Floats | int:
         """C's storage, or its length where it is in the shared file `results`."""
-        size = arena.WORD * elements
+        elements, dtype = case.c.elements, case.problem.dtype
+        size = dtype.size * elements
         if results is not None and size >= arena.KEPT_BYTES:
             with suppress(OSError), open(results, "r+b") as file:
                 if os.fstat(file.fileno()).st_size < size:
                     file.truncate(size)
                 with mmap.mmap(file.fileno(), size) as shared:
-                    cuda.memcpy_dtoh(np.frombuffer(shared, np.float32), address)
+                    cuda.memcpy_dtoh(np.frombuffer(shared, dtype.numpy), address)
                 return elements
-        result = np.empty(elements, np.float32)
+        result: Floats = np.empty(elements, dtype.numpy)
         cuda.memcpy_dtoh(result, address)
         return result
 
@@ -277,7 +281,7 @@ class Worker:
         memory = self._with_room(lambda: allocate(layout.size), spare)
         base = int(memory)
         cuda.memset_d32(memory, arena.GUARD_WORD, layout.size // arena.WORD)
-        cuda.memset_d32(base + layout.offsets["tickets"], 0, layout.elements["tickets"])
+        cuda.memset_d32(base + layout.offsets["tickets"], 0, layout.word_counts["tickets"])
         self._try_once(enqueue, {**pointers, **{name: base + offset for name, offset in layout.offsets.items()}})
         after = np.empty(layout.size // arena.WORD, np.uint32)
         for part in layout.kept():
@@ -301,7 +305,8 @@ class Worker:
             if self._sets is not None:
                 self._sets.free()
                 self._sets = None
-            uniform = partial(self._launch_plain, cuda.module_from_buffer(fill).get_function("uniform"))
+            function = cuda.module_from_buffer(fill).get_function(f"uniform_{case.problem.dtype.label}")
+            uniform = partial(self._launch_plain, function)
             self._sets = self._with_room(lambda: InputSets(case, self._device.l2_cache_size, uniform))
         return self._sets
 

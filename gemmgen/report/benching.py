@@ -12,14 +12,15 @@ from gemmgen.report.words import figure, percent, show_table, table
 
 def show_bench(console: Console, rows: Sequence[Row]) -> None:
     """The table, then what it was measured on and against."""
-    columns = ("<problem", "ours, us", "TFLOPS", "spread", "cuBLASLt, us", "TFLOPS", "<algorithm", "speed / cuBLASLt")
-    made = table(*columns, "of the roof", title="measured, medians of interleaved rounds")
+    columns = ("<problem", "ours, us", "TFLOPS", "GB/s", "spread", "cuBLASLt, us", "TFLOPS", "<algorithm")
+    made = table(*columns, "speed / cuBLASLt", "of the roof", title="measured, medians of interleaved rounds")
     for row in rows:
         best = row.baseline
         made.add_row(
             str(row.kernel.source.problem),
             figure(row.timing.median_us),
             figure(row.timing.tflops(row.case)),
+            figure(row.timing.gbs(row.case)),
             percent(row.timing.spread),
             figure(best.timing.median_us),
             figure(best.timing.tflops(row.case)),
@@ -32,7 +33,7 @@ def show_bench(console: Console, rows: Sequence[Row]) -> None:
     console.print(f"{rows[0].card}; {rows[0].baseline.version}, every algorithm that it offers timed, the best shown")
     console.print(
         f"the card's own limits, measured {limits.date}: {figure(limits.ffma_tflops)} TFLOPS FFMA, "
-        f"{figure(limits.read_gbs)} GB/s read, {figure(limits.copy_gbs)} GB/s copy"
+        f"{figure(limits.dfma_tflops)} DFMA, {figure(limits.read_gbs)} GB/s read, {figure(limits.copy_gbs)} GB/s copy"
     )
-    console.print("the roof is what the FFMA rate allows, or the read bandwidth where that is less")
+    console.print("the roof is what the FMA rate of CUDA cores allows, or the read bandwidth where that is less")
     console.print("\n[bold]kernels[/bold]", *(row.kernel.reference for row in rows), sep="\n  ", soft_wrap=True)

@@ -12,6 +12,7 @@ from gemmgen.report.words import facts, figure, percent, plural, short, show_tab
 OPCODES_SHOWN = 8
 PURPOSES = {
     "FFMA": "the work: a multiply and an add",
+    "DFMA": "the work: a multiply and an add",
     "LDS": "read shared memory",
     "STS": "write shared memory",
     "LDG": "read global memory",
@@ -129,10 +130,10 @@ def _show_main_loop(console: Console, it: Explanation) -> None:
         console.print(f"[bold]main loop[/bold]  not disassembled: {escape(reason)}")
         return
     mix = it.main_loop
-    made = table("<instruction", "count", "share", "per FFMA", "<<what for", title="main loop, as compiled")
+    made = table("<instruction", "count", "share", f"per {mix.fma}", "<<what for", title="main loop, as compiled")
     for opcode, count in list(mix.counts.items())[:OPCODES_SHOWN]:
         made.add_row(
-            opcode, str(count), percent(mix.share(opcode)), figure(mix.per_ffma(opcode)), PURPOSES.get(opcode, "")
+            opcode, str(count), percent(mix.share(opcode)), figure(mix.per_fma(opcode)), PURPOSES.get(opcode, "")
         )
     rest = mix.total - sum(list(mix.counts.values())[:OPCODES_SHOWN])
     if rest:

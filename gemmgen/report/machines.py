@@ -8,6 +8,7 @@ from rich.table import Table
 
 from gemmgen.device import DEVICES
 from gemmgen.here import Here
+from gemmgen.problem import DType
 from gemmgen.report.words import facts, figure, show_table, table
 
 KB = 1024
@@ -22,8 +23,9 @@ def show_devices(console: Console, found: Here) -> None:
     console.print(made)
     if found.limits is not None:
         limits = found.limits
-        rates = f"{figure(limits.ffma_tflops)} TFLOPS FFMA, {figure(limits.read_gbs)} GB/s read"
-        console.print(f"  measured {limits.date}: {rates}, {figure(limits.copy_gbs)} GB/s copy")
+        rates = f"{figure(limits.ffma_tflops)} TFLOPS FFMA, {figure(limits.dfma_tflops)} DFMA"
+        speeds = f"{figure(limits.read_gbs)} GB/s read, {figure(limits.copy_gbs)} GB/s copy"
+        console.print(f"  measured {limits.date}: {rates}, {speeds}")
     console.print()
     show_table(console, _known())
     console.print("An architecture alone (--arch sm_89) stands for the first card that has it.")
@@ -32,11 +34,16 @@ def show_devices(console: Console, found: Here) -> None:
 def _known() -> Table:
     made = table(
         "<card", "<arch", "SMs", "threads/SM", "blocks/SM", "shared KB/SM", "shared KB/block",
-        "GHz", "f32 TFLOPS", "GB/s", "L2 MB", "memory GB", title="known (data sheets)",
+        "GHz", "f32 TFLOPS", "f64 TFLOPS", "GB/s", "L2 MB", "memory GB", title="known (data sheets)",
     )  # fmt: skip
     for spec in DEVICES.values():
         arch = spec.arch
         counts = (spec.sms, arch.sm_threads, arch.sm_blocks, arch.sm_shared // KB, arch.block_shared // KB)
-        rates = (f"{spec.clock_ghz:.2f}", figure(spec.fp32_tflops), f"{spec.bandwidth:g}")
+        rates = (
+            f"{spec.clock_ghz:.2f}",
+            figure(spec.tflops(DType.F32)),
+            figure(spec.tflops(DType.F64)),
+            f"{spec.bandwidth:g}",
+        )
         made.add_row(spec.name, arch.name, *map(str, counts), *rates, f"{spec.l2_mb:g}", f"{spec.memory_gb:g}")
     return made

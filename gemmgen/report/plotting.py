@@ -14,7 +14,7 @@ from typing import Any
 from gemmgen.device import MAX_REGISTERS, device_named
 from gemmgen.report.words import figure, percent
 from gemmgen.study import Row, StudyResult
-from gemmgen.study.points import REPORTED_CARD
+from gemmgen.study.points import REPORTED_CARD, REPORTED_DTYPE
 from gemmgen.study.reasons import number
 from gemmgen.target import is_card
 
@@ -123,8 +123,9 @@ def _fill(colour: str, solid: bool) -> dict[str, Any]:
 def _document(panel: Any, result: StudyResult) -> dict[int, float]:
     """Mark what the document reports, moved to this card's limit: the top axis holds for both. Returns place: rate."""
     card = device_named(REPORTED_CARD)
-    scale = 1.0 if is_card(card, result.device.name) else result.limit.tflops / card.fp32_tflops
-    marks = {place: row.point.reported * scale for place, row in enumerate(result.rows) if row.point.reported}
+    scale = 1.0 if is_card(card, result.device.name) else result.limit.tflops / card.tflops(REPORTED_DTYPE)
+    rows = result.rows if result.problem.dtype == REPORTED_DTYPE else ()
+    marks = {place: row.point.reported * scale for place, row in enumerate(rows) if row.point.reported}
     if marks:
         label = f"the document's {REPORTED_CARD}, at its share of that card's limit"
         panel.scatter(
@@ -163,7 +164,7 @@ def _registers(panel: Any, rows: Sequence[Row]) -> None:
 
 def _shared_loads(panel: Any, rows: Sequence[Row]) -> None:
     loads = [
-        loop.per_ffma("LDS") if (it := row.explanation) and (loop := it.main_loop) and "FFMA" in loop.counts else None
+        loop.per_fma("LDS") if (it := row.explanation) and (loop := it.main_loop) and loop.fmas else None
         for row in rows
     ]
     _stems(panel, rows, loads)

@@ -104,8 +104,8 @@ def _cells(row: Row, result: StudyResult) -> tuple[str, ...]:
         f"{compiled.spill_bytes:,}" if compiled else NONE,
         f"{it.prediction.shared_bytes:,}" if it else NONE,
         occupancy(it.prediction.occupancy) if it else NONE,
-        number(loop.per_ffma("LDS")) if loop and "FFMA" in loop.counts else NONE,
-        percent(loop.share("FFMA")) if loop else NONE,
+        number(loop.per_fma("LDS")) if loop and loop.fmas else NONE,
+        percent(loop.share(loop.fma)) if loop else NONE,
         verified(row.trial.verdict) if row.trial else NONE,
     )
 

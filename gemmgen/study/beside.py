@@ -14,7 +14,7 @@ from gemmgen.device import WARP, DeviceSpec, device_named
 from gemmgen.explain import Explanation
 from gemmgen.model import occupancy
 from gemmgen.study.engine import Row, StudyResult
-from gemmgen.study.points import REPORTED_CARD
+from gemmgen.study.points import REPORTED_CARD, REPORTED_DTYPE
 from gemmgen.study.reasons import count, number, resident_warps, shared_reads
 from gemmgen.target import is_card
 
@@ -41,8 +41,9 @@ class Beside:
 
 
 def reference(result: StudyResult) -> Row | None:
-    """The point that is the document's best, or None where it reports nothing or the point does not run here."""
-    reported = [row for row in result.rows if row.point.reported]
+    """The point that is the document's best, or None where it reports nothing of the kind, or that does not run."""
+    comparable = result.problem.dtype == REPORTED_DTYPE
+    reported = [row for row in result.rows if row.point.reported and comparable]
     best = max(reported, key=lambda row: row.point.reported or 0, default=None)
     return best if best is not None and best.runs else None
 
@@ -120,8 +121,10 @@ def _causes(row: Row, base: Row, faster: bool, result: StudyResult) -> Iterator[
             f"it lives on global memory, which has {number(supply)} bytes for each FLOP of the card's peak here and "
             f"{number(demanded)} there"
         )
-    reached, reads = (row.point.reported or 0) / theirs.fp32_tflops, shared_reads(it)
-    allowed = WARP / theirs.arch.fp32_lanes / reads if reads else 1.0  # an SM serves one warp's read a cycle at most
+    reached, reads = (row.point.reported or 0) / theirs.tflops(REPORTED_DTYPE), shared_reads(it)
+    allowed = (
+        WARP / theirs.arch.lanes(REPORTED_DTYPE) / reads if reads else 1.0
+    )  # an SM serves one warp's read a cycle at most
     if not faster and reached > allowed:
         yield (
             f"{number(reads)} shared reads per FMA allow {allowed:.0%} of that card's limit at most, and the "
@@ -158,4 +161,4 @@ def _blocks(it: Explanation) -> int:
 
 
 def _bytes_per_flop(card: DeviceSpec) -> float:
-    return card.bandwidth / (card.fp32_tflops * 1000)
+    return card.bandwidth / (card.tflops(REPORTED_DTYPE) * 1000)

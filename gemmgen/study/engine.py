@@ -119,13 +119,13 @@ def spill_us(it: Explanation) -> float:
     Each access of a warp to local memory takes the L1 cache one cycle, as a read of shared memory would; that they
     all hit, and that none overlaps the FMAs, are assumptions.
     """
-    per_ffma = spill_accesses(it)
-    if it.compiled is None or not it.compiled.spill_bytes or per_ffma is None:
+    per_fma = spill_accesses(it)
+    if it.compiled is None or not it.compiled.spill_bytes or per_fma is None:
         return 0.0
     warps = -(-it.kernel.source.launch.threads // WARP) * -(-it.kernel.source.launch.blocks(it.case) // it.device.sms)
     thread = it.tiles[-1]
-    ffma = warps * thread.rows * thread.cols * it.case.k
-    return ffma * per_ffma / it.device.clock_ghz / 1000
+    fmas = warps * thread.rows * thread.cols * it.case.k
+    return fmas * per_fma / it.device.clock_ghz / 1000
 
 
 @dataclass

@@ -11,9 +11,10 @@ from typing import Literal
 
 from gemmgen.errors import require
 from gemmgen.families import FAMILIES, SIMT, Config
-from gemmgen.problem import Problem
+from gemmgen.problem import DType, Problem
 
 REPORTED_CARD = "RTX 4050 Laptop"  # in gemmgen.device.DEVICES
+REPORTED_DTYPE = DType.F32
 Maker = Literal["config", "search", "cuBLASLt"]
 
 
@@ -63,13 +64,16 @@ def study_named(name: str) -> Study:
 
 
 def config_for(problem: Problem, point: Point) -> Config:
-    """The point's config for `problem`: without transposition and padding where no lines run along k."""
+    """The point's config for `problem`: accesses of at most 16 bytes, and no transposition or padding where no lines
+    run along k."""
     family = FAMILIES[point.family]
     settings = dict(point.settings)
     if family is SIMT:
         facts = SIMT.facts(problem)
         settings["TA"] = settings.get("TA", 0) * facts["A_ALONG_K"]
         settings["TB"] = settings.get("TB", 0) * facts["B_ALONG_K"]
+        if "VEC" in settings:
+            settings["VEC"] = min(settings["VEC"], problem.dtype.widest)
         settings["PAD"] = settings.get("PAD", 0) * max(facts["A_ALONG_K"], facts["B_ALONG_K"])
     return family.default(problem).with_values(**settings)
 

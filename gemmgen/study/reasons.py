@@ -62,7 +62,7 @@ def against(it: Explanation, other: Explanation) -> str:
 def shared_reads(it: Explanation) -> float:
     """Reads of shared memory for each FMA of the main loop; 0 where that is not known."""
     loop = it.main_loop
-    return loop.per_ffma("LDS") if loop is not None and loop.counts.get("FFMA") else 0.0
+    return loop.per_fma("LDS") if loop is not None and loop.fmas else 0.0
 
 
 def accumulators(it: Explanation) -> int:
@@ -109,17 +109,17 @@ def _spilled(it: Explanation) -> Iterator[str]:
 
 
 def _spill_traffic(it: Explanation) -> str:
-    per_ffma = spill_accesses(it)
-    if per_ffma is None:
+    per_fma = spill_accesses(it)
+    if per_fma is None:
         return ""
-    return f", {number(per_ffma)} accesses to local memory per FMA" if per_ffma else ", none of them in the main loop"
+    return f", {number(per_fma)} accesses to local memory per FMA" if per_fma else ", none of them in the main loop"
 
 
 def spill_accesses(it: Explanation) -> float | None:
     """Reads and writes of local memory for each FMA of the main loop; None where it was not disassembled."""
-    if it.main_loop is None or not it.main_loop.counts.get("FFMA"):
+    if it.main_loop is None or not it.main_loop.fmas:
         return None
-    return it.main_loop.per_ffma("LDL") + it.main_loop.per_ffma("STL")
+    return it.main_loop.per_fma("LDL") + it.main_loop.per_fma("STL")
 
 
 def _idle(it: Explanation) -> Iterator[str]:
@@ -144,11 +144,11 @@ def _waiting(it: Explanation) -> Iterator[str]:
 
 def _reading(it: Explanation) -> Iterator[str]:
     loop = it.main_loop
-    if loop is None or not loop.counts.get("FFMA"):
+    if loop is None or not loop.fmas:
         return
-    shared, useful = loop.per_ffma("LDS"), f"{loop.share('FFMA'):.0%} of the main loop are FMAs"
+    shared, useful = loop.per_fma("LDS"), f"{loop.share(loop.fma):.0%} of the main loop are FMAs"
     if not shared:
-        yield f"{number(loop.per_ffma('LDG'))} global reads per FMA and none from shared memory, {useful}"
+        yield f"{number(loop.per_fma('LDG'))} global reads per FMA and none from shared memory, {useful}"
         return
     reads = "read" if shared == 1 else "reads"
     written = 1 / it.traffic.fmas_per_shared_read

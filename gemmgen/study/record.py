@@ -71,8 +71,8 @@ def _row(row: Row, result: StudyResult) -> Document:
         "model": prediction_document(it.prediction) if it is not None else None,
         "verification": verdict_document(trial.verdict) if trial is not None else None,
         "main_loop": loop.counts if loop is not None else None,
-        "shared_loads_per_ffma": loop.per_ffma("LDS") if loop is not None and "FFMA" in loop.counts else None,
-        "ffma_share": loop.share("FFMA") if loop is not None else None,
+        "shared_loads_per_fma": loop.per_fma("LDS") if loop is not None and loop.fmas else None,
+        "fma_share": loop.share(loop.fma) if loop is not None else None,
         "reason": row.reason,
     }
 

@@ -1,7 +1,7 @@
 //% macro multiply(view)
 // acc += A's tile * B's tile. k is innermost: each FMA reads its own two values from shared memory and
 // waits for the FMA before it. k stays a loop, lest the compiler turn the whole into an outer product.
-__device__ __forceinline__ void multiply(const TileA& As, const TileB& Bs, Place place, float (&acc)[TM][TN])
+__device__ __forceinline__ void multiply(const TileA& As, const TileB& Bs, Place place, ${ T } (&acc)[TM][TN])
 {
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
@@ -11,7 +11,7 @@ __device__ __forceinline__ void multiply(const TileA& As, const TileB& Bs, Place
             const int n = place.n + j / FN * STEP_N + j % FN;
             #pragma unroll 4
             for (int k = 0; k < BK; ++k) {
-                acc[i][j] = fmaf(${ "As[k][m]" if view.a.k_rows else "As[m][k]" }, ${ "Bs[k][n]" if view.b.k_rows else "Bs[n][k]" }, acc[i][j]);
+                acc[i][j] = ${ fma }(${ "As[k][m]" if view.a.k_rows else "As[m][k]" }, ${ "Bs[k][n]" if view.b.k_rows else "Bs[n][k]" }, acc[i][j]);
             }
         }
     }

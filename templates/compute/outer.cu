@@ -4,14 +4,14 @@
 //% set OUTER, INNER = ("TM", "TN") if view.runs_along_n else ("TN", "TM")
 // acc += a * b, an outer product, to and fro along the ${ "rows" if view.runs_along_n else "columns" }: each FMA shares a value with the one before it.
 // Two register banks give an operand a cycle each, so an FMA that reads three registers anew takes two cycles.
-__device__ __forceinline__ void add_product(const float (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN])
+__device__ __forceinline__ void add_product(const ${ T } (&a)[TM], const ${ T } (&b)[TN], ${ T } (&acc)[TM][TN])
 {
     #pragma unroll
     for (int ${ outer } = 0; ${ outer } < ${ OUTER }; ++${ outer }) {
         #pragma unroll
         for (int step = 0; step < ${ INNER }; ++step) {
             const int ${ inner } = ${ outer } % 2 ? ${ INNER } - 1 - step : step;
-            acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
+            acc[i][j] = ${ fma }(a[i], b[j], acc[i][j]);
         }
     }
 }
@@ -20,11 +20,11 @@ __device__ __forceinline__ void add_product(const float (&a)[TM], const float (&
 //% macro multiply(view)
 ${ outer_product(view) }
 // acc += A's tile * B's tile. k is outermost: TM + TN values feed TM * TN FMAs, an outer product per k.
-__device__ __forceinline__ void multiply(const TileA& As, const TileB& Bs, Place place, float (&acc)[TM][TN])
+__device__ __forceinline__ void multiply(const TileA& As, const TileB& Bs, Place place, ${ T } (&acc)[TM][TN])
 {
     #pragma unroll
     for (int k = 0; k < BK; ++k) {
-        float a[TM], b[TN];
+        ${ T } a[TM], b[TN];
         read_a(As, k, place.m, a);
         read_b(Bs, k, place.n, b);
         add_product(a, b, acc);

@@ -16,13 +16,13 @@ __device__ __forceinline__ Spot step_${ x.x }(int i)
     return {${ "line, along" if x.along_k else "along, line" }};
 }
 
-// Floats from the origin of ${ x.X }'s tile to `at`, in global memory.
+// ${ T | capitalize }s from the origin of ${ x.X }'s tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_${ x.x }(Spot at, Shape s)
 {
     return Offset(at.${ line }) * s.ld${ x.x } + at.${ along };
 }
 
-// How many floats from there on lie inside ${ x.X }, whose edge is ${ x.extent } x depth from the tile's origin:
+// How many ${ T }s from there on lie inside ${ x.X }, whose edge is ${ x.extent } x depth from the tile's origin:
 // V${ x.X } or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_${ x.x }(Spot at, int ${ x.extent }, int depth)
 {
@@ -48,10 +48,10 @@ ${ caller() }    }
 
 /*# The address that all accesses of a thread share, from which they lie at fixed distances. #*/
 //% macro from(x)
-    const float* from = tile + offset_${ x.x }(first, s);
+    const ${ T }* from = tile + offset_${ x.x }(first, s);
 //% endmacro
 
-/*# The element of the shared tile that lies `i` floats along the line from `at`. #*/
+/*# The element of the shared tile that lies `i` elements along the line from `at`. #*/
 //% macro shared_element(x, i="")
 //% set k = "at.k" ~ i if x.along_k else "at.k"
 //% set mn = "at.mn" if x.along_k else "at.mn" ~ i

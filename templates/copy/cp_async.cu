@@ -3,11 +3,11 @@
 //% macro copy(x)
 ${ access(x) }
 // Start this thread's share of ${ x.X }'s tile on its way to shared memory. Zeros stand for what lies outside ${ x.X }.
-__device__ __forceinline__ void copy_${ x.x }(const float* tile, Shape s, int ${ x.extent }, int depth, Tile${ x.X }& shared)
+__device__ __forceinline__ void copy_${ x.x }(const ${ T }* tile, Shape s, int ${ x.extent }, int depth, Tile${ x.X }& shared)
 {
 //% call for_each_access(x, from(x))
         const int valid = max(0, min(V${ x.X }, valid_${ x.x }(at, ${ x.extent }, depth)));
-        cp_async<4 * V${ x.X }>(&${ shared_element(x) | trim }, from + offset_${ x.x }(step, s), 4 * valid);
+        cp_async<${ size } * V${ x.X }>(&${ shared_element(x) | trim }, from + offset_${ x.x }(step, s), ${ size } * valid);
 //% endcall
 }
 //% endmacro

@@ -3,7 +3,7 @@
 //% macro copy(x)
 ${ access(x) }
 // Global memory -> registers: this thread's share of ${ x.X }'s tile. Zeros stand for what lies outside ${ x.X }.
-__device__ __forceinline__ void fetch_${ x.x }(const float* tile, Shape s, int ${ x.extent }, int depth,
+__device__ __forceinline__ void fetch_${ x.x }(const ${ T }* tile, Shape s, int ${ x.extent }, int depth,
                                         Vec<V${ x.X }> (&staged)[${ x.X }_SHARE])
 {
 //% call for_each_access(x, from(x))

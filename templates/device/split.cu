@@ -31,11 +31,11 @@ __device__ __forceinline__ bool last_to_arrive(unsigned* ticket)
 // Adds up what the tile's SPLIT blocks summed: this thread's elements are those at THREADS * i + threadIdx.x of the tile.
 // Returns true in one block of the tile, with the whole sums; the others are done.
 template <int COUNT>
-__device__ __forceinline__ bool add_splits(float (&sums)[COUNT], float* partials, unsigned* tickets)
+__device__ __forceinline__ bool add_splits(${ T } (&sums)[COUNT], ${ T }* partials, unsigned* tickets)
 {
     const int tile = blockIdx.x / SPLIT;
-    float* const parts = partials + static_cast<long long>(tile) * SPLIT * (BM * BN);  // one behind the other
-    float* const mine = parts + blockIdx.x % SPLIT * (BM * BN);
+    ${ T }* const parts = partials + static_cast<long long>(tile) * SPLIT * (BM * BN);  // one behind the other
+    ${ T }* const mine = parts + blockIdx.x % SPLIT * (BM * BN);
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
         const int element = i * THREADS + threadIdx.x;
@@ -44,7 +44,7 @@ __device__ __forceinline__ bool add_splits(float (&sums)[COUNT], float* partials
     if (!last_to_arrive(tickets + tile)) return false;
 
     #pragma unroll
-    for (int i = 0; i < COUNT; ++i) sums[i] = 0.0f;
+    for (int i = 0; i < COUNT; ++i) sums[i] = ${ zero };
     #pragma unroll 4
     for (int split = 0; split < SPLIT; ++split) {  // always in this order: the same bits every time
         #pragma unroll

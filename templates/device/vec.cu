@@ -1,25 +1,25 @@
 //% macro vec()
-// N floats that move as one access of 4 * N bytes.
+// N ${ T }s that move as one access of ${ size } * N bytes.
 template <int N>
-struct alignas(4 * N) Vec {
-    float at[N];
+struct alignas(${ size } * N) Vec {
+    ${ T } at[N];
 };
 
 template <int N>
-__device__ __forceinline__ Vec<N> load(const float* from)
+__device__ __forceinline__ Vec<N> load(const ${ T }* from)
 {
     return *reinterpret_cast<const Vec<N>*>(from);
 }
 
 template <int N>
-__device__ __forceinline__ void store(float* to, const Vec<N>& value)
+__device__ __forceinline__ void store(${ T }* to, const Vec<N>& value)
 {
     *reinterpret_cast<Vec<N>*>(to) = value;
 }
 
-// The first `valid` of N floats, the rest zero: one access where all exist, else one by one.
+// The first `valid` of N ${ T }s, the rest zero: one access where all exist, else one by one.
 template <int N>
-__device__ __forceinline__ Vec<N> load_edge(const float* from, int valid)
+__device__ __forceinline__ Vec<N> load_edge(const ${ T }* from, int valid)
 {
     if (valid >= N) return load<N>(from);
     Vec<N> value = {};

@@ -2,26 +2,26 @@
 //% macro store_c()
 // The first `valid` of N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
 template <int N>
-__device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, int valid)
+__device__ __forceinline__ void store_edge(${ T }* to, Vec<N> value, ${ T } beta, int valid)
 {
     if (valid >= N) {
-        if (beta != 0.0f) {
+        if (beta != ${ zero }) {
             const Vec<N> old = load<N>(to);
             #pragma unroll
-            for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
+            for (int i = 0; i < N; ++i) value.at[i] = ${ fma }(beta, old.at[i], value.at[i]);
         }
         store<N>(to, value);
         return;
     }
     #pragma unroll
     for (int i = 0; i < N - 1; ++i) {
-        if (i < valid) to[i] = beta == 0.0f ? value.at[i] : fmaf(beta, to[i], value.at[i]);
+        if (i < valid) to[i] = beta == ${ zero } ? value.at[i] : ${ fma }(beta, to[i], value.at[i]);
     }
 }
 
 // C = alpha * acc + beta * C for those of this thread's elements that exist.
-__device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int columns, Place place,
-                                        const float (&acc)[TM][TN], float alpha, float beta)
+__device__ __forceinline__ void store_c(${ T }* tile, Shape s, int rows, int columns, Place place,
+                                        const ${ T } (&acc)[TM][TN], ${ T } alpha, ${ T } beta)
 {
     #pragma unroll
     for (int i = 0; i < TM; ++i) {

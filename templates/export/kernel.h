@@ -1,9 +1,9 @@
 /* ${ out.name }
  *
- *     C = alpha * A * B + beta * C      f32
+ *     C = alpha * A * B + beta * C      ${ out.dtype }${ ", for each of %s products" % out.batch if out.batched }
  *
 //% for m in out.matrices
- *     ${ m.name }  ${ m.rows } x ${ m.cols }, ${ m.order }-major, ${ m.ld } elements from one ${ m.order } to the next
+ *     ${ m.name }  ${ m.rows } x ${ m.cols }, ${ m.order }-major, ${ m.ld } elements from one ${ m.order } to the next${ ", " ~ m.batch_stride ~ " to the next matrix" if m.batch_stride }
 //% endfor
  *
  * beta = 0 never reads C.${ " K = 0 gives beta * C and reads neither A nor B." if "K" in out.runtime_sizes }
@@ -47,6 +47,9 @@ size_t ${ out.name }_tickets_bytes(${ sizes });
 //% endif
 //% for ld in out.runtime_lds
  * ${ ld.name }       at least ${ ld.line }${ ", and divisible by " ~ out.ld_align if out.ld_align > 1 }
+//% endfor
+//% for x in out.runtime_strides
+ * ${ x.name }  ${ "0 (all products share the matrix), or " if x.may_be_zero }at least (${ x.lines } - 1) * ${ x.ld } + ${ x.line }${ ", and divisible by " ~ out.ld_align if out.ld_align > 1 }
 //% endfor
  *
  * Returns cudaSuccess, or

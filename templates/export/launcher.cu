@@ -22,7 +22,7 @@ size_t tiles_of_c(${ sizes })
 
 extern "C" size_t ${ out.name }_partials_bytes(${ sizes })
 {
-    return tiles_of_c(${ out.workspace_sizes | join(", ") }) * ${ out.splits } * ${ out.partial_floats } * sizeof(float);
+    return tiles_of_c(${ out.workspace_sizes | join(", ") }) * ${ out.splits } * ${ out.partial_elements } * sizeof(${ T });
 }
 
 extern "C" size_t ${ out.name }_tickets_bytes(${ sizes })
@@ -46,6 +46,12 @@ extern "C" cudaError_t ${ out.name }_launch(
 //% for ld in out.runtime_lds
     if (${ ld.name } < ${ ld.line }${ " || " ~ ld.name ~ " % " ~ out.ld_align ~ " != 0" if out.ld_align > 1 }) return cudaErrorInvalidValue;
 //% endfor
+//% for x in out.runtime_strides
+    if (${ x.name ~ " != 0 && " if x.may_be_zero }${ x.name } < (${ x.lines } - 1LL) * ${ x.ld } + ${ x.line }) return cudaErrorInvalidValue;
+//% if out.ld_align > 1
+    if (${ x.name } % ${ out.ld_align } != 0) return cudaErrorInvalidValue;
+//% endif
+//% endfor
 //% if out.may_be_empty
     if (${ out.may_be_empty | join(" == 0 || ") } == 0) return cudaSuccess;  // C has no elements
 //% endif
@@ -57,7 +63,7 @@ extern "C" cudaError_t ${ out.name }_launch(
 //% if out.splits > 1
     if (partials == nullptr || tickets == nullptr) return cudaErrorInvalidValue;
 //% endif
-    for (const float* matrix : {A, B, static_cast<const float*>(C)}) {
+    for (const ${ T }* matrix : {A, B, static_cast<const ${ T }*>(C)}) {
         if (reinterpret_cast<std::uintptr_t>(matrix) % ${ out.pointer_align } != 0) return cudaErrorMisalignedAddress;
     }
 

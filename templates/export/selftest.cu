@@ -2,7 +2,7 @@
 // Checks ${ out.name } on this machine's GPU. Needs CUDA's runtime and nothing else.
 //
 //   exact   small integers: every product and sum is representable, so C must match bit for bit
-//   random  uniform in [-1, 1), against double precision, with a bound for each element's error
+//   random  uniform in [-1, 1), against ${ out.wide } arithmetic, with a bound for each element's error
 //
 // NaN fills C before a run with beta = 0, the padding between lines, and bands around A, B and C: what
 // reads there fails, and so does what writes there. Prints PASS or FAIL for each check; exits with 0 if all pass.
@@ -22,22 +22,23 @@
 
 namespace {
 
-// Sizes and leading dimensions, in elements.
+// Sizes, leading dimensions and strides between products, in elements.
 struct Shape {
-    int M, N, K, lda, ldb, ldc;
+    int M, N, K, lda, ldb, ldc, batch;
+    long long stride_a, stride_b, stride_c;
 };
 
 constexpr Shape SHAPES[] = {
 //% for case in shapes
-    {${ [case.m, case.n, case.k, case.lda, case.ldb, case.ldc] | join(", ") }},
+    {${ [case.m, case.n, case.k, case.lda, case.ldb, case.ldc, case.batch, case.stride_a, case.stride_b, case.stride_c] | join(", ") }},
 //% endfor
 };
 
 struct Scalars {
-    float alpha, beta;
+    ${ T } alpha, beta;
 };
 
-constexpr Scalars SCALARS[] = {{1.0f, 0.0f}, {3.0f, -2.0f}};
+constexpr Scalars SCALARS[] = {{1, 0}, {3, -2}};
 
 enum class Data { exact, random };
 
@@ -47,17 +48,21 @@ struct Check {
     Scalars scalars;
 };
 
-constexpr double UNIT_ROUNDOFF = 1.0 / (1 << 24);        // of f32
+constexpr double UNIT_ROUNDOFF = 1.0 / (1LL << ${ out.precision });      // of ${ out.dtype }
 constexpr double LAMBDA = ${ out.bound_lambda };                           // standard deviations that an error may reach
-constexpr float LARGEST_EXACT = 1 << 24;                 // below it f32 holds every integer
+//% if out.dtype == "f64"
+// Rounding errors of the reference count where long double is a double, as it is for some compilers.
+constexpr double SHARES = std::numeric_limits<long double>::digits > 53 ? 1 : 2;
+//% endif
+constexpr ${ T } LARGEST_EXACT = 1LL << ${ out.precision };               // below it ${ out.dtype } holds every integer
 constexpr double REFERENCE_BUDGET = 1 << 30;             // multiply-adds a check: a second or two of the host
-constexpr float NOTHING = std::numeric_limits<float>::quiet_NaN();
-constexpr std::size_t BAND = 1024 + ${ out.pointer_align } / sizeof(float);  // floats; leaves addresses the promised alignment, no more
+constexpr ${ T } NOTHING = std::numeric_limits<${ T }>::quiet_NaN();
+constexpr std::size_t BAND = 1024 + ${ out.pointer_align } / sizeof(${ T });  // elements; leaves addresses the promised alignment, no more
 
-// Where elements lie.
-std::size_t at_a(const Shape& s, int m, int k) { return std::size_t(${ "m" if out.layout.a == "r" else "k" }) * s.lda + ${ "k" if out.layout.a == "r" else "m" }; }
-std::size_t at_b(const Shape& s, int k, int n) { return std::size_t(${ "k" if out.layout.b == "r" else "n" }) * s.ldb + ${ "n" if out.layout.b == "r" else "k" }; }
-std::size_t at_c(const Shape& s, int m, int n) { return std::size_t(m) * s.ldc + n; }
+// Where elements of product p lie.
+std::size_t at_a(const Shape& s, int p, int m, int k) { return std::size_t(p) * s.stride_a + std::size_t(${ "m" if out.layout.a == "r" else "k" }) * s.lda + ${ "k" if out.layout.a == "r" else "m" }; }
+std::size_t at_b(const Shape& s, int p, int k, int n) { return std::size_t(p) * s.stride_b + std::size_t(${ "k" if out.layout.b == "r" else "n" }) * s.ldb + ${ "n" if out.layout.b == "r" else "k" }; }
+std::size_t at_c(const Shape& s, int p, int m, int n) { return std::size_t(p) * s.stride_c + std::size_t(m) * s.ldc + n; }
 
 //% if out.splits > 1
 // Device memory that grows with the shapes. Tickets are set to zero only when they are new: launches leave them so.
@@ -67,7 +72,7 @@ struct Workspace {
 
     cudaError_t reserve(const Shape& s)
     {
-        [[maybe_unused]] const auto& [M, N, K, lda, ldb, ldc] = s;
+        [[maybe_unused]] const auto& [M, N, K, lda, ldb, ldc, batch, stride_a, stride_b, stride_c] = s;
         const size_t partials_needed = ${ out.name }_partials_bytes(${ out.workspace_sizes | join(", ") });
         const size_t tickets_needed = ${ out.name }_tickets_bytes(${ out.workspace_sizes | join(", ") });
         if (partials_needed <= partials_bytes && tickets_needed <= tickets_bytes) return cudaSuccess;
@@ -85,16 +90,16 @@ struct Workspace {
 Workspace workspace;
 
 //% endif
-cudaError_t launch(const Shape& s, const float* A, const float* B, float* C, Scalars scalars)
+cudaError_t launch(const Shape& s, const ${ T }* A, const ${ T }* B, ${ T }* C, Scalars scalars)
 {
-    [[maybe_unused]] const auto& [M, N, K, lda, ldb, ldc] = s;
+    [[maybe_unused]] const auto& [M, N, K, lda, ldb, ldc, batch, stride_a, stride_b, stride_c] = s;
     const auto& [alpha, beta] = scalars;
 //% if out.splits > 1
-    if (M > 0 && N > 0) {
+    if (M > 0 && N > 0 && batch > 0) {
         const cudaError_t status = workspace.reserve(s);
         if (status != cudaSuccess) return status;
     }
-    float* const partials = static_cast<float*>(workspace.partials);
+    ${ T }* const partials = static_cast<${ T }*>(workspace.partials);
     unsigned* const tickets = static_cast<unsigned*>(workspace.tickets);
 //% endif
     return ${ out.name }_launch(${ out.parameters | map(attribute="name") | join(", ") }, nullptr);
@@ -114,8 +119,8 @@ public:
     }
 
     int below(int end) { return int((bits() >> 32) * std::uint64_t(end) >> 32); }
-    float integer(int reach) { return float(below(2 * reach + 1) - reach); }
-    float uniform() { return float(std::int64_t(bits() >> 40) - (1 << 23)) / (1 << 23); }
+    ${ T } integer(int reach) { return ${ T }(below(2 * reach + 1) - reach); }
+    ${ T } uniform() { return ${ T }(std::int64_t(bits() >> ${ 64 - out.precision }) - (1LL << ${ out.precision - 1 })) / (1LL << ${ out.precision - 1 }); }
 
 private:
     std::uint64_t state_;
@@ -132,20 +137,21 @@ void must(const char* what, cudaError_t status)
     if (status != cudaSuccess) stop(what, status);
 }
 
-// A rows x cols matrix as it lies in memory: band, lines with padding between them, band.
+// Matrices of rows x cols as they lie in memory: band, lines with padding between them, band.
 struct Storage {
-    std::vector<float> floats;
+    std::vector<${ T }> elements;
 
     template <typename At, typename Value>
-    Storage(int rows, int cols, At at, Value value)
-        : floats(2 * BAND + (rows > 0 && cols > 0 ? at(rows - 1, cols - 1) + 1 : 0), NOTHING)
+    Storage(int batch, int rows, int cols, At at, Value value)
+        : elements(2 * BAND + (rows > 0 && cols > 0 ? at(batch - 1, rows - 1, cols - 1) + 1 : 0), NOTHING)
     {
-        for (int row = 0; row < rows; ++row)
-            for (int col = 0; col < cols; ++col) floats[BAND + at(row, col)] = value();
+        for (int p = 0; p < batch; ++p)
+            for (int row = 0; row < rows; ++row)
+                for (int col = 0; col < cols; ++col) elements[BAND + at(p, row, col)] = value();
     }
 
-    float operator[](std::size_t element) const { return floats[BAND + element]; }
-    std::size_t bytes() const { return floats.size() * sizeof(float); }
+    ${ T } operator[](std::size_t element) const { return elements[BAND + element]; }
+    std::size_t bytes() const { return elements.size() * sizeof(${ T }); }
 };
 
 // A Storage on the device.
@@ -154,17 +160,17 @@ public:
     explicit DeviceCopy(const Storage& host)
     {
         must("cudaMalloc", cudaMalloc(&memory_, host.bytes()));
-        must("copy to the device", cudaMemcpy(memory_, host.floats.data(), host.bytes(), cudaMemcpyHostToDevice));
+        must("copy to the device", cudaMemcpy(memory_, host.elements.data(), host.bytes(), cudaMemcpyHostToDevice));
     }
     DeviceCopy(const DeviceCopy&) = delete;
     DeviceCopy& operator=(const DeviceCopy&) = delete;
     ~DeviceCopy() { cudaFree(memory_); }
 
-    float* matrix() const { return static_cast<float*>(memory_) + BAND; }
+    ${ T }* matrix() const { return static_cast<${ T }*>(memory_) + BAND; }
 
     Storage read(Storage like) const
     {
-        must("copy from the device", cudaMemcpy(like.floats.data(), memory_, like.bytes(), cudaMemcpyDeviceToHost));
+        must("copy from the device", cudaMemcpy(like.elements.data(), memory_, like.bytes(), cudaMemcpyDeviceToHost));
         return like;
     }
 
@@ -186,90 +192,96 @@ Operands make_operands(const Check& check)
     const int reach = int(std::min(8.0, std::max(1.0, std::sqrt(most))));
     Random random(s.M * 3u + s.N * 5u + s.K * 7u);
     const auto value = [&, exact = data == Data::exact] { return exact ? random.integer(reach) : random.uniform(); };
-    const auto before = [&, unread = scalars.beta == 0.0f] { return unread ? NOTHING : value(); };
+    const auto before = [&, unread = scalars.beta == 0] { return unread ? NOTHING : value(); };
     const Shape& shape = s;
-    return {Storage(s.M, s.K, [&](int m, int k) { return at_a(shape, m, k); }, value),
-            Storage(s.K, s.N, [&](int k, int n) { return at_b(shape, k, n); }, value),
-            Storage(s.M, s.N, [&](int m, int n) { return at_c(shape, m, n); }, before)};
+    return {Storage(s.batch, s.M, s.K, [&](int p, int m, int k) { return at_a(shape, p, m, k); }, value),
+            Storage(s.batch, s.K, s.N, [&](int p, int k, int n) { return at_b(shape, p, k, n); }, value),
+            Storage(s.batch, s.M, s.N, [&](int p, int m, int n) { return at_c(shape, p, m, n); }, before)};
 }
 
 struct Expected {
-    double value;
+    ${ out.wide } value;
     double bound;  // of the error
 };
 
-// Row m of the result, in double precision.
-std::vector<Expected> reference_row(const Check& check, const Operands& x, int m)
+// Row m of product p, in ${ out.wide } arithmetic.
+std::vector<Expected> reference_row(const Check& check, const Operands& x, int p, int m)
 {
     const Shape& s = check.shape;
-    std::vector<double> row_of_a(s.K), sum(s.N), magnitude(s.N);
-    for (int k = 0; k < s.K; ++k) row_of_a[k] = x.a[at_a(s, m, k)];
+    std::vector<${ out.wide }> row_of_a(s.K), sum(s.N), magnitude(s.N);
+    for (int k = 0; k < s.K; ++k) row_of_a[k] = x.a[at_a(s, p, m, k)];
 //% for line, end in ([("k", "K"), ("n", "N")] if out.layout.b == "r" else [("n", "N"), ("k", "K")])
     ${ "    " * loop.index0 }for (int ${ line } = 0; ${ line } < s.${ end }; ++${ line })${ " {" if loop.last }
 //% endfor
-            const double product = row_of_a[k] * x.b[at_b(s, k, n)];
+            const ${ out.wide } product = row_of_a[k] * x.b[at_b(s, p, k, n)];
             sum[n] += product;
             magnitude[n] += std::fabs(product);
         }
     // Rounding errors add up like a random walk (Higham and Mary, 2019): of K products, alpha and beta.
-    const double roundoffs = check.data == Data::exact ? 0.0 : LAMBDA * std::sqrt(s.K + 2.0);
+    const double roundoffs = check.data == Data::exact ? 0.0 : ${ "SHARES * " if out.dtype == "f64" }LAMBDA * std::sqrt(s.K + 2.0);
     std::vector<Expected> row(s.N);
     for (int n = 0; n < s.N; ++n) {
         const auto [alpha, beta] = check.scalars;
-        const double old = beta == 0.0f ? 0.0 : double(beta) * x.c[at_c(s, m, n)];
+        const ${ out.wide } old = beta == 0 ? 0 : static_cast<${ out.wide }>(beta) * x.c[at_c(s, p, m, n)];
         row[n].value = alpha * sum[n] + old;
-        row[n].bound = roundoffs * UNIT_ROUNDOFF * (std::fabs(alpha) * magnitude[n] + std::fabs(old));
+        row[n].bound = roundoffs * UNIT_ROUNDOFF * double(std::fabs(alpha) * magnitude[n] + std::fabs(old));
     }
     return row;
 }
 
-// All rows if the budget allows; else the first, the last and a seeded choice of the others.
+int rows_of_all(const Shape& s) { return s.batch * s.M; }
+
+// All rows of all products if the budget allows; else the first, the last and a seeded choice of the others.
 std::vector<int> rows_to_check(const Shape& s)
 {
     const double affordable = REFERENCE_BUDGET / (double(s.N) * std::max(1, s.K));
     std::vector<int> rows;
-    if (s.M <= affordable) {
-        for (int m = 0; m < s.M; ++m) rows.push_back(m);
+    const int all = rows_of_all(s);
+    if (all <= affordable) {
+        for (int row = 0; row < all; ++row) rows.push_back(row);
         return rows;
     }
-    rows = {0, s.M - 1};
-    for (Random random(s.M); rows.size() < affordable;) rows.push_back(random.below(s.M));
+    rows = {0, all - 1};
+    for (Random random(all); rows.size() < affordable;) rows.push_back(random.below(all));
     std::sort(rows.begin(), rows.end());
     rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
     return rows;
 }
 
 // An integer modulo 2^64, where sums and products of whole rows are exact.
-std::uint64_t whole(float value) { return std::uint64_t(std::int64_t(value)); }
+std::uint64_t whole(${ T } value) { return std::uint64_t(std::int64_t(value)); }
 
-// The first row of C in which some element is wrong, or M: Freivalds' check, for exact data only. C x must be
+// The first row of all in which some element is wrong, or their number: Freivalds' check, for exact data only. C x must be
 // alpha A (B x) + beta C x for any x. The weights x are odd, so no wrong element can vanish on its own.
 int first_row_off(const Check& check, const Operands& x, const Storage& c)
 {
     const auto& [s, data, scalars] = check;
     Random random(s.N);
-    std::vector<std::uint64_t> weights(s.N), b_weights(s.K);
+    std::vector<std::uint64_t> weights(s.N);
     for (std::uint64_t& weight : weights) weight = random.bits() | 1;
-    for (int k = 0; k < s.K; ++k)
-        for (int n = 0; n < s.N; ++n) b_weights[k] += whole(x.b[at_b(s, k, n)]) * weights[n];
-    for (int m = 0; m < s.M; ++m) {
-        std::uint64_t difference = 0;
-        for (int k = 0; k < s.K; ++k) difference += whole(scalars.alpha) * whole(x.a[at_a(s, m, k)]) * b_weights[k];
-        for (int n = 0; n < s.N; ++n) {
-            const float got = c[at_c(s, m, n)], old = scalars.beta == 0.0f ? 0.0f : x.c[at_c(s, m, n)];
-            if (!(std::fabs(got) <= LARGEST_EXACT) || got != std::trunc(got)) return m;
-            difference += (whole(scalars.beta) * whole(old) - whole(got)) * weights[n];
+    for (int p = 0; p < s.batch; ++p) {
+        std::vector<std::uint64_t> b_weights(s.K);
+        for (int k = 0; k < s.K; ++k)
+            for (int n = 0; n < s.N; ++n) b_weights[k] += whole(x.b[at_b(s, p, k, n)]) * weights[n];
+        for (int m = 0; m < s.M; ++m) {
+            std::uint64_t difference = 0;
+            for (int k = 0; k < s.K; ++k) difference += whole(scalars.alpha) * whole(x.a[at_a(s, p, m, k)]) * b_weights[k];
+            for (int n = 0; n < s.N; ++n) {
+                const ${ T } got = c[at_c(s, p, m, n)], old = scalars.beta == 0 ? 0 : x.c[at_c(s, p, m, n)];
+                if (!(std::fabs(got) <= LARGEST_EXACT) || got != std::trunc(got)) return p * s.M + m;
+                difference += (whole(scalars.beta) * whole(old) - whole(got)) * weights[n];
+            }
+            if (difference != 0) return p * s.M + m;
         }
-        if (difference != 0) return m;
     }
-    return s.M;
+    return rows_of_all(s);
 }
 
 std::string describe(const Check& check)
 {
     const auto& [s, data, scalars] = check;
-    char text[200];
-    std::snprintf(text, sizeof text, "%dx%dx%d lda=%d ldb=%d ldc=%d %s alpha=%g beta=%g", s.M, s.N, s.K, s.lda, s.ldb,
+    char text[300];
+    std::snprintf(text, sizeof text, "%dx%dx%d${ " batch=%d strides=%lld,%lld,%lld" if out.batched } lda=%d ldb=%d ldc=%d %s alpha=%g beta=%g", s.M, s.N, s.K,${ " s.batch, s.stride_a, s.stride_b, s.stride_c," if out.batched } s.lda, s.ldb,
                   s.ldc, data == Data::exact ? "exact" : "random", scalars.alpha, scalars.beta);
     return text;
 }
@@ -278,11 +290,13 @@ std::string describe(const Check& check)
 std::string writes_outside(const Check& check, const Storage& before, Storage after)
 {
     const Shape& s = check.shape;
-    for (int m = 0; m < s.M; ++m)
-        std::copy_n(&before.floats[BAND + at_c(s, m, 0)], s.N, &after.floats[BAND + at_c(s, m, 0)]);
-    for (std::size_t i = 0; i < after.floats.size(); ++i) {  // by bits: NaN is no less equal to itself
-        if (std::memcmp(&after.floats[i], &before.floats[i], sizeof(float)) == 0) continue;
-        return "wrote outside C, " + std::to_string((long long)i - (long long)BAND) + " floats from its start";
+    for (int row = 0; row < rows_of_all(s); ++row) {
+        const std::size_t start = BAND + at_c(s, row / s.M, row % s.M, 0);
+        std::copy_n(&before.elements[start], s.N, &after.elements[start]);
+    }
+    for (std::size_t i = 0; i < after.elements.size(); ++i) {  // by bits: NaN is no less equal to itself
+        if (std::memcmp(&after.elements[i], &before.elements[i], sizeof(${ T })) == 0) continue;
+        return "wrote outside C, " + std::to_string((long long)i - (long long)BAND) + " elements from its start";
     }
     return "";
 }
@@ -290,14 +304,16 @@ std::string writes_outside(const Check& check, const Storage& before, Storage af
 // The first wrong element of `rows`, or "".
 std::string wrong_element(const Check& check, const Operands& x, const Storage& c, const std::vector<int>& rows)
 {
-    for (int m : rows) {
-        const std::vector<Expected> expected = reference_row(check, x, m);
+    for (int row : rows) {
+        const int p = row / check.shape.M, m = row % check.shape.M;
+        const std::vector<Expected> expected = reference_row(check, x, p, m);
         for (int n = 0; n < check.shape.N; ++n) {
-            const double got = c[at_c(check.shape, m, n)], error = std::fabs(got - expected[n].value);
+            const double got = c[at_c(check.shape, p, m, n)], wanted = double(expected[n].value);
+            const double error = double(std::fabs(got - expected[n].value));
             if (error <= expected[n].bound) continue;  // NaN is not
             char text[200];
-            std::snprintf(text, sizeof text, "C[%d][%d] = %.9g, expected %.9g, error %.3g above %.3g", m, n, got,
-                          expected[n].value, error, expected[n].bound);
+            std::snprintf(text, sizeof text, "${ "product %d: " if out.batched }C[%d][%d] = %.${ out.digits }g, expected %.${ out.digits }g, error %.3g above %.3g",${ " p," if out.batched } m, n, got,
+                          wanted, error, expected[n].bound);
             return text;
         }
     }
@@ -314,12 +330,12 @@ bool passes(const Check& check)
     const Storage result = c.read(x.c);
 
     std::vector<int> rows = rows_to_check(s);
-    const bool sampled = int(rows.size()) < s.M;
-    std::string scope = sampled ? std::to_string(rows.size()) + " of " + std::to_string(s.M) + " rows" : "every element";
+    const bool sampled = int(rows.size()) < rows_of_all(s);
+    std::string scope = sampled ? std::to_string(rows.size()) + " of " + std::to_string(rows_of_all(s)) + " rows" : "every element";
     if (sampled && check.data == Data::exact) {
         scope += " in full, all rows by their weighted sums";
         const int off = first_row_off(check, x, result);
-        if (off < s.M) rows.push_back(off);
+        if (off < rows_of_all(s)) rows.push_back(off);
     }
     std::sort(rows.begin(), rows.end());
     std::string problem = wrong_element(check, x, result, rows);
@@ -332,8 +348,8 @@ bool passes(const Check& check)
 // The launcher's answer to arguments that it must refuse, or that need no launch: no memory is touched.
 bool answers(const char* what, const Shape& s, std::uintptr_t a, std::uintptr_t b, std::uintptr_t c, cudaError_t wanted)
 {
-    const cudaError_t status = launch(s, reinterpret_cast<const float*>(a), reinterpret_cast<const float*>(b),
-                                      reinterpret_cast<float*>(c), {1.0f, 0.0f});
+    const cudaError_t status = launch(s, reinterpret_cast<const ${ T }*>(a), reinterpret_cast<const ${ T }*>(b),
+                                      reinterpret_cast<${ T }*>(c), {1, 0});
     std::printf("%s  %s: %s\n", status == wanted ? "PASS" : "FAIL", what, cudaGetErrorName(status));
     return status == wanted;
 }
@@ -364,6 +380,10 @@ bool checks_its_arguments()
     bad = good, bad.${ ld.name } += 1;
     passed &= answers("${ ld.name } no multiple of ${ out.ld_align }", bad, somewhere, somewhere, somewhere, cudaErrorInvalidValue);
 //% endif
+//% endfor
+//% for stride in out.runtime_strides if not stride.may_be_zero
+    bad = good, bad.${ stride.name } = 0;
+    passed &= answers("${ stride.name } = 0", bad, somewhere, somewhere, somewhere, cudaErrorInvalidValue);
 //% endfor
     return passed;
 }

@@ -1,7 +1,7 @@
 /*# shared -> registers where the thread's elements are neighbours in a shared line: vector reads. #*/
 //% macro fragment(x, view)
 // This thread's T${ x.MN } values of ${ x.X } at depth k, F${ x.MN } to a read.
-__device__ __forceinline__ void read_${ x.x }(${ "const float (*shared)[PITCH_" ~ x.X ~ "]" if view.ahead else "const Tile" ~ x.X ~ "& shared" }, int k, int ${ x.mn }, float (&fragment)[T${ x.MN }])
+__device__ __forceinline__ void read_${ x.x }(const ${ "%s (*shared)[PITCH_%s]" % (T, x.X) if view.ahead else "Tile%s& shared" % x.X }, int k, int ${ x.mn }, ${ T } (&fragment)[T${ x.MN }])
 {
     #pragma unroll
     for (int i = 0; i < T${ x.MN }; i += F${ x.MN }) {

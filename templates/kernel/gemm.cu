@@ -33,8 +33,8 @@ struct Spot {
     int mn, k;
 };
 
-using TileA = float[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [${ "k][m" if view.a.k_rows else "m][k" }]
-using TileB = float[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [${ "k][n" if view.b.k_rows else "n][k" }]
+using TileA = ${ T }[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [${ "k][m" if view.a.k_rows else "m][k" }]
+using TileB = ${ T }[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [${ "k][n" if view.b.k_rows else "n][k" }]
 
 /*% endblock %*/
 /*% block device %*/
@@ -69,26 +69,34 @@ ${ signature(kernel) }{
     __shared__ __align__(16) TileB Bs[STAGES];
 //% endif
     const Shape s{${ kernel.problem.runtime_names | join(", ") }};
+//% set number = "blockIdx.x / SPLIT" if kernel.launch.splits > 1 else "blockIdx.x"
+//% if kernel.problem.batched
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix of the batch
+    ${ "%-64s" | format("const int matrix = " ~ number ~ " / tiles;") }  // the block's
+    A += matrix * s.stride_a;
+    B += matrix * s.stride_b;
+    C += matrix * s.stride_c;
+    const TileOrigin tile = tile_of_block(s, ${ number } % tiles);
+//% else
+    const TileOrigin tile = tile_of_block(s, ${ number });
+//% endif
 //% if kernel.launch.splits > 1
-    const TileOrigin tile = tile_of_block(s, blockIdx.x / SPLIT);
     const auto [begin, end] = depths_of_split(s.K, blockIdx.x % SPLIT);
     const int part = end - begin;  // of K, which this block sums
-//% else
-    const TileOrigin tile = tile_of_block(s, blockIdx.x);
 //% endif
     const Place place = place_of_thread();
     const int rows = s.M - tile.m, columns = s.N - tile.n;  // from the tile's origin to the edge of C
-    const float* a_tile = A + ${ "Offset(tile.m) * s.lda" if view.a.along_k else "tile.m" }${ from_begin(view.a) };
-    const float* b_tile = B + ${ "Offset(tile.n) * s.ldb" if view.b.along_k else "tile.n" }${ from_begin(view.b) };
+    const ${ T }* a_tile = A + ${ "Offset(tile.m) * s.lda" if view.a.along_k else "tile.m" }${ from_begin(view.a) };
+    const ${ T }* b_tile = B + ${ "Offset(tile.n) * s.ldb" if view.b.along_k else "tile.n" }${ from_begin(view.b) };
     const Offset a_step = ${ "BK" if view.a.along_k else "Offset(BK) * s.lda" };  // to the next tile along K
     const Offset b_step = ${ "BK" if view.b.along_k else "Offset(BK) * s.ldb" };
-    float acc[TM][TN] = {};
+    ${ T } acc[TM][TN] = {};
 
 /*% block main_loop required %*/
 /*% endblock %*/
 
 //% if kernel.launch.splits > 1
-    if (!add_splits(reinterpret_cast<float(&)[TM * TN]>(acc), partials, tickets)) return;
+    if (!add_splits(reinterpret_cast<${ T }(&)[TM * TN]>(acc), partials, tickets)) return;
 //% endif
     store_c(C + Offset(tile.m) * s.ldc + tile.n, s, rows, columns, place, acc, alpha, beta);
 /*% endblock %*/

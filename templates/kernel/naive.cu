@@ -12,17 +12,26 @@ ${ tiling(kernel) }
 ${ signature(kernel) }{
     const Shape s{${ kernel.problem.runtime_names | join(", ") }};
     const int columns = (s.N + BN - 1) / BN;  // of tiles
+//% if kernel.problem.batched
+    const int rows = (s.M + BM - 1) / BM;
+    const int matrix = blockIdx.x / (rows * columns);
+    A += matrix * s.stride_a;
+    B += matrix * s.stride_b;
+    C += matrix * s.stride_c;
+    const int tile_m = blockIdx.x / columns % rows, tile_n = blockIdx.x % columns;
+//% else
     const int tile_m = blockIdx.x / columns, tile_n = blockIdx.x % columns;
+//% endif
     const int m = tile_m * BM + threadIdx.x / BN;
     const int n = tile_n * BN + threadIdx.x % BN;  // neighbouring threads read neighbouring columns of B
     if (m >= s.M || n >= s.N) return;
 
-    float acc = 0.0f;
+    ${ T } acc = ${ zero };
     for (int k = 0; k < s.K; ++k) {
-        const float a = A[${ "Offset(m) * s.lda + k" if kernel.problem.layout.a == "r" else "Offset(k) * s.lda + m" }];
-        const float b = B[${ "Offset(k) * s.ldb + n" if kernel.problem.layout.b == "r" else "Offset(n) * s.ldb + k" }];
-        acc = fmaf(a, b, acc);
+        const ${ T } a = A[${ "Offset(m) * s.lda + k" if kernel.problem.layout.a == "r" else "Offset(k) * s.lda + m" }];
+        const ${ T } b = B[${ "Offset(k) * s.ldb + n" if kernel.problem.layout.b == "r" else "Offset(n) * s.ldb + k" }];
+        acc = ${ fma }(a, b, acc);
     }
-    float* const to = C + Offset(m) * s.ldc + n;
-    *to = beta == 0.0f ? alpha * acc : fmaf(beta, *to, alpha * acc);  // beta = 0 leaves C unread
+    ${ T }* const to = C + Offset(m) * s.ldc + n;
+    *to = beta == ${ zero } ? alpha * acc : ${ fma }(beta, *to, alpha * acc);  // beta = 0 leaves C unread
 }

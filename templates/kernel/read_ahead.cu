@@ -17,7 +17,7 @@ ${ cp_async() }
         b_tile += b_step;
     }
 
-    float a[2][TM], b[2][TN];  // the values at an even and at an odd depth
+    ${ T } a[2][TM], b[2][TN];  // the values at an even and at an odd depth
     if (${ view.K } > 0) {
         cp_async_wait<STAGES - 1>();  // this thread's share of the first tile has landed
         __syncthreads();              // so has everybody's

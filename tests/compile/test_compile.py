@@ -155,7 +155,7 @@ def test_main_loop_of_the_disassembly(store: Store) -> None:
     sass = disassemble(compile_kernel(source_of(NAIVE), "sm_90", store).cubin)
     assert sass.kernel.counts["FFMA"] >= sass.main_loop.counts["FFMA"] > 0
     assert 0 < sass.main_loop.total < sass.kernel.total
-    assert sass.main_loop.per_ffma("LDS") > 0
+    assert sass.main_loop.per_fma("LDS") > 0
     assert 0 < sass.main_loop.share("FFMA") < 1
 
 

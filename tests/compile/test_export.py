@@ -20,7 +20,7 @@ from gemmgen.export import export
 from gemmgen.export.together import write_together
 from gemmgen.families import FAMILIES
 from gemmgen.files import Store
-from gemmgen.problem import Layout, Problem, parse_shape
+from gemmgen.problem import DType, Layout, Problem, parse_shape
 from gemmgen.render import render
 from gemmgen.source import KernelSource
 
@@ -48,15 +48,20 @@ def kernel(
 FIXED = kernel("512x512x512", "rr")
 NAIVE = kernel("100x200x300", "rr", "naive")
 FREE = kernel("?x?x?", "rr")
+BATCH = kernel("?x?x?", "rr", problem={"batch": None})
 KERNELS = (
     FIXED,
     NAIVE,
     FREE,
     kernel("?x?x?", "rc", problem={"ld_align": 4}, STAGES=1),
     kernel("511x513x127", "cr", STAGES=4, ASYNC=1, BK=32),  # dynamic shared memory
+    kernel("16x32x24", "rc", "batched", problem={"batch": None, "stride_a": 0, "stride_c": None}),
+    BATCH,
+    kernel("512x512x?", "rc", problem={"dtype": DType.F64}, VEC=2),
     kernel("?x512x?", "cc", problem={"lda": None, "pointer_align": 4}, WM=0, WN=0, OUTER=0),
     kernel("8x512x300", "rr", "skinny", SPLIT=4),
     kernel("?x3x?", "rr", "skinny", SPLIT=2),  # the workspace's size depends on an argument
+    kernel("?x64x?", "rr", problem={"dtype": DType.F64, "batch": None}, SPLIT=4),  # on two, and holds doubles
 )
 
 
@@ -297,13 +302,19 @@ def sampling_selftest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_for_host(tmp_path_factory.mktemp("sampling"), budget=1 << 16)
 
 
-def build_for_host(folder: Path, budget: int) -> Path:
-    export(FREE, RECORD, folder)
-    text = (folder / f"{FREE.name}_selftest.cu").read_text()
+@pytest.fixture(scope="module")
+def batch_selftest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """BATCH's, likewise."""
+    return build_for_host(tmp_path_factory.mktemp("batch"), 1 << 30, BATCH, "-DBATCHED")
+
+
+def build_for_host(folder: Path, budget: int, source: KernelSource = FREE, *flags: str) -> Path:
+    export(source, RECORD, folder)
+    text = (folder / f"{source.name}_selftest.cu").read_text()
     assert "REFERENCE_BUDGET = 1 << 30;" in text
     (folder / "selftest.cpp").write_text(text.replace("REFERENCE_BUDGET = 1 << 30;", f"REFERENCE_BUDGET = {budget};"))
-    defines = (f'-DKERNEL_HEADER="{FREE.name}.h"', f"-DKERNEL_LAUNCH={FREE.name}_launch")
-    flags = ("-std=c++17", "-O2", *WARNINGS, *defines, "-I.", f"-I{HOST_CUDA}")
+    defines = (f'-DKERNEL_HEADER="{source.name}.h"', f"-DKERNEL_LAUNCH={source.name}_launch")
+    flags = ("-std=c++17", "-O2", *WARNINGS, *defines, *flags, "-I.", f"-I{HOST_CUDA}")
     run("g++", *flags, "selftest.cpp", HOST_CUDA / "launcher.cpp", "-o", "selftest", folder=folder)
     return folder / "selftest"
 
@@ -334,7 +345,7 @@ def test_selftest_passes_a_right_kernel(selftest: Path) -> None:
         ("reads past a line of A", "= nan"),
         ("one element off", "exact alpha=1 beta=0: C[64][127]"),
         ("writes past the last line", "wrote outside C"),
-        ("writes before C", "wrote outside C, -1 floats"),
+        ("writes before C", "wrote outside C, -1 elements"),
     ],
 )
 def test_selftest_finds(selftest: Path, bug: str, symptom: str) -> None:
@@ -342,6 +353,28 @@ def test_selftest_finds(selftest: Path, bug: str, symptom: str) -> None:
     assert code == 1
     assert any(line.startswith("FAIL") and symptom in line for line in lines), lines
     assert lines[-1] == "FAIL"
+
+
+@needs_gcc
+def test_selftest_passes_a_right_batch(batch_selftest: Path) -> None:
+    code, lines = outcome(batch_selftest)
+    assert code == 0, lines
+    assert any("stride_c = 0" in line for line in lines) and any(" batch=5 " in line for line in lines)
+
+
+@needs_gcc
+@pytest.mark.parametrize(
+    ("bug", "symptom"),
+    [
+        ("B's stride is A's", "product 1: C[0][0]"),
+        ("C's stride is dense", "= nan"),
+        ("misses the last product of the batch", "product 4: C[0][0] = nan"),
+    ],
+)
+def test_selftest_finds_in_a_batch(batch_selftest: Path, bug: str, symptom: str) -> None:
+    code, lines = outcome(batch_selftest, bug)
+    assert code == 1
+    assert any(line.startswith("FAIL") and symptom in line for line in lines), lines
 
 
 @needs_gcc

@@ -62,13 +62,13 @@ def test_edges_cost_something_where_it_does_not(cache):
 def test_an_inner_product_reads_two_shared_values_for_each_fma(cache):
     config = SIMT.default(PROBLEM).with_values(OUTER=0, STAGES=1)
     loop = disassemble(_cubin(render(PROBLEM, SIMT, config).text, cache)).main_loop
-    assert loop.per_ffma("LDS") == pytest.approx(2, rel=0.1)
+    assert loop.per_fma("LDS") == pytest.approx(2, rel=0.1)
 
 
 def test_an_outer_product_reads_its_fragments_as_vectors(cache):
     loop = disassemble(_cubin(render(PROBLEM, SIMT, SIMT.default(PROBLEM)).text, cache)).main_loop
     reads = 4  # LDS.128: 8 + 8 floats for 64 FMAs
-    assert loop.per_ffma("LDS") == pytest.approx(reads / 64, rel=0.1)
+    assert loop.per_fma("LDS") == pytest.approx(reads / 64, rel=0.1)
     assert loop.share("FFMA") > 0.8
 
 

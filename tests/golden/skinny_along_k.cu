@@ -11,7 +11,7 @@
 // Reads   each weight once, to a register, 17408 bytes of a block under way at once; 0.471 FLOP for a byte of global memory
 // Bound   global memory on a card that can compute more than that for each byte that it reads, else FFMA issue
 //
-// Launch  ceil(M / 1) * ceil(N / 16) blocks of 128 threads
+// Launch  M * ceil(N / 16) blocks of 128 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
 // Made by gemmgen generate 1x4096x4096 --dtype f32 --layout rc --family skinny --set S=1
 

@@ -11,16 +11,19 @@ import pytest
 
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.executor import Operands
+from gemmgen.families import BATCHED, SIMT, Family
 from gemmgen.files import Store
 from gemmgen.gpu import arena, why_no_gpu
 from gemmgen.gpu.arena import GUARD_WORD
 from gemmgen.gpu.executor import GpuExecutor
 from gemmgen.gpu.timing import CAREFUL, QUICK, Timing, speedup
-from gemmgen.problem import Case, Layout, Problem
+from gemmgen.problem import Case, DType, Layout, Problem
+from gemmgen.render import render
 from gemmgen.source import KernelSource, Launch, Parameter
 from gemmgen.study import Point, Study, run_study
 from gemmgen.study.points import BLOCK_TILE, LADDER
 from gemmgen.target import Target, spec_of
+from gemmgen.verifier import verify
 
 SIZES = ("M", "N", "K", "lda", "ldb", "ldc")
 SIGNATURE = """
@@ -68,7 +71,9 @@ def kernel(body: str, *, pointer_align: int = 16, shared_bytes: int = 0, tile: i
 
 def operands_of(case: Case, seed: int = 0) -> Operands:
     random = np.random.default_rng(seed)
-    return Operands(*(random.uniform(-1, 1, matrix.elements).astype(np.float32) for matrix in case.matrices))
+    return Operands(
+        *(random.uniform(-1, 1, matrix.elements).astype(case.problem.dtype.numpy) for matrix in case.matrices)
+    )
 
 
 def expected(case: Case, operands: Operands) -> np.ndarray:
@@ -119,7 +124,7 @@ def test_operands_are_aligned_as_promised_and_no_more(align: int, seed: int) -> 
         ("A", -1, "4 bytes before A"),
         ("A", 3, "in A, at element 3"),
         ("B", -30_000, "120000 bytes before B"),
-        ("C", 33, "in the padding of C after row 0 (column 33 of N = 33, ldc = 36)"),
+        ("C", 33, "in the padding of C at row 0, column 33 (C is 70 x 33, ldc = 36)"),
         ("C", PADDED.c.elements, "0 bytes after the end of C"),
     ],
 )
@@ -134,13 +139,31 @@ def test_strange_writes_are_located(operand: str, element: int, where: str) -> N
     assert where in caught.value.failure.reason
 
 
-def test_elements_of_c_may_change() -> None:
-    layout = arena.place(PADDED, seed=1)
-    before = layout.image(operands_of(PADDED))
+BATCH = Problem(5, 7, 9, dtype=DType.F64, batch=3, stride_b=0, stride_c=40).case()
+
+
+@pytest.mark.parametrize("case", [PADDED, BATCH], ids=str)
+def test_elements_of_c_may_change(case: Case) -> None:
+    layout = arena.place(case, seed=1)
+    before = layout.image(operands_of(case))
     assert (before[: layout.offsets["A"] // 4] == GUARD_WORD).all()
     after = before.copy()
-    PADDED.c.view(layout.words(after, "C").view(np.float32))[:] = 7
-    assert (PADDED.c.view(layout.result(before, after)) == 7).all()
+    case.c.view(layout.words(after, "C").view(case.problem.dtype.numpy))[:] = 7
+    assert (case.c.view(layout.result(before, after)) == 7).all()
+
+
+def test_what_lies_between_the_matrices_of_a_batch_may_not_change() -> None:
+    layout = arena.place(BATCH, seed=1)
+    before = layout.image(operands_of(BATCH))
+    after = before.copy()
+    layout.words(after, "C").view(np.float64)[40 + 36] = 7
+    with pytest.raises(CandidateFailed, match=r"row 5, column 1 of matrix 1 \(C is 5 x 7, ldc = 7, stride_c = 40\)"):
+        layout.result(before, after)
+
+
+def test_guards_are_no_numbers_of_any_dtype() -> None:
+    guards = np.full(2, GUARD_WORD, np.uint32)
+    assert all(np.isnan(guards.view(dtype.numpy)).all() for dtype in DType)
 
 
 def test_timing_has_median_spread_and_paired_ratio() -> None:
@@ -205,7 +228,7 @@ def test_kernels_see_the_promised_alignment(gpu: GpuExecutor, align: int) -> Non
 @pytest.mark.parametrize(
     ("body", "where"),
     [
-        (BODY.replace("col < N", "col <= N"), "padding of C after row 0"),
+        (BODY.replace("col < N", "col <= N"), "padding of C at row 0"),
         (BODY.replace("row >= M", "row >= M + 1"), "after the end of C"),
         (BODY.replace("C[row * ldc", "C[-1 + row * ldc"), "4 bytes before C"),
         (BODY.replace("C[row * ldc", "const_cast<float*>(A)[row * ldc"), "in A, at element 0"),
@@ -295,18 +318,44 @@ def test_too_large_for_the_card(gpu: GpuExecutor) -> None:
 
 
 @pytest.mark.parametrize("layout", ["rr", "rc", "cr", "cc"])
-def test_cublaslt_solves_the_same_problem(gpu: GpuExecutor, layout: str) -> None:
-    problem = Problem(96, 80, 64, layout=Layout.parse(layout), lda=128, ldb=132, ldc=84)
+@pytest.mark.parametrize("dtype", DType)
+@pytest.mark.parametrize("batch", [{}, {"batch": 5}, {"batch": 5, "stride_b": 0, "stride_c": 20000}], ids=str)
+def test_cublaslt_solves_the_same_problem(gpu: GpuExecutor, layout: str, dtype: DType, batch: dict[str, int]) -> None:
+    lines = {"lda": 128, "ldb": 132, "ldc": 84}
+    problem = Problem(96, 80, 64, dtype=dtype, layout=Layout.parse(layout), **lines, **batch)
     case = problem.case(alpha=1.5, beta=-0.5)
     operands = operands_of(case)
     result = gpu.run_cublaslt(case, operands)
-    np.testing.assert_allclose(case.c.view(result), expected(case, operands), atol=1e-4)
+    atol = 1e-4 if dtype == DType.F32 else 1e-12
+    np.testing.assert_allclose(case.c.view(result), expected(case, operands), atol=atol)
+
+
+BATCHES = [
+    (SIMT, Problem(100, 90, 80, dtype=DType.F64), {"ASYNC": 1, "STAGES": 3}),
+    (SIMT, Problem(None, 64, 64, batch=None, stride_a=0), {}),
+    (BATCHED, Problem(16, 16, 16, batch=None), {"MB": 8, "ASYNC": 1, "STAGES": 2, "WALK": 4}),
+    (BATCHED, Problem(32, 24, 20, batch=1001, dtype=DType.F64, layout=Layout("c", "c")), {"ASYNC": 1, "WALK": 2}),
+    (
+        BATCHED,
+        Problem(64, 64, 64, batch=300),
+        {"MB": 1, "TM": 8, "TN": 8, "ASYNC": 1, "STAGES": 2, "WALK": 4},
+    ),  # dynamic
+]
+
+
+@pytest.mark.parametrize(("family", "problem", "values"), BATCHES, ids=str)
+def test_batches_and_doubles_are_right(
+    gpu: GpuExecutor, family: Family, problem: Problem, values: dict[str, int]
+) -> None:
+    verdict = verify(gpu, render(problem, family, family.default(problem).with_values(**values)), examples=20)
+    assert verdict.passed, f"{verdict.situation}: {verdict.failure}"
 
 
 def test_limits_are_plausible_and_kept(gpu: GpuExecutor) -> None:
     limits = gpu.limits()
     peak = 2 * 128 * gpu.properties.sms * gpu.properties.clock_mhz * 1e-6
     assert 0.3 * peak < limits.ffma_tflops < 1.05 * peak
+    assert 0 < limits.dfma_tflops < limits.ffma_tflops
     assert 50 < limits.copy_gbs < limits.read_gbs * 1.1 < 20_000
     assert gpu.limits() == limits
 

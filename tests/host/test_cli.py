@@ -19,7 +19,7 @@ from gemmgen.cli import COMMANDS, main
 from gemmgen.device import ARCHS
 from gemmgen.errors import GemmgenError, InvalidInput
 from gemmgen.kernelfile import find_kernel, read_kernel, write_kernel
-from gemmgen.problem import Layout, Problem
+from gemmgen.problem import DType, Layout, Problem
 from gemmgen.records import problem_document
 from gemmgen.study import STUDIES
 
@@ -70,6 +70,18 @@ def test_help_lists_every_command(run: Run) -> None:
     code, out, _ = run("--help")
     assert code == 0
     assert all(command in out for command in COMMANDS)
+
+
+def test_a_batch_is_written_and_read_back(run: Run, tmp_path: Path) -> None:
+    code, out, _ = run(
+        *["generate", "16x12x8", "--batch", "?", "--stride-b", "0", "--family", "batched", "--dtype", "f64"]
+    )
+    assert code == 0 and out.startswith("gemmgen-out/gemm_f64_rr_bB_16x12x8_sb0_batched_")
+    kernel = read_kernel(tmp_path / out.strip())
+    problem = Problem(16, 12, 8, dtype=DType.F64, batch=None, stride_b=0)
+    assert kernel.source == api.generate(problem, family="batched") and not kernel.edited
+    made_by = "gemmgen generate 16x12x8 --dtype f64 --layout rr --batch '?' --stride-b 0 --family batched\n"
+    assert made_by in kernel.source.text
 
 
 def test_generate_writes_kernel_and_record(run: Run, tmp_path: Path) -> None:
@@ -227,8 +239,11 @@ BROKEN_USAGE = {
     "no parameter": ("generate 64x64x64 --set XY=1", "'XY' is no parameter: known are OUTER"),
     "no value": ("generate 64x64x64 --set BM=big", "write NAME=VALUE with an integer"),
     "leading dimension": ("generate 64x64x64 --lda 8", "lda = 8 is shorter than a line of 64"),
-    "no leading dimension": ("generate 64x64x64 --lda 8.5", "is no leading dimension"),
+    "no distance": ("generate 64x64x64 --lda 8.5", "is no distance"),
     "alignment": ("generate 64x64x64 --pointer-align 3", "pointer_align = 3"),
+    "no batch": ("generate 64x64x64 --batch many", "'many' is no batch: write a number of products, or ?"),
+    "a stride without a batch": ("generate 64x64x64 --stride-a 0", "stride_a = 0 serves a batch, and batch = 1"),
+    "a family that serves no such problem": ("generate 64x64x64 --family batched", "it serves batches only"),
     "budget": ("tune 64x64x64 --budget 0", "--budget"),
     "command": ("optimise 64x64x64", "No such command 'optimise'"),
     "option": ("tune 64x64x64 --fast", "No such option"),

@@ -9,6 +9,7 @@ import pytest
 from gemmgen.device import ARCHS, DEFAULT_ARCH, DEVICES, device_for, device_named, parse_arch
 from gemmgen.errors import InvalidInput
 from gemmgen.gpu.properties import DeviceProperties
+from gemmgen.problem import DType
 from gemmgen.target import spec_of
 
 
@@ -40,8 +41,8 @@ def test_every_arch_has_a_card_to_stand_for_it() -> None:
 @pytest.mark.parametrize(
     ("card", "tflops"), [("T4", 8.1), ("A100", 19.5), ("RTX 4090", 82.6), ("H100", 66.9), ("RTX 5090", 104.8)]
 )
-def test_peaks_are_those_of_the_data_sheets(card: str, tflops: float) -> None:
-    assert DEVICES[card].fp32_tflops == pytest.approx(tflops, rel=0.01)
+def test_f32_peaks_are_those_of_the_data_sheets(card: str, tflops: float) -> None:
+    assert DEVICES[card].tflops(DType.F32) == pytest.approx(tflops, rel=0.01)
 
 
 def test_limits_of_old_and_new() -> None:

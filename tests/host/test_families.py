@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,9 +11,9 @@ from hypothesis import strategies as st
 from gemmgen.device import ARCHS, Arch
 from gemmgen.errors import InvalidInput
 from gemmgen.expression import names_in
-from gemmgen.families import FAMILIES, NAIVE, SIMT, Config, Family, family_named
+from gemmgen.families import BATCHED, FAMILIES, NAIVE, SIMT, Config, Family, family_named
 from gemmgen.families.base import check, constants, first_rejection
-from gemmgen.problem import Layout, Problem
+from gemmgen.problem import DType, Layout, Problem
 
 SQUARE = Problem(512, 512, 512)
 LIMITS = ARCHS["sm_90"].limits
@@ -36,7 +38,7 @@ def test_a_message_has_constraint_numbers_reason_and_both_neighbours() -> None:
     [
         ({"BK": 0}, ("BK = 0", "a tile holds at least one element")),
         ({"BM": -8}, ("BM >= 0 fails", "no parameter is negative")),
-        ({"VEC": 3}, ("VEC = 3", "4, 8 or 16 bytes", "VEC = 1 or 4")),
+        ({"VEC": 3}, ("VEC = 3", "a power of two wide", "VEC = 2 or 4")),
         ({"WM": 0}, ("WM = 0, WN = 32", "WM = 64", "WN = 0")),
         ({"STAGES": 4}, ("ASYNC = 0, STAGES = 4", "STAGES = 2; ASYNC = 1")),
         ({"TB": 1}, ("B_ALONG_K = 0", "only a B whose lines run along k")),
@@ -65,15 +67,43 @@ def test_tiles_of_b_stay_aligned_behind_those_of_a() -> None:
 def test_unknown_names_come_with_the_known_ones() -> None:
     with pytest.raises(InvalidInput, match="'BX' is no parameter: known are OUTER, BM, BN"):
         SIMT.default(SQUARE).with_values(BX=1)
-    with pytest.raises(InvalidInput, match="unknown family 'wmma': known are simt, skinny, naive"):
+    with pytest.raises(InvalidInput, match="unknown family 'wmma': known are simt, skinny, batched, naive"):
         family_named("wmma")
 
 
 @pytest.mark.parametrize("arch", ARCHS.values(), ids=lambda arch: arch.name)
 @pytest.mark.parametrize("problem", PROBLEMS, ids=str)
-@pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
-def test_defaults_are_sound_everywhere(family: Family, problem: Problem, arch: Arch) -> None:
-    assert first_rejection(family, problem, family.default(problem), arch.limits) is None
+@pytest.mark.parametrize("family", [SIMT, NAIVE], ids=lambda family: family.name)
+@pytest.mark.parametrize("batch", [1, 7, None])
+def test_defaults_are_sound_everywhere(family: Family, problem: Problem, arch: Arch, batch: int | None) -> None:
+    batched = replace(problem, batch=batch)
+    assert first_rejection(family, batched, family.default(batched), arch.limits) is None
+
+
+@pytest.mark.parametrize("arch", ARCHS.values(), ids=lambda arch: arch.name)
+@pytest.mark.parametrize(
+    "shape", [(1, 1, 1), (5, 7, 9), (16, 16, 16), (17, 16, 31), (32, 32, 32), (64, 64, 48)], ids=str
+)
+@pytest.mark.parametrize("dtype", DType)
+def test_defaults_of_batched_are_sound_for_what_it_serves(shape: tuple[int, ...], dtype: DType, arch: Arch) -> None:
+    for layout in ("rr", "rc", "cr", "cc"):
+        problem = Problem(*shape, dtype=dtype, layout=Layout.parse(layout), batch=None)
+        assert first_rejection(BATCHED, problem, BATCHED.default(problem), arch.limits) is None
+
+
+@pytest.mark.parametrize(
+    ("problem", "because"),
+    [
+        (SQUARE, "it serves batches only"),
+        (Problem(16, None, 16, batch=9), "sizes must be fixed"),
+        (Problem(127, 127, 16, batch=9), "bounds the threads of a block"),
+        (Problem(128, 128, 1024, batch=9), "bounds the shared memory of a block"),
+    ],
+    ids=str,
+)
+def test_batched_says_which_problems_it_does_not_serve(problem: Problem, because: str) -> None:
+    rejection = first_rejection(BATCHED, problem, BATCHED.default(problem), LIMITS)
+    assert rejection is not None and because in str(rejection)
 
 
 @given(st.sampled_from(PROBLEMS), st.data())

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from gemmgen.device import ARCHS
-from gemmgen.families import FAMILIES, NAIVE, SIMT, SKINNY, Family
+from gemmgen.families import BATCHED, FAMILIES, NAIVE, SIMT, SKINNY, Family
 from gemmgen.families.base import check
 from gemmgen.naming import parse_name
 from gemmgen.paths import TEMPLATES
-from gemmgen.problem import Layout, Problem, Size
+from gemmgen.problem import DType, Layout, Problem, Size
 from gemmgen.render import render
 from gemmgen.source import KernelSource
 
@@ -33,11 +33,20 @@ class Sample:
     layout: str = "rr"
     lda: Size = None
     pointer_align: int = 16
+    dtype: DType = DType.F32
+    batch: Size = 1
 
     def render(self) -> KernelSource:
         leading: dict[str, int] = {} if self.lda is None else {"lda": self.lda}
         layout = Layout.parse(self.layout)
-        problem = Problem(*self.shape, layout=layout, pointer_align=self.pointer_align, **leading)
+        problem = Problem(
+            *self.shape,
+            dtype=self.dtype,
+            layout=layout,
+            pointer_align=self.pointer_align,
+            batch=self.batch,
+            **leading,
+        )
         config = self.family.default(problem).with_values(**self.axes)
         check(self.family, problem, config, ARCHS["sm_90"].limits)
         return render(problem, self.family, config)
@@ -60,6 +69,18 @@ SAMPLES = {
     "skinny_split": Sample(SKINNY, {"S": 16, "UNROLL": 8, "SPLIT": 8}, (16, 4096, 4096)),
     "skinny_mirrored_runtime_cr": Sample(SKINNY, {"S": 4, "WARPS": 8, "SPLIT": 2}, (None, 3, None), "cr"),
     "skinny_dynamic_shared": Sample(SKINNY, {"S": 16, "WARPS": 8}, (16, 1000, 512)),
+    "f64": Sample(SIMT, {"ASYNC": 1, "STAGES": 3}, dtype=DType.F64),
+    "read_ahead_f64_batch_split": Sample(
+        SIMT,
+        {"ASYNC": 1, "STAGES": 2, "AHEAD": 2, "BM": 64, "BN": 64, "TN": 4, "WM": 32, "SPLIT": 4},
+        (None, 64, None),
+        dtype=DType.F64,
+        batch=None,
+    ),
+    "strided_batch": Sample(SIMT, {}, (None, 64, 64), batch=None),
+    "naive_batch": Sample(NAIVE, {}, (100, 64, 64), "cr", batch=12),
+    "batched": Sample(BATCHED, {"STAGES": 2, "WALK": 4, "ASYNC": 1}, (16, 16, 16), batch=None),
+    "batched_f64_cr": Sample(BATCHED, {"MB": 2}, (24, 32, 40), "cr", dtype=DType.F64, batch=1000),
     "offsets_64bit": Sample(SIMT, {"ASYNC": 1, "STAGES": 2}, (65536, 65536, 64)),
 }
 

@@ -13,7 +13,7 @@ from gemmgen.device import ARCHS, Arch, device_named
 from gemmgen.explain import BOUNDS
 from gemmgen.families import NAIVE, SIMT, Config, Family
 from gemmgen.model import Bound, Occupancy, Prediction, occupancy, predict
-from gemmgen.problem import Problem
+from gemmgen.problem import DType, Problem
 
 LAPTOP = device_named("RTX 4050 Laptop")  # sm_89
 SQUARE = Problem(1024, 1024, 1024)
@@ -78,7 +78,7 @@ def test_the_ladder_descends() -> None:
 
 def test_no_prediction_beats_the_card() -> None:
     for rung in (prediction(NAIVE), prediction(SIMT), prediction(SIMT, TM=4, TN=4, WM=32, WN=16)):
-        assert 0 < rung.tflops(SQUARE.case()) <= LAPTOP.fp32_tflops
+        assert 0 < rung.tflops(SQUARE.case()) <= LAPTOP.tflops(DType.F32)
 
 
 def test_a_kernel_that_cannot_launch_takes_forever() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 from gemmgen.errors import InvalidInput
 from gemmgen.families import FAMILIES, Config, Family
 from gemmgen.naming import kernel_name, parse_name
-from gemmgen.problem import SIZE_LIMIT, Layout, Problem
+from gemmgen.problem import SIZE_LIMIT, DType, Layout, Problem
 
 LARGE = 10**9  # as many digits as SIZE_LIMIT, and a matrix of so many lines does not overflow
 SIZES = st.one_of(st.none(), st.integers(1, 5000), st.just(LARGE))
@@ -28,13 +30,25 @@ def problems(draw: st.DrawFn) -> Problem:
         longer = [] if line is None else [line, min(line + 3, SIZE_LIMIT)]
         return draw(st.sampled_from(["dense", None, *longer]))
 
-    return Problem(
+    dtype = draw(st.sampled_from(DType))
+    problem = Problem(
         *(m, n, k),
+        dtype=dtype,
         layout=layout,
         **{name: leading(name) for name in ("lda", "ldb", "ldc")},  # type: ignore[arg-type]
-        pointer_align=draw(st.sampled_from([4, 8, 16])),
+        pointer_align=draw(st.sampled_from([align for align in (4, 8, 16) if align >= dtype.size])),
         ld_align=draw(st.sampled_from([1, 2, 4])),
+        batch=draw(st.sampled_from([1, 1, None, 2, 65536])) if LARGE not in (m, n, k) else 1,
     )
+    if not problem.batched:
+        return problem
+    shared: dict[str, Any] = {
+        "stride_a": ["dense", None, 0],
+        "stride_b": ["dense", None, 0],
+        "stride_c": ["dense", None],
+    }
+    longer = {name: [size + 5] for name in shared if (size := problem.sizes[name]) is not None}
+    return replace(problem, **{name: draw(st.sampled_from([*shared[name], *longer.get(name, [])])) for name in shared})
 
 
 @st.composite
@@ -69,6 +83,8 @@ def test_names_of_the_largest_kernels_are_file_names() -> None:
         ("gemm_f32_rr_1x1x1_wgmma_16x16", "no kernel family reads wgmma_16x16"),
         ("gemm_f32_rr_1x1x1_naive_16x16_extra", "no kernel family reads naive_16x16_extra"),
         ("gemm_f32_rr_0x1x1_naive_16x16", "M = 0"),
+        ("gemm_f32_rr_b0_1x1x1_naive_16x16", "is not the name of a gemmgen kernel"),
+        ("gemm_f32_rr_1x1x1_sa0_naive_16x16", "stride_a = 0 serves a batch"),
         ("gemm_f32_rr_1x1x8_lda4_naive_16x16", "lda = 4 is shorter than a line of 8"),
     ],
 )

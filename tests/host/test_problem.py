@@ -32,6 +32,13 @@ ANY = Problem(None, None, None, ld_align=4)
         ({"pointer_align": 32}, "pointer_align = 32"),
         ({"pointer_align": 0}, "pointer_align = 0"),
         ({"ld_align": 3}, "ld_align = 3"),
+        ({"batch": 0}, "batch = 0: a size is 1 to"),
+        ({"stride_a": 0}, "stride_a = 0 serves a batch, and batch = 1"),
+        ({"batch": 9, "stride_c": 0}, "stride_c = 0 is shorter than a matrix of 512 elements"),
+        ({"batch": 9, "lda": 70, "stride_a": 1100}, "stride_a = 1100 is shorter than a matrix of 1114 elements"),
+        ({"batch": None, "m": None, "stride_a": 4096}, "stride_a = 4096 is fixed while its matrix has a run-time size"),
+        ({"batch": 2**30, "stride_b": 2**40}, "overflow 63 bits"),
+        ({"dtype": DType.F64, "pointer_align": 4}, "pointer_align = 4: addresses of f64 align to 8 or 16"),
     ],
 )
 def test_invalid_problems(given_values: dict[str, Any], message: str) -> None:
@@ -48,6 +55,11 @@ def test_invalid_problems(given_values: dict[str, Any], message: str) -> None:
         (ANY, {"m": 4, "n": 4, "k": -1}, "K = -1 is negative"),
         (ANY, {"m": 4, "n": 4, "k": 8, "lda": 4}, "lda = 4 is shorter than a line of 8"),
         (ANY, {"m": 4, "n": 4, "k": 8, "lda": 10}, "lda = 10 is no multiple of ld_align = 4"),
+        (Problem(8, 8, 8), {"batch": 2}, "batch = 2, but this kernel is built for one product"),
+        (Problem(8, 8, 8, batch=3), {"batch": 2}, "batch = 2, but this kernel is built for batch = 3"),
+        (Problem(8, 8, 8, batch=None), {}, "batch is a run-time size of this kernel: give it a value"),
+        (Problem(8, 8, 8, batch=None), {"batch": 0}, "batch = 0: a launch needs at least one product"),
+        (Problem(8, 8, 8, batch=3, stride_b=None), {"stride_b": 63}, "stride_b = 63 is shorter than a matrix of 64"),
         (Problem(8, 8, 8), {"m": 9}, "M = 9, but this kernel is built for M = 8"),
         (Problem(8, 8, 8, lda=12), {"lda": 8}, "lda = 8, but this kernel is built for lda = 12"),
     ],
@@ -72,7 +84,7 @@ def test_shapes(text: str, shape: tuple[int | None, ...]) -> None:
 
 
 def test_unknown_dtype_and_layout_name_the_known_ones() -> None:
-    with pytest.raises(InvalidInput, match="unknown dtype 'f31': known are f32"):
+    with pytest.raises(InvalidInput, match="unknown dtype 'f31': known are f32, f64"):
         DType.parse("f31")
     with pytest.raises(InvalidInput, match="unknown layout 'row': known are rr, rc, cr, cc"):
         Layout.parse("row")
@@ -106,6 +118,13 @@ def test_shortest_leading_dimension_that_the_promise_allows(k: int, ld_align: in
         (Problem(8, 8, 511, lda=512), 4),
         (Problem(8, 8, 512, pointer_align=8), 2),
         (Problem(8, 8, 512, lda=None), 1),
+        (Problem(8, 8, 512, batch=9), 4),
+        (Problem(8, 8, 512, batch=9, stride_a=0), 4),
+        (Problem(8, 8, 512, batch=9, stride_a=4098), 2),
+        (Problem(8, 8, 512, batch=9, stride_a=None), 1),
+        (Problem(8, 8, 512, batch=9, stride_a=None, ld_align=2), 2),
+        (Problem(8, 8, 512, dtype=DType.F64), 2),
+        (Problem(8, 8, 512, dtype=DType.F64, pointer_align=8), 1),
         (Problem(8, 8, 512, lda=None, ld_align=4), 4),
         (Problem(8, 8, 512, lda=None, ld_align=4, pointer_align=4), 1),
     ],
@@ -122,6 +141,7 @@ def test_widest_access_to_a(problem: Problem, widest: int) -> None:
         (Problem(2**16 - 2048, 2**15, 64), False),
         (Problem(64, 64, 64, ldc=2**25), True),  # by the tile that reaches past the edge
         (Problem(None, 8, 8), True),
+        (Problem(64, 64, 64, batch=None), False),  # strides are 64-bit anyway
     ],
 )
 def test_offsets_beyond_32_bits(problem: Problem, needed: bool) -> None:
@@ -160,3 +180,33 @@ def test_traffic_and_work_of_a_case(m: int, n: int, k: int, layout: str, beta: f
 def test_a_case_is_checked_however_it_is_built() -> None:
     with pytest.raises(InvalidInput, match="ldc = 7 is shorter than a line of 8"):
         Case(Problem(8, 8, 8), 8, 8, 8, 8, 8, 7)
+
+
+def test_dense_strides_are_lines_times_leading_dimension() -> None:
+    problem = Problem(2, 3, 5, layout=Layout("c", "c"), lda=4, batch=7)
+    assert {name: problem.sizes[name] for name in ("batch", "stride_a", "stride_b", "stride_c")} == {
+        "batch": 7,
+        "stride_a": 20,
+        "stride_b": 15,
+        "stride_c": 6,
+    }
+    assert Problem(2, None, 5, batch=7).runtime_names == ("N", "ldb", "ldc", "stride_b", "stride_c")
+
+
+@given(st.integers(1, 4), st.integers(1, 4), st.integers(0, 2), st.integers(0, 5), st.integers(1, 4))
+def test_a_view_of_a_batch_reaches_each_matrix_once(rows: int, cols: int, padding: int, gap: int, batch: int) -> None:
+    ld = cols + padding
+    matrix = Matrix(rows, cols, ld, "r", batch, (rows - 1) * ld + cols + gap)
+    flat = np.zeros(matrix.elements, np.float64)
+    view = matrix.view(flat)
+    view += 1
+    assert view.shape == (batch, rows, cols)
+    assert flat.sum() == batch * rows * cols and flat[0] == flat[-1] == flat.max() == 1
+
+
+def test_a_shared_matrix_is_stored_and_read_once() -> None:
+    case = Problem(8, 8, 4, batch=10, stride_b=0).case(beta=1.0)
+    assert case.b.elements == 32 and case.b.view(np.zeros(32)).shape == (10, 4, 8)
+    assert case.bytes_moved == 4 * (10 * 32 + 32 + 2 * 10 * 64)
+    assert case.flops == 10 * 2 * 8 * 8 * 4
+    assert case.c.place(64 * 3 + 17) == "row 2, column 1 of matrix 3"

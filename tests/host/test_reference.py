@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
-from gemmgen.problem import Problem
-from gemmgen.reference import LAMBDA, Recent, Window, compare, expected, make_operands
-from gemmgen.situation import ALL_DATA_KINDS, HUGE_SCALAR, NAN, Situation
+from gemmgen.problem import DType, Problem
+from gemmgen.reference import (
+    LAMBDA,
+    SLICE_RESIDUE,
+    Recent,
+    Window,
+    accurate_product,
+    compare,
+    expected,
+    make_operands,
+)
+from gemmgen.situation import ALL_DATA_KINDS, HUGE_SCALARS, NAN, Situation
 
-PROBLEM = Problem(None, None, None)
 KINDS = pytest.mark.parametrize("data", ALL_DATA_KINDS)
 
 
-def situation(data, seed=0, m=13, n=11, k=70, **scalars):
-    return Situation(PROBLEM.case(m, n, k, **scalars), data, seed)
+DTYPES = pytest.mark.parametrize("dtype", DType)
 
 
-def in_float32(what):
-    """What a kernel computes that sums in order of k, in float32."""
+def situation(data, seed=0, m=13, n=11, k=70, dtype=DType.F32, **scalars):
+    return Situation(Problem(None, None, None, dtype=dtype).case(m, n, k, **scalars), data, seed)
+
+
+def computed(what):
+    """What a kernel computes that sums in order of k, in the problem's dtype."""
     case, operands = what.case, make_operands(what)
     a, b = case.a.view(operands.a), case.b.view(operands.b)
-    total = np.zeros((case.m, case.n), np.float32)
+    real = case.problem.dtype.numpy.type
+    total = np.zeros(case.c.view(operands.c).shape, real)
     with np.errstate(all="ignore"):
         for k in range(case.k):
-            total += np.multiply.outer(a[:, k], b[k])
-        total *= np.float32(case.alpha)
+            total += a[..., :, k, None] * b[..., None, k, :]
+        total *= real(case.alpha)
         if case.beta != 0:
-            total += np.float32(case.beta) * case.c.view(operands.c)
+            total += real(case.beta) * case.c.view(operands.c)
     result = operands.c.copy()
     case.c.view(result)[...] = total
     return result
@@ -36,25 +50,28 @@ def in_float32(what):
 @KINDS
 @pytest.mark.parametrize(("alpha", "beta"), [(1.0, 0.0), (-1.0, 2.0), (0.0, 1.0), (2.0, NAN)])
 @pytest.mark.parametrize("k", [0, 1, 70])
-def test_float32_arithmetic_is_right(data, alpha, beta, k):
+@DTYPES
+def test_arithmetic_in_order_of_k_is_right(data, alpha, beta, k, dtype):
     for seed in range(12):
-        what = situation(data, seed, k=k, alpha=alpha, beta=beta)
-        comparison = compare(what, in_float32(what))
+        what = situation(data, seed, k=k, alpha=alpha, beta=beta, dtype=dtype)
+        comparison = compare(what, computed(what))
         assert comparison.mismatch is None, f"{what}: {comparison.mismatch}"
         assert comparison.worst == comparison.ratios.max() <= 1
 
 
 @pytest.mark.parametrize("data", ["random", "denormal", "special"])
-def test_a_huge_alpha_overflows_nothing(data):
+@DTYPES
+def test_a_huge_alpha_overflows_nothing(data, dtype):
     for seed in range(8):
-        what = situation(data, seed, alpha=HUGE_SCALAR, beta=1.0)
-        assert compare(what, in_float32(what)).mismatch is None
+        what = situation(data, seed, alpha=HUGE_SCALARS[dtype], beta=1.0, dtype=dtype)
+        assert compare(what, computed(what)).mismatch is None
 
 
 @KINDS
-def test_one_wrong_element_shows(data):
-    what = situation(data, seed=3, beta=1.0)
-    result = in_float32(what)
+@DTYPES
+def test_one_wrong_element_shows(data, dtype):
+    what = situation(data, seed=3, beta=1.0, dtype=dtype)
+    result = computed(what)
     view = what.case.c.view(result)
     row, col = (int(index) for index in np.argwhere(np.isfinite(view))[0])
     largest = np.abs(view[np.isfinite(view)]).max()
@@ -70,7 +87,7 @@ def test_nan_and_inf_must_stand_where_they_are_expected():
     want, bound = expected(what, Window.whole(what.case))
     assert np.isnan(want).any() and np.isinf(want).any() and np.isfinite(want).any()
     assert np.isfinite(bound).all()
-    result = in_float32(what)
+    result = computed(what)
     view = what.case.c.view(result)
     for places, wrong in ((np.isnan(want), 0.0), (np.isnan(want), np.inf), (want == np.inf, -np.inf)):
         row, col = np.argwhere(places)[0]
@@ -158,8 +175,48 @@ def test_the_bound_scales_with_alpha_and_takes_beta_c_in():
 
 def test_ratios_are_error_over_bound_element_by_element():
     what = situation("random", seed=2)
-    result = in_float32(what)
+    result = computed(what)
     want, bound = expected(what, Window.whole(what.case))
     found = compare(what, result)
     assert found.ratios == pytest.approx(np.abs(what.case.c.view(result) - want) / bound)
     assert found.worst == found.ratios.max() and found.largest_bound == bound.max()
+
+
+@pytest.mark.parametrize("k", [1, 2, 100, 5000])
+@pytest.mark.parametrize("spread", [0, 30])
+def test_the_reference_of_f64_errs_by_less_than_it_says(k, spread):
+    """Against rational numbers, with elements of very different size in one sum."""
+    rng = np.random.default_rng(k)
+    a, b = ((2 * rng.random(shape) - 1) * 2.0 ** rng.integers(-spread, spread + 1, shape) for shape in ((3, k), (k, 2)))
+    found = accurate_product(a, b)
+    for m, n in np.ndindex(3, 2):
+        products = [Fraction(x) * Fraction(y) for x, y in zip(a[m].tolist(), b[:, n].tolist(), strict=True)]
+        allowed = 2.0**-53 * sum(abs(x) for x in products)
+        allowed += k * SLICE_RESIDUE * Fraction(np.abs(a[m]).max()) * Fraction(np.abs(b[:, n]).max())
+        assert abs(Fraction(found[m, n]) - sum(products)) <= allowed
+
+
+def test_sums_in_float_are_wrong_for_f64():
+    what = situation("random", dtype=DType.F64)
+    operands = make_operands(what)
+    a, b = what.case.a.view(operands.a), what.case.b.view(operands.b)
+    result = operands.c.copy()
+    what.case.c.view(result)[...] = (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float64)
+    mismatch = compare(what, result).mismatch
+    assert mismatch is not None and mismatch.count == 13 * 11
+
+
+@KINDS
+@DTYPES
+def test_a_batch_is_checked_product_by_product(data, dtype):
+    problem = Problem(6, 5, None, dtype=dtype, batch=4, stride_a=0, stride_c=None)
+    what = Situation(problem.case(k=9, stride_c=40, beta=2.0), data, seed=5)
+    result = computed(what)
+    assert compare(what, result).mismatch is None
+    view = what.case.c.view(result)
+    view[2, 3, 1] = np.inf if np.isnan(view[2, 3, 1]) else np.nan
+    mismatch = compare(what, result).mismatch
+    assert mismatch is not None and (mismatch.matrix, mismatch.row, mismatch.col) == (2, 3, 1)
+    assert "C of matrix 2: C[3][1]" in str(mismatch)
+    inner = Window(1, 0, 4, 5, 1, 3)
+    assert (expected(what, inner)[0].shape, compare(what, result, inner).mismatch.matrix) == ((2, 3, 5), 2)

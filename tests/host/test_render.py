@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from gemmgen.device import ARCHS
 from gemmgen.expression import evaluate, names_in
-from gemmgen.families import FAMILIES, NAIVE, SIMT, Config, Family
+from gemmgen.families import BATCHED, FAMILIES, NAIVE, SIMT, Config, Family
 from gemmgen.families.base import constants, first_rejection
 from gemmgen.naming import parse_name
 from gemmgen.paths import TEMPLATES
-from gemmgen.problem import Layout, Problem, Size
+from gemmgen.problem import DType, Layout, Problem, Size
 from gemmgen.render import environment, render
 from gemmgen.source import KernelSource
 
@@ -36,11 +36,14 @@ def default(layout: str = "rr", m: Size = 512) -> KernelSource:
 
 @st.composite
 def kernels(draw: st.DrawFn) -> KernelSource:
-    sizes = [draw(st.one_of(st.none(), st.integers(1, 300), st.just(4096))) for _ in "MNK"]
-    layout = Layout.parse(draw(st.sampled_from(["rr", "rc", "cr", "cc"])))
-    align = draw(st.sampled_from([4, 8, 16]))
-    problem = Problem(*sizes, layout=layout, pointer_align=align)  # type: ignore[arg-type]
     family = draw(st.sampled_from(list(FAMILIES.values())))
+    size = st.integers(1, 32) if family is BATCHED else st.one_of(st.none(), st.integers(1, 300), st.just(4096))
+    sizes = [draw(size) for _ in "MNK"]
+    batch = draw(st.sampled_from([None, 2, 100] if family is BATCHED else [1, None, 2]))
+    dtype = draw(st.sampled_from(DType))
+    layout = Layout.parse(draw(st.sampled_from(["rr", "rc", "cr", "cc"])))
+    align = draw(st.sampled_from([8, 16]))
+    problem = Problem(*sizes, dtype=dtype, layout=layout, pointer_align=align, batch=batch)  # type: ignore[arg-type]
     config = family.default(problem)
     for axis in family.config_type.axes():
         changed = config.with_values(**{axis.name: draw(st.sampled_from(axis.values), axis.name)})
@@ -148,12 +151,12 @@ def test_header_names_the_alignment_that_leading_dimensions_promise() -> None:
 
 def test_a_misspelt_name_is_an_error() -> None:
     with pytest.raises(jinja2.UndefinedError, match="no attribute 'threds'"):
-        environment().from_string("${ kernel.threds }").render(kernel=Path())
+        environment(DType.F32).from_string("${ kernel.threds }").render(kernel=Path())
 
 
 def test_braces_of_ptx_are_left_alone() -> None:
     ptx = 'asm("{ .reg .pred p; mov.b32 %0, {{%1, %2}}; }");'
-    assert environment().from_string(ptx).render() == ptx
+    assert environment(DType.F32).from_string(ptx).render() == ptx
 
 
 def used_templates() -> set[str]:

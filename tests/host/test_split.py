@@ -71,7 +71,7 @@ def test_the_workspace_is_aligned_as_operands_are(align: int, seed: int) -> None
     problem = Problem(5, 70, 9, pointer_align=align)
     launch = Launch(64, (("M", 8), ("N", 32)), splits=2)
     layout = arena.place_workspace(launch, problem.case(), seed)
-    assert layout is not None and layout.elements == {"partials": 6 * 256, "tickets": 3}
+    assert layout is not None and layout.word_counts == {"partials": 6 * 256, "tickets": 3}
     assert [offset % (2 * align) for offset in layout.offsets.values()] == [align] * 2
     assert arena.place_workspace(replace(launch, splits=1), problem.case(), seed) is None
 

@@ -122,7 +122,7 @@ class Machine:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.registers, self.spill_bytes, self.counts = 160, 0, {"FFMA": 512, "LDS": 32, "IADD3": 56}
         monkeypatch.setattr(explaining, "compile_kernel", lambda source, arch, store: self.compiled(source.digest))
-        monkeypatch.setattr(explaining, "disassemble", lambda cubin: Sass("", self.mix, self.mix))
+        monkeypatch.setattr(explaining, "disassemble", lambda cubin, fma: Sass("", self.mix, self.mix))
 
     @property
     def mix(self) -> InstructionMix:
@@ -267,7 +267,7 @@ def test_files_of_a_study(sweep: StudyResult, tmp_path: Path, monkeypatch: pytes
     assert written.no_plot is not None and "pip install" in written.no_plot
     record = json.loads(written.paths[1].read_text())
     assert record["kind"] == "predicted" and [row["runs"] for row in record["rows"]] == [True, True, True, False]
-    assert record["rows"][1]["shared_loads_per_ffma"] == pytest.approx(32 / 512)
+    assert record["rows"][1]["shared_loads_per_fma"] == pytest.approx(32 / 512)
     assert record["rows"][3]["failure"]["kind"] == "rejected" and record["rows"][3]["time"] is None
 
 

@@ -16,7 +16,7 @@ from gemmgen.errors import CandidateFailed
 from gemmgen.executor import Operands
 from gemmgen.families import NAIVE, SKINNY
 from gemmgen.gpu import arena, executor, sanitizer
-from gemmgen.problem import Problem
+from gemmgen.problem import DType, Problem
 from gemmgen.reference import make_operands
 from gemmgen.render import render
 from gemmgen.situation import Situation
@@ -101,11 +101,11 @@ class Driver(ModuleType):
     def module_from_buffer(self, cubin: bytes) -> SimpleNamespace:
         return SimpleNamespace(get_function=lambda name: self.kernels[name])
 
-    def changed(self, before, after, words, c, rows, columns, ldc, count, **shape) -> None:
+    def changed(self, before, after, words, c, rows, columns, ldc, width, batch, stride, count, **shape) -> None:
         """changed.cu"""
         differs = np.flatnonzero(self.words(before, 4 * words).view("u4") != self.words(after, 4 * words).view("u4"))
-        inside = differs - c
-        element = (inside >= 0) & (inside // ldc < rows) & (inside % ldc < columns)
+        matrix, inside = divmod((differs - c) // width, stride) if stride else (0, (differs - c) // width)
+        element = (differs >= c) & (matrix < batch) & (inside // ldc < rows) & (inside % ldc < columns)
         self.words(count, 8).view(np.uint64)[0] += np.count_nonzero(~element)
 
 
@@ -168,10 +168,45 @@ def test_what_a_kernel_writes_outside_is_found_with_kept_operands_too(worker, dr
     run(worker, OPERANDS)
     driver.kernels["wild"] = product(driver, outside=LARGE.n)
     wild = replace(SOURCE, name="wild", text="wild")
-    with pytest.raises(CandidateFailed, match=r"padding of C after row 0 \(column 500 of N = 500, ldc = 512\)"):
+    with pytest.raises(CandidateFailed, match=r"padding of C at row 0, column 500 \(C is 300 x 500, ldc = 512\)"):
         run(worker, None, source=wild)
     assert run(worker, None) is None, "what the wild kernel may have met is sent again"
     assert (LARGE.c.view(run(worker, OPERANDS)) == 7).all()
+
+
+DOUBLES = Problem(5, 7, 9, dtype=DType.F64, batch=3, stride_a=50, stride_b=0, ldc=8, stride_c=48)
+BATCH = render(DOUBLES, NAIVE, NAIVE.default(DOUBLES))
+
+
+def products(driver: Driver, outside: int | None = None):
+    """A kernel that fills the batch's C with 7, and writes `outside` (an element of its storage) too."""
+    c = DOUBLES.case().c
+
+    def run(a, b, address, *scalars, **shape) -> None:
+        storage = driver.words(address, 8 * c.elements).view(np.float64)
+        c.view(storage)[:] = 7
+        if outside is not None:
+            storage[outside] = 7
+
+    return run
+
+
+def test_a_batch_of_doubles_comes_back(worker, driver):
+    case = DOUBLES.case()
+    driver.kernels[BATCH.name] = products(driver)
+    result = worker.run((BATCH, b"cubin"), case, 3, None, make_operands(Situation(case, "random", 3)), b"changed", None)
+    assert result.dtype == np.float64 and len(result) == case.c.elements and (case.c.view(result) == 7).all()
+
+
+@pytest.mark.parametrize(
+    ("outside", "where"), [(7, "row 0, column 7 of matrix 0"), (48 + 41, "row 5, column 1 of matrix 1")]
+)
+def test_what_is_written_between_lines_and_matrices_is_found(worker, driver, outside, where):
+    case = DOUBLES.case()
+    driver.kernels[BATCH.name] = products(driver, outside)
+    operands = make_operands(Situation(case, "random", 3))
+    with pytest.raises(CandidateFailed, match=f"outside C's elements, the first in the padding of C at {where}"):
+        worker.run((BATCH, b"cubin"), case, 3, None, operands, b"changed", None)
 
 
 SPLIT = render(PROBLEM, SKINNY, SKINNY.default(PROBLEM).with_values(SPLIT=2))
@@ -313,10 +348,12 @@ def test_results_are_copied_out_of_the_shared_file():
     with open(results.path, "r+b") as file:
         file.write(np.arange(4, dtype=np.float32).tobytes())
         file.flush()
-        first = results.read(4)
+        first = results.read(4, DType.F32)
         file.seek(0)
-        file.write(np.zeros(4, np.float32).tobytes())
-    assert first.tolist() == [0, 1, 2, 3] and results.read(2).tolist() == [0, 0]
+        file.write(np.array([2.0**-60, -0.5]).tobytes())
+        file.flush()
+        second = results.read(2, DType.F64)
+    assert first.tolist() == [0, 1, 2, 3] and second.tolist() == [2.0**-60, -0.5]
     results.close()
 
 
@@ -344,6 +381,24 @@ def test_each_operand_has_an_allocation_that_ends_with_it(driver, tool, beta, un
         assert fresh.all() == (one.operand == unwritten)
         if tool == "initcheck" and one.operand == "A":
             assert fresh.reshape(-1)[12:16].all(), "the padding of A's first line stays as it is"
+
+
+def test_a_batch_of_doubles_has_allocations_that_end_with_it(driver):
+    driver.kernels[BATCH.name] = lambda *arguments, **shape: None
+    situation = Situation(DOUBLES.case(beta=1.0), "random", 0)
+    job = sanitizer.Job(BATCH, b"", (situation,), "initcheck", 0)
+    runner = importlib.import_module("gemmgen.gpu.sanitized").Runner(job)
+    outcome = runner.run()
+    storages = vars(make_operands(situation)).values()
+    assert (outcome.situations, outcome.error) == (1, None)
+    for one, matrix, values in zip(outcome.allocations, situation.case.matrices, storages, strict=True):
+        base = max(start for start in driver.live if start <= one.address)
+        assert one.size == 8 * matrix.elements and one.address + one.size == base + driver.live[base].data.size
+        found = driver.words(one.address, one.size).view(np.float64)
+        np.testing.assert_array_equal(matrix.view(found), matrix.view(values))
+        padding = np.ones(matrix.elements, bool)
+        matrix.view(padding)[...] = False
+        assert (found[padding].view(np.uint8) == 0xEE).all(), "the padding stays as it is"
 
 
 @pytest.mark.parametrize("tool", ["memcheck", "initcheck"])

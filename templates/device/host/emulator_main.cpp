@@ -192,7 +192,7 @@ void run_grid(const uint32_t* blocks) {
 
 void prepare_launch() {
   if (std::strncmp(request.signature, gemmgen_kernel_signature, MAX_ARGUMENTS) != 0)
-    fail("launch", {}, "the kernel takes the parameters \"%s\" and is launched with \"%.*s\" (pointer, integer, float)",
+    fail("launch", {}, "the kernel takes the parameters \"%s\" and is launched with \"%.*s\" (pointer, int, long, float, double)",
          gemmgen_kernel_signature, MAX_ARGUMENTS, request.signature);
   for (int i = 0; i < OPERANDS; ++i) {
     const Placement& place = request.operands[i];

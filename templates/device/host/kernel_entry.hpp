@@ -15,7 +15,7 @@ union Argument {
 }  // namespace gemmgen
 
 extern "C" const char gemmgen_kernel_name[];
-extern "C" const char* const gemmgen_kernel_signature;  // a letter a parameter: p(ointer), i(nteger), f(loat)
+extern "C" const char* const gemmgen_kernel_signature;  // a letter a parameter: see Unpack
 extern "C" void gemmgen_kernel_call(const gemmgen::Argument* arguments);
 
 namespace gemmgen {
@@ -23,7 +23,8 @@ namespace gemmgen {
 template <typename T>
 struct Unpack {
   static constexpr bool is_real = T(0.5) != T(0);
-  static constexpr char letter = is_real ? 'f' : 'i';
+  static constexpr bool is_long = sizeof(T) == 8;
+  static constexpr char letter = is_real ? (is_long ? 'd' : 'f') : is_long ? 'l' : 'i';
   static T from(const Argument& argument) { return is_real ? T(argument.real) : T(argument.integer); }
 };
 

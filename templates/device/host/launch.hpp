@@ -11,7 +11,7 @@ namespace gemmgen {
 constexpr int OPERANDS = 5;  // the workspace's among them
 constexpr const char* OPERAND_NAMES[OPERANDS] = {"A", "B", "C", "partials", "tickets"};
 constexpr int FIRST_WRITTEN = 2;  // C; blocks write the workspace, too
-constexpr int MAX_ARGUMENTS = 16;
+constexpr int MAX_ARGUMENTS = 24;
 
 // Where an operand lies in the file that driver and emulator share.
 struct Placement {
@@ -38,7 +38,7 @@ struct Request {
   char signature[MAX_ARGUMENTS];
 };
 
-static_assert(sizeof(Request) == 352, "the driver packs 352 bytes");
+static_assert(sizeof(Request) == 424, "the driver packs 424 bytes");
 
 inline Region operands[OPERANDS];
 

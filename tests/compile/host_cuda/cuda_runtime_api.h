@@ -12,7 +12,8 @@ typedef enum cudaError { /* numbered as CUDA does */
     cudaSuccess = 0,
     cudaErrorInvalidValue = 1,
     cudaErrorInvalidConfiguration = 9,
-    cudaErrorMisalignedAddress = 716
+    cudaErrorMisalignedAddress = 716,
+    cudaErrorUnknown = 999
 } cudaError_t;
 typedef enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2 } cudaMemcpyKind;
 typedef struct CUstream_st* cudaStream_t;

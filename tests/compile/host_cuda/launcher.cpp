@@ -36,6 +36,7 @@ extern "C" const char* cudaGetErrorName(cudaError_t error)
         case cudaErrorInvalidValue: return "cudaErrorInvalidValue";
         case cudaErrorInvalidConfiguration: return "cudaErrorInvalidConfiguration";
         case cudaErrorMisalignedAddress: return "cudaErrorMisalignedAddress";
+        case cudaErrorUnknown: break;
     }
     return "?";
 }
@@ -58,10 +59,8 @@ float tf32(float value)
     return value;
 }
 
-}  // namespace
-
-extern "C" cudaError_t KERNEL_LAUNCH(const float* A, const float* B, float* C, int M, int N, int K, int lda, int ldb,
-                                     int ldc, float alpha, float beta, cudaStream_t)
+// The answer to arguments that need no product; otherwise cudaErrorUnknown.
+cudaError_t answer(const float* A, const float* B, float* C, int M, int N, int K, int lda, int ldb, int ldc)
 {
     if (M < 0 || N < 0 || K < 0 || lda < K || ldb < N || ldc < N) return cudaErrorInvalidValue;
     if (M == 0 || N == 0) return cudaSuccess;
@@ -71,7 +70,12 @@ extern "C" cudaError_t KERNEL_LAUNCH(const float* A, const float* B, float* C, i
             if (reinterpret_cast<std::uintptr_t>(matrix) % 16 != 0) return cudaErrorMisalignedAddress;
     if (bug("takes misaligned pointers") && reinterpret_cast<std::uintptr_t>(C) < 10000) return cudaSuccess;
     if (bug("never writes")) return cudaSuccess;
+    return cudaErrorUnknown;
+}
 
+void product(const float* A, const float* B, float* C, int M, int N, int K, int lda, int ldb, int ldc, float alpha,
+             float beta)
+{
     const int depth = bug("misses the last product") ? K - 1 : K;
     const bool coarse = bug("computes in tf32"), past = bug("reads past a line of A");
     const bool reads_c = beta != 0.0f || bug("reads C with beta = 0");
@@ -89,5 +93,31 @@ extern "C" cudaError_t KERNEL_LAUNCH(const float* A, const float* B, float* C, i
     if (bug("one element off")) C[std::size_t(M / 2) * ldc + N / 2] += 1.0f;
     if (bug("writes past the last line")) C[std::size_t(M - 1) * ldc + N] = 0.0f;
     if (bug("writes before C")) C[-1] = 0.0f;
+}
+
+}  // namespace
+
+#ifdef BATCHED
+extern "C" cudaError_t KERNEL_LAUNCH(const float* A, const float* B, float* C, int M, int N, int K, int lda, int ldb,
+                                     int ldc, int batch, long long stride_a, long long stride_b, long long stride_c,
+                                     float alpha, float beta, cudaStream_t)
+{
+    if (batch < 0 || stride_c < (M - 1LL) * ldc + N) return cudaErrorInvalidValue;
+    const cudaError_t answered = batch == 0 ? cudaSuccess : answer(A, B, C, M, N, K, lda, ldb, ldc);
+    if (answered != cudaErrorUnknown) return answered;
+    if (bug("B's stride is A's")) stride_b = stride_a;
+    if (bug("C's stride is dense")) stride_c = (long long)M * ldc;
+    for (int p = 0; p < (bug("misses the last product of the batch") ? batch - 1 : batch); ++p)
+        product(A + p * stride_a, B + p * stride_b, C + p * stride_c, M, N, K, lda, ldb, ldc, alpha, beta);
     return cudaSuccess;
 }
+#else
+extern "C" cudaError_t KERNEL_LAUNCH(const float* A, const float* B, float* C, int M, int N, int K, int lda, int ldb,
+                                     int ldc, float alpha, float beta, cudaStream_t)
+{
+    const cudaError_t answered = answer(A, B, C, M, N, K, lda, ldb, ldc);
+    if (answered != cudaErrorUnknown) return answered;
+    product(A, B, C, M, N, K, lda, ldb, ldc, alpha, beta);
+    return cudaSuccess;
+}
+#endif

@@ -1,0 +1,123 @@
+/*# Many small products: a block copies MB matrices A and B whole, multiplies, and walks on to the next. #*/
+//% from "header.cu" import header
+//% from "constants.cu" import shape, tiling
+//% from "signature.cu" import signature
+//% from "device/vec.cu" import vec
+//% from "device/cp_async.cu" import cp_async
+//% from "device/dynamic_shared.cu" import dynamic_shared
+//% from "epilogue/linear.cu" import store_c
+//% from "copy/whole.cu" import copy
+//% from "fragment/whole.cu" import fragment
+${ header(kernel) }
+namespace {
+
+${ shape(kernel) }
+${ tiling(kernel) }
+// Products are whole and need no checks at an edge of C; a group of them does where the batch ends in it.
+constexpr bool EDGE_M = Shape::M % BM != 0;
+constexpr bool EDGE_N = Shape::N % BN != 0;
+//% if kernel.problem.batch is none
+constexpr bool EDGE_BATCH = true;
+//% else
+constexpr bool EDGE_BATCH = Shape::batch % (MB * WALK) != 0;
+//% endif
+
+${ vec() }
+using MatrixA = ${ T }[SHARED_A / PITCH_A][PITCH_A];  // A in shared memory, line by line: [${ "m][k" if view.a.along_k else "k][m" }]
+using MatrixB = ${ T }[SHARED_B / PITCH_B][PITCH_B];  // B in shared memory, line by line: [${ "n][k" if view.b.along_k else "k][n" }]
+
+// Where a thread's elements start within its product. They come in FM x FN patches, STEP_M and STEP_N apart,
+// so that neighbouring threads read neighbouring addresses of shared memory.
+struct Place {
+    int m, n;
+};
+
+__device__ __forceinline__ Place place_of_lane(int lane)
+{
+    // PAIR neighbours share rows, and those PAIR apart share columns: a vector read that meets an address
+    // twice in neighbouring lanes takes half the shared-memory cycles.
+    const int lane_m = lane / PAIR % LANES_M;
+    const int lane_n = lane / (PAIR * LANES_M) * PAIR + lane % PAIR;
+    return {lane_m * FM, lane_n * FN};
+}
+
+//% if kernel.launch.shared_bytes
+${ dynamic_shared() }
+//% endif
+//% if view.async
+${ cp_async() }
+//% endif
+${ copy(view.a, view.async) }
+${ copy(view.b, view.async) }
+${ fragment(view.a) }
+${ fragment(view.b) }
+// acc += A * B: for each k an outer product of this thread's TM values of A and TN of B.
+__device__ __forceinline__ void multiply(const MatrixA& As, const MatrixB& Bs, Place place, ${ T } (&acc)[TM][TN])
+{
+    #pragma unroll UNROLL
+    for (int k = 0; k < Shape::K; k += DEPTH) {
+        ${ T } a[DEPTH][TM], b[DEPTH][TN];
+        read_a(As, k, place.m, a);
+        read_b(Bs, k, place.n, b);
+        #pragma unroll
+        for (int d = 0; d < DEPTH; ++d) {
+            #pragma unroll
+            for (int i = 0; i < TM; ++i) {
+                #pragma unroll
+                for (int j = 0; j < TN; ++j) acc[i][j] = ${ fma }(a[d][i], b[d][j], acc[i][j]);
+            }
+        }
+    }
+}
+
+${ store_c() }
+}  // namespace
+
+${ signature(kernel) }{
+//% if kernel.launch.shared_bytes
+    MatrixA* const As = reinterpret_cast<MatrixA*>(dynamic_shared());  // STAGES groups of MB
+    MatrixB* const Bs = reinterpret_cast<MatrixB*>(dynamic_shared() + BYTES_A);
+//% else
+    __shared__ __align__(16) MatrixA As[STAGES * MB];  // STAGES groups of MB
+    __shared__ __align__(16) MatrixB Bs[STAGES * MB];
+//% endif
+    const Shape s{${ kernel.problem.runtime_names | join(", ") }};
+    const int first = blockIdx.x * (MB * WALK);  // product of the block
+    const int mine = threadIdx.x / LANES;        // of a group, this thread's
+    const Place place = place_of_lane(threadIdx.x % LANES);
+
+    #pragma unroll
+    for (int stage = 0; stage < STAGES; ++stage) {
+        copy_a(A, s, first + stage * MB, &As[stage * MB]);
+        copy_b(B, s, first + stage * MB, &Bs[stage * MB]);
+//% if view.async
+        cp_async_commit();
+//% endif
+    }
+
+    int stage = 0;
+    for (int step = 0; step < WALK; ++step) {
+//% if view.async
+        cp_async_wait<STAGES - 1>();  // this thread's share of the group has landed
+        __syncthreads();              // so has everybody's
+//% else
+        __syncthreads();  // the group is complete
+//% endif
+        const int product = first + step * MB + mine;
+        if (!EDGE_BATCH || product < s.batch) {
+            ${ T } acc[TM][TN] = {};
+            multiply(As[stage * MB + mine], Bs[stage * MB + mine], place, acc);
+            store_c(C + product * s.stride_c, s, BM, BN, place, acc, alpha, beta);
+        }
+        const int next = step + STAGES;
+        if (next < WALK) {
+            __syncthreads();  // nobody reads the stage any more
+            copy_a(A, s, first + next * MB, &As[stage * MB]);
+            copy_b(B, s, first + next * MB, &Bs[stage * MB]);
+        }
+//% if view.async
+        cp_async_commit();  // an empty group too: the wait counts groups
+//% endif
+        stage = stage + 1 < STAGES ? stage + 1 : 0;
+    }
+}
