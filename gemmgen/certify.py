@@ -30,6 +30,8 @@ NO_EXECUTOR: Document = {"name": "none", "description": "nothing ran", "flags": 
 def examples_to_certify(problem: Problem) -> int:
     """Situations that a certificate is made of unless the user says how many."""
     usual = {name.lower(): RUNTIME_SIZES[-1] for name in "MNK" if name in problem.runtime_names}
+    if problem.batch is None:
+        usual["batch"] = 1  # a batch that is drawn stays small where one product is large
     return LARGE_EXAMPLES if problem.case(**usual).flops > LARGE_FLOPS else DEFAULT_EXAMPLES
 
 

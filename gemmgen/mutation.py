@@ -92,7 +92,14 @@ ARITHMETIC = ("+", "-", "*", "/", "%")
 ASSIGNMENTS = ("=", "+=", "-=", "*=", "^=")
 # Names of one role: a slip of the pen takes one for another.
 ROLES = (
-    *(("lda", "ldb", "ldc"), ("M", "N", "K"), ("rows", "columns", "depth"), ("m", "n", "k"), ("mn", "k")),
+    *(
+        ("lda", "ldb", "ldc"),
+        ("stride_a", "stride_b", "stride_c"),
+        ("M", "N", "K"),
+        ("rows", "columns", "depth"),
+        ("m", "n", "k"),
+        ("mn", "k"),
+    ),
     *(("As", "Bs"), ("A", "B", "C"), ("a", "b"), ("a_tile", "b_tile"), ("a_step", "b_step"), ("alpha", "beta")),
     *(("BM", "BN", "BK"), ("TM", "TN"), ("WM", "WN"), ("FM", "FN"), ("VA", "VB", "VC"), ("LANES_M", "LANES_N")),
     *(("STEP_M", "STEP_N"), ("PITCH_A", "PITCH_B"), ("SHARED_A", "SHARED_B"), ("STORE_A", "STORE_B")),
@@ -284,7 +291,7 @@ def _proposals(source: KernelSource) -> dict[str, list[Edit | Launch]]:
 def _same_launch(source: KernelSource, launch: Launch) -> bool:
     """Whether another grid comes to as many blocks, as it may where the sizes are fixed."""
     known = source.launch
-    if None in (source.problem.m, source.problem.n) or (launch.threads, launch.shared_bytes) != (
+    if None in (source.problem.m, source.problem.n, source.problem.batch) or (launch.threads, launch.shared_bytes) != (
         known.threads,
         known.shared_bytes,
     ):
@@ -311,10 +318,12 @@ def _launches(launch: Launch) -> Iterator[Launch]:
     for threads in (launch.threads // 2, launch.threads - 32, launch.threads - 1, launch.threads + 32):
         if threads > 0:
             yield replace(launch, threads=threads)
-    (m, tile_m), (n, tile_n) = launch.grid
-    for grid in ((tile_n, tile_m), (2 * tile_m, tile_n), (tile_m, 2 * tile_n), (tile_m + 1, tile_n)):
-        if grid != (tile_m, tile_n):
-            yield replace(launch, grid=((m, grid[0]), (n, grid[1])))
+    names, tiles = (tuple(column) for column in zip(*launch.grid, strict=True))
+    swapped = (*tiles[1::-1], *tiles[2:])
+    doubled = (tuple(tile * (2 if place == at else 1) for place, tile in enumerate(tiles)) for at in range(len(tiles)))
+    for grid in (swapped, *doubled, (tiles[0] + 1, *tiles[1:])):
+        if grid != tiles:
+            yield replace(launch, grid=tuple(zip(names, grid, strict=True)))
     for splits in (launch.splits - 1, launch.splits + 1) if launch.splits > 1 else ():
         yield replace(launch, splits=splits)
     if launch.shared_bytes:

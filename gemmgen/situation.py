@@ -35,6 +35,7 @@ FAR_DEPTH = 17
 # that tiles divide, or miss by one, where a count of tiles that is rounded wrongly shows.
 FAR_SHAPES = ((70_001, 3), (2177, 256), (2177, 255))
 SHALLOW = 3  # K then
+FAR_BATCH = 2  # products of a batch then
 Sizes = Literal["usual", "tiny", "far M", "far N"]
 # Those of a run's examples in turn. Their number is odd, so that each of them meets both kinds of data.
 SIZES: tuple[Sizes, ...] = ("usual", "usual", "far M", "tiny", "usual", "far N", "usual")
@@ -137,7 +138,9 @@ def far_situations(problem: Problem, largest: int) -> list[Situation]:
         for size, width in FAR_SHAPES
         if far in runtime
     ]
-    cases = {problem.case(**{name: size for name, size in shape.items() if name in runtime}): None for shape in shapes}
+    distances = {"batch": FAR_BATCH} if problem.batch is None else {}
+    free = [{name: size for name, size in shape.items() if name in runtime} for shape in shapes]
+    cases = {_case(problem, sizes, distances, 1.0, 0.0): None for sizes in free}
     return [Situation(case, "exact", seed=0) for case in cases]  # run whole
 
 

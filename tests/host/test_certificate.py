@@ -264,6 +264,19 @@ def _under_tools(*tools: Tool) -> Callable[[dict[str, Any]], None]:
 
 SHOWN: dict[str, tuple[Callable[[dict[str, Any]], object], set[str], tuple[str, ...]]] = {
     "fixed sizes": (lambda facts: facts["problem"].update(m=64, n=64, k=64), {"sizes", "padding"}, ()),
+    "a batch": (
+        lambda facts: (
+            facts["problem"].update(batch="?", stride_a="?", stride_b=0, stride_c="?"),
+            facts["verification"]["domain"]["sizes"].update(batch=[1, 33]),
+            facts["verification"]["domain"]["padding"].update(stride_a=[0, 5], stride_c=[0, 7]),
+        ),
+        {"sizes"},
+        (
+            "sizes outside of M from 1 to 200, N from 2 to 300, K from 0 to 400, batch from 1 to 33; inside, those that "
+            "are not among the 31 shapes drawn",
+            "stride_a, stride_c that exceed their matrices by more than 7 elements",
+        ),
+    ),
     "whole grids": (lambda facts: facts["verification"]["domain"].update(sampled=0, whole=50), {"sampled"}, ()),
     "all watched": (lambda facts: facts["verification"]["domain"].update(watched=50, watched_part=0), {"races"}, ()),
     "all blocks again": (lambda facts: facts["verification"]["determinism"].update(blocks=9), {"repeated"}, ()),
