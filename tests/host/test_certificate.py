@@ -272,8 +272,8 @@ SHOWN: dict[str, tuple[Callable[[dict[str, Any]], object], set[str], tuple[str, 
         ),
         {"sizes"},
         (
-            "sizes outside of M from 1 to 200, N from 2 to 300, K from 0 to 400, batch from 1 to 33; inside, those that "
-            "are not among the 31 shapes drawn",
+            "sizes outside of M from 1 to 200, N from 2 to 300, K from 0 to 400, batch from 1 to 33; inside, those "
+            "that are not among the 31 shapes drawn",
             "stride_a, stride_c that exceed their matrices by more than 7 elements",
         ),
     ),

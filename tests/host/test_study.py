@@ -20,13 +20,13 @@ from gemmgen.device import DEVICES, DeviceSpec, device_named
 from gemmgen.errors import CandidateFailed, Failure, InvalidInput
 from gemmgen.explain import Explanation
 from gemmgen.families import FAMILIES, SIMT
-from gemmgen.families.base import first_rejection
+from gemmgen.families.base import constants, first_rejection
 from gemmgen.files import Store
 from gemmgen.gpu.executor import GpuExecutor, GpuKernel
 from gemmgen.gpu.properties import DeviceProperties
 from gemmgen.gpu.timing import Baseline, Comparison, Timing
 from gemmgen.kernelfile import KernelFile
-from gemmgen.problem import Layout, Problem
+from gemmgen.problem import DType, Layout, Problem
 from gemmgen.render import render
 from gemmgen.report import plotting
 from gemmgen.report.studies import write_study
@@ -36,7 +36,7 @@ from gemmgen.study import STUDIES, Limit, Point, Row, Study, StudyResult, engine
 from gemmgen.study.beside import beside
 from gemmgen.study.engine import _measured, spill_us
 from gemmgen.study.points import BLOCK_TILE, LADDER, LOOP_ORDER, REGISTER_TILE, config_for
-from gemmgen.study.reasons import registers_allowed, why, why_rejected
+from gemmgen.study.reasons import registers_allowed, shared_reads, why, why_rejected
 from gemmgen.tuner import Trial
 
 PROBLEM = Problem(2048, 2048, 2048)
@@ -122,11 +122,16 @@ class Machine:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.registers, self.spill_bytes, self.counts = 160, 0, {"FFMA": 512, "LDS": 32, "IADD3": 56}
         monkeypatch.setattr(explaining, "compile_kernel", lambda source, arch, store: self.compiled(source.digest))
-        monkeypatch.setattr(explaining, "disassemble", lambda cubin, fma: Sass("", self.mix, self.mix))
+        self.fma = "FFMA"
+        monkeypatch.setattr(explaining, "disassemble", self.disassemble)
+
+    def disassemble(self, cubin: bytes, fma: str) -> Sass:
+        self.fma = fma
+        return Sass("", self.mix, self.mix)
 
     @property
     def mix(self) -> InstructionMix:
-        return InstructionMix(self.counts)
+        return InstructionMix(self.counts, self.fma)
 
     def compiled(self, digest: str) -> CompiledKernel:
         return CompiledKernel(digest, "sm_90", b"cubin", self.registers, self.spill_bytes, 0, 0, "NVRTC 0", (), 0.1)
@@ -157,6 +162,15 @@ def test_masked_lanes_and_spilled_accumulators_are_named_first(machine: Machine)
         "256 accumulators exceed 255 registers: 6,732 bytes spilled, 0.5 accesses to local memory per FMA; "
     )
     assert "model's bound" not in reason  # it knows no spills
+
+
+def test_doubles_read_fewer_at_once_and_count_their_own_fmas(machine: Machine) -> None:
+    problem = replace(PROBLEM, dtype=DType.F64)
+    machine.counts = {"DFMA": 512, "LDS": 128, "FFMA": 3}
+    it = machine.explain(LAPTOP, problem, TM=4, TN=4)
+    assert constants(SIMT, problem, config_for(problem, REGISTER_TILE.points[0]))["VEC"] == 2
+    assert shared_reads(it) == 0.25
+    assert "80% of the main loop are FMAs" in why(it)
 
 
 def test_large_blocks_leave_few_registers(machine: Machine) -> None:
