@@ -267,6 +267,9 @@ class Simt:
             global_words=(simt.BM + simt.BN) * simt.BK,
             prefetch=simt.STAGES - 1,
             splits=simt.SPLIT,
+            run=max(simt.TM, simt.TN) if simt.OUTER else 1,
+            written=simt.AHEAD,
+            reads_ahead=simt.AHEAD > 0,
         )
 
     def template(self, config: Config) -> str:
