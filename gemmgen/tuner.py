@@ -1,4 +1,4 @@
-"""The path, a line a stage: problem -> space -> order -> render -> compile -> verify -> time -> pick.
+"""The path, a line a stage: problem -> space -> order -> render -> compile -> time -> verify -> pick.
 
 `tune` needs no GPU: there the emulator verifies and the model ranks, and every figure says "predicted".
 Compiled kernels, verdicts and timings are kept by content, so that an interrupted search resumes.
@@ -37,9 +37,9 @@ from gemmgen.verifier import RUNS, Verdict, verdict_from, verify
 Stage = Literal["explore", "compile", "verify", "measure", "compare", "explain"]
 
 DEFAULT_BUDGET = {"gpu": 96, "emulator": 8}  # candidates
-EXAMPLES = 8  # situations a candidate must pass before it is timed; see examples_for
-LARGE_EXAMPLES = 2  # where one takes over LARGE_FLOPS
-FINALISTS = 4  # re-timed together, carefully
+EXAMPLES = 20  # situations a candidate must pass to be a finalist; see examples_for
+LARGE_EXAMPLES = 5  # where one takes over LARGE_FLOPS
+FINALISTS = 4  # the fastest that are right: re-timed together, carefully
 BATCHES = 4  # the first half of the budget in one, the rest in this many less one
 
 
@@ -156,7 +156,8 @@ class Tuner:
         search = Search(spaces, self.target.spec)
         self.progress.step("explore", None)
         for batch in self._batches(search, min(budget, len(search.ranked))):
-            self.trials += self.measure(self.verify(self.compile(self.render(batch))))
+            self.trials += self.measure(self.compile(self.render(batch)))
+        self.trials = self.verify_fastest(self.trials)
         return self._result(spaces)
 
     def _unsuited(self, space: Space) -> str:
@@ -202,8 +203,30 @@ class Tuner:
             return replace(trial, failure=Failure("rejected", reason, "ptxas"))
         return trial
 
+    def verify_fastest(self, trials: list[Trial]) -> list[Trial]:
+        """Property-test from the fastest on, until FINALISTS are right: no slower one can win, and those stay out.
+
+        Without a GPU, where times are predictions, all are tested.
+        """
+        if self.target.gpu is None:
+            return self.verify(trials)
+        self.progress.stage("verify", FINALISTS)
+        right = 0
+
+        def judged(trial: Trial) -> Trial:
+            nonlocal right
+            if trial.failure is not None:
+                return trial
+            if right == FINALISTS:
+                return replace(trial, failure=Failure("rejected", f"{FINALISTS} faster ones are right", "tuner"))
+            trial = self._verified(trial)
+            right += trial.failure is None
+            return trial
+
+        return [judged(trial) for trial in sorted(trials, key=lambda trial: trial.time_us)]
+
     def verify(self, trials: list[Trial]) -> list[Trial]:
-        """Property-test every candidate that compiled, before anything is timed."""
+        """Property-test every candidate that compiled."""
         alive = [trial for trial in trials if trial.failure is None]
         self.progress.stage("verify", len(alive))
         if self.target.gpu is None:
@@ -216,9 +239,8 @@ class Tuner:
         verdict = self._known_verdict(trial)
         if verdict is None:
             examples = examples_for(self.problem)
-            runs = (
-                RUNS if trial.source.launch.splits > 1 else 1
-            )  # which block of a tile is last differs from run to run
+            # Which block of a tile is last differs from run to run.
+            runs = RUNS if trial.source.launch.splits > 1 else 1
             verdict = verify(self.target.executor, trial.source, examples=examples, seed=self.seed, runs=runs)
             if verdict.passed:  # a failure is found again, with its situation
                 self.store.put("verdict", self._verdict_key(trial), json.dumps(asdict(verdict)).encode())
@@ -243,7 +265,7 @@ class Tuner:
         return content_key(_machine_code(trial), executor.name, executor.description, *demanded)
 
     def measure(self, trials: list[Trial]) -> list[Trial]:
-        """Time what passed, quickly; without a GPU the predictions stand."""
+        """Time what compiled, quickly; without a GPU the predictions stand."""
         if self.target.gpu is None:
             return trials
         alive = [trial for trial in trials if trial.failure is None]
@@ -326,7 +348,7 @@ class Tuner:
 
 
 def examples_for(problem: Problem) -> int:
-    """How many situations a kernel of `problem` must pass before it is timed."""
+    """How many situations a kernel of `problem` must pass to be a finalist."""
     return LARGE_EXAMPLES if representative(problem).flops > LARGE_FLOPS else EXAMPLES
 
 

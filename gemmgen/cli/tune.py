@@ -60,9 +60,9 @@ def command(
     """Find the fastest correct kernel for each SHAPE and write it.
 
     Kernel families that suit the shape share the search. Configs that break a constraint are rejected, the rest ranked
-    by a model; the best are compiled, those that spill registers dropped, and every other one property-tested before it
-    is timed. The few best are timed again side by side. Without a GPU the emulator runs the tests and the model's
-    prediction decides.
+    by a model; the best are compiled, those that spill registers dropped, and the others timed. From the fastest on
+    they are property-tested until a few are right, which are timed again side by side. Without a GPU the emulator tests
+    all and the model's prediction decides.
 
     What is done is kept in a cache: the same command, interrupted and given again, resumes.
 

@@ -20,6 +20,7 @@ from gemmgen.source import POINTERS, KernelSource, Parameter
 POINTER_NUMBERS = {name: number for number, name in enumerate(POINTERS)}
 LETTERS = {"int": "i", "long long": "l", "float": "f", "double": "d"}
 WHOLE_FLOPS = 5e8  # a fraction of a second; verification samples the tiles of larger cases
+WHOLE_THREADS = 2**21  # and of those with more threads: a row of 16 x 16 threads for 2^16 columns stays below
 WATCHED_FLOPS = 2e6  # a launch is watched for races as far as this goes: some milliseconds
 WATCHED_SEEDS = 8  # of so many seeds, one watches blocks of a larger launch
 
@@ -39,7 +40,8 @@ class EmulatedKernel:
         self.closed = False
 
     def runs_whole(self, case: Case) -> bool:
-        return case.flops <= WHOLE_FLOPS
+        launch = self.source.launch
+        return case.flops <= WHOLE_FLOPS and launch.blocks(case) * launch.threads <= WHOLE_THREADS
 
     def run(self, case: Case, operands: Operands, *, seed: int = 0, blocks: Sequence[int] | None = None) -> Floats:
         """One launch, or its `blocks` only; returns C's storage afterwards, its padding as it was.

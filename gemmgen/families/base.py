@@ -170,6 +170,9 @@ class Work:
     prefetch       steps that global loads run ahead of their use (0: the block waits for them)
     shares         threads of a block that share an element, each with its part of a step's depth
     splits         blocks that share a tile of C, each with its part of K
+    run            FMAs in a row that share an operand with the one before (1: not counted)
+    written        depths of a step that the kernel writes out (0: all); a loop goes over the others
+    reads_ahead    values come from shared memory before the FMAs that use them are next
     """
 
     threads: int
@@ -184,6 +187,9 @@ class Work:
     prefetch: int
     shares: int = 1
     splits: int = 1
+    run: int = 1
+    written: int = 0
+    reads_ahead: bool = False
 
     @property
     def fmas(self) -> float:

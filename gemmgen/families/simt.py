@@ -114,8 +114,8 @@ PRUNING = (
     Constraint("PAD >= A_ALONG_K and PAD >= B_ALONG_K", "a transposing store without padding meets its own bank"),
     Constraint("TM * TN >= 16", "a smaller thread tile spends its issue slots on shared reads"),
     Constraint("TM * TN * ELEMENT_BYTES <= 512", "a larger thread tile exceeds 255 registers"),
-    Constraint("THREADS >= 64", "smaller blocks leave an SM short of warps"),
-    Constraint("THREADS <= 256", "larger blocks leave a thread too few registers"),
+    Constraint("BM / TM * (BN / TN) >= 64", "smaller blocks leave an SM short of warps"),
+    Constraint("BM / TM * (BN / TN) <= 256", "larger blocks leave a thread too few registers"),
     Constraint("SPLIT == 1 or M * N / (BM * BN) <= 1024", "more tiles than that fill any card"),
     Constraint("SPLIT == 1 or K == 0 or K / SPLIT >= 16 * BK", "parts too short for what adding them up costs"),
     Constraint(
@@ -125,6 +125,8 @@ PRUNING = (
         "ASYNC == HAS_CP_ASYNC or A_ALONG_K + B_ALONG_K == 2",
         "cp.async beats copies through registers unless it must transpose both operands, four bytes at a time",
     ),
+    Constraint("WM <= 2 * WN and WN <= 8 * WM", "a longer warp tile reads more shared memory, for no gain"),
+    Constraint("STAGES <= 2 or (STAGES - 1) * BK * TM * TN <= 4096", "further ahead than global memory takes"),
     Constraint("32 * (A_SHARE + B_SHARE) <= TM * TN * BK", "so many copies a thread crowd out the FMAs"),
 )
 
@@ -285,6 +287,9 @@ class Simt:
             global_words=words * (simt.BM + simt.BN) * simt.BK,
             prefetch=simt.STAGES - 1,
             splits=simt.SPLIT,
+            run=max(simt.TM, simt.TN) if simt.OUTER else 1,
+            written=simt.AHEAD,
+            reads_ahead=simt.AHEAD > 0,
         )
 
     def template(self, config: Config) -> str:

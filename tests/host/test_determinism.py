@@ -53,6 +53,7 @@ class Summing:
         self.source = source
         return self
 
+    @np.errstate(invalid="ignore", over="ignore")  # NaN, Inf and huge data are among what it gets
     def run(self, case, operands, *, seed=0, blocks=None):
         self.runs.append((case, seed, blocks))
         a, b = case.a.view(operands.a), case.b.view(operands.b)
