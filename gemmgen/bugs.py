@@ -270,7 +270,8 @@ DOUBLE_BUGS = (
         "value.at[i] = fmaf(beta, old.at[i], value.at[i])", "value.at[i] += old.at[i]", (VALUE,)),
     Bug("alpha is dropped", "scalars", DOUBLE, "value.at[v] = alpha * acc[i][j + v]", "value.at[v] = acc[i][j + v]",
         (VALUE,)),
-    Bug("alpha in whole numbers", "scalars", DOUBLE, "value.at[v] = alpha *", "value.at[v] = int(alpha) *", (VALUE,)),
+    Bug("alpha in whole numbers", "scalars", DOUBLE, "value.at[v] = alpha *", "value.at[v] = int(alpha) *",
+        (VALUE, POISON)),  # 0 * Inf is NaN
     Bug("one product of a tile is missing", "missing product", DOUBLE,
         "for (int k = 0; k < BK; ++k)", "for (int k = 0; k < BK - 1; ++k)", (VALUE,)),
     Bug("one product of a tile is missing, inner", "missing product", DOUBLE_INNER,

@@ -161,8 +161,11 @@ class Mismatch:
 
     def __str__(self) -> str:
         c = "C" if self.matrix is None else f"C of matrix {self.matrix}: C"
+        got, expected = f"{self.got:.9g}", f"{self.expected:.9g}"
+        if got == expected:  # doubles, alike in nine digits
+            got, expected = f"{self.got:.17g}", f"{self.expected:.17g}"
         return (
-            f"{c}[{self.row}][{self.col}] is {self.got:.9g}, not {self.expected:.9g}: "
+            f"{c}[{self.row}][{self.col}] is {got}, not {expected}: "
             f"off by {self.error:.3g}, allowed {self.bound:.3g}; {self.count} elements wrong"
         )
 

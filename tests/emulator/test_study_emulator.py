@@ -53,8 +53,8 @@ def test_every_point_becomes_a_row(tmp_path: Path) -> None:
         assert row.explanation is not None and row.explanation.main_loop is not None
     assert inner.explanation is not None and inner.explanation.main_loop is not None
     assert outer.explanation is not None and outer.explanation.main_loop is not None
-    assert inner.explanation.main_loop.per_ffma("LDS") == 2  # what the documents count
-    assert outer.explanation.main_loop.per_ffma("LDS") == (4 + 4) / (4 * 4)
+    assert inner.explanation.main_loop.per_fma("LDS") == 2  # what the documents count
+    assert outer.explanation.main_loop.per_fma("LDS") == (4 + 4) / (4 * 4)
 
     assert spills.trial is not None and spills.trial.compiled is not None and spills.trial.compiled.spill_bytes > 1000
     assert f"{spills.trial.compiled.spill_bytes:,} bytes spilled" in spills.reason
