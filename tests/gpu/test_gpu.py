@@ -210,7 +210,7 @@ def test_operands_that_stay_on_the_card_are_as_good_as_new(gpu: GpuExecutor) -> 
         result = gpu.run(right, case, operands, seed)
         np.testing.assert_allclose(case.c.view(result), expected(case, operands), atol=1e-3)
         assert np.isnan(result).sum() == 0 and (result[900:904] == operands.c[900:904]).all()
-        with pytest.raises(CandidateFailed, match="in the padding of C after row 0"):
+        with pytest.raises(CandidateFailed, match="in the padding of C at row 0"):
             gpu.run(wild, case, operands, seed)
 
 
