@@ -91,7 +91,7 @@ VECTORS = {**OUTER, "VEC": 4, "TA": 1, "TB": 1, "PAD": 4}
 DOUBLE_BUFFER = {**VECTORS, "STAGES": 2}
 WARP_TILES = {**DOUBLE_BUFFER, "BN": 128, "WM": 64, "WN": 32, "GROUP": 8}
 CP_ASYNC = {**WARP_TILES, "STAGES": 3, "ASYNC": 1, "BK": 16}
-READ_AHEAD = {**CP_ASYNC, "AHEAD": 4, "BK": 32, "STAGES": 2, "TN": 16, "WN": 64}
+READ_AHEAD = {**CP_ASYNC, "AHEAD": 4}
 
 LADDER = Study(
     "ladder",
@@ -161,8 +161,7 @@ LADDER = Study(
             "read ahead",
             READ_AHEAD,
             against="cp.async stages",
-            lesson="values of two depths in registers, each replaced after its use: no FMA waits for a read, and 8 x "
-            "16 elements a thread ask for fewer reads",
+            lesson="values of two depths in registers, each replaced after its use: no FMA waits for a read",
         ),
         Point("tuned", against="read ahead", lesson="what the search finds when all of this may vary", maker="search"),
         Point(
