@@ -343,7 +343,9 @@ BATCHES = [
 ]
 
 
-@pytest.mark.parametrize(("family", "problem", "values"), BATCHES, ids=str)
+@pytest.mark.parametrize(
+    ("family", "problem", "values"), BATCHES, ids=lambda value: getattr(value, "name", None) or str(value)
+)
 def test_batches_and_doubles_are_right(
     gpu: GpuExecutor, family: Family, problem: Problem, values: dict[str, int]
 ) -> None:
