@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gemmgen.cli import main
+from gemmgen.tuner import EXAMPLES
 
 NAME = "gemm_f32_rr_MxNx40_naive_8x8"
 CHECK = ("verify", "--certificate")
@@ -142,7 +143,7 @@ def test_what_tune_found_stays_in_the_certificate(run: Run, tmp_path: Path) -> N
     (kernel,) = (tmp_path / "gemmgen-out").glob("*.cu")
     assert run("export", str(kernel), "--to", "out", "--examples", "12", "--device", "emulator")[0] == 0
     record = json.loads((tmp_path / "out" / f"{kernel.stem}.certificate.json").read_text())
-    assert record["earlier"]["verification"]["examples"] == 8 and record["verification"]["examples"] == 12
+    assert record["earlier"]["verification"]["examples"] == EXAMPLES and record["verification"]["examples"] == 12
     assert record["earlier"]["executor"]["name"] == "emulator"
     assert record["command"].startswith("gemmgen tune") and record["certified"]["command"].startswith("gemmgen export")
     assert run(*CHECK, str(tmp_path / "out" / f"{kernel.stem}.certificate.json"))[0] == 0
