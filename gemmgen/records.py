@@ -16,7 +16,6 @@ from gemmgen.compile import CompiledKernel
 from gemmgen.device import DeviceSpec
 from gemmgen.domain import Errors
 from gemmgen.errors import Failure
-from gemmgen.families.base import Rejection
 from gemmgen.gpu.sanitizer import SanitizerResult
 from gemmgen.gpu.timing import Timing
 from gemmgen.model import Prediction, representative
@@ -208,12 +207,6 @@ def determinism_document(determinism: Determinism | None) -> Document | None:
 def failure_document(failure: Failure | None) -> Document | None:
     """Why something is out; null where it is not."""
     return None if failure is None else asdict(failure)
-
-
-def rejection_document(rejection: Rejection) -> Document:
-    """A broken constraint with its numbers."""
-    constraint = rejection.constraint
-    return {"expression": constraint.expression, "because": constraint.because, "values": rejection.values}
 
 
 def trial_document(trial: Trial) -> Document:

@@ -171,8 +171,7 @@ class Work:
     shares         threads of a block that share an element, each with its part of a step's depth
     splits         blocks that share a tile of C, each with its part of K
     run            FMAs in a row that share an operand with the one before (1: not counted)
-    written        depths of a step that the kernel writes out (0: all); a loop goes over the others
-    reads_ahead    values come from shared memory before the FMAs that use them are next
+    written        depths that the loop over a step writes out where it reads values ahead of their FMAs, else 0
     """
 
     threads: int
@@ -189,7 +188,6 @@ class Work:
     splits: int = 1
     run: int = 1
     written: int = 0
-    reads_ahead: bool = False
 
     @property
     def fmas(self) -> float:

@@ -289,7 +289,6 @@ class Simt:
             splits=simt.SPLIT,
             run=max(simt.TM, simt.TN) if simt.OUTER else 1,
             written=simt.AHEAD,
-            reads_ahead=simt.AHEAD > 0,
         )
 
     def template(self, config: Config) -> str:
