@@ -190,14 +190,14 @@ LINE_TEAM = 8  # threads
 
 @cache
 def team(accesses: int, lines: int, threads: int) -> int:
-    """Threads that fetch a line of `accesses` together: as need the fewest passes, of these the fewest from eight up.
+    """Threads that fetch a line of `accesses` together: as need the fewest passes, of these the next to eight.
 
     Eight neighbours fetch a sector of 32 bytes, or a line of 128; what a thread fetches further along its line lies so
     near to its first access that the instruction holds the distance.
     """
 
-    def cost(team: int) -> tuple[int, bool, int]:
-        return accesses // team * -(-lines // (threads // team)), team < LINE_TEAM, team
+    def cost(team: int) -> tuple[int, float]:
+        return accesses // team * -(-lines // (threads // team)), max(team / LINE_TEAM, LINE_TEAM / team)
 
     return min((size for size in range(1, accesses + 1) if accesses % size == 0 and threads % size == 0), key=cost)
 
@@ -306,7 +306,6 @@ class Simt:
             "a": a,
             "b": b,
             "outer": simt.OUTER == 1,
-            "ahead": simt.AHEAD > 0,
             "compute": "compute/outer.cu" if simt.OUTER else "compute/inner.cu",
             "epilogue": "epilogue/linear.cu",
             "warped": simt.WM > 0,

@@ -25,8 +25,8 @@ __device__ __forceinline__ void multiply(const TileA& As, const TileB& Bs, Place
     #pragma unroll
     for (int k = 0; k < BK; ++k) {
         ${ T } a[TM], b[TN];
-        read_a(As, k, place.m, a);
-        read_b(Bs, k, place.n, b);
+        read_a(&As${ "[k][place.m]" if view.a.k_rows else "[place.m][k]" }, a);
+        read_b(&Bs${ "[k][place.n]" if view.b.k_rows else "[place.n][k]" }, b);
         add_product(a, b, acc);
     }
 }

@@ -54,7 +54,9 @@ ${ copy_b(view.b) }
 ${ fragment_a(view.a, view) }
 ${ fragment_b(view.b, view) }
 //% endif
+/*% block compute %*/
 ${ multiply(view) }
+/*% endblock %*/
 ${ store_c() }
 /*% endblock %*/
 }  // namespace

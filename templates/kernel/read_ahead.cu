@@ -1,8 +1,12 @@
 /*# cp.async fills a ring of STAGES tiles in shared memory; registers hold the values of two depths, read two ahead. #*/
 //% extends "kernel/gemm.cu"
 //% from "device/cp_async.cu" import cp_async
+//% from "compute/outer.cu" import outer_product
 //% block intrinsics
 ${ cp_async() }
+//% endblock
+//% block compute
+${ outer_product(view) }
 //% endblock
 //% block main_loop
     #pragma unroll
@@ -17,44 +21,56 @@ ${ cp_async() }
         b_tile += b_step;
     }
 
-    ${ T } a[2][TM], b[2][TN];  // the values at an even and at an odd depth
     if (${ view.K } > 0) {
         cp_async_wait<STAGES - 1>();  // this thread's share of the first tile has landed
         __syncthreads();              // so has everybody's
+        // The values of depth d are replaced by those of d + 2 once they are used, and arrive while those of d + 1 are
+        // multiplied. A turn of the loop takes AHEAD depths; a_from and b_from say where the values of these lie.
+        const ${ T }* a_from = &As[0][0][place.m];
+        const ${ T }* b_from = &Bs[0][0][place.n];
+        ${ T } a[2][TM], b[2][TN];
         #pragma unroll
-        for (int odd = 0; odd < 2; ++odd) {
-            read_a(As[0], odd, place.m, a[odd]);
-            read_b(Bs[0], odd, place.n, b[odd]);
+        for (int d = 0; d < 2; ++d) {
+            read_a(a_from + d * PITCH_A, a[d]);
+            read_b(b_from + d * PITCH_B, b[d]);
         }
-    }
 
-    int stage = 0, next = 2;  // next: the shared line to read next, counted through all stages
-    for (int k = 0; k < ${ view.K }; k += BK) {
-        #pragma unroll AHEAD / 2
-        for (int i = 0; i < BK; i += 2) {
-            if (i == BK - 2) {                // registers hold what is left of this tile
-                cp_async_wait<STAGES - 2>();  // this thread's share of the next tile has landed
-                __syncthreads();              // so has everybody's, and nobody reads this tile any more
-                const int depth = ${ view.K } - k - STAGES * BK;
-                if (depth > 0) {
-                    copy_a(a_tile, s, rows, depth, As[stage]);
-                    copy_b(b_tile, s, columns, depth, Bs[stage]);
+        int stage = 0;
+        for (int k = AHEAD; k < (${ view.K } + BK - 1) / BK * BK; k += AHEAD) {
+            #pragma unroll
+            for (int d = 0; d < AHEAD; ++d) {
+                if (d == AHEAD - 2) {  // what is read from here on is the next turn's
+                    a_from += AHEAD * PITCH_A;
+                    b_from += AHEAD * PITCH_B;
                 }
-                cp_async_commit();  // an empty group too: the wait counts groups
-                a_tile += a_step;
-                b_tile += b_step;
-                if (++stage == STAGES) stage = next = 0;
-                if (k + BK >= ${ view.K }) next = 0;  // no tile is left: what is read now serves nothing, but must exist
+                if (d == AHEAD - 2 && k % BK == 0) {  // and of the next tile
+                    cp_async_wait<STAGES - 2>();      // this thread's share of it has landed
+                    __syncthreads();                  // so has everybody's, and nobody reads this tile any more
+                    const int depth = ${ view.K } - k - (STAGES - 1) * BK;
+                    if (depth > 0) {
+                        copy_a(a_tile, s, rows, depth, As[stage]);
+                        copy_b(b_tile, s, columns, depth, Bs[stage]);
+                    }
+                    cp_async_commit();  // an empty group too: the wait counts groups
+                    a_tile += a_step;
+                    b_tile += b_step;
+                    stage = stage + 1 < STAGES ? stage + 1 : 0;
+                    a_from = &As[stage][0][place.m];
+                    b_from = &Bs[stage][0][place.n];
+                }
+                add_product(a[d % 2], b[d % 2], acc);
+                read_a(a_from + (d + 2) % AHEAD * PITCH_A, a[d % 2]);
+                read_b(b_from + (d + 2) % AHEAD * PITCH_B, b[d % 2]);
             }
-            // Each depth's values are replaced once they are used, and arrive while the other's are multiplied.
-            add_product(a[0], b[0], acc);
-            read_a(As[0], next, place.m, a[0]);
-            read_b(Bs[0], next, place.n, b[0]);
-            __syncwarp();  // so that the compiler does not gather all reads at the end of the loop
-            add_product(a[1], b[1], acc);
-            read_a(As[0], next + 1, place.m, a[1]);
-            read_b(Bs[0], next + 1, place.n, b[1]);
-            next += 2;
+        }
+
+        #pragma unroll
+        for (int d = 0; d < AHEAD; ++d) {  // the last turn
+            add_product(a[d % 2], b[d % 2], acc);
+            if (d + 2 < AHEAD) {
+                read_a(a_from + (d + 2) * PITCH_A, a[d % 2]);
+                read_b(b_from + (d + 2) * PITCH_B, b[d % 2]);
+            }
         }
     }
 //% endblock
