@@ -75,7 +75,8 @@ class Kernel:
     @cached_property
     def launch(self) -> Launch:
         shared = self.values["SHARED_BYTES"]
-        dynamic = shared if shared > STATIC_SHARED_BYTES else 0
+        # The sums of slices take the place of all tiles together, which static arrays do not allow.
+        dynamic = shared if shared > STATIC_SHARED_BYTES or self.values.get("SLICES", 1) > 1 else 0
         grid = self.family.grid(self.problem, self.config)
         return Launch(self.threads, grid, dynamic, self.values.get("SPLIT", 1))
 

@@ -8,7 +8,7 @@ inner product two for each. Tiles of A and B pass through shared memory in one, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from math import gcd
@@ -35,7 +35,7 @@ class SimtConfig(Config):
 
     PATTERN = (
         "outer{OUTER}_{BM}x{BN}x{BK}_{TM}x{TN}_w{WM}x{WN}_v{VEC}_ta{TA}_tb{TB}_pad{PAD}"
-        "_s{STAGES}_async{ASYNC}_ahead{AHEAD}_minb{MINB}_g{GROUP}_split{SPLIT}"
+        "_s{STAGES}_async{ASYNC}_ahead{AHEAD}_slices{SLICES}_minb{MINB}_g{GROUP}_split{SPLIT}"
     )
 
     OUTER: int = axis(1, (1, 0), "1: outer product, k outermost; 0: inner product")
@@ -55,6 +55,7 @@ class SimtConfig(Config):
     AHEAD: int = axis(
         0, (4, 2, 0), "depths that the loop over a step writes out, reading two ahead (0: a whole step, none ahead)"
     )
+    SLICES: int = axis(1, (1, 2, 4), "groups of warps that share a block's tile, each with a part of a step's depth")
     MINB: int = axis(1, (1,), "blocks that must fit an SM at once: caps a thread's registers")
     GROUP: int = axis(8, (8, 1), "tile rows that blocks walk down before they step right, for reuse in L2")
     SPLIT: int = split_axis()
@@ -81,7 +82,15 @@ CONSTRAINTS = (
     Constraint(
         "AHEAD == 0 or TA == A_ALONG_K and TB == B_ALONG_K", "values are read ahead line by line along k", False
     ),
-    Constraint("AHEAD % 2 == 0 and (AHEAD == 0 or BK % AHEAD == 0)", "two depths are read in turn", False),
+    Constraint(
+        "AHEAD % 2 == 0 and (AHEAD == 0 or BK % (AHEAD * SLICES) == 0)", "a step is a whole number of turns", False
+    ),
+    Constraint("SLICES == 1 or AHEAD > 0 and WM > 0", "slices are warps that read ahead", False),
+    Constraint("SLICES == 1 or SLICES == 2 or SLICES == 4 or SLICES == 8", "slices add up by halves", False),
+    Constraint("SLICES == 1 or TM * TN * ELEMENT_BYTES % 16 == 0", "slices add up 16 bytes at a time", False),
+    Constraint(
+        "SLICES / 2 * BM * BN <= STAGES * (SHARED_A + SHARED_B)", "sums of half the slices take the place of the tiles"
+    ),
     Constraint("ASYNC <= HAS_CP_ASYNC", "cp.async needs sm_80 or newer"),
     Constraint("TA <= A_ALONG_K", "only an A whose lines run along k can be transposed", False),
     Constraint("TB <= B_ALONG_K", "only a B whose lines run along k can be transposed", False),
@@ -114,8 +123,8 @@ PRUNING = (
     Constraint("PAD >= A_ALONG_K and PAD >= B_ALONG_K", "a transposing store without padding meets its own bank"),
     Constraint("TM * TN >= 16", "a smaller thread tile spends its issue slots on shared reads"),
     Constraint("TM * TN * ELEMENT_BYTES <= 512", "a larger thread tile exceeds 255 registers"),
-    Constraint("BM / TM * (BN / TN) >= 64", "smaller blocks leave an SM short of warps"),
-    Constraint("BM / TM * (BN / TN) <= 256", "larger blocks leave a thread too few registers"),
+    Constraint("BM / TM * (BN / TN) * SLICES >= 64", "smaller blocks leave an SM short of warps"),
+    Constraint("BM / TM * (BN / TN) * SLICES <= 256", "larger blocks leave a thread too few registers"),
     Constraint("SPLIT == 1 or M * N / (BM * BN) <= 1024", "more tiles than that fill any card"),
     Constraint("SPLIT == 1 or K == 0 or K / SPLIT >= 16 * BK", "parts too short for what adding them up costs"),
     Constraint(
@@ -234,7 +243,7 @@ class Simt:
         store_width = gcd(fragment_width(simt, b), problem.vector_limit("ldc"))
         tile, elements = "warp" if warped else "block", f"{problem.dtype.ctype}s"
         return (
-            Derived("THREADS", "BM / TM * (BN / TN)", "threads a block"),
+            *_threads(simt),
             Derived("LANES_M", lanes_m, f"threads down a {tile}'s tile"),
             Derived("LANES_N", lanes_n, f"threads across a {tile}'s tile"),
             Derived("FM", str(fragment_width(simt, a)), f"{elements} of a thread's shared read of A"),
@@ -257,7 +266,7 @@ class Simt:
     def unused(self, problem: Problem, config: Config) -> frozenset[str]:
         simt = cast(SimtConfig, config)
         choices = {"OUTER", "VEC", "TA", "TB", "ASYNC", "SHARED_BYTES"}
-        choices |= {name for name, idle in (("AHEAD", 0), ("SPLIT", 1)) if simt.values[name] == idle}
+        choices |= {name for name, idle in (("AHEAD", 0), ("SLICES", 1), ("SPLIT", 1)) if simt.values[name] == idle}
         if simt.WM == 0:
             choices |= {"WM", "WN"}
         if not any(operand.along_k for operand in operands(problem, simt)):
@@ -309,9 +318,22 @@ class Simt:
             "compute": "compute/outer.cu" if simt.OUTER else "compute/inner.cu",
             "epilogue": "epilogue/linear.cu",
             "warped": simt.WM > 0,
+            "slices": simt.SLICES,
+            "depth": "BK" if simt.SLICES == 1 else "DEPTH",
+            "first": "0" if simt.SLICES == 1 else "place.k",
             "K": "s.K" if simt.SPLIT == 1 else "part",
             "runs_along_n": simt.TN > simt.TM,
         }
+
+
+def _threads(config: SimtConfig) -> Iterator[Derived]:
+    tile = "BM / TM * (BN / TN)"
+    if config.SLICES == 1:
+        yield Derived("THREADS", tile, "threads a block")
+        return
+    yield Derived("DEPTH", "BK / SLICES", "depth of a slice's part of a step")
+    yield Derived("SLICE_THREADS", tile, "threads a slice, which cover the block's tile")
+    yield Derived("THREADS", "SLICE_THREADS * SLICES", "threads a block")
 
 
 def _operand_constants(problem: Problem, config: SimtConfig, operand: Operand) -> tuple[Derived, ...]:
@@ -321,7 +343,7 @@ def _operand_constants(problem: Problem, config: SimtConfig, operand: Operand) -
     shared_line = block if operand.k_rows else "BK"
     shared_lines = "BK" if operand.k_rows else block
     line, count = ("BK", block) if operand.along_k else (block, "BK")
-    value, threads = config.values, config.BM // config.TM * (config.BN // config.TN)
+    value, threads = config.values, config.BM // config.TM * (config.BN // config.TN) * config.SLICES
     together = team(max(1, value[line] // width), value[count], threads)
     lines = (
         (f"V{X}", str(width), f"{elements} of an access to {X}"),

@@ -1,6 +1,7 @@
 /*# Split K: SPLIT blocks share a tile of C, each sums a part of K, and the last to arrive adds the parts. One launch,
     no waiting, no float atomics: the parts are added in their order, whichever block does it. #*/
-//% macro split_k(step)
+//% macro split_k(step, sliced=false)
+//% set threads = "SLICE_THREADS" if sliced else "THREADS"
 // The depths [begin, end) that one of a tile's SPLIT blocks sums: equal parts of K, each a whole number of steps. The
 // last parts may be shorter, or empty.
 struct Depths {
@@ -28,20 +29,23 @@ __device__ __forceinline__ bool last_to_arrive(unsigned* ticket)
     return last;
 }
 
-// Adds up what the tile's SPLIT blocks summed: this thread's elements are those at THREADS * i + threadIdx.x of the tile.
+// Adds up what the tile's SPLIT blocks summed: this thread's elements are those at ${ threads } * i + threadIdx.x of the tile.
 // Returns true in one block of the tile, with the whole sums; the others are done.
+//% if sliced
+// Only the threads with `has_sums` have any; the others come along to the barriers.
+//% endif
 template <int COUNT>
-__device__ __forceinline__ bool add_splits(${ T } (&sums)[COUNT], ${ T }* partials, unsigned* tickets)
+__device__ __forceinline__ bool add_splits(${ T } (&sums)[COUNT], ${ T }* partials, unsigned* tickets${ ", bool has_sums" if sliced })
 {
     const int tile = blockIdx.x / SPLIT;
     ${ T }* const parts = partials + static_cast<long long>(tile) * SPLIT * (BM * BN);  // one behind the other
     ${ T }* const mine = parts + blockIdx.x % SPLIT * (BM * BN);
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
-        const int element = i * THREADS + threadIdx.x;
-        if (COUNT * THREADS == BM * BN || element < BM * BN) mine[element] = sums[i];
+        const int element = i * ${ threads } + threadIdx.x;
+        if (${ "has_sums && (" if sliced }COUNT * ${ threads } == BM * BN || element < BM * BN${ ")" if sliced }) mine[element] = sums[i];
     }
-    if (!last_to_arrive(tickets + tile)) return false;
+    if (!last_to_arrive(tickets + tile)${ " || !has_sums" if sliced }) return false;
 
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) sums[i] = ${ zero };
@@ -49,8 +53,8 @@ __device__ __forceinline__ bool add_splits(${ T } (&sums)[COUNT], ${ T }* partia
     for (int split = 0; split < SPLIT; ++split) {  // always in this order: the same bits every time
         #pragma unroll
         for (int i = 0; i < COUNT; ++i) {
-            const int element = i * THREADS + threadIdx.x;
-            if (COUNT * THREADS == BM * BN || element < BM * BN) sums[i] += __ldcg(parts + split * (BM * BN) + element);
+            const int element = i * ${ threads } + threadIdx.x;
+            if (COUNT * ${ threads } == BM * BN || element < BM * BN) sums[i] += __ldcg(parts + split * (BM * BN) + element);
         }
     }
     return true;

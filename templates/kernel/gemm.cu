@@ -7,6 +7,7 @@
 //% from "device/raster.cu" import raster
 //% from "device/place.cu" import place
 //% from "device/dynamic_shared.cu" import dynamic_shared
+//% from "device/slices.cu" import add_slices
 //% from "device/split.cu" import split_k
 //% from view.a.copy import copy as copy_a
 //% from view.b.copy import copy as copy_b
@@ -39,12 +40,15 @@ using TileB = ${ T }[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory
 /*% endblock %*/
 /*% block device %*/
 ${ raster() }
-${ place(view.warped) }
+${ place(view.warped, view.slices) }
 //% if kernel.launch.shared_bytes
 ${ dynamic_shared() }
 //% endif
 //% if kernel.launch.splits > 1
-${ split_k("BK") }
+${ split_k("BK", view.slices > 1) }
+//% endif
+//% if view.slices > 1
+${ add_slices() }
 //% endif
 /*% block intrinsics %*/
 /*% endblock %*/
@@ -97,8 +101,13 @@ ${ signature(kernel) }{
 /*% block main_loop required %*/
 /*% endblock %*/
 
+//% if view.slices > 1
+    const bool has_sums = add_slices(reinterpret_cast<${ T }(&)[TM * TN]>(acc), reinterpret_cast<${ T }*>(As));
+//% endif
 //% if kernel.launch.splits > 1
-    if (!add_splits(reinterpret_cast<${ T }(&)[TM * TN]>(acc), partials, tickets)) return;
+    if (!add_splits(reinterpret_cast<${ T }(&)[TM * TN]>(acc), partials, tickets${ ", has_sums" if view.slices > 1 })) return;
+//% elif view.slices > 1
+    if (!has_sums) return;
 //% endif
     store_c(C + Offset(tile.m) * s.ldc + tile.n, s, rows, columns, place, acc, alpha, beta);
 /*% endblock %*/

@@ -26,8 +26,8 @@ ${ outer_product(view) }
         __syncthreads();              // so has everybody's
         // The values of depth d are replaced by those of d + 2 once they are used, and arrive while those of d + 1 are
         // multiplied. A turn of the loop takes AHEAD depths; a_from and b_from say where the values of these lie.
-        const ${ T }* a_from = &As[0][0][place.m];
-        const ${ T }* b_from = &Bs[0][0][place.n];
+        const ${ T }* a_from = &As[0][${ view.first }][place.m];
+        const ${ T }* b_from = &Bs[0][${ view.first }][place.n];
         ${ T } a[2][TM], b[2][TN];
         #pragma unroll
         for (int d = 0; d < 2; ++d) {
@@ -36,17 +36,17 @@ ${ outer_product(view) }
         }
 
         int stage = 0;
-        for (int k = AHEAD; k < (${ view.K } + BK - 1) / BK * BK; k += AHEAD) {
+        for (int k = AHEAD; k < (${ view.K } + BK - 1) / BK * ${ view.depth }; k += AHEAD) {
             #pragma unroll
             for (int d = 0; d < AHEAD; ++d) {
                 if (d == AHEAD - 2) {  // what is read from here on is the next turn's
                     a_from += AHEAD * PITCH_A;
                     b_from += AHEAD * PITCH_B;
                 }
-                if (d == AHEAD - 2 && k % BK == 0) {  // and of the next tile
+                if (d == AHEAD - 2 && k % ${ view.depth } == 0) {  // and of the next tile
                     cp_async_wait<STAGES - 2>();      // this thread's share of it has landed
                     __syncthreads();                  // so has everybody's, and nobody reads this tile any more
-                    const int depth = ${ view.K } - k - (STAGES - 1) * BK;
+                    const int depth = ${ view.K } - k${ " * SLICES" if view.slices > 1 } - (STAGES - 1) * BK;
                     if (depth > 0) {
                         copy_a(a_tile, s, rows, depth, As[stage]);
                         copy_b(b_tile, s, columns, depth, Bs[stage]);
@@ -55,8 +55,8 @@ ${ outer_product(view) }
                     a_tile += a_step;
                     b_tile += b_step;
                     stage = stage + 1 < STAGES ? stage + 1 : 0;
-                    a_from = &As[stage][0][place.m];
-                    b_from = &Bs[stage][0][place.n];
+                    a_from = &As[stage][${ view.first }][place.m];
+                    b_from = &Bs[stage][${ view.first }][place.n];
                 }
                 add_product(a[d % 2], b[d % 2], acc);
                 read_a(a_from + (d + 2) % AHEAD * PITCH_A, a[d % 2]);
