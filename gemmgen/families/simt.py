@@ -194,19 +194,16 @@ def global_width(problem: Problem, config: SimtConfig, operand: Operand) -> int:
     return gcd(config.VEC, problem.vector_limit("lda" if operand.x == "a" else "ldb"))
 
 
-LINE_TEAM = 8  # threads
-
-
 @cache
-def team(accesses: int, lines: int, threads: int) -> int:
-    """Threads that fetch a line of `accesses` together: as need the fewest passes, of these the next to eight.
+def team(accesses: int, lines: int, threads: int, wanted: int) -> int:
+    """Threads that fetch a line of `accesses` together: as need the fewest passes, of these the next to `wanted`.
 
-    Eight neighbours fetch a sector of 32 bytes, or a line of 128; what a thread fetches further along its line lies so
-    near to its first access that the instruction holds the distance.
+    What a thread fetches further along its line lies so near to its first access that the instruction holds the
+    distance.
     """
 
     def cost(team: int) -> tuple[int, float]:
-        return accesses // team * -(-lines // (threads // team)), max(team / LINE_TEAM, LINE_TEAM / team)
+        return accesses // team * -(-lines // (threads // team)), max(team / wanted, wanted / team)
 
     return min((size for size in range(1, accesses + 1) if accesses % size == 0 and threads % size == 0), key=cost)
 
@@ -344,7 +341,10 @@ def _operand_constants(problem: Problem, config: SimtConfig, operand: Operand) -
     shared_lines = "BK" if operand.k_rows else block
     line, count = ("BK", block) if operand.along_k else (block, "BK")
     value, threads = config.values, config.BM // config.TM * (config.BN // config.TN) * config.SLICES
-    together = team(max(1, value[line] // width), value[count], threads)
+    # Neighbours fetch 128 bytes, the most that L1 looks up at once; transposed, 32 bytes, whose words fall into banks
+    # of their own (PAD = 4).
+    wanted = (32 if operand.transposed else 128) // (width * problem.dtype.size)
+    together = team(max(1, value[line] // width), value[count], threads, wanted)
     lines = (
         (f"V{X}", str(width), f"{elements} of an access to {X}"),
         (f"STORE_{X}", "1" if operand.transposed else f"V{X}", f"{elements} of a shared store of {X}"),
