@@ -2,9 +2,9 @@
 
     C = alpha * A * B + beta * C        A: M x K, B: K x N, C: M x N (row-major)
 
-beta = 0 never reads C. K = 0 gives beta * C. A batch is many such products, each on its own A, B and C. A size,
-leading dimension or stride of a Problem that is `None` (written `?`) stays a parameter of the kernel; a Case gives it
-a number.
+beta = 0 never reads C. K = 0 gives beta * C. A batch is many such products, each on its own A, B and C, which lie a
+stride apart or, in a batch of pointers, anywhere. A size, leading dimension or stride of a Problem that is `None`
+(written `?`) stays a parameter of the kernel; a Case gives it a number.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ Order = Literal["r", "c"]  # r row-major, c column-major
 SIZE_LIMIT = 2**31 - 2**16  # sizes travel as 32-bit int, and rounding one up to a tile must not overflow
 TILE_REACH = 1024  # lines past the edge to which a tile may compute (never access) an address
 WIDEST_ACCESS = 16  # bytes that a thread reads or writes at once
+POINTER_BYTES = 8
 RUNTIME = "?"
 
 Scalar = TypeVar("Scalar", bound="np.generic[Any]")
@@ -197,7 +198,9 @@ class Problem:
     ld_align        elements that divide every run-time leading dimension and stride: likewise
     batch           products; 1 is a plain GEMM, None (`?`) leaves their number to run time
     stride_a, ...   elements from one matrix of the batch to the next: "dense" is lines times leading dimension, 0 (of A
-                    or B) shares one matrix, None leaves it to run time, as "dense" does where a size is left to it
+                    of B) shares one matrix, None leaves it to run time, as "dense" does where a size is left to it
+    pointers        the kernel takes arrays of `batch` pointers, to each matrix A, B and C: a batch without strides. Those
+                    to A and B may repeat and overlap; each is divisible by `pointer_align`
 
     Raises InvalidInput for sizes outside 1 .. SIZE_LIMIT, for a leading dimension shorter than its line and for a
     stride shorter than its matrix.
@@ -217,6 +220,7 @@ class Problem:
     stride_a: Size | Literal["dense"] = "dense"
     stride_b: Size | Literal["dense"] = "dense"
     stride_c: Size | Literal["dense"] = "dense"
+    pointers: bool = False
 
     def __post_init__(self) -> None:
         for name, size in (("M", self.m), ("N", self.n), ("K", self.k), ("batch", self.batch)):
@@ -242,9 +246,12 @@ class Problem:
 
     def _require_apart(self) -> None:
         """No matrix of the batch reaches into the next."""
+        require(self.batched or not self.pointers, "arrays of pointers serve a batch, and batch = 1")
         for name, (lines, ld, line) in self.stride_sizes.items():
             given = getattr(self, name)
             require(self.batched or given == "dense", f"{name} = {given} serves a batch, and batch = 1")
+            what = "?" if given is None else given
+            require(not self.pointers or given == "dense", f"{name} = {what}: matrices behind pointers have no stride")
             if given == "dense" or given is None or (given == 0 and name != "stride_c"):
                 continue
             count, pitch, length = self.sizes[lines], self.sizes[ld], self.sizes[line]
@@ -283,6 +290,11 @@ class Problem:
         return self.batch != 1
 
     @property
+    def strided(self) -> bool:
+        """Whether strides say where the matrices of a batch lie."""
+        return self.batched and not self.pointers
+
+    @property
     def shape(self) -> str:
         """MxNxK as `parse_shape` reads it: 512x512x512, ?x4096x4096."""
         return "x".join(RUNTIME if size is None else str(size) for size in (self.m, self.n, self.k))
@@ -291,14 +303,14 @@ class Problem:
     def sizes(self) -> dict[str, Size]:
         """M, N, K, lda, ldb, ldc with "dense" resolved; None where the kernel takes a parameter.
 
-        In a batch the batch and stride_a, stride_b and stride_c, too.
+        In a batch the batch, too, and where it has strides stride_a, stride_b and stride_c.
         """
         resolved = {name: line if given == "dense" else given for name, given, line in self._leading_dimensions()}
         sizes: dict[str, Size] = {"M": self.m, "N": self.n, "K": self.k, **resolved}
         if not self.batched:
             return sizes
         sizes["batch"] = self.batch
-        for name, (lines, ld, _) in self.stride_sizes.items():
+        for name, (lines, ld, _) in self.stride_sizes.items() if self.strided else ():
             given, count, pitch = getattr(self, name), sizes[lines], sizes[ld]
             dense = None if count is None or pitch is None else count * pitch
             sizes[name] = dense if given == "dense" else given
@@ -312,7 +324,7 @@ class Problem:
     def vector_limit(self, ld: Literal["lda", "ldb", "ldc"]) -> int:
         """Elements of the widest access that every line's start allows: 1, 2, or 4 of 4 bytes."""
         steps = [self.sizes[ld]]
-        if self.batched:
+        if self.strided:
             steps.append(self.sizes[f"stride_{ld[-1]}"])
         aligns = (self.ld_align if step is None else step for step in steps)
         return gcd(self.pointer_align // self.dtype.size, *aligns)
@@ -347,14 +359,15 @@ class Problem:
     ) -> Case:
         """One launch of this problem. Sizes fixed here may be left out; run-time ones may not.
 
-        A run-time leading dimension or stride that is left out is the shortest one that `ld_align` allows.
+        A run-time leading dimension or stride that is left out is the shortest one that `ld_align` allows. In a batch
+        of pointers strides say how Operands hold the matrices: with 0 every pointer to A, or B, is the same.
         """
         given = {"M": m, "N": n, "K": k, "lda": lda, "ldb": ldb, "ldc": ldc}
         if self.batched:
             given |= {"batch": batch, "stride_a": stride_a, "stride_b": stride_b, "stride_c": stride_c}
         else:
             require(batch in (None, 1), f"batch = {batch}, but this kernel is built for one product")
-        values = dict(self.sizes)
+        values = {**dict.fromkeys(BATCH_SIZES if self.batched else ()), **self.sizes}
         for name, value in given.items():
             fixed = values[name]
             require(
@@ -387,7 +400,7 @@ class Problem:
         """`given`, or where it is left out the shortest stride from `least` on that `ld_align` divides."""
         if given is None:
             return -(-least // self.ld_align) * self.ld_align
-        if self.sizes[name] is None:
+        if name in self.runtime_names:
             require(given % self.ld_align == 0, f"{name} = {given} is no multiple of ld_align = {self.ld_align}")
         return given
 
@@ -401,6 +414,7 @@ class Problem:
 
     def __str__(self) -> str:
         batch = f" x {RUNTIME if self.batch is None else self.batch}" if self.batched else ""
+        batch += " by pointers" if self.pointers else ""
         return f"{self.shape}{batch} {self.dtype.label} {self.layout}"
 
 
@@ -408,7 +422,7 @@ class Problem:
 class Case:
     """One launch: a Problem with a number for every size, and the scalars.
 
-    batch and strides are 1 and 0 where the problem has no batch.
+    batch and strides are 1 and 0 where the problem has no batch. In a batch of pointers strides are those of Operands.
     """
 
     problem: Problem
@@ -464,14 +478,15 @@ class Case:
 
     @property
     def bytes_moved(self) -> int:
-        """The least traffic with device memory: A and B read once, C written once (read with beta)."""
+        """The least traffic with device memory: A and B read once, C written once (read with beta), pointers read."""
         c_passes = 1 if self.beta == 0 else 2
         a, b, c = ((matrix.stored.batch or 1) * matrix.rows * matrix.cols for matrix in self.matrices)
-        return (a + b + c_passes * c) * self.problem.dtype.size
+        pointers = 3 * self.batch * POINTER_BYTES if self.problem.pointers else 0
+        return (a + b + c_passes * c) * self.problem.dtype.size + pointers
 
     @property
     def values(self) -> dict[str, int | float]:
-        """Every scalar that a kernel may take as a parameter, by name."""
+        """Every scalar that a kernel may take as a parameter, by name; strides also where it takes pointers."""
         sizes = {"M": self.m, "N": self.n, "K": self.k, "lda": self.lda, "ldb": self.ldb, "ldc": self.ldc}
         batch = {name: getattr(self, name) for name in BATCH_SIZES} if self.problem.batched else {}
         return {**sizes, **batch, "alpha": self.alpha, "beta": self.beta}
