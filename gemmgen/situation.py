@@ -238,7 +238,10 @@ def edges(case: Case) -> frozenset[str]:
 
 @st.composite
 def _distances(draw: st.DrawFn, problem: Problem) -> dict[str, int]:
-    """What is left to run time of: padding of lines and between matrices (SHARED: one for all products), the batch."""
+    """What is left to run time of: padding of lines and between matrices (SHARED: one for all products), the batch.
+
+    Pointers to A and to B may all be the same, too.
+    """
     drawn = {}
     for name in problem.runtime_names:
         if name.startswith("ld"):
@@ -248,6 +251,8 @@ def _distances(draw: st.DrawFn, problem: Problem) -> dict[str, int]:
             drawn[name] = draw(st.sampled_from((*(problem.ld_align * padding for padding in PADDINGS), *shared)))
         elif name == "batch":
             drawn[name] = draw(st.sampled_from(BATCHES))
+    if problem.pointers:
+        drawn |= {name: draw(st.sampled_from((0, 0, SHARED))) for name in ("stride_a", "stride_b")}
     return drawn
 
 
