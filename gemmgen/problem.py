@@ -198,9 +198,9 @@ class Problem:
     ld_align        elements that divide every run-time leading dimension and stride: likewise
     batch           products; 1 is a plain GEMM, None (`?`) leaves their number to run time
     stride_a, ...   elements from one matrix of the batch to the next: "dense" is lines times leading dimension, 0 (of A
-                    of B) shares one matrix, None leaves it to run time, as "dense" does where a size is left to it
-    pointers        the kernel takes arrays of `batch` pointers, to each matrix A, B and C: a batch without strides. Those
-                    to A and B may repeat and overlap; each is divisible by `pointer_align`
+                    or B) shares one matrix, None leaves it to run time, as "dense" does where a size is left to it
+    pointers        the kernel takes arrays of `batch` pointers, to each matrix A, B and C: a batch without strides.
+                    Those to A and B may repeat and overlap; each is divisible by `pointer_align`
 
     Raises InvalidInput for sizes outside 1 .. SIZE_LIMIT, for a leading dimension shorter than its line and for a
     stride shorter than its matrix.
