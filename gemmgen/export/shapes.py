@@ -34,12 +34,13 @@ def _shapes(source: KernelSource) -> Iterator[Case]:
 
 def _case(problem: Problem, m: int, n: int, k: int) -> Case:
     """m, n, k where the problem leaves them to run time."""
-    return problem.case(
+    case = problem.case(
         m=m if problem.m is None else None,
         n=n if problem.n is None else None,
         k=k if problem.k is None else None,
         batch=BATCH if problem.batch is None else None,
     )
+    return problem.case(**_all_but_scalars(case), **_behind_pointers(case)) if problem.pointers else case
 
 
 def _padded(dense: Case) -> Case:
@@ -64,9 +65,18 @@ def _padded(dense: Case) -> Case:
 
 def _strides(case: Case) -> dict[str, int]:
     """Matrices further apart, where their distance is a run-time parameter; all products share B, if they may."""
+    if case.problem.pointers:
+        return {**_behind_pointers(case), "stride_b": 0}
     extra = PADDING * case.problem.ld_align
     strides = {"stride_a": case.stride_a + extra, "stride_b": 0, "stride_c": case.stride_c + extra}
     return {name: stride for name, stride in strides.items() if name in case.problem.runtime_names}
+
+
+def _behind_pointers(case: Case) -> dict[str, int]:
+    """Strides for matrices that pointers name: with something between them, and each aligned as promised."""
+    unit = max(1, case.problem.pointer_align // case.problem.dtype.size)
+    strides = {"stride_a": case.a, "stride_b": case.b, "stride_c": case.c}
+    return {name: -(-(matrix.span + PADDING) // unit) * unit for name, matrix in strides.items()}
 
 
 def _all_but_scalars(case: Case) -> dict[str, int]:
