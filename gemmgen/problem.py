@@ -123,6 +123,8 @@ class Layout:
 
 
 BATCH_SIZES = ("batch", "stride_a", "stride_b", "stride_c")  # of Problem.sizes, in a batch
+POINTER_SIZES = ("batch", "different_a", "different_b")  # of a Case, in a batch of pointers
+NO_STRIDE = "matrices behind pointers have no stride"
 ORDERS: tuple[Order, Order] = ("r", "c")
 
 
@@ -131,7 +133,8 @@ class Matrix:
     """A matrix as it lies in memory, or a batch of them: `rows` x `cols` elements, `ld` elements between lines.
 
     A line is a row (order r) or a column (order c). `batch` matrices start `stride` elements apart; None is one
-    matrix that is in no batch. A stride of 0 is the same matrix again and again.
+    matrix that is in no batch. A stride of 0 is the same matrix again and again. Of `different` ones, as pointers can
+    name, products take one after the other, and then from the first again.
     """
 
     rows: int
@@ -140,6 +143,7 @@ class Matrix:
     order: Order
     batch: int | None = None
     stride: int = 0
+    different: int | None = None
 
     @property
     def lines(self) -> int:
@@ -152,7 +156,7 @@ class Matrix:
     @property
     def elements(self) -> int:
         """Elements from the first to the last one, padding between lines and matrices included."""
-        return 0 if self.span == 0 else ((self.batch or 1) - 1) * self.stride + self.span
+        return 0 if self.span == 0 else ((self.different or self.batch or 1) - 1) * self.stride + self.span
 
     @property
     def span(self) -> int:
@@ -161,14 +165,19 @@ class Matrix:
 
     @property
     def stored(self) -> Matrix:
-        """Every element once: one matrix where the batch repeats it."""
+        """Every element once: one matrix, or the `different` ones, where the batch repeats them."""
+        if self.different is not None:
+            return replace(self, batch=self.different, different=None)
         return replace(self, batch=None) if self.stride == 0 else self
 
     def view(self, flat: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
         """The elements inside `flat` (at least `elements` long), without padding and without a copy.
 
-        Shaped (rows, cols), and (batch, rows, cols) in a batch.
+        Shaped (rows, cols), and (batch, rows, cols) in a batch. A copy where there are `different` ones.
         """
+        if self.different is not None:
+            assert self.batch is not None
+            return self.stored.view(flat)[np.arange(self.batch) % self.different]
         step = flat.itemsize
         shape, strides = (self.rows, self.cols), (self.ld * step, step)
         if self.order == "c":
@@ -251,7 +260,7 @@ class Problem:
             given = getattr(self, name)
             require(self.batched or given == "dense", f"{name} = {given} serves a batch, and batch = 1")
             what = "?" if given is None else given
-            require(not self.pointers or given == "dense", f"{name} = {what}: matrices behind pointers have no stride")
+            require(not self.pointers or given == "dense", f"{name} = {what}: {NO_STRIDE}")
             if given == "dense" or given is None or (given == 0 and name != "stride_c"):
                 continue
             count, pitch, length = self.sizes[lines], self.sizes[ld], self.sizes[line]
@@ -293,6 +302,11 @@ class Problem:
     def strided(self) -> bool:
         """Whether strides say where the matrices of a batch lie."""
         return self.batched and not self.pointers
+
+    @property
+    def batch_sizes(self) -> tuple[str, ...]:
+        """What a Case says of its batch, by name."""
+        return POINTER_SIZES if self.pointers else BATCH_SIZES if self.batched else ()
 
     @property
     def shape(self) -> str:
@@ -356,18 +370,23 @@ class Problem:
         stride_a: int | None = None,
         stride_b: int | None = None,
         stride_c: int | None = None,
+        different_a: int = 0,
+        different_b: int = 0,
     ) -> Case:
         """One launch of this problem. Sizes fixed here may be left out; run-time ones may not.
 
         A run-time leading dimension or stride that is left out is the shortest one that `ld_align` allows. In a batch
-        of pointers strides say how Operands hold the matrices: with 0 every pointer to A, or B, is the same.
+        of pointers products share `different_a` matrices A, in turn, likewise B; 0 gives each its own.
         """
         given = {"M": m, "N": n, "K": k, "lda": lda, "ldb": ldb, "ldc": ldc}
+        strided = {"stride_a": stride_a, "stride_b": stride_b, "stride_c": stride_c}
+        for name, stride in strided.items():
+            require(not self.pointers or stride is None, f"{name} = {stride}: {NO_STRIDE}")
         if self.batched:
-            given |= {"batch": batch, "stride_a": stride_a, "stride_b": stride_b, "stride_c": stride_c}
+            given |= {"batch": batch, **(strided if self.strided else {})}
         else:
             require(batch in (None, 1), f"batch = {batch}, but this kernel is built for one product")
-        values = {**dict.fromkeys(BATCH_SIZES if self.batched else ()), **self.sizes}
+        values = dict(self.sizes)
         for name, value in given.items():
             fixed = values[name]
             require(
@@ -380,7 +399,7 @@ class Problem:
         size = {name: values[name] or 0 for name in ("M", "N", "K")}
         ld = {name: self._leading_dimension(name, values[name], size[line]) for name, line in self.line_sizes.items()}
         strides = {
-            name: self._multiple(name, values[name], size[lines] * ld[pitch])
+            name: self._multiple(name, values.get(name), size[lines] * ld[pitch])
             for name, (lines, pitch, _) in self.stride_sizes.items()
             if self.batched
         }
@@ -394,13 +413,15 @@ class Problem:
             beta=beta,
             batch=values.get("batch", 1) or 0,
             **strides,
+            different_a=different_a,
+            different_b=different_b,
         )
 
     def _multiple(self, name: str, given: Size, least: int) -> int:
         """`given`, or where it is left out the shortest stride from `least` on that `ld_align` divides."""
         if given is None:
             return -(-least // self.ld_align) * self.ld_align
-        if name in self.runtime_names:
+        if self.sizes[name] is None:
             require(given % self.ld_align == 0, f"{name} = {given} is no multiple of ld_align = {self.ld_align}")
         return given
 
@@ -422,7 +443,8 @@ class Problem:
 class Case:
     """One launch: a Problem with a number for every size, and the scalars.
 
-    batch and strides are 1 and 0 where the problem has no batch. In a batch of pointers strides are those of Operands.
+    batch and strides are 1 and 0 where the problem has no batch. In a batch of pointers strides are those of Operands,
+    and `different_a` counts the matrices A that its pointers name: 0 is one for each product. Likewise B.
     """
 
     problem: Problem
@@ -438,9 +460,14 @@ class Case:
     stride_a: int = 0
     stride_b: int = 0
     stride_c: int = 0
+    different_a: int = 0
+    different_b: int = 0
 
     def __post_init__(self) -> None:
         require(self.batch >= 1, f"batch = {self.batch}: a launch needs at least one product")
+        for name, different in (("different_a", self.different_a), ("different_b", self.different_b)):
+            most = self.batch if self.problem.pointers else 0
+            require(0 <= different <= most, f"{name} = {different}: of {self.batch} products at most {most} can differ")
         for name, matrix in zip(("stride_a", "stride_b", "stride_c"), self.matrices, strict=True):
             shared = matrix.batch is None or (matrix.stride == 0 and name != "stride_c")
             require(
@@ -454,11 +481,15 @@ class Case:
 
     @property
     def a(self) -> Matrix:
-        return Matrix(self.m, self.k, self.lda, self.problem.layout.a, self._batch, self.stride_a)
+        return Matrix(
+            self.m, self.k, self.lda, self.problem.layout.a, self._batch, self.stride_a, self.different_a or None
+        )
 
     @property
     def b(self) -> Matrix:
-        return Matrix(self.k, self.n, self.ldb, self.problem.layout.b, self._batch, self.stride_b)
+        return Matrix(
+            self.k, self.n, self.ldb, self.problem.layout.b, self._batch, self.stride_b, self.different_b or None
+        )
 
     @property
     def c(self) -> Matrix:
@@ -486,9 +517,9 @@ class Case:
 
     @property
     def values(self) -> dict[str, int | float]:
-        """Every scalar that a kernel may take as a parameter, by name; strides also where it takes pointers."""
+        """Every number of the launch by name, those among them that a kernel may take as parameters."""
         sizes = {"M": self.m, "N": self.n, "K": self.k, "lda": self.lda, "ldb": self.ldb, "ldc": self.ldc}
-        batch = {name: getattr(self, name) for name in BATCH_SIZES} if self.problem.batched else {}
+        batch = {name: getattr(self, name) for name in self.problem.batch_sizes}
         return {**sizes, **batch, "alpha": self.alpha, "beta": self.beta}
 
     def __str__(self) -> str:

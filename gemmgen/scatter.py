@@ -56,14 +56,14 @@ def scatter(case: Case, gap: int, unit: int, seed: int) -> tuple[Scattered, Scat
     """Slots for the matrices A, B and C of `case`, at least `gap` bytes apart, in orders that the seed draws.
 
     Each begins a multiple of `unit` bytes, at least the widest access, after the first one: with no less alignment than
-    that one, and no more. A matrix that all products share has one slot.
+    that one, and no more. A matrix that products share has one slot.
     """
     rng, size = np.random.default_rng(seed), case.problem.dtype.size
 
     def scattered(matrix: Matrix) -> Scattered:
         count = matrix.stored.batch or 1
         pitch = -(-(matrix.span * size + gap) // unit) * unit // size
-        slots = rng.permutation(count) if matrix.stride else np.zeros(case.batch, np.int64)
-        return Scattered(replace(matrix, batch=count, stride=pitch), slots)
+        slots = rng.permutation(count)[np.arange(case.batch) % count]
+        return Scattered(replace(matrix, batch=count, stride=pitch, different=None), slots)
 
     return scattered(case.a), scattered(case.b), scattered(case.c)

@@ -22,6 +22,7 @@ RANDOM_SCALARS = (*EXACT_SCALARS, 0.5, -1.75)
 HUGE_SCALARS = {DType.F32: 2.0**100, DType.F64: 2.0**900}
 NAN = math.nan  # one object: a NaN is equal to itself only by identity
 PADDINGS = (0, 1, 2, 3, 7)  # of leading dimensions and strides, in units of ld_align
+DIFFERENT = (0, 0, 1, 2, 3)  # matrices A, or B, that the pointers of a batch name in turn; 0 is one for each product
 SHARED = -1  # in the place of a stride's padding: one matrix for all products
 SEEDS = 2**16
 OTHER_SEEDS = 4  # that reduction tries: they choose every order and placement of an executor
@@ -240,7 +241,7 @@ def edges(case: Case) -> frozenset[str]:
 def _distances(draw: st.DrawFn, problem: Problem) -> dict[str, int]:
     """What is left to run time of: padding of lines and between matrices (SHARED: one for all products), the batch.
 
-    Pointers to A and to B may all be the same, too.
+    And how many different matrices pointers to A and to B name.
     """
     drawn = {}
     for name in problem.runtime_names:
@@ -252,7 +253,7 @@ def _distances(draw: st.DrawFn, problem: Problem) -> dict[str, int]:
         elif name == "batch":
             drawn[name] = draw(st.sampled_from(BATCHES))
     if problem.pointers:
-        drawn |= {name: draw(st.sampled_from((0, 0, SHARED))) for name in ("stride_a", "stride_b")}
+        drawn |= {name: draw(st.sampled_from(DIFFERENT)) for name in ("different_a", "different_b")}
     return drawn
 
 
@@ -269,7 +270,10 @@ def _case(problem: Problem, sizes: dict[str, int], distances: dict[str, int], al
         for name, padding in distances.items()
         if name.startswith("stride_")
     }
-    return problem.case(**sizes, **lines, **strides, alpha=alpha, beta=beta)
+    different = {
+        name: count for name, count in distances.items() if name.startswith("different_") and count < padded.batch
+    }
+    return problem.case(**sizes, **lines, **strides, **different, alpha=alpha, beta=beta)
 
 
 def _form_size(name: str, form: str, largest: int) -> st.SearchStrategy[int]:

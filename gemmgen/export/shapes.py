@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gemmgen.problem import Case, Problem
 from gemmgen.source import KernelSource
@@ -40,7 +41,7 @@ def _case(problem: Problem, m: int, n: int, k: int) -> Case:
         k=k if problem.k is None else None,
         batch=BATCH if problem.batch is None else None,
     )
-    return problem.case(**_all_but_scalars(case), **_behind_pointers(case)) if problem.pointers else case
+    return _behind_pointers(case) if problem.pointers else case
 
 
 def _padded(dense: Case) -> Case:
@@ -60,23 +61,23 @@ def _padded(dense: Case) -> Case:
         ldc=longer("ldc", dense.ldc),
         batch=dense.batch,
     )
+    if problem.pointers:
+        return replace(_behind_pointers(padded), stride_b=0)
     return problem.case(**_all_but_scalars(padded), **_strides(padded))
 
 
 def _strides(case: Case) -> dict[str, int]:
     """Matrices further apart, where their distance is a run-time parameter; all products share B, if they may."""
-    if case.problem.pointers:
-        return {**_behind_pointers(case), "stride_b": 0}
     extra = PADDING * case.problem.ld_align
     strides = {"stride_a": case.stride_a + extra, "stride_b": 0, "stride_c": case.stride_c + extra}
     return {name: stride for name, stride in strides.items() if name in case.problem.runtime_names}
 
 
-def _behind_pointers(case: Case) -> dict[str, int]:
-    """Strides for matrices that pointers name: with something between them, and each aligned as promised."""
-    unit = max(1, case.problem.pointer_align // case.problem.dtype.size)
-    strides = {"stride_a": case.a, "stride_b": case.b, "stride_c": case.c}
-    return {name: -(-(matrix.span + PADDING) // unit) * unit for name, matrix in strides.items()}
+def _behind_pointers(case: Case) -> Case:
+    """`case` with strides for matrices that pointers name: something between them, and each aligned as promised."""
+    unit = case.problem.pointer_align // case.problem.dtype.size
+    a, b, c = (-(-(matrix.span + PADDING) // unit) * unit for matrix in case.matrices)
+    return replace(case, stride_a=a, stride_b=b, stride_c=c)
 
 
 def _all_but_scalars(case: Case) -> dict[str, int]:

@@ -100,13 +100,13 @@ class Runner:
         """Allocate an operand's matrices, which pointers name, and fill them with `values`; their array's address."""
         name, case = "ABC"[place], situation.case
         matrix, words = case.matrices[place], case.problem.dtype.words
-        one, count = replace(matrix, batch=None, stride=0), matrix.stored.batch or 1
+        one, count = replace(matrix, batch=None, stride=0, different=None), matrix.stored.batch or 1
         if count <= MOST_MATRICES:
             starts = [self._allocate(index, situation, f"{name}[{p}]", words * one.elements) for p in range(count)]
         else:
             slots = scatter(case, GAP_BYTES, WIDEST_ACCESS, situation.seed)[place]
             base = self._allocate(index, situation, name, words * slots.matrix.elements)
-            starts = [base + case.problem.dtype.size * int(offset) for offset in slots.offsets]
+            starts = [base + case.problem.dtype.size * int(offset) for offset in slots.offsets[:count]]
         for product, start in enumerate(starts if values is not None else ()):
             assert values is not None
             self._fill(start, one, values[product * matrix.stride :][: one.elements])

@@ -80,10 +80,12 @@ def test_each_product_finds_its_matrices(emulator: EmulatorExecutor, batch: int,
     assert (c.reshape(batch, -1)[:, :31] == np.arange(batch)[:, None]).all(), "the rest stays"
 
 
-def test_products_may_share_a_matrix(emulator: EmulatorExecutor) -> None:
-    case = PROBLEM.case(batch=5, stride_a=0)
-    result = run(emulator, by_hand("C[p][0] = A[p] == A[0] && B[p] != B[(p + 1) % 5] ? B[p][0] : -1;"), case)
-    assert case.c.view(result)[:, 0, 0].tolist() == [0, 1, 2, 3, 4]
+@pytest.mark.parametrize("different", [1, 3])
+def test_products_may_share_matrices(emulator: EmulatorExecutor, different: int) -> None:
+    case = PROBLEM.case(batch=5, different_a=different)
+    result = run(emulator, by_hand(f"C[p][0] = A[p] == A[p % {different}] ? A[p][0] : -1; C[p][1] = B[p][0];"), case)
+    c = case.c.view(result)
+    assert c[:, 0, 0].tolist() == [p % different for p in range(5)] and c[:, 0, 1].tolist() == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(("align", "dtype"), [(4, DType.F32), (8, DType.F32), (16, DType.F32), (8, DType.F64)])

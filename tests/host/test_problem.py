@@ -62,6 +62,7 @@ def test_invalid_problems(given_values: dict[str, Any], message: str) -> None:
         (Problem(8, 8, 8, batch=None), {}, "batch is a run-time size of this kernel: give it a value"),
         (Problem(8, 8, 8, batch=None), {"batch": 0}, "batch = 0: a launch needs at least one product"),
         (Problem(8, 8, 8, batch=3, stride_b=None), {"stride_b": 63}, "stride_b = 63 is shorter than a matrix of 64"),
+        (Problem(8, 8, 8, batch=3, pointers=True), {"stride_b": 64}, "stride_b = 64: matrices behind pointers have no"),
         (Problem(8, 8, 8), {"m": 9}, "M = 9, but this kernel is built for M = 8"),
         (Problem(8, 8, 8, lda=12), {"lda": 8}, "lda = 8, but this kernel is built for lda = 12"),
     ],
@@ -221,6 +222,12 @@ def test_a_batch_of_pointers_has_no_strides_and_reads_its_pointers() -> None:
     assert problem.runtime_names == ("batch",) and not problem.strided
     case = problem.case(batch=10)
     assert case.c.stride == 15 and case.bytes_moved == 4 * 10 * (35 + 21 + 15) + 24 * 10
-    shared = problem.case(batch=10, stride_b=0)
-    assert shared.b.stride == 0 and shared.bytes_moved == case.bytes_moved - 4 * 9 * 21
+    shared = problem.case(batch=10, different_b=3)
+    assert shared.b.elements == 3 * 21 and shared.bytes_moved == case.bytes_moved - 4 * 7 * 21
+    numbers = shared.b.view(np.repeat(np.arange(3), 21))
+    assert (numbers == (np.arange(10) % 3)[:, None, None]).all() and numbers.shape == (10, 7, 3)
+    with pytest.raises(InvalidInput, match="different_a = 11: of 10 products at most 10 can differ"):
+        problem.case(batch=10, different_a=11)
+    with pytest.raises(InvalidInput, match="different_a = 2: of 10 products at most 0 can differ"):
+        Problem(5, 3, 7, batch=None).case(batch=10, different_a=2)
     assert str(problem) == "5x3x7 x ? by pointers f32 rr"
