@@ -128,6 +128,12 @@ SMALL_BATCH = Subject(
     "batched rr", Problem(8, 12, 16, batch=None, stride_a=None, stride_b=None),
     (("MB", 4), ("WALK", 5), ("STAGES", 2), ("ASYNC", 1)), BATCHED,
 )  # fmt: skip
+NAIVE_POINTERS = Subject("naive pointers", replace(_runtime("cc"), batch=None, pointers=True), family=NAIVE)
+DOUBLE_POINTERS = Subject("double pointers", replace(_runtime("rr"), batch=None, pointers=True))
+SMALL_POINTERS = Subject(
+    "batched pointers", Problem(8, 12, 16, batch=None, pointers=True),
+    (("MB", 4), ("WALK", 5), ("STAGES", 2), ("ASYNC", 1)), BATCHED,
+)  # fmt: skip
 SMALL_BATCH_CR = Subject("batched cr", Problem(12, 8, 5, layout=Layout("c", "r"), batch=7), family=BATCHED)
 
 SUBJECTS = (
@@ -139,6 +145,7 @@ SUBJECTS = (
     ACROSS, ACROSS_SPLIT, ACROSS_FIXED, MIRRORED, ALONG_K, ALONG_K_SPLIT, SPLIT_BIG,
     NAIVE_F64, DOUBLE_F64, ASYNC_F64,
     NAIVE_BATCH, DOUBLE_BATCH, SMALL_BATCH, SMALL_BATCH_CR,
+    NAIVE_POINTERS, DOUBLE_POINTERS, SMALL_POINTERS,
 )  # fmt: skip
 
 VALUE = Diagnosis("wrong", r"off by [\d.i]")  # a wrong number
@@ -154,6 +161,7 @@ DIVERGENCE = Diagnosis("crash", "barrier divergence")
 RACE = Diagnosis("crash", "data race on shared memory")
 RACE_C = Diagnosis("crash", "data race on C")
 UNWRITTEN = Diagnosis("crash", "no thread has written")
+PAST_POINTERS = Diagnosis("crash", "reads .* (after the end|before the start) of the pointers to")
 TILES_WRITTEN = Diagnosis("wrong", "tiles of C")
 RACE_PARTIALS = Diagnosis("crash", "data race on partials")
 RACE_TICKETS = Diagnosis("crash", "data race on tickets")
@@ -546,6 +554,29 @@ BATCH_BUGS = (
         "return {lane_n * FM, lane_m * FN};", (POISON, VALUE, WRITES, OUTSIDE_C, RACE_C, UNWRITTEN)),
 )  # fmt: skip
 
+POINTER_BUGS = (
+    Bug("B of the next product", "pointer", NAIVE_POINTERS, "B_array[matrix]", "B_array[matrix + 1]", (PAST_POINTERS,)),
+    Bug("B's pointers for A's", "pointer", NAIVE_POINTERS, "A_array[matrix]", "B_array[matrix]",
+        (VALUE, POISON, READS)),
+    Bug("one line too many of a matrix", "guard", NAIVE_POINTERS, "k < s.K;", "k <= s.K;", (READS, VALUE, POISON)),
+    Bug("matrices of A as if one followed the other", "pointer", DOUBLE_POINTERS, "A_array[matrix]",
+        "A_array[0] + static_cast<long long>(matrix) * s.M * s.lda", (READS, VALUE, POISON)),
+    Bug("matrices of C as if one followed the other", "pointer", DOUBLE_POINTERS, "C_array[matrix]",
+        "C_array[0] + static_cast<long long>(matrix) * s.M * s.ldc", (WRITES, READS, OUTSIDE_C, POISON, VALUE)),
+    Bug("every product takes the first B", "pointer", DOUBLE_POINTERS, "B_array[matrix]", "B_array[0]", (VALUE,)),
+    Bug("a pointer for each tile", "pointer", DOUBLE_POINTERS, "C_array[matrix]", "C_array[blockIdx.x]",
+        (PAST_POINTERS, VALUE, POISON)),
+    Bug("pointers past the batch's end", "guard", SMALL_POINTERS,
+        "if (EDGE_BATCH && first + matrix >= s.batch) break;", "", (PAST_POINTERS,), count=2),
+    Bug("C of a product that is none", "guard", SMALL_POINTERS, "if (!EDGE_BATCH || product < s.batch)", "if (true)",
+        (PAST_POINTERS, UNWRITTEN)),
+    Bug("a group's products write one C", "pointer", SMALL_POINTERS, "C_array[product]", "C_array[product - mine]",
+        (RACE_C, POISON, VALUE)),
+    Bug("products of a group as if they were dense", "pointer", SMALL_POINTERS, "batch[first + matrix]",
+        "batch[first] + matrix * (Shape::M * Shape::K)", (READS, VALUE, POISON), count=2),
+)  # fmt: skip
+
 BUGS: tuple[Bug, ...] = (
     *NAIVE_BUGS, *SINGLE_BUGS, *DOUBLE_BUGS, *ASYNC_BUGS, *AHEAD_BUGS, *SKINNY_BUGS, *F64_BUGS, *BATCH_BUGS,
+    *POINTER_BUGS,
 )  # fmt: skip

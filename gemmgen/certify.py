@@ -125,6 +125,8 @@ def _not_drawn(problem: Problem, verification: Mapping[str, Any]) -> Iterator[st
         if free:
             most = max(domain["padding"].get(name, (0, 0))[1] for name in free)
             yield f"{', '.join(free)} that exceed their {what} by more than {most} elements"
+    if problem.pointers:
+        yield "matrices A, or B, that overlap"
     alphas, betas = (", ".join(f"{value:g}" for value in domain[name]) for name in ("alphas", "betas"))
     yield f"alpha other than {alphas}; beta other than {betas}"
     missing = [kind for kind in ALL_DATA_KINDS if kind not in domain["data"]]

@@ -12,7 +12,7 @@ from typing import Any, get_args
 from gemmgen.errors import Failure, FailureKind, InvalidInput, require
 from gemmgen.files import content_key, write_atomic
 from gemmgen.naming import parse_name
-from gemmgen.problem import BATCH_SIZES, Case, Problem
+from gemmgen.problem import Case, Problem
 from gemmgen.situation import ALL_DATA_KINDS, NAN, Situation
 
 FILE_KEY = 12  # hexadecimal digits in an entry's file name
@@ -90,7 +90,7 @@ def _situation(document: Mapping[str, Any], problem: Problem) -> Situation:
 
 
 def _case(values: Mapping[str, Any], problem: Problem) -> Case:
-    names = ("M", "N", "K", "lda", "ldb", "ldc", *(BATCH_SIZES if problem.batched else ()))
+    names = ("M", "N", "K", "lda", "ldb", "ldc", *problem.batch_sizes)
     sizes = {name: int(values[name]) for name in names}
     alpha, beta = (NAN if math.isnan(number := float(values[name])) else number for name in ("alpha", "beta"))
     return problem.case(**{name.lower(): size for name, size in sizes.items()}, alpha=alpha, beta=beta)

@@ -183,6 +183,6 @@ def _padding(cases: list[Case]) -> dict[str, list[int]]:
         matrices = [case.matrices[index] for case in cases]
         found[f"ld{letter}"] = [matrix.ld - matrix.line_length for matrix in matrices]
         apart = [matrix.stride - matrix.lines * matrix.ld for matrix in matrices if matrix.stride]
-        if apart:
+        if apart and cases[0].problem.strided:
             found[f"stride_{letter}"] = [max(0, elements) for elements in apart]
     return found

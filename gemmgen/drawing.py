@@ -31,9 +31,9 @@ UNUSUAL = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)  # values that constrain
 LINE_PADDINGS = (1, 3, 4, 7, 8)
 SMALL_SIZES = (1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 24, 32, 40, 64)
 BATCHES = (2, 3, 8, 17)
-# What is made plain, in this order: a stride needs a batch, and a leading dimension its size.
+# What is made plain, in this order: a stride needs a batch, as pointers do, and a leading dimension its size.
 SIMPLER = (
-    *("pointer_align", "ld_align", "dtype", "layout", "stride_c", "stride_b", "stride_a", "batch"),
+    *("pointer_align", "ld_align", "dtype", "layout", "pointers", "stride_c", "stride_b", "stride_a", "batch"),
     *("ldc", "ldb", "lda", "m", "n", "k"),
 )
 AREAS = (1024, 1024, 4096, 4096, 16384)  # elements of C a block, where it can be chosen: small blocks run fast
@@ -91,14 +91,15 @@ def problems(draw: st.DrawFn, small_batches: bool = False) -> Problem:
     pointer_align, ld_align = draw(st.sampled_from(aligns)), draw(st.sampled_from((1, 2, 4)))
     problem = Problem(m, n, k, dtype=dtype, layout=layout, pointer_align=pointer_align, ld_align=ld_align)
     if small_batches or draw(st.sampled_from((False, False, True))):
-        problem = replace(problem, batch=draw(st.sampled_from((None, None, *BATCHES))))
+        batch, pointers = draw(st.sampled_from((None, None, *BATCHES))), draw(st.sampled_from((False, False, True)))
+        problem = replace(problem, batch=batch, pointers=pointers)
     lines: dict[str, Any] = {}
     for name in ("lda", "ldb", "ldc"):
         length = problem.sizes[name]
         padded = [] if length is None else [length + padding for padding in LINE_PADDINGS]
         lines[name] = draw(st.sampled_from(("dense", "dense", None, *padded)))
     problem = replace(problem, **lines)
-    return replace(problem, **draw(_strides(problem))) if problem.batched else problem
+    return replace(problem, **draw(_strides(problem))) if problem.strided else problem
 
 
 @st.composite

@@ -3,6 +3,7 @@
 gemm_f32_rr_512x512x512_simt_outer1_128x128x8_8x8_...      all sizes fixed
 gemm_f32_rc_Mx4096x4096_lda4100_...                        M at run time, lda given
 gemm_f32_rr_b4096_16x16x16_sa0_...                         4096 products that share A (bB: their number at run time)
+gemm_f32_rr_p4096_16x16x16_...                             4096 products whose matrices pointers name
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from gemmgen.problem import DType, Layout, Problem, Size
 # Leading dimensions and strides as names write them.
 _LINES = {"lda": "lda", "ldb": "ldb", "ldc": "ldc", "stride_a": "sa", "stride_b": "sb", "stride_c": "sc"}
 _NAME = re.compile(
-    r"gemm_(?P<dtype>[a-z0-9]+)_(?P<layout>[rc]{2})(?:_b(?P<batch>B|[1-9]\d*))?_(?P<M>M|0|[1-9]\d*)x(?P<N>N|0|[1-9]\d*)x(?P<K>K|0|[1-9]\d*)"
+    r"gemm_(?P<dtype>[a-z0-9]+)_(?P<layout>[rc]{2})(?:_(?P<kind>[bp])(?P<batch>B|[1-9]\d*))?_(?P<M>M|0|[1-9]\d*)x(?P<N>N|0|[1-9]\d*)x(?P<K>K|0|[1-9]\d*)"
     r"(?:_lda(?P<lda>\d*))?(?:_ldb(?P<ldb>\d*))?(?:_ldc(?P<ldc>\d*))?"
     r"(?:_sa(?P<stride_a>\d*))?(?:_sb(?P<stride_b>\d*))?(?:_sc(?P<stride_c>\d*))?"
     r"(?:_pa(?P<pointer_align>\d+))?(?:_la(?P<ld_align>\d+))?"
@@ -34,7 +35,8 @@ def problem_name(problem: Problem) -> str:
     """ "f32_rr_512x512x512", and whatever else the problem says."""
     sizes = problem.sizes
     shape = "x".join(name if sizes[name] is None else str(sizes[name]) for name in "MNK")
-    batch = [f"b{'B' if problem.batch is None else problem.batch}"] if problem.batched else []
+    kind = "p" if problem.pointers else "b"
+    batch = [f"{kind}{'B' if problem.batch is None else problem.batch}"] if problem.batched else []
     parts = [problem.dtype.label, str(problem.layout), *batch, shape]
     for name, letters in _LINES.items():
         value = getattr(problem, name)
@@ -64,6 +66,7 @@ def parse_name(name: str) -> tuple[Problem, Family, Config]:
         dtype=DType.parse(match["dtype"]),
         layout=Layout.parse(match["layout"]),
         batch=1 if match["batch"] is None else _size(match["batch"]),
+        pointers=match["kind"] == "p",
         pointer_align=int(match["pointer_align"] or Problem.pointer_align),
         ld_align=int(match["ld_align"] or Problem.ld_align),
         **{name: "dense" if match[name] is None else _size(match[name]) for name in _LINES},

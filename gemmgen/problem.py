@@ -2,9 +2,9 @@
 
     C = alpha * A * B + beta * C        A: M x K, B: K x N, C: M x N (row-major)
 
-beta = 0 never reads C. K = 0 gives beta * C. A batch is many such products, each on its own A, B and C. A size,
-leading dimension or stride of a Problem that is `None` (written `?`) stays a parameter of the kernel; a Case gives it
-a number.
+beta = 0 never reads C. K = 0 gives beta * C. A batch is many such products, each on its own A, B and C, which lie a
+stride apart or, in a batch of pointers, anywhere. A size, leading dimension or stride of a Problem that is `None`
+(written `?`) stays a parameter of the kernel; a Case gives it a number.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ Order = Literal["r", "c"]  # r row-major, c column-major
 SIZE_LIMIT = 2**31 - 2**16  # sizes travel as 32-bit int, and rounding one up to a tile must not overflow
 TILE_REACH = 1024  # lines past the edge to which a tile may compute (never access) an address
 WIDEST_ACCESS = 16  # bytes that a thread reads or writes at once
+POINTER_BYTES = 8
 RUNTIME = "?"
 
 Scalar = TypeVar("Scalar", bound="np.generic[Any]")
@@ -122,6 +123,8 @@ class Layout:
 
 
 BATCH_SIZES = ("batch", "stride_a", "stride_b", "stride_c")  # of Problem.sizes, in a batch
+POINTER_SIZES = ("batch", "different_a", "different_b")  # of a Case, in a batch of pointers
+NO_STRIDE = "matrices behind pointers have no stride"
 ORDERS: tuple[Order, Order] = ("r", "c")
 
 
@@ -130,7 +133,8 @@ class Matrix:
     """A matrix as it lies in memory, or a batch of them: `rows` x `cols` elements, `ld` elements between lines.
 
     A line is a row (order r) or a column (order c). `batch` matrices start `stride` elements apart; None is one
-    matrix that is in no batch. A stride of 0 is the same matrix again and again.
+    matrix that is in no batch. A stride of 0 is the same matrix again and again. Of `different` ones, as pointers can
+    name, products take one after the other, and then from the first again.
     """
 
     rows: int
@@ -139,6 +143,7 @@ class Matrix:
     order: Order
     batch: int | None = None
     stride: int = 0
+    different: int | None = None
 
     @property
     def lines(self) -> int:
@@ -151,7 +156,7 @@ class Matrix:
     @property
     def elements(self) -> int:
         """Elements from the first to the last one, padding between lines and matrices included."""
-        return 0 if self.span == 0 else ((self.batch or 1) - 1) * self.stride + self.span
+        return 0 if self.span == 0 else ((self.different or self.batch or 1) - 1) * self.stride + self.span
 
     @property
     def span(self) -> int:
@@ -160,14 +165,19 @@ class Matrix:
 
     @property
     def stored(self) -> Matrix:
-        """Every element once: one matrix where the batch repeats it."""
+        """Every element once: one matrix, or the `different` ones, where the batch repeats them."""
+        if self.different is not None:
+            return replace(self, batch=self.different, different=None)
         return replace(self, batch=None) if self.stride == 0 else self
 
     def view(self, flat: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
         """The elements inside `flat` (at least `elements` long), without padding and without a copy.
 
-        Shaped (rows, cols), and (batch, rows, cols) in a batch.
+        Shaped (rows, cols), and (batch, rows, cols) in a batch. A copy where there are `different` ones.
         """
+        if self.different is not None:
+            assert self.batch is not None
+            return self.stored.view(flat)[np.arange(self.batch) % self.different]
         step = flat.itemsize
         shape, strides = (self.rows, self.cols), (self.ld * step, step)
         if self.order == "c":
@@ -198,6 +208,8 @@ class Problem:
     batch           products; 1 is a plain GEMM, None (`?`) leaves their number to run time
     stride_a, ...   elements from one matrix of the batch to the next: "dense" is lines times leading dimension, 0 (of A
                     or B) shares one matrix, None leaves it to run time, as "dense" does where a size is left to it
+    pointers        the kernel takes arrays of `batch` pointers, to each matrix A, B and C: a batch without strides.
+                    Those to A and B may repeat and overlap; each is divisible by `pointer_align`
 
     Raises InvalidInput for sizes outside 1 .. SIZE_LIMIT, for a leading dimension shorter than its line and for a
     stride shorter than its matrix.
@@ -217,6 +229,7 @@ class Problem:
     stride_a: Size | Literal["dense"] = "dense"
     stride_b: Size | Literal["dense"] = "dense"
     stride_c: Size | Literal["dense"] = "dense"
+    pointers: bool = False
 
     def __post_init__(self) -> None:
         for name, size in (("M", self.m), ("N", self.n), ("K", self.k), ("batch", self.batch)):
@@ -242,9 +255,12 @@ class Problem:
 
     def _require_apart(self) -> None:
         """No matrix of the batch reaches into the next."""
+        require(self.batched or not self.pointers, "arrays of pointers serve a batch, and batch = 1")
         for name, (lines, ld, line) in self.stride_sizes.items():
             given = getattr(self, name)
             require(self.batched or given == "dense", f"{name} = {given} serves a batch, and batch = 1")
+            what = "?" if given is None else given
+            require(not self.pointers or given == "dense", f"{name} = {what}: {NO_STRIDE}")
             if given == "dense" or given is None or (given == 0 and name != "stride_c"):
                 continue
             count, pitch, length = self.sizes[lines], self.sizes[ld], self.sizes[line]
@@ -283,6 +299,16 @@ class Problem:
         return self.batch != 1
 
     @property
+    def strided(self) -> bool:
+        """Whether strides say where the matrices of a batch lie."""
+        return self.batched and not self.pointers
+
+    @property
+    def batch_sizes(self) -> tuple[str, ...]:
+        """What a Case says of its batch, by name."""
+        return POINTER_SIZES if self.pointers else BATCH_SIZES if self.batched else ()
+
+    @property
     def shape(self) -> str:
         """MxNxK as `parse_shape` reads it: 512x512x512, ?x4096x4096."""
         return "x".join(RUNTIME if size is None else str(size) for size in (self.m, self.n, self.k))
@@ -291,14 +317,14 @@ class Problem:
     def sizes(self) -> dict[str, Size]:
         """M, N, K, lda, ldb, ldc with "dense" resolved; None where the kernel takes a parameter.
 
-        In a batch the batch and stride_a, stride_b and stride_c, too.
+        In a batch the batch, too, and where it has strides stride_a, stride_b and stride_c.
         """
         resolved = {name: line if given == "dense" else given for name, given, line in self._leading_dimensions()}
         sizes: dict[str, Size] = {"M": self.m, "N": self.n, "K": self.k, **resolved}
         if not self.batched:
             return sizes
         sizes["batch"] = self.batch
-        for name, (lines, ld, _) in self.stride_sizes.items():
+        for name, (lines, ld, _) in self.stride_sizes.items() if self.strided else ():
             given, count, pitch = getattr(self, name), sizes[lines], sizes[ld]
             dense = None if count is None or pitch is None else count * pitch
             sizes[name] = dense if given == "dense" else given
@@ -312,7 +338,7 @@ class Problem:
     def vector_limit(self, ld: Literal["lda", "ldb", "ldc"]) -> int:
         """Elements of the widest access that every line's start allows: 1, 2, or 4 of 4 bytes."""
         steps = [self.sizes[ld]]
-        if self.batched:
+        if self.strided:
             steps.append(self.sizes[f"stride_{ld[-1]}"])
         aligns = (self.ld_align if step is None else step for step in steps)
         return gcd(self.pointer_align // self.dtype.size, *aligns)
@@ -344,14 +370,20 @@ class Problem:
         stride_a: int | None = None,
         stride_b: int | None = None,
         stride_c: int | None = None,
+        different_a: int = 0,
+        different_b: int = 0,
     ) -> Case:
         """One launch of this problem. Sizes fixed here may be left out; run-time ones may not.
 
-        A run-time leading dimension or stride that is left out is the shortest one that `ld_align` allows.
+        A run-time leading dimension or stride that is left out is the shortest one that `ld_align` allows. In a batch
+        of pointers products share `different_a` matrices A, in turn, likewise B; 0 gives each its own.
         """
         given = {"M": m, "N": n, "K": k, "lda": lda, "ldb": ldb, "ldc": ldc}
+        strided = {"stride_a": stride_a, "stride_b": stride_b, "stride_c": stride_c}
+        for name, stride in strided.items():
+            require(not self.pointers or stride is None, f"{name} = {stride}: {NO_STRIDE}")
         if self.batched:
-            given |= {"batch": batch, "stride_a": stride_a, "stride_b": stride_b, "stride_c": stride_c}
+            given |= {"batch": batch, **(strided if self.strided else {})}
         else:
             require(batch in (None, 1), f"batch = {batch}, but this kernel is built for one product")
         values = dict(self.sizes)
@@ -367,7 +399,7 @@ class Problem:
         size = {name: values[name] or 0 for name in ("M", "N", "K")}
         ld = {name: self._leading_dimension(name, values[name], size[line]) for name, line in self.line_sizes.items()}
         strides = {
-            name: self._multiple(name, values[name], size[lines] * ld[pitch])
+            name: self._multiple(name, values.get(name), size[lines] * ld[pitch])
             for name, (lines, pitch, _) in self.stride_sizes.items()
             if self.batched
         }
@@ -381,6 +413,8 @@ class Problem:
             beta=beta,
             batch=values.get("batch", 1) or 0,
             **strides,
+            different_a=different_a,
+            different_b=different_b,
         )
 
     def _multiple(self, name: str, given: Size, least: int) -> int:
@@ -401,6 +435,7 @@ class Problem:
 
     def __str__(self) -> str:
         batch = f" x {RUNTIME if self.batch is None else self.batch}" if self.batched else ""
+        batch += " by pointers" if self.pointers else ""
         return f"{self.shape}{batch} {self.dtype.label} {self.layout}"
 
 
@@ -408,7 +443,8 @@ class Problem:
 class Case:
     """One launch: a Problem with a number for every size, and the scalars.
 
-    batch and strides are 1 and 0 where the problem has no batch.
+    batch and strides are 1 and 0 where the problem has no batch. In a batch of pointers strides are those of Operands,
+    and `different_a` counts the matrices A that its pointers name: 0 is one for each product. Likewise B.
     """
 
     problem: Problem
@@ -424,9 +460,14 @@ class Case:
     stride_a: int = 0
     stride_b: int = 0
     stride_c: int = 0
+    different_a: int = 0
+    different_b: int = 0
 
     def __post_init__(self) -> None:
         require(self.batch >= 1, f"batch = {self.batch}: a launch needs at least one product")
+        for name, different in (("different_a", self.different_a), ("different_b", self.different_b)):
+            most = self.batch if self.problem.pointers else 0
+            require(0 <= different <= most, f"{name} = {different}: of {self.batch} products at most {most} can differ")
         for name, matrix in zip(("stride_a", "stride_b", "stride_c"), self.matrices, strict=True):
             shared = matrix.batch is None or (matrix.stride == 0 and name != "stride_c")
             require(
@@ -440,11 +481,15 @@ class Case:
 
     @property
     def a(self) -> Matrix:
-        return Matrix(self.m, self.k, self.lda, self.problem.layout.a, self._batch, self.stride_a)
+        return Matrix(
+            self.m, self.k, self.lda, self.problem.layout.a, self._batch, self.stride_a, self.different_a or None
+        )
 
     @property
     def b(self) -> Matrix:
-        return Matrix(self.k, self.n, self.ldb, self.problem.layout.b, self._batch, self.stride_b)
+        return Matrix(
+            self.k, self.n, self.ldb, self.problem.layout.b, self._batch, self.stride_b, self.different_b or None
+        )
 
     @property
     def c(self) -> Matrix:
@@ -464,16 +509,17 @@ class Case:
 
     @property
     def bytes_moved(self) -> int:
-        """The least traffic with device memory: A and B read once, C written once (read with beta)."""
+        """The least traffic with device memory: A and B read once, C written once (read with beta), pointers read."""
         c_passes = 1 if self.beta == 0 else 2
         a, b, c = ((matrix.stored.batch or 1) * matrix.rows * matrix.cols for matrix in self.matrices)
-        return (a + b + c_passes * c) * self.problem.dtype.size
+        pointers = 3 * self.batch * POINTER_BYTES if self.problem.pointers else 0
+        return (a + b + c_passes * c) * self.problem.dtype.size + pointers
 
     @property
     def values(self) -> dict[str, int | float]:
-        """Every scalar that a kernel may take as a parameter, by name."""
+        """Every number of the launch by name, those among them that a kernel may take as parameters."""
         sizes = {"M": self.m, "N": self.n, "K": self.k, "lda": self.lda, "ldb": self.ldb, "ldc": self.ldc}
-        batch = {name: getattr(self, name) for name in BATCH_SIZES} if self.problem.batched else {}
+        batch = {name: getattr(self, name) for name in self.problem.batch_sizes}
         return {**sizes, **batch, "alpha": self.alpha, "beta": self.beta}
 
     def __str__(self) -> str:

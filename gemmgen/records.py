@@ -103,6 +103,7 @@ def problem_document(problem: Problem) -> Document:
         "ld_align": problem.ld_align,
         "batch": _size(problem.batch),
         **{name: _size(getattr(problem, name)) for name in problem.stride_sizes},
+        "pointers": problem.pointers,
     }
 
 

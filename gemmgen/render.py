@@ -90,11 +90,11 @@ class Kernel:
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        ctype = self.dtype.ctype
+        ctype, to = self.dtype.ctype, "* const*" if self.problem.pointers else "*"
         return (
-            Parameter("A", f"const {ctype}*"),
-            Parameter("B", f"const {ctype}*"),
-            Parameter("C", f"{ctype}*"),
+            Parameter("A", f"const {ctype}{to}"),
+            Parameter("B", f"const {ctype}{to}"),
+            Parameter("C", f"{ctype}{to}"),
             *self._workspace(),
             *(Parameter(name, self.ctype(name)) for name in self.problem.runtime_names),
             Parameter("alpha", ctype),
@@ -143,8 +143,13 @@ class Kernel:
     def promises(self) -> Iterator[str]:
         """What the caller owes the kernel, which checks none of it."""
         problem = self.problem
-        yield f"A, B and C at addresses divisible by {problem.pointer_align}, C overlapping neither A nor B"
-        if problem.batched:
+        if problem.pointers:
+            yield f"A_array, B_array and C_array of {self.sizes['batch'] or 'batch'} device pointers each"
+            yield f"each of them divisible by {problem.pointer_align}; those to A and B may repeat and overlap"
+            yield "no matrix C that overlaps another one, of A or B either"
+        else:
+            yield f"A, B and C at addresses divisible by {problem.pointer_align}, C overlapping neither A nor B"
+        if problem.strided:
             yield "no two matrices of C that overlap"
         distances = (*problem.line_sizes, *problem.stride_sizes)
         free = [name for name in distances if name in problem.runtime_names]
@@ -179,6 +184,8 @@ def _problem_options(problem: Problem) -> Iterator[str]:
     yield f"--layout {problem.layout}"
     if problem.batched:
         yield "--batch '?'" if problem.batch is None else f"--batch {problem.batch}"
+    if problem.pointers:
+        yield "--pointers"
     for name in (*problem.line_sizes, *problem.stride_sizes):
         value, option = getattr(problem, name), name.replace("_", "-")
         if value != "dense":

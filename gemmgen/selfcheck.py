@@ -53,6 +53,7 @@ SMALL_SKINNY = {
     "SPLIT": (1, 2, 5),
 }
 NAIVE_SHARE, SKINNY_SHARE, BATCHED_SHARE = 0.05, 0.03, 0.06  # skinny kernels take the emulator longest
+POINTER_SHARE = 0.3  # of batches
 BATCHES = (None, None, 2, 9)
 
 
@@ -324,7 +325,8 @@ def _problem(rng: random.Random) -> Problem:
     if rng.random() < BATCHED_SHARE:
         padded = replace(padded, batch=rng.choice(BATCHES))
         strides = {name: rng.choice(("dense", None, 0 if name != "stride_c" else None)) for name in padded.stride_sizes}
-        padded = replace(padded, **strides)  # type: ignore[arg-type]
+        pointers = rng.random() < POINTER_SHARE
+        padded = replace(padded, pointers=True) if pointers else replace(padded, **strides)  # type: ignore[arg-type]
     return padded
 
 

@@ -22,6 +22,7 @@ RANDOM_SCALARS = (*EXACT_SCALARS, 0.5, -1.75)
 HUGE_SCALARS = {DType.F32: 2.0**100, DType.F64: 2.0**900}
 NAN = math.nan  # one object: a NaN is equal to itself only by identity
 PADDINGS = (0, 1, 2, 3, 7)  # of leading dimensions and strides, in units of ld_align
+DIFFERENT = (0, 0, 1, 2, 3)  # matrices A, or B, that the pointers of a batch name in turn; 0 is one for each product
 SHARED = -1  # in the place of a stride's padding: one matrix for all products
 SEEDS = 2**16
 OTHER_SEEDS = 4  # that reduction tries: they choose every order and placement of an executor
@@ -238,7 +239,10 @@ def edges(case: Case) -> frozenset[str]:
 
 @st.composite
 def _distances(draw: st.DrawFn, problem: Problem) -> dict[str, int]:
-    """What is left to run time of: padding of lines and between matrices (SHARED: one for all products), the batch."""
+    """What is left to run time of: padding of lines and between matrices (SHARED: one for all products), the batch.
+
+    And how many different matrices pointers to A and to B name.
+    """
     drawn = {}
     for name in problem.runtime_names:
         if name.startswith("ld"):
@@ -248,6 +252,8 @@ def _distances(draw: st.DrawFn, problem: Problem) -> dict[str, int]:
             drawn[name] = draw(st.sampled_from((*(problem.ld_align * padding for padding in PADDINGS), *shared)))
         elif name == "batch":
             drawn[name] = draw(st.sampled_from(BATCHES))
+    if problem.pointers:
+        drawn |= {name: draw(st.sampled_from(DIFFERENT)) for name in ("different_a", "different_b")}
     return drawn
 
 
@@ -264,7 +270,10 @@ def _case(problem: Problem, sizes: dict[str, int], distances: dict[str, int], al
         for name, padding in distances.items()
         if name.startswith("stride_")
     }
-    return problem.case(**sizes, **lines, **strides, alpha=alpha, beta=beta)
+    different = {
+        name: count for name, count in distances.items() if name.startswith("different_") and count < padded.batch
+    }
+    return problem.case(**sizes, **lines, **strides, **different, alpha=alpha, beta=beta)
 
 
 def _form_size(name: str, form: str, largest: int) -> st.SearchStrategy[int]:

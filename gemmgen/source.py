@@ -23,7 +23,10 @@ MOST_SHARED_BYTES = 2**20  # no GPU has as much for a block
 
 @dataclass(frozen=True)
 class Parameter:
-    """One kernel parameter. Pointers are A, B, C and the workspace's; scalars are named as in `Case.values`."""
+    """One kernel parameter. Pointers are A, B, C and the workspace's; scalars are named as in `Case.values`.
+
+    A, B and C of a batch of pointers are arrays, which the `.cu` calls A_array, B_array and C_array.
+    """
 
     name: str
     ctype: str
@@ -35,6 +38,15 @@ class Parameter:
     @property
     def is_pointer(self) -> bool:
         return self.ctype.endswith("*")
+
+    @property
+    def is_array(self) -> bool:
+        return self.ctype.endswith("* const*")
+
+    @property
+    def text(self) -> str:
+        """The parameter's name in the `.cu`."""
+        return f"{self.name}_array" if self.is_array else self.name
 
 
 @dataclass(frozen=True)

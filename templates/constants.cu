@@ -1,5 +1,5 @@
 //% macro shape(kernel)
-//% if kernel.problem.batched
+//% if kernel.problem.strided
 // Sizes and the elements between lines (leading dimensions) and between matrices of the batch (strides).
 // What is known here folds into the code.
 //% else

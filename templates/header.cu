@@ -4,7 +4,7 @@
 //
 //     C = alpha * A * B + beta * C      ${ kernel.dtype.label } on CUDA cores; beta = 0 never reads C
 //% if kernel.problem.batched
-//     for each of ${ kernel.sizes.batch or "a batch's" } products
+//     for each of ${ kernel.sizes.batch or "a batch's" } products${ ", whose matrices lie where A_array, B_array and C_array say" if kernel.problem.pointers }
 //% endif
 //
 //% for m in kernel.matrices

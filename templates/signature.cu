@@ -1,7 +1,19 @@
+/*# A batch's matrices of the product number `product`, as A, B and C. #*/
+//% macro matrices_of(kernel, product)
+//% if kernel.problem.pointers
+    const ${ T }* __restrict__ const A = A_array[${ product }];
+    const ${ T }* __restrict__ const B = B_array[${ product }];
+    ${ T }* __restrict__ const C = C_array[${ product }];
+//% else
+    A += ${ product } * s.stride_a;
+    B += ${ product } * s.stride_b;
+    C += ${ product } * s.stride_c;
+//% endif
+//% endmacro
 //% macro signature(kernel)
 extern "C" __global__ void __launch_bounds__(${ kernel.launch_bounds | join(", ") })
 ${ kernel.name }(
 //% for p in kernel.parameters
-    ${ p.ctype }${ " __restrict__ " if p.is_pointer else " " }${ p.name }${ ")" if loop.last else "," }
+    ${ p.ctype }${ " __restrict__ " if p.is_pointer else " " }${ p.text }${ ")" if loop.last else "," }
 //% endfor
 //% endmacro

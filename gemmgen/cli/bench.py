@@ -31,8 +31,8 @@ def command(words: list[str], what: Sequence[str], options: ProblemOptions, out:
     """Time kernels against cuBLASLt, interleaved in one run. Needs a GPU.
 
     For a SHAPE, the winner on file (--out, then generated/) or, where there is none, one that is tuned first.
-    cuBLASLt is asked for all its heuristics and each is timed; its best is the baseline. Both stand beside the
-    card's own measured limits. The result is added to the kernel's JSON.
+    cuBLASLt is asked for all its heuristics and each is timed; its best is the baseline. That of batches of pointers is
+    cuBLAS's gemmBatched. Both stand beside the card's own measured limits. The result is added to the kernel's JSON.
     """
     problems = {text: options.problem(shape(text)) for text in what if is_shape(text)}
     require_gpu()

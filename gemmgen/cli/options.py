@@ -78,6 +78,7 @@ class ProblemOptions:
     stride_a: Line
     stride_b: Line
     stride_c: Line
+    pointers: bool
 
     def problem(self, shape: Shape) -> Problem:
         """The problem of `shape`. Raises InvalidInput."""
@@ -94,6 +95,7 @@ class ProblemOptions:
             stride_a=self.stride_a,
             stride_b=self.stride_b,
             stride_c=self.stride_c,
+            pointers=self.pointers,
         )
 
 
@@ -142,6 +144,11 @@ _PROBLEM = (
             + ("." if matrix == "C" else ", 0 shares one."),
         )
         for matrix in "ABC"
+    ),
+    click.option(
+        "--pointers",
+        is_flag=True,
+        help="The batch comes as arrays of pointers to its matrices A, B and C, which may lie anywhere.",
     ),
     click.option(
         "--pointer-align",

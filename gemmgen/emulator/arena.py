@@ -2,7 +2,9 @@
 
 A segment of whole pages holds one of them; the emulator maps it between bands that no access survives. It
 touches the upper or the lower band, as far as its alignment allows. Whatever of C's segment is no
-element of C holds a canary, so that a write there shows; so do the words beside the workspace.
+element of C holds a canary, so that a write there shows; so do the words beside the workspace. Of a batch of pointers a
+segment holds all matrices of an operand, and canaries between them; few enough have pages between them that no access
+survives, too.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmgen.executor import Floats, Operands
-from gemmgen.problem import WIDEST_ACCESS, Case, Matrix
+from gemmgen.problem import POINTER_BYTES, WIDEST_ACCESS, Case, Matrix
+from gemmgen.scatter import Scattered, scatter
 from gemmgen.source import Workspace
 
 Words = npt.NDArray[np.uint32]
@@ -26,6 +29,9 @@ Blocks = npt.NDArray[np.int64]
 WORD = 4
 CANARY = 0x7FFA9A87  # a NaN that no arithmetic yields; two of them are a double's
 WORKSPACE_ALIGN = 16  # bytes
+GUARDED_MATRICES = 64  # of an operand at most, that have pages between them: a process can have some 2^16 mappings
+GUARD = mmap.PAGESIZE + 2 * WIDEST_ACCESS  # bytes between such matrices: a whole page, wherever they are skewed
+GAP = 4 * WIDEST_ACCESS  # bytes between others
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,11 @@ def whole_pages(length: int) -> int:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where one launch's operands, workspace and list of blocks lie in the shared file."""
+    """Where one launch's operands, workspace and list of blocks lie in the shared file.
+
+    scattered   of a batch of pointers: the matrices A, B and C in their segments; else none
+    matrices    where a table says where they start
+    """
 
     a: Segment
     b: Segment
@@ -70,6 +80,19 @@ class Layout:
     partials: Segment
     tickets: Segment
     blocks: Segment
+    matrices: Segment
+    scattered: tuple[Scattered, ...] = ()
+    element_bytes: int = 0
+
+    @property
+    def products(self) -> int:
+        """Of a batch of pointers, else 0."""
+        return len(self.scattered[0].slots) if self.scattered else 0
+
+    @property
+    def matrix_bytes(self) -> tuple[int, ...]:
+        """Of one A, B and C of a batch of pointers, else 0."""
+        return tuple(self.element_bytes * one.matrix.span for one in self.scattered) or (0, 0, 0)
 
     @property
     def pointers(self) -> tuple[Segment, ...]:
@@ -77,16 +100,23 @@ class Layout:
         return self.a, self.b, self.c, self.partials, self.tickets
 
     @classmethod
-    def of(cls, case: Case, workspace: Workspace, block_count: int, high: bool) -> Layout:
-        align = case.problem.pointer_align
-        size = case.problem.dtype.size
-        a = place(0, case.a.elements * size, align, high)
-        b = place(a.end, case.b.elements * size, align, high)
-        c = place(b.end, case.c.elements * size, align, high)
+    def of(cls, case: Case, workspace: Workspace, block_count: int, seed: int) -> Layout:
+        align, size, high = case.problem.pointer_align, case.problem.dtype.size, seed % 2 == 0
+        scattered: tuple[Scattered, ...] = ()
+        if case.problem.pointers:
+            few = case.batch <= GUARDED_MATRICES
+            scattered = scatter(case, GUARD if few else GAP, mmap.PAGESIZE if few else 2 * WIDEST_ACCESS, seed)
+        lengths = [size * one.elements for one in ([one.matrix for one in scattered] or case.matrices)]
+        a = place(0, lengths[0], align, high)
+        b = place(a.end, lengths[1], align, high)
+        c = place(b.end, lengths[2], align, high)
         partials = place(c.end, workspace.partials * WORD, WORKSPACE_ALIGN, high)
         tickets = place(partials.end, workspace.tickets * WORD, WORKSPACE_ALIGN, high)
         list_bytes = block_count * WORD
-        return cls(a, b, c, partials, tickets, Segment(tickets.end, whole_pages(list_bytes), 0, list_bytes))
+        blocks = Segment(tickets.end, whole_pages(list_bytes), 0, list_bytes)
+        table_bytes = POINTER_BYTES * sum(len(one.slots) for one in scattered)
+        matrices = Segment(blocks.end, whole_pages(table_bytes), 0, table_bytes)
+        return cls(a, b, c, partials, tickets, blocks, matrices, scattered, size)
 
 
 class Arena:
@@ -101,12 +131,20 @@ class Arena:
         os.close(self.file)
 
     def fill(self, layout: Layout, case: Case, operands: Operands, blocks: Blocks) -> None:
-        self._reserve(layout.blocks.end)
-        for segment, storage in ((layout.a, operands.a), (layout.b, operands.b)):
-            self._slack_to_canary(segment)
-            self._operand(segment)[:] = storage.view(np.uint32)
+        self._reserve(layout.matrices.end)
+        bits = case.problem.dtype.bits
+        for index, (segment, storage) in enumerate(((layout.a, operands.a), (layout.b, operands.b))):
+            if layout.scattered:
+                self._segment(segment)[:] = CANARY
+                values = case.matrices[index].view(storage.view(bits))
+                layout.scattered[index].put(self._operand(segment).view(bits), values)
+            else:
+                self._slack_to_canary(segment)
+                self._operand(segment)[:] = storage.view(np.uint32)
         self._segment(layout.c)[:] = CANARY
-        self._c(layout, case)[...] = case.c.view(operands.c.view(case.problem.dtype.bits))
+        self._put_c(layout, case, case.c.view(operands.c.view(bits)))
+        offsets = [case.problem.dtype.size * one.offsets for one in layout.scattered]
+        self._operand(layout.matrices)[:] = np.array(offsets, np.uint64).view(np.uint32).ravel()
         for segment in (layout.partials, layout.tickets):
             self._segment(segment)[:] = CANARY
         self._operand(layout.tickets)[:] = 0
@@ -115,22 +153,31 @@ class Arena:
     def result(self, layout: Layout, case: Case, before: Floats) -> Floats:
         """C's storage after the launch, its padding as it was."""
         after: Floats = before.copy()
-        case.c.view(after.view(case.problem.dtype.bits))[...] = self._c(layout, case)
+        bits = case.problem.dtype.bits
+        elements = self._operand(layout.c).view(bits)
+        found = layout.scattered[2].take(elements) if layout.scattered else case.c.view(elements)
+        case.c.view(after.view(bits))[...] = found
         return after
 
     def write_outside(self, layout: Layout, case: Case) -> str | None:
         """Where the launch wrote beside the elements of C; None if nowhere. Spoils C in the arena."""
         dtype = case.problem.dtype
-        self._c(layout, case)[...] = np.full(dtype.words, CANARY, np.uint32).view(dtype.bits)
+        self._put_c(layout, case, np.full(dtype.words, CANARY, np.uint32).view(dtype.bits))
         changed = self._segment(layout.c) != CANARY
         if not changed.any():
             return None
         offset = int(np.argmax(changed)) - layout.c.skew // WORD
+        if layout.scattered and offset >= 0:
+            return layout.scattered[2].place(offset // dtype.words)
         return describe_outside(case.c, offset // dtype.words)
 
-    def _c(self, layout: Layout, case: Case) -> Bits:
-        """The elements of C in the arena."""
-        return case.c.view(self._operand(layout.c).view(case.problem.dtype.bits))
+    def _put_c(self, layout: Layout, case: Case, values: Bits) -> None:
+        """Write the elements of C in the arena."""
+        elements = self._operand(layout.c).view(case.problem.dtype.bits)
+        if layout.scattered:
+            layout.scattered[2].put(elements, values)
+        else:
+            case.c.view(elements)[...] = values
 
     def workspace_trouble(self, layout: Layout) -> str | None:
         """What the launch did to its workspace that it must not; None where all is well. Spoils the workspace."""

@@ -72,7 +72,7 @@ class EmulatedKernel:
     def _launch(
         self, server: Server, case: Case, operands: Operands, blocks: Blocks, seed: int, quiet: bool = False
     ) -> Floats:
-        layout = Layout.of(case, self.source.launch.workspace(case), len(blocks), high=seed % 2 == 0)
+        layout = Layout.of(case, self.source.launch.workspace(case), len(blocks), seed)
         self._arena.fill(layout, case, operands, blocks)
         # Blocks that share C are watched by one process, which also finds the same race first each time.
         workers = 1 if server is self._watched else len(os.sched_getaffinity(0))

@@ -53,6 +53,8 @@ class Request:
             *(self.seed % 2**64, blocks.offset, blocks.length // WORD, self.grid, self.threads),
             *(self.shared_bytes, self.workers, int(self.timeout * 1000), self.quiet, 0),
         )
+        matrices = self.layout.matrices
+        head += struct.pack("<5Q", self.layout.products, matrices.offset, *self.layout.matrix_bytes)
         operands = b"".join(
             struct.pack("<4Q", segment.offset, segment.bytes_mapped, segment.skew, segment.length)
             for segment in self.layout.pointers

@@ -8,9 +8,9 @@ from functools import cached_property
 
 from gemmgen.errors import require
 from gemmgen.notes import MatrixText, matrix_texts
-from gemmgen.problem import SIZE_LIMIT, DType, Layout
+from gemmgen.problem import POINTER_BYTES, SIZE_LIMIT, DType, Layout
 from gemmgen.reference import LAMBDA
-from gemmgen.source import KernelSource, Parameter
+from gemmgen.source import OPERANDS, KernelSource, Parameter
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,21 @@ class Interface:
     @property
     def batched(self) -> bool:
         return self.source.problem.batched
+
+    @property
+    def pointers(self) -> bool:
+        """Whether the launcher takes arrays of pointers to the matrices of a batch."""
+        return self.source.problem.pointers
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """The arguments that say where A, B and C are: themselves, or the arrays."""
+        return tuple(p.text for p in self.parameters if p.name in OPERANDS)
+
+    @property
+    def operand_align(self) -> int:
+        """Bytes that divide what these arguments are."""
+        return POINTER_BYTES if self.pointers else self.pointer_align
 
     @property
     def batch(self) -> str:

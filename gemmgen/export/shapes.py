@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gemmgen.problem import Case, Problem
 from gemmgen.source import KernelSource
@@ -34,12 +35,13 @@ def _shapes(source: KernelSource) -> Iterator[Case]:
 
 def _case(problem: Problem, m: int, n: int, k: int) -> Case:
     """m, n, k where the problem leaves them to run time."""
-    return problem.case(
+    case = problem.case(
         m=m if problem.m is None else None,
         n=n if problem.n is None else None,
         k=k if problem.k is None else None,
         batch=BATCH if problem.batch is None else None,
     )
+    return _behind_pointers(case) if problem.pointers else case
 
 
 def _padded(dense: Case) -> Case:
@@ -59,6 +61,8 @@ def _padded(dense: Case) -> Case:
         ldc=longer("ldc", dense.ldc),
         batch=dense.batch,
     )
+    if problem.pointers:
+        return replace(_behind_pointers(padded), stride_b=0)
     return problem.case(**_all_but_scalars(padded), **_strides(padded))
 
 
@@ -67,6 +71,13 @@ def _strides(case: Case) -> dict[str, int]:
     extra = PADDING * case.problem.ld_align
     strides = {"stride_a": case.stride_a + extra, "stride_b": 0, "stride_c": case.stride_c + extra}
     return {name: stride for name, stride in strides.items() if name in case.problem.runtime_names}
+
+
+def _behind_pointers(case: Case) -> Case:
+    """`case` with strides for matrices that pointers name: something between them, and each aligned as promised."""
+    unit = case.problem.pointer_align // case.problem.dtype.size
+    a, b, c = (-(-(matrix.span + PADDING) // unit) * unit for matrix in case.matrices)
+    return replace(case, stride_a=a, stride_b=b, stride_c=c)
 
 
 def _all_but_scalars(case: Case) -> dict[str, int]:

@@ -11,6 +11,7 @@ sanitized.py  the process that it watches
 timing.py     protocol and results of a measurement, as records
 replay.py     input sets, CUDA graphs and samples (child)
 cublaslt.py   the baseline (child)
+cublas.py     that of batches of pointers (child)
 limits.py     the card's own measured limits
 """
 

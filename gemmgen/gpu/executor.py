@@ -143,9 +143,9 @@ class GpuExecutor:
         assert reply is not None
         return self._results.read(reply, case.problem.dtype) if isinstance(reply, int) else reply
 
-    def run_cublaslt(self, case: Case, operands: Operands) -> Floats:
-        """C's storage after cuBLASLt's product. Raises CandidateFailed."""
-        result: Floats = self._request(BASELINE_TIMEOUT, "run_cublaslt", case, operands)
+    def run_baseline(self, case: Case, operands: Operands) -> Floats:
+        """C's storage after cuBLASLt's product, or of a batch of pointers cuBLAS's. Raises CandidateFailed."""
+        result: Floats = self._request(BASELINE_TIMEOUT, "run_baseline", case, operands)
         return result
 
     def measure(self, kernel: GpuKernel, case: Case, protocol: Protocol = QUICK) -> Timing:

@@ -12,13 +12,17 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pycuda.driver as cuda
 from cuda.bindings import driver
 
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.gpu.launching import Pointers
 from gemmgen.gpu.timing import STABLE, Protocol, Timing
-from gemmgen.problem import Case
+from gemmgen.problem import POINTER_BYTES, WIDEST_ACCESS, Case
+from gemmgen.scatter import scatter
+from gemmgen.source import OPERANDS
 
 Enqueue = Callable[[Pointers, Any], None]  # puts one launch on a stream
 
@@ -38,10 +42,15 @@ def allocate(size: int) -> Any:
 
 
 class InputSets:
-    """Operands of `case` as often as it takes to hold twice the L2 cache, filled with uniform [-1, 1]."""
+    """Operands of `case` as often as it takes to hold twice the L2 cache, filled with uniform [-1, 1].
+
+    The matrices of a batch of pointers lie close, in no order; each set has arrays of its own.
+    """
 
     def __init__(self, case: Case, l2_bytes: int, fill: Callable[[Any, int], None]) -> None:
-        sizes = [-(-matrix.elements * case.problem.dtype.size // ALIGN) * ALIGN for matrix in case.matrices]
+        scattered = scatter(case, 0, WIDEST_ACCESS, 0) if case.problem.pointers else ()
+        matrices = [one.matrix for one in scattered] or case.matrices
+        sizes = [-(-matrix.elements * case.problem.dtype.size // ALIGN) * ALIGN for matrix in matrices]
         self.case = case
         self.set_bytes = sum(sizes)
         count = min(max(2, -(-2 * l2_bytes // self.set_bytes)), MAX_SETS)
@@ -52,9 +61,26 @@ class InputSets:
         self.pointers: list[Pointers] = [
             {"A": start, "B": start + sizes[0], "C": start + sizes[0] + sizes[1]} for start in starts
         ]
+        self._arrays: Any = None
+        if scattered:
+            self._point(np.array([case.problem.dtype.size * one.offsets for one in scattered], np.uint64))
+
+    def _point(self, offsets: npt.NDArray[np.uint64]) -> None:
+        """Put arrays of pointers in the place of the operands; `offsets` are bytes within each."""
+        starts = np.array([[pointers[name] for name in OPERANDS] for pointers in self.pointers], np.uint64)
+        addresses = starts[:, :, None] + offsets
+        self._arrays = allocate(addresses.nbytes)
+        cuda.memcpy_htod(self._arrays, addresses)
+        base, array_bytes = int(self._arrays), POINTER_BYTES * offsets.shape[1]
+        self.pointers = [
+            {name: base + (len(OPERANDS) * index + place) * array_bytes for place, name in enumerate(OPERANDS)}
+            for index in range(len(self.pointers))
+        ]
 
     def free(self) -> None:
         self._memory.free()
+        if self._arrays is not None:
+            self._arrays.free()
 
 
 class Graph:

@@ -2,7 +2,8 @@
 
 Run by sanitizer.py as `python -m gemmgen.gpu.sanitized JOB OUTCOME`. Each operand, and each part of a workspace, has
 an allocation of its own that ends with it, so that the tool sees the first byte too many. Memory stays allocated to the
-end: each address that the tool names then belongs to one of them, of one situation.
+end: each address that the tool names then belongs to one of them, of one situation. In a batch of pointers each matrix
+has one, as far as there are not too many, and so has each array.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import pickle
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +23,13 @@ from gemmgen.errors import CandidateFailed
 from gemmgen.executor import Floats
 from gemmgen.gpu.launching import launch, load_function
 from gemmgen.gpu.sanitizer import LAUNCH_SECONDS, WORD, Allocation, Job, Outcome, blocks_to_run, lead_bytes, pieces
-from gemmgen.problem import Matrix
+from gemmgen.problem import POINTER_BYTES, WIDEST_ACCESS, Matrix
 from gemmgen.reference import make_operands
+from gemmgen.scatter import scatter
 from gemmgen.situation import Situation
 
+MOST_MATRICES = 256  # of an operand that have allocations of their own
+GAP_BYTES = 256  # between more of them, in one
 EMPTY_BYTES = 256  # the allocation of an operand without elements, which starts at its end
 
 
@@ -75,9 +80,14 @@ class Runner:
         pointers: dict[str, int] = {}
         storages = (operands.a, operands.b, operands.c)
         words = situation.case.problem.dtype.words
-        for name, matrix, values in zip("ABC", situation.case.matrices, storages, strict=True):
+        scattered = situation.case.problem.pointers
+        for place, (name, matrix, values) in enumerate(zip("ABC", situation.case.matrices, storages, strict=True)):
+            filled = name != "C" or situation.case.beta != 0 or self._job.tool != "initcheck"
+            if scattered:
+                pointers[name] = self._place_matrices(index, situation, place, values if filled else None)
+                continue
             pointers[name] = self._allocate(index, situation, name, words * matrix.elements)
-            if name != "C" or situation.case.beta != 0 or self._job.tool != "initcheck":
+            if filled:
                 self._fill(pointers[name], matrix, values)
         workspace = self._job.source.launch.workspace(situation.case)
         if workspace.tickets:
@@ -86,9 +96,29 @@ class Runner:
             cuda.memset_d32(pointers["tickets"], 0, workspace.tickets)
         return pointers
 
-    def _allocate(self, index: int, situation: Situation, name: str, words: int) -> int:
-        """The address of an allocation's last `words`."""
-        lead = lead_bytes(situation) if words else EMPTY_BYTES
+    def _place_matrices(self, index: int, situation: Situation, place: int, values: Floats | None) -> int:
+        """Allocate an operand's matrices, which pointers name, and fill them with `values`; their array's address."""
+        name, case = "ABC"[place], situation.case
+        matrix, words = case.matrices[place], case.problem.dtype.words
+        one, count = replace(matrix, batch=None, stride=0, different=None), matrix.stored.batch or 1
+        if count <= MOST_MATRICES:
+            starts = [self._allocate(index, situation, f"{name}[{p}]", words * one.elements) for p in range(count)]
+        else:
+            slots = scatter(case, GAP_BYTES, WIDEST_ACCESS, situation.seed)[place]
+            base = self._allocate(index, situation, name, words * slots.matrix.elements)
+            starts = [base + case.problem.dtype.size * int(offset) for offset in slots.offsets[:count]]
+        for product, start in enumerate(starts if values is not None else ()):
+            assert values is not None
+            self._fill(start, one, values[product * matrix.stride :][: one.elements])
+        array = np.resize(np.array(starts, np.uint64), case.batch)
+        lead = POINTER_BYTES * (situation.seed % 2)  # as operands by odd seeds: aligned to that and no more
+        address = self._allocate(index, situation, f"the pointers to {name}", array.nbytes // WORD, lead)
+        cuda.memcpy_htod(address, array)
+        return address
+
+    def _allocate(self, index: int, situation: Situation, name: str, words: int, lead: int | None = None) -> int:
+        """The address of an allocation's last `words`, `lead` bytes from its start."""
+        lead = EMPTY_BYTES if words == 0 else lead_bytes(situation) if lead is None else lead
         memory = cuda.mem_alloc(lead + WORD * words)
         self._memory.append(memory)
         address = int(memory) + lead

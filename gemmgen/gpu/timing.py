@@ -29,6 +29,7 @@ class Protocol:
 
 STABLE = 0.01  # relative change between two rounds of the warm-up
 QUICK = Protocol("quick", samples=5, sample_us=1_000, warmup_s=0.05)  # ranks candidates
+GEMM_BATCHED = "gemmBatched"  # of cuBLAS, the baseline of batches of pointers
 CAREFUL = Protocol("careful", samples=21, sample_us=10_000, warmup_s=1.0)  # supports a claim
 
 
@@ -64,7 +65,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Baseline:
-    """cuBLASLt at its best.
+    """cuBLASLt at its best; of a batch of pointers cuBLAS's gemmBatched, which has one algorithm.
 
     algorithm   index of the fastest in the heuristics' own order (0: what cuBLASLt would take)
     offered     how many the heuristics offered and were timed
@@ -78,6 +79,11 @@ class Baseline:
     first: Timing
     timing: Timing
     version: str
+
+    @property
+    def choice(self) -> str:
+        """What was called, for a table: "#2 of 8", or "gemmBatched"."""
+        return GEMM_BATCHED if self.version.endswith(GEMM_BATCHED) else f"#{self.algorithm} of {self.offered}"
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from gemmgen.child import FatalFailure
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.executor import Floats, Operands
 from gemmgen.gpu import arena
+from gemmgen.gpu.cublas import BatchedPlan, Cublas
 from gemmgen.gpu.cublaslt import Cublaslt, Plan
 from gemmgen.gpu.images import Images
 from gemmgen.gpu.launching import Pointers, launch, load_function
@@ -43,9 +44,9 @@ Binary = tuple[KernelSource, bytes]  # a kernel and its cubin
 
 @dataclass(frozen=True)
 class Champion:
-    """cuBLASLt's fastest algorithm for a case, and how long its first heuristic took."""
+    """The library's fastest algorithm for a case, and how long its first heuristic took."""
 
-    plan: Plan
+    plan: Plan | BatchedPlan
     algorithm: int
     first: Timing
 
@@ -74,6 +75,21 @@ class Scratch:
             cuda.memset_d32(self._memory, 0, self._words)
 
 
+class Arrays:
+    """A batch's arrays of pointers on the device, between guard words."""
+
+    def __init__(self, layout: arena.PointerArena) -> None:
+        self._layout, self._memory = layout, allocate(layout.image.nbytes)
+        cuda.memcpy_htod(self._memory, layout.image)
+        self.pointers = {name: int(self._memory) + offset for name, offset in layout.offsets.items()}
+
+    def check(self) -> None:
+        """Raises CandidateFailed (crash) where they are not what they were."""
+        after = np.empty_like(self._layout.image)
+        cuda.memcpy_dtoh(after, self._memory)
+        self._layout.check(after)
+
+
 class Worker:
     """Answers requests on device `index`. Modules and input sets stay loaded between them."""
 
@@ -87,7 +103,7 @@ class Worker:
         self._changed: Any = None
         self._sets: InputSets | None = None
         self._champions: dict[Case, Champion] = {}
-        self._library: Cublaslt | None = None
+        self._libraries: dict[type[Cublaslt] | type[Cublas], Cublaslt | Cublas] = {}
         self._partials = Scratch()
         self._tickets = Scratch()
 
@@ -147,22 +163,24 @@ class Worker:
         memory = self._with_room(lambda: allocate(layout.size), spare=key)
         cuda.memcpy_dtod(memory, image, layout.size)
         base = int(memory)
-        pointers = {name: base + offset for name, offset in layout.offsets.items()}
+        arrays = self._arrays(layout, base, seed, spare=key)
+        pointers = _pointers(layout, base, arrays)
         if workspace is None:
             self._try_once(enqueue, pointers)
         else:
             self._try_in_workspace(enqueue, pointers, workspace, spare=key)
+        self._check(arrays)
         if self._count_changed(changed, layout, image, memory):
             before, after = (np.empty(layout.size // arena.WORD, np.uint32) for _ in range(2))
             cuda.memcpy_dtoh(before, image)
             cuda.memcpy_dtoh(after, memory)
             self._images.clear()  # a wild write may have met them too
             return layout.result(before, after)  # which raises: it says what was written where
-        return self._deliver(base + layout.offsets["C"], case, results)
+        return self._deliver(base + layout.offsets["C"], layout, results)
 
-    def run_cublaslt(self, case: Case, operands: Operands) -> Floats:
-        """Like `run`, with cuBLASLt's first heuristic in the kernel's place."""
-        plan = self._cublaslt().plan(case)
+    def run_baseline(self, case: Case, operands: Operands) -> Floats:
+        """Like `run`, with the library's first heuristic in the kernel's place."""
+        plan = self._library(case).plan(case)
         try:
             return self._run_guarded(partial(plan.enqueue, 0), case, operands)
         finally:
@@ -171,7 +189,7 @@ class Worker:
     def measure(
         self, binaries: Sequence[Binary], case: Case, protocol: Protocol, baseline: bool, fill: bytes
     ) -> Comparison:
-        """Time the kernels, and cuBLASLt's best if `baseline`, interleaved. `fill` is the cubin of uniform.cu."""
+        """Time the kernels, and the library's best if `baseline`, interleaved. `fill` is the cubin of uniform.cu."""
         sets = self._input_sets(case, fill)
         contestants = [self._with_workspace(binary, case) for binary in binaries]
         for enqueue in contestants:
@@ -180,7 +198,7 @@ class Worker:
             return Comparison(tuple(self._measure(contestants, sets, protocol)))
         best = self._champion(case, sets)
         *ours, theirs = self._measure([*contestants, partial(best.plan.enqueue, best.algorithm)], sets, protocol)
-        version = self._cublaslt().version
+        version = self._library(case).version
         return Comparison(tuple(ours), Baseline(best.algorithm, best.plan.offered, best.first, theirs, version))
 
     def time_plain(self, cubin: bytes, name: str, buffer_bytes: int, count: int) -> tuple[float, int]:
@@ -219,7 +237,7 @@ class Worker:
         """Words outside C's elements that the launch changed."""
         if self._changed is None:
             self._changed = cuda.module_from_buffer(cubin).get_function("changed")
-        count, c = allocate(8), layout.case.c
+        count, c = allocate(8), layout.matrices[2]
         cuda.memset_d32(count, 0, 2)
         numbers = np.int64(layout.size // arena.WORD), np.int64(layout.offsets["C"] // arena.WORD)
         sizes = np.int32(c.rows), np.int32(c.cols), np.int32(c.ld)
@@ -233,9 +251,27 @@ class Worker:
         cuda.memcpy_dtoh(found, count)
         return int(found[0])
 
-    def _deliver(self, address: int, case: Case, results: str | None) -> Floats | int:
+    def _arrays(self, layout: arena.Arena, base: int, seed: int, spare: arena.ImageKey | None) -> Arrays | None:
+        """The arrays of pointers to operands at address `base`; None where the kernel takes none."""
+        placed = arena.place_pointers(layout, base, seed)
+        return None if placed is None else self._with_room(lambda: Arrays(placed), spare)
+
+    def _check(self, arrays: Arrays | None) -> None:
+        """Raises CandidateFailed: crash, for what a launch did to `arrays`."""
+        try:
+            if arrays is not None:
+                arrays.check()
+        except CandidateFailed:
+            self._images.clear()  # a wild write may have met them too
+            raise
+
+    def _deliver(self, address: int, layout: arena.Arena, results: str | None) -> Floats | int:
         """C's storage, or its length where it is in the shared file `results`."""
-        elements, dtype = case.c.elements, case.problem.dtype
+        dtype, elements = layout.case.problem.dtype, layout.matrices[2].elements
+        if layout.scattered:
+            scattered: Floats = np.empty(elements, dtype.numpy)
+            cuda.memcpy_dtoh(scattered, address)
+            return layout.storage(scattered)
         size = dtype.size * elements
         if results is not None and size >= arena.KEPT_BYTES:
             with suppress(OSError), open(results, "r+b") as file:
@@ -267,8 +303,8 @@ class Worker:
         before = layout.image(operands)
         memory = allocate(layout.size)
         cuda.memcpy_htod(memory, before)
-        base = int(memory)
-        self._try_once(enqueue, {name: base + offset for name, offset in layout.offsets.items()})
+        arrays = self._arrays(layout, int(memory), 0, spare=None)
+        self._try_once(enqueue, _pointers(layout, int(memory), arrays))
         after = np.empty_like(before)
         cuda.memcpy_dtoh(after, memory)
         memory.free()
@@ -316,16 +352,18 @@ class Worker:
     def _champion(self, case: Case, sets: InputSets) -> Champion:
         """The winner of a contest between all of the heuristics' algorithms, held once a case."""
         if case not in self._champions:
-            plan = self._cublaslt().plan(case)
+            plan = self._library(case).plan(case)
             timings = self._measure([partial(plan.enqueue, index) for index in range(plan.offered)], sets, QUICK)
             best = min(range(plan.offered), key=lambda index: timings[index].median_us)
             self._champions[case] = Champion(plan, best, timings[0])
         return self._champions[case]
 
-    def _cublaslt(self) -> Cublaslt:
-        if self._library is None:
-            self._library = Cublaslt()
-        return self._library
+    def _library(self, case: Case) -> Cublaslt | Cublas:
+        """The baseline for `case`: cuBLASLt, and for a batch of pointers cuBLAS."""
+        kind = Cublas if case.problem.pointers else Cublaslt
+        if kind not in self._libraries:
+            self._libraries[kind] = kind()
+        return self._libraries[kind]
 
     @property
     def _plain_threads(self) -> int:
@@ -343,6 +381,13 @@ class Worker:
         stop.record(self._stream)
         stop.synchronize()
         return float(stop.time_since(start)) * 1e3
+
+
+def _pointers(layout: arena.Arena, base: int, arrays: Arrays | None) -> Pointers:
+    """What a kernel takes as A, B and C: operands at address `base`, or the arrays."""
+    if arrays is not None:
+        return dict(arrays.pointers)
+    return {name: base + offset for name, offset in layout.offsets.items()}
 
 
 def _identity(source: KernelSource) -> tuple[str, str, int]:

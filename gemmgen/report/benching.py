@@ -24,13 +24,14 @@ def show_bench(console: Console, rows: Sequence[Row]) -> None:
             percent(row.timing.spread),
             figure(best.timing.median_us),
             figure(best.timing.tflops(row.case)),
-            f"#{best.algorithm} of {best.offered}",
+            best.choice,
             f"{row.speedup:.3f}x",
             percent(row.timing.tflops(row.case) / row.roof_tflops),
         )
     show_table(console, made)
     limits = rows[0].limits
-    console.print(f"{rows[0].card}; {rows[0].baseline.version}, every algorithm that it offers timed, the best shown")
+    versions = ", ".join(dict.fromkeys(row.baseline.version for row in rows))
+    console.print(f"{rows[0].card}; {versions}, every algorithm that it offers timed, the best shown")
     console.print(
         f"the card's own limits, measured {limits.date}: {figure(limits.ffma_tflops)} TFLOPS FFMA, "
         f"{figure(limits.dfma_tflops)} DFMA, {figure(limits.read_gbs)} GB/s read, {figure(limits.copy_gbs)} GB/s copy"

@@ -1,7 +1,7 @@
 /*# global -> shared: the matrices of a group as they are, line by line. #*/
-//% macro copy(x, async)
+//% macro copy(x, async, pointers)
 // ${ "Start" if async else "Copy" } this thread's share of MB matrices ${ x.X }${ " on their way to" if async else " to" } shared memory, as far as the batch has so many.
-__device__ __forceinline__ void copy_${ x.x }(const ${ T }* batch, Shape s, int first, Matrix${ x.X }* shared)
+__device__ __forceinline__ void copy_${ x.x }(const ${ T }*${ " const*" if pointers } batch, Shape s, int first, Matrix${ x.X }* shared)
 {
     #pragma unroll
     for (int i = 0; i < ${ x.X }_SHARE; ++i) {
@@ -10,7 +10,7 @@ __device__ __forceinline__ void copy_${ x.x }(const ${ T }* batch, Shape s, int 
         const int matrix = access / ${ x.X }_ACCESSES, within = access % ${ x.X }_ACCESSES;
         const int line = within / (${ x.X }_LINE / V${ x.X }), at = within % (${ x.X }_LINE / V${ x.X }) * V${ x.X };
         if (EDGE_BATCH && first + matrix >= s.batch) break;
-        const ${ T }* from = batch + (first + matrix) * s.stride_${ x.x } + Offset(line) * s.ld${ x.x } + at;
+        const ${ T }* from = ${ "batch[first + matrix]" if pointers else "batch + (first + matrix) * s.stride_" ~ x.x } + Offset(line) * s.ld${ x.x } + at;
 //% if async
         cp_async<${ size } * V${ x.X }>(&shared[matrix][line][at], from, ${ size } * V${ x.X });
 //% else

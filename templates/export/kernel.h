@@ -6,7 +6,7 @@
  *     ${ m.name }  ${ m.rows } x ${ m.cols }, ${ m.order }-major, ${ m.ld } elements from one ${ m.order } to the next${ ", " ~ m.batch_stride ~ " to the next matrix" if m.batch_stride }
 //% endfor
  *
- * beta = 0 never reads C.${ " K = 0 gives beta * C and reads neither A nor B." if "K" in out.runtime_sizes }
+ * beta = 0 never reads C.${ " K = 0 gives beta * C and reads neither A nor B." if "K" in out.runtime_sizes and not out.pointers }
  */
 #ifndef ${ out.name | upper }_H
 #define ${ out.name | upper }_H
@@ -38,7 +38,14 @@ size_t ${ out.name }_tickets_bytes(${ sizes });
 //% endif
 /* Start the kernel on `stream` of the current device; returns before it has run.
  *
+//% if out.pointers
+ * A_array, B_array, C_array
+ *           device memory, at addresses divisible by 8: ${ out.batch } pointers each, to the products' matrices A, B and C in
+ *           device memory, at addresses divisible by ${ out.pointer_align }. Those to A and B may repeat and overlap; no matrix C
+ *           overlaps another matrix${ ". With K = 0 A and B are not read, but their pointers are" if "K" in out.runtime_sizes }
+//% else
  * A, B, C   device memory, at addresses divisible by ${ out.pointer_align }; C overlaps neither A nor B
+//% endif
 //% if out.splits > 1
  * partials, tickets: the workspace, see above
 //% endif
@@ -54,13 +61,13 @@ size_t ${ out.name }_tickets_bytes(${ sizes });
  *
  * Returns cudaSuccess, or
  *     cudaErrorInvalidValue           ${ "a null pointer, or a size or leading dimension outside its range" if out.runtime_names else "a null pointer" }
- *     cudaErrorMisalignedAddress      A, B or C at an address that ${ out.pointer_align } does not divide
+ *     cudaErrorMisalignedAddress      ${ "%s, %s or %s" | format(*out.operands) } at an address that ${ out.operand_align } does not divide${ "; what it holds is not checked" if out.pointers }
  *     cudaErrorInvalidConfiguration   a grid of more than 2^31 - 1 blocks
  *     what cudaGetLastError() reports after the launch: an error that an earlier call left behind, too.
  */
 cudaError_t ${ out.name }_launch(
 //% for p in out.parameters
-    ${ p.ctype } ${ p.name },
+    ${ p.ctype } ${ p.text },
 //% endfor
     cudaStream_t stream);
 

@@ -33,7 +33,7 @@ extern "C" size_t ${ out.name }_tickets_bytes(${ sizes })
 //% endif
 extern "C" cudaError_t ${ out.name }_launch(
 //% for p in out.parameters
-    ${ p.ctype } ${ p.name },
+    ${ p.ctype } ${ p.text },
 //% endfor
     cudaStream_t stream)
 {
@@ -55,16 +55,17 @@ extern "C" cudaError_t ${ out.name }_launch(
 //% if out.may_be_empty
     if (${ out.may_be_empty | join(" == 0 || ") } == 0) return cudaSuccess;  // C has no elements
 //% endif
-//% if "K" in out.runtime_sizes
+//% set A, B, C = out.operands
+//% if "K" in out.runtime_sizes and not out.pointers
     if (C == nullptr || (K > 0 && (A == nullptr || B == nullptr))) return cudaErrorInvalidValue;
 //% else
-    if (A == nullptr || B == nullptr || C == nullptr) return cudaErrorInvalidValue;
+    if (${ A } == nullptr || ${ B } == nullptr || ${ C } == nullptr) return cudaErrorInvalidValue;
 //% endif
 //% if out.splits > 1
     if (partials == nullptr || tickets == nullptr) return cudaErrorInvalidValue;
 //% endif
-    for (const ${ T }* matrix : {A, B, static_cast<const ${ T }*>(C)}) {
-        if (reinterpret_cast<std::uintptr_t>(matrix) % ${ out.pointer_align } != 0) return cudaErrorMisalignedAddress;
+    for (const ${ T }* ${ "const* array" if out.pointers else "matrix" } : {${ A }, ${ B }, static_cast<const ${ T }*${ " const*" if out.pointers }>(${ C })}) {
+        if (reinterpret_cast<std::uintptr_t>(${ "array" if out.pointers else "matrix" }) % ${ out.operand_align } != 0) return cudaErrorMisalignedAddress;
     }
 
     const auto tiles = [](long long size, long long tile) { return (size + tile - 1) / tile; };
@@ -81,7 +82,7 @@ extern "C" cudaError_t ${ out.name }_launch(
     if (raised != cudaSuccess) return raised;
 //% endif
     ${ out.name }<<<static_cast<unsigned>(blocks), ${ out.threads }, ${ out.shared_bytes }, stream>>>(
-        ${ out.parameters | map(attribute="name") | join(", ") });
+        ${ out.parameters | map(attribute="text") | join(", ") });
     return cudaGetLastError();
 }
 

@@ -59,10 +59,15 @@ constexpr double REFERENCE_BUDGET = 1 << 30;             // multiply-adds a chec
 constexpr ${ T } NOTHING = std::numeric_limits<${ T }>::quiet_NaN();
 constexpr std::size_t BAND = 1024 + ${ out.pointer_align } / sizeof(${ T });  // elements; leaves addresses the promised alignment, no more
 
+//% if out.pointers
+// Matrices lie in the opposite order of their products: what follows from a pointer is in nobody's memory, or another's.
+int slot(const Shape& s, int p) { return s.batch - 1 - p; }
+
+//% endif
 // Where elements of product p lie.
-std::size_t at_a(const Shape& s, int p, int m, int k) { return std::size_t(p) * s.stride_a + std::size_t(${ "m" if out.layout.a == "r" else "k" }) * s.lda + ${ "k" if out.layout.a == "r" else "m" }; }
-std::size_t at_b(const Shape& s, int p, int k, int n) { return std::size_t(p) * s.stride_b + std::size_t(${ "k" if out.layout.b == "r" else "n" }) * s.ldb + ${ "n" if out.layout.b == "r" else "k" }; }
-std::size_t at_c(const Shape& s, int p, int m, int n) { return std::size_t(p) * s.stride_c + std::size_t(m) * s.ldc + n; }
+std::size_t at_a(const Shape& s, int p, int m, int k) { return std::size_t(${ "slot(s, p)" if out.pointers else "p" }) * s.stride_a + std::size_t(${ "m" if out.layout.a == "r" else "k" }) * s.lda + ${ "k" if out.layout.a == "r" else "m" }; }
+std::size_t at_b(const Shape& s, int p, int k, int n) { return std::size_t(${ "slot(s, p)" if out.pointers else "p" }) * s.stride_b + std::size_t(${ "k" if out.layout.b == "r" else "n" }) * s.ldb + ${ "n" if out.layout.b == "r" else "k" }; }
+std::size_t at_c(const Shape& s, int p, int m, int n) { return std::size_t(${ "slot(s, p)" if out.pointers else "p" }) * s.stride_c + std::size_t(m) * s.ldc + n; }
 
 //% if out.splits > 1
 // Device memory that grows with the shapes. Tickets are set to zero only when they are new: launches leave them so.
@@ -90,7 +95,9 @@ struct Workspace {
 Workspace workspace;
 
 //% endif
-cudaError_t launch(const Shape& s, const ${ T }* A, const ${ T }* B, ${ T }* C, Scalars scalars)
+//% set A, B, C = out.operands
+//% set to_const, to = out.parameters[0].ctype, out.parameters[2].ctype
+cudaError_t launch(const Shape& s, ${ to_const } ${ A }, ${ to_const } ${ B }, ${ to } ${ C }, Scalars scalars)
 {
     [[maybe_unused]] const auto& [M, N, K, lda, ldb, ldc, batch, stride_a, stride_b, stride_c] = s;
     const auto& [alpha, beta] = scalars;
@@ -102,7 +109,7 @@ cudaError_t launch(const Shape& s, const ${ T }* A, const ${ T }* B, ${ T }* C, 
     ${ T }* const partials = static_cast<${ T }*>(workspace.partials);
     unsigned* const tickets = static_cast<unsigned*>(workspace.tickets);
 //% endif
-    return ${ out.name }_launch(${ out.parameters | map(attribute="name") | join(", ") }, nullptr);
+    return ${ out.name }_launch(${ out.parameters | map(attribute="text") | join(", ") }, nullptr);
 }
 
 // SplitMix64: the same numbers on every machine.
@@ -143,7 +150,7 @@ struct Storage {
 
     template <typename At, typename Value>
     Storage(int batch, int rows, int cols, At at, Value value)
-        : elements(2 * BAND + (rows > 0 && cols > 0 ? at(batch - 1, rows - 1, cols - 1) + 1 : 0), NOTHING)
+        : elements(2 * BAND + (rows > 0 && cols > 0 ? at(${ "0" if out.pointers else "batch - 1" }, rows - 1, cols - 1) + 1 : 0), NOTHING)
     {
         for (int p = 0; p < batch; ++p)
             for (int row = 0; row < rows; ++row)
@@ -178,6 +185,30 @@ private:
     void* memory_ = nullptr;
 };
 
+//% if out.pointers
+// The array of pointers to a check's matrices, on the device.
+class DevicePointers {
+public:
+    template <typename At>
+    DevicePointers(const DeviceCopy& matrices, int batch, At at)
+    {
+        std::vector<${ T }*> pointers;
+        for (int p = 0; p < batch; ++p) pointers.push_back(matrices.matrix() + at(p));
+        const std::size_t bytes = pointers.size() * sizeof(${ T }*);
+        must("cudaMalloc", cudaMalloc(&memory_, bytes));
+        must("copy to the device", cudaMemcpy(memory_, pointers.data(), bytes, cudaMemcpyHostToDevice));
+    }
+    DevicePointers(const DevicePointers&) = delete;
+    DevicePointers& operator=(const DevicePointers&) = delete;
+    ~DevicePointers() { cudaFree(memory_); }
+
+    ${ T }* const* array() const { return static_cast<${ T }* const*>(memory_); }
+
+private:
+    void* memory_ = nullptr;
+};
+
+//% endif
 // The operands of a check: C before the run holds NaN where beta = 0.
 struct Operands {
     Storage a, b, c;
@@ -325,7 +356,14 @@ bool passes(const Check& check)
     const Shape& s = check.shape;
     const Operands x = make_operands(check);
     const DeviceCopy a(x.a), b(x.b), c(x.c);
+//% if out.pointers
+    const DevicePointers to_a(a, s.batch, [&](int p) { return at_a(s, p, 0, 0); });
+    const DevicePointers to_b(b, s.batch, [&](int p) { return at_b(s, p, 0, 0); });
+    const DevicePointers to_c(c, s.batch, [&](int p) { return at_c(s, p, 0, 0); });
+    must(describe(check).c_str(), launch(s, to_a.array(), to_b.array(), to_c.array(), check.scalars));
+//% else
     must(describe(check).c_str(), launch(s, a.matrix(), b.matrix(), c.matrix(), check.scalars));
+//% endif
     must(describe(check).c_str(), cudaDeviceSynchronize());
     const Storage result = c.read(x.c);
 
@@ -348,15 +386,15 @@ bool passes(const Check& check)
 // The launcher's answer to arguments that it must refuse, or that need no launch: no memory is touched.
 bool answers(const char* what, const Shape& s, std::uintptr_t a, std::uintptr_t b, std::uintptr_t c, cudaError_t wanted)
 {
-    const cudaError_t status = launch(s, reinterpret_cast<const ${ T }*>(a), reinterpret_cast<const ${ T }*>(b),
-                                      reinterpret_cast<${ T }*>(c), {1, 0});
+    const cudaError_t status = launch(s, reinterpret_cast<${ to_const }>(a), reinterpret_cast<${ to_const }>(b),
+                                      reinterpret_cast<${ to }>(c), {1, 0});
     std::printf("%s  %s: %s\n", status == wanted ? "PASS" : "FAIL", what, cudaGetErrorName(status));
     return status == wanted;
 }
 
 bool checks_its_arguments()
 {
-    constexpr std::uintptr_t somewhere = 4096, misaligned = somewhere + ${ out.pointer_align // 2 };
+    constexpr std::uintptr_t somewhere = 4096, misaligned = somewhere + ${ out.operand_align // 2 };
     const Shape good = SHAPES[0];
     bool passed = answers("A misaligned", good, misaligned, somewhere, somewhere, cudaErrorMisalignedAddress);
     passed &= answers("B misaligned", good, somewhere, misaligned, somewhere, cudaErrorMisalignedAddress);

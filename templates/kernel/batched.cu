@@ -8,6 +8,7 @@
 //% from "epilogue/linear.cu" import store_c
 //% from "copy/whole.cu" import copy
 //% from "fragment/whole.cu" import fragment
+//% set A, B = ("A_array", "B_array") if kernel.problem.pointers else ("A", "B")
 ${ header(kernel) }
 namespace {
 
@@ -47,8 +48,8 @@ ${ dynamic_shared() }
 //% if view.async
 ${ cp_async() }
 //% endif
-${ copy(view.a, view.async) }
-${ copy(view.b, view.async) }
+${ copy(view.a, view.async, kernel.problem.pointers) }
+${ copy(view.b, view.async, kernel.problem.pointers) }
 ${ fragment(view.a) }
 ${ fragment(view.b) }
 // acc += A * B: for each k an outer product of this thread's TM values of A and TN of B.
@@ -88,8 +89,8 @@ ${ signature(kernel) }{
 
     #pragma unroll
     for (int stage = 0; stage < STAGES; ++stage) {
-        copy_a(A, s, first + stage * MB, &As[stage * MB]);
-        copy_b(B, s, first + stage * MB, &Bs[stage * MB]);
+        copy_a(${ A }, s, first + stage * MB, &As[stage * MB]);
+        copy_b(${ B }, s, first + stage * MB, &Bs[stage * MB]);
 //% if view.async
         cp_async_commit();
 //% endif
@@ -105,15 +106,18 @@ ${ signature(kernel) }{
 //% endif
         const int product = first + step * MB + mine;
         if (!EDGE_BATCH || product < s.batch) {
+//% if kernel.problem.pointers
+            ${ T }* const C = C_array[product];  // on its way while the products are summed
+//% endif
             ${ T } acc[TM][TN] = {};
             multiply(As[stage * MB + mine], Bs[stage * MB + mine], place, acc);
-            store_c(C + product * s.stride_c, s, BM, BN, place, acc, alpha, beta);
+            store_c(${ "C" if kernel.problem.pointers else "C + product * s.stride_c" }, s, BM, BN, place, acc, alpha, beta);
         }
         const int next = step + STAGES;
         if (next < WALK) {
             __syncthreads();  // nobody reads the stage any more
-            copy_a(A, s, first + next * MB, &As[stage * MB]);
-            copy_b(B, s, first + next * MB, &Bs[stage * MB]);
+            copy_a(${ A }, s, first + next * MB, &As[stage * MB]);
+            copy_b(${ B }, s, first + next * MB, &Bs[stage * MB]);
         }
 //% if view.async
         cp_async_commit();  // an empty group too: the wait counts groups

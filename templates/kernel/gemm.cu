@@ -2,7 +2,7 @@
     A schedule extends it and fills `main_loop`; the family names the copy, fragment and compute files. #*/
 //% from "header.cu" import header
 //% from "constants.cu" import shape, tiling, edges
-//% from "signature.cu" import signature
+//% from "signature.cu" import signature, matrices_of
 //% from "device/vec.cu" import vec
 //% from "device/raster.cu" import raster
 //% from "device/place.cu" import place
@@ -79,10 +79,7 @@ ${ signature(kernel) }{
 //% if kernel.problem.batched
     const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix of the batch
     ${ "%-64s" | format("const int matrix = " ~ number ~ " / tiles;") }  // the block's
-    A += matrix * s.stride_a;
-    B += matrix * s.stride_b;
-    C += matrix * s.stride_c;
-    const TileOrigin tile = tile_of_block(s, ${ number } % tiles);
+${ matrices_of(kernel, "matrix") }    const TileOrigin tile = tile_of_block(s, ${ number } % tiles);
 //% else
     const TileOrigin tile = tile_of_block(s, ${ number });
 //% endif

@@ -1,7 +1,7 @@
 /*# One thread an element of C, every operand read from global memory. #*/
 //% from "header.cu" import header
 //% from "constants.cu" import shape, tiling
-//% from "signature.cu" import signature
+//% from "signature.cu" import signature, matrices_of
 ${ header(kernel) }
 namespace {
 
@@ -15,10 +15,7 @@ ${ signature(kernel) }{
 //% if kernel.problem.batched
     const int rows = (s.M + BM - 1) / BM;
     const int matrix = blockIdx.x / (rows * columns);
-    A += matrix * s.stride_a;
-    B += matrix * s.stride_b;
-    C += matrix * s.stride_c;
-    const int tile_m = blockIdx.x / columns % rows, tile_n = blockIdx.x % columns;
+${ matrices_of(kernel, "matrix") }    const int tile_m = blockIdx.x / columns % rows, tile_n = blockIdx.x % columns;
 //% else
     const int tile_m = blockIdx.x / columns, tile_n = blockIdx.x % columns;
 //% endif

@@ -49,6 +49,7 @@ FIXED = kernel("512x512x512", "rr")
 NAIVE = kernel("100x200x300", "rr", "naive")
 FREE = kernel("?x?x?", "rr")
 BATCH = kernel("?x?x?", "rr", problem={"batch": None})
+POINTERS = kernel("?x?x?", "rr", problem={"batch": None, "pointers": True})
 KERNELS = (
     FIXED,
     NAIVE,
@@ -57,6 +58,8 @@ KERNELS = (
     kernel("511x513x127", "cr", STAGES=4, ASYNC=1, BK=32),  # dynamic shared memory
     kernel("16x32x24", "rc", "batched", problem={"batch": None, "stride_a": 0, "stride_c": None}),
     BATCH,
+    POINTERS,
+    kernel("12x20x8", "cr", "batched", problem={"batch": 1000, "pointers": True, "pointer_align": 8}),
     kernel("512x512x?", "rc", problem={"dtype": DType.F64}, VEC=2),
     kernel("?x512x?", "cc", problem={"lda": None, "pointer_align": 4}, WM=0, WN=0, OUTER=0),
     kernel("8x512x300", "rr", "skinny", SPLIT=4),
@@ -308,6 +311,12 @@ def batch_selftest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_for_host(tmp_path_factory.mktemp("batch"), 1 << 30, BATCH, "-DBATCHED")
 
 
+@pytest.fixture(scope="module")
+def pointers_selftest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """POINTERS', likewise."""
+    return build_for_host(tmp_path_factory.mktemp("pointers"), 1 << 30, POINTERS, "-DPOINTERS")
+
+
 def build_for_host(folder: Path, budget: int, source: KernelSource = FREE, *flags: str) -> Path:
     export(source, RECORD, folder)
     text = (folder / f"{source.name}_selftest.cu").read_text()
@@ -373,6 +382,31 @@ def test_selftest_passes_a_right_batch(batch_selftest: Path) -> None:
 )
 def test_selftest_finds_in_a_batch(batch_selftest: Path, bug: str, symptom: str) -> None:
     code, lines = outcome(batch_selftest, bug)
+    assert code == 1
+    assert any(line.startswith("FAIL") and symptom in line for line in lines), lines
+
+
+@needs_gcc
+def test_selftest_passes_a_right_batch_of_pointers(pointers_selftest: Path) -> None:
+    code, lines = outcome(pointers_selftest)
+    assert code == 0, lines
+    assert any("A misaligned: cudaErrorMisalignedAddress" in line for line in lines)
+    assert any(" batch=5 " in line for line in lines)
+
+
+@needs_gcc
+@pytest.mark.parametrize(
+    ("bug", "symptom"),
+    [
+        ("takes A of the next product", "product 0: C[0][0]"),
+        ("takes matrices B for dense", "product 0: C[0][0]"),
+        ("takes matrices C for dense", "= nan"),
+        ("misses the last product of the batch", "product 4: C[0][0] = nan"),
+        ("writes past the last line", "wrote outside C"),
+    ],
+)
+def test_selftest_finds_in_a_batch_of_pointers(pointers_selftest: Path, bug: str, symptom: str) -> None:
+    code, lines = outcome(pointers_selftest, bug)
     assert code == 1
     assert any(line.startswith("FAIL") and symptom in line for line in lines), lines
 

@@ -147,3 +147,19 @@ def test_what_tune_found_stays_in_the_certificate(run: Run, tmp_path: Path) -> N
     assert record["earlier"]["executor"]["name"] == "emulator"
     assert record["command"].startswith("gemmgen tune") and record["certified"]["command"].startswith("gemmgen export")
     assert run(*CHECK, str(tmp_path / "out" / f"{kernel.stem}.certificate.json"))[0] == 0
+
+
+def test_a_certificate_of_a_batch_of_pointers_stands(run: Run, tmp_path: Path) -> None:
+    name = "gemm_f32_rr_pB_6x8x5_naive_8x8"
+    code, _ = run("export", name, "--to", "out", "--examples", "12", "--device", "emulator")
+    path = tmp_path / "out" / f"{name}.certificate.json"
+    record = json.loads(path.read_text())
+    assert code == 0 and record["problem"]["pointers"] is True
+    assert [parameter["ctype"] for parameter in record["parameters"][:3]] == [
+        *["const float* const*"] * 2,
+        "float* const*",
+    ]
+    assert "matrices A, or B, that overlap" in record["not_shown"]
+    assert set(record["verification"]["domain"]["padding"]) == {"lda", "ldb", "ldc"}
+    code, out = run(*CHECK, str(path), "--device", "emulator")
+    assert code == 0 and "STANDS" in out

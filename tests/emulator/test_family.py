@@ -97,6 +97,21 @@ def batches() -> Iterator[Kernel]:
     yield large, BATCHED, BATCHED.default(large).with_values(TM=8, TN=8, MB=1)
 
 
+def pointers() -> Iterator[Kernel]:
+    """Batches whose matrices lie anywhere: in every layout, aligned to less than an access, shared or not, f64."""
+    for layout, align in zip(LAYOUTS, (16, 8, 4, 16), strict=True):
+        order = Layout.parse(layout)
+        free = Problem(None, None, None, layout=order, batch=None, pointers=True, pointer_align=align)
+        yield free, SIMT, SIMT.default(free).with_values(BM=32, BN=64, TM=4, TN=4, WM=16, WN=32, SPLIT=2)
+        small = Problem(16, 12, 8, layout=order, batch=None, pointers=True, pointer_align=align)
+        yield small, BATCHED, BATCHED.default(small).with_values(MB=2, WALK=4, STAGES=2, ASYNC=1)
+    odd = Problem(5, 7, 9, batch=11, lda=12, dtype=DType.F64, pointers=True)
+    yield odd, BATCHED, BATCHED.default(odd).with_values(MB=4, WALK=2)
+    yield Problem(33, 17, None, batch=6, pointers=True), NAIVE, NaiveConfig(BM=8, BN=8)
+    large = Problem(128, 64, 64, layout=Layout("c", "r"), batch=300, pointers=True)  # more than is run whole
+    yield large, BATCHED, BATCHED.default(large).with_values(TM=8, TN=8, MB=1)
+
+
 def drawn(count: int) -> Iterator[Kernel]:
     """Random points of the space, fixed and ragged sizes and weaker alignment promises among them."""
     rng = random.Random(20261120)
@@ -114,7 +129,7 @@ def drawn(count: int) -> Iterator[Kernel]:
             yield problem, SIMT, config
 
 
-ALL = (*schedules(), *partial_vectors(), *skinny(), *doubles(), *ahead(), *batches(), *drawn(28))
+ALL = (*schedules(), *partial_vectors(), *skinny(), *doubles(), *ahead(), *batches(), *pointers(), *drawn(28))
 KERNELS = [render(*kernel) for kernel in ALL]
 
 

@@ -16,7 +16,7 @@ from gemmgen.corpus import entries, read
 from gemmgen.device import ARCHS
 from gemmgen.drawing import LAYOUTS, draw_points, schedules
 from gemmgen.emulator import EmulatorExecutor
-from gemmgen.families import FAMILIES, NAIVE
+from gemmgen.families import BATCHED, FAMILIES, NAIVE, SIMT
 from gemmgen.families.base import first_rejection
 from gemmgen.fuzz import Budget, fuzz
 from gemmgen.problem import Problem
@@ -74,6 +74,7 @@ def test_drawn_kernels_are_accepted_and_meet_every_schedule() -> None:
     assert {point.schedule for point in points} == known
     assert {str(point.problem.layout) for point in points} == set(LAYOUTS)
     assert len({point.name for point in points}) == 120
+    assert {point.family for point in points if point.problem.pointers} == {BATCHED, NAIVE, SIMT}
 
 
 def test_a_planted_bug_is_found_shrunk_kept_and_replayed(

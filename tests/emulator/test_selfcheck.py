@@ -38,6 +38,7 @@ MUTANTS = 30
 EXPLAINED = {
     "at.mn >= A_LINES) break; -> if (A_LINES % A_STRIDE != 0 && at.mn == A_LINES": "it fetches lines that nobody stows",
     "continue; if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;": "two guards, each of which ends it",
+    "B_STRIDE = THREADS / B_TEAM; -> constexpr int B_STRIDE = THREADS - B_TEAM;": "no thread has a second line",
     "int K, -> short K,": "a hole: no K beyond 32,767 is tried",
 }
 

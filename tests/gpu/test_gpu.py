@@ -319,13 +319,17 @@ def test_too_large_for_the_card(gpu: GpuExecutor) -> None:
 
 @pytest.mark.parametrize("layout", ["rr", "rc", "cr", "cc"])
 @pytest.mark.parametrize("dtype", DType)
-@pytest.mark.parametrize("batch", [{}, {"batch": 5}, {"batch": 5, "stride_b": 0, "stride_c": 20000}], ids=str)
+@pytest.mark.parametrize(
+    "batch",
+    [{}, {"batch": 5}, {"batch": 5, "stride_b": 0, "stride_c": 20000}, {"batch": 5, "pointers": True}],
+    ids=str,
+)
 def test_cublaslt_solves_the_same_problem(gpu: GpuExecutor, layout: str, dtype: DType, batch: dict[str, int]) -> None:
     lines = {"lda": 128, "ldb": 132, "ldc": 84}
     problem = Problem(96, 80, 64, dtype=dtype, layout=Layout.parse(layout), **lines, **batch)
     case = problem.case(alpha=1.5, beta=-0.5)
     operands = operands_of(case)
-    result = gpu.run_cublaslt(case, operands)
+    result = gpu.run_baseline(case, operands)
     atol = 1e-4 if dtype == DType.F32 else 1e-12
     np.testing.assert_allclose(case.c.view(result), expected(case, operands), atol=atol)
 
@@ -334,6 +338,9 @@ BATCHES = [
     (SIMT, Problem(100, 90, 80, dtype=DType.F64), {"ASYNC": 1, "STAGES": 3}),
     (SIMT, Problem(None, 64, 64, batch=None, stride_a=0), {}),
     (BATCHED, Problem(16, 16, 16, batch=None), {"MB": 8, "ASYNC": 1, "STAGES": 2, "WALK": 4}),
+    (SIMT, Problem(None, 64, 64, batch=None, pointers=True), {}),
+    (BATCHED, Problem(16, 16, 16, batch=None, pointers=True), {"MB": 8, "ASYNC": 1, "STAGES": 2, "WALK": 4}),
+    (BATCHED, Problem(12, 8, 5, batch=4001, dtype=DType.F64, pointers=True), {"WALK": 2}),
     (BATCHED, Problem(32, 24, 20, batch=1001, dtype=DType.F64, layout=Layout("c", "c")), {"ASYNC": 1, "WALK": 2}),
     (
         BATCHED,
@@ -351,6 +358,16 @@ def test_batches_and_doubles_are_right(
 ) -> None:
     verdict = verify(gpu, render(problem, family, family.default(problem).with_values(**values)), examples=20)
     assert verdict.passed, f"{verdict.situation}: {verdict.failure}"
+
+
+def test_a_batch_of_pointers_is_measured_beside_cublas(gpu: GpuExecutor) -> None:
+    problem = Problem(16, 16, 16, batch=4096, pointers=True)
+    source = render(problem, BATCHED, BATCHED.default(problem).with_values(MB=8, ASYNC=1))
+    comparison = gpu.measure_many([gpu.load(source)], problem.case(), baseline=True)
+    (ours,) = comparison.timings
+    assert isinstance(ours, Timing) and comparison.baseline is not None
+    assert comparison.baseline.choice == "gemmBatched" and comparison.baseline.version.startswith("cuBLAS ")
+    assert 0.1 < speedup(ours, comparison.baseline.timing) < 100
 
 
 def test_limits_are_plausible_and_kept(gpu: GpuExecutor) -> None:

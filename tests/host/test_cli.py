@@ -72,6 +72,16 @@ def test_help_lists_every_command(run: Run) -> None:
     assert all(command in out for command in COMMANDS)
 
 
+def test_a_batch_of_pointers_is_written_and_read_back(run: Run, tmp_path: Path) -> None:
+    code, out, _ = run(*["generate", "16x12x8", "--batch", "4096", "--pointers", "--family", "batched"])
+    assert code == 0 and out.startswith("gemmgen-out/gemm_f32_rr_p4096_16x12x8_batched_")
+    kernel = read_kernel(tmp_path / out.split()[0])
+    assert kernel.source == api.generate(Problem(16, 12, 8, batch=4096, pointers=True), family="batched")
+    assert "Made by gemmgen generate 16x12x8 --dtype f32 --layout rr --batch 4096 --pointers --family batched\n" in (
+        kernel.source.text
+    )
+
+
 def test_a_batch_is_written_and_read_back(run: Run, tmp_path: Path) -> None:
     code, out, _ = run(
         *["generate", "16x12x8", "--batch", "?", "--stride-b", "0", "--family", "batched", "--dtype", "f64"]
@@ -243,6 +253,11 @@ BROKEN_USAGE = {
     "alignment": ("generate 64x64x64 --pointer-align 3", "pointer_align = 3"),
     "no batch": ("generate 64x64x64 --batch many", "'many' is no batch: write a number of products, or ?"),
     "a stride without a batch": ("generate 64x64x64 --stride-a 0", "stride_a = 0 serves a batch, and batch = 1"),
+    "pointers without a batch": ("generate 64x64x64 --pointers", "arrays of pointers serve a batch, and batch = 1"),
+    "pointers with strides": (
+        "generate 64x64x64 --batch 9 --pointers --stride-a 0",
+        "stride_a = 0: matrices behind pointers have no stride",
+    ),
     "a family that serves no such problem": ("generate 64x64x64 --family batched", "it serves batches only"),
     "budget": ("tune 64x64x64 --budget 0", "--budget"),
     "command": ("optimise 64x64x64", "No such command 'optimise'"),

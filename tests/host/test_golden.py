@@ -35,6 +35,7 @@ class Sample:
     pointer_align: int = 16
     dtype: DType = DType.F32
     batch: Size = 1
+    pointers: bool = False
 
     def render(self) -> KernelSource:
         leading: dict[str, int] = {} if self.lda is None else {"lda": self.lda}
@@ -45,6 +46,7 @@ class Sample:
             layout=layout,
             pointer_align=self.pointer_align,
             batch=self.batch,
+            pointers=self.pointers,
             **leading,
         )
         config = self.family.default(problem).with_values(**self.axes)
@@ -80,6 +82,8 @@ SAMPLES = {
     "strided_batch": Sample(SIMT, {}, (None, 64, 64), batch=None),
     "naive_batch": Sample(NAIVE, {}, (100, 64, 64), "cr", batch=12),
     "batched": Sample(BATCHED, {"STAGES": 2, "WALK": 4, "ASYNC": 1}, (16, 16, 16), batch=None),
+    "batched_pointers": Sample(BATCHED, {"STAGES": 2, "WALK": 4, "ASYNC": 1}, (16, 16, 16), batch=None, pointers=True),
+    "pointers_rc": Sample(SIMT, {}, (100, 64, 64), "rc", batch=12, pointers=True),
     "batched_f64_cr": Sample(BATCHED, {"MB": 2}, (24, 32, 40), "cr", dtype=DType.F64, batch=1000),
     "offsets_64bit": Sample(SIMT, {"ASYNC": 1, "STAGES": 2}, (65536, 65536, 64)),
 }

@@ -40,8 +40,8 @@ def problems(draw: st.DrawFn) -> Problem:
         ld_align=draw(st.sampled_from([1, 2, 4])),
         batch=draw(st.sampled_from([1, 1, None, 2, 65536])) if LARGE not in (m, n, k) else 1,
     )
-    if not problem.batched:
-        return problem
+    if not problem.batched or draw(st.booleans()):
+        return replace(problem, pointers=problem.batched)
     shared: dict[str, Any] = {
         "stride_a": ["dense", None, 0],
         "stride_b": ["dense", None, 0],
@@ -85,6 +85,7 @@ def test_names_of_the_largest_kernels_are_file_names() -> None:
         ("gemm_f32_rr_0x1x1_naive_16x16", "M = 0"),
         ("gemm_f32_rr_b0_1x1x1_naive_16x16", "is not the name of a gemmgen kernel"),
         ("gemm_f32_rr_1x1x1_sa0_naive_16x16", "stride_a = 0 serves a batch"),
+        ("gemm_f32_rr_p9_1x1x1_sa0_naive_16x16", "stride_a = 0: matrices behind pointers have no stride"),
         ("gemm_f32_rr_1x1x8_lda4_naive_16x16", "lda = 4 is shorter than a line of 8"),
     ],
 )

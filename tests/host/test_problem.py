@@ -38,6 +38,8 @@ ANY = Problem(None, None, None, ld_align=4)
         ({"batch": 9, "lda": 70, "stride_a": 1100}, "stride_a = 1100 is shorter than a matrix of 1114 elements"),
         ({"batch": None, "m": None, "stride_a": 4096}, "stride_a = 4096 is fixed while its matrix has a run-time size"),
         ({"batch": 2**30, "stride_b": 2**40}, "overflow 63 bits"),
+        ({"pointers": True}, "arrays of pointers serve a batch, and batch = 1"),
+        ({"pointers": True, "batch": 9, "stride_b": None}, "stride_b = ?: matrices behind pointers have no stride"),
         ({"dtype": DType.F64, "pointer_align": 4}, "pointer_align = 4: addresses of f64 align to 8 or 16"),
     ],
 )
@@ -60,6 +62,7 @@ def test_invalid_problems(given_values: dict[str, Any], message: str) -> None:
         (Problem(8, 8, 8, batch=None), {}, "batch is a run-time size of this kernel: give it a value"),
         (Problem(8, 8, 8, batch=None), {"batch": 0}, "batch = 0: a launch needs at least one product"),
         (Problem(8, 8, 8, batch=3, stride_b=None), {"stride_b": 63}, "stride_b = 63 is shorter than a matrix of 64"),
+        (Problem(8, 8, 8, batch=3, pointers=True), {"stride_b": 64}, "stride_b = 64: matrices behind pointers have no"),
         (Problem(8, 8, 8), {"m": 9}, "M = 9, but this kernel is built for M = 8"),
         (Problem(8, 8, 8, lda=12), {"lda": 8}, "lda = 8, but this kernel is built for lda = 12"),
     ],
@@ -122,6 +125,8 @@ def test_shortest_leading_dimension_that_the_promise_allows(k: int, ld_align: in
         (Problem(8, 8, 512, batch=9, stride_a=0), 4),
         (Problem(8, 8, 512, batch=9, stride_a=4098), 2),
         (Problem(8, 8, 512, batch=9, stride_a=None), 1),
+        (Problem(8, 8, 512, batch=9, pointers=True), 4),
+        (Problem(8, 8, 512, batch=9, pointers=True, pointer_align=8), 2),
         (Problem(8, 8, 512, batch=9, stride_a=None, ld_align=2), 2),
         (Problem(8, 8, 512, dtype=DType.F64), 2),
         (Problem(8, 8, 512, dtype=DType.F64, pointer_align=8), 1),
@@ -210,3 +215,19 @@ def test_a_shared_matrix_is_stored_and_read_once() -> None:
     assert case.bytes_moved == 4 * (10 * 32 + 32 + 2 * 10 * 64)
     assert case.flops == 10 * 2 * 8 * 8 * 4
     assert case.c.place(64 * 3 + 17) == "row 2, column 1 of matrix 3"
+
+
+def test_a_batch_of_pointers_has_no_strides_and_reads_its_pointers() -> None:
+    problem = Problem(5, 3, 7, batch=None, pointers=True)
+    assert problem.runtime_names == ("batch",) and not problem.strided
+    case = problem.case(batch=10)
+    assert case.c.stride == 15 and case.bytes_moved == 4 * 10 * (35 + 21 + 15) + 24 * 10
+    shared = problem.case(batch=10, different_b=3)
+    assert shared.b.elements == 3 * 21 and shared.bytes_moved == case.bytes_moved - 4 * 7 * 21
+    numbers = shared.b.view(np.repeat(np.arange(3), 21))
+    assert (numbers == (np.arange(10) % 3)[:, None, None]).all() and numbers.shape == (10, 7, 3)
+    with pytest.raises(InvalidInput, match="different_a = 11: of 10 products at most 10 can differ"):
+        problem.case(batch=10, different_a=11)
+    with pytest.raises(InvalidInput, match="different_a = 2: of 10 products at most 0 can differ"):
+        Problem(5, 3, 7, batch=None).case(batch=10, different_a=2)
+    assert str(problem) == "5x3x7 x ? by pointers f32 rr"

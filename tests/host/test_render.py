@@ -44,6 +44,7 @@ def kernels(draw: st.DrawFn) -> KernelSource:
     layout = Layout.parse(draw(st.sampled_from(["rr", "rc", "cr", "cc"])))
     align = draw(st.sampled_from([8, 16]))
     problem = Problem(*sizes, dtype=dtype, layout=layout, pointer_align=align, batch=batch)  # type: ignore[arg-type]
+    problem = replace(problem, pointers=problem.batched and draw(st.booleans()))
     config = family.default(problem)
     for axis in family.config_type.axes():
         changed = config.with_values(**{axis.name: draw(st.sampled_from(axis.values), axis.name)})
@@ -80,7 +81,7 @@ def test_text_declares_what_its_record_says(source: KernelSource) -> None:
     assert signature is not None
     assert evaluate(signature[1].split(",")[0], values) == source.launch.threads
     assert signature[2] == source.name
-    assert [part.split()[-1] for part in signature[3].split(",")] == [p.name for p in source.parameters]
+    assert [part.split()[-1] for part in signature[3].split(",")] == [p.text for p in source.parameters]
 
 
 @given(kernels())

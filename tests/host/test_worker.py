@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import itertools
 import sys
@@ -16,8 +17,8 @@ from gemmgen.errors import CandidateFailed
 from gemmgen.executor import Operands
 from gemmgen.families import NAIVE, SKINNY
 from gemmgen.gpu import arena, executor, sanitizer
-from gemmgen.problem import DType, Problem
-from gemmgen.reference import make_operands
+from gemmgen.problem import DType, Layout, Problem
+from gemmgen.reference import compare, make_operands
 from gemmgen.render import render
 from gemmgen.situation import Situation
 
@@ -87,7 +88,7 @@ class Driver(ModuleType):
 
     def memcpy_htod(self, to: object, values: np.ndarray) -> None:
         self.uploads += 1
-        self.words(to, values.nbytes)[:] = values.view(np.uint8)
+        self.words(to, values.nbytes)[:] = values.ravel().view(np.uint8)
 
     def memcpy_dtoh(self, values: np.ndarray, address: object) -> None:
         values.view(np.uint8)[:] = self.words(address, values.nbytes)
@@ -127,7 +128,9 @@ def driver(monkeypatch):
     played = Driver(64 * MIB)
     package = ModuleType("pycuda")
     package.driver = played  # type: ignore[attr-defined]
-    names = [f"gemmgen.gpu.{name}" for name in ("launching", "replay", "images", "cublaslt", "worker", "sanitized")]
+    names = [
+        f"gemmgen.gpu.{name}" for name in ("launching", "replay", "images", "cublaslt", "cublas", "worker", "sanitized")
+    ]
     monkeypatch.setitem(sys.modules, "pycuda", package)
     monkeypatch.setitem(sys.modules, "pycuda.driver", played)
     for name in names:
@@ -207,6 +210,155 @@ def test_what_is_written_between_lines_and_matrices_is_found(worker, driver, out
     operands = make_operands(Situation(case, "random", 3))
     with pytest.raises(CandidateFailed, match=f"outside C's elements, the first in the padding of C at {where}"):
         worker.run((BATCH, b"cubin"), case, 3, None, operands, b"changed", None)
+
+
+POINTED = Problem(5, 7, 9, dtype=DType.F64, batch=None, ldc=8, pointers=True)
+POINTERS = render(POINTED, NAIVE, NAIVE.default(POINTED))
+
+
+def by_pointers(driver: Driver, outside: int | None = None, harm: Callable[[np.ndarray], None] = lambda array: None):
+    """A kernel that reads its pointers, gives each C 10 times the first elements of its A and B, and does `harm`."""
+
+    def run(a, b, c, batch, *scalars, **shape) -> None:
+        arrays = [driver.words(array, 8 * int(batch)).view(np.uint64) for array in (a, b, c)]
+        one = POINTED.case(batch=1).c
+        for from_a, from_b, to_c in zip(*arrays, strict=True):
+            first = [driver.words(int(matrix), 8).view(np.float64)[0] for matrix in (from_a, from_b)]
+            storage = driver.words(int(to_c), 8 * (one.span + 2)).view(np.float64)
+            one.view(storage)[0][:] = 10 * first[0] + first[1]
+            if outside is not None:
+                storage[outside] = 7
+        harm(arrays[1])
+
+    return run
+
+
+def run_pointers(worker, case, seed=3, results=None):
+    situation = Situation(case, "random", 3)
+    return worker.run((POINTERS, b"cubin"), case, seed, None, make_operands(situation), b"changed", results)
+
+
+@pytest.mark.parametrize("different", [0, 1, 4])
+def test_a_batch_of_pointers_comes_back_in_order(worker, driver, different):
+    case = POINTED.case(batch=6, different_b=different)
+    operands = make_operands(Situation(case, "random", 3))
+    driver.kernels[POINTERS.name] = by_pointers(driver)
+    firsts = 10 * case.a.view(operands.a)[:, 0, 0] + case.b.view(operands.b)[:, 0, 0]
+    for seed in (3, 4):
+        result = run_pointers(worker, case, seed)
+        assert result.dtype == np.float64 and len(result) == case.c.elements
+        assert (case.c.view(result) == firsts[:, None, None]).all()
+
+
+def test_pointers_name_matrices_in_no_order_aligned_as_promised_and_no_more():
+    case = replace(POINTED, pointer_align=8).case(batch=50)
+    layout = arena.place(case, 3)
+    base = 2**40
+    addresses = layout.addresses(base)
+    assert addresses.shape == (3, 50) and (addresses % 8 == 0).all() and (addresses % 16 == 8).all()
+    for name, ours, matrix in zip("ABC", addresses, case.matrices, strict=True):
+        assert ours.min() == base + layout.offsets[name] and len(np.unique(np.diff(ours.astype(np.int64)))) > 2
+        assert np.diff(np.sort(ours)).min() >= 8 * matrix.span + arena.GAP_BYTES
+    assert (arena.place(case, 4).scattered[0].slots != layout.scattered[0].slots).any()
+
+
+@pytest.mark.parametrize(
+    ("outside", "where"), [(7, "row 0, column 7 of matrix"), (40, "1 elements after the end of matrix")]
+)
+def test_what_is_written_beside_the_matrices_of_pointers_is_found(worker, driver, outside, where):
+    driver.kernels[POINTERS.name] = by_pointers(driver, outside)
+    with pytest.raises(CandidateFailed, match=f"outside C's elements, the first in C's memory, {where}"):
+        run_pointers(worker, POINTED.case(batch=3))
+
+
+def overwrite(array):
+    array[1] = 0
+
+
+def write_past(array):
+    np.lib.stride_tricks.as_strided(array, (len(array) + 1,), (8,))[-1] = 0
+
+
+@pytest.mark.parametrize(
+    ("harm", "words"),
+    [(overwrite, "the first in the pointers to B"), (write_past, "0 bytes after the end of the pointers to B")],
+)
+def test_arrays_of_pointers_are_guarded(worker, driver, harm, words):
+    driver.kernels[POINTERS.name] = by_pointers(driver, harm=harm)
+    with pytest.raises(CandidateFailed, match=words) as caught:
+        run_pointers(worker, POINTED.case(batch=3))
+    assert caught.value.failure.kind == "crash"
+
+
+def test_timed_pointers_rotate_over_sets_that_hold_their_own_matrices(driver):
+    replay = importlib.import_module("gemmgen.gpu.replay")
+    case = POINTED.case(batch=6)
+    sets = replay.InputSets(case, 3000, lambda memory, count: None)
+    assert len(sets.pointers) > 1 and len({pointers["A"] for pointers in sets.pointers}) == len(sets.pointers)
+    met = set()
+    for pointers in sets.pointers:
+        arrays = {name: driver.words(pointers[name], 8 * 6).view(np.uint64) for name in "ABC"}
+        for name, matrix in zip("ABC", case.matrices, strict=True):
+            starts = np.sort(arrays[name])
+            assert (starts % 16 == 0).all() and (np.diff(starts) >= 8 * matrix.span).all()
+            assert driver.words(starts[-1], 8 * matrix.span).size, "inside of the allocation"
+            met |= set(starts.tolist())
+    assert len(met) == 3 * 6 * len(sets.pointers), "no matrix is in two sets, or two operands"
+    sets.free()
+    assert not driver.live
+
+
+class PlayedCublas(ModuleType):
+    """nvmath.bindings.cublas, products apart."""
+
+    cuBLASError = type("cuBLASError", (RuntimeError,), {})
+
+    def __init__(self, driver: Driver) -> None:
+        super().__init__("nvmath.bindings.cublas")
+        self.driver, self.calls = driver, []
+        self.sgemm_batched = None
+
+    def create(self) -> int:
+        return 77
+
+    def get_version(self, handle: int) -> int:
+        return 130100
+
+    def set_stream(self, handle: int, stream: object) -> None:
+        self.calls.append("stream")
+
+    def set_workspace(self, handle: int, workspace: int, size: int) -> None:
+        self.calls.append("workspace")
+
+
+def test_cublas_multiplies_a_batch_of_pointers(worker, driver, monkeypatch):
+    played, driver.total = PlayedCublas(driver), 256 * MIB
+
+    def column_major(address, ld, rows, columns):
+        storage = driver.words(int(address), 8 * ((columns - 1) * ld + rows)).view(np.float64)
+        return np.lib.stride_tricks.as_strided(storage, (rows, columns), (8, 8 * ld))
+
+    def dgemm_batched(handle, op_x, op_y, m, n, k, alpha, xs, ldx, ys, ldy, beta, zs, ldz, count):
+        alpha, beta = (ctypes.c_double.from_address(scalar).value for scalar in (alpha, beta))
+        arrays = [driver.words(array, 8 * count).view(np.uint64) for array in (xs, ys, zs)]
+        for x, y, z in zip(*arrays, strict=True):
+            left = column_major(x, ldx, k, m).T if op_x else column_major(x, ldx, m, k)
+            right = column_major(y, ldy, n, k).T if op_y else column_major(y, ldy, k, n)
+            column_major(z, ldz, m, n)[:] = alpha * left @ right + beta * column_major(z, ldz, m, n)
+
+    played.dgemm_batched = dgemm_batched
+    bindings = ModuleType("nvmath.bindings")
+    bindings.cublas = played
+    for name, module in (("nvmath", ModuleType("nvmath")), ("nvmath.bindings", bindings)):
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr(worker._stream, "handle", 0, raising=False)
+    for layout in ("rr", "rc", "cr", "cc"):
+        problem = replace(POINTED, layout=Layout.parse(layout), lda=None)
+        situation = Situation(problem.case(batch=4, lda=11, different_a=3, alpha=-2.0, beta=0.5), "random", 1)
+        result = worker.run_baseline(situation.case, make_operands(situation))
+        assert compare(situation, result).mismatch is None, layout
+    assert worker._library(situation.case).version == "cuBLAS 13.1.0 gemmBatched"
+    assert played.calls == ["stream", "workspace"] * 4
 
 
 SPLIT = render(PROBLEM, SKINNY, SKINNY.default(PROBLEM).with_values(SPLIT=2))
@@ -438,3 +590,35 @@ def test_no_situation_starts_after_the_time_for_launches(driver, monkeypatch):
     situations = tuple(Situation(SMALL, "exact", seed) for seed in range(8))
     outcome = sanitized.Runner(sanitizer.Job(SOURCE, b"", situations, "racecheck", 0)).run()
     assert (outcome.situations, outcome.error, len(launched)) == (3, None, 3)
+
+
+@pytest.mark.parametrize(("most", "allocations"), [(256, 4 + 2 + 4 + 3), (3, 1 + 2 + 1 + 3), (1, 1 + 1 + 1 + 3)])
+def test_matrices_behind_pointers_have_allocations_as_far_as_there_are_few(driver, monkeypatch, most, allocations):
+    sanitized = importlib.import_module("gemmgen.gpu.sanitized")
+    monkeypatch.setattr(sanitized, "MOST_MATRICES", most)
+    case = POINTED.case(batch=4, different_b=2, beta=1.0)
+    met = []
+
+    def kernel(a, b, c, batch, *scalars, **shape):
+        arrays = [driver.words(array, 8 * int(batch)).view(np.uint64) for array in (a, b, c)]
+        spans = [matrix.span for matrix in case.matrices]
+        met.append(
+            [
+                [driver.words(int(start), 8 * span).view(np.float64).copy() for start in array]
+                for array, span in zip(arrays, spans, strict=True)
+            ]
+        )
+
+    driver.kernels[POINTERS.name] = kernel
+    for tool in ("memcheck", "initcheck"):
+        situations = tuple(Situation(case, "exact", seed) for seed in (0, 1))
+        outcome = sanitized.Runner(sanitizer.Job(POINTERS, b"", situations, tool, 0)).run()
+        assert (outcome.situations, outcome.error, len(outcome.allocations)) == (2, None, 2 * allocations)
+        for one in outcome.allocations:
+            base = max(start for start in driver.live if start <= one.address)
+            assert one.address + one.size == base + driver.live[base].data.size and one.address % 8 == 0
+        for situation, found in zip(situations, met[-2:], strict=True):
+            operands = make_operands(situation)
+            for matrix, values, ours in zip(case.matrices, (operands.a, operands.b, operands.c), found, strict=True):
+                want, flat = matrix.view(values), replace(matrix.stored, batch=None)
+                assert all((flat.view(some) == want[product]).all() for product, some in enumerate(ours))

@@ -19,6 +19,7 @@
 #include "gemmgen_emulator.hpp"
 #include "kernel_entry.hpp"
 #include "launch.hpp"
+#include "pointer_arrays.hpp"
 #include "race_callbacks.hpp"
 #include "races.hpp"
 #include "sanitizer.hpp"
@@ -40,9 +41,9 @@ bool aligned(const void* address, int bytes) { return reinterpret_cast<uintptr_t
 // To the byte: guard pages see less.
 void check_operand(const void* raw_address, std::size_t bytes, const char* verb, int line) {
   const auto* const address = static_cast<const unsigned char*>(raw_address);
-  for (const Region& operand : operands)
-    if (operand.near(address) && !operand.contains(address, bytes))
-      fail("crash", {unsigned(line)}, "%s %s %s", block.where().c_str(), verb, describe_address(address).c_str());
+  const Region* const region = region_near(address);
+  if (region != nullptr && !region->contains(address, bytes))
+    fail("crash", {unsigned(line)}, "%s %s %s", block.where().c_str(), verb, region->describe(address).c_str());
 }
 
 void check_atomic(const unsigned* address, int line) {
@@ -200,8 +201,18 @@ void prepare_launch() {
     operands[i] = map_operand(OPERAND_NAMES[i], arena, off_t(place.offset), place.segment_bytes, place.skew,
                               place.bytes, writable);
   }
-  for (int i = 0; request.signature[i] != '\0'; ++i)
-    if (request.signature[i] == 'p') request.arguments[i].pointer = operands[request.arguments[i].integer].data;
+  if (request.products > 0) {
+    const std::size_t bytes = ARRAYS * request.products * sizeof(uint64_t);
+    void* const offsets = map(nullptr, bytes, PROT_READ, MAP_SHARED, arena, off_t(request.matrices_offset));
+    for (int i = 0; i < ARRAYS; ++i) map_pointers(i, static_cast<uint64_t*>(offsets) + i * request.products, request);
+    munmap(offsets, bytes);
+  }
+  for (int i = 0; request.signature[i] != '\0'; ++i) {
+    if (request.signature[i] != 'p') continue;
+    const long long number = request.arguments[i].integer;
+    const bool array = request.products > 0 && number < ARRAYS;
+    request.arguments[i].pointer = (array ? pointer_arrays[number] : operands[number]).data;
+  }
   shared_memory.resize_dynamic(request.shared_bytes);
   races.start_launch();
   blockDim.x = request.threads;
@@ -220,6 +231,7 @@ void serve_launch() {
   set_alarm(0);
   munmap(blocks, list_bytes);
   for (Region& operand : operands) unmap(operand);
+  unmap_pointers();
   std::fflush(nullptr);  // what the kernel printed
   reply_success();
 }

@@ -22,8 +22,7 @@ inline unsigned timeout_ms = 0;
 
 // The place of `address` for a person: "8 bytes after the end of A".
 inline std::string describe_address(const unsigned char* address) {
-  for (const Region& operand : operands)
-    if (operand.near(address)) return operand.describe(address);
+  if (const Region* const region = region_near(address)) return region->describe(address);
   const std::string shared = shared_memory.describe(address);
   if (!shared.empty()) return shared;
   if (block.on_stack(address)) return "past the end of the thread's stack";

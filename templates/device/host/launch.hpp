@@ -12,6 +12,8 @@ constexpr int OPERANDS = 5;  // the workspace's among them
 constexpr const char* OPERAND_NAMES[OPERANDS] = {"A", "B", "C", "partials", "tickets"};
 constexpr int FIRST_WRITTEN = 2;  // C; blocks write the workspace, too
 constexpr int MAX_ARGUMENTS = 24;
+constexpr int ARRAYS = 3;  // of pointers, which the kernel takes in the place of A, B and C
+constexpr const char* ARRAY_NAMES[ARRAYS] = {"the pointers to A", "the pointers to B", "the pointers to C"};
 
 // Where an operand lies in the file that driver and emulator share.
 struct Placement {
@@ -33,13 +35,27 @@ struct Request {
   uint32_t timeout_ms;
   uint32_t quiet;  // what the kernel prints goes nowhere
   uint32_t unused;
+  uint64_t products;               // of a batch of pointers, else 0
+  uint64_t matrices_offset;        // in the shared file: for A, B and C in turn where each product's matrix starts, in
+                                   // bytes from the operand's first
+  uint64_t matrix_bytes[ARRAYS];   // of one A, B and C
   Placement operands[OPERANDS];
   Argument arguments[MAX_ARGUMENTS];  // a pointer arrives as the number of its operand
   char signature[MAX_ARGUMENTS];
 };
 
-static_assert(sizeof(Request) == 424, "the driver packs 424 bytes");
+static_assert(sizeof(Request) == 464, "the driver packs 464 bytes");
 
 inline Region operands[OPERANDS];
+inline Region pointer_arrays[ARRAYS];
+
+// The operand, or the array of pointers, that `address` is in or beside; null where it is far from all.
+inline const Region* region_near(const unsigned char* address) {
+  for (const Region& operand : operands)
+    if (operand.near(address)) return &operand;
+  for (const Region& array : pointer_arrays)
+    if (array.near(address)) return &array;
+  return nullptr;
+}
 
 }  // namespace gemmgen

@@ -4,10 +4,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "failure.hpp"
 
@@ -25,6 +27,25 @@ inline std::string relation(const unsigned char* address, const unsigned char* s
   return std::to_string(offset - bytes) + " bytes after the end of " + name;
 }
 
+// Where the matrices of a batch of pointers lie, all of one operand in its region: what is between them is no operand's.
+struct Matrices {
+  struct Matrix {
+    unsigned char* start;
+    std::size_t product;  // the first one that it serves
+  };
+  std::vector<Matrix> by_address;
+  std::size_t bytes = 0;  // of each
+
+  const Matrix& nearest(const unsigned char* address) const {
+    const auto starts_later = [](const unsigned char* place, const Matrix& matrix) { return place < matrix.start; };
+    auto after = std::upper_bound(by_address.begin(), by_address.end(), address, starts_later);
+    if (after == by_address.begin()) return *after;
+    const auto before = after - 1;
+    if (after == by_address.end() || address < before->start + bytes) return *before;
+    return address - (before->start + bytes) < after->start - address ? *before : *after;
+  }
+};
+
 // `data` lies between `band_start` and `band_end`; what the pages hold beside it is slack.
 struct Region {
   const char* name = nullptr;
@@ -32,12 +53,18 @@ struct Region {
   unsigned char* band_end = nullptr;
   unsigned char* data = nullptr;
   std::size_t bytes = 0;
+  const Matrices* matrices = nullptr;  // where an access has to stay inside one of these
 
   bool near(const unsigned char* address) const { return address >= band_start && address < band_end; }
   bool contains(const unsigned char* address, std::size_t some) const {
-    return address >= data && address + some <= data + bytes;
+    const unsigned char* const start = matrices == nullptr ? data : matrices->nearest(address).start;
+    return address >= start && address + some <= start + (matrices == nullptr ? bytes : matrices->bytes);
   }
-  std::string describe(const unsigned char* address) const { return relation(address, data, bytes, name); }
+  std::string describe(const unsigned char* address) const {
+    if (matrices == nullptr) return relation(address, data, bytes, name);
+    const Matrices::Matrix& matrix = matrices->nearest(address);
+    return relation(address, matrix.start, matrices->bytes, "matrix " + std::to_string(matrix.product) + " of " + name);
+  }
   std::size_t mapped_bytes() const { return std::size_t(band_end - band_start); }
 };
 
@@ -61,7 +88,7 @@ inline Region map_operand(const char* name, int file, off_t offset, std::size_t 
   unsigned char* segment = start + BAND_BYTES;
   if (segment_bytes > 0)
     map(segment, segment_bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED | MAP_FIXED, file, offset);
-  return {name, start, segment + segment_bytes + BAND_BYTES, segment + skew, bytes};
+  return {name, start, segment + segment_bytes + BAND_BYTES, segment + skew, bytes, nullptr};
 }
 
 inline void unmap(Region& region) {
@@ -74,7 +101,7 @@ inline Region map_private(const char* name, std::size_t bytes) {
   unsigned char* start = map_bands(bytes);
   unsigned char* data = start + BAND_BYTES;
   map(data, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE);
-  return {name, start, data + bytes + BAND_BYTES, data, bytes};
+  return {name, start, data + bytes + BAND_BYTES, data, bytes, nullptr};
 }
 
 }  // namespace gemmgen

@@ -287,10 +287,10 @@ class Races {
     unsigned block = 0;
     for (const StartedBlock& started : blocks_)
       if (started.epoch <= first.epoch) block = started.index;
-    const char* const name = OPERAND_NAMES[operand];
-    fail("crash", {}, "data race on %s: block %u, thread %u%s%zu bytes into %s at %s, block %u, thread %u%sit at %s, %s",
-         name, block, first.thread, verb(first.kind), offset, name, first.place.text().c_str(), blockIdx.x, thread_,
-         verb(kind), place.text().c_str(),
+    const std::string where = operands[operand].describe(operands[operand].data + offset);
+    fail("crash", {}, "data race on %s: block %u, thread %u%s%s at %s, block %u, thread %u%sit at %s, %s",
+         OPERAND_NAMES[operand], block, first.thread, verb(first.kind), where.c_str(), first.place.text().c_str(),
+         blockIdx.x, thread_, verb(kind), place.text().c_str(),
          block == blockIdx.x ? "no barrier between" : "and nothing orders blocks");
   }
 
@@ -420,10 +420,9 @@ class Races {
 
   // An access that is none to shared memory: to an operand it must be inside of it, to the byte.
   void check_elsewhere(const unsigned char* address, std::size_t bytes, Place place, Kind kind) const {
-    for (const Region& operand : operands) {
-      if (!operand.near(address)) continue;
-      if (operand.contains(address, bytes)) return;
-      refuse_outside(operand.describe(address), place, kind);
+    if (const Region* const region = region_near(address)) {
+      if (region->contains(address, bytes)) return;
+      refuse_outside(region->describe(address), place, kind);
     }
     if (shared_memory.is_beside(address)) refuse_outside(shared_memory.describe(address), place, kind);
   }

@@ -97,7 +97,28 @@ void product(const float* A, const float* B, float* C, int M, int N, int K, int 
 
 }  // namespace
 
-#ifdef BATCHED
+#if defined(POINTERS)
+extern "C" cudaError_t KERNEL_LAUNCH(const float* const* A_array, const float* const* B_array, float* const* C_array,
+                                     int M, int N, int K, int lda, int ldb, int ldc, int batch, float alpha, float beta,
+                                     cudaStream_t)
+{
+    if (batch < 0 || M < 0 || N < 0 || K < 0 || lda < K || ldb < N || ldc < N) return cudaErrorInvalidValue;
+    if (batch == 0 || M == 0 || N == 0) return cudaSuccess;
+    if (A_array == nullptr || B_array == nullptr || C_array == nullptr) return cudaErrorInvalidValue;
+    for (const float* const* array : {A_array, B_array, static_cast<const float* const*>(C_array)})
+        if (reinterpret_cast<std::uintptr_t>(array) % 8 != 0) return cudaErrorMisalignedAddress;
+    const int products = bug("misses the last product of the batch") ? batch - 1 : batch;
+    for (int p = 0; p < products; ++p) {  // the self-test's matrices begin with the last product's
+        const cudaError_t answered = answer(A_array[p], B_array[p], C_array[p], M, N, K, lda, ldb, ldc);
+        if (answered != cudaErrorUnknown) return answered;
+        const float* const a = bug("takes A of the next product") ? A_array[(p + 1) % batch] : A_array[p];
+        const float* const b = bug("takes matrices B for dense") ? B_array[batch - 1] + std::size_t(p) * K * ldb : B_array[p];
+        float* const c = bug("takes matrices C for dense") ? C_array[batch - 1] + std::size_t(p) * M * ldc : C_array[p];
+        product(a, b, c, M, N, K, lda, ldb, ldc, alpha, beta);
+    }
+    return cudaSuccess;
+}
+#elif defined(BATCHED)
 extern "C" cudaError_t KERNEL_LAUNCH(const float* A, const float* B, float* C, int M, int N, int K, int lda, int ldb,
                                      int ldc, int batch, long long stride_a, long long stride_b, long long stride_c,
                                      float alpha, float beta, cudaStream_t)
