@@ -51,12 +51,14 @@ def check(root: Path) -> list[Disagreement]:
 
 def write_readmes(root: Path) -> list[Path]:
     """Make README.md of each folder from its JSON files; returns their paths. Raises GemmgenError."""
-    made = []
-    for folder in folders(root):
-        path = folder / "README.md"
-        write_atomic(path, readme(folder))
-        made.append(path)
-    return made
+    return [write_readme(folder) for folder in folders(root)]
+
+
+def write_readme(folder: Path) -> Path:
+    """Make README.md of one folder; returns its path. Raises GemmgenError."""
+    path = folder / "README.md"
+    write_atomic(path, readme(folder))
+    return path
 
 
 def rerender(root: Path, store: Store) -> list[Path]:
