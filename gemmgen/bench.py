@@ -100,6 +100,8 @@ def compare(kernels: Sequence[KernelFile], gpu: GpuExecutor, store: Store) -> li
     case = representative(kernels[0].source.problem)
     loaded = [_loaded(kernel, gpu, store) for kernel in kernels]
     alive = [kernel for kernel in loaded if isinstance(kernel, GpuKernel)]
+    if not alive:
+        return [outcome for outcome in loaded if isinstance(outcome, Failure)]
     try:
         comparison = gpu.measure_many(alive, case, CAREFUL, baseline=True)
     finally:

@@ -25,7 +25,7 @@ from gemmgen.errors import CandidateFailed, Failure, GemmgenError, InvalidInput
 from gemmgen.files import Store, code_digest, content_key
 from gemmgen.gpu import why_no_gpu
 from gemmgen.gpu.executor import GpuExecutor
-from gemmgen.gpu.sanitizer import TOOLS, SanitizerResult, why_no_sanitizer
+from gemmgen.gpu.sanitizer import TIMEOUT, TOOLS, SanitizerResult, why_no_sanitizer
 from gemmgen.kernelfile import KernelFile, kernels_in, read_kernel, render_name, write_kernel, write_record
 from gemmgen.lanes import Job, emulator_lanes
 from gemmgen.memory import host_bytes, installed_bytes, require_memory
@@ -51,7 +51,7 @@ from gemmgen.verifier import Verdict, verify
 Step = Literal["measure", "sanitize", "emulate"]
 State = Literal["done", "on file", "failed"]
 STEPS: tuple[Step, ...] = ("measure", "sanitize", "emulate")
-WATCHED_AT_ONCE = 4  # kernels under compute-sanitizer: more of them reach its time limit on one card
+WATCHED_AT_ONCE = 4  # kernels under compute-sanitizer, which share one card
 ROW_FAILS = (GemmgenError, OSError, MemoryError)  # what costs one row and not the run
 NOT_KERNELS = ("host", "limits", "checks", "export")  # folders of templates that no rendered kernel includes
 
@@ -233,11 +233,15 @@ def _record(row: Row, plan: Plan, target: Target, store: Store) -> Document | No
 
 
 def _write(kernel: KernelFile, record: Mapping[str, Any], plan: Plan) -> KernelFile:
-    """Write kernel and record; a rung of a ladder stays one."""
+    """Write kernel and record. A rung of a ladder stays one, and verdicts on the same text stand."""
     path = plan.folder / f"{kernel.source.name}.cu"
-    before = read_kernel(path).record if path.exists() else None
-    rung = {"rung": before["rung"]} if before and "rung" in before else {}
-    write_kernel(kernel.source, {**record, **rung}, plan.folder)
+    before = dict(read_kernel(path).record or {}) if path.exists() else {}
+    same_text = before.get("sha256") == kernel.source.digest
+    kept = ("rung", "emulator") if same_text else ("rung",)
+    merged = {**record, **{name: before[name] for name in kept if name in before}}
+    if same_text:
+        merged["verification"] = {**merged["verification"], "sanitizers": _sanitizers(before)}
+    write_kernel(kernel.source, merged, plan.folder)
     return read_kernel(path)
 
 
@@ -288,7 +292,7 @@ class Watcher:
 
     def __call__(self, source: KernelSource) -> tuple[SanitizerResult, ...]:
         unjudged = Verdict(self._gpu.name, examples=0, seed=0, worst=0.0)
-        return sanitize(self._gpu, source, unjudged, TOOLS).sanitizers
+        return sanitize(self._gpu, source, unjudged, TOOLS, timeout=WATCHED_AT_ONCE * TIMEOUT).sanitizers
 
 
 def sanitizer_check(store: Store) -> Check:
