@@ -25,7 +25,7 @@ from gemmgen.source import KernelSource
 
 # Of a kernel whose machine code changed: entries that become null, and those that go.
 DROPPED: dict[str, Any] = {"resources": None, "verification": None, "time": None}
-GONE = ("bench", "emulator", "suite")
+GONE = ("bench", "emulator", "sanitizers", "suite")
 
 
 @dataclass(frozen=True)

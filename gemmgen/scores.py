@@ -26,7 +26,8 @@ MEANING = (
     "Each row is one run: ours and cuBLASLt's best of all algorithms that it offers take turns, medians of the rounds,",
     "inputs rotated over at least twice the L2. The ratio is cuBLASLt's time over ours. The limit, as measured on the",
     "card, is the FMA rate of CUDA cores, or where that is less what the memory allows at the least traffic: the",
-    "bandwidth of reading, or of copying where C is a quarter of the traffic or more. Verified: situations passed.",
+    "bandwidth of reading, or of copying where C is a quarter of the traffic or more. Verified: situations passed;",
+    "in part: some tiles of C where the launch is large, and under the sanitizers its first blocks.",
 )
 
 
@@ -215,22 +216,23 @@ def _rows(scores: Sequence[Score]) -> Iterator[str]:
 
 
 def _verified(record: Mapping[str, Any]) -> str:
-    """ "gpu 20, emulator 20": the situations that the kernel passed, by executor."""
+    """ "gpu 20, emulator 5 in part": the situations that the kernel passed, by executor; in part: some of C's tiles."""
     verdicts = [verdict for name in ("verification", "emulator") if (verdict := record.get(name))]
-    return (
-        ", ".join(
-            f"{verdict['executor']} {verdict['examples'] if verdict['passed'] else _failed(verdict['failure'])}"
-            for verdict in verdicts
-        )
-        or NONE
-    )
+    return ", ".join(f"{verdict['executor']} {_passed(verdict)}" for verdict in verdicts) or NONE
+
+
+def _passed(verdict: Mapping[str, Any]) -> str:
+    if not verdict["passed"]:
+        return _failed(verdict["failure"])
+    return f"{verdict['examples']}{' in part' if verdict['sampled'] else ''}"
 
 
 def _sanitized(record: Mapping[str, Any]) -> str:
-    """ "4 pass", or the tools that do not and why."""
-    tools = (record.get("verification") or {}).get("sanitizers") or []
+    """ "4 pass", or the tools that do not and why; in part: the first blocks of a launch that is too large to watch."""
+    tools = record.get("sanitizers") or []
     failing = [f"{tool['tool']} {_failed(tool['failure'])}" for tool in tools if not tool["passed"]]
-    return ", ".join(failing) or (f"{len(tools)} pass" if tools else NONE)
+    part = " in part" if any(tool["sampled"] for tool in tools) else ""
+    return ", ".join(failing) or (f"{len(tools)} pass{part}" if tools else NONE)
 
 
 def _failed(failure: Mapping[str, Any]) -> str:

@@ -53,6 +53,7 @@ State = Literal["done", "on file", "failed"]
 STEPS: tuple[Step, ...] = ("measure", "sanitize", "emulate")
 WATCHED_AT_ONCE = 4  # kernels under compute-sanitizer, which share one card
 ROW_FAILS = (GemmgenError, OSError, MemoryError)  # what costs one row and not the run
+VERDICTS = ("emulator", "sanitizers")  # entries of a record beside "verification", which is the GPU's
 NOT_KERNELS = ("host", "limits", "checks", "export")  # folders of templates that no rendered kernel includes
 
 
@@ -82,7 +83,7 @@ class Plan:
     """What to run, and where the results lie.
 
     folder    of kernels and records
-    budget    candidates of each search
+    budget    candidates of each search; 0 searches none, and benches what is on file
     again     redo what is on file
     deadline  of time.monotonic(): nothing starts later; None: no limit
     command   what the records say that they were made by
@@ -184,29 +185,36 @@ def _on_file(problem: Problem, plan: Plan, target: Target) -> KernelFile | None:
 
 def _winner(problem: Problem, plan: Plan, target: Target, store: Store) -> KernelFile:
     """Search, hold the winner against those on file in one run, and keep the fastest that is right."""
-    started = time.monotonic()
-    best = tune(problem, target, store, budget=plan.budget).winner
-    fresh = KernelFile(best.source, provenance(best, Origin.of(target, plan.command)))
+    found = _searched(problem, plan, target, store) if plan.budget else []
     on_file = [kernel for kernel in plan.winners() if kernel.source.problem == problem]
     rivals = [rival for kernel in on_file if (rival := _rival(kernel, target)) is not None]
-    rivals = [rival for rival in rivals if rival.source.name != fresh.source.name]
+    contenders = list({kernel.source.name: kernel for kernel in (*rivals, *found)}.values())
+    if not contenders:
+        raise GemmgenError(f"no winner for {problem} is on file, and a budget of 0 searches for none")
     try:
-        rows = compare([fresh, *rivals], _gpu(target), store)
+        rows = compare(contenders, _gpu(target), store)
     except CandidateFailed:
-        _write(fresh, fresh.record or {}, plan)  # tuned and verified, if not compared
+        for kernel in found:
+            _write(kernel, kernel.record or {}, plan)  # tuned and verified, if not compared
         raise
     fastest = sorted((row for row in rows if isinstance(row, Row)), key=lambda row: row.timing.median_us)
     for row in fastest:
         record = row.kernel.record or _record(row, plan, target, store)
-        if record is None:
-            continue
-        searched = {"code": search_digest(), "budget": plan.budget, "seconds": round(time.monotonic() - started, 1)}
-        kernel = _write(row.kernel, {**benched(record, row), "suite": searched}, plan)
-        for loser in on_file:
-            if loser.source.name != kernel.source.name:
-                _retire(loser)
-        return kernel
-    raise CandidateFailed(next(row for row in rows if isinstance(row, Failure)))
+        if record is not None:
+            searched = {"code": search_digest(), "budget": plan.budget}
+            kernel = _write(row.kernel, {**benched(record, row), **({"suite": searched} if found else {})}, plan)
+            for loser in on_file:
+                if loser.source.name != kernel.source.name:
+                    _retire(loser)
+            return kernel
+    failure = next((row for row in rows if isinstance(row, Failure)), None)
+    raise CandidateFailed(failure) if failure else GemmgenError("every kernel on file is wrong")
+
+
+def _searched(problem: Problem, plan: Plan, target: Target, store: Store) -> list[KernelFile]:
+    """The one kernel that a search finds, verified."""
+    best = tune(problem, target, store, budget=plan.budget).winner
+    return [KernelFile(best.source, provenance(best, Origin.of(target, plan.command)))]
 
 
 def _rival(kernel: KernelFile, target: Target) -> KernelFile | None:
@@ -236,12 +244,8 @@ def _write(kernel: KernelFile, record: Mapping[str, Any], plan: Plan) -> KernelF
     """Write kernel and record. A rung of a ladder stays one, and verdicts on the same text stand."""
     path = plan.folder / f"{kernel.source.name}.cu"
     before = dict(read_kernel(path).record or {}) if path.exists() else {}
-    same_text = before.get("sha256") == kernel.source.digest
-    kept = ("rung", "emulator") if same_text else ("rung",)
-    merged = {**record, **{name: before[name] for name in kept if name in before}}
-    if same_text:
-        merged["verification"] = {**merged["verification"], "sanitizers": _sanitizers(before)}
-    write_kernel(kernel.source, merged, plan.folder)
+    kept = ["rung", *(VERDICTS if before.get("sha256") == kernel.source.digest else ())]
+    write_kernel(kernel.source, {**record, **{name: before[name] for name in kept if name in before}}, plan.folder)
     return read_kernel(path)
 
 
@@ -303,9 +307,9 @@ def sanitizer_check(store: Store) -> Check:
             Child(f"{__name__}:Watcher", str(store.root)) for _ in range(min(WATCHED_AT_ONCE, len(kernels)))
         ],
         lambda source: source,
-        lambda record: bool(tools := _sanitizers(record)) and all(tool["passed"] for tool in tools),
+        lambda record: "sanitizers" in record and all(tool["passed"] for tool in record["sanitizers"]),
         lambda results: next((result.failure for result in results if result.failure is not None), None),
-        _with_sanitizers,
+        lambda record, results: {**record, "sanitizers": [sanitizer_document(result) for result in results]},
     )
 
 
@@ -366,15 +370,6 @@ def _most(kernels: Sequence[KernelFile]) -> int:
     """How many of them fit into this machine's memory at a time."""
     largest = max(host_bytes(kernel.source.problem) for kernel in kernels)
     return max(1, (installed_bytes() or largest) // max(1, largest))
-
-
-def _sanitizers(record: Document) -> list[Document]:
-    return (record.get("verification") or {}).get("sanitizers") or []
-
-
-def _with_sanitizers(record: Document, results: Sequence[SanitizerResult]) -> Document:
-    found = [sanitizer_document(result) for result in results]
-    return {**record, "verification": {**(record.get("verification") or {}), "sanitizers": found}}
 
 
 def _outcome(step: Step, kernel: KernelFile, state: State, started: float, reason: str | None = None) -> Outcome:

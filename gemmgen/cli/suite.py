@@ -45,10 +45,10 @@ def part(text: str) -> Part:
 @click.option("--step", "steps", type=click.Choice(STEPS), multiple=True, help="Only this one; repeatable.")
 @click.option(
     "--budget",
-    type=click.IntRange(1),
+    type=click.IntRange(0),
     default=DEFAULT_BUDGET["gpu"],
     show_default=True,
-    help="Candidates of each search.",
+    help="Candidates of each search; 0 only benches the winners on file.",
 )
 @click.option("--again", is_flag=True, help="Redo what is on file.")
 @click.option("--limit-seconds", type=click.FloatRange(0), help="Start nothing after so long.")

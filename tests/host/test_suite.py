@@ -24,10 +24,12 @@ from gemmgen.files import Store
 from gemmgen.gallery import check, readme
 from gemmgen.gpu.executor import GpuExecutor, GpuKernel
 from gemmgen.gpu.limits import LimitName, MeasuredLimits
+from gemmgen.gpu.sanitizer import TIMEOUT, TOOLS, SanitizerResult, Tool
 from gemmgen.gpu.timing import Baseline, Comparison, Timing
 from gemmgen.kernelfile import KernelFile, kernels_in, read_kernel
 from gemmgen.model import predict, representative
 from gemmgen.problem import DType, Layout, Problem
+from gemmgen.records import verdict_document
 from gemmgen.render import render
 from gemmgen.scores import scores_in, summaries
 from gemmgen.shapes import GROUPS, group_of, select
@@ -198,12 +200,24 @@ def test_a_winner_found_again_keeps_its_verdicts_while_its_text_is_the_same(card
     card.run()
     path = next(card.plan.folder.glob("*.json"))
     record = json.loads(path.read_text())
-    tools = [{"tool": "memcheck", "passed": True}]
-    verification = {**record["verification"], "sanitizers": tools}
-    path.write_text(json.dumps({**record, "emulator": {"passed": True}, "verification": verification}))
+    verdicts = {"emulator": {"passed": True}, "sanitizers": [{"tool": "memcheck", "passed": True}]}
+    path.write_text(json.dumps({**record, **verdicts}))
     card.run(again=True)
     kept = json.loads(path.read_text())
-    assert kept["emulator"] == {"passed": True} and kept["verification"]["sanitizers"] == tools
+    assert verdicts.items() <= kept.items()
+    path.write_text(json.dumps({**kept, "sha256": "of another text"}))
+    card.run(again=True)
+    assert not verdicts.keys() & json.loads(path.read_text()).keys()
+
+
+def test_a_budget_of_0_benches_what_is_on_file(card: Card) -> None:
+    card.run()
+    (searched,) = (kernel.record or {} for kernel in kernels_in(card.plan.folder))
+    card.times[8] = 2.5
+    found, missing = card.run(problems=(PROBLEM, OTHER), budget=0, again=True)
+    assert found.ratio == 4.0 and missing.reason is not None and "no winner" in missing.reason
+    (again,) = (kernel.record or {} for kernel in kernels_in(card.plan.folder))
+    assert again["suite"] == searched["suite"] and again["time"]["us"] == 2.5 and card.searches == 1
 
 
 def test_a_rival_of_another_text_must_pass_again(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,7 +349,7 @@ class Lane:
 
 def emulated(answer: Callable[[Any], Any]) -> Check:
     def entries(record: dict[str, Any], verdict: Verdict) -> dict[str, Any]:
-        return {**record, "emulator": {"executor": "emulator", "examples": 20, "passed": verdict.passed}}
+        return {**record, "emulator": verdict_document(verdict)}
 
     def lanes(kernels: Sequence[KernelFile]) -> Any:
         return [Lane(answer)]
@@ -387,15 +401,39 @@ def test_an_answer_about_another_text_is_dropped(card: Card) -> None:
     assert "emulator" not in (read_kernel(kernel.path).record or {})
 
 
+def test_the_sanitizers_see_each_winner_once(card: Card, monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+    asked: list[tuple[str, float]] = []
+
+    class Watching:
+        name = "gpu"
+
+        def __init__(self, store: Store) -> None:
+            pass
+
+        def sanitize(self, source: KernelSource, situations: Sequence[Any], tool: Tool, timeout: float) -> Any:
+            assert situations
+            asked.append((tool, timeout))
+            return SanitizerResult(tool, "2025.3", len(situations), (), 1.0)
+
+    card.run()
+    monkeypatch.setattr(suite, "GpuExecutor", Watching)
+    watched = replace(suite.sanitizer_check(store), lanes=lambda kernels: [Lane(suite.Watcher(str(store.root)))])
+    assert judged(watched, card.plan) == [(PROBLEM, "done", None)]
+    assert [tool for tool, _ in asked] == [*TOOLS] and min(timeout for _, timeout in asked) > TIMEOUT
+    assert "| gpu 20 | 4 pass |" in readme(card.plan.folder)
+    assert judged(watched, card.plan) == [(PROBLEM, "on file", None)] and len(asked) == len(TOOLS)
+
+
 def test_a_sanitizer_that_finds_something_is_named(card: Card) -> None:
     card.run()
     path = next(card.plan.folder.glob("*.json"))
     record = json.loads(path.read_text())
-    passed = {"tool": "memcheck", "passed": True, "failure": None}
-    found = {"tool": "racecheck", "passed": False, "failure": {"kind": "wrong"}}
-    for tools, cell in (([passed, found], "racecheck fails: wrong"), ([passed, passed], "2 pass")):
-        verification = {**record["verification"], "sanitizers": tools}
-        path.write_text(json.dumps({**record, "verification": verification}))
+    passed = {"tool": "memcheck", "passed": True, "failure": None, "sampled": False}
+    found = {"tool": "racecheck", "passed": False, "failure": {"kind": "wrong"}, "sampled": True}
+    part = {**passed, "sampled": True}
+    cells = {"racecheck fails: wrong": [passed, found], "2 pass": [passed, passed], "2 pass in part": [passed, part]}
+    for cell, tools in cells.items():
+        path.write_text(json.dumps({**record, "sanitizers": tools}))
         assert f"| gpu 20 | {cell} |" in readme(card.plan.folder)
 
 
