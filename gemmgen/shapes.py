@@ -142,6 +142,6 @@ GROUPS = {
         Group("large", "f32, large", tuple(_large()), _large_goal, geomean=1.05),
         Group("skinny", f"f32, up to {THIN} rows or columns of C", tuple(_skinny()), _skinny_goal),
         Group("batched", "f32, batched", tuple(_batched()), _batched_goal),
-        Group("f64", "f64", tuple(_f64()), lambda problem: Goal()),
+        Group("f64", "f64 on CUDA cores (cuBLASLt may take tensor cores)", tuple(_f64()), lambda problem: Goal()),
     )
 }

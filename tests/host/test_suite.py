@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -118,7 +119,8 @@ class Card:
         self.plan = Plan((PROBLEM,), folder, "gemmgen suite", budget=4)
         self.fails: GemmgenError | None = None
         gpu = SimpleNamespace(properties=SimpleNamespace(name=LIMITS.card))
-        executor = SimpleNamespace(name="gpu", description="NVIDIA H200 (sm_90)")
+        executor: Any = nullcontext()
+        executor.name, executor.description = "gpu", "NVIDIA H200 (sm_90)"
         self.target: Any = SimpleNamespace(gpu=gpu, executor=executor, spec=SPEC, arch="sm_90")
         monkeypatch.setattr(suite, "tune", self._tune)
         monkeypatch.setattr(suite, "compare", self._compare)
@@ -438,6 +440,42 @@ def test_a_sanitizer_that_finds_something_is_named(card: Card) -> None:
 
 
 # The command
+
+
+def test_the_command_shows_each_row_and_what_the_groups_reach(
+    card: Card, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("gemmgen.cli.suite.missing_for", lambda step: None)
+    monkeypatch.setattr(suite, "open_target", lambda *_: card.target)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "mine").write_text("256x256x256\n128x256x64\n")
+    words = ["suite", "--step", "measure", "--shapes", str(tmp_path / "mine"), "--out", str(card.plan.folder.parent)]
+    assert main(words) == 0
+    captured = capsys.readouterr()
+    assert "1/2  measure   256x256x256 f32 rr" in captured.err and "2.000x  gemm_f32_rr_256" in captured.err
+    assert "README.md" in captured.out and "Traceback" not in captured.err
+    assert check(card.plan.folder.parent) == []
+    (record,) = (kernel.record or {} for kernel in kernels_in(card.plan.folder) if kernel.source.problem == OTHER)
+    assert record["command"].startswith("gemmgen suite --step measure")
+    card.fails = GemmgenError("none survived")
+    assert main([*words, "--again", "--json", "--part", "2/2"]) == 1
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert row["state"] == "failed" and row["reason"] == "none survived" and row["problem"]["m"] == 128
+
+
+def test_an_interrupted_run_still_makes_the_page(
+    card: Card, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(step: Any, plan: Plan, *_: Any) -> None:
+        measure_all(plan, card.target, Store(tmp_path / "store"), lambda outcome: None)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gemmgen.cli.suite.missing_for", lambda step: None)
+    monkeypatch.setattr("gemmgen.cli.suite.run_step", interrupted)
+    (tmp_path / "mine").write_text("256x256x256\n")
+    words = ["--step", "measure", "--shapes", str(tmp_path / "mine"), "--out", str(card.plan.folder.parent)]
+    assert main(["suite", *words]) == 130
+    assert check(card.plan.folder.parent) == []
 
 
 def test_without_a_gpu_measuring_is_refused_and_nothing_written(
