@@ -33,14 +33,7 @@ from gemmgen.model import predict
 from gemmgen.naming import parse_name
 from gemmgen.paths import TEMPLATES
 from gemmgen.problem import Problem
-from gemmgen.records import (
-    Document,
-    Origin,
-    problem_document,
-    provenance,
-    sanitizer_document,
-    verdict_document,
-)
+from gemmgen.records import Document, Origin, problem_document, provenance, sanitizer_document, verdict_document
 from gemmgen.sanitize import sanitize
 from gemmgen.scores import failure_path, is_winner, write_failure
 from gemmgen.source import KernelSource
@@ -136,8 +129,9 @@ def run_step(step: Step, plan: Plan, store: Store, on_done: Callable[[Outcome], 
 def search_digest() -> str:
     """One key for what decides which kernels a search tries: templates, families, model and search."""
     families = sorted((Path(__file__).parent / "families").glob("*.py"))
-    templates = [path for path in sorted(TEMPLATES.rglob("*.cu")) if not {*path.parts} & {*NOT_KERNELS}]
-    texts = [path.read_text() for path in (*families, *templates)]
+    templates = (path.relative_to(TEMPLATES) for path in sorted(TEMPLATES.rglob("*.cu")))
+    rendered = [TEMPLATES / path for path in templates if not {*path.parts} & {*NOT_KERNELS}]
+    texts = [path.read_text() for path in (*families, *rendered)]
     return content_key(*texts, code_digest(model, pick, render, search, space, tuner))
 
 
@@ -367,9 +361,9 @@ def _update(kernel: KernelFile, change: Callable[[Document], Document]) -> None:
 
 
 def _most(kernels: Sequence[KernelFile]) -> int:
-    """How many of them fit into this machine's memory at a time."""
+    """How many of them fit into this machine's memory at a time, with as much again for what host_bytes leaves out."""
     largest = max(host_bytes(kernel.source.problem) for kernel in kernels)
-    return max(1, (installed_bytes() or largest) // max(1, largest))
+    return max(1, (installed_bytes() or largest) // max(1, 2 * largest))
 
 
 def _outcome(step: Step, kernel: KernelFile, state: State, started: float, reason: str | None = None) -> Outcome:

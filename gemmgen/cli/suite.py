@@ -147,15 +147,16 @@ def _problem(words: list[str], place: str) -> Problem:
 def _chosen(steps: Sequence[Step]) -> list[Step]:
     """The steps asked for, in their order, else those that this machine can do; says which it cannot, and why.
 
-    Raises CandidateFailed (unavailable) for one that was asked for.
+    Raises CandidateFailed (unavailable) for one that was asked for, and where none is left.
     """
     missing = {step: missing_for(step) for step in STEPS if not steps or step in steps}
+    chosen = [step for step, reason in missing.items() if reason is None]
     for step, reason in missing.items():
-        if reason is not None and steps:
+        if reason is not None and (steps or not chosen):
             raise CandidateFailed(Failure("unavailable", reason, step))
         if reason is not None:
             stderr().print(f"without {step}: {reason}", soft_wrap=True)
-    return [step for step, reason in missing.items() if reason is None]
+    return chosen
 
 
 def _run(step: Step, plan: Plan, outcomes: list[Outcome]) -> None:

@@ -30,7 +30,8 @@ def show_suite(console: Console, outcomes: Sequence[Outcome], groups: Sequence[S
         made.add_row(
             one.group, str(one.rows), _ratio(one.geomean), _ratio(one.minimum), one.lowest, *(f"{n:,}" for n in counts)
         )
-    show_table(console, made)
+    if groups:
+        show_table(console, made)
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]
     if failed:
         console.print(f"[bold]{plural(len(failed), 'row')} failed[/bold]")

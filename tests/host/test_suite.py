@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -29,6 +30,7 @@ from gemmgen.gpu.sanitizer import TIMEOUT, TOOLS, SanitizerResult, Tool
 from gemmgen.gpu.timing import Baseline, Comparison, Timing
 from gemmgen.kernelfile import KernelFile, kernels_in, read_kernel
 from gemmgen.model import predict, representative
+from gemmgen.paths import TEMPLATES
 from gemmgen.problem import DType, Layout, Problem
 from gemmgen.records import verdict_document
 from gemmgen.render import render
@@ -176,6 +178,18 @@ def test_what_is_on_file_stays_until_code_card_or_budget_change(card: Card, monk
     card.target.gpu.properties.name = LIMITS.card
     monkeypatch.setattr(suite, "search_digest", lambda: "other code")
     assert card.run()[0].state == "done" and card.searches == 5
+
+
+def test_the_code_of_a_search_is_its_templates_and_not_the_emulators(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "host" / "templates"
+    shutil.copytree(TEMPLATES, copy)
+    known = suite.search_digest()
+    monkeypatch.setattr(suite, "TEMPLATES", copy)
+    for path, same in (("device/host/faults.cu", True), ("kernel/gemm.cu", False)):
+        (copy / path).write_text("// changed\n")
+        assert (suite.search_digest.__wrapped__() == known) is same
 
 
 @pytest.mark.parametrize(("found", "stays"), [(16, 16), (32, 8)])
