@@ -108,7 +108,7 @@ def command(
     emit(
         as_json,
         lambda: {
-            "readme": str(readme),
+            "readme": None if readme is None else str(readme),
             "rows": [outcome.document() for outcome in outcomes],
             "groups": [asdict(summary) for summary in made],
         },
