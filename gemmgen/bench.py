@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any, cast
 
 from gemmgen.compile import compile_kernel
-from gemmgen.errors import CandidateFailed, GemmgenError
+from gemmgen.errors import CandidateFailed, Failure, GemmgenError
 from gemmgen.files import Store
 from gemmgen.gpu import why_no_gpu
-from gemmgen.gpu.executor import GpuExecutor
-from gemmgen.gpu.limits import MeasuredLimits
+from gemmgen.gpu.executor import GpuExecutor, GpuKernel
+from gemmgen.gpu.limits import MeasuredLimits, Roof
 from gemmgen.gpu.timing import CAREFUL, Baseline, Timing, speedup
 from gemmgen.kernelfile import GALLERY, KernelFile, kernels_in, read_kernel, write_kernel, write_record
 from gemmgen.model import representative
@@ -44,9 +46,9 @@ class Row:
         return speedup(self.timing, self.baseline.timing)
 
     @property
-    def roof_tflops(self) -> float:
-        """The most that the card's measured FMA rate, or its read bandwidth, allows."""
-        return self.limits.roof_tflops(self.case)
+    def roof(self) -> Roof:
+        """The most that the card's measured limits allow, and which of them it is."""
+        return self.limits.roof(self.case)
 
     def document(self) -> Document:
         """As JSON-ready data; also the entry "bench" of NAME.json."""
@@ -65,7 +67,8 @@ class Row:
             },
             "speedup": self.speedup,
             "limits": asdict(self.limits),
-            "roof_tflops": self.roof_tflops,
+            "roof_tflops": self.roof.tflops,
+            "limited_by": self.roof.limit,
         }
 
 
@@ -81,19 +84,39 @@ def measure(kernel: KernelFile, gpu: GpuExecutor, store: Store) -> Row:
 
     Raises CandidateFailed where it is wrong, does not run, or there is no cuBLASLt.
     """
-    source = kernel.source
-    case = representative(source.problem)
-    verdict = None if _verified_on_gpu(kernel) else _verified(kernel, gpu)
-    loaded = gpu.load_compiled(source, compile_kernel(source, gpu.arch, store))
-    comparison = gpu.measure_many([loaded], case, CAREFUL, baseline=True)
-    loaded.close()
-    (timing,) = comparison.timings
-    if not isinstance(timing, Timing):
-        raise CandidateFailed(timing)
-    assert comparison.baseline is not None
-    row = Row(kernel, case, gpu.description, timing, comparison.baseline, gpu.limits())
+    verdict = None if verified_on_gpu(kernel) else _verified(kernel, gpu)
+    (row,) = compare([kernel], gpu, store)
+    if isinstance(row, Failure):
+        raise CandidateFailed(row)
     _keep(row, verdict)
     return row
+
+
+def compare(kernels: Sequence[KernelFile], gpu: GpuExecutor, store: Store) -> list[Row | Failure]:
+    """Time `kernels`, of one problem, and cuBLASLt's best in one run, round by round; writes nothing.
+
+    A kernel that does not compile or run is a Failure. Raises CandidateFailed where there is no cuBLASLt.
+    """
+    case = representative(kernels[0].source.problem)
+    loaded = [_loaded(kernel, gpu, store) for kernel in kernels]
+    alive = [kernel for kernel in loaded if isinstance(kernel, GpuKernel)]
+    if not alive:
+        return [outcome for outcome in loaded if isinstance(outcome, Failure)]
+    try:
+        comparison = gpu.measure_many(alive, case, CAREFUL, baseline=True)
+    finally:
+        for kernel in alive:
+            kernel.close()
+    baseline, timings, limits = comparison.baseline, iter(comparison.timings), gpu.limits()
+    assert baseline is not None
+
+    def row(kernel: KernelFile, outcome: GpuKernel | Failure) -> Row | Failure:
+        timing = outcome if isinstance(outcome, Failure) else next(timings)
+        if isinstance(timing, Failure):
+            return timing
+        return Row(kernel, case, gpu.description, timing, baseline, limits)
+
+    return [row(kernel, outcome) for kernel, outcome in zip(kernels, loaded, strict=True)]
 
 
 def tuned(problem: Problem, target: Target, store: Store, out: Path, command: str, progress: Progress) -> KernelFile:
@@ -123,9 +146,24 @@ def _measured_us(kernel: KernelFile, arch: str) -> float | None:
     return float(time["us"]) if time and kernel.record and kernel.record.get("arch") == arch else None
 
 
-def _verified_on_gpu(kernel: KernelFile) -> bool:
+def benched(record: Mapping[str, Any], row: Row) -> Document:
+    """`record`, NAME.json's, with what `row` measured."""
+    document = row.document()
+    entries = {**record, "time": document["ours"], "bench": document, "device": row.limits.card}
+    return cast(Document, json.loads(json.dumps(entries)))
+
+
+def verified_on_gpu(kernel: KernelFile) -> bool:
+    """Whether the record says that this very text passed on a GPU."""
     verification = kernel.record.get("verification") if kernel.record else None
     return bool(verification and verification["passed"] and verification["executor"] == "gpu" and not kernel.edited)
+
+
+def _loaded(kernel: KernelFile, gpu: GpuExecutor, store: Store) -> GpuKernel | Failure:
+    try:
+        return gpu.load_compiled(kernel.source, compile_kernel(kernel.source, gpu.arch, store))
+    except CandidateFailed as error:
+        return error.failure
 
 
 def _verified(kernel: KernelFile, gpu: GpuExecutor) -> Verdict:
@@ -140,8 +178,5 @@ def _keep(row: Row, verdict: Verdict | None) -> None:
     kernel = row.kernel
     if kernel.path is None or kernel.record is None or kernel.edited:
         return
-    document = row.document()
-    record = {**kernel.record, "time": document["ours"], "bench": document, "device": row.limits.card}
-    if verdict is not None:
-        record["verification"] = verdict_document(verdict)
-    write_record(kernel.path.with_suffix(".json"), json.loads(json.dumps(record)))
+    verification = {} if verdict is None else {"verification": verdict_document(verdict)}
+    write_record(kernel.path.with_suffix(".json"), benched({**kernel.record, **verification}, row))

@@ -6,10 +6,9 @@ measurement stays only while the machine code stays.
 
 from __future__ import annotations
 
-import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,18 +16,16 @@ from typing import Any
 from gemmgen.compile import compile_kernel
 from gemmgen.errors import InvalidInput
 from gemmgen.files import Store, write_atomic
-from gemmgen.kernelfile import KernelFile, kernels_in, problem_from, read_kernel, write_kernel
+from gemmgen.kernelfile import KernelFile, kernels_in, read_kernel, write_kernel
+from gemmgen.model import representative
 from gemmgen.naming import parse_name
 from gemmgen.render import render
+from gemmgen.scores import line, link, number, page, scores_in, times
 from gemmgen.source import KernelSource
 
-NONE = "-"
-WINNERS_MEANING = (
-    "Each row is one run: ours and cuBLASLt's best of all algorithms that it offers take turns, medians of the rounds,",
-    "inputs rotated over at least twice the L2. The roof is what the card's measured FFMA rate allows, or its measured",
-    "read bandwidth where that is less.",
-)
-DROPPED: dict[str, Any] = {"resources": None, "verification": None, "time": None}  # of a kernel that changed
+# Of a kernel whose machine code changed: entries that become null, and those that go.
+DROPPED: dict[str, Any] = {"resources": None, "verification": None, "time": None}
+GONE = ("bench", "emulator", "sanitizers", "suite")
 
 
 @dataclass(frozen=True)
@@ -54,12 +51,14 @@ def check(root: Path) -> list[Disagreement]:
 
 def write_readmes(root: Path) -> list[Path]:
     """Make README.md of each folder from its JSON files; returns their paths. Raises GemmgenError."""
-    made = []
-    for folder in folders(root):
-        path = folder / "README.md"
-        write_atomic(path, readme(folder))
-        made.append(path)
-    return made
+    return [write_readme(folder) for folder in folders(root)]
+
+
+def write_readme(folder: Path) -> Path:
+    """Make README.md of one folder; returns its path. Raises GemmgenError."""
+    path = folder / "README.md"
+    write_atomic(path, readme(folder))
+    return path
 
 
 def rerender(root: Path, store: Store) -> list[Path]:
@@ -85,15 +84,14 @@ def rendered(kernel: KernelFile) -> KernelSource:
 
 def readme(folder: Path) -> str:
     """The text of README.md: kernels benched beside cuBLASLt, links to the studies, each ladder rung by rung."""
-    kernels = sorted(kernels_in(folder), key=_volume)
+    kernels = sorted(kernels_in(folder), key=lambda kernel: representative(kernel.source.problem).flops)
     ladders: dict[str, list[KernelFile]] = defaultdict(list)
     for kernel in kernels:
         if "rung" in _record(kernel):
             ladders[str(kernel.source.problem)].append(kernel)
-    winners = [kernel for kernel in kernels if "rung" not in _record(kernel) or "bench" in _record(kernel)]
     lines = [f"# Kernels for {folder.name}", "", "Made from the JSON files beside it by `gemmgen gallery`.", ""]
-    if winners:
-        lines += ["## Winners against cuBLASLt", "", *WINNERS_MEANING, "", *_winners(winners), ""]
+    if scores := scores_in(folder):
+        lines += page(scores)
     studies = sorted(folder.glob("study_*.md"))
     if studies:
         lines += ["## Studies", "", *map(_study, studies), ""]
@@ -102,43 +100,10 @@ def readme(folder: Path) -> str:
     return "\n".join(lines)
 
 
-def _study(page: Path) -> str:
+def _study(path: Path) -> str:
     """A link to a page that `gemmgen study --out` wrote, by its heading."""
-    heading = page.read_text().partition("\n")[0].removeprefix("# ")
-    return f"- [{heading}]({page.name})"
-
-
-def _winners(kernels: Sequence[KernelFile]) -> Iterator[str]:
-    yield "| problem | ours, us | TFLOPS | cuBLASLt, us | TFLOPS | against cuBLASLt | of the roof | kernel |"
-    yield "|---|---:|---:|---:|---:|---:|---:|---|"
-    for kernel in kernels:
-        bench = _record(kernel).get("bench") or {}
-        theirs = bench.get("cublaslt", {})
-        yield _line(
-            str(kernel.source.problem),
-            *_time(_record(kernel).get("time")),
-            _number(theirs.get("us")),
-            _number(theirs.get("tflops")),
-            _number(bench.get("speedup"), "{:.3f}x"),
-            _number(_of_roof(bench), "{:.0%}"),
-            _link(kernel),
-        )
-    yield ""
-    yield from (f"- {made}" for made in sorted({_measured_how(kernel) for kernel in kernels}))
-
-
-def _measured_how(kernel: KernelFile) -> str:
-    """Date, card, versions and command of what a record says."""
-    record = _record(kernel)
-    bench = record.get("bench")
-    if not bench:
-        return f"{record.get('device', NONE)}, {str(record.get('date', NONE))[:10]}: `{record.get('command', NONE)}`"
-    limits = bench["limits"]
-    return (
-        f"{bench['card']}, {str(bench['date'])[:10]}, compiled by {record['compiler']}, "
-        f"{bench['cublaslt']['version']}; roof: {limits['ffma_tflops']:.1f} TFLOPS FFMA and {limits['read_gbs']:.0f} "
-        f"GB/s read, measured on the card: `gemmgen bench SHAPE`"
-    )
+    heading = path.read_text().partition("\n")[0].removeprefix("# ")
+    return f"- [{heading}]({path.name})"
 
 
 def _ladder(kernels: Sequence[KernelFile]) -> Iterator[str]:
@@ -148,14 +113,14 @@ def _ladder(kernels: Sequence[KernelFile]) -> Iterator[str]:
     for kernel in ordered:
         record = _record(kernel)
         rung = record["rung"]
-        yield _line(
+        yield line(
             str(rung["number"]),
             rung["title"],
-            *_time(rung["time"]),
-            _number(_rung_us(ordered[0]) / _rung_us(kernel), "{:.1f}x"),
-            _number((record.get("resources") or {}).get("registers"), "{}"),
+            *times(rung["time"]),
+            number(_rung_us(ordered[0]) / _rung_us(kernel), "{:.1f}x"),
+            number((record.get("resources") or {}).get("registers"), "{}"),
             rung["lesson"],
-            _link(kernel),
+            link(kernel),
         )
     record = _record(ordered[0])
     yield ""
@@ -196,7 +161,7 @@ def _updated_record(kernel: KernelFile, fresh: KernelSource, store: Store) -> di
     same = compile_kernel(kernel.source, arch, store).cubin == compile_kernel(fresh, arch, store).cubin
     if same:
         return record
-    kept = {name: value for name, value in {**record, **DROPPED}.items() if name != "bench"}
+    kept = {name: value for name, value in {**record, **DROPPED}.items() if name not in GONE}
     return {**kept, "rung": {**record["rung"], "time": None}} if "rung" in record else kept
 
 
@@ -204,36 +169,5 @@ def _record(kernel: KernelFile) -> dict[str, Any]:
     return dict(kernel.record or {})
 
 
-def _volume(kernel: KernelFile) -> int:
-    problem = problem_from(_record(kernel)["problem"])
-    return (problem.m or 0) * (problem.n or 0) * (problem.k or 0)
-
-
-def _time(time: Mapping[str, Any] | None) -> tuple[str, str]:
-    """(us, TFLOPS), with the word where they are no measurement."""
-    if not time:
-        return NONE, NONE
-    word = "" if time["kind"] == "measured" else f" {time['kind']}"
-    return _number(time["us"]) + word, _number(time["tflops"]) + word
-
-
 def _rung_us(kernel: KernelFile) -> float:
     return float((_record(kernel)["rung"].get("time") or {}).get("us") or "inf")
-
-
-def _of_roof(bench: dict[str, Any]) -> float | None:
-    return bench["ours"]["tflops"] / bench["roof_tflops"] if bench else None
-
-
-def _number(value: float | None, pattern: str = "{:.1f}") -> str:
-    return NONE if value is None or math.isnan(value) else pattern.format(value)
-
-
-def _link(kernel: KernelFile) -> str:
-    assert kernel.path is not None
-    config = kernel.source.name.split(f"_{kernel.source.family}_", 1)[1]
-    return f"[{kernel.source.family} {config}]({kernel.path.name})"
-
-
-def _line(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"

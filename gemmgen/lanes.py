@@ -92,10 +92,14 @@ def emulate_many(
 
     Raises GemmgenError where a lane itself fails.
     """
-    count = max(1, min(cores(), len(jobs)))
+    return spread(emulator_lanes(emulator, len(jobs)), jobs, _ask, lambda job, verdict: on_done())
+
+
+def emulator_lanes(emulator: EmulatorExecutor, most: int) -> list[Child]:
+    """Processes with emulators as `emulator` is, one a core and no more than `most`."""
     settings = str(emulator.store.root), str(emulator.timeout)
-    lanes = [Child(f"{__name__}:EmulatorLane", *settings, environment=ONE_THREAD) for _ in range(count)]
-    return spread(lanes, jobs, _ask, lambda job, verdict: on_done())
+    count = max(1, min(cores(), most))
+    return [Child(f"{__name__}:EmulatorLane", *settings, environment=ONE_THREAD) for _ in range(count)]
 
 
 def _ask(lane: Child, job: Job) -> Verdict:

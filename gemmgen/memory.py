@@ -23,7 +23,7 @@ def host_bytes(problem: Problem) -> int:
 
 def require_memory(problem: Problem) -> None:
     """Raise GemmgenError where verifying `problem` would not fit into this machine's memory."""
-    needed, present = host_bytes(problem), _installed_bytes()
+    needed, present = host_bytes(problem), installed_bytes()
     if present is not None and needed > present:
         raise GemmgenError(
             f"{problem} is too large to verify here: operands and reference need at least "
@@ -31,7 +31,7 @@ def require_memory(problem: Problem) -> None:
         )
 
 
-def _installed_bytes() -> int | None:
+def installed_bytes() -> int | None:
     """This machine's memory; None where it does not say."""
     if not hasattr(os, "sysconf"):
         return None

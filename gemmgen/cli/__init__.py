@@ -17,7 +17,7 @@ from gemmgen.cli.output import DONE, report_error
 from gemmgen.version import gemmgen_version
 
 COMMANDS = (
-    *("tune", "generate", "space", "verify", "selfcheck", "fuzz", "bench", "explain", "export"),
+    *("tune", "generate", "space", "verify", "selfcheck", "fuzz", "bench", "suite", "explain", "export"),
     *("devices", "study", "gallery"),
 )
 MODULES = {name: f"gemmgen.cli.{name}" for name in COMMANDS}

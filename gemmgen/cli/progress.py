@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Protocol
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from gemmgen.cli.output import stderr
@@ -101,6 +103,21 @@ def counter(description: str, total: int) -> Iterator[Callable[[], None]]:
     with Progress(*_columns(), console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(description, total=total)
         yield lambda: progress.advance(task)
+
+
+@contextmanager
+def rows(total: int) -> Iterator[Callable[[str], None]]:
+    """A bar for `total` rows where standard error is a terminal; yields what to call with a row's line as it ends."""
+    console = stderr()
+    with Progress(*_columns(), console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("rows", total=total)
+        done = itertools.count(1)
+
+        def tell(line: str) -> None:
+            progress.console.print(f"{f'{next(done)}/{total}':>7}  {escape(line)}", soft_wrap=True)
+            progress.advance(task)
+
+        yield tell
 
 
 def _columns() -> tuple[ProgressColumn, ...]:

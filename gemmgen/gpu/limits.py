@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from gemmgen.compile import compile_text
 from gemmgen.files import Store, content_key
@@ -19,7 +19,23 @@ KERNELS = TEMPLATES / "device" / "limits"
 KIND = "limits"  # in the Store
 BUFFER_BYTES = 4 * 2**30  # at most; many times any L2
 FMA_LOOPS = {"ffma": 2_000, "dfma": 200}  # 40 ms and 3 ms on an H200, up to a second on small parts
+COPY_SHARE = 0.25  # of the traffic: from there on, writing C makes it a copy's. Batches of squares write a third
 FLOPS_PER_LOOP = 2 * 16 * 64  # of a thread: an FMA is two, CHAINS * UNROLL in ffma.cu and dfma.cu
+
+LimitName = Literal["FFMA rate", "DFMA rate", "read bandwidth", "copy bandwidth"]
+FMA_RATE: dict[DType, LimitName] = {DType.F32: "FFMA rate", DType.F64: "DFMA rate"}
+
+
+@dataclass(frozen=True)
+class Roof:
+    """The most that a card allows a case, and what it is that allows no more."""
+
+    tflops: float
+    limit: LimitName
+
+    @property
+    def memory_bound(self) -> bool:
+        return self.limit in ("read bandwidth", "copy bandwidth")
 
 
 @dataclass(frozen=True)
@@ -39,9 +55,14 @@ class MeasuredLimits:
     def fma_tflops(self, dtype: DType) -> float:
         return {DType.F32: self.ffma_tflops, DType.F64: self.dfma_tflops}[dtype]
 
-    def roof_tflops(self, case: Case) -> float:
-        """The most that the FMA rate, or the read bandwidth, allows `case`."""
-        return min(self.fma_tflops(case.problem.dtype), case.flops / case.bytes_moved * self.read_gbs / 1000)
+    def roof(self, case: Case) -> Roof:
+        """The FMA rate, or the bandwidth at the case's least traffic where that allows less."""
+        written = case.m * case.n * case.batch * case.problem.dtype.size / case.bytes_moved
+        flops_per_byte, dtype = case.flops / case.bytes_moved, case.problem.dtype
+        fma = Roof(self.fma_tflops(dtype), FMA_RATE[dtype])
+        read = Roof(flops_per_byte * self.read_gbs / 1000, "read bandwidth")
+        copy = Roof(flops_per_byte * self.copy_gbs / 1000, "copy bandwidth")
+        return min(fma, copy if written >= COPY_SHARE else read, key=lambda roof: roof.tflops)
 
 
 def measure_limits(executor: GpuExecutor, store: Store) -> MeasuredLimits:

@@ -13,7 +13,7 @@ from gemmgen.report.words import figure, percent, show_table, table
 def show_bench(console: Console, rows: Sequence[Row]) -> None:
     """The table, then what it was measured on and against."""
     columns = ("<problem", "ours, us", "TFLOPS", "GB/s", "spread", "cuBLASLt, us", "TFLOPS", "<algorithm")
-    made = table(*columns, "speed / cuBLASLt", "of the roof", title="measured, medians of interleaved rounds")
+    made = table(*columns, "ratio", "of the limit", "<limit", title="measured, medians of interleaved rounds")
     for row in rows:
         best = row.baseline
         made.add_row(
@@ -26,7 +26,8 @@ def show_bench(console: Console, rows: Sequence[Row]) -> None:
             figure(best.timing.tflops(row.case)),
             best.choice,
             f"{row.speedup:.3f}x",
-            percent(row.timing.tflops(row.case) / row.roof_tflops),
+            percent(row.timing.tflops(row.case) / row.roof.tflops),
+            row.roof.limit,
         )
     show_table(console, made)
     limits = rows[0].limits
@@ -36,5 +37,5 @@ def show_bench(console: Console, rows: Sequence[Row]) -> None:
         f"the card's own limits, measured {limits.date}: {figure(limits.ffma_tflops)} TFLOPS FFMA, "
         f"{figure(limits.dfma_tflops)} DFMA, {figure(limits.read_gbs)} GB/s read, {figure(limits.copy_gbs)} GB/s copy"
     )
-    console.print("the roof is what the FMA rate of CUDA cores allows, or the read bandwidth where that is less")
+    console.print("the limit is the FMA rate of CUDA cores, or the bandwidth where that allows less")
     console.print("\n[bold]kernels[/bold]", *(row.kernel.reference for row in rows), sep="\n  ", soft_wrap=True)

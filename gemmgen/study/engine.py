@@ -218,7 +218,7 @@ class _Run:
         case, gpu = representative(self.problem), self.target.gpu
         if gpu is None:
             return Limit(roofline(case, self.target.spec).tflops, "data sheet")
-        return Limit(gpu.limits().roof_tflops(case), "measured")
+        return Limit(gpu.limits().roof(case).tflops, "measured")
 
 
 def _with_trial(row: Row, trial: Trial) -> Row:

@@ -1,0 +1,170 @@
+"""`gemmgen suite`: the whole performance suite, and the README.md that shows it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from gemmgen.cli.options import ProblemOptions, Shape, json_option, problem_options, shape
+from gemmgen.cli.output import FAILED, emit, stderr
+from gemmgen.cli.progress import rows
+from gemmgen.errors import CandidateFailed, Failure, InvalidInput, require
+from gemmgen.files import Store
+from gemmgen.gallery import write_readme
+from gemmgen.kernelfile import GALLERY, require_writable
+from gemmgen.problem import Problem
+from gemmgen.report.suites import row_line, show_suite
+from gemmgen.scores import scores_in, summaries
+from gemmgen.shapes import GROUPS, select, suite
+from gemmgen.suite import STEPS, Outcome, Plan, Step, missing_for, run_step
+from gemmgen.target import compile_target
+from gemmgen.tuner import DEFAULT_BUDGET
+
+Part = tuple[int, int]
+
+
+def part(text: str) -> Part:
+    """I/N -> (i, n). Raises InvalidInput."""
+    found = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
+    require(found is not None, f"{text[:20]!r} is no part: write I/N, for example 1/4")
+    assert found is not None
+    return int(found[1]), int(found[2])
+
+
+@click.command()
+@click.option("--group", "groups", type=click.Choice(list(GROUPS)), multiple=True, help="Only this one; repeatable.")
+@click.option("--only", default="", metavar="TEXT", help="Only shapes with TEXT in them: 4096x4096, rc.")
+@click.option("--part", type=part, default="1/1", metavar="I/N", help="Only every N-th shape, from the I-th on.")
+@click.option("--shapes", type=click.Path(path_type=Path), metavar="FILE", help="Shapes of your own instead.")
+@click.option("--step", "steps", type=click.Choice(STEPS), multiple=True, help="Only this one; repeatable.")
+@click.option(
+    "--budget",
+    type=click.IntRange(0),
+    default=DEFAULT_BUDGET["gpu"],
+    show_default=True,
+    help="Candidates of each search; 0 only benches the winners on file.",
+)
+@click.option("--again", is_flag=True, help="Redo what is on file.")
+@click.option("--limit-seconds", type=click.FloatRange(0), help="Start nothing after so long.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=GALLERY,
+    show_default=True,
+    help="Folder whose <arch> holds winners, records and README.md.",
+)
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    groups: Sequence[str],
+    only: str,
+    part: Part,
+    shapes: Path | None,
+    steps: tuple[Step, ...],
+    budget: int,
+    again: bool,
+    limit_seconds: float | None,
+    out: Path,
+    as_json: bool,
+) -> None:
+    """Run the performance suite and make the README.md that shows it.
+
+    \b
+    measure   tune each shape, then time the winner, and those on file, beside cuBLASLt's best; needs a GPU
+    sanitize  the winners on file under compute-sanitizer's tools; needs a GPU and a CUDA toolkit
+    emulate   the winners on file verified in the emulator, with or without a GPU
+
+    Without --step, those that this machine can do. A winner found on the same card by the same templates, families and
+    search stays; so does a verdict. Each result is written as it comes: the same command goes on where it was
+    interrupted. A shape that fails is a row with its reason, and the exit code is then 1.
+
+    Several cards share a suite by --part, each process with its CUDA_VISIBLE_DEVICES; on several machines, copy the
+    files together and run `gemmgen gallery`.
+
+    A FILE of shapes has one on each line, with options as `gemmgen tune` takes them: 16x16x16 --batch 4096 --layout rc.
+    A # begins a comment.
+    """
+    problems = select(suite() if shapes is None else read_shapes(shapes), groups, only, part)
+    words: list[str] = ctx.obj
+    chosen = _chosen(steps)
+    require_writable(out)
+    deadline = None if limit_seconds is None else time.monotonic() + limit_seconds
+    folder = out / compile_target("auto")[0]
+    plan = Plan(problems, folder, shlex.join(["gemmgen", *words]), budget, again, deadline)
+    outcomes: list[Outcome] = []
+    try:
+        for step in chosen:
+            _run(step, plan, outcomes)
+    finally:
+        readme = write_readme(folder) if folder.is_dir() else None
+    made = summaries(scores_in(folder))
+    emit(
+        as_json,
+        lambda: {
+            "readme": None if readme is None else str(readme),
+            "rows": [outcome.document() for outcome in outcomes],
+            "groups": [asdict(summary) for summary in made],
+        },
+        lambda console: show_suite(console, outcomes, made, readme),
+    )
+    if any(outcome.state == "failed" for outcome in outcomes):
+        ctx.exit(FAILED)
+
+
+def read_shapes(path: Path) -> list[Problem]:
+    """The problems that a file lists, a line each. Raises InvalidInput with the line that is wrong."""
+    try:
+        lines = path.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"cannot read {path}: {error}") from error
+    numbered = [(number, words) for number, line in enumerate(lines, 1) if (words := shlex.split(line, comments=True))]
+    return [_problem(words, f"{path}:{number}") for number, words in numbered]
+
+
+@click.command(add_help_option=False)
+@click.argument("size", metavar="SHAPE", type=shape)
+@problem_options
+def _line(size: Shape, options: ProblemOptions) -> Problem:
+    return options.problem(size)
+
+
+def _problem(words: list[str], place: str) -> Problem:
+    try:
+        problem: Problem = _line.main(words, prog_name=place, standalone_mode=False)
+    except (click.ClickException, InvalidInput) as error:
+        said = error.format_message() if isinstance(error, click.ClickException) else str(error)
+        raise InvalidInput(f"{place}: {said}") from error
+    return problem
+
+
+def _chosen(steps: Sequence[Step]) -> list[Step]:
+    """The steps asked for, in their order, else those that this machine can do; says which it cannot, and why.
+
+    Raises CandidateFailed (unavailable) for one that was asked for, and where none is left.
+    """
+    missing = {step: missing_for(step) for step in STEPS if not steps or step in steps}
+    chosen = [step for step, reason in missing.items() if reason is None]
+    for step, reason in missing.items():
+        if reason is not None and (steps or not chosen):
+            raise CandidateFailed(Failure("unavailable", reason, step))
+        if reason is not None:
+            stderr().print(f"without {step}: {reason}", soft_wrap=True)
+    return chosen
+
+
+def _run(step: Step, plan: Plan, outcomes: list[Outcome]) -> None:
+    total = len(plan.problems if step == "measure" else plan.winners())
+    with rows(total) as tell:
+
+        def on_done(outcome: Outcome) -> None:
+            outcomes.append(outcome)
+            tell(row_line(outcome))
+
+        run_step(step, plan, Store(), on_done)

@@ -1,0 +1,48 @@
+"""The suite's emulator step on a machine without a GPU: winners on file get a verdict, once."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gemmgen import api
+from gemmgen.cli import main
+from gemmgen.problem import Problem
+
+
+def test_winners_on_file_are_verified_in_the_emulator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "generated" / "sm_90"
+    source = api.generate(Problem(40, 24, 16), family="naive", out=folder)
+    (tmp_path / "mine").write_text("40x24x16\n8x8x8  # no winner on file\n")
+    words = ["suite", "--step", "emulate", "--shapes", str(tmp_path / "mine"), "--out", str(folder.parent)]
+    assert main(words) == 0
+    assert "1/1  emulate   40x24x16 f32 rr" in capsys.readouterr().err
+    verdict = json.loads((folder / f"{source.name}.json").read_text())["emulator"]
+    assert verdict["passed"] and verdict["executor"] == "emulator" and verdict["examples"] == 20
+    assert "emulator 20" in (folder / "README.md").read_text()
+    assert main([*words, "--json"]) == 0
+    assert [row["state"] for row in json.loads(capsys.readouterr().out)["rows"]] == ["on file"]
+
+
+def test_a_wrong_winner_fails_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "generated" / "sm_90"
+    source = api.generate(Problem(40, 24, 16), family="naive", out=folder)
+    path, record = folder / f"{source.name}.cu", folder / f"{source.name}.json"
+    wrong = source.text.replace("k < s.K", "k < s.K - 1")
+    assert wrong != source.text
+    path.write_text(wrong)
+    record.write_text(json.dumps({**json.loads(record.read_text()), "sha256": replace(source, text=wrong).digest}))
+    (tmp_path / "mine").write_text("40x24x16\n")
+    words = ["suite", "--step", "emulate", "--shapes", str(tmp_path / "mine"), "--out", str(folder.parent)]
+    assert main(words) == 1
+    assert "1 row failed" in capsys.readouterr().out
+    assert "emulator fails: wrong" in (folder / "README.md").read_text()

@@ -1,0 +1,506 @@
+"""The performance suite: its shapes and goals, what it keeps and replaces, and the page that shows it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from gemmgen import api, bench, suite
+from gemmgen.bench import Row
+from gemmgen.cli import main
+from gemmgen.cli.suite import read_shapes
+from gemmgen.compile import CompiledKernel
+from gemmgen.device import device_named
+from gemmgen.errors import CandidateFailed, Failure, GemmgenError, InvalidInput
+from gemmgen.families import NAIVE
+from gemmgen.files import Store
+from gemmgen.gallery import check, readme
+from gemmgen.gpu.executor import GpuExecutor, GpuKernel
+from gemmgen.gpu.limits import LimitName, MeasuredLimits
+from gemmgen.gpu.sanitizer import TIMEOUT, TOOLS, SanitizerResult, Tool
+from gemmgen.gpu.timing import Baseline, Comparison, Timing
+from gemmgen.kernelfile import KernelFile, kernels_in, read_kernel
+from gemmgen.model import predict, representative
+from gemmgen.paths import TEMPLATES
+from gemmgen.problem import DType, Layout, Problem
+from gemmgen.records import verdict_document
+from gemmgen.render import render
+from gemmgen.scores import scores_in, summaries
+from gemmgen.shapes import GROUPS, group_of, select
+from gemmgen.shapes import suite as all_shapes
+from gemmgen.source import KernelSource
+from gemmgen.suite import Check, Outcome, Plan, check_all, measure_all
+from gemmgen.tuner import Trial
+from gemmgen.verifier import Verdict
+
+SPEC = device_named("H200")
+LIMITS = MeasuredLimits("NVIDIA H200", 66.0, 33.0, 4400.0, 3800.0, "2026-11-21")
+PROBLEM, OTHER = Problem(256, 256, 256), Problem(128, 256, 64)
+WRONG = Failure("wrong", "C[0][0] is off", "verifier")
+
+
+# Shapes and limits
+
+
+def test_each_problem_of_the_suite_is_in_its_group() -> None:
+    for group in GROUPS.values():
+        assert group.problems and all(group_of(problem) is group for problem in group.problems)
+    assert len(set(all_shapes())) == len(all_shapes())
+
+
+def test_parts_are_the_whole() -> None:
+    parts = [select(all_shapes(), part=(index, 3)) for index in (1, 2, 3)]
+    assert sorted(map(str, sum(parts, ()))) == sorted(map(str, all_shapes()))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def test_a_selection_holds_what_is_asked() -> None:
+    chosen = select(all_shapes(), ["large"], "4096x4096x4096")
+    assert {str(problem.layout) for problem in chosen} == {"rr", "rc", "cr", "cc"}
+    with pytest.raises(InvalidInput, match="no shape of f64 has '3x3' in it"):
+        select(all_shapes(), ["f64"], "3x3")
+    with pytest.raises(InvalidInput, match="part 5 of 4"):
+        select(all_shapes(), part=(5, 4))
+
+
+@pytest.mark.parametrize(
+    ("problem", "limit"),
+    [
+        (Problem(4096, 4096, 4096), "FFMA rate"),
+        (Problem(1024, 1024, 1024, dtype=DType.F64), "DFMA rate"),
+        (Problem(8, 8192, 8192), "read bandwidth"),
+        (Problem(32, 32, 32, batch=4096), "copy bandwidth"),
+        (Problem(32, 32, 512, batch=4096), "read bandwidth"),
+    ],
+)
+def test_the_limit_has_a_name(problem: Problem, limit: LimitName) -> None:
+    assert LIMITS.roof(representative(problem)).limit == limit
+
+
+def test_the_limit_is_what_the_card_could_do() -> None:
+    case = representative(Problem(32, 32, 32, batch=4096))
+    seconds = case.bytes_moved / (LIMITS.copy_gbs * 1e9)
+    assert LIMITS.roof(case).tflops == pytest.approx(case.flops / seconds / 1e12)
+
+
+def test_shapes_of_ones_own(tmp_path: Path) -> None:
+    path = tmp_path / "mine"
+    path.write_text("# mine\n\n16x16x16 --batch 64 --layout rc  # small\n'?x64x64' --dtype f64\n")
+    batched = Problem(16, 16, 16, batch=64, layout=Layout.parse("rc"))
+    assert read_shapes(path) == [batched, Problem(None, 64, 64, dtype=DType.F64)]
+    for line, message in (("16x16", "mine:2: .*16x16"), ("8x8x8 --bach 3", "mine:2: .*--bach")):
+        path.write_text(f"8x8x8\n{line}\n")
+        with pytest.raises(InvalidInput, match=message):
+            read_shapes(path)
+
+
+# Tune and bench, on a card that is played
+
+
+def trial_of(problem: Problem, tile: int) -> Trial:
+    config = NAIVE.default(problem).with_values(BM=tile, BN=8)
+    source = render(problem, NAIVE, config)
+    compiled = CompiledKernel(source.digest, "sm_90", b"", 32, 0, 0, 0, "NVRTC 13.0", (), 0.2)
+    return Trial(source, config, predict(problem, NAIVE, config, SPEC), compiled, Verdict("gpu", 20, 0, 0.1))
+
+
+class Card:
+    """Plays the search and the measurement: the search finds `tile`, and kernels take `times` by tile, cuBLASLt 10."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+        self.tile, self.times, self.searches = 8, {8: 5.0, 16: 4.0, 32: 8.0}, 0
+        self.plan = Plan((PROBLEM,), folder, "gemmgen suite", budget=4)
+        self.fails: GemmgenError | None = None
+        gpu = SimpleNamespace(properties=SimpleNamespace(name=LIMITS.card))
+        executor: Any = nullcontext()
+        executor.name, executor.description = "gpu", "NVIDIA H200 (sm_90)"
+        self.target: Any = SimpleNamespace(gpu=gpu, executor=executor, spec=SPEC, arch="sm_90")
+        monkeypatch.setattr(suite, "tune", self._tune)
+        monkeypatch.setattr(suite, "compare", self._compare)
+
+    def run(self, **changes: Any) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+        measure_all(replace(self.plan, **changes), self.target, Store(self.plan.folder / "store"), outcomes.append)
+        return outcomes
+
+    @property
+    def tiles(self) -> set[int]:
+        """Of the kernels on file."""
+        return {kernel.source.config["BM"] for kernel in kernels_in(self.plan.folder)}
+
+    def _tune(self, problem: Problem, *_: Any, **__: Any) -> SimpleNamespace:
+        self.searches += 1
+        if self.fails is not None:
+            raise self.fails
+        return SimpleNamespace(winner=trial_of(problem, self.tile))
+
+    def _compare(self, kernels: Sequence[KernelFile], *_: Any) -> list[Row | Failure]:
+        theirs = Timing((10.0,), {})
+        baseline = Baseline(0, 8, theirs, theirs, "cuBLASLt 13.1")
+
+        def row(kernel: KernelFile) -> Row:
+            ours = Timing((self.times[kernel.source.config["BM"]],), {})
+            return Row(kernel, representative(kernel.source.problem), "NVIDIA H200", ours, baseline, LIMITS)
+
+        return [row(kernel) for kernel in kernels]
+
+
+@pytest.fixture
+def card(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Card:
+    return Card(monkeypatch, tmp_path / "sm_90")
+
+
+def test_a_winner_is_kept_with_what_was_measured(card: Card) -> None:
+    (outcome,) = card.run()
+    assert outcome.state == "done" and outcome.ratio == 2.0
+    (kernel,) = kernels_in(card.plan.folder)
+    assert kernel.record is not None and not kernel.edited
+    assert kernel.record["bench"]["limited_by"] == "FFMA rate" and kernel.record["suite"]["budget"] == 4
+
+
+def test_what_is_on_file_stays_until_code_card_or_budget_change(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
+    card.run()
+    assert [outcome.state for outcome in card.run()] == ["on file"] and card.searches == 1
+    assert card.run(budget=3)[0].state == "on file"
+    assert card.run(budget=5)[0].state == "done"
+    assert card.run(again=True)[0].state == "done"
+    card.target.gpu.properties.name = "NVIDIA H100"
+    assert card.run()[0].state == "done"
+    card.target.gpu.properties.name = LIMITS.card
+    monkeypatch.setattr(suite, "search_digest", lambda: "other code")
+    assert card.run()[0].state == "done" and card.searches == 5
+
+
+def test_the_code_of_a_search_is_its_templates_and_not_the_emulators(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "host" / "templates"
+    shutil.copytree(TEMPLATES, copy)
+    known = suite.search_digest()
+    monkeypatch.setattr(suite, "TEMPLATES", copy)
+    for path, same in (("device/host/faults.cu", True), ("kernel/gemm.cu", False)):
+        (copy / path).write_text("// changed\n")
+        assert (suite.search_digest.__wrapped__() == known) is same
+
+
+@pytest.mark.parametrize(("found", "stays"), [(16, 16), (32, 8)])
+def test_the_fastest_stays_and_the_other_goes(card: Card, found: int, stays: int) -> None:
+    card.run()
+    card.tile = found
+    card.run(again=True)
+    assert card.tiles == {stays}
+    assert len(list(card.plan.folder.glob("*.json"))) == 1
+
+
+def test_a_rung_of_a_ladder_outlives_its_defeat(card: Card) -> None:
+    card.run()
+    path = next(card.plan.folder.glob("*.json"))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "rung": {"number": 1}}))
+    card.tile = 16
+    card.run(again=True)
+    assert card.tiles == {8, 16}
+    assert "rung" in json.loads(path.read_text()) and "bench" not in json.loads(path.read_text())
+    assert [score.kernel.source.config["BM"] for score in scores_in(card.plan.folder) if score.kernel] == [16]
+
+
+def test_a_winner_found_again_keeps_its_verdicts_while_its_text_is_the_same(card: Card) -> None:
+    card.run()
+    path = next(card.plan.folder.glob("*.json"))
+    record = json.loads(path.read_text())
+    verdicts = {"emulator": {"passed": True}, "sanitizers": [{"tool": "memcheck", "passed": True}]}
+    path.write_text(json.dumps({**record, **verdicts}))
+    card.run(again=True)
+    kept = json.loads(path.read_text())
+    assert verdicts.items() <= kept.items()
+    path.write_text(json.dumps({**kept, "sha256": "of another text"}))
+    card.run(again=True)
+    assert not verdicts.keys() & json.loads(path.read_text()).keys()
+
+
+def test_a_budget_of_0_benches_what_is_on_file(card: Card) -> None:
+    card.run()
+    (searched,) = (kernel.record or {} for kernel in kernels_in(card.plan.folder))
+    card.times[8] = 2.5
+    found, missing = card.run(problems=(PROBLEM, OTHER), budget=0, again=True)
+    assert found.ratio == 4.0 and missing.reason is not None and "no winner" in missing.reason
+    (again,) = (kernel.record or {} for kernel in kernels_in(card.plan.folder))
+    assert again["suite"] == searched["suite"] and again["time"]["us"] == 2.5 and card.searches == 1
+
+
+def test_a_rival_of_another_text_must_pass_again(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
+    card.tile = 16
+    card.run()
+    (old,) = kernels_in(card.plan.folder)
+    assert old.path is not None and old.record is not None
+    stale = old.source.text + "// rendered by an older template\n"
+    old.path.write_text(stale)
+    digest = replace(old.source, text=stale).digest
+    old.path.with_suffix(".json").write_text(json.dumps({**old.record, "sha256": digest}))
+    monkeypatch.setattr(suite, "verify", lambda *_, **__: Verdict("gpu", 3, 0, 9.0, WRONG))
+    card.tile = 8
+    card.run(again=True)
+    assert card.tiles == {8}, "16 was faster, and is wrong now"
+
+
+def test_a_row_that_fails_is_a_row_with_its_reason(card: Card) -> None:
+    card.fails = GemmgenError("none of 96 candidates survived: a | b")
+    outcomes = card.run(problems=(PROBLEM, OTHER))
+    assert [outcome.state for outcome in outcomes] == ["failed", "failed"]
+    text = readme(card.plan.folder)
+    assert text.count("none: none of 96 candidates survived: a / b |") == 2
+    card.fails = None
+    card.run()
+    assert readme(card.plan.folder).count("none: none of 96") == 1
+    assert {summary.group: summary.failed for summary in summaries(scores_in(card.plan.folder))}["large"] == 1
+
+
+def test_what_cannot_be_compared_is_kept_as_tuned(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_baseline(*_: Any) -> None:
+        raise CandidateFailed(Failure("unavailable", "no algorithm", "cublaslt"))
+
+    monkeypatch.setattr(suite, "compare", no_baseline)
+    (outcome,) = card.run()
+    assert outcome.state == "failed" and outcome.reason is not None and "no algorithm" in outcome.reason
+    assert card.tiles == {8}
+
+
+def test_nothing_starts_after_the_deadline(card: Card) -> None:
+    assert card.run(deadline=time.monotonic() - 1) == [] and card.searches == 0
+
+
+class Gpu:
+    """Plays the executor: kernels of tile 16 do not load, those of tile 32 do not run."""
+
+    arch, description = "sm_90", "NVIDIA H200 (sm_90)"
+
+    def __init__(self) -> None:
+        self.closed: list[str] = []
+
+    def load_compiled(self, source: KernelSource, compiled: CompiledKernel) -> GpuKernel:
+        if source.config["BM"] == 16:
+            raise CandidateFailed(Failure("launch", "too much shared memory", "gpu"))
+        return GpuKernel(cast(GpuExecutor, self), source, compiled)
+
+    def measure_many(self, kernels: Sequence[GpuKernel], *_: Any, **__: Any) -> Comparison:
+        theirs = Timing((10.0,), {})
+        timings = [WRONG if kernel.source.config["BM"] == 32 else Timing((5.0,), {}) for kernel in kernels]
+        return Comparison(tuple(timings), Baseline(0, 8, theirs, theirs, "cuBLASLt 13.1"))
+
+    def limits(self) -> MeasuredLimits:
+        return LIMITS
+
+    def unload(self, kernel: GpuKernel) -> None:
+        self.closed.append(kernel.source.name)
+
+
+def test_kernels_that_fail_to_load_or_run_leave_the_others_their_places(
+    monkeypatch: pytest.MonkeyPatch, store: Store
+) -> None:
+    monkeypatch.setattr(bench, "compile_kernel", lambda *_: None)
+    kernels = [KernelFile(trial_of(PROBLEM, tile).source) for tile in (16, 32, 8)]
+    gpu = Gpu()
+    unloaded, wrong, row = bench.compare(kernels, cast(GpuExecutor, gpu), store)
+    assert isinstance(unloaded, Failure) and unloaded.kind == "launch" and wrong == WRONG
+    assert isinstance(row, Row) and row.kernel is kernels[2] and row.speedup == 2.0
+    assert gpu.closed == [kernel.source.name for kernel in kernels[1:]]
+    assert bench.compare(kernels[:1], cast(GpuExecutor, gpu), store) == [unloaded]
+
+
+# What the groups reach
+
+
+def test_the_page_tells_groups_goals_and_limits(card: Card) -> None:
+    slow, fast, batched = PROBLEM, Problem(512, 512, 512), Problem(16, 16, 16, batch=4096)
+    card.times = {8: 12.5}
+    card.run(problems=(slow,))
+    card.times = {8: 5.0}
+    card.run(problems=(fast, batched))
+    (large, skinny, small, f64) = summaries(scores_in(card.plan.folder))
+    assert (large.rows, large.below, large.missed, large.lowest) == (2, 1, 1, str(slow))
+    assert large.geomean == pytest.approx((0.8 * 2) ** 0.5) and large.minimum == pytest.approx(0.8)
+    assert str(fast) not in large.missing and "1024x1024x1024 f32 cc" in large.missing
+    assert skinny.rows == 0 and skinny.geomean is None and len(f64.missing) == len(GROUPS["f64"].problems)
+    assert small.missed == 1, "2x, and far from the copy bandwidth"
+    lines = readme(card.plan.folder).splitlines()
+    row = next(line for line in lines if line.startswith(f"| {slow} "))
+    assert "0.800x (goal 1.000x)" in row and "| - | 10.0 |" in row and "FFMA rate | gpu 20 | -" in row
+    row = next(line for line in lines if line.startswith(f"| {batched} "))
+    assert "| 2.000x |" in row and "(goal 85%) | copy bandwidth" in row
+    gbs = representative(batched).bytes_moved / 5.0 / 1000
+    assert f"| {gbs:.0f} |" in row
+
+
+def test_a_page_without_measurements_has_no_summary(tmp_path: Path) -> None:
+    api.generate(PROBLEM, family="naive", out=tmp_path)
+    assert summaries(scores_in(tmp_path)) == [] and "Not measured" not in readme(tmp_path)
+
+
+def test_the_gallery_that_a_run_makes_agrees_with_the_templates(card: Card) -> None:
+    card.run(problems=(PROBLEM, OTHER))
+    (card.plan.folder / "README.md").write_text(readme(card.plan.folder))
+    assert check(card.plan.folder.parent) == []
+
+
+# Verdicts of the sanitizers and the emulator
+
+
+class Lane:
+    """A process that is played."""
+
+    def __init__(self, answer: Callable[[Any], Any]) -> None:
+        self.request, self.closed = answer, False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def emulated(answer: Callable[[Any], Any]) -> Check:
+    def entries(record: dict[str, Any], verdict: Verdict) -> dict[str, Any]:
+        return {**record, "emulator": verdict_document(verdict)}
+
+    def lanes(kernels: Sequence[KernelFile]) -> Any:
+        return [Lane(answer)]
+
+    def done(record: dict[str, Any]) -> bool:
+        return bool((record.get("emulator") or {}).get("passed"))
+
+    return Check("emulate", lanes, lambda source: source, done, lambda verdict: verdict.failure, entries)
+
+
+def judged(check: Check, plan: Plan) -> list[tuple[Problem, str, str | None]]:
+    outcomes: list[Outcome] = []
+    check_all(check, plan, outcomes.append)
+    return [(outcome.problem, outcome.state, outcome.reason) for outcome in outcomes]
+
+
+def test_verdicts_go_into_the_records_and_are_not_asked_twice(card: Card) -> None:
+    plan = replace(card.plan, problems=(PROBLEM, OTHER))
+    card.run(problems=plan.problems)
+    good, bad = Verdict("emulator", 20, 0, 0.1), Verdict("emulator", 3, 0, 9.0, WRONG)
+    first = judged(emulated(lambda source: good if source.problem == PROBLEM else bad), plan)
+    assert first == [(PROBLEM, "done", None), (OTHER, "failed", "wrong (verifier): C[0][0] is off")]
+    assert judged(emulated(lambda source: good), plan) == [(PROBLEM, "on file", None), (OTHER, "done", None)]
+    assert readme(plan.folder).count("gpu 20, emulator 20") == 2
+
+
+def test_a_lane_that_dies_costs_its_row(card: Card) -> None:
+    def dies(source: Any) -> Verdict:
+        if source.problem == PROBLEM:
+            raise GemmgenError("its process was ended by SIGKILL (out of memory?)")
+        return Verdict("emulator", 20, 0, 0.1)
+
+    plan = replace(card.plan, problems=(PROBLEM, OTHER))
+    card.run(problems=plan.problems)
+    assert {state for _, state, _ in judged(emulated(dies), plan)} == {"failed", "done"}
+
+
+def test_an_answer_about_another_text_is_dropped(card: Card) -> None:
+    card.run()
+    (kernel,) = kernels_in(card.plan.folder)
+    assert kernel.path is not None
+
+    def edited_meanwhile(source: Any) -> Verdict:
+        assert kernel.path is not None
+        kernel.path.write_text(source.text + "// edited\n")
+        return Verdict("emulator", 20, 0, 0.1)
+
+    judged(emulated(edited_meanwhile), card.plan)
+    assert "emulator" not in (read_kernel(kernel.path).record or {})
+
+
+def test_the_sanitizers_see_each_winner_once(card: Card, monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+    asked: list[tuple[str, float]] = []
+
+    class Watching:
+        name = "gpu"
+
+        def __init__(self, store: Store) -> None:
+            pass
+
+        def sanitize(self, source: KernelSource, situations: Sequence[Any], tool: Tool, timeout: float) -> Any:
+            assert situations
+            asked.append((tool, timeout))
+            return SanitizerResult(tool, "2025.3", len(situations), (), 1.0)
+
+    card.run()
+    monkeypatch.setattr(suite, "GpuExecutor", Watching)
+    watched = replace(suite.sanitizer_check(store), lanes=lambda kernels: [Lane(suite.Watcher(str(store.root)))])
+    assert judged(watched, card.plan) == [(PROBLEM, "done", None)]
+    assert [tool for tool, _ in asked] == [*TOOLS] and min(timeout for _, timeout in asked) > TIMEOUT
+    assert "| gpu 20 | 4 pass |" in readme(card.plan.folder)
+    assert judged(watched, card.plan) == [(PROBLEM, "on file", None)] and len(asked) == len(TOOLS)
+
+
+def test_a_sanitizer_that_finds_something_is_named(card: Card) -> None:
+    card.run()
+    path = next(card.plan.folder.glob("*.json"))
+    record = json.loads(path.read_text())
+    passed = {"tool": "memcheck", "passed": True, "failure": None, "sampled": False}
+    found = {"tool": "racecheck", "passed": False, "failure": {"kind": "wrong"}, "sampled": True}
+    part = {**passed, "sampled": True}
+    cells = {"racecheck fails: wrong": [passed, found], "2 pass": [passed, passed], "2 pass in part": [passed, part]}
+    for cell, tools in cells.items():
+        path.write_text(json.dumps({**record, "sanitizers": tools}))
+        assert f"| gpu 20 | {cell} |" in readme(card.plan.folder)
+
+
+# The command
+
+
+def test_the_command_shows_each_row_and_what_the_groups_reach(
+    card: Card, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("gemmgen.cli.suite.missing_for", lambda step: None)
+    monkeypatch.setattr(suite, "open_target", lambda *_: card.target)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "mine").write_text("256x256x256\n128x256x64\n")
+    words = ["suite", "--step", "measure", "--shapes", str(tmp_path / "mine"), "--out", str(card.plan.folder.parent)]
+    assert main(words) == 0
+    captured = capsys.readouterr()
+    assert "1/2  measure   256x256x256 f32 rr" in captured.err and "2.000x  gemm_f32_rr_256" in captured.err
+    assert "README.md" in captured.out and "Traceback" not in captured.err
+    assert check(card.plan.folder.parent) == []
+    (record,) = (kernel.record or {} for kernel in kernels_in(card.plan.folder) if kernel.source.problem == OTHER)
+    assert record["command"].startswith("gemmgen suite --step measure")
+    card.fails = GemmgenError("none survived")
+    assert main([*words, "--again", "--json", "--part", "2/2"]) == 1
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert row["state"] == "failed" and row["reason"] == "none survived" and row["problem"]["m"] == 128
+
+
+def test_an_interrupted_run_still_makes_the_page(
+    card: Card, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(step: Any, plan: Plan, *_: Any) -> None:
+        measure_all(plan, card.target, Store(tmp_path / "store"), lambda outcome: None)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gemmgen.cli.suite.missing_for", lambda step: None)
+    monkeypatch.setattr("gemmgen.cli.suite.run_step", interrupted)
+    (tmp_path / "mine").write_text("256x256x256\n")
+    words = ["--step", "measure", "--shapes", str(tmp_path / "mine"), "--out", str(card.plan.folder.parent)]
+    assert main(["suite", *words]) == 130
+    assert check(card.plan.folder.parent) == []
+
+
+def test_without_a_gpu_measuring_is_refused_and_nothing_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(suite, "why_no_gpu", lambda: "no NVIDIA driver")
+    assert main(["suite", "--step", "measure", "--out", str(tmp_path)]) == 1
+    assert "no NVIDIA driver" in capsys.readouterr().err and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("words", "message"), [("--part 2", "is no part"), ("--part 3/2", "part 3 of 2")])
+def test_a_wrong_part_is_wrong_usage(words: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["suite", *words.split()]) == 2
+    assert message in capsys.readouterr().err
