@@ -14,9 +14,9 @@ from gemmgen.families import config_of
 from gemmgen.families.base import Work, constants
 from gemmgen.files import Store
 from gemmgen.kernelfile import KernelFile
-from gemmgen.model import SCHEDULERS, Bound, Prediction, predict, representative
+from gemmgen.model import Bound, Prediction, predict, representative
 from gemmgen.problem import Case, DType
-from gemmgen.sass import FmaUse, InstructionMix, Sass, disassemble, fma_use
+from gemmgen.sass import FmaUse, InstructionMix, Sass, disassemble, fma_use, skips
 
 # What `Prediction.bound` means.
 BOUNDS: dict[Bound, str] = {
@@ -194,12 +194,11 @@ def _loop_use(
     sass: Sass, work: Work, moved: Traffic, prediction: Prediction, case: Case, device: DeviceSpec
 ) -> LoopUse:
     """The main loop's machine code beside the family's counts; it has FMAs."""
-    loop, dtype = sass.loop, case.problem.dtype
-    often = work.written / work.depth if work.written else 1.0  # a pass is a part of a step, or all of it
+    loop, dtype, often = sass.loop, case.problem.dtype, skips(work)
     per_word = work.wavefronts / work.shared_words if work.shared_words else 1.0  # lanes may share words
     fmas, step = sass.main_loop.fmas, work.fmas * work.depth
     return LoopUse(
-        fma=fma_use(loop, device.arch.name, WARP * SCHEDULERS / device.arch.lanes(dtype), often),
+        fma=fma_use(loop, work, device.arch, dtype),
         wavefronts=Wavefronts(
             loop.wavefronts(("LDS",), per_word, often) / fmas,
             loop.wavefronts(("STS", "LDGSTS"), 1.0, often) / fmas,

@@ -17,7 +17,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from gemmgen.compile import wheel_folders
+from gemmgen.device import WARP, Arch
 from gemmgen.errors import CandidateFailed, Failure
+from gemmgen.families.base import Work
+from gemmgen.model import SCHEDULERS
+from gemmgen.problem import DType
 
 INSTRUCTION = re.compile(
     r"/\*[0-9a-f]{4,}\*/\s+(?P<guard>@!?U?P\w+\s+)?(?P<opcode>[A-Z]\w*)(?P<modifiers>\S*)(?P<operands>.*)"
@@ -26,7 +30,7 @@ LABEL = re.compile(r"^(\.L_\w+):")
 TARGET = re.compile(r"`\((\.L_\w+)\)")
 REGISTER = re.compile(r"\bR(\d+)(\.reuse)?")
 BANKS = 2  # of the register file, by the parity of a register's number; each gives one operand a cycle
-BANKS_KNOWN = "sm_90"  # the only architecture on which `Loop.operand_cycles` was held against measurements
+BANKS_KNOWN = "sm_90"  # the architecture on which `Loop.operand_cycles` was held against measurements
 
 
 @dataclass(frozen=True)
@@ -152,13 +156,19 @@ class FmaUse:
         return min(1.0, self.fmas * self.pipe_cycles / cycles) if cycles else 0.0
 
 
-def fma_use(loop: Loop, arch: str, pipe_cycles: float, often: float = 1.0) -> FmaUse:
-    """What `loop` allows on `arch` ("sm_90"), whose FMA pipes take `pipe_cycles` for a warp's `loop.fma`.
+def fma_use(loop: Loop, work: Work, arch: Arch, dtype: DType) -> FmaUse:
+    """What the main loop of a kernel that does `work` leaves the FMA pipes of `arch` with.
 
-    Operands are counted for FFMA on BANKS_KNOWN only. Ranks compiled kernels: the more is `allowed`, the better.
+    Ranks compiled kernels: the more is `allowed`, the better. Operands are counted for f32 on BANKS_KNOWN only.
     """
-    known = arch == BANKS_KNOWN and loop.fma == "FFMA"
-    return FmaUse(loop.mix.fmas, loop.issued(often), loop.operand_cycles if known else None, pipe_cycles)
+    known = arch.name == BANKS_KNOWN and dtype == DType.F32
+    pipe_cycles = WARP * SCHEDULERS / arch.lanes(dtype)
+    return FmaUse(loop.mix.fmas, loop.issued(skips(work)), loop.operand_cycles if known else None, pipe_cycles)
+
+
+def skips(work: Work) -> float:
+    """In how many of its passes the main loop runs what it may skip: once a step, of which a pass may be a part."""
+    return work.written / work.depth if work.written else 1.0
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,10 @@ OUT = "Folder for the table (.md), the plot (.svg, .png) and the record (.json).
 
 @click.group()
 def command() -> None:
-    """Series of kernels that differ in one idea or one number, verified, explained and timed side by side."""
+    """Series of kernels that differ in one idea or one number, verified, explained and timed side by side.
+
+    And how well the model orders kernels, by the times that were measured of many.
+    """
 
 
 def _files(written: Written) -> list[str]:
@@ -111,8 +114,8 @@ def model(words: list[str], data: Path, measure: bool, budget: int | None, out: 
     line = shlex.join(["gemmgen", *words])
     if budget is not None and not measure:
         raise click.UsageError("--budget bounds what --measure times, which is missing")
-    if out is not None:
-        require_writable(out)
+    for folder in filter(None, (out, data.parent if measure else None)):  # measuring takes minutes
+        require_writable(folder)
     with watch() as progress:
         check = run_check(data, measure=measure, budget=budget, command=line, progress=progress)
     files = _files(Written() if out is None else write_check(check, line, out))

@@ -143,7 +143,7 @@ def _show_main_loop(console: Console, it: Explanation) -> None:
     if it.loop_use is not None:
         show_table(console, _loop_use(it.loop_use, mix.fma))
         if it.loop_use.fma.operand_cycles is None:
-            why = f"they were held against measurements only for FFMA on {BANKS_KNOWN}"
+            why = f"they were held against measurements for f32 on {BANKS_KNOWN} only"
             console.print(f"cycles that operands take are not counted: {why}", soft_wrap=True)
 
 

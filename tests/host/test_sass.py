@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from gemmgen.device import ARCHS
+from gemmgen.families.base import Work
+from gemmgen.problem import DType
 from gemmgen.sass import Instruction, Loop, fma_use, read_sass
 
 # A step of eight passes: the branch at 0020 jumps over the copies in all but one of them.
@@ -85,21 +88,27 @@ def test_what_is_kept_outlasts_other_instructions_and_the_turn_of_the_loop() -> 
     assert Loop((first, Instruction("LDS", ".128", " R8, [R2] ;"), second)).operand_cycles == 0
 
 
+def work(depth: int, written: int) -> Work:
+    """Of a kernel whose loop over a step of `depth` writes out `written` of it; 0 for all."""
+    return Work(128, 64, depth, 4, 16, 8, 2, 64, 2048, 1, written=written)
+
+
 def test_the_fma_pipe_shares_issue_with_everything_else() -> None:
     loop = read_sass(LISTING).loop
-    # R8 and R12 and R20 in 0060 share a bank; R8 is kept in 0070; R12 and R22 in 0090 share one.
-    use = fma_use(loop, "sm_90", 1.0, 1 / 8)
+    # R8, R12 and R20 in 0060 are of one bank, R8 being kept for 0070; so are R12 and R22 in 0090, and R13 and R21.
+    use = fma_use(loop, work(depth=32, written=4), ARCHS["sm_90"], DType.F32)
     assert (use.fmas, use.instructions, use.operand_cycles) == (3, 8.375, 2 + 1 + 1)
     assert use.share == pytest.approx(3 / 8.375)
     assert use.allowed == pytest.approx(3 / 12.375)
+    assert fma_use(loop, work(depth=8, written=0), ARCHS["sm_90"], DType.F32).instructions == 11
 
 
 def test_operands_are_counted_only_where_that_was_verified() -> None:
-    loop = Loop((ffma("R2", "R4", "R6"), Instruction("IADD3")))
-    assert fma_use(loop, "sm_90", 1.0).operand_cycles == 2
-    assert fma_use(loop, "sm_89", 1.0).operand_cycles is None
-    assert fma_use(loop, "sm_89", 1.0).allowed == 0.5
-    assert fma_use(loop, "sm_80", 2.0).allowed == 1.0  # 16 lanes a scheduler: every other cycle is free
+    whole, loop = work(depth=8, written=0), Loop((ffma("R2", "R4", "R6"), Instruction("IADD3")))
+    assert fma_use(loop, whole, ARCHS["sm_90"], DType.F32).operand_cycles == 2
+    assert fma_use(loop, whole, ARCHS["sm_89"], DType.F32).operand_cycles is None
+    assert fma_use(loop, whole, ARCHS["sm_89"], DType.F32).allowed == 0.5
+    assert fma_use(loop, whole, ARCHS["sm_80"], DType.F32).allowed == 1  # 16 lanes a scheduler: a cycle is free
     doubles = Loop((Instruction("DFMA", "", " R0, R2, R4, R6 ;"),) * 3 + (Instruction("LDS"),) * 5, "DFMA")
-    assert fma_use(doubles, "sm_90", 2.0).operand_cycles is None
-    assert fma_use(doubles, "sm_90", 2.0).allowed == 6 / 8
+    assert fma_use(doubles, whole, ARCHS["sm_90"], DType.F64).operand_cycles is None
+    assert fma_use(doubles, whole, ARCHS["sm_90"], DType.F64).allowed == 6 / 8
