@@ -115,9 +115,9 @@ class Loop:
         """Cycles beyond one that the FMAs of a pass wait for operands from the register file, on BANKS_KNOWN.
 
         Two banks give an operand each a cycle. An operand that the FMA before kept (`.reuse`, in the same place) need
-        not be read: the compiler sets the flag only where the value outlasts what comes between. Kernels to which this
-        gives an FMA pipe use of 78.0, 66.8 and 82.1% had 76.5, 67.0 and 78.0% by Nsight Compute, from start to end
-        (H200, 4096^3, NVRTC 13.0).
+        not be read, also where an LDS stands between the two: the compiler sets the flag there too. An estimate, not a
+        bound: kernels to which it gives an FMA pipe use of 78.0, 66.8 and 82.1% had 76.5, 67.0 and 78.0% by Nsight
+        Compute, from start to end (H200, 4096^3, NVRTC 13.0).
         """
         fmas = [one for one in self.instructions if one.opcode == self.fma]
         return sum(_reads_cycles(before, fma) - 1 for before, fma in pairwise(fmas[-1:] + fmas))
