@@ -28,7 +28,8 @@ from gemmgen.render import render
 from gemmgen.sanitize import require_sanitizer
 from gemmgen.sanitize import sanitize as add_sanitizers
 from gemmgen.source import KernelSource
-from gemmgen.study import StudyResult, run_study, study_named
+from gemmgen.study import StudyResult, modelcheck, run_study, study_named
+from gemmgen.study.modelcheck import TIMES, ModelCheck, load_times, measure_times, save_times
 from gemmgen.target import DeviceChoice, compile_target, open_card, open_target
 from gemmgen.tuner import Progress, Trial, TuneResult
 from gemmgen.tuner import tune as search
@@ -161,3 +162,30 @@ def study(
     target = open_card(device, store := Store())
     with target.executor:
         return run_study(chosen, problem, target, store, budget=budget, progress=progress)
+
+
+def check_model(
+    data: Folder | None = None,
+    *,
+    measure: bool = False,
+    budget: int | None = None,
+    command: str = "gemmgen.api.check_model(...)",
+    progress: Progress | None = None,
+) -> ModelCheck:
+    """The model's predictions against the measured times in `data`; by default those of an H200 that come with gemmgen.
+
+    measure   time the file's problems anew first, on the GPU here, and rewrite it
+    budget    configs of each problem to time
+    command   what the file says that it was made by
+
+    Raises InvalidInput (no such file, a card that is not known), GemmgenError (none of its configs is accepted), and
+    CandidateFailed (unavailable) where times are to be measured and there is no GPU.
+    """
+    path = TIMES if data is None else Path(data)
+    times = load_times(path)
+    if measure:
+        target = open_target("gpu", "auto", store := Store())
+        with target.executor:
+            times = measure_times(times, target, store, command, budget=budget, progress=progress)
+        save_times(times, path)
+    return modelcheck.check_model(times)

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 from gemmgen.analysis import Traffic, traffic
 from gemmgen.compile import CompiledKernel, compile_kernel
-from gemmgen.device import DeviceSpec
+from gemmgen.device import WARP, DeviceSpec
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.families import config_of
-from gemmgen.families.base import constants
+from gemmgen.families.base import Work, constants
 from gemmgen.files import Store
 from gemmgen.kernelfile import KernelFile
 from gemmgen.model import Bound, Prediction, predict, representative
 from gemmgen.problem import Case, DType
-from gemmgen.sass import InstructionMix, disassemble
+from gemmgen.sass import FmaUse, InstructionMix, Sass, disassemble, fma_use, skips
 
 # What `Prediction.bound` means.
 BOUNDS: dict[Bound, str] = {
@@ -60,6 +60,32 @@ class Roofline:
 
 
 @dataclass(frozen=True)
+class Wavefronts:
+    """Cycles of shared memory for each FMA of a warp: to read values, and to write tiles."""
+
+    reads: float
+    writes: float
+
+
+@dataclass(frozen=True)
+class LoopUse:
+    """What the main loop asks of an SM's units, by its machine code, and what the family says it should.
+
+    fma                what the FMA pipe is left with
+    wavefronts         by the machine code, which shows no bank conflicts
+    model_fma_share    FMAs among the FMAs, reads and copies that the source has
+    model_wavefronts   what the model counts, conflicts of writes included
+    model_fma_use      the predicted share of the card's FMA rate: that of the whole launch
+    """
+
+    fma: FmaUse
+    wavefronts: Wavefronts
+    model_fma_share: float
+    model_wavefronts: Wavefronts
+    model_fma_use: float
+
+
+@dataclass(frozen=True)
 class Explanation:
     """All that `gemmgen explain` says of a kernel on one card.
 
@@ -68,6 +94,7 @@ class Explanation:
     prediction   from the compiled registers where it compiled
     compiled     None where `compile_failure` says why
     main_loop    None where `sass_failure` says why
+    loop_use     None there too, and where the main loop has no FMA
     """
 
     kernel: KernelFile
@@ -82,6 +109,7 @@ class Explanation:
     compiled: CompiledKernel | None
     compile_failure: Failure | None
     main_loop: InstructionMix | None
+    loop_use: LoopUse | None
     sass_failure: Failure | None
 
     @property
@@ -99,7 +127,12 @@ def explain(kernel: KernelFile, arch: str, device: DeviceSpec, store: Store) -> 
     values = constants(family, source.problem, config)
     compiled = _compiled(kernel, arch, store)
     registers = compiled.registers if isinstance(compiled, CompiledKernel) else None
-    mix = _main_loop(compiled, source.problem.dtype)
+    sass = _disassembled(compiled, source.problem.dtype)
+    prediction = predict(source.problem, family, config, device, registers)
+    moved = traffic(source.problem, family, config)
+    use = None
+    if isinstance(sass, Sass) and sass.main_loop.fmas:
+        use = _loop_use(sass, family.work(source.problem, config), moved, prediction, case, device)
     return Explanation(
         kernel=kernel,
         device=device,
@@ -107,13 +140,14 @@ def explain(kernel: KernelFile, arch: str, device: DeviceSpec, store: Store) -> 
         case=case,
         tiles=_tiles(case, values),
         steps=-(-case.k // values.get("BK", 1)),
-        traffic=traffic(source.problem, family, config),
+        traffic=moved,
         roofline=roofline(case, device),
-        prediction=predict(source.problem, family, config, device, registers),
+        prediction=prediction,
         compiled=compiled if isinstance(compiled, CompiledKernel) else None,
         compile_failure=compiled if isinstance(compiled, Failure) else None,
-        main_loop=mix if isinstance(mix, InstructionMix) else None,
-        sass_failure=mix if isinstance(mix, Failure) else None,
+        main_loop=sass.main_loop if isinstance(sass, Sass) else None,
+        loop_use=use,
+        sass_failure=sass if isinstance(sass, Failure) else None,
     )
 
 
@@ -147,10 +181,31 @@ def _compiled(kernel: KernelFile, arch: str, store: Store) -> CompiledKernel | F
         return error.failure
 
 
-def _main_loop(compiled: CompiledKernel | Failure, dtype: DType) -> InstructionMix | Failure:
+def _disassembled(compiled: CompiledKernel | Failure, dtype: DType) -> Sass | Failure:
     if isinstance(compiled, Failure):
         return compiled
     try:
-        return disassemble(compiled.cubin, dtype.instruction).main_loop
+        return disassemble(compiled.cubin, dtype.instruction)
     except CandidateFailed as error:
         return error.failure
+
+
+def _loop_use(
+    sass: Sass, work: Work, moved: Traffic, prediction: Prediction, case: Case, device: DeviceSpec
+) -> LoopUse:
+    """The main loop's machine code beside the family's counts; it has FMAs."""
+    loop, dtype, often = sass.loop, case.problem.dtype, skips(work)
+    per_word = work.wavefronts / work.shared_words if work.shared_words else 1.0  # lanes may share words
+    fmas, step = sass.main_loop.fmas, work.fmas * work.depth
+    return LoopUse(
+        fma=fma_use(loop, work, device.arch, dtype),
+        wavefronts=Wavefronts(
+            loop.wavefronts(("LDS",), per_word, often) / fmas,
+            loop.wavefronts(("STS", "LDGSTS"), 1.0, often) / fmas,
+        ),
+        model_fma_share=moved.ffma_share,
+        model_wavefronts=Wavefronts(
+            work.wavefronts / work.fmas, work.copy_wavefronts / (-(-work.threads // WARP) * step)
+        ),
+        model_fma_use=prediction.tflops(case) / device.tflops(dtype),
+    )

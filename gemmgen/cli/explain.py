@@ -10,7 +10,7 @@ import click
 
 from gemmgen.cli.options import arch_option, json_option, out_option
 from gemmgen.cli.output import emit
-from gemmgen.explain import Explanation, explain
+from gemmgen.explain import Explanation, LoopUse, explain
 from gemmgen.files import Store
 from gemmgen.kernelfile import find_kernel
 from gemmgen.records import compiled_document, failure_document, kernel_document, prediction_document
@@ -27,7 +27,8 @@ def command(kernel: str, arch: str, out: Path, as_json: bool) -> None:
     """Say why a kernel is as it is, and what to expect of it.
 
     Tile levels; accesses per result and FMAs per shared read; intensity and roofline; registers, occupancy and
-    what limits it; waves; the expected bottleneck; the instruction mix of the compiled main loop.
+    what limits it; waves; the expected bottleneck; the instruction mix of the compiled main loop, and what it leaves of
+    the FMA pipe and asks of shared memory, beside what the model says.
 
     The kernel is a .cu file, or a name that is looked up in --out and generated/ and else rendered. Where it has a
     JSON, that names the architecture for --arch auto.
@@ -56,5 +57,12 @@ def _document(it: Explanation) -> dict[str, Any]:
         "resources": compiled_document(it.compiled),
         "compile_failure": failure_document(it.compile_failure),
         "main_loop": it.main_loop.counts if it.main_loop else None,
+        "loop_use": _loop_use(it.loop_use),
         "sass_failure": failure_document(it.sass_failure),
     }
+
+
+def _loop_use(use: LoopUse | None) -> dict[str, Any] | None:
+    if use is None:
+        return None
+    return {**asdict(use), "fma_share": use.fma.share, "fma_use_allowed": use.fma.allowed}

@@ -8,15 +8,18 @@ from pathlib import Path
 
 import click
 
+from gemmgen.api import check_model as run_check
 from gemmgen.api import study as run
 from gemmgen.cli.options import ProblemOptions, Shape, json_option, problem_options, shape
 from gemmgen.cli.output import emit, stderr
 from gemmgen.cli.progress import watch
 from gemmgen.device import DEVICES
 from gemmgen.kernelfile import require_writable
+from gemmgen.report.modelcheck import show_check, write_check
 from gemmgen.report.studies import Written, write_study
 from gemmgen.report.studying import show_study
 from gemmgen.study import STUDIES, Study
+from gemmgen.study.modelcheck import PER_PROBLEM, TIMES, check_document
 from gemmgen.study.record import study_document
 
 DEFAULT_SHAPE = "2048x2048x2048"
@@ -29,7 +32,16 @@ OUT = "Folder for the table (.md), the plot (.svg, .png) and the record (.json).
 
 @click.group()
 def command() -> None:
-    """Series of kernels that differ in one idea or one number, verified, explained and timed side by side."""
+    """Series of kernels that differ in one idea or one number, verified, explained and timed side by side.
+
+    And how well the model orders kernels, by the times that were measured of many.
+    """
+
+
+def _files(written: Written) -> list[str]:
+    if written.no_plot is not None:
+        stderr().print(f"no plot: {written.no_plot}", soft_wrap=True)
+    return [str(path) for path in written.paths]
 
 
 def _subcommand(study: Study) -> Callable[..., None]:
@@ -53,10 +65,7 @@ def _subcommand(study: Study) -> Callable[..., None]:
             require_writable(out)
         with watch() as progress:
             result = run(study.name, options.problem(size), device=device, budget=budget, progress=progress)
-        written = Written() if out is None else write_study(result, line, out)
-        if written.no_plot is not None:
-            stderr().print(f"no plot: {written.no_plot}", soft_wrap=True)
-        files = [str(path) for path in written.paths]
+        files = _files(Written() if out is None else write_study(result, line, out))
         emit(
             as_json,
             lambda: {**study_document(result, line), "files": files},
@@ -77,3 +86,41 @@ for _study in STUDIES.values():
     launched is a row with its reason.
     """
     command.command(_study.name)(_series)
+
+
+@command.command("model")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=TIMES,
+    show_default="those of an H200 that come with gemmgen",
+    help="File of measured times.",
+)
+@click.option("--measure", is_flag=True, help="Measure its problems anew on the GPU here, and rewrite it, first.")
+@click.option(
+    "--budget",
+    type=click.IntRange(1),
+    help=f"Configs of each problem to measure; {PER_PROBLEM} where nothing is said.",
+)
+@click.option("--out", type=click.Path(path_type=Path), help=OUT)
+@json_option
+@click.pass_obj
+def model(words: list[str], data: Path, measure: bool, budget: int | None, out: Path | None, as_json: bool) -> None:
+    """How well does the model order configs? Predictions against measured times, kept as a file: no GPU needed.
+
+    For each problem Spearman's rank correlation, how many times are within the model's error, and where its order has
+    the fastest.
+    """
+    line = shlex.join(["gemmgen", *words])
+    if budget is not None and not measure:
+        raise click.UsageError("--budget bounds what --measure times, which is missing")
+    for folder in filter(None, (out, data.parent if measure else None)):  # measuring takes minutes
+        require_writable(folder)
+    with watch() as progress:
+        check = run_check(data, measure=measure, budget=budget, command=line, progress=progress)
+    files = _files(Written() if out is None else write_check(check, line, out))
+    emit(
+        as_json,
+        lambda: {**check_document(check), "command": line, "files": files},
+        lambda console: show_check(console, check, files),
+    )

@@ -6,8 +6,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gemmgen.explain import BOUNDS, Explanation, Tile
-from gemmgen.report.words import facts, figure, percent, plural, short, show_table, table
+from gemmgen.explain import BOUNDS, Explanation, LoopUse, Tile
+from gemmgen.report.words import NONE, facts, figure, percent, plural, short, show_table, table
+from gemmgen.sass import BANKS_KNOWN
 
 OPCODES_SHOWN = 8
 PURPOSES = {
@@ -139,3 +140,25 @@ def _show_main_loop(console: Console, it: Explanation) -> None:
     if rest:
         made.add_row("others", str(rest), percent(rest / mix.total), "", "")
     show_table(console, made)
+    if it.loop_use is not None:
+        show_table(console, _loop_use(it.loop_use, mix.fma))
+        if it.loop_use.fma.operand_cycles is None:
+            why = f"they were held against measurements for f32 on {BANKS_KNOWN} only"
+            console.print(f"cycles that operands take are not counted: {why}", soft_wrap=True)
+
+
+def _loop_use(use: LoopUse, fma: str) -> Table:
+    """A pass of the loop: what runs less often, a step's copies, counts as often as it runs."""
+    made = table("<of a pass", "machine code", "model", "<<what the model counts", title="what the main loop takes")
+    share = percent(use.model_fma_share)
+    made.add_row(f"{fma} among instructions", percent(use.fma.share), share, f"{fma}, reads and copies only")
+    for name, ours, theirs, note in (
+        ("reads", use.wavefronts.reads, use.model_wavefronts.reads, "the same"),
+        ("writes", use.wavefronts.writes, use.model_wavefronts.writes, "bank conflicts too"),
+    ):
+        made.add_row(f"shared wavefronts per {fma}, {name}", short(ours), short(theirs), note)
+    if use.fma.operand_cycles is not None:
+        waits = short(use.fma.operand_cycles / use.fma.fmas)
+        made.add_row(f"cycles per {fma} that operands add", waits, NONE, "nothing on its own: a part of issue")
+    made.add_row("FMA pipe busy at most", percent(use.fma.allowed), percent(use.model_fma_use), "the whole launch")
+    return made

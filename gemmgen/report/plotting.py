@@ -1,4 +1,4 @@
-"""A study as a picture: rates against the card's limit, and beside each bar what explains it.
+"""A study as a picture: rates against the card's limit, and beside each bar what explains it; and the model's check.
 
 matplotlib is imported when something is drawn, and only then: an extra that tables and records do without.
 """
@@ -12,8 +12,10 @@ from importlib.util import find_spec
 from typing import Any
 
 from gemmgen.device import MAX_REGISTERS, device_named
+from gemmgen.model import MODEL_ERROR
 from gemmgen.report.words import figure, percent
 from gemmgen.study import Row, StudyResult
+from gemmgen.study.modelcheck import ModelCheck
 from gemmgen.study.points import REPORTED_CARD, REPORTED_DTYPE
 from gemmgen.study.reasons import number
 from gemmgen.target import is_card
@@ -26,6 +28,7 @@ OURS, SPILLED, LIBRARY = "#0072B2", "#D55E00", "#009E73"
 INK, FAINT, GRID, GROUND = "#222222", "#6B6B6B", "#DDDDDD", "#FFFFFF"
 FORMATS = ("svg", "png")
 WIDTH, ROW_HEIGHT, FRAME_HEIGHT, DPI = 11.0, 0.36, 2.0, 160  # inches; dots an inch of the PNG
+CHECK_SIZE = 7.0  # inches, either way
 ROOM = 1.16  # of the rate's axis, where 1 is the limit
 LONGEST_REASON = 78  # characters
 SETTINGS = {
@@ -64,6 +67,39 @@ def draw(result: StudyResult) -> dict[str, bytes]:
             _frame(panel)
         picture.suptitle(_title(result), x=0.01, ha="left", fontsize=11, fontweight="bold")
         return {kind: _saved(picture, kind) for kind in FORMATS}
+
+
+def draw_check(check: ModelCheck, title: str) -> dict[str, bytes]:
+    """Predicted over measured times of every config, both logarithmic, in each of FORMATS. Raises ImportError."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context({**matplotlib.rcParamsDefault, **SETTINGS}):
+        picture = Figure(figsize=(CHECK_SIZE, CHECK_SIZE), facecolor=GROUND, layout="constrained")
+        _times(picture.subplots(), check)
+        picture.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
+        return {kind: _saved(picture, kind) for kind in FORMATS}
+
+
+def _times(panel: Any, check: ModelCheck) -> None:
+    """A dot a config, the fastest of each problem marked, the diagonal and the model's error about it."""
+    ends = (
+        min(min(*one.measured_us, *one.predicted_us) for one in check.agreements) / 1.2,
+        max(max(*one.measured_us, *one.predicted_us) for one in check.agreements) * 1.2,
+    )
+    low, high = ([us * (1 + sign * MODEL_ERROR) for us in ends] for sign in (-1, 1))
+    panel.fill_between(ends, low, high, color=GRID, alpha=0.6, linewidth=0, label=f"within {percent(MODEL_ERROR)}")
+    panel.plot(ends, ends, color=INK, linewidth=1)
+    for one in check.agreements:
+        panel.scatter(one.measured_us, one.predicted_us, s=9, color=OURS, alpha=0.5, linewidth=0)
+    fastest = [(one.measured_us[0], one.predicted_us[0]) for one in check.agreements]
+    marks = {"marker": "D", "s": 26, "facecolor": GROUND, "edgecolor": SPILLED, "zorder": 5}
+    panel.scatter(*zip(*fastest, strict=True), **marks, label="the fastest of each problem")
+    panel.set(xscale="log", yscale="log", xlim=ends, ylim=ends, aspect="equal")
+    panel.set_xlabel("measured, us")
+    panel.set_ylabel("predicted, us")
+    panel.spines[["top", "right"]].set_visible(False)
+    panel.legend(loc="upper left", frameon=False)
 
 
 def _saved(picture: Any, kind: str) -> bytes:

@@ -5,12 +5,12 @@ The same rows make the terminal's table and the Markdown that stands beside the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.markup import escape
 
-from gemmgen.report.words import NONE, figure, occupancy, percent, show_table, table, verified
+from gemmgen.report.words import NONE, figure, markdown_table, occupancy, percent, show_table, table, verified
 from gemmgen.study import Row, StudyResult
 from gemmgen.study.beside import Beside, beside, reference
 from gemmgen.study.points import REPORTED_CARD
@@ -45,7 +45,7 @@ def markdown(result: StudyResult, date: str, command: str, plot: str | None) -> 
     lines = [f"# {title(result)}", "", result.study.question, "", limit_sentence(result), ""]
     if plot is not None:
         lines += [f"![{title(result)}]({plot})", ""]
-    lines += [*_markdown_table(_columns(result, " "), [_cells(row, result) for row in result.rows]), "", "## Why", ""]
+    lines += [*markdown_table(_columns(result, " "), [_cells(row, result) for row in result.rows]), "", "## Why", ""]
     lines += [f"- **{row.point.label}**: {sentence(row)}." for row in result.rows]
     compared = beside(result)
     if compared:
@@ -128,13 +128,3 @@ def _beside_sentence(one: Beside, result: StudyResult) -> str:
     )
     here = f"{figure(one.tflops)} ({percent(one.share)})" if one.tflops else "none"
     return f"{there}, here {here}: {one.why}"
-
-
-def _markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield _line([column.lstrip("<") for column in columns])
-    yield _line(["---" if column.startswith("<") else "---:" for column in columns])
-    yield from (_line(row) for row in rows)
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 
 from rich import box
 from rich.console import Console, JustifyMethod
@@ -82,3 +83,14 @@ def verified(verdict: Verdict | None) -> str:
 def plural(count: int, thing: str) -> str:
     """ "1 candidate", "1,234 candidates"."""
     return f"{count:,} {thing}" + ("" if count == 1 else "s")
+
+
+def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The lines of a table in Markdown, of columns named as for `table`."""
+    yield _line([column.lstrip("<") for column in columns])
+    yield _line(["---" if column.startswith("<") else "---:" for column in columns])
+    yield from (_line(row) for row in rows)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -5,6 +5,8 @@ engine    what becomes of them on one card
 reasons   why each is as fast as it is, in numbers
 beside    how that compares with what the documents report, and why it differs
 record    the result as JSON-ready data
+
+modelcheck is a study of another kind: the model's predictions against measured times of many configs.
 """
 
 from gemmgen.study.engine import Limit, Row, StudyResult, run_study

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from gemmgen.compile import CompiledKernel, compile_many, compile_text
-from gemmgen.device import ARCHS
+from gemmgen.device import ARCHS, device_named
+from gemmgen.explain import explain
 from gemmgen.families import NAIVE, SIMT
 from gemmgen.families.base import first_rejection
 from gemmgen.files import Store
-from gemmgen.problem import Layout, Problem
+from gemmgen.kernelfile import KernelFile
+from gemmgen.problem import DType, Layout, Problem
 from gemmgen.render import render
 from gemmgen.sass import disassemble
 
@@ -70,6 +72,27 @@ def test_an_outer_product_reads_its_fragments_as_vectors(cache):
     reads = 4  # LDS.128: 8 + 8 floats for 64 FMAs
     assert loop.per_fma("LDS") == pytest.approx(reads / 64, rel=0.1)
     assert loop.share("FFMA") > 0.8
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"ASYNC": 1, "STAGES": 3}, {"ASYNC": 1, "STAGES": 2, "AHEAD": 4, "BK": 32}], ids=str
+)
+def test_the_machine_code_takes_what_the_model_counts(changes, cache):
+    problem = Problem(512, 512, 512, layout=Layout("c", "r"))  # nothing is transposed: no bank conflicts to count
+    source = render(problem, SIMT, SIMT.default(problem).with_values(**changes))
+    use = explain(KernelFile(source), "sm_90", device_named("H200"), cache).loop_use
+    assert use.wavefronts.reads == pytest.approx(use.model_wavefronts.reads, rel=0.1)
+    assert use.wavefronts.writes == pytest.approx(use.model_wavefronts.writes, rel=0.1)
+    assert use.fma.share < use.model_fma_share and use.model_fma_share == pytest.approx(use.fma.share, rel=0.1)
+    assert use.model_fma_use < use.fma.allowed < use.fma.share
+
+
+def test_doubles_fill_their_pipe_with_every_other_instruction(cache):
+    problem = Problem(512, 512, 512, dtype=DType.F64)
+    source = render(problem, SIMT, SIMT.default(problem))
+    fma = explain(KernelFile(source), "sm_90", device_named("H200"), cache).loop_use.fma
+    assert fma.pipe_cycles == 2 and fma.operand_cycles is None
+    assert fma.share > 0.6 and fma.allowed == 1
 
 
 def _cubin(text: str, cache: Store) -> bytes:

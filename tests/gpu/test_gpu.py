@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gemmgen.device import DEVICES
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.executor import Operands
 from gemmgen.families import BATCHED, SIMT, Family
@@ -21,8 +22,9 @@ from gemmgen.problem import Case, DType, Layout, Problem
 from gemmgen.render import render
 from gemmgen.source import KernelSource, Launch, Parameter
 from gemmgen.study import Point, Study, run_study
+from gemmgen.study.modelcheck import Times, check_model, measure_times
 from gemmgen.study.points import BLOCK_TILE, LADDER
-from gemmgen.target import Target, spec_of
+from gemmgen.target import Target, is_card, spec_of
 from gemmgen.verifier import verify
 
 SIZES = ("M", "N", "K", "lda", "ldb", "ldc")
@@ -397,3 +399,14 @@ def test_a_study_is_measured_in_turns(gpu: GpuExecutor, tmp_path: Path) -> None:
     assert large.trial is not None and large.trial.compiled is not None and large.trial.compiled.spill_bytes > 0
     assert small.tflops(result.case) < result.limit.tflops * 1.05
     assert refused.failure is not None and "65,536 threads cannot launch" in refused.reason
+
+
+def test_times_for_the_models_check_are_measured(gpu: GpuExecutor, tmp_path: Path) -> None:
+    card = spec_of(gpu.properties)
+    if not any(is_card(spec, card.name) for spec in DEVICES.values()):
+        pytest.skip(f"{card.name} is none of the cards whose figures the check needs")
+    known = Times(SIMT, card, {}, ((Problem(512, 512, 512), ()), (Problem(300, 200, 100), ())))
+    fresh = measure_times(known, Target(gpu, gpu.arch, card), Store(tmp_path), "this test", budget=6)
+    assert [problem for problem, _ in fresh.problems] == [problem for problem, _ in known.problems]
+    assert all(len(rows) >= 3 and rows[0].us > 0 for _, rows in fresh.problems)
+    assert check_model(fresh).skipped == 0 and gpu.description in fresh.provenance["card"]

@@ -24,7 +24,7 @@ from gemmgen.records import problem_document
 from gemmgen.study import STUDIES
 
 SHAPE = "64x96x32"
-STUDY_COMMANDS = [f"study {name}" for name in STUDIES]
+STUDY_COMMANDS = [f"study {name}" for name in (*STUDIES, "model")]
 RENDERED = "gemm_f32_rr_64x96x32_naive_16x16"
 LIMITS = ARCHS["sm_90"].limits
 

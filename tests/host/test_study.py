@@ -31,7 +31,7 @@ from gemmgen.render import render
 from gemmgen.report import plotting
 from gemmgen.report.studies import write_study
 from gemmgen.report.studying import markdown
-from gemmgen.sass import InstructionMix, Sass
+from gemmgen.sass import Instruction, Loop, Sass
 from gemmgen.study import STUDIES, Limit, Point, Row, Study, StudyResult, engine, run_study, study_named
 from gemmgen.study.beside import beside
 from gemmgen.study.engine import _measured, spill_us
@@ -122,16 +122,11 @@ class Machine:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.registers, self.spill_bytes, self.counts = 160, 0, {"FFMA": 512, "LDS": 32, "IADD3": 56}
         monkeypatch.setattr(explaining, "compile_kernel", lambda source, arch, store: self.compiled(source.digest))
-        self.fma = "FFMA"
         monkeypatch.setattr(explaining, "disassemble", self.disassemble)
 
     def disassemble(self, cubin: bytes, fma: str) -> Sass:
-        self.fma = fma
-        return Sass("", self.mix, self.mix)
-
-    @property
-    def mix(self) -> InstructionMix:
-        return InstructionMix(self.counts, self.fma)
+        loop = Loop(tuple(Instruction(opcode) for opcode, count in self.counts.items() for _ in range(count)), fma)
+        return Sass("", loop.mix, loop)
 
     def compiled(self, digest: str) -> CompiledKernel:
         return CompiledKernel(digest, "sm_90", b"cubin", self.registers, self.spill_bytes, 0, 0, "NVRTC 0", (), 0.1)

@@ -1,0 +1,114 @@
+"""What is read from disassembled text: the main loop, what a pass of it takes, and what operands cost."""
+
+from __future__ import annotations
+
+import pytest
+
+from gemmgen.device import ARCHS
+from gemmgen.families.base import Work
+from gemmgen.problem import DType
+from gemmgen.sass import Instruction, Loop, fma_use, read_sass
+
+# A step of eight passes: the branch at 0020 jumps over the copies in all but one of them.
+LISTING = """
+        .section        .text.gemm,"ax",@progbits
+gemm:
+        /*0000*/                   MOV R1, c[0x0][0x28] ;
+.L_x_1:
+        /*0010*/                   LDS.128 R8, [R2+0x400] ;
+        /*0020*/               @P0 BRA `(.L_x_2) ;
+        /*0030*/                   BAR.SYNC.DEFER_BLOCKING 0x0 ;
+        /*0040*/               @P1 LDGSTS.E.BYPASS.128 [R3], desc[UR4][R6.64] ;
+        /*0050*/                   LDGSTS.E [R3+0x10], desc[UR4][R6.64+0x4] ;
+.L_x_2:
+        /*0060*/                   FFMA R20, R8.reuse, R12, R20 ;
+        /*0070*/                   FFMA R21, R8, R13, R21 ;
+        /*0080*/              @!P0 BRA `(.L_x_3) ;
+        /*0090*/                   FFMA R22, R9, R12, R22 ;
+.L_x_3:
+        /*00a0*/                   LDS.64 R12, [R2] ;
+        /*00b0*/               @P2 BRA `(.L_x_1) ;
+        /*00c0*/                   STG.E desc[UR4][R6.64], R20 ;
+        /*00d0*/                   EXIT ;
+.L_x_4:
+        /*00e0*/                   BRA `(.L_x_4);
+"""
+
+
+def ffma(*places: str) -> Instruction:
+    return Instruction("FFMA", "", f" R0, {', '.join(places)} ;")
+
+
+def test_the_main_loop_runs_from_its_label_to_the_branch_back() -> None:
+    sass = read_sass(LISTING)
+    assert sass.main_loop.counts == {"FFMA": 3, "BRA": 3, "LDS": 2, "LDGSTS": 2, "BAR": 1}
+    assert sass.kernel.counts["MOV"] == sass.kernel.counts["EXIT"] == 1
+
+
+def test_without_a_loop_the_kernel_is_the_main_loop() -> None:
+    sass = read_sass("/*0000*/ FFMA R0, R1, R2, R0 ;\n/*0010*/ EXIT ;")
+    assert sass.main_loop == sass.kernel and sass.kernel.total == 2
+
+
+def test_what_a_branch_jumps_over_runs_less_often_unless_it_holds_an_fma() -> None:
+    loop = read_sass(LISTING).loop
+    assert [one.opcode for one in loop.instructions if one.skipped] == ["BAR", "LDGSTS", "LDGSTS"]
+    assert loop.issued() == 11 and loop.issued(1 / 8) == 8 + 3 / 8
+
+
+def test_wavefronts_follow_the_width_of_an_access_and_the_words_that_lanes_share() -> None:
+    loop = read_sass(LISTING).loop
+    assert loop.wavefronts(("LDS",)) == 4 + 2
+    assert loop.wavefronts(("LDS",), per_word=0.5) == 2 + 1
+    assert loop.wavefronts(("LDS",), per_word=0.25) == 1 + 1  # an access takes a cycle at least
+    assert loop.wavefronts(("STS", "LDGSTS")) == 4 + 1
+    assert loop.wavefronts(("STS", "LDGSTS"), often=1 / 8) == 5 / 8
+
+
+@pytest.mark.parametrize(
+    ("fma", "before", "cycles"),
+    [
+        (ffma("R1", "R2", "R4"), ffma("RZ", "RZ", "RZ"), 2),  # two of an even number
+        (ffma("R2", "R4", "R6"), ffma("RZ", "RZ", "RZ"), 3),
+        (ffma("R1", "R2", "RZ"), ffma("RZ", "RZ", "RZ"), 1),  # RZ is no register
+        (ffma("R1", "c[0x0][0x210]", "R2"), ffma("RZ", "RZ", "RZ"), 1),
+        (ffma("-R4", "R4", "R1"), ffma("RZ", "RZ", "RZ"), 1),  # read once
+        (ffma("R2", "R4", "R5"), ffma("R2.reuse", "RZ", "RZ"), 1),  # R2 was kept
+        (ffma("R4", "R2", "R5"), ffma("R2.reuse", "RZ", "RZ"), 2),  # in another place
+        (ffma("R2", "R4", "R5"), ffma("R2", "RZ", "RZ"), 2),  # it was not kept
+    ],
+)
+def test_operands_of_one_bank_are_read_in_turn_unless_kept(fma: Instruction, before: Instruction, cycles: int) -> None:
+    assert Loop((before, fma)).operand_cycles == cycles - 1
+
+
+def test_what_is_kept_outlasts_other_instructions_and_the_turn_of_the_loop() -> None:
+    first, second = ffma("R2.reuse", "R4", "R5"), ffma("R2.reuse", "R6", "R7")
+    assert Loop((first, second)).operand_cycles == 0
+    assert Loop((first, Instruction("LDS", ".128", " R8, [R2] ;"), second)).operand_cycles == 0
+
+
+def work(depth: int, written: int) -> Work:
+    """Of a kernel whose loop over a step of `depth` writes out `written` of it; 0 for all."""
+    return Work(128, 64, depth, 4, 16, 8, 2, 64, 2048, 1, written=written)
+
+
+def test_the_fma_pipe_shares_issue_with_everything_else() -> None:
+    loop = read_sass(LISTING).loop
+    # R8, R12 and R20 in 0060 are of one bank, R8 being kept for 0070; so are R12 and R22 in 0090, and R13 and R21.
+    use = fma_use(loop, work(depth=32, written=4), ARCHS["sm_90"], DType.F32)
+    assert (use.fmas, use.instructions, use.operand_cycles) == (3, 8.375, 2 + 1 + 1)
+    assert use.share == pytest.approx(3 / 8.375)
+    assert use.allowed == pytest.approx(3 / 12.375)
+    assert fma_use(loop, work(depth=8, written=0), ARCHS["sm_90"], DType.F32).instructions == 11
+
+
+def test_operands_are_counted_only_where_that_was_verified() -> None:
+    whole, loop = work(depth=8, written=0), Loop((ffma("R2", "R4", "R6"), Instruction("IADD3")))
+    assert fma_use(loop, whole, ARCHS["sm_90"], DType.F32).operand_cycles == 2
+    assert fma_use(loop, whole, ARCHS["sm_89"], DType.F32).operand_cycles is None
+    assert fma_use(loop, whole, ARCHS["sm_89"], DType.F32).allowed == 0.5
+    assert fma_use(loop, whole, ARCHS["sm_80"], DType.F32).allowed == 1  # 16 lanes a scheduler: a cycle is free
+    doubles = Loop((Instruction("DFMA", "", " R0, R2, R4, R6 ;"),) * 3 + (Instruction("LDS"),) * 5, "DFMA")
+    assert fma_use(doubles, whole, ARCHS["sm_90"], DType.F64).operand_cycles is None
+    assert fma_use(doubles, whole, ARCHS["sm_90"], DType.F64).allowed == 6 / 8
