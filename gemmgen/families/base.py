@@ -120,7 +120,7 @@ GRID_FITS = Constraint(
 
 def split_axis() -> Any:
     """The axis SPLIT, for families whose kernels can share a tile of C: templates/device/split.cu does it."""
-    return axis(1, (1, 2, 4, 8, 16, 32), "blocks that share a tile of C, each with a part of K")
+    return axis(1, (1, 2, 3, 4, 6, 8, 16, 32), "blocks that share a tile of C, each with a part of K")
 
 
 SPLIT_CONSTRAINTS = (
@@ -171,7 +171,7 @@ class Work:
     shares         threads of a block that share an element, each with its part of a step's depth
     splits         blocks that share a tile of C, each with its part of K
     run            FMAs in a row that share an operand with the one before (1: not counted)
-    written        depths that the loop over a step writes out where it reads values ahead of their FMAs, else 0
+    written        depths of a step that a turn of its loop takes where it reads values ahead of their FMAs, else 0
     """
 
     threads: int

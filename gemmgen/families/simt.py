@@ -41,7 +41,7 @@ class SimtConfig(Config):
     OUTER: int = axis(1, (1, 0), "1: outer product, k outermost; 0: inner product")
     BM: int = axis(128, (32, 64, 128, 256), "rows of C that a block computes")
     BN: int = axis(128, (32, 64, 128, 256), "columns of C that a block computes")
-    BK: int = axis(8, (8, 16, 32), "depth of one step along K")
+    BK: int = axis(8, (16, 32, 64, 128, 8), "depth of one step along K")
     TM: int = axis(8, (4, 8, 16), "rows of C that a thread computes")
     TN: int = axis(8, (4, 8, 16), "columns of C that a thread computes")
     WM: int = axis(64, (0, 16, 32, 64, 128), "rows of C that a warp computes (0: no warp tiles)")
@@ -53,9 +53,9 @@ class SimtConfig(Config):
     STAGES: int = axis(2, (3, 2, 4, 1), "tiles of A and B that shared memory holds")
     ASYNC: int = axis(0, (1, 0), "1: cp.async copies to shared memory, 0: through registers")
     AHEAD: int = axis(
-        0, (4, 2, 0), "depths that the loop over a step writes out, reading two ahead (0: a whole step, none ahead)"
+        0, (4, 0), "depths that the loop over a step writes out, reading two ahead (0: a whole step, none ahead)"
     )
-    SLICES: int = axis(1, (1, 2, 4), "groups of warps that share a block's tile, each with a part of a step's depth")
+    SLICES: int = axis(1, (1, 2, 4, 8), "groups of warps that share a block's tile, each with a part of a step's depth")
     MINB: int = axis(1, (1,), "blocks that must fit an SM at once: caps a thread's registers")
     GROUP: int = axis(8, (8, 1), "tile rows that blocks walk down before they step right, for reuse in L2")
     SPLIT: int = split_axis()
@@ -125,15 +125,16 @@ PRUNING = (
     Constraint("TM * TN * ELEMENT_BYTES <= 512", "a larger thread tile exceeds 255 registers"),
     Constraint("BM / TM * (BN / TN) * SLICES >= 64", "smaller blocks leave an SM short of warps"),
     Constraint("BM / TM * (BN / TN) * SLICES <= 256", "larger blocks leave a thread too few registers"),
-    Constraint("SPLIT == 1 or M * N / (BM * BN) <= 1024", "more tiles than that fill any card"),
+    Constraint("SPLIT == 1 or M * N / (BM * BN) * SPLIT <= 1024", "more blocks than that fill any card"),
     Constraint("SPLIT == 1 or K == 0 or K / SPLIT >= 16 * BK", "parts too short for what adding them up costs"),
     Constraint(
         "AHEAD > 0 or ASYNC == 0", "values that are read when used make FMAs wait and read registers out of order"
     ),
-    Constraint(
-        "ASYNC == HAS_CP_ASYNC or A_ALONG_K + B_ALONG_K == 2",
-        "cp.async beats copies through registers unless it must transpose both operands, four bytes at a time",
-    ),
+    Constraint("ASYNC == HAS_CP_ASYNC", "cp.async beats copies through registers"),
+    Constraint("BK <= 32 * SLICES", "a longer step only takes shared memory from other stages and blocks"),
+    Constraint("BK >= 16 or ASYNC == 0", "a shorter step waits for its tile as often as it multiplies"),
+    Constraint("BK >= 8 * SLICES", "so short a part of a step is mostly barrier"),
+    Constraint("SLICES == 1 or M * N / (BM * BN) <= 1024", "more tiles than that fill any card"),
     Constraint("WM <= 2 * WN and WN <= 8 * WM", "a longer warp tile reads more shared memory, for no gain"),
     Constraint("STAGES <= 2 or (STAGES - 1) * BK * TM * TN <= 4096", "further ahead than global memory takes"),
     Constraint("32 * (A_SHARE + B_SHARE) <= TM * TN * BK", "so many copies a thread crowd out the FMAs"),
@@ -285,16 +286,17 @@ class Simt:
             threads=value["THREADS"],
             outputs=outputs,
             depth=simt.BK,
-            shared_reads=reads,
-            shared_words=words * values,
-            wavefronts=words * wavefronts,
+            shared_reads=reads / simt.SLICES,
+            shared_words=words * values / simt.SLICES,
+            wavefronts=words * wavefronts / simt.SLICES,
             copies=loads if simt.ASYNC else loads + stores,
             copy_wavefronts=words * sum(_copy_wavefronts(value, operand) for operand in operands(problem, simt)),
             global_words=words * (simt.BM + simt.BN) * simt.BK,
             prefetch=simt.STAGES - 1,
+            shares=simt.SLICES,
             splits=simt.SPLIT,
             run=max(simt.TM, simt.TN) if simt.OUTER else 1,
-            written=simt.AHEAD,
+            written=simt.AHEAD * simt.SLICES,
         )
 
     def template(self, config: Config) -> str:

@@ -1,4 +1,4 @@
-// gemm_f64_rr_512x512x512_simt_outer1_128x128x8_8x8_w64x32_v2_ta1_tb0_pad4_s3_async1_ahead0_minb1_g8_split1
+// gemm_f64_rr_512x512x512_simt_outer1_128x128x8_8x8_w64x32_v2_ta1_tb0_pad4_s3_async1_ahead0_slices1_minb1_g8_split1
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; beta = 0 never reads C
 //
@@ -57,7 +57,7 @@ constexpr int VA = 1;                                                           
 constexpr int STORE_A = 1;                                                             // doubles of a shared store of A
 constexpr int A_LINE = BK;                                                             // doubles of a line of A's tile
 constexpr int A_LINES = BM;                                                            // lines of A's tile
-constexpr int A_TEAM = 8;                                                              // neighbouring threads that fetch a line together
+constexpr int A_TEAM = 4;                                                              // neighbouring threads that fetch a line together
 constexpr int A_STRIDE = THREADS / A_TEAM;                                             // lines that all threads fetch at once
 constexpr int A_SHARE = A_LINE / VA / A_TEAM * ((A_LINES + A_STRIDE - 1) / A_STRIDE);  // accesses that a thread makes at most
 constexpr int PITCH_A = BM + PAD;                                                      // doubles from one shared line of A to the next
@@ -155,7 +155,6 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 struct Place {
     int m, n;
 };
-
 __device__ __forceinline__ Place place_of_thread()
 {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -163,7 +162,8 @@ __device__ __forceinline__ Place place_of_thread()
     // either operand meets each address twice in neighbouring lanes and takes half the shared-memory cycles.
     const int lane_m = lane / 2 % LANES_M;
     const int lane_n = lane / (2 * LANES_M) * 2 + lane % 2;
-    return {warp / (BN / WN) * WM + lane_m * FM, warp % (BN / WN) * WN + lane_n * FN};
+    const int m = warp / (BN / WN) * WM + lane_m * FM, n = warp % (BN / WN) * WN + lane_n * FN;
+    return {m, n};
 }
 
 #ifdef __CUDACC__
@@ -232,7 +232,8 @@ __device__ __forceinline__ int valid_a(Spot at, int rows, int depth)
 }
 
 // Start this thread's share of A's tile on its way to shared memory. Zeros stand for what lies outside A.
-__device__ __forceinline__ void copy_a(const double* tile, Shape s, int rows, int depth, TileA& shared)
+template <bool AT_EDGE>
+__device__ __forceinline__ void start_a(const double* tile, Shape s, int rows, int depth, TileA& shared)
 {
     const Spot first = spot_a();
     const double* from = tile + offset_a(first, s);
@@ -240,9 +241,18 @@ __device__ __forceinline__ void copy_a(const double* tile, Shape s, int rows, in
     for (int i = 0; i < A_SHARE; ++i) {
         const Spot step = step_a(i), at = {first.mn + step.mn, first.k + step.k};
         if (A_LINES % A_STRIDE != 0 && at.mn >= A_LINES) break;
-        const int valid = max(0, min(VA, valid_a(at, rows, depth)));
-        cp_async<8 * VA>(&shared[at.k][at.mn], from + offset_a(step, s), 8 * valid);
+        const int valid = AT_EDGE ? valid_a(at, rows, depth) : VA;
+        const int bytes = VA == 1 ? (valid > 0 ? 8 : 0) : 8 * max(0, min(VA, valid));
+        cp_async<8 * VA>(&shared[at.k][at.mn], from + offset_a(step, s), bytes);
     }
+}
+
+// The same for all threads: only a tile that crosses an edge of A pays for finding out what lies outside.
+__device__ __forceinline__ void copy_a(const double* tile, Shape s, int rows, int depth, TileA& shared)
+{
+    const bool inside = (!EDGE_M || rows >= BM) && (!EDGE_K || depth >= BK);
+    if (inside) start_a<false>(tile, s, rows, depth, shared);
+    else start_a<true>(tile, s, rows, depth, shared);
 }
 
 // Where this thread's first access to B's tile starts: B_TEAM neighbouring threads fetch a line together, along n.
@@ -275,7 +285,8 @@ __device__ __forceinline__ int valid_b(Spot at, int columns, int depth)
 }
 
 // Start this thread's share of B's tile on its way to shared memory. Zeros stand for what lies outside B.
-__device__ __forceinline__ void copy_b(const double* tile, Shape s, int columns, int depth, TileB& shared)
+template <bool AT_EDGE>
+__device__ __forceinline__ void start_b(const double* tile, Shape s, int columns, int depth, TileB& shared)
 {
     const Spot first = spot_b();
     const double* from = tile + offset_b(first, s);
@@ -283,28 +294,37 @@ __device__ __forceinline__ void copy_b(const double* tile, Shape s, int columns,
     for (int i = 0; i < B_SHARE; ++i) {
         const Spot step = step_b(i), at = {first.mn + step.mn, first.k + step.k};
         if (B_LINES % B_STRIDE != 0 && at.k >= B_LINES) break;
-        const int valid = max(0, min(VB, valid_b(at, columns, depth)));
-        cp_async<8 * VB>(&shared[at.k][at.mn], from + offset_b(step, s), 8 * valid);
+        const int valid = AT_EDGE ? valid_b(at, columns, depth) : VB;
+        const int bytes = VB == 1 ? (valid > 0 ? 8 : 0) : 8 * max(0, min(VB, valid));
+        cp_async<8 * VB>(&shared[at.k][at.mn], from + offset_b(step, s), bytes);
     }
 }
 
-// This thread's TM values of A at depth k, FM to a read.
-__device__ __forceinline__ void read_a(const TileA& shared, int k, int m, double (&fragment)[TM])
+// The same for all threads: only a tile that crosses an edge of B pays for finding out what lies outside.
+__device__ __forceinline__ void copy_b(const double* tile, Shape s, int columns, int depth, TileB& shared)
+{
+    const bool inside = (!EDGE_N || columns >= BN) && (!EDGE_K || depth >= BK);
+    if (inside) start_b<false>(tile, s, columns, depth, shared);
+    else start_b<true>(tile, s, columns, depth, shared);
+}
+
+// This thread's TM values of A at one depth, the first of which lies at `from`, FM to a read.
+__device__ __forceinline__ void read_a(const double* from, double (&fragment)[TM])
 {
     #pragma unroll
     for (int i = 0; i < TM; i += FM) {
-        const Vec<FM> part = load<FM>(&shared[k][m + i / FM * STEP_M]);
+        const Vec<FM> part = load<FM>(from + i / FM * STEP_M);
         #pragma unroll
         for (int v = 0; v < FM; ++v) fragment[i + v] = part.at[v];
     }
 }
 
-// This thread's TN values of B at depth k, FN to a read.
-__device__ __forceinline__ void read_b(const TileB& shared, int k, int n, double (&fragment)[TN])
+// This thread's TN values of B at one depth, the first of which lies at `from`, FN to a read.
+__device__ __forceinline__ void read_b(const double* from, double (&fragment)[TN])
 {
     #pragma unroll
     for (int i = 0; i < TN; i += FN) {
-        const Vec<FN> part = load<FN>(&shared[k][n + i / FN * STEP_N]);
+        const Vec<FN> part = load<FN>(from + i / FN * STEP_N);
         #pragma unroll
         for (int v = 0; v < FN; ++v) fragment[i + v] = part.at[v];
     }
@@ -330,8 +350,8 @@ __device__ __forceinline__ void multiply(const TileA& As, const TileB& Bs, Place
     #pragma unroll
     for (int k = 0; k < BK; ++k) {
         double a[TM], b[TN];
-        read_a(As, k, place.m, a);
-        read_b(Bs, k, place.n, b);
+        read_a(&As[k][place.m], a);
+        read_b(&Bs[k][place.n], b);
         add_product(a, b, acc);
     }
 }
@@ -377,7 +397,7 @@ __device__ __forceinline__ void store_c(double* tile, Shape s, int rows, int col
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_512x512x512_simt_outer1_128x128x8_8x8_w64x32_v2_ta1_tb0_pad4_s3_async1_ahead0_minb1_g8_split1(
+gemm_f64_rr_512x512x512_simt_outer1_128x128x8_8x8_w64x32_v2_ta1_tb0_pad4_s3_async1_ahead0_slices1_minb1_g8_split1(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_cr_512x512x512_simt_outer0_128x128x8_8x8_w0x0_v1_ta0_tb0_pad0_s2_async0_ahead0_minb1_g8_split1
+// gemm_f32_cr_512x512x512_simt_outer0_128x128x8_8x8_w0x0_v1_ta0_tb0_pad0_s2_async0_ahead0_slices1_minb1_g8_split1
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -147,7 +147,6 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 struct Place {
     int m, n;
 };
-
 __device__ __forceinline__ Place place_of_thread()
 {
     return {static_cast<int>(threadIdx.x) / LANES_N * FM, static_cast<int>(threadIdx.x) % LANES_N * FN};
@@ -322,7 +321,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_cr_512x512x512_simt_outer0_128x128x8_8x8_w0x0_v1_ta0_tb0_pad0_s2_async0_ahead0_minb1_g8_split1(
+gemm_f32_cr_512x512x512_simt_outer0_128x128x8_8x8_w0x0_v1_ta0_tb0_pad0_s2_async0_ahead0_slices1_minb1_g8_split1(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rr_65536x65536x64_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb0_pad4_s2_async1_ahead0_minb1_g8_split1
+// gemm_f32_rr_65536x65536x64_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb0_pad4_s2_async1_ahead0_slices1_minb1_g8_split1
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -155,7 +155,6 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 struct Place {
     int m, n;
 };
-
 __device__ __forceinline__ Place place_of_thread()
 {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -163,7 +162,8 @@ __device__ __forceinline__ Place place_of_thread()
     // either operand meets each address twice in neighbouring lanes and takes half the shared-memory cycles.
     const int lane_m = lane / 2 % LANES_M;
     const int lane_n = lane / (2 * LANES_M) * 2 + lane % 2;
-    return {warp / (BN / WN) * WM + lane_m * FM, warp % (BN / WN) * WN + lane_n * FN};
+    const int m = warp / (BN / WN) * WM + lane_m * FM, n = warp % (BN / WN) * WN + lane_n * FN;
+    return {m, n};
 }
 
 #ifdef __CUDACC__
@@ -223,7 +223,8 @@ __device__ __forceinline__ int valid_a(Spot at, int rows, int depth)
 }
 
 // Start this thread's share of A's tile on its way to shared memory. Zeros stand for what lies outside A.
-__device__ __forceinline__ void copy_a(const float* tile, Shape s, int rows, int depth, TileA& shared)
+template <bool AT_EDGE>
+__device__ __forceinline__ void start_a(const float* tile, Shape s, int rows, int depth, TileA& shared)
 {
     const Spot first = spot_a();
     const float* from = tile + offset_a(first, s);
@@ -231,9 +232,18 @@ __device__ __forceinline__ void copy_a(const float* tile, Shape s, int rows, int
     for (int i = 0; i < A_SHARE; ++i) {
         const Spot step = step_a(i), at = {first.mn + step.mn, first.k + step.k};
         if (A_LINES % A_STRIDE != 0 && at.mn >= A_LINES) break;
-        const int valid = max(0, min(VA, valid_a(at, rows, depth)));
-        cp_async<4 * VA>(&shared[at.k][at.mn], from + offset_a(step, s), 4 * valid);
+        const int valid = AT_EDGE ? valid_a(at, rows, depth) : VA;
+        const int bytes = VA == 1 ? (valid > 0 ? 4 : 0) : 4 * max(0, min(VA, valid));
+        cp_async<4 * VA>(&shared[at.k][at.mn], from + offset_a(step, s), bytes);
     }
+}
+
+// The same for all threads: only a tile that crosses an edge of A pays for finding out what lies outside.
+__device__ __forceinline__ void copy_a(const float* tile, Shape s, int rows, int depth, TileA& shared)
+{
+    const bool inside = (!EDGE_M || rows >= BM) && (!EDGE_K || depth >= BK);
+    if (inside) start_a<false>(tile, s, rows, depth, shared);
+    else start_a<true>(tile, s, rows, depth, shared);
 }
 
 // Where this thread's first access to B's tile starts: B_TEAM neighbouring threads fetch a line together, along n.
@@ -266,7 +276,8 @@ __device__ __forceinline__ int valid_b(Spot at, int columns, int depth)
 }
 
 // Start this thread's share of B's tile on its way to shared memory. Zeros stand for what lies outside B.
-__device__ __forceinline__ void copy_b(const float* tile, Shape s, int columns, int depth, TileB& shared)
+template <bool AT_EDGE>
+__device__ __forceinline__ void start_b(const float* tile, Shape s, int columns, int depth, TileB& shared)
 {
     const Spot first = spot_b();
     const float* from = tile + offset_b(first, s);
@@ -274,28 +285,37 @@ __device__ __forceinline__ void copy_b(const float* tile, Shape s, int columns, 
     for (int i = 0; i < B_SHARE; ++i) {
         const Spot step = step_b(i), at = {first.mn + step.mn, first.k + step.k};
         if (B_LINES % B_STRIDE != 0 && at.k >= B_LINES) break;
-        const int valid = max(0, min(VB, valid_b(at, columns, depth)));
-        cp_async<4 * VB>(&shared[at.k][at.mn], from + offset_b(step, s), 4 * valid);
+        const int valid = AT_EDGE ? valid_b(at, columns, depth) : VB;
+        const int bytes = VB == 1 ? (valid > 0 ? 4 : 0) : 4 * max(0, min(VB, valid));
+        cp_async<4 * VB>(&shared[at.k][at.mn], from + offset_b(step, s), bytes);
     }
 }
 
-// This thread's TM values of A at depth k, FM to a read.
-__device__ __forceinline__ void read_a(const TileA& shared, int k, int m, float (&fragment)[TM])
+// The same for all threads: only a tile that crosses an edge of B pays for finding out what lies outside.
+__device__ __forceinline__ void copy_b(const float* tile, Shape s, int columns, int depth, TileB& shared)
+{
+    const bool inside = (!EDGE_N || columns >= BN) && (!EDGE_K || depth >= BK);
+    if (inside) start_b<false>(tile, s, columns, depth, shared);
+    else start_b<true>(tile, s, columns, depth, shared);
+}
+
+// This thread's TM values of A at one depth, the first of which lies at `from`, FM to a read.
+__device__ __forceinline__ void read_a(const float* from, float (&fragment)[TM])
 {
     #pragma unroll
     for (int i = 0; i < TM; i += FM) {
-        const Vec<FM> part = load<FM>(&shared[k][m + i / FM * STEP_M]);
+        const Vec<FM> part = load<FM>(from + i / FM * STEP_M);
         #pragma unroll
         for (int v = 0; v < FM; ++v) fragment[i + v] = part.at[v];
     }
 }
 
-// This thread's TN values of B at depth k, FN to a read.
-__device__ __forceinline__ void read_b(const TileB& shared, int k, int n, float (&fragment)[TN])
+// This thread's TN values of B at one depth, the first of which lies at `from`, FN to a read.
+__device__ __forceinline__ void read_b(const float* from, float (&fragment)[TN])
 {
     #pragma unroll
     for (int i = 0; i < TN; i += FN) {
-        const Vec<FN> part = load<FN>(&shared[k][n + i / FN * STEP_N]);
+        const Vec<FN> part = load<FN>(from + i / FN * STEP_N);
         #pragma unroll
         for (int v = 0; v < FN; ++v) fragment[i + v] = part.at[v];
     }
@@ -321,8 +341,8 @@ __device__ __forceinline__ void multiply(const TileA& As, const TileB& Bs, Place
     #pragma unroll
     for (int k = 0; k < BK; ++k) {
         float a[TM], b[TN];
-        read_a(As, k, place.m, a);
-        read_b(Bs, k, place.n, b);
+        read_a(&As[k][place.m], a);
+        read_b(&Bs[k][place.n], b);
         add_product(a, b, acc);
     }
 }
@@ -368,7 +388,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_65536x65536x64_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb0_pad4_s2_async1_ahead0_minb1_g8_split1(
+gemm_f32_rr_65536x65536x64_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb0_pad4_s2_async1_ahead0_slices1_minb1_g8_split1(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rc_p12_100x64x64_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb1_pad4_s2_async0_ahead0_minb1_g8_split1
+// gemm_f32_rc_p12_100x64x64_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb1_pad4_s2_async0_ahead0_slices1_minb1_g8_split1
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //     for each of 12 products, whose matrices lie where A_array, B_array and C_array say
@@ -159,7 +159,6 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 struct Place {
     int m, n;
 };
-
 __device__ __forceinline__ Place place_of_thread()
 {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -167,7 +166,8 @@ __device__ __forceinline__ Place place_of_thread()
     // either operand meets each address twice in neighbouring lanes and takes half the shared-memory cycles.
     const int lane_m = lane / 2 % LANES_M;
     const int lane_n = lane / (2 * LANES_M) * 2 + lane % 2;
-    return {warp / (BN / WN) * WM + lane_m * FM, warp % (BN / WN) * WN + lane_n * FN};
+    const int m = warp / (BN / WN) * WM + lane_m * FM, n = warp % (BN / WN) * WN + lane_n * FN;
+    return {m, n};
 }
 
 // Where this thread's first access to A's tile starts: A_TEAM neighbouring threads fetch a line together, along k.
@@ -286,23 +286,23 @@ __device__ __forceinline__ void stow_b(const Vec<VB> (&staged)[B_SHARE], TileB& 
     }
 }
 
-// This thread's TM values of A at depth k, FM to a read.
-__device__ __forceinline__ void read_a(const TileA& shared, int k, int m, float (&fragment)[TM])
+// This thread's TM values of A at one depth, the first of which lies at `from`, FM to a read.
+__device__ __forceinline__ void read_a(const float* from, float (&fragment)[TM])
 {
     #pragma unroll
     for (int i = 0; i < TM; i += FM) {
-        const Vec<FM> part = load<FM>(&shared[k][m + i / FM * STEP_M]);
+        const Vec<FM> part = load<FM>(from + i / FM * STEP_M);
         #pragma unroll
         for (int v = 0; v < FM; ++v) fragment[i + v] = part.at[v];
     }
 }
 
-// This thread's TN values of B at depth k, FN to a read.
-__device__ __forceinline__ void read_b(const TileB& shared, int k, int n, float (&fragment)[TN])
+// This thread's TN values of B at one depth, the first of which lies at `from`, FN to a read.
+__device__ __forceinline__ void read_b(const float* from, float (&fragment)[TN])
 {
     #pragma unroll
     for (int i = 0; i < TN; i += FN) {
-        const Vec<FN> part = load<FN>(&shared[k][n + i / FN * STEP_N]);
+        const Vec<FN> part = load<FN>(from + i / FN * STEP_N);
         #pragma unroll
         for (int v = 0; v < FN; ++v) fragment[i + v] = part.at[v];
     }
@@ -328,8 +328,8 @@ __device__ __forceinline__ void multiply(const TileA& As, const TileB& Bs, Place
     #pragma unroll
     for (int k = 0; k < BK; ++k) {
         float a[TM], b[TN];
-        read_a(As, k, place.m, a);
-        read_b(Bs, k, place.n, b);
+        read_a(&As[k][place.m], a);
+        read_b(&Bs[k][place.n], b);
         add_product(a, b, acc);
     }
 }
@@ -375,7 +375,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_p12_100x64x64_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb1_pad4_s2_async0_ahead0_minb1_g8_split1(
+gemm_f32_rc_p12_100x64x64_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb1_pad4_s2_async0_ahead0_slices1_minb1_g8_split1(
     const float* const* __restrict__ A_array,
     const float* const* __restrict__ B_array,
     float* const* __restrict__ C_array,

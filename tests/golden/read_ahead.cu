@@ -1,4 +1,4 @@
-// gemm_f32_rr_512x512x512_simt_outer1_128x128x16_8x16_w64x64_v4_ta1_tb0_pad4_s3_async1_ahead2_minb1_g8_split1
+// gemm_f32_rr_512x512x512_simt_outer1_128x128x16_8x16_w64x64_v4_ta1_tb0_pad4_s3_async1_ahead2_slices1_minb1_g8_split1
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -156,7 +156,6 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 struct Place {
     int m, n;
 };
-
 __device__ __forceinline__ Place place_of_thread()
 {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -164,7 +163,8 @@ __device__ __forceinline__ Place place_of_thread()
     // either operand meets each address twice in neighbouring lanes and takes half the shared-memory cycles.
     const int lane_m = lane / 2 % LANES_M;
     const int lane_n = lane / (2 * LANES_M) * 2 + lane % 2;
-    return {warp / (BN / WN) * WM + lane_m * FM, warp % (BN / WN) * WN + lane_n * FN};
+    const int m = warp / (BN / WN) * WM + lane_m * FM, n = warp % (BN / WN) * WN + lane_n * FN;
+    return {m, n};
 }
 
 #ifdef __CUDACC__
@@ -233,7 +233,8 @@ __device__ __forceinline__ int valid_a(Spot at, int rows, int depth)
 }
 
 // Start this thread's share of A's tile on its way to shared memory. Zeros stand for what lies outside A.
-__device__ __forceinline__ void copy_a(const float* tile, Shape s, int rows, int depth, TileA& shared)
+template <bool AT_EDGE>
+__device__ __forceinline__ void start_a(const float* tile, Shape s, int rows, int depth, TileA& shared)
 {
     const Spot first = spot_a();
     const float* from = tile + offset_a(first, s);
@@ -241,9 +242,18 @@ __device__ __forceinline__ void copy_a(const float* tile, Shape s, int rows, int
     for (int i = 0; i < A_SHARE; ++i) {
         const Spot step = step_a(i), at = {first.mn + step.mn, first.k + step.k};
         if (A_LINES % A_STRIDE != 0 && at.mn >= A_LINES) break;
-        const int valid = max(0, min(VA, valid_a(at, rows, depth)));
-        cp_async<4 * VA>(&shared[at.k][at.mn], from + offset_a(step, s), 4 * valid);
+        const int valid = AT_EDGE ? valid_a(at, rows, depth) : VA;
+        const int bytes = VA == 1 ? (valid > 0 ? 4 : 0) : 4 * max(0, min(VA, valid));
+        cp_async<4 * VA>(&shared[at.k][at.mn], from + offset_a(step, s), bytes);
     }
+}
+
+// The same for all threads: only a tile that crosses an edge of A pays for finding out what lies outside.
+__device__ __forceinline__ void copy_a(const float* tile, Shape s, int rows, int depth, TileA& shared)
+{
+    const bool inside = (!EDGE_M || rows >= BM) && (!EDGE_K || depth >= BK);
+    if (inside) start_a<false>(tile, s, rows, depth, shared);
+    else start_a<true>(tile, s, rows, depth, shared);
 }
 
 // Where this thread's first access to B's tile starts: B_TEAM neighbouring threads fetch a line together, along n.
@@ -276,7 +286,8 @@ __device__ __forceinline__ int valid_b(Spot at, int columns, int depth)
 }
 
 // Start this thread's share of B's tile on its way to shared memory. Zeros stand for what lies outside B.
-__device__ __forceinline__ void copy_b(const float* tile, Shape s, int columns, int depth, TileB& shared)
+template <bool AT_EDGE>
+__device__ __forceinline__ void start_b(const float* tile, Shape s, int columns, int depth, TileB& shared)
 {
     const Spot first = spot_b();
     const float* from = tile + offset_b(first, s);
@@ -284,28 +295,37 @@ __device__ __forceinline__ void copy_b(const float* tile, Shape s, int columns, 
     for (int i = 0; i < B_SHARE; ++i) {
         const Spot step = step_b(i), at = {first.mn + step.mn, first.k + step.k};
         if (B_LINES % B_STRIDE != 0 && at.k >= B_LINES) break;
-        const int valid = max(0, min(VB, valid_b(at, columns, depth)));
-        cp_async<4 * VB>(&shared[at.k][at.mn], from + offset_b(step, s), 4 * valid);
+        const int valid = AT_EDGE ? valid_b(at, columns, depth) : VB;
+        const int bytes = VB == 1 ? (valid > 0 ? 4 : 0) : 4 * max(0, min(VB, valid));
+        cp_async<4 * VB>(&shared[at.k][at.mn], from + offset_b(step, s), bytes);
     }
 }
 
-// This thread's TM values of A at depth k, FM to a read.
-__device__ __forceinline__ void read_a(const float (*shared)[PITCH_A], int k, int m, float (&fragment)[TM])
+// The same for all threads: only a tile that crosses an edge of B pays for finding out what lies outside.
+__device__ __forceinline__ void copy_b(const float* tile, Shape s, int columns, int depth, TileB& shared)
+{
+    const bool inside = (!EDGE_N || columns >= BN) && (!EDGE_K || depth >= BK);
+    if (inside) start_b<false>(tile, s, columns, depth, shared);
+    else start_b<true>(tile, s, columns, depth, shared);
+}
+
+// This thread's TM values of A at one depth, the first of which lies at `from`, FM to a read.
+__device__ __forceinline__ void read_a(const float* from, float (&fragment)[TM])
 {
     #pragma unroll
     for (int i = 0; i < TM; i += FM) {
-        const Vec<FM> part = load<FM>(&shared[k][m + i / FM * STEP_M]);
+        const Vec<FM> part = load<FM>(from + i / FM * STEP_M);
         #pragma unroll
         for (int v = 0; v < FM; ++v) fragment[i + v] = part.at[v];
     }
 }
 
-// This thread's TN values of B at depth k, FN to a read.
-__device__ __forceinline__ void read_b(const float (*shared)[PITCH_B], int k, int n, float (&fragment)[TN])
+// This thread's TN values of B at one depth, the first of which lies at `from`, FN to a read.
+__device__ __forceinline__ void read_b(const float* from, float (&fragment)[TN])
 {
     #pragma unroll
     for (int i = 0; i < TN; i += FN) {
-        const Vec<FN> part = load<FN>(&shared[k][n + i / FN * STEP_N]);
+        const Vec<FN> part = load<FN>(from + i / FN * STEP_N);
         #pragma unroll
         for (int v = 0; v < FN; ++v) fragment[i + v] = part.at[v];
     }
@@ -322,18 +342,6 @@ __device__ __forceinline__ void add_product(const float (&a)[TM], const float (&
             const int j = i % 2 ? TN - 1 - step : step;
             acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
         }
-    }
-}
-
-// acc += A's tile * B's tile. k is outermost: TM + TN values feed TM * TN FMAs, an outer product per k.
-__device__ __forceinline__ void multiply(const TileA& As, const TileB& Bs, Place place, float (&acc)[TM][TN])
-{
-    #pragma unroll
-    for (int k = 0; k < BK; ++k) {
-        float a[TM], b[TN];
-        read_a(As, k, place.m, a);
-        read_b(Bs, k, place.n, b);
-        add_product(a, b, acc);
     }
 }
 
@@ -378,7 +386,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_512x512x512_simt_outer1_128x128x16_8x16_w64x64_v4_ta1_tb0_pad4_s3_async1_ahead2_minb1_g8_split1(
+gemm_f32_rr_512x512x512_simt_outer1_128x128x16_8x16_w64x64_v4_ta1_tb0_pad4_s3_async1_ahead2_slices1_minb1_g8_split1(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -409,44 +417,56 @@ gemm_f32_rr_512x512x512_simt_outer1_128x128x16_8x16_w64x64_v4_ta1_tb0_pad4_s3_as
         b_tile += b_step;
     }
 
-    float a[2][TM], b[2][TN];  // the values at an even and at an odd depth
     if (s.K > 0) {
         cp_async_wait<STAGES - 1>();  // this thread's share of the first tile has landed
         __syncthreads();              // so has everybody's
+        // The values of depth d are replaced by those of d + 2 once they are used, and arrive while those of d + 1 are
+        // multiplied. A turn of the loop takes AHEAD depths; a_from and b_from say where the values of these lie.
+        const float* a_from = &As[0][0][place.m];
+        const float* b_from = &Bs[0][0][place.n];
+        float a[2][TM], b[2][TN];
         #pragma unroll
-        for (int odd = 0; odd < 2; ++odd) {
-            read_a(As[0], odd, place.m, a[odd]);
-            read_b(Bs[0], odd, place.n, b[odd]);
+        for (int d = 0; d < 2; ++d) {
+            read_a(a_from + d * PITCH_A, a[d]);
+            read_b(b_from + d * PITCH_B, b[d]);
         }
-    }
 
-    int stage = 0, next = 2;  // next: the shared line to read next, counted through all stages
-    for (int k = 0; k < s.K; k += BK) {
-        #pragma unroll AHEAD / 2
-        for (int i = 0; i < BK; i += 2) {
-            if (i == BK - 2) {                // registers hold what is left of this tile
-                cp_async_wait<STAGES - 2>();  // this thread's share of the next tile has landed
-                __syncthreads();              // so has everybody's, and nobody reads this tile any more
-                const int depth = s.K - k - STAGES * BK;
-                if (depth > 0) {
-                    copy_a(a_tile, s, rows, depth, As[stage]);
-                    copy_b(b_tile, s, columns, depth, Bs[stage]);
+        int stage = 0;
+        for (int k = AHEAD; k < (s.K + BK - 1) / BK * BK; k += AHEAD) {
+            #pragma unroll
+            for (int d = 0; d < AHEAD; ++d) {
+                if (d == AHEAD - 2) {  // what is read from here on is the next turn's
+                    a_from += AHEAD * PITCH_A;
+                    b_from += AHEAD * PITCH_B;
                 }
-                cp_async_commit();  // an empty group too: the wait counts groups
-                a_tile += a_step;
-                b_tile += b_step;
-                if (++stage == STAGES) stage = next = 0;
-                if (k + BK >= s.K) next = 0;  // no tile is left: what is read now serves nothing, but must exist
+                if (d == AHEAD - 2 && k % BK == 0) {  // and of the next tile
+                    cp_async_wait<STAGES - 2>();      // this thread's share of it has landed
+                    __syncthreads();                  // so has everybody's, and nobody reads this tile any more
+                    const int depth = s.K - k - (STAGES - 1) * BK;
+                    if (depth > 0) {
+                        copy_a(a_tile, s, rows, depth, As[stage]);
+                        copy_b(b_tile, s, columns, depth, Bs[stage]);
+                    }
+                    cp_async_commit();  // an empty group too: the wait counts groups
+                    a_tile += a_step;
+                    b_tile += b_step;
+                    stage = stage + 1 < STAGES ? stage + 1 : 0;
+                    a_from = &As[stage][0][place.m];
+                    b_from = &Bs[stage][0][place.n];
+                }
+                add_product(a[d % 2], b[d % 2], acc);
+                read_a(a_from + (d + 2) % AHEAD * PITCH_A, a[d % 2]);
+                read_b(b_from + (d + 2) % AHEAD * PITCH_B, b[d % 2]);
             }
-            // Each depth's values are replaced once they are used, and arrive while the other's are multiplied.
-            add_product(a[0], b[0], acc);
-            read_a(As[0], next, place.m, a[0]);
-            read_b(Bs[0], next, place.n, b[0]);
-            __syncwarp();  // so that the compiler does not gather all reads at the end of the loop
-            add_product(a[1], b[1], acc);
-            read_a(As[0], next + 1, place.m, a[1]);
-            read_b(Bs[0], next + 1, place.n, b[1]);
-            next += 2;
+        }
+
+        #pragma unroll
+        for (int d = 0; d < AHEAD; ++d) {  // the last turn
+            add_product(a[d % 2], b[d % 2], acc);
+            if (d + 2 < AHEAD) {
+                read_a(a_from + (d + 2) * PITCH_A, a[d % 2]);
+                read_b(b_from + (d + 2) * PITCH_B, b[d % 2]);
+            }
         }
     }
 

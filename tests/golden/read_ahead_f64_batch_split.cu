@@ -1,4 +1,4 @@
-// gemm_f64_rr_bB_Mx64xK_simt_outer1_64x64x8_8x4_w32x32_v2_ta1_tb0_pad4_s2_async1_ahead2_minb1_g8_split4
+// gemm_f64_rr_bB_Mx64xK_simt_outer1_64x64x8_8x4_w32x32_v2_ta1_tb0_pad4_s2_async1_ahead2_slices1_minb1_g8_split4
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; beta = 0 never reads C
 //     for each of a batch's products
@@ -70,7 +70,7 @@ constexpr int VA = 1;                                                           
 constexpr int STORE_A = 1;                                                             // doubles of a shared store of A
 constexpr int A_LINE = BK;                                                             // doubles of a line of A's tile
 constexpr int A_LINES = BM;                                                            // lines of A's tile
-constexpr int A_TEAM = 8;                                                              // neighbouring threads that fetch a line together
+constexpr int A_TEAM = 4;                                                              // neighbouring threads that fetch a line together
 constexpr int A_STRIDE = THREADS / A_TEAM;                                             // lines that all threads fetch at once
 constexpr int A_SHARE = A_LINE / VA / A_TEAM * ((A_LINES + A_STRIDE - 1) / A_STRIDE);  // accesses that a thread makes at most
 constexpr int PITCH_A = BM + PAD;                                                      // doubles from one shared line of A to the next
@@ -168,7 +168,6 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 struct Place {
     int m, n;
 };
-
 __device__ __forceinline__ Place place_of_thread()
 {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -176,7 +175,8 @@ __device__ __forceinline__ Place place_of_thread()
     // either operand meets each address twice in neighbouring lanes and takes half the shared-memory cycles.
     const int lane_m = lane / 2 % LANES_M;
     const int lane_n = lane / (2 * LANES_M) * 2 + lane % 2;
-    return {warp / (BN / WN) * WM + lane_m * FM, warp % (BN / WN) * WN + lane_n * FN};
+    const int m = warp / (BN / WN) * WM + lane_m * FM, n = warp % (BN / WN) * WN + lane_n * FN;
+    return {m, n};
 }
 
 // The depths [begin, end) that one of a tile's SPLIT blocks sums: equal parts of K, each a whole number of steps. The
@@ -291,7 +291,8 @@ __device__ __forceinline__ int valid_a(Spot at, int rows, int depth)
 }
 
 // Start this thread's share of A's tile on its way to shared memory. Zeros stand for what lies outside A.
-__device__ __forceinline__ void copy_a(const double* tile, Shape s, int rows, int depth, TileA& shared)
+template <bool AT_EDGE>
+__device__ __forceinline__ void start_a(const double* tile, Shape s, int rows, int depth, TileA& shared)
 {
     const Spot first = spot_a();
     const double* from = tile + offset_a(first, s);
@@ -299,9 +300,18 @@ __device__ __forceinline__ void copy_a(const double* tile, Shape s, int rows, in
     for (int i = 0; i < A_SHARE; ++i) {
         const Spot step = step_a(i), at = {first.mn + step.mn, first.k + step.k};
         if (A_LINES % A_STRIDE != 0 && at.mn >= A_LINES) break;
-        const int valid = max(0, min(VA, valid_a(at, rows, depth)));
-        cp_async<8 * VA>(&shared[at.k][at.mn], from + offset_a(step, s), 8 * valid);
+        const int valid = AT_EDGE ? valid_a(at, rows, depth) : VA;
+        const int bytes = VA == 1 ? (valid > 0 ? 8 : 0) : 8 * max(0, min(VA, valid));
+        cp_async<8 * VA>(&shared[at.k][at.mn], from + offset_a(step, s), bytes);
     }
+}
+
+// The same for all threads: only a tile that crosses an edge of A pays for finding out what lies outside.
+__device__ __forceinline__ void copy_a(const double* tile, Shape s, int rows, int depth, TileA& shared)
+{
+    const bool inside = (!EDGE_M || rows >= BM) && (!EDGE_K || depth >= BK);
+    if (inside) start_a<false>(tile, s, rows, depth, shared);
+    else start_a<true>(tile, s, rows, depth, shared);
 }
 
 // Where this thread's first access to B's tile starts: B_TEAM neighbouring threads fetch a line together, along n.
@@ -334,7 +344,8 @@ __device__ __forceinline__ int valid_b(Spot at, int columns, int depth)
 }
 
 // Start this thread's share of B's tile on its way to shared memory. Zeros stand for what lies outside B.
-__device__ __forceinline__ void copy_b(const double* tile, Shape s, int columns, int depth, TileB& shared)
+template <bool AT_EDGE>
+__device__ __forceinline__ void start_b(const double* tile, Shape s, int columns, int depth, TileB& shared)
 {
     const Spot first = spot_b();
     const double* from = tile + offset_b(first, s);
@@ -342,28 +353,37 @@ __device__ __forceinline__ void copy_b(const double* tile, Shape s, int columns,
     for (int i = 0; i < B_SHARE; ++i) {
         const Spot step = step_b(i), at = {first.mn + step.mn, first.k + step.k};
         if (B_LINES % B_STRIDE != 0 && at.k >= B_LINES) break;
-        const int valid = max(0, min(VB, valid_b(at, columns, depth)));
-        cp_async<8 * VB>(&shared[at.k][at.mn], from + offset_b(step, s), 8 * valid);
+        const int valid = AT_EDGE ? valid_b(at, columns, depth) : VB;
+        const int bytes = VB == 1 ? (valid > 0 ? 8 : 0) : 8 * max(0, min(VB, valid));
+        cp_async<8 * VB>(&shared[at.k][at.mn], from + offset_b(step, s), bytes);
     }
 }
 
-// This thread's TM values of A at depth k, FM to a read.
-__device__ __forceinline__ void read_a(const double (*shared)[PITCH_A], int k, int m, double (&fragment)[TM])
+// The same for all threads: only a tile that crosses an edge of B pays for finding out what lies outside.
+__device__ __forceinline__ void copy_b(const double* tile, Shape s, int columns, int depth, TileB& shared)
+{
+    const bool inside = (!EDGE_N || columns >= BN) && (!EDGE_K || depth >= BK);
+    if (inside) start_b<false>(tile, s, columns, depth, shared);
+    else start_b<true>(tile, s, columns, depth, shared);
+}
+
+// This thread's TM values of A at one depth, the first of which lies at `from`, FM to a read.
+__device__ __forceinline__ void read_a(const double* from, double (&fragment)[TM])
 {
     #pragma unroll
     for (int i = 0; i < TM; i += FM) {
-        const Vec<FM> part = load<FM>(&shared[k][m + i / FM * STEP_M]);
+        const Vec<FM> part = load<FM>(from + i / FM * STEP_M);
         #pragma unroll
         for (int v = 0; v < FM; ++v) fragment[i + v] = part.at[v];
     }
 }
 
-// This thread's TN values of B at depth k, FN to a read.
-__device__ __forceinline__ void read_b(const double (*shared)[PITCH_B], int k, int n, double (&fragment)[TN])
+// This thread's TN values of B at one depth, the first of which lies at `from`, FN to a read.
+__device__ __forceinline__ void read_b(const double* from, double (&fragment)[TN])
 {
     #pragma unroll
     for (int i = 0; i < TN; i += FN) {
-        const Vec<FN> part = load<FN>(&shared[k][n + i / FN * STEP_N]);
+        const Vec<FN> part = load<FN>(from + i / FN * STEP_N);
         #pragma unroll
         for (int v = 0; v < FN; ++v) fragment[i + v] = part.at[v];
     }
@@ -380,18 +400,6 @@ __device__ __forceinline__ void add_product(const double (&a)[TM], const double 
             const int i = j % 2 ? TM - 1 - step : step;
             acc[i][j] = fma(a[i], b[j], acc[i][j]);
         }
-    }
-}
-
-// acc += A's tile * B's tile. k is outermost: TM + TN values feed TM * TN FMAs, an outer product per k.
-__device__ __forceinline__ void multiply(const TileA& As, const TileB& Bs, Place place, double (&acc)[TM][TN])
-{
-    #pragma unroll
-    for (int k = 0; k < BK; ++k) {
-        double a[TM], b[TN];
-        read_a(As, k, place.m, a);
-        read_b(Bs, k, place.n, b);
-        add_product(a, b, acc);
     }
 }
 
@@ -436,7 +444,7 @@ __device__ __forceinline__ void store_c(double* tile, Shape s, int rows, int col
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_bB_Mx64xK_simt_outer1_64x64x8_8x4_w32x32_v2_ta1_tb0_pad4_s2_async1_ahead2_minb1_g8_split4(
+gemm_f64_rr_bB_Mx64xK_simt_outer1_64x64x8_8x4_w32x32_v2_ta1_tb0_pad4_s2_async1_ahead2_slices1_minb1_g8_split4(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,
@@ -483,44 +491,56 @@ gemm_f64_rr_bB_Mx64xK_simt_outer1_64x64x8_8x4_w32x32_v2_ta1_tb0_pad4_s2_async1_a
         b_tile += b_step;
     }
 
-    double a[2][TM], b[2][TN];  // the values at an even and at an odd depth
     if (part > 0) {
         cp_async_wait<STAGES - 1>();  // this thread's share of the first tile has landed
         __syncthreads();              // so has everybody's
+        // The values of depth d are replaced by those of d + 2 once they are used, and arrive while those of d + 1 are
+        // multiplied. A turn of the loop takes AHEAD depths; a_from and b_from say where the values of these lie.
+        const double* a_from = &As[0][0][place.m];
+        const double* b_from = &Bs[0][0][place.n];
+        double a[2][TM], b[2][TN];
         #pragma unroll
-        for (int odd = 0; odd < 2; ++odd) {
-            read_a(As[0], odd, place.m, a[odd]);
-            read_b(Bs[0], odd, place.n, b[odd]);
+        for (int d = 0; d < 2; ++d) {
+            read_a(a_from + d * PITCH_A, a[d]);
+            read_b(b_from + d * PITCH_B, b[d]);
         }
-    }
 
-    int stage = 0, next = 2;  // next: the shared line to read next, counted through all stages
-    for (int k = 0; k < part; k += BK) {
-        #pragma unroll AHEAD / 2
-        for (int i = 0; i < BK; i += 2) {
-            if (i == BK - 2) {                // registers hold what is left of this tile
-                cp_async_wait<STAGES - 2>();  // this thread's share of the next tile has landed
-                __syncthreads();              // so has everybody's, and nobody reads this tile any more
-                const int depth = part - k - STAGES * BK;
-                if (depth > 0) {
-                    copy_a(a_tile, s, rows, depth, As[stage]);
-                    copy_b(b_tile, s, columns, depth, Bs[stage]);
+        int stage = 0;
+        for (int k = AHEAD; k < (part + BK - 1) / BK * BK; k += AHEAD) {
+            #pragma unroll
+            for (int d = 0; d < AHEAD; ++d) {
+                if (d == AHEAD - 2) {  // what is read from here on is the next turn's
+                    a_from += AHEAD * PITCH_A;
+                    b_from += AHEAD * PITCH_B;
                 }
-                cp_async_commit();  // an empty group too: the wait counts groups
-                a_tile += a_step;
-                b_tile += b_step;
-                if (++stage == STAGES) stage = next = 0;
-                if (k + BK >= part) next = 0;  // no tile is left: what is read now serves nothing, but must exist
+                if (d == AHEAD - 2 && k % BK == 0) {  // and of the next tile
+                    cp_async_wait<STAGES - 2>();      // this thread's share of it has landed
+                    __syncthreads();                  // so has everybody's, and nobody reads this tile any more
+                    const int depth = part - k - (STAGES - 1) * BK;
+                    if (depth > 0) {
+                        copy_a(a_tile, s, rows, depth, As[stage]);
+                        copy_b(b_tile, s, columns, depth, Bs[stage]);
+                    }
+                    cp_async_commit();  // an empty group too: the wait counts groups
+                    a_tile += a_step;
+                    b_tile += b_step;
+                    stage = stage + 1 < STAGES ? stage + 1 : 0;
+                    a_from = &As[stage][0][place.m];
+                    b_from = &Bs[stage][0][place.n];
+                }
+                add_product(a[d % 2], b[d % 2], acc);
+                read_a(a_from + (d + 2) % AHEAD * PITCH_A, a[d % 2]);
+                read_b(b_from + (d + 2) % AHEAD * PITCH_B, b[d % 2]);
             }
-            // Each depth's values are replaced once they are used, and arrive while the other's are multiplied.
-            add_product(a[0], b[0], acc);
-            read_a(As[0], next, place.m, a[0]);
-            read_b(Bs[0], next, place.n, b[0]);
-            __syncwarp();  // so that the compiler does not gather all reads at the end of the loop
-            add_product(a[1], b[1], acc);
-            read_a(As[0], next + 1, place.m, a[1]);
-            read_b(Bs[0], next + 1, place.n, b[1]);
-            next += 2;
+        }
+
+        #pragma unroll
+        for (int d = 0; d < AHEAD; ++d) {  // the last turn
+            add_product(a[d % 2], b[d % 2], acc);
+            if (d + 2 < AHEAD) {
+                read_a(a_from + (d + 2) * PITCH_A, a[d % 2]);
+                read_b(b_from + (d + 2) * PITCH_B, b[d % 2]);
+            }
         }
     }
 
