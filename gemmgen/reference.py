@@ -6,7 +6,8 @@ exact    small integers, whose products and sums the dtype represents: equal bit
 onehot   one operand has a single 1 a row (A) or column (B), the other a number of its own for each element: C
          shows which element was read. Equal bit for bit
 random   uniform in [-1, 1], element by element: |c - ref| <= bound
-denormal A and C are denormal, B is random: a kernel that flushes to zero is off by more than the bound
+denormal A and C are denormal, B is random: a kernel that flushes to zero is off by more than the bound. CPUs take a
+         hundred times as long for a denormal: of a large A few are, the others near them
 huge     random, scaled so that alpha * A * B and beta * C come near 2^125 (f64: 2^1021), and no partial sum
          passes 2^127 (2^1023)
 special  random, with +Inf, -Inf, NaN and zeros in some places of A, B and C
@@ -80,6 +81,7 @@ from gemmgen.problem import Case, DType, Matrix
 from gemmgen.situation import EXACT_KINDS, EXACT_SCALARS, DataKind, Situation
 
 Doubles = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
 AnyArray = npt.NDArray[Any]
 Made = TypeVar("Made")
 
@@ -89,6 +91,8 @@ SLICED_BITS = 56  # of the elements of A and B, below the largest of a row of A 
 SLICE_RESIDUE = 2.0 ** (2 - SLICED_BITS)  # what slices leave out of a sum, over K times its largest product
 REFERENCE_ROUNDINGS = 4  # of the slices' sum, alpha, beta and their sum: each at most u * (|A| |B|)
 SPECIALS = (np.inf, -np.inf, np.nan, 0.0)
+DENORMAL_FLOPS = 1e6  # with a denormal factor, of a launch
+NEAR_DENORMAL = 8  # times the largest denormal: sums of such products are seldom denormal, and hide no denormal one
 # Making data and reference takes long: from so many flops on there are so many sets of data, for all seeds and scalars.
 LARGE_FLOPS = 10**9
 SHARED_DATA = ((LARGE_FLOPS, 2), (10**7, 8))
@@ -326,6 +330,9 @@ def _reshape_data(name: str, values: Floats, data: DataKind, case: Case, rng: np
     """Make of random values, in place, what `data` is."""
     top = case.problem.dtype.max_exponent
     if data == "denormal" and name != "B":
+        if name == "A" and case.flops > DENORMAL_FLOPS:
+            normal = rng.random(values.shape) > DENORMAL_FLOPS / case.flops
+            values[normal] += NEAR_DENORMAL * np.sign(values[normal])
         values *= values.dtype.type(2.0**-top)
     elif data == "huge":  # products stay a factor of 16 below the largest number
         factor = 2.0 ** ((top - 3) // 2)
@@ -465,10 +472,24 @@ def _largest_products(a: Doubles, b: Doubles) -> Doubles:
 
 
 def _float_product(a: Doubles, b: Doubles, data: DataKind) -> Doubles:
-    """A * B in float64. With NaN and Inf among them it is summed here: BLAS promises nothing about them."""
+    """A * B in float64. Of data with NaN and Inf BLAS multiplies what is finite: it promises nothing about the rest."""
     if data != "special":
         return a @ b
-    total = np.zeros((*a.shape[:-1], b.shape[-1]))
-    for k in range(a.shape[-1]):
-        total += a[..., :, k, None] * b[..., None, k, :]
-    return total
+    finite: Doubles = np.where(np.isfinite(a), a, 0.0) @ np.where(np.isfinite(b), b, 0.0)
+    return _with_specials(finite, a, b)
+
+
+def _with_specials(finite: Doubles, a: Doubles, b: Doubles) -> Doubles:
+    """`finite`, the sums of what is finite, and NaN or Inf where a product is: found by products of masks."""
+
+    def some(*pairs: tuple[Mask, Mask]) -> Mask:
+        """Where a k holds one of `pairs`. Exact: fewer than 2^24 ones are added."""
+        counts = [of_a.astype(np.float32) @ of_b.astype(np.float32) for of_a, of_b in pairs]
+        found: Mask = np.sum(counts, axis=0) > 0
+        return found
+
+    no_a, no_b = np.isnan(a).any(-1, keepdims=True), np.isnan(b).any(-2, keepdims=True)
+    plus = some((a == np.inf, b > 0), (a == -np.inf, b < 0), (a > 0, b == np.inf), (a < 0, b == -np.inf))
+    minus = some((a == np.inf, b < 0), (a == -np.inf, b > 0), (a > 0, b == -np.inf), (a < 0, b == np.inf))
+    neither = no_a | no_b | (plus & minus) | some((np.isinf(a), b == 0), (a == 0, np.isinf(b)))
+    return np.where(neither, np.nan, np.where(plus, np.inf, np.where(minus, -np.inf, finite)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -62,6 +63,10 @@ FORMS: dict[str, tuple[str, str, str]] = {
     "deep": ("tiny", "tiny", "long"),
 }
 
+ANY_DATA = st.sampled_from(ALL_DATA_KINDS)
+ANY_FORM = st.sampled_from(tuple(FORMS))
+ANY_SEED = st.integers(0, SEEDS)
+
 
 @dataclass(frozen=True)
 class Situation:
@@ -109,12 +114,12 @@ def situations(draw: st.DrawFn, problem: Problem, largest: int) -> Callable[[Str
     runtime = [name for name in "MNK" if problem.sizes[name] is None]
     # Everything is drawn, whether its stratum uses it or not: a failure shrinks best where no draw moves. Sizes are
     # drawn close to the seed, for which hypothesis tries other values when it makes them smaller.
-    exact, plain, near = (draw(st.integers(0, SEEDS)) == 0 for _ in range(3))  # hardly ever, but where draws shrink
+    exact, plain, near = (draw(ANY_SEED) == 0 for _ in range(3))  # hardly ever, but where draws shrink
     scalars = {kind: draw(_scalars(kind)) for kind in (*DATA_KINDS, *RARE_KINDS)}
-    tiny = {name: draw(st.integers(_smallest(name), min(TINY, largest))) for name in runtime}
+    tiny = {name: draw(_tiny(name, largest)) for name in runtime}
     usual = {name: draw(_sizes(name, largest)) for name in runtime}
-    distances = draw(_distances(problem))
-    seed = draw(st.integers(0, SEEDS))
+    distances = draw(_distances(problem.runtime_names, problem.ld_align, problem.pointers))
+    seed = draw(ANY_SEED)
 
     def situation(stratum: Stratum) -> Situation:
         data = DATA_KINDS[0] if exact else stratum.data
@@ -151,20 +156,18 @@ def wide_situations(draw: st.DrawFn, problem: Problem, largest: int) -> Situatio
 
     Tall, flat and deep shapes reach beyond `largest`, up to LONG times. Draws shrink as those of `situations` do.
     """
-    data = draw(st.sampled_from(ALL_DATA_KINDS))
-    alphas: tuple[float, ...] = EXACT_SCALARS if data in EXACT_KINDS else RANDOM_SCALARS
-    if data not in EXACT_KINDS and data != "huge":
-        alphas = (*alphas, HUGE_SCALARS[problem.dtype])
-    alpha = draw(st.sampled_from(sorted(alphas, key=lambda scalar: (scalar != 1.0, abs(scalar)))))
-    beta = draw(st.sampled_from((*alphas, NAN)))
-    form = draw(st.sampled_from(tuple(FORMS)))
+    data = draw(ANY_DATA)
+    alpha, beta = (draw(scalar) for scalar in _wide_scalars(data, problem.dtype))
+    form = draw(ANY_FORM)
     sizes = {
         name.lower(): draw(_form_size(name, FORMS[form][index], largest))
         for index, name in enumerate("MNK")
         if problem.sizes[name] is None
     }
-    case = _case(problem, sizes, draw(_distances(problem)), alpha, beta)
-    return Situation(case, data, draw(st.integers(0, SEEDS)))
+    case = _case(
+        problem, sizes, draw(_distances(problem.runtime_names, problem.ld_align, problem.pointers)), alpha, beta
+    )
+    return Situation(case, data, draw(ANY_SEED))
 
 
 def simpler_situations(situation: Situation) -> Iterator[Situation]:
@@ -237,24 +240,32 @@ def edges(case: Case) -> frozenset[str]:
     return frozenset(name for name, held in zip(EDGES, holds, strict=True) if held)
 
 
-@st.composite
-def _distances(draw: st.DrawFn, problem: Problem) -> dict[str, int]:
+# Each strategy is made once: hypothesis takes longer to make one than to draw from it.
+
+
+@functools.cache
+def _distances(runtime_names: tuple[str, ...], ld_align: int, pointers: bool) -> st.SearchStrategy[dict[str, int]]:
     """What is left to run time of: padding of lines and between matrices (SHARED: one for all products), the batch.
 
     And how many different matrices pointers to A and to B name.
     """
-    drawn = {}
-    for name in problem.runtime_names:
+    paddings = tuple(ld_align * padding for padding in PADDINGS)
+    strategies: dict[str, st.SearchStrategy[int]] = {}
+    for name in runtime_names:
         if name.startswith("ld"):
-            drawn[name] = problem.ld_align * draw(st.sampled_from(PADDINGS))
+            strategies[name] = st.sampled_from(paddings)
         elif name.startswith("stride_"):
-            shared = () if name == "stride_c" else (SHARED,)
-            drawn[name] = draw(st.sampled_from((*(problem.ld_align * padding for padding in PADDINGS), *shared)))
+            strategies[name] = st.sampled_from(paddings if name == "stride_c" else (*paddings, SHARED))
         elif name == "batch":
-            drawn[name] = draw(st.sampled_from(BATCHES))
-    if problem.pointers:
-        drawn |= {name: draw(st.sampled_from(DIFFERENT)) for name in ("different_a", "different_b")}
-    return drawn
+            strategies[name] = st.sampled_from(BATCHES)
+    if pointers:
+        strategies |= {name: st.sampled_from(DIFFERENT) for name in ("different_a", "different_b")}
+    return _each_of(strategies)
+
+
+@st.composite
+def _each_of(draw: st.DrawFn, strategies: dict[str, st.SearchStrategy[int]]) -> dict[str, int]:
+    return {name: draw(strategy) for name, strategy in strategies.items()}
 
 
 def _case(problem: Problem, sizes: dict[str, int], distances: dict[str, int], alpha: float, beta: float) -> Case:
@@ -276,6 +287,7 @@ def _case(problem: Problem, sizes: dict[str, int], distances: dict[str, int], al
     return problem.case(**sizes, **lines, **strides, **different, alpha=alpha, beta=beta)
 
 
+@functools.cache
 def _form_size(name: str, form: str, largest: int) -> st.SearchStrategy[int]:
     smallest = _smallest(name)
     chosen = {
@@ -293,17 +305,36 @@ def _is_prime(size: int) -> bool:
     return size > 1 and all(size % divisor for divisor in range(2, int(size**0.5) + 1))
 
 
+@functools.cache
 def _scalars(data: DataKind) -> st.SearchStrategy[tuple[float, float]]:
     """alpha, of which 1 is the plainest, and beta."""
     scalars = EXACT_SCALARS if data in EXACT_KINDS else RANDOM_SCALARS
-    alphas = sorted(scalars, key=lambda scalar: (scalar != 1.0, abs(scalar)))
-    return st.tuples(st.sampled_from(alphas), st.sampled_from(scalars))
+    return st.tuples(st.sampled_from(_plainest_first(scalars)), st.sampled_from(scalars))
+
+
+@functools.cache
+def _wide_scalars(data: DataKind, dtype: DType) -> tuple[st.SearchStrategy[float], st.SearchStrategy[float]]:
+    """As `_scalars`; huge where the data allows, and NaN for beta."""
+    scalars: tuple[float, ...] = EXACT_SCALARS if data in EXACT_KINDS else RANDOM_SCALARS
+    if data not in EXACT_KINDS and data != "huge":
+        scalars = (*scalars, HUGE_SCALARS[dtype])
+    return st.sampled_from(_plainest_first(scalars)), st.sampled_from((*scalars, NAN))
+
+
+def _plainest_first(alphas: tuple[float, ...]) -> list[float]:
+    return sorted(alphas, key=lambda scalar: (scalar != 1.0, abs(scalar)))
 
 
 def _smallest(name: str) -> int:
     return 0 if name == "K" else 1  # K = 0 gives beta * C
 
 
+@functools.cache
+def _tiny(name: str, largest: int) -> st.SearchStrategy[int]:
+    return st.integers(_smallest(name), min(TINY, largest))
+
+
+@functools.cache
 def _sizes(name: str, largest: int) -> st.SearchStrategy[int]:
     smallest = _smallest(name)
     top = max(smallest, min(largest, RUNTIME_SIZES[-1]))

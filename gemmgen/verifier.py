@@ -23,15 +23,15 @@ from gemmgen.situation import FAR_SIZES, Situation, Stratum, far_situations, sit
 from gemmgen.source import KernelSource, Launch
 
 SAMPLE_TILES = 4  # of C, of a case that the executor does not run whole
-SOME_FLOPS = 1e7  # an executor that samples runs larger cases whole for a few seeds only
+SOME_COST = 1e7  # an executor that samples runs larger cases whole for a few seeds only
 WHOLE_SEEDS = 8  # of so many seeds, one runs such a case whole
-THREAD_FLOPS = 64  # what starting a thread costs
+THREAD_FLOPS = 200  # what a thread costs beside its arithmetic
 THOROUGH = 20  # from so many examples on, sizes that take long are among them
 SHRINK_SECONDS = 60.0  # where each run hangs or crashes, shrinking would take hours
 POISON = 0x7FFCBEEF  # a NaN that no kernel computes; two of them are a double's
 
 RUNS = 10  # of one launch, whose results must have the same bits
-REPEATED_FLOPS = 5e7  # of such a launch where there is a choice; of a larger one that sampling may divide, some tiles
+REPEATED_COST = 5e7  # of such a launch where there is a choice; of a larger one that sampling may divide, some tiles
 REPEATED_TILES = 2  # at least
 
 
@@ -198,9 +198,13 @@ def runs_whole(kernel: LoadedKernel, situation: Situation) -> bool:
     case, launch = situation.case, kernel.source.launch
     if not kernel.runs_whole(case):
         return False
-    cost = case.flops + THREAD_FLOPS * launch.blocks(case) * launch.threads
-    few = launch.tiles(case) <= 2 * SAMPLE_TILES or cost <= SOME_FLOPS or not kernel.runs_parts
+    few = launch.tiles(case) <= 2 * SAMPLE_TILES or _cost(case, launch) <= SOME_COST or not kernel.runs_parts
     return few or situation.seed % WHOLE_SEEDS == 0
+
+
+def _cost(case: Case, launch: Launch) -> float:
+    """Of a run of all blocks, in FLOPs."""
+    return case.flops + THREAD_FLOPS * launch.blocks(case) * launch.threads
 
 
 def _judge(situation: Situation, result: Floats, window: Window, tally: Tally) -> float:
@@ -246,15 +250,16 @@ def _check_sample(kernel: LoadedKernel, situation: Situation, operands: Operands
 def compare_runs(kernel: LoadedKernel, situation: Situation, runs: int) -> Determinism:
     """Run one situation `runs` times, each time with a seed of its own, and compare the bits of C.
 
-    A launch of more than REPEATED_FLOPS runs in part, on executors that run parts: some neighbouring tiles.
+    A launch that costs more than REPEATED_COST runs in part, on executors that run parts: some neighbouring tiles.
     Raises CandidateFailed (the kernel does not run to the end).
     """
     case, operands, launch = situation.case, make_operands(situation), kernel.source.launch
     tiles = launch.tiles(case)
     blocks = np.arange(launch.blocks(case))
-    whole = case.flops <= REPEATED_FLOPS or not kernel.runs_parts
+    cost = _cost(case, launch)
+    whole = cost <= REPEATED_COST or not kernel.runs_parts
     if not whole:
-        count = min(tiles, max(REPEATED_TILES, int(REPEATED_FLOPS * tiles / case.flops)))
+        count = min(tiles, max(REPEATED_TILES, int(REPEATED_COST * tiles / cost)))
         start = int(np.random.default_rng(situation.seed).integers(tiles - count + 1))
         blocks = blocks[start * launch.splits : (start + count) * launch.splits]
 
@@ -347,7 +352,9 @@ class _Property:
         cases = self.tally.cases
         if not cases:
             return None
-        case = min(cases, key=lambda one: (one.flops > REPEATED_FLOPS, abs(REPEATED_FLOPS - one.flops)))
+        costs = {case: _cost(case, self.kernel.source.launch) for case in cases}
+        affordable = [case for case in cases if costs[case] <= REPEATED_COST]
+        case = max(affordable, key=lambda one: one.flops) if affordable else min(cases, key=lambda one: costs[one])
         situation = Situation(replace(case, alpha=1.0, beta=1.0), "random", 0)
         try:
             self.determinism = compare_runs(self.kernel, situation, runs)

@@ -21,7 +21,8 @@ POINTER_NUMBERS = {name: number for number, name in enumerate(POINTERS)}
 LETTERS = {"int": "i", "long long": "l", "float": "f", "double": "d"}
 WHOLE_FLOPS = 5e8  # a fraction of a second; verification samples the tiles of larger cases
 WHOLE_THREADS = 2**21  # and of those with more threads: a row of 16 x 16 threads for 2^16 columns stays below
-WATCHED_FLOPS = 2e6  # a launch is watched for races as far as this goes: some milliseconds
+WATCHED_FLOPS = 2e6  # a launch is watched for races as far as this goes,
+WATCHED_THREADS = 2**16  # and this, where K is small: a fraction of a second
 WATCHED_SEEDS = 8  # of so many seeds, one watches blocks of a larger launch
 
 
@@ -67,7 +68,9 @@ class EmulatedKernel:
         """(the blocks of a run in their order, those of them that are watched)."""
         launch = self.source.launch
         order = _block_order(launch.blocks(case), seed) if blocks is None else np.array(blocks)
-        return order, _watched_blocks(order, case.flops / launch.tiles(case), launch.splits, seed)
+        flops, threads = case.flops / launch.tiles(case), launch.threads * launch.splits  # of a tile
+        affordable = int(min(WATCHED_FLOPS / max(flops, 1.0), WATCHED_THREADS / threads))
+        return order, _watched_blocks(order, affordable, launch.splits, seed)
 
     def _launch(
         self, server: Server, case: Case, operands: Operands, blocks: Blocks, seed: int, quiet: bool = False
@@ -163,9 +166,8 @@ def _block_order(grid: int, seed: int) -> Blocks:
     return np.arange(grid) if seed == 0 else np.random.default_rng(seed).permutation(grid)
 
 
-def _watched_blocks(order: Blocks, flops_a_tile: float, splits: int, seed: int) -> Blocks:
-    """All blocks of a small launch, those of some tiles of a large one for every eighth seed, else none."""
-    affordable = int(WATCHED_FLOPS / max(flops_a_tile, 1.0))
+def _watched_blocks(order: Blocks, affordable: int, splits: int, seed: int) -> Blocks:
+    """All blocks of as many tiles as are affordable, those of some of more tiles for every eighth seed, else none."""
     if affordable >= len(order) // splits:
         return order
     if seed % WATCHED_SEEDS:

@@ -9,6 +9,7 @@ import pytest
 
 from gemmgen.problem import DType, Problem
 from gemmgen.reference import (
+    DENORMAL_FLOPS,
     LAMBDA,
     SLICE_RESIDUE,
     Recent,
@@ -121,6 +122,20 @@ def test_huge_data_is_large_and_finite():
 def test_denormal_data_has_results_that_are_denormal():
     want, bound = expected(situation("denormal"), Window.whole(situation("denormal").case))
     assert (np.abs(want) < 2.0**-120).all() and (np.abs(want) > bound).any()
+
+
+def test_a_large_launch_has_few_denormal_products_and_they_show():
+    """A kernel that takes them for zero is off by more than the bound wherever a row of A has one."""
+    case = Problem(256, 256, 256).case()
+    what = Situation(case, "denormal", 1)
+    operands = make_operands(what)
+    a = case.a.view(operands.a)
+    is_denormal = np.abs(a) < np.finfo(np.float32).tiny
+    assert 0.8 < 2 * is_denormal.sum() * case.n / DENORMAL_FLOPS < 1.2
+    want, bound = expected(what, Window.whole(case))
+    flushed = np.where(is_denormal, 0.0, a).astype(np.float64) @ case.b.view(operands.b)
+    rows = is_denormal.any(axis=1)
+    assert rows.sum() > 200 and (np.abs(flushed - want) > bound)[rows].mean() > 0.9
 
 
 def test_operands_and_references_are_kept_for_the_next_candidate() -> None:
