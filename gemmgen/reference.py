@@ -68,6 +68,7 @@ as above.
 from __future__ import annotations
 
 import math
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
@@ -280,8 +281,9 @@ class Recent:
         return made
 
 
-OPERANDS = Recent(64, 2 * 2**30)  # two situations of 8192 x 8192 x 8192
-EXPECTED = Recent(32, 2 * 2**30)
+MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # of this machine, in bytes
+OPERANDS = Recent(64, max(2**30, MEMORY // 16))  # a situation of 8192 x 8192 x 8192 takes 2^30
+EXPECTED = Recent(32, max(2**30, MEMORY // 8))
 PRODUCTS = Recent(16, 2**26)
 
 
