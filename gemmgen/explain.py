@@ -166,8 +166,11 @@ def _tiles(case: Case, values: Mapping[str, int]) -> tuple[Tile, ...]:
     tiles = [Tile("block", rows, cols, blocks, "grid")]
     if "MB" in values:
         tiles.append(Tile("product", rows, cols, products, "block"))
+    if values.get("SLICES", 1) > 1:
+        tiles.append(Tile("slice", rows, cols, values["SLICES"], "block"))
     if values.get("WM"):
-        tiles.append(Tile("warp", values["WM"], values["WN"], rows * cols // (values["WM"] * values["WN"]), "block"))
+        count = rows * cols // (values["WM"] * values["WN"])
+        tiles.append(Tile("warp", values["WM"], values["WN"], count, tiles[-1].unit))
     thread = values.get("TM", 1), values.get("TN", 1)
     above = tiles[-1]
     tiles.append(Tile("thread", *thread, above.rows * above.cols // (thread[0] * thread[1]), above.unit))

@@ -31,16 +31,16 @@ MODEL_ERROR = 0.2  # relative: 641 of those 672 candidates' times, on which it w
 L2_BYTES_PER_CYCLE = 32  # per SM, sustained
 GLOBAL_LATENCY = 1000  # cycles, from a tile's first load to its barrier
 REDUCTION_LATENCIES = 5  # of adding up what blocks leave for each other: to write, to take the ticket, to read
-LAUNCH_US = 2.5  # from the first block's start to the last one's end when there is no work
-OVERLAP_LOSS = 0.05  # share of the other units' time that does not hide behind the slowest
+LAUNCH_US = 3.0  # from the first block's start to the last one's end when there is no work
+OVERLAP_LOSS = 0.03  # share of the other units' time that does not hide behind the slowest
 SHARPNESS = 8  # of the maximum of computing and moving data: 9% more where both take as long
-STEP_INSTRUCTIONS = 100  # of a warp for each step: barrier, waits, loop and address arithmetic
-LOOP_INSTRUCTIONS = 14  # and for each turn of a loop over a part of its depths
+STEP_INSTRUCTIONS = 80  # of a warp for each step: barrier, waits, loop and address arithmetic
+LOOP_INSTRUCTIONS = 6  # and for each turn of a loop over a part of its depths
 COPY_INSTRUCTIONS = 5  # of a warp for each access that copies: the access, its address, its predicate, and their waits
 # Two register banks give an operand each a cycle, so an FMA that shares none with the one before takes another cycle.
 # One in each run does so, and more where the compiler reorders FMAs by the arrival of their values.
-OPERAND_CYCLES, UNORDERED_OPERAND_CYCLES = 0.3, 1.5  # a run
-STALLS = 0.1  # of issue time, for one warp a scheduler: waits that no other warp fills
+OPERAND_CYCLES, UNORDERED_OPERAND_CYCLES = 0.4, 1.5  # a run
+STALLS = 0.2  # of issue time, for one warp a scheduler: waits that no other warp fills
 SASS_BYTES = 16  # an instruction
 INSTRUCTION_CACHE = 32 * 1024  # bytes next to a scheduler; a longer unrolled step is fetched again and again
 FETCH_CYCLES = 1.8  # an instruction that is not there; the warps of a scheduler share it

@@ -59,7 +59,8 @@ def notes(problem: Problem, family: Family, config: Config) -> tuple[str, ...]:
     value = constants(family, problem, config)
     work, counts = family.work(problem, config), traffic(problem, family, config)
     block = f"Block   {value['BM']} x {value['BN']} of C by {work.threads} threads"
-    if work.shares > 1:
+    slices = value.get("SLICES", 1)
+    if work.shares > slices:
         return (f"{block}, {value['SHARED_BYTES']} bytes of shared memory", *_streaming(work, counts), *_split(work))
     if "MB" in value:
         return _batched_notes(problem, value, work, counts)
@@ -70,6 +71,7 @@ def notes(problem: Problem, family: Family, config: Config) -> tuple[str, ...]:
         *_reads(work, counts),
         _ahead(work),
         _bound_line(work, counts, problem.dtype),
+        *_slices(slices),
         *_split(work),
     )
 
@@ -102,6 +104,11 @@ def _streaming(work: Work, counts: Traffic) -> Iterator[str]:
     yield "Bound   global memory on a card that can compute more than that for each byte that it reads, else FFMA issue"
 
 
+def _slices(slices: int) -> Iterator[str]:
+    if slices > 1:
+        yield f"Slices  {slices} groups of warps share the block's tile: each sums a part of every step, all add up at last"
+
+
 def _split(work: Work) -> Iterator[str]:
     if work.splits > 1:
         yield f"Split   {work.splits} blocks share a tile: each sums a part of K, the last to come adds the parts up"
@@ -110,7 +117,8 @@ def _split(work: Work) -> Iterator[str]:
 def _reads(work: Work, counts: Traffic) -> Iterator[str]:
     yield (
         f"Thread  {work.outputs} elements of C: for each k {_plural(work.outputs, 'FMA')} "
-        f"on {work.shared_words:g} words of shared memory, taken in {_plural(work.shared_reads, 'read')}"
+        f"on {work.shares * work.shared_words:g} words of shared memory, taken in "
+        f"{_plural(work.shares * work.shared_reads, 'read')}"
     )
     yield (
         f"Reads   K / {1 / counts.global_words:.4g} words of global and K / {1 / counts.shared_words:.4g} of shared "
@@ -129,7 +137,7 @@ def _bound_line(work: Work, counts: Traffic, dtype: DType) -> str:
         share = f"{counts.ffma_share:.0%} of the main loop's FMAs, reads and copies"
         return f"Bound   {dtype.instruction} issue: FMAs are {share}"
     return (
-        f"Bound   shared memory: {work.wavefronts:g} cycles of it for each k and warp, "
+        f"Bound   shared memory: {work.shares * work.wavefronts:g} cycles of it for each k and warp, "
         f"against {work.outputs * CYCLES_PER_WARP_FMA[dtype]:g} that the FMAs take"
     )
 

@@ -368,14 +368,14 @@ def _operand_constants(problem: Problem, config: SimtConfig, operand: Operand) -
 def _copy_wavefronts(value: Mapping[str, int], operand: Operand) -> float:
     """Shared-memory cycles to write one tile of words: 32 words each, fewer where transposed ones meet in a bank.
 
-    A warp writes up to BK lines at once, PITCH apart. Vector reads want PITCH to be a multiple of four words, so at
-    best eight lines fall into banks of their own (PAD = 4), and without padding none does.
+    A warp writes as many lines at once as threads fetch a line together, PITCH apart. Vector reads want PITCH to be a
+    multiple of four words, so at best eight lines fall into banks of their own (PAD = 4), and without padding none does.
     """
     words = value[f"B{operand.MN}"] * value["BK"]
     if not operand.transposed:
         return words / 32
     apart = 32 // gcd(32, value[f"PITCH_{operand.X}"])  # lines before banks repeat
-    return words / 32 * max(1, value["BK"] / apart)
+    return words / 32 * max(1, value[f"{operand.X}_TEAM"] / apart)
 
 
 SIMT = Simt()
