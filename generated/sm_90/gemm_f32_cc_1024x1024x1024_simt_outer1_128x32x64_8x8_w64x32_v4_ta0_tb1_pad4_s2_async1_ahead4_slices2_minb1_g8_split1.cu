@@ -6,10 +6,12 @@
 //     B  1024 x 1024, column-major, ldb = 1024
 //     C  1024 x 1024, row-major, ldc = 1024
 //
-// Block   128 x 32 of C by 128 threads, 83968 bytes of shared memory
-// Thread  64 sums, each of one k in 2: 2 threads share an element of C and add up at the end
-// Reads   each weight once, to a register, 40960 bytes of a block under way at once; 12.8 FLOP for a byte of global memory
-// Bound   global memory on a card that can compute more than that for each byte that it reads, else FFMA issue
+// Block   128 x 32 of C by 128 threads, in steps of 64 along K, 83968 bytes of shared memory
+// Thread  64 elements of C: for each k 64 FMAs on 16 words of shared memory, taken in 4 reads
+// Reads   K / 25.6 words of global and K / 4 of shared memory for each element of C; 12.8 FLOP for a byte of global
+// Ahead   global memory is read 1 step before its use, while the FMAs run
+// Bound   FFMA issue: FMAs are 93% of the main loop's FMAs, reads and copies
+// Slices  2 groups of warps share the block's tile: each sums a part of every step, all add up at last
 //
 // Launch  ceil(M / 128) * ceil(N / 32) blocks of 128 threads, 83968 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B

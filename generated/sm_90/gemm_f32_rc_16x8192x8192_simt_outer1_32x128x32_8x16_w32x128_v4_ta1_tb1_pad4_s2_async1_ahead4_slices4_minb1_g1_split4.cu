@@ -6,10 +6,12 @@
 //     B  8192 x 8192, column-major, ldb = 8192
 //     C  16 x 8192, row-major, ldc = 8192
 //
-// Block   32 x 128 of C by 128 threads, 43024 bytes of shared memory
-// Thread  128 sums, each of one k in 4: 4 threads share an element of C and add up at the end
-// Reads   each weight once, to a register, 20480 bytes of a block under way at once; 12.8 FLOP for a byte of global memory
-// Bound   global memory on a card that can compute more than that for each byte that it reads, else FFMA issue
+// Block   32 x 128 of C by 128 threads, in steps of 32 along K, 43024 bytes of shared memory
+// Thread  128 elements of C: for each k 128 FMAs on 24 words of shared memory, taken in 6 reads
+// Reads   K / 25.6 words of global and K / 5.333 of shared memory for each element of C; 12.8 FLOP for a byte of global
+// Ahead   global memory is read 1 step before its use, while the FMAs run
+// Bound   FFMA issue: FMAs are 92% of the main loop's FMAs, reads and copies
+// Slices  4 groups of warps share the block's tile: each sums a part of every step, all add up at last
 // Split   4 blocks share a tile: each sums a part of K, the last to come adds the parts up
 //
 // Launch  ceil(M / 32) * ceil(N / 128) * 4 blocks of 128 threads, 43024 bytes of dynamic shared memory

@@ -6,10 +6,12 @@
 //     B  3999 x 4000, row-major, ldb = 4000
 //     C  127 x 4000, row-major, ldc = 4000
 //
-// Block   64 x 256 of C by 256 threads, 82960 bytes of shared memory
-// Thread  128 sums, each of one k in 2: 2 threads share an element of C and add up at the end
-// Reads   each weight once, to a register, 40960 bytes of a block under way at once; 25.6 FLOP for a byte of global memory
-// Bound   global memory on a card that can compute more than that for each byte that it reads, else FFMA issue
+// Block   64 x 256 of C by 256 threads, in steps of 32 along K, 82960 bytes of shared memory
+// Thread  128 elements of C: for each k 128 FMAs on 24 words of shared memory, taken in 6 reads
+// Reads   K / 51.2 words of global and K / 5.333 of shared memory for each element of C; 25.6 FLOP for a byte of global
+// Ahead   global memory is read 1 step before its use, while the FMAs run
+// Bound   FFMA issue: FMAs are 95% of the main loop's FMAs, reads and copies
+// Slices  2 groups of warps share the block's tile: each sums a part of every step, all add up at last
 // Split   4 blocks share a tile: each sums a part of K, the last to come adds the parts up
 //
 // Launch  ceil(M / 64) * ceil(N / 256) * 4 blocks of 256 threads, 82960 bytes of dynamic shared memory

@@ -6,10 +6,12 @@
 //     B  1024 x 1024, row-major, ldb = 1024
 //     C  32 x 1024, row-major, ldc = 1024
 //
-// Block   32 x 32 of C by 128 threads, 17424 bytes of shared memory
-// Thread  16 sums, each of one k in 2: 2 threads share an element of C and add up at the end
-// Reads   each weight once, to a register, 4096 bytes of a block under way at once; 8 FLOP for a byte of global memory
-// Bound   global memory on a card that can compute more than that for each byte that it reads, else FFMA issue
+// Block   32 x 32 of C by 128 threads, in steps of 16 along K, 17424 bytes of shared memory
+// Thread  16 elements of C: for each k 16 FMAs on 8 words of shared memory, taken in 2 reads
+// Reads   K / 16 words of global and K / 2 of shared memory for each element of C; 8 FLOP for a byte of global
+// Ahead   global memory is read 3 steps before its use, while the FMAs run
+// Bound   FFMA issue: FMAs are 86% of the main loop's FMAs, reads and copies
+// Slices  2 groups of warps share the block's tile: each sums a part of every step, all add up at last
 // Split   4 blocks share a tile: each sums a part of K, the last to come adds the parts up
 //
 // Launch  ceil(M / 32) * ceil(N / 32) * 4 blocks of 128 threads, 17424 bytes of dynamic shared memory

@@ -7,10 +7,12 @@
 //     B  32 x 32, row-major, ldb = 32, stride_b = 1024
 //     C  32 x 32, row-major, ldc = 32, stride_c = 1024
 //
-// Block   32 x 32 of C by 64 threads, 17408 bytes of shared memory
-// Thread  32 sums, each of one k in 2: 2 threads share an element of C and add up at the end
-// Reads   each weight once, to a register, 8192 bytes of a block under way at once; 8 FLOP for a byte of global memory
-// Bound   global memory on a card that can compute more than that for each byte that it reads, else FFMA issue
+// Block   32 x 32 of C by 64 threads, in steps of 32 along K, 17408 bytes of shared memory
+// Thread  32 elements of C: for each k 32 FMAs on 12 words of shared memory, taken in 3 reads
+// Reads   K / 16 words of global and K / 2.667 of shared memory for each element of C; 8 FLOP for a byte of global
+// Ahead   global memory is read 1 step before its use, while the FMAs run
+// Bound   FFMA issue: FMAs are 88% of the main loop's FMAs, reads and copies
+// Slices  2 groups of warps share the block's tile: each sums a part of every step, all add up at last
 //
 // Launch  ceil(M / 32) * ceil(N / 32) * batch blocks of 64 threads, 17408 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,

@@ -6,10 +6,12 @@
 //     B  1000 x 1000, row-major, ldb = 1000
 //     C  1000 x 1000, row-major, ldc = 1000
 //
-// Block   64 x 128 of C by 256 threads, 100352 bytes of shared memory
-// Thread  64 sums, each of one k in 2: 2 threads share an element of C and add up at the end
-// Reads   each weight once, to a register, 24576 bytes of a block under way at once; 10.7 FLOP for a byte of global memory
-// Bound   global memory on a card that can compute more than that for each byte that it reads, else FFMA issue
+// Block   64 x 128 of C by 256 threads, in steps of 16 along K, 100352 bytes of shared memory
+// Thread  64 elements of C: for each k 64 FMAs on 32 words of shared memory, taken in 8 reads
+// Reads   K / 21.33 words of global and K / 2 of shared memory for each element of C; 10.7 FLOP for a byte of global
+// Ahead   global memory is read 3 steps before its use, while the FMAs run
+// Bound   DFMA issue: FMAs are 88% of the main loop's FMAs, reads and copies
+// Slices  2 groups of warps share the block's tile: each sums a part of every step, all add up at last
 //
 // Launch  ceil(M / 64) * ceil(N / 128) blocks of 256 threads, 100352 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B

@@ -6,10 +6,12 @@
 //     B  512 x 512, row-major, ldb = 512
 //     C  512 x 512, row-major, ldc = 512
 //
-// Block   32 x 64 of C by 256 threads, 38400 bytes of shared memory
-// Thread  16 sums, each of one k in 2: 2 threads share an element of C and add up at the end
-// Reads   each weight once, to a register, 12288 bytes of a block under way at once; 5.33 FLOP for a byte of global memory
-// Bound   global memory on a card that can compute more than that for each byte that it reads, else FFMA issue
+// Block   32 x 64 of C by 256 threads, in steps of 16 along K, 38400 bytes of shared memory
+// Thread  16 elements of C: for each k 16 FMAs on 16 words of shared memory, taken in 4 reads
+// Reads   K / 10.67 words of global and K / 1 of shared memory for each element of C; 5.33 FLOP for a byte of global
+// Ahead   global memory is read 2 steps before its use, while the FMAs run
+// Bound   DFMA issue: FMAs are 78% of the main loop's FMAs, reads and copies
+// Slices  2 groups of warps share the block's tile: each sums a part of every step, all add up at last
 //
 // Launch  ceil(M / 32) * ceil(N / 64) blocks of 256 threads, 38400 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
