@@ -369,7 +369,7 @@ def _copy_wavefronts(value: Mapping[str, int], operand: Operand) -> float:
     """Shared-memory cycles to write one tile of words: 32 words each, fewer where transposed ones meet in a bank.
 
     A warp writes as many lines at once as threads fetch a line together, PITCH apart. Vector reads want PITCH to be a
-    multiple of four words, so at best eight lines fall into banks of their own (PAD = 4), and without padding none does.
+    multiple of four words, so at best eight lines have banks of their own (PAD = 4), and without padding none has.
     """
     words = value[f"B{operand.MN}"] * value["BK"]
     if not operand.transposed:
