@@ -106,7 +106,7 @@ def _streaming(work: Work, counts: Traffic) -> Iterator[str]:
 
 def _slices(slices: int) -> Iterator[str]:
     if slices > 1:
-        yield f"Slices  {slices} groups of warps share the block's tile: each sums a part of every step, all add up at last"
+        yield f"Slices  {slices} groups of warps share the block's tile: each sums a part of every step; they add up"
 
 
 def _split(work: Work) -> Iterator[str]:
