@@ -18,7 +18,7 @@ SECONDARY = {
     "batched": frozenset({"STAGES", "ASYNC", "MINB", "PAD"}),
 }
 BEST_KEPT = 4  # configs whose neighbours a round tries
-REACH = 2  # axes in which a neighbour may differ
+REACH = 3  # axes in which a neighbour may differ: a deeper step goes with other slices and stages
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from gemmgen.space import Space, explore
 
 CARD = DEVICES["H200"]
 PROBLEM = Problem(512, 512, 512)
-SHAPE = ("BM", "BN", "BK", "TM", "TN")
+SHAPE = ("BM", "BN", "BK", "TM", "TN", "SLICES")
 
 
 @pytest.fixture(scope="module")
