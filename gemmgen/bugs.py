@@ -107,6 +107,10 @@ AHEAD_VECTORS = Subject("read ahead cr vectors", _runtime("cr", 4), (("STAGES", 
 AHEAD_TILED = Subject(
     "read ahead tiled", Problem(64, 64, 64), (("STAGES", 2), ("ASYNC", 1), ("AHEAD", 8), ("TM", 2), ("TN", 8))
 )
+SLICED = Subject("sliced rr", _runtime("rr"), (("BK", 16), ("STAGES", 3), ("ASYNC", 1), ("AHEAD", 2), ("SLICES", 4)))
+SLICED_SPLIT = Subject(
+    "sliced cr vectors, split", _runtime("cr", 4), (("BK", 16), ("ASYNC", 1), ("AHEAD", 4), ("SLICES", 2), ("SPLIT", 3))
+)
 ACROSS = Subject("skinny across", Problem(None, None, None), family=SKINNY)
 ACROSS_SPLIT = Subject("skinny across, split", Problem(None, None, None), (("SPLIT", 3),), SKINNY)
 ACROSS_FIXED = Subject("skinny across, fixed cr", Problem(3, 200, 67, layout=Layout("c", "r"), ldb=200), family=SKINNY)
@@ -141,7 +145,7 @@ SUBJECTS = (
     SINGLE, SINGLE_INNER, SINGLE_TILED, SINGLE_FIXED,
     DOUBLE, DOUBLE_VECTORS, DOUBLE_RC, DOUBLE_INNER, DOUBLE_BIG, DOUBLE_STRIDES,
     ASYNC, ASYNC_VECTORS, ASYNC_INNER, ASYNC_DYNAMIC,
-    AHEAD, AHEAD_VECTORS, AHEAD_TILED,
+    AHEAD, AHEAD_VECTORS, AHEAD_TILED, SLICED, SLICED_SPLIT,
     ACROSS, ACROSS_SPLIT, ACROSS_FIXED, MIRRORED, ALONG_K, ALONG_K_SPLIT, SPLIT_BIG,
     NAIVE_F64, DOUBLE_F64, ASYNC_F64,
     NAIVE_BATCH, DOUBLE_BATCH, SMALL_BATCH, SMALL_BATCH_CR,
@@ -431,6 +435,83 @@ AHEAD_BUGS = (
         "TM - 1 - step", "TM - step", (VALUE, POISON, OUT_OF_ARRAY)),
 )  # fmt: skip
 
+SLICED_BUGS = (
+    Bug("no barrier before sums take the place of tiles", "barrier", SLICED,
+        "__syncthreads();  // nobody reads what stands there any more", "", (RACE,)),
+    Bug("no barrier before sums are added", "barrier", SLICED,
+        "__syncthreads();  // the sums of half the slices stand there", "", (RACE,)),
+    Bug("no barrier before sums take the place of tiles, split", "barrier", SLICED_SPLIT,
+        "__syncthreads();  // nobody reads what stands there any more", "", (RACE,)),
+    Bug("no barrier before sums are added, split", "barrier", SLICED_SPLIT,
+        "__syncthreads();  // the sums of half the slices stand there", "", (RACE,)),
+    Bug("no barrier before the first reads, slices", "barrier", SLICED,
+        "        __syncthreads();              // so has everybody's\n", "", (RACE,)),
+    Bug("no barrier before the next tile, slices", "barrier", SLICED,
+        "__syncthreads();                  // so has everybody's, and", "// so has everybody's, and", (RACE,)),
+    Bug("no barrier before the ticket, slices", "barrier", SLICED_SPLIT,
+        "__syncthreads();  // the whole block has written its part", "", (RACE_PARTIALS,)),
+    Bug("no barrier after the ticket, slices", "barrier", SLICED_SPLIT,
+        "    __syncthreads();\n    return last;", "    return last;", (RACE, POISON, VALUE)),
+    Bug("a barrier for the slices that write", "divergence", SLICED,
+        "        __syncthreads();  // the sums of half the slices stand there\n        if (slice < half) {",
+        "        if (slice < half) {\n            __syncthreads();", (DIVERGENCE,)),
+    Bug("slices leave once their sums are written", "divergence", SLICED,
+        "        __syncthreads();  // nobody reads what stands there any more",
+        "        if (slice >= 2 * half) return false;\n        __syncthreads();", (DIVERGENCE,)),
+    Bug("slices without sums leave before the ticket", "divergence", SLICED_SPLIT, "    if (!add_splits(",
+        "    if (!has_sums) return;\n    if (!add_splits(", (DIVERGENCE,)),
+    Bug("every slice takes the first depths", "duplicated product", SLICED, "/ SLICE_THREADS * DEPTH};", "* 0};",
+        (VALUE,)),
+    Bug("slices start a step apart", "swapped index", SLICED, "/ SLICE_THREADS * DEPTH};", "/ SLICE_THREADS * BK};",
+        (OUT_OF_ARRAY, READS, VALUE, POISON)),
+    Bug("slices start one depth apart", "swapped index", SLICED_SPLIT, "/ SLICE_THREADS * DEPTH};",
+        "/ SLICE_THREADS};", (VALUE, POISON)),
+    Bug("A's first tile is read from its start", "swapped index", SLICED, "&As[0][place.k]", "&As[0][0]",
+        (VALUE, POISON)),
+    Bug("B's next tile is read from its start", "swapped index", SLICED_SPLIT, "&Bs[stage][place.k]", "&Bs[stage][0]",
+        (VALUE, POISON)),
+    Bug("warps of the block for warps of the slice", "swapped index", SLICED,
+        "threadIdx.x % SLICE_THREADS / 32", "threadIdx.x / 32", (OUT_OF_ARRAY, READS, WRITES)),
+    Bug("depths of a slice for depths of K", "guard", SLICED, "s.K - k * SLICES - ", "s.K - k - ",
+        (READS, VALUE, POISON)),
+    Bug("depths of a slice for depths of a block's part", "guard", SLICED_SPLIT, "part - k * SLICES - ", "part - k - ",
+        (READS, VALUE, POISON, RACE)),
+    Bug("a slice walks through a whole step", "stage", SLICED, "k % DEPTH == 0", "k % BK == 0", (*STALE, READS, RACE)),
+    Bug("a slice walks through all of K", "duplicated product", SLICED_SPLIT, "/ BK * DEPTH;", "/ BK * BK;",
+        (*STALE, READS, RACE)),
+    Bug("the last slices' sums are left out", "missing product", SLICED, "int half = SLICES / 2;",
+        "int half = SLICES / 4;", (VALUE,)),
+    Bug("half of the sums are left out", "missing product", SLICED, "half > 0; half /= 2", "half > 1; half /= 2",
+        (VALUE,)),
+    Bug("a slice's sums replace another's", "missing product", SLICED_SPLIT, "sums[i + v] += part.at[v]",
+        "sums[i + v] = part.at[v]", (VALUE,)),
+    Bug("a slice adds its own sums", "duplicated product", SLICED_SPLIT, "sums[i + v] += part.at[v]",
+        "sums[i + v] += sums[i + v]", (VALUE,)),
+    Bug("a slice with some of the sums writes C", "swapped index", SLICED, "return slice == 0;",
+        "return slice == 1;", (VALUE,)),
+    Bug("slices that write take one place", "swapped index", SLICED, "slice % half * (BM * BN)", "0", (RACE,)),
+    Bug("slices read where they would write", "swapped index", SLICED, "slice % half * (BM * BN)", "slice * (BM * BN)",
+        (RACE, WRITES, VALUE, POISON)),
+    Bug("sums one element apart", "swapped index", SLICED_SPLIT, "thread * WIDTH;", "thread;", (MISALIGNED,)),
+    Bug("threads of the block for threads of the slice", "swapped index", SLICED,
+        "from + i * SLICE_THREADS", "from + i * THREADS", (RACE, WRITES, READS), count=2),
+    Bug("sums read from B's tiles on", "shared memory", SLICED, "reinterpret_cast<float*>(As));",
+        "reinterpret_cast<float*>(Bs));", (READS, WRITES, RACE)),
+    Bug("every slice writes C", "written twice", SLICED, "    if (!has_sums) return;\n", "", (RACE_C, VALUE)),
+    Bug("every slice has the sums", "written twice", SLICED, "return slice == 0;", "return true;", (RACE_C, VALUE)),
+    Bug("every slice writes its part", "written twice", SLICED_SPLIT, "if (has_sums && (", "if ((",
+        (RACE_PARTIALS, BESIDE_PARTIALS, WRITES, VALUE)),
+    Bug("every slice adds up the parts", "written twice", SLICED_SPLIT, " || !has_sums) return false;",
+        ") return false;", (RACE_C, BESIDE_PARTIALS, READS, VALUE)),
+    Bug("parts of the block's threads, not of the slice's", "workspace", SLICED_SPLIT,
+        "i * SLICE_THREADS + threadIdx.x", "i * THREADS + threadIdx.x",
+        (BESIDE_PARTIALS, RACE_PARTIALS, WRITES, VALUE, POISON), count=2),
+    Bug("a launch of one slice", "grid", SLICED, "", "", (VALUE, POISON, UNWRITTEN),
+        launch=Launch(128, (("M", 32), ("N", 64)), 19200)),
+    Bug("shared memory for one tile less", "shared memory", SLICED, "", "", (Diagnosis("crash", "shared memory"),),
+        launch=Launch(512, (("M", 32), ("N", 64)), 12800)),
+)  # fmt: skip
+
 TICKET = "last = atomicInc(ticket, SPLIT - 1) == SPLIT - 1;  // ("
 SKINNY_BUGS = (
     # Split K
@@ -553,6 +634,8 @@ BATCH_BUGS = (
         "__syncthreads();              // so has", "// so has", (RACE,)),
     Bug("no barrier before the next group", "barrier", SMALL_BATCH,
         "__syncthreads();  // nobody", "// nobody", (RACE,)),
+    Bug("no barrier before the products, copied at once", "barrier", SMALL_BATCH_CR,
+        "__syncthreads();  // the group is complete", "", (RACE,)),
     Bug("waits for one group too few", "wait count", SMALL_BATCH, "cp_async_wait<STAGES - 1>()",
         "cp_async_wait<STAGES>()", (RACE,)),
     Bug("the next group lands in the wrong stage", "stage", SMALL_BATCH, "first + next * MB, &Bs[stage * MB]",
@@ -599,6 +682,6 @@ POINTER_BUGS = (
 )  # fmt: skip
 
 BUGS: tuple[Bug, ...] = (
-    *NAIVE_BUGS, *SINGLE_BUGS, *DOUBLE_BUGS, *ASYNC_BUGS, *AHEAD_BUGS, *SKINNY_BUGS, *F64_BUGS, *BATCH_BUGS,
+    *NAIVE_BUGS, *SINGLE_BUGS, *DOUBLE_BUGS, *ASYNC_BUGS, *AHEAD_BUGS, *SLICED_BUGS, *SKINNY_BUGS, *F64_BUGS, *BATCH_BUGS,
     *POINTER_BUGS,
 )  # fmt: skip
