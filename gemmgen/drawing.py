@@ -7,7 +7,7 @@ constraints accept: that reaches every accepted point and asks nothing of a fami
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 from gemmgen.device import Limits
 from gemmgen.draws import for_each
 from gemmgen.errors import InvalidInput
+from gemmgen.expression import evaluate, names_in
 from gemmgen.families import BATCHED
-from gemmgen.families.base import Axis, Config, Family, constants, first_rejection
+from gemmgen.families.base import Axis, Config, Constraint, Family, constants, first_rejection
 from gemmgen.naming import kernel_name
 from gemmgen.problem import ORDERS, DType, Layout, Problem
 
@@ -38,7 +39,7 @@ SIMPLER = (
 )
 AREAS = (1024, 1024, 4096, 4096, 16384)  # elements of C a block, where it can be chosen: small blocks run fast
 SHARED_BYTES = (8192, 8192, 16384, 65536)  # of a block, likewise: blocks that stage much run slowly
-STEPS, MOST_STEPS = 80, 600  # of a walk; more than STEPS only until it meets the schedule that it looks for
+STEPS, REPAIRS = 80, 400  # of a walk, once it has met the schedule that it looks for, and at most until then
 DRAWS_A_BATCH = 24
 
 
@@ -60,8 +61,8 @@ class Point:
 
 
 def schedule_name(family: Family, config: Config) -> str:
-    """The skeleton that a config renders: "double_buffer", ..."""
-    return PurePath(family.template(config)).stem
+    """The skeleton that a config renders ("double_buffer", ...), or "sliced" where it slices K besides."""
+    return "sliced" if config.values.get("SLICES", 1) > 1 else PurePath(family.template(config)).stem
 
 
 @lru_cache(maxsize=16)
@@ -148,20 +149,57 @@ def simpler(point: Point, limits: Limits) -> Iterator[Point]:
 
 
 def _walk(family: Family, problem: Problem, limits: Limits, schedule: str, rng: random.Random) -> Config:
-    config = family.default(problem)
+    """A config of `schedule`, or the default where none was met."""
+    config = _met(family, problem, limits, schedule, rng)
     limit = rng.choice(AREAS), rng.choice(SHARED_BYTES)
-    axes = config.axes()
-    for step in range(MOST_STEPS):
-        if step >= STEPS and schedule_name(family, config) == schedule:
-            break
-        chosen = rng.sample(axes, min(len(axes), rng.choice((1, 1, 2, 2, 3))))
-        proposal = config.with_values(**{axis.name: rng.choice(_values(axis)) for axis in chosen})
-        if first_rejection(family, problem, proposal, limits) is not None:
+    for _ in range(STEPS):
+        proposal = _changed(config, rng)
+        if schedule_name(family, proposal) != schedule or first_rejection(family, problem, proposal, limits):
             continue
         sizes = zip(_sizes(family, problem, proposal), _sizes(family, problem, config), limit, strict=True)
         if all(new <= max(most, old) for new, old, most in sizes):
             config = proposal
     return config
+
+
+def _met(family: Family, problem: Problem, limits: Limits, schedule: str, rng: random.Random) -> Config:
+    """From the default to some config of `schedule`, then to ones that break fewer and fewer constraints."""
+    config = default = family.default(problem)
+    broken = _broken(family, problem, config, limits)
+    for _ in range(REPAIRS):
+        if broken == 0 and schedule_name(family, config) == schedule:
+            return config
+        proposal = _changed(config, rng)
+        met, was_met = (schedule_name(family, one) == schedule for one in (proposal, config))
+        breaks = _broken(family, problem, proposal, limits)
+        if met > was_met or (met == was_met and breaks <= broken):
+            config, broken = proposal, breaks
+    return default
+
+
+def _broken(family: Family, problem: Problem, config: Config, limits: Limits) -> int:
+    """The constraints that `config` breaks, of which those on axes alone come first."""
+    names = {**limits.names, **family.facts(problem), **config.values}
+    early = [rule for rule in family.constraints if names_in(rule.expression) <= names.keys()]
+    broken = sum(not _holds(rule, names) for rule in early)
+    if broken:  # derived constants may divide by what these rule out
+        return broken + len(family.constraints)
+    names.update(constants(family, problem, config))
+    return sum(not _holds(rule, names) for rule in family.constraints)
+
+
+def _holds(rule: Constraint, names: Mapping[str, int]) -> bool:
+    try:
+        return bool(evaluate(rule.expression, names))
+    except ZeroDivisionError:  # of a divisor that an earlier constraint rules out
+        return False
+
+
+def _changed(config: Config, rng: random.Random) -> Config:
+    """With other values of one to three axes."""
+    axes = config.axes()
+    chosen = rng.sample(axes, min(len(axes), rng.choice((1, 1, 2, 2, 3))))
+    return config.with_values(**{axis.name: rng.choice(_values(axis)) for axis in chosen})
 
 
 def _sizes(family: Family, problem: Problem, config: Config) -> tuple[int, int]:

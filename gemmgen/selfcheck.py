@@ -5,7 +5,6 @@ Mutants ask the same without expectations: random small mistakes, of which none 
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,20 +13,16 @@ from itertools import islice
 from gemmgen.bugs import BUGS, SUBJECTS, Bug, Subject
 from gemmgen.compile import compile_kernel
 from gemmgen.device import DEFAULT_ARCH, Limits
+from gemmgen.drawing import draw_points
 from gemmgen.emulator import EmulatorExecutor
 from gemmgen.errors import CandidateFailed, require
 from gemmgen.executor import Executor
-from gemmgen.families import BATCHED, NAIVE, SIMT, SKINNY
-from gemmgen.families.base import Config, Family, check, first_rejection
-from gemmgen.families.batched import BatchedConfig
-from gemmgen.families.naive import NaiveConfig
-from gemmgen.families.simt import SimtConfig
-from gemmgen.families.skinny import SkinnyConfig
+from gemmgen.families import FAMILIES
+from gemmgen.families.base import check
 from gemmgen.files import Store
 from gemmgen.gpu.sanitizer import Tool
 from gemmgen.lanes import Job, emulate_many, verify_many
 from gemmgen.mutation import LAUNCH, Mutant, draw
-from gemmgen.problem import DType, Layout, Problem
 from gemmgen.render import render
 from gemmgen.sass import disassemble
 from gemmgen.source import KernelSource
@@ -39,23 +34,6 @@ KERNEL_EXAMPLES = 10  # situations that a correct kernel gets
 CORRECT_KERNELS = 500
 EVIDENCE_ARCH = DEFAULT_ARCH  # whose machine code tells that a mutant is its original
 SAME_CODE = "the same machine code"
-
-SIZES = (None, None, None, 1, 64, 67, 128)  # run-time sizes serve many shapes with one compilation
-LD_PADDINGS = (0, 0, 3, 4)
-# Tiles beside those that the search tries: small ones, which few threads share.
-SMALL = {"BM": (16, 32, 64), "BN": (16, 32, 64), "TM": (1, 2, 4, 8), "TN": (1, 2, 4, 8), "PAD": (0, 1, 4)}
-SMALL_SKINNY = {
-    "S": (1, 3, 4, 8),
-    "T": (1, 4),
-    "WARPS": (1, 2, 3),
-    "BK": (128, 192, 256),
-    "UNROLL": (1, 2, 3),
-    "SPLIT": (1, 2, 5),
-}
-NAIVE_SHARE, SKINNY_SHARE, BATCHED_SHARE = 0.05, 0.03, 0.06  # skinny kernels take the emulator longest
-POINTER_SHARE = 0.3  # of batches
-BATCHES = (None, None, 2, 9)
-
 
 Alarms = tuple[tuple[KernelSource, Verdict], ...]  # correct kernels that are rejected
 
@@ -292,55 +270,5 @@ def correct_kernels(count: int, seed: int, limits: Limits) -> Iterator[KernelSou
     """`count` kernels that are right: those that bugs are planted in, then random points of the space."""
     for subject in SUBJECTS[:count]:
         yield rendered(subject, limits)
-    rng = random.Random(seed)
-    names: set[str] = set()
-    while len(names) < count - len(SUBJECTS):
-        problem = _problem(rng)
-        family, config = _config(rng, problem)
-        if first_rejection(family, problem, config, limits) is not None:
-            continue
-        source = render(problem, family, config)
-        if source.name not in names:
-            names.add(source.name)
-            yield source
-
-
-def _problem(rng: random.Random) -> Problem:
-    """Sizes at run time or fixed, every layout, promises of alignment, padded lines where their length is fixed."""
-    m, n, k = (rng.choice(SIZES) for _ in "MNK")
-    dense = Problem(
-        m,
-        n,
-        k,
-        layout=Layout.parse(rng.choice(("rr", "rc", "cr", "cc"))),
-        dtype=(dtype := rng.choice((DType.F32, DType.F32, DType.F64))),
-        pointer_align=rng.choice([align for align in (4, 8, 16) if align >= dtype.size]),
-        ld_align=rng.choice((1, 2, 4)),
-    )
-    lda, ldb, ldc = (
-        None if size is None else size + rng.choice(LD_PADDINGS)
-        for size in (dense.sizes["lda"], dense.sizes["ldb"], dense.sizes["ldc"])
-    )
-    padded = replace(dense, lda=lda, ldb=ldb, ldc=ldc)
-    if rng.random() < BATCHED_SHARE:
-        padded = replace(padded, batch=rng.choice(BATCHES))
-        strides = {name: rng.choice(("dense", None, 0 if name != "stride_c" else None)) for name in padded.stride_sizes}
-        pointers = rng.random() < POINTER_SHARE
-        padded = replace(padded, pointers=True) if pointers else replace(padded, **strides)  # type: ignore[arg-type]
-    return padded
-
-
-def _config(rng: random.Random, problem: Problem) -> tuple[Family, Config]:
-    if problem.batched and rng.random() < 0.5:
-        return BATCHED, BatchedConfig(**{axis.name: rng.choice(axis.values) for axis in BatchedConfig.axes()})
-    share = rng.random()
-    if share < NAIVE_SHARE:
-        return NAIVE, NaiveConfig(**{axis.name: rng.choice(axis.values) for axis in NaiveConfig.axes()})
-    if share < NAIVE_SHARE + SKINNY_SHARE:
-        drawn = {axis.name: SMALL_SKINNY.get(axis.name, axis.values) for axis in SkinnyConfig.axes()}
-        return SKINNY, SkinnyConfig(**{name: rng.choice(values) for name, values in drawn.items()})
-    small = rng.random() < 0.5
-    values = {
-        axis.name: rng.choice(SMALL.get(axis.name, axis.values) if small else axis.values) for axis in SimtConfig.axes()
-    }
-    return SIMT, SimtConfig(**values)
+    for point in islice(draw_points(list(FAMILIES.values()), limits, seed), max(0, count - len(SUBJECTS))):
+        yield render(point.problem, point.family, point.config)
