@@ -11,7 +11,7 @@
 // Reads   K / 25.6 words of global and K / 5.333 of shared memory for each element of C; 12.8 FLOP for a byte of global
 // Ahead   global memory is read 1 step before its use, while the FMAs run
 // Bound   FFMA issue: FMAs are 92% of the main loop's FMAs, reads and copies
-// Slices  4 groups of warps share the block's tile: each sums a part of every step, all add up at last
+// Slices  4 groups of warps share the block's tile: each sums a part of every step; they add up
 // Split   4 blocks share a tile: each sums a part of K, the last to come adds the parts up
 //
 // Launch  ceil(M / 32) * ceil(N / 128) * 4 blocks of 128 threads, 43024 bytes of dynamic shared memory

@@ -11,7 +11,7 @@
 // Reads   K / 51.2 words of global and K / 5.333 of shared memory for each element of C; 25.6 FLOP for a byte of global
 // Ahead   global memory is read 1 step before its use, while the FMAs run
 // Bound   FFMA issue: FMAs are 95% of the main loop's FMAs, reads and copies
-// Slices  2 groups of warps share the block's tile: each sums a part of every step, all add up at last
+// Slices  2 groups of warps share the block's tile: each sums a part of every step; they add up
 // Split   4 blocks share a tile: each sums a part of K, the last to come adds the parts up
 //
 // Launch  ceil(M / 64) * ceil(N / 256) * 4 blocks of 256 threads, 82960 bytes of dynamic shared memory

@@ -11,7 +11,7 @@
 // Reads   K / 16 words of global and K / 2 of shared memory for each element of C; 8 FLOP for a byte of global
 // Ahead   global memory is read 3 steps before its use, while the FMAs run
 // Bound   FFMA issue: FMAs are 86% of the main loop's FMAs, reads and copies
-// Slices  2 groups of warps share the block's tile: each sums a part of every step, all add up at last
+// Slices  2 groups of warps share the block's tile: each sums a part of every step; they add up
 // Split   4 blocks share a tile: each sums a part of K, the last to come adds the parts up
 //
 // Launch  ceil(M / 32) * ceil(N / 32) * 4 blocks of 128 threads, 17424 bytes of dynamic shared memory

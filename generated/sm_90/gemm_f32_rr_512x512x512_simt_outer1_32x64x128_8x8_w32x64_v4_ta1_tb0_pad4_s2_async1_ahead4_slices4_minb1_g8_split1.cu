@@ -11,7 +11,7 @@
 // Reads   K / 21.33 words of global and K / 4 of shared memory for each element of C; 10.7 FLOP for a byte of global
 // Ahead   global memory is read 1 step before its use, while the FMAs run
 // Bound   FFMA issue: FMAs are 92% of the main loop's FMAs, reads and copies
-// Slices  4 groups of warps share the block's tile: each sums a part of every step, all add up at last
+// Slices  4 groups of warps share the block's tile: each sums a part of every step; they add up
 //
 // Launch  ceil(M / 32) * ceil(N / 64) blocks of 128 threads, 102400 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B

@@ -12,7 +12,7 @@
 // Reads   K / 21.33 words of global and K / 4 of shared memory for each element of C; 10.7 FLOP for a byte of global
 // Ahead   global memory is read 2 steps before its use, while the FMAs run
 // Bound   FFMA issue: FMAs are 91% of the main loop's FMAs, reads and copies
-// Slices  2 groups of warps share the block's tile: each sums a part of every step, all add up at last
+// Slices  2 groups of warps share the block's tile: each sums a part of every step; they add up
 //
 // Launch  ceil(M / 64) * ceil(N / 32) * batch blocks of 64 threads, 19200 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,

@@ -11,7 +11,7 @@
 // Reads   K / 21.33 words of global and K / 2 of shared memory for each element of C; 10.7 FLOP for a byte of global
 // Ahead   global memory is read 3 steps before its use, while the FMAs run
 // Bound   DFMA issue: FMAs are 88% of the main loop's FMAs, reads and copies
-// Slices  2 groups of warps share the block's tile: each sums a part of every step, all add up at last
+// Slices  2 groups of warps share the block's tile: each sums a part of every step; they add up
 //
 // Launch  ceil(M / 64) * ceil(N / 128) blocks of 256 threads, 100352 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B

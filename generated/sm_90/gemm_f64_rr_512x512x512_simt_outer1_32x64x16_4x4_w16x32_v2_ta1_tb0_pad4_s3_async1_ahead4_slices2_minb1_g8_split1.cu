@@ -11,7 +11,7 @@
 // Reads   K / 10.67 words of global and K / 1 of shared memory for each element of C; 5.33 FLOP for a byte of global
 // Ahead   global memory is read 2 steps before its use, while the FMAs run
 // Bound   DFMA issue: FMAs are 78% of the main loop's FMAs, reads and copies
-// Slices  2 groups of warps share the block's tile: each sums a part of every step, all add up at last
+// Slices  2 groups of warps share the block's tile: each sums a part of every step; they add up
 //
 // Launch  ceil(M / 32) * ceil(N / 64) blocks of 256 threads, 38400 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B

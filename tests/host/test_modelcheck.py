@@ -61,7 +61,7 @@ def agreement(measured: tuple[float, ...], predicted: tuple[float, ...]) -> Agre
 
 
 def test_the_model_orders_what_an_h200_measured(check: ModelCheck) -> None:
-    """Seen with these 1,407 times: mean rank correlation 0.693, 1,192 within the model's error, 8 of 11 in the top 16."""
+    """Seen with these 1,407 times: mean rank correlation 0.693, 1,192 within the error, 8 of 11 in the top 16."""
     assert check.configs + check.skipped == 1407
     assert check.configs >= 500
     assert check.rank_correlation >= 0.67
