@@ -3,10 +3,12 @@
 //% block main_loop
     Vec<VA> a_staged[A_SHARE];
     Vec<VB> b_staged[B_SHARE];
-    fetch_a(a_tile, s, rows, ${ view.K }, a_staged);
-    fetch_b(b_tile, s, columns, ${ view.K }, b_staged);
-    stow_a(a_staged, As[0]);
-    stow_b(b_staged, Bs[0]);
+    if (${ view.K } > 0) {
+        fetch_a(a_tile, s, rows, ${ view.K }, a_staged);
+        fetch_b(b_tile, s, columns, ${ view.K }, b_staged);
+        stow_a(a_staged, As[0]);
+        stow_b(b_staged, Bs[0]);
+    }
     __syncthreads();
 
     int stage = 0;
