@@ -342,10 +342,12 @@ gemm_f32_cr_512x512x512_simt_outer0_128x128x8_8x8_w0x0_v1_ta0_tb0_pad0_s2_async0
 
     Vec<VA> a_staged[A_SHARE];
     Vec<VB> b_staged[B_SHARE];
-    fetch_a(a_tile, s, rows, s.K, a_staged);
-    fetch_b(b_tile, s, columns, s.K, b_staged);
-    stow_a(a_staged, As[0]);
-    stow_b(b_staged, Bs[0]);
+    if (s.K > 0) {
+        fetch_a(a_tile, s, rows, s.K, a_staged);
+        fetch_b(b_tile, s, columns, s.K, b_staged);
+        stow_a(a_staged, As[0]);
+        stow_b(b_staged, Bs[0]);
+    }
     __syncthreads();
 
     int stage = 0;

@@ -405,10 +405,12 @@ gemm_f32_rr_bB_Mx64x64_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb0_pad4_s2_async
 
     Vec<VA> a_staged[A_SHARE];
     Vec<VB> b_staged[B_SHARE];
-    fetch_a(a_tile, s, rows, s.K, a_staged);
-    fetch_b(b_tile, s, columns, s.K, b_staged);
-    stow_a(a_staged, As[0]);
-    stow_b(b_staged, Bs[0]);
+    if (s.K > 0) {
+        fetch_a(a_tile, s, rows, s.K, a_staged);
+        fetch_b(b_tile, s, columns, s.K, b_staged);
+        stow_a(a_staged, As[0]);
+        stow_b(b_staged, Bs[0]);
+    }
     __syncthreads();
 
     int stage = 0;
