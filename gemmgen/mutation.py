@@ -1,6 +1,6 @@
 """Mutants of a kernel: one small mistake each, at random places of its text or of its launch.
 
-The catalogue (bugs.py) holds mistakes that somebody thought of; mutants are those that nobody did. An operator
+The catalogue (gemmgen/bugs) holds mistakes that somebody thought of; mutants are those that nobody did. An operator
 proposes edits from the tokens of the text; comments, preprocessor lines, `static_assert`s and what only a GPU's
 compiler reads (`#ifdef __CUDACC__`: the emulator has twins of it) stay as they are.
 """

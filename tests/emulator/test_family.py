@@ -75,12 +75,23 @@ def doubles() -> Iterator[Kernel]:
 
 
 def ahead() -> Iterator[Kernel]:
-    """Values read ahead, in both element types, with and without batch and split K."""
+    """Values read ahead, in both element types, with and without batch and split K, sliced K and not."""
     ring = {"BM": 32, "BN": 64, "TM": 4, "TN": 4, "WM": 16, "WN": 32, "ASYNC": 1, "STAGES": 2, "AHEAD": 2}
+    sliced = {**ring, "BK": 16, "STAGES": 3}
     for dtype in DType:
-        for layout, batch, splits in zip(LAYOUTS, (1, None, 1, None), (1, 1, 3, 2), strict=True):
+        for layout, batch, splits, slices in zip(LAYOUTS, (1, None, 1, None), (1, 1, 3, 2), (2, 4, 2, 4), strict=True):
             problem = Problem(None, None, None, dtype=dtype, layout=Layout.parse(layout), ld_align=2, batch=batch)
             yield problem, SIMT, SIMT.default(problem).with_values(**ring, SPLIT=splits)
+            yield problem, SIMT, SIMT.default(problem).with_values(**sliced, SLICES=slices, SPLIT=splits)
+
+
+def empty_parts() -> Iterator[Kernel]:
+    """Split K of fixed, whole steps, of which a last block of a tile has none: EDGE_K guards no read of it."""
+    ring = {"STAGES": 3, "ASYNC": 1}
+    for changes in ({"STAGES": 1}, {"STAGES": 2}, ring, {**ring, "AHEAD": 4}, {**ring, "AHEAD": 4, "SLICES": 2}):
+        problem = Problem(64, 64, 64)
+        base = SIMT.default(problem).with_values(BM=32, BN=64, BK=16, TM=4, TN=4, WM=16, WN=32, SPLIT=3)
+        yield problem, SIMT, base.with_values(**changes)
 
 
 def batches() -> Iterator[Kernel]:
@@ -129,7 +140,17 @@ def drawn(count: int) -> Iterator[Kernel]:
             yield problem, SIMT, config
 
 
-ALL = (*schedules(), *partial_vectors(), *skinny(), *doubles(), *ahead(), *batches(), *pointers(), *drawn(28))
+ALL = (
+    *schedules(),
+    *partial_vectors(),
+    *skinny(),
+    *doubles(),
+    *ahead(),
+    *empty_parts(),
+    *batches(),
+    *pointers(),
+    *drawn(28),
+)
 KERNELS = [render(*kernel) for kernel in ALL]
 
 

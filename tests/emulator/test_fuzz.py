@@ -123,7 +123,7 @@ def test_unusual_data_shows_unusual_bugs(
 ) -> None:
     plant(monkeypatch, old, new)
     with EmulatorExecutor() as emulator:
-        report = fuzz(emulator, LIMITS, [NAIVE], tmp_path, Budget(situations=160), seed=2)
+        report = fuzz(emulator, LIMITS, [NAIVE], tmp_path, Budget(situations=400), seed=2)
     if "-acc" in new:
         assert report.passed
     else:

@@ -13,11 +13,11 @@ from gemmgen.cli import main
 from gemmgen.device import ARCHS, DEVICES
 from gemmgen.emulator import EmulatorExecutor
 from gemmgen.errors import InvalidInput
+from gemmgen.families import FAMILIES
 from gemmgen.lanes import Job, emulate_many
 from gemmgen.mutation import LAUNCH, OPERATORS, Mutant
 from gemmgen.paths import TEMPLATES
 from gemmgen.selfcheck import (
-    CORRECT_KERNELS,
     KERNEL_EXAMPLES,
     SAME_CODE,
     check_kernels,
@@ -34,12 +34,14 @@ from gemmgen.target import Target
 from gemmgen.verifier import verify
 
 LIMITS = ARCHS["sm_90"].limits
-CHUNK = 20  # correct kernels that one test verifies
+CORRECT = 240  # kernels here; the command tries more
+CHUNK = 20  # of them that one test verifies
 MUTANTS = 30
 EXPLAINED = {
     "at.mn >= A_LINES) break; -> if (A_LINES % A_STRIDE != 0 && at.mn == A_LINES": "it fetches lines that nobody stows",
     "continue; if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;": "two guards, each of which ends it",
     "B_STRIDE = THREADS / B_TEAM; -> constexpr int B_STRIDE = THREADS - B_TEAM;": "no thread has a second line",
+    "(!EDGE_K && depth >= BK);": "whole tiles are copied as if at an edge: slower, not wrong",
     "int K, -> short K,": "a hole: no K beyond 32,767 is tried",
 }
 
@@ -57,7 +59,7 @@ def on(emulator):
 
 @pytest.fixture(scope="module")
 def correct():
-    return list(correct_kernels(CORRECT_KERNELS, 1, LIMITS))
+    return list(correct_kernels(CORRECT, 1, LIMITS))
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: f"{bug.subject}: {bug.name}")
@@ -65,11 +67,21 @@ def test_a_seeded_bug_is_found(bug, emulator):
     assert try_bug(emulator, bug, LIMITS).trouble is None
 
 
-@pytest.mark.parametrize("chunk", range(CORRECT_KERNELS // CHUNK))
+@pytest.mark.parametrize("chunk", range(CORRECT // CHUNK))
 def test_correct_kernels_pass(chunk, emulator, correct):
     for source in correct[chunk * CHUNK : (chunk + 1) * CHUNK]:
         verdict = verify(emulator, source, examples=KERNEL_EXAMPLES, seed=1)
         assert verdict.passed, f"{source.name}: {verdict.situation}: {verdict.failure}"
+
+
+def test_correct_kernels_are_of_every_family_and_schedule(correct):
+    drawn = correct[len(SUBJECTS) :]
+    assert {source.family for source in drawn} == set(FAMILIES)
+    tiled = [source.config for source in drawn if source.family == "simt"]
+    assert len(tiled) > len(drawn) / 3
+    assert sum(config["AHEAD"] > 0 for config in tiled) >= 20
+    assert {1, 2, 4} <= {config["SLICES"] for config in tiled}
+    assert {config["SPLIT"] > 1 for config in tiled if config["SLICES"] > 1} == {True, False}
 
 
 def test_no_mutant_survives(store):

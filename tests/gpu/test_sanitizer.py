@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from gemmgen.bugs import ASYNC, BUGS, DOUBLE_VECTORS, NAIVE_RR, SINGLE, SINGLE_FIXED, Subject
+from gemmgen.bugs import BUGS, NAIVE_RR, Subject
+from gemmgen.bugs.subjects import ASYNC, DOUBLE_VECTORS, SINGLE, SINGLE_FIXED
 from gemmgen.files import Store
 from gemmgen.gpu.executor import GpuExecutor
 from gemmgen.gpu.sanitizer import TOOLS, Tool, why_no_sanitizer
