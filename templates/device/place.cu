@@ -3,14 +3,10 @@
 // STEP_N apart, so that neighbouring threads read neighbouring addresses of shared memory.
 //% if slices > 1
 // Its slice takes the depths from k on of every step.
-struct Place {
-    int m, n, k;
-};
-//% else
-struct Place {
-    int m, n;
-};
 //% endif
+struct Place {
+    int m, n${ ", k" if slices > 1 };
+};
 
 __device__ __forceinline__ Place place_of_thread()
 {
