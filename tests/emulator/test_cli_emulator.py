@@ -172,7 +172,7 @@ def test_no_compiler(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_leaves_nothing_half_written_and_resumes(tmp_path: Path) -> None:
-    cache, words = tmp_path / "own", ("tune", "64x64x64", "--device", "emulator", "--budget", "4")
+    cache, words = tmp_path / "own", ("tune", "256x256x256", "--device", "emulator", "--budget", "8")
     environ = {**os.environ, **HERE, "XDG_CACHE_HOME": str(cache)}
     command = [sys.executable, "-u", "-m", "gemmgen", *words]
     with subprocess.Popen(
@@ -182,7 +182,7 @@ def test_an_interrupt_leaves_nothing_half_written_and_resumes(tmp_path: Path) ->
         assert process.stderr is not None
         while "compile" not in process.stderr.readline():
             pass
-        time.sleep(0.3)
+        time.sleep(0.3)  # of several seconds that it takes
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to every process of the group
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130 and out == ""
