@@ -92,6 +92,7 @@ DOUBLE_BUFFER = {**VECTORS, "STAGES": 2}
 WARP_TILES = {**DOUBLE_BUFFER, "BN": 128, "WM": 64, "WN": 32, "GROUP": 8}
 CP_ASYNC = {**WARP_TILES, "STAGES": 3, "ASYNC": 1, "BK": 16}
 READ_AHEAD = {**CP_ASYNC, "AHEAD": 4}
+SLICES = {**READ_AHEAD, "STAGES": 2, "BK": 32, "SLICES": 2}
 
 LADDER = Study(
     "ladder",
@@ -163,7 +164,13 @@ LADDER = Study(
             against="cp.async stages",
             lesson="values of two depths in registers, each replaced after its use: no FMA waits for a read",
         ),
-        Point("tuned", against="read ahead", lesson="what the search finds when all of this may vary", maker="search"),
+        Point(
+            "sliced K",
+            SLICES,
+            against="read ahead",
+            lesson="two groups of warps share a block's tile, each with half of a step: more warps where blocks are few",
+        ),
+        Point("tuned", against="sliced K", lesson="what the search finds when all of this may vary", maker="search"),
         Point(
             "cuBLAS",
             against="tuned",
