@@ -168,7 +168,7 @@ LADDER = Study(
             "sliced K",
             SLICES,
             against="read ahead",
-            lesson="two groups of warps share a block's tile, each with half of a step: more warps where blocks are few",
+            lesson="two groups of warps share a block's tile, each with half of a step: more warps for few blocks",
         ),
         Point("tuned", against="sliced K", lesson="what the search finds when all of this may vary", maker="search"),
         Point(
