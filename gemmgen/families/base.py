@@ -111,11 +111,13 @@ class Constraint:
     in_kernel: bool = True
 
 
-GRID_FITS = Constraint(
-    "(M + BM - 1) / BM * ((N + BN - 1) / BN) * BATCH <= MAX_BLOCKS",
-    "CUDA bounds the blocks of a grid",
-    in_kernel=False,
-)
+def _grid_fits(tiles_share: str = "") -> Constraint:
+    """A block, or `tiles_share` of them, for each tile of C."""
+    blocks = f"(M + BM - 1) / BM * ((N + BN - 1) / BN) * BATCH{tiles_share}"
+    return Constraint(f"{blocks} <= MAX_BLOCKS", "CUDA bounds the blocks of a grid", in_kernel=False)
+
+
+GRID_FITS = _grid_fits()
 
 
 def split_axis() -> Any:
@@ -125,12 +127,30 @@ def split_axis() -> Any:
 
 SPLIT_CONSTRAINTS = (
     Constraint("SPLIT >= 1", "counts start at one", in_kernel=False),
-    Constraint(
-        "(M + BM - 1) / BM * ((N + BN - 1) / BN) * BATCH * SPLIT <= MAX_BLOCKS",
-        "CUDA bounds the blocks of a grid",
-        in_kernel=False,
-    ),
+    _grid_fits(" * SPLIT"),
 )
+
+
+@dataclass(frozen=True)
+class Side:
+    """A or B, by the names of a rendered kernel.
+
+    x        "a" or "b"
+    mn       its dimension beside k, "m" or "n"
+    along_k  its lines (the contiguous direction) run along k
+    """
+
+    x: str
+    mn: str
+    along_k: bool
+
+    @property
+    def X(self) -> str:
+        return self.x.upper()
+
+    @property
+    def MN(self) -> str:
+        return self.mn.upper()
 
 
 def sizes_of(problem: Problem) -> dict[str, int]:

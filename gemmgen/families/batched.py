@@ -14,7 +14,7 @@ from math import gcd
 from typing import Any, cast
 
 from gemmgen.device import STATIC_SHARED_BYTES
-from gemmgen.families.base import Config, Constraint, Derived, Work, axis, constants, sizes_of
+from gemmgen.families.base import Config, Constraint, Derived, Side, Work, axis, constants, sizes_of
 from gemmgen.problem import Problem
 
 
@@ -75,26 +75,12 @@ PRUNING = (
 
 
 @dataclass(frozen=True)
-class Operand:
+class Operand(Side):
     """How A or B lies in shared memory: line by line as in global memory.
 
-    x        "a" or "b"
-    mn       its dimension beside k, "m" or "n"
-    along_k  its lines run along k: a thread reads DEPTH neighbours of each of its rows (A) or columns (B) at once;
-             else it reads its rows or columns of one k, as vectors
+    Where lines run along k, a thread reads DEPTH neighbours of each of its rows (A) or columns (B) at once; else it
+    reads its rows or columns of one k, as vectors.
     """
-
-    x: str
-    mn: str
-    along_k: bool
-
-    @property
-    def X(self) -> str:
-        return self.x.upper()
-
-    @property
-    def MN(self) -> str:
-        return self.mn.upper()
 
 
 def operands(problem: Problem) -> tuple[Operand, Operand]:

@@ -1,6 +1,6 @@
 """`simt`: f32 and f64 GEMM on CUDA cores (FFMA, DFMA), from one element a thread to warp-tiled 16x16 register tiles.
 
-    grid -> block BM x BN -> warp WM x WN -> thread TM x TN, in steps of BK along K
+    grid -> block BM x BN -> SLICES of each step's depth -> warp WM x WN -> thread TM x TN, in steps of BK along K
 
 Two loop orders over the same tiles: the outer product reads TM + TN values for TM * TN FMAs, the
 inner product two for each. Tiles of A and B pass through shared memory in one, two or more stages.
@@ -14,11 +14,13 @@ from functools import cache
 from math import gcd
 from typing import Any, cast
 
+from gemmgen.expression import evaluate
 from gemmgen.families.base import (
     SPLIT_CONSTRAINTS,
     Config,
     Constraint,
     Derived,
+    Side,
     Work,
     axis,
     constants,
@@ -60,6 +62,8 @@ class SimtConfig(Config):
     GROUP: int = axis(8, (8, 1), "tile rows that blocks walk down before they step right, for reuse in L2")
     SPLIT: int = split_axis()
 
+
+TILE_THREADS = "BM / TM * (BN / TN)"  # that cover a block's tile of C
 
 CONSTRAINTS = (
     Constraint("BM >= 1 and BN >= 1 and BK >= 1 and TM >= 1 and TN >= 1", "a tile holds at least one element", False),
@@ -123,8 +127,8 @@ PRUNING = (
     Constraint("PAD >= A_ALONG_K and PAD >= B_ALONG_K", "a transposing store without padding meets its own bank"),
     Constraint("TM * TN >= 16", "a smaller thread tile spends its issue slots on shared reads"),
     Constraint("TM * TN * ELEMENT_BYTES <= 512", "a larger thread tile exceeds 255 registers"),
-    Constraint("BM / TM * (BN / TN) * SLICES >= 64", "smaller blocks leave an SM short of warps"),
-    Constraint("BM / TM * (BN / TN) * SLICES <= 256", "larger blocks leave a thread too few registers"),
+    Constraint(f"{TILE_THREADS} * SLICES >= 64", "smaller blocks leave an SM short of warps"),
+    Constraint(f"{TILE_THREADS} * SLICES <= 256", "larger blocks leave a thread too few registers"),
     Constraint("SPLIT == 1 or M * N / (BM * BN) * SPLIT <= 1024", "more blocks than that fill any card"),
     Constraint("SPLIT == 1 or K == 0 or K / SPLIT >= 16 * BK", "parts too short for what adding them up costs"),
     Constraint(
@@ -142,31 +146,17 @@ PRUNING = (
 
 
 @dataclass(frozen=True)
-class Operand:
+class Operand(Side):
     """How A or B travels to shared memory; names are those of the rendered kernel.
 
-    x           "a" or "b"
-    mn          its dimension beside k, "m" or "n"
-    along_k     its lines (the contiguous direction) run along k
     transposed  written to shared memory across its lines
     k_rows      shared lines run along m or n, one for each k: a thread reads its fragment as vectors
     extent      what the kernel calls the lines from the tile's origin to the edge of C
     copy        template that brings a tile to shared memory; fragment, to registers
     """
 
-    x: str
-    mn: str
-    along_k: bool
     transposed: bool
     copy: str
-
-    @property
-    def X(self) -> str:
-        return self.x.upper()
-
-    @property
-    def MN(self) -> str:
-        return self.mn.upper()
 
     @property
     def k_rows(self) -> bool:
@@ -326,12 +316,11 @@ class Simt:
 
 
 def _threads(config: SimtConfig) -> Iterator[Derived]:
-    tile = "BM / TM * (BN / TN)"
     if config.SLICES == 1:
-        yield Derived("THREADS", tile, "threads a block")
+        yield Derived("THREADS", TILE_THREADS, "threads a block")
         return
     yield Derived("DEPTH", "BK / SLICES", "depth of a slice's part of a step")
-    yield Derived("SLICE_THREADS", tile, "threads a slice, which cover the block's tile")
+    yield Derived("SLICE_THREADS", TILE_THREADS, "threads a slice, which cover the block's tile")
     yield Derived("THREADS", "SLICE_THREADS * SLICES", "threads a block")
 
 
@@ -342,7 +331,8 @@ def _operand_constants(problem: Problem, config: SimtConfig, operand: Operand) -
     shared_line = block if operand.k_rows else "BK"
     shared_lines = "BK" if operand.k_rows else block
     line, count = ("BK", block) if operand.along_k else (block, "BK")
-    value, threads = config.values, config.BM // config.TM * (config.BN // config.TN) * config.SLICES
+    value = config.values
+    threads = evaluate(TILE_THREADS, value) * config.SLICES
     # Neighbours fetch 128 bytes, the most that L1 looks up at once; transposed, 32 bytes, whose words fall into banks
     # of their own (PAD = 4).
     wanted = (32 if operand.transposed else 128) // (width * problem.dtype.size)

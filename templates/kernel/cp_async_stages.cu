@@ -1,35 +1,19 @@
 /*# A ring of STAGES tiles in shared memory, filled by cp.async STAGES - 1 tiles ahead. #*/
 //% extends "kernel/gemm.cu"
-//% from "device/cp_async.cu" import cp_async
+//% from "device/cp_async.cu" import cp_async, start_tile
 //% block intrinsics
 ${ cp_async() }
 //% endblock
 //% block main_loop
     #pragma unroll
     for (int stage = 0; stage < STAGES - 1; ++stage) {
-        const int depth = ${ view.K } - stage * BK;
-        if (depth > 0) {
-            copy_a(a_tile, s, rows, depth, As[stage]);
-            copy_b(b_tile, s, columns, depth, Bs[stage]);
-        }
-        cp_async_commit();
-        a_tile += a_step;
-        b_tile += b_step;
-    }
+${ start_tile(view.K ~ " - stage * BK", "stage") | indent(8, first=true) }    }
 
     int read = 0, write = STAGES - 1;
     for (int k = 0; k < ${ view.K }; k += BK) {
         cp_async_wait<STAGES - 2>();  // this thread's share of the tile to read has landed
         __syncthreads();              // so has everybody's, and nobody reads the tile to write any more
-        const int depth = ${ view.K } - k - (STAGES - 1) * BK;
-        if (depth > 0) {
-            copy_a(a_tile, s, rows, depth, As[write]);
-            copy_b(b_tile, s, columns, depth, Bs[write]);
-        }
-        cp_async_commit();  // an empty group too: the wait counts groups
-        a_tile += a_step;
-        b_tile += b_step;
-        multiply(As[read], Bs[read], place, acc);
+${ start_tile(view.K ~ " - k - (STAGES - 1) * BK", "write", "  // an empty group too: the wait counts groups") | indent(8, first=true) }        multiply(As[read], Bs[read], place, acc);
         read = read + 1 < STAGES ? read + 1 : 0;
         write = write + 1 < STAGES ? write + 1 : 0;
     }

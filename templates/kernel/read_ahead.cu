@@ -1,6 +1,6 @@
 /*# cp.async fills a ring of STAGES tiles in shared memory; registers hold the values of two depths, read two ahead. #*/
 //% extends "kernel/gemm.cu"
-//% from "device/cp_async.cu" import cp_async
+//% from "device/cp_async.cu" import cp_async, start_tile
 //% from "compute/outer.cu" import outer_product
 //% block intrinsics
 ${ cp_async() }
@@ -11,15 +11,7 @@ ${ outer_product(view) }
 //% block main_loop
     #pragma unroll
     for (int stage = 0; stage < STAGES; ++stage) {
-        const int depth = ${ view.K } - stage * BK;
-        if (depth > 0) {
-            copy_a(a_tile, s, rows, depth, As[stage]);
-            copy_b(b_tile, s, columns, depth, Bs[stage]);
-        }
-        cp_async_commit();
-        a_tile += a_step;
-        b_tile += b_step;
-    }
+${ start_tile(view.K ~ " - stage * BK", "stage") | indent(8, first=true) }    }
 
     if (${ view.K } > 0) {
         cp_async_wait<STAGES - 1>();  // this thread's share of the first tile has landed
@@ -46,15 +38,7 @@ ${ outer_product(view) }
                 if (d == AHEAD - 2 && k % ${ view.depth } == 0) {  // and of the next tile
                     cp_async_wait<STAGES - 2>();      // this thread's share of it has landed
                     __syncthreads();                  // so has everybody's, and nobody reads this tile any more
-                    const int depth = ${ view.K } - k${ " * SLICES" if view.slices > 1 } - (STAGES - 1) * BK;
-                    if (depth > 0) {
-                        copy_a(a_tile, s, rows, depth, As[stage]);
-                        copy_b(b_tile, s, columns, depth, Bs[stage]);
-                    }
-                    cp_async_commit();  // an empty group too: the wait counts groups
-                    a_tile += a_step;
-                    b_tile += b_step;
-                    stage = stage + 1 < STAGES ? stage + 1 : 0;
+${ start_tile(view.K ~ " - k" ~ (" * SLICES" if view.slices > 1) ~ " - (STAGES - 1) * BK", "stage", "  // an empty group too: the wait counts groups") | indent(20, first=true) }                    stage = stage + 1 < STAGES ? stage + 1 : 0;
                     a_from = &As[stage][${ view.first }][place.m];
                     b_from = &Bs[stage][${ view.first }][place.n];
                 }
