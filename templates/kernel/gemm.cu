@@ -55,8 +55,8 @@ ${ add_slices() }
 ${ copy_a(view.a) }
 ${ copy_b(view.b) }
 //% if view.outer
-${ fragment_a(view.a, view) }
-${ fragment_b(view.b, view) }
+${ fragment_a(view.a) }
+${ fragment_b(view.b) }
 //% endif
 /*% block compute %*/
 ${ multiply(view) }
