@@ -50,6 +50,7 @@ def tune(
     family: str | None = None,
     budget: int | None = None,
     seed: int = 0,
+    atomics: bool = False,
     out: Folder | None = None,
     command: str = "gemmgen.tune(...)",
     progress: Progress | None = None,
@@ -63,6 +64,7 @@ def tune(
               naive apart
     budget    candidates to try (None: gemmgen.tuner.DEFAULT_BUDGET)
     seed      of test data, thread schedules and what the property tests draw
+    atomics   consider kernels that add with atomics, too: their bits may differ from run to run, and their names say so
     out       folder for the winner's NAME.cu and NAME.json (None: write nothing)
     command   what NAME.json says that it was made by
     progress  hears each step; see gemmgen.tuner.Progress
@@ -76,7 +78,16 @@ def tune(
     require_memory(problem)
     target = open_target(device, arch, store := Store())
     with target.executor:
-        result = search(problem, target, store, families=families, budget=budget, seed=seed, progress=progress)
+        result = search(
+            problem,
+            target,
+            store,
+            families=families,
+            budget=budget,
+            seed=seed,
+            atomics=atomics,
+            progress=progress,
+        )
         origin = Origin.of(target, command)
     if out is not None:
         write_kernel(result.winner.source, provenance(result.winner, origin), Path(out))

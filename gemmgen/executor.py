@@ -17,6 +17,7 @@ from gemmgen.problem import Case
 from gemmgen.source import KernelSource
 
 Floats = npt.NDArray[np.floating[Any]]  # of the problem's dtype
+Words = npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,16 @@ class Operands:
     a: Floats
     b: Floats
     c: Floats
+
+
+def left_behind(name: str, words: Words, case: Case) -> str | None:
+    """What a launch of `case` leaves in `words`, a part of its workspace that must be zero again; None where it is."""
+    elements: npt.NDArray[Any] = words if name == "tickets" else words.view(case.problem.dtype.bits)
+    left = np.flatnonzero(elements)
+    if not len(left):
+        return None
+    value = elements[left[0]] if name == "tickets" else elements[left[:1]].view(case.problem.dtype.numpy)[0]
+    return f"leaves {name}[{left[0]}] = {value}: the next launch needs it to be zero"
 
 
 class LoadedKernel(Protocol):
@@ -45,12 +56,13 @@ class LoadedKernel(Protocol):
         that run parts.
 
         The executor surrounds every operand with memory that a kernel must not touch and gives
-        base pointers the alignment that the problem promises and no more; likewise the workspace, whose partials
-        hold NaN and whose tickets are zero. `seed` selects what the executor is free to choose (thread schedule,
-        order of the blocks, placement); the same seed gives the same run.
+        base pointers the alignment that the problem promises and no more; likewise the workspace, whose tickets are
+        zero and whose partials are, too, or hold NaN: see source.Workspace. `seed` selects what the executor is free to
+        choose (thread schedule, order of the blocks, placement); the same seed gives the same run, up to the order in
+        which blocks add.
 
-        Raises CandidateFailed: launch, crash (illegal access, misaligned access, write outside C,
-        tickets that are not zero again, deadlock) or timeout.
+        Raises CandidateFailed: launch, crash (illegal access, misaligned access, write outside C, tickets or sums
+        that are not zero again, deadlock) or timeout.
         """
         ...
 

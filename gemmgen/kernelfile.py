@@ -114,7 +114,8 @@ def source_from_record(record: Mapping[str, Any], path: Path) -> KernelSource:
                 launch["threads"],
                 tuple((size, tile) for size, tile in launch["grid"]),
                 launch["shared_bytes"],
-                launch.get("splits", 1),  # records of kernels whose blocks each have a tile may leave it out
+                launch.get("splits", 1),  # records of kernels whose blocks each have a tile may leave it out,
+                launch.get("atomic", False),  # and others this
             ),
             parameters=tuple(Parameter(**parameter) for parameter in record["parameters"]),
             deterministic=bool(record.get("deterministic", True)),  # records of old say nothing

@@ -78,7 +78,9 @@ class Kernel:
         # The sums of slices take the place of all tiles together, which static arrays do not allow.
         dynamic = shared if shared > STATIC_SHARED_BYTES or self.values.get("SLICES", 1) > 1 else 0
         grid = self.family.grid(self.problem, self.config)
-        return Launch(self.threads, grid, dynamic, self.values.get("SPLIT", 1))
+        return Launch(
+            self.threads, grid, dynamic, self.values.get("SPLIT", 1), atomic=self.values.get("ATOMIC", 0) == 1
+        )
 
     @property
     def tiles(self) -> str:
@@ -156,7 +158,11 @@ class Kernel:
         if problem.ld_align > 1 and free:
             yield f"{', '.join(free)} divisible by {problem.ld_align}"
         if self.launch.splits > 1:
-            yield f"partials: {self.blocks} * {self.launch.partial_elements} {self.dtype.ctype}s, holding anything"
+            sums = f"{self.launch.partial_elements} {self.dtype.ctype}s"
+            if self.launch.atomic:
+                yield f"partials: {self.tiles} * {sums}, zero before the first launch, which every launch leaves zero"
+            else:
+                yield f"partials: {self.blocks} * {sums}, holding anything"
             yield f"tickets: {self.tiles} counters, zero before the first launch, which every launch leaves zero"
             yield "no other launch using the same workspace at the same time"
 

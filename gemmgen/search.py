@@ -13,8 +13,8 @@ from gemmgen.space import Space
 # Axes that change how a tile travels or is split, not its size: the model tells their values apart
 # poorly, so the first round tries one of each shape and later rounds vary these.
 SECONDARY = {
-    "simt": frozenset({"WM", "WN", "STAGES", "ASYNC", "AHEAD", "MINB", "GROUP", "PAD"}),
-    "skinny": frozenset({"WARPS", "BK"}),
+    "simt": frozenset({"WM", "WN", "STAGES", "ASYNC", "AHEAD", "MINB", "GROUP", "PAD", "ATOMIC"}),
+    "skinny": frozenset({"WARPS", "BK", "ATOMIC"}),
     "batched": frozenset({"STAGES", "ASYNC", "MINB", "PAD"}),
 }
 BEST_KEPT = 4  # configs whose neighbours a round tries

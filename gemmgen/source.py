@@ -55,10 +55,22 @@ class Workspace:
 
     partials  sums that blocks leave for the one that adds them: they may hold anything before the launch
     tickets   a counter a tile: zero before the first launch, and each launch leaves it so
+    zeroed    the same holds of the partials
     """
 
     partials: int
     tickets: int
+    zeroed: bool = False
+
+    @property
+    def words(self) -> dict[str, int]:
+        """By the part's name."""
+        return dict(zip(WORKSPACE, (self.partials, self.tickets), strict=True))
+
+    @property
+    def zero(self) -> tuple[str, ...]:
+        """The parts that are zero before and after each launch."""
+        return WORKSPACE if self.zeroed else WORKSPACE[1:]
 
 
 @dataclass(frozen=True)
@@ -70,12 +82,14 @@ class Launch:
                   batch; one that is left out is a tile's as a whole
     shared_bytes  dynamic shared memory a block, in bytes (0: the kernel declares its own)
     splits        blocks that share a tile, each with a part of K: blocks t * splits and the next ones have tile t
+    atomic        these add to one tile of sums with atomics
     """
 
     threads: int
     grid: tuple[tuple[str, int], ...]
     shared_bytes: int = 0
     splits: int = 1
+    atomic: bool = False
 
     def __post_init__(self) -> None:
         require(type(self.threads) is int and 1 <= self.threads <= MAX_THREADS, f"{self.threads} threads a block")
@@ -86,6 +100,8 @@ class Launch:
         shared = self.shared_bytes
         require(type(shared) is int and 0 <= shared < MOST_SHARED_BYTES, f"{shared} bytes of shared memory a block")
         require(type(self.splits) is int and self.splits >= 1, f"{self.splits} blocks share a tile")
+        require(type(self.atomic) is bool, f"blocks add with atomics or not: {self.atomic}")
+        require(not self.atomic or self.splits > 1, "blocks that share no tile add with atomics")
 
     def tiles(self, case: Case) -> int:
         """Tiles of C that the grid computes for `case`."""
@@ -100,12 +116,17 @@ class Launch:
         """Elements of workspace that a block writes: a whole tile, at C's edges too."""
         return math.prod(tile for _, tile in self.grid)
 
+    @property
+    def partial_tiles(self) -> int:
+        """Tiles of workspace for each tile of C."""
+        return 1 if self.atomic else self.splits
+
     def workspace(self, case: Case) -> Workspace:
         """What `case` takes besides its operands."""
         if self.splits == 1:
             return Workspace(0, 0)
         words = self.partial_elements * case.problem.dtype.words
-        return Workspace(self.blocks(case) * words, self.tiles(case))
+        return Workspace(self.tiles(case) * self.partial_tiles * words, self.tiles(case), zeroed=self.atomic)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from gemmgen.device import Limits
 from gemmgen.expression import names_in
-from gemmgen.families.base import Axis, Config, Constraint, Family, constants, first_broken
+from gemmgen.families.base import SAME_BITS, Axis, Config, Constraint, Family, constants, first_broken
 from gemmgen.problem import Problem
 
 
@@ -29,11 +29,15 @@ class Space:
     rejected: tuple[tuple[Constraint, int], ...]
 
 
-def explore(family: Family, problem: Problem, limits: Limits) -> Space:
-    """Walk the axes' product. A rule is checked as soon as the names it reads are known, which cuts whole branches."""
+def explore(family: Family, problem: Problem, limits: Limits, *, atomics: bool = False) -> Space:
+    """Walk the axes' product. A rule is checked as soon as the names it reads are known, which cuts whole branches.
+
+    `atomics` accepts configs that add in the order in which blocks come, too.
+    """
     axes = family.config_type.axes()
     given = {**limits.names, **family.facts(problem)}
-    ready, late = _earliest((*family.constraints, *family.pruning), axes, given)
+    pruning = [rule for rule in family.pruning if not (atomics and rule == SAME_BITS)]
+    ready, late = _earliest((*family.constraints, *pruning), axes, given)
     below = [math.prod(len(item.values) for item in axes[depth + 1 :]) for depth in range(len(axes))]
     rejected: Counter[Constraint] = Counter()
 

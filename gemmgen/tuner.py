@@ -123,15 +123,17 @@ def tune(
     families: Sequence[Family] = SEARCHED,
     budget: int | None = None,
     seed: int = 0,
+    atomics: bool = False,
     progress: Progress | None = None,
 ) -> TuneResult:
     """Find the fastest correct kernel of `families` for `problem` on `target`, trying `budget` candidates.
 
-    Families that accept no config for the problem are left out; the others share the budget.
+    Families that accept no config for the problem are left out; the others share the budget. With `atomics` kernels
+    whose bits may differ from run to run are candidates, too.
 
     Raises GemmgenError where no config is accepted or none survives.
     """
-    tuner = Tuner(problem, target, store, families, seed, progress or Silent())
+    tuner = Tuner(problem, target, store, families, seed, progress or Silent(), atomics)
     return tuner.run(budget or DEFAULT_BUDGET[target.executor.name])
 
 
@@ -145,11 +147,13 @@ class Tuner:
     families: Sequence[Family]
     seed: int
     progress: Progress
+    atomics: bool = False
     trials: list[Trial] = field(default_factory=list)
 
     def run(self, budget: int) -> TuneResult:
         self.progress.stage("explore", 1)
-        explored = [explore(family, self.problem, self.target.spec.arch.limits) for family in self.families]
+        limits = self.target.spec.arch.limits
+        explored = [explore(family, self.problem, limits, atomics=self.atomics) for family in self.families]
         spaces = tuple(space for space in explored if space.accepted)
         if not spaces:
             raise GemmgenError("; ".join(self._unsuited(space) for space in explored))

@@ -188,7 +188,7 @@ def check(kernel: LoadedKernel, situation: Situation, seen: Seen | None = None, 
     if not runs_whole(kernel, situation):
         return _check_sample(kernel, situation, operands, {} if seen is None else seen, tally)
     result = kernel.run(case, operands, seed=seed)
-    worst = _judge(situation, result, Window.whole(case), tally)
+    worst = _judge(kernel, situation, result, Window.whole(case), tally)
     tally.ran(situation, kernel.source.launch.blocks(case), kernel.watched(case, seed=seed), whole=True)
     return worst
 
@@ -207,8 +207,9 @@ def _cost(case: Case, launch: Launch) -> float:
     return case.flops + THREAD_FLOPS * launch.blocks(case) * launch.threads
 
 
-def _judge(situation: Situation, result: Floats, window: Window, tally: Tally) -> float:
-    comparison = compare(situation, result, window)
+def _judge(kernel: LoadedKernel, situation: Situation, result: Floats, window: Window, tally: Tally) -> float:
+    launch = kernel.source.launch
+    comparison = compare(situation, result, window, launch.splits if launch.atomic else 0)
     if comparison.mismatch is not None:
         raise Wrong(situation, Failure("wrong", str(comparison.mismatch), "verifier"), comparison.mismatch)
     tally.compared(situation, comparison)
@@ -244,7 +245,7 @@ def _check_sample(kernel: LoadedKernel, situation: Situation, operands: Operands
         raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
     watched = kernel.watched(case, seed=situation.seed, blocks=chosen)
     tally.ran(situation, len(chosen), watched, whole=len(chosen) == launch.blocks(case))
-    return max(_judge(situation, result, tile, tally) for tile in tiles)
+    return max(_judge(kernel, situation, result, tile, tally) for tile in tiles)
 
 
 def compare_runs(kernel: LoadedKernel, situation: Situation, runs: int) -> Determinism:

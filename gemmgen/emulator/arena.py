@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.executor import Floats, Operands
+from gemmgen.executor import Floats, Operands, Words, left_behind
 from gemmgen.problem import POINTER_BYTES, WIDEST_ACCESS, Case, Matrix
 from gemmgen.scatter import Scattered, scatter
-from gemmgen.source import Workspace
+from gemmgen.source import WORKSPACE, Workspace
 
-Words = npt.NDArray[np.uint32]
 Bits = npt.NDArray[np.unsignedinteger[Any]]  # elements as bit patterns
 Blocks = npt.NDArray[np.int64]
 
@@ -72,6 +71,7 @@ class Layout:
 
     scattered   of a batch of pointers: the matrices A, B and C in their segments; else none
     matrices    where a table says where they start
+    zero        parts of the workspace that are zero before a launch and after it
     """
 
     a: Segment
@@ -83,6 +83,11 @@ class Layout:
     matrices: Segment
     scattered: tuple[Scattered, ...] = ()
     element_bytes: int = 0
+    zero: tuple[str, ...] = ()
+
+    @property
+    def workspace(self) -> dict[str, Segment]:
+        return dict(zip(WORKSPACE, (self.partials, self.tickets), strict=True))
 
     @property
     def products(self) -> int:
@@ -116,7 +121,7 @@ class Layout:
         blocks = Segment(tickets.end, whole_pages(list_bytes), 0, list_bytes)
         table_bytes = POINTER_BYTES * sum(len(one.slots) for one in scattered)
         matrices = Segment(blocks.end, whole_pages(table_bytes), 0, table_bytes)
-        return cls(a, b, c, partials, tickets, blocks, matrices, scattered, size)
+        return cls(a, b, c, partials, tickets, blocks, matrices, scattered, size, workspace.zero)
 
 
 class Arena:
@@ -145,9 +150,10 @@ class Arena:
         self._put_c(layout, case, case.c.view(operands.c.view(bits)))
         offsets = [case.problem.dtype.size * one.offsets for one in layout.scattered]
         self._operand(layout.matrices)[:] = np.array(offsets, np.uint64).view(np.uint32).ravel()
-        for segment in (layout.partials, layout.tickets):
+        for segment in layout.workspace.values():
             self._segment(segment)[:] = CANARY
-        self._operand(layout.tickets)[:] = 0
+        for name in layout.zero:
+            self._operand(layout.workspace[name])[:] = 0
         self._operand(layout.blocks)[:] = blocks
 
     def result(self, layout: Layout, case: Case, before: Floats) -> Floats:
@@ -179,13 +185,13 @@ class Arena:
         else:
             case.c.view(elements)[...] = values
 
-    def workspace_trouble(self, layout: Layout) -> str | None:
+    def workspace_trouble(self, layout: Layout, case: Case) -> str | None:
         """What the launch did to its workspace that it must not; None where all is well. Spoils the workspace."""
-        left = self._operand(layout.tickets)
-        if left.any():
-            tile = int(np.argmax(left != 0))
-            return f"the kernel leaves tickets[{tile}] = {left[tile]}: the next launch needs it to be zero"
-        for name, segment in (("partials", layout.partials), ("tickets", layout.tickets)):
+        for name in layout.zero:
+            left = left_behind(name, self._operand(layout.workspace[name]), case)
+            if left is not None:
+                return f"the kernel {left}"
+        for name, segment in layout.workspace.items():
             self._operand(segment)[:] = CANARY
             changed = self._segment(segment) != CANARY
             if changed.any():

@@ -84,7 +84,7 @@ class EmulatedKernel:
         outside = self._arena.write_outside(layout, case)
         if outside is not None:
             raise failed("crash", f"the kernel writes outside C: {outside}")
-        trouble = self._arena.workspace_trouble(layout)
+        trouble = self._arena.workspace_trouble(layout, case)
         if trouble is not None:
             raise failed("crash", trouble)
         return result

@@ -182,8 +182,17 @@ class Interface:
         return self.source.launch.splits
 
     @property
+    def atomic(self) -> bool:
+        return self.source.launch.atomic
+
+    @property
+    def partial_tiles(self) -> int:
+        """Of a tile of C."""
+        return self.source.launch.partial_tiles
+
+    @property
     def partial_elements(self) -> int:
-        """Of a block."""
+        """Of each of them."""
         return self.source.launch.partial_elements
 
     @property

@@ -42,20 +42,28 @@ def axis(default: int, values: tuple[int, ...], meaning: str) -> Any:
 class Config:
     """Base of every family's parameter record: integers by axis name.
 
-    PATTERN names every axis once; it writes a config into a kernel's name and reads it back.
+    PATTERN names every axis once; it writes a config into a kernel's name and reads it back. A part in brackets is left
+    out where its axes have their defaults.
     """
 
     PATTERN: ClassVar[str]
 
     def __str__(self) -> str:
-        return self.PATTERN.format_map(self.values)
+        return re.sub(r"\[(.+?)\]", self._optional, self.PATTERN).format_map(self.values)
+
+    def _optional(self, part: re.Match[str]) -> str:
+        """What the part of PATTERN in brackets adds to the name."""
+        names = re.findall(r"\{(\w+)\}", part[1])
+        return part[1] if any(getattr(self, name) != getattr(type(self), name) for name in names) else ""
 
     @classmethod
     def parse(cls, text: str) -> Config | None:
         """The config that `str` wrote as `text`, or None where it is none."""
-        groups = re.sub(r"\{(\w+)\}", r"(?P<\1>\\d+)", cls.PATTERN)
+        groups = re.sub(r"\{(\w+)\}", r"(?P<\1>\\d+)", re.sub(r"\[(.+?)\]", r"(?:\1)?", cls.PATTERN))
         match = re.fullmatch(groups, text)
-        return None if match is None else cls(**{name: int(value) for name, value in match.groupdict().items()})
+        return (
+            None if match is None else cls(**{name: int(value) for name, value in match.groupdict().items() if value})
+        )
 
     @classmethod
     def axes(cls) -> tuple[Axis, ...]:
@@ -72,10 +80,9 @@ class Config:
     def deterministic(self) -> bool:
         """Whether every run gives the same bits, whatever order threads and blocks run in.
 
-        Verification holds a kernel to it. A family that adds with atomics says False for the configs that do, by an
-        axis: so their names show it.
+        Verification holds a kernel to it. Those that add with atomics do not, by an axis: so their names show it.
         """
-        return True
+        return not self.values.get("ATOMIC", 0)
 
     def with_values(self, **changes: int) -> Config:
         """A copy with some axes changed; raises InvalidInput for a name that is no axis."""
@@ -125,10 +132,19 @@ def split_axis() -> Any:
     return axis(1, (1, 2, 3, 4, 6, 8, 16, 32), "blocks that share a tile of C, each with a part of K")
 
 
+def atomic_axis() -> Any:
+    """The axis ATOMIC, which every family that splits K has beside SPLIT."""
+    return axis(0, (0, 1), "1: blocks that share a tile add to one tile of sums with atomics, in any order")
+
+
 SPLIT_CONSTRAINTS = (
     Constraint("SPLIT >= 1", "counts start at one", in_kernel=False),
+    Constraint("ATOMIC <= 1", "a switch is 0 or 1", in_kernel=False),
+    Constraint("ATOMIC == 0 or SPLIT > 1", "only blocks that share a tile add to its sums", in_kernel=False),
     _grid_fits(" * SPLIT"),
 )
+
+SAME_BITS = Constraint("ATOMIC == 0", "bits would depend on the order of blocks: only tune --atomics asks for that")
 
 
 @dataclass(frozen=True)
@@ -190,6 +206,7 @@ class Work:
     prefetch       steps that global loads run ahead of their use (0: the block waits for them)
     shares         threads of a block that share an element, each with its part of a step's depth
     splits         blocks that share a tile of C, each with its part of K
+    atomic         these add to one tile of sums, which the last one reads, rather than leave one each
     run            FMAs in a row that share an operand with the one before (1: not counted)
     written        depths of a step that a turn of its loop takes where it reads values ahead of their FMAs, else 0
     """
@@ -206,6 +223,7 @@ class Work:
     prefetch: int
     shares: int = 1
     splits: int = 1
+    atomic: bool = False
     run: int = 1
     written: int = 0
 

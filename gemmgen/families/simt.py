@@ -16,12 +16,14 @@ from typing import Any, cast
 
 from gemmgen.expression import evaluate
 from gemmgen.families.base import (
+    SAME_BITS,
     SPLIT_CONSTRAINTS,
     Config,
     Constraint,
     Derived,
     Side,
     Work,
+    atomic_axis,
     axis,
     constants,
     sizes_of,
@@ -37,7 +39,7 @@ class SimtConfig(Config):
 
     PATTERN = (
         "outer{OUTER}_{BM}x{BN}x{BK}_{TM}x{TN}_w{WM}x{WN}_v{VEC}_ta{TA}_tb{TB}_pad{PAD}"
-        "_s{STAGES}_async{ASYNC}_ahead{AHEAD}_slices{SLICES}_minb{MINB}_g{GROUP}_split{SPLIT}"
+        "_s{STAGES}_async{ASYNC}_ahead{AHEAD}_slices{SLICES}_minb{MINB}_g{GROUP}_split{SPLIT}[_atomic{ATOMIC}]"
     )
 
     OUTER: int = axis(1, (1, 0), "1: outer product, k outermost; 0: inner product")
@@ -61,6 +63,7 @@ class SimtConfig(Config):
     MINB: int = axis(1, (1,), "blocks that must fit an SM at once: caps a thread's registers")
     GROUP: int = axis(8, (8, 1), "tile rows that blocks walk down before they step right, for reuse in L2")
     SPLIT: int = split_axis()
+    ATOMIC: int = atomic_axis()
 
 
 TILE_THREADS = "BM / TM * (BN / TN)"  # that cover a block's tile of C
@@ -117,6 +120,7 @@ CONSTRAINTS = (
 )
 
 PRUNING = (
+    SAME_BITS,
     Constraint("OUTER == 1", "an inner product reads two shared values for each FMA"),
     Constraint(
         "VEC * ELEMENT_BYTES == 16",
@@ -253,7 +257,7 @@ class Simt:
 
     def unused(self, problem: Problem, config: Config) -> frozenset[str]:
         simt = cast(SimtConfig, config)
-        choices = {"OUTER", "VEC", "TA", "TB", "ASYNC", "SHARED_BYTES"}
+        choices = {"OUTER", "VEC", "TA", "TB", "ASYNC", "ATOMIC", "SHARED_BYTES"}
         choices |= {name for name, idle in (("AHEAD", 0), ("SLICES", 1), ("SPLIT", 1)) if simt.values[name] == idle}
         if simt.WM == 0:
             choices |= {"WM", "WN"}
@@ -285,6 +289,7 @@ class Simt:
             prefetch=simt.STAGES - 1,
             shares=simt.SLICES,
             splits=simt.SPLIT,
+            atomic=simt.ATOMIC == 1,
             run=max(simt.TM, simt.TN) if simt.OUTER else 1,
             written=simt.AHEAD * simt.SLICES,
         )

@@ -19,11 +19,13 @@ from typing import Any, Literal, cast
 
 from gemmgen.device import WARP
 from gemmgen.families.base import (
+    SAME_BITS,
     SPLIT_CONSTRAINTS,
     Config,
     Constraint,
     Derived,
     Work,
+    atomic_axis,
     axis,
     constants,
     sizes_of,
@@ -39,7 +41,7 @@ MOST_SMALL = 64  # lines of the small operand up to which streaming its partner 
 class SkinnyConfig(Config):
     """The axes of `skinny`."""
 
-    PATTERN = "s{S}_t{T}_w{WARPS}_k{BK}_u{UNROLL}_v{VEC}_split{SPLIT}"
+    PATTERN = "s{S}_t{T}_w{WARPS}_k{BK}_u{UNROLL}_v{VEC}_split{SPLIT}[_atomic{ATOMIC}]"
 
     S: int = axis(8, (1, 2, 4, 8, 16, 32), "lines of the small operand that a block multiplies: uses of a weight")
     T: int = axis(4, (1, 2, 4, 8), "elements along C's long side that a thread sums")
@@ -48,6 +50,7 @@ class SkinnyConfig(Config):
     UNROLL: int = axis(2, (2, 4, 8, 16), "steps along K whose weights are under way at once")
     VEC: int = axis(4, (4, 1), "floats of the widest access: 1, 2 or 4")
     SPLIT: int = split_axis()
+    ATOMIC: int = atomic_axis()
 
 
 CONSTRAINTS = (
@@ -66,6 +69,7 @@ CONSTRAINTS = (
 )
 
 PRUNING = (
+    SAME_BITS,
     Constraint("SMALL >= 1", "neither M nor N is known to be small: simt"),
     Constraint(f"SMALL <= {MOST_SMALL}", "with M and N so large tiles of both operands are reused: simt"),
     Constraint("S < 2 * SMALL", "most of the sums would be of lines that do not exist"),
@@ -169,7 +173,7 @@ class Skinny:
     def unused(self, problem: Problem, config: Config) -> frozenset[str]:
         skinny = cast(SkinnyConfig, config)
         _, w = roles(problem)
-        names = {"VEC", "LANE_WORDS", "SHARED_BYTES"}
+        names = {"VEC", "ATOMIC", "LANE_WORDS", "SHARED_BYTES"}
         if w.along_k:
             names.add("FX")
         if skinny.SPLIT == 1:
@@ -200,6 +204,7 @@ class Skinny:
             prefetch=1,
             shares=WARP if w.along_k else skinny.WARPS,
             splits=skinny.SPLIT,
+            atomic=skinny.ATOMIC == 1,
         )
 
     def template(self, config: Config) -> str:

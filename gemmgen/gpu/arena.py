@@ -2,8 +2,9 @@
 
     | guard | A | guard | B | guard | C | guard |           | guard | partials | guard | tickets | guard |
 
-They are compared as a whole before and after a launch: only C's elements and the partials may change. The first one's
-image can stay on the device for all kernels that meet the same operands; the second one is set there for each launch.
+They are compared as a whole before and after a launch: only C's elements may change, and partials that may hold
+anything. The first one's image can stay on the device for all kernels that meet the same operands; the second one is
+set there for each launch.
 Of a batch of pointers A, B and C hold all its matrices, guard words between them, and a third allocation the arrays.
 """
 
@@ -16,12 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmgen.errors import CandidateFailed, Failure
-from gemmgen.executor import Floats, Operands
+from gemmgen.executor import Floats, Operands, Words, left_behind
 from gemmgen.problem import POINTER_BYTES, Case, Matrix
 from gemmgen.scatter import Scattered, scatter
 from gemmgen.source import OPERANDS, WORKSPACE, Launch, Workspace
 
-Words = npt.NDArray[np.uint32]
 ImageKey = tuple[int, int, int]
 
 GUARD_BYTES = 256 * 1024  # on each side of each operand
@@ -120,36 +120,40 @@ class Arena:
 class WorkspaceArena:
     """Byte offsets of partials and tickets, aligned as operands are.
 
-    Before a launch all words are GUARD_WORD, the partials' too, but for the tickets, which are zero.
+    Before a launch all words are GUARD_WORD but for the tickets, and the partials where they have to be zero.
     """
 
+    case: Case
     workspace: Workspace
     offsets: dict[str, int]
     size: int
 
     @property
     def word_counts(self) -> dict[str, int]:
-        return _workspace_words(self.workspace)
+        return self.workspace.words
 
     def words(self, name: str) -> slice:
         start = self.offsets[name] // WORD
         return slice(start, start + self.word_counts[name])
 
-    def kept(self) -> tuple[slice, slice]:
-        """The words that a launch must leave as they were: all but the partials."""
+    def kept(self) -> tuple[slice, ...]:
+        """The words that a launch must leave as they were: all but partials that may hold anything."""
+        if self.workspace.zeroed:
+            return (slice(0, self.size // WORD),)
         partials = self.words("partials")
         return slice(0, partials.start), slice(partials.stop, self.size // WORD)
 
     def check(self, after: Words) -> None:
         """Of `after` only the kept words count. Raises CandidateFailed (crash) where one of them changed."""
-        tickets = self.words("tickets")
-        left = np.flatnonzero(after[tickets])
-        if len(left):
-            reason = f"it leaves tickets[{left[0]}] = {after[tickets][left[0]]}: the next launch needs it to be zero"
-            raise CandidateFailed(Failure("crash", reason, "gpu"))
+        zero = {name: self.words(name) for name in self.workspace.zero}
+        for name, words in zero.items():
+            left = left_behind(name, after[words], self.case)
+            if left is not None:
+                raise CandidateFailed(Failure("crash", f"it {left}", "gpu"))
         for part in self.kept():
             changed = part.start + np.flatnonzero(after[part] != GUARD_WORD)
-            changed = changed[(changed < tickets.start) | (changed >= tickets.stop)]
+            for words in zero.values():
+                changed = changed[(changed < words.start) | (changed >= words.stop)]
             if len(changed):
                 where = _beside(int(changed[0]) * WORD, self.offsets, self.word_counts)
                 reason = f"it wrote {len(changed)} words beside its workspace, the first {where}"
@@ -219,7 +223,8 @@ def place_workspace(launch: Launch, case: Case, seed: int) -> WorkspaceArena | N
     workspace = launch.workspace(case)
     if launch.splits == 1:
         return None
-    return WorkspaceArena(workspace, *_between_guards(_workspace_words(workspace), case.problem.pointer_align, seed))
+    offsets, size = _between_guards(workspace.words, case.problem.pointer_align, seed)
+    return WorkspaceArena(case, workspace, offsets, size)
 
 
 def _between_guards(word_counts: Mapping[str, int], align: int, seed: int) -> tuple[dict[str, int], int]:
@@ -235,10 +240,6 @@ def _between_guards(word_counts: Mapping[str, int], align: int, seed: int) -> tu
 
 def _operand_words(case: Case, matrices: tuple[Matrix, ...]) -> dict[str, int]:
     return {name: matrix.elements * case.problem.dtype.words for name, matrix in zip(OPERANDS, matrices, strict=True)}
-
-
-def _workspace_words(workspace: Workspace) -> dict[str, int]:
-    return dict(zip(WORKSPACE, (workspace.partials, workspace.tickets), strict=True))
 
 
 def _beside(offset: int, offsets: Mapping[str, int], word_counts: Mapping[str, int]) -> str:

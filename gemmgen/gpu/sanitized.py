@@ -91,9 +91,10 @@ class Runner:
                 self._fill(pointers[name], matrix, values)
         workspace = self._job.source.launch.workspace(situation.case)
         if workspace.tickets:
-            pointers["partials"] = self._allocate(index, situation, "partials", workspace.partials)  # holding anything
-            pointers["tickets"] = self._allocate(index, situation, "tickets", workspace.tickets)
-            cuda.memset_d32(pointers["tickets"], 0, workspace.tickets)
+            for name, words in workspace.words.items():  # holding anything,
+                pointers[name] = self._allocate(index, situation, name, words)
+            for name in workspace.zero:  # or zero
+                cuda.memset_d32(pointers[name], 0, workspace.words[name])
         return pointers
 
     def _place_matrices(self, index: int, situation: Situation, place: int, values: Floats | None) -> int:

@@ -31,7 +31,7 @@ from gemmgen.gpu.properties import DeviceProperties
 from gemmgen.gpu.replay import Enqueue, InputSets, allocate, measure
 from gemmgen.gpu.timing import QUICK, Baseline, Comparison, Protocol, Timing
 from gemmgen.problem import Case
-from gemmgen.source import KernelSource
+from gemmgen.source import WORKSPACE, KernelSource
 
 PLAIN_THREADS = 256  # a block, of the kernels that are no GEMM
 PLAIN_BLOCKS_PER_SM = 8
@@ -104,8 +104,8 @@ class Worker:
         self._sets: InputSets | None = None
         self._champions: dict[Case, Champion] = {}
         self._libraries: dict[type[Cublaslt] | type[Cublas], Cublaslt | Cublas] = {}
-        self._partials = Scratch()
-        self._tickets = Scratch()
+        self._partials = Scratch()  # holding anything
+        self._zeroed = {name: Scratch() for name in WORKSPACE}
 
     def __call__(self, message: tuple[Any, ...]) -> Any:
         verb, *arguments = message
@@ -286,15 +286,17 @@ class Worker:
 
     def _with_workspace(self, binary: Binary, case: Case) -> Enqueue:
         """A launcher that needs pointers to the operands alone. All share one workspace: launches follow each other,
-        and each leaves its tickets zero. Reserve for all before the first runs."""
+        and each leaves zero what it found so. Reserve for all before the first runs."""
         enqueue = self._launcher(binary, case)
         workspace = binary[0].launch.workspace(case)
-        self._with_room(lambda: self._partials.reserve(workspace.partials))
-        self._with_room(lambda: self._tickets.reserve(workspace.tickets))
-        self._tickets.clear()  # a kernel that was stopped may have left some
+        scratch = {"partials": self._partials, **{name: self._zeroed[name] for name in workspace.zero}}
+        self._with_room(lambda: scratch["partials"].reserve(workspace.partials))
+        self._with_room(lambda: scratch["tickets"].reserve(workspace.tickets))
+        for name in workspace.zero:
+            scratch[name].clear()  # a kernel that was stopped may have left something
 
         def with_workspace(pointers: Pointers, stream: Any) -> None:
-            enqueue({**pointers, "partials": self._partials.address, "tickets": self._tickets.address}, stream)
+            enqueue({**pointers, **{name: memory.address for name, memory in scratch.items()}}, stream)
 
         return with_workspace
 
@@ -317,7 +319,8 @@ class Worker:
         memory = self._with_room(lambda: allocate(layout.size), spare)
         base = int(memory)
         cuda.memset_d32(memory, arena.GUARD_WORD, layout.size // arena.WORD)
-        cuda.memset_d32(base + layout.offsets["tickets"], 0, layout.word_counts["tickets"])
+        for name in layout.workspace.zero:
+            cuda.memset_d32(base + layout.offsets[name], 0, layout.word_counts[name])
         self._try_once(enqueue, {**pointers, **{name: base + offset for name, offset in layout.offsets.items()}})
         after = np.empty(layout.size // arena.WORD, np.uint32)
         for part in layout.kept():

@@ -1,6 +1,8 @@
 /*# Split K: SPLIT blocks share a tile of C, each sums a part of K, and the last to arrive adds the parts. One launch,
-    no waiting, no float atomics: the parts are added in their order, whichever block does it. #*/
-//% macro split_k(step, sliced=false)
+    no waiting, no float atomics: the parts are added in their order, whichever block does it. But where `atomic`: then
+    each block adds its part with atomics, and the last to arrive finds the sums. #*/
+//% from "device/add_atomically.cu" import add_atomically
+//% macro split_k(step, sliced=false, atomic=false)
 //% set threads = "SLICE_THREADS" if sliced else "THREADS"
 // The depths [begin, end) that one of a tile's SPLIT blocks sums: equal parts of K, each a whole number of steps. The
 // last parts may be shorter, or empty.
@@ -29,15 +31,38 @@ __device__ __forceinline__ bool last_to_arrive(unsigned* ticket)
     return last;
 }
 
+//% if atomic
+${ add_atomically() }
+//% endif
 // Adds up what the tile's SPLIT blocks summed: this thread's elements are those at ${ threads } * i + threadIdx.x of the tile.
 // Returns true in one block of the tile, with the whole sums; the others are done.
 //% if sliced
 // Only the threads with `has_sums` have any; the others come along to the barriers.
 //% endif
+//% if atomic
+// They add in the order in which they come, so that bits may differ from run to run${ "; denormal numbers count as zero" if T == "float" }.
+//% endif
 template <int COUNT>
 __device__ __forceinline__ bool add_splits(${ T } (&sums)[COUNT], ${ T }* partials, unsigned* tickets${ ", bool has_sums" if sliced })
 {
     const int tile = blockIdx.x / SPLIT;
+//% if atomic
+    ${ T }* const whole = partials + static_cast<long long>(tile) * (BM * BN);  // zero when the tile's first block comes
+    #pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+        const int element = i * ${ threads } + threadIdx.x;
+        if (${ "has_sums && (" if sliced }COUNT * ${ threads } == BM * BN || element < BM * BN${ ")" if sliced }) add_atomically(whole + element, sums[i]);
+    }
+    if (!last_to_arrive(tickets + tile)${ " || !has_sums" if sliced }) return false;
+
+    #pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+        const int element = i * ${ threads } + threadIdx.x;
+        if (COUNT * ${ threads } != BM * BN && element >= BM * BN) break;
+        sums[i] = __ldcg(whole + element);
+        whole[element] = ${ zero };  // for the next launch
+    }
+//% else
     ${ T }* const parts = partials + static_cast<long long>(tile) * SPLIT * (BM * BN);  // one behind the other
     ${ T }* const mine = parts + blockIdx.x % SPLIT * (BM * BN);
     #pragma unroll
@@ -57,6 +82,7 @@ __device__ __forceinline__ bool add_splits(${ T } (&sums)[COUNT], ${ T }* partia
             if (COUNT * ${ threads } == BM * BN || element < BM * BN) sums[i] += __ldcg(parts + split * (BM * BN) + element);
         }
     }
+//% endif
     return true;
 }
 //% endmacro

@@ -22,7 +22,7 @@ size_t tiles_of_c(${ sizes })
 
 extern "C" size_t ${ out.name }_partials_bytes(${ sizes })
 {
-    return tiles_of_c(${ out.workspace_sizes | join(", ") }) * ${ out.splits } * ${ out.partial_elements } * sizeof(${ T });
+    return tiles_of_c(${ out.workspace_sizes | join(", ") }) * ${ "%d * " | format(out.partial_tiles) if out.partial_tiles > 1 }${ out.partial_elements } * sizeof(${ T });
 }
 
 extern "C" size_t ${ out.name }_tickets_bytes(${ sizes })

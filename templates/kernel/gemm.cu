@@ -45,7 +45,7 @@ ${ place(view.warped, view.slices) }
 ${ dynamic_shared() }
 //% endif
 //% if kernel.launch.splits > 1
-${ split_k("BK", view.slices > 1) }
+${ split_k("BK", view.slices > 1, kernel.launch.atomic) }
 //% endif
 //% if view.slices > 1
 ${ add_slices() }

@@ -43,7 +43,7 @@ __device__ __forceinline__ void stage(const float* ${ x.X }, Shape s, int ${ x.m
 }
 
 //% if kernel.launch.splits > 1
-${ split_k("STEP") }
+${ split_k("STEP", atomic=kernel.launch.atomic) }
 //% endif
 // C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.
 __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS], float alpha, float beta)

@@ -8,9 +8,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "block.hpp"
@@ -46,12 +48,30 @@ void check_operand(const void* raw_address, std::size_t bytes, const char* verb,
     fail("crash", {unsigned(line)}, "%s %s %s", block.where().c_str(), verb, region->describe(address).c_str());
 }
 
-void check_atomic(const unsigned* address, int line) {
+template <typename T>
+void check_atomic(const T* address, int line) {
   if (!aligned(address, sizeof *address))
     fail("crash", {unsigned(line)}, "%s: an atomic on a misaligned address (%s)", block.where().c_str(),
          describe_address(reinterpret_cast<const unsigned char*>(address)).c_str());
   check_operand(address, sizeof *address, "updates", line);
 }
+
+// Replaces what stands there by what `change` makes of it, and returns the former. Other processes may do so, too.
+template <typename T, typename Change>
+T update(T* address, int line, Change change) {
+  check_atomic(address, line);
+  auto* const place = reinterpret_cast<std::atomic<T>*>(address);
+  runtime_line = unsigned(line);
+  T old = place->load();
+  while (!place->compare_exchange_weak(old, change(old))) {
+  }
+  runtime_line = 0;
+  races.atomic(address, sizeof *address, Place::line(unsigned(line)));
+  return old;
+}
+
+// As the f32 atomics of GPUs take them: denormal numbers are zeros.
+float flushed(float value) { return std::fabs(value) < std::numeric_limits<float>::min() ? std::copysign(0.0f, value) : value; }
 
 }  // namespace
 
@@ -66,26 +86,21 @@ uint64_t warp_exchange(unsigned mask, uint64_t value, unsigned source_lane, int 
   return block.warp_exchange(mask, value, source_lane, unsigned(line));
 }
 
-// CUDA's atomicInc: counts to `limit` and starts again from 0. Other processes may count at the same time.
+// CUDA's atomicInc: counts to `limit` and starts again from 0.
 unsigned atomic_increment(unsigned* address, unsigned limit, int line) {
-  check_atomic(address, line);
-  auto* const counter = reinterpret_cast<std::atomic<unsigned>*>(address);
-  runtime_line = unsigned(line);
-  unsigned old = counter->load();
-  while (!counter->compare_exchange_weak(old, old >= limit ? 0 : old + 1)) {
-  }
-  runtime_line = 0;
-  races.atomic(address, Place::line(unsigned(line)));
-  return old;
+  return update(address, line, [&](unsigned old) { return old >= limit ? 0 : old + 1; });
 }
 
 unsigned atomic_add(unsigned* address, unsigned value, int line) {
-  check_atomic(address, line);
-  runtime_line = unsigned(line);
-  const unsigned old = reinterpret_cast<std::atomic<unsigned>*>(address)->fetch_add(value);
-  runtime_line = 0;
-  races.atomic(address, Place::line(unsigned(line)));
-  return old;
+  return update(address, line, [&](unsigned old) { return old + value; });
+}
+
+float atomic_add(float* address, float value, int line) {
+  return update(address, line, [&](float old) { return flushed(flushed(old) + flushed(value)); });
+}
+
+double atomic_add(double* address, double value, int line) {
+  return update(address, line, [&](double old) { return old + value; });
 }
 
 void fence() { races.fence(); }

@@ -135,6 +135,8 @@ void wait_for_copies(int groups_left);
 void fence();
 unsigned atomic_increment(unsigned* address, unsigned limit, int line);
 unsigned atomic_add(unsigned* address, unsigned value, int line);
+float atomic_add(float* address, float value, int line);
+double atomic_add(double* address, double value, int line);
 unsigned char* dynamic_shared_memory(int line);
 
 template <typename T>
@@ -160,6 +162,14 @@ inline unsigned atomicInc(unsigned* address, unsigned limit, int line = __builti
 }
 
 inline unsigned atomicAdd(unsigned* address, unsigned value, int line = __builtin_LINE()) {
+  return gemmgen::atomic_add(address, value, line);
+}
+
+inline float atomicAdd(float* address, float value, int line = __builtin_LINE()) {
+  return gemmgen::atomic_add(address, value, line);
+}
+
+inline double atomicAdd(double* address, double value, int line = __builtin_LINE()) {
   return gemmgen::atomic_add(address, value, line);
 }
 
@@ -202,6 +212,11 @@ __device__ __forceinline__ void cp_async_commit() { gemmgen::commit_copies(); }
 template <int N>
 __device__ __forceinline__ void cp_async_wait() {
   gemmgen::wait_for_copies(N);
+}
+
+template <typename T>
+__device__ __forceinline__ void add_atomically(T* sum, T value, int line = __builtin_LINE()) {
+  gemmgen::atomic_add(sum, value, line);
 }
 
 __device__ __forceinline__ unsigned char* dynamic_shared(int line = __builtin_LINE()) {

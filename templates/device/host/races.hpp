@@ -17,7 +17,8 @@
 //     one writes     a barrier, a __threadfence, an atomic        what came before the fence is released
 //     other reads    an atomic that finds the first one's, a __threadfence, a barrier       and acquired
 //
-// where the barriers may lack if one thread does both. Blocks run one after the other here; whether they might
+// where the barriers may lack if one thread does both. Atomics on one word never race with each other, and each of them
+// has to come before whoever reads or writes it otherwise. Blocks run one after the other here; whether they might
 // have run otherwise is what fences and atomics say. What a block acquires it does not pass on to a third one,
 // unless both used the same counter.
 //
@@ -30,6 +31,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "failure.hpp"
@@ -88,6 +90,7 @@ class Races {
     start_of_launch_ = epoch_ + 1;
     blocks_.clear();
     released_.clear();
+    atomics_.clear();
     for (int i = FIRST_WRITTEN; i < OPERANDS; ++i) {
       const std::size_t needed = operands[i].bytes / 4 * sizeof(Cell);
       if (shadows_[i].bytes >= needed) continue;
@@ -194,14 +197,14 @@ class Races {
     fences_.push_back(fence);
   }
 
-  // The running thread's atomic on a word: finds what was released there, and releases what fences have covered.
-  void atomic(const void* address, Place place) {
+  // The running thread's atomic: finds what was released there, and releases what fences have covered.
+  void atomic(const void* address, std::size_t bytes, Place place) {
     if (!watching) return;
-    access_global(address, 4, place, Kind::atomic);
-    std::vector<Release>& releases = released_[address];
-    found_.push_back({now(place, Kind::atomic), releases});
+    access_global(address, bytes, place, Kind::atomic);
+    const auto released = released_.find(address);
+    if (released != released_.end()) found_.push_back({now(place, Kind::atomic), released->second});
     for (const Fence& fence : fences_)
-      if (before(fence.at)) releases.push_back({start_of_block_, fence});
+      if (before(fence.at)) released_[address].push_back({start_of_block_, fence});
   }
 
   // The running thread has waited for its copy to these bytes.
@@ -255,16 +258,29 @@ class Races {
   }
 
   void access_word(Cell& cell, int operand, std::size_t offset, Place place, Kind kind) {
-    const bool both_atomic = kind == Kind::atomic && cell.write.kind == Kind::atomic;
-    if (!both_atomic && !before_anywhere(cell.write)) refuse_global(cell.write, operand, offset, place, kind);
+    std::vector<Access>* const atomics = kind == Kind::atomic || cell.write.kind == Kind::atomic ? &atomics_[&cell] : nullptr;
+    if (kind != Kind::atomic && atomics != nullptr)
+      for (const Access& earlier : *atomics)
+        if (!before_anywhere(earlier)) refuse_global(earlier, operand, offset, place, kind);
+    if (cell.write.kind != Kind::atomic && !before_anywhere(cell.write))
+      refuse_global(cell.write, operand, offset, place, kind);
     if (kind == Kind::read) {
       if (cell.reads[0].epoch >= start_of_block_ || before_anywhere(cell.reads[0])) note_read(cell, place);
       return;
     }
     for (const Access& read : cell.reads)
       if (!before_anywhere(read)) refuse_global(read, operand, offset, place, kind);
+    if (kind == Kind::atomic) note_atomic(*atomics, place);
+    else if (atomics != nullptr) atomics->clear();
     cell.write = now(place, kind);
     cell.reads[0] = cell.reads[1] = Access();
+  }
+
+  // One that comes before this one in its block need not be known any more: what this one precedes it precedes, too.
+  void note_atomic(std::vector<Access>& atomics, Place place) const {
+    const bool follows = !atomics.empty() && atomics.back().epoch >= start_of_block_ && before(atomics.back());
+    if (follows) atomics.back() = now(place, Kind::atomic);
+    else atomics.push_back(now(place, Kind::atomic));
   }
 
   // Whether an access of any block of this launch, or of an earlier launch, comes before the running thread's next.
@@ -442,7 +458,8 @@ class Races {
   std::vector<Fence> fences_;         // of this block
   std::vector<Found> found_;          // by its atomics
   std::vector<Found> acquired_;       // by its fences
-  std::map<const void*, std::vector<Release>> released_;  // on each word, in this launch
+  std::map<const void*, std::vector<Release>> released_;  // by an atomic's address, in this launch
+  std::unordered_map<const Cell*, std::vector<Access>> atomics_;  // on each word since its last write: none orders another
   Cell* cells_ = nullptr;
   uint32_t* settled_ = nullptr;  // a token for each word; tokens are never used again
   uint32_t last_token_ = 0;
