@@ -332,8 +332,15 @@ def _launches(launch: Launch) -> Iterator[Launch]:
     for grid in (swapped, *doubled, (tiles[0] + 1, *tiles[1:])):
         if grid != tiles:
             yield replace(launch, grid=tuple(zip(names, grid, strict=True)))
-    for splits in (launch.splits - 1, launch.splits + 1) if launch.splits > 1 else ():
-        yield replace(launch, splits=splits)
+    if launch.splits > 1:
+        yield from _shared_tiles(launch)
     if launch.shared_bytes:
         for less in (4, 16, 128, launch.shared_bytes // 2):
             yield replace(launch, shared_bytes=launch.shared_bytes - less)
+
+
+def _shared_tiles(launch: Launch) -> Iterator[Launch]:
+    """With one block a tile more or less, and with another workspace."""
+    for splits in (launch.splits - 1, launch.splits + 1):
+        yield replace(launch, splits=splits, atomic=launch.atomic and splits > 1)
+    yield replace(launch, atomic=not launch.atomic)

@@ -87,6 +87,7 @@ TILES_WRITTEN = Diagnosis("wrong", "tiles of C")
 RACE_PARTIALS = Diagnosis("crash", "data race on partials")
 RACE_TICKETS = Diagnosis("crash", "data race on tickets")
 TICKET_LEFT = Diagnosis("crash", r"leaves tickets\[")
+SUMS_LEFT = Diagnosis("crash", r"leaves partials\[")
 BESIDE_PARTIALS = Diagnosis("crash", "of partials|beside partials")
 ORDER = Diagnosis("nondeterministic", "of the same launch")
 # Watched launches say what happened; in others only its result shows.

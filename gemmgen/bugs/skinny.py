@@ -14,6 +14,7 @@ from gemmgen.bugs.base import (
     RACE_PARTIALS,
     RACE_TICKETS,
     READS,
+    SUMS_LEFT,
     TICKET_LEFT,
     TILES_WRITTEN,
     UNWRITTEN,
@@ -22,7 +23,18 @@ from gemmgen.bugs.base import (
     Bug,
     Diagnosis,
 )
-from gemmgen.bugs.subjects import ACROSS, ACROSS_FIXED, ACROSS_SPLIT, ALONG_K, ALONG_K_SPLIT, MIRRORED, SPLIT_BIG
+from gemmgen.bugs.subjects import (
+    ACROSS,
+    ACROSS_ATOMIC,
+    ACROSS_FIXED,
+    ACROSS_SPLIT,
+    ALONG_K,
+    ALONG_K_SPLIT,
+    MIRRORED,
+    SLICED_ATOMIC,
+    SPLIT_BIG,
+)
+from gemmgen.source import Launch
 
 TICKET = "last = atomicInc(ticket, SPLIT - 1) == SPLIT - 1;  // ("
 SKINNY_BUGS = (
@@ -70,6 +82,40 @@ SKINNY_BUGS = (
         "min(K, (split + 1) * part + STEP)", (VALUE,)),
     Bug("blocks of a tile next to each other, in the kernel only", "grid", SPLIT_BIG, "tile = blockIdx.x / SPLIT;",
         "tile = blockIdx.x % (gridDim.x / SPLIT);", (TILES_WRITTEN, TICKET_LEFT, POISON), count=2),
+    # Split K with atomics
+    Bug("no fence before the ticket, atomics", "fence", ACROSS_ATOMIC,
+        "__threadfence();                                   // it is", "// it is", (RACE_PARTIALS,)),
+    Bug("no fence after the ticket, atomics", "fence", ACROSS_ATOMIC,
+        "__threadfence();                                   // and parts", "// and parts", (RACE_PARTIALS,)),
+    Bug("no barrier before the ticket, atomics", "barrier", ACROSS_ATOMIC,
+        "__syncthreads();  // the whole block has written its part", "", (RACE_PARTIALS,)),
+    Bug("the ticket is taken before the sums are added", "ticket", ACROSS_ATOMIC, "    float* const whole =",
+        "    const bool is_last = last_to_arrive(tickets + tile);\n    float* const whole =",
+        (RACE_PARTIALS, VALUE, SUMS_LEFT), also=("if (!last_to_arrive(tickets + tile))", "if (!is_last)")),
+    Bug("sums are added without atomics", "ticket", ACROSS_ATOMIC, "add_atomically(whole + element, sums[i]);",
+        "whole[element] += sums[i];", (RACE_PARTIALS, VALUE)),
+    Bug("the sums are not put back to zero", "workspace", ACROSS_ATOMIC, "whole[element] = 0.0f;  // for", "// for",
+        (SUMS_LEFT,)),
+    Bug("every block puts zeros back", "written twice", ACROSS_ATOMIC,
+        "if (!last_to_arrive(tickets + tile)) return false;", "const bool is_last = last_to_arrive(tickets + tile);",
+        (RACE_PARTIALS, VALUE), also=("    return true;\n}", "    return is_last;\n}")),
+    Bug("zeros are put back before the sums are read", "order", ACROSS_ATOMIC, "sums[i] = __ldcg(whole + element);",
+        "whole[element] = 0.0f; sums[i] = __ldcg(whole + element);", (VALUE,)),
+    Bug("the last block adds its own sums twice", "duplicated product", ACROSS_ATOMIC,
+        "sums[i] = __ldcg(whole + element);", "sums[i] += __ldcg(whole + element);", (VALUE,)),
+    Bug("sums of half a tile further", "swapped index", ACROSS_ATOMIC, "static_cast<long long>(tile) * (BM * BN)",
+        "static_cast<long long>(tile) * (BM * BN / 2)", (VALUE, RACE_PARTIALS)),
+    Bug("a tile of sums for each block", "workspace", ACROSS_ATOMIC, "static_cast<long long>(tile) * (BM * BN)",
+        "static_cast<long long>(tile) * SPLIT * (BM * BN)", (BESIDE_PARTIALS,)),
+    Bug("the caller does not set the sums to zero", "workspace", ACROSS_ATOMIC, "", "", (POISON,),
+        launch=Launch(64, (("M", 4), ("N", 128)), splits=3)),
+    Bug("a tile of sums that another tile adds to, f64", "swapped index", SLICED_ATOMIC,
+        "static_cast<long long>(tile) * (BM * BN)", "static_cast<long long>(tile / 2) * (BM * BN)",
+        (VALUE, RACE_PARTIALS)),
+    Bug("every slice adds its sums", "duplicated product", SLICED_ATOMIC, "if (has_sums && (", "if ((",
+        (BESIDE_PARTIALS, VALUE)),
+    Bug("f64 sums are not put back to zero", "workspace", SLICED_ATOMIC, "whole[element] = 0.0;  // for", "// for",
+        (SUMS_LEFT,)),
     # Streaming
     Bug("no barrier before a chunk is overwritten", "barrier", ACROSS,
         "__syncthreads();  // nobody reads the chunk before any more", "", (RACE,)),

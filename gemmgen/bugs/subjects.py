@@ -47,8 +47,13 @@ SLICED = Subject("sliced rr", _runtime("rr"), (("BK", 16), ("STAGES", 3), ("ASYN
 SLICED_SPLIT = Subject(
     "sliced cr vectors, split", _runtime("cr", 4), (("BK", 16), ("ASYNC", 1), ("AHEAD", 4), ("SLICES", 2), ("SPLIT", 3))
 )
+SLICED_ATOMIC = Subject(
+    "sliced rc f64, atomic", _runtime("rc", 2, DType.F64),
+    (("BK", 16), ("STAGES", 3), ("ASYNC", 1), ("AHEAD", 2), ("SLICES", 2), ("SPLIT", 2), ("ATOMIC", 1)),
+)  # fmt: skip
 ACROSS = Subject("skinny across", Problem(None, None, None), family=SKINNY)
 ACROSS_SPLIT = Subject("skinny across, split", Problem(None, None, None), (("SPLIT", 3),), SKINNY)
+ACROSS_ATOMIC = Subject("skinny across, atomic", Problem(None, None, None), (("SPLIT", 3), ("ATOMIC", 1)), SKINNY)
 ACROSS_FIXED = Subject("skinny across, fixed cr", Problem(3, 200, 67, layout=Layout("c", "r"), ldb=200), family=SKINNY)
 MIRRORED = Subject("skinny mirrored", Problem(None, 5, None, layout=Layout("c", "c")), (("SPLIT", 2),), SKINNY)
 ALONG_K = Subject("skinny along k", Problem(3, 21, None, layout=Layout("r", "c"), ld_align=4, ldb=None),
@@ -81,8 +86,8 @@ SUBJECTS = (
     SINGLE, SINGLE_INNER, SINGLE_TILED, SINGLE_FIXED,
     DOUBLE, DOUBLE_VECTORS, DOUBLE_RC, DOUBLE_INNER, DOUBLE_BIG, DOUBLE_STRIDES,
     ASYNC, ASYNC_VECTORS, ASYNC_INNER, ASYNC_DYNAMIC,
-    AHEAD, AHEAD_VECTORS, AHEAD_TILED, SLICED, SLICED_SPLIT,
-    ACROSS, ACROSS_SPLIT, ACROSS_FIXED, MIRRORED, ALONG_K, ALONG_K_SPLIT, SPLIT_BIG,
+    AHEAD, AHEAD_VECTORS, AHEAD_TILED, SLICED, SLICED_SPLIT, SLICED_ATOMIC,
+    ACROSS, ACROSS_SPLIT, ACROSS_ATOMIC, ACROSS_FIXED, MIRRORED, ALONG_K, ALONG_K_SPLIT, SPLIT_BIG,
     NAIVE_F64, DOUBLE_F64, ASYNC_F64,
     NAIVE_BATCH, DOUBLE_BATCH, SMALL_BATCH, SMALL_BATCH_CR,
     NAIVE_POINTERS, DOUBLE_POINTERS, SMALL_POINTERS,

@@ -61,9 +61,10 @@ class Config:
         """The config that `str` wrote as `text`, or None where it is none."""
         groups = re.sub(r"\{(\w+)\}", r"(?P<\1>\\d+)", re.sub(r"\[(.+?)\]", r"(?:\1)?", cls.PATTERN))
         match = re.fullmatch(groups, text)
-        return (
-            None if match is None else cls(**{name: int(value) for name, value in match.groupdict().items() if value})
-        )
+        if match is None:
+            return None
+        config = cls(**{name: int(value) for name, value in match.groupdict().items() if value})
+        return config if str(config) == text else None
 
     @classmethod
     def axes(cls) -> tuple[Axis, ...]:
