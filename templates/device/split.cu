@@ -40,7 +40,7 @@ ${ add_atomically() }
 // Only the threads with `has_sums` have any; the others come along to the barriers.
 //% endif
 //% if atomic
-// They add in the order in which they come, so that bits may differ from run to run${ "; denormal numbers count as zero" if T == "float" }.
+// Blocks add in the order in which they come, so that bits may differ from run to run${ "; denormal numbers count as zero" if T == "float" }.
 //% endif
 template <int COUNT>
 __device__ __forceinline__ bool add_splits(${ T } (&sums)[COUNT], ${ T }* partials, unsigned* tickets${ ", bool has_sums" if sliced })

@@ -22,7 +22,7 @@ from gemmgen.families import FAMILIES
 from gemmgen.files import Store
 from gemmgen.problem import DType, Layout, Problem, parse_shape
 from gemmgen.render import render
-from gemmgen.source import KernelSource
+from gemmgen.source import WORKSPACE, KernelSource
 
 HOST_CUDA = Path(__file__).parent / "host_cuda"  # what stands in for CUDA where a test needs no more of it
 RECORD: dict[str, Any] = {"arch": "sm_90", "verification": {"verdict": "passed"}, "timing": None}
@@ -50,6 +50,7 @@ NAIVE = kernel("100x200x300", "rr", "naive")
 FREE = kernel("?x?x?", "rr")
 BATCH = kernel("?x?x?", "rr", problem={"batch": None})
 POINTERS = kernel("?x?x?", "rr", problem={"batch": None, "pointers": True})
+ATOMIC = kernel("?x?x?", "rr", SPLIT=3, ATOMIC=1)
 KERNELS = (
     FIXED,
     NAIVE,
@@ -64,6 +65,7 @@ KERNELS = (
     kernel("?x512x?", "cc", problem={"lda": None, "pointer_align": 4}, WM=0, WN=0, OUTER=0),
     kernel("8x512x300", "rr", "skinny", SPLIT=4),
     kernel("?x3x?", "rr", "skinny", SPLIT=2),  # the workspace's size depends on an argument
+    ATOMIC,
     kernel("?x64x?", "rr", problem={"dtype": DType.F64, "batch": None}, SPLIT=4),  # on two, and holds doubles
 )
 
@@ -280,12 +282,26 @@ def test_nvrtc_takes_the_kernel_alone(tmp_path: Path, source: KernelSource) -> N
     assert (exported.registers, exported.shared_bytes) == (alone.registers, alone.shared_bytes)
 
 
+def test_files_of_a_kernel_that_adds_with_atomics_say_what_it_takes(tmp_path: Path) -> None:
+    export(ATOMIC, RECORD, tmp_path / "atomic")
+    ordered = kernel("?x?x?", "rr", SPLIT=3)
+    export(ordered, RECORD, tmp_path / "no")
+    names = {source.name: tmp_path / folder / source.name for source, folder in ((ATOMIC, "atomic"), (ordered, "no"))}
+    headers = {name: path.with_suffix(".h").read_text() for name, path in names.items()}
+    assert "MAY DIFFER FROM RUN TO RUN" in headers[ATOMIC.name] and "set both to zero once" in headers[ATOMIC.name]
+    assert "DIFFER" not in headers[ordered.name] and "may hold anything" in headers[ordered.name]
+    sizes = {name: path.with_suffix(".cu").read_text() for name, path in names.items()}
+    assert "tiles_of_c(M, N) * 16384 * sizeof(float)" in sizes[ATOMIC.name]
+    assert "tiles_of_c(M, N) * 3 * 16384 * sizeof(float)" in sizes[ordered.name]
+
+
 @needs_gcc
+@pytest.mark.parametrize("source", [FREE, ATOMIC], ids=["plain", "workspace"])
 @pytest.mark.parametrize("compiler", [("gcc", "-std=c99"), ("g++", "-std=c++11")], ids=["C", "C++"])
-def test_header_is_c_and_cpp(tmp_path: Path, compiler: Sequence[str]) -> None:
-    export(FREE, RECORD, tmp_path)
+def test_header_is_c_and_cpp(tmp_path: Path, compiler: Sequence[str], source: KernelSource) -> None:
+    export(source, RECORD, tmp_path)
     (tmp_path / "user.c").write_text(
-        f'#include "{FREE.name}.h"\n#include "{FREE.name}.h"\nint main(void) {{ return 0; }}\n'
+        f'#include "{source.name}.h"\n#include "{source.name}.h"\nint main(void) {{ return 0; }}\n'
     )
     run(*compiler, *WARNINGS, "-pedantic", f"-I{HOST_CUDA}", "-fsyntax-only", "user.c", folder=tmp_path)
 
@@ -315,6 +331,13 @@ def batch_selftest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def pointers_selftest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """POINTERS', likewise."""
     return build_for_host(tmp_path_factory.mktemp("pointers"), 1 << 30, POINTERS, "-DPOINTERS")
+
+
+@pytest.fixture(scope="module")
+def atomic_selftest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """ATOMIC's, likewise."""
+    names = (f"-DKERNEL_{part.upper()}={ATOMIC.name}_{part}_bytes" for part in WORKSPACE)
+    return build_for_host(tmp_path_factory.mktemp("atomic"), 1 << 30, ATOMIC, "-DSUMS", *names)
 
 
 def build_for_host(folder: Path, budget: int, source: KernelSource = FREE, *flags: str) -> Path:
@@ -409,6 +432,14 @@ def test_selftest_finds_in_a_batch_of_pointers(pointers_selftest: Path, bug: str
     code, lines = outcome(pointers_selftest, bug)
     assert code == 1
     assert any(line.startswith("FAIL") and symptom in line for line in lines), lines
+
+
+@needs_gcc
+def test_selftest_zeroes_the_sums_that_atomics_add_to(atomic_selftest: Path) -> None:
+    code, lines = outcome(atomic_selftest)
+    assert (code, lines[-1]) == (0, "PASS  all")
+    code, lines = outcome(atomic_selftest, "leaves a sum")
+    assert code == 1, "it does so once, not before each launch"
 
 
 @needs_gcc

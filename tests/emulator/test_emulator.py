@@ -338,6 +338,26 @@ def wrong_under_some_seed(emulator: EmulatorExecutor, source: KernelSource) -> b
     return any(not np.array_equal(loaded.run(case, operands, seed=s), expected(case, operands)) for s in range(1, 5))
 
 
+def test_f32_atomics_flush_denormals_as_gpus_do(emulator: EmulatorExecutor) -> None:
+    body = """
+    if (blockIdx.x > 0 || threadIdx.x > 0) return;
+    const float tiny = __uint_as_float(1u << 22), least = __uint_as_float(1u << 23);  // 2^-127, 2^-126
+    C[0] = 5.0f; C[1] = 0.0f; C[2] = -3 * tiny; C[3] = -tiny;
+    const float old = atomicAdd(C, 2.0f);
+    atomicAdd(C + 1, tiny);       // an operand
+    atomicAdd(C + 2, least);      // a result
+    atomicAdd(C + 3, least);      // what stands there
+    C[4] = old;
+    double sum = tiny;
+    atomicAdd(&sum, 1.0 * tiny);  // not those of f64
+    C[5] = float(sum / least);
+    """
+    case = ANY_SHAPE.case(1, 6, 1)
+    c = case.c.view(emulator.load(kernel(body)).run(case, data(case)))[0]
+    assert c.tolist() == [7.0, 0.0, 0.0, 2.0**-126, 5.0, 1.0]
+    assert np.signbit(c[2]), "of its sign"
+
+
 def test_cp_async_addresses(emulator: EmulatorExecutor) -> None:
     shared = "__shared__ __align__(16) float tile[32];\n"
     case = ANY_SHAPE.case(1, 32, 32)

@@ -42,6 +42,8 @@ EXPLAINED = {
     "continue; if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;": "two guards, each of which ends it",
     "B_STRIDE = THREADS / B_TEAM; -> constexpr int B_STRIDE = THREADS - B_TEAM;": "no thread has a second line",
     "(!EDGE_K && depth >= BK);": "whole tiles are copied as if at an edge: slower, not wrong",
+    "K % BK != 0; -> constexpr bool EDGE_K = Shape::K % BK != 1;": "whole tiles are checked as if at an edge",
+    "at.k >= depth) return 0; -> if (EDGE_K && at.k >= depth) return -1;": "0 or less says that nothing is inside",
     "int K, -> short K,": "a hole: no K beyond 32,767 is tried",
 }
 
@@ -82,6 +84,10 @@ def test_correct_kernels_are_of_every_family_and_schedule(correct):
     assert sum(config["AHEAD"] > 0 for config in tiled) >= 20
     assert {1, 2, 4} <= {config["SLICES"] for config in tiled}
     assert {config["SPLIT"] > 1 for config in tiled if config["SLICES"] > 1} == {True, False}
+    shared = [source for source in drawn if source.launch.splits > 1]
+    assert {(source.family, source.deterministic) for source in shared} == {
+        (family, same) for family in ("simt", "skinny") for same in (True, False)
+    }
 
 
 def test_no_mutant_survives(store):

@@ -82,6 +82,8 @@ def test_names_of_the_largest_kernels_are_file_names() -> None:
         ("gemm_f99_rr_1x1x1_naive_16x16", "unknown dtype 'f99'"),
         ("gemm_f32_rr_1x1x1_wgmma_16x16", "no kernel family reads wgmma_16x16"),
         ("gemm_f32_rr_1x1x1_naive_16x16_extra", "no kernel family reads naive_16x16_extra"),
+        ("gemm_f32_rr_1x1x1_skinny_s8_t4_w4_k256_u2_v4_split2_atomic0", "no kernel family reads skinny_s8"),
+        ("gemm_f32_rr_1x1x1_naive_016x16", "no kernel family reads naive_016x16"),
         ("gemm_f32_rr_0x1x1_naive_16x16", "M = 0"),
         ("gemm_f32_rr_b0_1x1x1_naive_16x16", "is not the name of a gemmgen kernel"),
         ("gemm_f32_rr_1x1x1_sa0_naive_16x16", "stride_a = 0 serves a batch"),

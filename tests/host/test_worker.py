@@ -362,17 +362,18 @@ def test_cublas_multiplies_a_batch_of_pointers(worker, driver, monkeypatch):
 
 
 SPLIT = render(PROBLEM, SKINNY, SKINNY.default(PROBLEM).with_values(SPLIT=2))
+ATOMIC = render(PROBLEM, SKINNY, SKINNY.default(PROBLEM).with_values(SPLIT=2, ATOMIC=1))
 
 
-def adding(driver: Driver, harm: Callable[[np.ndarray, np.ndarray], None] = lambda partials, tickets: None):
+def adding(driver: Driver, harm: Callable[[np.ndarray, np.ndarray], None] = lambda partials, tickets: None, of=SPLIT):
     """A kernel that fills C with 7 by way of its workspace, and does `harm` there."""
-    fill, workspace = product(driver), SPLIT.launch.workspace(LARGE)
+    fill, workspace = product(driver), of.launch.workspace(LARGE)
 
     def run(a, b, c, partials, tickets, *scalars, **shape) -> None:
         parts = driver.words(partials, 4 * workspace.partials).view(np.uint32)
         counters = driver.words(tickets, 4 * workspace.tickets).view(np.uint32)
-        assert (parts == arena.GUARD_WORD).all() and (counters == 0).all()
-        parts[:] = 1
+        assert (parts == (0 if of is ATOMIC else arena.GUARD_WORD)).all() and (counters == 0).all()
+        parts[:] = 0 if of is ATOMIC else 1
         harm(parts, counters)
         fill(a, b, c, *scalars)
 
@@ -380,11 +381,15 @@ def adding(driver: Driver, harm: Callable[[np.ndarray, np.ndarray], None] = lamb
 
 
 def test_kernels_with_a_workspace_and_others_share_kept_operands(worker, driver):
-    driver.kernels[SPLIT.name] = adding(driver)
     run(worker, OPERANDS)
-    for _ in range(2):
-        assert (LARGE.c.view(run(worker, None, source=SPLIT)) == 7).all()
+    for source in (SPLIT, ATOMIC, SPLIT):
+        driver.kernels[source.name] = adding(driver, of=source)
+        assert (LARGE.c.view(run(worker, None, source=source)) == 7).all()
     assert driver.uploads == 1
+
+
+def leave_a_sum(partials, tickets):
+    partials[3] = 0x3F800000
 
 
 def leave_a_ticket(partials, tickets):
@@ -397,16 +402,19 @@ def write_behind(partials, tickets):
 
 
 @pytest.mark.parametrize(
-    ("harm", "words"),
+    ("harm", "words", "source"),
     [
-        (leave_a_ticket, r"leaves tickets\[1\] = 1"),
-        (write_behind, "beside its workspace, the first 0 bytes after the end"),
+        (leave_a_ticket, r"leaves tickets\[1\] = 1", SPLIT),
+        (write_behind, "beside its workspace, the first 0 bytes after the end", SPLIT),
+        (leave_a_sum, r"leaves partials\[3\] = 1.0", ATOMIC),
+        (leave_a_ticket, r"leaves tickets\[1\] = 1", ATOMIC),
+        (write_behind, "beside its workspace, the first 0 bytes after the end", ATOMIC),
     ],
 )
-def test_the_workspace_is_guarded(worker, driver, harm, words):
-    driver.kernels[SPLIT.name] = adding(driver, harm)
+def test_the_workspace_is_guarded(worker, driver, harm, words, source):
+    driver.kernels[source.name] = adding(driver, harm, source)
     with pytest.raises(CandidateFailed, match=words) as caught:
-        run(worker, OPERANDS, source=SPLIT)
+        run(worker, OPERANDS, source=source)
     assert caught.value.failure.kind == "crash"
 
 
@@ -554,13 +562,14 @@ def test_a_batch_of_doubles_has_allocations_that_end_with_it(driver):
 
 
 @pytest.mark.parametrize("tool", ["memcheck", "initcheck"])
-def test_a_workspace_has_allocations_too(driver, tool):
-    driver.kernels[SPLIT.name] = lambda *arguments, **shape: None
+@pytest.mark.parametrize("source", [SPLIT, ATOMIC], ids=["split", "atomic"])
+def test_a_workspace_has_allocations_too(driver, tool, source):
+    driver.kernels[source.name] = lambda *arguments, **shape: None
     situations = tuple(Situation(SMALL, "exact", seed) for seed in (0, 1))
-    runner = importlib.import_module("gemmgen.gpu.sanitized").Runner(sanitizer.Job(SPLIT, b"", situations, tool, 0))
+    runner = importlib.import_module("gemmgen.gpu.sanitized").Runner(sanitizer.Job(source, b"", situations, tool, 0))
     outcome = runner.run()
     assert (outcome.situations, outcome.error) == (2, None)
-    workspace = SPLIT.launch.workspace(SMALL)
+    workspace = source.launch.workspace(SMALL)
     sizes = {"partials": 4 * workspace.partials, "tickets": 4 * workspace.tickets}
     ours = [one for one in outcome.allocations if one.operand in sizes]
     assert [one.operand for one in ours] == ["partials", "tickets"] * 2
@@ -568,7 +577,7 @@ def test_a_workspace_has_allocations_too(driver, tool):
         base = max(start for start in driver.live if start <= one.address)
         assert one.size == sizes[one.operand]
         assert one.address + one.size == base + driver.live[base].data.size
-        assert (driver.words(one.address, one.size) == (0 if one.operand == "tickets" else 0xEE)).all()
+        assert (driver.words(one.address, one.size) == (0 if one.operand in workspace.zero else 0xEE)).all()
 
 
 def test_what_cuda_refuses_ends_the_run_with_its_words(driver):
