@@ -289,6 +289,8 @@ def test_files_of_a_kernel_that_adds_with_atomics_say_what_it_takes(tmp_path: Pa
     names = {source.name: tmp_path / folder / source.name for source, folder in ((ATOMIC, "atomic"), (ordered, "no"))}
     headers = {name: path.with_suffix(".h").read_text() for name, path in names.items()}
     assert "MAY DIFFER FROM RUN TO RUN" in headers[ATOMIC.name] and "set both to zero once" in headers[ATOMIC.name]
+    readmes = [(tmp_path / folder / "README.md").read_text() for folder in ("atomic", "no")]
+    assert ["MAY DIFFER FROM RUN TO RUN" in text for text in readmes] == [True, False]
     assert "DIFFER" not in headers[ordered.name] and "may hold anything" in headers[ordered.name]
     sizes = {name: path.with_suffix(".cu").read_text() for name, path in names.items()}
     assert "tiles_of_c(M, N) * 16384 * sizeof(float)" in sizes[ATOMIC.name]
