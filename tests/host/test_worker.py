@@ -388,6 +388,30 @@ def test_kernels_with_a_workspace_and_others_share_kept_operands(worker, driver)
     assert driver.uploads == 1
 
 
+def test_timed_kernels_share_a_workspace_but_for_sums_that_stay_zero(worker, driver):
+    case, addresses = LARGE, {SPLIT.name: set(), ATOMIC.name: set()}
+
+    def timed(of):
+        workspace = of.launch.workspace(case)
+
+        def run(a, b, c, partials, tickets, *scalars, **shape) -> None:
+            addresses[of.name].add((int(partials), int(tickets)))
+            parts = driver.words(partials, 4 * workspace.partials).view(np.uint32)
+            assert of is SPLIT or (parts == 0).all()
+            assert (driver.words(tickets, 4 * workspace.tickets).view(np.uint32) == 0).all()
+            parts[:] = 0 if of is ATOMIC else 1
+
+        return run
+
+    for source in (SPLIT, ATOMIC):
+        driver.kernels[source.name] = timed(source)
+    contestants = [worker._with_workspace((source, b"cubin"), case) for source in (SPLIT, ATOMIC)]
+    for enqueue in (*contestants, *contestants):
+        enqueue({"A": 0, "B": 0, "C": 0}, None)
+    ((partials, tickets),), ((sums, same_tickets),) = addresses.values()
+    assert partials != sums and tickets == same_tickets
+
+
 def leave_a_sum(partials, tickets):
     partials[3] = 0x3F800000
 
