@@ -29,14 +29,19 @@ class Operands:
     c: Floats
 
 
-def left_behind(name: str, words: Words, case: Case) -> str | None:
-    """What a launch of `case` leaves in `words`, a part of its workspace that must be zero again; None where it is."""
+def left_behind(name: str, words: Words, case: Case, wanted: npt.NDArray[Any] | int = 0) -> str | None:
+    """What a launch of `case` leaves in `words`, a part of its workspace, instead of `wanted`; None where it does not.
+
+    After a whole launch that is zero, which the next one starts with.
+    """
     elements: npt.NDArray[Any] = words if name == "tickets" else words.view(case.problem.dtype.bits)
-    left = np.flatnonzero(elements)
+    left = np.flatnonzero(elements != wanted)
     if not len(left):
         return None
     value = elements[left[0]] if name == "tickets" else elements[left[:1]].view(case.problem.dtype.numpy)[0]
-    return f"leaves {name}[{left[0]}] = {value}: the next launch needs it to be zero"
+    due = int(np.broadcast_to(wanted, elements.shape)[left[0]])
+    reason = "the next launch needs it to be zero" if due == 0 else f"it is to be {due} until the other blocks run"
+    return f"leaves {name}[{left[0]}] = {value}: {reason}"
 
 
 class LoadedKernel(Protocol):

@@ -21,6 +21,7 @@ from gemmgen.naming import parse_name
 from gemmgen.problem import RUNTIME, DType, Layout, Problem
 from gemmgen.render import render
 from gemmgen.source import KernelSource, Launch, Parameter
+from gemmgen.streamk import Stream
 
 GALLERY = Path("generated")  # of a checkout, searched after the output folder
 
@@ -116,6 +117,7 @@ def source_from_record(record: Mapping[str, Any], path: Path) -> KernelSource:
                 launch["shared_bytes"],
                 launch.get("splits", 1),  # records of kernels whose blocks each have a tile may leave it out,
                 launch.get("atomic", False),  # and others this
+                None if launch.get("stream") is None else Stream(**launch["stream"]),
             ),
             parameters=tuple(Parameter(**parameter) for parameter in record["parameters"]),
             deterministic=bool(record.get("deterministic", True)),  # records of old say nothing

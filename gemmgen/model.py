@@ -149,8 +149,9 @@ def _time_us(
     case: Case, work: Work, fit: Occupancy, blocks: int, steps: int, device: DeviceSpec, registers: int
 ) -> tuple[float, Bound]:
     """(time in microseconds, what bounds it): the busiest SM's steps, each as long as its slowest unit."""
-    per_sm = -(-blocks // device.sms)
-    resident = min(fit.blocks, per_sm)
+    # Blocks that stream share the last wave evenly; without them the busiest SM has one block more than others.
+    per_sm = blocks / device.sms if work.stream else -(-blocks // device.sms)
+    resident = min(fit.blocks, math.ceil(per_sm))
     cycles = _step_cycles(work, resident, device.arch, registers, case.problem.dtype)
     bound = max(cycles, key=lambda unit: cycles[unit])
     step = cycles[bound] + OVERLAP_LOSS * (sum(cycles.values()) - cycles[bound])
@@ -172,10 +173,11 @@ def _reduction_us(case: Case, work: Work, blocks: int, device: DeviceSpec) -> fl
     last one reads. Most of it hides behind other tiles where there are several waves, which is left out.
 
     Atomics count as writes, for want of a measurement; the last block reads one tile of sums then, and clears it."""
-    if work.splits == 1:
+    if work.splits == 1 and not work.stream:
         return 0.0
     tiles = 1 + 2 / work.splits if work.atomic else 2  # to and from L2, a block
-    moved = tiles * work.tile * case.problem.dtype.size * blocks / (L2_BYTES_PER_CYCLE * device.sms)
+    parts = 2 * work.stream or blocks  # a block that streams ends one shared tile and begins another
+    moved = tiles * work.tile * case.problem.dtype.size * parts / (L2_BYTES_PER_CYCLE * device.sms)
     return (REDUCTION_LATENCIES * GLOBAL_LATENCY + moved) / device.clock_ghz / 1000
 
 

@@ -332,15 +332,18 @@ def _launches(launch: Launch) -> Iterator[Launch]:
     for grid in (swapped, *doubled, (tiles[0] + 1, *tiles[1:])):
         if grid != tiles:
             yield replace(launch, grid=tuple(zip(names, grid, strict=True)))
-    if launch.splits > 1:
-        yield from _shared_tiles(launch)
+    yield from _shared_tiles(launch)
     if launch.shared_bytes:
         for less in (4, 16, 128, launch.shared_bytes // 2):
             yield replace(launch, shared_bytes=launch.shared_bytes - less)
 
 
 def _shared_tiles(launch: Launch) -> Iterator[Launch]:
-    """With one block a tile more or less, and with another workspace."""
-    for splits in (launch.splits - 1, launch.splits + 1):
-        yield replace(launch, splits=splits, atomic=launch.atomic and splits > 1)
-    yield replace(launch, atomic=not launch.atomic)
+    """Where blocks share tiles, with one block more or less, and with another workspace."""
+    for more in (-1, 1):
+        if launch.splits > 1:
+            yield replace(launch, splits=launch.splits + more, atomic=launch.atomic and launch.splits + more > 1)
+        if launch.stream is not None and launch.stream.blocks + more > 0:
+            yield replace(launch, stream=replace(launch.stream, blocks=launch.stream.blocks + more))
+    if launch.splits > 1:
+        yield replace(launch, atomic=not launch.atomic)

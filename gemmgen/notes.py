@@ -116,6 +116,8 @@ def _split(work: Work) -> Iterator[str]:
         yield "Bits    of C may differ from run to run: the order of these additions does"
     elif work.splits > 1:
         yield f"{share}, the last to come adds the parts up"
+    if work.stream:
+        yield f"Stream  {work.stream} blocks share the last tiles, by equal runs of steps: none waits for a last wave"
 
 
 def _reads(work: Work, counts: Traffic) -> Iterator[str]:

@@ -19,6 +19,7 @@ from gemmgen.notes import MatrixText, matrix_texts, notes
 from gemmgen.paths import TEMPLATES
 from gemmgen.problem import RUNTIME, DType, Problem, Size
 from gemmgen.source import KernelSource, Launch, Parameter
+from gemmgen.streamk import Stream
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,14 @@ class Kernel:
         # The sums of slices take the place of all tiles together, which static arrays do not allow.
         dynamic = shared if shared > STATIC_SHARED_BYTES or self.values.get("SLICES", 1) > 1 else 0
         grid = self.family.grid(self.problem, self.config)
+        sharers = self.values.get("STREAM", 0)
         return Launch(
-            self.threads, grid, dynamic, self.values.get("SPLIT", 1), atomic=self.values.get("ATOMIC", 0) == 1
+            self.threads,
+            grid,
+            dynamic,
+            self.values.get("SPLIT", 1),
+            atomic=self.values.get("ATOMIC", 0) == 1,
+            stream=Stream(sharers, self.values["BK"]) if sharers else None,
         )
 
     @property
@@ -88,7 +95,15 @@ class Kernel:
 
     @property
     def blocks(self) -> str:
+        if self.launch.stream is not None:
+            wave = self.launch.stream.blocks
+            return f"max({wave}, T / {wave} * {wave})"
         return self.tiles + (f" * {self.launch.splits}" if self.launch.splits > 1 else "")
+
+    @property
+    def counted(self) -> str:
+        """What `blocks` counts in, where that needs words."""
+        return "" if self.launch.stream is None else f", T = {self.tiles} tiles"
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -104,7 +119,7 @@ class Kernel:
         )
 
     def _workspace(self) -> Iterator[Parameter]:
-        if self.launch.splits > 1:
+        if self.launch.adds_up:
             yield Parameter("partials", f"{self.dtype.ctype}*")
             yield Parameter("tickets", "unsigned*")
 
@@ -157,13 +172,17 @@ class Kernel:
         free = [name for name in distances if name in problem.runtime_names]
         if problem.ld_align > 1 and free:
             yield f"{', '.join(free)} divisible by {problem.ld_align}"
-        if self.launch.splits > 1:
+        if self.launch.adds_up:
             sums = f"{self.launch.partial_elements} {self.dtype.ctype}s"
+            blocks, tiles = self.blocks, self.tiles
+            if self.launch.stream is not None:
+                tiles = f"T - {blocks} + {self.launch.stream.blocks}"
+                blocks = f"({tiles} + {self.launch.stream.blocks - 1})"
             if self.launch.atomic:
-                yield f"partials: {self.tiles} * {sums}, zero before the first launch, which every launch leaves zero"
+                yield f"partials: {tiles} * {sums}, zero before the first launch, which every launch leaves zero"
             else:
-                yield f"partials: {self.blocks} * {sums}, holding anything"
-            yield f"tickets: {self.tiles} counters, zero before the first launch, which every launch leaves zero"
+                yield f"partials: {blocks} * {sums}, holding anything"
+            yield f"tickets: {tiles} counters, zero before the first launch, which every launch leaves zero"
             yield "no other launch using the same workspace at the same time"
 
     @property

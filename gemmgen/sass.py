@@ -175,8 +175,8 @@ def skips(work: Work) -> float:
 class Sass:
     """A kernel's machine code: its text, the mix of everything, and the main loop.
 
-    The main loop is the loop with the most FMAs, the innermost one of those; where there is
-    no loop (K unrolled whole), it is the kernel.
+    The main loop is the one with the most FMAs of those with no loop of FMAs in them (a block may go from tile to tile
+    in an outer one); where there is no loop (K unrolled whole), it is the kernel.
     """
 
     text: str
@@ -200,10 +200,14 @@ def read_sass(text: str, fma: str = "FFMA") -> Sass:
     """What nvdisasm's `text` of one kernel says."""
     code, loops, jumps = _parse(text)
 
-    def order(loop: slice) -> tuple[int, int]:
-        return -sum(one.opcode == fma for one in code[loop]), loop.stop - loop.start
+    def fmas(loop: slice) -> int:
+        return sum(one.opcode == fma for one in code[loop])
 
-    main = min(loops, key=order, default=slice(0, len(code)))
+    def within(loop: slice) -> Iterable[slice]:
+        return (other for other in loops if other != loop and loop.start <= other.start and other.stop <= loop.stop)
+
+    innermost = [loop for loop in loops if fmas(loop) and not any(fmas(other) for other in within(loop))]
+    main = max(innermost, key=fmas, default=slice(0, len(code)))
     skipped = {place for jump in jumps for place in _skipped(jump, main, code, fma)}
     loop = tuple(replace(code[place], skipped=place in skipped) for place in range(main.start, main.stop))
     return Sass(text, _mix(code, fma), Loop(loop, fma))

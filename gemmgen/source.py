@@ -10,9 +10,13 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from gemmgen.device import MAX_THREADS
 from gemmgen.errors import require
 from gemmgen.problem import BATCH_SIZES, Case, Problem
+from gemmgen.streamk import Numbers, Shares, Stream
 
 OPERANDS = ("A", "B", "C")
 WORKSPACE = ("partials", "tickets")  # of a launch whose blocks share tiles of C: see Workspace
@@ -83,6 +87,7 @@ class Launch:
     shared_bytes  dynamic shared memory a block, in bytes (0: the kernel declares its own)
     splits        blocks that share a tile, each with a part of K: blocks t * splits and the next ones have tile t
     atomic        these add to one tile of sums with atomics
+    stream        how blocks share the last tiles by runs of steps along K; None where each tile has blocks of its own
     """
 
     threads: int
@@ -90,6 +95,7 @@ class Launch:
     shared_bytes: int = 0
     splits: int = 1
     atomic: bool = False
+    stream: Stream | None = None
 
     def __post_init__(self) -> None:
         require(type(self.threads) is int and 1 <= self.threads <= MAX_THREADS, f"{self.threads} threads a block")
@@ -109,7 +115,37 @@ class Launch:
 
     def blocks(self, case: Case) -> int:
         """Blocks of the grid for `case`."""
+        if self.stream is not None:
+            return self.shares(self.stream, case).grid
         return self.splits * self.tiles(case)
+
+    def shares(self, stream: Stream, case: Case) -> Shares:
+        """Who has which part of which tile for `case`."""
+        return Shares(stream, self.tiles(case), case.k)
+
+    def blocks_of(self, case: Case, tiles: npt.ArrayLike) -> Numbers:
+        """The blocks that compute `tiles`, in their order; by `stream` they have parts of other tiles, too."""
+        numbers = np.array(tiles, np.int64)
+        if self.stream is None:
+            return (numbers[:, None] * self.splits + np.arange(self.splits)).ravel()
+        first, last = self.shares(self.stream, case).blocks_of(numbers)
+        return np.unique(np.concatenate([np.arange(*ends) for ends in zip(first, last + 1, strict=True)]))
+
+    def tiles_of(self, case: Case, blocks: Numbers) -> Numbers:
+        """The tiles that `blocks` alone complete. Without `stream` they must be whole tiles' blocks."""
+        if self.stream is None:
+            return np.unique(blocks // self.splits)
+        shares = self.shares(self.stream, case)
+        arrived, needed = shares.arrivals(blocks)
+        complete = shares.whole + np.flatnonzero(arrived == needed)
+        return np.concatenate([np.sort(blocks[blocks < shares.whole]), complete])
+
+    def tickets_left(self, case: Case, blocks: Numbers) -> Numbers:
+        """What the tickets hold when `blocks` have run: zero for each tile that is complete or begun by none."""
+        if self.stream is None:
+            return np.zeros(self.workspace(case).tickets, np.int64)
+        arrived, needed = self.shares(self.stream, case).arrivals(blocks)
+        return np.where(arrived == needed, 0, arrived)
 
     @property
     def partial_elements(self) -> int:
@@ -123,10 +159,18 @@ class Launch:
 
     def workspace(self, case: Case) -> Workspace:
         """What `case` takes besides its operands."""
-        if self.splits == 1:
-            return Workspace(0, 0)
         words = self.partial_elements * case.problem.dtype.words
+        if not self.adds_up:
+            return Workspace(0, 0)
+        if self.stream is not None:
+            shares = self.shares(self.stream, case)
+            return Workspace(shares.parts * words, shares.shared)
         return Workspace(self.tiles(case) * self.partial_tiles * words, self.tiles(case), zeroed=self.atomic)
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether blocks share tiles, so that a launch takes a workspace."""
+        return self.splits > 1 or self.stream is not None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from gemmgen.device import Limits
+from gemmgen.device import DeviceSpec
 from gemmgen.expression import names_in
 from gemmgen.families.base import SAME_BITS, Axis, Config, Constraint, Family, constants, first_broken
 from gemmgen.problem import Problem
@@ -29,13 +29,14 @@ class Space:
     rejected: tuple[tuple[Constraint, int], ...]
 
 
-def explore(family: Family, problem: Problem, limits: Limits, *, atomics: bool = False) -> Space:
+def explore(family: Family, problem: Problem, device: DeviceSpec, *, atomics: bool = False) -> Space:
     """Walk the axes' product. A rule is checked as soon as the names it reads are known, which cuts whole branches.
 
-    `atomics` accepts configs that add in the order in which blocks come, too.
+    Pruning rules may read SMS, the card's. `atomics` accepts configs that add in the order in which blocks come, too.
     """
     axes = family.config_type.axes()
-    given = {**limits.names, **family.facts(problem)}
+    values = {item.name: item.tried(device.sms) for item in axes}
+    given = {**device.arch.limits.names, "SMS": device.sms, **family.facts(problem)}
     pruning = [rule for rule in family.pruning if not (atomics and rule == SAME_BITS)]
     ready, late = _earliest((*family.constraints, *pruning), axes, given)
     below = [math.prod(len(item.values) for item in axes[depth + 1 :]) for depth in range(len(axes))]
@@ -50,7 +51,7 @@ def explore(family: Family, problem: Problem, limits: Limits, *, atomics: bool =
             else:
                 rejected[broken] += 1
             return
-        for value in axes[depth].values:
+        for value in values[axes[depth].name]:
             names[axes[depth].name] = value
             broken = first_broken(ready[depth], names)
             if broken is None:

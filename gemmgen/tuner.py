@@ -152,8 +152,7 @@ class Tuner:
 
     def run(self, budget: int) -> TuneResult:
         self.progress.stage("explore", 1)
-        limits = self.target.spec.arch.limits
-        explored = [explore(family, self.problem, limits, atomics=self.atomics) for family in self.families]
+        explored = [explore(family, self.problem, self.target.spec, atomics=self.atomics) for family in self.families]
         spaces = tuple(space for space in explored if space.accepted)
         if not spaces:
             raise GemmgenError("; ".join(self._unsuited(space) for space in explored))
@@ -244,7 +243,7 @@ class Tuner:
         if verdict is None:
             examples = examples_for(self.problem)
             # Which block of a tile is last differs from run to run.
-            runs = RUNS if trial.source.launch.splits > 1 else 1
+            runs = RUNS if trial.source.launch.adds_up else 1
             verdict = verify(self.target.executor, trial.source, examples=examples, seed=self.seed, runs=runs)
             if verdict.passed:  # a failure is found again, with its situation
                 self.store.put("verdict", self._verdict_key(trial), json.dumps(asdict(verdict)).encode())

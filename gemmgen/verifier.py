@@ -220,10 +220,10 @@ def _check_sample(kernel: LoadedKernel, situation: Situation, operands: Operands
     """Run the blocks of a few random tiles and check what they write of C, as many tiles; the rest must stay."""
     case, launch = situation.case, kernel.source.launch
     rng = np.random.default_rng(situation.seed)
-    numbers = [
-        int(tile) for tile in rng.choice(launch.tiles(case), min(SAMPLE_TILES, launch.tiles(case)), replace=False)
-    ]
-    chosen = [int(tile * launch.splits + split) for tile in numbers for split in rng.permutation(launch.splits)]
+    drawn = rng.choice(launch.tiles(case), min(SAMPLE_TILES, launch.tiles(case)), replace=False)
+    blocks = launch.blocks_of(case, drawn)
+    numbers = launch.tiles_of(case, blocks).tolist()
+    chosen: list[int] = rng.permutation(blocks).tolist()
     tiles = _tiles_written(kernel, situation, operands, chosen)
     if len(tiles) != len(numbers):
         reason = f"blocks {chosen} write {len(tiles)} tiles of C, not {len(numbers)}"
@@ -232,8 +232,7 @@ def _check_sample(kernel: LoadedKernel, situation: Situation, operands: Operands
     all_numbers.update(numbers)
     all_tiles.update(tiles)
     if len(all_tiles) != len(all_numbers):
-        of = f"{len(all_numbers) * launch.splits} of the grid's {launch.blocks(case)} blocks"
-        reason = f"{of} write {len(all_tiles)} tiles of C, not {len(all_numbers)}: some write the same"
+        reason = f"the blocks of {len(all_numbers)} tiles write {len(all_tiles)} tiles of C: some write the same"
         raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
     result = kernel.run(case, operands, seed=situation.seed, blocks=chosen)
     outside = case.c.view(result != operands.c) & ~np.isnan(case.c.view(operands.c))
@@ -262,7 +261,7 @@ def compare_runs(kernel: LoadedKernel, situation: Situation, runs: int) -> Deter
     if not whole:
         count = min(tiles, max(REPEATED_TILES, int(REPEATED_COST * tiles / cost)))
         start = int(np.random.default_rng(situation.seed).integers(tiles - count + 1))
-        blocks = blocks[start * launch.splits : (start + count) * launch.splits]
+        blocks = launch.blocks_of(case, range(start, start + count))
 
     def run(seed: int) -> Words:
         order = np.random.default_rng(seed).permutation(blocks)

@@ -34,5 +34,5 @@ def command(size: Shape, family: str, options: ProblemOptions, arch: str, as_jso
     --set` accepts whatever holds the constraints.
     """
     name, spec = compile_target(arch)
-    space = explore(family_named(family), options.problem(size), spec.arch.limits)
+    space = explore(family_named(family), options.problem(size), spec)
     emit(as_json, lambda: {"arch": name, **space_document(space)}, lambda console: show_space(console, space, name))

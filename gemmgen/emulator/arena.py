@@ -21,6 +21,7 @@ from gemmgen.executor import Floats, Operands, Words, left_behind
 from gemmgen.problem import POINTER_BYTES, WIDEST_ACCESS, Case, Matrix
 from gemmgen.scatter import Scattered, scatter
 from gemmgen.source import WORKSPACE, Workspace
+from gemmgen.streamk import Numbers
 
 Bits = npt.NDArray[np.unsignedinteger[Any]]  # elements as bit patterns
 Blocks = npt.NDArray[np.int64]
@@ -185,10 +186,14 @@ class Arena:
         else:
             case.c.view(elements)[...] = values
 
-    def workspace_trouble(self, layout: Layout, case: Case) -> str | None:
-        """What the launch did to its workspace that it must not; None where all is well. Spoils the workspace."""
+    def workspace_trouble(self, layout: Layout, case: Case, tickets: Numbers) -> str | None:
+        """What the launch did to its workspace that it must not; None where all is well. Spoils the workspace.
+
+        `tickets` is what the blocks that ran have to leave: zeros where they complete every tile that they begin.
+        """
         for name in layout.zero:
-            left = left_behind(name, self._operand(layout.workspace[name]), case)
+            wanted = tickets if name == "tickets" else 0
+            left = left_behind(name, self._operand(layout.workspace[name]), case, wanted)
             if left is not None:
                 return f"the kernel {left}"
         for name, segment in layout.workspace.items():

@@ -15,7 +15,7 @@ from gemmgen.errors import require
 from gemmgen.executor import Floats, Operands
 from gemmgen.files import Store
 from gemmgen.problem import Case
-from gemmgen.source import POINTERS, KernelSource, Parameter
+from gemmgen.source import POINTERS, KernelSource, Launch, Parameter
 
 POINTER_NUMBERS = {name: number for number, name in enumerate(POINTERS)}
 LETTERS = {"int": "i", "long long": "l", "float": "f", "double": "d"}
@@ -70,7 +70,7 @@ class EmulatedKernel:
         order = _block_order(launch.blocks(case), seed) if blocks is None else np.array(blocks)
         flops, threads = case.flops / launch.tiles(case), launch.threads * launch.splits  # of a tile
         affordable = int(min(WATCHED_FLOPS / max(flops, 1.0), WATCHED_THREADS / threads))
-        return order, _watched_blocks(order, affordable, launch.splits, seed)
+        return order, _watched_blocks(launch, case, order, affordable, seed)
 
     def _launch(
         self, server: Server, case: Case, operands: Operands, blocks: Blocks, seed: int, quiet: bool = False
@@ -84,7 +84,7 @@ class EmulatedKernel:
         outside = self._arena.write_outside(layout, case)
         if outside is not None:
             raise failed("crash", f"the kernel writes outside C: {outside}")
-        trouble = self._arena.workspace_trouble(layout, case)
+        trouble = self._arena.workspace_trouble(layout, case, self.source.launch.tickets_left(case, blocks))
         if trouble is not None:
             raise failed("crash", trouble)
         return result
@@ -166,14 +166,15 @@ def _block_order(grid: int, seed: int) -> Blocks:
     return np.arange(grid) if seed == 0 else np.random.default_rng(seed).permutation(grid)
 
 
-def _watched_blocks(order: Blocks, affordable: int, splits: int, seed: int) -> Blocks:
+def _watched_blocks(launch: Launch, case: Case, order: Blocks, affordable: int, seed: int) -> Blocks:
     """All blocks of as many tiles as are affordable, those of some of more tiles for every eighth seed, else none."""
-    if affordable >= len(order) // splits:
+    if affordable >= len(order) // launch.splits:
         return order
     if seed % WATCHED_SEEDS:
         return order[:0]
-    chosen = np.random.default_rng(seed).choice(np.unique(order // splits), max(affordable, 1), replace=False)
-    return order[np.isin(order // splits, chosen)]
+    tiles = launch.tiles_of(case, order)
+    chosen = np.random.default_rng(seed).choice(tiles, max(affordable, 1), replace=False)
+    return order[np.isin(order, launch.blocks_of(case, chosen))]
 
 
 def _check_sizes(case: Case, operands: Operands) -> None:

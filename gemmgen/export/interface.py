@@ -182,6 +182,16 @@ class Interface:
         return self.source.launch.splits
 
     @property
+    def adds_up(self) -> bool:
+        """Whether blocks share tiles, so that a launch takes a workspace."""
+        return self.source.launch.adds_up
+
+    @property
+    def stream(self) -> int:
+        """Blocks that share the last tiles; 0 where each tile has blocks of its own."""
+        return 0 if self.source.launch.stream is None else self.source.launch.stream.blocks
+
+    @property
     def atomic(self) -> bool:
         return self.source.launch.atomic
 

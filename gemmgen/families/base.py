@@ -25,17 +25,23 @@ class Axis:
 
     values   what the search tries, in order; any other value is judged by the constraints
     meaning  the comment beside it, in kernels and tables
+    per_sm   the search tries multiples of the card's SMs: so many each
     """
 
     name: str
     default: int
     values: tuple[int, ...]
     meaning: str
+    per_sm: bool = False
+
+    def tried(self, sms: int) -> tuple[int, ...]:
+        """What the search tries on a card of `sms` SMs."""
+        return tuple(value * sms for value in self.values) if self.per_sm else self.values
 
 
-def axis(default: int, values: tuple[int, ...], meaning: str) -> Any:
+def axis(default: int, values: tuple[int, ...], meaning: str, per_sm: bool = False) -> Any:
     """Declare a Config field as an axis."""
-    return field(default=default, metadata={"values": values, "meaning": meaning})
+    return field(default=default, metadata={"values": values, "meaning": meaning, "per_sm": per_sm})
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,8 @@ class Config:
     def axes(cls) -> tuple[Axis, ...]:
         """The axes in the order in which the class declares them."""
         return tuple(
-            Axis(f.name, getattr(cls, f.name), f.metadata["values"], f.metadata["meaning"]) for f in fields(cls)
+            Axis(f.name, getattr(cls, f.name), f.metadata["values"], f.metadata["meaning"], f.metadata["per_sm"])
+            for f in fields(cls)
         )
 
     @property
@@ -208,6 +215,7 @@ class Work:
     shares         threads of a block that share an element, each with its part of a step's depth
     splits         blocks that share a tile of C, each with its part of K
     atomic         these add to one tile of sums, which the last one reads, rather than leave one each
+    stream         blocks that share the last tiles, each an equal run of their steps (0: none do)
     run            FMAs in a row that share an operand with the one before (1: not counted)
     written        depths of a step that a turn of its loop takes where it reads values ahead of their FMAs, else 0
     """
@@ -225,6 +233,7 @@ class Work:
     shares: int = 1
     splits: int = 1
     atomic: bool = False
+    stream: int = 0
     run: int = 1
     written: int = 0
 

@@ -9,7 +9,7 @@ inner product two for each. Tiles of A and B pass through shared memory in one, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import gcd
 from typing import Any, cast
@@ -40,6 +40,7 @@ class SimtConfig(Config):
     PATTERN = (
         "outer{OUTER}_{BM}x{BN}x{BK}_{TM}x{TN}_w{WM}x{WN}_v{VEC}_ta{TA}_tb{TB}_pad{PAD}"
         "_s{STAGES}_async{ASYNC}_ahead{AHEAD}_slices{SLICES}_minb{MINB}_g{GROUP}_split{SPLIT}[_atomic{ATOMIC}]"
+        "[_stream{STREAM}]"
     )
 
     OUTER: int = axis(1, (1, 0), "1: outer product, k outermost; 0: inner product")
@@ -64,9 +65,13 @@ class SimtConfig(Config):
     GROUP: int = axis(8, (8, 1), "tile rows that blocks walk down before they step right, for reuse in L2")
     SPLIT: int = split_axis()
     ATOMIC: int = atomic_axis()
+    STREAM: int = axis(
+        0, (0, 1, 2, 4), "blocks that share the last tiles of C, each an equal run of their steps along K", per_sm=True
+    )
 
 
 TILE_THREADS = "BM / TM * (BN / TN)"  # that cover a block's tile of C
+TILES = "(M + BM - 1) / BM * ((N + BN - 1) / BN)"  # of C
 
 CONSTRAINTS = (
     Constraint("BM >= 1 and BN >= 1 and BK >= 1 and TM >= 1 and TN >= 1", "a tile holds at least one element", False),
@@ -114,6 +119,9 @@ CONSTRAINTS = (
         "vector accesses to B's tiles, which may follow A's, stay aligned",
     ),
     *SPLIT_CONSTRAINTS,
+    Constraint("STREAM == 0 or SPLIT == 1", "blocks share tiles in one way or the other", False),
+    Constraint("STREAM == 0 or SLICES == 1", "slices leave after a tile, a block that streams goes on", False),
+    Constraint("STREAM == 0 or BATCH == 1", "the products of a batch are not dealt out by steps", False),
     Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
     Constraint("THREADS * MINB <= MAX_SM_THREADS", "the architecture bounds the threads of an SM"),
     Constraint("SHARED_BYTES <= MAX_SHARED_BYTES", "the architecture bounds the shared memory of a block"),
@@ -135,6 +143,16 @@ PRUNING = (
     Constraint(f"{TILE_THREADS} * SLICES <= 256", "larger blocks leave a thread too few registers"),
     Constraint("SPLIT == 1 or M * N / (BM * BN) * SPLIT <= 1024", "more blocks than that fill any card"),
     Constraint("SPLIT == 1 or K == 0 or K / SPLIT >= 16 * BK", "parts too short for what adding them up costs"),
+    Constraint("STREAM == 0 or TM * TN * ELEMENT_BYTES >= 256", "smaller tiles leave less of the last wave idle"),
+    Constraint(
+        "STREAM == 0 or STREAM * THREADS == SMS * (512 - 256 * (TM * TN * ELEMENT_BYTES > 256))",
+        "not as many blocks as run at once: a thread with so many sums takes 128 or 255 registers",
+    ),
+    Constraint("STREAM == 0 or K == 0 or K >= 64 * BK", "so few steps a tile are not worth dealing out"),
+    Constraint(
+        f"STREAM == 0 or M == 0 or N == 0 or {TILES} > STREAM / 4 and {TILES} < 16 * STREAM and {TILES} % STREAM > 0",
+        "the last wave is full, or one of many, or so empty that splitting K of all tiles is as good",
+    ),
     Constraint(
         "AHEAD > 0 or ASYNC == 0", "values that are read when used make FMAs wait and read registers out of order"
     ),
@@ -155,12 +173,14 @@ class Operand(Side):
 
     transposed  written to shared memory across its lines
     k_rows      shared lines run along m or n, one for each k: a thread reads its fragment as vectors
+    moves       a tile that would cross the edge of C moves back to it, so that copies need no checks there
     extent      what the kernel calls the lines from the tile's origin to the edge of C
     copy        template that brings a tile to shared memory; fragment, to registers
     """
 
     transposed: bool
     copy: str
+    moves: bool = False
 
     @property
     def k_rows(self) -> bool:
@@ -179,7 +199,16 @@ def operands(problem: Problem, config: SimtConfig) -> tuple[Operand, Operand]:
     copy = "copy/cp_async.cu" if config.ASYNC else "copy/registers.cu"
     a = Operand("a", "m", problem.layout.a == "r", config.TA == 1, copy)
     b = Operand("b", "n", problem.layout.b == "c", config.TB == 1, copy)
-    return a, b
+    widths = [1 if x.along_k else global_width(problem, config, x) for x in (a, b)]  # of accesses along m or n
+    return (
+        replace(a, moves=_moves(problem.m, config.BM, widths[0])),
+        replace(b, moves=_moves(problem.n, config.BN, max(widths[1], store_width(problem, config, b)))),
+    )
+
+
+def _moves(size: int | None, tile: int, width: int) -> bool:
+    """Whether C has room for a tile that starts `tile` before the edge at `size`, where accesses start as well."""
+    return size is not None and size > tile and size % tile != 0 and size % width == 0
 
 
 def global_width(problem: Problem, config: SimtConfig, operand: Operand) -> int:
@@ -208,6 +237,11 @@ def fragment_width(config: SimtConfig, operand: Operand) -> int:
     return gcd(config.VEC, config.TM if operand.x == "a" else config.TN) if operand.k_rows else 1
 
 
+def store_width(problem: Problem, config: SimtConfig, b: Operand) -> int:
+    """Elements of one access to C: a thread's neighbouring columns, as far as the alignment of C's lines allows."""
+    return gcd(fragment_width(config, b), problem.vector_limit("ldc"))
+
+
 class Simt:
     """The family record: see `gemmgen.families.base.Family`."""
 
@@ -232,7 +266,6 @@ class Simt:
         a, b = operands(problem, simt)
         warped = simt.WM > 0
         lanes_m, lanes_n = ("WM / TM", "WN / TN") if warped else ("BM / TM", "BN / TN")
-        store_width = gcd(fragment_width(simt, b), problem.vector_limit("ldc"))
         tile, elements = "warp" if warped else "block", f"{problem.dtype.ctype}s"
         return (
             *_threads(simt),
@@ -242,12 +275,12 @@ class Simt:
             Derived("FN", str(fragment_width(simt, b)), f"{elements} of a thread's shared read of B"),
             Derived("STEP_M", "FM * LANES_M", "rows from one shared read of a thread to its next"),
             Derived("STEP_N", "FN * LANES_N", "columns from one shared read of a thread to its next"),
-            Derived("VC", str(store_width), f"{elements} of an access to C"),
+            Derived("VC", str(store_width(problem, simt, b)), f"{elements} of an access to C"),
             *_operand_constants(problem, simt, a),
             *_operand_constants(problem, simt, b),
             Derived(
                 "SHARED_BYTES",
-                "ELEMENT_BYTES * STAGES * (SHARED_A + SHARED_B) + 16 * (SPLIT > 1)",
+                "ELEMENT_BYTES * STAGES * (SHARED_A + SHARED_B) + 16 * (SPLIT > 1 or STREAM > 0)",
                 "bytes of shared memory a block",
             ),
         )
@@ -258,7 +291,8 @@ class Simt:
     def unused(self, problem: Problem, config: Config) -> frozenset[str]:
         simt = cast(SimtConfig, config)
         choices = {"OUTER", "VEC", "TA", "TB", "ASYNC", "ATOMIC", "SHARED_BYTES"}
-        choices |= {name for name, idle in (("AHEAD", 0), ("SLICES", 1), ("SPLIT", 1)) if simt.values[name] == idle}
+        idle = {"AHEAD": 0, "SLICES": 1, "SPLIT": 1, "STREAM": 0}
+        choices |= {name for name, value in idle.items() if simt.values[name] == value}
         if simt.WM == 0:
             choices |= {"WM", "WN"}
         if not any(operand.along_k for operand in operands(problem, simt)):
@@ -290,6 +324,7 @@ class Simt:
             shares=simt.SLICES,
             splits=simt.SPLIT,
             atomic=simt.ATOMIC == 1,
+            stream=simt.STREAM,
             run=max(simt.TM, simt.TN) if simt.OUTER else 1,
             written=simt.AHEAD * simt.SLICES,
         )
@@ -315,7 +350,7 @@ class Simt:
             "slices": simt.SLICES,
             "depth": "BK" if simt.SLICES == 1 else "DEPTH",
             "first": "0" if simt.SLICES == 1 else "place.k",
-            "K": "s.K" if simt.SPLIT == 1 else "part",
+            "K": "s.K" if simt.SPLIT == 1 and simt.STREAM == 0 else "part",
             "runs_along_n": simt.TN > simt.TM,
         }
 

@@ -221,7 +221,7 @@ def place_pointers(layout: Arena, base: int, seed: int) -> PointerArena | None:
 def place_workspace(launch: Launch, case: Case, seed: int) -> WorkspaceArena | None:
     """Lay out what `launch` needs beside the operands, likewise; None where that is nothing."""
     workspace = launch.workspace(case)
-    if launch.splits == 1:
+    if not launch.adds_up:
         return None
     offsets, size = _between_guards(workspace.words, case.problem.pointer_align, seed)
     return WorkspaceArena(case, workspace, offsets, size)

@@ -221,7 +221,8 @@ def blocks_to_run(source: KernelSource, case: Case, tool: Tool) -> int:
     """All blocks of a small launch, those of the first tiles of a large one."""
     launch = source.launch
     tiles = launch.tiles(case)
-    return launch.splits * max(1, min(tiles, int(WATCHED_FLOPS[tool] * tiles / max(case.flops, 1))))
+    few = launch.splits * max(1, min(tiles, int(WATCHED_FLOPS[tool] * tiles / max(case.flops, 1))))
+    return launch.blocks(case) if few >= tiles * launch.splits else few
 
 
 @cache

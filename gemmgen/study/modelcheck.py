@@ -281,8 +281,8 @@ def measure_times(
 
 def _search(tuner: Tuner) -> Search:
     tuner.progress.stage("explore", 1)
-    limits, spec = tuner.target.spec.arch.limits, tuner.target.spec
-    search = Search([explore(family, tuner.problem, limits) for family in tuner.families], spec)
+    spec = tuner.target.spec
+    search = Search([explore(family, tuner.problem, spec) for family in tuner.families], spec)
     tuner.progress.step("explore", None)
     return search
 

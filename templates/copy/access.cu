@@ -27,11 +27,13 @@ __device__ __forceinline__ Offset offset_${ x.x }(Spot at, Shape s)
 __device__ __forceinline__ int valid_${ x.x }(Spot at, int ${ x.extent }, int depth)
 {
 //% if x.along_k
+//% if not x.moves
     if (EDGE_${ x.MN } && at.mn >= ${ x.extent }) return 0;
+//% endif
     return EDGE_K ? depth - at.k : V${ x.X };
 //% else
     if (EDGE_K && at.k >= depth) return 0;
-    return EDGE_${ x.MN } ? ${ x.extent } - at.mn : V${ x.X };
+    return ${ "V" ~ x.X if x.moves else "EDGE_%s ? %s - at.mn : V%s" % (x.MN, x.extent, x.X) };
 //% endif
 }
 //% endmacro

@@ -16,7 +16,7 @@ __device__ __forceinline__ void start_${ x.x }(const ${ T }* tile, Shape s, int 
 // The same for all threads: only a tile that crosses an edge of ${ x.X } pays for finding out what lies outside.
 __device__ __forceinline__ void copy_${ x.x }(const ${ T }* tile, Shape s, int ${ x.extent }, int depth, Tile${ x.X }& shared)
 {
-    const bool inside = (!EDGE_${ x.MN } || ${ x.extent } >= B${ x.MN }) && (!EDGE_K || depth >= BK);
+    const bool inside = ${ "(!EDGE_%s || %s >= B%s) && (" % (x.MN, x.extent, x.MN) if not x.moves }!EDGE_K || depth >= BK${ ")" if not x.moves };
     if (inside) start_${ x.x }<false>(tile, s, ${ x.extent }, depth, shared);
     else start_${ x.x }<true>(tile, s, ${ x.extent }, depth, shared);
 }

@@ -27,14 +27,11 @@ __device__ __forceinline__ void cp_async_wait()
 #endif  // __CUDACC__
 //% endmacro
 
-/*# Start the next tile of A and B on its way to `stage`: `depth` of K is left from there on. #*/
-//% macro start_tile(depth, stage, note="")
-const int depth = ${ depth };
-if (depth > 0) {
-    copy_a(a_tile, s, rows, depth, As[${ stage }]);
-    copy_b(b_tile, s, columns, depth, Bs[${ stage }]);
+/*# Start the next tile of A and B on its way to `stage`, where it `exists`: `depth` of K is left from there on. #*/
+//% macro start_tile(exists, depth, stage, note="")
+if (${ exists }) {
+    copy_a(a_tile, s, rows, ${ depth }, As[${ stage }]);
+    copy_b(b_tile, s, columns, ${ depth }, Bs[${ stage }]);
 }
 cp_async_commit();${ note }
-a_tile += a_step;
-b_tile += b_step;
 //% endmacro

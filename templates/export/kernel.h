@@ -12,7 +12,7 @@
 #define ${ out.name | upper }_H
 
 #include <cuda_runtime_api.h>
-//% if out.splits > 1
+//% if out.adds_up
 #include <stddef.h>
 //% endif
 
@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-//% if out.splits > 1
+//% if out.adds_up
 //% if out.atomic
 /* ${ out.splits } blocks share a tile of C: each sums a part of K and adds it with atomics, in the order in which they come, so that
  * THE BITS OF RESULTS MAY DIFFER FROM RUN TO RUN${ "; of what they add, denormal numbers count as zero" if out.dtype == "f32" }. For that a launch
@@ -30,7 +30,11 @@ extern "C" {
  * tickets   ${ out.name }_tickets_bytes(...) bytes: set both to zero once, before the first launch; each launch that
  *           runs to its end leaves them zero
 //% else
+//% if out.stream
+/* ${ out.stream } blocks share the last tiles of C: each sums runs along K, and the last at a tile adds its parts in their order, so that
+//% else
 /* ${ out.splits } blocks share a tile of C: each sums a part of K, and the last of them adds the parts in their order, so that
+//% endif
  * results do not depend on the order in which blocks run. For that a launch needs a workspace in device memory:
  *
  * partials  ${ out.name }_partials_bytes(...) bytes that may hold anything
@@ -56,7 +60,7 @@ size_t ${ out.name }_tickets_bytes(${ sizes });
 //% else
  * A, B, C   device memory, at addresses divisible by ${ out.pointer_align }; C overlaps neither A nor B
 //% endif
-//% if out.splits > 1
+//% if out.adds_up
  * partials, tickets: the workspace, see above
 //% endif
 //% if out.runtime_sizes

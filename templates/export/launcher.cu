@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <initializer_list>
 
-//% if out.splits > 1
+//% if out.adds_up
 //% set sizes = out.workspace_sizes | map("replace", "", "int ", 1) | join(", ")
 namespace {
 
@@ -17,17 +17,35 @@ size_t tiles_of_c(${ sizes })
     const auto tiles = [](size_t size, size_t tile) { return (size + tile - 1) / tile; };
     return ${ out.tiles };
 }
+//% if out.stream
+
+// The grid's blocks: one for each tile of whole waves but the last, then ${ out.stream } that share the other tiles.
+size_t blocks_for(size_t tiles)
+{
+    return tiles < ${ 2 * out.stream } ? ${ out.stream } : tiles / ${ out.stream } * ${ out.stream };
+}
+
+// Tiles that these share.
+size_t shared_tiles(size_t tiles)
+{
+    return tiles - (blocks_for(tiles) - ${ out.stream });
+}
+//% endif
 
 }  // namespace
 
 extern "C" size_t ${ out.name }_partials_bytes(${ sizes })
 {
+//% if out.stream
+    return (${ out.stream - 1 } + shared_tiles(tiles_of_c(${ out.workspace_sizes | join(", ") }))) * ${ out.partial_elements } * sizeof(${ T });
+//% else
     return tiles_of_c(${ out.workspace_sizes | join(", ") }) * ${ "%d * " | format(out.partial_tiles) if out.partial_tiles > 1 }${ out.partial_elements } * sizeof(${ T });
+//% endif
 }
 
 extern "C" size_t ${ out.name }_tickets_bytes(${ sizes })
 {
-    return tiles_of_c(${ out.workspace_sizes | join(", ") }) * sizeof(unsigned);
+    return ${ "shared_tiles(" if out.stream }tiles_of_c(${ out.workspace_sizes | join(", ") })${ ")" if out.stream } * sizeof(unsigned);
 }
 
 //% endif
@@ -61,18 +79,22 @@ extern "C" cudaError_t ${ out.name }_launch(
 //% else
     if (${ A } == nullptr || ${ B } == nullptr || ${ C } == nullptr) return cudaErrorInvalidValue;
 //% endif
-//% if out.splits > 1
+//% if out.adds_up
     if (partials == nullptr || tickets == nullptr) return cudaErrorInvalidValue;
 //% endif
     for (const ${ T }* ${ "const* array" if out.pointers else "matrix" } : {${ A }, ${ B }, static_cast<const ${ T }*${ " const*" if out.pointers }>(${ C })}) {
         if (reinterpret_cast<std::uintptr_t>(${ "array" if out.pointers else "matrix" }) % ${ out.operand_align } != 0) return cudaErrorMisalignedAddress;
     }
 
+//% if out.stream
+    const size_t blocks = blocks_for(tiles_of_c(${ out.workspace_sizes | join(", ") }));
+//% else
     const auto tiles = [](long long size, long long tile) { return (size + tile - 1) / tile; };
     const long long blocks = ${ out.splits }LL
 //% for size, tile in out.grid
         * tiles(${ size }, ${ tile })${ ";" if loop.last }
 //% endfor
+//% endif
     if (blocks > INT_MAX) return cudaErrorInvalidConfiguration;
 
 //% if out.shared_bytes

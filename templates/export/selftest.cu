@@ -69,7 +69,7 @@ std::size_t at_a(const Shape& s, int p, int m, int k) { return std::size_t(${ "s
 std::size_t at_b(const Shape& s, int p, int k, int n) { return std::size_t(${ "slot(s, p)" if out.pointers else "p" }) * s.stride_b + std::size_t(${ "k" if out.layout.b == "r" else "n" }) * s.ldb + ${ "n" if out.layout.b == "r" else "k" }; }
 std::size_t at_c(const Shape& s, int p, int m, int n) { return std::size_t(${ "slot(s, p)" if out.pointers else "p" }) * s.stride_c + std::size_t(m) * s.ldc + n; }
 
-//% if out.splits > 1
+//% if out.adds_up
 // Device memory that grows with the shapes. ${ "Both parts" if out.atomic else "Tickets" } are set to zero only when they are new: launches leave them so.
 struct Workspace {
     void *partials = nullptr, *tickets = nullptr;
@@ -104,7 +104,7 @@ cudaError_t launch(const Shape& s, ${ to_const } ${ A }, ${ to_const } ${ B }, $
 {
     [[maybe_unused]] const auto& [M, N, K, lda, ldb, ldc, batch, stride_a, stride_b, stride_c] = s;
     const auto& [alpha, beta] = scalars;
-//% if out.splits > 1
+//% if out.adds_up
     if (M > 0 && N > 0 && batch > 0) {
         const cudaError_t status = workspace.reserve(s);
         if (status != cudaSuccess) return status;

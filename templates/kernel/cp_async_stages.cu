@@ -7,13 +7,19 @@ ${ cp_async() }
 //% block main_loop
     #pragma unroll
     for (int stage = 0; stage < STAGES - 1; ++stage) {
-${ start_tile(view.K ~ " - stage * BK", "stage") | indent(8, first=true) }    }
+        const int depth = ${ view.K } - stage * BK;
+${ start_tile("depth > 0", "depth", "stage") | indent(8, first=true) }        a_tile += a_step;
+        b_tile += b_step;
+    }
 
     int read = 0, write = STAGES - 1;
     for (int k = 0; k < ${ view.K }; k += BK) {
         cp_async_wait<STAGES - 2>();  // this thread's share of the tile to read has landed
         __syncthreads();              // so has everybody's, and nobody reads the tile to write any more
-${ start_tile(view.K ~ " - k - (STAGES - 1) * BK", "write", "  // an empty group too: the wait counts groups") | indent(8, first=true) }        multiply(As[read], Bs[read], place, acc);
+        const int depth = ${ view.K } - k - (STAGES - 1) * BK;
+${ start_tile("depth > 0", "depth", "write", "  // an empty group too: the wait counts groups") | indent(8, first=true) }        a_tile += a_step;
+        b_tile += b_step;
+        multiply(As[read], Bs[read], place, acc);
         read = read + 1 < STAGES ? read + 1 : 0;
         write = write + 1 < STAGES ? write + 1 : 0;
     }

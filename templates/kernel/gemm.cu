@@ -9,6 +9,7 @@
 //% from "device/dynamic_shared.cu" import dynamic_shared
 //% from "device/slices.cu" import add_slices
 //% from "device/split.cu" import split_k
+//% from "device/stream_k.cu" import stream_k 
 //% from view.a.copy import copy as copy_a
 //% from view.b.copy import copy as copy_b
 //% from view.a.fragment import fragment as fragment_a
@@ -17,7 +18,7 @@
 //% from view.epilogue import store_c
 /*# How far into K a block's first tile lies. #*/
 //% macro from_begin(x)
-//% if kernel.launch.splits > 1
+//% if kernel.launch.adds_up
  + ${ "begin" if x.along_k else "Offset(begin) * s.ld" ~ x.x }
 //%- endif
 //%- endmacro
@@ -26,7 +27,7 @@ namespace {
 
 ${ shape(kernel) }
 ${ tiling(kernel) }
-${ edges(kernel) }
+${ edges(kernel, ("" if view.a.moves else "M") ~ ("" if view.b.moves else "N") ~ "K") }
 /*% block types %*/
 ${ vec() }
 // An element of a tile on its way to shared memory: row or column mn of C, and depth k.
@@ -46,6 +47,8 @@ ${ dynamic_shared() }
 //% endif
 //% if kernel.launch.splits > 1
 ${ split_k("BK", view.slices > 1, kernel.launch.atomic) }
+//% elif kernel.launch.stream
+${ stream_k() }
 //% endif
 //% if view.slices > 1
 ${ add_slices() }
@@ -61,7 +64,7 @@ ${ fragment_b(view.b) }
 /*% block compute %*/
 ${ multiply(view) }
 /*% endblock %*/
-${ store_c() }
+${ store_c(view.a.moves, view.b.moves) }
 /*% endblock %*/
 }  // namespace
 
@@ -75,11 +78,24 @@ ${ signature(kernel) }{
     __shared__ __align__(16) TileB Bs[STAGES];
 //% endif
     const Shape s{${ kernel.problem.runtime_names | join(", ") }};
-//% set number = "blockIdx.x / SPLIT" if kernel.launch.splits > 1 else "blockIdx.x"
+//% set number = "blockIdx.x / SPLIT" if kernel.launch.splits > 1 else "run.tile" if kernel.launch.stream else "blockIdx.x"
+//% if kernel.launch.stream
+    const Shares shares = shares_of(s);
+    for (Run run = run_of_block(shares); run.length > 0;) {
+        const int steps = min(run.length, shares.steps - run.step);  // of this tile
+        const int begin = run.step * BK, part = min(s.K - begin, steps * BK);
+//% endif
+//% filter indent(4 if kernel.launch.stream else 0, true)
 //% if kernel.problem.batched
     const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix of the batch
     ${ "%-64s" | format("const int matrix = " ~ number ~ " / tiles;") }  // the block's
-${ matrices_of(kernel, "matrix") }    const TileOrigin tile = tile_of_block(s, ${ number } % tiles);
+//% set number = number ~ " % tiles"
+${ matrices_of(kernel, "matrix").rstrip() }
+//% endif
+//% if view.a.moves or view.b.moves
+    const TileOrigin own = tile_of_block(s, ${ number });
+    // A tile that would cross an edge of C moves back to it: it overlaps another one, and each stores its own part.
+    const TileOrigin tile = {${ "min(own.m, s.M - BM)" if view.a.moves else "own.m" }, ${ "min(own.n, s.N - BN)" if view.b.moves else "own.n" }};
 //% else
     const TileOrigin tile = tile_of_block(s, ${ number });
 //% endif
@@ -99,13 +115,19 @@ ${ matrices_of(kernel, "matrix") }    const TileOrigin tile = tile_of_block(s, $
 /*% endblock %*/
 
 //% if view.slices > 1
-    const bool has_sums = add_slices(reinterpret_cast<${ T }(&)[TM * TN]>(acc), reinterpret_cast<${ T }*>(As));
+    if (!add_slices(reinterpret_cast<${ T }(&)[TM * TN]>(acc), reinterpret_cast<${ T }*>(As))) return;
 //% endif
 //% if kernel.launch.splits > 1
-    if (!add_splits(reinterpret_cast<${ T }(&)[TM * TN]>(acc), partials, tickets${ ", has_sums" if view.slices > 1 })) return;
-//% elif view.slices > 1
-    if (!has_sums) return;
+    if (!add_splits(reinterpret_cast<${ T }(&)[TM * TN]>(acc), partials, tickets)) return;
+//% elif kernel.launch.stream
+    const bool complete = add_shares(reinterpret_cast<${ T }(&)[TM * TN]>(acc), shares, run.tile, partials, tickets);
 //% endif
-    store_c(C + Offset(tile.m) * s.ldc + tile.n, s, rows, columns, place, acc, alpha, beta);
+    ${ "if (complete) " if kernel.launch.stream }store_c(C + Offset(tile.m) * s.ldc + tile.n, s, ${ "own.m - tile.m" if view.a.moves else "rows" }, ${ "own.n - tile.n" if view.b.moves else "columns" }, place, acc, alpha, beta);
+//% endfilter
+//% if kernel.launch.stream
+        run = {run.tile + 1, 0, run.length - steps};
+        __syncthreads();  // nobody reads the last tiles any more
+    }
+//% endif
 /*% endblock %*/
 }

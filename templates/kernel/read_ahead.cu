@@ -9,11 +9,16 @@ ${ cp_async() }
 ${ outer_product(view) }
 //% endblock
 //% block main_loop
+    const int padded = (${ view.K } + BK - 1) / BK * BK;  // K in whole steps
     #pragma unroll
     for (int stage = 0; stage < STAGES; ++stage) {
-${ start_tile(view.K ~ " - stage * BK", "stage") | indent(8, first=true) }    }
+        // The first step takes what makes K no multiple of BK: no other one crosses the edge.
+        const int depth = EDGE_K && stage == 0 ? ${ view.K } - (padded - BK) : BK;
+${ start_tile("padded > stage * BK", "depth", "stage") | indent(8, first=true) }        a_tile += ${ "depth" if view.a.along_k else "Offset(depth) * s.lda" };
+        b_tile += ${ "depth" if view.b.along_k else "Offset(depth) * s.ldb" };
+    }
 
-    if (${ view.K } > 0) {
+    if (padded > 0) {
         cp_async_wait<STAGES - 1>();  // this thread's share of the first tile has landed
         __syncthreads();              // so has everybody's
         // The values of depth d are replaced by those of d + 2 once they are used, and arrive while those of d + 1 are
@@ -28,7 +33,7 @@ ${ start_tile(view.K ~ " - stage * BK", "stage") | indent(8, first=true) }    }
         }
 
         int stage = 0;
-        for (int k = AHEAD; k < (${ view.K } + BK - 1) / BK * ${ view.depth }; k += AHEAD) {
+        for (int k = AHEAD; k < padded${ " / SLICES" if view.slices > 1 }; k += AHEAD) {
             #pragma unroll
             for (int d = 0; d < AHEAD; ++d) {
                 if (d == AHEAD - 2) {  // what is read from here on is the next turn's
@@ -38,7 +43,9 @@ ${ start_tile(view.K ~ " - stage * BK", "stage") | indent(8, first=true) }    }
                 if (d == AHEAD - 2 && k % ${ view.depth } == 0) {  // and of the next tile
                     cp_async_wait<STAGES - 2>();      // this thread's share of it has landed
                     __syncthreads();                  // so has everybody's, and nobody reads this tile any more
-${ start_tile(view.K ~ " - k" ~ (" * SLICES" if view.slices > 1) ~ " - (STAGES - 1) * BK", "stage", "  // an empty group too: the wait counts groups") | indent(20, first=true) }                    stage = stage + 1 < STAGES ? stage + 1 : 0;
+${ start_tile("padded - k%s > (STAGES - 1) * BK" % (" * SLICES" if view.slices > 1), "BK", "stage", "  // an empty group too: the wait counts groups") | indent(20, first=true) }                    a_tile += a_step;
+                    b_tile += b_step;
+                    stage = stage + 1 < STAGES ? stage + 1 : 0;
                     a_from = &As[stage][${ view.first }][place.m];
                     b_from = &Bs[stage][${ view.first }][place.n];
                 }

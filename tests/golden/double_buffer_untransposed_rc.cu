@@ -91,8 +91,6 @@ static_assert(PITCH_B % FN == 0 and PITCH_B % STORE_B == 0, "vector accesses to 
 static_assert(STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0, "vector accesses to B's tiles, which may follow A's, stay aligned");
 
 // A size that its tile divides needs no checks at the edge.
-constexpr bool EDGE_M = Shape::M % BM != 0;
-constexpr bool EDGE_N = Shape::N % BN != 0;
 constexpr bool EDGE_K = Shape::K % BK != 0;
 
 // N floats that move as one access of 4 * N bytes.
@@ -192,7 +190,6 @@ __device__ __forceinline__ Offset offset_a(Spot at, Shape s)
 // VA or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_a(Spot at, int rows, int depth)
 {
-    if (EDGE_M && at.mn >= rows) return 0;
     return EDGE_K ? depth - at.k : VA;
 }
 
@@ -247,7 +244,6 @@ __device__ __forceinline__ Offset offset_b(Spot at, Shape s)
 // VB or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_b(Spot at, int columns, int depth)
 {
-    if (EDGE_N && at.mn >= columns) return 0;
     return EDGE_K ? depth - at.k : VB;
 }
 
@@ -336,21 +332,22 @@ __device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, 
     }
 }
 
-// C = alpha * acc + beta * C for those of this thread's elements that exist.
-__device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int columns, Place place,
+// C = alpha * acc + beta * C for those of this thread's elements that the tile has to itself.
+// Those in the rows above or the columns left of it belong to another one, which this one overlaps.
+__device__ __forceinline__ void store_c(float* tile, Shape s, int above, int left, Place place,
                                         const float (&acc)[TM][TN], float alpha, float beta)
 {
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
         const int m = place.m + i / FM * STEP_M + i % FM;
-        if (EDGE_M && m >= rows) continue;
+        if (m < above) continue;
         #pragma unroll
         for (int j = 0; j < TN; j += VC) {
             const int n = place.n + j / FN * STEP_N + j % FN;
             Vec<VC> value;
             #pragma unroll
             for (int v = 0; v < VC; ++v) value.at[v] = alpha * acc[i][j + v];
-            store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, EDGE_N ? columns - n : VC);
+            store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, n < left ? 0 : VC);
         }
     }
 }
@@ -368,7 +365,9 @@ gemm_f32_rc_500x300x200_simt_outer1_128x128x8_8x8_w64x32_v4_ta0_tb0_pad4_s2_asyn
     __shared__ __align__(16) TileA As[STAGES];
     __shared__ __align__(16) TileB Bs[STAGES];
     const Shape s{};
-    const TileOrigin tile = tile_of_block(s, blockIdx.x);
+    const TileOrigin own = tile_of_block(s, blockIdx.x);
+    // A tile that would cross an edge of C moves back to it: it overlaps another one, and each stores its own part.
+    const TileOrigin tile = {min(own.m, s.M - BM), min(own.n, s.N - BN)};
     const Place place = place_of_thread();
     const int rows = s.M - tile.m, columns = s.N - tile.n;  // from the tile's origin to the edge of C
     const float* a_tile = A + Offset(tile.m) * s.lda;
@@ -405,5 +404,5 @@ gemm_f32_rc_500x300x200_simt_outer1_128x128x8_8x8_w64x32_v4_ta0_tb0_pad4_s2_asyn
         __syncthreads();  // the next tile is complete, and nobody reads this one any more
     }
 
-    store_c(C + Offset(tile.m) * s.ldc + tile.n, s, rows, columns, place, acc, alpha, beta);
+    store_c(C + Offset(tile.m) * s.ldc + tile.n, s, own.m - tile.m, own.n - tile.n, place, acc, alpha, beta);
 }

@@ -192,47 +192,54 @@ __device__ __forceinline__ Depths depths_of_split(int K, int split)
     return {min(K, split * part), min(K, (split + 1) * part)};
 }
 
-// True in the last of a tile's SPLIT blocks to come here, which then sees all that the others wrote before they came.
+// True in the last of a tile's `count` blocks to come here, which then sees all that the others wrote before they came.
 // Nobody waits for anybody, so it does not matter in which order blocks run, or whether they run at once.
-__device__ __forceinline__ bool last_to_arrive(unsigned* ticket)
+__device__ __forceinline__ bool last_to_arrive(unsigned* ticket, int count)
 {
     __shared__ int last;
     __syncthreads();  // the whole block has written its part
     if (threadIdx.x == 0) {
         __threadfence();                                   // it is visible to all before the ticket is taken,
-        last = atomicInc(ticket, SPLIT - 1) == SPLIT - 1;  // (the last ticket turns the counter back to zero)
+        last = atomicInc(ticket, count - 1) == count - 1;  // (the last ticket turns the counter back to zero)
         __threadfence();                                   // and parts of earlier tickets are visible after it
     }
     __syncthreads();
     return last;
 }
 
-// Adds up what the tile's SPLIT blocks summed: this thread's elements are those at THREADS * i + threadIdx.x of the tile.
+// Adds up what a tile's `count` blocks summed. Their parts lie one behind the other, this block's is number `mine`, in which
+// this thread's elements are those at THREADS * i + threadIdx.x.
 // Returns true in one block of the tile, with the whole sums; the others are done.
 template <int COUNT>
-__device__ __forceinline__ bool add_splits(double (&sums)[COUNT], double* partials, unsigned* tickets)
+__device__ __forceinline__ bool add_parts(double (&sums)[COUNT], double* parts, int mine, int count, unsigned* ticket)
 {
-    const int tile = blockIdx.x / SPLIT;
-    double* const parts = partials + static_cast<long long>(tile) * SPLIT * (BM * BN);  // one behind the other
-    double* const mine = parts + blockIdx.x % SPLIT * (BM * BN);
+    double* const own = parts + mine * (BM * BN);
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
         const int element = i * THREADS + threadIdx.x;
-        if (COUNT * THREADS == BM * BN || element < BM * BN) mine[element] = sums[i];
+        if (COUNT * THREADS == BM * BN || element < BM * BN) own[element] = sums[i];
     }
-    if (!last_to_arrive(tickets + tile)) return false;
+    if (!last_to_arrive(ticket, count)) return false;
 
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) sums[i] = 0.0;
     #pragma unroll 4
-    for (int split = 0; split < SPLIT; ++split) {  // always in this order: the same bits every time
+    for (int part = 0; part < count; ++part) {  // always in this order: the same bits every time
         #pragma unroll
         for (int i = 0; i < COUNT; ++i) {
             const int element = i * THREADS + threadIdx.x;
-            if (COUNT * THREADS == BM * BN || element < BM * BN) sums[i] += __ldcg(parts + split * (BM * BN) + element);
+            if (COUNT * THREADS == BM * BN || element < BM * BN) sums[i] += __ldcg(parts + part * (BM * BN) + element);
         }
     }
     return true;
+}
+
+// Returns true in one of a tile's SPLIT blocks, with the sums of all of them; the others are done.
+template <int COUNT>
+__device__ __forceinline__ bool add_splits(double (&sums)[COUNT], double* partials, unsigned* tickets)
+{
+    const long long tile = blockIdx.x / SPLIT;
+    return add_parts(sums, partials + tile * SPLIT * (BM * BN), blockIdx.x % SPLIT, SPLIT, tickets + tile);
 }
 
 #ifdef __CUDACC__
@@ -480,19 +487,21 @@ gemm_f64_rr_bB_Mx64xK_simt_outer1_64x64x8_8x4_w32x32_v2_ta1_tb0_pad4_s2_async1_a
     const Offset b_step = Offset(BK) * s.ldb;
     double acc[TM][TN] = {};
 
+    const int padded = (part + BK - 1) / BK * BK;  // K in whole steps
     #pragma unroll
     for (int stage = 0; stage < STAGES; ++stage) {
-        const int depth = part - stage * BK;
-        if (depth > 0) {
+        // The first step takes what makes K no multiple of BK: no other one crosses the edge.
+        const int depth = EDGE_K && stage == 0 ? part - (padded - BK) : BK;
+        if (padded > stage * BK) {
             copy_a(a_tile, s, rows, depth, As[stage]);
             copy_b(b_tile, s, columns, depth, Bs[stage]);
         }
         cp_async_commit();
-        a_tile += a_step;
-        b_tile += b_step;
+        a_tile += depth;
+        b_tile += Offset(depth) * s.ldb;
     }
 
-    if (part > 0) {
+    if (padded > 0) {
         cp_async_wait<STAGES - 1>();  // this thread's share of the first tile has landed
         __syncthreads();              // so has everybody's
         // The values of depth d are replaced by those of d + 2 once they are used, and arrive while those of d + 1 are
@@ -507,7 +516,7 @@ gemm_f64_rr_bB_Mx64xK_simt_outer1_64x64x8_8x4_w32x32_v2_ta1_tb0_pad4_s2_async1_a
         }
 
         int stage = 0;
-        for (int k = AHEAD; k < (part + BK - 1) / BK * BK; k += AHEAD) {
+        for (int k = AHEAD; k < padded; k += AHEAD) {
             #pragma unroll
             for (int d = 0; d < AHEAD; ++d) {
                 if (d == AHEAD - 2) {  // what is read from here on is the next turn's
@@ -517,10 +526,9 @@ gemm_f64_rr_bB_Mx64xK_simt_outer1_64x64x8_8x4_w32x32_v2_ta1_tb0_pad4_s2_async1_a
                 if (d == AHEAD - 2 && k % BK == 0) {  // and of the next tile
                     cp_async_wait<STAGES - 2>();      // this thread's share of it has landed
                     __syncthreads();                  // so has everybody's, and nobody reads this tile any more
-                    const int depth = part - k - (STAGES - 1) * BK;
-                    if (depth > 0) {
-                        copy_a(a_tile, s, rows, depth, As[stage]);
-                        copy_b(b_tile, s, columns, depth, Bs[stage]);
+                    if (padded - k > (STAGES - 1) * BK) {
+                        copy_a(a_tile, s, rows, BK, As[stage]);
+                        copy_b(b_tile, s, columns, BK, Bs[stage]);
                     }
                     cp_async_commit();  // an empty group too: the wait counts groups
                     a_tile += a_step;

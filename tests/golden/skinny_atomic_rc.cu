@@ -204,15 +204,15 @@ __device__ __forceinline__ Depths depths_of_split(int K, int split)
     return {min(K, split * part), min(K, (split + 1) * part)};
 }
 
-// True in the last of a tile's SPLIT blocks to come here, which then sees all that the others wrote before they came.
+// True in the last of a tile's `count` blocks to come here, which then sees all that the others wrote before they came.
 // Nobody waits for anybody, so it does not matter in which order blocks run, or whether they run at once.
-__device__ __forceinline__ bool last_to_arrive(unsigned* ticket)
+__device__ __forceinline__ bool last_to_arrive(unsigned* ticket, int count)
 {
     __shared__ int last;
     __syncthreads();  // the whole block has written its part
     if (threadIdx.x == 0) {
         __threadfence();                                   // it is visible to all before the ticket is taken,
-        last = atomicInc(ticket, SPLIT - 1) == SPLIT - 1;  // (the last ticket turns the counter back to zero)
+        last = atomicInc(ticket, count - 1) == count - 1;  // (the last ticket turns the counter back to zero)
         __threadfence();                                   // and parts of earlier tickets are visible after it
     }
     __syncthreads();
@@ -227,20 +227,19 @@ __device__ __forceinline__ void add_atomically(float* sum, float value)
 }
 #endif  // __CUDACC__
 
-// Adds up what the tile's SPLIT blocks summed: this thread's elements are those at THREADS * i + threadIdx.x of the tile.
+// Adds up what a tile's `count` blocks summed, in `whole`: this thread's elements are those at THREADS * i + threadIdx.x
+// of the tile. Blocks add in the order in which they come, so that bits may differ from run to run; denormal numbers count
+// as zero.
 // Returns true in one block of the tile, with the whole sums; the others are done.
-// Blocks add in the order in which they come, so that bits may differ from run to run; denormal numbers count as zero.
 template <int COUNT>
-__device__ __forceinline__ bool add_splits(float (&sums)[COUNT], float* partials, unsigned* tickets)
+__device__ __forceinline__ bool add_parts(float (&sums)[COUNT], float* whole, int count, unsigned* ticket)
 {
-    const int tile = blockIdx.x / SPLIT;
-    float* const whole = partials + static_cast<long long>(tile) * (BM * BN);  // zero when the tile's first block comes
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
         const int element = i * THREADS + threadIdx.x;
         if (COUNT * THREADS == BM * BN || element < BM * BN) add_atomically(whole + element, sums[i]);
     }
-    if (!last_to_arrive(tickets + tile)) return false;
+    if (!last_to_arrive(ticket, count)) return false;
 
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
@@ -250,6 +249,14 @@ __device__ __forceinline__ bool add_splits(float (&sums)[COUNT], float* partials
         whole[element] = 0.0f;  // for the next launch
     }
     return true;
+}
+
+// Returns true in one of a tile's SPLIT blocks, with the sums of all of them; the others are done.
+template <int COUNT>
+__device__ __forceinline__ bool add_splits(float (&sums)[COUNT], float* partials, unsigned* tickets)
+{
+    const long long tile = blockIdx.x / SPLIT;
+    return add_parts(sums, partials + tile * (BM * BN), SPLIT, tickets + tile);
 }
 
 // C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.

@@ -193,47 +193,54 @@ __device__ __forceinline__ Depths depths_of_split(int K, int split)
     return {min(K, split * part), min(K, (split + 1) * part)};
 }
 
-// True in the last of a tile's SPLIT blocks to come here, which then sees all that the others wrote before they came.
+// True in the last of a tile's `count` blocks to come here, which then sees all that the others wrote before they came.
 // Nobody waits for anybody, so it does not matter in which order blocks run, or whether they run at once.
-__device__ __forceinline__ bool last_to_arrive(unsigned* ticket)
+__device__ __forceinline__ bool last_to_arrive(unsigned* ticket, int count)
 {
     __shared__ int last;
     __syncthreads();  // the whole block has written its part
     if (threadIdx.x == 0) {
         __threadfence();                                   // it is visible to all before the ticket is taken,
-        last = atomicInc(ticket, SPLIT - 1) == SPLIT - 1;  // (the last ticket turns the counter back to zero)
+        last = atomicInc(ticket, count - 1) == count - 1;  // (the last ticket turns the counter back to zero)
         __threadfence();                                   // and parts of earlier tickets are visible after it
     }
     __syncthreads();
     return last;
 }
 
-// Adds up what the tile's SPLIT blocks summed: this thread's elements are those at THREADS * i + threadIdx.x of the tile.
+// Adds up what a tile's `count` blocks summed. Their parts lie one behind the other, this block's is number `mine`, in which
+// this thread's elements are those at THREADS * i + threadIdx.x.
 // Returns true in one block of the tile, with the whole sums; the others are done.
 template <int COUNT>
-__device__ __forceinline__ bool add_splits(float (&sums)[COUNT], float* partials, unsigned* tickets)
+__device__ __forceinline__ bool add_parts(float (&sums)[COUNT], float* parts, int mine, int count, unsigned* ticket)
 {
-    const int tile = blockIdx.x / SPLIT;
-    float* const parts = partials + static_cast<long long>(tile) * SPLIT * (BM * BN);  // one behind the other
-    float* const mine = parts + blockIdx.x % SPLIT * (BM * BN);
+    float* const own = parts + mine * (BM * BN);
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
         const int element = i * THREADS + threadIdx.x;
-        if (COUNT * THREADS == BM * BN || element < BM * BN) mine[element] = sums[i];
+        if (COUNT * THREADS == BM * BN || element < BM * BN) own[element] = sums[i];
     }
-    if (!last_to_arrive(tickets + tile)) return false;
+    if (!last_to_arrive(ticket, count)) return false;
 
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) sums[i] = 0.0f;
     #pragma unroll 4
-    for (int split = 0; split < SPLIT; ++split) {  // always in this order: the same bits every time
+    for (int part = 0; part < count; ++part) {  // always in this order: the same bits every time
         #pragma unroll
         for (int i = 0; i < COUNT; ++i) {
             const int element = i * THREADS + threadIdx.x;
-            if (COUNT * THREADS == BM * BN || element < BM * BN) sums[i] += __ldcg(parts + split * (BM * BN) + element);
+            if (COUNT * THREADS == BM * BN || element < BM * BN) sums[i] += __ldcg(parts + part * (BM * BN) + element);
         }
     }
     return true;
+}
+
+// Returns true in one of a tile's SPLIT blocks, with the sums of all of them; the others are done.
+template <int COUNT>
+__device__ __forceinline__ bool add_splits(float (&sums)[COUNT], float* partials, unsigned* tickets)
+{
+    const long long tile = blockIdx.x / SPLIT;
+    return add_parts(sums, partials + tile * SPLIT * (BM * BN), blockIdx.x % SPLIT, SPLIT, tickets + tile);
 }
 
 // C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.

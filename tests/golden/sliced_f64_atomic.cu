@@ -201,15 +201,15 @@ __device__ __forceinline__ Depths depths_of_split(int K, int split)
     return {min(K, split * part), min(K, (split + 1) * part)};
 }
 
-// True in the last of a tile's SPLIT blocks to come here, which then sees all that the others wrote before they came.
+// True in the last of a tile's `count` blocks to come here, which then sees all that the others wrote before they came.
 // Nobody waits for anybody, so it does not matter in which order blocks run, or whether they run at once.
-__device__ __forceinline__ bool last_to_arrive(unsigned* ticket)
+__device__ __forceinline__ bool last_to_arrive(unsigned* ticket, int count)
 {
     __shared__ int last;
     __syncthreads();  // the whole block has written its part
     if (threadIdx.x == 0) {
         __threadfence();                                   // it is visible to all before the ticket is taken,
-        last = atomicInc(ticket, SPLIT - 1) == SPLIT - 1;  // (the last ticket turns the counter back to zero)
+        last = atomicInc(ticket, count - 1) == count - 1;  // (the last ticket turns the counter back to zero)
         __threadfence();                                   // and parts of earlier tickets are visible after it
     }
     __syncthreads();
@@ -224,21 +224,18 @@ __device__ __forceinline__ void add_atomically(double* sum, double value)
 }
 #endif  // __CUDACC__
 
-// Adds up what the tile's SPLIT blocks summed: this thread's elements are those at SLICE_THREADS * i + threadIdx.x of the tile.
+// Adds up what a tile's `count` blocks summed, in `whole`: this thread's elements are those at SLICE_THREADS * i + threadIdx.x
+// of the tile. Blocks add in the order in which they come, so that bits may differ from run to run.
 // Returns true in one block of the tile, with the whole sums; the others are done.
-// Only the threads with `has_sums` have any; the others come along to the barriers.
-// Blocks add in the order in which they come, so that bits may differ from run to run.
 template <int COUNT>
-__device__ __forceinline__ bool add_splits(double (&sums)[COUNT], double* partials, unsigned* tickets, bool has_sums)
+__device__ __forceinline__ bool add_parts(double (&sums)[COUNT], double* whole, int count, unsigned* ticket)
 {
-    const int tile = blockIdx.x / SPLIT;
-    double* const whole = partials + static_cast<long long>(tile) * (BM * BN);  // zero when the tile's first block comes
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
         const int element = i * SLICE_THREADS + threadIdx.x;
-        if (has_sums && (COUNT * SLICE_THREADS == BM * BN || element < BM * BN)) add_atomically(whole + element, sums[i]);
+        if (COUNT * SLICE_THREADS == BM * BN || element < BM * BN) add_atomically(whole + element, sums[i]);
     }
-    if (!last_to_arrive(tickets + tile) || !has_sums) return false;
+    if (!last_to_arrive(ticket, count)) return false;
 
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
@@ -248,6 +245,14 @@ __device__ __forceinline__ bool add_splits(double (&sums)[COUNT], double* partia
         whole[element] = 0.0;  // for the next launch
     }
     return true;
+}
+
+// Returns true in one of a tile's SPLIT blocks, with the sums of all of them; the others are done.
+template <int COUNT>
+__device__ __forceinline__ bool add_splits(double (&sums)[COUNT], double* partials, unsigned* tickets)
+{
+    const long long tile = blockIdx.x / SPLIT;
+    return add_parts(sums, partials + tile * (BM * BN), SPLIT, tickets + tile);
 }
 
 // Adds up what the block's slices summed, half of them to the other half, until the first has all. Returns true in the
@@ -515,19 +520,21 @@ gemm_f64_rr_512x512x512_simt_outer1_128x64x32_8x4_w32x32_v2_ta1_tb0_pad4_s2_asyn
     const Offset b_step = Offset(BK) * s.ldb;
     double acc[TM][TN] = {};
 
+    const int padded = (part + BK - 1) / BK * BK;  // K in whole steps
     #pragma unroll
     for (int stage = 0; stage < STAGES; ++stage) {
-        const int depth = part - stage * BK;
-        if (depth > 0) {
+        // The first step takes what makes K no multiple of BK: no other one crosses the edge.
+        const int depth = EDGE_K && stage == 0 ? part - (padded - BK) : BK;
+        if (padded > stage * BK) {
             copy_a(a_tile, s, rows, depth, As[stage]);
             copy_b(b_tile, s, columns, depth, Bs[stage]);
         }
         cp_async_commit();
-        a_tile += a_step;
-        b_tile += b_step;
+        a_tile += depth;
+        b_tile += Offset(depth) * s.ldb;
     }
 
-    if (part > 0) {
+    if (padded > 0) {
         cp_async_wait<STAGES - 1>();  // this thread's share of the first tile has landed
         __syncthreads();              // so has everybody's
         // The values of depth d are replaced by those of d + 2 once they are used, and arrive while those of d + 1 are
@@ -542,7 +549,7 @@ gemm_f64_rr_512x512x512_simt_outer1_128x64x32_8x4_w32x32_v2_ta1_tb0_pad4_s2_asyn
         }
 
         int stage = 0;
-        for (int k = AHEAD; k < (part + BK - 1) / BK * DEPTH; k += AHEAD) {
+        for (int k = AHEAD; k < padded / SLICES; k += AHEAD) {
             #pragma unroll
             for (int d = 0; d < AHEAD; ++d) {
                 if (d == AHEAD - 2) {  // what is read from here on is the next turn's
@@ -552,10 +559,9 @@ gemm_f64_rr_512x512x512_simt_outer1_128x64x32_8x4_w32x32_v2_ta1_tb0_pad4_s2_asyn
                 if (d == AHEAD - 2 && k % DEPTH == 0) {  // and of the next tile
                     cp_async_wait<STAGES - 2>();      // this thread's share of it has landed
                     __syncthreads();                  // so has everybody's, and nobody reads this tile any more
-                    const int depth = part - k * SLICES - (STAGES - 1) * BK;
-                    if (depth > 0) {
-                        copy_a(a_tile, s, rows, depth, As[stage]);
-                        copy_b(b_tile, s, columns, depth, Bs[stage]);
+                    if (padded - k * SLICES > (STAGES - 1) * BK) {
+                        copy_a(a_tile, s, rows, BK, As[stage]);
+                        copy_b(b_tile, s, columns, BK, Bs[stage]);
                     }
                     cp_async_commit();  // an empty group too: the wait counts groups
                     a_tile += a_step;
@@ -580,7 +586,7 @@ gemm_f64_rr_512x512x512_simt_outer1_128x64x32_8x4_w32x32_v2_ta1_tb0_pad4_s2_asyn
         }
     }
 
-    const bool has_sums = add_slices(reinterpret_cast<double(&)[TM * TN]>(acc), reinterpret_cast<double*>(As));
-    if (!add_splits(reinterpret_cast<double(&)[TM * TN]>(acc), partials, tickets, has_sums)) return;
+    if (!add_slices(reinterpret_cast<double(&)[TM * TN]>(acc), reinterpret_cast<double*>(As))) return;
+    if (!add_splits(reinterpret_cast<double(&)[TM * TN]>(acc), partials, tickets)) return;
     store_c(C + Offset(tile.m) * s.ldc + tile.n, s, rows, columns, place, acc, alpha, beta);
 }

@@ -153,7 +153,7 @@ def test_another_file_is_refused(text: str, tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def space() -> Space:
     """A part of the space, which is quick to predict."""
-    whole = explore(SIMT, PROBLEM, CARD.arch.limits)
+    whole = explore(SIMT, PROBLEM, CARD)
     return replace(whole, accepted=whole.accepted[::16])
 
 

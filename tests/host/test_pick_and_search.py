@@ -20,7 +20,7 @@ SHAPE = ("BM", "BN", "BK", "TM", "TN", "SLICES")
 
 @pytest.fixture(scope="module")
 def space() -> Space:
-    return explore(SIMT, PROBLEM, CARD.arch.limits)
+    return explore(SIMT, PROBLEM, CARD)
 
 
 def timing(*samples: float) -> Timing:
@@ -78,7 +78,7 @@ def test_a_small_space_runs_out(space: Space) -> None:
 
 def test_families_share_the_first_round_and_the_fastest_leads_the_next() -> None:
     flat = Problem(32, 4096, 4096)
-    spaces = [explore(family, flat, CARD.arch.limits) for family in (SIMT, SKINNY)]
+    spaces = [explore(family, flat, CARD) for family in (SIMT, SKINNY)]
     search = Search(spaces, CARD)
     first = search.first(8)
     assert [entry.family for entry in first] == [SIMT, SKINNY] * 4

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmgen.device import ARCHS
+from gemmgen.device import ARCHS, device_for
 from gemmgen.expression import evaluate
 from gemmgen.families import NAIVE, SIMT, Config, Family
 from gemmgen.families.base import Constraint, constants, first_rejection
@@ -25,7 +25,7 @@ def problem(layout: str) -> Problem:
 
 @cache
 def space(layout: str, arch: str) -> Space:
-    return explore(SIMT, problem(layout), ARCHS[arch].limits)
+    return explore(SIMT, problem(layout), device_for(ARCHS[arch]))
 
 
 @cache
@@ -68,7 +68,7 @@ def test_what_holds_every_rule_is_accepted(layout: str, data: st.DataObject) -> 
 def test_a_small_space_by_brute_force() -> None:
     axes = NAIVE.config_type.axes()
     product = [NAIVE.config_type(*values) for values in itertools.product(*(axis.values for axis in axes))]
-    found = explore(NAIVE, problem("rr"), ARCHS["sm_90"].limits)
+    found = explore(NAIVE, problem("rr"), device_for(ARCHS["sm_90"]))
     assert found.total == len(product) == 16
     assert list(found.accepted) == [config for config in product if holds(NAIVE, "rr", "sm_90", config)]
     assert [(rule.expression, count) for rule, count in found.rejected] == [("THREADS <= MAX_THREADS", 1)]

@@ -81,7 +81,7 @@ def test_atomics_need_blocks_that_share_a_tile(family: Family) -> None:
 
 @pytest.mark.parametrize("family", [SIMT, SKINNY], ids=lambda family: family.name)
 def test_the_search_tries_atomics_only_where_asked(family: Family) -> None:
-    ordered, both = (explore(family, FLAT, CARD.arch.limits, atomics=atomics) for atomics in (False, True))
+    ordered, both = (explore(family, FLAT, CARD, atomics=atomics) for atomics in (False, True))
     assert all(config.deterministic for config in ordered.accepted)
     assert SAME_BITS in dict(ordered.rejected) and SAME_BITS not in dict(both.rejected)
     assert set(ordered.accepted) == {config for config in both.accepted if config.deterministic}
@@ -184,7 +184,7 @@ def test_the_small_operand_is_the_one_that_is_known_to_be_small(shape: tuple[int
     [((8, 4096, 4096), True), ((4096, 64, 4096), True), ((65, 4096, 4096), False), ((None, 4096, 4096), False)],
 )
 def test_the_search_serves_small_sizes_that_are_known(shape: tuple[int | None, ...], suits: bool) -> None:
-    space = explore(SKINNY, Problem(*shape), CARD.arch.limits)  # type: ignore[arg-type]
+    space = explore(SKINNY, Problem(*shape), CARD)  # type: ignore[arg-type]
     assert bool(space.accepted) == suits
 
 
