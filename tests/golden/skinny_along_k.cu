@@ -58,7 +58,7 @@ constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUM
 
 static_assert(S * T <= 256, "a thread has fewer than 256 registers for its sums");
 static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of turns of the ring of registers");
-static_assert(2 * UNROLL * STEP <= 1024, "loads that run ahead stay near the edge of K");
+static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
 static_assert(PARTS > 1 or 32 % (S * T) == 0 or S * T % 32 == 0, "lanes halve the sums until each has its own");
 
 // A size that its tile divides needs no checks at the edge.
