@@ -22,7 +22,17 @@ from gemmgen.bugs.base import (
     Bug,
     Diagnosis,
 )
-from gemmgen.bugs.subjects import ACROSS, ACROSS_FIXED, ACROSS_SPLIT, ALONG_K, ALONG_K_SPLIT, MIRRORED, SPLIT_BIG
+from gemmgen.bugs.subjects import (
+    ACROSS,
+    ACROSS_FIXED,
+    ACROSS_SPLIT,
+    ALONG_K,
+    ALONG_K_SPLIT,
+    GROUPED,
+    GROUPED_ROW,
+    MIRRORED,
+    SPLIT_BIG,
+)
 
 TICKET = "last = atomicInc(ticket, SPLIT - 1) == SPLIT - 1;  // ("
 SKINNY_BUGS = (
@@ -106,6 +116,21 @@ SKINNY_BUGS = (
         "halved && !second ? values[kept + i] : values[i];", (VALUE,)),
     Bug("one warp's depths are left out", "missing product", ACROSS, "part < PARTS; ++part", "part < PARTS - 1; ++part",
         (VALUE,)),
+    Bug("groups of a warp at one depth", "duplicated product", GROUPED, "threadIdx.x / LANES, lane",
+        "threadIdx.x / 32, lane", (VALUE,)),
+    Bug("a step as if warps were whole", "duplicated product", GROUPED_ROW, "constexpr int STEP = WARPS * GROUPS;",
+        "constexpr int STEP = WARPS;", (VALUE,)),
+    Bug("a thread's vectors a warp apart", "swapped index", GROUPED, "t / VW * (LANES * VW)", "t / VW * (32 * VW)",
+        (OUT_OF_ARRAY,)),
+    Bug("a shuffle between groups too few", "missing product", GROUPED_ROW, "distance >= LANES;", "distance > LANES;",
+        (VALUE,)),
+    Bug("a shuffle between lanes of a group", "duplicated product", GROUPED, "distance >= LANES;",
+        "distance >= LANES / 2;", (VALUE,)),
+    Bug("groups leave what another one has", "swapped index", GROUPED, "threadIdx.x % 32 / LANES * (S * T)",
+        "threadIdx.x / 32 % GROUPS * (S * T)", (RACE,)),
+    Bug("groups leave no part of a sum", "missing product", GROUPED_ROW, "(S * T + GROUPS - 1) / GROUPS",
+        "S * T / GROUPS", (UNWRITTEN,)),
+    Bug("every group leaves its copy", "guard", GROUPED_ROW, "if (first % GROUPS != 0) return;", "", (RACE,)),
     Bug("the tile's rows and columns swapped", "swapped index", MIRRORED, "parts[part][element % BN][element / BN]",
         "parts[part][element / BN % S][element % BN]", (VALUE, POISON, UNWRITTEN, OUT_OF_ARRAY)),
     Bug("weights as vectors from lines that are not aligned", "misaligned", ACROSS, "constexpr int VW = 1;",

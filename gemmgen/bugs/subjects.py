@@ -50,6 +50,10 @@ SLICED_SPLIT = Subject(
 ACROSS = Subject("skinny across", Problem(None, None, None), family=SKINNY)
 ACROSS_SPLIT = Subject("skinny across, split", Problem(None, None, None), (("SPLIT", 3),), SKINNY)
 ACROSS_FIXED = Subject("skinny across, fixed cr", Problem(3, 200, 67, layout=Layout("c", "r"), ldb=200), family=SKINNY)
+GROUPED = Subject(
+    "skinny across, lanes in groups", Problem(None, None, None, ld_align=4), (("T", 8), ("LANES", 4)), SKINNY
+)
+GROUPED_ROW = Subject("skinny across, a row", Problem(1, None, None), (("S", 1), ("LANES", 2), ("BK", 64)), SKINNY)
 MIRRORED = Subject("skinny mirrored", Problem(None, 5, None, layout=Layout("c", "c")), (("SPLIT", 2),), SKINNY)
 ALONG_K = Subject("skinny along k", Problem(3, 21, None, layout=Layout("r", "c"), ld_align=4, ldb=None),
                   (("BK", 256), ("UNROLL", 1)), SKINNY)  # fmt: skip
@@ -82,7 +86,7 @@ SUBJECTS = (
     DOUBLE, DOUBLE_VECTORS, DOUBLE_RC, DOUBLE_INNER, DOUBLE_BIG, DOUBLE_STRIDES,
     ASYNC, ASYNC_VECTORS, ASYNC_INNER, ASYNC_DYNAMIC,
     AHEAD, AHEAD_VECTORS, AHEAD_TILED, SLICED, SLICED_SPLIT,
-    ACROSS, ACROSS_SPLIT, ACROSS_FIXED, MIRRORED, ALONG_K, ALONG_K_SPLIT, SPLIT_BIG,
+    ACROSS, ACROSS_SPLIT, ACROSS_FIXED, GROUPED, GROUPED_ROW, MIRRORED, ALONG_K, ALONG_K_SPLIT, SPLIT_BIG,
     NAIVE_F64, DOUBLE_F64, ASYNC_F64,
     NAIVE_BATCH, DOUBLE_BATCH, SMALL_BATCH, SMALL_BATCH_CR,
     NAIVE_POINTERS, DOUBLE_POINTERS, SMALL_POINTERS,

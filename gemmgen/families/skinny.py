@@ -5,9 +5,11 @@ weight goes from global memory straight to a register and is used S times there;
 shared memory, BK of its depths at a time.
 
     weights with lines along k     a lane has VEC of the depths of each of its warp's T lines; shuffles add the lanes up
-    weights with lines across C    a lane has T neighbours of a line; the block's warps have different depths
+    weights with lines across C    a lane has T weights of a line that LANES lanes share; other lanes and warps of the
+                                   block have other depths, and shuffles add the lanes up
 
-Either way SPLIT blocks can share a tile of C, so that the grid fills the card where the long side alone does not.
+Either way SPLIT blocks can share a tile of C, so that the grid fills the card where the long side alone does not. Fewer
+LANES do the same by narrower tiles, with nothing to add up between blocks.
 """
 
 from __future__ import annotations
@@ -39,10 +41,11 @@ MOST_SMALL = 64  # lines of the small operand up to which streaming its partner 
 class SkinnyConfig(Config):
     """The axes of `skinny`."""
 
-    PATTERN = "s{S}_t{T}_w{WARPS}_k{BK}_u{UNROLL}_v{VEC}_split{SPLIT}"
+    PATTERN = "s{S}_t{T}_l{LANES}_w{WARPS}_k{BK}_u{UNROLL}_v{VEC}_split{SPLIT}"
 
     S: int = axis(8, (1, 2, 4, 8, 16, 32), "lines of the small operand that a block multiplies: uses of a weight")
     T: int = axis(4, (1, 2, 4, 8), "elements along C's long side that a thread sums")
+    LANES: int = axis(32, (32, 16, 8, 4, 2), "lanes of a warp along C's long side, the others at other depths")
     WARPS: int = axis(4, (2, 4, 8, 16), "warps of a block")
     BK: int = axis(256, (128, 256, 512, 1024), "depths of the small operand that shared memory holds at once")
     UNROLL: int = axis(2, (2, 4, 8, 16), "steps along K whose weights are under way at once")
@@ -53,7 +56,9 @@ class SkinnyConfig(Config):
 CONSTRAINTS = (
     Constraint("ELEMENT_BYTES == 4", "its copies and shuffles move words of 4 bytes: f32 only", False),
     Constraint("BATCH == 1", "it serves no batches", False),
-    Constraint("S >= 1 and T >= 1 and WARPS >= 1 and BK >= 1 and UNROLL >= 1", "counts start at one", False),
+    Constraint(
+        "S >= 1 and T >= 1 and LANES >= 1 and WARPS >= 1 and BK >= 1 and UNROLL >= 1", "counts start at one", False
+    ),
     Constraint("VEC == 1 or VEC == 2 or VEC == 4", "an access is 4, 8 or 16 bytes wide", False),
     Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
     Constraint("S * T <= 256", "a thread has fewer than 256 registers for its sums"),
@@ -61,6 +66,9 @@ CONSTRAINTS = (
     Constraint(f"2 * UNROLL * STEP <= {TILE_REACH}", "loads that run ahead stay near the edge of K"),
     Constraint("BK <= 8192 and SPLIT * STEP <= 32768", "depths past the edge of K stay below 2^31", False),
     Constraint("PARTS > 1 or 32 % (S * T) == 0 or S * T % 32 == 0", "lanes halve the sums until each has its own"),
+    Constraint("32 % LANES == 0", "a warp is a whole number of groups of lanes"),
+    Constraint("LANES == 32 or ALONG_K == 0", "where weights run along k, a warp's lanes lie along k as well", False),
+    Constraint("GROUPS % (S * T) == 0 or S * T % GROUPS == 0", "groups halve the sums until each has its own"),
     *SPLIT_CONSTRAINTS,
     Constraint("SHARED_BYTES <= MAX_SHARED_BYTES", "the architecture bounds the shared memory of a block"),
 )
@@ -70,6 +78,8 @@ PRUNING = (
     Constraint(f"SMALL <= {MOST_SMALL}", "with M and N so large tiles of both operands are reused: simt"),
     Constraint("S < 2 * SMALL", "most of the sums would be of lines that do not exist"),
     Constraint("4 * S >= SMALL", "more blocks than four read the same weights"),
+    Constraint("T * LANES >= 8", "blocks read less of a line than a sector of 32 bytes"),
+    Constraint("LANES == 32 or SPLIT <= 2", "narrow tiles fill the card in place of a split"),
     Constraint("VEC == 4", "narrower accesses only add instructions (lines that are not aligned narrow their own)"),
     Constraint("T * UNROLL * LANE_WORDS >= 8", "less than 32 bytes of a lane under way do not hide the latency"),
     Constraint("S * T + UNROLL * LANE_WORDS * LOADS <= 192", "sums and weights under way exceed the registers"),
@@ -121,18 +131,20 @@ class Skinny:
     def facts(self, problem: Problem) -> dict[str, int]:
         small = min(size for size in (problem.m, problem.n, MOST_SMALL + 1) if size is not None)
         known = problem.m is not None or problem.n is not None
-        return {**sizes_of(problem), "SMALL": small if known else 0}
+        _, w = roles(problem)
+        return {**sizes_of(problem), "SMALL": small if known else 0, "ALONG_K": int(w.along_k)}
 
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
         skinny = cast(SkinnyConfig, config)
         x, w = roles(problem)
         width = weight_width(problem, skinny)
-        step = "32 * VW" if w.along_k else "WARPS"
-        long_side = "WARPS * T" if w.along_k else "32 * T"
+        step = "32 * VW" if w.along_k else "WARPS * GROUPS"
+        long_side = "WARPS * T" if w.along_k else "LANES * T"
         tile = {f"B{x.MN}": "S", f"B{w.MN}": long_side}
-        # Where the chunk's lines are single depths and the small operand's are not, a staging warp writes down a
-        # column: without padding its words would meet in few banks.
-        padding = " + 4 * (S % 8 == 0)" if x.along_k and not w.along_k else ""
+        # Where the chunk's lines are single depths, a staging warp whose operand's are not writes down a column, and a
+        # warp of several groups reads down one: without padding these words would meet in few banks.
+        column = x.along_k or skinny.LANES < WARP
+        padding = " + 4 * (S % 8 == 0)" if column and not w.along_k else ""
         pitch = "BK" if w.along_k else f"S{padding}"
         lines = "S" if w.along_k else "BK"
         return (
@@ -142,6 +154,7 @@ class Skinny:
             Derived("OUTPUTS", "(BM * BN + THREADS - 1) / THREADS", "elements of C that a thread stores at most"),
             Derived("VW", str(width), "floats of an access to the weights", group="Weights"),
             Derived("LOADS", "T" if w.along_k else "T / VW", "accesses of a thread a step", group="Weights"),
+            Derived("GROUPS", "32 / LANES", "groups of a warp's lanes, each with a depth of its own", group="Weights"),
             Derived("STEP", step, "depths that a block has at a step", group="Weights"),
             Derived("LANE_WORDS", "VW" if w.along_k else "1", "depths that a thread has at a step", group="Weights"),
             Derived("FX", str(gcd(4, skinny.S)), "floats of a read of the small operand", group=SHARED),
@@ -171,7 +184,7 @@ class Skinny:
         _, w = roles(problem)
         names = {"VEC", "LANE_WORDS", "SHARED_BYTES"}
         if w.along_k:
-            names.add("FX")
+            names |= {"FX", "LANES", "GROUPS"}
         if skinny.SPLIT == 1:
             names.add("SPLIT")
         if constants(self, problem, config)["SHARED_BYTES"] > 48 * 1024:
@@ -185,20 +198,21 @@ class Skinny:
         turn = skinny.UNROLL * value["STEP"]  # depths
         staged = skinny.S * turn  # words
         conflicts = 1 if w.along_k == x.along_k else 4
-        # A warp reads either the same FX words in all lanes (a cycle), or 4 * VW bytes in each (VW cycles).
-        reads = skinny.S / (WARP * value["VW"]) if w.along_k else skinny.S / value["FX"] / skinny.WARPS
+        # A warp reads either FX words for each of its groups, or VW for each lane: 32 words a cycle.
+        cycles = value["VW"] if w.along_k else max(1, value["FX"] * value["GROUPS"] / WARP)
+        reads = skinny.S / (value["STEP"] if w.along_k else value["STEP"] * value["FX"])
         return Work(
             threads=value["THREADS"],
             outputs=skinny.S * skinny.T,
             depth=turn,
             shared_reads=reads,
             shared_words=reads * (value["VW"] if w.along_k else value["FX"]),
-            wavefronts=reads * (value["VW"] if w.along_k else 1),
+            wavefronts=reads * cycles,
             copies=skinny.UNROLL * value["LOADS"] + 2 * staged / value["THREADS"],
             copy_wavefronts=staged / WARP * conflicts,
             global_words=(value[f"B{w.MN}"] + skinny.S) * turn,
             prefetch=1,
-            shares=WARP if w.along_k else skinny.WARPS,
+            shares=WARP if w.along_k else value["STEP"],
             splits=skinny.SPLIT,
         )
 
@@ -211,6 +225,7 @@ class Skinny:
             "x": x,
             "w": w,
             "along_k": w.along_k,
+            "grouped": cast(SkinnyConfig, config).LANES < WARP,
             "stream": "stream/along_k.cu" if w.along_k else "stream/across.cu",
             "stage_unroll": STAGE_UNROLL,
         }

@@ -29,7 +29,7 @@ using Sums = float[S][SUMS_PITCH];  // of a block's tile, [${ x.mn }][${ w.mn }]
 //% if kernel.launch.shared_bytes
 ${ dynamic_shared() }
 //% endif
-${ stream(x, w) }
+${ stream(x, w, view) }
 // ${ x.X }'s values at depths [k, k + BK) to shared memory. Zeros stand for those that do not exist, and from depth `end` on.
 __device__ __forceinline__ void stage(const float* ${ x.X }, Shape s, int ${ x.mn }, int k, int end, Chunk& chunk)
 {

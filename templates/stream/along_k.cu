@@ -1,6 +1,6 @@
 /*# Weights whose lines run along k: a warp takes T lines, its lanes neighbouring vectors along k. #*/
 //% from "device/warp_sum.cu" import warp_sum
-//% macro stream(x, w)
+//% macro stream(x, w, view)
 using Chunk = float[S][PITCH];  // of ${ x.X } in shared memory: [${ x.mn }][k], so that a lane reads vectors along k
 
 // Where this thread's weights start, from the block's: T lines a warp, neighbouring vectors along k for its lanes.

@@ -50,6 +50,12 @@ def skinny() -> Iterator[Kernel]:
             (Problem(100, 6, 1000, layout=order), {**small, "S": 8, "VEC": 2, "SPLIT": 8}),
         ):
             yield problem, SKINNY, SKINNY.default(problem).with_values(**changes)
+    for problem, changes in (  # lanes at different depths
+        (Problem(1, None, None), {"S": 1, "LANES": 2}),
+        (Problem(5, 132, None, layout=Layout("c", "r"), ld_align=4), {"S": 8, "T": 8, "LANES": 4, "SPLIT": 2}),
+        (Problem(None, 3, 515, layout=Layout("c", "c")), {"S": 2, "T": 2, "LANES": 16, "VEC": 2, "SPLIT": 3}),
+    ):
+        yield problem, SKINNY, SKINNY.default(problem).with_values(**{**small, **changes})
 
 
 def partial_vectors() -> Iterator[Kernel]:

@@ -67,6 +67,7 @@ SAMPLES = {
     "runtime_cc": Sample(SIMT, {}, (None, 4096, None), "cc"),
     "narrow_lines": Sample(SIMT, {}, (127, 61, 33), lda=36, pointer_align=8),
     "skinny_across": Sample(SKINNY, {}, (8, 4096, 4096)),
+    "skinny_lanes": Sample(SKINNY, {"S": 1, "LANES": 2, "WARPS": 8, "BK": 1024, "UNROLL": 8}, (1, 1024, 1024)),
     "skinny_along_k": Sample(SKINNY, {"S": 1, "UNROLL": 2}, (1, 4096, 4096), "rc"),
     "skinny_split": Sample(SKINNY, {"S": 16, "UNROLL": 8, "SPLIT": 8}, (16, 4096, 4096)),
     "skinny_mirrored_runtime_cr": Sample(SKINNY, {"S": 4, "WARPS": 8, "SPLIT": 2}, (None, 3, None), "cr"),
