@@ -1,8 +1,13 @@
 /*# Weights whose lines run across C: LANES lanes of a warp take neighbouring weights of one k, the others other k. #*/
 //% from "device/warp_sum.cu" import warp_sum
 //% macro stream(x, w, view)
+//% if view.direct
+using Chunk = float[1][S];  // what a step's weights meet, in registers: ${ x.X }'s values, [k][${ x.mn }]
+
+//% else
 using Chunk = float[BK][PITCH];  // of ${ x.X } in shared memory: [k][${ x.mn }], so that a k's values are neighbours
 
+//% endif
 // Where this thread's weights start, from the block's: one k for each LANES lanes, neighbouring vectors of a line for these.
 __device__ __forceinline__ Place place_of_thread()
 {
@@ -33,7 +38,7 @@ __device__ __forceinline__ void multiply(const Chunk& chunk, int k, const Vec<VW
 {
     #pragma unroll
     for (int i = 0; i < S; i += FX) {
-        const Vec<FX> x = load<FX>(&chunk[k][i]);  // the same for LANES lanes, in other banks for others
+        const Vec<FX> x = load<FX>(&chunk[k][i]);${ "  // the same for LANES lanes, in other banks for others" if not view.direct }
         #pragma unroll
         for (int j = 0; j < FX; ++j) {
             #pragma unroll

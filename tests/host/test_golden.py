@@ -68,6 +68,8 @@ SAMPLES = {
     "narrow_lines": Sample(SIMT, {}, (127, 61, 33), lda=36, pointer_align=8),
     "skinny_across": Sample(SKINNY, {}, (8, 4096, 4096)),
     "skinny_lanes": Sample(SKINNY, {"S": 1, "LANES": 2, "WARPS": 8, "BK": 1024, "UNROLL": 8}, (1, 1024, 1024)),
+    "skinny_direct": Sample(SKINNY, {"S": 1, "LANES": 2, "WARPS": 8, "BK": 0, "UNROLL": 8}, (1, 1024, 1024)),
+    "skinny_direct_along_k_rc": Sample(SKINNY, {"S": 2, "BK": 0, "UNROLL": 4}, (None, 4096, 4096), "rc"),
     "skinny_along_k": Sample(SKINNY, {"S": 1, "UNROLL": 2}, (1, 4096, 4096), "rc"),
     "skinny_split": Sample(SKINNY, {"S": 16, "UNROLL": 8, "SPLIT": 8}, (16, 4096, 4096)),
     "skinny_mirrored_runtime_cr": Sample(SKINNY, {"S": 4, "WARPS": 8, "SPLIT": 2}, (None, 3, None), "cr"),
