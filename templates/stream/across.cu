@@ -53,7 +53,7 @@ ${ warp_sum(grouped=true) }
 __device__ __forceinline__ void leave(float (&acc)[S][T], Place place, Sums* sums)
 {
     float (&values)[S * T] = reinterpret_cast<float (&)[S * T]>(acc);
-    warp_sum(values);
+    warp_sum<16>(values);
     const int warp = threadIdx.x / 32;
     const int first = threadIdx.x % 32 / LANES * (S * T);  // this group's, in parts of which GROUPS make one
     if (first % GROUPS != 0) return;                       // a group before it has the same

@@ -45,7 +45,7 @@ ${ warp_sum() }
 __device__ __forceinline__ void leave(float (&acc)[S][T], Place place, Sums* sums)
 {
     float (&values)[S * T] = reinterpret_cast<float (&)[S * T]>(acc);
-    warp_sum(values);
+    warp_sum<16>(values);
     const int first = threadIdx.x % 32 * (S * T);  // this lane's, in 32nds
     if (first % 32 != 0) return;                   // a lane before it has the same
     #pragma unroll

@@ -155,28 +155,27 @@ __device__ __forceinline__ void multiply(const Chunk& chunk, int k, const Vec<VW
 // pairs groups that lie 16 lanes apart, then 8 and so on: one of a pair goes on with the first half of the values and the
 // other with the second, until one is left, which both go on with.
 // Group g ends with the sums of values g * COUNT / GROUPS and, where COUNT > GROUPS, of the next COUNT / GROUPS - 1.
-template <int COUNT>
+// Steps are template arguments so that every index is a constant early: in a loop over them values went to local memory.
+template <int DISTANCE, int COUNT>
 __device__ __forceinline__ void warp_sum(float (&values)[COUNT])
 {
+    constexpr bool HALVED = COUNT * DISTANCE >= 32;
+    constexpr int KEPT = HALVED ? COUNT * DISTANCE / 32 : 1;  // values after this step
     #pragma unroll
-    for (int distance = 16; distance >= LANES; distance /= 2) {
-        const bool second = threadIdx.x & distance;
-        const int kept = max(1, COUNT * distance / 32);  // values after this step
-        const bool halved = COUNT * distance >= 32;
-        #pragma unroll
-        for (int i = 0; i < kept; ++i) {
-            const float mine = halved && second ? values[kept + i] : values[i];
-            const float other = halved && !second ? values[kept + i] : values[i];
-            values[i] = mine + __shfl_xor_sync(0xffffffffu, other, distance);
-        }
+    for (int i = 0; i < KEPT; ++i) {
+        const bool second = threadIdx.x & DISTANCE;
+        const float first = values[i], last = values[HALVED ? KEPT + i : i];
+        const float mine = second ? last : first, other = second ? first : last;
+        values[i] = mine + __shfl_xor_sync(0xffffffffu, other, DISTANCE);
     }
+    if constexpr (DISTANCE > LANES) warp_sum<DISTANCE / 2>(values);
 }
 
 // Add up what the groups of this thread's warp summed, each over its own depths, and leave it for the block.
 __device__ __forceinline__ void leave(float (&acc)[S][T], Place place, Sums* sums)
 {
     float (&values)[S * T] = reinterpret_cast<float (&)[S * T]>(acc);
-    warp_sum(values);
+    warp_sum<16>(values);
     const int warp = threadIdx.x / 32;
     const int first = threadIdx.x % 32 / LANES * (S * T);  // this group's, in parts of which GROUPS make one
     if (first % GROUPS != 0) return;                       // a group before it has the same
