@@ -25,7 +25,7 @@ Size = int | None  # None: a parameter of the kernel at run time, written `?`
 Order = Literal["r", "c"]  # r row-major, c column-major
 
 SIZE_LIMIT = 2**31 - 2**16  # sizes travel as 32-bit int, and rounding one up to a tile must not overflow
-TILE_REACH = 1024  # lines past the edge to which a tile may compute (never access) an address
+TILE_REACH = 2048  # lines past the edge to which a tile may compute (never access) an address
 WIDEST_ACCESS = 16  # bytes that a thread reads or writes at once
 POINTER_BYTES = 8
 RUNTIME = "?"

@@ -55,6 +55,13 @@ ACROSS = Subject("skinny across", Problem(None, None, None), family=SKINNY)
 ACROSS_SPLIT = Subject("skinny across, split", Problem(None, None, None), (("SPLIT", 3),), SKINNY)
 ACROSS_ATOMIC = Subject("skinny across, atomic", Problem(None, None, None), (("SPLIT", 3), ("ATOMIC", 1)), SKINNY)
 ACROSS_FIXED = Subject("skinny across, fixed cr", Problem(3, 200, 67, layout=Layout("c", "r"), ldb=200), family=SKINNY)
+GROUPED = Subject(
+    "skinny across, lanes in groups", Problem(None, None, None, ld_align=4), (("T", 8), ("LANES", 4)), SKINNY
+)
+GROUPED_ROW = Subject("skinny across, a row", Problem(1, None, None), (("S", 1), ("LANES", 2), ("BK", 64)), SKINNY)
+DIRECT = Subject("skinny across, direct", Problem(None, None, None), (("BK", 0), ("SPLIT", 2)), SKINNY)
+DIRECT_ALONG_K = Subject("skinny along k, direct", Problem(3, 21, None, layout=Layout("r", "c"), ld_align=4, ldb=None),
+                         (("S", 2), ("BK", 0)), SKINNY)  # fmt: skip
 MIRRORED = Subject("skinny mirrored", Problem(None, 5, None, layout=Layout("c", "c")), (("SPLIT", 2),), SKINNY)
 ALONG_K = Subject("skinny along k", Problem(3, 21, None, layout=Layout("r", "c"), ld_align=4, ldb=None),
                   (("BK", 256), ("UNROLL", 1)), SKINNY)  # fmt: skip
@@ -87,7 +94,8 @@ SUBJECTS = (
     DOUBLE, DOUBLE_VECTORS, DOUBLE_RC, DOUBLE_INNER, DOUBLE_BIG, DOUBLE_STRIDES,
     ASYNC, ASYNC_VECTORS, ASYNC_INNER, ASYNC_DYNAMIC,
     AHEAD, AHEAD_VECTORS, AHEAD_TILED, SLICED, SLICED_SPLIT, SLICED_ATOMIC,
-    ACROSS, ACROSS_SPLIT, ACROSS_ATOMIC, ACROSS_FIXED, MIRRORED, ALONG_K, ALONG_K_SPLIT, SPLIT_BIG,
+    ACROSS, ACROSS_SPLIT, ACROSS_ATOMIC, ACROSS_FIXED, GROUPED, GROUPED_ROW, DIRECT, DIRECT_ALONG_K,
+    MIRRORED, ALONG_K, ALONG_K_SPLIT, SPLIT_BIG,
     NAIVE_F64, DOUBLE_F64, ASYNC_F64,
     NAIVE_BATCH, DOUBLE_BATCH, SMALL_BATCH, SMALL_BATCH_CR,
     NAIVE_POINTERS, DOUBLE_POINTERS, SMALL_POINTERS,

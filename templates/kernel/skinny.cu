@@ -7,6 +7,7 @@
 //% from "device/split.cu" import split_k
 //% from "device/dynamic_shared.cu" import dynamic_shared
 //% from view.stream import stream
+//% from view.small import small
 //% set x, w = view.x, view.w
 ${ header(kernel) }
 namespace {
@@ -29,19 +30,8 @@ using Sums = float[S][SUMS_PITCH];  // of a block's tile, [${ x.mn }][${ w.mn }]
 //% if kernel.launch.shared_bytes
 ${ dynamic_shared() }
 //% endif
-${ stream(x, w) }
-// ${ x.X }'s values at depths [k, k + BK) to shared memory. Zeros stand for those that do not exist, and from depth `end` on.
-__device__ __forceinline__ void stage(const float* ${ x.X }, Shape s, int ${ x.mn }, int k, int end, Chunk& chunk)
-{
-    #pragma unroll ${ view.stage_unroll }
-    for (int i = threadIdx.x; i < S * BK; i += THREADS) {  // neighbouring threads read along ${ x.X }'s lines
-        const int line = ${ "i / BK" if x.along_k else "i % S" }, depth = ${ "i % BK" if x.along_k else "i / S" };
-        const bool exists = k + depth < end && (!EDGE_${ x.MN } || ${ x.mn } + line < s.${ x.MN });
-        const Offset at = ${ "Offset(%s + line) * s.%s + k + depth" % (x.mn, x.ld) if x.along_k else "Offset(k + depth) * s.%s + %s + line" % (x.ld, x.mn) };
-        chunk[${ "line][depth" if view.along_k else "depth][line" }] = exists ? ${ x.X }[at] : 0.0f;
-    }
-}
-
+${ stream(x, w, view) }
+${ small(x, w, view) }
 //% if kernel.launch.splits > 1
 ${ split_k("STEP", atomic=kernel.launch.atomic) }
 //% endif
@@ -67,8 +57,10 @@ ${ signature(kernel) }{
 //% else
     __shared__ __align__(16) float shared[SHARED_FLOATS];
 //% endif
+//% if not view.direct
     Chunk& chunk = *reinterpret_cast<Chunk*>(shared);
-    Sums* const parts = reinterpret_cast<Sums*>(shared);  // of PARTS groups of threads, after the last chunk
+//% endif
+    Sums* const parts = reinterpret_cast<Sums*>(shared);  // of PARTS groups of threads${ ", after the last chunk" if not view.direct }
 
     const Shape s{${ kernel.problem.runtime_names | join(", ") }};
 //% if kernel.launch.splits > 1
@@ -83,6 +75,28 @@ ${ signature(kernel) }{
     const Place place = place_of_thread();
     const int ${ w.mn } = tile_${ w.mn } + place.${ w.mn };
 
+//% if view.direct
+    // A ring of registers: a step's weights, and what they meet, are loaded UNROLL steps before their use.
+    Vec<VW> weights[UNROLL][LOADS];
+    __align__(16) Chunk chunks[UNROLL];
+    #pragma unroll
+    for (int u = 0; u < UNROLL; ++u) {
+        fetch(${ w.X }, s, begin + place.k + u * STEP, end, ${ w.mn }, weights[u]);
+        fetch_small(${ x.X }, s, tile_${ x.mn }, begin + place.k + u * STEP, end, chunks[u]);
+    }
+
+    float acc[S][T] = {};
+    for (int k = begin; k < end; k += UNROLL * STEP) {
+        #pragma unroll
+        for (int u = 0; u < UNROLL; ++u) {
+            const int next = place.k + k + (u + UNROLL) * STEP;
+            multiply(chunks[u], 0, weights[u], acc);
+            fetch(${ w.X }, s, next, end, ${ w.mn }, weights[u]);
+            fetch_small(${ x.X }, s, tile_${ x.mn }, next, end, chunks[u]);
+        }
+    }
+
+//% else
     // A ring of registers: a step's weights are loaded UNROLL steps before their use, also while the block waits.
     Vec<VW> weights[UNROLL][LOADS];
     #pragma unroll
@@ -104,8 +118,11 @@ ${ signature(kernel) }{
         }
     }
 
+//% endif
     // What the threads summed over different depths, added up in the order of these.
+//% if not view.direct
     __syncthreads();  // nobody reads the last chunk any more
+//% endif
     leave(acc, place, parts);
     __syncthreads();
     float sums[OUTPUTS] = {};

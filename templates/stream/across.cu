@@ -1,18 +1,24 @@
-/*# Weights whose lines run across C: a warp's lanes take neighbouring weights of one k, its warps different k. #*/
-//% macro stream(x, w)
+/*# Weights whose lines run across C: LANES lanes of a warp take neighbouring weights of one k, the others other k. #*/
+//% from "device/warp_sum.cu" import warp_sum
+//% macro stream(x, w, view)
+//% if view.direct
+using Chunk = float[1][S];  // what a step's weights meet, in registers: ${ x.X }'s values, [k][${ x.mn }]
+
+//% else
 using Chunk = float[BK][PITCH];  // of ${ x.X } in shared memory: [k][${ x.mn }], so that a k's values are neighbours
 
-// Where this thread's weights start, from the block's: one k a warp, neighbouring vectors of a line for its lanes.
+//% endif
+// Where this thread's weights start, from the block's: one k for each LANES lanes, neighbouring vectors of a line for these.
 __device__ __forceinline__ Place place_of_thread()
 {
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    return {warp, lane * VW};
+    const int group = threadIdx.x / LANES, lane = threadIdx.x % LANES;
+    return {group, lane * VW};
 }
 
-// The ${ w.mn } of the thread's output t, from the first one: vectors lie 32 of them apart.
+// The ${ w.mn } of the thread's output t, from the first one: vectors lie LANES of them apart.
 __device__ __forceinline__ int output(int t)
 {
-    return t / VW * (32 * VW) + t % VW;
+    return t / VW * (LANES * VW) + t % VW;
 }
 
 // Start the loads of one step: this thread's ${ "columns" if w.X == "B" else "rows" } of ${ w.X } at depth k, zeros from depth `end` on.
@@ -32,7 +38,7 @@ __device__ __forceinline__ void multiply(const Chunk& chunk, int k, const Vec<VW
 {
     #pragma unroll
     for (int i = 0; i < S; i += FX) {
-        const Vec<FX> x = load<FX>(&chunk[k][i]);  // the same for all lanes: one cycle of shared memory
+        const Vec<FX> x = load<FX>(&chunk[k][i]);${ "  // the same for LANES lanes, in other banks for others" if not view.direct }
         #pragma unroll
         for (int j = 0; j < FX; ++j) {
             #pragma unroll
@@ -41,6 +47,23 @@ __device__ __forceinline__ void multiply(const Chunk& chunk, int k, const Vec<VW
     }
 }
 
+//% if view.grouped
+${ warp_sum(grouped=true) }
+// Add up what the groups of this thread's warp summed, each over its own depths, and leave it for the block.
+__device__ __forceinline__ void leave(float (&acc)[S][T], Place place, Sums* sums)
+{
+    float (&values)[S * T] = reinterpret_cast<float (&)[S * T]>(acc);
+    warp_sum<16>(values);
+    const int warp = threadIdx.x / 32;
+    const int first = threadIdx.x % 32 / LANES * (S * T);  // this group's, in parts of which GROUPS make one
+    if (first % GROUPS != 0) return;                       // a group before it has the same
+    #pragma unroll
+    for (int i = 0; i < (S * T + GROUPS - 1) / GROUPS; ++i) {
+        const int value = first / GROUPS + i;
+        sums[warp][value / T][place.${ w.mn } + output(value % T)] = values[i];
+    }
+}
+//% else
 // Leave this thread's sums, which cover its warp's part of the depths, where the block adds them up.
 __device__ __forceinline__ void leave(float (&acc)[S][T], Place place, Sums* sums)
 {
@@ -56,4 +79,5 @@ __device__ __forceinline__ void leave(float (&acc)[S][T], Place place, Sums* sum
         }
     }
 }
+//% endif
 //% endmacro

@@ -1,8 +1,13 @@
 /*# Weights whose lines run along k: a warp takes T lines, its lanes neighbouring vectors along k. #*/
 //% from "device/warp_sum.cu" import warp_sum
-//% macro stream(x, w)
+//% macro stream(x, w, view)
+//% if view.direct
+using Chunk = float[S][VW];  // what a step's weights meet, in registers: ${ x.X }'s values, [${ x.mn }][k]
+
+//% else
 using Chunk = float[S][PITCH];  // of ${ x.X } in shared memory: [${ x.mn }][k], so that a lane reads vectors along k
 
+//% endif
 // Where this thread's weights start, from the block's: T lines a warp, neighbouring vectors along k for its lanes.
 __device__ __forceinline__ Place place_of_thread()
 {
@@ -40,7 +45,7 @@ ${ warp_sum() }
 __device__ __forceinline__ void leave(float (&acc)[S][T], Place place, Sums* sums)
 {
     float (&values)[S * T] = reinterpret_cast<float (&)[S * T]>(acc);
-    warp_sum(values);
+    warp_sum<16>(values);
     const int first = threadIdx.x % 32 * (S * T);  // this lane's, in 32nds
     if (first % 32 != 0) return;                   // a lane before it has the same
     #pragma unroll

@@ -50,6 +50,17 @@ def skinny() -> Iterator[Kernel]:
             (Problem(100, 6, 1000, layout=order), {**small, "S": 8, "VEC": 2, "SPLIT": 8}),
         ):
             yield problem, SKINNY, SKINNY.default(problem).with_values(**changes)
+    for problem, changes in (  # lanes at different depths; the small operand straight from global memory
+        (Problem(1, None, None), {"S": 1, "LANES": 2}),
+        (Problem(5, 132, None, layout=Layout("c", "r"), ld_align=4), {"S": 8, "T": 8, "LANES": 4, "SPLIT": 2}),
+        (Problem(None, 3, 515, layout=Layout("c", "c")), {"S": 2, "T": 2, "LANES": 16, "VEC": 2, "SPLIT": 3}),
+        (Problem(1, None, None), {"S": 1, "LANES": 4, "BK": 0, "UNROLL": 2}),
+        (Problem(3, None, None, layout=Layout("c", "r"), ld_align=2), {"S": 2, "LANES": 8, "BK": 0, "SPLIT": 2}),
+        (Problem(None, 3, None, ld_align=4), {"S": 2, "BK": 0, "UNROLL": 2}),
+        (Problem(3, None, None, layout=Layout("r", "c"), ld_align=2), {"S": 2, "BK": 0, "SPLIT": 3}),
+        (Problem(5, 70, 515, layout=Layout("c", "c"), lda=6, ldb=516), {"S": 2, "BK": 0}),
+    ):
+        yield problem, SKINNY, SKINNY.default(problem).with_values(**{**small, **changes})
 
 
 def partial_vectors() -> Iterator[Kernel]:

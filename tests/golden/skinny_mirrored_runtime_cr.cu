@@ -1,4 +1,4 @@
-// gemm_f32_cr_Mx3xK_skinny_s4_t4_w8_k256_u2_v4_split2
+// gemm_f32_cr_Mx3xK_skinny_s4_t4_l32_w8_k256_u2_v4_split2
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -35,6 +35,7 @@ using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
 // Parameters
 constexpr int S = 4;       // lines of the small operand that a block multiplies: uses of a weight
 constexpr int T = 4;       // elements along C's long side that a thread sums
+constexpr int LANES = 32;  // lanes of a warp along C's long side, the others at other depths
 constexpr int WARPS = 8;   // warps of a block
 constexpr int BK = 256;    // depths of the small operand that shared memory holds at once
 constexpr int UNROLL = 2;  // steps along K whose weights are under way at once
@@ -42,14 +43,15 @@ constexpr int SPLIT = 2;   // blocks that share a tile of C, each with a part of
 
 // Work split
 constexpr int THREADS = 32 * WARPS;                         // threads a block
-constexpr int BM = 32 * T;                                  // rows of C that a block computes
+constexpr int BM = LANES * T;                               // rows of C that a block computes
 constexpr int BN = S;                                       // columns of C that a block computes
 constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C that a thread stores at most
 
 // Weights
-constexpr int VW = 1;          // floats of an access to the weights
-constexpr int LOADS = T / VW;  // accesses of a thread a step
-constexpr int STEP = WARPS;    // depths that a block has at a step
+constexpr int VW = 1;                 // floats of an access to the weights
+constexpr int LOADS = T / VW;         // accesses of a thread a step
+constexpr int GROUPS = 32 / LANES;    // groups of a warp's lanes, each with a depth of its own
+constexpr int STEP = WARPS * GROUPS;  // depths that a block has at a step
 
 // Shared memory
 constexpr int FX = 4;                                // floats of a read of the small operand
@@ -64,8 +66,10 @@ constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUM
 
 static_assert(S * T <= 256, "a thread has fewer than 256 registers for its sums");
 static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of turns of the ring of registers");
-static_assert(2 * UNROLL * STEP <= 1024, "loads that run ahead stay near the edge of K");
+static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
 static_assert(PARTS > 1 or 32 % (S * T) == 0 or S * T % 32 == 0, "lanes halve the sums until each has its own");
+static_assert(32 % LANES == 0, "a warp is a whole number of groups of lanes");
+static_assert(GROUPS % (S * T) == 0 or S * T % GROUPS == 0, "groups halve the sums until each has its own");
 
 // A size that its tile divides needs no checks at the edge.
 constexpr bool EDGE_M = true;
@@ -114,17 +118,17 @@ using Sums = float[S][SUMS_PITCH];  // of a block's tile, [n][m], as one group o
 
 using Chunk = float[BK][PITCH];  // of B in shared memory: [k][n], so that a k's values are neighbours
 
-// Where this thread's weights start, from the block's: one k a warp, neighbouring vectors of a line for its lanes.
+// Where this thread's weights start, from the block's: one k for each LANES lanes, neighbouring vectors of a line for these.
 __device__ __forceinline__ Place place_of_thread()
 {
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    return {warp, lane * VW};
+    const int group = threadIdx.x / LANES, lane = threadIdx.x % LANES;
+    return {group, lane * VW};
 }
 
-// The m of the thread's output t, from the first one: vectors lie 32 of them apart.
+// The m of the thread's output t, from the first one: vectors lie LANES of them apart.
 __device__ __forceinline__ int output(int t)
 {
-    return t / VW * (32 * VW) + t % VW;
+    return t / VW * (LANES * VW) + t % VW;
 }
 
 // Start the loads of one step: this thread's rows of A at depth k, zeros from depth `end` on.
@@ -144,7 +148,7 @@ __device__ __forceinline__ void multiply(const Chunk& chunk, int k, const Vec<VW
 {
     #pragma unroll
     for (int i = 0; i < S; i += FX) {
-        const Vec<FX> x = load<FX>(&chunk[k][i]);  // the same for all lanes: one cycle of shared memory
+        const Vec<FX> x = load<FX>(&chunk[k][i]);  // the same for LANES lanes, in other banks for others
         #pragma unroll
         for (int j = 0; j < FX; ++j) {
             #pragma unroll
@@ -260,7 +264,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_cr_Mx3xK_skinny_s4_t4_w8_k256_u2_v4_split2(
+gemm_f32_cr_Mx3xK_skinny_s4_t4_l32_w8_k256_u2_v4_split2(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

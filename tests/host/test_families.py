@@ -125,7 +125,7 @@ def test_whatever_is_asked_for_is_judged_and_not_a_crash(problem: Problem, data:
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
 def test_rules_read_only_names_that_exist(family: Family, problem: Problem) -> None:
     config = family.default(problem)
-    known = constants(family, problem, config).keys() | LIMITS.names.keys()
+    known = constants(family, problem, config).keys() | LIMITS.names.keys() | {"SMS"}
     for rule in (*family.constraints, *family.pruning):
         assert names_in(rule.expression) <= known, rule.expression
     assert family.unused(problem, config) <= constants(family, problem, config).keys()

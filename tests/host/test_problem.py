@@ -143,7 +143,7 @@ def test_widest_access_to_a(problem: Problem, widest: int) -> None:
     [
         (Problem(4096, 4096, 4096), False),
         (Problem(2**16, 2**15, 64), True),  # C has 2^31 elements
-        (Problem(2**16 - 2048, 2**15, 64), False),
+        (Problem(2**16 - 4096, 2**15, 64), False),
         (Problem(64, 64, 64, ldc=2**25), True),  # by the tile that reaches past the edge
         (Problem(None, 8, 8), True),
         (Problem(64, 64, 64, batch=None), False),  # strides are 64-bit anyway

@@ -173,6 +173,7 @@ def used_templates() -> set[str]:
                 {"STAGES": 1},
                 {"OUTER": 0},
                 {"TA": 0, "TB": 0},
+                {"BK": 0},
             ):
                 known = {name: value for name, value in changes.items() if name in family.default(problem).values}
                 config = family.default(problem).with_values(**known)

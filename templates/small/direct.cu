@@ -1,0 +1,27 @@
+/*# The small operand without shared memory: each thread reads what its own weights meet, which takes no barrier. #*/
+//% macro small(x, w, view)
+// Start the loads of what one step's weights meet: ${ x.X }'s S values at each of a thread's depths from k on. Zeros stand
+// for those that do not exist, and from depth `end` on.
+__device__ __forceinline__ void fetch_small(const float* ${ x.X }, Shape s, int ${ x.mn }, int k, int end, Chunk& chunk)
+{
+//% set line_step, depth_step = ("1", "XW") if x.along_k else ("XW", "1")
+    #pragma unroll
+    for (int line = 0; line < S; line += ${ line_step }) {
+        #pragma unroll
+        for (int depth = 0; depth < LANE_WORDS; depth += ${ depth_step }) {
+            const bool exists = k + depth < end && (!EDGE_${ x.MN } || ${ x.mn } + line < s.${ x.MN });
+//% if x.along_k
+            const int valid = !exists ? 0 : ${ "PARTIAL ? end - k - depth : " if w.along_k }XW;
+            const Vec<XW> x = load_edge<XW>(${ x.X } + Offset(${ x.mn } + line) * s.${ x.ld } + k + depth, valid);
+            #pragma unroll
+            for (int i = 0; i < XW; ++i) chunk[${ "line][depth + i" if w.along_k else "depth + i][line" }] = x.at[i];
+//% else
+            const int valid = !exists ? 0 : EDGE_${ x.MN } ? s.${ x.MN } - ${ x.mn } - line : XW;
+            const Vec<XW> x = load_edge<XW>(${ x.X } + Offset(k + depth) * s.${ x.ld } + ${ x.mn } + line, valid);
+            #pragma unroll
+            for (int i = 0; i < XW; ++i) chunk[${ "line + i][depth" if w.along_k else "depth][line + i" }] = x.at[i];
+//% endif
+        }
+    }
+}
+//% endmacro
