@@ -11,8 +11,10 @@ TuneResult, Trial, ...    what they return: frozen records
 """
 
 from gemmgen.api import generate, tune, verify
+from gemmgen.dtype import DType
 from gemmgen.errors import CandidateFailed, Failure, GemmgenError, InvalidInput
-from gemmgen.problem import Case, DType, Layout, Problem
+from gemmgen.matrix import Layout
+from gemmgen.problem import Case, Problem
 from gemmgen.source import KernelSource
 from gemmgen.tuner import Trial, TuneResult
 from gemmgen.verifier import Verdict

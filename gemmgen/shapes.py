@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from itertools import product
 
 from gemmgen.device import DEVICES
+from gemmgen.dtype import DType
 from gemmgen.errors import require
+from gemmgen.matrix import Layout
 from gemmgen.model import representative
-from gemmgen.problem import DType, Layout, Problem
+from gemmgen.problem import Problem
 
 THIN = 64  # rows or columns of C up to which a product streams its weights
 SMALL, MIDDLE = 32, 128  # largest sizes of a batch's products, by what they are to reach

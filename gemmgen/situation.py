@@ -10,7 +10,8 @@ from typing import Literal
 
 from hypothesis import strategies as st
 
-from gemmgen.problem import Case, DType, Problem
+from gemmgen.dtype import DType
+from gemmgen.problem import Case, Problem
 
 DataKind = Literal["exact", "random", "denormal", "huge", "special", "onehot"]
 DATA_KINDS: tuple[DataKind, ...] = ("exact", "random")  # of most examples of a verification

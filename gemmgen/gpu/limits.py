@@ -8,9 +8,10 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Literal
 
 from gemmgen.compile import compile_text
+from gemmgen.dtype import DType
 from gemmgen.files import Store, content_key
 from gemmgen.paths import TEMPLATES
-from gemmgen.problem import Case, DType
+from gemmgen.problem import Case
 
 if TYPE_CHECKING:
     from gemmgen.gpu.executor import GpuExecutor

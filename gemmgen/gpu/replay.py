@@ -17,10 +17,11 @@ import numpy.typing as npt
 import pycuda.driver as cuda
 from cuda.bindings import driver
 
+from gemmgen.dtype import WIDEST_ACCESS
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.gpu.launching import Pointers
 from gemmgen.gpu.timing import STABLE, Protocol, Timing
-from gemmgen.problem import POINTER_BYTES, WIDEST_ACCESS, Case
+from gemmgen.problem import POINTER_BYTES, Case
 from gemmgen.scatter import scatter
 from gemmgen.source import OPERANDS
 

@@ -20,13 +20,15 @@ import numpy as np
 
 from gemmgen.compile import compiler_version
 from gemmgen.device import DEVICES, DeviceSpec, device_named
+from gemmgen.dtype import DType
 from gemmgen.errors import GemmgenError, InvalidInput, require
 from gemmgen.families import FAMILIES, Config, Family
 from gemmgen.families.base import first_rejection
 from gemmgen.files import Store, write_atomic
 from gemmgen.gpu.timing import QUICK
+from gemmgen.matrix import Layout
 from gemmgen.model import MODEL_ERROR, predict
-from gemmgen.problem import DType, Layout, Problem, parse_shape
+from gemmgen.problem import Problem, parse_shape
 from gemmgen.records import Document, problem_document
 from gemmgen.search import Ranked, Search
 from gemmgen.space import explore

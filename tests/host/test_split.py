@@ -16,8 +16,9 @@ from gemmgen.families import SKINNY
 from gemmgen.families.skinny import roles
 from gemmgen.gpu import arena
 from gemmgen.kernelfile import read_kernel
+from gemmgen.matrix import Layout
 from gemmgen.model import predict
-from gemmgen.problem import Layout, Problem
+from gemmgen.problem import Problem
 from gemmgen.render import render
 from gemmgen.source import KernelSource, Launch, Workspace
 from gemmgen.space import explore

@@ -20,6 +20,7 @@ from gemmgen.cli import main
 from gemmgen.cli.suite import read_shapes
 from gemmgen.compile import CompiledKernel
 from gemmgen.device import device_named
+from gemmgen.dtype import DType
 from gemmgen.errors import CandidateFailed, Failure, GemmgenError, InvalidInput
 from gemmgen.families import NAIVE
 from gemmgen.files import Store
@@ -29,9 +30,10 @@ from gemmgen.gpu.limits import LimitName, MeasuredLimits
 from gemmgen.gpu.sanitizer import TIMEOUT, TOOLS, SanitizerResult, Tool
 from gemmgen.gpu.timing import Baseline, Comparison, Timing
 from gemmgen.kernelfile import KernelFile, kernels_in, read_kernel
+from gemmgen.matrix import Layout
 from gemmgen.model import predict, representative
 from gemmgen.paths import TEMPLATES
-from gemmgen.problem import DType, Layout, Problem
+from gemmgen.problem import Problem
 from gemmgen.records import verdict_document
 from gemmgen.render import render
 from gemmgen.scores import scores_in, summaries
