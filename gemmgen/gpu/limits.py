@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 KERNELS = TEMPLATES / "device" / "limits"
 KIND = "limits"  # in the Store
 BUFFER_BYTES = 4 * 2**30  # at most; many times any L2
-FMA_LOOPS = {"ffma": 2_000, "dfma": 200}  # 40 ms and 3 ms on an H200, up to a second on small parts
+FMA_COUNT = {
+    "ffma": 2_048_000,
+    "dfma": 204_800,
+}  # of a thread: 40 and 3 ms on an H200, up to 1 s on small parts
 COPY_SHARE = 0.25  # of the traffic: from there on, writing C makes it a copy's. Batches of squares write a third
-FLOPS_PER_LOOP = 2 * 16 * 64  # of a thread: an FMA is two, CHAINS * UNROLL in ffma.cu and dfma.cu
 
 LimitName = Literal["FFMA rate", "DFMA rate", "read bandwidth", "copy bandwidth"]
 FMA_RATE: dict[DType, LimitName] = {DType.F32: "FFMA rate", DType.F64: "DFMA rate"}
@@ -85,8 +87,8 @@ def _measure(executor: GpuExecutor, store: Store, today: str) -> MeasuredLimits:
         return executor.time_plain(limit_cubin(name, executor.arch, store), name, buffer_bytes, count)
 
     def fma_tflops(name: str) -> float:
-        us, threads = best_us(name, 8, FMA_LOOPS[name])
-        return threads * FMA_LOOPS[name] * FLOPS_PER_LOOP / us * 1e-6
+        us, threads = best_us(name, 8, FMA_COUNT[name])
+        return 2 * threads * FMA_COUNT[name] / us * 1e-6
 
     read_us, _ = best_us("read", size, size // 16)
     copy_us, _ = best_us("copy", size, size // 32)
