@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,24 @@ def test_each_problem_of_the_suite_is_in_its_group() -> None:
     for group in GROUPS.values():
         assert group.problems and all(group_of(problem) is group for problem in group.problems)
     assert len(set(all_shapes())) == len(all_shapes())
+
+
+def test_skinny_shapes_go_from_1_to_64_and_from_1024_to_16384_in_both_layouts_of_the_weights() -> None:
+    skinny = GROUPS["skinny"].problems
+    assert all(problem.m is not None and problem.n is not None for problem in skinny)
+    rows = [(one.m, max(one.n or 0, one.k or 0), one.layout.b) for one in skinny if (one.m or 0) <= 64]
+    columns = [(one.n, max(one.m or 0, one.k or 0), one.layout.a) for one in skinny if (one.m or 0) > 64]
+    for thin in (rows, columns):
+        for order in ("r", "c"):
+            of_order = [(small, large) for small, large, storage in thin if storage == order]
+            assert {small for small, _ in of_order} == {1, 2, 4, 8, 16, 32, 64}
+            assert {large for _, large in of_order} == {1024, 4096, 8192, 16384}
+
+
+def test_each_batch_by_pointers_stands_beside_the_same_with_strides() -> None:
+    by_pointers = [problem for problem in GROUPS["batched"].problems if problem.pointers]
+    assert {problem.m for problem in by_pointers} == {16, 32, 64, 128}
+    assert {replace(problem, pointers=False) for problem in by_pointers} < {*GROUPS["batched"].problems}
 
 
 def test_parts_are_the_whole() -> None:

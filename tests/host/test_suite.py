@@ -243,6 +243,13 @@ def test_the_page_tells_groups_goals_and_limits(card: Card) -> None:
     assert f"| {gbs:.0f} |" in row
 
 
+def test_the_legend_says_what_a_batch_by_pointers_is_held_against(card: Card) -> None:
+    batch = Problem(16, 16, 16, batch=4096, pointers=True)
+    card.run(problems=(batch,))
+    text = readme(card.plan.folder)
+    assert f"| {batch} |" in text and "by pointers is held against cuBLAS's gemmBatched" in text.replace("\n", " ")
+
+
 def test_a_page_without_measurements_has_no_summary(tmp_path: Path) -> None:
     api.generate(PROBLEM, family="naive", out=tmp_path)
     assert summaries(scores_in(tmp_path)) == [] and "Not measured" not in readme(tmp_path)
