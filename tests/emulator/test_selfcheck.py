@@ -42,7 +42,6 @@ EXPLAINED = {
     "continue; if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;": "two guards, each of which ends it",
     "B_STRIDE = THREADS / B_TEAM; -> constexpr int B_STRIDE = THREADS - B_TEAM;": "no thread has a second line",
     "(!EDGE_K && depth >= BK);": "whole tiles are copied as if at an edge: slower, not wrong",
-    "int K, -> short K,": "a hole: no K beyond 32,767 is tried",
 }
 
 
