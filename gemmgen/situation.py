@@ -41,7 +41,8 @@ FAR_SHAPES = ((70_001, 3), (2177, 256), (2177, 255))
 SHALLOW = 3  # K then
 FAR_BATCH = 2  # products of a batch then
 DEEP, DEEP_WIDTH = 33_001, 5  # a K beyond a signed 16-bit number, and M and N then
-DEEP_FLOPS = 1e8  # at most, where M or N is fixed
+MANY_TILES = 100_000  # of M or N, two thirds of them beyond a signed 16-bit number
+MOST_LINES, VAST_FLOPS = 4_000_000, 1e8  # of such cases
 Sizes = Literal["usual", "tiny", "far M", "far N"]
 # Those of a run's examples in turn. Their number is odd, so that each of them meets both kinds of data.
 SIZES: tuple[Sizes, ...] = ("usual", "usual", "far M", "tiny", "usual", "far N", "usual")
@@ -158,12 +159,25 @@ def far_situations(source: KernelSource, largest: int) -> list[Situation]:
     return [Situation(case, "exact", seed=0) for case in cases]  # run whole
 
 
-def deep_situations(problem: Problem, largest: int) -> list[Situation]:
-    """A K of DEEP where it is left to run time; none where `largest` is less than FAR_SIZES, or M or N is too large."""
-    if largest < FAR_SIZES[-1] or problem.k is not None:
+def vast_situations(source: KernelSource, largest: int) -> list[Situation]:
+    """What takes about a second each: a K of DEEP and MANY_TILES, where sizes are left to run time and small enough.
+
+    None where `largest` is less than FAR_SIZES.
+    """
+    problem, grid = source.problem, dict(source.launch.grid)
+    if largest < FAR_SIZES[-1]:
         return []
-    case = _free_case(problem, {"m": DEEP_WIDTH, "n": DEEP_WIDTH, "k": DEEP, "batch": 1})
-    return [Situation(case, "exact", seed=1)] if case.flops <= DEEP_FLOPS else []  # not watched, which takes longer
+    shapes = [{"m": DEEP_WIDTH, "n": DEEP_WIDTH, "k": DEEP, "batch": 1}] if problem.k is None else []
+    lines = {name: MANY_TILES * grid[name] for name in "MN" if name in grid and problem.sizes[name] is None}
+    far = min(lines, key=lambda name: lines[name], default=None)
+    if far is not None:
+        shapes.append({**dict.fromkeys("mnk", 1), far.lower(): lines[far], "batch": 1})
+    cases = [_free_case(problem, shape) for shape in shapes]
+    return [
+        Situation(case, "exact", seed=1)  # not watched for races, which takes longer
+        for case in cases
+        if case.flops <= VAST_FLOPS and max(case.m, case.n) <= MOST_LINES
+    ]
 
 
 def _free_case(problem: Problem, sizes: dict[str, int]) -> Case:

@@ -19,7 +19,7 @@ from gemmgen.executor import Executor, Floats, LoadedKernel, Operands
 from gemmgen.gpu.sanitizer import SanitizerResult
 from gemmgen.problem import Case, Problem
 from gemmgen.reference import Mismatch, Window, compare, make_operands
-from gemmgen.situation import FAR_SIZES, Situation, Stratum, deep_situations, far_situations, situations, stratum
+from gemmgen.situation import FAR_SIZES, Situation, Stratum, far_situations, situations, stratum, vast_situations
 from gemmgen.source import KernelSource, Launch
 
 SAMPLE_TILES = 4  # of C, of a case that the executor does not run whole
@@ -27,7 +27,7 @@ SOME_COST = 1e7  # an executor that samples runs larger cases whole for a few se
 WHOLE_SEEDS = 8  # of so many seeds, one runs such a case whole
 THREAD_FLOPS = 200  # what a thread costs beside its arithmetic
 THOROUGH = 20  # from so many examples on, sizes that take long are among them
-EXHAUSTIVE = 100  # and from so many on a depth that takes a second
+EXHAUSTIVE = 100  # and from so many on those that take a second
 SHRINK_SECONDS = 60.0  # where each run hangs or crashes, shrinking would take hours
 POISON = 0x7FFCBEEF  # a NaN that no kernel computes; two of them are a double's
 
@@ -147,7 +147,7 @@ def verify(
     tested = _Property(kernel, on_example, shrink_seconds)
     try:
         far = far_situations(source, largest) if examples >= THOROUGH else []
-        far += deep_situations(source.problem, largest) if examples >= EXHAUSTIVE else []
+        far += vast_situations(source, largest) if examples >= EXHAUSTIVE else []
         stratified_test(tested, source.problem, largest, examples - len(far), seed, shrink=shrink)
         for situation in far:  # last: what fails before has smaller sizes
             tested(situation)
