@@ -42,6 +42,11 @@ def write_atomic(path: Path, data: bytes | str) -> None:
         raise GemmgenError(f"cannot write {path}: {error.strerror or error}") from error
 
 
+def sha256(data: bytes) -> str:
+    """As certificates and records write it."""
+    return hashlib.sha256(data).hexdigest()
+
+
 def content_key(*parts: str) -> str:
     """One key for everything that a result depends on (source, compiler, flags, device, ...)."""
     digest = hashlib.sha256()

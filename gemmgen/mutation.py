@@ -74,6 +74,7 @@ class Code:
 TOKEN = re.compile(r"0x\w+|\d+\.\d+f?|[A-Za-z_]\w*|\d+|[-+*/%^&|]=|[<>=!]=|&&|\|\||\+\+|--|[^\s\w]")
 DECLARES = r"const|constexpr|static|int|float|unsigned|using|struct|extern|template|__shared__"
 STATEMENT = re.compile(rf"^[ ]+((?!(?:{DECLARES})\b|Vec<|Tile)[^\s}}{{#][^{{}}\n]*;)[ ]*$", re.MULTILINE)
+# In __launch_bounds__ fewer threads are a bug of the catalogue, more threads and other blocks a matter of speed alone.
 DEAD = (
     re.compile(r"^#ifdef __CUDACC__$.*?^#endif", re.MULTILINE | re.DOTALL),
     re.compile(r"//[^\n]*|^\s*#[^\n]*|^static_assert[^\n]*|__launch_bounds__\([^)]*\)", re.MULTILINE),

@@ -29,7 +29,7 @@ SHOWN_ERRORS = 3
 # Unrolled as `#pragma unroll` asks for, so that indices are constants and their checks cost nothing.
 LANGUAGE = ("-std=c++17", "-O2", "-fpeel-loops", "-gdwarf-4", "-g1", "-march=native", "-fno-pie")
 # A kernel reinterprets floats as vectors, and nvcc contracts a * b + c; broken rules of the language end
-# in a diagnosis (sanitizer.hpp) rather than in whatever the optimiser makes of them, The
+# in a diagnosis (sanitizer.hpp) rather than in whatever the optimiser makes of them. The
 # sanitizers' libraries are not linked: the runtime answers.
 KERNEL = (
     "-w",

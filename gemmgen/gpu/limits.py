@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Literal
 
+from gemmgen.clock import today
 from gemmgen.compile import compile_text
 from gemmgen.dtype import DType
 from gemmgen.files import Store, content_key
@@ -70,17 +70,17 @@ class MeasuredLimits:
 
 def measure_limits(executor: GpuExecutor, store: Store) -> MeasuredLimits:
     """The limits of the executor's card, measured at most once a day (UTC)."""
-    today = datetime.now(timezone.utc).date().isoformat()
-    key = content_key(executor.description, today, *(path.read_text() for path in sorted(KERNELS.glob("*.cu"))))
+    date = today()
+    key = content_key(executor.description, date, *(path.read_text() for path in sorted(KERNELS.glob("*.cu"))))
     known = store.get(KIND, key)
     if known is not None:
         return MeasuredLimits(**json.loads(known))
-    limits = _measure(executor, store, today)
+    limits = _measure(executor, store, date)
     store.put(KIND, key, json.dumps(asdict(limits)).encode())
     return limits
 
 
-def _measure(executor: GpuExecutor, store: Store, today: str) -> MeasuredLimits:
+def _measure(executor: GpuExecutor, store: Store, date: str) -> MeasuredLimits:
     size = min(BUFFER_BYTES, executor.properties.memory_bytes // 4)
 
     def best_us(name: str, buffer_bytes: int, count: int) -> tuple[float, int]:
@@ -98,7 +98,7 @@ def _measure(executor: GpuExecutor, store: Store, today: str) -> MeasuredLimits:
         dfma_tflops=fma_tflops("dfma"),
         read_gbs=size / read_us * 1e-3,
         copy_gbs=size / copy_us * 1e-3,
-        date=today,
+        date=date,
     )
 
 

@@ -11,13 +11,13 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
+from gemmgen.clock import today
 from gemmgen.compile import compiler_version
 from gemmgen.device import DEVICES, DeviceSpec, device_named
 from gemmgen.dtype import DType
@@ -297,7 +297,7 @@ def _timed(trial: Trial) -> Row | None:
 
 def _provenance(target: Target, command: str) -> dict[str, str]:
     return {
-        "date": datetime.now(timezone.utc).date().isoformat(),
+        "date": today(),
         "gemmgen": gemmgen_version(),
         "card": target.executor.description,
         "compiler": compiler_version(),
