@@ -146,8 +146,7 @@ def verify(
         return Verdict(executor.name, 0, seed, np.inf, error.failure)
     tested = _Property(kernel, on_example, shrink_seconds)
     try:
-        far = far_situations(source, largest) if examples >= THOROUGH else []
-        far += vast_situations(source, largest) if examples >= EXHAUSTIVE else []
+        far = _beyond_draws(source, largest, examples)
         stratified_test(tested, source.problem, largest, examples - len(far), seed, shrink=shrink)
         for situation in far:  # last: what fails before has smaller sizes
             tested(situation)
@@ -159,16 +158,14 @@ def verify(
         return replace(found, sampled=tested.sampled, found_after=tested.found_after, determinism=tested.determinism)
     finally:
         kernel.close()
-    return Verdict(
-        executor.name,
-        tested.examples,
-        seed,
-        tested.worst,
-        sampled=tested.sampled,
-        determinism=determinism,
-        domain=tested.tally.domain(),
-        errors=tested.tally.errors(),
-    )
+    passed = Verdict(executor.name, tested.examples, seed, tested.worst, sampled=tested.sampled)
+    return replace(passed, determinism=determinism, domain=tested.tally.domain(), errors=tested.tally.errors())
+
+
+def _beyond_draws(source: KernelSource, largest: int, examples: int) -> list[Situation]:
+    """The situations that a run of so many `examples` ends with, in the place of as many draws."""
+    far = far_situations(source, largest) if examples >= THOROUGH else []
+    return [*far, *(vast_situations(source, largest) if examples >= EXHAUSTIVE else [])]
 
 
 Words = npt.NDArray[np.unsignedinteger[Any]]
