@@ -42,7 +42,7 @@ SHALLOW = 3  # K then
 FAR_BATCH = 2  # products of a batch then
 DEEP, DEEP_WIDTH = 33_001, 5  # a K beyond a signed 16-bit number, and M and N then
 MANY_TILES = 100_000  # of M or N, two thirds of them beyond a signed 16-bit number
-MOST_LINES, VAST_FLOPS = 4_000_000, 1e8  # of such cases
+VAST_ELEMENTS, VAST_FLOPS = 10_000_000, 1e8  # of such cases at most, or they are left out
 Sizes = Literal["usual", "tiny", "far M", "far N"]
 # Those of a run's examples in turn. Their number is odd, so that each of them meets both kinds of data.
 SIZES: tuple[Sizes, ...] = ("usual", "usual", "far M", "tiny", "usual", "far N", "usual")
@@ -176,7 +176,7 @@ def vast_situations(source: KernelSource, largest: int) -> list[Situation]:
     return [
         Situation(case, "exact", seed=1)  # not watched for races, which takes longer
         for case in cases
-        if case.flops <= VAST_FLOPS and max(case.m, case.n) <= MOST_LINES
+        if case.flops <= VAST_FLOPS and sum(matrix.elements for matrix in case.matrices) <= VAST_ELEMENTS
     ]
 
 
