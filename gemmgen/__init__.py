@@ -10,9 +10,17 @@ tune, generate, verify    the path, or parts of it; see gemmgen.api
 TuneResult, Trial, ...    what they return: frozen records
 """
 
+import os
+
+# Before numpy loads it: threads of OpenBLAS with nothing to do spin for 2^26 cycles, and verification multiplies a
+# little every few milliseconds. Asleep after 2^20 they leave the cores to the emulator; large products lose nothing.
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
+
 from gemmgen.api import generate, tune, verify
+from gemmgen.dtype import DType
 from gemmgen.errors import CandidateFailed, Failure, GemmgenError, InvalidInput
-from gemmgen.problem import Case, DType, Layout, Problem
+from gemmgen.matrix import Layout
+from gemmgen.problem import Case, Problem
 from gemmgen.source import KernelSource
 from gemmgen.tuner import Trial, TuneResult
 from gemmgen.verifier import Verdict

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, cast
 
+from gemmgen.clock import now
 from gemmgen.compile import compile_kernel
 from gemmgen.errors import CandidateFailed, Failure, GemmgenError
 from gemmgen.files import Store
@@ -56,7 +56,7 @@ class Row:
         return {
             "name": self.kernel.source.name,
             "card": self.card,
-            "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "date": now(),
             "ours": timing_document(self.timing, self.case),
             "cublaslt": {
                 **timing_document(best.timing, self.case),

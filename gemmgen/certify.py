@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timezone
 from typing import Any
 
 from gemmgen.api import DEFAULT_EXAMPLES
+from gemmgen.clock import now
 from gemmgen.compile import CompiledKernel
 from gemmgen.device import DeviceSpec
 from gemmgen.executor import Executor
@@ -78,7 +78,7 @@ def certified_record(
         "earlier": earlier if earlier["verification"] else None,
         "certified": {
             "command": command,
-            "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "date": now(),
             "examples": examples,
             "seed": seed,
         },

@@ -8,7 +8,6 @@ candidate and not the run.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import json
 import os
@@ -22,7 +21,7 @@ from typing import Any
 
 from gemmgen.child import Child, ChildDied, spread
 from gemmgen.errors import CandidateFailed, Failure
-from gemmgen.files import Store, content_key
+from gemmgen.files import Store, content_key, sha256
 from gemmgen.source import KernelSource
 
 # -v puts the resource usage into the log. NVRTC has a cache of its own where there is a driver, and a kernel that
@@ -184,7 +183,7 @@ def _run_nvrtc(text: str, arch: str, *options: str) -> CompiledKernel:
     flags = flags_for(arch, *options)
     cubin, log = _compile_program(text, flags)
     return CompiledKernel(
-        source=hashlib.sha256(text.encode()).hexdigest(),
+        source=sha256(text.encode()),
         arch=arch,
         cubin=cubin,
         **_resources(log),

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from gemmgen.dtype import DType
 from gemmgen.errors import require
-from gemmgen.problem import DType
 
 REGISTERS_PER_SM = 65536
 REGISTER_UNIT = 8  # registers are allocated to a thread in eights

@@ -19,12 +19,14 @@ from hypothesis import strategies as st
 
 from gemmgen.device import Limits
 from gemmgen.draws import for_each
+from gemmgen.dtype import DType
 from gemmgen.errors import InvalidInput
 from gemmgen.expression import evaluate, names_in
 from gemmgen.families import BATCHED
 from gemmgen.families.base import Axis, Config, Constraint, Family, constants, first_rejection
+from gemmgen.matrix import ORDERS, Layout
 from gemmgen.naming import kernel_name
-from gemmgen.problem import ORDERS, DType, Layout, Problem
+from gemmgen.problem import Problem
 
 LAYOUTS = tuple(f"{a}{b}" for a in ORDERS for b in ORDERS)
 FIXED_SIZES = (1, 2, 3, 5, 8, 16, 17, 31, 32, 33, 61, 64, 65, 67, 97, 128, 129, 160)

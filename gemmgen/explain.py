@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from gemmgen.analysis import Traffic, traffic
 from gemmgen.compile import CompiledKernel, compile_kernel
 from gemmgen.device import WARP, DeviceSpec
+from gemmgen.dtype import DType
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.families import config_of
 from gemmgen.families.base import Work, constants
 from gemmgen.files import Store
 from gemmgen.kernelfile import KernelFile
 from gemmgen.model import Bound, Prediction, predict, representative
-from gemmgen.problem import Case, DType
+from gemmgen.problem import Case
 from gemmgen.sass import FmaUse, InstructionMix, Sass, disassemble, fma_use, skips
 
 # What `Prediction.bound` means.

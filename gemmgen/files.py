@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
+import shutil
 import tempfile
+import warnings
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -39,6 +42,11 @@ def write_atomic(path: Path, data: bytes | str) -> None:
         raise GemmgenError(f"cannot write {path}: {error.strerror or error}") from error
 
 
+def sha256(data: bytes) -> str:
+    """As certificates and records write it."""
+    return hashlib.sha256(data).hexdigest()
+
+
 def content_key(*parts: str) -> str:
     """One key for everything that a result depends on (source, compiler, flags, device, ...)."""
     digest = hashlib.sha256()
@@ -63,15 +71,31 @@ def generator_digest() -> str:
     return content_key(*(part for name, path in named for part in (name, path.read_text())))
 
 
+@cache
+def _usable(folder: Path) -> Path:
+    """`folder`, made where it is missing; where it cannot be written a temporary one, with a warning."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError as error:
+        temporary = tempfile.mkdtemp(prefix="gemmgen-cache-")
+        atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+        reason = error.strerror or error
+        warnings.warn(f"cannot write the cache {folder} ({reason}): results are not kept for later", stacklevel=3)
+        return Path(temporary)
+
+
 class Store:
     """Results by content key: kind/ab/abcdef... under one folder, shared by any number of processes.
 
     Entries appear by rename and carry a checksum. A corrupt entry counts as missing and is
-    removed, so that its next `put` repairs it.
+    removed, so that its next `put` repairs it. Without a `root` it is the user's cache, or a temporary folder for this
+    process, with a warning, where that cannot be written.
     """
 
     def __init__(self, root: Path | None = None) -> None:
-        self.root = root if root is not None else Path(platformdirs.user_cache_dir("gemmgen"))
+        self.root = root if root is not None else _usable(Path(platformdirs.user_cache_dir("gemmgen")))
 
     def path(self, kind: str, key: str) -> Path:
         return self.root / kind / key[:2] / key

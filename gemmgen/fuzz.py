@@ -267,7 +267,7 @@ def _search(
                 tally.count(point, situation)
                 on_step(tally, "fuzz")
 
-            far = far_situations(point.problem, FAR_SIZES[-1]) if tally.kernels % FAR_KERNELS == 0 else []
+            far = far_situations(source, FAR_SIZES[-1]) if tally.kernels % FAR_KERNELS == 0 else []
             far = far[: examples - 1]
             try:
                 found = _try(loaded, examples - len(far), seed * SEED_STEP + tally.kernels, counted, tally)

@@ -8,13 +8,13 @@ from typing import Any
 
 from gemmgen.compile import compiler_version
 from gemmgen.device import DEVICES
+from gemmgen.dtype import DType
 from gemmgen.emulator.compiler import HostCompiler
 from gemmgen.errors import CandidateFailed
 from gemmgen.files import Store
 from gemmgen.gpu.executor import GpuExecutor
 from gemmgen.gpu.limits import MeasuredLimits
 from gemmgen.gpu.properties import DeviceProperties
-from gemmgen.problem import DType
 from gemmgen.sass import find_nvdisasm
 
 

@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from gemmgen.device import Limits
+from gemmgen.dtype import DType
 from gemmgen.errors import GemmgenError, InvalidInput, require
 from gemmgen.families.base import check
 from gemmgen.files import write_atomic
+from gemmgen.matrix import Layout
 from gemmgen.naming import parse_name
-from gemmgen.problem import RUNTIME, DType, Layout, Problem
+from gemmgen.problem import RUNTIME, Problem
 from gemmgen.render import render
 from gemmgen.source import KernelSource, Launch, Parameter
 from gemmgen.streamk import Stream

@@ -18,8 +18,9 @@ from gemmgen.device import (
     Arch,
     DeviceSpec,
 )
+from gemmgen.dtype import DType
 from gemmgen.families.base import Config, Family, Work, constants
-from gemmgen.problem import Case, DType, Problem
+from gemmgen.problem import Case, Problem
 from gemmgen.source import Launch
 
 Limiter = Literal["threads", "blocks", "registers", "shared memory"]

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import re
 
+from gemmgen.dtype import DType
 from gemmgen.errors import require
 from gemmgen.families import FAMILIES, Config, Family
-from gemmgen.problem import DType, Layout, Problem, Size
+from gemmgen.matrix import Layout
+from gemmgen.problem import Problem, Size
 
 # Leading dimensions and strides as names write them.
 _LINES = {"lda": "lda", "ldb": "ldb", "ldc": "ldc", "stride_a": "sa", "stride_b": "sb", "stride_c": "sc"}

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from gemmgen.analysis import CYCLES_PER_WARP_FMA, Traffic, traffic
 from gemmgen.device import least_ridge
+from gemmgen.dtype import DType
 from gemmgen.families.base import Config, Family, Work, constants
 from gemmgen.model import representative
-from gemmgen.problem import DType, Problem
+from gemmgen.problem import Problem
 
 ORDER_WORDS = {"r": "row", "c": "column"}
 

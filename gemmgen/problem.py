@@ -11,187 +11,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import dataclass
 from math import gcd
-from typing import Any, Literal, TypeVar
+from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
-
+from gemmgen.dtype import DType
 from gemmgen.errors import require
+from gemmgen.matrix import ROW_MAJOR, Layout, Matrix
 
 Size = int | None  # None: a parameter of the kernel at run time, written `?`
-Order = Literal["r", "c"]  # r row-major, c column-major
 
 SIZE_LIMIT = 2**31 - 2**16  # sizes travel as 32-bit int, and rounding one up to a tile must not overflow
 TILE_REACH = 2048  # lines past the edge to which a tile may compute (never access) an address
-WIDEST_ACCESS = 16  # bytes that a thread reads or writes at once
 POINTER_BYTES = 8
 RUNTIME = "?"
-
-Scalar = TypeVar("Scalar", bound="np.generic[Any]")
-
-
-class DType(Enum):
-    """Element type of A, B, C, alpha, beta and the accumulator: an IEEE 754 binary format.
-
-    label         name on the command line and in kernels' names
-    ctype         CUDA type
-    size          bytes
-    precision     bits of the significand, the leading one included
-    max_exponent  the largest finite number lies below 2^(max_exponent + 1)
-    fma, zero     CUDA's function and its literal
-    instruction   of the machine code: one fused multiply-add
-    """
-
-    F32 = ("f32", "float", 4, 24, 127, "fmaf", "0.0f", "FFMA")
-    F64 = ("f64", "double", 8, 53, 1023, "fma", "0.0", "DFMA")
-
-    def __init__(
-        self,
-        label: str,
-        ctype: str,
-        size: int,
-        precision: int,
-        max_exponent: int,
-        fma: str,
-        zero: str,
-        instruction: str,
-    ) -> None:
-        self.label = label
-        self.ctype = ctype
-        self.size = size
-        self.precision = precision
-        self.max_exponent = max_exponent
-        self.fma = fma
-        self.zero = zero
-        self.instruction = instruction
-
-    @property
-    def unit_roundoff(self) -> float:
-        return 2.0**-self.precision
-
-    @property
-    def smallest(self) -> float:
-        """The smallest denormal."""
-        return 2.0 ** (2 - self.max_exponent - self.precision)
-
-    @property
-    def words(self) -> int:
-        """4-byte words (of shared memory, of registers) that an element takes."""
-        return self.size // 4
-
-    @property
-    def widest(self) -> int:
-        """Elements of the widest access."""
-        return WIDEST_ACCESS // self.size
-
-    @property
-    def numpy(self) -> np.dtype[np.floating[Any]]:
-        return np.dtype(f"f{self.size}")
-
-    @property
-    def bits(self) -> np.dtype[np.unsignedinteger[Any]]:
-        """Elements as bit patterns, which tell one NaN from another."""
-        return np.dtype(f"u{self.size}")
-
-    @classmethod
-    def parse(cls, text: str) -> DType:
-        """The dtype called `text`; raises InvalidInput with the known names."""
-        known = {dtype.label: dtype for dtype in cls}
-        require(text in known, f"unknown dtype {text!r}: known are {', '.join(known)}")
-        return known[text]
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Storage order of A and of B; C is always row-major. Written as two letters, A then B."""
-
-    a: Order = "r"
-    b: Order = "r"
-
-    @classmethod
-    def parse(cls, text: str) -> Layout:
-        """`rr`, `rc`, `cr` or `cc`; raises InvalidInput otherwise."""
-        known = {a + b: cls(a, b) for a in ORDERS for b in ORDERS}
-        require(text in known, f"unknown layout {text!r}: known are {', '.join(known)} (A, then B)")
-        return known[text]
-
-    def __str__(self) -> str:
-        return self.a + self.b
-
 
 BATCH_SIZES = ("batch", "stride_a", "stride_b", "stride_c")  # of Problem.sizes, in a batch
 POINTER_SIZES = ("batch", "different_a", "different_b")  # of a Case, in a batch of pointers
 NO_STRIDE = "matrices behind pointers have no stride"
-ORDERS: tuple[Order, Order] = ("r", "c")
-
-
-@dataclass(frozen=True)
-class Matrix:
-    """A matrix as it lies in memory, or a batch of them: `rows` x `cols` elements, `ld` elements between lines.
-
-    A line is a row (order r) or a column (order c). `batch` matrices start `stride` elements apart; None is one
-    matrix that is in no batch. A stride of 0 is the same matrix again and again. Of `different` ones, as pointers can
-    name, products take one after the other, and then from the first again.
-    """
-
-    rows: int
-    cols: int
-    ld: int
-    order: Order
-    batch: int | None = None
-    stride: int = 0
-    different: int | None = None
-
-    @property
-    def lines(self) -> int:
-        return self.rows if self.order == "r" else self.cols
-
-    @property
-    def line_length(self) -> int:
-        return self.cols if self.order == "r" else self.rows
-
-    @property
-    def elements(self) -> int:
-        """Elements from the first to the last one, padding between lines and matrices included."""
-        return 0 if self.span == 0 else ((self.different or self.batch or 1) - 1) * self.stride + self.span
-
-    @property
-    def span(self) -> int:
-        """The same of one matrix."""
-        return 0 if self.rows == 0 or self.cols == 0 else (self.lines - 1) * self.ld + self.line_length
-
-    @property
-    def stored(self) -> Matrix:
-        """Every element once: one matrix, or the `different` ones, where the batch repeats them."""
-        if self.different is not None:
-            return replace(self, batch=self.different, different=None)
-        return replace(self, batch=None) if self.stride == 0 else self
-
-    def view(self, flat: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
-        """The elements inside `flat` (at least `elements` long), without padding and without a copy.
-
-        Shaped (rows, cols), and (batch, rows, cols) in a batch. A copy where there are `different` ones.
-        """
-        if self.different is not None:
-            assert self.batch is not None
-            return self.stored.view(flat)[np.arange(self.batch) % self.different]
-        step = flat.itemsize
-        shape, strides = (self.rows, self.cols), (self.ld * step, step)
-        if self.order == "c":
-            strides = strides[::-1]
-        if self.batch is None:
-            return np.lib.stride_tricks.as_strided(flat, shape, strides)
-        return np.lib.stride_tricks.as_strided(flat, (self.batch, *shape), (self.stride * step, *strides))
-
-    def place(self, offset: int) -> str:
-        """The place `offset` elements from the first one, for a person: "row 3, column 5", with the batch's matrix."""
-        matrix, within = divmod(offset, self.stride) if self.stride else (0, offset)
-        line, along = divmod(within, self.ld)
-        row, column = (line, along) if self.order == "r" else (along, line)
-        return f"row {row}, column {column}" + ("" if self.batch is None else f" of matrix {matrix}")
 
 
 @dataclass(frozen=True)
@@ -219,7 +56,7 @@ class Problem:
     n: Size
     k: Size
     dtype: DType = DType.F32
-    layout: Layout = Layout()
+    layout: Layout = ROW_MAJOR
     lda: Size | Literal["dense"] = "dense"
     ldb: Size | Literal["dense"] = "dense"
     ldc: Size | Literal["dense"] = "dense"
@@ -378,28 +215,18 @@ class Problem:
         A run-time leading dimension or stride that is left out is the shortest one that `ld_align` allows. In a batch
         of pointers products share `different_a` matrices A, in turn, likewise B; 0 gives each its own.
         """
-        given = {"M": m, "N": n, "K": k, "lda": lda, "ldb": ldb, "ldc": ldc}
-        strided = {"stride_a": stride_a, "stride_b": stride_b, "stride_c": stride_c}
-        for name, stride in strided.items():
+        strides = {"stride_a": stride_a, "stride_b": stride_b, "stride_c": stride_c}
+        for name, stride in strides.items():
             require(not self.pointers or stride is None, f"{name} = {stride}: {NO_STRIDE}")
-        if self.batched:
-            given |= {"batch": batch, **(strided if self.strided else {})}
-        else:
-            require(batch in (None, 1), f"batch = {batch}, but this kernel is built for one product")
-        values = dict(self.sizes)
-        for name, value in given.items():
-            fixed = values[name]
-            require(
-                fixed is None or value is None or fixed == value,
-                f"{name} = {value}, but this kernel is built for {name} = {fixed}",
-            )
-            values[name] = value if fixed is None else fixed
+        require(self.batched or batch in (None, 1), f"batch = {batch}, but this kernel is built for one product")
+        sizes = {"M": m, "N": n, "K": k, "lda": lda, "ldb": ldb, "ldc": ldc, "batch": batch, **strides}
+        values = {name: _agreed(name, fixed, sizes[name]) for name, fixed in self.sizes.items()}
         for name in ("M", "N", "K", "batch") if self.batched else ("M", "N", "K"):
             require(values[name] is not None, f"{name} is a run-time size of this kernel: give it a value")
         size = {name: values[name] or 0 for name in ("M", "N", "K")}
-        ld = {name: self._leading_dimension(name, values[name], size[line]) for name, line in self.line_sizes.items()}
-        strides = {
-            name: self._multiple(name, values.get(name), size[lines] * ld[pitch])
+        ld = {name: self._pitch(name, values[name], max(1, size[line])) for name, line in self.line_sizes.items()}
+        steps = {
+            name: self._pitch(name, values.get(name), size[lines] * ld[pitch])
             for name, (lines, pitch, _) in self.stride_sizes.items()
             if self.batched
         }
@@ -412,23 +239,15 @@ class Problem:
             alpha=alpha,
             beta=beta,
             batch=values.get("batch", 1) or 0,
-            **strides,
+            **steps,
             different_a=different_a,
             different_b=different_b,
         )
 
-    def _multiple(self, name: str, given: Size, least: int) -> int:
-        """`given`, or where it is left out the shortest stride from `least` on that `ld_align` divides."""
+    def _pitch(self, name: str, given: Size, least: int) -> int:
+        """A leading dimension or stride: `given`, else the shortest one from `least` on that `ld_align` divides."""
         if given is None:
             return -(-least // self.ld_align) * self.ld_align
-        if self.sizes[name] is None:
-            require(given % self.ld_align == 0, f"{name} = {given} is no multiple of ld_align = {self.ld_align}")
-        return given
-
-    def _leading_dimension(self, name: str, given: Size, line: int) -> int:
-        """`given`, or where it is left out the shortest one that holds `line` elements and `ld_align` divides."""
-        if given is None:
-            return max(1, -(-line // self.ld_align)) * self.ld_align
         if self.sizes[name] is None:
             require(given % self.ld_align == 0, f"{name} = {given} is no multiple of ld_align = {self.ld_align}")
         return given
@@ -529,6 +348,13 @@ class Case:
             if name not in ("M", "N", "K")
         ]
         return f"{self.m}x{self.n}x{self.k} {self.problem.layout} {' '.join(sizes)}"
+
+
+def _agreed(name: str, fixed: Size, given: Size) -> Size:
+    """`fixed`, or `given` where it is left to run time; raises InvalidInput where both stand and differ."""
+    agrees = fixed is None or given is None or fixed == given
+    require(agrees, f"{name} = {given}, but this kernel is built for {name} = {fixed}")
+    return given if fixed is None else fixed
 
 
 def _either(values: Sequence[int]) -> str:

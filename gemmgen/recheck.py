@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -13,7 +12,7 @@ from typing import Any
 from gemmgen.certify import executor_document
 from gemmgen.errors import CandidateFailed, InvalidInput, require
 from gemmgen.families import config_of
-from gemmgen.files import Store, generator_digest
+from gemmgen.files import Store, generator_digest, sha256
 from gemmgen.kernelfile import source_from_record
 from gemmgen.naming import kernel_name
 from gemmgen.records import Document, verdict_document
@@ -261,18 +260,14 @@ def _certified_files(record: Mapping[str, Any], path: Path) -> tuple[str, int, d
 
 
 def _changed(folder: Path, files: Mapping[str, str], kernel: str, digest: str, text: bytes) -> Iterator[Changed]:
-    if (found := _sha256(text)) != digest:
+    if (found := sha256(text)) != digest:
         yield Changed(kernel, digest, found)
     for name, certified in files.items():
         try:
-            now = _sha256((folder / name).read_bytes())
+            now = sha256((folder / name).read_bytes())
         except FileNotFoundError:
             now = None
         except OSError as error:
             raise InvalidInput(f"cannot read {folder / name}: {error.strerror}") from error
         if now != certified:
             yield Changed(name, certified, now)
-
-
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime, timezone
 from typing import Any, Literal
 
+from gemmgen.clock import now
 from gemmgen.compile import CompiledKernel
 from gemmgen.device import DeviceSpec
 from gemmgen.domain import Errors
@@ -69,7 +69,7 @@ def provenance(trial: Trial, origin: Origin) -> Document:
         "compiler": trial.compiled.compiler if trial.compiled else None,
         "gemmgen": gemmgen_version(),
         "command": origin.command,
-        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "date": now(),
     }
 
 

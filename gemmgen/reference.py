@@ -80,8 +80,10 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
+from gemmgen.dtype import DType
 from gemmgen.executor import Floats, Operands
-from gemmgen.problem import Case, DType, Matrix
+from gemmgen.matrix import Matrix
+from gemmgen.problem import Case
 from gemmgen.situation import EXACT_KINDS, EXACT_SCALARS, DataKind, Situation
 
 Doubles = npt.NDArray[np.float64]

@@ -11,13 +11,14 @@ from typing import Any
 import jinja2
 
 from gemmgen.device import STATIC_SHARED_BYTES
+from gemmgen.dtype import DType
 from gemmgen.expression import names_in
 from gemmgen.families import DEFAULT_FAMILY
 from gemmgen.families.base import Config, Constraint, Derived, Family, constants
 from gemmgen.naming import kernel_name
 from gemmgen.notes import MatrixText, matrix_texts, notes
 from gemmgen.paths import TEMPLATES
-from gemmgen.problem import RUNTIME, DType, Problem, Size
+from gemmgen.problem import RUNTIME, Problem, Size
 from gemmgen.source import KernelSource, Launch, Parameter
 from gemmgen.streamk import Stream
 

@@ -18,10 +18,10 @@ from pathlib import Path
 
 from gemmgen.compile import wheel_folders
 from gemmgen.device import WARP, Arch
+from gemmgen.dtype import DType
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.families.base import Work
 from gemmgen.model import SCHEDULERS
-from gemmgen.problem import DType
 
 INSTRUCTION = re.compile(
     r"/\*[0-9a-f]{4,}\*/\s+(?P<guard>@!?U?P\w+\s+)?(?P<opcode>[A-Z]\w*)(?P<modifiers>\S*)(?P<operands>.*)"

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.problem import Case, Matrix
+from gemmgen.matrix import Matrix
+from gemmgen.problem import Case
 
 Elements = npt.NDArray[Any]
 Numbers = npt.NDArray[np.int64]

@@ -13,6 +13,7 @@ from typing import Any
 from gemmgen.errors import InvalidInput
 from gemmgen.files import write_atomic
 from gemmgen.gpu.limits import MeasuredLimits, Roof
+from gemmgen.gpu.timing import GEMM_BATCHED
 from gemmgen.kernelfile import KernelFile, kernels_in, problem_from
 from gemmgen.model import representative
 from gemmgen.naming import problem_name
@@ -23,11 +24,12 @@ NONE = "-"
 FAILED = "failed_"  # begins the name of the JSON of a problem for which no kernel was found
 REASON_LENGTH = 300  # characters of it in a table
 MEANING = (
-    "Each row is one run: ours and cuBLASLt's best of all algorithms that it offers take turns, medians of the rounds,",
-    "inputs rotated over at least twice the L2. The ratio is cuBLASLt's time over ours. The limit, as measured on the",
-    "card, is the FMA rate of CUDA cores, or where that is less what the memory allows at the least traffic: the",
-    "bandwidth of reading, or of copying where C is a quarter of the traffic or more. Verified: situations passed;",
-    "in part: some tiles of C where the launch is large, and under the sanitizers its first blocks.",
+    "Each row is one run: ours and cuBLASLt's best of all algorithms that it offers take turns, medians of the",
+    "rounds, inputs rotated over at least twice the L2. The ratio is cuBLASLt's time over ours. A batch by pointers",
+    f"is held against cuBLAS's {GEMM_BATCHED} instead, in the same columns. The limit, as measured on the card, is the",
+    "FMA rate of CUDA cores, or where that is less what the memory allows at the least traffic: the bandwidth of",
+    "reading, or of copying where C is a quarter of the traffic or more. Verified: situations passed; in part: some",
+    "tiles of C where the launch is large, and under the sanitizers its first blocks.",
 )
 
 

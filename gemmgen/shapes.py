@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from itertools import product
 
 from gemmgen.device import DEVICES
+from gemmgen.dtype import DType
 from gemmgen.errors import require
+from gemmgen.matrix import Layout
 from gemmgen.model import representative
-from gemmgen.problem import DType, Layout, Problem
+from gemmgen.problem import Problem
 
 THIN = 64  # rows or columns of C up to which a product streams its weights
 SMALL, MIDDLE = 32, 128  # largest sizes of a batch's products, by what they are to reach
@@ -23,7 +25,7 @@ L2_BYTES = DEVICES["H200"].l2_mb * 1e6
 class Goal:
     """What one kernel is to reach; None where nothing is asked.
 
-    ratio  cuBLASLt's time over ours
+    ratio  the baseline's time over ours
     share  of the card's measured limit
     """
 
@@ -97,6 +99,8 @@ def _skinny() -> Iterator[Problem]:
         yield Problem(m, n, k, layout=Layout.parse(layout))
     for n, layout in product((1, 8, 16, 64), ("rr", "cr")):
         yield Problem(8192, n, 8192, layout=Layout.parse(layout))
+    for (n, size), layout in product(((2, 1024), (4, 4096), (32, 16384)), ("rr", "cr")):
+        yield Problem(size, n, size, layout=Layout.parse(layout))
 
 
 def _skinny_goal(problem: Problem) -> Goal:
@@ -121,6 +125,8 @@ def _batched() -> Iterator[Problem]:
     yield from (Problem(size, size, size, batch=batch) for size, batch in cubes)
     yield Problem(32, 32, 32, batch=4096, layout=Layout.parse("rc"))
     yield from (Problem(*size, batch=4096) for size in ((16, 32, 8), (32, 8, 32), (24, 24, 24), (64, 32, 128)))
+    by_pointers = ((16, 4096), (32, 4096), (64, 2048), (128, 512))  # each also stands above, with strides
+    yield from (Problem(size, size, size, batch=batch, pointers=True) for size, batch in by_pointers)
 
 
 def _batched_goal(problem: Problem) -> Goal:

@@ -10,7 +10,9 @@ from typing import Literal
 
 from hypothesis import strategies as st
 
-from gemmgen.problem import Case, DType, Problem
+from gemmgen.dtype import DType
+from gemmgen.problem import Case, Problem
+from gemmgen.source import KernelSource
 
 DataKind = Literal["exact", "random", "denormal", "huge", "special", "onehot"]
 DATA_KINDS: tuple[DataKind, ...] = ("exact", "random")  # of most examples of a verification
@@ -38,6 +40,9 @@ FAR_DEPTH = 17
 FAR_SHAPES = ((70_001, 3), (2177, 256), (2177, 255))
 SHALLOW = 3  # K then
 FAR_BATCH = 2  # products of a batch then
+DEEP, DEEP_WIDTH = 33_001, 5  # a K beyond a signed 16-bit number, and M and N then
+MANY_TILES = 100_000  # of M or N, two thirds of them beyond a signed 16-bit number
+VAST_ELEMENTS, VAST_FLOPS = 10_000_000, 1e8  # of such cases at most, or they are left out
 Sizes = Literal["usual", "tiny", "far M", "far N"]
 # Those of a run's examples in turn. Their number is odd, so that each of them meets both kinds of data.
 SIZES: tuple[Sizes, ...] = ("usual", "usual", "far M", "tiny", "usual", "far N", "usual")
@@ -133,21 +138,52 @@ def situations(draw: st.DrawFn, problem: Problem, largest: int) -> Callable[[Str
     return situation
 
 
-def far_situations(problem: Problem, largest: int) -> list[Situation]:
-    """FAR_SHAPES, for those of M and N that are left to run time; none where `largest` is less than FAR_SIZES."""
-    runtime = {name.lower() for name in "MNK" if problem.sizes[name] is None}
+def far_situations(source: KernelSource, largest: int) -> list[Situation]:
+    """What draws hardly reach of the sizes left to run time; none where `largest` is less than FAR_SIZES.
+
+    FAR_SHAPES of M and N, and a batch of as many products as a block computes: where the launch counts on more of them
+    than the kernel does, that is the least batch which shows it.
+    """
+    problem = source.problem
     if largest < FAR_SIZES[-1]:
         return []
     shapes = [
-        {"k": SHALLOW, far: size, other: width}
+        {"k": SHALLOW, far: size, other: width, "batch": FAR_BATCH}
         for far, other in (("m", "n"), ("n", "m"))
         for size, width in FAR_SHAPES
-        if far in runtime
+        if problem.sizes[far.upper()] is None
     ]
-    distances = {"batch": FAR_BATCH} if problem.batch is None else {}
-    free = [{name: size for name, size in shape.items() if name in runtime} for shape in shapes]
-    cases = {_case(problem, sizes, distances, 1.0, 0.0): None for sizes in free}
+    if problem.batch is None:
+        shapes.append({**dict.fromkeys("mnk", SHALLOW), "batch": dict(source.launch.grid).get("batch", 1)})
+    cases = dict.fromkeys(_free_case(problem, shape) for shape in shapes)
     return [Situation(case, "exact", seed=0) for case in cases]  # run whole
+
+
+def vast_situations(source: KernelSource, largest: int) -> list[Situation]:
+    """What takes about a second each: a K of DEEP and MANY_TILES, where sizes are left to run time and small enough.
+
+    None where `largest` is less than FAR_SIZES.
+    """
+    problem, grid = source.problem, dict(source.launch.grid)
+    if largest < FAR_SIZES[-1]:
+        return []
+    shapes = [{"m": DEEP_WIDTH, "n": DEEP_WIDTH, "k": DEEP, "batch": 1}] if problem.k is None else []
+    lines = {name: MANY_TILES * grid[name] for name in "MN" if name in grid and problem.sizes[name] is None}
+    far = min(lines, key=lambda name: lines[name], default=None)
+    if far is not None:
+        shapes.append({**dict.fromkeys("mnk", 1), far.lower(): lines[far], "batch": 1})
+    cases = [_free_case(problem, shape) for shape in shapes]
+    return [
+        Situation(case, "exact", seed=1)  # not watched for races, which takes longer
+        for case in cases
+        if case.flops <= VAST_FLOPS and sum(matrix.elements for matrix in case.matrices) <= VAST_ELEMENTS
+    ]
+
+
+def _free_case(problem: Problem, sizes: dict[str, int]) -> Case:
+    """The case of `sizes`, as far as they are left to run time."""
+    free = {name: size for name, size in sizes.items() if problem.sizes.get(name.upper(), 0) is None}
+    return _case(problem, free, {"batch": sizes["batch"]} if problem.batch is None else {}, 1.0, 0.0)
 
 
 @st.composite

@@ -10,7 +10,6 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime, timezone
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +17,7 @@ from typing import Any, Literal
 from gemmgen import model, pick, render, search, space, tuner
 from gemmgen.bench import Row, benched, compare, verified_on_gpu
 from gemmgen.child import Child, spread
+from gemmgen.clock import now
 from gemmgen.compile import compile_kernel
 from gemmgen.emulator import EmulatorExecutor
 from gemmgen.emulator.compiler import HostCompiler
@@ -257,7 +257,7 @@ def _retire(kernel: KernelFile) -> None:
 
 def _keep_failure(problem: Problem, reason: str, plan: Plan, target: Target) -> None:
     document = {"problem": problem_document(problem), "reason": reason, "card": target.executor.description}
-    write_failure(problem, {**document, "command": plan.command, "date": _now()}, plan.folder)
+    write_failure(problem, {**document, "command": plan.command, "date": now()}, plan.folder)
 
 
 # compute-sanitizer and the emulator: several kernels at a time, each in a process of its own
@@ -313,7 +313,7 @@ def emulator_check(store: Store) -> Check:
 
     def entries(record: Document, verdict: Verdict) -> Document:
         document = verdict_document(verdict) or {}
-        return {**record, "emulator": {**document, "description": emulator.description, "date": _now()}}
+        return {**record, "emulator": {**document, "description": emulator.description, "date": now()}}
 
     return Check(
         "emulate",
@@ -375,7 +375,3 @@ def _outcome(step: Step, kernel: KernelFile, state: State, started: float, reaso
 def _gpu(target: Target) -> GpuExecutor:
     assert target.gpu is not None
     return target.gpu
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")

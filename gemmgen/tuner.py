@@ -6,7 +6,6 @@ Compiled kernels, verdicts and timings are kept by content, so that an interrupt
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,7 @@ from gemmgen.compile import CompiledKernel, compile_many
 from gemmgen.errors import Failure, GemmgenError
 from gemmgen.executor import load_in_parallel
 from gemmgen.families import FAMILIES, SEARCHED, Config, Family
-from gemmgen.files import Store, code_digest, content_key
+from gemmgen.files import Store, code_digest, content_key, sha256
 from gemmgen.gpu import timing
 from gemmgen.gpu.executor import GpuKernel
 from gemmgen.gpu.timing import CAREFUL, QUICK, Timing
@@ -259,13 +258,12 @@ class Tuner:
             return None
 
     def _verdict_key(self, trial: Trial) -> str:
-        executor = self.target.executor
         demanded = (
             str(examples_for(self.problem)),
             str(self.seed),
             code_digest(verifier, draws, situation, reference, domain),
         )
-        return content_key(_machine_code(trial), executor.name, executor.description, *demanded)
+        return content_key(_machine_code(trial), self.target.executor.environment, *demanded)
 
     def measure(self, trials: list[Trial]) -> list[Trial]:
         """Time what compiled, quickly; without a GPU the predictions stand."""
@@ -358,7 +356,7 @@ def examples_for(problem: Problem) -> int:
 def _machine_code(trial: Trial) -> str:
     """What a run depends on: the text, which the emulator compiles, and the cubin, which a GPU runs."""
     assert trial.compiled is not None
-    return content_key(trial.source.digest, hashlib.sha256(trial.compiled.cubin).hexdigest())
+    return content_key(trial.source.digest, sha256(trial.compiled.cubin))
 
 
 def _with_timing(trial: Trial, timing: Timing | Failure | None) -> Trial:

@@ -19,7 +19,7 @@ from gemmgen.executor import Executor, Floats, LoadedKernel, Operands
 from gemmgen.gpu.sanitizer import SanitizerResult
 from gemmgen.problem import Case, Problem
 from gemmgen.reference import Mismatch, Window, compare, make_operands
-from gemmgen.situation import FAR_SIZES, Situation, Stratum, far_situations, situations, stratum
+from gemmgen.situation import FAR_SIZES, Situation, Stratum, far_situations, situations, stratum, vast_situations
 from gemmgen.source import KernelSource, Launch
 
 SAMPLE_TILES = 4  # of C, of a case that the executor does not run whole
@@ -27,6 +27,7 @@ SOME_COST = 1e7  # an executor that samples runs larger cases whole for a few se
 WHOLE_SEEDS = 8  # of so many seeds, one runs such a case whole
 THREAD_FLOPS = 200  # what a thread costs beside its arithmetic
 THOROUGH = 20  # from so many examples on, sizes that take long are among them
+EXHAUSTIVE = 100  # and from so many on those that take a second
 SHRINK_SECONDS = 60.0  # where each run hangs or crashes, shrinking would take hours
 POISON = 0x7FFCBEEF  # a NaN that no kernel computes; two of them are a double's
 
@@ -145,7 +146,7 @@ def verify(
         return Verdict(executor.name, 0, seed, np.inf, error.failure)
     tested = _Property(kernel, on_example, shrink_seconds)
     try:
-        far = far_situations(source.problem, largest) if examples >= THOROUGH else []
+        far = _beyond_draws(source, largest, examples)
         stratified_test(tested, source.problem, largest, examples - len(far), seed, shrink=shrink)
         for situation in far:  # last: what fails before has smaller sizes
             tested(situation)
@@ -157,16 +158,14 @@ def verify(
         return replace(found, sampled=tested.sampled, found_after=tested.found_after, determinism=tested.determinism)
     finally:
         kernel.close()
-    return Verdict(
-        executor.name,
-        tested.examples,
-        seed,
-        tested.worst,
-        sampled=tested.sampled,
-        determinism=determinism,
-        domain=tested.tally.domain(),
-        errors=tested.tally.errors(),
-    )
+    passed = Verdict(executor.name, tested.examples, seed, tested.worst, sampled=tested.sampled)
+    return replace(passed, determinism=determinism, domain=tested.tally.domain(), errors=tested.tally.errors())
+
+
+def _beyond_draws(source: KernelSource, largest: int, examples: int) -> list[Situation]:
+    """The situations that a run of so many `examples` ends with, in the place of as many draws."""
+    far = far_situations(source, largest) if examples >= THOROUGH else []
+    return [*far, *(vast_situations(source, largest) if examples >= EXHAUSTIVE else [])]
 
 
 Words = npt.NDArray[np.unsignedinteger[Any]]

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from gemmgen.bugs.base import DIVISION, ORDER, OUTSIDE_C, POISON, RACE_C, READS, TILES_WRITTEN, VALUE, WRITES, Bug
+from gemmgen.bugs.base import (
+    BOUNDS,
+    DIVISION,
+    ORDER,
+    OUTSIDE_C,
+    POISON,
+    RACE_C,
+    READS,
+    TILES_WRITTEN,
+    VALUE,
+    WRITES,
+    Bug,
+)
 from gemmgen.bugs.subjects import NAIVE_CC, NAIVE_FIXED, NAIVE_RR, NAIVE_TALL
 from gemmgen.source import Launch
 
@@ -37,8 +49,12 @@ NAIVE_BUGS = (
         launch=Launch(256, (("M", 32), ("N", 16)))),
     Bug("a launch of too few threads", "grid", NAIVE_RR, "", "", (POISON, VALUE),
         launch=Launch(240, (("M", 16), ("N", 16)))),
-    Bug("a launch of too many threads", "written twice", NAIVE_RR, "", "", (VALUE, RACE_C),
+    Bug("a launch of too many threads", "grid", NAIVE_RR, "", "", (BOUNDS,),
         launch=Launch(512, (("M", 16), ("N", 16)))),
+    Bug("bounds below the launch", "grid", NAIVE_CC, "__launch_bounds__(THREADS)", "__launch_bounds__(THREADS - 1)",
+        (BOUNDS,)),
+    Bug("a row too many to a block", "written twice", NAIVE_RR, "BM + threadIdx.x / BN", "(BM - 1) + threadIdx.x / BN",
+        (VALUE, RACE_C, POISON)),
     Bug("sums keep 10 bits", "precision", NAIVE_RR,
         "acc = fmaf(a, b, acc);", "acc = __uint_as_float(__float_as_uint(fmaf(a, b, acc)) & 0xffffe000u);", (VALUE,)),
     Bug("products in whole numbers", "precision", NAIVE_FIXED,

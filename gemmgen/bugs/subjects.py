@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gemmgen.bugs.base import Subject
+from gemmgen.dtype import DType
 from gemmgen.families import BATCHED, NAIVE, SKINNY
-from gemmgen.problem import DType, Layout, Problem
+from gemmgen.matrix import Layout
+from gemmgen.problem import Problem
 
 UNWARPED = (("OUTER", 0), ("WM", 0), ("WN", 0))
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import importlib
 import sys
+import warnings
 from collections.abc import Sequence
 
 import click
 
-from gemmgen.cli.output import DONE, report_error
+from gemmgen.cli.output import DONE, report_error, show_warning
 from gemmgen.version import gemmgen_version
 
 COMMANDS = (
@@ -61,8 +62,10 @@ def cli() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line with `arguments` (None: those of the process); returns its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    try:
-        code = cli.main(words, prog_name="gemmgen", obj=words, standalone_mode=False)
-    except (Exception, KeyboardInterrupt) as error:
-        return report_error(error, as_json="--json" in words)
+    with warnings.catch_warnings():
+        warnings.showwarning = show_warning
+        try:
+            code = cli.main(words, prog_name="gemmgen", obj=words, standalone_mode=False)
+        except (Exception, KeyboardInterrupt) as error:
+            return report_error(error, as_json="--json" in words)
     return code if isinstance(code, int) else DONE

@@ -11,9 +11,11 @@ from typing import Any, Literal, TypeVar
 import click
 
 from gemmgen.api import DEFAULT_OUT
+from gemmgen.dtype import DType
 from gemmgen.errors import require
 from gemmgen.families import DEFAULT_FAMILY, FAMILIES
-from gemmgen.problem import RUNTIME, DType, Layout, Problem, Size, parse_shape
+from gemmgen.matrix import Layout
+from gemmgen.problem import RUNTIME, Problem, Size, parse_shape
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Shape = tuple[Size, Size, Size]

@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TextIO
 
 import click
 from rich.console import Console
@@ -60,6 +60,18 @@ def report_error(error: BaseException, *, as_json: bool) -> int:
             click.echo(error.ctx.get_usage(), err=True)
         click.echo(f"gemmgen: {kind}: {message}", err=True)
     return code
+
+
+def show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """What `warnings.showwarning` becomes: one line, without the place in the code."""
+    click.echo(f"gemmgen: warning: {message}", err=True)
 
 
 def error_document(error: BaseException) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from gemmgen.tuner import DEFAULT_BUDGET
 Part = tuple[int, int]
 
 
-def part(text: str) -> Part:
+def parse_part(text: str) -> Part:
     """I/N -> (i, n). Raises InvalidInput."""
     found = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
     require(found is not None, f"{text[:20]!r} is no part: write I/N, for example 1/4")
@@ -40,7 +40,7 @@ def part(text: str) -> Part:
 @click.command()
 @click.option("--group", "groups", type=click.Choice(list(GROUPS)), multiple=True, help="Only this one; repeatable.")
 @click.option("--only", default="", metavar="TEXT", help="Only shapes with TEXT in them: 4096x4096, rc.")
-@click.option("--part", type=part, default="1/1", metavar="I/N", help="Only every N-th shape, from the I-th on.")
+@click.option("--part", type=parse_part, default="1/1", metavar="I/N", help="Only every N-th shape, from the I-th on.")
 @click.option("--shapes", type=click.Path(path_type=Path), metavar="FILE", help="Shapes of your own instead.")
 @click.option("--step", "steps", type=click.Choice(STEPS), multiple=True, help="Only this one; repeatable.")
 @click.option(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -23,7 +24,8 @@ from gemmgen.report.certificates import show_recheck
 from gemmgen.report.verdicts import show_verdict
 from gemmgen.sanitize import require_sanitizer
 from gemmgen.sanitize import sanitize as add_sanitizers
-from gemmgen.target import DeviceChoice, open_target
+from gemmgen.source import KernelSource
+from gemmgen.target import DeviceChoice, Target, open_target
 from gemmgen.verifier import Verdict
 from gemmgen.verifier import verify as property_test
 
@@ -98,12 +100,7 @@ def command(
     target = open_target(device, "auto", Store())
     with target.executor:
         found = find_kernel(kernel, out, target.spec.arch.limits)
-        require_memory(found.source.problem)
-        with counter("verify", examples) as on_example:
-            verdict = property_test(target.executor, found.source, examples=examples, seed=seed, on_example=on_example)
-        if chosen and target.gpu is not None:
-            with counter("sanitize", len(chosen)) as on_tool:
-                verdict = add_sanitizers(target.gpu, found.source, verdict, chosen, on_tool=on_tool)
+        verdict = _verified(target, found.source, examples, seed, chosen)
     again = reproduction(found, verdict, examples, out)
     emit(
         as_json,
@@ -112,6 +109,16 @@ def command(
     )
     if not verdict.passed:
         ctx.exit(FAILED)
+
+
+def _verified(target: Target, source: KernelSource, examples: int, seed: int, tools: Sequence[Tool]) -> Verdict:
+    require_memory(source.problem)
+    with counter("verify", examples) as on_example:
+        verdict = property_test(target.executor, source, examples=examples, seed=seed, on_example=on_example)
+    if not tools or target.gpu is None:
+        return verdict
+    with counter("sanitize", len(tools)) as on_tool:
+        return add_sanitizers(target.gpu, source, verdict, tools, on_tool=on_tool)
 
 
 def _check_certificate(path: Path, device: DeviceChoice, as_json: bool) -> Recheck:

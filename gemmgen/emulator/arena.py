@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gemmgen.dtype import WIDEST_ACCESS
 from gemmgen.executor import Floats, Operands, Words, left_behind
-from gemmgen.problem import POINTER_BYTES, WIDEST_ACCESS, Case, Matrix
+from gemmgen.matrix import Matrix
+from gemmgen.problem import POINTER_BYTES, Case
 from gemmgen.scatter import Scattered, scatter
 from gemmgen.source import WORKSPACE, Workspace
 from gemmgen.streamk import Numbers

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from gemmgen.device import MAX_THREADS
 from gemmgen.errors import CandidateFailed, Failure, FailureKind
 from gemmgen.files import Store, content_key
 from gemmgen.paths import TEMPLATES
@@ -28,7 +29,7 @@ SHOWN_ERRORS = 3
 # Unrolled as `#pragma unroll` asks for, so that indices are constants and their checks cost nothing.
 LANGUAGE = ("-std=c++17", "-O2", "-fpeel-loops", "-gdwarf-4", "-g1", "-march=native", "-fno-pie")
 # A kernel reinterprets floats as vectors, and nvcc contracts a * b + c; broken rules of the language end
-# in a diagnosis (sanitizer.hpp) rather than in whatever the optimiser makes of them, The
+# in a diagnosis (sanitizer.hpp) rather than in whatever the optimiser makes of them. The
 # sanitizers' libraries are not linked: the runtime answers.
 KERNEL = (
     "-w",
@@ -133,7 +134,7 @@ class HostCompiler:
             result = self._run(
                 *(*LANGUAGE, *flags),
                 *("-include", str(header), "-include", kernel, "-c", "-x", "c++", "-", "-o", "kernel.o"),
-                text=f"GEMMGEN_ENTRY({source.name})\n",
+                text=f"GEMMGEN_ENTRY({source.name}, {_most_threads(source)})\n",
                 folder=folder,
             )
             if result.returncode != 0:
@@ -149,6 +150,12 @@ class HostCompiler:
             return _call([*self.command, *arguments], text, folder)
         except subprocess.TimeoutExpired:
             raise failed("compile", f"the host compiler needs more than {COMPILE_TIMEOUT:g} s") from None
+
+
+def _most_threads(source: KernelSource) -> str:
+    """The threads that __launch_bounds__ before the kernel's name allows, as C++; CUDA's own limit without it."""
+    bounds = re.search(rf"__launch_bounds__\(([^,()]+)(?:,[^()]*)?\)\s+{source.name}\(", source.text)
+    return bounds[1] if bounds else str(MAX_THREADS)
 
 
 def _first_errors(source: KernelSource, messages: str) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from gemmgen.errors import InvalidInput, require
+from gemmgen.files import sha256
 from gemmgen.source import KernelSource
 
 
@@ -35,7 +35,7 @@ def certificate(source: KernelSource, record: Mapping[str, Any], files: Mapping[
         "kernel_file": holders[0],
         "kernel_sha256": source.digest,
         "kernel_bytes": len(text),
-        "files": {name: _sha256(data) for name, data in files.items()},
+        "files": {name: sha256(data) for name, data in files.items()},
     }
     try:
         return (json.dumps(contents, indent=2, allow_nan=False) + "\n").encode()
@@ -58,7 +58,7 @@ def check_replaceable(kernel: str, files: Mapping[str, bytes], folder: Path) -> 
         except OSError as error:
             raise InvalidInput(f"cannot read {folder / name}, which would be replaced: {error.strerror}") from error
         require(
-            present == data or _sha256(present) == earlier.get(name),
+            present == data or sha256(present) == earlier.get(name),
             f"{folder / name} exists and is not as an export of {kernel} left it: move it or choose another folder",
         )
 
@@ -70,7 +70,3 @@ def _certified_files(path: Path) -> dict[str, str]:
     except (OSError, ValueError, KeyError, TypeError):
         return {}
     return dict(files) if isinstance(files, dict) else {}
-
-
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()

@@ -6,9 +6,11 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
+from gemmgen.dtype import DType
 from gemmgen.errors import require
+from gemmgen.matrix import Layout
 from gemmgen.notes import MatrixText, matrix_texts
-from gemmgen.problem import POINTER_BYTES, SIZE_LIMIT, DType, Layout
+from gemmgen.problem import POINTER_BYTES, SIZE_LIMIT
 from gemmgen.reference import LAMBDA
 from gemmgen.source import OPERANDS, KernelSource, Parameter
 

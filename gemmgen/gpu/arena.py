@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.executor import Floats, Operands, Words, left_behind
-from gemmgen.problem import POINTER_BYTES, Case, Matrix
+from gemmgen.matrix import Matrix
+from gemmgen.problem import POINTER_BYTES, Case
 from gemmgen.scatter import Scattered, scatter
 from gemmgen.source import OPERANDS, WORKSPACE, Launch, Workspace
 

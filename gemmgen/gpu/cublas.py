@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from gemmgen.dtype import DType
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.gpu.cublaslt import OPERATION_T, WORKSPACE_BYTES
 from gemmgen.gpu.launching import Pointers
 from gemmgen.gpu.replay import allocate
 from gemmgen.gpu.timing import GEMM_BATCHED
-from gemmgen.problem import Case, DType
+from gemmgen.problem import Case
 
 OPERATION_N = 0  # cublasOperation_t
 

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from gemmgen.dtype import DType
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.gpu.launching import Pointers
 from gemmgen.gpu.replay import allocate
-from gemmgen.problem import Case, DType, Matrix
+from gemmgen.matrix import Matrix
+from gemmgen.problem import Case
 
 WORKSPACE_BYTES = 64 * 2**20  # NVIDIA recommends 32 MiB for Hopper
 REQUESTED = 64  # heuristics; cuBLASLt offers fewer, about 8

@@ -20,6 +20,7 @@ import numpy as np
 
 from gemmgen.child import Child, ChildDied
 from gemmgen.compile import LINES, CompiledKernel, compile_kernel, compile_text, compiler_version, flags_for
+from gemmgen.dtype import DType
 from gemmgen.errors import CandidateFailed, Failure, FailureKind
 from gemmgen.executor import Floats, Operands
 from gemmgen.files import Store, content_key
@@ -30,7 +31,7 @@ from gemmgen.gpu.properties import DeviceProperties
 from gemmgen.gpu.sanitizer import TIMEOUT, SanitizerResult, Tool, sanitize
 from gemmgen.gpu.timing import QUICK, Comparison, Protocol, Timing
 from gemmgen.paths import TEMPLATES
-from gemmgen.problem import Case, DType
+from gemmgen.problem import Case
 from gemmgen.situation import Situation
 from gemmgen.source import KernelSource
 

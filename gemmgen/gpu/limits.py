@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Literal
 
+from gemmgen.clock import today
 from gemmgen.compile import compile_text
+from gemmgen.dtype import DType
 from gemmgen.files import Store, content_key
 from gemmgen.paths import TEMPLATES
-from gemmgen.problem import Case, DType
+from gemmgen.problem import Case
 
 if TYPE_CHECKING:
     from gemmgen.gpu.executor import GpuExecutor
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
 KERNELS = TEMPLATES / "device" / "limits"
 KIND = "limits"  # in the Store
 BUFFER_BYTES = 4 * 2**30  # at most; many times any L2
-FMA_LOOPS = {"ffma": 2_000, "dfma": 200}  # 40 ms and 3 ms on an H200, up to a second on small parts
+FMA_COUNT = {
+    "ffma": 2_048_000,
+    "dfma": 204_800,
+}  # of a thread: 40 and 3 ms on an H200, up to 1 s on small parts
 COPY_SHARE = 0.25  # of the traffic: from there on, writing C makes it a copy's. Batches of squares write a third
-FLOPS_PER_LOOP = 2 * 16 * 64  # of a thread: an FMA is two, CHAINS * UNROLL in ffma.cu and dfma.cu
 
 LimitName = Literal["FFMA rate", "DFMA rate", "read bandwidth", "copy bandwidth"]
 FMA_RATE: dict[DType, LimitName] = {DType.F32: "FFMA rate", DType.F64: "DFMA rate"}
@@ -67,25 +70,25 @@ class MeasuredLimits:
 
 def measure_limits(executor: GpuExecutor, store: Store) -> MeasuredLimits:
     """The limits of the executor's card, measured at most once a day (UTC)."""
-    today = datetime.now(timezone.utc).date().isoformat()
-    key = content_key(executor.description, today, *(path.read_text() for path in sorted(KERNELS.glob("*.cu"))))
+    date = today()
+    key = content_key(executor.description, date, *(path.read_text() for path in sorted(KERNELS.glob("*.cu"))))
     known = store.get(KIND, key)
     if known is not None:
         return MeasuredLimits(**json.loads(known))
-    limits = _measure(executor, store, today)
+    limits = _measure(executor, store, date)
     store.put(KIND, key, json.dumps(asdict(limits)).encode())
     return limits
 
 
-def _measure(executor: GpuExecutor, store: Store, today: str) -> MeasuredLimits:
+def _measure(executor: GpuExecutor, store: Store, date: str) -> MeasuredLimits:
     size = min(BUFFER_BYTES, executor.properties.memory_bytes // 4)
 
     def best_us(name: str, buffer_bytes: int, count: int) -> tuple[float, int]:
         return executor.time_plain(limit_cubin(name, executor.arch, store), name, buffer_bytes, count)
 
     def fma_tflops(name: str) -> float:
-        us, threads = best_us(name, 8, FMA_LOOPS[name])
-        return threads * FMA_LOOPS[name] * FLOPS_PER_LOOP / us * 1e-6
+        us, threads = best_us(name, 8, FMA_COUNT[name])
+        return 2 * threads * FMA_COUNT[name] / us * 1e-6
 
     read_us, _ = best_us("read", size, size // 16)
     copy_us, _ = best_us("copy", size, size // 32)
@@ -95,7 +98,7 @@ def _measure(executor: GpuExecutor, store: Store, today: str) -> MeasuredLimits:
         dfma_tflops=fma_tflops("dfma"),
         read_gbs=size / read_us * 1e-3,
         copy_gbs=size / copy_us * 1e-3,
-        date=today,
+        date=date,
     )
 
 

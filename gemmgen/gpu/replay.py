@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from typing import Any
 
 import numpy as np
@@ -17,10 +16,12 @@ import numpy.typing as npt
 import pycuda.driver as cuda
 from cuda.bindings import driver
 
+from gemmgen.clock import now
+from gemmgen.dtype import WIDEST_ACCESS
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.gpu.launching import Pointers
 from gemmgen.gpu.timing import STABLE, Protocol, Timing
-from gemmgen.problem import POINTER_BYTES, WIDEST_ACCESS, Case
+from gemmgen.problem import POINTER_BYTES, Case
 from gemmgen.scatter import scatter
 from gemmgen.source import OPERANDS
 
@@ -175,7 +176,7 @@ def _notes(
         "input_sets": len(sets.pointers),
         "set_bytes": sets.set_bytes,
         "data": "uniform [-1, 1]",
-        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "date": now(),
     }
 
 

@@ -31,7 +31,8 @@ from gemmgen.child import child_environment
 from gemmgen.compile import PROGRAM
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.gpu import why_no_gpu
-from gemmgen.problem import Case, Matrix
+from gemmgen.matrix import Matrix
+from gemmgen.problem import Case
 from gemmgen.situation import Situation
 from gemmgen.source import KernelSource
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -174,8 +174,8 @@ class Worker:
             before, after = (np.empty(layout.size // arena.WORD, np.uint32) for _ in range(2))
             cuda.memcpy_dtoh(before, image)
             cuda.memcpy_dtoh(after, memory)
-            self._images.clear()  # a wild write may have met them too
-            return layout.result(before, after)  # which raises: it says what was written where
+            with self._images_distrusted():
+                return layout.result(before, after)  # which raises: it says what was written where
         return self._deliver(base + layout.offsets["C"], layout, results)
 
     def run_baseline(self, case: Case, operands: Operands) -> Floats:
@@ -258,11 +258,17 @@ class Worker:
 
     def _check(self, arrays: Arrays | None) -> None:
         """Raises CandidateFailed: crash, for what a launch did to `arrays`."""
-        try:
+        with self._images_distrusted():
             if arrays is not None:
                 arrays.check()
+
+    @contextmanager
+    def _images_distrusted(self) -> Iterator[None]:
+        """What is found wrong inside drops the kept images: a wild write may have met them, too."""
+        try:
+            yield
         except CandidateFailed:
-            self._images.clear()  # a wild write may have met them too
+            self._images.clear()
             raise
 
     def _deliver(self, address: int, layout: arena.Arena, results: str | None) -> Floats | int:
@@ -325,11 +331,8 @@ class Worker:
         after = np.empty(layout.size // arena.WORD, np.uint32)
         for part in layout.kept():
             cuda.memcpy_dtoh(after[part], base + arena.WORD * part.start)
-        try:
+        with self._images_distrusted():
             layout.check(after)
-        except CandidateFailed:
-            self._images.clear()  # a wild write may have met them too
-            raise
 
     def _try_once(self, enqueue: Enqueue, pointers: Pointers) -> None:
         """One launch, to its end."""

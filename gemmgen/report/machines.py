@@ -7,8 +7,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from gemmgen.device import DEVICES
+from gemmgen.dtype import DType
 from gemmgen.here import Here
-from gemmgen.problem import DType
 from gemmgen.report.words import facts, figure, show_table, table
 
 KB = 1024

@@ -122,9 +122,8 @@ def _causes(row: Row, base: Row, faster: bool, result: StudyResult) -> Iterator[
             f"{number(demanded)} there"
         )
     reached, reads = (row.point.reported or 0) / theirs.tflops(REPORTED_DTYPE), shared_reads(it)
-    allowed = (
-        WARP / theirs.arch.lanes(REPORTED_DTYPE) / reads if reads else 1.0
-    )  # an SM serves one warp's read a cycle at most
+    # An SM serves one warp's read a cycle at most.
+    allowed = WARP / theirs.arch.lanes(REPORTED_DTYPE) / reads if reads else 1.0
     if not faster and reached > allowed:
         yield (
             f"{number(reads)} shared reads per FMA allow {allowed:.0%} of that card's limit at most, and the "

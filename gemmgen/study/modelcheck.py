@@ -11,22 +11,24 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
+from gemmgen.clock import today
 from gemmgen.compile import compiler_version
 from gemmgen.device import DEVICES, DeviceSpec, device_named
+from gemmgen.dtype import DType
 from gemmgen.errors import GemmgenError, InvalidInput, require
 from gemmgen.families import FAMILIES, Config, Family
 from gemmgen.families.base import first_rejection
 from gemmgen.files import Store, write_atomic
 from gemmgen.gpu.timing import QUICK
+from gemmgen.matrix import Layout
 from gemmgen.model import MODEL_ERROR, predict
-from gemmgen.problem import DType, Layout, Problem, parse_shape
+from gemmgen.problem import Problem, parse_shape
 from gemmgen.records import Document, problem_document
 from gemmgen.search import Ranked, Search
 from gemmgen.space import explore
@@ -295,7 +297,7 @@ def _timed(trial: Trial) -> Row | None:
 
 def _provenance(target: Target, command: str) -> dict[str, str]:
     return {
-        "date": datetime.now(timezone.utc).date().isoformat(),
+        "date": today(),
         "gemmgen": gemmgen_version(),
         "card": target.executor.description,
         "compiler": compiler_version(),

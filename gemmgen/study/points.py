@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from gemmgen.dtype import DType
 from gemmgen.errors import require
 from gemmgen.families import FAMILIES, SIMT, Config
-from gemmgen.problem import DType, Problem
+from gemmgen.problem import Problem
 
 REPORTED_CARD = "RTX 4050 Laptop"  # in gemmgen.device.DEVICES
 REPORTED_DTYPE = DType.F32

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from datetime import datetime, timezone
 
+from gemmgen.clock import now
 from gemmgen.records import (
     Document,
     Origin,
@@ -40,7 +40,7 @@ def study_document(result: StudyResult, command: str) -> Document:
         "reported": {"device": REPORTED_CARD, "rows": [asdict(one) for one in beside(result)]},
         "gemmgen": gemmgen_version(),
         "command": command,
-        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "date": now(),
     }
 
 

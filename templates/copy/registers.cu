@@ -12,7 +12,7 @@ __device__ __forceinline__ void fetch_${ x.x }(const ${ T }* tile, Shape s, int 
 }
 
 // Registers -> shared memory${ ": across its lines, which turns k into the line number" if x.transposed }.
-__device__ __forceinline__ void stow_${ x.x }(const Vec<V${ x.X }> (&staged)[${ x.X }_SHARE], Tile${ x.X }& shared)
+__device__ __forceinline__ void store_shared_${ x.x }(const Vec<V${ x.X }> (&staged)[${ x.X }_SHARE], Tile${ x.X }& shared)
 {
 //% call for_each_access(x)
 //% if x.transposed

@@ -6,8 +6,8 @@
     if (${ view.K } > 0) {
         fetch_a(a_tile, s, rows, ${ view.K }, a_staged);
         fetch_b(b_tile, s, columns, ${ view.K }, b_staged);
-        stow_a(a_staged, As[0]);
-        stow_b(b_staged, Bs[0]);
+        store_shared_a(a_staged, As[0]);
+        store_shared_b(b_staged, Bs[0]);
     }
     __syncthreads();
 
@@ -23,8 +23,8 @@
         multiply(As[stage], Bs[stage], place, acc);
         stage ^= 1;
         if (depth > 0) {
-            stow_a(a_staged, As[stage]);
-            stow_b(b_staged, Bs[stage]);
+            store_shared_a(a_staged, As[stage]);
+            store_shared_b(b_staged, Bs[stage]);
         }
         __syncthreads();  // the next tile is complete, and nobody reads this one any more
     }

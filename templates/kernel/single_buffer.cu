@@ -6,8 +6,8 @@
     for (int k = 0; k < ${ view.K }; k += BK) {
         fetch_a(a_tile, s, rows, ${ view.K } - k, a_staged);
         fetch_b(b_tile, s, columns, ${ view.K } - k, b_staged);
-        stow_a(a_staged, As[0]);
-        stow_b(b_staged, Bs[0]);
+        store_shared_a(a_staged, As[0]);
+        store_shared_b(b_staged, Bs[0]);
         __syncthreads();  // the tiles are complete
         multiply(As[0], Bs[0], place, acc);
         __syncthreads();  // nobody reads them any more

@@ -15,12 +15,14 @@ from typing import Any
 import pytest
 
 from gemmgen.compile import compile_text
+from gemmgen.dtype import DType
 from gemmgen.errors import GemmgenError, InvalidInput
 from gemmgen.export import export
 from gemmgen.export.together import write_together
 from gemmgen.families import FAMILIES
 from gemmgen.files import Store
-from gemmgen.problem import DType, Layout, Problem, parse_shape
+from gemmgen.matrix import Layout
+from gemmgen.problem import Problem, parse_shape
 from gemmgen.render import render
 from gemmgen.source import WORKSPACE, KernelSource
 

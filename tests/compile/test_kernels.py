@@ -8,12 +8,14 @@ import pytest
 
 from gemmgen.compile import CompiledKernel, compile_many, compile_text
 from gemmgen.device import ARCHS, device_named
+from gemmgen.dtype import DType
 from gemmgen.explain import explain
 from gemmgen.families import NAIVE, SIMT
 from gemmgen.families.base import first_rejection
 from gemmgen.files import Store
 from gemmgen.kernelfile import KernelFile
-from gemmgen.problem import DType, Layout, Problem
+from gemmgen.matrix import Layout
+from gemmgen.problem import Problem
 from gemmgen.render import render
 from gemmgen.sass import disassemble
 

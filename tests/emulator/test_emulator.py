@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -490,6 +491,16 @@ def test_parameters_must_match(emulator: EmulatorExecutor) -> None:
     too_long = Operands(*(np.zeros(5, np.float32) for _ in range(3)))
     with pytest.raises(InvalidInput, match="A is float32"):
         emulator.load(right).run(case, too_long)
+
+
+def test_a_block_has_no_more_threads_than_the_launch_bounds(emulator: EmulatorExecutor) -> None:
+    right, case = kernel(NAIVE), ANY_SHAPE.case(3, 4, 5)
+    for bounds in ("64, 2", "32 + 32"):
+        text = right.text.replace("__launch_bounds__(64)", f"__launch_bounds__({bounds})")
+        emulator.load(replace(right, text=text)).run(case, data(case))
+    tight = replace(right, text=right.text.replace("__launch_bounds__(64)", "__launch_bounds__(63, 2)"))
+    said = fails(emulator, tight, case)
+    assert "launch: blocks of 64 threads are more than the kernel's __launch_bounds__ of 63" in said
 
 
 def test_second_load_comes_from_the_store(emulator: EmulatorExecutor) -> None:

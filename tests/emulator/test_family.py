@@ -8,12 +8,14 @@ from collections.abc import Iterator
 import pytest
 
 from gemmgen.device import ARCHS
+from gemmgen.dtype import DType
 from gemmgen.emulator import EmulatorExecutor
 from gemmgen.families import BATCHED, NAIVE, SIMT, SKINNY, Config, Family
 from gemmgen.families.base import first_rejection
 from gemmgen.families.naive import NaiveConfig
 from gemmgen.families.simt import SimtConfig
-from gemmgen.problem import DType, Layout, Problem
+from gemmgen.matrix import Layout
+from gemmgen.problem import Problem
 from gemmgen.render import render
 from gemmgen.verifier import verify
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from gemmgen.emulator import EmulatorExecutor
 from gemmgen.executor import Operands
 from gemmgen.families import NAIVE, SIMT
-from gemmgen.problem import Layout, Problem
+from gemmgen.matrix import Layout
+from gemmgen.problem import Problem
 from gemmgen.reference import make_operands
 from gemmgen.render import render
 from gemmgen.situation import NAN, Situation

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from gemmgen.device import ARCHS
+from gemmgen.dtype import DType
 from gemmgen.emulator import EmulatorExecutor
 from gemmgen.emulator.arena import GUARDED_MATRICES
 from gemmgen.errors import CandidateFailed, InvalidInput
 from gemmgen.executor import Floats, Operands
 from gemmgen.families import BATCHED, SKINNY
 from gemmgen.families.base import check
-from gemmgen.problem import Case, DType, Problem
+from gemmgen.problem import Case, Problem
 from gemmgen.reference import compare, make_operands
 from gemmgen.render import render
 from gemmgen.situation import Situation

@@ -38,13 +38,12 @@ CORRECT = 240  # kernels here; the command tries more
 CHUNK = 20  # of them that one test verifies
 MUTANTS = 30
 EXPLAINED = {
-    "at.mn >= A_LINES) break; -> if (A_LINES % A_STRIDE != 0 && at.mn == A_LINES": "it fetches lines that nobody stows",
+    "at.mn >= A_LINES) break; -> if (A_LINES % A_STRIDE != 0 && at.mn == A_LINES": "those it fetches and never stores",
     "continue; if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;": "two guards, each of which ends it",
     "B_STRIDE = THREADS / B_TEAM; -> constexpr int B_STRIDE = THREADS - B_TEAM;": "no thread has a second line",
     "(!EDGE_K && depth >= BK);": "whole tiles are copied as if at an edge: slower, not wrong",
     "K % BK != 0; -> constexpr bool EDGE_K = Shape::K % BK != 1;": "whole tiles are checked as if at an edge",
     "at.k >= depth) return 0; -> if (EDGE_K && at.k >= depth) return -1;": "0 or less says that nothing is inside",
-    "int K, -> short K,": "a hole: no K beyond 32,767 is tried",
 }
 
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from gemmgen.emulator import EmulatorExecutor
-from gemmgen.families import NAIVE, SIMT
+from gemmgen.families import BATCHED, NAIVE, SIMT
 from gemmgen.problem import Problem
 from gemmgen.render import render
-from gemmgen.situation import FAR_SIZES, far_situations
-from gemmgen.verifier import THOROUGH, verify
+from gemmgen.situation import FAR_SIZES, far_situations, vast_situations
+from gemmgen.verifier import EXHAUSTIVE, THOROUGH, verify
 
 PROBLEM = Problem(None, None, None)
 
@@ -125,7 +125,33 @@ def test_indices_of_16_bits_are_found(old, new, emulator):
     source = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
     assert old in source.text
     verdict = verify(emulator, replace(source, text=source.text.replace(old, new)), examples=THOROUGH)
-    assert verdict.situation in far_situations(PROBLEM, FAR_SIZES[-1]) and verdict.examples <= THOROUGH
+    assert verdict.situation in far_situations(source, FAR_SIZES[-1]) and verdict.examples <= THOROUGH
+    assert verify(emulator, source, examples=THOROUGH).passed
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    int K,\n", "    short K,\n"),
+        ("const int tile_m =", "const short tile_m ="),
+    ],
+)
+def test_depths_and_tiles_of_16_bits_are_found(old, new, emulator):
+    source = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
+    assert old in source.text
+    wrong = replace(source, text=source.text.replace(old, new))
+    verdict = verify(emulator, wrong, examples=EXHAUSTIVE, shrink=False)
+    assert verdict.situation in vast_situations(source, FAR_SIZES[-1])
+    assert verify(emulator, source, examples=EXHAUSTIVE).passed
+
+
+def test_a_batch_that_a_block_is_one_product_short_of_is_found(emulator):
+    problem = Problem(8, 12, 16, batch=None, pointers=True)
+    source = render(problem, BATCHED, BATCHED.default(problem).with_values(MB=4, WALK=5))
+    assert dict(source.launch.grid)["batch"] == 20
+    wrong = replace(source, launch=replace(source.launch, grid=(("batch", 21),)))
+    verdict = verify(emulator, wrong, examples=THOROUGH)
+    assert verdict.situation is not None and verdict.situation.case.batch == 21
     assert verify(emulator, source, examples=THOROUGH).passed
 
 

@@ -211,7 +211,7 @@ __device__ __forceinline__ void fetch_a(const float* tile, Shape s, int rows, in
 }
 
 // Registers -> shared memory.
-__device__ __forceinline__ void stow_a(const Vec<VA> (&staged)[A_SHARE], TileA& shared)
+__device__ __forceinline__ void store_shared_a(const Vec<VA> (&staged)[A_SHARE], TileA& shared)
 {
     const Spot first = spot_a();
     #pragma unroll
@@ -266,7 +266,7 @@ __device__ __forceinline__ void fetch_b(const float* tile, Shape s, int columns,
 }
 
 // Registers -> shared memory: across its lines, which turns k into the line number.
-__device__ __forceinline__ void stow_b(const Vec<VB> (&staged)[B_SHARE], TileB& shared)
+__device__ __forceinline__ void store_shared_b(const Vec<VB> (&staged)[B_SHARE], TileB& shared)
 {
     const Spot first = spot_b();
     #pragma unroll
@@ -397,8 +397,8 @@ gemm_f32_cc_Mx4096xK_simt_outer1_128x128x8_8x8_w64x32_v4_ta0_tb1_pad4_s2_async0_
     if (s.K > 0) {
         fetch_a(a_tile, s, rows, s.K, a_staged);
         fetch_b(b_tile, s, columns, s.K, b_staged);
-        stow_a(a_staged, As[0]);
-        stow_b(b_staged, Bs[0]);
+        store_shared_a(a_staged, As[0]);
+        store_shared_b(b_staged, Bs[0]);
     }
     __syncthreads();
 
@@ -414,8 +414,8 @@ gemm_f32_cc_Mx4096xK_simt_outer1_128x128x8_8x8_w64x32_v4_ta0_tb1_pad4_s2_async0_
         multiply(As[stage], Bs[stage], place, acc);
         stage ^= 1;
         if (depth > 0) {
-            stow_a(a_staged, As[stage]);
-            stow_b(b_staged, Bs[stage]);
+            store_shared_a(a_staged, As[stage]);
+            store_shared_b(b_staged, Bs[stage]);
         }
         __syncthreads();  // the next tile is complete, and nobody reads this one any more
     }

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from gemmgen.device import DEVICES
+from gemmgen.dtype import DType
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.executor import Operands
 from gemmgen.families import BATCHED, SIMT, Family
@@ -18,7 +19,8 @@ from gemmgen.gpu import arena, why_no_gpu
 from gemmgen.gpu.arena import GUARD_WORD
 from gemmgen.gpu.executor import GpuExecutor
 from gemmgen.gpu.timing import CAREFUL, QUICK, Timing, speedup
-from gemmgen.problem import Case, DType, Layout, Problem
+from gemmgen.matrix import Layout
+from gemmgen.problem import Case, Problem
 from gemmgen.render import render
 from gemmgen.source import KernelSource, Launch, Parameter
 from gemmgen.study import Point, Study, run_study

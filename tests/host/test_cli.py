@@ -17,9 +17,11 @@ import pytest
 from gemmgen import api, bench
 from gemmgen.cli import COMMANDS, main
 from gemmgen.device import ARCHS
+from gemmgen.dtype import DType
 from gemmgen.errors import GemmgenError, InvalidInput
 from gemmgen.kernelfile import find_kernel, read_kernel, write_kernel
-from gemmgen.problem import DType, Layout, Problem
+from gemmgen.matrix import Layout
+from gemmgen.problem import Problem
 from gemmgen.records import problem_document
 from gemmgen.study import STUDIES
 

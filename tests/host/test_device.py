@@ -7,9 +7,9 @@ import re
 import pytest
 
 from gemmgen.device import ARCHS, DEFAULT_ARCH, DEVICES, device_for, device_named, parse_arch
+from gemmgen.dtype import DType
 from gemmgen.errors import InvalidInput
 from gemmgen.gpu.properties import DeviceProperties
-from gemmgen.problem import DType
 from gemmgen.target import spec_of
 
 

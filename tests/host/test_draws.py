@@ -12,8 +12,23 @@ from pathlib import Path
 import pytest
 
 from gemmgen.api import DEFAULT_EXAMPLES
+from gemmgen.families import BATCHED, NAIVE, SIMT
+from gemmgen.families.base import Family
 from gemmgen.problem import Problem
-from gemmgen.situation import DATA_KINDS, FAR_SIZES, RARE_KINDS, SIZES, STRATA, TINY, Situation, stratum
+from gemmgen.render import render
+from gemmgen.situation import (
+    DATA_KINDS,
+    FAR_SIZES,
+    RARE_KINDS,
+    SIZES,
+    STRATA,
+    TINY,
+    VAST_ELEMENTS,
+    Situation,
+    far_situations,
+    stratum,
+    vast_situations,
+)
 from gemmgen.verifier import stratified_test
 
 FREE = Problem(None, None, None)
@@ -97,3 +112,29 @@ def test_a_failure_shrinks_to_the_plainest_stratum_that_fails(
     last = failed[-1]
     assert (last.case.m, last.case.n, last.case.k, last.data) == smallest
     assert (last.case.alpha, last.case.beta, last.seed) == (1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("problem", "family", "shapes"),
+    [
+        (FREE, NAIVE, ["5x5x33001", "1600000x1x1"]),
+        (FREE, SIMT, ["5x5x33001"]),  # 100,000 of its tiles are too many lines
+        (Problem(None, 4096, 4096), NAIVE, []),
+        (Problem(None, 21, None), NAIVE, ["5x21x33001"]),
+        (Problem(64, 64, 64), NAIVE, []),
+    ],
+)
+def test_depths_and_tiles_beyond_16_bits_are_tried_where_they_take_little(
+    problem: Problem, family: Family, shapes: list[str]
+) -> None:
+    vast = vast_situations(render(problem, family, family.default(problem)), FAR_SIZES[-1])
+    assert [str(situation.case).split()[0] for situation in vast] == shapes
+    assert all(sum(matrix.elements for matrix in situation.case.matrices) <= VAST_ELEMENTS for situation in vast)
+
+
+def test_a_batch_of_what_a_block_computes_is_tried() -> None:
+    problem = Problem(8, 8, 8, batch=None)
+    source = render(problem, BATCHED, BATCHED.default(problem))
+    products = dict(source.launch.grid)["batch"]
+    assert products > 1
+    assert [situation.case.batch for situation in far_situations(source, FAR_SIZES[-1])] == [products]

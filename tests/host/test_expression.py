@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from gemmgen.expression import evaluate, names_in, show_values
 from gemmgen.families import FAMILIES
-from gemmgen.problem import Layout, Problem
+from gemmgen.matrix import Layout
+from gemmgen.problem import Problem
 
 # What both languages read alike. `not` binds differently, and `a < b < c` compares a truth value in C++.
 SHARED = (

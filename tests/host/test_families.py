@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gemmgen.device import ARCHS, Arch
+from gemmgen.dtype import DType
 from gemmgen.errors import InvalidInput
 from gemmgen.expression import names_in
 from gemmgen.families import BATCHED, FAMILIES, NAIVE, SIMT, Config, Family, family_named
 from gemmgen.families.base import check, constants, first_rejection
-from gemmgen.problem import DType, Layout, Problem
+from gemmgen.matrix import Layout
+from gemmgen.problem import Problem
 
 SQUARE = Problem(512, 512, 512)
 LIMITS = ARCHS["sm_90"].limits

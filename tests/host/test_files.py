@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gemmgen.cli import main
 from gemmgen.errors import GemmgenError
 from gemmgen.files import Store, content_key, write_atomic
 
@@ -65,6 +66,7 @@ def test_rename_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
 FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
+from gemmgen.cli import main
 from gemmgen.errors import GemmgenError
 from gemmgen.files import write_atomic
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -113,6 +115,29 @@ def test_a_store_that_cannot_be_written_still_reads(tmp_path: Path) -> None:
     assert store.get("cubin", KEY) is None
     with pytest.raises(GemmgenError, match="cannot write"):
         store.put("cubin", KEY, b"payload")
+
+
+def test_a_cache_that_cannot_be_written_becomes_a_temporary_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "taken").write_text("no folder")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "taken"))
+    with pytest.warns(UserWarning, match=r"cannot write the cache .*taken.* \(Not a directory\)"):
+        store = Store()
+    store.put("cubin", KEY, b"payload")
+    assert Store().root == store.root, "one for the process, and one warning"
+    assert Store().get("cubin", KEY) == b"payload"
+
+
+@pytest.mark.filterwarnings("default")
+def test_the_command_line_says_so_in_one_line_and_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "taken").write_text("no folder")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "taken"))
+    assert main(["gallery", "--render", str(tmp_path)]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("gemmgen: warning: cannot write the cache ")
 
 
 WRITER = """

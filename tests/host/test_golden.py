@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 
 from gemmgen.device import ARCHS
+from gemmgen.dtype import DType
 from gemmgen.families import BATCHED, FAMILIES, NAIVE, SIMT, SKINNY, Family
 from gemmgen.families.base import check
+from gemmgen.matrix import Layout
 from gemmgen.naming import parse_name
 from gemmgen.paths import TEMPLATES
-from gemmgen.problem import DType, Layout, Problem, Size
+from gemmgen.problem import Problem, Size
 from gemmgen.render import render
 from gemmgen.source import KernelSource
 

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gemmgen.device import ARCHS, Arch, device_named
+from gemmgen.dtype import DType
 from gemmgen.explain import BOUNDS
 from gemmgen.families import NAIVE, SIMT, Config, Family
 from gemmgen.model import Bound, Occupancy, Prediction, occupancy, predict
-from gemmgen.problem import DType, Problem
+from gemmgen.problem import Problem
 
 LAPTOP = device_named("RTX 4050 Laptop")  # sm_89
 SQUARE = Problem(1024, 1024, 1024)

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gemmgen.dtype import DType
 from gemmgen.errors import InvalidInput
-from gemmgen.problem import SIZE_LIMIT, Case, DType, Layout, Matrix, Problem, parse_shape
+from gemmgen.matrix import Layout, Matrix
+from gemmgen.problem import SIZE_LIMIT, Case, Problem, parse_shape
 
 ANY = Problem(None, None, None, ld_align=4)
 

@@ -8,7 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from gemmgen.problem import DType, Problem
+from gemmgen.dtype import DType
+from gemmgen.problem import Problem
 from gemmgen.reference import (
     DENORMAL_FLOPS,
     LAMBDA,

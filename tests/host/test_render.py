@@ -15,12 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gemmgen.device import ARCHS
+from gemmgen.dtype import DType
 from gemmgen.expression import evaluate, names_in
 from gemmgen.families import BATCHED, FAMILIES, NAIVE, SIMT, Config, Family
 from gemmgen.families.base import constants, first_rejection
+from gemmgen.matrix import Layout
 from gemmgen.naming import parse_name
 from gemmgen.paths import TEMPLATES
-from gemmgen.problem import DType, Layout, Problem, Size
+from gemmgen.problem import Problem, Size
 from gemmgen.render import environment, render
 from gemmgen.source import KernelSource
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gemmgen.device import ARCHS
+from gemmgen.dtype import DType
 from gemmgen.families.base import Work
-from gemmgen.problem import DType
 from gemmgen.sass import Instruction, Loop, fma_use, read_sass
 
 # A step of eight passes: the branch at 0020 jumps over the copies in all but one of them.

@@ -13,7 +13,8 @@ from gemmgen.device import ARCHS, device_for
 from gemmgen.expression import evaluate
 from gemmgen.families import NAIVE, SIMT, Config, Family
 from gemmgen.families.base import Constraint, constants, first_rejection
-from gemmgen.problem import Layout, Problem
+from gemmgen.matrix import Layout
+from gemmgen.problem import Problem
 from gemmgen.space import Space, explore
 
 LAYOUTS = ("rr", "rc", "cr", "cc")

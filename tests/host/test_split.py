@@ -11,14 +11,16 @@ import pytest
 
 from gemmgen import api
 from gemmgen.device import DEVICES
+from gemmgen.dtype import DType
 from gemmgen.errors import CandidateFailed, InvalidInput
 from gemmgen.families import SIMT, SKINNY, Family
 from gemmgen.families.base import SAME_BITS, first_rejection
 from gemmgen.families.skinny import roles
 from gemmgen.gpu import arena
 from gemmgen.kernelfile import read_kernel
+from gemmgen.matrix import Layout
 from gemmgen.model import predict
-from gemmgen.problem import DType, Layout, Problem
+from gemmgen.problem import Problem
 from gemmgen.render import render
 from gemmgen.source import KernelSource, Launch, Workspace
 from gemmgen.space import explore

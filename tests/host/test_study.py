@@ -17,6 +17,7 @@ from gemmgen.cli import main
 from gemmgen.cli import study as command
 from gemmgen.compile import CompiledKernel
 from gemmgen.device import DEVICES, DeviceSpec, device_named
+from gemmgen.dtype import DType
 from gemmgen.errors import CandidateFailed, Failure, InvalidInput
 from gemmgen.explain import Explanation
 from gemmgen.families import FAMILIES, SIMT
@@ -26,7 +27,8 @@ from gemmgen.gpu.executor import GpuExecutor, GpuKernel
 from gemmgen.gpu.properties import DeviceProperties
 from gemmgen.gpu.timing import Baseline, Comparison, Timing
 from gemmgen.kernelfile import KernelFile
-from gemmgen.problem import DType, Layout, Problem
+from gemmgen.matrix import Layout
+from gemmgen.problem import Problem
 from gemmgen.render import render
 from gemmgen.report import plotting
 from gemmgen.report.studies import write_study

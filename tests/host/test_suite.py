@@ -1,4 +1,4 @@
-"""The performance suite: its shapes and goals, what it keeps and replaces, and the page that shows it."""
+"""The performance suite: what it keeps and replaces, and the page that shows it."""
 
 from __future__ import annotations
 
@@ -10,33 +10,30 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from gemmgen import api, bench, suite
+from gemmgen import api, suite
 from gemmgen.bench import Row
 from gemmgen.cli import main
-from gemmgen.cli.suite import read_shapes
 from gemmgen.compile import CompiledKernel
 from gemmgen.device import device_named
-from gemmgen.errors import CandidateFailed, Failure, GemmgenError, InvalidInput
+from gemmgen.errors import CandidateFailed, Failure, GemmgenError
 from gemmgen.families import NAIVE
 from gemmgen.files import Store
 from gemmgen.gallery import check, readme
-from gemmgen.gpu.executor import GpuExecutor, GpuKernel
-from gemmgen.gpu.limits import LimitName, MeasuredLimits
+from gemmgen.gpu.limits import MeasuredLimits
 from gemmgen.gpu.sanitizer import TIMEOUT, TOOLS, SanitizerResult, Tool
-from gemmgen.gpu.timing import Baseline, Comparison, Timing
+from gemmgen.gpu.timing import Baseline, Timing
 from gemmgen.kernelfile import KernelFile, kernels_in, read_kernel
 from gemmgen.model import predict, representative
 from gemmgen.paths import TEMPLATES
-from gemmgen.problem import DType, Layout, Problem
+from gemmgen.problem import Problem
 from gemmgen.records import verdict_document
 from gemmgen.render import render
 from gemmgen.scores import scores_in, summaries
-from gemmgen.shapes import GROUPS, group_of, select
-from gemmgen.shapes import suite as all_shapes
+from gemmgen.shapes import GROUPS
 from gemmgen.source import KernelSource
 from gemmgen.suite import Check, Outcome, Plan, check_all, measure_all
 from gemmgen.tuner import Trial
@@ -46,61 +43,6 @@ SPEC = device_named("H200")
 LIMITS = MeasuredLimits("NVIDIA H200", 66.0, 33.0, 4400.0, 3800.0, "2026-11-21")
 PROBLEM, OTHER = Problem(256, 256, 256), Problem(128, 256, 64)
 WRONG = Failure("wrong", "C[0][0] is off", "verifier")
-
-
-# Shapes and limits
-
-
-def test_each_problem_of_the_suite_is_in_its_group() -> None:
-    for group in GROUPS.values():
-        assert group.problems and all(group_of(problem) is group for problem in group.problems)
-    assert len(set(all_shapes())) == len(all_shapes())
-
-
-def test_parts_are_the_whole() -> None:
-    parts = [select(all_shapes(), part=(index, 3)) for index in (1, 2, 3)]
-    assert sorted(map(str, sum(parts, ()))) == sorted(map(str, all_shapes()))
-    assert max(map(len, parts)) - min(map(len, parts)) <= 1
-
-
-def test_a_selection_holds_what_is_asked() -> None:
-    chosen = select(all_shapes(), ["large"], "4096x4096x4096")
-    assert {str(problem.layout) for problem in chosen} == {"rr", "rc", "cr", "cc"}
-    with pytest.raises(InvalidInput, match="no shape of f64 has '3x3' in it"):
-        select(all_shapes(), ["f64"], "3x3")
-    with pytest.raises(InvalidInput, match="part 5 of 4"):
-        select(all_shapes(), part=(5, 4))
-
-
-@pytest.mark.parametrize(
-    ("problem", "limit"),
-    [
-        (Problem(4096, 4096, 4096), "FFMA rate"),
-        (Problem(1024, 1024, 1024, dtype=DType.F64), "DFMA rate"),
-        (Problem(8, 8192, 8192), "read bandwidth"),
-        (Problem(32, 32, 32, batch=4096), "copy bandwidth"),
-        (Problem(32, 32, 512, batch=4096), "read bandwidth"),
-    ],
-)
-def test_the_limit_has_a_name(problem: Problem, limit: LimitName) -> None:
-    assert LIMITS.roof(representative(problem)).limit == limit
-
-
-def test_the_limit_is_what_the_card_could_do() -> None:
-    case = representative(Problem(32, 32, 32, batch=4096))
-    seconds = case.bytes_moved / (LIMITS.copy_gbs * 1e9)
-    assert LIMITS.roof(case).tflops == pytest.approx(case.flops / seconds / 1e12)
-
-
-def test_shapes_of_ones_own(tmp_path: Path) -> None:
-    path = tmp_path / "mine"
-    path.write_text("# mine\n\n16x16x16 --batch 64 --layout rc  # small\n'?x64x64' --dtype f64\n")
-    batched = Problem(16, 16, 16, batch=64, layout=Layout.parse("rc"))
-    assert read_shapes(path) == [batched, Problem(None, 64, 64, dtype=DType.F64)]
-    for line, message in (("16x16", "mine:2: .*16x16"), ("8x8x8 --bach 3", "mine:2: .*--bach")):
-        path.write_text(f"8x8x8\n{line}\n")
-        with pytest.raises(InvalidInput, match=message):
-            read_shapes(path)
 
 
 # Tune and bench, on a card that is played
@@ -277,44 +219,6 @@ def test_nothing_starts_after_the_deadline(card: Card) -> None:
     assert card.run(deadline=time.monotonic() - 1) == [] and card.searches == 0
 
 
-class Gpu:
-    """Plays the executor: kernels of tile 16 do not load, those of tile 32 do not run."""
-
-    arch, description = "sm_90", "NVIDIA H200 (sm_90)"
-
-    def __init__(self) -> None:
-        self.closed: list[str] = []
-
-    def load_compiled(self, source: KernelSource, compiled: CompiledKernel) -> GpuKernel:
-        if source.config["BM"] == 16:
-            raise CandidateFailed(Failure("launch", "too much shared memory", "gpu"))
-        return GpuKernel(cast(GpuExecutor, self), source, compiled)
-
-    def measure_many(self, kernels: Sequence[GpuKernel], *_: Any, **__: Any) -> Comparison:
-        theirs = Timing((10.0,), {})
-        timings = [WRONG if kernel.source.config["BM"] == 32 else Timing((5.0,), {}) for kernel in kernels]
-        return Comparison(tuple(timings), Baseline(0, 8, theirs, theirs, "cuBLASLt 13.1"))
-
-    def limits(self) -> MeasuredLimits:
-        return LIMITS
-
-    def unload(self, kernel: GpuKernel) -> None:
-        self.closed.append(kernel.source.name)
-
-
-def test_kernels_that_fail_to_load_or_run_leave_the_others_their_places(
-    monkeypatch: pytest.MonkeyPatch, store: Store
-) -> None:
-    monkeypatch.setattr(bench, "compile_kernel", lambda *_: None)
-    kernels = [KernelFile(trial_of(PROBLEM, tile).source) for tile in (16, 32, 8)]
-    gpu = Gpu()
-    unloaded, wrong, row = bench.compare(kernels, cast(GpuExecutor, gpu), store)
-    assert isinstance(unloaded, Failure) and unloaded.kind == "launch" and wrong == WRONG
-    assert isinstance(row, Row) and row.kernel is kernels[2] and row.speedup == 2.0
-    assert gpu.closed == [kernel.source.name for kernel in kernels[1:]]
-    assert bench.compare(kernels[:1], cast(GpuExecutor, gpu), store) == [unloaded]
-
-
 # What the groups reach
 
 
@@ -337,6 +241,13 @@ def test_the_page_tells_groups_goals_and_limits(card: Card) -> None:
     assert "| 2.000x |" in row and "(goal 85%) | copy bandwidth" in row
     gbs = representative(batched).bytes_moved / 5.0 / 1000
     assert f"| {gbs:.0f} |" in row
+
+
+def test_the_legend_says_what_a_batch_by_pointers_is_held_against(card: Card) -> None:
+    batch = Problem(16, 16, 16, batch=4096, pointers=True)
+    card.run(problems=(batch,))
+    text = readme(card.plan.folder)
+    assert f"| {batch} |" in text and "by pointers is held against cuBLAS's gemmBatched" in text.replace("\n", " ")
 
 
 def test_a_page_without_measurements_has_no_summary(tmp_path: Path) -> None:

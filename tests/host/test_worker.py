@@ -13,11 +13,13 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
+from gemmgen.dtype import DType
 from gemmgen.errors import CandidateFailed
 from gemmgen.executor import Operands
 from gemmgen.families import NAIVE, SKINNY
 from gemmgen.gpu import arena, executor, sanitizer
-from gemmgen.problem import DType, Layout, Problem
+from gemmgen.matrix import Layout
+from gemmgen.problem import Problem
 from gemmgen.reference import compare, make_operands
 from gemmgen.render import render
 from gemmgen.situation import Situation

@@ -210,6 +210,9 @@ void prepare_launch() {
   if (std::strncmp(request.signature, gemmgen_kernel_signature, MAX_ARGUMENTS) != 0)
     fail("launch", {}, "the kernel takes the parameters \"%s\" and is launched with \"%.*s\" (pointer, int, long, float, double)",
          gemmgen_kernel_signature, MAX_ARGUMENTS, request.signature);
+  if (request.threads > gemmgen_kernel_most_threads)
+    fail("launch", {}, "blocks of %u threads are more than the kernel's __launch_bounds__ of %u: a GPU refuses them",
+         request.threads, gemmgen_kernel_most_threads);
   for (int i = 0; i < OPERANDS; ++i) {
     const Placement& place = request.operands[i];
     const bool writable = i >= FIRST_WRITTEN;

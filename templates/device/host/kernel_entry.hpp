@@ -1,5 +1,5 @@
 // The seam between a kernel and the runtime: the kernel's own signature says how its arguments
-// are unpacked, so that no code is generated for a kernel beyond one GEMMGEN_ENTRY(name) line.
+// are unpacked, so that no code is generated for a kernel beyond one GEMMGEN_ENTRY line.
 #pragma once
 
 #include <stddef.h>
@@ -16,6 +16,7 @@ union Argument {
 
 extern "C" const char gemmgen_kernel_name[];
 extern "C" const char* const gemmgen_kernel_signature;  // a letter a parameter: see Unpack
+extern "C" const unsigned gemmgen_kernel_most_threads;    // of a block: its __launch_bounds__
 extern "C" void gemmgen_kernel_call(const gemmgen::Argument* arguments);
 
 namespace gemmgen {
@@ -67,7 +68,8 @@ void call(void (*kernel)(Parameters...), const Argument* arguments) {
 
 }  // namespace gemmgen
 
-#define GEMMGEN_ENTRY(kernel)                                                            \
+#define GEMMGEN_ENTRY(kernel, most_threads)                                              \
   extern "C" const char gemmgen_kernel_name[] = #kernel;                                 \
   extern "C" const char* const gemmgen_kernel_signature = gemmgen::signature_of(kernel); \
+  extern "C" const unsigned gemmgen_kernel_most_threads = most_threads;                  \
   extern "C" void gemmgen_kernel_call(const gemmgen::Argument* arguments) { gemmgen::call(kernel, arguments); }

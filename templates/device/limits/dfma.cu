@@ -1,4 +1,5 @@
-// FP64 rate: independent chains of DFMA in registers, no memory. 2 * threads * count * CHAINS * UNROLL operations.
+// FP64 rate: independent chains of DFMA in registers, no memory.
+// Each thread does `count` of them, a multiple of CHAINS * UNROLL.
 constexpr int CHAINS = 16;  // hides the DFMA latency with room to spare
 constexpr int UNROLL = 64;
 
@@ -8,7 +9,7 @@ extern "C" __global__ void __launch_bounds__(256) dfma(double* buffer, long long
     double chain[CHAINS];
 #pragma unroll
     for (int c = 0; c < CHAINS; ++c) chain[c] = c + x;
-    for (int i = 0; i < (int)count; ++i) {
+    for (int done = 0; done < (int)count; done += CHAINS * UNROLL) {
 #pragma unroll
         for (int step = 0; step < UNROLL; ++step)
 #pragma unroll

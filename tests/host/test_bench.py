@@ -1,0 +1,68 @@
+"""Kernels that fail beside others that are benched, on a GPU that is played."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+
+from gemmgen import bench
+from gemmgen.bench import Row
+from gemmgen.compile import CompiledKernel
+from gemmgen.errors import CandidateFailed, Failure
+from gemmgen.families import NAIVE
+from gemmgen.files import Store
+from gemmgen.gpu.executor import GpuExecutor, GpuKernel
+from gemmgen.gpu.limits import MeasuredLimits
+from gemmgen.gpu.timing import Baseline, Comparison, Timing
+from gemmgen.kernelfile import KernelFile
+from gemmgen.problem import Problem
+from gemmgen.render import render
+from gemmgen.source import KernelSource
+
+LIMITS = MeasuredLimits("NVIDIA H200", 66.0, 33.0, 4400.0, 3800.0, "2026-11-21")
+PROBLEM = Problem(256, 256, 256)
+WRONG = Failure("wrong", "C[0][0] is off", "verifier")
+
+
+def naive(tile: int) -> KernelSource:
+    return render(PROBLEM, NAIVE, NAIVE.default(PROBLEM).with_values(BM=tile, BN=8))
+
+
+class Gpu:
+    """Plays the executor: kernels of tile 16 do not load, those of tile 32 do not run."""
+
+    arch, description = "sm_90", "NVIDIA H200 (sm_90)"
+
+    def __init__(self) -> None:
+        self.closed: list[str] = []
+
+    def load_compiled(self, source: KernelSource, compiled: CompiledKernel) -> GpuKernel:
+        if source.config["BM"] == 16:
+            raise CandidateFailed(Failure("launch", "too much shared memory", "gpu"))
+        return GpuKernel(cast(GpuExecutor, self), source, compiled)
+
+    def measure_many(self, kernels: Sequence[GpuKernel], *_: Any, **__: Any) -> Comparison:
+        theirs = Timing((10.0,), {})
+        timings = [WRONG if kernel.source.config["BM"] == 32 else Timing((5.0,), {}) for kernel in kernels]
+        return Comparison(tuple(timings), Baseline(0, 8, theirs, theirs, "cuBLASLt 13.1"))
+
+    def limits(self) -> MeasuredLimits:
+        return LIMITS
+
+    def unload(self, kernel: GpuKernel) -> None:
+        self.closed.append(kernel.source.name)
+
+
+def test_kernels_that_fail_to_load_or_run_leave_the_others_their_places(
+    monkeypatch: pytest.MonkeyPatch, store: Store
+) -> None:
+    monkeypatch.setattr(bench, "compile_kernel", lambda *_: None)
+    kernels = [KernelFile(naive(tile)) for tile in (16, 32, 8)]
+    gpu = Gpu()
+    unloaded, wrong, row = bench.compare(kernels, cast(GpuExecutor, gpu), store)
+    assert isinstance(unloaded, Failure) and unloaded.kind == "launch" and wrong == WRONG
+    assert isinstance(row, Row) and row.kernel is kernels[2] and row.speedup == 2.0
+    assert gpu.closed == [kernel.source.name for kernel in kernels[1:]]
+    assert bench.compare(kernels[:1], cast(GpuExecutor, gpu), store) == [unloaded]

@@ -1,0 +1,90 @@
+"""The shapes of the performance suite, a user's own list of them, and the limits that they are held against."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gemmgen.cli.suite import read_shapes
+from gemmgen.dtype import DType
+from gemmgen.errors import InvalidInput
+from gemmgen.gpu.limits import LimitName, MeasuredLimits
+from gemmgen.matrix import Layout
+from gemmgen.model import representative
+from gemmgen.problem import Problem
+from gemmgen.shapes import GROUPS, group_of, select
+from gemmgen.shapes import suite as all_shapes
+
+LIMITS = MeasuredLimits("NVIDIA H200", 66.0, 33.0, 4400.0, 3800.0, "2026-11-21")
+
+
+def test_each_problem_of_the_suite_is_in_its_group() -> None:
+    for group in GROUPS.values():
+        assert group.problems and all(group_of(problem) is group for problem in group.problems)
+    assert len(set(all_shapes())) == len(all_shapes())
+
+
+def test_skinny_shapes_go_from_1_to_64_and_from_1024_to_16384_in_both_layouts_of_the_weights() -> None:
+    skinny = GROUPS["skinny"].problems
+    assert all(problem.m is not None and problem.n is not None for problem in skinny)
+    rows = [(one.m, max(one.n or 0, one.k or 0), one.layout.b) for one in skinny if (one.m or 0) <= 64]
+    columns = [(one.n, max(one.m or 0, one.k or 0), one.layout.a) for one in skinny if (one.m or 0) > 64]
+    for thin in (rows, columns):
+        for order in ("r", "c"):
+            of_order = [(small, large) for small, large, storage in thin if storage == order]
+            assert {small for small, _ in of_order} == {1, 2, 4, 8, 16, 32, 64}
+            assert {large for _, large in of_order} == {1024, 4096, 8192, 16384}
+
+
+def test_each_batch_by_pointers_stands_beside_the_same_with_strides() -> None:
+    by_pointers = [problem for problem in GROUPS["batched"].problems if problem.pointers]
+    assert {problem.m for problem in by_pointers} == {16, 32, 64, 128}
+    assert {replace(problem, pointers=False) for problem in by_pointers} < {*GROUPS["batched"].problems}
+
+
+def test_parts_are_the_whole() -> None:
+    parts = [select(all_shapes(), part=(index, 3)) for index in (1, 2, 3)]
+    assert sorted(map(str, sum(parts, ()))) == sorted(map(str, all_shapes()))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def test_a_selection_holds_what_is_asked() -> None:
+    chosen = select(all_shapes(), ["large"], "4096x4096x4096")
+    assert {str(problem.layout) for problem in chosen} == {"rr", "rc", "cr", "cc"}
+    with pytest.raises(InvalidInput, match="no shape of f64 has '3x3' in it"):
+        select(all_shapes(), ["f64"], "3x3")
+    with pytest.raises(InvalidInput, match="part 5 of 4"):
+        select(all_shapes(), part=(5, 4))
+
+
+@pytest.mark.parametrize(
+    ("problem", "limit"),
+    [
+        (Problem(4096, 4096, 4096), "FFMA rate"),
+        (Problem(1024, 1024, 1024, dtype=DType.F64), "DFMA rate"),
+        (Problem(8, 8192, 8192), "read bandwidth"),
+        (Problem(32, 32, 32, batch=4096), "copy bandwidth"),
+        (Problem(32, 32, 512, batch=4096), "read bandwidth"),
+    ],
+)
+def test_the_limit_has_a_name(problem: Problem, limit: LimitName) -> None:
+    assert LIMITS.roof(representative(problem)).limit == limit
+
+
+def test_the_limit_is_what_the_card_could_do() -> None:
+    case = representative(Problem(32, 32, 32, batch=4096))
+    seconds = case.bytes_moved / (LIMITS.copy_gbs * 1e9)
+    assert LIMITS.roof(case).tflops == pytest.approx(case.flops / seconds / 1e12)
+
+
+def test_shapes_of_ones_own(tmp_path: Path) -> None:
+    path = tmp_path / "mine"
+    path.write_text("# mine\n\n16x16x16 --batch 64 --layout rc  # small\n'?x64x64' --dtype f64\n")
+    batched = Problem(16, 16, 16, batch=64, layout=Layout.parse("rc"))
+    assert read_shapes(path) == [batched, Problem(None, 64, 64, dtype=DType.F64)]
+    for line, message in (("16x16", "mine:2: .*16x16"), ("8x8x8 --bach 3", "mine:2: .*--bach")):
+        path.write_text(f"8x8x8\n{line}\n")
+        with pytest.raises(InvalidInput, match=message):
+            read_shapes(path)
