@@ -1,4 +1,4 @@
-// gemm_f32_rc_Mx4096x4096_skinny_s2_t4_l32_w4_k0_u4_v4_split1
+// gemm_f32_rc_Mx4096x4096_skinny_s2_t4_w4_k0_u4_v4_split1
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -206,7 +206,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_Mx4096x4096_skinny_s2_t4_l32_w4_k0_u4_v4_split1(
+gemm_f32_rc_Mx4096x4096_skinny_s2_t4_w4_k0_u4_v4_split1(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

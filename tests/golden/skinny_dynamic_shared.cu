@@ -1,4 +1,4 @@
-// gemm_f32_rr_16x1000x512_skinny_s16_t4_l32_w8_k256_u2_v4_split1
+// gemm_f32_rr_16x1000x512_skinny_s16_t4_w8_k256_u2_v4_split1
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -201,7 +201,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_16x1000x512_skinny_s16_t4_l32_w8_k256_u2_v4_split1(
+gemm_f32_rr_16x1000x512_skinny_s16_t4_w8_k256_u2_v4_split1(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
