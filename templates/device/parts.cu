@@ -22,7 +22,10 @@ __device__ __forceinline__ bool last_to_arrive(unsigned* ticket, int count)
 //% if atomic
 ${ add_atomically() }
 // Adds up what a tile's `count` blocks summed, in `whole`: this thread's elements are those at ${ threads } * i + threadIdx.x
-// of the tile. Blocks add in the order in which they come, so that bits may differ from run to run${ "; denormal numbers count\n// as zero" if T == "float" }.
+// of the tile. Blocks add in the order in which they come, so that bits may differ from run to run.
+//% if T == "float"
+// Of what they add, denormal numbers count as zero.
+//% endif
 //% else
 // Adds up what a tile's `count` blocks summed. Their parts lie one behind the other, this block's is number `mine`, in which
 // this thread's elements are those at ${ threads } * i + threadIdx.x.
