@@ -70,12 +70,13 @@ class SimtConfig(Config):
     )
 
 
+SLICES_GROUP = "How slices add up"
 TILE_THREADS = "BM / TM * (BN / TN)"  # that cover a block's tile of C
 TILES = "(M + BM - 1) / BM * ((N + BN - 1) / BN)"  # of C
 
 CONSTRAINTS = (
     Constraint("BM >= 1 and BN >= 1 and BK >= 1 and TM >= 1 and TN >= 1", "a tile holds at least one element", False),
-    Constraint("STAGES >= 1 and MINB >= 1 and GROUP >= 1", "counts start at one", False),
+    Constraint("STAGES >= 1 and MINB >= 1 and GROUP >= 1 and SLICES >= 1", "counts start at one", False),
     Constraint("GROUP <= BN", "the blocks of a group of tile rows are counted in 32 bits", False),
     Constraint("OUTER <= 1 and TA <= 1 and TB <= 1 and ASYNC <= 1", "a switch is 0 or 1", False),
     Constraint("VEC == 1 or VEC == 2 or VEC == 4", "an access is a power of two wide", False),
@@ -98,10 +99,11 @@ CONSTRAINTS = (
         "AHEAD % 2 == 0 and (AHEAD == 0 or BK % (AHEAD * SLICES) == 0)", "a step is a whole number of turns", False
     ),
     Constraint("SLICES == 1 or AHEAD > 0 and WM > 0", "slices are warps that read ahead", False),
-    Constraint("SLICES == 1 or SLICES == 2 or SLICES == 4 or SLICES == 8", "slices add up by halves", False),
-    Constraint("SLICES == 1 or TM * TN * ELEMENT_BYTES % 16 == 0", "slices add up 16 bytes at a time", False),
+    Constraint("SLICES == 1 or TN * ELEMENT_BYTES % 16 == 0", "slices add up 16 bytes at a time", False),
+    Constraint("SLICES == 1 or TM % (SLICES * ROUNDS) == 0", "slices share a thread's rows evenly, in each round", False),
     Constraint(
-        "SLICES / 2 * BM * BN <= STAGES * (SHARED_A + SHARED_B)", "sums of half the slices take the place of the tiles"
+        "SLICES == 1 or SLICES * BM * BN <= ROUNDS * STAGES * (SHARED_A + SHARED_B)",
+        "the slices' sums take the place of the tiles",
     ),
     Constraint("ASYNC <= HAS_CP_ASYNC", "cp.async needs sm_80 or newer"),
     Constraint("TA <= A_ALONG_K", "only an A whose lines run along k can be transposed", False),
@@ -120,7 +122,6 @@ CONSTRAINTS = (
     ),
     *SPLIT_CONSTRAINTS,
     Constraint("STREAM == 0 or SPLIT == 1", "blocks share tiles in one way or the other", False),
-    Constraint("STREAM == 0 or SLICES == 1", "slices leave after a tile, a block that streams goes on", False),
     Constraint("STREAM == 0 or BATCH == 1", "the products of a batch are not dealt out by steps", False),
     Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
     Constraint("THREADS * MINB <= MAX_SM_THREADS", "the architecture bounds the threads of an SM"),
@@ -278,6 +279,7 @@ class Simt:
             Derived("VC", str(store_width(problem, simt, b)), f"{elements} of an access to C"),
             *_operand_constants(problem, simt, a),
             *_operand_constants(problem, simt, b),
+            *_sums_of_slices(),
             Derived(
                 "SHARED_BYTES",
                 "ELEMENT_BYTES * STAGES * (SHARED_A + SHARED_B) + 16 * (SPLIT > 1 or STREAM > 0)",
@@ -293,6 +295,8 @@ class Simt:
         choices = {"OUTER", "VEC", "TA", "TB", "ASYNC", "ATOMIC", "SHARED_BYTES"}
         idle = {"AHEAD": 0, "SLICES": 1, "SPLIT": 1, "STREAM": 0}
         choices |= {name for name, value in idle.items() if simt.values[name] == value}
+        if simt.SLICES == 1:
+            choices |= {"ROUNDS", "ROWS"}
         if simt.WM == 0:
             choices |= {"WM", "WN"}
         if not any(operand.along_k for operand in operands(problem, simt)):
@@ -362,6 +366,13 @@ def _threads(config: SimtConfig) -> Iterator[Derived]:
     yield Derived("DEPTH", "BK / SLICES", "depth of a slice's part of a step")
     yield Derived("SLICE_THREADS", TILE_THREADS, "threads a slice, which cover the block's tile")
     yield Derived("THREADS", "SLICE_THREADS * SLICES", "threads a block")
+
+
+def _sums_of_slices() -> Iterator[Derived]:
+    room = "STAGES * (SHARED_A + SHARED_B)"  # that the tiles leave
+    rounds = f"1 + (SLICES * BM * BN > {room}) + 2 * (SLICES * BM * BN > 2 * {room})"
+    yield Derived("ROUNDS", rounds, "rounds in which slices add up", group=SLICES_GROUP)
+    yield Derived("ROWS", "TM / SLICES", "rows of a thread's tile that each slice gets, and stores", group=SLICES_GROUP)
 
 
 def _operand_constants(problem: Problem, config: SimtConfig, operand: Operand) -> tuple[Derived, ...]:

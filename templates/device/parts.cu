@@ -2,8 +2,7 @@
     launch, no waiting, no float atomics: the parts are added in their order, whichever block does it. But where `atomic`:
     then each block adds its part with atomics, and the last to arrive finds the sums. #*/
 //% from "device/add_atomically.cu" import add_atomically
-//% macro add_parts(sliced=false, atomic=false, unroll=1)
-//% set threads = "SLICE_THREADS" if sliced else "THREADS"
+//% macro add_parts(atomic=false, unroll=1)
 // True in the last of a tile's `count` blocks to come here, which then sees all that the others wrote before they came.
 // Nobody waits for anybody, so it does not matter in which order blocks run, or whether they run at once.
 __device__ __forceinline__ bool last_to_arrive(unsigned* ticket, int count)
@@ -21,14 +20,14 @@ __device__ __forceinline__ bool last_to_arrive(unsigned* ticket, int count)
 
 //% if atomic
 ${ add_atomically() }
-// Adds up what a tile's `count` blocks summed, in `whole`: this thread's elements are those at ${ threads } * i + threadIdx.x
+// Adds up what a tile's `count` blocks summed, in `whole`: this thread's elements are those at THREADS * i + threadIdx.x
 // of the tile. Blocks add in the order in which they come, so that bits may differ from run to run.
 //% if T == "float"
 // Of what they add, denormal numbers count as zero.
 //% endif
 //% else
 // Adds up what a tile's `count` blocks summed. Their parts lie one behind the other, this block's is number `mine`, in which
-// this thread's elements are those at ${ threads } * i + threadIdx.x.
+// this thread's elements are those at THREADS * i + threadIdx.x.
 //% endif
 // Returns true in one block of the tile, with the whole sums; the others are done.
 template <int COUNT>
@@ -37,15 +36,15 @@ __device__ __forceinline__ bool add_parts(${ T } (&sums)[COUNT], ${ T }* whole, 
 {
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
-        const int element = i * ${ threads } + threadIdx.x;
-        if (COUNT * ${ threads } == BM * BN || element < BM * BN) add_atomically(whole + element, sums[i]);
+        const int element = i * THREADS + threadIdx.x;
+        if (COUNT * THREADS == BM * BN || element < BM * BN) add_atomically(whole + element, sums[i]);
     }
     if (!last_to_arrive(ticket, count)) return false;
 
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
-        const int element = i * ${ threads } + threadIdx.x;
-        if (COUNT * ${ threads } != BM * BN && element >= BM * BN) break;
+        const int element = i * THREADS + threadIdx.x;
+        if (COUNT * THREADS != BM * BN && element >= BM * BN) break;
         sums[i] = __ldcg(whole + element);
         whole[element] = ${ zero };  // for the next launch
     }
@@ -57,8 +56,8 @@ __device__ __forceinline__ bool add_parts(${ T } (&sums)[COUNT], ${ T }* parts, 
     ${ T }* const own = parts + mine * (BM * BN);
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
-        const int element = i * ${ threads } + threadIdx.x;
-        if (COUNT * ${ threads } == BM * BN || element < BM * BN) own[element] = sums[i];
+        const int element = i * THREADS + threadIdx.x;
+        if (COUNT * THREADS == BM * BN || element < BM * BN) own[element] = sums[i];
     }
     if (!last_to_arrive(ticket, count)) return false;
 
@@ -68,8 +67,8 @@ __device__ __forceinline__ bool add_parts(${ T } (&sums)[COUNT], ${ T }* parts, 
     for (int part = 0; part < count; ++part) {  // always in this order: the same bits every time
         #pragma unroll
         for (int i = 0; i < COUNT; ++i) {
-            const int element = i * ${ threads } + threadIdx.x;
-            if (COUNT * ${ threads } == BM * BN || element < BM * BN) sums[i] += __ldcg(parts + part * (BM * BN) + element);
+            const int element = i * THREADS + threadIdx.x;
+            if (COUNT * THREADS == BM * BN || element < BM * BN) sums[i] += __ldcg(parts + part * (BM * BN) + element);
         }
     }
     return true;

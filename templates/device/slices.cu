@@ -1,34 +1,46 @@
 /*# Sliced K: groups of a block's warps share its tile of C, each sums a part of every step's depth. #*/
 //% macro add_slices()
-// Adds up what the block's slices summed, half of them to the other half, until the first has all. Returns true in the
-// first slice, with the whole sums; the others are done. `shared` may hold tiles that other threads still read.
-__device__ __forceinline__ bool add_slices(${ T } (&sums)[TM * TN], ${ T }* shared)
+// Adds up what the block's slices summed, in their order. Of the tile that a thread and its like in other slices have, each
+// gets ROWS rows: those from slice * ROWS on. `shared` may hold tiles that other threads still read.
+__device__ __forceinline__ void add_slices(const ${ T } (&acc)[TM][TN], ${ T } (&sums)[ROWS][TN], ${ T }* shared)
 {
     constexpr int WIDTH = 16 / sizeof(${ T });  // of an access
+    constexpr int LINE = TN * SLICE_THREADS;   // elements of one row of all the slice's threads, the threads' vectors in turns
+    constexpr int TAKEN = ROWS / ROUNDS;       // rows that a slice gets in a round
     const int slice = threadIdx.x / SLICE_THREADS, thread = threadIdx.x % SLICE_THREADS;
     #pragma unroll
-    for (int half = SLICES / 2; half > 0; half /= 2) {
-        ${ T }* const from = shared + slice % half * (BM * BN) + thread * WIDTH;
+    for (int round = 0; round < ROUNDS; ++round) {
         __syncthreads();  // nobody reads what stands there any more
-        if (slice / half == 1) {
+        #pragma unroll
+        for (int to = 0; to < SLICES; ++to) {
             #pragma unroll
-            for (int i = 0; i < TM * TN; i += WIDTH) {
-                Vec<WIDTH> part;
+            for (int i = 0; i < TAKEN; ++i) {
+                ${ T }* const line = shared + ((slice * SLICES + to) * TAKEN + i) * LINE + thread * WIDTH;
                 #pragma unroll
-                for (int v = 0; v < WIDTH; ++v) part.at[v] = sums[i + v];
-                store<WIDTH>(from + i * SLICE_THREADS, part);
+                for (int j = 0; j < TN; j += WIDTH) {
+                    Vec<WIDTH> part;
+                    #pragma unroll
+                    for (int v = 0; v < WIDTH; ++v) part.at[v] = acc[to * ROWS + round * TAKEN + i][j + v];
+                    store<WIDTH>(line + j * SLICE_THREADS, part);
+                }
             }
         }
-        __syncthreads();  // the sums of half the slices stand there
-        if (slice < half) {
+        __syncthreads();  // the sums of all slices stand there
+        #pragma unroll
+        for (int i = 0; i < TAKEN; ++i) {
             #pragma unroll
-            for (int i = 0; i < TM * TN; i += WIDTH) {
-                const Vec<WIDTH> part = load<WIDTH>(from + i * SLICE_THREADS);
+            for (int j = 0; j < TN; ++j) sums[round * TAKEN + i][j] = ${ zero };
+            #pragma unroll
+            for (int from = 0; from < SLICES; ++from) {
+                const ${ T }* const line = shared + ((from * SLICES + slice) * TAKEN + i) * LINE + thread * WIDTH;
                 #pragma unroll
-                for (int v = 0; v < WIDTH; ++v) sums[i + v] += part.at[v];
+                for (int j = 0; j < TN; j += WIDTH) {
+                    const Vec<WIDTH> part = load<WIDTH>(line + j * SLICE_THREADS);
+                    #pragma unroll
+                    for (int v = 0; v < WIDTH; ++v) sums[round * TAKEN + i][j + v] += part.at[v];
+                }
             }
         }
     }
-    return slice == 0;
 }
 //% endmacro

@@ -1,6 +1,6 @@
 /*# Split K: SPLIT blocks share a tile of C, each sums a part of K, and the last to arrive has the whole sums. #*/
 //% from "device/parts.cu" import add_parts
-//% macro split_k(step, sliced=false, atomic=false)
+//% macro split_k(step, atomic=false)
 // The depths [begin, end) that one of a tile's SPLIT blocks sums: equal parts of K, each a whole number of steps. The
 // last parts may be shorter, or empty.
 struct Depths {
@@ -13,7 +13,7 @@ __device__ __forceinline__ Depths depths_of_split(int K, int split)
     return {min(K, split * part), min(K, (split + 1) * part)};
 }
 
-${ add_parts(sliced, atomic, unroll=4) }
+${ add_parts(atomic, unroll=4) }
 // Returns true in one of a tile's SPLIT blocks, with the sums of all of them; the others are done.
 template <int COUNT>
 __device__ __forceinline__ bool add_splits(${ T } (&sums)[COUNT], ${ T }* partials, unsigned* tickets)

@@ -46,7 +46,7 @@ ${ place(view.warped, view.slices) }
 ${ dynamic_shared() }
 //% endif
 //% if kernel.launch.splits > 1
-${ split_k("BK", view.slices > 1, kernel.launch.atomic) }
+${ split_k("BK", kernel.launch.atomic) }
 //% elif kernel.launch.stream
 ${ stream_k() }
 //% endif
@@ -64,7 +64,7 @@ ${ fragment_b(view.b) }
 /*% block compute %*/
 ${ multiply(view) }
 /*% endblock %*/
-${ store_c(view.a.moves, view.b.moves) }
+${ store_c(view.a.moves, view.b.moves, view.slices > 1) }
 /*% endblock %*/
 }  // namespace
 
@@ -115,14 +115,16 @@ ${ matrices_of(kernel, "matrix").rstrip() }
 /*% endblock %*/
 
 //% if view.slices > 1
-    if (!add_slices(reinterpret_cast<${ T }(&)[TM * TN]>(acc), reinterpret_cast<${ T }*>(As))) return;
+    ${ T } sums[ROWS][TN];
+    add_slices(acc, sums, reinterpret_cast<${ T }*>(As));
 //% endif
+//% set sums, count = ("sums", "ROWS * TN") if view.slices > 1 else ("acc", "TM * TN")
 //% if kernel.launch.splits > 1
-    if (!add_splits(reinterpret_cast<${ T }(&)[TM * TN]>(acc), partials, tickets)) return;
+    if (!add_splits(reinterpret_cast<${ T }(&)[${ count }]>(${ sums }), partials, tickets)) return;
 //% elif kernel.launch.stream
-    const bool complete = add_shares(reinterpret_cast<${ T }(&)[TM * TN]>(acc), shares, run.tile, partials, tickets);
+    const bool complete = add_shares(reinterpret_cast<${ T }(&)[${ count }]>(${ sums }), shares, run.tile, partials, tickets);
 //% endif
-    ${ "if (complete) " if kernel.launch.stream }store_c(C + Offset(tile.m) * s.ldc + tile.n, s, ${ "own.m - tile.m" if view.a.moves else "rows" }, ${ "own.n - tile.n" if view.b.moves else "columns" }, place, acc, alpha, beta);
+    ${ "if (complete) " if kernel.launch.stream }store_c(C + Offset(tile.m) * s.ldc + tile.n, s, ${ "own.m - tile.m" if view.a.moves else "rows" }, ${ "own.n - tile.n" if view.b.moves else "columns" }, place, ${ sums }, alpha, beta);
 //% endfilter
 //% if kernel.launch.stream
         run = {run.tile + 1, 0, run.length - steps};

@@ -157,20 +157,14 @@ class Block {
 
   unsigned lane_mask() const { return 1u << lane(); }
 
-  // CUDA asks that all threads of the block that have not exited come to the same __syncthreads (from sm_70 on: CUDA C++
-  // Programming Guide, compute capability 7.x). The emulator asks that a warp exits as a whole: its lanes share the barrier.
+  // CUDA asks that all threads of the block come to the same __syncthreads.
   void release_block_barrier() {
-    unsigned line = 0;
-    for (unsigned t = 0; t < count_; ++t) {
-      const Thread& thread = threads_[t];
-      const bool waits = thread.state == State::at_syncthreads;
-      const unsigned first = t & ~(WARP - 1);  // of the warp
-      if (waits ? line != 0 && thread.line != line : threads_[first].state != State::exited) report_deadlock();
-      if (waits && threads_[first].state == State::exited) report_deadlock();
-      if (waits) line = thread.line;
-    }
-    for (unsigned t = 0; t < count_; ++t)
-      if (threads_[t].state == State::at_syncthreads) threads_[t].state = State::ready;
+    const unsigned line = threads_[order_[0]].line;
+    const bool same = std::all_of(threads_.begin(), threads_.begin() + count_, [line](const Thread& thread) {
+      return thread.state == State::at_syncthreads && thread.line == line;
+    });
+    if (!same) report_deadlock();
+    for (unsigned t = 0; t < count_; ++t) threads_[t].state = State::ready;
     waiting_ = 0;
     races.pass_block_barrier();
   }
