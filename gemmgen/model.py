@@ -28,20 +28,22 @@ Bound = Literal["FMA", "issue", "instruction fetch", "shared memory", "L2", "DRA
 
 # What NVIDIA does not publish. Chosen so that the order of predictions follows the order of measured times on an
 # H200 (f32, 11 shapes and layouts, 2026-11-21).
-MODEL_ERROR = 0.2  # relative: 1,192 of those 1,407 times, on which it was calibrated, were predicted within it
-L2_BYTES_PER_CYCLE = 32  # per SM, sustained
-GLOBAL_LATENCY = 1000  # cycles, from a tile's first load to its barrier
-REDUCTION_LATENCIES = 5  # of adding up what blocks leave for each other: to write, to take the ticket, to read
+MODEL_ERROR = 0.2  # relative: 753 of those 775 times, on which it was calibrated, were predicted within it
+L2_BYTES_PER_CYCLE = 24  # per SM, sustained
+GLOBAL_LATENCY = 850  # cycles, from a tile's first load to its barrier
+REDUCTION_LATENCIES = 4  # of adding up what blocks leave for each other: to write, to take the ticket, to read
 LAUNCH_US = 3.0  # from the first block's start to the last one's end when there is no work
-OVERLAP_LOSS = 0.03  # share of the other units' time that does not hide behind the slowest
+OVERLAP_LOSS = 0.02  # share of the other units' time that does not hide behind the slowest
 SHARPNESS = 8  # of the maximum of computing and moving data: 9% more where both take as long
-STEP_INSTRUCTIONS = 80  # of a warp for each step: barrier, waits, loop and address arithmetic
-LOOP_INSTRUCTIONS = 6  # and for each turn of a loop over a part of its depths
-COPY_INSTRUCTIONS = 5  # of a warp for each access that copies: the access, its address, its predicate, and their waits
+STEP_INSTRUCTIONS = 10  # of a warp for each step, besides its barrier: loop and address arithmetic
+BARRIER_CYCLES = 200  # of a step's barrier that no other block fills; with another one half as many
+STREAM_INSTRUCTIONS = 60  # of a warp for each step more where blocks stream: what one tile's loop keeps in registers
+LOOP_INSTRUCTIONS = 14  # and for each turn of a loop over a part of its depths
+COPY_INSTRUCTIONS = 3  # of a warp for each access that copies: the access, its address, its predicate, and their waits
 # Two register banks give an operand each a cycle, so an FMA that shares none with the one before takes another cycle.
 # One in each run does so, and more where the compiler reorders FMAs by the arrival of their values.
-OPERAND_CYCLES, UNORDERED_OPERAND_CYCLES = 0.4, 1.5  # a run
-STALLS = 0.2  # of issue time, for one warp a scheduler: waits that no other warp fills
+OPERAND_CYCLES, UNORDERED_OPERAND_CYCLES = 0.2, 1.5  # a run
+STALLS = 0.3  # of issue time, for one warp a scheduler: waits that no other warp fills
 SASS_BYTES = 16  # an instruction
 INSTRUCTION_CACHE = 32 * 1024  # bytes next to a scheduler; a longer unrolled step is fetched again and again
 FETCH_CYCLES = 1.8  # an instruction that is not there; the warps of a scheduler share it
@@ -156,6 +158,7 @@ def _time_us(
     cycles = _step_cycles(work, resident, device.arch, registers, case.problem.dtype)
     bound = max(cycles, key=lambda unit: cycles[unit])
     step = cycles[bound] + OVERLAP_LOSS * (sum(cycles.values()) - cycles[bound])
+    step += BARRIER_CYCLES / resident
     if work.prefetch == 0:  # nothing runs while a block waits for its own tile, except other blocks
         step += GLOBAL_LATENCY / resident
     compute_us = per_sm / resident * steps * step / device.clock_ghz / 1000
@@ -191,7 +194,12 @@ def _step_cycles(work: Work, resident: int, arch: Arch, registers: int, dtype: D
     operands = fmas * run_cycles / work.run if work.run > 1 else 0.0
     turns = work.depth / work.written if work.written else 1
     spilled = 2 * max(0, registers - MAX_REGISTERS) * work.depth
-    overhead = STEP_INSTRUCTIONS + COPY_INSTRUCTIONS * work.copies + (LOOP_INSTRUCTIONS * turns if work.written else 0)
+    overhead = (
+        STEP_INSTRUCTIONS
+        + (STREAM_INSTRUCTIONS if work.stream else 0)
+        + COPY_INSTRUCTIONS * work.copies
+        + (LOOP_INSTRUCTIONS * turns if work.written else 0)
+    )
     instructions = fmas + operands + work.shared_reads * work.depth + overhead + spilled
     uncached = instructions / turns * SASS_BYTES > INSTRUCTION_CACHE
     return {

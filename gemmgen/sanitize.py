@@ -8,7 +8,6 @@ from dataclasses import replace
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.gpu.executor import GpuExecutor
 from gemmgen.gpu.sanitizer import NAME, TIMEOUT, Tool, why_no_sanitizer
-from gemmgen.model import representative
 from gemmgen.problem import Problem
 from gemmgen.reference import LARGE_FLOPS
 from gemmgen.situation import Situation
@@ -60,6 +59,7 @@ def sanitize(
 def draw(problem: Problem, seed: int) -> list[Situation]:
     """The situations that the tools see: as verification draws them, but few and small."""
     drawn: list[Situation] = []
-    count = LARGE_SITUATIONS if representative(problem).flops > LARGE_FLOPS else SITUATIONS
+    open_sizes = {name.lower(): LARGEST for name, size in problem.sizes.items() if size is None}
+    count = LARGE_SITUATIONS if problem.case(**open_sizes).flops > LARGE_FLOPS else SITUATIONS
     stratified_test(drawn.append, problem, LARGEST, count, seed)
     return drawn

@@ -100,7 +100,9 @@ CONSTRAINTS = (
     ),
     Constraint("SLICES == 1 or AHEAD > 0 and WM > 0", "slices are warps that read ahead", False),
     Constraint("SLICES == 1 or TN * ELEMENT_BYTES % 16 == 0", "slices add up 16 bytes at a time", False),
-    Constraint("SLICES == 1 or TM % (SLICES * ROUNDS) == 0", "slices share a thread's rows evenly, in each round", False),
+    Constraint(
+        "SLICES == 1 or TM % (SLICES * ROUNDS) == 0", "slices share a thread's rows evenly, in each round", False
+    ),
     Constraint(
         "SLICES == 1 or SLICES * BM * BN <= ROUNDS * STAGES * (SHARED_A + SHARED_B)",
         "the slices' sums take the place of the tiles",

@@ -61,18 +61,18 @@ def agreement(measured: tuple[float, ...], predicted: tuple[float, ...]) -> Agre
 
 
 def test_the_model_orders_what_an_h200_measured(check: ModelCheck) -> None:
-    """Seen with these 1,407 times: mean rank correlation 0.693, 1,192 within the error, 8 of 11 in the top 16."""
-    assert check.configs + check.skipped == 1407
+    """Seen with these 775 times: mean rank correlation 0.795, 753 within the error, 11 of 11 in the top 16."""
+    assert check.configs + check.skipped == 775
     assert check.configs >= 500
-    assert check.rank_correlation >= 0.67
-    assert check.within >= 0.83 * check.configs
-    assert check.in_top >= 8 and len(check.agreements) == 11
+    assert check.rank_correlation >= 0.75
+    assert check.within >= 0.93 * check.configs
+    assert check.in_top >= 10 and len(check.agreements) == 11
 
 
 def test_no_problem_is_ordered_at_random_or_costs_much(check: ModelCheck) -> None:
-    """Seen: 0.279 for the worst (4095x4097x1023), and 3.8% lost at most (127x4000x3999)."""
-    assert min(one.rank_correlation for one in check.agreements) >= 0.25
-    assert max(one.lost for one in check.agreements) <= 0.05
+    """Seen: 0.689 for the worst (4096x4096x4096 rc), and nothing lost."""
+    assert min(one.rank_correlation for one in check.agreements) >= 0.6
+    assert max(one.lost for one in check.agreements) <= 0.02
 
 
 # Figures
@@ -134,7 +134,7 @@ def test_times_read_back(tmp_path: Path) -> None:
     save_times(known, path)
     assert load_times(path) == known
     assert path.read_text() == TIMES.read_text()
-    assert len(path.read_bytes()) < 120_000
+    assert len(path.read_bytes()) < 80_000
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"columns": ["us"]}', '{"columns": ["registers", "us"]}'])
