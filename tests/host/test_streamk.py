@@ -148,6 +148,11 @@ def test_a_stream_without_blocks_or_depth_is_refused(blocks: int, depth: int, wo
         Stream(blocks, depth)
 
 
+def test_a_launch_does_not_both_split_and_stream() -> None:
+    with pytest.raises(InvalidInput, match="2 blocks share a tile, and a stream"):
+        Launch(64, (("M", 8),), splits=2, stream=Stream(4, 8))
+
+
 # Kernels
 
 
