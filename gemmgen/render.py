@@ -98,13 +98,15 @@ class Kernel:
     def blocks(self) -> str:
         if self.launch.stream is not None:
             wave = self.launch.stream.blocks
-            return f"max({wave}, T / {wave} * {wave})"
+            return f"G = max({wave}, T / {wave} * {wave})"
         return self.tiles + (f" * {self.launch.splits}" if self.launch.splits > 1 else "")
 
     @property
     def counted(self) -> str:
         """What `blocks` counts in, where that needs words."""
-        return "" if self.launch.stream is None else f", T = {self.tiles} tiles"
+        if self.launch.stream is None:
+            return ""
+        return f", for T = {self.tiles} tiles; T / {self.launch.stream.blocks} rounds down"
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -177,8 +179,8 @@ class Kernel:
             sums = f"{self.launch.partial_elements} {self.dtype.ctype}s"
             blocks, tiles = self.blocks, self.tiles
             if self.launch.stream is not None:
-                tiles = f"T - {blocks} + {self.launch.stream.blocks}"
-                blocks = f"({tiles} + {self.launch.stream.blocks - 1})"
+                wave = self.launch.stream.blocks
+                blocks, tiles = f"(T - G + {2 * wave - 1})", f"T - G + {wave}"
             if self.launch.atomic:
                 yield f"partials: {tiles} * {sums}, zero before the first launch, which every launch leaves zero"
             else:

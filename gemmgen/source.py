@@ -108,6 +108,10 @@ class Launch:
         require(type(self.splits) is int and self.splits >= 1, f"{self.splits} blocks share a tile")
         require(type(self.atomic) is bool, f"blocks add with atomics or not: {self.atomic}")
         require(not self.atomic or self.splits > 1, "blocks that share no tile add with atomics")
+        require(
+            self.stream is None or self.splits == 1,
+            f"{self.splits} blocks share a tile, and a stream of blocks all tiles",
+        )
 
     def tiles(self, case: Case) -> int:
         """Tiles of C that the grid computes for `case`."""

@@ -89,6 +89,7 @@ RACE_TICKETS = Diagnosis("crash", "data race on tickets")
 TICKET_LEFT = Diagnosis("crash", r"leaves tickets\[")
 SUMS_LEFT = Diagnosis("crash", r"leaves partials\[")
 BESIDE_PARTIALS = Diagnosis("crash", "of partials|beside partials")
+BESIDE_TICKETS = Diagnosis("crash", "of tickets|beside tickets")
 BOUNDS = Diagnosis("launch", "__launch_bounds__")
 ORDER = Diagnosis("nondeterministic", "of the same launch")
 # Watched launches say what happened; in others only its result shows.

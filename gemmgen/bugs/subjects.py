@@ -45,7 +45,7 @@ AHEAD_VECTORS = Subject("read ahead cr vectors", _runtime("cr", 4), (("STAGES", 
 AHEAD_TILED = Subject(
     "read ahead tiled", Problem(64, 64, 64), (("STAGES", 2), ("ASYNC", 1), ("AHEAD", 8), ("TM", 2), ("TN", 8))
 )
-SLICED = Subject("sliced rr", _runtime("rr"), (("BK", 16), ("STAGES", 3), ("ASYNC", 1), ("AHEAD", 2), ("SLICES", 4)))
+SLICED = Subject("sliced rr", _runtime("rr"), (("BK", 32), ("STAGES", 3), ("ASYNC", 1), ("AHEAD", 2), ("SLICES", 4)))
 SLICED_SPLIT = Subject(
     "sliced cr vectors, split", _runtime("cr", 4), (("BK", 16), ("ASYNC", 1), ("AHEAD", 4), ("SLICES", 2), ("SPLIT", 3))
 )
@@ -53,6 +53,14 @@ SLICED_ATOMIC = Subject(
     "sliced rc f64, atomic", _runtime("rc", 2, DType.F64),
     (("BK", 16), ("STAGES", 3), ("ASYNC", 1), ("AHEAD", 2), ("SLICES", 2), ("SPLIT", 2), ("ATOMIC", 1)),
 )  # fmt: skip
+STREAM = Subject("stream rr", _runtime("rr"), (("STAGES", 3), ("ASYNC", 1), ("STREAM", 3)))
+STREAM_AHEAD = Subject(
+    "stream cr vectors, read ahead", _runtime("cr", 4), (("STAGES", 2), ("ASYNC", 1), ("AHEAD", 4), ("STREAM", 7))
+)
+STREAM_BIG = Subject("stream, sampled", Problem(1024, 1024, 512), (("STAGES", 3), ("ASYNC", 1), ("STREAM", 24)))
+MOVED = Subject("moved", Problem(70, 100, 35))
+MOVED_AHEAD = Subject("moved, read ahead", Problem(70, 131, 45), (("STAGES", 2), ("ASYNC", 1), ("AHEAD", 4)))
+MOVED_BIG = Subject("moved, sampled", Problem(1000, 1000, 512))
 ACROSS = Subject("skinny across", Problem(None, None, None), family=SKINNY)
 ACROSS_SPLIT = Subject("skinny across, split", Problem(None, None, None), (("SPLIT", 3),), SKINNY)
 ACROSS_ATOMIC = Subject("skinny across, atomic", Problem(None, None, None), (("SPLIT", 3), ("ATOMIC", 1)), SKINNY)
@@ -96,6 +104,7 @@ SUBJECTS = (
     DOUBLE, DOUBLE_VECTORS, DOUBLE_RC, DOUBLE_INNER, DOUBLE_BIG, DOUBLE_STRIDES,
     ASYNC, ASYNC_VECTORS, ASYNC_INNER, ASYNC_DYNAMIC,
     AHEAD, AHEAD_VECTORS, AHEAD_TILED, SLICED, SLICED_SPLIT, SLICED_ATOMIC,
+    STREAM, STREAM_AHEAD, STREAM_BIG, MOVED, MOVED_AHEAD, MOVED_BIG,
     ACROSS, ACROSS_SPLIT, ACROSS_ATOMIC, ACROSS_FIXED, GROUPED, GROUPED_ROW, DIRECT, DIRECT_ALONG_K,
     MIRRORED, ALONG_K, ALONG_K_SPLIT, SPLIT_BIG,
     NAIVE_F64, DOUBLE_F64, ASYNC_F64,

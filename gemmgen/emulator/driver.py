@@ -168,11 +168,11 @@ def _block_order(grid: int, seed: int) -> Blocks:
 
 def _watched_blocks(launch: Launch, case: Case, order: Blocks, affordable: int, seed: int) -> Blocks:
     """All blocks of as many tiles as are affordable, those of some of more tiles for every eighth seed, else none."""
-    if affordable >= len(order) // launch.splits:
+    tiles = launch.tiles_of(case, order)
+    if affordable >= len(tiles):
         return order
     if seed % WATCHED_SEEDS:
         return order[:0]
-    tiles = launch.tiles_of(case, order)
     chosen = np.random.default_rng(seed).choice(tiles, max(affordable, 1), replace=False)
     return order[np.isin(order, launch.blocks_of(case, chosen))]
 

@@ -58,7 +58,7 @@ constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUM
 
 static_assert(S * T <= 256, "a thread has fewer than 256 registers for its sums");
 static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of turns of the ring of registers");
-static_assert(2 * UNROLL * STEP <= 1024, "loads that run ahead stay near the edge of K");
+static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
 static_assert(PARTS > 1 or 32 % (S * T) == 0 or S * T % 32 == 0, "lanes halve the sums until each has its own");
 
 // A size that its tile divides needs no checks at the edge.
@@ -143,28 +143,27 @@ __device__ __forceinline__ void multiply(const Chunk& chunk, int k, const Vec<VW
 // Sums COUNT values over the 32 lanes of a warp. Each of five steps pairs lanes 16, 8, 4, 2, 1 apart: one of a pair goes
 // on with the first half of the values and the other with the second, until one is left, which both go on with.
 // Lane l ends with the sums of values l * COUNT / 32 and, where COUNT > 32, of the next COUNT / 32 - 1.
-template <int COUNT>
+// Steps are template arguments so that every index is a constant early: in a loop over them values went to local memory.
+template <int DISTANCE, int COUNT>
 __device__ __forceinline__ void warp_sum(float (&values)[COUNT])
 {
+    constexpr bool HALVED = COUNT * DISTANCE >= 32;
+    constexpr int KEPT = HALVED ? COUNT * DISTANCE / 32 : 1;  // values after this step
     #pragma unroll
-    for (int distance = 16; distance > 0; distance /= 2) {
-        const bool second = threadIdx.x & distance;
-        const int kept = max(1, COUNT * distance / 32);  // values after this step
-        const bool halved = COUNT * distance >= 32;
-        #pragma unroll
-        for (int i = 0; i < kept; ++i) {
-            const float mine = halved && second ? values[kept + i] : values[i];
-            const float other = halved && !second ? values[kept + i] : values[i];
-            values[i] = mine + __shfl_xor_sync(0xffffffffu, other, distance);
-        }
+    for (int i = 0; i < KEPT; ++i) {
+        const bool second = threadIdx.x & DISTANCE;
+        const float first = values[i], last = values[HALVED ? KEPT + i : i];
+        const float mine = second ? last : first, other = second ? first : last;
+        values[i] = mine + __shfl_xor_sync(0xffffffffu, other, DISTANCE);
     }
+    if constexpr (DISTANCE > 1) warp_sum<DISTANCE / 2>(values);
 }
 
 // Add up what the lanes of this thread's warp summed, each over its own depths, and leave it for the block.
 __device__ __forceinline__ void leave(float (&acc)[S][T], Place place, Sums* sums)
 {
     float (&values)[S * T] = reinterpret_cast<float (&)[S * T]>(acc);
-    warp_sum(values);
+    warp_sum<16>(values);
     const int first = threadIdx.x % 32 * (S * T);  // this lane's, in 32nds
     if (first % 32 != 0) return;                   // a lane before it has the same
     #pragma unroll

@@ -63,7 +63,7 @@ constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUM
 
 static_assert(S * T <= 256, "a thread has fewer than 256 registers for its sums");
 static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of turns of the ring of registers");
-static_assert(2 * UNROLL * STEP <= 1024, "loads that run ahead stay near the edge of K");
+static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
 static_assert(PARTS > 1 or 32 % (S * T) == 0 or S * T % 32 == 0, "lanes halve the sums until each has its own");
 
 // A size that its tile divides needs no checks at the edge.
@@ -148,28 +148,27 @@ __device__ __forceinline__ void multiply(const Chunk& chunk, int k, const Vec<VW
 // Sums COUNT values over the 32 lanes of a warp. Each of five steps pairs lanes 16, 8, 4, 2, 1 apart: one of a pair goes
 // on with the first half of the values and the other with the second, until one is left, which both go on with.
 // Lane l ends with the sums of values l * COUNT / 32 and, where COUNT > 32, of the next COUNT / 32 - 1.
-template <int COUNT>
+// Steps are template arguments so that every index is a constant early: in a loop over them values went to local memory.
+template <int DISTANCE, int COUNT>
 __device__ __forceinline__ void warp_sum(float (&values)[COUNT])
 {
+    constexpr bool HALVED = COUNT * DISTANCE >= 32;
+    constexpr int KEPT = HALVED ? COUNT * DISTANCE / 32 : 1;  // values after this step
     #pragma unroll
-    for (int distance = 16; distance > 0; distance /= 2) {
-        const bool second = threadIdx.x & distance;
-        const int kept = max(1, COUNT * distance / 32);  // values after this step
-        const bool halved = COUNT * distance >= 32;
-        #pragma unroll
-        for (int i = 0; i < kept; ++i) {
-            const float mine = halved && second ? values[kept + i] : values[i];
-            const float other = halved && !second ? values[kept + i] : values[i];
-            values[i] = mine + __shfl_xor_sync(0xffffffffu, other, distance);
-        }
+    for (int i = 0; i < KEPT; ++i) {
+        const bool second = threadIdx.x & DISTANCE;
+        const float first = values[i], last = values[HALVED ? KEPT + i : i];
+        const float mine = second ? last : first, other = second ? first : last;
+        values[i] = mine + __shfl_xor_sync(0xffffffffu, other, DISTANCE);
     }
+    if constexpr (DISTANCE > 1) warp_sum<DISTANCE / 2>(values);
 }
 
 // Add up what the lanes of this thread's warp summed, each over its own depths, and leave it for the block.
 __device__ __forceinline__ void leave(float (&acc)[S][T], Place place, Sums* sums)
 {
     float (&values)[S * T] = reinterpret_cast<float (&)[S * T]>(acc);
-    warp_sum(values);
+    warp_sum<16>(values);
     const int first = threadIdx.x % 32 * (S * T);  // this lane's, in 32nds
     if (first % 32 != 0) return;                   // a lane before it has the same
     #pragma unroll
@@ -203,47 +202,54 @@ __device__ __forceinline__ Depths depths_of_split(int K, int split)
     return {min(K, split * part), min(K, (split + 1) * part)};
 }
 
-// True in the last of a tile's SPLIT blocks to come here, which then sees all that the others wrote before they came.
+// True in the last of a tile's `count` blocks to come here, which then sees all that the others wrote before they came.
 // Nobody waits for anybody, so it does not matter in which order blocks run, or whether they run at once.
-__device__ __forceinline__ bool last_to_arrive(unsigned* ticket)
+__device__ __forceinline__ bool last_to_arrive(unsigned* ticket, int count)
 {
     __shared__ int last;
     __syncthreads();  // the whole block has written its part
     if (threadIdx.x == 0) {
         __threadfence();                                   // it is visible to all before the ticket is taken,
-        last = atomicInc(ticket, SPLIT - 1) == SPLIT - 1;  // (the last ticket turns the counter back to zero)
+        last = atomicInc(ticket, count - 1) == count - 1;  // (the last ticket turns the counter back to zero)
         __threadfence();                                   // and parts of earlier tickets are visible after it
     }
     __syncthreads();
     return last;
 }
 
-// Adds up what the tile's SPLIT blocks summed: this thread's elements are those at THREADS * i + threadIdx.x of the tile.
+// Adds up what a tile's `count` blocks summed. Their parts lie one behind the other, this block's is number `mine`, in which
+// this thread's elements are those at THREADS * i + threadIdx.x.
 // Returns true in one block of the tile, with the whole sums; the others are done.
 template <int COUNT>
-__device__ __forceinline__ bool add_splits(float (&sums)[COUNT], float* partials, unsigned* tickets)
+__device__ __forceinline__ bool add_parts(float (&sums)[COUNT], float* parts, int mine, int count, unsigned* ticket)
 {
-    const int tile = blockIdx.x / SPLIT;
-    float* const parts = partials + static_cast<long long>(tile) * SPLIT * (BM * BN);  // one behind the other
-    float* const mine = parts + blockIdx.x % SPLIT * (BM * BN);
+    float* const own = parts + mine * (BM * BN);
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
         const int element = i * THREADS + threadIdx.x;
-        if (COUNT * THREADS == BM * BN || element < BM * BN) mine[element] = sums[i];
+        if (COUNT * THREADS == BM * BN || element < BM * BN) own[element] = sums[i];
     }
-    if (!last_to_arrive(tickets + tile)) return false;
+    if (!last_to_arrive(ticket, count)) return false;
 
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) sums[i] = 0.0f;
     #pragma unroll 4
-    for (int split = 0; split < SPLIT; ++split) {  // always in this order: the same bits every time
+    for (int part = 0; part < count; ++part) {  // always in this order: the same bits every time
         #pragma unroll
         for (int i = 0; i < COUNT; ++i) {
             const int element = i * THREADS + threadIdx.x;
-            if (COUNT * THREADS == BM * BN || element < BM * BN) sums[i] += __ldcg(parts + split * (BM * BN) + element);
+            if (COUNT * THREADS == BM * BN || element < BM * BN) sums[i] += __ldcg(parts + part * (BM * BN) + element);
         }
     }
     return true;
+}
+
+// Returns true in one of a tile's SPLIT blocks, with the sums of all of them; the others are done.
+template <int COUNT>
+__device__ __forceinline__ bool add_splits(float (&sums)[COUNT], float* partials, unsigned* tickets)
+{
+    const long long tile = blockIdx.x / SPLIT;
+    return add_parts(sums, partials + tile * SPLIT * (BM * BN), blockIdx.x % SPLIT, SPLIT, tickets + tile);
 }
 
 // C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.

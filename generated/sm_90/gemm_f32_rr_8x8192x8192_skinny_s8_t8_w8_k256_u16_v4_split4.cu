@@ -35,6 +35,7 @@ using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 // Parameters
 constexpr int S = 8;        // lines of the small operand that a block multiplies: uses of a weight
 constexpr int T = 8;        // elements along C's long side that a thread sums
+constexpr int LANES = 32;   // lanes of a warp along C's long side, the others at other depths
 constexpr int WARPS = 8;    // warps of a block
 constexpr int BK = 256;     // depths of the small operand that shared memory holds at once
 constexpr int UNROLL = 16;  // steps along K whose weights are under way at once
@@ -43,13 +44,14 @@ constexpr int SPLIT = 4;    // blocks that share a tile of C, each with a part o
 // Work split
 constexpr int THREADS = 32 * WARPS;                         // threads a block
 constexpr int BM = S;                                       // rows of C that a block computes
-constexpr int BN = 32 * T;                                  // columns of C that a block computes
+constexpr int BN = LANES * T;                               // columns of C that a block computes
 constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C that a thread stores at most
 
 // Weights
-constexpr int VW = 4;          // floats of an access to the weights
-constexpr int LOADS = T / VW;  // accesses of a thread a step
-constexpr int STEP = WARPS;    // depths that a block has at a step
+constexpr int VW = 4;                 // floats of an access to the weights
+constexpr int LOADS = T / VW;         // accesses of a thread a step
+constexpr int GROUPS = 32 / LANES;    // groups of a warp's lanes, each with a depth of its own
+constexpr int STEP = WARPS * GROUPS;  // depths that a block has at a step
 
 // Shared memory
 constexpr int FX = 4;                        // floats of a read of the small operand
@@ -59,8 +61,10 @@ constexpr int PARTS = WARPS;                 // groups of threads that sum diffe
 
 static_assert(S * T <= 256, "a thread has fewer than 256 registers for its sums");
 static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of turns of the ring of registers");
-static_assert(2 * UNROLL * STEP <= 1024, "loads that run ahead stay near the edge of K");
+static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
 static_assert(PARTS > 1 or 32 % (S * T) == 0 or S * T % 32 == 0, "lanes halve the sums until each has its own");
+static_assert(32 % LANES == 0, "a warp is a whole number of groups of lanes");
+static_assert(GROUPS % (S * T) == 0 or S * T % GROUPS == 0, "groups halve the sums until each has its own");
 
 // A size that its tile divides needs no checks at the edge.
 constexpr bool EDGE_M = Shape::M % BM != 0;
@@ -118,17 +122,17 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
 
 using Chunk = float[BK][PITCH];  // of A in shared memory: [k][m], so that a k's values are neighbours
 
-// Where this thread's weights start, from the block's: one k a warp, neighbouring vectors of a line for its lanes.
+// Where this thread's weights start, from the block's: one k for each LANES lanes, neighbouring vectors of a line for these.
 __device__ __forceinline__ Place place_of_thread()
 {
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    return {warp, lane * VW};
+    const int group = threadIdx.x / LANES, lane = threadIdx.x % LANES;
+    return {group, lane * VW};
 }
 
-// The n of the thread's output t, from the first one: vectors lie 32 of them apart.
+// The n of the thread's output t, from the first one: vectors lie LANES of them apart.
 __device__ __forceinline__ int output(int t)
 {
-    return t / VW * (32 * VW) + t % VW;
+    return t / VW * (LANES * VW) + t % VW;
 }
 
 // Start the loads of one step: this thread's columns of B at depth k, zeros from depth `end` on.
@@ -148,7 +152,7 @@ __device__ __forceinline__ void multiply(const Chunk& chunk, int k, const Vec<VW
 {
     #pragma unroll
     for (int i = 0; i < S; i += FX) {
-        const Vec<FX> x = load<FX>(&chunk[k][i]);  // the same for all lanes: one cycle of shared memory
+        const Vec<FX> x = load<FX>(&chunk[k][i]);  // the same for LANES lanes, in other banks for others
         #pragma unroll
         for (int j = 0; j < FX; ++j) {
             #pragma unroll
@@ -197,47 +201,54 @@ __device__ __forceinline__ Depths depths_of_split(int K, int split)
     return {min(K, split * part), min(K, (split + 1) * part)};
 }
 
-// True in the last of a tile's SPLIT blocks to come here, which then sees all that the others wrote before they came.
+// True in the last of a tile's `count` blocks to come here, which then sees all that the others wrote before they came.
 // Nobody waits for anybody, so it does not matter in which order blocks run, or whether they run at once.
-__device__ __forceinline__ bool last_to_arrive(unsigned* ticket)
+__device__ __forceinline__ bool last_to_arrive(unsigned* ticket, int count)
 {
     __shared__ int last;
     __syncthreads();  // the whole block has written its part
     if (threadIdx.x == 0) {
         __threadfence();                                   // it is visible to all before the ticket is taken,
-        last = atomicInc(ticket, SPLIT - 1) == SPLIT - 1;  // (the last ticket turns the counter back to zero)
+        last = atomicInc(ticket, count - 1) == count - 1;  // (the last ticket turns the counter back to zero)
         __threadfence();                                   // and parts of earlier tickets are visible after it
     }
     __syncthreads();
     return last;
 }
 
-// Adds up what the tile's SPLIT blocks summed: this thread's elements are those at THREADS * i + threadIdx.x of the tile.
+// Adds up what a tile's `count` blocks summed. Their parts lie one behind the other, this block's is number `mine`, in which
+// this thread's elements are those at THREADS * i + threadIdx.x.
 // Returns true in one block of the tile, with the whole sums; the others are done.
 template <int COUNT>
-__device__ __forceinline__ bool add_splits(float (&sums)[COUNT], float* partials, unsigned* tickets)
+__device__ __forceinline__ bool add_parts(float (&sums)[COUNT], float* parts, int mine, int count, unsigned* ticket)
 {
-    const int tile = blockIdx.x / SPLIT;
-    float* const parts = partials + static_cast<long long>(tile) * SPLIT * (BM * BN);  // one behind the other
-    float* const mine = parts + blockIdx.x % SPLIT * (BM * BN);
+    float* const own = parts + mine * (BM * BN);
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
         const int element = i * THREADS + threadIdx.x;
-        if (COUNT * THREADS == BM * BN || element < BM * BN) mine[element] = sums[i];
+        if (COUNT * THREADS == BM * BN || element < BM * BN) own[element] = sums[i];
     }
-    if (!last_to_arrive(tickets + tile)) return false;
+    if (!last_to_arrive(ticket, count)) return false;
 
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) sums[i] = 0.0f;
     #pragma unroll 4
-    for (int split = 0; split < SPLIT; ++split) {  // always in this order: the same bits every time
+    for (int part = 0; part < count; ++part) {  // always in this order: the same bits every time
         #pragma unroll
         for (int i = 0; i < COUNT; ++i) {
             const int element = i * THREADS + threadIdx.x;
-            if (COUNT * THREADS == BM * BN || element < BM * BN) sums[i] += __ldcg(parts + split * (BM * BN) + element);
+            if (COUNT * THREADS == BM * BN || element < BM * BN) sums[i] += __ldcg(parts + part * (BM * BN) + element);
         }
     }
     return true;
+}
+
+// Returns true in one of a tile's SPLIT blocks, with the sums of all of them; the others are done.
+template <int COUNT>
+__device__ __forceinline__ bool add_splits(float (&sums)[COUNT], float* partials, unsigned* tickets)
+{
+    const long long tile = blockIdx.x / SPLIT;
+    return add_parts(sums, partials + tile * SPLIT * (BM * BN), blockIdx.x % SPLIT, SPLIT, tickets + tile);
 }
 
 // C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.

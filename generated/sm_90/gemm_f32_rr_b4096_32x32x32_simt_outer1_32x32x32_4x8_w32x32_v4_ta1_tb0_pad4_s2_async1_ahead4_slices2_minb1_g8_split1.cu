@@ -86,6 +86,10 @@ constexpr int B_SHARE = B_LINE / VB / B_TEAM * ((B_LINES + B_STRIDE - 1) / B_STR
 constexpr int PITCH_B = BN;                                                            // floats from one shared line of B to the next
 constexpr int SHARED_B = BK * PITCH_B;                                                 // floats of a shared tile of B
 
+// How slices add up
+constexpr int ROUNDS = 1 + (SLICES * BM * BN > STAGES * (SHARED_A + SHARED_B)) + 2 * (SLICES * BM * BN > 2 * STAGES * (SHARED_A + SHARED_B));  // rounds in which slices add up
+constexpr int ROWS = TM / SLICES;                                                                                                              // rows of a thread's tile that each slice gets, and stores
+
 static_assert(BM % TM == 0, "threads split a block's rows evenly");
 static_assert(BN % TN == 0, "threads split a block's columns evenly");
 static_assert(WM == 0 or BM % WM == 0, "warps split a block's rows evenly");
@@ -93,7 +97,7 @@ static_assert(WM == 0 or BN % WN == 0, "warps split a block's columns evenly");
 static_assert(WM == 0 or WM % TM == 0, "lanes split a warp's rows evenly");
 static_assert(WM == 0 or WN % (2 * TN) == 0, "lanes stand in pairs along a warp's columns");
 static_assert(WM == 0 or WM * WN == 32 * TM * TN, "a warp has 32 lanes, each with a TM x TN tile");
-static_assert(SLICES / 2 * BM * BN <= STAGES * (SHARED_A + SHARED_B), "sums of half the slices take the place of the tiles");
+static_assert(SLICES == 1 or SLICES * BM * BN <= ROUNDS * STAGES * (SHARED_A + SHARED_B), "the slices' sums take the place of the tiles");
 static_assert(A_LINE % VA == 0, "a line of A's tile is a whole number of accesses");
 static_assert(B_LINE % VB == 0, "a line of B's tile is a whole number of accesses");
 static_assert(TM % FM == 0, "a thread's rows are a whole number of shared reads");
@@ -190,36 +194,48 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
 }
 #endif  // __CUDACC__
 
-// Adds up what the block's slices summed, half of them to the other half, until the first has all. Returns true in the
-// first slice, with the whole sums; the others are done. `shared` may hold tiles that other threads still read.
-__device__ __forceinline__ bool add_slices(float (&sums)[TM * TN], float* shared)
+// Adds up what the block's slices summed, in their order. Of the tile that a thread and its like in other slices have, each
+// gets ROWS rows: those from slice * ROWS on. `shared` may hold tiles that other threads still read.
+__device__ __forceinline__ void add_slices(const float (&acc)[TM][TN], float (&sums)[ROWS][TN], float* shared)
 {
     constexpr int WIDTH = 16 / sizeof(float);  // of an access
+    constexpr int LINE = TN * SLICE_THREADS;   // elements of one row of all the slice's threads, the threads' vectors in turns
+    constexpr int TAKEN = ROWS / ROUNDS;       // rows that a slice gets in a round
     const int slice = threadIdx.x / SLICE_THREADS, thread = threadIdx.x % SLICE_THREADS;
     #pragma unroll
-    for (int half = SLICES / 2; half > 0; half /= 2) {
-        float* const from = shared + slice % half * (BM * BN) + thread * WIDTH;
+    for (int round = 0; round < ROUNDS; ++round) {
         __syncthreads();  // nobody reads what stands there any more
-        if (slice / half == 1) {
+        #pragma unroll
+        for (int to = 0; to < SLICES; ++to) {
             #pragma unroll
-            for (int i = 0; i < TM * TN; i += WIDTH) {
-                Vec<WIDTH> part;
+            for (int i = 0; i < TAKEN; ++i) {
+                float* const line = shared + ((slice * SLICES + to) * TAKEN + i) * LINE + thread * WIDTH;
                 #pragma unroll
-                for (int v = 0; v < WIDTH; ++v) part.at[v] = sums[i + v];
-                store<WIDTH>(from + i * SLICE_THREADS, part);
+                for (int j = 0; j < TN; j += WIDTH) {
+                    Vec<WIDTH> part;
+                    #pragma unroll
+                    for (int v = 0; v < WIDTH; ++v) part.at[v] = acc[to * ROWS + round * TAKEN + i][j + v];
+                    store<WIDTH>(line + j * SLICE_THREADS, part);
+                }
             }
         }
-        __syncthreads();  // the sums of half the slices stand there
-        if (slice < half) {
+        __syncthreads();  // the sums of all slices stand there
+        #pragma unroll
+        for (int i = 0; i < TAKEN; ++i) {
             #pragma unroll
-            for (int i = 0; i < TM * TN; i += WIDTH) {
-                const Vec<WIDTH> part = load<WIDTH>(from + i * SLICE_THREADS);
+            for (int j = 0; j < TN; ++j) sums[round * TAKEN + i][j] = 0.0f;
+            #pragma unroll
+            for (int from = 0; from < SLICES; ++from) {
+                const float* const line = shared + ((from * SLICES + slice) * TAKEN + i) * LINE + thread * WIDTH;
                 #pragma unroll
-                for (int v = 0; v < WIDTH; ++v) sums[i + v] += part.at[v];
+                for (int j = 0; j < TN; j += WIDTH) {
+                    const Vec<WIDTH> part = load<WIDTH>(line + j * SLICE_THREADS);
+                    #pragma unroll
+                    for (int v = 0; v < WIDTH; ++v) sums[round * TAKEN + i][j + v] += part.at[v];
+                }
             }
         }
     }
-    return slice == 0;
 }
 
 #ifdef __CUDACC__
@@ -410,20 +426,21 @@ __device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, 
     }
 }
 
-// C = alpha * acc + beta * C for those of this thread's elements that exist.
+// C = alpha * sums + beta * C for those of this thread's elements that exist.
 __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int columns, Place place,
-                                        const float (&acc)[TM][TN], float alpha, float beta)
+                                        const float (&sums)[ROWS][TN], float alpha, float beta)
 {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) {
-        const int m = place.m + i / FM * STEP_M + i % FM;
+    for (int i = 0; i < ROWS; ++i) {
+        const int row = static_cast<int>(threadIdx.x) / SLICE_THREADS * ROWS + i;  // of the tile that slices share
+        const int m = place.m + row / FM * STEP_M + row % FM;
         if (EDGE_M && m >= rows) continue;
         #pragma unroll
         for (int j = 0; j < TN; j += VC) {
             const int n = place.n + j / FN * STEP_N + j % FN;
             Vec<VC> value;
             #pragma unroll
-            for (int v = 0; v < VC; ++v) value.at[v] = alpha * acc[i][j + v];
+            for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[i][j + v];
             store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, EDGE_N ? columns - n : VC);
         }
     }
@@ -456,19 +473,21 @@ gemm_f32_rr_b4096_32x32x32_simt_outer1_32x32x32_4x8_w32x32_v4_ta1_tb0_pad4_s2_as
     const Offset b_step = Offset(BK) * s.ldb;
     float acc[TM][TN] = {};
 
+    const int padded = (s.K + BK - 1) / BK * BK;  // K in whole steps
     #pragma unroll
     for (int stage = 0; stage < STAGES; ++stage) {
-        const int depth = s.K - stage * BK;
-        if (depth > 0) {
+        // The first step takes what makes K no multiple of BK: no other one crosses the edge.
+        const int depth = EDGE_K && stage == 0 ? s.K - (padded - BK) : BK;
+        if (padded > stage * BK) {
             copy_a(a_tile, s, rows, depth, As[stage]);
             copy_b(b_tile, s, columns, depth, Bs[stage]);
         }
         cp_async_commit();
-        a_tile += a_step;
-        b_tile += b_step;
+        a_tile += depth;
+        b_tile += Offset(depth) * s.ldb;
     }
 
-    if (s.K > 0) {
+    if (padded > 0) {
         cp_async_wait<STAGES - 1>();  // this thread's share of the first tile has landed
         __syncthreads();              // so has everybody's
         // The values of depth d are replaced by those of d + 2 once they are used, and arrive while those of d + 1 are
@@ -483,7 +502,7 @@ gemm_f32_rr_b4096_32x32x32_simt_outer1_32x32x32_4x8_w32x32_v4_ta1_tb0_pad4_s2_as
         }
 
         int stage = 0;
-        for (int k = AHEAD; k < (s.K + BK - 1) / BK * DEPTH; k += AHEAD) {
+        for (int k = AHEAD; k < padded / SLICES; k += AHEAD) {
             #pragma unroll
             for (int d = 0; d < AHEAD; ++d) {
                 if (d == AHEAD - 2) {  // what is read from here on is the next turn's
@@ -493,10 +512,9 @@ gemm_f32_rr_b4096_32x32x32_simt_outer1_32x32x32_4x8_w32x32_v4_ta1_tb0_pad4_s2_as
                 if (d == AHEAD - 2 && k % DEPTH == 0) {  // and of the next tile
                     cp_async_wait<STAGES - 2>();      // this thread's share of it has landed
                     __syncthreads();                  // so has everybody's, and nobody reads this tile any more
-                    const int depth = s.K - k * SLICES - (STAGES - 1) * BK;
-                    if (depth > 0) {
-                        copy_a(a_tile, s, rows, depth, As[stage]);
-                        copy_b(b_tile, s, columns, depth, Bs[stage]);
+                    if (padded - k * SLICES > (STAGES - 1) * BK) {
+                        copy_a(a_tile, s, rows, BK, As[stage]);
+                        copy_b(b_tile, s, columns, BK, Bs[stage]);
                     }
                     cp_async_commit();  // an empty group too: the wait counts groups
                     a_tile += a_step;
@@ -521,7 +539,7 @@ gemm_f32_rr_b4096_32x32x32_simt_outer1_32x32x32_4x8_w32x32_v4_ta1_tb0_pad4_s2_as
         }
     }
 
-    const bool has_sums = add_slices(reinterpret_cast<float(&)[TM * TN]>(acc), reinterpret_cast<float*>(As));
-    if (!has_sums) return;
-    store_c(C + Offset(tile.m) * s.ldc + tile.n, s, rows, columns, place, acc, alpha, beta);
+    float sums[ROWS][TN];
+    add_slices(acc, sums, reinterpret_cast<float*>(As));
+    store_c(C + Offset(tile.m) * s.ldc + tile.n, s, rows, columns, place, sums, alpha, beta);
 }

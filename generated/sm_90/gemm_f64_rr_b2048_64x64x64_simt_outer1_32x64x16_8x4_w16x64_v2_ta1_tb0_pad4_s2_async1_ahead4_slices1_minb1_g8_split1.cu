@@ -409,19 +409,21 @@ gemm_f64_rr_b2048_64x64x64_simt_outer1_32x64x16_8x4_w16x64_v2_ta1_tb0_pad4_s2_as
     const Offset b_step = Offset(BK) * s.ldb;
     double acc[TM][TN] = {};
 
+    const int padded = (s.K + BK - 1) / BK * BK;  // K in whole steps
     #pragma unroll
     for (int stage = 0; stage < STAGES; ++stage) {
-        const int depth = s.K - stage * BK;
-        if (depth > 0) {
+        // The first step takes what makes K no multiple of BK: no other one crosses the edge.
+        const int depth = EDGE_K && stage == 0 ? s.K - (padded - BK) : BK;
+        if (padded > stage * BK) {
             copy_a(a_tile, s, rows, depth, As[stage]);
             copy_b(b_tile, s, columns, depth, Bs[stage]);
         }
         cp_async_commit();
-        a_tile += a_step;
-        b_tile += b_step;
+        a_tile += depth;
+        b_tile += Offset(depth) * s.ldb;
     }
 
-    if (s.K > 0) {
+    if (padded > 0) {
         cp_async_wait<STAGES - 1>();  // this thread's share of the first tile has landed
         __syncthreads();              // so has everybody's
         // The values of depth d are replaced by those of d + 2 once they are used, and arrive while those of d + 1 are
@@ -436,7 +438,7 @@ gemm_f64_rr_b2048_64x64x64_simt_outer1_32x64x16_8x4_w16x64_v2_ta1_tb0_pad4_s2_as
         }
 
         int stage = 0;
-        for (int k = AHEAD; k < (s.K + BK - 1) / BK * BK; k += AHEAD) {
+        for (int k = AHEAD; k < padded; k += AHEAD) {
             #pragma unroll
             for (int d = 0; d < AHEAD; ++d) {
                 if (d == AHEAD - 2) {  // what is read from here on is the next turn's
@@ -446,10 +448,9 @@ gemm_f64_rr_b2048_64x64x64_simt_outer1_32x64x16_8x4_w16x64_v2_ta1_tb0_pad4_s2_as
                 if (d == AHEAD - 2 && k % BK == 0) {  // and of the next tile
                     cp_async_wait<STAGES - 2>();      // this thread's share of it has landed
                     __syncthreads();                  // so has everybody's, and nobody reads this tile any more
-                    const int depth = s.K - k - (STAGES - 1) * BK;
-                    if (depth > 0) {
-                        copy_a(a_tile, s, rows, depth, As[stage]);
-                        copy_b(b_tile, s, columns, depth, Bs[stage]);
+                    if (padded - k > (STAGES - 1) * BK) {
+                        copy_a(a_tile, s, rows, BK, As[stage]);
+                        copy_b(b_tile, s, columns, BK, Bs[stage]);
                     }
                     cp_async_commit();  // an empty group too: the wait counts groups
                     a_tile += a_step;

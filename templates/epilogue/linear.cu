@@ -19,11 +19,11 @@ __device__ __forceinline__ void store_edge(${ T }* to, Vec<N> value, ${ T } beta
     }
 }
 
-// C = alpha * ${ "sums" if sliced else "acc" } + beta * C for those of this thread's elements that ${ "the tile has to itself" if moves_m or moves_n else "exist" }.
 //% set sums = "sums" if sliced else "acc"
+// C = alpha * ${ sums } + beta * C for those of this thread's elements that ${ "exist" if not (moves_m and moves_n) }${ " and " if moves_m != moves_n }${ "are the tile's own" if moves_m or moves_n }.
 //% set rows, columns = "above" if moves_m else "rows", "left" if moves_n else "columns"
 //% if moves_m or moves_n
-// ${ "Those in the rows above" ~ ("" if not moves_n else " or the columns left of it") if moves_m else "Those in the columns left" } belong to another one, which this one overlaps.
+// The first ${ "`above` rows" if moves_m }${ " and " if moves_m and moves_n }${ "`left` columns" if moves_n } of a tile that moved back are another tile's, which stores them.
 //% endif
 __device__ __forceinline__ void store_c(${ T }* tile, Shape s, int ${ rows }, int ${ columns }, Place place,
                                         const ${ T } (&${ sums })[${ "ROWS" if sliced else "TM" }][TN], ${ T } alpha, ${ T } beta)

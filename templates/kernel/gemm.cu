@@ -9,7 +9,7 @@
 //% from "device/dynamic_shared.cu" import dynamic_shared
 //% from "device/slices.cu" import add_slices
 //% from "device/split.cu" import split_k
-//% from "device/stream_k.cu" import stream_k 
+//% from "device/stream_k.cu" import stream_k
 //% from view.a.copy import copy as copy_a
 //% from view.b.copy import copy as copy_b
 //% from view.a.fragment import fragment as fragment_a
@@ -83,7 +83,7 @@ ${ signature(kernel) }{
     const Shares shares = shares_of(s);
     for (Run run = run_of_block(shares); run.length > 0;) {
         const int steps = min(run.length, shares.steps - run.step);  // of this tile
-        const int begin = run.step * BK, part = min(s.K - begin, steps * BK);
+        const int begin = run.step * BK, part = min(s.K - begin, steps * BK);  // of K, which this block sums
 //% endif
 //% filter indent(4 if kernel.launch.stream else 0, true)
 //% if kernel.problem.batched
@@ -94,7 +94,8 @@ ${ matrices_of(kernel, "matrix").rstrip() }
 //% endif
 //% if view.a.moves or view.b.moves
     const TileOrigin own = tile_of_block(s, ${ number });
-    // A tile that would cross an edge of C moves back to it: it overlaps another one, and each stores its own part.
+    // A tile that would cross an edge of C moves back until it ends there: copies need no checks, and what it computes of
+    // another tile is not stored.
     const TileOrigin tile = {${ "min(own.m, s.M - BM)" if view.a.moves else "own.m" }, ${ "min(own.n, s.N - BN)" if view.b.moves else "own.n" }};
 //% else
     const TileOrigin tile = tile_of_block(s, ${ number });

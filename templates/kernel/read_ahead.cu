@@ -9,10 +9,10 @@ ${ cp_async() }
 ${ outer_product(view) }
 //% endblock
 //% block main_loop
-    const int padded = (${ view.K } + BK - 1) / BK * BK;  // K in whole steps
+    const int padded = (${ view.K } + BK - 1) / BK * BK;  // rounded up to whole steps
     #pragma unroll
     for (int stage = 0; stage < STAGES; ++stage) {
-        // The first step takes what makes K no multiple of BK: no other one crosses the edge.
+        // The first step takes the remainder and zeros behind it, so that all others are whole.
         const int depth = EDGE_K && stage == 0 ? ${ view.K } - (padded - BK) : BK;
 ${ start_tile("padded > stage * BK", "depth", "stage") | indent(8, first=true) }        a_tile += ${ "depth" if view.a.along_k else "Offset(depth) * s.lda" };
         b_tile += ${ "depth" if view.b.along_k else "Offset(depth) * s.ldb" };

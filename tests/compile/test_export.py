@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
+import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -24,6 +27,7 @@ from gemmgen.files import Store
 from gemmgen.matrix import Layout
 from gemmgen.problem import Problem, parse_shape
 from gemmgen.render import render
+from gemmgen.source import POINTERS as POINTER_NAMES
 from gemmgen.source import WORKSPACE, KernelSource
 
 HOST_CUDA = Path(__file__).parent / "host_cuda"  # what stands in for CUDA where a test needs no more of it
@@ -53,6 +57,7 @@ FREE = kernel("?x?x?", "rr")
 BATCH = kernel("?x?x?", "rr", problem={"batch": None})
 POINTERS = kernel("?x?x?", "rr", problem={"batch": None, "pointers": True})
 ATOMIC = kernel("?x?x?", "rr", SPLIT=3, ATOMIC=1)
+STREAM = kernel("?x?x?", "rr", STREAM=264, ASYNC=1, STAGES=3, AHEAD=4, BK=16)
 KERNELS = (
     FIXED,
     NAIVE,
@@ -68,7 +73,17 @@ KERNELS = (
     kernel("8x512x300", "rr", "skinny", SPLIT=4),
     kernel("?x3x?", "rr", "skinny", SPLIT=2),  # the workspace's size depends on an argument
     ATOMIC,
+    STREAM,
     kernel("?x64x?", "rr", problem={"dtype": DType.F64, "batch": None}, SPLIT=4),  # on two, and holds doubles
+)
+SHARING = (
+    STREAM,
+    kernel("?x?x?", "cr", problem={"dtype": DType.F64}, STREAM=3, BM=32, TM=4, WM=32, VEC=2),
+    kernel("?x512x300", "rc", STREAM=1),
+    kernel("2000x3000x?", "rr", STREAM=20),
+    kernel("?x?x?", "rr", SPLIT=3),
+    ATOMIC,
+    kernel("?x64x?", "rr", problem={"dtype": DType.F64, "batch": None}, SPLIT=4),
 )
 
 
@@ -276,7 +291,7 @@ def test_launcher_answers_without_a_gpu(tmp_path: Path) -> None:
     assert all(line.startswith("PASS") for line in answers), output
 
 
-@pytest.mark.parametrize("source", [FREE, KERNELS[4]], ids=["run-time sizes", "dynamic shared"])
+@pytest.mark.parametrize("source", [FREE, KERNELS[4], STREAM], ids=["run-time sizes", "dynamic shared", "stream"])
 def test_nvrtc_takes_the_kernel_alone(tmp_path: Path, source: KernelSource) -> None:
     export(source, RECORD, tmp_path)
     alone = compile_text(source.text, "sm_90", Store(tmp_path / "store"))
@@ -299,8 +314,71 @@ def test_files_of_a_kernel_that_adds_with_atomics_say_what_it_takes(tmp_path: Pa
     assert "tiles_of_c(M, N) * 3 * 16384 * sizeof(float)" in sizes[ordered.name]
 
 
+def test_files_of_a_kernel_that_streams_say_what_it_takes(tmp_path: Path) -> None:
+    export(STREAM, RECORD, tmp_path)
+    header = (tmp_path / f"{STREAM.name}.h").read_text()
+    assert "264 blocks share the last tiles of C" in header and "MAY DIFFER" not in header
+    assert f"tickets   {STREAM.name}_tickets_bytes(...) bytes: set them to zero once" in header
+
+
+SOME_SIZES = (1, 31, 32, 33, 127, 128, 129, 500, 1000, 2048, 2049, 5000, 33_000)
+
+
 @needs_gcc
-@pytest.mark.parametrize("source", [FREE, ATOMIC], ids=["plain", "workspace"])
+@pytest.mark.parametrize("source", SHARING, ids=lambda source: source.name)
+def test_launcher_counts_blocks_and_bytes_as_the_launch_does(tmp_path: Path, source: KernelSource) -> None:
+    library = launcher_on_the_host(tmp_path, source)
+    launch, problem = source.launch, source.problem
+    partials, tickets = (getattr(library, f"{source.name}_{part}_bytes") for part in WORKSPACE)
+    partials.restype = tickets.restype = ctypes.c_size_t
+    free = [name for name in ("m", "n", "batch") if getattr(problem, name) is None]
+    cases = [
+        problem.case(**dict(zip(free, sizes, strict=True)), **({"k": 70} if problem.k is None else {}))
+        for sizes in itertools.product(SOME_SIZES, repeat=len(free))
+    ]
+    for case in cases:
+        sizes = [int(case.values[name.upper() if len(name) == 1 else name]) for name in free]
+        pointers = dict.fromkeys(POINTER_NAMES, ctypes.c_void_p(256))
+        arguments = [
+            value if parameter.is_pointer else CTYPES[parameter.ctype](value)
+            for parameter, value in zip(source.parameters, source.arguments(case, pointers), strict=True)
+        ]
+        assert getattr(library, f"{source.name}_launch")(*arguments, ctypes.c_void_p()) == 0
+        workspace = launch.workspace(case)
+        assert (ctypes.c_uint * 3).in_dll(library, "launched")[:] == [
+            launch.blocks(case), launch.threads, launch.shared_bytes
+        ]  # fmt: skip
+        assert (partials(*sizes), tickets(*sizes)) == (4 * workspace.partials, 4 * workspace.tickets)
+
+
+CTYPES = {"int": ctypes.c_int, "long long": ctypes.c_longlong, "float": ctypes.c_float, "double": ctypes.c_double}
+LAUNCHER_PRELUDE = """
+#define __CUDACC__
+#include <cuda_runtime_api.h>
+unsigned launched[3];  // blocks, threads, bytes of shared memory
+void KERNEL() {}
+const int cudaFuncAttributeMaxDynamicSharedMemorySize = 8;
+static cudaError_t cudaFuncSetAttribute(void (*)(), int, int) { return cudaSuccess; }
+static cudaError_t cudaGetLastError() { return cudaSuccess; }
+static const auto keep = cudaFuncSetAttribute;
+"""
+
+
+def launcher_on_the_host(folder: Path, source: KernelSource) -> ctypes.CDLL:
+    """The exported launcher without its kernel: what it would launch is left in `launched`."""
+    export(source, RECORD, folder)
+    launcher = (folder / f"{source.name}.cu").read_text()[len(source.text) :]
+    starts = re.compile(rf"{source.name}<<<(.+?), (\d+), (\d+), stream>>>\([^;]*\);")
+    recorded, count = starts.subn(r"launched[0] = \1, launched[1] = \2, launched[2] = \3;", launcher)
+    assert count == 1
+    (folder / "launcher.cpp").write_text(LAUNCHER_PRELUDE.replace("KERNEL", source.name) + recorded)
+    flags = ("-std=c++17", "-shared", "-fPIC", "-I.", f"-I{HOST_CUDA}")
+    run("g++", *flags, "launcher.cpp", "-o", "launcher.so", folder=folder)
+    return ctypes.CDLL(str(folder / "launcher.so"))
+
+
+@needs_gcc
+@pytest.mark.parametrize("source", [FREE, ATOMIC, STREAM], ids=["plain", "workspace", "stream"])
 @pytest.mark.parametrize("compiler", [("gcc", "-std=c99"), ("g++", "-std=c++11")], ids=["C", "C++"])
 def test_header_is_c_and_cpp(tmp_path: Path, compiler: Sequence[str], source: KernelSource) -> None:
     export(source, RECORD, tmp_path)

@@ -17,7 +17,8 @@ from gemmgen.families.simt import SimtConfig
 from gemmgen.matrix import Layout
 from gemmgen.problem import Problem
 from gemmgen.render import render
-from gemmgen.verifier import verify
+from gemmgen.situation import Situation
+from gemmgen.verifier import check, verify
 
 EXAMPLES = 24  # situations a kernel; with the kernels below more than 1,000 in all
 LIMITS = ARCHS["sm_90"].limits
@@ -90,7 +91,7 @@ def doubles() -> Iterator[Kernel]:
 def ahead() -> Iterator[Kernel]:
     """Values read ahead, in both element types, with and without batch and split K, sliced K and not."""
     ring = {"BM": 32, "BN": 64, "TM": 4, "TN": 4, "WM": 16, "WN": 32, "ASYNC": 1, "STAGES": 2, "AHEAD": 2}
-    sliced = {**ring, "BK": 16, "STAGES": 3}
+    sliced = {**ring, "BK": 32, "STAGES": 3}
     for dtype in DType:
         for layout, batch, splits, slices in zip(LAYOUTS, (1, None, 1, None), (1, 1, 3, 2), (2, 4, 2, 4), strict=True):
             problem = Problem(None, None, None, dtype=dtype, layout=Layout.parse(layout), ld_align=2, batch=batch)
@@ -118,6 +119,50 @@ def empty_parts() -> Iterator[Kernel]:
         problem = Problem(64, 64, 64)
         base = SIMT.default(problem).with_values(BM=32, BN=64, BK=16, TM=4, TN=4, WM=16, WN=32, SPLIT=3)
         yield problem, SIMT, base.with_values(**changes)
+
+
+def streams() -> Iterator[Kernel]:
+    """Blocks that share the last tiles, in every layout and schedule: one, a few, and more than there are steps."""
+    small = {"BM": 32, "BN": 64, "TM": 4, "TN": 4, "WM": 16, "WN": 32}
+    ring = {**small, "ASYNC": 1, "STAGES": 3}
+    schedules = (
+        {**small, "STAGES": 1},
+        {**small, "STAGES": 2},
+        ring,
+        {**ring, "STAGES": 2, "AHEAD": 2},
+        {**small, "STAGES": 1, "OUTER": 0, "WM": 0, "WN": 0},
+        {**ring, "BK": 16, "STAGES": 4, "AHEAD": 4},
+    )
+    for number, changes in enumerate(schedules):
+        for dtype, blocks in zip(DType, ((3, 64), (5, 1), (2, 7))[number % 3], strict=True):
+            layout = Layout.parse(LAYOUTS[(number + blocks) % 4])
+            problem = Problem(None, None, None, layout=layout, dtype=dtype, ld_align=1 + number % 2)
+            yield problem, SIMT, SIMT.default(problem).with_values(**changes, STREAM=blocks)
+    for shape in ((64, 192, 512), (70, 100, None)):  # nothing at an edge; tiles that move
+        yield Problem(*shape), SIMT, SIMT.default(Problem(*shape)).with_values(**ring, AHEAD=2, STREAM=4)
+
+
+def moved() -> Iterator[Kernel]:
+    """Tiles that would cross an edge of C and move back, in both directions, in one and in none; batches of them."""
+    small = {"BM": 32, "BN": 64, "TM": 4, "TN": 4, "WM": 16, "WN": 32}
+    ring = {**small, "ASYNC": 1, "STAGES": 3}
+    ahead = {**ring, "BK": 16, "STAGES": 2, "AHEAD": 2}
+    schedules = ({**small, "STAGES": 1}, {**small, "STAGES": 2}, ring, {**ahead, "SLICES": 2})
+    for number, (layout, changes) in enumerate(zip(LAYOUTS, schedules, strict=True)):
+        for dtype, m, n, batch in (  # columns in whole vectors of four and two, and one by one
+            (DType.F32, 68, 100, 1),
+            (DType.F32, 33, 131, 1),
+            (DType.F64, 71, 130 + number % 2, 3),
+        ):
+            problem = Problem(m, n, 35, layout=Layout.parse(layout), dtype=dtype, batch=batch)
+            yield problem, SIMT, SIMT.default(problem).with_values(**(changes if m == 68 else ahead))
+    for problem, splits in (
+        (Problem(70, 70, 45, ldc=72), 1),  # C's vectors would not start where a tile that moved right does
+        (Problem(70, 70, 45, ldc=72, layout=Layout("c", "c"), lda=72), 2),  # nor A's where one that moved down does
+        (Problem(100, 200, None, layout=Layout("r", "c"), batch=None, pointers=True), 2),
+        (Problem(None, 100, 21, dtype=DType.F64, layout=Layout("c", "c")), 1),
+    ):
+        yield problem, SIMT, SIMT.default(problem).with_values(**ahead, SPLIT=splits)
 
 
 def batches() -> Iterator[Kernel]:
@@ -174,6 +219,8 @@ ALL = (
     *ahead(),
     *atomic(),
     *empty_parts(),
+    *streams(),
+    *moved(),
     *batches(),
     *pointers(),
     *drawn(28),
@@ -195,6 +242,38 @@ def test_kernel_computes_every_situation(source, emulator):
     assert rounds_as_expected or verdict.worst > 0
     assert verdict.worst <= 1
     assert verdict.deterministic or not source.deterministic
+
+
+@pytest.mark.parametrize("k", [0, 1, 8, 9, 200])
+@pytest.mark.parametrize("shape", [(1, 1), (33, 65), (100, 200), (300, 500)], ids=str)
+@pytest.mark.parametrize("changes", [{"STAGES": 2}, {"STAGES": 3, "ASYNC": 1}, {"STAGES": 2, "ASYNC": 1, "AHEAD": 2}])
+def test_few_and_many_steps_are_shared(changes, shape, k, emulator):
+    """No whole wave and several, a block with parts of several tiles and blocks without any; C is beta * C at K = 0."""
+    source = render(*streaming(3, **changes)), render(*streaming(64, **changes))
+    for kernel in (emulator.load(one) for one in source):
+        for seed in (0, 3):
+            situation = Situation(kernel.source.problem.case(*shape, k, beta=-0.5), "exact", seed)
+            assert check(kernel, situation) == 0
+        kernel.close()
+
+
+def streaming(blocks: int, **changes: int) -> Kernel:
+    problem = Problem(None, None, None)
+    tiles = {"BM": 32, "BN": 64, "TM": 4, "TN": 4, "WM": 16, "WN": 32}
+    return problem, SIMT, SIMT.default(problem).with_values(**tiles, **changes, STREAM=blocks)
+
+
+def test_kernels_here_move_tiles_in_every_way():
+    sources = [render(*kernel) for kernel in moved()]
+    ways = [(source.problem.dtype, str(source.problem.layout), moves(source)) for source in sources]
+    both = {way[:2] for way in ways if way[2] == "mn"}
+    assert both == {(dtype, layout) for dtype in DType for layout in LAYOUTS}
+    assert {way[2] for way in ways} == {"mn", "m", "n", ""}
+
+
+def moves(source):
+    """In which directions tiles of the kernel move: "mn", "m", "n" or ""."""
+    return "".join(mn for mn in "mn" if f"min(own.{mn}" in source.text)
 
 
 def test_the_suite_runs_a_thousand_examples():

@@ -332,8 +332,8 @@ __device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, 
     }
 }
 
-// C = alpha * acc + beta * C for those of this thread's elements that the tile has to itself.
-// Those in the rows above or the columns left of it belong to another one, which this one overlaps.
+// C = alpha * acc + beta * C for those of this thread's elements that are the tile's own.
+// The first `above` rows and `left` columns of a tile that moved back are another tile's, which stores them.
 __device__ __forceinline__ void store_c(float* tile, Shape s, int above, int left, Place place,
                                         const float (&acc)[TM][TN], float alpha, float beta)
 {
@@ -366,7 +366,8 @@ gemm_f32_rc_500x300x200_simt_outer1_128x128x8_8x8_w64x32_v4_ta0_tb0_pad4_s2_asyn
     __shared__ __align__(16) TileB Bs[STAGES];
     const Shape s{};
     const TileOrigin own = tile_of_block(s, blockIdx.x);
-    // A tile that would cross an edge of C moves back to it: it overlaps another one, and each stores its own part.
+    // A tile that would cross an edge of C moves back until it ends there: copies need no checks, and what it computes of
+    // another tile is not stored.
     const TileOrigin tile = {min(own.m, s.M - BM), min(own.n, s.N - BN)};
     const Place place = place_of_thread();
     const int rows = s.M - tile.m, columns = s.N - tile.n;  // from the tile's origin to the edge of C

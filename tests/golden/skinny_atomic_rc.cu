@@ -227,8 +227,8 @@ __device__ __forceinline__ void add_atomically(float* sum, float value)
 #endif  // __CUDACC__
 
 // Adds up what a tile's `count` blocks summed, in `whole`: this thread's elements are those at THREADS * i + threadIdx.x
-// of the tile. Blocks add in the order in which they come, so that bits may differ from run to run; denormal numbers count
-// as zero.
+// of the tile. Blocks add in the order in which they come, so that bits may differ from run to run.
+// Of what they add, denormal numbers count as zero.
 // Returns true in one block of the tile, with the whole sums; the others are done.
 template <int COUNT>
 __device__ __forceinline__ bool add_parts(float (&sums)[COUNT], float* whole, int count, unsigned* ticket)

@@ -22,12 +22,13 @@ from gemmgen.gpu.timing import CAREFUL, QUICK, Timing, speedup
 from gemmgen.matrix import Layout
 from gemmgen.problem import Case, Problem
 from gemmgen.render import render
+from gemmgen.situation import Situation
 from gemmgen.source import KernelSource, Launch, Parameter
 from gemmgen.study import Point, Study, run_study
 from gemmgen.study.modelcheck import Times, check_model, measure_times
 from gemmgen.study.points import BLOCK_TILE, LADDER
 from gemmgen.target import Target, is_card, spec_of
-from gemmgen.verifier import verify
+from gemmgen.verifier import check, verify
 
 SIZES = ("M", "N", "K", "lda", "ldb", "ldc")
 SIGNATURE = """
@@ -361,6 +362,49 @@ def test_batches_and_doubles_are_right(
     gpu: GpuExecutor, family: Family, problem: Problem, values: dict[str, int]
 ) -> None:
     verdict = verify(gpu, render(problem, family, family.default(problem).with_values(**values)), examples=20)
+    assert verdict.passed, f"{verdict.situation}: {verdict.failure}"
+
+
+@pytest.mark.parametrize("dtype", list(DType))
+@pytest.mark.parametrize("blocks", [3, 40, 264])
+def test_blocks_that_stream_are_right_before_and_after_they_are_timed(
+    gpu: GpuExecutor, dtype: DType, blocks: int
+) -> None:
+    """Whole waves and none, parts of several tiles to a block, and blocks without a step; K = 0 among them."""
+    problem = Problem(None, None, None, dtype=dtype, layout=Layout("r", "c"))
+    tiles = {"BM": 32, "BN": 64, "TM": 4, "TN": 4, "WM": 16, "WN": 32, "BK": 16}
+    schedules = ({"STAGES": 2}, {"STAGES": 3, "ASYNC": 1}, {"STAGES": 3, "ASYNC": 1, "AHEAD": 4})
+    base = SIMT.default(problem).with_values(**tiles, STREAM=blocks)
+    for source in (render(problem, SIMT, base.with_values(**schedule)) for schedule in schedules):
+        for _ in range(2):
+            verdict = verify(gpu, source, examples=20)
+            assert verdict.passed, f"{verdict.situation}: {verdict.failure}"
+            assert verdict.deterministic
+            kernel = gpu.load(source)
+            for shape in ((1, 1, 0), (33, 65, 17), (500, 300, 200), (1024, 1000, 999)):
+                assert check(kernel, Situation(problem.case(*shape, beta=-0.5), "exact", seed=1)) == 0
+            (timing,) = gpu.measure_many([kernel], problem.case(1000, 1000, 1000), QUICK).timings
+            assert isinstance(timing, Timing)
+
+
+MOVED = [
+    (Problem(127, 4000, 399), {"BK": 16, "STAGES": 3, "ASYNC": 1, "AHEAD": 4}),
+    (Problem(300, 201, 100, layout=Layout("c", "r")), {"STAGES": 3, "ASYNC": 1}),
+    (Problem(300, 200, 101, layout=Layout("r", "c"), batch=5), {}),
+    (Problem(130, 514, 77, layout=Layout("c", "c"), dtype=DType.F64), {"BK": 16, "ASYNC": 1, "AHEAD": 2}),
+    (Problem(1000, 1100, None), {"BK": 16, "STAGES": 3, "ASYNC": 1, "AHEAD": 4, "STREAM": 20}),
+]
+
+
+@pytest.mark.parametrize(("problem", "values"), MOVED, ids=str)
+def test_tiles_that_move_back_from_an_edge_are_right(
+    gpu: GpuExecutor, problem: Problem, values: dict[str, int]
+) -> None:
+    """They overlap others of C, which with beta != 0 shows what is stored twice."""
+    tiles = {"BM": 64, "BN": 64, "TM": 8, "TN": 4, "WM": 32, "WN": 32}
+    source = render(problem, SIMT, SIMT.default(problem).with_values(**tiles, **values))
+    assert "min(own.m" in source.text and "min(own.n" in source.text
+    verdict = verify(gpu, source, examples=20)
     assert verdict.passed, f"{verdict.situation}: {verdict.failure}"
 
 

@@ -66,6 +66,11 @@ SAMPLES = {
     "cp_async": Sample(SIMT, {"ASYNC": 1, "STAGES": 3}, layout="cr"),
     "cp_async_dynamic_shared": Sample(SIMT, {"ASYNC": 1, "STAGES": 4, "BK": 32}),
     "read_ahead": Sample(SIMT, {"ASYNC": 1, "STAGES": 3, "AHEAD": 2, "BK": 16, "TN": 16, "WN": 64}),
+    "read_ahead_moved": Sample(SIMT, {"ASYNC": 1, "STAGES": 3, "AHEAD": 4, "BK": 16}, (300, 200, 100)),
+    "read_ahead_stream": Sample(
+        SIMT, {"ASYNC": 1, "STAGES": 3, "AHEAD": 4, "BK": 16, "STREAM": 264}, (None, None, None)
+    ),
+    "double_buffer_stream_moved_rc": Sample(SIMT, {"STREAM": 8}, (300, 4096, None), "rc"),
     "runtime_cc": Sample(SIMT, {}, (None, 4096, None), "cc"),
     "narrow_lines": Sample(SIMT, {}, (127, 61, 33), lda=36, pointer_align=8),
     "skinny_across": Sample(SKINNY, {}, (8, 4096, 4096)),

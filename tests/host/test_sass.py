@@ -45,6 +45,37 @@ def test_the_main_loop_runs_from_its_label_to_the_branch_back() -> None:
     assert sass.kernel.counts["MOV"] == sass.kernel.counts["EXIT"] == 1
 
 
+# Two loops over K in one over tiles: a block that streams. The last turn of each stands behind it, in the outer loop.
+NESTED = """
+gemm:
+        /*0000*/                   MOV R1, c[0x0][0x28] ;
+.L_x_1:
+        /*0010*/                   LDG.E R2, [R4] ;
+.L_x_2:
+        /*0020*/                   FFMA R20, R8, R12, R20 ;
+        /*0030*/                   FFMA R21, R8, R13, R21 ;
+        /*0040*/                   LDS R8, [R2] ;
+        /*0050*/               @P0 BRA `(.L_x_2) ;
+        /*0060*/                   FFMA R20, R8, R12, R20 ;
+        /*0070*/                   FFMA R21, R8, R13, R21 ;
+.L_x_3:
+        /*0080*/                   FFMA R22, R8, R13, R22 ;
+        /*0090*/               @P1 BRA `(.L_x_3) ;
+.L_x_4:
+        /*00a0*/                   STG.E [R6], R20 ;
+        /*00b0*/               @P2 BRA `(.L_x_4) ;
+        /*00c0*/               @P3 BRA `(.L_x_1) ;
+        /*00d0*/                   EXIT ;
+"""
+
+
+def test_of_nested_loops_the_main_one_is_the_innermost_with_the_most_fmas() -> None:
+    assert read_sass(NESTED).main_loop.counts == {"FFMA": 2, "LDS": 1, "BRA": 1}
+    one = NESTED.replace("@P0 BRA", "NOP").replace("@P1 BRA", "NOP")  # no loop over K is left
+    counts = read_sass(one).main_loop.counts
+    assert counts["FFMA"] == 5 and counts["LDG"] == counts["STG"] == 1, "a loop without an FMA in it is none within"
+
+
 def test_without_a_loop_the_kernel_is_the_main_loop() -> None:
     sass = read_sass("/*0000*/ FFMA R0, R1, R2, R0 ;\n/*0010*/ EXIT ;")
     assert sass.main_loop == sass.kernel and sass.kernel.total == 2

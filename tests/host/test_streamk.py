@@ -1,0 +1,291 @@
+"""Stream-K: every step of every tile by exactly one block, and every reader of that arithmetic agrees."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from gemmgen import api
+from gemmgen.device import DEVICES
+from gemmgen.dtype import DType
+from gemmgen.errors import InvalidInput
+from gemmgen.families import SIMT
+from gemmgen.families.base import constants, first_rejection
+from gemmgen.families.simt import SimtConfig, operands
+from gemmgen.kernelfile import read_kernel
+from gemmgen.matrix import Layout
+from gemmgen.model import predict
+from gemmgen.naming import parse_name
+from gemmgen.problem import Problem
+from gemmgen.render import render
+from gemmgen.source import KernelSource, Launch, Workspace
+from gemmgen.space import explore
+from gemmgen.streamk import Shares, Stream
+
+CARD = DEVICES["H200"]
+FREE = Problem(None, None, None)
+Step = tuple[int, int]  # (tile, step of it)
+
+shares = st.builds(
+    Shares,
+    st.builds(Stream, blocks=st.integers(1, 12), depth=st.sampled_from([1, 8, 16])),
+    tiles=st.integers(1, 60),
+    k=st.integers(0, 300),
+)
+
+
+def dealt(given: Shares) -> list[list[Step]]:
+    """The steps of each block, by cards: whole tiles to the first blocks, then the others' steps in turn, as evenly."""
+    steps = max(1, len(range(0, given.k, given.stream.depth)))
+    waves = given.tiles // given.stream.blocks
+    alone = max(0, waves - 1) * given.stream.blocks
+    hands = [[(tile, step) for step in range(steps)] for tile in range(alone)]
+    deck = [(tile, step) for tile in range(alone, given.tiles) for step in range(steps)]
+    sharers = min(given.stream.blocks, len(deck))
+    cuts = [number * len(deck) // sharers for number in range(sharers + 1)]
+    hands += [deck[begin:end] for begin, end in itertools.pairwise(cuts)]
+    return hands + [[] for _ in range(given.stream.blocks - sharers)]
+
+
+def blocks_by_tile(given: Shares) -> list[list[int]]:
+    """The blocks of each tile, in the order of its steps."""
+    found: list[list[int]] = [[] for _ in range(given.tiles)]
+    for block, hand in enumerate(dealt(given)):
+        for tile, _ in hand:
+            if not found[tile] or found[tile][-1] != block:
+                found[tile].append(block)
+    return found
+
+
+@given(shares)
+def test_blocks_share_as_a_walk_over_all_steps_says(given: Shares) -> None:
+    hands, walked = dealt(given), blocks_by_tile(given)
+    every = [(tile, step) for tile in range(given.tiles) for step in range(given.steps)]
+    assert [step for hand in hands for step in hand] == every, "each step once, in order"
+    assert len(hands) == given.grid and given.whole + given.shared == given.tiles
+    assert sum(1 for hand in hands[given.whole :] if hand) == given.sharers
+    first, last = given.blocks_of(np.arange(given.tiles))
+    assert [list(range(*ends)) for ends in zip(first, last + 1, strict=True)] == walked
+    sizes = {len(hand) for hand in hands[given.whole :][: given.sharers]}
+    assert max(sizes) - min(sizes) <= 1, "equal runs"
+
+
+@given(shares)
+def test_parts_have_places_of_their_own(given: Shares) -> None:
+    """A block's part of a tile lies at the sum of both their numbers, as `add_shares` has it."""
+    walked = blocks_by_tile(given)
+    places = [
+        (block - given.whole) + (tile - given.whole)
+        for tile in range(given.whole, given.tiles)
+        for block in walked[tile]
+    ]
+    assert len(set(places)) == len(places)
+    assert min(places) >= 0 and max(places) < given.parts
+    assert given.parts < 3 * given.stream.blocks, "a workspace of fewer tiles than three waves"
+
+
+@given(shares, st.randoms(use_true_random=False))
+def test_arrivals_are_counted_as_a_walk_counts_them(given: Shares, random: object) -> None:
+    blocks = np.array(random.sample(range(given.grid), random.randint(0, given.grid)), np.int64)  # type: ignore[attr-defined]
+    here = set(blocks.tolist())
+    walked = blocks_by_tile(given)[given.whole :]
+    arrived, needed = given.arrivals(blocks)
+    assert needed.tolist() == [len(parts) for parts in walked]
+    assert arrived.tolist() == [len(here.intersection(parts)) for parts in walked]
+
+
+@st.composite
+def launches(draw: st.DrawFn) -> tuple[Launch, Problem, tuple[int, int, int]]:
+    stream = Stream(draw(st.integers(1, 9)), draw(st.sampled_from([4, 16])))
+    shape = draw(st.integers(1, 40)), draw(st.integers(1, 40)), draw(st.integers(0, 100))
+    return Launch(64, (("M", 8), ("N", 4)), stream=stream), replace(FREE, dtype=draw(st.sampled_from(DType))), shape
+
+
+@given(launches(), st.data())
+def test_a_launch_knows_the_blocks_of_tiles_and_the_tiles_of_blocks(
+    launched: tuple[Launch, Problem, tuple[int, int, int]], data: st.DataObject
+) -> None:
+    launch, problem, shape = launched
+    case = problem.case(*shape)
+    tiles = -(-case.m // 8) * -(-case.n // 4)
+    assert launch.stream is not None and launch.tiles(case) == tiles
+    given = launch.shares(launch.stream, case)
+    walked = blocks_by_tile(given)
+    chosen = data.draw(st.lists(st.integers(0, tiles - 1), min_size=1, unique=True), "tiles")
+    blocks = launch.blocks_of(case, chosen)
+    assert blocks.tolist() == sorted({block for tile in chosen for block in walked[tile]})
+    here = set(blocks.tolist())
+    complete = [tile for tile, parts in enumerate(walked) if here.issuperset(parts)]
+    assert launch.tiles_of(case, blocks).tolist() == complete and set(complete) >= set(chosen)
+    left = [len(here.intersection(parts)) for parts in walked[given.whole :]]
+    full = [len(parts) for parts in walked[given.whole :]]
+    assert launch.tickets_left(case, blocks).tolist() == [
+        0 if has == needs else has for has, needs in zip(left, full, strict=True)
+    ], "the last to arrive turns a ticket back to zero"
+    assert launch.blocks(case) == given.grid == len(dealt(given))
+    assert launch.workspace(case) == Workspace(given.parts * 32 * problem.dtype.words, given.shared)
+
+
+@given(launches())
+def test_a_launch_that_runs_whole_leaves_no_ticket(launched: tuple[Launch, Problem, tuple[int, int, int]]) -> None:
+    launch, problem, shape = launched
+    case = problem.case(*shape)
+    blocks = np.arange(launch.blocks(case))
+    assert not launch.tickets_left(case, blocks).any()
+    assert launch.tiles_of(case, blocks[::-1]).tolist() == list(range(launch.tiles(case)))
+
+
+@pytest.mark.parametrize(("blocks", "depth", "words"), [(0, 8, "0 blocks share"), (4, 0, "0 of K are a step")])
+def test_a_stream_without_blocks_or_depth_is_refused(blocks: int, depth: int, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        Stream(blocks, depth)
+
+
+def test_a_launch_does_not_both_split_and_stream() -> None:
+    with pytest.raises(InvalidInput, match="2 blocks share a tile, and a stream"):
+        Launch(64, (("M", 8),), splits=2, stream=Stream(4, 8))
+
+
+# Kernels
+
+
+def kernel(problem: Problem = FREE, **axes: int) -> KernelSource:
+    return render(problem, SIMT, SIMT.default(problem).with_values(**axes))
+
+
+def test_a_kernel_that_streams_says_so() -> None:
+    whole, stream = kernel(), kernel(STREAM=528)
+    assert stream.name == f"{whole.name}_stream528"
+    assert parse_name(stream.name) == (FREE, SIMT, SIMT.default(FREE).with_values(STREAM=528))
+    assert stream.launch == replace(whole.launch, stream=Stream(528, 8)) and whole.launch.stream is None
+    assert [p.name for p in stream.parameters if p not in whole.parameters] == ["partials", "tickets"]
+    assert stream.deterministic and stream.launch.adds_up
+    for word in ("partials", "tickets", "STREAM", "atomicInc", "run_of_block"):
+        assert word in stream.text and word not in whole.text
+    header = stream.text.partition("namespace {")[0]
+    assert "// Stream  528 blocks share the last tiles" in header
+    tiles = "T = ceil(M / 128) * ceil(N / 128) tiles; T / 528 rounds down"
+    assert f"G = max(528, T / 528 * 528) blocks of 256 threads, for {tiles}" in header
+    assert "partials: (T - G + 1055) * 16384 floats, holding anything" in header
+    assert "tickets: T - G + 528 counters, zero before the first launch" in header
+
+
+@given(st.integers(1, 3000), st.integers(1, 3000), st.integers(1, 600))
+def test_the_header_counts_as_the_launch_does(m: int, n: int, wave: int) -> None:
+    launch = Launch(256, (("M", 128), ("N", 128)), stream=Stream(wave, 8))
+    case, tiles = FREE.case(m, n, 8), -(-m // 128) * -(-n // 128)
+    blocks = max(wave, tiles // wave * wave)
+    assert launch.blocks(case) == blocks
+    assert launch.workspace(case) == Workspace((tiles - blocks + 2 * wave - 1) * 16384, tiles - blocks + wave)
+
+
+def test_the_record_of_a_kernel_keeps_its_stream(tmp_path: Path) -> None:
+    source = api.generate(FREE, STREAM=6, BK=16, out=tmp_path)
+    path = tmp_path / f"{source.name}.cu"
+    assert source.launch.stream == Stream(6, 16)
+    assert read_kernel(path).source == source
+    path.with_suffix(".json").unlink()
+    assert read_kernel(path).source == source  # from its name
+    whole = api.generate(FREE, out=tmp_path)
+    path = tmp_path / f"{whole.name}.json"
+    record = json.loads(path.read_text())
+    del record["launch"]["stream"]  # as records were before
+    path.write_text(json.dumps(record))
+    assert read_kernel(path.with_suffix(".cu")).source == whole
+
+
+@pytest.mark.parametrize(
+    ("problem", "changes", "words"),
+    [
+        (FREE, {"SPLIT": 2}, "blocks share tiles in one way or the other"),
+        (FREE, {"ASYNC": 1, "AHEAD": 2, "BK": 64, "SLICES": 2}, "a block that streams goes on"),
+        (Problem(64, 64, 64, batch=3), {}, "the products of a batch are not dealt out by steps"),
+        (Problem(64, 64, 64, batch=None), {}, "the products of a batch are not dealt out by steps"),
+    ],
+)
+def test_what_does_not_go_with_a_stream_is_refused(problem: Problem, changes: dict[str, int], words: str) -> None:
+    config = SIMT.default(problem).with_values(STREAM=4, **changes)
+    assert words in str(first_rejection(SIMT, problem, config, CARD.arch.limits))
+    assert first_rejection(SIMT, problem, config.with_values(STREAM=0), CARD.arch.limits) is None
+
+
+# The search
+
+
+@pytest.mark.parametrize(("device", "size"), [("H200", 4096), ("RTX 4050 Laptop", 1536)])
+def test_the_search_tries_as_many_blocks_as_run_at_once(device: str, size: int) -> None:
+    card, problem = DEVICES[device], Problem(size, size, 4096)
+    accepted = explore(SIMT, problem, card).accepted
+    tried = {config.values["STREAM"] for config in accepted}
+    assert 0 in tried and len(tried) > 1
+    assert tried <= {0, card.sms, 2 * card.sms, 4 * card.sms}
+    for config in accepted:
+        value = constants(SIMT, problem, config)
+        tiles, wave = -(-size // value["BM"]) * -(-size // value["BN"]), value["STREAM"]
+        assert wave == 0 or (wave / 4 < tiles < 16 * wave and tiles % wave), "the last wave leaves much idle"
+
+
+@pytest.mark.parametrize("shape", [(4096, 4096, 128), (128, 128, 4096), (8192 * 2, 8192 * 4, 4096)], ids=str)
+def test_no_stream_for_short_k_nor_few_nor_many_waves(shape: tuple[int, int, int]) -> None:
+    assert not any(config.values["STREAM"] for config in explore(SIMT, Problem(*shape), CARD).accepted)
+
+
+def test_the_model_sees_that_a_stream_fills_the_last_wave() -> None:
+    def predicted(problem: Problem, stream: int) -> float:
+        config = SIMT.default(problem).with_values(ASYNC=1, STAGES=3, AHEAD=4, BK=16, STREAM=stream)
+        return predict(problem, SIMT, config, CARD).time_us
+
+    # 128 x 128 tiles: 12 * 12 are one wave of 132 and 12 tiles more; 12 * 11 are one wave.
+    ragged, full = Problem(1536, 1536, 8192), Problem(1536, 1408, 8192)
+    assert predicted(ragged, 132) < 0.7 * predicted(ragged, 0)
+    assert predicted(full, 132) >= predicted(full, 0)
+
+
+# Tiles at an edge
+
+
+@given(
+    sizes=st.tuples(*[st.one_of(st.none(), st.integers(1, 200))] * 3),
+    layout=st.sampled_from(["rr", "rc", "cr", "cc"]),
+    dtype=st.sampled_from(DType),
+    padding=st.sampled_from([0, 4]),
+    transposed=st.booleans(),
+)
+def test_a_tile_moves_where_c_has_room_and_accesses_start(
+    sizes: tuple[int | None, int | None, int | None], layout: str, dtype: DType, padding: int, transposed: bool
+) -> None:
+    m, n, _ = sizes
+    ldc = -(-n // 4) * 4 + padding if n is not None and padding else "dense"
+    problem = Problem(*sizes, layout=Layout.parse(layout), dtype=dtype, ldc=ldc)  # type: ignore[arg-type]
+    config = SIMT.default(problem).with_values(BM=32, BN=64, TM=4, TN=4, WM=16, WN=32)
+    if not transposed:
+        config = config.with_values(TA=0, TB=0)
+    assume(first_rejection(SIMT, problem, config, CARD.arch.limits) is None)
+    value = constants(SIMT, problem, config)
+    for operand, size, tile in zip(operands(problem, SimtConfig(**config.values)), (m, n), (32, 64), strict=True):
+        starts = [size - tile] if size is not None else []  # of a tile that has moved
+        # Accesses to A and B go along m and n where their lines do, those to C along n.
+        widths = [] if operand.along_k else [value[f"V{operand.X}"]]
+        widths += [value["VC"]] if operand.x == "b" else []
+        fits = all(start > 0 and all(start % width == 0 for width in widths) for start in starts)
+        assert operand.moves == (size is not None and size % tile != 0 and fits)
+        text = render(problem, SIMT, config).text
+        assert (f"min(own.{operand.mn}, s.{operand.MN} - B{operand.MN})" in text) == operand.moves
+        assert (f"constexpr bool EDGE_{operand.MN}" in text) != operand.moves
+
+
+def test_padded_lines_of_c_keep_tiles_that_accesses_would_leave() -> None:
+    """N = 70 with ldc = 72: C is read four floats at a time, and a tile that ends at 70 would start at 6."""
+    dense, padded = Problem(70, 70, 70), Problem(70, 70, 70, ldc=72)
+    config = SIMT.default(dense).with_values(BM=32, BN=64, TM=4, TN=4, WM=16, WN=32)
+    axes = SimtConfig(**config.values)
+    moves = [[operand.moves for operand in operands(problem, axes)] for problem in (dense, padded)]
+    assert [constants(SIMT, problem, config)["VC"] for problem in (dense, padded)] == [2, 4]
+    assert moves == [[True, True], [True, False]]
