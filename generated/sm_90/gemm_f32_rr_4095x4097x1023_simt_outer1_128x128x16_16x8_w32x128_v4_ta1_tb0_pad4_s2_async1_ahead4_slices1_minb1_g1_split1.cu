@@ -353,8 +353,8 @@ __device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, 
     }
 }
 
-// C = alpha * acc + beta * C for those of this thread's elements that the tile has to itself.
-// Those in the rows above or the columns left of it belong to another one, which this one overlaps.
+// C = alpha * acc + beta * C for those of this thread's elements that are the tile's own.
+// The first `above` rows and `left` columns of a tile that moved back are another tile's, which stores them.
 __device__ __forceinline__ void store_c(float* tile, Shape s, int above, int left, Place place,
                                         const float (&acc)[TM][TN], float alpha, float beta)
 {
@@ -387,7 +387,8 @@ gemm_f32_rr_4095x4097x1023_simt_outer1_128x128x16_16x8_w32x128_v4_ta1_tb0_pad4_s
     __shared__ __align__(16) TileB Bs[STAGES];
     const Shape s{};
     const TileOrigin own = tile_of_block(s, blockIdx.x);
-    // A tile that would cross an edge of C moves back to it: it overlaps another one, and each stores its own part.
+    // A tile that would cross an edge of C moves back until it ends there: copies need no checks, and what it computes of
+    // another tile is not stored.
     const TileOrigin tile = {min(own.m, s.M - BM), min(own.n, s.N - BN)};
     const Place place = place_of_thread();
     const int rows = s.M - tile.m, columns = s.N - tile.n;  // from the tile's origin to the edge of C
@@ -397,10 +398,10 @@ gemm_f32_rr_4095x4097x1023_simt_outer1_128x128x16_16x8_w32x128_v4_ta1_tb0_pad4_s
     const Offset b_step = Offset(BK) * s.ldb;
     float acc[TM][TN] = {};
 
-    const int padded = (s.K + BK - 1) / BK * BK;  // K in whole steps
+    const int padded = (s.K + BK - 1) / BK * BK;  // rounded up to whole steps
     #pragma unroll
     for (int stage = 0; stage < STAGES; ++stage) {
-        // The first step takes what makes K no multiple of BK: no other one crosses the edge.
+        // The first step takes the remainder and zeros behind it, so that all others are whole.
         const int depth = EDGE_K && stage == 0 ? s.K - (padded - BK) : BK;
         if (padded > stage * BK) {
             copy_a(a_tile, s, rows, depth, As[stage]);

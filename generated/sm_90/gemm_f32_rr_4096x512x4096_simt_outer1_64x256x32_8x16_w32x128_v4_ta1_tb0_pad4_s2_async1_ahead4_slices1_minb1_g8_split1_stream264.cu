@@ -13,10 +13,10 @@
 // Bound   FFMA issue: FMAs are 95% of the main loop's FMAs, reads and copies
 // Stream  264 blocks share the last tiles, by equal runs of steps: none waits for a last wave
 //
-// Launch  max(264, T / 264 * 264) blocks of 128 threads, T = ceil(M / 64) * ceil(N / 256) tiles, 82960 bytes of dynamic shared memory
+// Launch  G = max(264, T / 264 * 264) blocks of 128 threads, for T = ceil(M / 64) * ceil(N / 256) tiles; T / 264 rounds down, 82960 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         partials: (T - max(264, T / 264 * 264) + 264 + 263) * 16384 floats, holding anything,
-//         tickets: T - max(264, T / 264 * 264) + 264 counters, zero before the first launch, which every launch leaves zero,
+//         partials: (T - G + 527) * 16384 floats, holding anything,
+//         tickets: T - G + 264 counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
 // Made by gemmgen generate 4096x512x4096 --dtype f32 --layout rr --set BM=64 --set BN=256 --set BK=32 --set TN=16 --set WM=32 --set WN=128 --set ASYNC=1 --set AHEAD=4 --set STREAM=264
 
@@ -182,13 +182,14 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
 }
 #endif  // __CUDACC__
 
-// How blocks share the tiles of C. Those of all whole waves but one have a block each, by the first blocks of the grid. The
-// last STREAM blocks, as many as run at once, share the others: an equal run of steps along K for each, tile after tile.
+// Who computes which tiles of C. STREAM blocks run at once, a wave. The first `whole` blocks of the grid, which are whole
+// waves, have a tile each. The last STREAM blocks share the tiles that are left, fewer than two for each: as if all steps
+// along K of these tiles stood in one row, each block takes a run of them, as long as any other's but for one step.
 struct Shares {
     int whole;        // tiles that have a block of their own
     int steps;        // of a tile: at least one, which stores C where K = 0
-    int sharers;      // blocks that share: no more than there are steps
-    long long total;  // steps that they share
+    int sharers;      // blocks that share the other tiles: no more than these have steps
+    long long total;  // steps of these tiles
 };
 
 __device__ __forceinline__ Shares shares_of(Shape s)
@@ -199,18 +200,19 @@ __device__ __forceinline__ Shares shares_of(Shape s)
     return {whole, steps, static_cast<int>(min(total, static_cast<long long>(STREAM))), total};
 }
 
-// The first of the shared steps that one of the sharers takes, and which of them takes a step.
+// The first of the shared steps that a sharer takes. It takes those up to the next sharer's first.
 __device__ __forceinline__ long long first_step(const Shares& shares, int sharer)
 {
     return sharer * shares.total / shares.sharers;
 }
 
+// The sharer that takes a shared step: the last one whose first step is no later.
 __device__ __forceinline__ int sharer_of(const Shares& shares, long long step)
 {
     return static_cast<int>(((step + 1) * shares.sharers - 1) / shares.total);
 }
 
-// What a block does: `length` steps, from one step of a tile on, through the tiles behind it.
+// What a block does: `length` steps, the first of them `step` of `tile`, the others behind it and in the tiles that follow.
 struct Run {
     int tile, step, length;
 };
@@ -219,7 +221,7 @@ __device__ __forceinline__ Run run_of_block(const Shares& shares)
 {
     const int block = blockIdx.x, sharer = block - shares.whole;
     if (sharer < 0) return {block, 0, shares.steps};
-    if (sharer >= shares.sharers) return {0, 0, 0};
+    if (sharer >= shares.sharers) return {0, 0, 0};  // fewer steps than blocks: nothing is left for this one
     const long long first = first_step(shares, sharer);
     return {
         shares.whole + static_cast<int>(first / shares.steps), static_cast<int>(first % shares.steps),
@@ -269,16 +271,17 @@ __device__ __forceinline__ bool add_parts(float (&sums)[COUNT], float* parts, in
     return true;
 }
 
-// Returns true in one of a tile's blocks, with the sums of all of them; the others are done with it.
+// Adds up what the blocks of a tile summed. Returns true in one of them, with the whole sums; the others are done with it.
 template <int COUNT>
 __device__ __forceinline__ bool add_shares(float (&sums)[COUNT], const Shares& shares, int tile, float* partials, unsigned* tickets)
 {
     const int shared = tile - shares.whole;
-    if (shared < 0) return true;
+    if (shared < 0) return true;  // the tile is this block's alone
     const long long begin = static_cast<long long>(shared) * shares.steps;
     const int first = sharer_of(shares, begin), last = sharer_of(shares, begin + shares.steps - 1);
     if (first == last) return true;
-    // Each part in the order of steps is by one block or one tile further than the part before it.
+    // All parts of shared tiles in the order of their steps: the next one is the same block's in the next tile, or the next
+    // block's, so that the sum of both numbers tells parts apart. A tile's own parts lie side by side.
     float* const parts = partials + static_cast<long long>(first + shared) * (BM * BN);
     const int mine = static_cast<int>(blockIdx.x) - shares.whole - first;
     return add_parts(sums, parts, mine, last - first + 1, tickets + shared);
@@ -509,7 +512,7 @@ gemm_f32_rr_4096x512x4096_simt_outer1_64x256x32_8x16_w32x128_v4_ta1_tb0_pad4_s2_
     const Shares shares = shares_of(s);
     for (Run run = run_of_block(shares); run.length > 0;) {
         const int steps = min(run.length, shares.steps - run.step);  // of this tile
-        const int begin = run.step * BK, part = min(s.K - begin, steps * BK);
+        const int begin = run.step * BK, part = min(s.K - begin, steps * BK);  // of K, which this block sums
         const TileOrigin tile = tile_of_block(s, run.tile);
         const Place place = place_of_thread();
         const int rows = s.M - tile.m, columns = s.N - tile.n;  // from the tile's origin to the edge of C
@@ -519,10 +522,10 @@ gemm_f32_rr_4096x512x4096_simt_outer1_64x256x32_8x16_w32x128_v4_ta1_tb0_pad4_s2_
         const Offset b_step = Offset(BK) * s.ldb;
         float acc[TM][TN] = {};
 
-        const int padded = (part + BK - 1) / BK * BK;  // K in whole steps
+        const int padded = (part + BK - 1) / BK * BK;  // rounded up to whole steps
         #pragma unroll
         for (int stage = 0; stage < STAGES; ++stage) {
-            // The first step takes what makes K no multiple of BK: no other one crosses the edge.
+            // The first step takes the remainder and zeros behind it, so that all others are whole.
             const int depth = EDGE_K && stage == 0 ? part - (padded - BK) : BK;
             if (padded > stage * BK) {
                 copy_a(a_tile, s, rows, depth, As[stage]);

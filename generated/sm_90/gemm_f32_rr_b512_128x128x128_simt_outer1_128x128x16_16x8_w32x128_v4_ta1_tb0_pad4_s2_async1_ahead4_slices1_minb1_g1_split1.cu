@@ -409,10 +409,10 @@ gemm_f32_rr_b512_128x128x128_simt_outer1_128x128x16_16x8_w32x128_v4_ta1_tb0_pad4
     const Offset b_step = Offset(BK) * s.ldb;
     float acc[TM][TN] = {};
 
-    const int padded = (s.K + BK - 1) / BK * BK;  // K in whole steps
+    const int padded = (s.K + BK - 1) / BK * BK;  // rounded up to whole steps
     #pragma unroll
     for (int stage = 0; stage < STAGES; ++stage) {
-        // The first step takes what makes K no multiple of BK: no other one crosses the edge.
+        // The first step takes the remainder and zeros behind it, so that all others are whole.
         const int depth = EDGE_K && stage == 0 ? s.K - (padded - BK) : BK;
         if (padded > stage * BK) {
             copy_a(a_tile, s, rows, depth, As[stage]);

@@ -406,10 +406,10 @@ gemm_f64_rr_1024x1024x1024_simt_outer1_64x128x32_8x4_w16x64_v2_ta1_tb0_pad4_s4_a
     const Offset b_step = Offset(BK) * s.ldb;
     double acc[TM][TN] = {};
 
-    const int padded = (s.K + BK - 1) / BK * BK;  // K in whole steps
+    const int padded = (s.K + BK - 1) / BK * BK;  // rounded up to whole steps
     #pragma unroll
     for (int stage = 0; stage < STAGES; ++stage) {
-        // The first step takes what makes K no multiple of BK: no other one crosses the edge.
+        // The first step takes the remainder and zeros behind it, so that all others are whole.
         const int depth = EDGE_K && stage == 0 ? s.K - (padded - BK) : BK;
         if (padded > stage * BK) {
             copy_a(a_tile, s, rows, depth, As[stage]);

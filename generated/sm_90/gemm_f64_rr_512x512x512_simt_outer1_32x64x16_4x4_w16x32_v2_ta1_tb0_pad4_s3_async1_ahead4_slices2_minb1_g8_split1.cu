@@ -461,10 +461,10 @@ gemm_f64_rr_512x512x512_simt_outer1_32x64x16_4x4_w16x32_v2_ta1_tb0_pad4_s3_async
     const Offset b_step = Offset(BK) * s.ldb;
     double acc[TM][TN] = {};
 
-    const int padded = (s.K + BK - 1) / BK * BK;  // K in whole steps
+    const int padded = (s.K + BK - 1) / BK * BK;  // rounded up to whole steps
     #pragma unroll
     for (int stage = 0; stage < STAGES; ++stage) {
-        // The first step takes what makes K no multiple of BK: no other one crosses the edge.
+        // The first step takes the remainder and zeros behind it, so that all others are whole.
         const int depth = EDGE_K && stage == 0 ? s.K - (padded - BK) : BK;
         if (padded > stage * BK) {
             copy_a(a_tile, s, rows, depth, As[stage]);
