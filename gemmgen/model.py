@@ -22,6 +22,7 @@ from gemmgen.dtype import DType
 from gemmgen.families.base import Config, Family, Work, constants
 from gemmgen.problem import Case, Problem
 from gemmgen.source import Launch
+from gemmgen.streamk import Stream
 
 Limiter = Literal["threads", "blocks", "registers", "shared memory"]
 Bound = Literal["FMA", "issue", "instruction fetch", "shared memory", "L2", "DRAM", "latency"]
@@ -126,10 +127,12 @@ def predict(
     used = estimate_registers(work, problem.dtype) if registers is None else registers
     shared = value["SHARED_BYTES"]
     fit = occupancy(device.arch, work.threads, min(used, MAX_REGISTERS), shared)
-    blocks = Launch(work.threads, family.grid(problem, config), splits=work.splits).blocks(case)
+    stream = Stream(work.stream, work.depth) if work.stream else None
+    launch = Launch(work.threads, family.grid(problem, config), splits=work.splits, stream=stream)
     if fit.blocks == 0:
         return Prediction(device.name, used, shared, fit, math.inf, math.inf, "latency")
-    waves = blocks / (fit.blocks * device.sms)
+    waves = launch.blocks(case) / (fit.blocks * device.sms)
+    blocks = launch.splits * launch.tiles(case)  # as many as there would be without a stream: their work
     steps = math.ceil(max(case.k, 1) / work.splits / work.depth) * value.get("WALK", 1)
     time, bound = _time_us(case, work, fit, blocks, steps, device, used)
     return Prediction(device.name, used, shared, fit, waves, time, bound)

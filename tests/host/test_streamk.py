@@ -248,6 +248,14 @@ def test_the_model_sees_that_a_stream_fills_the_last_wave() -> None:
     assert predicted(full, 132) >= predicted(full, 0)
 
 
+def test_a_stream_of_as_many_blocks_as_run_at_once_takes_whole_waves() -> None:
+    problem = Problem(4096, 4096, 4096)
+    config = SIMT.default(problem).with_values(TN=16, WN=64, STREAM=264)  # 255 registers: two blocks an SM
+    streamed, tiled = (predict(problem, SIMT, one, CARD, 255) for one in (config, config.with_values(STREAM=0)))
+    assert streamed.occupancy.blocks == 2 and streamed.waves == 3
+    assert tiled.waves == 1024 / 264
+
+
 # Tiles at an edge
 
 
