@@ -402,18 +402,6 @@ def test_barrier_divergence(emulator: EmulatorExecutor) -> None:
     assert "32 of 64 threads wait at the warp collective of line 2" in fails(emulator, warp, ANY_SHAPE.case(1, 1, 1))
 
 
-def test_whole_warps_that_have_exited_do_not_count_at_a_barrier(emulator: EmulatorExecutor) -> None:
-    """As CUDA has it from sm_70 on; threads of a warp that leaves in part still do."""
-    handed_on = "__shared__ float x; if (threadIdx.x == 7) x = 3; __syncthreads(); if (threadIdx.x == 0) C[0] = x;"
-    case = ANY_SHAPE.case(1, 1, 1)
-    for seed in range(4):
-        left = kernel("if (threadIdx.x >= 32) return;\n" + handed_on)
-        assert emulator.load(left).run(case, data(case), seed=seed)[0] == 3
-    for leaves, group in (("threadIdx.x == 40", "1 of 64 threads have exited (40)"), ("threadIdx.x >= 8", "56 of 64")):
-        partial = kernel(f"if ({leaves}) return;\n" + handed_on)
-        assert group in fails(emulator, partial, case)
-
-
 def test_infinite_loop(store: Store) -> None:
     body = "if (alpha == 2.0f) for (volatile int i = 0;;) i = 1;" + NAIVE
     with EmulatorExecutor(store, timeout=0.3) as impatient:

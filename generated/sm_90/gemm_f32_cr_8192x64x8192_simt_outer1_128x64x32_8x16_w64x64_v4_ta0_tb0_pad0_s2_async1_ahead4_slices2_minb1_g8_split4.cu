@@ -1,56 +1,53 @@
-// gemm_f32_rr_b64_64x64x64_simt_outer1_32x64x32_8x4_w16x64_v4_ta1_tb0_pad4_s3_async1_ahead4_slices2_minb1_g1_split1
+// gemm_f32_cr_8192x64x8192_simt_outer1_128x64x32_8x16_w64x64_v4_ta0_tb0_pad0_s2_async1_ahead4_slices2_minb1_g8_split4
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
-//     for each of 64 products
 //
-//     A  64 x 64, row-major, lda = 64, stride_a = 4096
-//     B  64 x 64, row-major, ldb = 64, stride_b = 4096
-//     C  64 x 64, row-major, ldc = 64, stride_c = 4096
+//     A  8192 x 8192, column-major, lda = 8192
+//     B  8192 x 64, row-major, ldb = 64
+//     C  8192 x 64, row-major, ldc = 64
 //
-// Block   32 x 64 of C by 128 threads, in steps of 32 along K, 38400 bytes of shared memory
-// Thread  32 elements of C: for each k 32 FMAs on 12 words of shared memory, taken in 3 reads
-// Reads   K / 21.33 words of global and K / 2.667 of shared memory for each element of C; 10.7 FLOP for a byte of global
-// Ahead   global memory is read 2 steps before its use, while the FMAs run
-// Bound   FFMA issue: FMAs are 90% of the main loop's FMAs, reads and copies
+// Block   128 x 64 of C by 128 threads, in steps of 32 along K, 49168 bytes of shared memory
+// Thread  128 elements of C: for each k 128 FMAs on 24 words of shared memory, taken in 6 reads
+// Reads   K / 42.67 words of global and K / 5.333 of shared memory for each element of C; 21.3 FLOP for a byte of global
+// Ahead   global memory is read 1 step before its use, while the FMAs run
+// Bound   FFMA issue: FMAs are 95% of the main loop's FMAs, reads and copies
 // Slices  2 groups of warps share the block's tile: each sums a part of every step; they add up
+// Split   4 blocks share a tile: each sums a part of K, the last to come adds the parts up
 //
-// Launch  ceil(M / 32) * ceil(N / 64) * batch blocks of 128 threads, 38400 bytes of dynamic shared memory
+// Launch  ceil(M / 128) * ceil(N / 64) * 4 blocks of 128 threads, 49168 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         no two matrices of C that overlap
-// Made by gemmgen generate 64x64x64 --dtype f32 --layout rr --batch 64 --set BM=32 --set BN=64 --set BK=32 --set TN=4 --set WM=16 --set WN=64 --set STAGES=3 --set ASYNC=1 --set AHEAD=4 --set SLICES=2 --set GROUP=1
+//         partials: ceil(M / 128) * ceil(N / 64) * 4 * 8192 floats, holding anything,
+//         tickets: ceil(M / 128) * ceil(N / 64) counters, zero before the first launch, which every launch leaves zero,
+//         no other launch using the same workspace at the same time
+// Made by gemmgen generate 8192x64x8192 --dtype f32 --layout cr --set BN=64 --set BK=32 --set TN=16 --set WN=64 --set ASYNC=1 --set AHEAD=4 --set SLICES=2 --set SPLIT=4
 
 namespace {
 
-// Sizes and the elements between lines (leading dimensions) and between matrices of the batch (strides).
-// What is known here folds into the code.
+// Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
 struct Shape {
-    static constexpr int M = 64;
+    static constexpr int M = 8192;
     static constexpr int N = 64;
-    static constexpr int K = 64;
-    static constexpr int lda = 64;
+    static constexpr int K = 8192;
+    static constexpr int lda = 8192;
     static constexpr int ldb = 64;
     static constexpr int ldc = 64;
-    static constexpr int batch = 64;
-    static constexpr long long stride_a = 4096;
-    static constexpr long long stride_b = 4096;
-    static constexpr long long stride_c = 4096;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 32;     // rows of C that a block computes
+constexpr int BM = 128;    // rows of C that a block computes
 constexpr int BN = 64;     // columns of C that a block computes
 constexpr int BK = 32;     // depth of one step along K
 constexpr int TM = 8;      // rows of C that a thread computes
-constexpr int TN = 4;      // columns of C that a thread computes
-constexpr int WM = 16;     // rows of C that a warp computes (0: no warp tiles)
+constexpr int TN = 16;     // columns of C that a thread computes
+constexpr int WM = 64;     // rows of C that a warp computes (0: no warp tiles)
 constexpr int WN = 64;     // columns of C that a warp computes (0: no warp tiles)
-constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
-constexpr int STAGES = 3;  // tiles of A and B that shared memory holds
+constexpr int STAGES = 2;  // tiles of A and B that shared memory holds
 constexpr int AHEAD = 4;   // depths that the loop over a step writes out, reading two ahead (0: a whole step, none ahead)
 constexpr int SLICES = 2;  // groups of warps that share a block's tile, each with a part of a step's depth
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
-constexpr int GROUP = 1;   // tile rows that blocks walk down before they step right, for reuse in L2
+constexpr int GROUP = 8;   // tile rows that blocks walk down before they step right, for reuse in L2
+constexpr int SPLIT = 4;   // blocks that share a tile of C, each with a part of K
 
 // Work split
 constexpr int DEPTH = BK / SLICES;                  // depth of a slice's part of a step
@@ -65,14 +62,14 @@ constexpr int STEP_N = FN * LANES_N;                // columns from one shared r
 constexpr int VC = 4;                               // floats of an access to C
 
 // How A gets to shared memory
-constexpr int VA = 1;                                                                  // floats of an access to A
-constexpr int STORE_A = 1;                                                             // floats of a shared store of A
-constexpr int A_LINE = BK;                                                             // floats of a line of A's tile
-constexpr int A_LINES = BM;                                                            // lines of A's tile
+constexpr int VA = 4;                                                                  // floats of an access to A
+constexpr int STORE_A = VA;                                                            // floats of a shared store of A
+constexpr int A_LINE = BM;                                                             // floats of a line of A's tile
+constexpr int A_LINES = BK;                                                            // lines of A's tile
 constexpr int A_TEAM = 8;                                                              // neighbouring threads that fetch a line together
 constexpr int A_STRIDE = THREADS / A_TEAM;                                             // lines that all threads fetch at once
 constexpr int A_SHARE = A_LINE / VA / A_TEAM * ((A_LINES + A_STRIDE - 1) / A_STRIDE);  // accesses that a thread makes at most
-constexpr int PITCH_A = BM + PAD;                                                      // floats from one shared line of A to the next
+constexpr int PITCH_A = BM;                                                            // floats from one shared line of A to the next
 constexpr int SHARED_A = BK * PITCH_A;                                                 // floats of a shared tile of A
 
 // How B gets to shared memory
@@ -194,6 +191,68 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
 }
 #endif  // __CUDACC__
 
+// The depths [begin, end) that one of a tile's SPLIT blocks sums: equal parts of K, each a whole number of steps. The
+// last parts may be shorter, or empty.
+struct Depths {
+    int begin, end;
+};
+
+__device__ __forceinline__ Depths depths_of_split(int K, int split)
+{
+    const int part = (K + SPLIT * BK - 1) / (SPLIT * BK) * BK;
+    return {min(K, split * part), min(K, (split + 1) * part)};
+}
+
+// True in the last of a tile's `count` blocks to come here, which then sees all that the others wrote before they came.
+// Nobody waits for anybody, so it does not matter in which order blocks run, or whether they run at once.
+__device__ __forceinline__ bool last_to_arrive(unsigned* ticket, int count)
+{
+    __shared__ int last;
+    __syncthreads();  // the whole block has written its part
+    if (threadIdx.x == 0) {
+        __threadfence();                                   // it is visible to all before the ticket is taken,
+        last = atomicInc(ticket, count - 1) == count - 1;  // (the last ticket turns the counter back to zero)
+        __threadfence();                                   // and parts of earlier tickets are visible after it
+    }
+    __syncthreads();
+    return last;
+}
+
+// Adds up what a tile's `count` blocks summed. Their parts lie one behind the other, this block's is number `mine`, in which
+// this thread's elements are those at THREADS * i + threadIdx.x.
+// Returns true in one block of the tile, with the whole sums; the others are done.
+template <int COUNT>
+__device__ __forceinline__ bool add_parts(float (&sums)[COUNT], float* parts, int mine, int count, unsigned* ticket)
+{
+    float* const own = parts + mine * (BM * BN);
+    #pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+        const int element = i * THREADS + threadIdx.x;
+        if (COUNT * THREADS == BM * BN || element < BM * BN) own[element] = sums[i];
+    }
+    if (!last_to_arrive(ticket, count)) return false;
+
+    #pragma unroll
+    for (int i = 0; i < COUNT; ++i) sums[i] = 0.0f;
+    #pragma unroll 4
+    for (int part = 0; part < count; ++part) {  // always in this order: the same bits every time
+        #pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+            const int element = i * THREADS + threadIdx.x;
+            if (COUNT * THREADS == BM * BN || element < BM * BN) sums[i] += __ldcg(parts + part * (BM * BN) + element);
+        }
+    }
+    return true;
+}
+
+// Returns true in one of a tile's SPLIT blocks, with the sums of all of them; the others are done.
+template <int COUNT>
+__device__ __forceinline__ bool add_splits(float (&sums)[COUNT], float* partials, unsigned* tickets)
+{
+    const long long tile = blockIdx.x / SPLIT;
+    return add_parts(sums, partials + tile * SPLIT * (BM * BN), blockIdx.x % SPLIT, SPLIT, tickets + tile);
+}
+
 // Adds up what the block's slices summed, in their order. Of the tile that a thread and its like in other slices have, each
 // gets ROWS rows: those from slice * ROWS on. `shared` may hold tiles that other threads still read.
 __device__ __forceinline__ void add_slices(const float (&acc)[TM][TN], float (&sums)[ROWS][TN], float* shared)
@@ -265,11 +324,11 @@ __device__ __forceinline__ void cp_async_wait()
 }
 #endif  // __CUDACC__
 
-// Where this thread's first access to A's tile starts: A_TEAM neighbouring threads fetch a line together, along k.
+// Where this thread's first access to A's tile starts: A_TEAM neighbouring threads fetch a line together, along m.
 __device__ __forceinline__ Spot spot_a()
 {
     const int line = threadIdx.x / A_TEAM, along = threadIdx.x % A_TEAM * VA;
-    return {line, along};
+    return {along, line};
 }
 
 // From there to its i-th: further along the line first, then A_STRIDE lines on. The same for all threads.
@@ -277,21 +336,21 @@ __device__ __forceinline__ Spot step_a(int i)
 {
     constexpr int TIMES = A_LINE / VA / A_TEAM;  // accesses of a thread to a line
     const int line = i / TIMES * A_STRIDE, along = i % TIMES * A_TEAM * VA;
-    return {line, along};
+    return {along, line};
 }
 
 // Floats from the origin of A's tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_a(Spot at, Shape s)
 {
-    return Offset(at.mn) * s.lda + at.k;
+    return Offset(at.k) * s.lda + at.mn;
 }
 
 // How many floats from there on lie inside A, whose edge is rows x depth from the tile's origin:
 // VA or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_a(Spot at, int rows, int depth)
 {
-    if (EDGE_M && at.mn >= rows) return 0;
-    return EDGE_K ? depth - at.k : VA;
+    if (EDGE_K && at.k >= depth) return 0;
+    return EDGE_M ? rows - at.mn : VA;
 }
 
 // Start this thread's share of A's tile on its way to shared memory. Zeros stand for what lies outside A.
@@ -303,7 +362,7 @@ __device__ __forceinline__ void start_a(const float* tile, Shape s, int rows, in
     #pragma unroll
     for (int i = 0; i < A_SHARE; ++i) {
         const Spot step = step_a(i), at = {first.mn + step.mn, first.k + step.k};
-        if (A_LINES % A_STRIDE != 0 && at.mn >= A_LINES) break;
+        if (A_LINES % A_STRIDE != 0 && at.k >= A_LINES) break;
         const int valid = AT_EDGE ? valid_a(at, rows, depth) : VA;
         const int bytes = VA == 1 ? (valid > 0 ? 4 : 0) : 4 * max(0, min(VA, valid));
         cp_async<4 * VA>(&shared[at.k][at.mn], from + offset_a(step, s), bytes);
@@ -393,15 +452,15 @@ __device__ __forceinline__ void read_b(const float* from, float (&fragment)[TN])
     }
 }
 
-// acc += a * b, an outer product, to and fro along the columns: each FMA shares a value with the one before it.
+// acc += a * b, an outer product, to and fro along the rows: each FMA shares a value with the one before it.
 // Two register banks give an operand a cycle each, so an FMA that reads three registers anew takes two cycles.
 __device__ __forceinline__ void add_product(const float (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN])
 {
     #pragma unroll
-    for (int j = 0; j < TN; ++j) {
+    for (int i = 0; i < TM; ++i) {
         #pragma unroll
-        for (int step = 0; step < TM; ++step) {
-            const int i = j % 2 ? TM - 1 - step : step;
+        for (int step = 0; step < TN; ++step) {
+            const int j = i % 2 ? TN - 1 - step : step;
             acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
         }
     }
@@ -449,41 +508,40 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_b64_64x64x64_simt_outer1_32x64x32_8x4_w16x64_v4_ta1_tb0_pad4_s3_async1_ahead4_slices2_minb1_g1_split1(
+gemm_f32_cr_8192x64x8192_simt_outer1_128x64x32_8x16_w64x64_v4_ta0_tb0_pad0_s2_async1_ahead4_slices2_minb1_g8_split4(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
+    float* __restrict__ partials,
+    unsigned* __restrict__ tickets,
     float alpha,
     float beta)
 {
     TileA* const As = reinterpret_cast<TileA*>(dynamic_shared());
     TileB* const Bs = reinterpret_cast<TileB*>(As + STAGES);
     const Shape s{};
-    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix of the batch
-    const int matrix = blockIdx.x / tiles;                            // the block's
-    A += matrix * s.stride_a;
-    B += matrix * s.stride_b;
-    C += matrix * s.stride_c;
-    const TileOrigin tile = tile_of_block(s, blockIdx.x % tiles);
+    const TileOrigin tile = tile_of_block(s, blockIdx.x / SPLIT);
+    const auto [begin, end] = depths_of_split(s.K, blockIdx.x % SPLIT);
+    const int part = end - begin;  // of K, which this block sums
     const Place place = place_of_thread();
     const int rows = s.M - tile.m, columns = s.N - tile.n;  // from the tile's origin to the edge of C
-    const float* a_tile = A + Offset(tile.m) * s.lda;
-    const float* b_tile = B + tile.n;
-    const Offset a_step = BK;  // to the next tile along K
+    const float* a_tile = A + tile.m + Offset(begin) * s.lda;
+    const float* b_tile = B + tile.n + Offset(begin) * s.ldb;
+    const Offset a_step = Offset(BK) * s.lda;  // to the next tile along K
     const Offset b_step = Offset(BK) * s.ldb;
     float acc[TM][TN] = {};
 
-    const int padded = (s.K + BK - 1) / BK * BK;  // rounded up to whole steps
+    const int padded = (part + BK - 1) / BK * BK;  // rounded up to whole steps
     #pragma unroll
     for (int stage = 0; stage < STAGES; ++stage) {
         // The first step takes the remainder and zeros behind it, so that all others are whole.
-        const int depth = EDGE_K && stage == 0 ? s.K - (padded - BK) : BK;
+        const int depth = EDGE_K && stage == 0 ? part - (padded - BK) : BK;
         if (padded > stage * BK) {
             copy_a(a_tile, s, rows, depth, As[stage]);
             copy_b(b_tile, s, columns, depth, Bs[stage]);
         }
         cp_async_commit();
-        a_tile += depth;
+        a_tile += Offset(depth) * s.lda;
         b_tile += Offset(depth) * s.ldb;
     }
 
@@ -541,5 +599,6 @@ gemm_f32_rr_b64_64x64x64_simt_outer1_32x64x32_8x4_w16x64_v4_ta1_tb0_pad4_s3_asyn
 
     float sums[ROWS][TN];
     add_slices(acc, sums, reinterpret_cast<float*>(As));
+    if (!add_splits(reinterpret_cast<float(&)[ROWS * TN]>(sums), partials, tickets)) return;
     store_c(C + Offset(tile.m) * s.ldc + tile.n, s, rows, columns, place, sums, alpha, beta);
 }

@@ -1,29 +1,29 @@
-// gemm_f32_rr_1x1024x16384_skinny_s1_t8_w8_k0_u16_v4_split32
+// gemm_f32_rr_8x1024x16384_skinny_s8_t4_w8_k512_u8_v4_split32
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
-//     A  1 x 16384, row-major, lda = 16384
+//     A  8 x 16384, row-major, lda = 16384
 //     B  16384 x 1024, row-major, ldb = 1024
-//     C  1 x 1024, row-major, ldc = 1024
+//     C  8 x 1024, row-major, ldc = 1024
 //
-// Block   1 x 256 of C by 256 threads, 8336 bytes of shared memory
-// Thread  8 sums, each of one k in 8: 8 threads share an element of C and add up at the end
-// Reads   each weight once, to a register, 131584 bytes of a block under way at once; 0.498 FLOP for a byte of global memory
+// Block   8 x 128 of C by 256 threads, 33808 bytes of shared memory
+// Thread  32 sums, each of one k in 8: 8 threads share an element of C and add up at the end
+// Reads   each weight once, to a register, 34816 bytes of a block under way at once; 3.76 FLOP for a byte of global memory
 // Bound   global memory on a card that can compute more than that for each byte that it reads, else FFMA issue
 // Split   32 blocks share a tile: each sums a part of K, the last to come adds the parts up
 //
-// Launch  M * ceil(N / 256) * 32 blocks of 256 threads
+// Launch  ceil(M / 8) * ceil(N / 128) * 32 blocks of 256 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         partials: M * ceil(N / 256) * 32 * 256 floats, holding anything,
-//         tickets: M * ceil(N / 256) counters, zero before the first launch, which every launch leaves zero,
+//         partials: ceil(M / 8) * ceil(N / 128) * 32 * 1024 floats, holding anything,
+//         tickets: ceil(M / 8) * ceil(N / 128) counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
-// Made by gemmgen generate 1x1024x16384 --dtype f32 --layout rr --family skinny --set S=1 --set T=8 --set WARPS=8 --set BK=0 --set UNROLL=16 --set SPLIT=32
+// Made by gemmgen generate 8x1024x16384 --dtype f32 --layout rr --family skinny --set WARPS=8 --set BK=512 --set UNROLL=8 --set SPLIT=32
 
 namespace {
 
 // Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
 struct Shape {
-    static constexpr int M = 1;
+    static constexpr int M = 8;
     static constexpr int N = 1024;
     static constexpr int K = 16384;
     static constexpr int lda = 16384;
@@ -33,16 +33,16 @@ struct Shape {
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int S = 1;        // lines of the small operand that a block multiplies: uses of a weight
-constexpr int T = 8;        // elements along C's long side that a thread sums
-constexpr int LANES = 32;   // lanes of a warp along C's long side, the others at other depths
-constexpr int WARPS = 8;    // warps of a block
-constexpr int UNROLL = 16;  // steps along K whose weights are under way at once
-constexpr int SPLIT = 32;   // blocks that share a tile of C, each with a part of K
+constexpr int S = 8;       // lines of the small operand that a block multiplies: uses of a weight
+constexpr int T = 4;       // elements along C's long side that a thread sums
+constexpr int LANES = 32;  // lanes of a warp along C's long side, the others at other depths
+constexpr int WARPS = 8;   // warps of a block
+constexpr int BK = 512;    // depths of the small operand that shared memory holds at once
+constexpr int UNROLL = 8;  // steps along K whose weights are under way at once
+constexpr int SPLIT = 32;  // blocks that share a tile of C, each with a part of K
 
 // Work split
 constexpr int THREADS = 32 * WARPS;                         // threads a block
-constexpr int MINB = 1;                                     // blocks that must fit an SM at once: more would cost loads under way
 constexpr int BM = S;                                       // rows of C that a block computes
 constexpr int BN = LANES * T;                               // columns of C that a block computes
 constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C that a thread stores at most
@@ -52,19 +52,20 @@ constexpr int VW = 4;                 // floats of an access to the weights
 constexpr int LOADS = T / VW;         // accesses of a thread a step
 constexpr int GROUPS = 32 / LANES;    // groups of a warp's lanes, each with a depth of its own
 constexpr int STEP = WARPS * GROUPS;  // depths that a block has at a step
-constexpr int LANE_WORDS = 1;         // depths that a thread has at a step
-constexpr int XW = 1;                 // floats of an access to the small operand
 
 // Shared memory
-constexpr int FX = 1;                                // floats of a read of the small operand
+constexpr int FX = 4;                                // floats of a read of the small operand
+constexpr int PITCH = S + 4 * (S % 8 == 0);          // floats from one line of a chunk to the next
 constexpr int SUMS_PITCH = BN + 4;                   // floats from one line of sums to the next
 constexpr int PARTS = WARPS;                         // groups of threads that sum different depths
-constexpr int SUMS_FLOATS = PARTS * S * SUMS_PITCH;  // floats of the sums at the end
+constexpr int CHUNK_FLOATS = BK * PITCH;             // floats of a chunk of the small operand
+constexpr int SUMS_FLOATS = PARTS * S * SUMS_PITCH;  // floats of the sums that replace it at the end
 
 // Shared memory, in all
-constexpr int SHARED_FLOATS = SUMS_FLOATS;  // floats of shared memory
+constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS);  // floats of shared memory, for one and then the other
 
 static_assert(S * T <= 256, "a thread has fewer than 256 registers for its sums");
+static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of turns of the ring of registers");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
 static_assert(PARTS > 1 or 32 % (S * T) == 0 or S * T % 32 == 0, "lanes halve the sums until each has its own");
 static_assert(32 % LANES == 0, "a warp is a whole number of groups of lanes");
@@ -115,7 +116,7 @@ struct Place {
 
 using Sums = float[S][SUMS_PITCH];  // of a block's tile, [m][n], as one group of its threads has them
 
-using Chunk = float[1][S];  // what a step's weights meet, in registers: A's values, [k][m]
+using Chunk = float[BK][PITCH];  // of A in shared memory: [k][m], so that a k's values are neighbours
 
 // Where this thread's weights start, from the block's: one k for each LANES lanes, neighbouring vectors of a line for these.
 __device__ __forceinline__ Place place_of_thread()
@@ -147,7 +148,7 @@ __device__ __forceinline__ void multiply(const Chunk& chunk, int k, const Vec<VW
 {
     #pragma unroll
     for (int i = 0; i < S; i += FX) {
-        const Vec<FX> x = load<FX>(&chunk[k][i]);
+        const Vec<FX> x = load<FX>(&chunk[k][i]);  // the same for LANES lanes, in other banks for others
         #pragma unroll
         for (int j = 0; j < FX; ++j) {
             #pragma unroll
@@ -172,20 +173,15 @@ __device__ __forceinline__ void leave(float (&acc)[S][T], Place place, Sums* sum
     }
 }
 
-// Start the loads of what one step's weights meet: A's S values at each of a thread's depths from k on. Zeros stand
-// for those that do not exist, and from depth `end` on.
-__device__ __forceinline__ void fetch_small(const float* A, Shape s, int m, int k, int end, Chunk& chunk)
+// A's values at depths [k, k + BK) to shared memory. Zeros stand for those that do not exist, and from depth `end` on.
+__device__ __forceinline__ void stage(const float* A, Shape s, int m, int k, int end, Chunk& chunk)
 {
-    #pragma unroll
-    for (int line = 0; line < S; line += 1) {
-        #pragma unroll
-        for (int depth = 0; depth < LANE_WORDS; depth += XW) {
-            const bool exists = k + depth < end && (!EDGE_M || m + line < s.M);
-            const int valid = !exists ? 0 : XW;
-            const Vec<XW> x = load_edge<XW>(A + Offset(m + line) * s.lda + k + depth, valid);
-            #pragma unroll
-            for (int i = 0; i < XW; ++i) chunk[depth + i][line] = x.at[i];
-        }
+    #pragma unroll 8
+    for (int i = threadIdx.x; i < S * BK; i += THREADS) {  // neighbouring threads read along A's lines
+        const int line = i / BK, depth = i % BK;
+        const bool exists = k + depth < end && (!EDGE_M || m + line < s.M);
+        const Offset at = Offset(m + line) * s.lda + k + depth;
+        chunk[depth][line] = exists ? A[at] : 0.0f;
     }
 }
 
@@ -267,8 +263,8 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_1x1024x16384_skinny_s1_t8_w8_k0_u16_v4_split32(
+extern "C" __global__ void __launch_bounds__(THREADS)
+gemm_f32_rr_8x1024x16384_skinny_s8_t4_w8_k512_u8_v4_split32(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -278,7 +274,8 @@ gemm_f32_rr_1x1024x16384_skinny_s1_t8_w8_k0_u16_v4_split32(
     float beta)
 {
     __shared__ __align__(16) float shared[SHARED_FLOATS];
-    Sums* const parts = reinterpret_cast<Sums*>(shared);  // of PARTS groups of threads
+    Chunk& chunk = *reinterpret_cast<Chunk*>(shared);
+    Sums* const parts = reinterpret_cast<Sums*>(shared);  // of PARTS groups of threads, after the last chunk
 
     const Shape s{};
     const int tile = blockIdx.x / SPLIT;
@@ -288,27 +285,29 @@ gemm_f32_rr_1x1024x16384_skinny_s1_t8_w8_k0_u16_v4_split32(
     const Place place = place_of_thread();
     const int n = tile_n + place.n;
 
-    // A ring of registers: a step's weights, and what they meet, are loaded UNROLL steps before their use.
+    // A ring of registers: a step's weights are loaded UNROLL steps before their use, also while the block waits.
     Vec<VW> weights[UNROLL][LOADS];
-    __align__(16) Chunk chunks[UNROLL];
     #pragma unroll
-    for (int u = 0; u < UNROLL; ++u) {
-        fetch(B, s, begin + place.k + u * STEP, end, n, weights[u]);
-        fetch_small(A, s, tile_m, begin + place.k + u * STEP, end, chunks[u]);
-    }
+    for (int u = 0; u < UNROLL; ++u) fetch(B, s, begin + place.k + u * STEP, end, n, weights[u]);
 
     float acc[S][T] = {};
-    for (int k = begin; k < end; k += UNROLL * STEP) {
-        #pragma unroll
-        for (int u = 0; u < UNROLL; ++u) {
-            const int next = place.k + k + (u + UNROLL) * STEP;
-            multiply(chunks[u], 0, weights[u], acc);
-            fetch(B, s, next, end, n, weights[u]);
-            fetch_small(A, s, tile_m, next, end, chunks[u]);
+    for (int k = begin; k < end; k += BK) {
+        __syncthreads();  // nobody reads the chunk before any more
+        stage(A, s, tile_m, k, end, chunk);
+        __syncthreads();  // the chunk is complete
+        const int depth = min(BK, end - k);
+        for (int step = 0; step < depth; step += UNROLL * STEP) {
+            #pragma unroll
+            for (int u = 0; u < UNROLL; ++u) {
+                const int at = place.k + step + u * STEP;  // in the chunk
+                multiply(chunk, at, weights[u], acc);
+                fetch(B, s, k + at + UNROLL * STEP, end, n, weights[u]);
+            }
         }
     }
 
     // What the threads summed over different depths, added up in the order of these.
+    __syncthreads();  // nobody reads the last chunk any more
     leave(acc, place, parts);
     __syncthreads();
     float sums[OUTPUTS] = {};

@@ -1,49 +1,54 @@
-// gemm_f32_cc_1024x1024x1024_simt_outer1_128x32x64_8x8_w64x32_v4_ta0_tb1_pad4_s2_async1_ahead4_slices2_minb1_g8_split1
+// gemm_f32_rr_8192x64x8192_simt_outer1_128x64x16_16x8_w64x64_v4_ta1_tb0_pad4_s2_async1_ahead4_slices2_minb1_g8_split4
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
-//     A  1024 x 1024, column-major, lda = 1024
-//     B  1024 x 1024, column-major, ldb = 1024
-//     C  1024 x 1024, row-major, ldc = 1024
+//     A  8192 x 8192, row-major, lda = 8192
+//     B  8192 x 64, row-major, ldb = 64
+//     C  8192 x 64, row-major, ldc = 64
 //
-// Block   128 x 32 of C by 128 threads, in steps of 64 along K, 83968 bytes of shared memory
-// Thread  64 elements of C: for each k 64 FMAs on 16 words of shared memory, taken in 4 reads
-// Reads   K / 25.6 words of global and K / 4 of shared memory for each element of C; 12.8 FLOP for a byte of global
+// Block   128 x 64 of C by 128 threads, in steps of 16 along K, 25104 bytes of shared memory
+// Thread  128 elements of C: for each k 128 FMAs on 24 words of shared memory, taken in 6 reads
+// Reads   K / 42.67 words of global and K / 5.333 of shared memory for each element of C; 21.3 FLOP for a byte of global
 // Ahead   global memory is read 1 step before its use, while the FMAs run
-// Bound   FFMA issue: FMAs are 93% of the main loop's FMAs, reads and copies
+// Bound   FFMA issue: FMAs are 94% of the main loop's FMAs, reads and copies
 // Slices  2 groups of warps share the block's tile: each sums a part of every step; they add up
+// Split   4 blocks share a tile: each sums a part of K, the last to come adds the parts up
 //
-// Launch  ceil(M / 128) * ceil(N / 32) blocks of 128 threads, 83968 bytes of dynamic shared memory
-// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Made by gemmgen generate 1024x1024x1024 --dtype f32 --layout cc --set BN=32 --set BK=64 --set ASYNC=1 --set AHEAD=4 --set SLICES=2
+// Launch  ceil(M / 128) * ceil(N / 64) * 4 blocks of 128 threads, 25104 bytes of dynamic shared memory
+// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
+//         partials: ceil(M / 128) * ceil(N / 64) * 4 * 8192 floats, holding anything,
+//         tickets: ceil(M / 128) * ceil(N / 64) counters, zero before the first launch, which every launch leaves zero,
+//         no other launch using the same workspace at the same time
+// Made by gemmgen generate 8192x64x8192 --dtype f32 --layout rr --set BN=64 --set BK=16 --set TM=16 --set WN=64 --set ASYNC=1 --set AHEAD=4 --set SLICES=2 --set SPLIT=4
 
 namespace {
 
 // Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
 struct Shape {
-    static constexpr int M = 1024;
-    static constexpr int N = 1024;
-    static constexpr int K = 1024;
-    static constexpr int lda = 1024;
-    static constexpr int ldb = 1024;
-    static constexpr int ldc = 1024;
+    static constexpr int M = 8192;
+    static constexpr int N = 64;
+    static constexpr int K = 8192;
+    static constexpr int lda = 8192;
+    static constexpr int ldb = 64;
+    static constexpr int ldc = 64;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
 constexpr int BM = 128;    // rows of C that a block computes
-constexpr int BN = 32;     // columns of C that a block computes
-constexpr int BK = 64;     // depth of one step along K
-constexpr int TM = 8;      // rows of C that a thread computes
+constexpr int BN = 64;     // columns of C that a block computes
+constexpr int BK = 16;     // depth of one step along K
+constexpr int TM = 16;     // rows of C that a thread computes
 constexpr int TN = 8;      // columns of C that a thread computes
 constexpr int WM = 64;     // rows of C that a warp computes (0: no warp tiles)
-constexpr int WN = 32;     // columns of C that a warp computes (0: no warp tiles)
+constexpr int WN = 64;     // columns of C that a warp computes (0: no warp tiles)
 constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
 constexpr int STAGES = 2;  // tiles of A and B that shared memory holds
 constexpr int AHEAD = 4;   // depths that the loop over a step writes out, reading two ahead (0: a whole step, none ahead)
 constexpr int SLICES = 2;  // groups of warps that share a block's tile, each with a part of a step's depth
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
 constexpr int GROUP = 8;   // tile rows that blocks walk down before they step right, for reuse in L2
+constexpr int SPLIT = 4;   // blocks that share a tile of C, each with a part of K
 
 // Work split
 constexpr int DEPTH = BK / SLICES;                  // depth of a slice's part of a step
@@ -58,25 +63,25 @@ constexpr int STEP_N = FN * LANES_N;                // columns from one shared r
 constexpr int VC = 4;                               // floats of an access to C
 
 // How A gets to shared memory
-constexpr int VA = 4;                                                                  // floats of an access to A
-constexpr int STORE_A = VA;                                                            // floats of a shared store of A
-constexpr int A_LINE = BM;                                                             // floats of a line of A's tile
-constexpr int A_LINES = BK;                                                            // lines of A's tile
+constexpr int VA = 1;                                                                  // floats of an access to A
+constexpr int STORE_A = 1;                                                             // floats of a shared store of A
+constexpr int A_LINE = BK;                                                             // floats of a line of A's tile
+constexpr int A_LINES = BM;                                                            // lines of A's tile
 constexpr int A_TEAM = 8;                                                              // neighbouring threads that fetch a line together
 constexpr int A_STRIDE = THREADS / A_TEAM;                                             // lines that all threads fetch at once
 constexpr int A_SHARE = A_LINE / VA / A_TEAM * ((A_LINES + A_STRIDE - 1) / A_STRIDE);  // accesses that a thread makes at most
-constexpr int PITCH_A = BM;                                                            // floats from one shared line of A to the next
+constexpr int PITCH_A = BM + PAD;                                                      // floats from one shared line of A to the next
 constexpr int SHARED_A = BK * PITCH_A;                                                 // floats of a shared tile of A
 
 // How B gets to shared memory
-constexpr int VB = 1;                                                                  // floats of an access to B
-constexpr int STORE_B = 1;                                                             // floats of a shared store of B
-constexpr int B_LINE = BK;                                                             // floats of a line of B's tile
-constexpr int B_LINES = BN;                                                            // lines of B's tile
+constexpr int VB = 4;                                                                  // floats of an access to B
+constexpr int STORE_B = VB;                                                            // floats of a shared store of B
+constexpr int B_LINE = BN;                                                             // floats of a line of B's tile
+constexpr int B_LINES = BK;                                                            // lines of B's tile
 constexpr int B_TEAM = 8;                                                              // neighbouring threads that fetch a line together
 constexpr int B_STRIDE = THREADS / B_TEAM;                                             // lines that all threads fetch at once
 constexpr int B_SHARE = B_LINE / VB / B_TEAM * ((B_LINES + B_STRIDE - 1) / B_STRIDE);  // accesses that a thread makes at most
-constexpr int PITCH_B = BN + PAD;                                                      // floats from one shared line of B to the next
+constexpr int PITCH_B = BN;                                                            // floats from one shared line of B to the next
 constexpr int SHARED_B = BK * PITCH_B;                                                 // floats of a shared tile of B
 
 // How slices add up
@@ -187,6 +192,68 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
 }
 #endif  // __CUDACC__
 
+// The depths [begin, end) that one of a tile's SPLIT blocks sums: equal parts of K, each a whole number of steps. The
+// last parts may be shorter, or empty.
+struct Depths {
+    int begin, end;
+};
+
+__device__ __forceinline__ Depths depths_of_split(int K, int split)
+{
+    const int part = (K + SPLIT * BK - 1) / (SPLIT * BK) * BK;
+    return {min(K, split * part), min(K, (split + 1) * part)};
+}
+
+// True in the last of a tile's `count` blocks to come here, which then sees all that the others wrote before they came.
+// Nobody waits for anybody, so it does not matter in which order blocks run, or whether they run at once.
+__device__ __forceinline__ bool last_to_arrive(unsigned* ticket, int count)
+{
+    __shared__ int last;
+    __syncthreads();  // the whole block has written its part
+    if (threadIdx.x == 0) {
+        __threadfence();                                   // it is visible to all before the ticket is taken,
+        last = atomicInc(ticket, count - 1) == count - 1;  // (the last ticket turns the counter back to zero)
+        __threadfence();                                   // and parts of earlier tickets are visible after it
+    }
+    __syncthreads();
+    return last;
+}
+
+// Adds up what a tile's `count` blocks summed. Their parts lie one behind the other, this block's is number `mine`, in which
+// this thread's elements are those at THREADS * i + threadIdx.x.
+// Returns true in one block of the tile, with the whole sums; the others are done.
+template <int COUNT>
+__device__ __forceinline__ bool add_parts(float (&sums)[COUNT], float* parts, int mine, int count, unsigned* ticket)
+{
+    float* const own = parts + mine * (BM * BN);
+    #pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+        const int element = i * THREADS + threadIdx.x;
+        if (COUNT * THREADS == BM * BN || element < BM * BN) own[element] = sums[i];
+    }
+    if (!last_to_arrive(ticket, count)) return false;
+
+    #pragma unroll
+    for (int i = 0; i < COUNT; ++i) sums[i] = 0.0f;
+    #pragma unroll 4
+    for (int part = 0; part < count; ++part) {  // always in this order: the same bits every time
+        #pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+            const int element = i * THREADS + threadIdx.x;
+            if (COUNT * THREADS == BM * BN || element < BM * BN) sums[i] += __ldcg(parts + part * (BM * BN) + element);
+        }
+    }
+    return true;
+}
+
+// Returns true in one of a tile's SPLIT blocks, with the sums of all of them; the others are done.
+template <int COUNT>
+__device__ __forceinline__ bool add_splits(float (&sums)[COUNT], float* partials, unsigned* tickets)
+{
+    const long long tile = blockIdx.x / SPLIT;
+    return add_parts(sums, partials + tile * SPLIT * (BM * BN), blockIdx.x % SPLIT, SPLIT, tickets + tile);
+}
+
 // Adds up what the block's slices summed, in their order. Of the tile that a thread and its like in other slices have, each
 // gets ROWS rows: those from slice * ROWS on. `shared` may hold tiles that other threads still read.
 __device__ __forceinline__ void add_slices(const float (&acc)[TM][TN], float (&sums)[ROWS][TN], float* shared)
@@ -258,11 +325,11 @@ __device__ __forceinline__ void cp_async_wait()
 }
 #endif  // __CUDACC__
 
-// Where this thread's first access to A's tile starts: A_TEAM neighbouring threads fetch a line together, along m.
+// Where this thread's first access to A's tile starts: A_TEAM neighbouring threads fetch a line together, along k.
 __device__ __forceinline__ Spot spot_a()
 {
     const int line = threadIdx.x / A_TEAM, along = threadIdx.x % A_TEAM * VA;
-    return {along, line};
+    return {line, along};
 }
 
 // From there to its i-th: further along the line first, then A_STRIDE lines on. The same for all threads.
@@ -270,21 +337,21 @@ __device__ __forceinline__ Spot step_a(int i)
 {
     constexpr int TIMES = A_LINE / VA / A_TEAM;  // accesses of a thread to a line
     const int line = i / TIMES * A_STRIDE, along = i % TIMES * A_TEAM * VA;
-    return {along, line};
+    return {line, along};
 }
 
 // Floats from the origin of A's tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_a(Spot at, Shape s)
 {
-    return Offset(at.k) * s.lda + at.mn;
+    return Offset(at.mn) * s.lda + at.k;
 }
 
 // How many floats from there on lie inside A, whose edge is rows x depth from the tile's origin:
 // VA or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_a(Spot at, int rows, int depth)
 {
-    if (EDGE_K && at.k >= depth) return 0;
-    return EDGE_M ? rows - at.mn : VA;
+    if (EDGE_M && at.mn >= rows) return 0;
+    return EDGE_K ? depth - at.k : VA;
 }
 
 // Start this thread's share of A's tile on its way to shared memory. Zeros stand for what lies outside A.
@@ -296,7 +363,7 @@ __device__ __forceinline__ void start_a(const float* tile, Shape s, int rows, in
     #pragma unroll
     for (int i = 0; i < A_SHARE; ++i) {
         const Spot step = step_a(i), at = {first.mn + step.mn, first.k + step.k};
-        if (A_LINES % A_STRIDE != 0 && at.k >= A_LINES) break;
+        if (A_LINES % A_STRIDE != 0 && at.mn >= A_LINES) break;
         const int valid = AT_EDGE ? valid_a(at, rows, depth) : VA;
         const int bytes = VA == 1 ? (valid > 0 ? 4 : 0) : 4 * max(0, min(VA, valid));
         cp_async<4 * VA>(&shared[at.k][at.mn], from + offset_a(step, s), bytes);
@@ -311,11 +378,11 @@ __device__ __forceinline__ void copy_a(const float* tile, Shape s, int rows, int
     else start_a<true>(tile, s, rows, depth, shared);
 }
 
-// Where this thread's first access to B's tile starts: B_TEAM neighbouring threads fetch a line together, along k.
+// Where this thread's first access to B's tile starts: B_TEAM neighbouring threads fetch a line together, along n.
 __device__ __forceinline__ Spot spot_b()
 {
     const int line = threadIdx.x / B_TEAM, along = threadIdx.x % B_TEAM * VB;
-    return {line, along};
+    return {along, line};
 }
 
 // From there to its i-th: further along the line first, then B_STRIDE lines on. The same for all threads.
@@ -323,21 +390,21 @@ __device__ __forceinline__ Spot step_b(int i)
 {
     constexpr int TIMES = B_LINE / VB / B_TEAM;  // accesses of a thread to a line
     const int line = i / TIMES * B_STRIDE, along = i % TIMES * B_TEAM * VB;
-    return {line, along};
+    return {along, line};
 }
 
 // Floats from the origin of B's tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_b(Spot at, Shape s)
 {
-    return Offset(at.mn) * s.ldb + at.k;
+    return Offset(at.k) * s.ldb + at.mn;
 }
 
 // How many floats from there on lie inside B, whose edge is columns x depth from the tile's origin:
 // VB or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_b(Spot at, int columns, int depth)
 {
-    if (EDGE_N && at.mn >= columns) return 0;
-    return EDGE_K ? depth - at.k : VB;
+    if (EDGE_K && at.k >= depth) return 0;
+    return EDGE_N ? columns - at.mn : VB;
 }
 
 // Start this thread's share of B's tile on its way to shared memory. Zeros stand for what lies outside B.
@@ -349,7 +416,7 @@ __device__ __forceinline__ void start_b(const float* tile, Shape s, int columns,
     #pragma unroll
     for (int i = 0; i < B_SHARE; ++i) {
         const Spot step = step_b(i), at = {first.mn + step.mn, first.k + step.k};
-        if (B_LINES % B_STRIDE != 0 && at.mn >= B_LINES) break;
+        if (B_LINES % B_STRIDE != 0 && at.k >= B_LINES) break;
         const int valid = AT_EDGE ? valid_b(at, columns, depth) : VB;
         const int bytes = VB == 1 ? (valid > 0 ? 4 : 0) : 4 * max(0, min(VB, valid));
         cp_async<4 * VB>(&shared[at.k][at.mn], from + offset_b(step, s), bytes);
@@ -442,37 +509,41 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_cc_1024x1024x1024_simt_outer1_128x32x64_8x8_w64x32_v4_ta0_tb1_pad4_s2_async1_ahead4_slices2_minb1_g8_split1(
+gemm_f32_rr_8192x64x8192_simt_outer1_128x64x16_16x8_w64x64_v4_ta1_tb0_pad4_s2_async1_ahead4_slices2_minb1_g8_split4(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
+    float* __restrict__ partials,
+    unsigned* __restrict__ tickets,
     float alpha,
     float beta)
 {
     TileA* const As = reinterpret_cast<TileA*>(dynamic_shared());
     TileB* const Bs = reinterpret_cast<TileB*>(As + STAGES);
     const Shape s{};
-    const TileOrigin tile = tile_of_block(s, blockIdx.x);
+    const TileOrigin tile = tile_of_block(s, blockIdx.x / SPLIT);
+    const auto [begin, end] = depths_of_split(s.K, blockIdx.x % SPLIT);
+    const int part = end - begin;  // of K, which this block sums
     const Place place = place_of_thread();
     const int rows = s.M - tile.m, columns = s.N - tile.n;  // from the tile's origin to the edge of C
-    const float* a_tile = A + tile.m;
-    const float* b_tile = B + Offset(tile.n) * s.ldb;
-    const Offset a_step = Offset(BK) * s.lda;  // to the next tile along K
-    const Offset b_step = BK;
+    const float* a_tile = A + Offset(tile.m) * s.lda + begin;
+    const float* b_tile = B + tile.n + Offset(begin) * s.ldb;
+    const Offset a_step = BK;  // to the next tile along K
+    const Offset b_step = Offset(BK) * s.ldb;
     float acc[TM][TN] = {};
 
-    const int padded = (s.K + BK - 1) / BK * BK;  // rounded up to whole steps
+    const int padded = (part + BK - 1) / BK * BK;  // rounded up to whole steps
     #pragma unroll
     for (int stage = 0; stage < STAGES; ++stage) {
         // The first step takes the remainder and zeros behind it, so that all others are whole.
-        const int depth = EDGE_K && stage == 0 ? s.K - (padded - BK) : BK;
+        const int depth = EDGE_K && stage == 0 ? part - (padded - BK) : BK;
         if (padded > stage * BK) {
             copy_a(a_tile, s, rows, depth, As[stage]);
             copy_b(b_tile, s, columns, depth, Bs[stage]);
         }
         cp_async_commit();
-        a_tile += Offset(depth) * s.lda;
-        b_tile += depth;
+        a_tile += depth;
+        b_tile += Offset(depth) * s.ldb;
     }
 
     if (padded > 0) {
@@ -529,5 +600,6 @@ gemm_f32_cc_1024x1024x1024_simt_outer1_128x32x64_8x8_w64x32_v4_ta0_tb1_pad4_s2_a
 
     float sums[ROWS][TN];
     add_slices(acc, sums, reinterpret_cast<float*>(As));
+    if (!add_splits(reinterpret_cast<float(&)[ROWS * TN]>(sums), partials, tickets)) return;
     store_c(C + Offset(tile.m) * s.ldc + tile.n, s, rows, columns, place, sums, alpha, beta);
 }

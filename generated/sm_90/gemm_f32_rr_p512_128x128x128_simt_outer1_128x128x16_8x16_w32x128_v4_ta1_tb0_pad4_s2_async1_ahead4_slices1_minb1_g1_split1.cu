@@ -1,66 +1,61 @@
-// gemm_f32_rr_127x4000x3999_simt_outer1_32x128x32_8x8_w16x128_v4_ta1_tb0_pad4_s3_async1_ahead4_slices2_minb1_g1_split3
+// gemm_f32_rr_p512_128x128x128_simt_outer1_128x128x16_8x16_w32x128_v4_ta1_tb0_pad4_s2_async1_ahead4_slices1_minb1_g1_split1
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
+//     for each of 512 products, whose matrices lie where A_array, B_array and C_array say
 //
-//     A  127 x 3999, row-major, lda = 3999
-//     B  3999 x 4000, row-major, ldb = 4000
-//     C  127 x 4000, row-major, ldc = 4000
+//     A  128 x 128, row-major, lda = 128
+//     B  128 x 128, row-major, ldb = 128
+//     C  128 x 128, row-major, ldc = 128
 //
-// Block   32 x 128 of C by 128 threads, in steps of 32 along K, 62992 bytes of shared memory
-// Thread  64 elements of C: for each k 64 FMAs on 16 words of shared memory, taken in 4 reads
-// Reads   K / 25.6 words of global and K / 4 of shared memory for each element of C; 12.8 FLOP for a byte of global
-// Ahead   global memory is read 2 steps before its use, while the FMAs run
-// Bound   FFMA issue: FMAs are 93% of the main loop's FMAs, reads and copies
-// Slices  2 groups of warps share the block's tile: each sums a part of every step; they add up
-// Split   3 blocks share a tile: each sums a part of K, the last to come adds the parts up
+// Block   128 x 128 of C by 128 threads, in steps of 16 along K, 33280 bytes of shared memory
+// Thread  128 elements of C: for each k 128 FMAs on 24 words of shared memory, taken in 6 reads
+// Reads   K / 64 words of global and K / 5.333 of shared memory for each element of C; 32 FLOP for a byte of global
+// Ahead   global memory is read 1 step before its use, while the FMAs run
+// Bound   FFMA issue: FMAs are 95% of the main loop's FMAs, reads and copies
 //
-// Launch  ceil(M / 32) * ceil(N / 128) * 3 blocks of 128 threads, 62992 bytes of dynamic shared memory
-// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         partials: ceil(M / 32) * ceil(N / 128) * 3 * 4096 floats, holding anything,
-//         tickets: ceil(M / 32) * ceil(N / 128) counters, zero before the first launch, which every launch leaves zero,
-//         no other launch using the same workspace at the same time
-// Made by gemmgen generate 127x4000x3999 --dtype f32 --layout rr --set BM=32 --set BK=32 --set WM=16 --set WN=128 --set STAGES=3 --set ASYNC=1 --set AHEAD=4 --set SLICES=2 --set GROUP=1 --set SPLIT=3
+// Launch  ceil(M / 128) * ceil(N / 128) * batch blocks of 128 threads
+// Expects A_array, B_array and C_array of 512 device pointers each,
+//         each of them divisible by 16; those to A and B may repeat and overlap,
+//         no matrix C that overlaps another one, of A or B either
+// Made by gemmgen generate 128x128x128 --dtype f32 --layout rr --batch 512 --pointers --set BK=16 --set TN=16 --set WM=32 --set WN=128 --set ASYNC=1 --set AHEAD=4 --set GROUP=1
 
 namespace {
 
 // Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
 struct Shape {
-    static constexpr int M = 127;
-    static constexpr int N = 4000;
-    static constexpr int K = 3999;
-    static constexpr int lda = 3999;
-    static constexpr int ldb = 4000;
-    static constexpr int ldc = 4000;
+    static constexpr int M = 128;
+    static constexpr int N = 128;
+    static constexpr int K = 128;
+    static constexpr int lda = 128;
+    static constexpr int ldb = 128;
+    static constexpr int ldc = 128;
+    static constexpr int batch = 512;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 32;     // rows of C that a block computes
+constexpr int BM = 128;    // rows of C that a block computes
 constexpr int BN = 128;    // columns of C that a block computes
-constexpr int BK = 32;     // depth of one step along K
+constexpr int BK = 16;     // depth of one step along K
 constexpr int TM = 8;      // rows of C that a thread computes
-constexpr int TN = 8;      // columns of C that a thread computes
-constexpr int WM = 16;     // rows of C that a warp computes (0: no warp tiles)
+constexpr int TN = 16;     // columns of C that a thread computes
+constexpr int WM = 32;     // rows of C that a warp computes (0: no warp tiles)
 constexpr int WN = 128;    // columns of C that a warp computes (0: no warp tiles)
 constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
-constexpr int STAGES = 3;  // tiles of A and B that shared memory holds
+constexpr int STAGES = 2;  // tiles of A and B that shared memory holds
 constexpr int AHEAD = 4;   // depths that the loop over a step writes out, reading two ahead (0: a whole step, none ahead)
-constexpr int SLICES = 2;  // groups of warps that share a block's tile, each with a part of a step's depth
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
 constexpr int GROUP = 1;   // tile rows that blocks walk down before they step right, for reuse in L2
-constexpr int SPLIT = 3;   // blocks that share a tile of C, each with a part of K
 
 // Work split
-constexpr int DEPTH = BK / SLICES;                  // depth of a slice's part of a step
-constexpr int SLICE_THREADS = BM / TM * (BN / TN);  // threads a slice, which cover the block's tile
-constexpr int THREADS = SLICE_THREADS * SLICES;     // threads a block
-constexpr int LANES_M = WM / TM;                    // threads down a warp's tile
-constexpr int LANES_N = WN / TN;                    // threads across a warp's tile
-constexpr int FM = 4;                               // floats of a thread's shared read of A
-constexpr int FN = 4;                               // floats of a thread's shared read of B
-constexpr int STEP_M = FM * LANES_M;                // rows from one shared read of a thread to its next
-constexpr int STEP_N = FN * LANES_N;                // columns from one shared read of a thread to its next
-constexpr int VC = 4;                               // floats of an access to C
+constexpr int THREADS = BM / TM * (BN / TN);  // threads a block
+constexpr int LANES_M = WM / TM;              // threads down a warp's tile
+constexpr int LANES_N = WN / TN;              // threads across a warp's tile
+constexpr int FM = 4;                         // floats of a thread's shared read of A
+constexpr int FN = 4;                         // floats of a thread's shared read of B
+constexpr int STEP_M = FM * LANES_M;          // rows from one shared read of a thread to its next
+constexpr int STEP_N = FN * LANES_N;          // columns from one shared read of a thread to its next
+constexpr int VC = 4;                         // floats of an access to C
 
 // How A gets to shared memory
 constexpr int VA = 1;                                                                  // floats of an access to A
@@ -84,10 +79,6 @@ constexpr int B_SHARE = B_LINE / VB / B_TEAM * ((B_LINES + B_STRIDE - 1) / B_STR
 constexpr int PITCH_B = BN;                                                            // floats from one shared line of B to the next
 constexpr int SHARED_B = BK * PITCH_B;                                                 // floats of a shared tile of B
 
-// How slices add up
-constexpr int ROUNDS = 1 + (SLICES * BM * BN > STAGES * (SHARED_A + SHARED_B)) + 2 * (SLICES * BM * BN > 2 * STAGES * (SHARED_A + SHARED_B));  // rounds in which slices add up
-constexpr int ROWS = TM / SLICES;                                                                                                              // rows of a thread's tile that each slice gets, and stores
-
 static_assert(BM % TM == 0, "threads split a block's rows evenly");
 static_assert(BN % TN == 0, "threads split a block's columns evenly");
 static_assert(WM == 0 or BM % WM == 0, "warps split a block's rows evenly");
@@ -95,7 +86,6 @@ static_assert(WM == 0 or BN % WN == 0, "warps split a block's columns evenly");
 static_assert(WM == 0 or WM % TM == 0, "lanes split a warp's rows evenly");
 static_assert(WM == 0 or WN % (2 * TN) == 0, "lanes stand in pairs along a warp's columns");
 static_assert(WM == 0 or WM * WN == 32 * TM * TN, "a warp has 32 lanes, each with a TM x TN tile");
-static_assert(SLICES == 1 or SLICES * BM * BN <= ROUNDS * STAGES * (SHARED_A + SHARED_B), "the slices' sums take the place of the tiles");
 static_assert(A_LINE % VA == 0, "a line of A's tile is a whole number of accesses");
 static_assert(B_LINE % VB == 0, "a line of B's tile is a whole number of accesses");
 static_assert(TM % FM == 0, "a thread's rows are a whole number of shared reads");
@@ -106,6 +96,8 @@ static_assert(PITCH_B % FN == 0 and PITCH_B % STORE_B == 0, "vector accesses to 
 static_assert(STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0, "vector accesses to B's tiles, which may follow A's, stay aligned");
 
 // A size that its tile divides needs no checks at the edge.
+constexpr bool EDGE_M = Shape::M % BM != 0;
+constexpr bool EDGE_N = Shape::N % BN != 0;
 constexpr bool EDGE_K = Shape::K % BK != 0;
 
 // N floats that move as one access of 4 * N bytes.
@@ -165,135 +157,19 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 
 // Where this thread's elements start within the block's tile. They come in FM x FN patches, STEP_M and
 // STEP_N apart, so that neighbouring threads read neighbouring addresses of shared memory.
-// Its slice takes the depths from k on of every step.
 struct Place {
-    int m, n, k;
+    int m, n;
 };
 
 __device__ __forceinline__ Place place_of_thread()
 {
-    const int warp = threadIdx.x % SLICE_THREADS / 32, lane = threadIdx.x % 32;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     // Lanes zigzag in pairs: i and i^1 share rows, i and i^2 columns (if LANES_M > 1), so a vector read of
     // either operand meets each address twice in neighbouring lanes and takes half the shared-memory cycles.
     const int lane_m = lane / 2 % LANES_M;
     const int lane_n = lane / (2 * LANES_M) * 2 + lane % 2;
     const int m = warp / (BN / WN) * WM + lane_m * FM, n = warp % (BN / WN) * WN + lane_n * FN;
-    return {m, n, static_cast<int>(threadIdx.x) / SLICE_THREADS * DEPTH};
-}
-
-#ifdef __CUDACC__
-// The shared memory that the launch asks for: beyond 48 KB there is no other kind.
-__device__ __forceinline__ unsigned char* dynamic_shared()
-{
-    extern __shared__ __align__(128) unsigned char bytes[];
-    return bytes;
-}
-#endif  // __CUDACC__
-
-// The depths [begin, end) that one of a tile's SPLIT blocks sums: equal parts of K, each a whole number of steps. The
-// last parts may be shorter, or empty.
-struct Depths {
-    int begin, end;
-};
-
-__device__ __forceinline__ Depths depths_of_split(int K, int split)
-{
-    const int part = (K + SPLIT * BK - 1) / (SPLIT * BK) * BK;
-    return {min(K, split * part), min(K, (split + 1) * part)};
-}
-
-// True in the last of a tile's `count` blocks to come here, which then sees all that the others wrote before they came.
-// Nobody waits for anybody, so it does not matter in which order blocks run, or whether they run at once.
-__device__ __forceinline__ bool last_to_arrive(unsigned* ticket, int count)
-{
-    __shared__ int last;
-    __syncthreads();  // the whole block has written its part
-    if (threadIdx.x == 0) {
-        __threadfence();                                   // it is visible to all before the ticket is taken,
-        last = atomicInc(ticket, count - 1) == count - 1;  // (the last ticket turns the counter back to zero)
-        __threadfence();                                   // and parts of earlier tickets are visible after it
-    }
-    __syncthreads();
-    return last;
-}
-
-// Adds up what a tile's `count` blocks summed. Their parts lie one behind the other, this block's is number `mine`, in which
-// this thread's elements are those at THREADS * i + threadIdx.x.
-// Returns true in one block of the tile, with the whole sums; the others are done.
-template <int COUNT>
-__device__ __forceinline__ bool add_parts(float (&sums)[COUNT], float* parts, int mine, int count, unsigned* ticket)
-{
-    float* const own = parts + mine * (BM * BN);
-    #pragma unroll
-    for (int i = 0; i < COUNT; ++i) {
-        const int element = i * THREADS + threadIdx.x;
-        if (COUNT * THREADS == BM * BN || element < BM * BN) own[element] = sums[i];
-    }
-    if (!last_to_arrive(ticket, count)) return false;
-
-    #pragma unroll
-    for (int i = 0; i < COUNT; ++i) sums[i] = 0.0f;
-    #pragma unroll 4
-    for (int part = 0; part < count; ++part) {  // always in this order: the same bits every time
-        #pragma unroll
-        for (int i = 0; i < COUNT; ++i) {
-            const int element = i * THREADS + threadIdx.x;
-            if (COUNT * THREADS == BM * BN || element < BM * BN) sums[i] += __ldcg(parts + part * (BM * BN) + element);
-        }
-    }
-    return true;
-}
-
-// Returns true in one of a tile's SPLIT blocks, with the sums of all of them; the others are done.
-template <int COUNT>
-__device__ __forceinline__ bool add_splits(float (&sums)[COUNT], float* partials, unsigned* tickets)
-{
-    const long long tile = blockIdx.x / SPLIT;
-    return add_parts(sums, partials + tile * SPLIT * (BM * BN), blockIdx.x % SPLIT, SPLIT, tickets + tile);
-}
-
-// Adds up what the block's slices summed, in their order. Of the tile that a thread and its like in other slices have, each
-// gets ROWS rows: those from slice * ROWS on. `shared` may hold tiles that other threads still read.
-__device__ __forceinline__ void add_slices(const float (&acc)[TM][TN], float (&sums)[ROWS][TN], float* shared)
-{
-    constexpr int WIDTH = 16 / sizeof(float);  // of an access
-    constexpr int LINE = TN * SLICE_THREADS;   // elements of one row of all the slice's threads, the threads' vectors in turns
-    constexpr int TAKEN = ROWS / ROUNDS;       // rows that a slice gets in a round
-    const int slice = threadIdx.x / SLICE_THREADS, thread = threadIdx.x % SLICE_THREADS;
-    #pragma unroll
-    for (int round = 0; round < ROUNDS; ++round) {
-        __syncthreads();  // nobody reads what stands there any more
-        #pragma unroll
-        for (int to = 0; to < SLICES; ++to) {
-            #pragma unroll
-            for (int i = 0; i < TAKEN; ++i) {
-                float* const line = shared + ((slice * SLICES + to) * TAKEN + i) * LINE + thread * WIDTH;
-                #pragma unroll
-                for (int j = 0; j < TN; j += WIDTH) {
-                    Vec<WIDTH> part;
-                    #pragma unroll
-                    for (int v = 0; v < WIDTH; ++v) part.at[v] = acc[to * ROWS + round * TAKEN + i][j + v];
-                    store<WIDTH>(line + j * SLICE_THREADS, part);
-                }
-            }
-        }
-        __syncthreads();  // the sums of all slices stand there
-        #pragma unroll
-        for (int i = 0; i < TAKEN; ++i) {
-            #pragma unroll
-            for (int j = 0; j < TN; ++j) sums[round * TAKEN + i][j] = 0.0f;
-            #pragma unroll
-            for (int from = 0; from < SLICES; ++from) {
-                const float* const line = shared + ((from * SLICES + slice) * TAKEN + i) * LINE + thread * WIDTH;
-                #pragma unroll
-                for (int j = 0; j < TN; j += WIDTH) {
-                    const Vec<WIDTH> part = load<WIDTH>(line + j * SLICE_THREADS);
-                    #pragma unroll
-                    for (int v = 0; v < WIDTH; ++v) sums[round * TAKEN + i][j + v] += part.at[v];
-                }
-            }
-        }
-    }
+    return {m, n};
 }
 
 #ifdef __CUDACC__
@@ -348,6 +224,7 @@ __device__ __forceinline__ Offset offset_a(Spot at, Shape s)
 // VA or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_a(Spot at, int rows, int depth)
 {
+    if (EDGE_M && at.mn >= rows) return 0;
     return EDGE_K ? depth - at.k : VA;
 }
 
@@ -370,7 +247,7 @@ __device__ __forceinline__ void start_a(const float* tile, Shape s, int rows, in
 // The same for all threads: only a tile that crosses an edge of A pays for finding out what lies outside.
 __device__ __forceinline__ void copy_a(const float* tile, Shape s, int rows, int depth, TileA& shared)
 {
-    const bool inside = !EDGE_K || depth >= BK;
+    const bool inside = (!EDGE_M || rows >= BM) && (!EDGE_K || depth >= BK);
     if (inside) start_a<false>(tile, s, rows, depth, shared);
     else start_a<true>(tile, s, rows, depth, shared);
 }
@@ -401,7 +278,7 @@ __device__ __forceinline__ Offset offset_b(Spot at, Shape s)
 __device__ __forceinline__ int valid_b(Spot at, int columns, int depth)
 {
     if (EDGE_K && at.k >= depth) return 0;
-    return VB;
+    return EDGE_N ? columns - at.mn : VB;
 }
 
 // Start this thread's share of B's tile on its way to shared memory. Zeros stand for what lies outside B.
@@ -423,7 +300,7 @@ __device__ __forceinline__ void start_b(const float* tile, Shape s, int columns,
 // The same for all threads: only a tile that crosses an edge of B pays for finding out what lies outside.
 __device__ __forceinline__ void copy_b(const float* tile, Shape s, int columns, int depth, TileB& shared)
 {
-    const bool inside = !EDGE_K || depth >= BK;
+    const bool inside = (!EDGE_N || columns >= BN) && (!EDGE_K || depth >= BK);
     if (inside) start_b<false>(tile, s, columns, depth, shared);
     else start_b<true>(tile, s, columns, depth, shared);
 }
@@ -450,15 +327,15 @@ __device__ __forceinline__ void read_b(const float* from, float (&fragment)[TN])
     }
 }
 
-// acc += a * b, an outer product, to and fro along the columns: each FMA shares a value with the one before it.
+// acc += a * b, an outer product, to and fro along the rows: each FMA shares a value with the one before it.
 // Two register banks give an operand a cycle each, so an FMA that reads three registers anew takes two cycles.
 __device__ __forceinline__ void add_product(const float (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN])
 {
     #pragma unroll
-    for (int j = 0; j < TN; ++j) {
+    for (int i = 0; i < TM; ++i) {
         #pragma unroll
-        for (int step = 0; step < TM; ++step) {
-            const int i = j % 2 ? TM - 1 - step : step;
+        for (int step = 0; step < TN; ++step) {
+            const int j = i % 2 ? TN - 1 - step : step;
             acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
         }
     }
@@ -483,23 +360,21 @@ __device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, 
     }
 }
 
-// C = alpha * sums + beta * C for those of this thread's elements that are the tile's own.
-// The first `above` rows and `left` columns of a tile that moved back are another tile's, which stores them.
-__device__ __forceinline__ void store_c(float* tile, Shape s, int above, int left, Place place,
-                                        const float (&sums)[ROWS][TN], float alpha, float beta)
+// C = alpha * acc + beta * C for those of this thread's elements that exist.
+__device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int columns, Place place,
+                                        const float (&acc)[TM][TN], float alpha, float beta)
 {
     #pragma unroll
-    for (int i = 0; i < ROWS; ++i) {
-        const int row = static_cast<int>(threadIdx.x) / SLICE_THREADS * ROWS + i;  // of the tile that slices share
-        const int m = place.m + row / FM * STEP_M + row % FM;
-        if (m < above) continue;
+    for (int i = 0; i < TM; ++i) {
+        const int m = place.m + i / FM * STEP_M + i % FM;
+        if (EDGE_M && m >= rows) continue;
         #pragma unroll
         for (int j = 0; j < TN; j += VC) {
             const int n = place.n + j / FN * STEP_N + j % FN;
             Vec<VC> value;
             #pragma unroll
-            for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[i][j + v];
-            store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, n < left ? 0 : VC);
+            for (int v = 0; v < VC; ++v) value.at[v] = alpha * acc[i][j + v];
+            store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, EDGE_N ? columns - n : VC);
         }
     }
 }
@@ -507,37 +382,35 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int above, int lef
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_127x4000x3999_simt_outer1_32x128x32_8x8_w16x128_v4_ta1_tb0_pad4_s3_async1_ahead4_slices2_minb1_g1_split3(
-    const float* __restrict__ A,
-    const float* __restrict__ B,
-    float* __restrict__ C,
-    float* __restrict__ partials,
-    unsigned* __restrict__ tickets,
+gemm_f32_rr_p512_128x128x128_simt_outer1_128x128x16_8x16_w32x128_v4_ta1_tb0_pad4_s2_async1_ahead4_slices1_minb1_g1_split1(
+    const float* const* __restrict__ A_array,
+    const float* const* __restrict__ B_array,
+    float* const* __restrict__ C_array,
     float alpha,
     float beta)
 {
-    TileA* const As = reinterpret_cast<TileA*>(dynamic_shared());
-    TileB* const Bs = reinterpret_cast<TileB*>(As + STAGES);
+    __shared__ __align__(16) TileA As[STAGES];
+    __shared__ __align__(16) TileB Bs[STAGES];
     const Shape s{};
-    const TileOrigin own = tile_of_block(s, blockIdx.x / SPLIT);
-    // A tile that would cross an edge of C moves back until it ends there: copies need no checks, and what it computes of
-    // another tile is not stored.
-    const TileOrigin tile = {min(own.m, s.M - BM), min(own.n, s.N - BN)};
-    const auto [begin, end] = depths_of_split(s.K, blockIdx.x % SPLIT);
-    const int part = end - begin;  // of K, which this block sums
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix of the batch
+    const int matrix = blockIdx.x / tiles;                            // the block's
+    const float* __restrict__ const A = A_array[matrix];
+    const float* __restrict__ const B = B_array[matrix];
+    float* __restrict__ const C = C_array[matrix];
+    const TileOrigin tile = tile_of_block(s, blockIdx.x % tiles);
     const Place place = place_of_thread();
     const int rows = s.M - tile.m, columns = s.N - tile.n;  // from the tile's origin to the edge of C
-    const float* a_tile = A + Offset(tile.m) * s.lda + begin;
-    const float* b_tile = B + tile.n + Offset(begin) * s.ldb;
+    const float* a_tile = A + Offset(tile.m) * s.lda;
+    const float* b_tile = B + tile.n;
     const Offset a_step = BK;  // to the next tile along K
     const Offset b_step = Offset(BK) * s.ldb;
     float acc[TM][TN] = {};
 
-    const int padded = (part + BK - 1) / BK * BK;  // rounded up to whole steps
+    const int padded = (s.K + BK - 1) / BK * BK;  // rounded up to whole steps
     #pragma unroll
     for (int stage = 0; stage < STAGES; ++stage) {
         // The first step takes the remainder and zeros behind it, so that all others are whole.
-        const int depth = EDGE_K && stage == 0 ? part - (padded - BK) : BK;
+        const int depth = EDGE_K && stage == 0 ? s.K - (padded - BK) : BK;
         if (padded > stage * BK) {
             copy_a(a_tile, s, rows, depth, As[stage]);
             copy_b(b_tile, s, columns, depth, Bs[stage]);
@@ -552,8 +425,8 @@ gemm_f32_rr_127x4000x3999_simt_outer1_32x128x32_8x8_w16x128_v4_ta1_tb0_pad4_s3_a
         __syncthreads();              // so has everybody's
         // The values of depth d are replaced by those of d + 2 once they are used, and arrive while those of d + 1 are
         // multiplied. A turn of the loop takes AHEAD depths; a_from and b_from say where the values of these lie.
-        const float* a_from = &As[0][place.k][place.m];
-        const float* b_from = &Bs[0][place.k][place.n];
+        const float* a_from = &As[0][0][place.m];
+        const float* b_from = &Bs[0][0][place.n];
         float a[2][TM], b[2][TN];
         #pragma unroll
         for (int d = 0; d < 2; ++d) {
@@ -562,17 +435,17 @@ gemm_f32_rr_127x4000x3999_simt_outer1_32x128x32_8x8_w16x128_v4_ta1_tb0_pad4_s3_a
         }
 
         int stage = 0;
-        for (int k = AHEAD; k < padded / SLICES; k += AHEAD) {
+        for (int k = AHEAD; k < padded; k += AHEAD) {
             #pragma unroll
             for (int d = 0; d < AHEAD; ++d) {
                 if (d == AHEAD - 2) {  // what is read from here on is the next turn's
                     a_from += AHEAD * PITCH_A;
                     b_from += AHEAD * PITCH_B;
                 }
-                if (d == AHEAD - 2 && k % DEPTH == 0) {  // and of the next tile
+                if (d == AHEAD - 2 && k % BK == 0) {  // and of the next tile
                     cp_async_wait<STAGES - 2>();      // this thread's share of it has landed
                     __syncthreads();                  // so has everybody's, and nobody reads this tile any more
-                    if (padded - k * SLICES > (STAGES - 1) * BK) {
+                    if (padded - k > (STAGES - 1) * BK) {
                         copy_a(a_tile, s, rows, BK, As[stage]);
                         copy_b(b_tile, s, columns, BK, Bs[stage]);
                     }
@@ -580,8 +453,8 @@ gemm_f32_rr_127x4000x3999_simt_outer1_32x128x32_8x8_w16x128_v4_ta1_tb0_pad4_s3_a
                     a_tile += a_step;
                     b_tile += b_step;
                     stage = stage + 1 < STAGES ? stage + 1 : 0;
-                    a_from = &As[stage][place.k][place.m];
-                    b_from = &Bs[stage][place.k][place.n];
+                    a_from = &As[stage][0][place.m];
+                    b_from = &Bs[stage][0][place.n];
                 }
                 add_product(a[d % 2], b[d % 2], acc);
                 read_a(a_from + (d + 2) % AHEAD * PITCH_A, a[d % 2]);
@@ -599,8 +472,5 @@ gemm_f32_rr_127x4000x3999_simt_outer1_32x128x32_8x8_w16x128_v4_ta1_tb0_pad4_s3_a
         }
     }
 
-    float sums[ROWS][TN];
-    add_slices(acc, sums, reinterpret_cast<float*>(As));
-    if (!add_splits(reinterpret_cast<float(&)[ROWS * TN]>(sums), partials, tickets)) return;
-    store_c(C + Offset(tile.m) * s.ldc + tile.n, s, own.m - tile.m, own.n - tile.n, place, sums, alpha, beta);
+    store_c(C + Offset(tile.m) * s.ldc + tile.n, s, rows, columns, place, acc, alpha, beta);
 }

@@ -1,56 +1,54 @@
-// gemm_f32_rr_b64_32x32x32_simt_outer1_32x32x32_4x4_w16x32_v4_ta1_tb0_pad4_s2_async1_ahead4_slices2_minb1_g1_split1
+// gemm_f32_rr_8192x16x8192_simt_outer1_64x32x32_8x8_w64x32_v4_ta1_tb0_pad4_s2_async1_ahead4_slices4_minb1_g1_split3
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
-//     for each of 64 products
 //
-//     A  32 x 32, row-major, lda = 32, stride_a = 1024
-//     B  32 x 32, row-major, ldb = 32, stride_b = 1024
-//     C  32 x 32, row-major, ldc = 32, stride_c = 1024
+//     A  8192 x 8192, row-major, lda = 8192
+//     B  8192 x 16, row-major, ldb = 16
+//     C  8192 x 16, row-major, ldc = 16
 //
-// Block   32 x 32 of C by 128 threads, in steps of 32 along K, 17408 bytes of shared memory
-// Thread  16 elements of C: for each k 16 FMAs on 8 words of shared memory, taken in 2 reads
-// Reads   K / 16 words of global and K / 2 of shared memory for each element of C; 8 FLOP for a byte of global
+// Block   64 x 32 of C by 128 threads, in steps of 32 along K, 25616 bytes of shared memory
+// Thread  64 elements of C: for each k 64 FMAs on 16 words of shared memory, taken in 4 reads
+// Reads   K / 21.33 words of global and K / 4 of shared memory for each element of C; 10.7 FLOP for a byte of global
 // Ahead   global memory is read 1 step before its use, while the FMAs run
-// Bound   FFMA issue: FMAs are 86% of the main loop's FMAs, reads and copies
-// Slices  2 groups of warps share the block's tile: each sums a part of every step; they add up
+// Bound   FFMA issue: FMAs are 91% of the main loop's FMAs, reads and copies
+// Slices  4 groups of warps share the block's tile: each sums a part of every step; they add up
+// Split   3 blocks share a tile: each sums a part of K, the last to come adds the parts up
 //
-// Launch  ceil(M / 32) * ceil(N / 32) * batch blocks of 128 threads, 17408 bytes of dynamic shared memory
+// Launch  ceil(M / 64) * ceil(N / 32) * 3 blocks of 128 threads, 25616 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         no two matrices of C that overlap
-// Made by gemmgen generate 32x32x32 --dtype f32 --layout rr --batch 64 --set BM=32 --set BN=32 --set BK=32 --set TM=4 --set TN=4 --set WM=16 --set ASYNC=1 --set AHEAD=4 --set SLICES=2 --set GROUP=1
+//         partials: ceil(M / 64) * ceil(N / 32) * 3 * 2048 floats, holding anything,
+//         tickets: ceil(M / 64) * ceil(N / 32) counters, zero before the first launch, which every launch leaves zero,
+//         no other launch using the same workspace at the same time
+// Made by gemmgen generate 8192x16x8192 --dtype f32 --layout rr --set BM=64 --set BN=32 --set BK=32 --set ASYNC=1 --set AHEAD=4 --set SLICES=4 --set GROUP=1 --set SPLIT=3
 
 namespace {
 
-// Sizes and the elements between lines (leading dimensions) and between matrices of the batch (strides).
-// What is known here folds into the code.
+// Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
 struct Shape {
-    static constexpr int M = 32;
-    static constexpr int N = 32;
-    static constexpr int K = 32;
-    static constexpr int lda = 32;
-    static constexpr int ldb = 32;
-    static constexpr int ldc = 32;
-    static constexpr int batch = 64;
-    static constexpr long long stride_a = 1024;
-    static constexpr long long stride_b = 1024;
-    static constexpr long long stride_c = 1024;
+    static constexpr int M = 8192;
+    static constexpr int N = 16;
+    static constexpr int K = 8192;
+    static constexpr int lda = 8192;
+    static constexpr int ldb = 16;
+    static constexpr int ldc = 16;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 32;     // rows of C that a block computes
+constexpr int BM = 64;     // rows of C that a block computes
 constexpr int BN = 32;     // columns of C that a block computes
 constexpr int BK = 32;     // depth of one step along K
-constexpr int TM = 4;      // rows of C that a thread computes
-constexpr int TN = 4;      // columns of C that a thread computes
-constexpr int WM = 16;     // rows of C that a warp computes (0: no warp tiles)
+constexpr int TM = 8;      // rows of C that a thread computes
+constexpr int TN = 8;      // columns of C that a thread computes
+constexpr int WM = 64;     // rows of C that a warp computes (0: no warp tiles)
 constexpr int WN = 32;     // columns of C that a warp computes (0: no warp tiles)
 constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
 constexpr int STAGES = 2;  // tiles of A and B that shared memory holds
 constexpr int AHEAD = 4;   // depths that the loop over a step writes out, reading two ahead (0: a whole step, none ahead)
-constexpr int SLICES = 2;  // groups of warps that share a block's tile, each with a part of a step's depth
+constexpr int SLICES = 4;  // groups of warps that share a block's tile, each with a part of a step's depth
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
 constexpr int GROUP = 1;   // tile rows that blocks walk down before they step right, for reuse in L2
+constexpr int SPLIT = 3;   // blocks that share a tile of C, each with a part of K
 
 // Work split
 constexpr int DEPTH = BK / SLICES;                  // depth of a slice's part of a step
@@ -193,6 +191,68 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
     return bytes;
 }
 #endif  // __CUDACC__
+
+// The depths [begin, end) that one of a tile's SPLIT blocks sums: equal parts of K, each a whole number of steps. The
+// last parts may be shorter, or empty.
+struct Depths {
+    int begin, end;
+};
+
+__device__ __forceinline__ Depths depths_of_split(int K, int split)
+{
+    const int part = (K + SPLIT * BK - 1) / (SPLIT * BK) * BK;
+    return {min(K, split * part), min(K, (split + 1) * part)};
+}
+
+// True in the last of a tile's `count` blocks to come here, which then sees all that the others wrote before they came.
+// Nobody waits for anybody, so it does not matter in which order blocks run, or whether they run at once.
+__device__ __forceinline__ bool last_to_arrive(unsigned* ticket, int count)
+{
+    __shared__ int last;
+    __syncthreads();  // the whole block has written its part
+    if (threadIdx.x == 0) {
+        __threadfence();                                   // it is visible to all before the ticket is taken,
+        last = atomicInc(ticket, count - 1) == count - 1;  // (the last ticket turns the counter back to zero)
+        __threadfence();                                   // and parts of earlier tickets are visible after it
+    }
+    __syncthreads();
+    return last;
+}
+
+// Adds up what a tile's `count` blocks summed. Their parts lie one behind the other, this block's is number `mine`, in which
+// this thread's elements are those at THREADS * i + threadIdx.x.
+// Returns true in one block of the tile, with the whole sums; the others are done.
+template <int COUNT>
+__device__ __forceinline__ bool add_parts(float (&sums)[COUNT], float* parts, int mine, int count, unsigned* ticket)
+{
+    float* const own = parts + mine * (BM * BN);
+    #pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+        const int element = i * THREADS + threadIdx.x;
+        if (COUNT * THREADS == BM * BN || element < BM * BN) own[element] = sums[i];
+    }
+    if (!last_to_arrive(ticket, count)) return false;
+
+    #pragma unroll
+    for (int i = 0; i < COUNT; ++i) sums[i] = 0.0f;
+    #pragma unroll 4
+    for (int part = 0; part < count; ++part) {  // always in this order: the same bits every time
+        #pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+            const int element = i * THREADS + threadIdx.x;
+            if (COUNT * THREADS == BM * BN || element < BM * BN) sums[i] += __ldcg(parts + part * (BM * BN) + element);
+        }
+    }
+    return true;
+}
+
+// Returns true in one of a tile's SPLIT blocks, with the sums of all of them; the others are done.
+template <int COUNT>
+__device__ __forceinline__ bool add_splits(float (&sums)[COUNT], float* partials, unsigned* tickets)
+{
+    const long long tile = blockIdx.x / SPLIT;
+    return add_parts(sums, partials + tile * SPLIT * (BM * BN), blockIdx.x % SPLIT, SPLIT, tickets + tile);
+}
 
 // Adds up what the block's slices summed, in their order. Of the tile that a thread and its like in other slices have, each
 // gets ROWS rows: those from slice * ROWS on. `shared` may hold tiles that other threads still read.
@@ -449,35 +509,34 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_b64_32x32x32_simt_outer1_32x32x32_4x4_w16x32_v4_ta1_tb0_pad4_s2_async1_ahead4_slices2_minb1_g1_split1(
+gemm_f32_rr_8192x16x8192_simt_outer1_64x32x32_8x8_w64x32_v4_ta1_tb0_pad4_s2_async1_ahead4_slices4_minb1_g1_split3(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
+    float* __restrict__ partials,
+    unsigned* __restrict__ tickets,
     float alpha,
     float beta)
 {
     TileA* const As = reinterpret_cast<TileA*>(dynamic_shared());
     TileB* const Bs = reinterpret_cast<TileB*>(As + STAGES);
     const Shape s{};
-    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix of the batch
-    const int matrix = blockIdx.x / tiles;                            // the block's
-    A += matrix * s.stride_a;
-    B += matrix * s.stride_b;
-    C += matrix * s.stride_c;
-    const TileOrigin tile = tile_of_block(s, blockIdx.x % tiles);
+    const TileOrigin tile = tile_of_block(s, blockIdx.x / SPLIT);
+    const auto [begin, end] = depths_of_split(s.K, blockIdx.x % SPLIT);
+    const int part = end - begin;  // of K, which this block sums
     const Place place = place_of_thread();
     const int rows = s.M - tile.m, columns = s.N - tile.n;  // from the tile's origin to the edge of C
-    const float* a_tile = A + Offset(tile.m) * s.lda;
-    const float* b_tile = B + tile.n;
+    const float* a_tile = A + Offset(tile.m) * s.lda + begin;
+    const float* b_tile = B + tile.n + Offset(begin) * s.ldb;
     const Offset a_step = BK;  // to the next tile along K
     const Offset b_step = Offset(BK) * s.ldb;
     float acc[TM][TN] = {};
 
-    const int padded = (s.K + BK - 1) / BK * BK;  // rounded up to whole steps
+    const int padded = (part + BK - 1) / BK * BK;  // rounded up to whole steps
     #pragma unroll
     for (int stage = 0; stage < STAGES; ++stage) {
         // The first step takes the remainder and zeros behind it, so that all others are whole.
-        const int depth = EDGE_K && stage == 0 ? s.K - (padded - BK) : BK;
+        const int depth = EDGE_K && stage == 0 ? part - (padded - BK) : BK;
         if (padded > stage * BK) {
             copy_a(a_tile, s, rows, depth, As[stage]);
             copy_b(b_tile, s, columns, depth, Bs[stage]);
@@ -541,5 +600,6 @@ gemm_f32_rr_b64_32x32x32_simt_outer1_32x32x32_4x4_w16x32_v4_ta1_tb0_pad4_s2_asyn
 
     float sums[ROWS][TN];
     add_slices(acc, sums, reinterpret_cast<float*>(As));
+    if (!add_splits(reinterpret_cast<float(&)[ROWS * TN]>(sums), partials, tickets)) return;
     store_c(C + Offset(tile.m) * s.ldc + tile.n, s, rows, columns, place, sums, alpha, beta);
 }

@@ -1,56 +1,54 @@
-// gemm_f32_rr_b4096_32x32x32_simt_outer1_32x32x32_4x8_w32x32_v4_ta1_tb0_pad4_s2_async1_ahead4_slices2_minb1_g8_split1
+// gemm_f32_rr_127x4000x3999_simt_outer1_32x128x32_8x8_w32x64_v4_ta1_tb0_pad4_s2_async1_ahead4_slices2_minb1_g1_split3
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
-//     for each of 4096 products
 //
-//     A  32 x 32, row-major, lda = 32, stride_a = 1024
-//     B  32 x 32, row-major, ldb = 32, stride_b = 1024
-//     C  32 x 32, row-major, ldc = 32, stride_c = 1024
+//     A  127 x 3999, row-major, lda = 3999
+//     B  3999 x 4000, row-major, ldb = 4000
+//     C  127 x 4000, row-major, ldc = 4000
 //
-// Block   32 x 32 of C by 64 threads, in steps of 32 along K, 17408 bytes of shared memory
-// Thread  32 elements of C: for each k 32 FMAs on 12 words of shared memory, taken in 3 reads
-// Reads   K / 16 words of global and K / 2.667 of shared memory for each element of C; 8 FLOP for a byte of global
+// Block   32 x 128 of C by 128 threads, in steps of 32 along K, 42000 bytes of shared memory
+// Thread  64 elements of C: for each k 64 FMAs on 16 words of shared memory, taken in 4 reads
+// Reads   K / 25.6 words of global and K / 4 of shared memory for each element of C; 12.8 FLOP for a byte of global
 // Ahead   global memory is read 1 step before its use, while the FMAs run
-// Bound   FFMA issue: FMAs are 88% of the main loop's FMAs, reads and copies
+// Bound   FFMA issue: FMAs are 93% of the main loop's FMAs, reads and copies
 // Slices  2 groups of warps share the block's tile: each sums a part of every step; they add up
+// Split   3 blocks share a tile: each sums a part of K, the last to come adds the parts up
 //
-// Launch  ceil(M / 32) * ceil(N / 32) * batch blocks of 64 threads, 17408 bytes of dynamic shared memory
+// Launch  ceil(M / 32) * ceil(N / 128) * 3 blocks of 128 threads, 42000 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         no two matrices of C that overlap
-// Made by gemmgen generate 32x32x32 --dtype f32 --layout rr --batch 4096 --set BM=32 --set BN=32 --set BK=32 --set TM=4 --set WM=32 --set ASYNC=1 --set AHEAD=4 --set SLICES=2
+//         partials: ceil(M / 32) * ceil(N / 128) * 3 * 4096 floats, holding anything,
+//         tickets: ceil(M / 32) * ceil(N / 128) counters, zero before the first launch, which every launch leaves zero,
+//         no other launch using the same workspace at the same time
+// Made by gemmgen generate 127x4000x3999 --dtype f32 --layout rr --set BM=32 --set BK=32 --set WM=32 --set WN=64 --set ASYNC=1 --set AHEAD=4 --set SLICES=2 --set GROUP=1 --set SPLIT=3
 
 namespace {
 
-// Sizes and the elements between lines (leading dimensions) and between matrices of the batch (strides).
-// What is known here folds into the code.
+// Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
 struct Shape {
-    static constexpr int M = 32;
-    static constexpr int N = 32;
-    static constexpr int K = 32;
-    static constexpr int lda = 32;
-    static constexpr int ldb = 32;
-    static constexpr int ldc = 32;
-    static constexpr int batch = 4096;
-    static constexpr long long stride_a = 1024;
-    static constexpr long long stride_b = 1024;
-    static constexpr long long stride_c = 1024;
+    static constexpr int M = 127;
+    static constexpr int N = 4000;
+    static constexpr int K = 3999;
+    static constexpr int lda = 3999;
+    static constexpr int ldb = 4000;
+    static constexpr int ldc = 4000;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
 constexpr int BM = 32;     // rows of C that a block computes
-constexpr int BN = 32;     // columns of C that a block computes
+constexpr int BN = 128;    // columns of C that a block computes
 constexpr int BK = 32;     // depth of one step along K
-constexpr int TM = 4;      // rows of C that a thread computes
+constexpr int TM = 8;      // rows of C that a thread computes
 constexpr int TN = 8;      // columns of C that a thread computes
 constexpr int WM = 32;     // rows of C that a warp computes (0: no warp tiles)
-constexpr int WN = 32;     // columns of C that a warp computes (0: no warp tiles)
+constexpr int WN = 64;     // columns of C that a warp computes (0: no warp tiles)
 constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
 constexpr int STAGES = 2;  // tiles of A and B that shared memory holds
 constexpr int AHEAD = 4;   // depths that the loop over a step writes out, reading two ahead (0: a whole step, none ahead)
 constexpr int SLICES = 2;  // groups of warps that share a block's tile, each with a part of a step's depth
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
-constexpr int GROUP = 8;   // tile rows that blocks walk down before they step right, for reuse in L2
+constexpr int GROUP = 1;   // tile rows that blocks walk down before they step right, for reuse in L2
+constexpr int SPLIT = 3;   // blocks that share a tile of C, each with a part of K
 
 // Work split
 constexpr int DEPTH = BK / SLICES;                  // depth of a slice's part of a step
@@ -108,8 +106,6 @@ static_assert(PITCH_B % FN == 0 and PITCH_B % STORE_B == 0, "vector accesses to 
 static_assert(STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0, "vector accesses to B's tiles, which may follow A's, stay aligned");
 
 // A size that its tile divides needs no checks at the edge.
-constexpr bool EDGE_M = Shape::M % BM != 0;
-constexpr bool EDGE_N = Shape::N % BN != 0;
 constexpr bool EDGE_K = Shape::K % BK != 0;
 
 // N floats that move as one access of 4 * N bytes.
@@ -193,6 +189,68 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
     return bytes;
 }
 #endif  // __CUDACC__
+
+// The depths [begin, end) that one of a tile's SPLIT blocks sums: equal parts of K, each a whole number of steps. The
+// last parts may be shorter, or empty.
+struct Depths {
+    int begin, end;
+};
+
+__device__ __forceinline__ Depths depths_of_split(int K, int split)
+{
+    const int part = (K + SPLIT * BK - 1) / (SPLIT * BK) * BK;
+    return {min(K, split * part), min(K, (split + 1) * part)};
+}
+
+// True in the last of a tile's `count` blocks to come here, which then sees all that the others wrote before they came.
+// Nobody waits for anybody, so it does not matter in which order blocks run, or whether they run at once.
+__device__ __forceinline__ bool last_to_arrive(unsigned* ticket, int count)
+{
+    __shared__ int last;
+    __syncthreads();  // the whole block has written its part
+    if (threadIdx.x == 0) {
+        __threadfence();                                   // it is visible to all before the ticket is taken,
+        last = atomicInc(ticket, count - 1) == count - 1;  // (the last ticket turns the counter back to zero)
+        __threadfence();                                   // and parts of earlier tickets are visible after it
+    }
+    __syncthreads();
+    return last;
+}
+
+// Adds up what a tile's `count` blocks summed. Their parts lie one behind the other, this block's is number `mine`, in which
+// this thread's elements are those at THREADS * i + threadIdx.x.
+// Returns true in one block of the tile, with the whole sums; the others are done.
+template <int COUNT>
+__device__ __forceinline__ bool add_parts(float (&sums)[COUNT], float* parts, int mine, int count, unsigned* ticket)
+{
+    float* const own = parts + mine * (BM * BN);
+    #pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+        const int element = i * THREADS + threadIdx.x;
+        if (COUNT * THREADS == BM * BN || element < BM * BN) own[element] = sums[i];
+    }
+    if (!last_to_arrive(ticket, count)) return false;
+
+    #pragma unroll
+    for (int i = 0; i < COUNT; ++i) sums[i] = 0.0f;
+    #pragma unroll 4
+    for (int part = 0; part < count; ++part) {  // always in this order: the same bits every time
+        #pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+            const int element = i * THREADS + threadIdx.x;
+            if (COUNT * THREADS == BM * BN || element < BM * BN) sums[i] += __ldcg(parts + part * (BM * BN) + element);
+        }
+    }
+    return true;
+}
+
+// Returns true in one of a tile's SPLIT blocks, with the sums of all of them; the others are done.
+template <int COUNT>
+__device__ __forceinline__ bool add_splits(float (&sums)[COUNT], float* partials, unsigned* tickets)
+{
+    const long long tile = blockIdx.x / SPLIT;
+    return add_parts(sums, partials + tile * SPLIT * (BM * BN), blockIdx.x % SPLIT, SPLIT, tickets + tile);
+}
 
 // Adds up what the block's slices summed, in their order. Of the tile that a thread and its like in other slices have, each
 // gets ROWS rows: those from slice * ROWS on. `shared` may hold tiles that other threads still read.
@@ -290,7 +348,6 @@ __device__ __forceinline__ Offset offset_a(Spot at, Shape s)
 // VA or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_a(Spot at, int rows, int depth)
 {
-    if (EDGE_M && at.mn >= rows) return 0;
     return EDGE_K ? depth - at.k : VA;
 }
 
@@ -313,7 +370,7 @@ __device__ __forceinline__ void start_a(const float* tile, Shape s, int rows, in
 // The same for all threads: only a tile that crosses an edge of A pays for finding out what lies outside.
 __device__ __forceinline__ void copy_a(const float* tile, Shape s, int rows, int depth, TileA& shared)
 {
-    const bool inside = (!EDGE_M || rows >= BM) && (!EDGE_K || depth >= BK);
+    const bool inside = !EDGE_K || depth >= BK;
     if (inside) start_a<false>(tile, s, rows, depth, shared);
     else start_a<true>(tile, s, rows, depth, shared);
 }
@@ -344,7 +401,7 @@ __device__ __forceinline__ Offset offset_b(Spot at, Shape s)
 __device__ __forceinline__ int valid_b(Spot at, int columns, int depth)
 {
     if (EDGE_K && at.k >= depth) return 0;
-    return EDGE_N ? columns - at.mn : VB;
+    return VB;
 }
 
 // Start this thread's share of B's tile on its way to shared memory. Zeros stand for what lies outside B.
@@ -366,7 +423,7 @@ __device__ __forceinline__ void start_b(const float* tile, Shape s, int columns,
 // The same for all threads: only a tile that crosses an edge of B pays for finding out what lies outside.
 __device__ __forceinline__ void copy_b(const float* tile, Shape s, int columns, int depth, TileB& shared)
 {
-    const bool inside = (!EDGE_N || columns >= BN) && (!EDGE_K || depth >= BK);
+    const bool inside = !EDGE_K || depth >= BK;
     if (inside) start_b<false>(tile, s, columns, depth, shared);
     else start_b<true>(tile, s, columns, depth, shared);
 }
@@ -393,15 +450,15 @@ __device__ __forceinline__ void read_b(const float* from, float (&fragment)[TN])
     }
 }
 
-// acc += a * b, an outer product, to and fro along the rows: each FMA shares a value with the one before it.
+// acc += a * b, an outer product, to and fro along the columns: each FMA shares a value with the one before it.
 // Two register banks give an operand a cycle each, so an FMA that reads three registers anew takes two cycles.
 __device__ __forceinline__ void add_product(const float (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN])
 {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) {
+    for (int j = 0; j < TN; ++j) {
         #pragma unroll
-        for (int step = 0; step < TN; ++step) {
-            const int j = i % 2 ? TN - 1 - step : step;
+        for (int step = 0; step < TM; ++step) {
+            const int i = j % 2 ? TM - 1 - step : step;
             acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
         }
     }
@@ -426,22 +483,23 @@ __device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, 
     }
 }
 
-// C = alpha * sums + beta * C for those of this thread's elements that exist.
-__device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int columns, Place place,
+// C = alpha * sums + beta * C for those of this thread's elements that are the tile's own.
+// The first `above` rows and `left` columns of a tile that moved back are another tile's, which stores them.
+__device__ __forceinline__ void store_c(float* tile, Shape s, int above, int left, Place place,
                                         const float (&sums)[ROWS][TN], float alpha, float beta)
 {
     #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
         const int row = static_cast<int>(threadIdx.x) / SLICE_THREADS * ROWS + i;  // of the tile that slices share
         const int m = place.m + row / FM * STEP_M + row % FM;
-        if (EDGE_M && m >= rows) continue;
+        if (m < above) continue;
         #pragma unroll
         for (int j = 0; j < TN; j += VC) {
             const int n = place.n + j / FN * STEP_N + j % FN;
             Vec<VC> value;
             #pragma unroll
             for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[i][j + v];
-            store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, EDGE_N ? columns - n : VC);
+            store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, n < left ? 0 : VC);
         }
     }
 }
@@ -449,35 +507,37 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_b4096_32x32x32_simt_outer1_32x32x32_4x8_w32x32_v4_ta1_tb0_pad4_s2_async1_ahead4_slices2_minb1_g8_split1(
+gemm_f32_rr_127x4000x3999_simt_outer1_32x128x32_8x8_w32x64_v4_ta1_tb0_pad4_s2_async1_ahead4_slices2_minb1_g1_split3(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
+    float* __restrict__ partials,
+    unsigned* __restrict__ tickets,
     float alpha,
     float beta)
 {
     TileA* const As = reinterpret_cast<TileA*>(dynamic_shared());
     TileB* const Bs = reinterpret_cast<TileB*>(As + STAGES);
     const Shape s{};
-    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix of the batch
-    const int matrix = blockIdx.x / tiles;                            // the block's
-    A += matrix * s.stride_a;
-    B += matrix * s.stride_b;
-    C += matrix * s.stride_c;
-    const TileOrigin tile = tile_of_block(s, blockIdx.x % tiles);
+    const TileOrigin own = tile_of_block(s, blockIdx.x / SPLIT);
+    // A tile that would cross an edge of C moves back until it ends there: copies need no checks, and what it computes of
+    // another tile is not stored.
+    const TileOrigin tile = {min(own.m, s.M - BM), min(own.n, s.N - BN)};
+    const auto [begin, end] = depths_of_split(s.K, blockIdx.x % SPLIT);
+    const int part = end - begin;  // of K, which this block sums
     const Place place = place_of_thread();
     const int rows = s.M - tile.m, columns = s.N - tile.n;  // from the tile's origin to the edge of C
-    const float* a_tile = A + Offset(tile.m) * s.lda;
-    const float* b_tile = B + tile.n;
+    const float* a_tile = A + Offset(tile.m) * s.lda + begin;
+    const float* b_tile = B + tile.n + Offset(begin) * s.ldb;
     const Offset a_step = BK;  // to the next tile along K
     const Offset b_step = Offset(BK) * s.ldb;
     float acc[TM][TN] = {};
 
-    const int padded = (s.K + BK - 1) / BK * BK;  // rounded up to whole steps
+    const int padded = (part + BK - 1) / BK * BK;  // rounded up to whole steps
     #pragma unroll
     for (int stage = 0; stage < STAGES; ++stage) {
         // The first step takes the remainder and zeros behind it, so that all others are whole.
-        const int depth = EDGE_K && stage == 0 ? s.K - (padded - BK) : BK;
+        const int depth = EDGE_K && stage == 0 ? part - (padded - BK) : BK;
         if (padded > stage * BK) {
             copy_a(a_tile, s, rows, depth, As[stage]);
             copy_b(b_tile, s, columns, depth, Bs[stage]);
@@ -541,5 +601,6 @@ gemm_f32_rr_b4096_32x32x32_simt_outer1_32x32x32_4x8_w32x32_v4_ta1_tb0_pad4_s2_as
 
     float sums[ROWS][TN];
     add_slices(acc, sums, reinterpret_cast<float*>(As));
-    store_c(C + Offset(tile.m) * s.ldc + tile.n, s, rows, columns, place, sums, alpha, beta);
+    if (!add_splits(reinterpret_cast<float(&)[ROWS * TN]>(sums), partials, tickets)) return;
+    store_c(C + Offset(tile.m) * s.ldc + tile.n, s, own.m - tile.m, own.n - tile.n, place, sums, alpha, beta);
 }

@@ -1,0 +1,323 @@
+// gemm_f32_cr_8192x8x8192_skinny_s8_t8_w4_k128_u16_v4_split8
+//
+//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
+//
+//     A  8192 x 8192, column-major, lda = 8192
+//     B  8192 x 8, row-major, ldb = 8
+//     C  8192 x 8, row-major, ldc = 8
+//
+// Block   256 x 8 of C by 128 threads, 33296 bytes of shared memory
+// Thread  64 sums, each of one k in 4: 4 threads share an element of C and add up at the end
+// Reads   each weight once, to a register, 67584 bytes of a block under way at once; 3.88 FLOP for a byte of global memory
+// Bound   global memory on a card that can compute more than that for each byte that it reads, else FFMA issue
+// Split   8 blocks share a tile: each sums a part of K, the last to come adds the parts up
+//
+// Launch  ceil(M / 256) * ceil(N / 8) * 8 blocks of 128 threads
+// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
+//         partials: ceil(M / 256) * ceil(N / 8) * 8 * 2048 floats, holding anything,
+//         tickets: ceil(M / 256) * ceil(N / 8) counters, zero before the first launch, which every launch leaves zero,
+//         no other launch using the same workspace at the same time
+// Made by gemmgen generate 8192x8x8192 --dtype f32 --layout cr --family skinny --set T=8 --set BK=128 --set UNROLL=16 --set SPLIT=8
+
+namespace {
+
+// Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
+struct Shape {
+    static constexpr int M = 8192;
+    static constexpr int N = 8;
+    static constexpr int K = 8192;
+    static constexpr int lda = 8192;
+    static constexpr int ldb = 8;
+    static constexpr int ldc = 8;
+};
+using Offset = int;  // elements from a matrix's start: stays below 2^31 here
+
+// Parameters
+constexpr int S = 8;        // lines of the small operand that a block multiplies: uses of a weight
+constexpr int T = 8;        // elements along C's long side that a thread sums
+constexpr int LANES = 32;   // lanes of a warp along C's long side, the others at other depths
+constexpr int WARPS = 4;    // warps of a block
+constexpr int BK = 128;     // depths of the small operand that shared memory holds at once
+constexpr int UNROLL = 16;  // steps along K whose weights are under way at once
+constexpr int SPLIT = 8;    // blocks that share a tile of C, each with a part of K
+
+// Work split
+constexpr int THREADS = 32 * WARPS;                         // threads a block
+constexpr int BM = LANES * T;                               // rows of C that a block computes
+constexpr int BN = S;                                       // columns of C that a block computes
+constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C that a thread stores at most
+
+// Weights
+constexpr int VW = 4;                 // floats of an access to the weights
+constexpr int LOADS = T / VW;         // accesses of a thread a step
+constexpr int GROUPS = 32 / LANES;    // groups of a warp's lanes, each with a depth of its own
+constexpr int STEP = WARPS * GROUPS;  // depths that a block has at a step
+
+// Shared memory
+constexpr int FX = 4;                                // floats of a read of the small operand
+constexpr int PITCH = S;                             // floats from one line of a chunk to the next
+constexpr int SUMS_PITCH = BM + 4;                   // floats from one line of sums to the next
+constexpr int PARTS = WARPS;                         // groups of threads that sum different depths
+constexpr int CHUNK_FLOATS = BK * PITCH;             // floats of a chunk of the small operand
+constexpr int SUMS_FLOATS = PARTS * S * SUMS_PITCH;  // floats of the sums that replace it at the end
+
+// Shared memory, in all
+constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS);  // floats of shared memory, for one and then the other
+
+static_assert(S * T <= 256, "a thread has fewer than 256 registers for its sums");
+static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of turns of the ring of registers");
+static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
+static_assert(PARTS > 1 or 32 % (S * T) == 0 or S * T % 32 == 0, "lanes halve the sums until each has its own");
+static_assert(32 % LANES == 0, "a warp is a whole number of groups of lanes");
+static_assert(GROUPS % (S * T) == 0 or S * T % GROUPS == 0, "groups halve the sums until each has its own");
+
+// A size that its tile divides needs no checks at the edge.
+constexpr bool EDGE_M = Shape::M % BM != 0;
+constexpr bool EDGE_N = Shape::N % BN != 0;
+
+// Whether the end of a line of A can cut an access.
+constexpr bool PARTIAL = Shape::M % VW != 0;
+
+// N floats that move as one access of 4 * N bytes.
+template <int N>
+struct alignas(4 * N) Vec {
+    float at[N];
+};
+
+template <int N>
+__device__ __forceinline__ Vec<N> load(const float* from)
+{
+    return *reinterpret_cast<const Vec<N>*>(from);
+}
+
+template <int N>
+__device__ __forceinline__ void store(float* to, const Vec<N>& value)
+{
+    *reinterpret_cast<Vec<N>*>(to) = value;
+}
+
+// The first `valid` of N floats, the rest zero: one access where all exist, else one by one.
+template <int N>
+__device__ __forceinline__ Vec<N> load_edge(const float* from, int valid)
+{
+    if (valid >= N) return load<N>(from);
+    Vec<N> value = {};
+    #pragma unroll
+    for (int i = 0; i < N - 1; ++i) {
+        if (i < valid) value.at[i] = from[i];
+    }
+    return value;
+}
+
+// Where a thread's work starts: depth k and row m of C.
+struct Place {
+    int k, m;
+};
+
+using Sums = float[S][SUMS_PITCH];  // of a block's tile, [n][m], as one group of its threads has them
+
+using Chunk = float[BK][PITCH];  // of B in shared memory: [k][n], so that a k's values are neighbours
+
+// Where this thread's weights start, from the block's: one k for each LANES lanes, neighbouring vectors of a line for these.
+__device__ __forceinline__ Place place_of_thread()
+{
+    const int group = threadIdx.x / LANES, lane = threadIdx.x % LANES;
+    return {group, lane * VW};
+}
+
+// The m of the thread's output t, from the first one: vectors lie LANES of them apart.
+__device__ __forceinline__ int output(int t)
+{
+    return t / VW * (LANES * VW) + t % VW;
+}
+
+// Start the loads of one step: this thread's rows of A at depth k, zeros from depth `end` on.
+__device__ __forceinline__ void fetch(const float* A, Shape s, int k, int end, int m, Vec<VW> (&weights)[LOADS])
+{
+    #pragma unroll
+    for (int i = 0; i < LOADS; ++i) {
+        const int first = m + output(i * VW);
+        const bool exists = k < end && (!EDGE_M || first < s.M);
+        const int valid = !exists ? 0 : PARTIAL ? s.M - first : VW;
+        weights[i] = load_edge<VW>(A + Offset(k) * s.lda + first, valid);
+    }
+}
+
+// acc += the outer product of B's S values at depth k and this thread's T weights: every weight serves S times.
+__device__ __forceinline__ void multiply(const Chunk& chunk, int k, const Vec<VW> (&weights)[LOADS], float (&acc)[S][T])
+{
+    #pragma unroll
+    for (int i = 0; i < S; i += FX) {
+        const Vec<FX> x = load<FX>(&chunk[k][i]);  // the same for LANES lanes, in other banks for others
+        #pragma unroll
+        for (int j = 0; j < FX; ++j) {
+            #pragma unroll
+            for (int t = 0; t < T; ++t) acc[i + j][t] = fmaf(x.at[j], weights[t / VW].at[t % VW], acc[i + j][t]);
+        }
+    }
+}
+
+// Leave this thread's sums, which cover its warp's part of the depths, where the block adds them up.
+__device__ __forceinline__ void leave(float (&acc)[S][T], Place place, Sums* sums)
+{
+    const int warp = threadIdx.x / 32;
+    #pragma unroll
+    for (int i = 0; i < S; ++i) {
+        #pragma unroll
+        for (int t = 0; t < T; t += VW) {
+            Vec<VW> part;
+            #pragma unroll
+            for (int v = 0; v < VW; ++v) part.at[v] = acc[i][t + v];
+            store<VW>(&sums[warp][i][place.m + output(t)], part);
+        }
+    }
+}
+
+// B's values at depths [k, k + BK) to shared memory. Zeros stand for those that do not exist, and from depth `end` on.
+__device__ __forceinline__ void stage(const float* B, Shape s, int n, int k, int end, Chunk& chunk)
+{
+    #pragma unroll 8
+    for (int i = threadIdx.x; i < S * BK; i += THREADS) {  // neighbouring threads read along B's lines
+        const int line = i % S, depth = i / S;
+        const bool exists = k + depth < end && (!EDGE_N || n + line < s.N);
+        const Offset at = Offset(k + depth) * s.ldb + n + line;
+        chunk[depth][line] = exists ? B[at] : 0.0f;
+    }
+}
+
+// The depths [begin, end) that one of a tile's SPLIT blocks sums: equal parts of K, each a whole number of steps. The
+// last parts may be shorter, or empty.
+struct Depths {
+    int begin, end;
+};
+
+__device__ __forceinline__ Depths depths_of_split(int K, int split)
+{
+    const int part = (K + SPLIT * STEP - 1) / (SPLIT * STEP) * STEP;
+    return {min(K, split * part), min(K, (split + 1) * part)};
+}
+
+// True in the last of a tile's `count` blocks to come here, which then sees all that the others wrote before they came.
+// Nobody waits for anybody, so it does not matter in which order blocks run, or whether they run at once.
+__device__ __forceinline__ bool last_to_arrive(unsigned* ticket, int count)
+{
+    __shared__ int last;
+    __syncthreads();  // the whole block has written its part
+    if (threadIdx.x == 0) {
+        __threadfence();                                   // it is visible to all before the ticket is taken,
+        last = atomicInc(ticket, count - 1) == count - 1;  // (the last ticket turns the counter back to zero)
+        __threadfence();                                   // and parts of earlier tickets are visible after it
+    }
+    __syncthreads();
+    return last;
+}
+
+// Adds up what a tile's `count` blocks summed. Their parts lie one behind the other, this block's is number `mine`, in which
+// this thread's elements are those at THREADS * i + threadIdx.x.
+// Returns true in one block of the tile, with the whole sums; the others are done.
+template <int COUNT>
+__device__ __forceinline__ bool add_parts(float (&sums)[COUNT], float* parts, int mine, int count, unsigned* ticket)
+{
+    float* const own = parts + mine * (BM * BN);
+    #pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+        const int element = i * THREADS + threadIdx.x;
+        if (COUNT * THREADS == BM * BN || element < BM * BN) own[element] = sums[i];
+    }
+    if (!last_to_arrive(ticket, count)) return false;
+
+    #pragma unroll
+    for (int i = 0; i < COUNT; ++i) sums[i] = 0.0f;
+    #pragma unroll 4
+    for (int part = 0; part < count; ++part) {  // always in this order: the same bits every time
+        #pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+            const int element = i * THREADS + threadIdx.x;
+            if (COUNT * THREADS == BM * BN || element < BM * BN) sums[i] += __ldcg(parts + part * (BM * BN) + element);
+        }
+    }
+    return true;
+}
+
+// Returns true in one of a tile's SPLIT blocks, with the sums of all of them; the others are done.
+template <int COUNT>
+__device__ __forceinline__ bool add_splits(float (&sums)[COUNT], float* partials, unsigned* tickets)
+{
+    const long long tile = blockIdx.x / SPLIT;
+    return add_parts(sums, partials + tile * SPLIT * (BM * BN), blockIdx.x % SPLIT, SPLIT, tickets + tile);
+}
+
+// C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.
+__device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS], float alpha, float beta)
+{
+    #pragma unroll
+    for (int i = 0; i < OUTPUTS; ++i) {
+        const int element = i * THREADS + threadIdx.x;
+        const int m = tile_m + element / BN, n = tile_n + element % BN;
+        if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
+        if ((EDGE_M && m >= s.M) || (EDGE_N && n >= s.N)) continue;
+        float* const to = C + Offset(m) * s.ldc + n;
+        *to = beta == 0.0f ? alpha * sums[i] : fmaf(beta, *to, alpha * sums[i]);  // beta = 0 leaves C unread
+    }
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+gemm_f32_cr_8192x8x8192_skinny_s8_t8_w4_k128_u16_v4_split8(
+    const float* __restrict__ A,
+    const float* __restrict__ B,
+    float* __restrict__ C,
+    float* __restrict__ partials,
+    unsigned* __restrict__ tickets,
+    float alpha,
+    float beta)
+{
+    __shared__ __align__(16) float shared[SHARED_FLOATS];
+    Chunk& chunk = *reinterpret_cast<Chunk*>(shared);
+    Sums* const parts = reinterpret_cast<Sums*>(shared);  // of PARTS groups of threads, after the last chunk
+
+    const Shape s{};
+    const int tile = blockIdx.x / SPLIT;
+    const auto [begin, end] = depths_of_split(s.K, blockIdx.x % SPLIT);
+    const int thin = (s.N + BN - 1) / BN;  // tiles that share their weights: they run together
+    const int tile_n = tile % thin * BN, tile_m = tile / thin * BM;
+    const Place place = place_of_thread();
+    const int m = tile_m + place.m;
+
+    // A ring of registers: a step's weights are loaded UNROLL steps before their use, also while the block waits.
+    Vec<VW> weights[UNROLL][LOADS];
+    #pragma unroll
+    for (int u = 0; u < UNROLL; ++u) fetch(A, s, begin + place.k + u * STEP, end, m, weights[u]);
+
+    float acc[S][T] = {};
+    for (int k = begin; k < end; k += BK) {
+        __syncthreads();  // nobody reads the chunk before any more
+        stage(B, s, tile_n, k, end, chunk);
+        __syncthreads();  // the chunk is complete
+        const int depth = min(BK, end - k);
+        for (int step = 0; step < depth; step += UNROLL * STEP) {
+            #pragma unroll
+            for (int u = 0; u < UNROLL; ++u) {
+                const int at = place.k + step + u * STEP;  // in the chunk
+                multiply(chunk, at, weights[u], acc);
+                fetch(A, s, k + at + UNROLL * STEP, end, m, weights[u]);
+            }
+        }
+    }
+
+    // What the threads summed over different depths, added up in the order of these.
+    __syncthreads();  // nobody reads the last chunk any more
+    leave(acc, place, parts);
+    __syncthreads();
+    float sums[OUTPUTS] = {};
+    #pragma unroll
+    for (int i = 0; i < OUTPUTS; ++i) {
+        const int element = i * THREADS + threadIdx.x;
+        if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
+        #pragma unroll
+        for (int part = 0; part < PARTS; ++part) sums[i] += parts[part][element % BN][element / BN];
+    }
+    if (!add_splits(sums, partials, tickets)) return;
+    store_c(C, s, tile_m, tile_n, sums, alpha, beta);
+}
