@@ -205,7 +205,6 @@ def test_the_record_of_a_kernel_keeps_its_stream(tmp_path: Path) -> None:
     ("problem", "changes", "words"),
     [
         (FREE, {"SPLIT": 2}, "blocks share tiles in one way or the other"),
-        (FREE, {"ASYNC": 1, "AHEAD": 2, "BK": 64, "SLICES": 2}, "a block that streams goes on"),
         (Problem(64, 64, 64, batch=3), {}, "the products of a batch are not dealt out by steps"),
         (Problem(64, 64, 64, batch=None), {}, "the products of a batch are not dealt out by steps"),
     ],

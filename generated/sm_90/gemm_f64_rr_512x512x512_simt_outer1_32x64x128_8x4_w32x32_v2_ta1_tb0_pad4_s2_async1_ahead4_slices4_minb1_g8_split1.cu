@@ -1,49 +1,49 @@
-// gemm_f64_rr_1000x1000x1000_simt_outer1_64x128x16_8x8_w16x128_v2_ta1_tb0_pad4_s4_async1_ahead4_slices2_minb1_g1_split1
+// gemm_f64_rr_512x512x512_simt_outer1_32x64x128_8x4_w32x32_v2_ta1_tb0_pad4_s2_async1_ahead4_slices4_minb1_g8_split1
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; beta = 0 never reads C
 //
-//     A  1000 x 1000, row-major, lda = 1000
-//     B  1000 x 1000, row-major, ldb = 1000
-//     C  1000 x 1000, row-major, ldc = 1000
+//     A  512 x 512, row-major, lda = 512
+//     B  512 x 512, row-major, ldb = 512
+//     C  512 x 512, row-major, ldc = 512
 //
-// Block   64 x 128 of C by 256 threads, in steps of 16 along K, 100352 bytes of shared memory
-// Thread  64 elements of C: for each k 64 FMAs on 32 words of shared memory, taken in 8 reads
-// Reads   K / 21.33 words of global and K / 2 of shared memory for each element of C; 10.7 FLOP for a byte of global
-// Ahead   global memory is read 3 steps before its use, while the FMAs run
-// Bound   DFMA issue: FMAs are 88% of the main loop's FMAs, reads and copies
-// Slices  2 groups of warps share the block's tile: each sums a part of every step; they add up
+// Block   32 x 64 of C by 256 threads, in steps of 128 along K, 204800 bytes of shared memory
+// Thread  32 elements of C: for each k 32 FMAs on 24 words of shared memory, taken in 6 reads
+// Reads   K / 10.67 words of global and K / 1.333 of shared memory for each element of C; 5.33 FLOP for a byte of global
+// Ahead   global memory is read 1 step before its use, while the FMAs run
+// Bound   DFMA issue: FMAs are 82% of the main loop's FMAs, reads and copies
+// Slices  4 groups of warps share the block's tile: each sums a part of every step; they add up
 //
-// Launch  ceil(M / 64) * ceil(N / 128) blocks of 256 threads, 100352 bytes of dynamic shared memory
+// Launch  ceil(M / 32) * ceil(N / 64) blocks of 256 threads, 204800 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Made by gemmgen generate 1000x1000x1000 --dtype f64 --layout rr --set BM=64 --set BK=16 --set WM=16 --set WN=128 --set STAGES=4 --set ASYNC=1 --set AHEAD=4 --set SLICES=2 --set GROUP=1
+// Made by gemmgen generate 512x512x512 --dtype f64 --layout rr --set BM=32 --set BN=64 --set BK=128 --set TN=4 --set WM=32 --set ASYNC=1 --set AHEAD=4 --set SLICES=4
 
 namespace {
 
 // Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
 struct Shape {
-    static constexpr int M = 1000;
-    static constexpr int N = 1000;
-    static constexpr int K = 1000;
-    static constexpr int lda = 1000;
-    static constexpr int ldb = 1000;
-    static constexpr int ldc = 1000;
+    static constexpr int M = 512;
+    static constexpr int N = 512;
+    static constexpr int K = 512;
+    static constexpr int lda = 512;
+    static constexpr int ldb = 512;
+    static constexpr int ldc = 512;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 64;     // rows of C that a block computes
-constexpr int BN = 128;    // columns of C that a block computes
-constexpr int BK = 16;     // depth of one step along K
+constexpr int BM = 32;     // rows of C that a block computes
+constexpr int BN = 64;     // columns of C that a block computes
+constexpr int BK = 128;    // depth of one step along K
 constexpr int TM = 8;      // rows of C that a thread computes
-constexpr int TN = 8;      // columns of C that a thread computes
-constexpr int WM = 16;     // rows of C that a warp computes (0: no warp tiles)
-constexpr int WN = 128;    // columns of C that a warp computes (0: no warp tiles)
+constexpr int TN = 4;      // columns of C that a thread computes
+constexpr int WM = 32;     // rows of C that a warp computes (0: no warp tiles)
+constexpr int WN = 32;     // columns of C that a warp computes (0: no warp tiles)
 constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
-constexpr int STAGES = 4;  // tiles of A and B that shared memory holds
+constexpr int STAGES = 2;  // tiles of A and B that shared memory holds
 constexpr int AHEAD = 4;   // depths that the loop over a step writes out, reading two ahead (0: a whole step, none ahead)
-constexpr int SLICES = 2;  // groups of warps that share a block's tile, each with a part of a step's depth
+constexpr int SLICES = 4;  // groups of warps that share a block's tile, each with a part of a step's depth
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
-constexpr int GROUP = 1;   // tile rows that blocks walk down before they step right, for reuse in L2
+constexpr int GROUP = 8;   // tile rows that blocks walk down before they step right, for reuse in L2
 
 // Work split
 constexpr int DEPTH = BK / SLICES;                  // depth of a slice's part of a step
@@ -62,7 +62,7 @@ constexpr int VA = 1;                                                           
 constexpr int STORE_A = 1;                                                             // doubles of a shared store of A
 constexpr int A_LINE = BK;                                                             // doubles of a line of A's tile
 constexpr int A_LINES = BM;                                                            // lines of A's tile
-constexpr int A_TEAM = 4;                                                              // neighbouring threads that fetch a line together
+constexpr int A_TEAM = 8;                                                              // neighbouring threads that fetch a line together
 constexpr int A_STRIDE = THREADS / A_TEAM;                                             // lines that all threads fetch at once
 constexpr int A_SHARE = A_LINE / VA / A_TEAM * ((A_LINES + A_STRIDE - 1) / A_STRIDE);  // accesses that a thread makes at most
 constexpr int PITCH_A = BM + PAD;                                                      // doubles from one shared line of A to the next
@@ -73,7 +73,7 @@ constexpr int VB = 2;                                                           
 constexpr int STORE_B = VB;                                                            // doubles of a shared store of B
 constexpr int B_LINE = BN;                                                             // doubles of a line of B's tile
 constexpr int B_LINES = BK;                                                            // lines of B's tile
-constexpr int B_TEAM = 16;                                                             // neighbouring threads that fetch a line together
+constexpr int B_TEAM = 8;                                                              // neighbouring threads that fetch a line together
 constexpr int B_STRIDE = THREADS / B_TEAM;                                             // lines that all threads fetch at once
 constexpr int B_SHARE = B_LINE / VB / B_TEAM * ((B_LINES + B_STRIDE - 1) / B_STRIDE);  // accesses that a thread makes at most
 constexpr int PITCH_B = BN;                                                            // doubles from one shared line of B to the next
@@ -101,6 +101,8 @@ static_assert(PITCH_B % FN == 0 and PITCH_B % STORE_B == 0, "vector accesses to 
 static_assert(STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0, "vector accesses to B's tiles, which may follow A's, stay aligned");
 
 // A size that its tile divides needs no checks at the edge.
+constexpr bool EDGE_M = Shape::M % BM != 0;
+constexpr bool EDGE_N = Shape::N % BN != 0;
 constexpr bool EDGE_K = Shape::K % BK != 0;
 
 // N doubles that move as one access of 8 * N bytes.
@@ -281,6 +283,7 @@ __device__ __forceinline__ Offset offset_a(Spot at, Shape s)
 // VA or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_a(Spot at, int rows, int depth)
 {
+    if (EDGE_M && at.mn >= rows) return 0;
     return EDGE_K ? depth - at.k : VA;
 }
 
@@ -303,7 +306,7 @@ __device__ __forceinline__ void start_a(const double* tile, Shape s, int rows, i
 // The same for all threads: only a tile that crosses an edge of A pays for finding out what lies outside.
 __device__ __forceinline__ void copy_a(const double* tile, Shape s, int rows, int depth, TileA& shared)
 {
-    const bool inside = !EDGE_K || depth >= BK;
+    const bool inside = (!EDGE_M || rows >= BM) && (!EDGE_K || depth >= BK);
     if (inside) start_a<false>(tile, s, rows, depth, shared);
     else start_a<true>(tile, s, rows, depth, shared);
 }
@@ -334,7 +337,7 @@ __device__ __forceinline__ Offset offset_b(Spot at, Shape s)
 __device__ __forceinline__ int valid_b(Spot at, int columns, int depth)
 {
     if (EDGE_K && at.k >= depth) return 0;
-    return VB;
+    return EDGE_N ? columns - at.mn : VB;
 }
 
 // Start this thread's share of B's tile on its way to shared memory. Zeros stand for what lies outside B.
@@ -356,7 +359,7 @@ __device__ __forceinline__ void start_b(const double* tile, Shape s, int columns
 // The same for all threads: only a tile that crosses an edge of B pays for finding out what lies outside.
 __device__ __forceinline__ void copy_b(const double* tile, Shape s, int columns, int depth, TileB& shared)
 {
-    const bool inside = !EDGE_K || depth >= BK;
+    const bool inside = (!EDGE_N || columns >= BN) && (!EDGE_K || depth >= BK);
     if (inside) start_b<false>(tile, s, columns, depth, shared);
     else start_b<true>(tile, s, columns, depth, shared);
 }
@@ -416,23 +419,22 @@ __device__ __forceinline__ void store_edge(double* to, Vec<N> value, double beta
     }
 }
 
-// C = alpha * sums + beta * C for those of this thread's elements that are the tile's own.
-// The first `above` rows and `left` columns of a tile that moved back are another tile's, which stores them.
-__device__ __forceinline__ void store_c(double* tile, Shape s, int above, int left, Place place,
+// C = alpha * sums + beta * C for those of this thread's elements that exist.
+__device__ __forceinline__ void store_c(double* tile, Shape s, int rows, int columns, Place place,
                                         const double (&sums)[ROWS][TN], double alpha, double beta)
 {
     #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
         const int row = static_cast<int>(threadIdx.x) / SLICE_THREADS * ROWS + i;  // of the tile that slices share
         const int m = place.m + row / FM * STEP_M + row % FM;
-        if (m < above) continue;
+        if (EDGE_M && m >= rows) continue;
         #pragma unroll
         for (int j = 0; j < TN; j += VC) {
             const int n = place.n + j / FN * STEP_N + j % FN;
             Vec<VC> value;
             #pragma unroll
             for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[i][j + v];
-            store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, n < left ? 0 : VC);
+            store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, EDGE_N ? columns - n : VC);
         }
     }
 }
@@ -440,7 +442,7 @@ __device__ __forceinline__ void store_c(double* tile, Shape s, int above, int le
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_1000x1000x1000_simt_outer1_64x128x16_8x8_w16x128_v2_ta1_tb0_pad4_s4_async1_ahead4_slices2_minb1_g1_split1(
+gemm_f64_rr_512x512x512_simt_outer1_32x64x128_8x4_w32x32_v2_ta1_tb0_pad4_s2_async1_ahead4_slices4_minb1_g8_split1(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,
@@ -450,10 +452,7 @@ gemm_f64_rr_1000x1000x1000_simt_outer1_64x128x16_8x8_w16x128_v2_ta1_tb0_pad4_s4_
     TileA* const As = reinterpret_cast<TileA*>(dynamic_shared());
     TileB* const Bs = reinterpret_cast<TileB*>(As + STAGES);
     const Shape s{};
-    const TileOrigin own = tile_of_block(s, blockIdx.x);
-    // A tile that would cross an edge of C moves back until it ends there: copies need no checks, and what it computes of
-    // another tile is not stored.
-    const TileOrigin tile = {min(own.m, s.M - BM), min(own.n, s.N - BN)};
+    const TileOrigin tile = tile_of_block(s, blockIdx.x);
     const Place place = place_of_thread();
     const int rows = s.M - tile.m, columns = s.N - tile.n;  // from the tile's origin to the edge of C
     const double* a_tile = A + Offset(tile.m) * s.lda;
@@ -530,5 +529,5 @@ gemm_f64_rr_1000x1000x1000_simt_outer1_64x128x16_8x8_w16x128_v2_ta1_tb0_pad4_s4_
 
     double sums[ROWS][TN];
     add_slices(acc, sums, reinterpret_cast<double*>(As));
-    store_c(C + Offset(tile.m) * s.ldc + tile.n, s, own.m - tile.m, own.n - tile.n, place, sums, alpha, beta);
+    store_c(C + Offset(tile.m) * s.ldc + tile.n, s, rows, columns, place, sums, alpha, beta);
 }

@@ -1,45 +1,37 @@
-// gemm_f32_rr_b4096_64x32x128_simt_outer1_64x32x16_8x8_w64x32_v4_ta1_tb0_pad4_s3_async1_ahead4_slices2_minb1_g8_split1
+// gemm_f32_rr_1024x1024x1024_simt_outer1_64x128x16_8x8_w64x32_v4_ta1_tb0_pad4_s3_async1_ahead4_slices1_minb1_g8_split1
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
-//     for each of 4096 products
 //
-//     A  64 x 128, row-major, lda = 128, stride_a = 8192
-//     B  128 x 32, row-major, ldb = 32, stride_b = 4096
-//     C  64 x 32, row-major, ldc = 32, stride_c = 2048
+//     A  1024 x 1024, row-major, lda = 1024
+//     B  1024 x 1024, row-major, ldb = 1024
+//     C  1024 x 1024, row-major, ldc = 1024
 //
-// Block   64 x 32 of C by 64 threads, in steps of 16 along K, 19200 bytes of shared memory
+// Block   64 x 128 of C by 128 threads, in steps of 16 along K, 37632 bytes of shared memory
 // Thread  64 elements of C: for each k 64 FMAs on 16 words of shared memory, taken in 4 reads
-// Reads   K / 21.33 words of global and K / 4 of shared memory for each element of C; 10.7 FLOP for a byte of global
+// Reads   K / 42.67 words of global and K / 4 of shared memory for each element of C; 21.3 FLOP for a byte of global
 // Ahead   global memory is read 2 steps before its use, while the FMAs run
-// Bound   FFMA issue: FMAs are 91% of the main loop's FMAs, reads and copies
-// Slices  2 groups of warps share the block's tile: each sums a part of every step; they add up
+// Bound   FFMA issue: FMAs are 93% of the main loop's FMAs, reads and copies
 //
-// Launch  ceil(M / 64) * ceil(N / 32) * batch blocks of 64 threads, 19200 bytes of dynamic shared memory
-// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         no two matrices of C that overlap
-// Made by gemmgen generate 64x32x128 --dtype f32 --layout rr --batch 4096 --set BM=64 --set BN=32 --set BK=16 --set STAGES=3 --set ASYNC=1 --set AHEAD=4 --set SLICES=2
+// Launch  ceil(M / 64) * ceil(N / 128) blocks of 128 threads
+// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
+// Made by gemmgen generate 1024x1024x1024 --dtype f32 --layout rr --set BM=64 --set BK=16 --set STAGES=3 --set ASYNC=1 --set AHEAD=4
 
 namespace {
 
-// Sizes and the elements between lines (leading dimensions) and between matrices of the batch (strides).
-// What is known here folds into the code.
+// Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
 struct Shape {
-    static constexpr int M = 64;
-    static constexpr int N = 32;
-    static constexpr int K = 128;
-    static constexpr int lda = 128;
-    static constexpr int ldb = 32;
-    static constexpr int ldc = 32;
-    static constexpr int batch = 4096;
-    static constexpr long long stride_a = 8192;
-    static constexpr long long stride_b = 4096;
-    static constexpr long long stride_c = 2048;
+    static constexpr int M = 1024;
+    static constexpr int N = 1024;
+    static constexpr int K = 1024;
+    static constexpr int lda = 1024;
+    static constexpr int ldb = 1024;
+    static constexpr int ldc = 1024;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
 constexpr int BM = 64;     // rows of C that a block computes
-constexpr int BN = 32;     // columns of C that a block computes
+constexpr int BN = 128;    // columns of C that a block computes
 constexpr int BK = 16;     // depth of one step along K
 constexpr int TM = 8;      // rows of C that a thread computes
 constexpr int TN = 8;      // columns of C that a thread computes
@@ -48,21 +40,18 @@ constexpr int WN = 32;     // columns of C that a warp computes (0: no warp tile
 constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
 constexpr int STAGES = 3;  // tiles of A and B that shared memory holds
 constexpr int AHEAD = 4;   // depths that the loop over a step writes out, reading two ahead (0: a whole step, none ahead)
-constexpr int SLICES = 2;  // groups of warps that share a block's tile, each with a part of a step's depth
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
 constexpr int GROUP = 8;   // tile rows that blocks walk down before they step right, for reuse in L2
 
 // Work split
-constexpr int DEPTH = BK / SLICES;                  // depth of a slice's part of a step
-constexpr int SLICE_THREADS = BM / TM * (BN / TN);  // threads a slice, which cover the block's tile
-constexpr int THREADS = SLICE_THREADS * SLICES;     // threads a block
-constexpr int LANES_M = WM / TM;                    // threads down a warp's tile
-constexpr int LANES_N = WN / TN;                    // threads across a warp's tile
-constexpr int FM = 4;                               // floats of a thread's shared read of A
-constexpr int FN = 4;                               // floats of a thread's shared read of B
-constexpr int STEP_M = FM * LANES_M;                // rows from one shared read of a thread to its next
-constexpr int STEP_N = FN * LANES_N;                // columns from one shared read of a thread to its next
-constexpr int VC = 4;                               // floats of an access to C
+constexpr int THREADS = BM / TM * (BN / TN);  // threads a block
+constexpr int LANES_M = WM / TM;              // threads down a warp's tile
+constexpr int LANES_N = WN / TN;              // threads across a warp's tile
+constexpr int FM = 4;                         // floats of a thread's shared read of A
+constexpr int FN = 4;                         // floats of a thread's shared read of B
+constexpr int STEP_M = FM * LANES_M;          // rows from one shared read of a thread to its next
+constexpr int STEP_N = FN * LANES_N;          // columns from one shared read of a thread to its next
+constexpr int VC = 4;                         // floats of an access to C
 
 // How A gets to shared memory
 constexpr int VA = 1;                                                                  // floats of an access to A
@@ -86,10 +75,6 @@ constexpr int B_SHARE = B_LINE / VB / B_TEAM * ((B_LINES + B_STRIDE - 1) / B_STR
 constexpr int PITCH_B = BN;                                                            // floats from one shared line of B to the next
 constexpr int SHARED_B = BK * PITCH_B;                                                 // floats of a shared tile of B
 
-// How slices add up
-constexpr int ROUNDS = 1 + (SLICES * BM * BN > STAGES * (SHARED_A + SHARED_B)) + 2 * (SLICES * BM * BN > 2 * STAGES * (SHARED_A + SHARED_B));  // rounds in which slices add up
-constexpr int ROWS = TM / SLICES;                                                                                                              // rows of a thread's tile that each slice gets, and stores
-
 static_assert(BM % TM == 0, "threads split a block's rows evenly");
 static_assert(BN % TN == 0, "threads split a block's columns evenly");
 static_assert(WM == 0 or BM % WM == 0, "warps split a block's rows evenly");
@@ -97,7 +82,6 @@ static_assert(WM == 0 or BN % WN == 0, "warps split a block's columns evenly");
 static_assert(WM == 0 or WM % TM == 0, "lanes split a warp's rows evenly");
 static_assert(WM == 0 or WN % (2 * TN) == 0, "lanes stand in pairs along a warp's columns");
 static_assert(WM == 0 or WM * WN == 32 * TM * TN, "a warp has 32 lanes, each with a TM x TN tile");
-static_assert(SLICES == 1 or SLICES * BM * BN <= ROUNDS * STAGES * (SHARED_A + SHARED_B), "the slices' sums take the place of the tiles");
 static_assert(A_LINE % VA == 0, "a line of A's tile is a whole number of accesses");
 static_assert(B_LINE % VB == 0, "a line of B's tile is a whole number of accesses");
 static_assert(TM % FM == 0, "a thread's rows are a whole number of shared reads");
@@ -169,73 +153,19 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 
 // Where this thread's elements start within the block's tile. They come in FM x FN patches, STEP_M and
 // STEP_N apart, so that neighbouring threads read neighbouring addresses of shared memory.
-// Its slice takes the depths from k on of every step.
 struct Place {
-    int m, n, k;
+    int m, n;
 };
 
 __device__ __forceinline__ Place place_of_thread()
 {
-    const int warp = threadIdx.x % SLICE_THREADS / 32, lane = threadIdx.x % 32;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     // Lanes zigzag in pairs: i and i^1 share rows, i and i^2 columns (if LANES_M > 1), so a vector read of
     // either operand meets each address twice in neighbouring lanes and takes half the shared-memory cycles.
     const int lane_m = lane / 2 % LANES_M;
     const int lane_n = lane / (2 * LANES_M) * 2 + lane % 2;
     const int m = warp / (BN / WN) * WM + lane_m * FM, n = warp % (BN / WN) * WN + lane_n * FN;
-    return {m, n, static_cast<int>(threadIdx.x) / SLICE_THREADS * DEPTH};
-}
-
-#ifdef __CUDACC__
-// The shared memory that the launch asks for: beyond 48 KB there is no other kind.
-__device__ __forceinline__ unsigned char* dynamic_shared()
-{
-    extern __shared__ __align__(128) unsigned char bytes[];
-    return bytes;
-}
-#endif  // __CUDACC__
-
-// Adds up what the block's slices summed, in their order. Of the tile that a thread and its like in other slices have, each
-// gets ROWS rows: those from slice * ROWS on. `shared` may hold tiles that other threads still read.
-__device__ __forceinline__ void add_slices(const float (&acc)[TM][TN], float (&sums)[ROWS][TN], float* shared)
-{
-    constexpr int WIDTH = 16 / sizeof(float);  // of an access
-    constexpr int LINE = TN * SLICE_THREADS;   // elements of one row of all the slice's threads, the threads' vectors in turns
-    constexpr int TAKEN = ROWS / ROUNDS;       // rows that a slice gets in a round
-    const int slice = threadIdx.x / SLICE_THREADS, thread = threadIdx.x % SLICE_THREADS;
-    #pragma unroll
-    for (int round = 0; round < ROUNDS; ++round) {
-        __syncthreads();  // nobody reads what stands there any more
-        #pragma unroll
-        for (int to = 0; to < SLICES; ++to) {
-            #pragma unroll
-            for (int i = 0; i < TAKEN; ++i) {
-                float* const line = shared + ((slice * SLICES + to) * TAKEN + i) * LINE + thread * WIDTH;
-                #pragma unroll
-                for (int j = 0; j < TN; j += WIDTH) {
-                    Vec<WIDTH> part;
-                    #pragma unroll
-                    for (int v = 0; v < WIDTH; ++v) part.at[v] = acc[to * ROWS + round * TAKEN + i][j + v];
-                    store<WIDTH>(line + j * SLICE_THREADS, part);
-                }
-            }
-        }
-        __syncthreads();  // the sums of all slices stand there
-        #pragma unroll
-        for (int i = 0; i < TAKEN; ++i) {
-            #pragma unroll
-            for (int j = 0; j < TN; ++j) sums[round * TAKEN + i][j] = 0.0f;
-            #pragma unroll
-            for (int from = 0; from < SLICES; ++from) {
-                const float* const line = shared + ((from * SLICES + slice) * TAKEN + i) * LINE + thread * WIDTH;
-                #pragma unroll
-                for (int j = 0; j < TN; j += WIDTH) {
-                    const Vec<WIDTH> part = load<WIDTH>(line + j * SLICE_THREADS);
-                    #pragma unroll
-                    for (int v = 0; v < WIDTH; ++v) sums[round * TAKEN + i][j + v] += part.at[v];
-                }
-            }
-        }
-    }
+    return {m, n};
 }
 
 #ifdef __CUDACC__
@@ -426,21 +356,20 @@ __device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, 
     }
 }
 
-// C = alpha * sums + beta * C for those of this thread's elements that exist.
+// C = alpha * acc + beta * C for those of this thread's elements that exist.
 __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int columns, Place place,
-                                        const float (&sums)[ROWS][TN], float alpha, float beta)
+                                        const float (&acc)[TM][TN], float alpha, float beta)
 {
     #pragma unroll
-    for (int i = 0; i < ROWS; ++i) {
-        const int row = static_cast<int>(threadIdx.x) / SLICE_THREADS * ROWS + i;  // of the tile that slices share
-        const int m = place.m + row / FM * STEP_M + row % FM;
+    for (int i = 0; i < TM; ++i) {
+        const int m = place.m + i / FM * STEP_M + i % FM;
         if (EDGE_M && m >= rows) continue;
         #pragma unroll
         for (int j = 0; j < TN; j += VC) {
             const int n = place.n + j / FN * STEP_N + j % FN;
             Vec<VC> value;
             #pragma unroll
-            for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[i][j + v];
+            for (int v = 0; v < VC; ++v) value.at[v] = alpha * acc[i][j + v];
             store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, EDGE_N ? columns - n : VC);
         }
     }
@@ -449,22 +378,17 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_b4096_64x32x128_simt_outer1_64x32x16_8x8_w64x32_v4_ta1_tb0_pad4_s3_async1_ahead4_slices2_minb1_g8_split1(
+gemm_f32_rr_1024x1024x1024_simt_outer1_64x128x16_8x8_w64x32_v4_ta1_tb0_pad4_s3_async1_ahead4_slices1_minb1_g8_split1(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
     float alpha,
     float beta)
 {
-    TileA* const As = reinterpret_cast<TileA*>(dynamic_shared());
-    TileB* const Bs = reinterpret_cast<TileB*>(As + STAGES);
+    __shared__ __align__(16) TileA As[STAGES];
+    __shared__ __align__(16) TileB Bs[STAGES];
     const Shape s{};
-    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix of the batch
-    const int matrix = blockIdx.x / tiles;                            // the block's
-    A += matrix * s.stride_a;
-    B += matrix * s.stride_b;
-    C += matrix * s.stride_c;
-    const TileOrigin tile = tile_of_block(s, blockIdx.x % tiles);
+    const TileOrigin tile = tile_of_block(s, blockIdx.x);
     const Place place = place_of_thread();
     const int rows = s.M - tile.m, columns = s.N - tile.n;  // from the tile's origin to the edge of C
     const float* a_tile = A + Offset(tile.m) * s.lda;
@@ -492,8 +416,8 @@ gemm_f32_rr_b4096_64x32x128_simt_outer1_64x32x16_8x8_w64x32_v4_ta1_tb0_pad4_s3_a
         __syncthreads();              // so has everybody's
         // The values of depth d are replaced by those of d + 2 once they are used, and arrive while those of d + 1 are
         // multiplied. A turn of the loop takes AHEAD depths; a_from and b_from say where the values of these lie.
-        const float* a_from = &As[0][place.k][place.m];
-        const float* b_from = &Bs[0][place.k][place.n];
+        const float* a_from = &As[0][0][place.m];
+        const float* b_from = &Bs[0][0][place.n];
         float a[2][TM], b[2][TN];
         #pragma unroll
         for (int d = 0; d < 2; ++d) {
@@ -502,17 +426,17 @@ gemm_f32_rr_b4096_64x32x128_simt_outer1_64x32x16_8x8_w64x32_v4_ta1_tb0_pad4_s3_a
         }
 
         int stage = 0;
-        for (int k = AHEAD; k < padded / SLICES; k += AHEAD) {
+        for (int k = AHEAD; k < padded; k += AHEAD) {
             #pragma unroll
             for (int d = 0; d < AHEAD; ++d) {
                 if (d == AHEAD - 2) {  // what is read from here on is the next turn's
                     a_from += AHEAD * PITCH_A;
                     b_from += AHEAD * PITCH_B;
                 }
-                if (d == AHEAD - 2 && k % DEPTH == 0) {  // and of the next tile
+                if (d == AHEAD - 2 && k % BK == 0) {  // and of the next tile
                     cp_async_wait<STAGES - 2>();      // this thread's share of it has landed
                     __syncthreads();                  // so has everybody's, and nobody reads this tile any more
-                    if (padded - k * SLICES > (STAGES - 1) * BK) {
+                    if (padded - k > (STAGES - 1) * BK) {
                         copy_a(a_tile, s, rows, BK, As[stage]);
                         copy_b(b_tile, s, columns, BK, Bs[stage]);
                     }
@@ -520,8 +444,8 @@ gemm_f32_rr_b4096_64x32x128_simt_outer1_64x32x16_8x8_w64x32_v4_ta1_tb0_pad4_s3_a
                     a_tile += a_step;
                     b_tile += b_step;
                     stage = stage + 1 < STAGES ? stage + 1 : 0;
-                    a_from = &As[stage][place.k][place.m];
-                    b_from = &Bs[stage][place.k][place.n];
+                    a_from = &As[stage][0][place.m];
+                    b_from = &Bs[stage][0][place.n];
                 }
                 add_product(a[d % 2], b[d % 2], acc);
                 read_a(a_from + (d + 2) % AHEAD * PITCH_A, a[d % 2]);
@@ -539,7 +463,5 @@ gemm_f32_rr_b4096_64x32x128_simt_outer1_64x32x16_8x8_w64x32_v4_ta1_tb0_pad4_s3_a
         }
     }
 
-    float sums[ROWS][TN];
-    add_slices(acc, sums, reinterpret_cast<float*>(As));
-    store_c(C + Offset(tile.m) * s.ldc + tile.n, s, rows, columns, place, sums, alpha, beta);
+    store_c(C + Offset(tile.m) * s.ldc + tile.n, s, rows, columns, place, acc, alpha, beta);
 }

@@ -1,45 +1,45 @@
-// gemm_f64_rr_512x512x512_simt_outer1_32x64x16_4x4_w16x32_v2_ta1_tb0_pad4_s3_async1_ahead4_slices2_minb1_g8_split1
+// gemm_f32_rr_1024x1024x1024_simt_outer1_64x128x32_8x8_w64x32_v4_ta1_tb0_pad4_s2_async1_ahead4_slices2_minb1_g8_split1
 //
-//     C = alpha * A * B + beta * C      f64 on CUDA cores; beta = 0 never reads C
+//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
-//     A  512 x 512, row-major, lda = 512
-//     B  512 x 512, row-major, ldb = 512
-//     C  512 x 512, row-major, ldc = 512
+//     A  1024 x 1024, row-major, lda = 1024
+//     B  1024 x 1024, row-major, ldb = 1024
+//     C  1024 x 1024, row-major, ldc = 1024
 //
-// Block   32 x 64 of C by 256 threads, in steps of 16 along K, 38400 bytes of shared memory
-// Thread  16 elements of C: for each k 16 FMAs on 16 words of shared memory, taken in 4 reads
-// Reads   K / 10.67 words of global and K / 1 of shared memory for each element of C; 5.33 FLOP for a byte of global
-// Ahead   global memory is read 2 steps before its use, while the FMAs run
-// Bound   DFMA issue: FMAs are 78% of the main loop's FMAs, reads and copies
+// Block   64 x 128 of C by 256 threads, in steps of 32 along K, 50176 bytes of shared memory
+// Thread  64 elements of C: for each k 64 FMAs on 16 words of shared memory, taken in 4 reads
+// Reads   K / 42.67 words of global and K / 4 of shared memory for each element of C; 21.3 FLOP for a byte of global
+// Ahead   global memory is read 1 step before its use, while the FMAs run
+// Bound   FFMA issue: FMAs are 93% of the main loop's FMAs, reads and copies
 // Slices  2 groups of warps share the block's tile: each sums a part of every step; they add up
 //
-// Launch  ceil(M / 32) * ceil(N / 64) blocks of 256 threads, 38400 bytes of dynamic shared memory
+// Launch  ceil(M / 64) * ceil(N / 128) blocks of 256 threads, 50176 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Made by gemmgen generate 512x512x512 --dtype f64 --layout rr --set BM=32 --set BN=64 --set BK=16 --set TM=4 --set TN=4 --set WM=16 --set STAGES=3 --set ASYNC=1 --set AHEAD=4 --set SLICES=2
+// Made by gemmgen generate 1024x1024x1024 --dtype f32 --layout rr --set BM=64 --set BK=32 --set ASYNC=1 --set AHEAD=4 --set SLICES=2
 
 namespace {
 
 // Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
 struct Shape {
-    static constexpr int M = 512;
-    static constexpr int N = 512;
-    static constexpr int K = 512;
-    static constexpr int lda = 512;
-    static constexpr int ldb = 512;
-    static constexpr int ldc = 512;
+    static constexpr int M = 1024;
+    static constexpr int N = 1024;
+    static constexpr int K = 1024;
+    static constexpr int lda = 1024;
+    static constexpr int ldb = 1024;
+    static constexpr int ldc = 1024;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 32;     // rows of C that a block computes
-constexpr int BN = 64;     // columns of C that a block computes
-constexpr int BK = 16;     // depth of one step along K
-constexpr int TM = 4;      // rows of C that a thread computes
-constexpr int TN = 4;      // columns of C that a thread computes
-constexpr int WM = 16;     // rows of C that a warp computes (0: no warp tiles)
+constexpr int BM = 64;     // rows of C that a block computes
+constexpr int BN = 128;    // columns of C that a block computes
+constexpr int BK = 32;     // depth of one step along K
+constexpr int TM = 8;      // rows of C that a thread computes
+constexpr int TN = 8;      // columns of C that a thread computes
+constexpr int WM = 64;     // rows of C that a warp computes (0: no warp tiles)
 constexpr int WN = 32;     // columns of C that a warp computes (0: no warp tiles)
 constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
-constexpr int STAGES = 3;  // tiles of A and B that shared memory holds
+constexpr int STAGES = 2;  // tiles of A and B that shared memory holds
 constexpr int AHEAD = 4;   // depths that the loop over a step writes out, reading two ahead (0: a whole step, none ahead)
 constexpr int SLICES = 2;  // groups of warps that share a block's tile, each with a part of a step's depth
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
@@ -51,33 +51,33 @@ constexpr int SLICE_THREADS = BM / TM * (BN / TN);  // threads a slice, which co
 constexpr int THREADS = SLICE_THREADS * SLICES;     // threads a block
 constexpr int LANES_M = WM / TM;                    // threads down a warp's tile
 constexpr int LANES_N = WN / TN;                    // threads across a warp's tile
-constexpr int FM = 2;                               // doubles of a thread's shared read of A
-constexpr int FN = 2;                               // doubles of a thread's shared read of B
+constexpr int FM = 4;                               // floats of a thread's shared read of A
+constexpr int FN = 4;                               // floats of a thread's shared read of B
 constexpr int STEP_M = FM * LANES_M;                // rows from one shared read of a thread to its next
 constexpr int STEP_N = FN * LANES_N;                // columns from one shared read of a thread to its next
-constexpr int VC = 2;                               // doubles of an access to C
+constexpr int VC = 4;                               // floats of an access to C
 
 // How A gets to shared memory
-constexpr int VA = 1;                                                                  // doubles of an access to A
-constexpr int STORE_A = 1;                                                             // doubles of a shared store of A
-constexpr int A_LINE = BK;                                                             // doubles of a line of A's tile
+constexpr int VA = 1;                                                                  // floats of an access to A
+constexpr int STORE_A = 1;                                                             // floats of a shared store of A
+constexpr int A_LINE = BK;                                                             // floats of a line of A's tile
 constexpr int A_LINES = BM;                                                            // lines of A's tile
 constexpr int A_TEAM = 8;                                                              // neighbouring threads that fetch a line together
 constexpr int A_STRIDE = THREADS / A_TEAM;                                             // lines that all threads fetch at once
 constexpr int A_SHARE = A_LINE / VA / A_TEAM * ((A_LINES + A_STRIDE - 1) / A_STRIDE);  // accesses that a thread makes at most
-constexpr int PITCH_A = BM + PAD;                                                      // doubles from one shared line of A to the next
-constexpr int SHARED_A = BK * PITCH_A;                                                 // doubles of a shared tile of A
+constexpr int PITCH_A = BM + PAD;                                                      // floats from one shared line of A to the next
+constexpr int SHARED_A = BK * PITCH_A;                                                 // floats of a shared tile of A
 
 // How B gets to shared memory
-constexpr int VB = 2;                                                                  // doubles of an access to B
-constexpr int STORE_B = VB;                                                            // doubles of a shared store of B
-constexpr int B_LINE = BN;                                                             // doubles of a line of B's tile
+constexpr int VB = 4;                                                                  // floats of an access to B
+constexpr int STORE_B = VB;                                                            // floats of a shared store of B
+constexpr int B_LINE = BN;                                                             // floats of a line of B's tile
 constexpr int B_LINES = BK;                                                            // lines of B's tile
-constexpr int B_TEAM = 16;                                                             // neighbouring threads that fetch a line together
+constexpr int B_TEAM = 8;                                                              // neighbouring threads that fetch a line together
 constexpr int B_STRIDE = THREADS / B_TEAM;                                             // lines that all threads fetch at once
 constexpr int B_SHARE = B_LINE / VB / B_TEAM * ((B_LINES + B_STRIDE - 1) / B_STRIDE);  // accesses that a thread makes at most
-constexpr int PITCH_B = BN;                                                            // doubles from one shared line of B to the next
-constexpr int SHARED_B = BK * PITCH_B;                                                 // doubles of a shared tile of B
+constexpr int PITCH_B = BN;                                                            // floats from one shared line of B to the next
+constexpr int SHARED_B = BK * PITCH_B;                                                 // floats of a shared tile of B
 
 // How slices add up
 constexpr int ROUNDS = 1 + (SLICES * BM * BN > STAGES * (SHARED_A + SHARED_B)) + 2 * (SLICES * BM * BN > 2 * STAGES * (SHARED_A + SHARED_B));  // rounds in which slices add up
@@ -105,27 +105,27 @@ constexpr bool EDGE_M = Shape::M % BM != 0;
 constexpr bool EDGE_N = Shape::N % BN != 0;
 constexpr bool EDGE_K = Shape::K % BK != 0;
 
-// N doubles that move as one access of 8 * N bytes.
+// N floats that move as one access of 4 * N bytes.
 template <int N>
-struct alignas(8 * N) Vec {
-    double at[N];
+struct alignas(4 * N) Vec {
+    float at[N];
 };
 
 template <int N>
-__device__ __forceinline__ Vec<N> load(const double* from)
+__device__ __forceinline__ Vec<N> load(const float* from)
 {
     return *reinterpret_cast<const Vec<N>*>(from);
 }
 
 template <int N>
-__device__ __forceinline__ void store(double* to, const Vec<N>& value)
+__device__ __forceinline__ void store(float* to, const Vec<N>& value)
 {
     *reinterpret_cast<Vec<N>*>(to) = value;
 }
 
-// The first `valid` of N doubles, the rest zero: one access where all exist, else one by one.
+// The first `valid` of N floats, the rest zero: one access where all exist, else one by one.
 template <int N>
-__device__ __forceinline__ Vec<N> load_edge(const double* from, int valid)
+__device__ __forceinline__ Vec<N> load_edge(const float* from, int valid)
 {
     if (valid >= N) return load<N>(from);
     Vec<N> value = {};
@@ -141,8 +141,8 @@ struct Spot {
     int mn, k;
 };
 
-using TileA = double[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [k][m]
-using TileB = double[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
+using TileA = float[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [k][m]
+using TileB = float[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
 
 // The tile of C that a block computes. Blocks walk down GROUP tile rows before they step right, so
 // that blocks that run together read the same tiles of A and B from L2.
@@ -189,9 +189,9 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
 
 // Adds up what the block's slices summed, in their order. Of the tile that a thread and its like in other slices have, each
 // gets ROWS rows: those from slice * ROWS on. `shared` may hold tiles that other threads still read.
-__device__ __forceinline__ void add_slices(const double (&acc)[TM][TN], double (&sums)[ROWS][TN], double* shared)
+__device__ __forceinline__ void add_slices(const float (&acc)[TM][TN], float (&sums)[ROWS][TN], float* shared)
 {
-    constexpr int WIDTH = 16 / sizeof(double);  // of an access
+    constexpr int WIDTH = 16 / sizeof(float);  // of an access
     constexpr int LINE = TN * SLICE_THREADS;   // elements of one row of all the slice's threads, the threads' vectors in turns
     constexpr int TAKEN = ROWS / ROUNDS;       // rows that a slice gets in a round
     const int slice = threadIdx.x / SLICE_THREADS, thread = threadIdx.x % SLICE_THREADS;
@@ -202,7 +202,7 @@ __device__ __forceinline__ void add_slices(const double (&acc)[TM][TN], double (
         for (int to = 0; to < SLICES; ++to) {
             #pragma unroll
             for (int i = 0; i < TAKEN; ++i) {
-                double* const line = shared + ((slice * SLICES + to) * TAKEN + i) * LINE + thread * WIDTH;
+                float* const line = shared + ((slice * SLICES + to) * TAKEN + i) * LINE + thread * WIDTH;
                 #pragma unroll
                 for (int j = 0; j < TN; j += WIDTH) {
                     Vec<WIDTH> part;
@@ -216,10 +216,10 @@ __device__ __forceinline__ void add_slices(const double (&acc)[TM][TN], double (
         #pragma unroll
         for (int i = 0; i < TAKEN; ++i) {
             #pragma unroll
-            for (int j = 0; j < TN; ++j) sums[round * TAKEN + i][j] = 0.0;
+            for (int j = 0; j < TN; ++j) sums[round * TAKEN + i][j] = 0.0f;
             #pragma unroll
             for (int from = 0; from < SLICES; ++from) {
-                const double* const line = shared + ((from * SLICES + slice) * TAKEN + i) * LINE + thread * WIDTH;
+                const float* const line = shared + ((from * SLICES + slice) * TAKEN + i) * LINE + thread * WIDTH;
                 #pragma unroll
                 for (int j = 0; j < TN; j += WIDTH) {
                     const Vec<WIDTH> part = load<WIDTH>(line + j * SLICE_THREADS);
@@ -273,13 +273,13 @@ __device__ __forceinline__ Spot step_a(int i)
     return {line, along};
 }
 
-// Doubles from the origin of A's tile to `at`, in global memory.
+// Floats from the origin of A's tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_a(Spot at, Shape s)
 {
     return Offset(at.mn) * s.lda + at.k;
 }
 
-// How many doubles from there on lie inside A, whose edge is rows x depth from the tile's origin:
+// How many floats from there on lie inside A, whose edge is rows x depth from the tile's origin:
 // VA or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_a(Spot at, int rows, int depth)
 {
@@ -289,22 +289,22 @@ __device__ __forceinline__ int valid_a(Spot at, int rows, int depth)
 
 // Start this thread's share of A's tile on its way to shared memory. Zeros stand for what lies outside A.
 template <bool AT_EDGE>
-__device__ __forceinline__ void start_a(const double* tile, Shape s, int rows, int depth, TileA& shared)
+__device__ __forceinline__ void start_a(const float* tile, Shape s, int rows, int depth, TileA& shared)
 {
     const Spot first = spot_a();
-    const double* from = tile + offset_a(first, s);
+    const float* from = tile + offset_a(first, s);
     #pragma unroll
     for (int i = 0; i < A_SHARE; ++i) {
         const Spot step = step_a(i), at = {first.mn + step.mn, first.k + step.k};
         if (A_LINES % A_STRIDE != 0 && at.mn >= A_LINES) break;
         const int valid = AT_EDGE ? valid_a(at, rows, depth) : VA;
-        const int bytes = VA == 1 ? (valid > 0 ? 8 : 0) : 8 * max(0, min(VA, valid));
-        cp_async<8 * VA>(&shared[at.k][at.mn], from + offset_a(step, s), bytes);
+        const int bytes = VA == 1 ? (valid > 0 ? 4 : 0) : 4 * max(0, min(VA, valid));
+        cp_async<4 * VA>(&shared[at.k][at.mn], from + offset_a(step, s), bytes);
     }
 }
 
 // The same for all threads: only a tile that crosses an edge of A pays for finding out what lies outside.
-__device__ __forceinline__ void copy_a(const double* tile, Shape s, int rows, int depth, TileA& shared)
+__device__ __forceinline__ void copy_a(const float* tile, Shape s, int rows, int depth, TileA& shared)
 {
     const bool inside = (!EDGE_M || rows >= BM) && (!EDGE_K || depth >= BK);
     if (inside) start_a<false>(tile, s, rows, depth, shared);
@@ -326,13 +326,13 @@ __device__ __forceinline__ Spot step_b(int i)
     return {along, line};
 }
 
-// Doubles from the origin of B's tile to `at`, in global memory.
+// Floats from the origin of B's tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_b(Spot at, Shape s)
 {
     return Offset(at.k) * s.ldb + at.mn;
 }
 
-// How many doubles from there on lie inside B, whose edge is columns x depth from the tile's origin:
+// How many floats from there on lie inside B, whose edge is columns x depth from the tile's origin:
 // VB or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_b(Spot at, int columns, int depth)
 {
@@ -342,22 +342,22 @@ __device__ __forceinline__ int valid_b(Spot at, int columns, int depth)
 
 // Start this thread's share of B's tile on its way to shared memory. Zeros stand for what lies outside B.
 template <bool AT_EDGE>
-__device__ __forceinline__ void start_b(const double* tile, Shape s, int columns, int depth, TileB& shared)
+__device__ __forceinline__ void start_b(const float* tile, Shape s, int columns, int depth, TileB& shared)
 {
     const Spot first = spot_b();
-    const double* from = tile + offset_b(first, s);
+    const float* from = tile + offset_b(first, s);
     #pragma unroll
     for (int i = 0; i < B_SHARE; ++i) {
         const Spot step = step_b(i), at = {first.mn + step.mn, first.k + step.k};
         if (B_LINES % B_STRIDE != 0 && at.k >= B_LINES) break;
         const int valid = AT_EDGE ? valid_b(at, columns, depth) : VB;
-        const int bytes = VB == 1 ? (valid > 0 ? 8 : 0) : 8 * max(0, min(VB, valid));
-        cp_async<8 * VB>(&shared[at.k][at.mn], from + offset_b(step, s), bytes);
+        const int bytes = VB == 1 ? (valid > 0 ? 4 : 0) : 4 * max(0, min(VB, valid));
+        cp_async<4 * VB>(&shared[at.k][at.mn], from + offset_b(step, s), bytes);
     }
 }
 
 // The same for all threads: only a tile that crosses an edge of B pays for finding out what lies outside.
-__device__ __forceinline__ void copy_b(const double* tile, Shape s, int columns, int depth, TileB& shared)
+__device__ __forceinline__ void copy_b(const float* tile, Shape s, int columns, int depth, TileB& shared)
 {
     const bool inside = (!EDGE_N || columns >= BN) && (!EDGE_K || depth >= BK);
     if (inside) start_b<false>(tile, s, columns, depth, shared);
@@ -365,7 +365,7 @@ __device__ __forceinline__ void copy_b(const double* tile, Shape s, int columns,
 }
 
 // This thread's TM values of A at one depth, the first of which lies at `from`, FM to a read.
-__device__ __forceinline__ void read_a(const double* from, double (&fragment)[TM])
+__device__ __forceinline__ void read_a(const float* from, float (&fragment)[TM])
 {
     #pragma unroll
     for (int i = 0; i < TM; i += FM) {
@@ -376,7 +376,7 @@ __device__ __forceinline__ void read_a(const double* from, double (&fragment)[TM
 }
 
 // This thread's TN values of B at one depth, the first of which lies at `from`, FN to a read.
-__device__ __forceinline__ void read_b(const double* from, double (&fragment)[TN])
+__device__ __forceinline__ void read_b(const float* from, float (&fragment)[TN])
 {
     #pragma unroll
     for (int i = 0; i < TN; i += FN) {
@@ -388,40 +388,40 @@ __device__ __forceinline__ void read_b(const double* from, double (&fragment)[TN
 
 // acc += a * b, an outer product, to and fro along the columns: each FMA shares a value with the one before it.
 // Two register banks give an operand a cycle each, so an FMA that reads three registers anew takes two cycles.
-__device__ __forceinline__ void add_product(const double (&a)[TM], const double (&b)[TN], double (&acc)[TM][TN])
+__device__ __forceinline__ void add_product(const float (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN])
 {
     #pragma unroll
     for (int j = 0; j < TN; ++j) {
         #pragma unroll
         for (int step = 0; step < TM; ++step) {
             const int i = j % 2 ? TM - 1 - step : step;
-            acc[i][j] = fma(a[i], b[j], acc[i][j]);
+            acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
         }
     }
 }
 
 // The first `valid` of N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
 template <int N>
-__device__ __forceinline__ void store_edge(double* to, Vec<N> value, double beta, int valid)
+__device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, int valid)
 {
     if (valid >= N) {
-        if (beta != 0.0) {
+        if (beta != 0.0f) {
             const Vec<N> old = load<N>(to);
             #pragma unroll
-            for (int i = 0; i < N; ++i) value.at[i] = fma(beta, old.at[i], value.at[i]);
+            for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
         }
         store<N>(to, value);
         return;
     }
     #pragma unroll
     for (int i = 0; i < N - 1; ++i) {
-        if (i < valid) to[i] = beta == 0.0 ? value.at[i] : fma(beta, to[i], value.at[i]);
+        if (i < valid) to[i] = beta == 0.0f ? value.at[i] : fmaf(beta, to[i], value.at[i]);
     }
 }
 
 // C = alpha * sums + beta * C for those of this thread's elements that exist.
-__device__ __forceinline__ void store_c(double* tile, Shape s, int rows, int columns, Place place,
-                                        const double (&sums)[ROWS][TN], double alpha, double beta)
+__device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int columns, Place place,
+                                        const float (&sums)[ROWS][TN], float alpha, float beta)
 {
     #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
@@ -442,12 +442,12 @@ __device__ __forceinline__ void store_c(double* tile, Shape s, int rows, int col
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_512x512x512_simt_outer1_32x64x16_4x4_w16x32_v2_ta1_tb0_pad4_s3_async1_ahead4_slices2_minb1_g8_split1(
-    const double* __restrict__ A,
-    const double* __restrict__ B,
-    double* __restrict__ C,
-    double alpha,
-    double beta)
+gemm_f32_rr_1024x1024x1024_simt_outer1_64x128x32_8x8_w64x32_v4_ta1_tb0_pad4_s2_async1_ahead4_slices2_minb1_g8_split1(
+    const float* __restrict__ A,
+    const float* __restrict__ B,
+    float* __restrict__ C,
+    float alpha,
+    float beta)
 {
     TileA* const As = reinterpret_cast<TileA*>(dynamic_shared());
     TileB* const Bs = reinterpret_cast<TileB*>(As + STAGES);
@@ -455,11 +455,11 @@ gemm_f64_rr_512x512x512_simt_outer1_32x64x16_4x4_w16x32_v2_ta1_tb0_pad4_s3_async
     const TileOrigin tile = tile_of_block(s, blockIdx.x);
     const Place place = place_of_thread();
     const int rows = s.M - tile.m, columns = s.N - tile.n;  // from the tile's origin to the edge of C
-    const double* a_tile = A + Offset(tile.m) * s.lda;
-    const double* b_tile = B + tile.n;
+    const float* a_tile = A + Offset(tile.m) * s.lda;
+    const float* b_tile = B + tile.n;
     const Offset a_step = BK;  // to the next tile along K
     const Offset b_step = Offset(BK) * s.ldb;
-    double acc[TM][TN] = {};
+    float acc[TM][TN] = {};
 
     const int padded = (s.K + BK - 1) / BK * BK;  // rounded up to whole steps
     #pragma unroll
@@ -480,9 +480,9 @@ gemm_f64_rr_512x512x512_simt_outer1_32x64x16_4x4_w16x32_v2_ta1_tb0_pad4_s3_async
         __syncthreads();              // so has everybody's
         // The values of depth d are replaced by those of d + 2 once they are used, and arrive while those of d + 1 are
         // multiplied. A turn of the loop takes AHEAD depths; a_from and b_from say where the values of these lie.
-        const double* a_from = &As[0][place.k][place.m];
-        const double* b_from = &Bs[0][place.k][place.n];
-        double a[2][TM], b[2][TN];
+        const float* a_from = &As[0][place.k][place.m];
+        const float* b_from = &Bs[0][place.k][place.n];
+        float a[2][TM], b[2][TN];
         #pragma unroll
         for (int d = 0; d < 2; ++d) {
             read_a(a_from + d * PITCH_A, a[d]);
@@ -527,7 +527,7 @@ gemm_f64_rr_512x512x512_simt_outer1_32x64x16_4x4_w16x32_v2_ta1_tb0_pad4_s3_async
         }
     }
 
-    double sums[ROWS][TN];
-    add_slices(acc, sums, reinterpret_cast<double*>(As));
+    float sums[ROWS][TN];
+    add_slices(acc, sums, reinterpret_cast<float*>(As));
     store_c(C + Offset(tile.m) * s.ldc + tile.n, s, rows, columns, place, sums, alpha, beta);
 }
