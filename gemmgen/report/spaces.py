@@ -7,7 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from gemmgen.families.base import Constraint
-from gemmgen.report.words import percent, show_table, table
+from gemmgen.report.words import accepted, percent, show_table, table
 from gemmgen.space import Space
 
 
@@ -15,8 +15,7 @@ def show_space(console: Console, space: Space, arch: str) -> None:
     """Axes, counts, rejections by reason."""
     console.print(f"[bold]{space.problem}[/bold], family {space.family.name}, {arch}\n")
     show_table(console, _axes(space))
-    accepted = len(space.accepted)
-    console.print(f"{space.total:,} configs, {accepted:,} accepted ({percent(accepted / space.total)})\n")
+    console.print(f"{space.total:,} configs, {accepted(len(space.accepted), space.total)}\n")
     show_table(console, _rejections(space))
 
 
@@ -24,7 +23,8 @@ def _axes(space: Space) -> Table:
     made = table("<axis", "<the search tries", "default", "<<meaning", title="axes")
     default = space.family.default(space.problem)
     for axis in space.family.config_type.axes():
-        made.add_row(axis.name, " ".join(map(str, axis.values)), str(default.values[axis.name]), axis.meaning)
+        tried = " ".join(map(str, axis.values)) + (" per SM" if axis.per_sm else "")
+        made.add_row(axis.name, tried, str(default.values[axis.name]), axis.meaning)
     return made
 
 

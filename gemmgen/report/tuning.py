@@ -11,7 +11,7 @@ from rich.table import Table
 from gemmgen.explain import BOUNDS
 from gemmgen.model import MODEL_ERROR, representative
 from gemmgen.pick import TIE
-from gemmgen.report.words import NONE, facts, figure, occupancy, percent, plural, show_table, table, verified
+from gemmgen.report.words import NONE, accepted, facts, figure, occupancy, percent, plural, show_table, table, verified
 from gemmgen.space import Space
 from gemmgen.tuner import Trial, TuneResult
 
@@ -33,11 +33,11 @@ def show_tuning(console: Console, result: TuneResult) -> None:
 
 def space_in_short(space: Space) -> str:
     """How many configs there are, and what most of the others break."""
-    share = percent(len(space.accepted) / space.total)
-    lines = [f"{space.total:,} configs of {space.family.name}, {len(space.accepted):,} accepted ({share}). Most break"]
-    lines += [
-        f"  {count:>10,}  {escape(rule.expression)}: {rule.because}" for rule, count in space.rejected[:RULES_SHOWN]
-    ]
+    counts = accepted(len(space.accepted), space.total)
+    lines = [f"{space.total:,} configs of {space.family.name}, {counts}. Most break"]
+    shown = space.rejected[:RULES_SHOWN]
+    width = max((len(f"{count:,}") for _, count in shown), default=0)
+    lines += [f"  {count:>{width},}  {escape(rule.expression)}: {rule.because}" for rule, count in shown]
     return "\n".join(lines)
 
 

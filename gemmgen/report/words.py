@@ -68,6 +68,11 @@ def percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.01 or share == 0 else f"{100 * share:.2g}%"
 
 
+def accepted(count: int, total: int) -> str:
+    """ "3,664 accepted (1 in 1,931,738)"."""
+    return f"{count:,} accepted" + (f" (1 in {round(total / count):,})" if count else "")
+
+
 def occupancy(fit: Occupancy) -> str:
     """ "25% registers": the share of an SM's threads, and what keeps another block out."""
     return f"{fit.share:.0%} {fit.limiter}"
