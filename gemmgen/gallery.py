@@ -19,6 +19,7 @@ from gemmgen.files import Store, write_atomic
 from gemmgen.kernelfile import KernelFile, kernels_in, read_kernel, write_kernel
 from gemmgen.model import representative
 from gemmgen.naming import parse_name
+from gemmgen.records import kernel_document
 from gemmgen.render import render
 from gemmgen.scores import line, link, number, page, scores_in, times
 from gemmgen.source import KernelSource
@@ -62,7 +63,7 @@ def write_readme(folder: Path) -> Path:
 
 
 def rerender(root: Path, store: Store) -> list[Path]:
-    """Bring each kernel's text up to date with the templates; returns those that changed.
+    """Bring each kernel's text and record up to date with the templates and its family; returns those that changed.
 
     Where the machine code is the same, what was measured and verified stands; otherwise it is dropped.
     Raises CandidateFailed where a kernel does not compile.
@@ -71,7 +72,7 @@ def rerender(root: Path, store: Store) -> list[Path]:
     for folder in folders(root):
         for kernel in kernels_in(folder):  # `check` names what it passes over
             fresh = rendered(kernel)
-            if fresh.text != kernel.source.text:
+            if fresh != kernel.source:
                 write_kernel(fresh, _updated_record(kernel, fresh, store), folder)
                 changed.append(folder / f"{fresh.name}.cu")
     return changed
@@ -156,10 +157,11 @@ def _check_kernel(path: Path) -> str | None:
 
 
 def _updated_record(kernel: KernelFile, fresh: KernelSource, store: Store) -> dict[str, Any]:
-    record = {**_record(kernel), "sha256": fresh.digest}
+    record = {**_record(kernel), **kernel_document(fresh)}
+    if fresh.text == kernel.source.text:  # an axis that the family has had since
+        return record
     arch = str(record["arch"])
-    same = compile_kernel(kernel.source, arch, store).cubin == compile_kernel(fresh, arch, store).cubin
-    if same:
+    if compile_kernel(kernel.source, arch, store).cubin == compile_kernel(fresh, arch, store).cubin:
         return record
     kept = {name: value for name, value in {**record, **DROPPED}.items() if name not in GONE}
     return {**kept, "rung": {**record["rung"], "time": None}} if "rung" in record else kept

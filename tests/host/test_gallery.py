@@ -75,3 +75,15 @@ def test_what_disagrees_is_found(gallery: Path, harm: str, capsys: pytest.Captur
         (folder / "README.md").write_text("all is well")
     assert main(["gallery", str(gallery), "--check"]) == 1
     assert capsys.readouterr().out != ""
+
+
+def test_a_record_from_before_an_axis_is_brought_up_to_date(gallery: Path) -> None:
+    path = next((gallery / "sm_90").glob("*_simt_*.json"))
+    record = json.loads(path.read_text())
+    del record["config"]["STREAM"], record["launch"]["stream"]
+    path.write_text(json.dumps({**record, "date": "then"}))
+    assert any("a JSON that disagrees" in one.reason for one in check(gallery))
+    assert main(["gallery", str(gallery), "--render"]) == 0
+    assert check(gallery) == []
+    renewed = json.loads(path.read_text())
+    assert renewed["config"]["STREAM"] == 0 and renewed["date"] == "then"
