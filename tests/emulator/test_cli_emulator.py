@@ -78,7 +78,7 @@ def test_tune_json_accounts_for_every_candidate(environment: Path, capsys: pytes
 
 
 def test_tune_tries_atomics_only_where_asked(environment: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["tune", "8x96x2048", "--family", "skinny", "--device", "emulator", "--budget", "4", "--json"]
+    words = ["tune", "8x64x4096", "--family", "skinny", "--device", "emulator", "--budget", "4", "--json"]
     results = {}
     for options in ((), ("--atomics",)):
         assert main([*words, *options]) == 0

@@ -1,4 +1,4 @@
-// gemm_f64_rr_512x512x512_simt_outer1_128x64x32_8x4_w32x32_v2_ta1_tb0_pad4_s2_async1_ahead2_slices2_minb1_g8_split4_atomic1
+// gemm_f64_rr_512x512x512_simt_outer1_64x64x32_8x4_w32x32_v2_ta1_tb0_pad4_s2_async1_ahead2_slices2_minb1_g8_split4_atomic1
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; beta = 0 never reads C
 //
@@ -6,21 +6,21 @@
 //     B  512 x 512, row-major, ldb = 512
 //     C  512 x 512, row-major, ldc = 512
 //
-// Block   128 x 64 of C by 512 threads, in steps of 32 along K, 100368 bytes of shared memory
+// Block   64 x 64 of C by 256 threads, in steps of 32 along K, 67600 bytes of shared memory
 // Thread  32 elements of C: for each k 32 FMAs on 24 words of shared memory, taken in 6 reads
-// Reads   K / 21.33 words of global and K / 1.333 of shared memory for each element of C; 10.7 FLOP for a byte of global
+// Reads   K / 16 words of global and K / 1.333 of shared memory for each element of C; 8 FLOP for a byte of global
 // Ahead   global memory is read 1 step before its use, while the FMAs run
 // Bound   DFMA issue: FMAs are 83% of the main loop's FMAs, reads and copies
 // Slices  2 groups of warps share the block's tile: each sums a part of every step; they add up
 // Split   4 blocks share a tile: each sums a part of K and adds it with atomics, the last to come stores C
 // Bits    of C may differ from run to run: the order of these additions does
 //
-// Launch  ceil(M / 128) * ceil(N / 64) * 4 blocks of 512 threads, 100368 bytes of dynamic shared memory
+// Launch  ceil(M / 64) * ceil(N / 64) * 4 blocks of 256 threads, 67600 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         partials: ceil(M / 128) * ceil(N / 64) * 8192 doubles, zero before the first launch, which every launch leaves zero,
-//         tickets: ceil(M / 128) * ceil(N / 64) counters, zero before the first launch, which every launch leaves zero,
+//         partials: ceil(M / 64) * ceil(N / 64) * 4096 doubles, zero before the first launch, which every launch leaves zero,
+//         tickets: ceil(M / 64) * ceil(N / 64) counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
-// Made by gemmgen generate 512x512x512 --dtype f64 --layout rr --set BN=64 --set BK=32 --set TN=4 --set WM=32 --set ASYNC=1 --set AHEAD=2 --set SLICES=2 --set SPLIT=4 --set ATOMIC=1
+// Made by gemmgen generate 512x512x512 --dtype f64 --layout rr --set BM=64 --set BN=64 --set BK=32 --set TN=4 --set WM=32 --set ASYNC=1 --set AHEAD=2 --set SLICES=2 --set SPLIT=4 --set ATOMIC=1
 
 namespace {
 
@@ -36,7 +36,7 @@ struct Shape {
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 128;    // rows of C that a block computes
+constexpr int BM = 64;     // rows of C that a block computes
 constexpr int BN = 64;     // columns of C that a block computes
 constexpr int BK = 32;     // depth of one step along K
 constexpr int TM = 8;      // rows of C that a thread computes
@@ -79,7 +79,7 @@ constexpr int VB = 2;                                                           
 constexpr int STORE_B = VB;                                                            // doubles of a shared store of B
 constexpr int B_LINE = BN;                                                             // doubles of a line of B's tile
 constexpr int B_LINES = BK;                                                            // lines of B's tile
-constexpr int B_TEAM = 16;                                                             // neighbouring threads that fetch a line together
+constexpr int B_TEAM = 8;                                                              // neighbouring threads that fetch a line together
 constexpr int B_STRIDE = THREADS / B_TEAM;                                             // lines that all threads fetch at once
 constexpr int B_SHARE = B_LINE / VB / B_TEAM * ((B_LINES + B_STRIDE - 1) / B_STRIDE);  // accesses that a thread makes at most
 constexpr int PITCH_B = BN;                                                            // doubles from one shared line of B to the next
@@ -514,7 +514,7 @@ __device__ __forceinline__ void store_c(double* tile, Shape s, int rows, int col
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_512x512x512_simt_outer1_128x64x32_8x4_w32x32_v2_ta1_tb0_pad4_s2_async1_ahead2_slices2_minb1_g8_split4_atomic1(
+gemm_f64_rr_512x512x512_simt_outer1_64x64x32_8x4_w32x32_v2_ta1_tb0_pad4_s2_async1_ahead2_slices2_minb1_g8_split4_atomic1(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

@@ -92,7 +92,7 @@ SAMPLES = {
     ),
     "sliced_f64_atomic": Sample(
         SIMT,
-        {"BN": 64, "BK": 32, "TN": 4, "WM": 32, "ASYNC": 1, "AHEAD": 2, "SLICES": 2, "SPLIT": 4, "ATOMIC": 1},
+        {"BM": 64, "BN": 64, "BK": 32, "TN": 4, "WM": 32, "ASYNC": 1, "AHEAD": 2, "SLICES": 2, "SPLIT": 4, "ATOMIC": 1},
         dtype=DType.F64,
     ),
     "strided_batch": Sample(SIMT, {}, (None, 64, 64), batch=None),
