@@ -194,6 +194,8 @@ def test_an_interrupt_leaves_nothing_half_written_and_resumes(tmp_path: Path) ->
     with subprocess.Popen(
         command, cwd=tmp_path, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         start_new_session=True,
+        # Ignored in what a shell starts in the background, and so in its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  (no threads here)
     ) as process:  # fmt: skip
         assert process.stderr is not None
         while "compile" not in process.stderr.readline():
