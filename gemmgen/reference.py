@@ -72,10 +72,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -84,12 +81,11 @@ from gemmgen.dtype import DType
 from gemmgen.executor import Floats, Operands
 from gemmgen.matrix import Matrix
 from gemmgen.problem import Case
+from gemmgen.recent import Recent
 from gemmgen.situation import EXACT_KINDS, EXACT_SCALARS, DataKind, Situation
 
 Doubles = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
-AnyArray = npt.NDArray[Any]
-Made = TypeVar("Made")
 
 LAMBDA = 6.0
 LARGEST_INTEGER = 8
@@ -263,34 +259,6 @@ def _data_seed(situation: Situation) -> int:
 
 
 # The candidates of one search meet the same data again and again, so it is kept.
-
-
-class Recent:
-    """What was made last, by its arguments: at most `entries` values, and no more bytes of arrays than `most_bytes`.
-
-    The newest value is kept whatever its size.
-    """
-
-    def __init__(self, entries: int, most_bytes: int) -> None:
-        self._entries, self._most_bytes = entries, most_bytes
-        self._kept: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
-        self.bytes = 0
-
-    def get(self, key: Hashable, make: Callable[[], Made], arrays: Callable[[Made], Iterable[AnyArray]]) -> Made:
-        """The value of `key`, made now where it is not kept; `arrays` are those of its own."""
-        if key in self._kept:
-            self._kept.move_to_end(key)
-            return cast(Made, self._kept[key][0])
-        made = make()
-        size = sum(array.nbytes for array in arrays(made))
-        self._kept[key] = made, size
-        self.bytes += size
-        while len(self._kept) > self._entries or (self.bytes > self._most_bytes and len(self._kept) > 1):
-            _, (_, size) = self._kept.popitem(last=False)
-            self.bytes -= size
-        return made
-
-
 MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # of this machine, in bytes
 OPERANDS = Recent(64, max(2**30, MEMORY // 16))  # a situation of 8192 x 8192 x 8192 takes 2^30
 EXPECTED = Recent(32, max(2**30, MEMORY // 8))

@@ -126,9 +126,12 @@ class Constraint:
     in_kernel: bool = True
 
 
+TILES = "(M + BM - 1) / BM * ((N + BN - 1) / BN)"  # of one matrix C
+
+
 def _grid_fits(tiles_share: str = "") -> Constraint:
     """A block, or `tiles_share` of them, for each tile of C."""
-    blocks = f"(M + BM - 1) / BM * ((N + BN - 1) / BN) * BATCH{tiles_share}"
+    blocks = f"{TILES} * BATCH{tiles_share}"
     return Constraint(f"{blocks} <= MAX_BLOCKS", "CUDA bounds the blocks of a grid", in_kernel=False)
 
 

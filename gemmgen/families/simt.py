@@ -18,6 +18,7 @@ from gemmgen.expression import evaluate
 from gemmgen.families.base import (
     SAME_BITS,
     SPLIT_CONSTRAINTS,
+    TILES,
     Config,
     Constraint,
     Derived,
@@ -72,7 +73,6 @@ class SimtConfig(Config):
 
 SLICES_GROUP = "How slices add up"
 TILE_THREADS = "BM / TM * (BN / TN)"  # that cover a block's tile of C
-TILES = "(M + BM - 1) / BM * ((N + BN - 1) / BN)"  # of C
 
 CONSTRAINTS = (
     Constraint("BM >= 1 and BN >= 1 and BK >= 1 and TM >= 1 and TN >= 1", "a tile holds at least one element", False),

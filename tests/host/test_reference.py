@@ -10,11 +10,11 @@ import pytest
 
 from gemmgen.dtype import DType
 from gemmgen.problem import Problem
+from gemmgen.recent import Recent
 from gemmgen.reference import (
     DENORMAL_FLOPS,
     LAMBDA,
     SLICE_RESIDUE,
-    Recent,
     Window,
     accurate_product,
     compare,
