@@ -98,7 +98,7 @@ class Kernel:
     def blocks(self) -> str:
         if self.launch.stream is not None:
             wave = self.launch.stream.blocks
-            return f"G = max({wave}, T / {wave} * {wave})"
+            return f"ceil(T / {wave}) * {wave}"
         return self.tiles + (f" * {self.launch.splits}" if self.launch.splits > 1 else "")
 
     @property
@@ -106,7 +106,7 @@ class Kernel:
         """What `blocks` counts in, where that needs words."""
         if self.launch.stream is None:
             return ""
-        return f", for T = {self.tiles} tiles; T / {self.launch.stream.blocks} rounds down"
+        return f", for T = {self.tiles} tiles"
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -180,7 +180,7 @@ class Kernel:
             blocks, tiles = self.blocks, self.tiles
             if self.launch.stream is not None:
                 wave = self.launch.stream.blocks
-                blocks, tiles = f"(T - G + {2 * wave - 1})", f"T - G + {wave}"
+                blocks, tiles = f"({wave} + T % {wave})", str(wave)
             if self.launch.atomic:
                 yield f"partials: {tiles} * {sums}, zero before the first launch, which every launch leaves zero"
             else:

@@ -1,9 +1,11 @@
-"""In which order to try configs: the model's best of each kind first, then the neighbours of what measured best."""
+"""In which order to try configs: the model's best of each kind first, then the neighbours of what measured best, and at
+last the same kernels with their instructions in other orders.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gemmgen.device import DeviceSpec
 from gemmgen.families.base import Config, Family
@@ -64,6 +66,16 @@ class Search:
         fastest = [config for config, _ in sorted(timed, key=lambda pair: pair[1])[:BEST_KEPT]]
         return self._take(list(_interleave([self._neighbours(config) for config in fastest]))[:count])
 
+    def orders(self, count: int, timed: Sequence[tuple[Config, float]]) -> list[Ranked]:
+        """Up to `count` configs that differ from the fastest of `timed` in ORDER alone, the fastest one's first."""
+        known = {entry.config: entry for entry in self.ranked}
+        fastest = [known[config] for config, _ in sorted(timed, key=lambda pair: pair[1])[:BEST_KEPT]]
+        return [
+            replace(entry, config=entry.config.with_values(ORDER=order))
+            for entry in fastest
+            for order in _orders(entry.config)
+        ][:count]
+
     def _neighbours(self, config: Config) -> list[Ranked]:
         """Untried configs that differ in up to REACH axes (a tile seldom changes alone), the nearest first."""
         same_family = (entry for entry in self._untried.values() if type(entry.config) is type(config))
@@ -93,6 +105,13 @@ def _shape(entry: Ranked) -> tuple[tuple[str, int], ...]:
     """The axes that are not secondary."""
     secondary = SECONDARY.get(entry.family.name, frozenset())
     return tuple((name, value) for name, value in entry.config.values.items() if name not in secondary)
+
+
+def _orders(config: Config) -> Iterator[int]:
+    """The values of ORDER that `config` may take besides its own: none where its family or schedule has no choice."""
+    if config.values.get("ORDER") is not None and config.values["AHEAD"] > 0:
+        axis = next(axis for axis in config.axes() if axis.name == "ORDER")
+        yield from (value for value in axis.values if value != config.values["ORDER"])
 
 
 def _distance(one: Config, other: Config) -> int:

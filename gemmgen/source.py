@@ -127,13 +127,16 @@ class Launch:
         """Who has which part of which tile for `case`."""
         return Shares(stream, self.tiles(case), case.k)
 
+    def whole_tiles(self, case: Case) -> int:
+        """Tiles that no stream of blocks shares: the first ones."""
+        return self.tiles(case) if self.stream is None else self.shares(self.stream, case).whole
+
     def blocks_of(self, case: Case, tiles: npt.ArrayLike) -> Numbers:
         """The blocks that compute `tiles`, in their order; by `stream` they have parts of other tiles, too."""
         numbers = np.array(tiles, np.int64)
         if self.stream is None:
             return (numbers[:, None] * self.splits + np.arange(self.splits)).ravel()
-        first, last = self.shares(self.stream, case).blocks_of(numbers)
-        return np.unique(np.concatenate([np.arange(*ends) for ends in zip(first, last + 1, strict=True)]))
+        return self.shares(self.stream, case).blocks_of(numbers)
 
     def tiles_of(self, case: Case, blocks: Numbers) -> Numbers:
         """The tiles that `blocks` alone complete. Without `stream` they must be whole tiles' blocks."""
@@ -148,8 +151,10 @@ class Launch:
         """What the tickets hold when `blocks` have run: zero for each tile that is complete or begun by none."""
         if self.stream is None:
             return np.zeros(self.workspace(case).tickets, np.int64)
+        tickets = np.zeros(self.stream.blocks, np.int64)
         arrived, needed = self.shares(self.stream, case).arrivals(blocks)
-        return np.where(arrived == needed, 0, arrived)
+        tickets[: len(arrived)] = np.where(arrived == needed, 0, arrived)
+        return tickets
 
     @property
     def partial_elements(self) -> int:
@@ -168,7 +173,7 @@ class Launch:
             return Workspace(0, 0)
         if self.stream is not None:
             shares = self.shares(self.stream, case)
-            return Workspace(shares.parts * words, shares.shared)
+            return Workspace(shares.parts * words, self.stream.blocks)
         return Workspace(self.tiles(case) * self.partial_tiles * words, self.tiles(case), zeroed=self.atomic)
 
     @property

@@ -167,7 +167,8 @@ class Tuner:
         return f"no config of {space.family.name} suits {self.problem} on {self.target.arch} ({reasons})"
 
     def _batches(self, search: Search, budget: int) -> Iterator[list[Ranked]]:
-        """Half the budget spread over the space, then, where times are measured, around what was fastest."""
+        """Half the budget spread over the space; then, where times are measured, around what was fastest, and at last
+        other orders of its instructions."""
         if self.target.gpu is None:
             yield search.first(budget)
             return
@@ -175,7 +176,9 @@ class Tuner:
         for left in range(BATCHES - 1, 0, -1):
             spent = len(self.trials)
             timed = [(trial.config, trial.time_us) for trial in self.trials if trial.timing is not None]
-            yield search.next(math.ceil((budget - spent) / left), timed)
+            count = math.ceil((budget - spent) / left)
+            orders = search.orders(count, timed) if left == 1 else []
+            yield orders + search.next(count - len(orders), timed)
 
     def render(self, batch: Sequence[Ranked]) -> list[Trial]:
         return [

@@ -216,26 +216,32 @@ def _judge(kernel: LoadedKernel, situation: Situation, result: Floats, window: W
 
 
 def _check_sample(kernel: LoadedKernel, situation: Situation, operands: Operands, seen: Seen, tally: Tally) -> float:
-    """Run the blocks of a few random tiles and check what they write of C, as many tiles; the rest must stay."""
+    """Run the blocks of a few random tiles and check what they write of C, as many tiles; the rest must stay.
+
+    Where blocks stream, the last of these tiles is one that they share.
+    """
     case, launch = situation.case, kernel.source.launch
     rng = np.random.default_rng(situation.seed)
-    drawn = rng.choice(launch.tiles(case), min(SAMPLE_TILES, launch.tiles(case)), replace=False)
+    tiles, whole = launch.tiles(case), launch.whole_tiles(case)
+    drawn = rng.choice(tiles, min(SAMPLE_TILES, tiles), replace=False)
+    if whole < tiles:
+        drawn = np.unique([*drawn[:-1], rng.integers(whole, tiles)])
     blocks = launch.blocks_of(case, drawn)
     numbers = launch.tiles_of(case, blocks).tolist()
     chosen: list[int] = rng.permutation(blocks).tolist()
-    tiles = _tiles_written(kernel, situation, operands, chosen)
-    if len(tiles) != len(numbers):
-        reason = f"blocks {chosen} write {len(tiles)} tiles of C, not {len(numbers)}"
+    written = _tiles_written(kernel, situation, operands, chosen)
+    if len(written) != len(numbers):
+        reason = f"blocks {chosen} write {len(written)} tiles of C, not {len(numbers)}"
         raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
     all_numbers, all_tiles = seen.setdefault((case.m, case.n, case.batch), (set(), set()))
     all_numbers.update(numbers)
-    all_tiles.update(tiles)
+    all_tiles.update(written)
     if len(all_tiles) != len(all_numbers):
         reason = f"the blocks of {len(all_numbers)} tiles write {len(all_tiles)} tiles of C: some write the same"
         raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
     result = kernel.run(case, operands, seed=situation.seed, blocks=chosen)
     outside = case.c.view(result != operands.c) & ~np.isnan(case.c.view(operands.c))
-    for tile in tiles:
+    for tile in written:
         outside[tile.index] = False
     if outside.any():
         place = "".join(f"[{index}]" for index in np.argwhere(outside)[0])
@@ -243,28 +249,31 @@ def _check_sample(kernel: LoadedKernel, situation: Situation, operands: Operands
         raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
     watched = kernel.watched(case, seed=situation.seed, blocks=chosen)
     tally.ran(situation, len(chosen), watched, whole=len(chosen) == launch.blocks(case))
-    return max(_judge(kernel, situation, result, tile, tally) for tile in tiles)
+    return max(_judge(kernel, situation, result, tile, tally) for tile in written)
 
 
 def compare_runs(kernel: LoadedKernel, situation: Situation, runs: int) -> Determinism:
     """Run one situation `runs` times, each time with a seed of its own, and compare the bits of C.
 
-    A launch that costs more than REPEATED_COST runs in part, on executors that run parts: some neighbouring tiles.
+    A launch that costs more than REPEATED_COST runs in part, on executors that run parts: some neighbouring tiles, the
+    last of which is shared where blocks stream.
     Raises CandidateFailed (the kernel does not run to the end).
     """
     case, operands, launch = situation.case, make_operands(situation), kernel.source.launch
     tiles = launch.tiles(case)
     blocks = np.arange(launch.blocks(case))
     cost = _cost(case, launch)
-    whole = cost <= REPEATED_COST or not kernel.runs_parts
-    if not whole:
+    complete = cost <= REPEATED_COST or not kernel.runs_parts
+    if not complete:
         count = min(tiles, max(REPEATED_TILES, int(REPEATED_COST * tiles / cost)))
-        start = int(np.random.default_rng(situation.seed).integers(tiles - count + 1))
+        whole = launch.whole_tiles(case)
+        lowest = max(0, whole - count + 1) if whole < tiles else 0
+        start = int(np.random.default_rng(situation.seed).integers(lowest, tiles - count + 1))
         blocks = launch.blocks_of(case, range(start, start + count))
 
     def run(seed: int) -> Words:
         order = np.random.default_rng(seed).permutation(blocks)
-        part = None if whole else [int(block) for block in order]
+        part = None if complete else [int(block) for block in order]
         return case.c.view(kernel.run(case, operands, seed=seed, blocks=part).view(case.problem.dtype.bits))
 
     first, difference = run(situation.seed), None

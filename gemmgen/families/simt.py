@@ -41,7 +41,7 @@ class SimtConfig(Config):
     PATTERN = (
         "outer{OUTER}_{BM}x{BN}x{BK}_{TM}x{TN}_w{WM}x{WN}_v{VEC}_ta{TA}_tb{TB}_pad{PAD}"
         "_s{STAGES}_async{ASYNC}_ahead{AHEAD}_slices{SLICES}_minb{MINB}_g{GROUP}_split{SPLIT}[_atomic{ATOMIC}]"
-        "[_stream{STREAM}]"
+        "[_stream{STREAM}][_order{ORDER}]"
     )
 
     OUTER: int = axis(1, (1, 0), "1: outer product, k outermost; 0: inner product")
@@ -68,6 +68,11 @@ class SimtConfig(Config):
     ATOMIC: int = atomic_axis()
     STREAM: int = axis(
         0, (0, 1, 2, 4), "blocks that share the last tiles of C, each an equal run of their steps along K", per_sm=True
+    )
+    ORDER: int = axis(
+        0,
+        tuple(range(8)),
+        "order of a thread's FMAs, reads: 1 starts at a line's far end, 2 takes the last line first, 4 reads B first",
     )
 
 
@@ -123,6 +128,8 @@ CONSTRAINTS = (
         "vector accesses to B's tiles, which may follow A's, stay aligned",
     ),
     *SPLIT_CONSTRAINTS,
+    Constraint("ORDER <= 7", "there are three choices", False),
+    Constraint("ORDER == 0 or AHEAD > 0", "only a loop that reads ahead has an order of its own", False),
     Constraint("STREAM == 0 or SPLIT == 1", "blocks share tiles in one way or the other", False),
     Constraint("STREAM == 0 or BATCH == 1", "the products of a batch are not dealt out by steps", False),
     Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
@@ -132,6 +139,7 @@ CONSTRAINTS = (
 
 PRUNING = (
     SAME_BITS,
+    Constraint("ORDER == 0", "registers fall into other banks, of which no model knows: tried last, of the fastest"),
     Constraint("OUTER == 1", "an inner product reads two shared values for each FMA"),
     Constraint(
         "VEC * ELEMENT_BYTES == 16",
@@ -153,8 +161,9 @@ PRUNING = (
     ),
     Constraint("STREAM == 0 or K == 0 or K >= 64 * BK", "so few steps a tile are not worth dealing out"),
     Constraint(
-        f"STREAM == 0 or M == 0 or N == 0 or {TILES} > STREAM / 4 and {TILES} < 16 * STREAM and {TILES} % STREAM > 0",
-        "the last wave is full, or one of many, or so empty that splitting K of all tiles is as good",
+        f"STREAM == 0 or M == 0 or N == 0 or {TILES} > STREAM / 4 and {TILES} < 16 * STREAM and {TILES} % STREAM > 0"
+        f" and 16 * ({TILES} % STREAM) <= 15 * STREAM",
+        "the last wave is as good as full, or one of many, or so empty that splitting K of all tiles is as good",
     ),
     Constraint(
         "AHEAD > 0 or ASYNC == 0", "values that are read when used make FMAs wait and read registers out of order"
@@ -294,7 +303,7 @@ class Simt:
 
     def unused(self, problem: Problem, config: Config) -> frozenset[str]:
         simt = cast(SimtConfig, config)
-        choices = {"OUTER", "VEC", "TA", "TB", "ASYNC", "ATOMIC", "SHARED_BYTES"}
+        choices = {"OUTER", "VEC", "TA", "TB", "ASYNC", "ATOMIC", "ORDER", "SHARED_BYTES"}
         idle = {"AHEAD": 0, "SLICES": 1, "SPLIT": 1, "STREAM": 0}
         choices |= {name for name, value in idle.items() if simt.values[name] == value}
         if simt.SLICES == 1:
@@ -358,6 +367,9 @@ class Simt:
             "first": "0" if simt.SLICES == 1 else "place.k",
             "K": "s.K" if simt.SPLIT == 1 and simt.STREAM == 0 else "part",
             "runs_along_n": simt.TN > simt.TM,
+            "from_far_end": simt.ORDER & 1 > 0,
+            "last_first": simt.ORDER & 2 > 0,
+            "b_first": simt.ORDER & 4 > 0,
         }
 
 

@@ -219,11 +219,11 @@ def pieces(matrix: Matrix) -> list[tuple[int, int]]:
 
 
 def blocks_to_run(source: KernelSource, case: Case, tool: Tool) -> int:
-    """All blocks of a small launch, those of the first tiles of a large one: by a stream, the first as many."""
+    """All blocks of a small launch, of a large one those of the first tiles."""
     launch = source.launch
     blocks, tiles = launch.blocks(case), launch.tiles(case)
     few = launch.splits * max(1, min(tiles, int(WATCHED_FLOPS[tool] * tiles / max(case.flops, 1))))
-    return blocks if few >= tiles * launch.splits else min(few, blocks)
+    return blocks if few >= tiles * launch.splits else few
 
 
 @cache

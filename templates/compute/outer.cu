@@ -7,10 +7,10 @@
 __device__ __forceinline__ void add_product(const ${ T } (&a)[TM], const ${ T } (&b)[TN], ${ T } (&acc)[TM][TN])
 {
     #pragma unroll
-    for (int ${ outer } = 0; ${ outer } < ${ OUTER }; ++${ outer }) {
+    for (int ${ outer } = ${ OUTER ~ " - 1" if view.last_first else 0 }; ${ outer } ${ ">= 0" if view.last_first else "< " ~ OUTER }; ${ "--" if view.last_first else "++" }${ outer }) {
         #pragma unroll
         for (int step = 0; step < ${ INNER }; ++step) {
-            const int ${ inner } = ${ outer } % 2 ? ${ INNER } - 1 - step : step;
+            const int ${ inner } = ${ outer } % 2 ${ "== 0 " if view.from_far_end }? ${ INNER } - 1 - step : step;
             acc[i][j] = ${ fma }(a[i], b[j], acc[i][j]);
         }
     }

@@ -1,8 +1,25 @@
 /*# What blocks that share a tile of C do with their sums: each leaves its part, and the last to arrive adds the parts. One
     launch, no waiting, no float atomics: the parts are added in their order, whichever block does it. But where `atomic`:
-    then each block adds its part with atomics, and the last to arrive finds the sums. #*/
+    then each block adds its part with atomics, and the last to arrive finds the sums. Where threads have `ragged` shares of
+    the tile, the last ones of some do not exist. #*/
 //% from "device/add_atomically.cu" import add_atomically
-//% macro add_parts(atomic=false, unroll=1)
+//% macro add_parts(atomic=false, ragged=false)
+//% macro check(indented="")
+//% if ragged
+${ indented }        if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
+//% endif
+//% endmacro
+// What the blocks that share a tile of C leave for each other: ${ "the sums of all" if atomic else "their sums, one part behind the other" }, of which this
+// thread's are those at THREADS * i + threadIdx.x.
+struct Parts {
+    ${ T }* sums;
+    int count;  // of blocks
+//% if not atomic
+    int mine;   // this block's number among them
+//% endif
+    unsigned* ticket;
+};
+
 // True in the last of a tile's `count` blocks to come here, which then sees all that the others wrote before they came.
 // Nobody waits for anybody, so it does not matter in which order blocks run, or whether they run at once.
 __device__ __forceinline__ bool last_to_arrive(unsigned* ticket, int count)
@@ -20,58 +37,52 @@ __device__ __forceinline__ bool last_to_arrive(unsigned* ticket, int count)
 
 //% if atomic
 ${ add_atomically() }
-// Adds up what a tile's `count` blocks summed, in `whole`: this thread's elements are those at THREADS * i + threadIdx.x
-// of the tile. Blocks add in the order in which they come, so that bits may differ from run to run.
+// Adds this block's sums, COUNT of each thread, to the tile's. Blocks add in the order in which they come, so that bits may
+// differ from run to run.
 //% if T == "float"
 // Of what they add, denormal numbers count as zero.
 //% endif
+// Returns true in the last of the tile's blocks, which has to take all sums; the others are done with the tile.
 //% else
-// Adds up what a tile's `count` blocks summed. Their parts lie one behind the other, this block's is number `mine`, in which
-// this thread's elements are those at THREADS * i + threadIdx.x.
+// Leaves this block's sums, COUNT of each thread, as its part of the tile. Returns true in the last of the tile's blocks, which
+// has to add all parts; the others are done with the tile.
 //% endif
-// Returns true in one block of the tile, with the whole sums; the others are done.
 template <int COUNT>
-//% if atomic
-__device__ __forceinline__ bool add_parts(${ T } (&sums)[COUNT], ${ T }* whole, int count, unsigned* ticket)
+__device__ __forceinline__ bool leave_part(const ${ T }* sums, const Parts& parts)
 {
+//% if not atomic
+    ${ T }* const own = parts.sums + parts.mine * (BM * BN);
+//% endif
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
         const int element = i * THREADS + threadIdx.x;
-        if (COUNT * THREADS == BM * BN || element < BM * BN) add_atomically(whole + element, sums[i]);
+${ check() }        ${ "add_atomically(parts.sums + element, sums[i])" if atomic else "own[element] = sums[i]" };
     }
-    if (!last_to_arrive(ticket, count)) return false;
-
-    #pragma unroll
-    for (int i = 0; i < COUNT; ++i) {
-        const int element = i * THREADS + threadIdx.x;
-        if (COUNT * THREADS != BM * BN && element >= BM * BN) break;
-        sums[i] = __ldcg(whole + element);
-        whole[element] = ${ zero };  // for the next launch
-    }
-    return true;
+    return last_to_arrive(parts.ticket, parts.count);
 }
-//% else
-__device__ __forceinline__ bool add_parts(${ T } (&sums)[COUNT], ${ T }* parts, int mine, int count, unsigned* ticket)
+
+// What all blocks summed for COUNT of this thread's elements, from its `first` on.
+template <int COUNT>
+__device__ __forceinline__ void add_parts(const Parts& parts, int first, ${ T } (&sums)[COUNT])
 {
-    ${ T }* const own = parts + mine * (BM * BN);
+//% if atomic
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
-        const int element = i * THREADS + threadIdx.x;
-        if (COUNT * THREADS == BM * BN || element < BM * BN) own[element] = sums[i];
+        const int element = (first + i) * THREADS + threadIdx.x;
+${ check() }        sums[i] = __ldcg(parts.sums + element);
+        parts.sums[element] = ${ zero };  // for the next launch
     }
-    if (!last_to_arrive(ticket, count)) return false;
-
+//% else
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) sums[i] = ${ zero };
-    #pragma unroll ${ unroll }
-    for (int part = 0; part < count; ++part) {  // always in this order: the same bits every time
+    #pragma unroll 4
+    for (int part = 0; part < parts.count; ++part) {  // always in this order: the same bits every time
         #pragma unroll
         for (int i = 0; i < COUNT; ++i) {
-            const int element = i * THREADS + threadIdx.x;
-            if (COUNT * THREADS == BM * BN || element < BM * BN) sums[i] += __ldcg(parts + part * (BM * BN) + element);
+            const int element = (first + i) * THREADS + threadIdx.x;
+${ check("    ") }            sums[i] += __ldcg(parts.sums + part * (BM * BN) + element);
         }
     }
-    return true;
-}
 //% endif
+}
 //% endmacro

@@ -1,35 +1,39 @@
-/*# Stream-K: the blocks of the last wave share its tiles, and those that would have made another wave, by runs of steps along
-    K of equal length. Parts add up as those of split K do. gemmgen/streamk.py says the same in Python. #*/
+/*# Stream-K: the blocks of the last wave, which would leave a part of the card idle, share its tiles. Parts add up as those of
+    split K do. gemmgen/streamk.py says the same in Python. #*/
 //% from "device/parts.cu" import add_parts
 //% macro stream_k()
-// Who computes which tiles of C. STREAM blocks run at once, a wave. The first `whole` blocks of the grid, which are whole
-// waves, have a tile each. The last STREAM blocks share the tiles that are left, fewer than two for each: as if all steps
-// along K of these tiles stood in one row, each block takes a run of them, as long as any other's but for one step.
+// Who computes which tiles of C. STREAM blocks run at once, a wave. The tiles of whole waves have a block each. Those that are
+// left have one each, too, which does only its first `own` steps along K; the other blocks of their wave, the helpers, do
+// the rest: as if the rest of all these tiles stood in one row, each helper takes a run of it. So all blocks of the wave have
+// about as many steps to do, and most of them go through the same depths of K at the same time, which serves the caches.
 struct Shares {
-    int whole;        // tiles that have a block of their own
-    int steps;        // of a tile: at least one, which stores C where K = 0
-    int sharers;      // blocks that share the other tiles: no more than these have steps
-    long long total;  // steps of these tiles
+    int tiles;       // of C, and blocks that are no helpers
+    int whole;       // of these, the first ones, are whole waves
+    int steps;       // of a tile: at least one, which stores C where K = 0
+    int own;         // of a shared tile, which the block does that has its number
+    int helpers;     // blocks that do the rest: no more than this has steps
+    long long rest;  // steps that helpers do
 };
 
 __device__ __forceinline__ Shares shares_of(Shape s)
 {
-    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);
-    const int whole = max(0, tiles / STREAM - 1) * STREAM, steps = max(1, (s.K + BK - 1) / BK);
-    const long long total = static_cast<long long>(tiles - whole) * steps;
-    return {whole, steps, static_cast<int>(min(total, static_cast<long long>(STREAM))), total};
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN), shared = tiles % STREAM;
+    const int steps = max(1, (s.K + BK - 1) / BK);
+    const int own = static_cast<int>((static_cast<long long>(shared) * steps + STREAM - 1) / STREAM);
+    const long long rest = static_cast<long long>(shared) * (steps - own);
+    return {tiles, tiles - shared, steps, own, static_cast<int>(min(rest, static_cast<long long>(STREAM - shared))), rest};
 }
 
-// The first of the shared steps that a sharer takes. It takes those up to the next sharer's first.
-__device__ __forceinline__ long long first_step(const Shares& shares, int sharer)
+// The first of the helpers' steps that one of them takes. It takes those up to the next helper's first.
+__device__ __forceinline__ long long first_step(const Shares& shares, int helper)
 {
-    return sharer * shares.total / shares.sharers;
+    return helper * shares.rest / shares.helpers;
 }
 
-// The sharer that takes a shared step: the last one whose first step is no later.
-__device__ __forceinline__ int sharer_of(const Shares& shares, long long step)
+// The helper that takes one of their steps: the last one whose first step is no later.
+__device__ __forceinline__ int helper_of(const Shares& shares, long long step)
 {
-    return static_cast<int>(((step + 1) * shares.sharers - 1) / shares.total);
+    return static_cast<int>(((step + 1) * shares.helpers - 1) / shares.rest);
 }
 
 // What a block does: `length` steps, the first of them `step` of `tile`, the others behind it and in the tiles that follow.
@@ -39,30 +43,30 @@ struct Run {
 
 __device__ __forceinline__ Run run_of_block(const Shares& shares)
 {
-    const int block = blockIdx.x, sharer = block - shares.whole;
-    if (sharer < 0) return {block, 0, shares.steps};
-    if (sharer >= shares.sharers) return {0, 0, 0};  // fewer steps than blocks: nothing is left for this one
-    const long long first = first_step(shares, sharer);
+    const int block = blockIdx.x, helper = block - shares.tiles;
+    if (helper < 0) return {block, 0, block < shares.whole ? shares.steps : shares.own};
+    if (helper >= shares.helpers) return {0, 0, 0};  // nothing is left for this one
+    const int rest = shares.steps - shares.own;  // of a tile
+    const long long first = first_step(shares, helper);
     return {
-        shares.whole + static_cast<int>(first / shares.steps), static_cast<int>(first % shares.steps),
-        static_cast<int>(first_step(shares, sharer + 1) - first),
+        shares.whole + static_cast<int>(first / rest), shares.own + static_cast<int>(first % rest),
+        static_cast<int>(first_step(shares, helper + 1) - first),
     };
 }
 
 ${ add_parts() }
-// Adds up what the blocks of a tile summed. Returns true in one of them, with the whole sums; the others are done with it.
-template <int COUNT>
-__device__ __forceinline__ bool add_shares(${ T } (&sums)[COUNT], const Shares& shares, int tile, ${ T }* partials, unsigned* tickets)
+// What the blocks of a tile share, one where the tile is this block's alone.
+__device__ __forceinline__ Parts parts_of_tile(const Shares& shares, int tile, ${ T }* partials, unsigned* tickets)
 {
     const int shared = tile - shares.whole;
-    if (shared < 0) return true;  // the tile is this block's alone
-    const long long begin = static_cast<long long>(shared) * shares.steps;
-    const int first = sharer_of(shares, begin), last = sharer_of(shares, begin + shares.steps - 1);
-    if (first == last) return true;
-    // All parts of shared tiles in the order of their steps: the next one is the same block's in the next tile, or the next
-    // block's, so that the sum of both numbers tells parts apart. A tile's own parts lie side by side.
-    ${ T }* const parts = partials + static_cast<long long>(first + shared) * (BM * BN);
-    const int mine = static_cast<int>(blockIdx.x) - shares.whole - first;
-    return add_parts(sums, parts, mine, last - first + 1, tickets + shared);
+    if (shared < 0 || shares.helpers == 0) return {partials, 1, 0, tickets};
+    const int rest = shares.steps - shares.own;  // of a tile
+    const long long begin = static_cast<long long>(shared) * rest;
+    const int first = helper_of(shares, begin), last = helper_of(shares, begin + rest - 1);
+    // A tile's own block leaves part 0, the helpers theirs behind it, in the order of their steps. From tile to tile the
+    // parts go on where they ended: a helper's next part is in the next tile, behind that tile's own.
+    const int helper = static_cast<int>(blockIdx.x) - shares.tiles, mine = helper < 0 ? 0 : helper - first + 1;
+    ${ T }* const parts = partials + static_cast<long long>(first + 2 * shared) * (BM * BN);
+    return {parts, last - first + 2, mine, tickets + shared};
 }
 //% endmacro

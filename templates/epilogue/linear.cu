@@ -1,5 +1,5 @@
 /*# registers -> global: C = alpha * acc + beta * C. #*/
-//% macro store_c(moves_m=false, moves_n=false, sliced=false)
+//% macro store_c(moves_m=false, moves_n=false, sliced=false, shared=false)
 // The first `valid` of N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
 template <int N>
 __device__ __forceinline__ void store_edge(${ T }* to, Vec<N> value, ${ T } beta, int valid)
@@ -19,32 +19,38 @@ __device__ __forceinline__ void store_edge(${ T }* to, Vec<N> value, ${ T } beta
     }
 }
 
-//% set sums = "sums" if sliced else "acc"
-// C = alpha * ${ sums } + beta * C for those of this thread's elements that ${ "exist" if not (moves_m and moves_n) }${ " and " if moves_m != moves_n }${ "are the tile's own" if moves_m or moves_n }.
+// C = alpha * sums + beta * C for those elements of one of this thread's ${ "ROWS" if sliced else "TM" } rows that ${ "exist" if not (moves_m and moves_n) }${ " and " if moves_m != moves_n }${ "are the tile's own" if moves_m or moves_n }.
 //% set rows, columns = "above" if moves_m else "rows", "left" if moves_n else "columns"
 //% if moves_m or moves_n
 // The first ${ "`above` rows" if moves_m }${ " and " if moves_m and moves_n }${ "`left` columns" if moves_n } of a tile that moved back are another tile's, which stores them.
 //% endif
-__device__ __forceinline__ void store_c(${ T }* tile, Shape s, int ${ rows }, int ${ columns }, Place place,
-                                        const ${ T } (&${ sums })[${ "ROWS" if sliced else "TM" }][TN], ${ T } alpha, ${ T } beta)
+__device__ __forceinline__ void store_row(${ T }* tile, Shape s, int ${ rows }, int ${ columns }, Place place, int i,
+                                          const ${ T } (&sums)[TN], ${ T } alpha, ${ T } beta)
 {
-    #pragma unroll
-    for (int i = 0; i < ${ "ROWS" if sliced else "TM" }; ++i) {
 //% if sliced
-        const int row = static_cast<int>(threadIdx.x) / SLICE_THREADS * ROWS + i;  // of the tile that slices share
-        const int m = place.m + row / FM * STEP_M + row % FM;
+    const int row = static_cast<int>(threadIdx.x) / SLICE_THREADS * ROWS + i;  // of the tile that slices share
+    const int m = place.m + row / FM * STEP_M + row % FM;
 //% else
-        const int m = place.m + i / FM * STEP_M + i % FM;
+    const int m = place.m + i / FM * STEP_M + i % FM;
 //% endif
-        if (${ "m < above" if moves_m else "EDGE_M && m >= rows" }) continue;
+    if (${ "m < above" if moves_m else "EDGE_M && m >= rows" }) return;
+    #pragma unroll
+    for (int j = 0; j < TN; j += VC) {
+        const int n = place.n + j / FN * STEP_N + j % FN;
+        Vec<VC> value;
         #pragma unroll
-        for (int j = 0; j < TN; j += VC) {
-            const int n = place.n + j / FN * STEP_N + j % FN;
-            Vec<VC> value;
-            #pragma unroll
-            for (int v = 0; v < VC; ++v) value.at[v] = alpha * ${ sums }[i][j + v];
-            store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, ${ "n < left ? 0" if moves_n else "EDGE_N ? columns - n" } : VC);
-        }
+        for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
+        store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, ${ "n < left ? 0" if moves_n else "EDGE_N ? columns - n" } : VC);
     }
 }
+//% if not shared
+
+// The same for all of this thread's rows.
+__device__ __forceinline__ void store_c(${ T }* tile, Shape s, int ${ rows }, int ${ columns }, Place place,
+                                        const ${ T } (&sums)[${ "ROWS" if sliced else "TM" }][TN], ${ T } alpha, ${ T } beta)
+{
+    #pragma unroll
+    for (int i = 0; i < ${ "ROWS" if sliced else "TM" }; ++i) store_row(tile, s, ${ rows }, ${ columns }, place, i, sums[i], alpha, beta);
+}
+//% endif
 //% endmacro

@@ -19,16 +19,10 @@ size_t tiles_of_c(${ sizes })
 }
 //% if out.stream
 
-// The grid's blocks: one for each tile of whole waves but the last, then ${ out.stream } that share the other tiles.
+// The grid's blocks: whole waves of ${ out.stream }, of which those of the last one share its tiles.
 size_t blocks_for(size_t tiles)
 {
-    return tiles < ${ 2 * out.stream } ? ${ out.stream } : tiles / ${ out.stream } * ${ out.stream };
-}
-
-// Tiles that these share.
-size_t shared_tiles(size_t tiles)
-{
-    return tiles - (blocks_for(tiles) - ${ out.stream });
+    return (tiles + ${ out.stream - 1 }) / ${ out.stream } * ${ out.stream };
 }
 //% endif
 
@@ -37,7 +31,7 @@ size_t shared_tiles(size_t tiles)
 extern "C" size_t ${ out.name }_partials_bytes(${ sizes })
 {
 //% if out.stream
-    return (${ out.stream - 1 } + shared_tiles(tiles_of_c(${ out.workspace_sizes | join(", ") }))) * ${ out.partial_elements } * sizeof(${ T });
+    return (${ out.stream } + tiles_of_c(${ out.workspace_sizes | join(", ") }) % ${ out.stream }) * ${ out.partial_elements } * sizeof(${ T });
 //% else
     return tiles_of_c(${ out.workspace_sizes | join(", ") }) * ${ "%d * " | format(out.partial_tiles) if out.partial_tiles > 1 }${ out.partial_elements } * sizeof(${ T });
 //% endif
@@ -45,7 +39,11 @@ extern "C" size_t ${ out.name }_partials_bytes(${ sizes })
 
 extern "C" size_t ${ out.name }_tickets_bytes(${ sizes })
 {
-    return ${ "shared_tiles(" if out.stream }tiles_of_c(${ out.workspace_sizes | join(", ") })${ ")" if out.stream } * sizeof(unsigned);
+//% if out.stream
+    return ${ out.stream } * sizeof(unsigned);
+//% else
+    return tiles_of_c(${ out.workspace_sizes | join(", ") }) * sizeof(unsigned);
+//% endif
 }
 
 //% endif

@@ -22,6 +22,16 @@
  + ${ "begin" if x.along_k else "Offset(begin) * s.ld" ~ x.x }
 //%- endif
 //%- endmacro
+/*# The sums of all that share the tile go to C row by row: no register of the main loop has to take them, so that these stay
+    as the compiler chose them for the FMAs. #*/
+//% macro add_rows(where, rows)
+#pragma unroll
+for (int i = 0; i < ${ rows }; ++i) {
+    ${ T } row[TN];
+    add_parts(parts, i * TN, row);
+    store_row(${ where }, i, row, alpha, beta);
+}
+//% endmacro
 ${ header(kernel) }
 namespace {
 
@@ -64,7 +74,7 @@ ${ fragment_b(view.b) }
 /*% block compute %*/
 ${ multiply(view) }
 /*% endblock %*/
-${ store_c(view.a.moves, view.b.moves, view.slices > 1) }
+${ store_c(view.a.moves, view.b.moves, view.slices > 1, kernel.launch.splits > 1) }
 /*% endblock %*/
 }  // namespace
 
@@ -119,17 +129,26 @@ ${ matrices_of(kernel, "matrix").rstrip() }
     ${ T } sums[ROWS][TN];
     add_slices(acc, sums, reinterpret_cast<${ T }*>(As));
 //% endif
-//% set sums, count = ("sums", "ROWS * TN") if view.slices > 1 else ("acc", "TM * TN")
+//% set sums, rows = ("sums", "ROWS") if view.slices > 1 else ("acc", "TM")
+    ${ T }* const c_tile = C + Offset(tile.m) * s.ldc + tile.n;
+//% set where = "c_tile, s, " ~ ("own.m - tile.m" if view.a.moves else "rows") ~ ", " ~ ("own.n - tile.n" if view.b.moves else "columns") ~ ", place"
 //% if kernel.launch.splits > 1
-    if (!add_splits(reinterpret_cast<${ T }(&)[${ count }]>(${ sums }), partials, tickets)) return;
+    const Parts parts = parts_of_split(partials, tickets);
+    if (!leave_part<${ rows } * TN>(&${ sums }[0][0], parts)) return;
+${ add_rows(where, rows) | indent(4, true) | trim("\n") }
 //% elif kernel.launch.stream
-    const bool complete = add_shares(reinterpret_cast<${ T }(&)[${ count }]>(${ sums }), shares, run.tile, partials, tickets);
+    const Parts parts = parts_of_tile(shares, run.tile, partials, tickets);
+    if (parts.count == 1) {
+        store_c(${ where }, ${ sums }, alpha, beta);
+    } else if (leave_part<${ rows } * TN>(&${ sums }[0][0], parts)) {
+${ add_rows(where, rows) | indent(8, true) | trim("\n") }
+    }
+//% else
+    store_c(${ where }, ${ sums }, alpha, beta);
 //% endif
-    ${ "if (complete) " if kernel.launch.stream }store_c(C + Offset(tile.m) * s.ldc + tile.n, s, ${ "own.m - tile.m" if view.a.moves else "rows" }, ${ "own.n - tile.n" if view.b.moves else "columns" }, place, ${ sums }, alpha, beta);
 //% endfilter
 //% if kernel.launch.stream
-        run = {run.tile + 1, 0, run.length - steps};
-        __syncthreads();  // nobody reads the last tiles any more
+        run = {run.tile + 1, shares.own, run.length - steps};
     }
 //% endif
 /*% endblock %*/

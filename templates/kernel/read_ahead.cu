@@ -50,8 +50,9 @@ ${ start_tile("padded - k%s > (STAGES - 1) * BK" % (" * SLICES" if view.slices >
                     b_from = &Bs[stage][${ view.first }][place.n];
                 }
                 add_product(a[d % 2], b[d % 2], acc);
-                read_a(a_from + (d + 2) % AHEAD * PITCH_A, a[d % 2]);
-                read_b(b_from + (d + 2) % AHEAD * PITCH_B, b[d % 2]);
+//% for x in ((view.b, view.a) if view.b_first else (view.a, view.b))
+                read_${ x.x }(${ x.x }_from + (d + 2) % AHEAD * PITCH_${ x.X }, ${ x.x }[d % 2]);
+//% endfor
             }
         }
 

@@ -33,7 +33,7 @@ ${ dynamic_shared() }
 ${ stream(x, w, view) }
 ${ small(x, w, view) }
 //% if kernel.launch.splits > 1
-${ split_k("STEP", atomic=kernel.launch.atomic) }
+${ split_k("STEP", atomic=kernel.launch.atomic, ragged=true) }
 //% endif
 // C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.
 __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS], float alpha, float beta)
@@ -134,7 +134,9 @@ ${ signature(kernel) }{
         for (int part = 0; part < PARTS; ++part) sums[i] += parts[part][element ${ "/" if x.mn == "m" else "%" } BN][element ${ "%" if x.mn == "m" else "/" } BN];
     }
 //% if kernel.launch.splits > 1
-    if (!add_splits(sums, partials, tickets)) return;
+    const Parts split = parts_of_split(partials, tickets);
+    if (!leave_part<OUTPUTS>(sums, split)) return;
+    add_parts(split, 0, sums);
 //% endif
     store_c(C, s, tile_m, tile_n, sums, alpha, beta);
 }

@@ -203,6 +203,14 @@ __device__ __forceinline__ Depths depths_of_split(int K, int split)
     return {min(K, split * part), min(K, (split + 1) * part)};
 }
 
+// What the blocks that share a tile of C leave for each other: the sums of all, of which this
+// thread's are those at THREADS * i + threadIdx.x.
+struct Parts {
+    float* sums;
+    int count;  // of blocks
+    unsigned* ticket;
+};
+
 // True in the last of a tile's `count` blocks to come here, which then sees all that the others wrote before they came.
 // Nobody waits for anybody, so it does not matter in which order blocks run, or whether they run at once.
 __device__ __forceinline__ bool last_to_arrive(unsigned* ticket, int count)
@@ -226,36 +234,40 @@ __device__ __forceinline__ void add_atomically(float* sum, float value)
 }
 #endif  // __CUDACC__
 
-// Adds up what a tile's `count` blocks summed, in `whole`: this thread's elements are those at THREADS * i + threadIdx.x
-// of the tile. Blocks add in the order in which they come, so that bits may differ from run to run.
+// Adds this block's sums, COUNT of each thread, to the tile's. Blocks add in the order in which they come, so that bits may
+// differ from run to run.
 // Of what they add, denormal numbers count as zero.
-// Returns true in one block of the tile, with the whole sums; the others are done.
+// Returns true in the last of the tile's blocks, which has to take all sums; the others are done with the tile.
 template <int COUNT>
-__device__ __forceinline__ bool add_parts(float (&sums)[COUNT], float* whole, int count, unsigned* ticket)
+__device__ __forceinline__ bool leave_part(const float* sums, const Parts& parts)
 {
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
         const int element = i * THREADS + threadIdx.x;
-        if (COUNT * THREADS == BM * BN || element < BM * BN) add_atomically(whole + element, sums[i]);
+        if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
+        add_atomically(parts.sums + element, sums[i]);
     }
-    if (!last_to_arrive(ticket, count)) return false;
-
-    #pragma unroll
-    for (int i = 0; i < COUNT; ++i) {
-        const int element = i * THREADS + threadIdx.x;
-        if (COUNT * THREADS != BM * BN && element >= BM * BN) break;
-        sums[i] = __ldcg(whole + element);
-        whole[element] = 0.0f;  // for the next launch
-    }
-    return true;
+    return last_to_arrive(parts.ticket, parts.count);
 }
 
-// Returns true in one of a tile's SPLIT blocks, with the sums of all of them; the others are done.
+// What all blocks summed for COUNT of this thread's elements, from its `first` on.
 template <int COUNT>
-__device__ __forceinline__ bool add_splits(float (&sums)[COUNT], float* partials, unsigned* tickets)
+__device__ __forceinline__ void add_parts(const Parts& parts, int first, float (&sums)[COUNT])
+{
+    #pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+        const int element = (first + i) * THREADS + threadIdx.x;
+        if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
+        sums[i] = __ldcg(parts.sums + element);
+        parts.sums[element] = 0.0f;  // for the next launch
+    }
+}
+
+// What the SPLIT blocks of this one's tile share.
+__device__ __forceinline__ Parts parts_of_split(float* partials, unsigned* tickets)
 {
     const long long tile = blockIdx.x / SPLIT;
-    return add_parts(sums, partials + tile * (BM * BN), SPLIT, tickets + tile);
+    return {partials + tile * (BM * BN), SPLIT, tickets + tile};
 }
 
 // C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.
@@ -329,6 +341,8 @@ gemm_f32_rc_16x1000x4096_skinny_s8_t4_w4_k256_u2_v4_split4_atomic1(
         #pragma unroll
         for (int part = 0; part < PARTS; ++part) sums[i] += parts[part][element / BN][element % BN];
     }
-    if (!add_splits(sums, partials, tickets)) return;
+    const Parts split = parts_of_split(partials, tickets);
+    if (!leave_part<OUTPUTS>(sums, split)) return;
+    add_parts(split, 0, sums);
     store_c(C, s, tile_m, tile_n, sums, alpha, beta);
 }

@@ -205,6 +205,14 @@ __device__ __forceinline__ Depths depths_of_split(int K, int split)
     return {min(K, split * part), min(K, (split + 1) * part)};
 }
 
+// What the blocks that share a tile of C leave for each other: the sums of all, of which this
+// thread's are those at THREADS * i + threadIdx.x.
+struct Parts {
+    double* sums;
+    int count;  // of blocks
+    unsigned* ticket;
+};
+
 // True in the last of a tile's `count` blocks to come here, which then sees all that the others wrote before they came.
 // Nobody waits for anybody, so it does not matter in which order blocks run, or whether they run at once.
 __device__ __forceinline__ bool last_to_arrive(unsigned* ticket, int count)
@@ -228,35 +236,37 @@ __device__ __forceinline__ void add_atomically(double* sum, double value)
 }
 #endif  // __CUDACC__
 
-// Adds up what a tile's `count` blocks summed, in `whole`: this thread's elements are those at THREADS * i + threadIdx.x
-// of the tile. Blocks add in the order in which they come, so that bits may differ from run to run.
-// Returns true in one block of the tile, with the whole sums; the others are done.
+// Adds this block's sums, COUNT of each thread, to the tile's. Blocks add in the order in which they come, so that bits may
+// differ from run to run.
+// Returns true in the last of the tile's blocks, which has to take all sums; the others are done with the tile.
 template <int COUNT>
-__device__ __forceinline__ bool add_parts(double (&sums)[COUNT], double* whole, int count, unsigned* ticket)
+__device__ __forceinline__ bool leave_part(const double* sums, const Parts& parts)
 {
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
         const int element = i * THREADS + threadIdx.x;
-        if (COUNT * THREADS == BM * BN || element < BM * BN) add_atomically(whole + element, sums[i]);
+        add_atomically(parts.sums + element, sums[i]);
     }
-    if (!last_to_arrive(ticket, count)) return false;
-
-    #pragma unroll
-    for (int i = 0; i < COUNT; ++i) {
-        const int element = i * THREADS + threadIdx.x;
-        if (COUNT * THREADS != BM * BN && element >= BM * BN) break;
-        sums[i] = __ldcg(whole + element);
-        whole[element] = 0.0;  // for the next launch
-    }
-    return true;
+    return last_to_arrive(parts.ticket, parts.count);
 }
 
-// Returns true in one of a tile's SPLIT blocks, with the sums of all of them; the others are done.
+// What all blocks summed for COUNT of this thread's elements, from its `first` on.
 template <int COUNT>
-__device__ __forceinline__ bool add_splits(double (&sums)[COUNT], double* partials, unsigned* tickets)
+__device__ __forceinline__ void add_parts(const Parts& parts, int first, double (&sums)[COUNT])
+{
+    #pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+        const int element = (first + i) * THREADS + threadIdx.x;
+        sums[i] = __ldcg(parts.sums + element);
+        parts.sums[element] = 0.0;  // for the next launch
+    }
+}
+
+// What the SPLIT blocks of this one's tile share.
+__device__ __forceinline__ Parts parts_of_split(double* partials, unsigned* tickets)
 {
     const long long tile = blockIdx.x / SPLIT;
-    return add_parts(sums, partials + tile * (BM * BN), SPLIT, tickets + tile);
+    return {partials + tile * (BM * BN), SPLIT, tickets + tile};
 }
 
 // Adds up what the block's slices summed, in their order. Of the tile that a thread and its like in other slices have, each
@@ -491,23 +501,20 @@ __device__ __forceinline__ void store_edge(double* to, Vec<N> value, double beta
     }
 }
 
-// C = alpha * sums + beta * C for those of this thread's elements that exist.
-__device__ __forceinline__ void store_c(double* tile, Shape s, int rows, int columns, Place place,
-                                        const double (&sums)[ROWS][TN], double alpha, double beta)
+// C = alpha * sums + beta * C for those elements of one of this thread's ROWS rows that exist.
+__device__ __forceinline__ void store_row(double* tile, Shape s, int rows, int columns, Place place, int i,
+                                          const double (&sums)[TN], double alpha, double beta)
 {
+    const int row = static_cast<int>(threadIdx.x) / SLICE_THREADS * ROWS + i;  // of the tile that slices share
+    const int m = place.m + row / FM * STEP_M + row % FM;
+    if (EDGE_M && m >= rows) return;
     #pragma unroll
-    for (int i = 0; i < ROWS; ++i) {
-        const int row = static_cast<int>(threadIdx.x) / SLICE_THREADS * ROWS + i;  // of the tile that slices share
-        const int m = place.m + row / FM * STEP_M + row % FM;
-        if (EDGE_M && m >= rows) continue;
+    for (int j = 0; j < TN; j += VC) {
+        const int n = place.n + j / FN * STEP_N + j % FN;
+        Vec<VC> value;
         #pragma unroll
-        for (int j = 0; j < TN; j += VC) {
-            const int n = place.n + j / FN * STEP_N + j % FN;
-            Vec<VC> value;
-            #pragma unroll
-            for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[i][j + v];
-            store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, EDGE_N ? columns - n : VC);
-        }
+        for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
+        store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, EDGE_N ? columns - n : VC);
     }
 }
 
@@ -605,6 +612,13 @@ gemm_f64_rr_512x512x512_simt_outer1_64x64x32_8x4_w32x32_v2_ta1_tb0_pad4_s2_async
 
     double sums[ROWS][TN];
     add_slices(acc, sums, reinterpret_cast<double*>(As));
-    if (!add_splits(reinterpret_cast<double(&)[ROWS * TN]>(sums), partials, tickets)) return;
-    store_c(C + Offset(tile.m) * s.ldc + tile.n, s, rows, columns, place, sums, alpha, beta);
+    double* const c_tile = C + Offset(tile.m) * s.ldc + tile.n;
+    const Parts parts = parts_of_split(partials, tickets);
+    if (!leave_part<ROWS * TN>(&sums[0][0], parts)) return;
+    #pragma unroll
+    for (int i = 0; i < ROWS; ++i) {
+        double row[TN];
+        add_parts(parts, i * TN, row);
+        store_row(c_tile, s, rows, columns, place, i, row, alpha, beta);
+    }
 }

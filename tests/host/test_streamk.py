@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,16 +43,19 @@ shares = st.builds(
 
 
 def dealt(given: Shares) -> list[list[Step]]:
-    """The steps of each block, by cards: whole tiles to the first blocks, then the others' steps in turn, as evenly."""
+    """The steps of each block, by cards: to a tile's block all of it, or in the last wave its first steps, as many as
+    are an equal share; then the other steps to the blocks that are left, in turn, as evenly."""
     steps = max(1, len(range(0, given.k, given.stream.depth)))
-    waves = given.tiles // given.stream.blocks
-    alone = max(0, waves - 1) * given.stream.blocks
-    hands = [[(tile, step) for step in range(steps)] for tile in range(alone)]
-    deck = [(tile, step) for tile in range(alone, given.tiles) for step in range(steps)]
-    sharers = min(given.stream.blocks, len(deck))
-    cuts = [number * len(deck) // sharers for number in range(sharers + 1)]
+    alone = given.tiles // given.stream.blocks * given.stream.blocks
+    shared = range(alone, given.tiles)
+    own = math.ceil(len(shared) * steps / given.stream.blocks)
+    hands = [[(tile, step) for step in range(steps if tile < alone else own)] for tile in range(given.tiles)]
+    deck = [(tile, step) for tile in shared for step in range(own, steps)]
+    idle = len(shared) and given.stream.blocks - len(shared)
+    helpers = min(idle, len(deck))
+    cuts = [number * len(deck) // helpers for number in range(helpers + 1)] if helpers else []
     hands += [deck[begin:end] for begin, end in itertools.pairwise(cuts)]
-    return hands + [[] for _ in range(given.stream.blocks - sharers)]
+    return hands + [[] for _ in range(idle - helpers)]
 
 
 def blocks_by_tile(given: Shares) -> list[list[int]]:
@@ -68,27 +72,32 @@ def blocks_by_tile(given: Shares) -> list[list[int]]:
 def test_blocks_share_as_a_walk_over_all_steps_says(given: Shares) -> None:
     hands, walked = dealt(given), blocks_by_tile(given)
     every = [(tile, step) for tile in range(given.tiles) for step in range(given.steps)]
-    assert [step for hand in hands for step in hand] == every, "each step once, in order"
+    assert sorted(step for hand in hands for step in hand) == every, "each step once"
+    assert all(steps == sorted(steps) for steps in hands), "in order"
     assert len(hands) == given.grid and given.whole + given.shared == given.tiles
-    assert sum(1 for hand in hands[given.whole :] if hand) == given.sharers
-    first, last = given.blocks_of(np.arange(given.tiles))
-    assert [list(range(*ends)) for ends in zip(first, last + 1, strict=True)] == walked
-    sizes = {len(hand) for hand in hands[given.whole :][: given.sharers]}
-    assert max(sizes) - min(sizes) <= 1, "equal runs"
+    assert sum(1 for hand in hands[given.tiles :] if hand) == given.helpers
+    assert [given.blocks_of(np.array([tile])).tolist() for tile in range(given.tiles)] == walked
+    helped = [len(hand) for hand in hands[given.tiles :][: given.helpers]]
+    assert not helped or max(helped) - min(helped) <= 1, "equal runs"
+    assert all(len(hand) <= given.own for hand in hands[given.whole :]), "nobody has more than an equal share"
+    if given.shared:
+        assert (given.own - 1) * given.stream.blocks < given.shared * given.steps, "which is no more than it has to be"
 
 
 @given(shares)
 def test_parts_have_places_of_their_own(given: Shares) -> None:
-    """A block's part of a tile lies at the sum of both their numbers, as `add_shares` has it."""
+    """A tile's own block has the first, its helpers those behind it, as `parts_of_tile` has them."""
     walked = blocks_by_tile(given)
-    places = [
-        (block - given.whole) + (tile - given.whole)
-        for tile in range(given.whole, given.tiles)
-        for block in walked[tile]
-    ]
+    places = []
+    for shared, (_, *helpers) in enumerate(walked[given.whole :]):
+        if helpers:
+            first = helpers[0] - given.tiles + 2 * shared
+            places += [first, *(first + 1 + helper - helpers[0] for helper in helpers)]
     assert len(set(places)) == len(places)
-    assert min(places) >= 0 and max(places) < given.parts
-    assert given.parts < 3 * given.stream.blocks, "a workspace of fewer tiles than three waves"
+    assert all(0 <= place < given.parts for place in places)
+    assert given.parts < 2 * given.stream.blocks or given.stream.blocks == 1, (
+        "a workspace of fewer tiles than two waves"
+    )
 
 
 @given(shares, st.randoms(use_true_random=False))
@@ -126,11 +135,13 @@ def test_a_launch_knows_the_blocks_of_tiles_and_the_tiles_of_blocks(
     assert launch.tiles_of(case, blocks).tolist() == complete and set(complete) >= set(chosen)
     left = [len(here.intersection(parts)) for parts in walked[given.whole :]]
     full = [len(parts) for parts in walked[given.whole :]]
-    assert launch.tickets_left(case, blocks).tolist() == [
-        0 if has == needs else has for has, needs in zip(left, full, strict=True)
-    ], "the last to arrive turns a ticket back to zero"
+    tickets = launch.tickets_left(case, blocks).tolist()
+    assert tickets[: given.shared] == [0 if has == needs else has for has, needs in zip(left, full, strict=True)], (
+        "the last to arrive turns a ticket back to zero"
+    )
+    assert not any(tickets[given.shared :])
     assert launch.blocks(case) == given.grid == len(dealt(given))
-    assert launch.workspace(case) == Workspace(given.parts * 32 * problem.dtype.words, given.shared)
+    assert launch.workspace(case) == Workspace(given.parts * 32 * problem.dtype.words, given.stream.blocks)
 
 
 @given(launches())
@@ -171,19 +182,18 @@ def test_a_kernel_that_streams_says_so() -> None:
         assert word in stream.text and word not in whole.text
     header = stream.text.partition("namespace {")[0]
     assert "// Stream  528 blocks share the last tiles" in header
-    tiles = "T = ceil(M / 128) * ceil(N / 128) tiles; T / 528 rounds down"
-    assert f"G = max(528, T / 528 * 528) blocks of 256 threads, for {tiles}" in header
-    assert "partials: (T - G + 1055) * 16384 floats, holding anything" in header
-    assert "tickets: T - G + 528 counters, zero before the first launch" in header
+    tiles = "T = ceil(M / 128) * ceil(N / 128) tiles"
+    assert f"ceil(T / 528) * 528 blocks of 256 threads, for {tiles}" in header
+    assert "partials: (528 + T % 528) * 16384 floats, holding anything" in header
+    assert "tickets: 528 counters, zero before the first launch" in header
 
 
 @given(st.integers(1, 3000), st.integers(1, 3000), st.integers(1, 600))
 def test_the_header_counts_as_the_launch_does(m: int, n: int, wave: int) -> None:
     launch = Launch(256, (("M", 128), ("N", 128)), stream=Stream(wave, 8))
     case, tiles = FREE.case(m, n, 8), -(-m // 128) * -(-n // 128)
-    blocks = max(wave, tiles // wave * wave)
-    assert launch.blocks(case) == blocks
-    assert launch.workspace(case) == Workspace((tiles - blocks + 2 * wave - 1) * 16384, tiles - blocks + wave)
+    assert launch.blocks(case) == math.ceil(tiles / wave) * wave
+    assert launch.workspace(case) == Workspace((wave + tiles % wave) * 16384, wave)
 
 
 def test_the_record_of_a_kernel_keeps_its_stream(tmp_path: Path) -> None:
@@ -251,7 +261,7 @@ def test_a_stream_of_as_many_blocks_as_run_at_once_takes_whole_waves() -> None:
     problem = Problem(4096, 4096, 4096)
     config = SIMT.default(problem).with_values(TN=16, WN=64, STREAM=264)  # 255 registers: two blocks an SM
     streamed, tiled = (predict(problem, SIMT, one, CARD, 255) for one in (config, config.with_values(STREAM=0)))
-    assert streamed.occupancy.blocks == 2 and streamed.waves == 3
+    assert streamed.occupancy.blocks == 2 and streamed.waves == 4
     assert tiled.waves == 1024 / 264
 
 
