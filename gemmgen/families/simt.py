@@ -45,8 +45,8 @@ class SimtConfig(Config):
     )
 
     OUTER: int = axis(1, (1, 0), "1: outer product, k outermost; 0: inner product")
-    BM: int = axis(128, (32, 64, 128, 256), "rows of C that a block computes")
-    BN: int = axis(128, (32, 64, 128, 256), "columns of C that a block computes")
+    BM: int = axis(128, (32, 64, 128, 256, 16), "rows of C that a block computes")
+    BN: int = axis(128, (32, 64, 128, 256, 16), "columns of C that a block computes")
     BK: int = axis(8, (16, 32, 64, 128, 8), "depth of one step along K")
     TM: int = axis(8, (4, 8, 16), "rows of C that a thread computes")
     TN: int = axis(8, (4, 8, 16), "columns of C that a thread computes")
@@ -145,6 +145,8 @@ PRUNING = (
         "VEC * ELEMENT_BYTES == 16",
         "narrower accesses only add instructions (lines that are not aligned narrow their own)",
     ),
+    Constraint("BM >= 32 or M > 4 and M <= 16", "so low a tile reuses little of B: only where C is about as low"),
+    Constraint("BN >= 32 or N > 4 and N <= 16", "so narrow a tile reuses little of A: only where C is about as narrow"),
     Constraint("WM > 0", "warp tiles read less shared memory than rows of threads"),
     Constraint("TA == A_ALONG_K and TB == B_ALONG_K", "tiles that keep their lines along k are read one by one"),
     Constraint("PAD >= A_ALONG_K and PAD >= B_ALONG_K", "a transposing store without padding meets its own bank"),

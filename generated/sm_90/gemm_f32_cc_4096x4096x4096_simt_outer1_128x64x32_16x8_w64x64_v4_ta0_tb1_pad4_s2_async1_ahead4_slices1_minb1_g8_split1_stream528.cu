@@ -13,10 +13,10 @@
 // Bound   FFMA issue: FMAs are 94% of the main loop's FMAs, reads and copies
 // Stream  528 blocks share the last tiles, by equal runs of steps: none waits for a last wave
 //
-// Launch  G = max(528, T / 528 * 528) blocks of 64 threads, for T = ceil(M / 128) * ceil(N / 64) tiles; T / 528 rounds down, 50192 bytes of dynamic shared memory
+// Launch  ceil(T / 528) * 528 blocks of 64 threads, for T = ceil(M / 128) * ceil(N / 64) tiles, 50192 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         partials: (T - G + 1055) * 8192 floats, holding anything,
-//         tickets: T - G + 528 counters, zero before the first launch, which every launch leaves zero,
+//         partials: (528 + T % 528) * 8192 floats, holding anything,
+//         tickets: 528 counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
 // Made by gemmgen generate 4096x4096x4096 --dtype f32 --layout cc --set BN=64 --set BK=32 --set TM=16 --set WN=64 --set ASYNC=1 --set AHEAD=4 --set STREAM=528
 
@@ -182,34 +182,38 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
 }
 #endif  // __CUDACC__
 
-// Who computes which tiles of C. STREAM blocks run at once, a wave. The first `whole` blocks of the grid, which are whole
-// waves, have a tile each. The last STREAM blocks share the tiles that are left, fewer than two for each: as if all steps
-// along K of these tiles stood in one row, each block takes a run of them, as long as any other's but for one step.
+// Who computes which tiles of C. STREAM blocks run at once, a wave. The tiles of whole waves have a block each. Those that are
+// left have one each, too, which does only its first `own` steps along K; the other blocks of their wave, the helpers, do
+// the rest: as if the rest of all these tiles stood in one row, each helper takes a run of it. So all blocks of the wave have
+// about as many steps to do, and most of them go through the same depths of K at the same time, which serves the caches.
 struct Shares {
-    int whole;        // tiles that have a block of their own
-    int steps;        // of a tile: at least one, which stores C where K = 0
-    int sharers;      // blocks that share the other tiles: no more than these have steps
-    long long total;  // steps of these tiles
+    int tiles;       // of C, and blocks that are no helpers
+    int whole;       // of these, the first ones, are whole waves
+    int steps;       // of a tile: at least one, which stores C where K = 0
+    int own;         // of a shared tile, which the block does that has its number
+    int helpers;     // blocks that do the rest: no more than this has steps
+    long long rest;  // steps that helpers do
 };
 
 __device__ __forceinline__ Shares shares_of(Shape s)
 {
-    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);
-    const int whole = max(0, tiles / STREAM - 1) * STREAM, steps = max(1, (s.K + BK - 1) / BK);
-    const long long total = static_cast<long long>(tiles - whole) * steps;
-    return {whole, steps, static_cast<int>(min(total, static_cast<long long>(STREAM))), total};
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN), shared = tiles % STREAM;
+    const int steps = max(1, (s.K + BK - 1) / BK);
+    const int own = static_cast<int>((static_cast<long long>(shared) * steps + STREAM - 1) / STREAM);
+    const long long rest = static_cast<long long>(shared) * (steps - own);
+    return {tiles, tiles - shared, steps, own, static_cast<int>(min(rest, static_cast<long long>(STREAM - shared))), rest};
 }
 
-// The first of the shared steps that a sharer takes. It takes those up to the next sharer's first.
-__device__ __forceinline__ long long first_step(const Shares& shares, int sharer)
+// The first of the helpers' steps that one of them takes. It takes those up to the next helper's first.
+__device__ __forceinline__ long long first_step(const Shares& shares, int helper)
 {
-    return sharer * shares.total / shares.sharers;
+    return helper * shares.rest / shares.helpers;
 }
 
-// The sharer that takes a shared step: the last one whose first step is no later.
-__device__ __forceinline__ int sharer_of(const Shares& shares, long long step)
+// The helper that takes one of their steps: the last one whose first step is no later.
+__device__ __forceinline__ int helper_of(const Shares& shares, long long step)
 {
-    return static_cast<int>(((step + 1) * shares.sharers - 1) / shares.total);
+    return static_cast<int>(((step + 1) * shares.helpers - 1) / shares.rest);
 }
 
 // What a block does: `length` steps, the first of them `step` of `tile`, the others behind it and in the tiles that follow.
@@ -219,15 +223,25 @@ struct Run {
 
 __device__ __forceinline__ Run run_of_block(const Shares& shares)
 {
-    const int block = blockIdx.x, sharer = block - shares.whole;
-    if (sharer < 0) return {block, 0, shares.steps};
-    if (sharer >= shares.sharers) return {0, 0, 0};  // fewer steps than blocks: nothing is left for this one
-    const long long first = first_step(shares, sharer);
+    const int block = blockIdx.x, helper = block - shares.tiles;
+    if (helper < 0) return {block, 0, block < shares.whole ? shares.steps : shares.own};
+    if (helper >= shares.helpers) return {0, 0, 0};  // nothing is left for this one
+    const int rest = shares.steps - shares.own;  // of a tile
+    const long long first = first_step(shares, helper);
     return {
-        shares.whole + static_cast<int>(first / shares.steps), static_cast<int>(first % shares.steps),
-        static_cast<int>(first_step(shares, sharer + 1) - first),
+        shares.whole + static_cast<int>(first / rest), shares.own + static_cast<int>(first % rest),
+        static_cast<int>(first_step(shares, helper + 1) - first),
     };
 }
+
+// What the blocks that share a tile of C leave for each other: their sums, one part behind the other, of which this
+// thread's are those at THREADS * i + threadIdx.x.
+struct Parts {
+    float* sums;
+    int count;  // of blocks
+    int mine;   // this block's number among them
+    unsigned* ticket;
+};
 
 // True in the last of a tile's `count` blocks to come here, which then sees all that the others wrote before they came.
 // Nobody waits for anybody, so it does not matter in which order blocks run, or whether they run at once.
@@ -244,47 +258,49 @@ __device__ __forceinline__ bool last_to_arrive(unsigned* ticket, int count)
     return last;
 }
 
-// Adds up what a tile's `count` blocks summed. Their parts lie one behind the other, this block's is number `mine`, in which
-// this thread's elements are those at THREADS * i + threadIdx.x.
-// Returns true in one block of the tile, with the whole sums; the others are done.
+// Leaves this block's sums, COUNT of each thread, as its part of the tile. Returns true in the last of the tile's blocks, which
+// has to add all parts; the others are done with the tile.
 template <int COUNT>
-__device__ __forceinline__ bool add_parts(float (&sums)[COUNT], float* parts, int mine, int count, unsigned* ticket)
+__device__ __forceinline__ bool leave_part(const float* sums, const Parts& parts)
 {
-    float* const own = parts + mine * (BM * BN);
+    float* const own = parts.sums + parts.mine * (BM * BN);
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
         const int element = i * THREADS + threadIdx.x;
-        if (COUNT * THREADS == BM * BN || element < BM * BN) own[element] = sums[i];
+        own[element] = sums[i];
     }
-    if (!last_to_arrive(ticket, count)) return false;
-
-    #pragma unroll
-    for (int i = 0; i < COUNT; ++i) sums[i] = 0.0f;
-    #pragma unroll 1
-    for (int part = 0; part < count; ++part) {  // always in this order: the same bits every time
-        #pragma unroll
-        for (int i = 0; i < COUNT; ++i) {
-            const int element = i * THREADS + threadIdx.x;
-            if (COUNT * THREADS == BM * BN || element < BM * BN) sums[i] += __ldcg(parts + part * (BM * BN) + element);
-        }
-    }
-    return true;
+    return last_to_arrive(parts.ticket, parts.count);
 }
 
-// Adds up what the blocks of a tile summed. Returns true in one of them, with the whole sums; the others are done with it.
+// What all blocks summed for COUNT of this thread's elements, from its `first` on.
 template <int COUNT>
-__device__ __forceinline__ bool add_shares(float (&sums)[COUNT], const Shares& shares, int tile, float* partials, unsigned* tickets)
+__device__ __forceinline__ void add_parts(const Parts& parts, int first, float (&sums)[COUNT])
+{
+    #pragma unroll
+    for (int i = 0; i < COUNT; ++i) sums[i] = 0.0f;
+    #pragma unroll 4
+    for (int part = 0; part < parts.count; ++part) {  // always in this order: the same bits every time
+        #pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+            const int element = (first + i) * THREADS + threadIdx.x;
+            sums[i] += __ldcg(parts.sums + part * (BM * BN) + element);
+        }
+    }
+}
+
+// What the blocks of a tile share, one where the tile is this block's alone.
+__device__ __forceinline__ Parts parts_of_tile(const Shares& shares, int tile, float* partials, unsigned* tickets)
 {
     const int shared = tile - shares.whole;
-    if (shared < 0) return true;  // the tile is this block's alone
-    const long long begin = static_cast<long long>(shared) * shares.steps;
-    const int first = sharer_of(shares, begin), last = sharer_of(shares, begin + shares.steps - 1);
-    if (first == last) return true;
-    // All parts of shared tiles in the order of their steps: the next one is the same block's in the next tile, or the next
-    // block's, so that the sum of both numbers tells parts apart. A tile's own parts lie side by side.
-    float* const parts = partials + static_cast<long long>(first + shared) * (BM * BN);
-    const int mine = static_cast<int>(blockIdx.x) - shares.whole - first;
-    return add_parts(sums, parts, mine, last - first + 1, tickets + shared);
+    if (shared < 0 || shares.helpers == 0) return {partials, 1, 0, tickets};
+    const int rest = shares.steps - shares.own;  // of a tile
+    const long long begin = static_cast<long long>(shared) * rest;
+    const int first = helper_of(shares, begin), last = helper_of(shares, begin + rest - 1);
+    // A tile's own block leaves part 0, the helpers theirs behind it, in the order of their steps. From tile to tile the
+    // parts go on where they ended: a helper's next part is in the next tile, behind that tile's own.
+    const int helper = static_cast<int>(blockIdx.x) - shares.tiles, mine = helper < 0 ? 0 : helper - first + 1;
+    float* const parts = partials + static_cast<long long>(first + 2 * shared) * (BM * BN);
+    return {parts, last - first + 2, mine, tickets + shared};
 }
 
 #ifdef __CUDACC__
@@ -475,23 +491,27 @@ __device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, 
     }
 }
 
-// C = alpha * acc + beta * C for those of this thread's elements that exist.
+// C = alpha * sums + beta * C for those elements of one of this thread's TM rows that exist.
+__device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int columns, Place place, int i,
+                                          const float (&sums)[TN], float alpha, float beta)
+{
+    const int m = place.m + i / FM * STEP_M + i % FM;
+    if (EDGE_M && m >= rows) return;
+    #pragma unroll
+    for (int j = 0; j < TN; j += VC) {
+        const int n = place.n + j / FN * STEP_N + j % FN;
+        Vec<VC> value;
+        #pragma unroll
+        for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
+        store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, EDGE_N ? columns - n : VC);
+    }
+}
+// The same for all of this thread's rows.
 __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int columns, Place place,
-                                        const float (&acc)[TM][TN], float alpha, float beta)
+                                        const float (&sums)[TM][TN], float alpha, float beta)
 {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) {
-        const int m = place.m + i / FM * STEP_M + i % FM;
-        if (EDGE_M && m >= rows) continue;
-        #pragma unroll
-        for (int j = 0; j < TN; j += VC) {
-            const int n = place.n + j / FN * STEP_N + j % FN;
-            Vec<VC> value;
-            #pragma unroll
-            for (int v = 0; v < VC; ++v) value.at[v] = alpha * acc[i][j + v];
-            store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, EDGE_N ? columns - n : VC);
-        }
-    }
+    for (int i = 0; i < TM; ++i) store_row(tile, s, rows, columns, place, i, sums[i], alpha, beta);
 }
 
 }  // namespace
@@ -588,9 +608,18 @@ gemm_f32_cc_4096x4096x4096_simt_outer1_128x64x32_16x8_w64x64_v4_ta0_tb1_pad4_s2_
             }
         }
 
-        const bool complete = add_shares(reinterpret_cast<float(&)[TM * TN]>(acc), shares, run.tile, partials, tickets);
-        if (complete) store_c(C + Offset(tile.m) * s.ldc + tile.n, s, rows, columns, place, acc, alpha, beta);
-        run = {run.tile + 1, 0, run.length - steps};
-        __syncthreads();  // nobody reads the last tiles any more
+        float* const c_tile = C + Offset(tile.m) * s.ldc + tile.n;
+        const Parts parts = parts_of_tile(shares, run.tile, partials, tickets);
+        if (parts.count == 1) {
+            store_c(c_tile, s, rows, columns, place, acc, alpha, beta);
+        } else if (leave_part<TM * TN>(&acc[0][0], parts)) {
+            #pragma unroll
+            for (int i = 0; i < TM; ++i) {
+                float row[TN];
+                add_parts(parts, i * TN, row);
+                store_row(c_tile, s, rows, columns, place, i, row, alpha, beta);
+            }
+        }
+        run = {run.tile + 1, shares.own, run.length - steps};
     }
 }

@@ -202,6 +202,15 @@ __device__ __forceinline__ Depths depths_of_split(int K, int split)
     return {min(K, split * part), min(K, (split + 1) * part)};
 }
 
+// What the blocks that share a tile of C leave for each other: their sums, one part behind the other, of which this
+// thread's are those at THREADS * i + threadIdx.x.
+struct Parts {
+    float* sums;
+    int count;  // of blocks
+    int mine;   // this block's number among them
+    unsigned* ticket;
+};
+
 // True in the last of a tile's `count` blocks to come here, which then sees all that the others wrote before they came.
 // Nobody waits for anybody, so it does not matter in which order blocks run, or whether they run at once.
 __device__ __forceinline__ bool last_to_arrive(unsigned* ticket, int count)
@@ -217,39 +226,43 @@ __device__ __forceinline__ bool last_to_arrive(unsigned* ticket, int count)
     return last;
 }
 
-// Adds up what a tile's `count` blocks summed. Their parts lie one behind the other, this block's is number `mine`, in which
-// this thread's elements are those at THREADS * i + threadIdx.x.
-// Returns true in one block of the tile, with the whole sums; the others are done.
+// Leaves this block's sums, COUNT of each thread, as its part of the tile. Returns true in the last of the tile's blocks, which
+// has to add all parts; the others are done with the tile.
 template <int COUNT>
-__device__ __forceinline__ bool add_parts(float (&sums)[COUNT], float* parts, int mine, int count, unsigned* ticket)
+__device__ __forceinline__ bool leave_part(const float* sums, const Parts& parts)
 {
-    float* const own = parts + mine * (BM * BN);
+    float* const own = parts.sums + parts.mine * (BM * BN);
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
         const int element = i * THREADS + threadIdx.x;
-        if (COUNT * THREADS == BM * BN || element < BM * BN) own[element] = sums[i];
+        if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
+        own[element] = sums[i];
     }
-    if (!last_to_arrive(ticket, count)) return false;
+    return last_to_arrive(parts.ticket, parts.count);
+}
 
+// What all blocks summed for COUNT of this thread's elements, from its `first` on.
+template <int COUNT>
+__device__ __forceinline__ void add_parts(const Parts& parts, int first, float (&sums)[COUNT])
+{
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) sums[i] = 0.0f;
     #pragma unroll 4
-    for (int part = 0; part < count; ++part) {  // always in this order: the same bits every time
+    for (int part = 0; part < parts.count; ++part) {  // always in this order: the same bits every time
         #pragma unroll
         for (int i = 0; i < COUNT; ++i) {
-            const int element = i * THREADS + threadIdx.x;
-            if (COUNT * THREADS == BM * BN || element < BM * BN) sums[i] += __ldcg(parts + part * (BM * BN) + element);
+            const int element = (first + i) * THREADS + threadIdx.x;
+            if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
+            sums[i] += __ldcg(parts.sums + part * (BM * BN) + element);
         }
     }
-    return true;
 }
 
-// Returns true in one of a tile's SPLIT blocks, with the sums of all of them; the others are done.
-template <int COUNT>
-__device__ __forceinline__ bool add_splits(float (&sums)[COUNT], float* partials, unsigned* tickets)
+// What the SPLIT blocks of this one's tile share.
+__device__ __forceinline__ Parts parts_of_split(float* partials, unsigned* tickets)
 {
     const long long tile = blockIdx.x / SPLIT;
-    return add_parts(sums, partials + tile * SPLIT * (BM * BN), blockIdx.x % SPLIT, SPLIT, tickets + tile);
+    return {partials + tile * SPLIT * (BM * BN), SPLIT, static_cast<int>(blockIdx.x % SPLIT), tickets + tile};
 }
 
 // C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.
@@ -323,6 +336,8 @@ gemm_f32_rc_8x1024x16384_skinny_s8_t4_w16_k1024_u2_v4_split8(
         #pragma unroll
         for (int part = 0; part < PARTS; ++part) sums[i] += parts[part][element / BN][element % BN];
     }
-    if (!add_splits(sums, partials, tickets)) return;
+    const Parts split = parts_of_split(partials, tickets);
+    if (!leave_part<OUTPUTS>(sums, split)) return;
+    add_parts(split, 0, sums);
     store_c(C, s, tile_m, tile_n, sums, alpha, beta);
 }

@@ -353,24 +353,28 @@ __device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, 
     }
 }
 
-// C = alpha * acc + beta * C for those of this thread's elements that are the tile's own.
+// C = alpha * sums + beta * C for those elements of one of this thread's TM rows that are the tile's own.
 // The first `above` rows and `left` columns of a tile that moved back are another tile's, which stores them.
+__device__ __forceinline__ void store_row(float* tile, Shape s, int above, int left, Place place, int i,
+                                          const float (&sums)[TN], float alpha, float beta)
+{
+    const int m = place.m + i / FM * STEP_M + i % FM;
+    if (m < above) return;
+    #pragma unroll
+    for (int j = 0; j < TN; j += VC) {
+        const int n = place.n + j / FN * STEP_N + j % FN;
+        Vec<VC> value;
+        #pragma unroll
+        for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
+        store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, n < left ? 0 : VC);
+    }
+}
+// The same for all of this thread's rows.
 __device__ __forceinline__ void store_c(float* tile, Shape s, int above, int left, Place place,
-                                        const float (&acc)[TM][TN], float alpha, float beta)
+                                        const float (&sums)[TM][TN], float alpha, float beta)
 {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) {
-        const int m = place.m + i / FM * STEP_M + i % FM;
-        if (m < above) continue;
-        #pragma unroll
-        for (int j = 0; j < TN; j += VC) {
-            const int n = place.n + j / FN * STEP_N + j % FN;
-            Vec<VC> value;
-            #pragma unroll
-            for (int v = 0; v < VC; ++v) value.at[v] = alpha * acc[i][j + v];
-            store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, n < left ? 0 : VC);
-        }
-    }
+    for (int i = 0; i < TM; ++i) store_row(tile, s, above, left, place, i, sums[i], alpha, beta);
 }
 
 }  // namespace
@@ -464,5 +468,6 @@ gemm_f32_rr_4095x4097x1023_simt_outer1_128x128x16_16x8_w32x128_v4_ta1_tb0_pad4_s
         }
     }
 
-    store_c(C + Offset(tile.m) * s.ldc + tile.n, s, own.m - tile.m, own.n - tile.n, place, acc, alpha, beta);
+    float* const c_tile = C + Offset(tile.m) * s.ldc + tile.n;
+    store_c(c_tile, s, own.m - tile.m, own.n - tile.n, place, acc, alpha, beta);
 }

@@ -204,6 +204,15 @@ __device__ __forceinline__ Depths depths_of_split(int K, int split)
     return {min(K, split * part), min(K, (split + 1) * part)};
 }
 
+// What the blocks that share a tile of C leave for each other: their sums, one part behind the other, of which this
+// thread's are those at THREADS * i + threadIdx.x.
+struct Parts {
+    float* sums;
+    int count;  // of blocks
+    int mine;   // this block's number among them
+    unsigned* ticket;
+};
+
 // True in the last of a tile's `count` blocks to come here, which then sees all that the others wrote before they came.
 // Nobody waits for anybody, so it does not matter in which order blocks run, or whether they run at once.
 __device__ __forceinline__ bool last_to_arrive(unsigned* ticket, int count)
@@ -219,39 +228,41 @@ __device__ __forceinline__ bool last_to_arrive(unsigned* ticket, int count)
     return last;
 }
 
-// Adds up what a tile's `count` blocks summed. Their parts lie one behind the other, this block's is number `mine`, in which
-// this thread's elements are those at THREADS * i + threadIdx.x.
-// Returns true in one block of the tile, with the whole sums; the others are done.
+// Leaves this block's sums, COUNT of each thread, as its part of the tile. Returns true in the last of the tile's blocks, which
+// has to add all parts; the others are done with the tile.
 template <int COUNT>
-__device__ __forceinline__ bool add_parts(float (&sums)[COUNT], float* parts, int mine, int count, unsigned* ticket)
+__device__ __forceinline__ bool leave_part(const float* sums, const Parts& parts)
 {
-    float* const own = parts + mine * (BM * BN);
+    float* const own = parts.sums + parts.mine * (BM * BN);
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
         const int element = i * THREADS + threadIdx.x;
-        if (COUNT * THREADS == BM * BN || element < BM * BN) own[element] = sums[i];
+        own[element] = sums[i];
     }
-    if (!last_to_arrive(ticket, count)) return false;
+    return last_to_arrive(parts.ticket, parts.count);
+}
 
+// What all blocks summed for COUNT of this thread's elements, from its `first` on.
+template <int COUNT>
+__device__ __forceinline__ void add_parts(const Parts& parts, int first, float (&sums)[COUNT])
+{
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) sums[i] = 0.0f;
     #pragma unroll 4
-    for (int part = 0; part < count; ++part) {  // always in this order: the same bits every time
+    for (int part = 0; part < parts.count; ++part) {  // always in this order: the same bits every time
         #pragma unroll
         for (int i = 0; i < COUNT; ++i) {
-            const int element = i * THREADS + threadIdx.x;
-            if (COUNT * THREADS == BM * BN || element < BM * BN) sums[i] += __ldcg(parts + part * (BM * BN) + element);
+            const int element = (first + i) * THREADS + threadIdx.x;
+            sums[i] += __ldcg(parts.sums + part * (BM * BN) + element);
         }
     }
-    return true;
 }
 
-// Returns true in one of a tile's SPLIT blocks, with the sums of all of them; the others are done.
-template <int COUNT>
-__device__ __forceinline__ bool add_splits(float (&sums)[COUNT], float* partials, unsigned* tickets)
+// What the SPLIT blocks of this one's tile share.
+__device__ __forceinline__ Parts parts_of_split(float* partials, unsigned* tickets)
 {
     const long long tile = blockIdx.x / SPLIT;
-    return add_parts(sums, partials + tile * SPLIT * (BM * BN), blockIdx.x % SPLIT, SPLIT, tickets + tile);
+    return {partials + tile * SPLIT * (BM * BN), SPLIT, static_cast<int>(blockIdx.x % SPLIT), tickets + tile};
 }
 
 // Adds up what the block's slices summed, in their order. Of the tile that a thread and its like in other slices have, each
@@ -486,23 +497,20 @@ __device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, 
     }
 }
 
-// C = alpha * sums + beta * C for those of this thread's elements that exist.
-__device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int columns, Place place,
-                                        const float (&sums)[ROWS][TN], float alpha, float beta)
+// C = alpha * sums + beta * C for those elements of one of this thread's ROWS rows that exist.
+__device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int columns, Place place, int i,
+                                          const float (&sums)[TN], float alpha, float beta)
 {
+    const int row = static_cast<int>(threadIdx.x) / SLICE_THREADS * ROWS + i;  // of the tile that slices share
+    const int m = place.m + row / FM * STEP_M + row % FM;
+    if (EDGE_M && m >= rows) return;
     #pragma unroll
-    for (int i = 0; i < ROWS; ++i) {
-        const int row = static_cast<int>(threadIdx.x) / SLICE_THREADS * ROWS + i;  // of the tile that slices share
-        const int m = place.m + row / FM * STEP_M + row % FM;
-        if (EDGE_M && m >= rows) continue;
+    for (int j = 0; j < TN; j += VC) {
+        const int n = place.n + j / FN * STEP_N + j % FN;
+        Vec<VC> value;
         #pragma unroll
-        for (int j = 0; j < TN; j += VC) {
-            const int n = place.n + j / FN * STEP_N + j % FN;
-            Vec<VC> value;
-            #pragma unroll
-            for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[i][j + v];
-            store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, EDGE_N ? columns - n : VC);
-        }
+        for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
+        store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, EDGE_N ? columns - n : VC);
     }
 }
 
@@ -600,6 +608,13 @@ gemm_f32_rr_8192x16x8192_simt_outer1_64x32x32_8x8_w64x32_v4_ta1_tb0_pad4_s2_asyn
 
     float sums[ROWS][TN];
     add_slices(acc, sums, reinterpret_cast<float*>(As));
-    if (!add_splits(reinterpret_cast<float(&)[ROWS * TN]>(sums), partials, tickets)) return;
-    store_c(C + Offset(tile.m) * s.ldc + tile.n, s, rows, columns, place, sums, alpha, beta);
+    float* const c_tile = C + Offset(tile.m) * s.ldc + tile.n;
+    const Parts parts = parts_of_split(partials, tickets);
+    if (!leave_part<ROWS * TN>(&sums[0][0], parts)) return;
+    #pragma unroll
+    for (int i = 0; i < ROWS; ++i) {
+        float row[TN];
+        add_parts(parts, i * TN, row);
+        store_row(c_tile, s, rows, columns, place, i, row, alpha, beta);
+    }
 }

@@ -256,23 +256,27 @@ __device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, 
     }
 }
 
-// C = alpha * acc + beta * C for those of this thread's elements that exist.
+// C = alpha * sums + beta * C for those elements of one of this thread's TM rows that exist.
+__device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int columns, Place place, int i,
+                                          const float (&sums)[TN], float alpha, float beta)
+{
+    const int m = place.m + i / FM * STEP_M + i % FM;
+    if (EDGE_M && m >= rows) return;
+    #pragma unroll
+    for (int j = 0; j < TN; j += VC) {
+        const int n = place.n + j / FN * STEP_N + j % FN;
+        Vec<VC> value;
+        #pragma unroll
+        for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
+        store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, EDGE_N ? columns - n : VC);
+    }
+}
+// The same for all of this thread's rows.
 __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int columns, Place place,
-                                        const float (&acc)[TM][TN], float alpha, float beta)
+                                        const float (&sums)[TM][TN], float alpha, float beta)
 {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) {
-        const int m = place.m + i / FM * STEP_M + i % FM;
-        if (EDGE_M && m >= rows) continue;
-        #pragma unroll
-        for (int j = 0; j < TN; j += VC) {
-            const int n = place.n + j / FN * STEP_N + j % FN;
-            Vec<VC> value;
-            #pragma unroll
-            for (int v = 0; v < VC; ++v) value.at[v] = alpha * acc[i][j + v];
-            store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, EDGE_N ? columns - n : VC);
-        }
-    }
+    for (int i = 0; i < TM; ++i) store_row(tile, s, rows, columns, place, i, sums[i], alpha, beta);
 }
 
 }  // namespace

@@ -426,24 +426,28 @@ __device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, 
     }
 }
 
-// C = alpha * sums + beta * C for those of this thread's elements that exist.
+// C = alpha * sums + beta * C for those elements of one of this thread's ROWS rows that exist.
+__device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int columns, Place place, int i,
+                                          const float (&sums)[TN], float alpha, float beta)
+{
+    const int row = static_cast<int>(threadIdx.x) / SLICE_THREADS * ROWS + i;  // of the tile that slices share
+    const int m = place.m + row / FM * STEP_M + row % FM;
+    if (EDGE_M && m >= rows) return;
+    #pragma unroll
+    for (int j = 0; j < TN; j += VC) {
+        const int n = place.n + j / FN * STEP_N + j % FN;
+        Vec<VC> value;
+        #pragma unroll
+        for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
+        store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, EDGE_N ? columns - n : VC);
+    }
+}
+// The same for all of this thread's rows.
 __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int columns, Place place,
                                         const float (&sums)[ROWS][TN], float alpha, float beta)
 {
     #pragma unroll
-    for (int i = 0; i < ROWS; ++i) {
-        const int row = static_cast<int>(threadIdx.x) / SLICE_THREADS * ROWS + i;  // of the tile that slices share
-        const int m = place.m + row / FM * STEP_M + row % FM;
-        if (EDGE_M && m >= rows) continue;
-        #pragma unroll
-        for (int j = 0; j < TN; j += VC) {
-            const int n = place.n + j / FN * STEP_N + j % FN;
-            Vec<VC> value;
-            #pragma unroll
-            for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[i][j + v];
-            store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, EDGE_N ? columns - n : VC);
-        }
-    }
+    for (int i = 0; i < ROWS; ++i) store_row(tile, s, rows, columns, place, i, sums[i], alpha, beta);
 }
 
 }  // namespace
@@ -541,5 +545,6 @@ gemm_f32_rr_b64_128x128x128_simt_outer1_32x128x32_8x8_w16x128_v4_ta1_tb0_pad4_s2
 
     float sums[ROWS][TN];
     add_slices(acc, sums, reinterpret_cast<float*>(As));
-    store_c(C + Offset(tile.m) * s.ldc + tile.n, s, rows, columns, place, sums, alpha, beta);
+    float* const c_tile = C + Offset(tile.m) * s.ldc + tile.n;
+    store_c(c_tile, s, rows, columns, place, sums, alpha, beta);
 }

@@ -416,25 +416,29 @@ __device__ __forceinline__ void store_edge(double* to, Vec<N> value, double beta
     }
 }
 
-// C = alpha * sums + beta * C for those of this thread's elements that are the tile's own.
+// C = alpha * sums + beta * C for those elements of one of this thread's ROWS rows that are the tile's own.
 // The first `above` rows and `left` columns of a tile that moved back are another tile's, which stores them.
+__device__ __forceinline__ void store_row(double* tile, Shape s, int above, int left, Place place, int i,
+                                          const double (&sums)[TN], double alpha, double beta)
+{
+    const int row = static_cast<int>(threadIdx.x) / SLICE_THREADS * ROWS + i;  // of the tile that slices share
+    const int m = place.m + row / FM * STEP_M + row % FM;
+    if (m < above) return;
+    #pragma unroll
+    for (int j = 0; j < TN; j += VC) {
+        const int n = place.n + j / FN * STEP_N + j % FN;
+        Vec<VC> value;
+        #pragma unroll
+        for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
+        store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, n < left ? 0 : VC);
+    }
+}
+// The same for all of this thread's rows.
 __device__ __forceinline__ void store_c(double* tile, Shape s, int above, int left, Place place,
                                         const double (&sums)[ROWS][TN], double alpha, double beta)
 {
     #pragma unroll
-    for (int i = 0; i < ROWS; ++i) {
-        const int row = static_cast<int>(threadIdx.x) / SLICE_THREADS * ROWS + i;  // of the tile that slices share
-        const int m = place.m + row / FM * STEP_M + row % FM;
-        if (m < above) continue;
-        #pragma unroll
-        for (int j = 0; j < TN; j += VC) {
-            const int n = place.n + j / FN * STEP_N + j % FN;
-            Vec<VC> value;
-            #pragma unroll
-            for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[i][j + v];
-            store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, n < left ? 0 : VC);
-        }
-    }
+    for (int i = 0; i < ROWS; ++i) store_row(tile, s, above, left, place, i, sums[i], alpha, beta);
 }
 
 }  // namespace
@@ -530,5 +534,6 @@ gemm_f64_rr_1000x1000x1000_simt_outer1_32x128x16_8x8_w16x128_v2_ta1_tb0_pad4_s4_
 
     double sums[ROWS][TN];
     add_slices(acc, sums, reinterpret_cast<double*>(As));
-    store_c(C + Offset(tile.m) * s.ldc + tile.n, s, own.m - tile.m, own.n - tile.n, place, sums, alpha, beta);
+    double* const c_tile = C + Offset(tile.m) * s.ldc + tile.n;
+    store_c(c_tile, s, own.m - tile.m, own.n - tile.n, place, sums, alpha, beta);
 }
