@@ -180,6 +180,7 @@ def check_model(
     *,
     measure: bool = False,
     budget: int | None = None,
+    seed: int = 0,
     command: str = "gemmgen.api.check_model(...)",
     progress: Progress | None = None,
 ) -> ModelCheck:
@@ -187,6 +188,7 @@ def check_model(
 
     measure   time the file's problems anew first, on the GPU here, and rewrite it
     budget    configs of each problem to time
+    seed      of those that are drawn; another one than the file's holds the model against times it has not seen
     command   what the file says that it was made by
 
     Raises InvalidInput (no such file, a card that is not known), GemmgenError (none of its configs is accepted), and
@@ -197,6 +199,6 @@ def check_model(
     if measure:
         target = open_target("gpu", "auto", store := Store())
         with target.executor:
-            times = measure_times(times, target, store, command, budget=budget, progress=progress)
+            times = measure_times(times, target, store, command, budget=budget, seed=seed, progress=progress)
         save_times(times, path)
     return modelcheck.check_model(times)

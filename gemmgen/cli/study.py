@@ -102,22 +102,31 @@ for _study in STUDIES.values():
     type=click.IntRange(1),
     help=f"Configs of each problem to measure; {PER_PROBLEM} where nothing is said.",
 )
+@click.option("--seed", type=click.IntRange(0), help="Of the configs that are drawn; 0 where nothing is said.")
 @click.option("--out", type=click.Path(path_type=Path), help=OUT)
 @json_option
 @click.pass_obj
-def model(words: list[str], data: Path, measure: bool, budget: int | None, out: Path | None, as_json: bool) -> None:
+def model(
+    words: list[str],
+    data: Path,
+    measure: bool,
+    budget: int | None,
+    seed: int | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
     """How well does the model order configs? Predictions against measured times, kept as a file: no GPU needed.
 
     For each problem Spearman's rank correlation, how many times are within the model's error, and where its order has
     the fastest.
     """
     line = shlex.join(["gemmgen", *words])
-    if budget is not None and not measure:
-        raise click.UsageError("--budget bounds what --measure times, which is missing")
+    if not measure and (budget, seed) != (None, None):
+        raise click.UsageError("--budget and --seed say what --measure times, which is missing")
     for folder in filter(None, (out, data.parent if measure else None)):  # measuring takes minutes
         require_writable(folder)
     with watch() as progress:
-        check = run_check(data, measure=measure, budget=budget, command=line, progress=progress)
+        check = run_check(data, measure=measure, budget=budget, seed=seed or 0, command=line, progress=progress)
     files = _files(Written() if out is None else write_check(check, line, out))
     emit(
         as_json,
