@@ -142,6 +142,15 @@ def streams() -> Iterator[Kernel]:
         yield Problem(*shape), SIMT, SIMT.default(Problem(*shape)).with_values(**ring, AHEAD=2, STREAM=4)
 
 
+def ordered() -> Iterator[Kernel]:
+    """FMAs and reads in other orders, along rows and along columns; tiles of 16 rows or columns."""
+    low = {"BM": 16, "BN": 64, "BK": 16, "TM": 4, "TN": 8, "WM": 16, "WN": 64, "ASYNC": 1, "STAGES": 2, "AHEAD": 4}
+    narrow = {**low, "BM": 64, "BN": 16, "TM": 8, "TN": 4, "WM": 64, "WN": 16}
+    for order, changes in ((1, low), (2, narrow), (4, low), (7, narrow)):
+        problem = Problem(None, None, None, layout=Layout.parse(LAYOUTS[order % 4]))
+        yield problem, SIMT, SIMT.default(problem).with_values(**changes, ORDER=order)
+
+
 def moved() -> Iterator[Kernel]:
     """Tiles that would cross an edge of C and move back, in both directions, in one and in none; batches of them."""
     small = {"BM": 32, "BN": 64, "TM": 4, "TN": 4, "WM": 16, "WN": 32}
@@ -220,6 +229,7 @@ ALL = (
     *atomic(),
     *empty_parts(),
     *streams(),
+    *ordered(),
     *moved(),
     *batches(),
     *pointers(),

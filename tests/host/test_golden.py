@@ -67,6 +67,9 @@ SAMPLES = {
     "cp_async_dynamic_shared": Sample(SIMT, {"ASYNC": 1, "STAGES": 4, "BK": 32}),
     "read_ahead": Sample(SIMT, {"ASYNC": 1, "STAGES": 3, "AHEAD": 2, "BK": 16, "TN": 16, "WN": 64}),
     "read_ahead_moved": Sample(SIMT, {"ASYNC": 1, "STAGES": 3, "AHEAD": 4, "BK": 16}, (300, 200, 100)),
+    "read_ahead_order": Sample(
+        SIMT, {"ASYNC": 1, "STAGES": 2, "AHEAD": 4, "BK": 16, "TM": 4, "TN": 8, "WM": 32, "WN": 32, "ORDER": 7}
+    ),
     "read_ahead_stream": Sample(
         SIMT, {"ASYNC": 1, "STAGES": 3, "AHEAD": 4, "BK": 16, "STREAM": 264}, (None, None, None)
     ),

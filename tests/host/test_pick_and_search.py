@@ -6,6 +6,7 @@ import pytest
 
 from gemmgen.device import DEVICES
 from gemmgen.families import SIMT, SKINNY, Config
+from gemmgen.families.base import first_rejection
 from gemmgen.gpu.timing import Timing
 from gemmgen.model import MODEL_ERROR
 from gemmgen.pick import pick_measured, pick_predicted
@@ -63,6 +64,20 @@ def test_nothing_is_tried_twice_and_neighbours_are_near(space: Space) -> None:
         assert all(1 <= differences(fastest, config) <= REACH for config in batch)
         tried += batch
     assert len(set(tried)) == len(tried) == 19
+
+
+def test_the_fastest_is_tried_in_its_other_orders_last(space: Space) -> None:
+    search = Search([space], CARD)
+    assert all(config.values["ORDER"] == 0 for config in space.accepted)
+    slow, fast = (entry.config for entry in search.first(2))
+    orders = search.orders(9, [(slow, 2.0), (fast, 1.0)])
+    assert [entry.config for entry in orders[:7]] == [fast.with_values(ORDER=order) for order in range(1, 8)]
+    assert [entry.config for entry in orders[7:]] == [slow.with_values(ORDER=order) for order in (1, 2)]
+    assert all(first_rejection(SIMT, space.problem, entry.config, CARD.arch.limits) is None for entry in orders), (
+        "they compute the same"
+    )
+    flat = explore(SKINNY, Problem(8, 4096, 4096), CARD)
+    assert Search([flat], CARD).orders(9, [(flat.accepted[0], 1.0)]) == [], "a family without orders"
 
 
 def differences(one: Config, other: Config) -> int:
