@@ -54,7 +54,7 @@ class Summing:
         return self
 
     @np.errstate(invalid="ignore", over="ignore")  # NaN, Inf and huge data are among what it gets
-    def run(self, case, operands, *, seed=0, blocks=None):
+    def run(self, case, operands, *, seed=0, blocks=None, watch=True):
         self.runs.append((case, seed, blocks))
         a, b = case.a.view(operands.a), case.b.view(operands.b)
         total = np.zeros((case.m, case.n), np.float32)
