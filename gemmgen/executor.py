@@ -54,11 +54,19 @@ class LoadedKernel(Protocol):
         """Whether verification may run all blocks of `case`, or only some of them."""
         ...
 
-    def run(self, case: Case, operands: Operands, *, seed: int = 0, blocks: Sequence[int] | None = None) -> Floats:
+    def run(
+        self,
+        case: Case,
+        operands: Operands,
+        *,
+        seed: int = 0,
+        blocks: Sequence[int] | None = None,
+        watch: bool = True,
+    ) -> Floats:
         """One launch; returns C's storage afterwards (operands stay as they were).
 
         `blocks` runs only these blocks of the grid, all of a tile's or none; it is for executors
-        that run parts.
+        that run parts. Without `watch` no block is watched for data races: another run of the launch is.
 
         The executor surrounds every operand with memory that a kernel must not touch and gives
         base pointers the alignment that the problem promises and no more; likewise the workspace, whose tickets are

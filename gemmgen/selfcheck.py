@@ -170,10 +170,18 @@ def plant(bug: Bug, limits: Limits) -> KernelSource:
     return replace(source, text=text)
 
 
-def try_bug(executor: Executor, bug: Bug, limits: Limits, *, examples: int = BUG_EXAMPLES, seed: int = 0) -> Outcome:
-    """Plant `bug` and verify."""
+def try_bug(
+    executor: Executor,
+    bug: Bug,
+    limits: Limits,
+    *,
+    examples: int = BUG_EXAMPLES,
+    seed: int = 0,
+    shrink: bool = True,
+) -> Outcome:
+    """Plant `bug` and verify. Without `shrink` the first situation that fails stands."""
     source = plant(bug, limits)
-    return Outcome(bug, source, verify(executor, source, examples=examples, seed=seed))
+    return Outcome(bug, source, verify(executor, source, examples=examples, seed=seed, shrink=shrink))
 
 
 def try_bugs(

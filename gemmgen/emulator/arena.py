@@ -189,7 +189,7 @@ class Arena:
             case.c.view(elements)[...] = values
 
     def workspace_trouble(self, layout: Layout, case: Case, tickets: Numbers) -> str | None:
-        """What the launch did to its workspace that it must not; None where all is well. Spoils the workspace.
+        """What the launch did to its workspace that it must not; None where all is well.
 
         `tickets` is what the blocks that ran have to leave: zeros where they complete every tile that they begin.
         """
@@ -199,10 +199,12 @@ class Arena:
             if left is not None:
                 return f"the kernel {left}"
         for name, segment in layout.workspace.items():
-            self._operand(segment)[:] = CANARY
-            changed = self._segment(segment) != CANARY
-            if changed.any():
-                offset = int(np.argmax(changed)) * WORD - segment.skew
+            words, first = self._segment(segment), segment.skew // WORD
+            end = first + segment.length // WORD
+            beside = [start + np.flatnonzero(words[start:stop] != CANARY) for start, stop in ((0, first), (end, None))]
+            changed = np.concatenate(beside)
+            if len(changed):
+                offset = int(changed[0]) * WORD - segment.skew
                 return f"the kernel writes beside {name}, {offset} bytes from its start"
         return None
 

@@ -27,12 +27,13 @@ COMPILE_TIMEOUT = 300.0
 SHOWN_ERRORS = 3
 
 # Unrolled as `#pragma unroll` asks for, so that indices are constants and their checks cost nothing.
-LANGUAGE = ("-std=c++17", "-O2", "-fpeel-loops", "-gdwarf-4", "-g1", "-march=native", "-fno-pie")
+LANGUAGE = ("-std=c++17", "-O2", "-fpeel-loops", "-march=native", "-fno-pie")
 # A kernel reinterprets floats as vectors, and nvcc contracts a * b + c; broken rules of the language end
 # in a diagnosis (sanitizer.hpp) rather than in whatever the optimiser makes of them. The
 # sanitizers' libraries are not linked: the runtime answers.
 KERNEL = (
     "-w",
+    *("-gdwarf-4", "-g1"),  # for lines of the .cu; the runtime has none to tell, and links sooner without
     "-UNDEBUG",  # ziglang defines it when it optimises
     "-fstack-clash-protection",  # a frame of any size meets the guard page below the stack
     "-fno-strict-aliasing",
@@ -50,6 +51,7 @@ OPTIONAL = (
     "-mprefer-vector-width=128",  # clang announces no access wider than 16 bytes
 )
 LINK = ("-no-pie", "-Wl,--as-needed")
+OPTIONAL_LINK = ("-static-libstdc++", "-static-libgcc")  # half the time to link, and a process starts sooner
 
 HOW_TO_GET_ONE = "install g++ or clang++, name one in $CXX, or `pip install ziglang`"
 
@@ -74,6 +76,7 @@ class HostCompiler:
     command: tuple[str, ...]
     version: str
     kernel_flags: tuple[str, ...]
+    link_flags: tuple[str, ...]
 
     @classmethod
     def find(cls) -> HostCompiler:
@@ -91,12 +94,12 @@ class HostCompiler:
     @property
     def environment(self) -> str:
         """A key for what results depend on beside the kernel: compiler, flags, machine, runtime."""
-        return content_key(*self._identity(), *self.kernel_flags, *ANNOUNCED, *LINK)
+        return content_key(*self._identity(), *self.kernel_flags, *ANNOUNCED, *self.link_flags)
 
     def executables(self, source: KernelSource, store: Store) -> Executables:
         """The servers that run `source`, from `store` where it has them. Raises CandidateFailed: compile."""
         flags = (self.kernel_flags, (*self.kernel_flags, *ANNOUNCED))
-        keys = [content_key(source.name, source.text, *self._identity(), *some, *LINK) for some in flags]
+        keys = [content_key(source.name, source.text, *self._identity(), *some, *self.link_flags) for some in flags]
         fast, watched = (store.get(KIND, key) for key in keys)
         if fast is None or watched is None:
             runtime_object = self._runtime_object(store)
@@ -140,7 +143,7 @@ class HostCompiler:
             if result.returncode != 0:
                 silent = f"{self.command[0]} ended with status {result.returncode}"
                 raise failed("compile", _first_errors(source, result.stderr) or silent)
-            result = self._run(*LINK, "kernel.o", "runtime.o", "-o", "emulator", folder=folder)
+            result = self._run(*self.link_flags, "kernel.o", "runtime.o", "-o", "emulator", folder=folder)
             if result.returncode != 0:
                 raise failed("compile", f"the kernel does not link: {result.stderr.strip()[-1000:]}")
             return Path(folder, "emulator").read_bytes()
@@ -177,8 +180,9 @@ def _find(named: str) -> HostCompiler:
     for command in [_words(named)] if named else known:
         version = _version(command)
         if version is not None:
-            optional = [flag for flag in OPTIONAL if _accepts(command, flag)]
-            return HostCompiler(tuple(command), version, (*KERNEL, *optional))
+            optional = [flag for flag in OPTIONAL if _accepts(command, flag, "-c")]
+            static = OPTIONAL_LINK if _accepts(command, *OPTIONAL_LINK) else ()
+            return HostCompiler(tuple(command), version, (*KERNEL, *optional), (*LINK, *static))
     trouble = f"$CXX = {named} does not run" if named else "no C++ compiler is on this machine"
     raise failed("unavailable", f"{trouble}: {HOW_TO_GET_ONE}")
 
@@ -199,10 +203,11 @@ def _version(command: list[str]) -> str | None:
     return result.stdout.splitlines()[0] if result.returncode == 0 and result.stdout else None
 
 
-def _accepts(command: list[str], flag: str) -> bool:
+def _accepts(command: list[str], *flags: str) -> bool:
+    """Whether a program of nothing is made with `flags`: some systems lack the static libraries."""
     with tempfile.TemporaryDirectory(prefix="gemmgen-") as folder:
-        arguments = (flag, "-c", "-x", "c++", "-", "-o", "accepted.o")
-        return _call([*command, *arguments], folder=folder).returncode == 0
+        arguments = (*flags, "-x", "c++", "-", "-o", "accepted.o")
+        return _call([*command, *arguments], "int main() {}\n", folder).returncode == 0
 
 
 def _call(command: list[str], text: str = "", folder: str | None = None) -> subprocess.CompletedProcess[str]:

@@ -44,18 +44,26 @@ class EmulatedKernel:
         launch = self.source.launch
         return case.flops <= WHOLE_FLOPS and launch.blocks(case) * launch.threads <= WHOLE_THREADS
 
-    def run(self, case: Case, operands: Operands, *, seed: int = 0, blocks: Sequence[int] | None = None) -> Floats:
+    def run(
+        self,
+        case: Case,
+        operands: Operands,
+        *,
+        seed: int = 0,
+        blocks: Sequence[int] | None = None,
+        watch: bool = True,
+    ) -> Floats:
         """One launch, or its `blocks` only; returns C's storage afterwards, its padding as it was.
 
         A small launch is watched for races as a whole. A larger one is not, but by some seeds a few of its
-        blocks run twice: watched, and then with all others.
+        blocks run twice: watched, and then with all others. Without `watch` none is watched.
 
         Raises CandidateFailed: launch, crash (with block, thread, place and line of the .cu) or timeout.
         """
         _check_sizes(case, operands)
         order, watched = self._blocks(case, seed, blocks)
-        if len(watched) < len(order):
-            if len(watched):
+        if not watch or len(watched) < len(order):
+            if watch and len(watched):
                 self._launch(self._watched, case, operands, watched, seed, quiet=True)
             return self._launch(self._fast, case, operands, order, seed)
         return self._launch(self._watched, case, operands, order, seed)

@@ -73,6 +73,7 @@ class Server:
         self._arena_file = arena_file
         self._process: subprocess.Popen[bytes] | None = None
         self._replies = -1
+        self._lines: dict[str, list[int]] = {}  # by instruction: a failure that shrinks meets it again
 
     def launch(self, request: Request) -> None:
         """Run one launch to its end. Raises CandidateFailed: launch, crash or timeout."""
@@ -162,6 +163,11 @@ class Server:
 
     def _lines_of(self, instruction: str) -> list[int]:
         """The line of the .cu that an instruction belongs to, its inlined callers' up to the kernel; may be empty."""
+        if instruction not in self._lines:
+            self._lines[instruction] = self._find_lines(instruction)
+        return self._lines[instruction]
+
+    def _find_lines(self, instruction: str) -> list[int]:
         if not instruction.startswith("0x"):
             return []
         program, tool = f"/proc/self/fd/{self._executable}", "addr2line"

@@ -57,7 +57,15 @@ class GpuKernel:
     def runs_whole(self, case: Case) -> bool:
         return True
 
-    def run(self, case: Case, operands: Operands, *, seed: int = 0, blocks: Sequence[int] | None = None) -> Floats:
+    def run(
+        self,
+        case: Case,
+        operands: Operands,
+        *,
+        seed: int = 0,
+        blocks: Sequence[int] | None = None,
+        watch: bool = True,
+    ) -> Floats:
         assert blocks is None, "a GPU runs the whole grid"
         return self._executor.run(self, case, operands, seed)
 

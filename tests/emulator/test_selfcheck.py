@@ -34,9 +34,11 @@ from gemmgen.target import Target
 from gemmgen.verifier import verify
 
 LIMITS = ARCHS["sm_90"].limits
-CORRECT = 260  # kernels here; the command tries more
+CORRECT = 200  # kernels here; the command tries more
 CHUNK = 20  # of them that one test verifies
 MUTANTS = 30
+# One bug of each subject; of the others, which takes less time, those whose first failure lacks the diagnosis.
+SHRUNK = [next(bug for bug in BUGS if bug.subject == subject) for subject in SUBJECTS]
 EXPLAINED = {
     "at.mn >= A_LINES) break; -> if (A_LINES % A_STRIDE != 0 && at.mn == A_LINES": "those it fetches and never stores",
     "continue; if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;": "two guards, each of which ends it",
@@ -68,7 +70,8 @@ def correct():
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: f"{bug.subject}: {bug.name}")
 def test_a_seeded_bug_is_found(bug, emulator):
-    assert try_bug(emulator, bug, LIMITS).trouble is None
+    if bug in SHRUNK or try_bug(emulator, bug, LIMITS, shrink=False).trouble is not None:
+        assert try_bug(emulator, bug, LIMITS).trouble is None
 
 
 @pytest.mark.parametrize("chunk", range(CORRECT // CHUNK))

@@ -54,7 +54,7 @@ class Summing:
         return self
 
     @np.errstate(invalid="ignore", over="ignore")  # NaN, Inf and huge data are among what it gets
-    def run(self, case, operands, *, seed=0, blocks=None):
+    def run(self, case, operands, *, seed=0, blocks=None, watch=True):
         self.runs.append((case, seed, blocks))
         a, b = case.a.view(operands.a), case.b.view(operands.b)
         total = np.zeros((case.m, case.n), np.float32)
@@ -132,10 +132,10 @@ def test_a_large_launch_is_repeated_in_part_where_parts_can_run():
 
 def test_a_repeated_run_that_crashes_fails():
     class Crashing(Summing):
-        def run(self, case, operands, *, seed=0, blocks=None):
+        def run(self, case, operands, **how):
             if len(self.runs) == 5 + RUNS - 1:
                 raise CandidateFailed(Failure("crash", "data race on C", "emulator"))
-            return super().run(case, operands, seed=seed, blocks=blocks)
+            return super().run(case, operands, **how)
 
     verdict = verify(Crashing(), SOURCE, examples=5, largest=32)
     assert verdict.failure is not None and verdict.failure.reason == "data race on C"

@@ -30,7 +30,9 @@ struct Thread {
   State state = State::ready;
   unsigned line = 0;  // of the barrier where it waits
   unsigned mask = 0;  // lanes that meet at the warp barrier where it waits
-  uint64_t exchanged = 0;
+  unsigned source_lane = 0;
+  uint64_t offered = 0;   // to the lanes that it meets there
+  uint64_t received = 0;  // from its source lane
   AsyncCopies copies;
 };
 
@@ -86,13 +88,10 @@ class Block {
 
   // Gives every lane of `mask` the value of its `source_lane`; poison if that lane takes no part.
   uint64_t warp_exchange(unsigned mask, uint64_t value, unsigned source_lane, unsigned line) {
-    running_->exchanged = value;
+    running_->offered = value;
+    running_->source_lane = source_lane;
     warp_barrier(mask, line);
-    const unsigned source = (index() & ~(WARP - 1)) + source_lane;
-    const bool takes_part = (mask >> source_lane & 1) && source < count_ && threads_[source].state != State::exited;
-    const uint64_t received = takes_part ? threads_[source].exchanged : ~uint64_t(0);
-    warp_barrier(mask, line);  // nobody overwrites its value before all have read it
-    return received;
+    return running_->received;
   }
 
   bool in_kernel() const { return running_ != nullptr; }
@@ -118,7 +117,7 @@ class Block {
     races.start_block();
     for (unsigned t = 0; t < threads; ++t) {
       threads_[t].state = State::ready;
-      prepare(threads_[t].fiber, stacks_.data + (t + 1) * stack_stride(), entry);
+      prepare(threads_[t].fiber, stacks_.data + (t + 1) * stack_stride() - stack_offset(t), entry);
     }
   }
 
@@ -130,6 +129,9 @@ class Block {
   }
 
   static std::size_t stack_stride() { return STACK_BYTES + page_bytes(); }
+
+  // The tops of stacks lie in different sets of the processor's cache, of which a page has one of each.
+  static std::size_t stack_offset(unsigned thread) { return thread % 32 * 128; }
 
   void shuffle_order() {
     for (std::size_t i = order_.size() - 1; i > 0; --i) std::swap(order_[i], order_[random_.next() % (i + 1)]);
@@ -186,8 +188,13 @@ class Block {
     if (first == nullptr) return;
     for (unsigned lane = 0; lane < lanes; ++lane)
       if ((first->mask >> lane & 1) && !(arrived >> lane & 1) && threads_[warp + lane].state != State::exited) return;
-    for (unsigned lane = 0; lane < lanes; ++lane)
-      if (arrived >> lane & 1) threads_[warp + lane].state = State::ready;
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+      if (!(arrived >> lane & 1)) continue;
+      Thread& thread = threads_[warp + lane];
+      const bool takes_part = thread.source_lane < lanes && (arrived >> thread.source_lane & 1);
+      thread.received = takes_part ? threads_[warp + thread.source_lane].offered : ~uint64_t(0);
+      thread.state = State::ready;
+    }
     races.pass_warp_barrier(warp, arrived);
   }
 

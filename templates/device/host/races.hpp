@@ -27,6 +27,8 @@
 // can order both and leave a third one, which then goes unseen; no race is reported that is none.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -190,10 +192,9 @@ class Races {
     if (!watching) return;
     for (const Found& found : found_)
       if (before(found.at)) acquired_.push_back({now(Place(), Kind::read), found.releases});
-    const unsigned lane = thread_ % WARP;
     Fence fence = {now(Place(), Kind::read), {}};
-    std::memcpy(fence.known, known_[thread_], sizeof fence.known);
-    fence.known[lane] = ++intervals_[warp()];  // all that this thread has done is before; what it does now is not
+    std::memcpy(fence.known.data(), known_[thread_], sizeof fence.known);
+    fence.known[thread_ % WARP] = ++intervals_[warp()];  // what this thread has done is before, what it does now is not
     fences_.push_back(fence);
   }
 
@@ -202,9 +203,13 @@ class Races {
     if (!watching) return;
     access_global(address, bytes, place, Kind::atomic);
     const auto released = released_.find(address);
-    if (released != released_.end()) found_.push_back({now(place, Kind::atomic), released->second});
-    for (const Fence& fence : fences_)
-      if (before(fence.at)) released_[address].push_back({start_of_block_, fence});
+    if (released != released_.end()) found_.push_back({now(place, Kind::atomic), &released->second});
+    for (const Fence& fence : fences_) {
+      if (!before(fence.at)) continue;
+      std::vector<Release>& releases = released_[address];
+      if (releases.empty() || releases.back().start_of_block != start_of_block_) releases.push_back({start_of_block_});
+      releases.back().add(fence);
+    }
   }
 
   // The running thread has waited for its copy to these bytes.
@@ -221,27 +226,40 @@ class Races {
     Access reads[2];
   };
 
-  // A __threadfence: the lanes of its thread's warp, and their intervals, that come before it in its epoch.
+  using Known = std::array<uint32_t, WARP>;  // by lane, the intervals that come before
+
+  // A __threadfence: what of its thread's warp comes before it in its epoch.
   struct Fence {
     Access at;
-    uint32_t known[WARP];
+    Known known;
+  };
+
+  // What an atomic offers of its block: the accesses that any of these fences covers.
+  struct Release {
+    uint32_t start_of_block;
+    uint32_t epoch = 0;               // the last one with a fence: all before it is covered, and in it
+    std::map<unsigned, Known> known;  // what these know, by warp
+
+    void add(const Fence& fence) {
+      if (fence.at.epoch < epoch) return;
+      if (fence.at.epoch > epoch) known.clear();
+      epoch = fence.at.epoch;
+      Known& most = known[fence.at.thread / WARP];
+      for (unsigned lane = 0; lane < WARP; ++lane) most[lane] = std::max(most[lane], fence.known[lane]);
+    }
 
     bool covers(const Access& access) const {
-      if (access.epoch != at.epoch) return access.epoch < at.epoch;
-      return access.thread / WARP == at.thread / WARP && known[access.thread % WARP] > access.interval;
+      if (access.epoch != epoch) return access.epoch < epoch;
+      const auto lanes = known.find(access.thread / WARP);
+      return lanes != known.end() && lanes->second[access.thread % WARP] > access.interval;
     }
   };
 
-  // What an atomic offers: the accesses of its block, which began at an epoch, that a fence covers.
-  struct Release {
-    uint32_t start_of_block;
-    Fence fence;
-  };
-
-  // What an atomic found on its word, or what a fence after it acquired.
+  // What an atomic found on its word, or what a fence after it acquired: releases in the order of their blocks. Those
+  // of other blocks stay as they are while this one runs.
   struct Found {
     Access at;
-    std::vector<Release> releases;
+    const std::vector<Release>* releases;
   };
 
   // Elements are words; nothing is said of an access to a part of one.
@@ -292,8 +310,9 @@ class Races {
   bool is_acquired(const Access& access) const {
     for (const Found& found : acquired_) {
       if (!before(found.at)) continue;
-      for (const Release& release : found.releases)
-        if (access.epoch >= release.start_of_block && release.fence.covers(access)) return true;
+      const auto starts_later = [](uint32_t epoch, const Release& release) { return epoch < release.start_of_block; };
+      const auto after = std::upper_bound(found.releases->begin(), found.releases->end(), access.epoch, starts_later);
+      if (after != found.releases->begin() && (after - 1)->covers(access)) return true;
     }
     return false;
   }
