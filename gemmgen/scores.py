@@ -84,7 +84,7 @@ class Summary:
     below             rows whose ratio is below 1
     missed            rows that miss the goal of their own
     failed            rows without a kernel
-    missing           problems of the suite without a row
+    missing           problems of the suite that are neither measured nor failed
     """
 
     group: str
@@ -165,7 +165,7 @@ def _summary(group: Group, scores: Sequence[Score]) -> Summary:
     measured = [(ratio, str(one.problem)) for one in scores if (ratio := one.ratio) is not None]
     ratios = [ratio for ratio, _ in measured]
     minimum, lowest = min(measured, default=(None, NONE))
-    known = {score.problem for score in scores}
+    settled = {score.problem for score in scores if score.ratio is not None or score.kernel is None}
     return Summary(
         group=group.name,
         rows=len(measured),
@@ -176,7 +176,7 @@ def _summary(group: Group, scores: Sequence[Score]) -> Summary:
         below=sum(ratio < 1 for ratio in ratios),
         missed=sum(score.misses for score in scores),
         failed=sum(score.kernel is None for score in scores),
-        missing=tuple(str(problem) for problem in group.problems if problem not in known),
+        missing=tuple(str(problem) for problem in group.problems if problem not in settled),
     )
 
 

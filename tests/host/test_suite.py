@@ -232,6 +232,12 @@ def test_the_page_tells_groups_goals_and_limits(card: Card) -> None:
     assert (large.rows, large.below, large.missed, large.lowest) == (2, 1, 1, str(slow))
     assert large.geomean == pytest.approx((0.8 * 2) ** 0.5) and large.minimum == pytest.approx(0.8)
     assert str(fast) not in large.missing and "1024x1024x1024 f32 cc" in large.missing
+    scores = scores_in(card.plan.folder)
+    unmeasured = [
+        replace(one, kernel=replace(one.kernel, record={})) for one in scores if one.problem == fast and one.kernel
+    ]
+    again = summaries([*unmeasured, *(one for one in scores if one.problem != fast)])[0]
+    assert str(fast) in again.missing and again.rows == 1, "a kernel of another time, whose machine code has changed"
     assert skinny.rows == 0 and skinny.geomean is None and len(f64.missing) == len(GROUPS["f64"].problems)
     assert small.missed == 1, "2x, and far from the copy bandwidth"
     lines = readme(card.plan.folder).splitlines()
