@@ -13,7 +13,7 @@ from gemmgen.emulator import EmulatorExecutor
 from gemmgen.families import BATCHED, NAIVE, SIMT, SKINNY, Config, Family
 from gemmgen.families.base import first_rejection
 from gemmgen.families.naive import NaiveConfig
-from gemmgen.families.simt import SimtConfig
+from gemmgen.families.simt_axes import SimtConfig
 from gemmgen.matrix import Layout
 from gemmgen.problem import Problem
 from gemmgen.render import render

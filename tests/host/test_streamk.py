@@ -19,7 +19,8 @@ from gemmgen.dtype import DType
 from gemmgen.errors import InvalidInput
 from gemmgen.families import SIMT
 from gemmgen.families.base import constants, first_rejection
-from gemmgen.families.simt import SimtConfig, operands
+from gemmgen.families.simt_axes import SimtConfig
+from gemmgen.families.simt_operands import operands
 from gemmgen.kernelfile import read_kernel
 from gemmgen.matrix import Layout
 from gemmgen.model import predict

@@ -1,0 +1,132 @@
+"""How A and B travel through a kernel of `simt`: global memory -> shared memory -> registers, and C back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from math import gcd
+
+from gemmgen.expression import evaluate
+from gemmgen.families.base import Derived, Side
+from gemmgen.families.simt_axes import TILE_THREADS, SimtConfig
+from gemmgen.problem import Problem
+
+
+@dataclass(frozen=True)
+class Operand(Side):
+    """How A or B travels to shared memory; names are those of the rendered kernel.
+
+    transposed  written to shared memory across its lines
+    k_rows      shared lines run along m or n, one for each k: a thread reads its fragment as vectors
+    moves       a tile that would cross the edge of C moves back to it, so that copies need no checks there
+    extent      what the kernel calls the lines from the tile's origin to the edge of C
+    copy        template that brings a tile to shared memory; fragment, to registers
+    """
+
+    transposed: bool
+    copy: str
+    moves: bool = False
+
+    @property
+    def k_rows(self) -> bool:
+        return self.transposed or not self.along_k
+
+    @property
+    def extent(self) -> str:
+        return "rows" if self.x == "a" else "columns"
+
+    @property
+    def fragment(self) -> str:
+        return "fragment/vector.cu" if self.k_rows else "fragment/strided.cu"
+
+
+def operands(problem: Problem, config: SimtConfig) -> tuple[Operand, Operand]:
+    copy = "copy/cp_async.cu" if config.ASYNC else "copy/registers.cu"
+    a = Operand("a", "m", problem.layout.a == "r", config.TA == 1, copy)
+    b = Operand("b", "n", problem.layout.b == "c", config.TB == 1, copy)
+    widths = [1 if x.along_k else global_width(problem, config, x) for x in (a, b)]  # of accesses along m or n
+    return (
+        replace(a, moves=_moves(problem.m, config.BM, widths[0])),
+        replace(b, moves=_moves(problem.n, config.BN, max(widths[1], store_width(problem, config, b)))),
+    )
+
+
+def _moves(size: int | None, tile: int, width: int) -> bool:
+    """Whether C has room for a tile that starts `tile` before the edge at `size`, where accesses start as well."""
+    return size is not None and size > tile and size % tile != 0 and size % width == 0
+
+
+def global_width(problem: Problem, config: SimtConfig, operand: Operand) -> int:
+    """Elements of one global access: the alignment of the operand's lines caps VEC."""
+    if operand.transposed and config.ASYNC:
+        return 1  # cp.async lands where it starts: only single elements can change direction
+    return gcd(config.VEC, problem.vector_limit("lda" if operand.x == "a" else "ldb"))
+
+
+@cache
+def team(accesses: int, lines: int, threads: int, wanted: int) -> int:
+    """Threads that fetch a line of `accesses` together: as need the fewest passes, of these the next to `wanted`.
+
+    What a thread fetches further along its line lies so near to its first access that the instruction holds the
+    distance.
+    """
+
+    def cost(team: int) -> tuple[int, float]:
+        return accesses // team * -(-lines // (threads // team)), max(team / wanted, wanted / team)
+
+    return min((size for size in range(1, accesses + 1) if accesses % size == 0 and threads % size == 0), key=cost)
+
+
+def fragment_width(config: SimtConfig, operand: Operand) -> int:
+    """Elements of one shared read: neighbouring ones only where shared lines run along m or n."""
+    return gcd(config.VEC, config.TM if operand.x == "a" else config.TN) if operand.k_rows else 1
+
+
+def store_width(problem: Problem, config: SimtConfig, b: Operand) -> int:
+    """Elements of one access to C: a thread's neighbouring columns, as far as the alignment of C's lines allows."""
+    return gcd(fragment_width(config, b), problem.vector_limit("ldc"))
+
+
+def operand_constants(problem: Problem, config: SimtConfig, operand: Operand) -> tuple[Derived, ...]:
+    X, block = operand.X, f"B{operand.MN}"
+    width, elements = global_width(problem, config, operand), f"{problem.dtype.ctype}s"
+    padded = "" if not operand.along_k else " + PAD"
+    shared_line = block if operand.k_rows else "BK"
+    shared_lines = "BK" if operand.k_rows else block
+    line, count = ("BK", block) if operand.along_k else (block, "BK")
+    value = config.values
+    threads = evaluate(TILE_THREADS, value) * config.SLICES
+    # Neighbours fetch 128 bytes, the most that L1 looks up at once; transposed, 32 bytes, whose words fall into banks
+    # of their own (PAD = 4).
+    wanted = (32 if operand.transposed else 128) // (width * problem.dtype.size)
+    together = team(max(1, value[line] // width), value[count], threads, wanted)
+    lines = (
+        (f"V{X}", str(width), f"{elements} of an access to {X}"),
+        (f"STORE_{X}", "1" if operand.transposed else f"V{X}", f"{elements} of a shared store of {X}"),
+        (f"{X}_LINE", line, f"{elements} of a line of {X}'s tile"),
+        (f"{X}_LINES", count, f"lines of {X}'s tile"),
+        (f"{X}_TEAM", str(together), "neighbouring threads that fetch a line together"),
+        (f"{X}_STRIDE", f"THREADS / {X}_TEAM", "lines that all threads fetch at once"),
+        (
+            f"{X}_SHARE",
+            f"{X}_LINE / V{X} / {X}_TEAM * (({X}_LINES + {X}_STRIDE - 1) / {X}_STRIDE)",
+            "accesses that a thread makes at most",
+        ),
+        (f"PITCH_{X}", shared_line + padded, f"{elements} from one shared line of {X} to the next"),
+        (f"SHARED_{X}", f"{shared_lines} * PITCH_{X}", f"{elements} of a shared tile of {X}"),
+    )
+    return tuple(Derived(*line, group=f"How {X} gets to shared memory") for line in lines)
+
+
+def copy_wavefronts(value: Mapping[str, int], operand: Operand) -> float:
+    """Shared-memory cycles to write one tile of words: 32 words each, fewer where transposed ones meet in a bank.
+
+    A warp writes as many lines at once as threads fetch a line together, PITCH apart. Vector reads want PITCH to be a
+    multiple of four words, so at best eight lines have banks of their own (PAD = 4), and without padding none has.
+    """
+    words = value[f"B{operand.MN}"] * value["BK"]
+    if not operand.transposed:
+        return words / 32
+    apart = 32 // gcd(32, value[f"PITCH_{operand.X}"])  # lines before banks repeat
+    return words / 32 * max(1, value[f"{operand.X}_TEAM"] / apart)
