@@ -7,7 +7,7 @@
 //% from "device/split.cu" import split_k
 //% from "device/dynamic_shared.cu" import dynamic_shared
 //% from view.stream import stream
-//% from view.small import small
+//% from view.small import small, sum_products
 //% set x, w = view.x, view.w
 ${ header(kernel) }
 namespace {
@@ -75,50 +75,7 @@ ${ signature(kernel) }{
     const Place place = place_of_thread();
     const int ${ w.mn } = tile_${ w.mn } + place.${ w.mn };
 
-//% if view.direct
-    // A ring of registers: a step's weights, and what they meet, are loaded UNROLL steps before their use.
-    Vec<VW> weights[UNROLL][LOADS];
-    __align__(16) Chunk chunks[UNROLL];
-    #pragma unroll
-    for (int u = 0; u < UNROLL; ++u) {
-        fetch(${ w.X }, s, begin + place.k + u * STEP, end, ${ w.mn }, weights[u]);
-        fetch_small(${ x.X }, s, tile_${ x.mn }, begin + place.k + u * STEP, end, chunks[u]);
-    }
-
-    float acc[S][T] = {};
-    for (int k = begin; k < end; k += UNROLL * STEP) {
-        #pragma unroll
-        for (int u = 0; u < UNROLL; ++u) {
-            const int next = place.k + k + (u + UNROLL) * STEP;
-            multiply(chunks[u], 0, weights[u], acc);
-            fetch(${ w.X }, s, next, end, ${ w.mn }, weights[u]);
-            fetch_small(${ x.X }, s, tile_${ x.mn }, next, end, chunks[u]);
-        }
-    }
-
-//% else
-    // A ring of registers: a step's weights are loaded UNROLL steps before their use, also while the block waits.
-    Vec<VW> weights[UNROLL][LOADS];
-    #pragma unroll
-    for (int u = 0; u < UNROLL; ++u) fetch(${ w.X }, s, begin + place.k + u * STEP, end, ${ w.mn }, weights[u]);
-
-    float acc[S][T] = {};
-    for (int k = begin; k < end; k += BK) {
-        __syncthreads();  // nobody reads the chunk before any more
-        stage(${ x.X }, s, tile_${ x.mn }, k, end, chunk);
-        __syncthreads();  // the chunk is complete
-        const int depth = min(BK, end - k);
-        for (int step = 0; step < depth; step += UNROLL * STEP) {
-            #pragma unroll
-            for (int u = 0; u < UNROLL; ++u) {
-                const int at = place.k + step + u * STEP;  // in the chunk
-                multiply(chunk, at, weights[u], acc);
-                fetch(${ w.X }, s, k + at + UNROLL * STEP, end, ${ w.mn }, weights[u]);
-            }
-        }
-    }
-
-//% endif
+${ sum_products(x, w) }
     // What the threads summed over different depths, added up in the order of these.
 //% if not view.direct
     __syncthreads();  // nobody reads the last chunk any more

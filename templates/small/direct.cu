@@ -25,3 +25,26 @@ __device__ __forceinline__ void fetch_small(const float* ${ x.X }, Shape s, int 
     }
 }
 //% endmacro
+
+/*# What the threads sum, each over its own depths. #*/
+//% macro sum_products(x, w)
+    // A ring of registers: a step's weights, and what they meet, are loaded UNROLL steps before their use.
+    Vec<VW> weights[UNROLL][LOADS];
+    __align__(16) Chunk chunks[UNROLL];
+    #pragma unroll
+    for (int u = 0; u < UNROLL; ++u) {
+        fetch(${ w.X }, s, begin + place.k + u * STEP, end, ${ w.mn }, weights[u]);
+        fetch_small(${ x.X }, s, tile_${ x.mn }, begin + place.k + u * STEP, end, chunks[u]);
+    }
+
+    float acc[S][T] = {};
+    for (int k = begin; k < end; k += UNROLL * STEP) {
+        #pragma unroll
+        for (int u = 0; u < UNROLL; ++u) {
+            const int next = place.k + k + (u + UNROLL) * STEP;
+            multiply(chunks[u], 0, weights[u], acc);
+            fetch(${ w.X }, s, next, end, ${ w.mn }, weights[u]);
+            fetch_small(${ x.X }, s, tile_${ x.mn }, next, end, chunks[u]);
+        }
+    }
+//% endmacro
