@@ -619,6 +619,6 @@ gemm_f32_cr_4096x4096x4096_simt_outer1_128x128x32_16x8_w64x64_v4_ta0_tb0_pad0_s2
                 store_row(c_tile, s, rows, columns, place, i, row, alpha, beta);
             }
         }
-        run = {run.tile + 1, shares.own, run.length - steps};
+        run = {run.tile + 1, shares.own, run.length - steps};  // a helper's next tile, behind the barriers of leave_part
     }
 }

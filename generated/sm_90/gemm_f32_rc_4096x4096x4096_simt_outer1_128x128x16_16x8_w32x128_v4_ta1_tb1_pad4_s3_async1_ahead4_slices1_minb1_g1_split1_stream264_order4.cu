@@ -620,6 +620,6 @@ gemm_f32_rc_4096x4096x4096_simt_outer1_128x128x16_16x8_w32x128_v4_ta1_tb1_pad4_s
                 store_row(c_tile, s, rows, columns, place, i, row, alpha, beta);
             }
         }
-        run = {run.tile + 1, shares.own, run.length - steps};
+        run = {run.tile + 1, shares.own, run.length - steps};  // a helper's next tile, behind the barriers of leave_part
     }
 }

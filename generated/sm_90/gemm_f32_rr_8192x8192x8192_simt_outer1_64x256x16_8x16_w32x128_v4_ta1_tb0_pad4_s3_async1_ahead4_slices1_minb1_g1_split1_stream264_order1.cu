@@ -620,6 +620,6 @@ gemm_f32_rr_8192x8192x8192_simt_outer1_64x256x16_8x16_w32x128_v4_ta1_tb0_pad4_s3
                 store_row(c_tile, s, rows, columns, place, i, row, alpha, beta);
             }
         }
-        run = {run.tile + 1, shares.own, run.length - steps};
+        run = {run.tile + 1, shares.own, run.length - steps};  // a helper's next tile, behind the barriers of leave_part
     }
 }

@@ -148,7 +148,7 @@ ${ add_rows(where, rows) | indent(8, true) | trim("\n") }
 //% endif
 //% endfilter
 //% if kernel.launch.stream
-        run = {run.tile + 1, shares.own, run.length - steps};
+        run = {run.tile + 1, shares.own, run.length - steps};  // a helper's next tile, behind the barriers of leave_part
     }
 //% endif
 /*% endblock %*/

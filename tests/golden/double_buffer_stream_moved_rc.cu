@@ -572,6 +572,6 @@ gemm_f32_rc_300x4096xK_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb1_pad4_s2_async
                 store_row(c_tile, s, own.m - tile.m, columns, place, i, row, alpha, beta);
             }
         }
-        run = {run.tile + 1, shares.own, run.length - steps};
+        run = {run.tile + 1, shares.own, run.length - steps};  // a helper's next tile, behind the barriers of leave_part
     }
 }

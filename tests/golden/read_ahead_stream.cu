@@ -626,6 +626,6 @@ gemm_f32_rr_MxNxK_simt_outer1_128x128x16_8x8_w64x32_v4_ta1_tb0_pad4_s3_async1_ah
                 store_row(c_tile, s, rows, columns, place, i, row, alpha, beta);
             }
         }
-        run = {run.tile + 1, shares.own, run.length - steps};
+        run = {run.tile + 1, shares.own, run.length - steps};  // a helper's next tile, behind the barriers of leave_part
     }
 }
