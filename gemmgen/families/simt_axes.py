@@ -128,6 +128,8 @@ PRUNING = (
     ),
     Constraint("BM >= 32 or M > 4 and M <= 16", "so low a tile reuses little of B: only where C is about as low"),
     Constraint("BN >= 32 or N > 4 and N <= 16", "so narrow a tile reuses little of A: only where C is about as narrow"),
+    Constraint("BM <= 16 or M <= 4 or M > 16", "half of a higher tile's rows, or more, do not exist"),
+    Constraint("BN <= 16 or N <= 4 or N > 16", "half of a wider tile's columns, or more, do not exist"),
     Constraint("WM > 0", "warp tiles read less shared memory than rows of threads"),
     Constraint("TA == A_ALONG_K and TB == B_ALONG_K", "tiles that keep their lines along k are read one by one"),
     Constraint("PAD >= A_ALONG_K and PAD >= B_ALONG_K", "a transposing store without padding meets its own bank"),
@@ -156,7 +158,10 @@ PRUNING = (
     Constraint("BK >= 16 or ASYNC == 0", "a shorter step waits for its tile as often as it multiplies"),
     Constraint("BK >= 8 * SLICES", "so short a part of a step is mostly barrier"),
     Constraint("SLICES == 1 or M * N / (BM * BN) <= 1024", "more tiles than that fill any card"),
-    Constraint("WM <= 2 * WN and WN <= 8 * WM", "a longer warp tile reads more shared memory, for no gain"),
+    Constraint(
+        "WN <= 8 * WM and (WM <= 2 * WN or BN <= 16 and WM <= 8 * WN)",
+        "a longer warp tile reads more shared memory, for no gain where the block's tile is no strip",
+    ),
     Constraint("STAGES <= 2 or (STAGES - 1) * BK * TM * TN <= 4096", "further ahead than global memory takes"),
     Constraint("32 * (A_SHARE + B_SHARE) <= TM * TN * BK", "so many copies a thread crowd out the FMAs"),
 )
