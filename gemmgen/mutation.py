@@ -215,10 +215,12 @@ def _arguments(code: Code) -> Iterator[Edit]:
     """Two neighbouring arguments, or indices, in each other's place."""
     word = r"([\w.]+(?:\[\w+\])*)"
     for match in re.finditer(rf"(?<=[(\s]){word}, {word}(?=[,)])", code.live):
-        if not code.live.endswith("fmaf(", 0, match.start()):  # a product of two is the same either way
+        product = code.live.endswith("fmaf(", 0, match.start())  # of two: the same either way
+        if match[1] != match[2] and not product:
             yield Edit(match.start(), match.end(), f"{match[2]}, {match[1]}")
     for match in re.finditer(r"\[([^][]+)\]\[([^][]+)\]", code.live):
-        yield Edit(match.start(), match.end(), f"[{match[2]}][{match[1]}]")
+        if match[1] != match[2]:
+            yield Edit(match.start(), match.end(), f"[{match[2]}][{match[1]}]")
 
 
 def _infix(code: Code, operators: Sequence[str]) -> Iterator[Edit]:

@@ -40,6 +40,9 @@ extern "C" size_t ${ out.name }_partials_bytes(${ sizes })
 extern "C" size_t ${ out.name }_tickets_bytes(${ sizes })
 {
 //% if out.stream
+//% for size in out.workspace_sizes
+    static_cast<void>(${ size });  // as many for all of them
+//% endfor
     return ${ out.stream } * sizeof(unsigned);
 //% else
     return tiles_of_c(${ out.workspace_sizes | join(", ") }) * sizeof(unsigned);

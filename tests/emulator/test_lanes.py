@@ -72,7 +72,7 @@ def test_what_survives_on_the_gpu_is_tried_in_the_emulator(target):
 
 
 def test_a_survivor_of_both_and_a_missing_emulator_are_trouble(target, monkeypatch):
-    harmless = replace(VALUE, old="value.at[v] = alpha * acc", new="value.at[v] = acc[i][j + v] * alpha; // ")
+    harmless = replace(VALUE, old="value.at[v] = alpha * sums", new="value.at[v] = sums[j + v] * alpha; // ")
     (outcome,) = selfcheck.try_bugs(target, (harmless,), Store(), examples=5)
     assert outcome.trouble == "survived 5 situations on the emulator"
 
