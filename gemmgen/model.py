@@ -38,7 +38,7 @@ OVERLAP_LOSS = 0.02  # share of the other units' time that does not hide behind 
 SHARPNESS = 8  # of the maximum of computing and moving data: 9% more where both take as long
 STEP_INSTRUCTIONS = 10  # of a warp for each step, besides its barrier: loop and address arithmetic
 BARRIER_CYCLES = 200  # of a step's barrier that no other block fills; with another one half as many
-STREAM_INSTRUCTIONS = 60  # of a warp for each step more where blocks stream: what one tile's loop keeps in registers
+STREAM_INSTRUCTIONS = 60  # of a warp for each step more where blocks stream, as kernels did when those were timed
 LOOP_INSTRUCTIONS = 14  # and for each turn of a loop over a part of its depths
 COPY_INSTRUCTIONS = 3  # of a warp for each access that copies: the access, its address, its predicate, and their waits
 # Two register banks give an operand each a cycle, so an FMA that shares none with the one before takes another cycle.
@@ -183,7 +183,7 @@ def _reduction_us(case: Case, work: Work, blocks: int, device: DeviceSpec) -> fl
     if work.splits == 1 and not work.stream:
         return 0.0
     tiles = 1 + 2 / work.splits if work.atomic else 2  # to and from L2, a block
-    parts = 2 * work.stream or blocks  # a block that streams ends one shared tile and begins another
+    parts = 2 * work.stream or blocks  # the most that streams leave: a tile's own block one, helpers some of several
     moved = tiles * work.tile * case.problem.dtype.size * parts / (L2_BYTES_PER_CYCLE * device.sms)
     return (REDUCTION_LATENCIES * GLOBAL_LATENCY + moved) / device.clock_ghz / 1000
 

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from gemmgen.device import DeviceSpec
-from gemmgen.families.base import Config, Family
+from gemmgen.families.base import Config, Family, first_rejection
 from gemmgen.model import Prediction, predict
 from gemmgen.space import Space
 
@@ -70,11 +71,10 @@ class Search:
         """Up to `count` configs that differ from the fastest of `timed` in ORDER alone, the fastest one's first."""
         known = {entry.config: entry for entry in self.ranked}
         fastest = [known[config] for config, _ in sorted(timed, key=lambda pair: pair[1])[:BEST_KEPT]]
-        return [
-            replace(entry, config=entry.config.with_values(ORDER=order))
-            for entry in fastest
-            for order in _orders(entry.config)
-        ][:count]
+        problem, limits = self.spaces[0].problem, self.device.arch.limits
+        others = (replace(entry, config=config) for entry in fastest for config in _orders(entry.config))
+        sound = (entry for entry in others if first_rejection(entry.family, problem, entry.config, limits) is None)
+        return list(islice(sound, count))
 
     def _neighbours(self, config: Config) -> list[Ranked]:
         """Untried configs that differ in up to REACH axes (a tile seldom changes alone), the nearest first."""
@@ -107,11 +107,11 @@ def _shape(entry: Ranked) -> tuple[tuple[str, int], ...]:
     return tuple((name, value) for name, value in entry.config.values.items() if name not in secondary)
 
 
-def _orders(config: Config) -> Iterator[int]:
-    """The values of ORDER that `config` may take besides its own: none where its family or schedule has no choice."""
-    if config.values.get("ORDER") is not None and config.values["AHEAD"] > 0:
-        axis = next(axis for axis in config.axes() if axis.name == "ORDER")
-        yield from (value for value in axis.values if value != config.values["ORDER"])
+def _orders(config: Config) -> Iterator[Config]:
+    """`config` with the other values of ORDER; none where its family has no such axis."""
+    for axis in config.axes():
+        if axis.name == "ORDER":
+            yield from (config.with_values(ORDER=value) for value in axis.values if value != config.values["ORDER"])
 
 
 def _distance(one: Config, other: Config) -> int:

@@ -1,4 +1,4 @@
-/*# registers -> global: C = alpha * acc + beta * C. #*/
+/*# registers -> global: C = alpha * sums + beta * C, row by row of a thread's. #*/
 //% macro store_c(moves_m=false, moves_n=false, sliced=false, shared=false)
 // The first `valid` of N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
 template <int N>
