@@ -47,7 +47,8 @@ EXPLAINED = {
     "K % BK != 0; -> constexpr bool EDGE_K = Shape::K % BK != 1;": "whole tiles are checked as if at an edge",
     "BM * BN) break; -> if (OUTPUTS * THREADS == BM * BN && element >= BM * BN) break;": "sums that nobody stores",
     "constexpr int BM = 32; -> constexpr unsigned BM = 32;": "what it is compared with is never negative",
-    "0.0f; -> chunk[line][depth] = exists ? A[at] : ": "it meets weights that are zero, or sums that nobody stores",
+    "exists ? A[at] : 1.0f;": "it meets weights that are zero, or sums that nobody stores",
+    "exists ? A[at] : -0.5f;": "the same",
     "at.k >= depth) return 0; -> if (EDGE_K && at.k >= depth) return -1;": "0 or less says that nothing is inside",
 }
 
