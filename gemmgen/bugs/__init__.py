@@ -11,14 +11,14 @@ from gemmgen.bugs.batches import BATCH_BUGS
 from gemmgen.bugs.f64 import F64_BUGS
 from gemmgen.bugs.naive import NAIVE_BUGS
 from gemmgen.bugs.pointers import POINTER_BUGS
-from gemmgen.bugs.simt import AHEAD_BUGS, ASYNC_BUGS, DOUBLE_BUGS, SINGLE_BUGS, SLICED_BUGS
+from gemmgen.bugs.simt import AHEAD_BUGS, ASYNC_BUGS, DOUBLE_BUGS, SINGLE_BUGS, SLICED_BUGS, TURN_BUGS
 from gemmgen.bugs.skinny import SKINNY_BUGS
 from gemmgen.bugs.stream import MOVED_BUGS, REMAINDER_BUGS, STREAM_BUGS
 from gemmgen.bugs.subjects import NAIVE_RR, SUBJECTS
 
 BUGS: tuple[Bug, ...] = (
-    *NAIVE_BUGS, *SINGLE_BUGS, *DOUBLE_BUGS, *ASYNC_BUGS, *AHEAD_BUGS, *SLICED_BUGS, *SKINNY_BUGS, *F64_BUGS,
-    *BATCH_BUGS, *POINTER_BUGS, *STREAM_BUGS, *MOVED_BUGS, *REMAINDER_BUGS,
+    *NAIVE_BUGS, *SINGLE_BUGS, *DOUBLE_BUGS, *ASYNC_BUGS, *AHEAD_BUGS, *TURN_BUGS, *SLICED_BUGS, *SKINNY_BUGS,
+    *F64_BUGS, *BATCH_BUGS, *POINTER_BUGS, *STREAM_BUGS, *MOVED_BUGS, *REMAINDER_BUGS,
 )  # fmt: skip
 
 __all__ = ["BUGS", "NAIVE_RR", "POINTER_BUGS", "SUBJECTS", "VALUE", "Bug", "Diagnosis", "Subject"]

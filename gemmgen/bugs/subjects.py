@@ -45,6 +45,12 @@ AHEAD_VECTORS = Subject("read ahead cr vectors", _runtime("cr", 4), (("STAGES", 
 AHEAD_TILED = Subject(
     "read ahead tiled", Problem(64, 64, 64), (("STAGES", 2), ("ASYNC", 1), ("AHEAD", 8), ("TM", 2), ("TN", 8))
 )
+TURN = Subject("read ahead rr, A by turns", _runtime("rr"), (("STAGES", 2), ("ASYNC", 1), ("AHEAD", 4), ("TA", 0)))
+TURN_EARLY = Subject(
+    "read ahead rc, B by turns, columns early", _runtime("rc", 4),
+    (("BK", 16), ("STAGES", 3), ("ASYNC", 1), ("AHEAD", 4), ("TB", 0), ("SLICES", 2), ("LEAD", 1), ("ORDER", 2)),
+)  # fmt: skip
+LEAD = Subject("read ahead cr, columns early", _runtime("cr"), (("STAGES", 3), ("ASYNC", 1), ("AHEAD", 2), ("LEAD", 1)))
 SLICED = Subject("sliced rr", _runtime("rr"), (("BK", 32), ("STAGES", 3), ("ASYNC", 1), ("AHEAD", 2), ("SLICES", 4)))
 SLICED_SPLIT = Subject(
     "sliced cr vectors, split", _runtime("cr", 4), (("BK", 16), ("ASYNC", 1), ("AHEAD", 4), ("SLICES", 2), ("SPLIT", 3))
@@ -103,7 +109,7 @@ SUBJECTS = (
     SINGLE, SINGLE_INNER, SINGLE_TILED, SINGLE_FIXED,
     DOUBLE, DOUBLE_VECTORS, DOUBLE_RC, DOUBLE_INNER, DOUBLE_BIG, DOUBLE_STRIDES,
     ASYNC, ASYNC_VECTORS, ASYNC_INNER, ASYNC_DYNAMIC,
-    AHEAD, AHEAD_VECTORS, AHEAD_TILED, SLICED, SLICED_SPLIT, SLICED_ATOMIC,
+    AHEAD, AHEAD_VECTORS, AHEAD_TILED, TURN, TURN_EARLY, LEAD, SLICED, SLICED_SPLIT, SLICED_ATOMIC,
     STREAM, STREAM_AHEAD, STREAM_BIG, MOVED, MOVED_AHEAD, MOVED_BIG,
     ACROSS, ACROSS_SPLIT, ACROSS_ATOMIC, ACROSS_FIXED, GROUPED, GROUPED_ROW, DIRECT, DIRECT_ALONG_K,
     MIRRORED, ALONG_K, ALONG_K_SPLIT, SPLIT_BIG,

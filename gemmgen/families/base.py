@@ -215,12 +215,15 @@ class Work:
     copy_wavefronts  shared-memory cycles that writing the block's tiles takes, a step
     global_words   words that the block reads from global memory, a step
     prefetch       steps that global loads run ahead of their use (0: the block waits for them)
+    staged         words of a thread's share of the next tile that wait in registers
     shares         threads of a block that share an element, each with its part of a step's depth
     splits         blocks that share a tile of C, each with its part of K
     atomic         these add to one tile of sums, which the last one reads, rather than leave one each
     stream         blocks that share the last tiles, each an equal run of their steps (0: none do)
     run            FMAs in a row that share an operand with the one before (1: not counted)
     written        depths of a step that a turn of its loop takes where it reads values ahead of their FMAs, else 0
+    by_turn        the values of one operand are read for a whole turn at once
+    lead           rows or columns of a product that come before the branch that the others follow
     """
 
     threads: int
@@ -233,12 +236,15 @@ class Work:
     copy_wavefronts: float
     global_words: float
     prefetch: int
+    staged: float = 0
     shares: int = 1
     splits: int = 1
     atomic: bool = False
     stream: int = 0
     run: int = 1
     written: int = 0
+    by_turn: bool = False
+    lead: int = 0
 
     @property
     def fmas(self) -> float:

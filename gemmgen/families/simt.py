@@ -18,6 +18,8 @@ from gemmgen.families.simt_operands import (
     fragment_width,
     operand_constants,
     operands,
+    read_width,
+    runs_along_n,
     store_width,
 )
 from gemmgen.problem import Problem
@@ -54,8 +56,16 @@ class Simt:
             *_threads(simt),
             Derived("LANES_M", lanes_m, f"threads down a {tile}'s tile"),
             Derived("LANES_N", lanes_n, f"threads across a {tile}'s tile"),
-            Derived("FM", str(fragment_width(simt, a)), f"{elements} of a thread's shared read of A"),
-            Derived("FN", str(fragment_width(simt, b)), f"{elements} of a thread's shared read of B"),
+            Derived(
+                "FM",
+                str(fragment_width(simt, a)),
+                f"{'rows' if a.by_turn else elements} of a thread's shared read of A",
+            ),
+            Derived(
+                "FN",
+                str(fragment_width(simt, b)),
+                f"{'columns' if b.by_turn else elements} of a thread's shared read of B",
+            ),
             Derived("STEP_M", "FM * LANES_M", "rows from one shared read of a thread to its next"),
             Derived("STEP_N", "FN * LANES_N", "columns from one shared read of a thread to its next"),
             Derived("VC", str(store_width(problem, simt, b)), f"{elements} of an access to C"),
@@ -75,7 +85,7 @@ class Simt:
     def unused(self, problem: Problem, config: Config) -> frozenset[str]:
         simt = cast(SimtConfig, config)
         choices = {"OUTER", "VEC", "TA", "TB", "ASYNC", "ATOMIC", "ORDER", "SHARED_BYTES"}
-        idle = {"AHEAD": 0, "SLICES": 1, "SPLIT": 1, "STREAM": 0}
+        idle = {"AHEAD": 0, "SLICES": 1, "SPLIT": 1, "STREAM": 0, "LEAD": 0}
         choices |= {name for name, value in idle.items() if simt.values[name] == value}
         if simt.SLICES == 1:
             choices |= {"ROUNDS", "ROWS"}
@@ -90,12 +100,15 @@ class Simt:
         value = constants(self, problem, config)
         outputs, words = simt.TM * simt.TN, problem.dtype.words
         values: float = simt.TM + simt.TN if simt.OUTER else 2 * outputs
-        reads: float = simt.TM / value["FM"] + simt.TN / value["FN"] if simt.OUTER else 2 * outputs
+        a, b = operands(problem, simt)
+        wide_a, wide_b = (read_width(simt, operand) for operand in (a, b))
+        reads: float = simt.TM / wide_a + simt.TN / wide_b if simt.OUTER else 2 * outputs
         # A warp's read of 4-byte words takes one cycle, of 16-byte vectors four; zigzag lanes halve the latter.
         halved = 2 if simt.WM > 0 and problem.dtype.widest == simt.VEC else 1
-        wavefronts = simt.TM / min(halved, value["FM"]) + simt.TN / min(halved, value["FN"]) if simt.OUTER else values
+        wavefronts = simt.TM / min(halved, wide_a) + simt.TN / min(halved, wide_b) if simt.OUTER else values
         stores = sum(value[f"{x}_SHARE"] * value[f"V{x}"] / value[f"STORE_{x}"] for x in "AB")
         loads = value["A_SHARE"] + value["B_SHARE"]
+        moved = words * (simt.BM + simt.BN) * simt.BK
         return Work(
             threads=value["THREADS"],
             outputs=outputs,
@@ -104,15 +117,18 @@ class Simt:
             shared_words=words * values / simt.SLICES,
             wavefronts=words * wavefronts / simt.SLICES,
             copies=loads if simt.ASYNC else loads + stores,
-            copy_wavefronts=words * sum(copy_wavefronts(value, operand) for operand in operands(problem, simt)),
-            global_words=words * (simt.BM + simt.BN) * simt.BK,
+            copy_wavefronts=words * (copy_wavefronts(value, a) + copy_wavefronts(value, b)),
+            global_words=moved,
             prefetch=simt.STAGES - 1,
+            staged=0 if simt.ASYNC or simt.STAGES == 1 else moved / value["THREADS"],
             shares=simt.SLICES,
             splits=simt.SPLIT,
             atomic=simt.ATOMIC == 1,
             stream=simt.STREAM,
-            run=max(simt.TM, simt.TN) if simt.OUTER else 1,
+            run=(simt.TN if runs_along_n(simt, a, b) else simt.TM) if simt.OUTER else 1,
             written=simt.AHEAD * simt.SLICES,
+            by_turn=a.by_turn or b.by_turn,
+            lead=simt.LEAD,
         )
 
     def template(self, config: Config) -> str:
@@ -130,6 +146,7 @@ class Simt:
             "a": a,
             "b": b,
             "outer": simt.OUTER == 1,
+            "lead": simt.LEAD,
             "compute": "compute/outer.cu" if simt.OUTER else "compute/inner.cu",
             "epilogue": "epilogue/linear.cu",
             "warped": simt.WM > 0,
@@ -137,7 +154,7 @@ class Simt:
             "depth": "BK" if simt.SLICES == 1 else "DEPTH",
             "first": "0" if simt.SLICES == 1 else "place.k",
             "K": "s.K" if simt.SPLIT == 1 and simt.STREAM == 0 else "part",
-            "runs_along_n": simt.TN > simt.TM,
+            "runs_along_n": runs_along_n(simt, a, b),
             "from_far_end": simt.ORDER & 1 > 0,
             "last_first": simt.ORDER & 2 > 0,
             "b_first": simt.ORDER & 4 > 0,

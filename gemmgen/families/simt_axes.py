@@ -23,7 +23,7 @@ class SimtConfig(Config):
     PATTERN = (
         "outer{OUTER}_{BM}x{BN}x{BK}_{TM}x{TN}_w{WM}x{WN}_v{VEC}_ta{TA}_tb{TB}_pad{PAD}"
         "_s{STAGES}_async{ASYNC}_ahead{AHEAD}_slices{SLICES}_minb{MINB}_g{GROUP}_split{SPLIT}[_atomic{ATOMIC}]"
-        "[_stream{STREAM}][_order{ORDER}]"
+        "[_stream{STREAM}][_lead{LEAD}][_order{ORDER}]"
     )
 
     OUTER: int = axis(1, (1, 0), "1: outer product, k outermost; 0: inner product")
@@ -51,6 +51,7 @@ class SimtConfig(Config):
     STREAM: int = axis(
         0, (0, 1, 2, 4), "blocks that share the last tiles of C, each an equal run of their steps along K", per_sm=True
     )
+    LEAD: int = axis(0, (0, 1, 2, 4), "rows or columns of a thread's tile whose FMAs come early, before a branch")
     ORDER: int = axis(
         0,
         tuple(range(8)),
@@ -79,7 +80,19 @@ CONSTRAINTS = (
     Constraint("ASYNC == 0 or STAGES >= 2", "cp.async fills one stage while another is read", False),
     Constraint("AHEAD == 0 or ASYNC == 1 and OUTER == 1", "outer products of cp.async's stages read ahead", False),
     Constraint(
-        "AHEAD == 0 or TA == A_ALONG_K and TB == B_ALONG_K", "values are read ahead line by line along k", False
+        "AHEAD == 0 or TA + TB == A_ALONG_K + B_ALONG_K or VEC == AHEAD",
+        "a read of a shared line along k takes the depths of a turn",
+        False,
+    ),
+    Constraint(
+        "AHEAD == 0 or TA + TB >= A_ALONG_K + B_ALONG_K - 1",
+        "rows or columns are replaced at a turn's end, not both",
+        False,
+    ),
+    Constraint(
+        "AHEAD == 0 or (TA == A_ALONG_K or PITCH_A % AHEAD == 0) and (TB == B_ALONG_K or PITCH_B % AHEAD == 0)",
+        "reads of a turn's depths stay aligned",
+        False,
     ),
     Constraint(
         "AHEAD % 2 == 0 and (AHEAD == 0 or BK % (AHEAD * SLICES) == 0)", "a step is a whole number of turns", False
@@ -109,6 +122,8 @@ CONSTRAINTS = (
         "vector accesses to B's tiles, which may follow A's, stay aligned",
     ),
     *SPLIT_CONSTRAINTS,
+    Constraint("LEAD == 0 or AHEAD > 0", "only a loop that reads ahead has a depth ahead", False),
+    Constraint("LEAD < TM and LEAD < TN", "what comes early is a part of a product", False),
     Constraint("ORDER <= 7", "there are three choices", False),
     Constraint("ORDER == 0 or AHEAD > 0", "only a loop that reads ahead has an order of its own", False),
     Constraint("STREAM == 0 or SPLIT == 1", "blocks share tiles in one way or the other", False),
@@ -120,6 +135,10 @@ CONSTRAINTS = (
 
 PRUNING = (
     SAME_BITS,
+    Constraint(
+        "LEAD == 2 * (A_ALONG_K + B_ALONG_K - TA - TB) * (AHEAD > 0)",
+        "seldom best: most reads are early enough but those of a turn's depths; others are tried last, of the fastest",
+    ),
     Constraint("ORDER == 0", "registers fall into other banks, of which no model knows: tried last, of the fastest"),
     Constraint("OUTER == 1", "an inner product reads two shared values for each FMA"),
     Constraint(
@@ -131,8 +150,22 @@ PRUNING = (
     Constraint("BM <= 16 or M <= 4 or M > 16", "half of a higher tile's rows, or more, do not exist"),
     Constraint("BN <= 16 or N <= 4 or N > 16", "half of a wider tile's columns, or more, do not exist"),
     Constraint("WM > 0", "warp tiles read less shared memory than rows of threads"),
-    Constraint("TA == A_ALONG_K and TB == B_ALONG_K", "tiles that keep their lines along k are read one by one"),
-    Constraint("PAD >= A_ALONG_K and PAD >= B_ALONG_K", "a transposing store without padding meets its own bank"),
+    Constraint(
+        "TA + TB == A_ALONG_K + B_ALONG_K or AHEAD > 0", "tiles that keep their lines along k are read one by one"
+    ),
+    Constraint(
+        "TA + TB == A_ALONG_K + B_ALONG_K or BK * ELEMENT_BYTES >= 128", "shorter pieces of lines along k come slowly"
+    ),
+    Constraint(
+        "TA + TB == A_ALONG_K + B_ALONG_K or A_ALONG_K + B_ALONG_K < 2 or (BM - BN) * (TB - TA) >= 0",
+        "of two operands along k the one with the larger tile gains more where it is not transposed",
+    ),
+    Constraint(
+        "PAD >= A_ALONG_K and PAD >= B_ALONG_K", "lines without padding start in few banks: copies or reads meet"
+    ),
+    Constraint(
+        "GROUP == 1 or (M == 0 or M > BM) and (N == 0 or N > BN)", "a single row or column of tiles has one order"
+    ),
     Constraint("TM * TN >= 16", "a smaller thread tile spends its issue slots on shared reads"),
     Constraint("TM * TN * ELEMENT_BYTES <= 512", "a larger thread tile exceeds 255 registers"),
     Constraint(f"{TILE_THREADS} * SLICES >= 64", "smaller blocks leave an SM short of warps"),

@@ -22,11 +22,13 @@ class Operand(Side):
     moves       a tile that would cross the edge of C moves back to it, so that copies need no checks there
     extent      what the kernel calls the lines from the tile's origin to the edge of C
     copy        template that brings a tile to shared memory; fragment, to registers
+    by_turn     its shared lines run along k, and a read takes the depths of a whole turn of the loop
     """
 
     transposed: bool
     copy: str
     moves: bool = False
+    by_turn: bool = False
 
     @property
     def k_rows(self) -> bool:
@@ -38,6 +40,8 @@ class Operand(Side):
 
     @property
     def fragment(self) -> str:
+        if self.by_turn:
+            return "fragment/turn.cu"
         return "fragment/vector.cu" if self.k_rows else "fragment/strided.cu"
 
 
@@ -46,9 +50,11 @@ def operands(problem: Problem, config: SimtConfig) -> tuple[Operand, Operand]:
     a = Operand("a", "m", problem.layout.a == "r", config.TA == 1, copy)
     b = Operand("b", "n", problem.layout.b == "c", config.TB == 1, copy)
     widths = [1 if x.along_k else global_width(problem, config, x) for x in (a, b)]  # of accesses along m or n
+    moves_a = _moves(problem.m, config.BM, widths[0])
+    moves_b = _moves(problem.n, config.BN, max(widths[1], store_width(problem, config, b)))
     return (
-        replace(a, moves=_moves(problem.m, config.BM, widths[0])),
-        replace(b, moves=_moves(problem.n, config.BN, max(widths[1], store_width(problem, config, b)))),
+        replace(a, moves=moves_a, by_turn=config.AHEAD > 0 and not a.k_rows),
+        replace(b, moves=moves_b, by_turn=config.AHEAD > 0 and not b.k_rows),
     )
 
 
@@ -61,6 +67,8 @@ def global_width(problem: Problem, config: SimtConfig, operand: Operand) -> int:
     """Elements of one global access: the alignment of the operand's lines caps VEC."""
     if operand.transposed and config.ASYNC:
         return 1  # cp.async lands where it starts: only single elements can change direction
+    if operand.by_turn:  # all steps but the first start behind the remainder of K
+        return gcd(config.VEC, problem.vector_limit("lda" if operand.x == "a" else "ldb"), problem.k or 1)
     return gcd(config.VEC, problem.vector_limit("lda" if operand.x == "a" else "ldb"))
 
 
@@ -79,8 +87,19 @@ def team(accesses: int, lines: int, threads: int, wanted: int) -> int:
 
 
 def fragment_width(config: SimtConfig, operand: Operand) -> int:
-    """Elements of one shared read: neighbouring ones only where shared lines run along m or n."""
+    """Neighbours along m or n in one shared read: more than one only where shared lines run that way."""
     return gcd(config.VEC, config.TM if operand.x == "a" else config.TN) if operand.k_rows else 1
+
+
+def read_width(config: SimtConfig, operand: Operand) -> int:
+    """Elements of one shared read: the depths of a turn, or as many neighbours as `fragment_width` says."""
+    return config.AHEAD if operand.by_turn else fragment_width(config, operand)
+
+
+def runs_along_n(config: SimtConfig, a: Operand, b: Operand) -> bool:
+    """Whether a thread's FMAs go row by row, so that neighbours share a value of A: the longer way, or the one along
+    which the values of a turn are replaced."""
+    return a.by_turn or (config.TN > config.TM and not b.by_turn)
 
 
 def store_width(problem: Problem, config: SimtConfig, b: Operand) -> int:

@@ -216,6 +216,7 @@ class Skinny:
         value = constants(self, problem, config)
         x, w = roles(problem)
         turn = skinny.UNROLL * value["STEP"]  # depths
+        moved = (value[f"B{w.MN}"] + skinny.S) * turn
         staged = skinny.S * turn if skinny.BK else 0  # words
         direct = 0 if skinny.BK else skinny.S * value["LANE_WORDS"] // value["XW"]  # accesses of a thread a step
         conflicts = 1 if w.along_k == x.along_k else 4
@@ -231,8 +232,9 @@ class Skinny:
             wavefronts=reads * cycles,
             copies=skinny.UNROLL * (value["LOADS"] + direct) + 2 * staged / value["THREADS"],
             copy_wavefronts=staged / WARP * conflicts,
-            global_words=(value[f"B{w.MN}"] + skinny.S) * turn,
+            global_words=moved,
             prefetch=1,
+            staged=moved / value["THREADS"],
             shares=WARP if w.along_k else value["STEP"],
             splits=skinny.SPLIT,
             atomic=skinny.ATOMIC == 1,

@@ -1,17 +1,39 @@
 /*# acc += A's tile * B's tile with k outermost: TM + TN values feed TM * TN independent FMAs. #*/
+/*# Of a product: what it takes of x. #*/
+//% macro factor(x)
+//% if x.by_turn
+const Vec<AHEAD> (&${ x.x })[T${ x.MN }]
+//%- else
+const ${ T } (&${ x.x })[T${ x.MN }]
+//%- endif
+//%- endmacro
 //% macro outer_product(view)
 //% set outer, inner = ("i", "j") if view.runs_along_n else ("j", "i")
-//% set OUTER, INNER = ("TM", "TN") if view.runs_along_n else ("TN", "TM")
-// acc += a * b, an outer product, to and fro along the ${ "rows" if view.runs_along_n else "columns" }: each FMA shares a value with the one before it.
+//% set line, LINES, INNER = ("row", "TM", "TN") if view.runs_along_n else ("column", "TN", "TM")
+//% set by_turn = view.a if view.a.by_turn else view.b if view.b.by_turn else none
+// acc += a * b, an outer product, to and fro along the ${ line }s: each FMA shares a value with the one before it.
 // Two register banks give an operand a cycle each, so an FMA that reads three registers anew takes two cycles.
-__device__ __forceinline__ void add_product(const ${ T } (&a)[TM], const ${ T } (&b)[TN], ${ T } (&acc)[TM][TN])
+//% if by_turn
+// `${ by_turn.x }` holds the depths of a turn, of which this is the d-th.
+//% endif
+//% if view.lead
+template <int FIRST, int END>  // ${ line }s of the thread's tile
+//% endif
+__device__ __forceinline__ void add_product(${ factor(view.a) }, ${ factor(view.b) }, ${ T } (&acc)[TM][TN]${ ", int d" if by_turn })
 {
+//% set first, end = ("FIRST", "END") if view.lead else ("0", LINES)
     #pragma unroll
-    for (int ${ outer } = ${ OUTER ~ " - 1" if view.last_first else 0 }; ${ outer } ${ ">= 0" if view.last_first else "< " ~ OUTER }; ${ "--" if view.last_first else "++" }${ outer }) {
+//% if view.last_first and view.lead
+    for (int ${ outer } = ${ LINES } - 1 - FIRST; ${ outer } >= ${ LINES } - END; --${ outer }) {
+//% elif view.last_first
+    for (int ${ outer } = ${ LINES } - 1; ${ outer } >= 0; --${ outer }) {
+//% else
+    for (int ${ outer } = ${ first }; ${ outer } < ${ end }; ++${ outer }) {
+//% endif
         #pragma unroll
         for (int step = 0; step < ${ INNER }; ++step) {
             const int ${ inner } = ${ outer } % 2 ${ "== 0 " if view.from_far_end }? ${ INNER } - 1 - step : step;
-            acc[i][j] = ${ fma }(a[i], b[j], acc[i][j]);
+            acc[i][j] = ${ fma }(a[i]${ ".at[d]" if view.a.by_turn }, b[j]${ ".at[d]" if view.b.by_turn }, acc[i][j]);
         }
     }
 }

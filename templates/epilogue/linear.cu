@@ -19,7 +19,7 @@ __device__ __forceinline__ void store_edge(${ T }* to, Vec<N> value, ${ T } beta
     }
 }
 
-// C = alpha * sums + beta * C for those elements of one of this thread's ${ "ROWS" if sliced else "TM" } rows that ${ "exist" if not (moves_m and moves_n) }${ " and " if moves_m != moves_n }${ "are the tile's own" if moves_m or moves_n }.
+// C = alpha * sums + beta * C in the i-th of this thread's ${ "ROWS" if sliced else "TM" } rows, for those elements that ${ "exist" if not (moves_m and moves_n) }${ " and " if moves_m != moves_n }${ "are the tile's own" if moves_m or moves_n }.
 //% set rows, columns = "above" if moves_m else "rows", "left" if moves_n else "columns"
 //% if moves_m or moves_n
 // The first ${ "`above` rows" if moves_m }${ " and " if moves_m and moves_n }${ "`left` columns" if moves_n } of a tile that moved back are another tile's, which stores them.

@@ -68,8 +68,8 @@ ${ add_slices() }
 ${ copy_a(view.a) }
 ${ copy_b(view.b) }
 //% if view.outer
-${ fragment_a(view.a) }
-${ fragment_b(view.b) }
+${ fragment_a(view.a, view.lead, view.last_first) }
+${ fragment_b(view.b, view.lead, view.last_first) }
 //% endif
 /*% block compute %*/
 ${ multiply(view) }

@@ -151,6 +151,34 @@ def ordered() -> Iterator[Kernel]:
         yield problem, SIMT, SIMT.default(problem).with_values(**changes, ORDER=order)
 
 
+def by_turns() -> Iterator[Kernel]:
+    """Values of a turn's depths read at once, from lines along k; rows or columns that come early."""
+    ring = {"BM": 32, "BN": 64, "TM": 4, "TN": 4, "WM": 16, "WN": 32, "ASYNC": 1, "STAGES": 2}
+    four, two = {**ring, "BK": 16, "AHEAD": 4, "VEC": 4, "PAD": 4}, {**ring, "AHEAD": 2, "VEC": 2, "PAD": 2}
+    for layout, changes in (
+        ("rr", {**four, "TA": 0}),
+        ("rc", {**four, "TB": 0, "STAGES": 3, "LEAD": 1, "SPLIT": 2}),
+        ("cc", {**four, "TB": 0, "SLICES": 2, "LEAD": 2, "ORDER": 2}),
+        ("cr", {**four, "PAD": 0, "LEAD": 2}),
+        ("rr", {**four, "LEAD": 3, "ORDER": 3, "STREAM": 5}),
+    ):
+        problem = Problem(None, None, None, layout=Layout.parse(layout))
+        yield problem, SIMT, SIMT.default(problem).with_values(**changes)
+    for (
+        dtype,
+        layout,
+        k,
+        changes,
+    ) in (  # vectors along k, whose lines all steps but the first leave behind K's remainder
+        (DType.F32, "rr", 68, {**four, "TA": 0, "LEAD": 2}),
+        (DType.F32, "rc", 50, {**four, "TA": 0, "LEAD": 1, "ORDER": 7}),
+        (DType.F64, "cc", 35, {**two, "TB": 0, "LEAD": 1}),
+        (DType.F64, "rc", 64, {**two, "TA": 0}),
+    ):
+        problem = Problem(None, None, k, dtype=dtype, layout=Layout.parse(layout), ld_align=4)
+        yield problem, SIMT, SIMT.default(problem).with_values(**changes)
+
+
 def moved() -> Iterator[Kernel]:
     """Tiles that would cross an edge of C and move back, in both directions, in one and in none; batches of them."""
     small = {"BM": 32, "BN": 64, "TM": 4, "TN": 4, "WM": 16, "WN": 32}
@@ -230,6 +258,7 @@ ALL = (
     *empty_parts(),
     *streams(),
     *ordered(),
+    *by_turns(),
     *moved(),
     *batches(),
     *pointers(),

@@ -66,6 +66,27 @@ def test_tiles_of_b_stay_aligned_behind_those_of_a() -> None:
     assert first_rejection(SIMT, problem, odd.with_values(STAGES=4), LIMITS) is None
 
 
+@pytest.mark.parametrize(
+    ("k", "lda", "width"),
+    [(None, None, 1), (64, 64, 4), (66, 68, 2), (67, 68, 1), (68, 70, 2)],
+    ids=("any K", "whole vectors", "remainder of two", "remainder of one", "lines of two"),
+)
+def test_lines_along_k_stay_aligned_behind_its_remainder(k: int | None, lda: int | None, width: int) -> None:
+    """All steps but the first start where K's remainder ends: a vector of lda's alignment alone would not do."""
+    problem = Problem(64, 64, k, lda=lda, ld_align=4)
+    config = SIMT.default(problem).with_values(BK=16, TA=0, ASYNC=1, AHEAD=4)
+    assert constants(SIMT, problem, config)["VA"] == width
+
+
+def test_of_two_operands_along_k_one_at_most_is_read_by_turns() -> None:
+    problem = Problem(64, 64, 64, layout=Layout("r", "c"))
+    ahead = SIMT.default(problem).with_values(BK=16, ASYNC=1, AHEAD=4)
+    for transposed in ({"TA": 1, "TB": 1}, {"TA": 0, "TB": 1}, {"TA": 1, "TB": 0}):
+        check(SIMT, problem, ahead.with_values(**transposed), LIMITS)
+    with pytest.raises(InvalidInput, match="at a turn's end, not both"):
+        check(SIMT, problem, ahead.with_values(TA=0, TB=0), LIMITS)
+
+
 def test_unknown_names_come_with_the_known_ones() -> None:
     with pytest.raises(InvalidInput, match="'BX' is no parameter: known are OUTER, BM, BN"):
         SIMT.default(SQUARE).with_values(BX=1)

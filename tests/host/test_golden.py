@@ -70,6 +70,26 @@ SAMPLES = {
     "read_ahead_order": Sample(
         SIMT, {"ASYNC": 1, "STAGES": 2, "AHEAD": 4, "BK": 16, "TM": 4, "TN": 8, "WM": 32, "WN": 32, "ORDER": 7}
     ),
+    "read_ahead_turn_lead": Sample(
+        SIMT, {"ASYNC": 1, "STAGES": 2, "AHEAD": 4, "BK": 32, "TN": 16, "WN": 64, "TA": 0, "LEAD": 2}
+    ),
+    "read_ahead_turn_rc_sliced": Sample(
+        SIMT,
+        {
+            "ASYNC": 1,
+            "STAGES": 2,
+            "AHEAD": 4,
+            "BK": 32,
+            "TN": 16,
+            "WN": 64,
+            "TB": 0,
+            "SLICES": 2,
+            "LEAD": 1,
+            "ORDER": 7,
+        },
+        (None, None, None),
+        "rc",
+    ),
     "read_ahead_stream": Sample(
         SIMT, {"ASYNC": 1, "STAGES": 3, "AHEAD": 4, "BK": 16, "STREAM": 264}, (None, None, None)
     ),

@@ -172,6 +172,7 @@ def used_templates() -> set[str]:
                 {},
                 {"ASYNC": 1},
                 {"ASYNC": 1, "AHEAD": 2},
+                {"ASYNC": 1, "AHEAD": 4, "TA": 0},
                 {"STAGES": 1},
                 {"OUTER": 0},
                 {"TA": 0, "TB": 0},
