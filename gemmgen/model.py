@@ -29,26 +29,30 @@ Bound = Literal["FMA", "issue", "instruction fetch", "shared memory", "L2", "DRA
 
 # What NVIDIA does not publish. Chosen so that the order of predictions follows the order of measured times on an
 # H200 (f32, 11 shapes and layouts, 2026-11-21).
-MODEL_ERROR = 0.2  # relative: 753 of those 775 times, on which it was calibrated, were predicted within it
-L2_BYTES_PER_CYCLE = 24  # per SM, sustained
-GLOBAL_LATENCY = 850  # cycles, from a tile's first load to its barrier
-REDUCTION_LATENCIES = 4  # of adding up what blocks leave for each other: to write, to take the ticket, to read
+MODEL_ERROR = (
+    0.2  # relative: 582 of the 594 times on which it was calibrated, and 568 of 585 others, were predicted within it
+)
+L2_BYTES_PER_CYCLE = 28  # per SM, sustained
+GLOBAL_LATENCY = 700  # cycles, from a tile's first load to its barrier
+REDUCTION_LATENCIES = 2  # of adding up what blocks leave for each other: to write, to take the ticket, to read
 LAUNCH_US = 3.0  # from the first block's start to the last one's end when there is no work
-OVERLAP_LOSS = 0.02  # share of the other units' time that does not hide behind the slowest
+OVERLAP_LOSS = 0.05  # share of the other units' time that does not hide behind the slowest
 SHARPNESS = 8  # of the maximum of computing and moving data: 9% more where both take as long
-STEP_INSTRUCTIONS = 10  # of a warp for each step, besides its barrier: loop and address arithmetic
-BARRIER_CYCLES = 200  # of a step's barrier that no other block fills; with another one half as many
+STEP_INSTRUCTIONS = 20  # of a warp for each step, besides its barrier: loop and address arithmetic
+BARRIER_CYCLES = 250  # of a step's barrier that no other block fills; with another one half as many
 STREAM_INSTRUCTIONS = 60  # of a warp for each step more where blocks stream, as kernels did when those were timed
 LOOP_INSTRUCTIONS = 14  # and for each turn of a loop over a part of its depths
 COPY_INSTRUCTIONS = 3  # of a warp for each access that copies: the access, its address, its predicate, and their waits
 # Two register banks give an operand each a cycle, so an FMA that shares none with the one before takes another cycle.
 # One in each run does so, and more where the compiler reorders FMAs by the arrival of their values.
-OPERAND_CYCLES, UNORDERED_OPERAND_CYCLES = 0.2, 1.5  # a run
-STALLS = 0.3  # of issue time, for one warp a scheduler: waits that no other warp fills
+OPERAND_CYCLES, UNORDERED_OPERAND_CYCLES = 0.1, 1.5  # a run
+STALLS = 0.2  # of issue time, for one warp a scheduler: waits that no other warp fills
+TURN_STALLS = 0.15  # more of them where the compiler puts all reads of a turn's depths off to its end
 SASS_BYTES = 16  # an instruction
 INSTRUCTION_CACHE = 32 * 1024  # bytes next to a scheduler; a longer unrolled step is fetched again and again
 FETCH_CYCLES = 1.8  # an instruction that is not there; the warps of a scheduler share it
 SCHEDULERS = 4  # of an SM; each issues one instruction a cycle
+OTHER_REGISTERS = 44  # of a thread, for addresses and counters
 BYTES_UNDER_WAY = 32 * 1024  # of an SM, that keep device memory busy
 REPRESENTATIVE_BYTES = 2**28
 REPRESENTATIVE_SIZE = 4096  # what a run-time size is taken for when a prediction needs a number
@@ -108,10 +112,9 @@ def occupancy(arch: Arch, threads: int, registers: int, shared_bytes: int) -> Oc
 
 def estimate_registers(work: Work, dtype: DType) -> int:
     """Registers a thread before it is compiled: accumulators, two fragments, copies under way, addresses."""
-    # A row of A and one of B, of a square thread tile, for this k and the next.
-    fragments = 4 * math.isqrt(work.outputs) if work.shared_words else 2
-    staged = int(work.global_words / work.threads) if work.prefetch else 0
-    return dtype.words * (work.outputs + fragments) + staged + 24
+    # A row of A and one of B, of a square thread tile, for this k and the next; or one of them for the four of a turn.
+    fragments = (6 if work.by_turn else 4) * math.isqrt(work.outputs) if work.shared_words else 2
+    return dtype.words * (work.outputs + fragments) + int(work.staged) + OTHER_REGISTERS
 
 
 def predict(
@@ -125,8 +128,10 @@ def predict(
     value = constants(family, problem, config)
     work = family.work(problem, config)
     used = estimate_registers(work, problem.dtype) if registers is None else registers
+    # __launch_bounds__ keeps the compiler to what lets a block launch: it spills the others.
+    most = MAX_REGISTERS if registers is not None else min(MAX_REGISTERS, _registers_to_launch(work.threads))
     shared = value["SHARED_BYTES"]
-    fit = occupancy(device.arch, work.threads, min(used, MAX_REGISTERS), shared)
+    fit = occupancy(device.arch, work.threads, min(used, most), shared)
     stream = Stream(work.stream, work.depth) if work.stream else None
     launch = Launch(work.threads, family.grid(problem, config), splits=work.splits, stream=stream)
     if fit.blocks == 0:
@@ -134,8 +139,14 @@ def predict(
     waves = launch.blocks(case) / (fit.blocks * device.sms)
     blocks = launch.splits * launch.tiles(case)  # as many as there would be without a stream: their work
     steps = math.ceil(max(case.k, 1) / work.splits / work.depth) * value.get("WALK", 1)
-    time, bound = _time_us(case, work, fit, blocks, steps, device, used)
+    time, bound = _time_us(case, work, fit, blocks, steps, device, max(0, used - most))
     return Prediction(device.name, used, shared, fit, waves, time, bound)
+
+
+def _registers_to_launch(threads: int) -> int:
+    """The most of a thread with which an SM has room for a block of `threads`."""
+    warps = -(-threads // (WARP * SCHEDULERS))  # of a scheduler, which has its share of the registers
+    return REGISTERS_PER_SM // SCHEDULERS // (warps * WARP) // REGISTER_UNIT * REGISTER_UNIT
 
 
 @lru_cache(maxsize=16)  # the same for all of a search's predictions
@@ -152,13 +163,13 @@ def representative(problem: Problem) -> Case:
 
 
 def _time_us(
-    case: Case, work: Work, fit: Occupancy, blocks: int, steps: int, device: DeviceSpec, registers: int
+    case: Case, work: Work, fit: Occupancy, blocks: int, steps: int, device: DeviceSpec, spilled: int
 ) -> tuple[float, Bound]:
     """(time in microseconds, what bounds it): the busiest SM's steps, each as long as its slowest unit."""
     # Blocks that stream share the last wave evenly; without them the busiest SM has one block more than others.
     per_sm = blocks / device.sms if work.stream else -(-blocks // device.sms)
     resident = min(fit.blocks, math.ceil(per_sm))
-    cycles = _step_cycles(work, resident, device.arch, registers, case.problem.dtype)
+    cycles = _step_cycles(work, resident, device.arch, spilled, case.problem.dtype)
     bound = max(cycles, key=lambda unit: cycles[unit])
     step = cycles[bound] + OVERLAP_LOSS * (sum(cycles.values()) - cycles[bound])
     step += BARRIER_CYCLES / resident
@@ -188,7 +199,7 @@ def _reduction_us(case: Case, work: Work, blocks: int, device: DeviceSpec) -> fl
     return (REDUCTION_LATENCIES * GLOBAL_LATENCY + moved) / device.clock_ghz / 1000
 
 
-def _step_cycles(work: Work, resident: int, arch: Arch, registers: int, dtype: DType) -> dict[Bound, float]:
+def _step_cycles(work: Work, resident: int, arch: Arch, spilled: int, dtype: DType) -> dict[Bound, float]:
     """Cycles that each unit of an SM needs for one step of its `resident` blocks."""
     warps = -(-work.threads // WARP) * resident
     warps_per_scheduler = max(1.0, warps / SCHEDULERS)  # a warp issues on one scheduler only
@@ -196,18 +207,18 @@ def _step_cycles(work: Work, resident: int, arch: Arch, registers: int, dtype: D
     run_cycles = OPERAND_CYCLES if work.written else UNORDERED_OPERAND_CYCLES
     operands = fmas * run_cycles / work.run if work.run > 1 else 0.0
     turns = work.depth / work.written if work.written else 1
-    spilled = 2 * max(0, registers - MAX_REGISTERS) * work.depth
     overhead = (
         STEP_INSTRUCTIONS
         + (STREAM_INSTRUCTIONS if work.stream else 0)
         + COPY_INSTRUCTIONS * work.copies
         + (LOOP_INSTRUCTIONS * turns if work.written else 0)
     )
-    instructions = fmas + operands + work.shared_reads * work.depth + overhead + spilled
+    instructions = fmas + operands + work.shared_reads * work.depth + overhead + 2 * spilled * work.depth
     uncached = instructions / turns * SASS_BYTES > INSTRUCTION_CACHE
+    stalls = STALLS + (TURN_STALLS if work.by_turn and not work.lead else 0.0)
     return {
         "FMA": warps_per_scheduler * fmas * SCHEDULERS * WARP / arch.lanes(dtype),
-        "issue": (warps_per_scheduler + STALLS) * instructions,
+        "issue": (warps_per_scheduler + stalls) * instructions,
         "instruction fetch": FETCH_CYCLES * instructions if uncached else 0.0,
         "shared memory": warps * work.wavefronts * work.depth + work.copy_wavefronts * resident,
         "L2": work.global_words * 4 * resident / L2_BYTES_PER_CYCLE,

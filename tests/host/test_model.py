@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmgen.device import ARCHS, Arch, device_named
+from gemmgen.device import ARCHS, MAX_REGISTERS, Arch, device_named
 from gemmgen.dtype import DType
 from gemmgen.explain import BOUNDS
 from gemmgen.families import NAIVE, SIMT, Config, Family
-from gemmgen.model import Bound, Occupancy, Prediction, occupancy, predict
+from gemmgen.model import Bound, Occupancy, Prediction, estimate_registers, occupancy, predict
 from gemmgen.problem import Problem
 
 LAPTOP = device_named("RTX 4050 Laptop")  # sm_89
@@ -100,3 +100,13 @@ def test_waves_are_blocks_over_blocks_at_once() -> None:
 def test_every_bound_that_a_prediction_may_name_is_explained() -> None:
     assert set(BOUNDS) == set(get_args(Bound))
     assert prediction(SIMT, BK=32, TM=16, TN=16, WM=128, WN=64).bound == "instruction fetch"
+
+
+def test_registers_are_estimated_for_copies_that_pass_through_them_alone() -> None:
+    """Whatever cp.async copies takes none: blocks of few threads, which copy much each, would seem to spill."""
+    problem = Problem(4096, 4096, 4096)
+    tiles = SIMT.default(problem).with_values(BM=64, BN=128, BK=32, TN=16, WM=32, WN=128)
+    ring = SIMT.work(problem, tiles.with_values(ASYNC=1, AHEAD=4))
+    through = SIMT.work(problem, tiles)
+    assert (ring.staged, through.staged) == (0, (64 + 128) * 32 / 64)
+    assert estimate_registers(ring, problem.dtype) < MAX_REGISTERS < estimate_registers(through, problem.dtype)
