@@ -1,5 +1,5 @@
 """In which order to try configs: the model's best of each kind first, then the neighbours of what measured best, and at
-last the same kernels with their instructions in other orders.
+last the same kernels with their instructions in other places.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ SECONDARY = {
     "skinny": frozenset({"WARPS", "BK", "ATOMIC"}),
     "batched": frozenset({"STAGES", "ASYNC", "MINB", "PAD"}),
 }
+PLACES = ("LEAD", "ORDER")  # axes that move instructions, which no model prices: varied in turn, of the fastest
 BEST_KEPT = 4  # configs whose neighbours a round tries
 REACH = 3  # axes in which a neighbour may differ: a deeper step goes with other slices and stages
 
@@ -40,6 +41,7 @@ class Search:
     spaces: Sequence[Space]
     device: DeviceSpec
     ranked: list[Ranked] = field(init=False)
+    _known: dict[Config, Ranked] = field(init=False)
     _untried: dict[Config, Ranked] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -49,7 +51,8 @@ class Search:
             for config in space.accepted
         ]
         self.ranked = sorted(predicted, key=lambda entry: entry.prediction.time_us)
-        self._untried = {entry.config: entry for entry in self.ranked}
+        self._known = {entry.config: entry for entry in self.ranked}
+        self._untried = dict(self._known)
 
     def first(self, count: int) -> list[Ranked]:
         """The `count` best predicted configs, at most one of each tile shape while there are others.
@@ -67,14 +70,15 @@ class Search:
         fastest = [config for config, _ in sorted(timed, key=lambda pair: pair[1])[:BEST_KEPT]]
         return self._take(list(_interleave([self._neighbours(config) for config in fastest]))[:count])
 
-    def orders(self, count: int, timed: Sequence[tuple[Config, float]]) -> list[Ranked]:
-        """Up to `count` configs that differ from the fastest of `timed` in ORDER alone, the fastest one's first."""
-        known = {entry.config: entry for entry in self.ranked}
-        fastest = [known[config] for config, _ in sorted(timed, key=lambda pair: pair[1])[:BEST_KEPT]]
+    def moved(self, axis: str, count: int, timed: Sequence[tuple[Config, float]]) -> list[Ranked]:
+        """Up to `count` configs that differ from the fastest of `timed` in `axis` alone, one of PLACES."""
+        fastest = [self._known[config] for config, _ in sorted(timed, key=lambda pair: pair[1])[:BEST_KEPT]]
         problem, limits = self.spaces[0].problem, self.device.arch.limits
-        others = (replace(entry, config=config) for entry in fastest for config in _orders(entry.config))
+        others = (replace(entry, config=config) for entry in fastest for config in _others(entry.config, axis))
         sound = (entry for entry in others if first_rejection(entry.family, problem, entry.config, limits) is None)
-        return list(islice(sound, count))
+        taken = list(islice(sound, count))
+        self._known |= {entry.config: entry for entry in taken}
+        return taken
 
     def _neighbours(self, config: Config) -> list[Ranked]:
         """Untried configs that differ in up to REACH axes (a tile seldom changes alone), the nearest first."""
@@ -107,11 +111,11 @@ def _shape(entry: Ranked) -> tuple[tuple[str, int], ...]:
     return tuple((name, value) for name, value in entry.config.values.items() if name not in secondary)
 
 
-def _orders(config: Config) -> Iterator[Config]:
-    """`config` with the other values of ORDER; none where its family has no such axis."""
+def _others(config: Config, name: str) -> Iterator[Config]:
+    """`config` with the other values of one axis; none where its family has no such axis."""
     for axis in config.axes():
-        if axis.name == "ORDER":
-            yield from (config.with_values(ORDER=value) for value in axis.values if value != config.values["ORDER"])
+        if axis.name == name:
+            yield from (config.with_values(**{name: value}) for value in axis.values if value != config.values[name])
 
 
 def _distance(one: Config, other: Config) -> int:

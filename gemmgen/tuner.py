@@ -27,7 +27,7 @@ from gemmgen.pick import Pick, pick_measured, pick_predicted
 from gemmgen.problem import Problem
 from gemmgen.reference import LARGE_FLOPS
 from gemmgen.render import render
-from gemmgen.search import Ranked, Search
+from gemmgen.search import PLACES, Ranked, Search
 from gemmgen.source import KernelSource
 from gemmgen.space import Space, explore
 from gemmgen.target import Target
@@ -39,7 +39,6 @@ DEFAULT_BUDGET = {"gpu": 96, "emulator": 8}  # candidates
 EXAMPLES = 20  # situations a candidate must pass to be a finalist; see examples_for
 LARGE_EXAMPLES = 5  # where one takes over LARGE_FLOPS
 FINALISTS = 4  # the fastest that are right: re-timed together, carefully
-BATCHES = 4  # the first half of the budget in one, the rest in this many less one
 
 
 class Progress(Protocol):
@@ -168,17 +167,17 @@ class Tuner:
 
     def _batches(self, search: Search, budget: int) -> Iterator[list[Ranked]]:
         """Half the budget spread over the space; then, where times are measured, around what was fastest, and at last
-        other orders of its instructions."""
+        with its instructions in other places."""
         if self.target.gpu is None:
             yield search.first(budget)
             return
         yield search.first(budget - budget // 2)
-        for left in range(BATCHES - 1, 0, -1):
-            spent = len(self.trials)
+        rounds = (None, *PLACES)
+        for number, axis in enumerate(rounds):
             timed = [(trial.config, trial.time_us) for trial in self.trials if trial.timing is not None]
-            count = math.ceil((budget - spent) / left)
-            orders = search.orders(count, timed) if left == 1 else []
-            yield orders + search.next(count - len(orders), timed)
+            count = math.ceil((budget - len(self.trials)) / (len(rounds) - number))
+            moved = [] if axis is None else search.moved(axis, count, timed)
+            yield moved + search.next(count - len(moved), timed)
 
     def render(self, batch: Sequence[Ranked]) -> list[Trial]:
         return [

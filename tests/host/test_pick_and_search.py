@@ -16,7 +16,7 @@ from gemmgen.space import Space, explore
 
 CARD = DEVICES["H200"]
 PROBLEM = Problem(512, 512, 512)
-SHAPE = ("BM", "BN", "BK", "TM", "TN", "SLICES")
+SHAPE = ("BM", "BN", "BK", "TM", "TN", "TA", "SLICES")
 
 
 @pytest.fixture(scope="module")
@@ -66,18 +66,25 @@ def test_nothing_is_tried_twice_and_neighbours_are_near(space: Space) -> None:
     assert len(set(tried)) == len(tried) == 19
 
 
-def test_the_fastest_is_tried_in_its_other_orders_last(space: Space) -> None:
+def test_the_fastest_is_tried_with_its_instructions_in_other_places_last(space: Space) -> None:
     search = Search([space], CARD)
-    assert all(config.values["ORDER"] == 0 for config in space.accepted)
-    slow, fast = (entry.config for entry in search.first(2))
-    orders = search.orders(9, [(slow, 2.0), (fast, 1.0)])
-    assert [entry.config for entry in orders[:7]] == [fast.with_values(ORDER=order) for order in range(1, 8)]
-    assert [entry.config for entry in orders[7:]] == [slow.with_values(ORDER=order) for order in (1, 2)]
+    assert {config.values["LEAD"] for config in space.accepted} == {0, 2}
+    assert {config.values["ORDER"] for config in space.accepted} == {0}
+    slow, fast = [entry.config for entry in search.ranked if entry.config.values["LEAD"] == 0][:2]
+    early = search.moved("LEAD", 4, [(slow, 2.0), (fast, 1.0)])
+    assert [entry.config for entry in early] == [
+        *(fast.with_values(LEAD=lead) for lead in (1, 2, 4) if lead < min(fast.values["TM"], fast.values["TN"])),
+        slow.with_values(LEAD=1),
+    ]
+    faster = early[0].config
+    orders = search.moved("ORDER", 9, [(slow, 2.0), (fast, 1.0), (faster, 0.5)])
+    assert [entry.config for entry in orders[:7]] == [faster.with_values(ORDER=order) for order in range(1, 8)]
+    assert [entry.config for entry in orders[7:]] == [fast.with_values(ORDER=order) for order in (1, 2)]
     assert all(first_rejection(SIMT, space.problem, entry.config, CARD.arch.limits) is None for entry in orders), (
         "they compute the same"
     )
     flat = explore(SKINNY, Problem(8, 4096, 4096), CARD)
-    assert Search([flat], CARD).orders(9, [(flat.accepted[0], 1.0)]) == [], "a family without orders"
+    assert Search([flat], CARD).moved("ORDER", 9, [(flat.accepted[0], 1.0)]) == [], "a family without orders"
 
 
 def differences(one: Config, other: Config) -> int:
