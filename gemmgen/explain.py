@@ -164,11 +164,12 @@ def _tiles(case: Case, values: Mapping[str, int]) -> tuple[Tile, ...]:
     rows, cols = values["BM"], values["BN"]
     products = values.get("MB", 1) * values.get("WALK", 1)  # of a block
     blocks = -(-case.m // rows) * -(-case.n // cols) * -(-case.batch // products)
-    tiles = [Tile("block", rows, cols, blocks, "grid")]
+    shared = values.get("SPLIT", 1) > 1 or values.get("STREAM", 0) > 0  # by several blocks
+    tiles = [Tile("tile" if shared else "block", rows, cols, blocks, "grid")]
     if "MB" in values:
         tiles.append(Tile("product", rows, cols, products, "block"))
     if values.get("SLICES", 1) > 1:
-        tiles.append(Tile("slice", rows, cols, values["SLICES"], "block"))
+        tiles.append(Tile("slice", rows, cols, values["SLICES"], tiles[0].unit))
     if values.get("WM"):
         count = rows * cols // (values["WM"] * values["WN"])
         tiles.append(Tile("warp", values["WM"], values["WN"], count, tiles[-1].unit))

@@ -209,7 +209,7 @@ def _rows(scores: Sequence[Score]) -> Iterator[str]:
             number(theirs.get("us")),
             number(theirs.get("tflops")),
             _against(score.ratio, score.goal.ratio, "{:.3f}x"),
-            _against(score.share, score.goal.share, "{:.0%}"),
+            _against(score.share, score.goal.share, "{:.1%}"),
             roof.limit if roof else NONE,
             _verified(score.record),
             _sanitized(score.record),

@@ -244,7 +244,7 @@ def test_the_page_tells_groups_goals_and_limits(card: Card) -> None:
     row = next(line for line in lines if line.startswith(f"| {slow} "))
     assert "0.800x (goal 1.000x)" in row and "| - | 10.0 |" in row and "FFMA rate | gpu 20 | -" in row
     row = next(line for line in lines if line.startswith(f"| {batched} "))
-    assert "| 2.000x |" in row and "(goal 85%) | copy bandwidth" in row
+    assert "| 2.000x |" in row and "(goal 85.0%) | copy bandwidth" in row
     gbs = representative(batched).bytes_moved / 5.0 / 1000
     assert f"| {gbs:.0f} |" in row
 
