@@ -497,7 +497,7 @@ __device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, 
     }
 }
 
-// C = alpha * sums + beta * C for those elements of one of this thread's ROWS rows that exist.
+// C = alpha * sums + beta * C in the i-th of this thread's ROWS rows, for those elements that exist.
 __device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int columns, Place place, int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {

@@ -416,7 +416,7 @@ __device__ __forceinline__ void store_edge(double* to, Vec<N> value, double beta
     }
 }
 
-// C = alpha * sums + beta * C for those elements of one of this thread's ROWS rows that are the tile's own.
+// C = alpha * sums + beta * C in the i-th of this thread's ROWS rows, for those elements that are the tile's own.
 // The first `above` rows and `left` columns of a tile that moved back are another tile's, which stores them.
 __device__ __forceinline__ void store_row(double* tile, Shape s, int above, int left, Place place, int i,
                                           const double (&sums)[TN], double alpha, double beta)

@@ -256,7 +256,7 @@ __device__ __forceinline__ void store_edge(double* to, Vec<N> value, double beta
     }
 }
 
-// C = alpha * sums + beta * C for those elements of one of this thread's TM rows that exist.
+// C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that exist.
 __device__ __forceinline__ void store_row(double* tile, Shape s, int rows, int columns, Place place, int i,
                                           const double (&sums)[TN], double alpha, double beta)
 {
