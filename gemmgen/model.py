@@ -29,12 +29,10 @@ Bound = Literal["FMA", "issue", "instruction fetch", "shared memory", "L2", "DRA
 
 # What NVIDIA does not publish. Chosen so that the order of predictions follows the order of measured times on an
 # H200 (f32, 11 shapes and layouts, 2026-11-21).
-MODEL_ERROR = (
-    0.2  # relative: 582 of the 594 times on which it was calibrated, and 568 of 585 others, were predicted within it
-)
+MODEL_ERROR = 0.2  # relative: of the 594 times of its calibration 582 were predicted within it, of 585 others 568
 L2_BYTES_PER_CYCLE = 28  # per SM, sustained
 GLOBAL_LATENCY = 700  # cycles, from a tile's first load to its barrier
-REDUCTION_LATENCIES = 2  # of adding up what blocks leave for each other: to write, to take the ticket, to read
+REDUCTION_LATENCIES = 2  # of adding up what blocks leave for each other: writes, tickets and reads, as far as they show
 LAUNCH_US = 3.0  # from the first block's start to the last one's end when there is no work
 OVERLAP_LOSS = 0.05  # share of the other units' time that does not hide behind the slowest
 SHARPNESS = 8  # of the maximum of computing and moving data: 9% more where both take as long

@@ -60,6 +60,7 @@ class SimtConfig(Config):
 
 
 TILE_THREADS = "BM / TM * (BN / TN)"  # that cover a block's tile of C
+ALL_TRANSPOSED = "TA + TB == A_ALONG_K + B_ALONG_K"  # of the operands that lie along k, if any
 
 CONSTRAINTS = (
     Constraint("BM >= 1 and BN >= 1 and BK >= 1 and TM >= 1 and TN >= 1", "a tile holds at least one element", False),
@@ -80,7 +81,7 @@ CONSTRAINTS = (
     Constraint("ASYNC == 0 or STAGES >= 2", "cp.async fills one stage while another is read", False),
     Constraint("AHEAD == 0 or ASYNC == 1 and OUTER == 1", "outer products of cp.async's stages read ahead", False),
     Constraint(
-        "AHEAD == 0 or TA + TB == A_ALONG_K + B_ALONG_K or VEC == AHEAD",
+        f"AHEAD == 0 or {ALL_TRANSPOSED} or VEC == AHEAD",
         "a read of a shared line along k takes the depths of a turn",
         False,
     ),
@@ -137,7 +138,7 @@ PRUNING = (
     SAME_BITS,
     Constraint(
         "LEAD == 2 * (A_ALONG_K + B_ALONG_K - TA - TB) * (AHEAD > 0)",
-        "seldom best: most reads are early enough but those of a turn's depths; others are tried last, of the fastest",
+        "reads of a turn's depths gain by it, others seldom; other values are tried last, of the fastest",
     ),
     Constraint("ORDER == 0", "registers fall into other banks, of which no model knows: tried last, of the fastest"),
     Constraint("OUTER == 1", "an inner product reads two shared values for each FMA"),
@@ -150,14 +151,10 @@ PRUNING = (
     Constraint("BM <= 16 or M <= 4 or M > 16", "half of a higher tile's rows, or more, do not exist"),
     Constraint("BN <= 16 or N <= 4 or N > 16", "half of a wider tile's columns, or more, do not exist"),
     Constraint("WM > 0", "warp tiles read less shared memory than rows of threads"),
+    Constraint(f"{ALL_TRANSPOSED} or AHEAD > 0", "tiles that keep their lines along k are read one by one"),
+    Constraint(f"{ALL_TRANSPOSED} or BK * ELEMENT_BYTES >= 128", "shorter pieces of lines along k come slowly"),
     Constraint(
-        "TA + TB == A_ALONG_K + B_ALONG_K or AHEAD > 0", "tiles that keep their lines along k are read one by one"
-    ),
-    Constraint(
-        "TA + TB == A_ALONG_K + B_ALONG_K or BK * ELEMENT_BYTES >= 128", "shorter pieces of lines along k come slowly"
-    ),
-    Constraint(
-        "TA + TB == A_ALONG_K + B_ALONG_K or A_ALONG_K + B_ALONG_K < 2 or (BM - BN) * (TB - TA) >= 0",
+        f"{ALL_TRANSPOSED} or A_ALONG_K + B_ALONG_K < 2 or (BM - BN) * (TB - TA) >= 0",
         "of two operands along k the one with the larger tile gains more where it is not transposed",
     ),
     Constraint(
