@@ -10,8 +10,9 @@ stride apart or, in a batch of pointers, anywhere. A size, leading dimension or 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import gcd
 from typing import Literal
 
@@ -150,8 +151,8 @@ class Problem:
         """MxNxK as `parse_shape` reads it: 512x512x512, ?x4096x4096."""
         return "x".join(RUNTIME if size is None else str(size) for size in (self.m, self.n, self.k))
 
-    @property
-    def sizes(self) -> dict[str, Size]:
+    @cached_property  # a search asks for each of its configs
+    def sizes(self) -> Mapping[str, Size]:
         """M, N, K, lda, ldb, ldc with "dense" resolved; None where the kernel takes a parameter.
 
         In a batch the batch, too, and where it has strides stride_a, stride_b and stride_c.

@@ -58,7 +58,7 @@ class Kernel:
         return self.problem.dtype
 
     @cached_property
-    def sizes(self) -> dict[str, Size]:
+    def sizes(self) -> Mapping[str, Size]:
         return self.problem.sizes
 
     @cached_property

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gemmgen.device import DeviceSpec
-from gemmgen.expression import names_in
-from gemmgen.families.base import SAME_BITS, Axis, Config, Constraint, Family, constants, first_broken
+from gemmgen.expression import first_false, names_in
+from gemmgen.families.base import SAME_BITS, Axis, Config, Constraint, Family, constants
 from gemmgen.problem import Problem
 
 
@@ -39,25 +39,27 @@ def explore(family: Family, problem: Problem, device: DeviceSpec, *, atomics: bo
     given = {**device.arch.limits.names, "SMS": device.sms, **family.facts(problem)}
     pruning = [rule for rule in family.pruning if not (atomics and rule == SAME_BITS)]
     ready, late = _earliest((*family.constraints, *pruning), axes, given)
+    first_broken = [first_false([rule.expression for rule in rules]) for rules in ready]
+    first_broken_late = first_false([rule.expression for rule in late])
     below = [math.prod(len(item.values) for item in axes[depth + 1 :]) for depth in range(len(axes))]
     rejected: Counter[Constraint] = Counter()
 
     def walk(depth: int, names: dict[str, int]) -> Iterator[Config]:
         if depth == len(axes):
             config = family.config_type(**{item.name: names[item.name] for item in axes})
-            broken = first_broken(late, {**names, **constants(family, problem, config)})
-            if broken is None:
+            place = first_broken_late({**names, **constants(family, problem, config)})
+            if place == len(late):
                 yield config
             else:
-                rejected[broken] += 1
+                rejected[late[place]] += 1
             return
         for value in values[axes[depth].name]:
             names[axes[depth].name] = value
-            broken = first_broken(ready[depth], names)
-            if broken is None:
+            place = first_broken[depth](names)
+            if place == len(ready[depth]):
                 yield from walk(depth + 1, names)
             else:
-                rejected[broken] += below[depth]
+                rejected[ready[depth][place]] += below[depth]
 
     accepted = tuple(walk(0, dict(given)))
     total = math.prod(len(item.values) for item in axes)

@@ -82,7 +82,7 @@ class Config:
 
     @property
     def values(self) -> dict[str, int]:
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+        return dict(vars(self))
 
     @property
     def deterministic(self) -> bool:
@@ -304,7 +304,7 @@ class Family(Protocol):
         ...
 
 
-@lru_cache(maxsize=1024)  # the model asks for a config's constants more than once
+@lru_cache(maxsize=2**15)  # the space and the model ask for those of each config
 def constants(family: Family, problem: Problem, config: Config) -> Mapping[str, int]:
     """Every fact, axis and derived constant by name."""
     names = {**family.facts(problem), **config.values}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from math import gcd
 
 from gemmgen.expression import evaluate
@@ -45,6 +45,7 @@ class Operand(Side):
         return "fragment/vector.cu" if self.k_rows else "fragment/strided.cu"
 
 
+@lru_cache(maxsize=16)  # a config's constants ask for them several times
 def operands(problem: Problem, config: SimtConfig) -> tuple[Operand, Operand]:
     copy = "copy/cp_async.cu" if config.ASYNC else "copy/registers.cu"
     a = Operand("a", "m", problem.layout.a == "r", config.TA == 1, copy)

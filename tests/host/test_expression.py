@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmgen.expression import evaluate, names_in, show_values
+from gemmgen.expression import evaluate, first_false, names_in, show_values
 from gemmgen.families import FAMILIES
 from gemmgen.matrix import Layout
 from gemmgen.problem import Problem
@@ -50,6 +50,15 @@ def test_a_missing_name_is_an_error() -> None:
 def test_builtins_are_out_of_reach() -> None:
     with pytest.raises(NameError, match="__import__"):
         evaluate("__import__('os')", {})
+
+
+@given(
+    st.lists(st.sampled_from(("A % 3 == 0", "A / 4 > B", "B == 0 or A % B == 0", "A + B < 90")), max_size=6), st.data()
+)
+def test_the_first_false_one_is_that_of_one_by_one(texts: list[str], data: st.DataObject) -> None:
+    names = {name: data.draw(st.integers(0, 60), name) for name in "AB"}
+    one_by_one = next((place for place, text in enumerate(texts) if not evaluate(text, names)), len(texts))
+    assert first_false(texts)(names) == one_by_one
 
 
 def test_names() -> None:
