@@ -188,7 +188,7 @@ def test_no_compiler(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_leaves_nothing_half_written_and_resumes(tmp_path: Path) -> None:
-    cache, words = tmp_path / "own", ("tune", "256x256x256", "--device", "emulator", "--budget", "8")
+    cache, words = tmp_path / "own", ("tune", "256x256x256", "--device", "emulator", "--budget", "4")
     environ = {**os.environ, **HERE, "XDG_CACHE_HOME": str(cache)}
     command = [sys.executable, "-u", "-m", "gemmgen", *words]
     with subprocess.Popen(
