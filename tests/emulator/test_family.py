@@ -241,7 +241,8 @@ def drawn(count: int) -> Iterator[Kernel]:
             pointer_align=rng.choice([align for align in (4, 8, 16) if align >= dtype.size]),
             ld_align=rng.choice((1, 2, 4)),
         )
-        config = SimtConfig(**{axis.name: rng.choice(SMALL.get(axis.name, axis.values)) for axis in SimtConfig.axes()})
+        values = {axis.name: rng.choice(SMALL.get(axis.name, axis.values)) for axis in SimtConfig.axes()}
+        config = SimtConfig(**(values if values["AHEAD"] else {**values, "LEAD": 0, "ORDER": 0}))
         if first_rejection(SIMT, problem, config, LIMITS) is None:
             count -= 1
             yield problem, SIMT, config
