@@ -38,7 +38,7 @@ OVERLAP_LOSS = 0.05  # share of the other units' time that does not hide behind 
 SHARPNESS = 8  # of the maximum of computing and moving data: 9% more where both take as long
 STEP_INSTRUCTIONS = 20  # of a warp for each step, besides its barrier: loop and address arithmetic
 BARRIER_CYCLES = 250  # of a step's barrier that no other block fills; with another one half as many
-STREAM_INSTRUCTIONS = 60  # of a warp for each step more where blocks stream, as kernels did when those were timed
+STREAM_INSTRUCTIONS = 60  # of a warp for each step more where blocks stream
 LOOP_INSTRUCTIONS = 14  # and for each turn of a loop over a part of its depths
 COPY_INSTRUCTIONS = 3  # of a warp for each access that copies: the access, its address, its predicate, and their waits
 # Two register banks give an operand each a cycle, so an FMA that shares none with the one before takes another cycle.

@@ -20,7 +20,7 @@ SECONDARY = {
     "skinny": frozenset({"WARPS", "BK", "ATOMIC"}),
     "batched": frozenset({"STAGES", "ASYNC", "MINB", "PAD"}),
 }
-PLACES = ("LEAD", "ORDER")  # axes that move instructions, which no model prices: varied in turn, of the fastest
+PLACES = ("LEAD", "ORDER")  # axes that move instructions, which the model hardly prices: varied in turn, of the fastest
 BEST_KEPT = 4  # configs whose neighbours a round tries
 REACH = 3  # axes in which a neighbour may differ: a deeper step goes with other slices and stages
 

@@ -155,6 +155,8 @@ class Simt:
             "first": "0" if simt.SLICES == 1 else "place.k",
             "K": "s.K" if simt.SPLIT == 1 and simt.STREAM == 0 else "part",
             "runs_along_n": runs_along_n(simt, a, b),
+            "lines": "TM" if runs_along_n(simt, a, b) else "TN",
+            "by_turn": next((operand for operand in (a, b) if operand.by_turn), None),
             "from_far_end": simt.ORDER & 1 > 0,
             "last_first": simt.ORDER & 2 > 0,
             "b_first": simt.ORDER & 4 > 0,

@@ -68,9 +68,10 @@ def global_width(problem: Problem, config: SimtConfig, operand: Operand) -> int:
     """Elements of one global access: the alignment of the operand's lines caps VEC."""
     if operand.transposed and config.ASYNC:
         return 1  # cp.async lands where it starts: only single elements can change direction
+    limit = problem.vector_limit("lda" if operand.x == "a" else "ldb")
     if operand.by_turn:  # all steps but the first start behind the remainder of K
-        return gcd(config.VEC, problem.vector_limit("lda" if operand.x == "a" else "ldb"), problem.k or 1)
-    return gcd(config.VEC, problem.vector_limit("lda" if operand.x == "a" else "ldb"))
+        limit = gcd(limit, problem.k or 1)
+    return gcd(config.VEC, limit)
 
 
 @cache

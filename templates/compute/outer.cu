@@ -9,24 +9,23 @@ const ${ T } (&${ x.x })[T${ x.MN }]
 //%- endmacro
 //% macro outer_product(view)
 //% set outer, inner = ("i", "j") if view.runs_along_n else ("j", "i")
-//% set line, LINES, INNER = ("row", "TM", "TN") if view.runs_along_n else ("column", "TN", "TM")
-//% set by_turn = view.a if view.a.by_turn else view.b if view.b.by_turn else none
+//% set line, INNER = ("row", "TN") if view.runs_along_n else ("column", "TM")
 // acc += a * b, an outer product, to and fro along the ${ line }s: each FMA shares a value with the one before it.
 // Two register banks give an operand a cycle each, so an FMA that reads three registers anew takes two cycles.
-//% if by_turn
-// `${ by_turn.x }` holds the depths of a turn, of which this is the d-th.
+//% if view.by_turn
+// `${ view.by_turn.x }` holds the depths of a turn, of which this is the d-th.
 //% endif
 //% if view.lead
 template <int FIRST, int END>  // ${ line }s of the thread's tile
 //% endif
-__device__ __forceinline__ void add_product(${ factor(view.a) }, ${ factor(view.b) }, ${ T } (&acc)[TM][TN]${ ", int d" if by_turn })
+__device__ __forceinline__ void add_product(${ factor(view.a) }, ${ factor(view.b) }, ${ T } (&acc)[TM][TN]${ ", int d" if view.by_turn })
 {
-//% set first, end = ("FIRST", "END") if view.lead else ("0", LINES)
+//% set first, end = ("FIRST", "END") if view.lead else ("0", view.lines)
     #pragma unroll
 //% if view.last_first and view.lead
-    for (int ${ outer } = ${ LINES } - 1 - FIRST; ${ outer } >= ${ LINES } - END; --${ outer }) {
+    for (int ${ outer } = ${ view.lines } - 1 - FIRST; ${ outer } >= ${ view.lines } - END; --${ outer }) {
 //% elif view.last_first
-    for (int ${ outer } = ${ LINES } - 1; ${ outer } >= 0; --${ outer }) {
+    for (int ${ outer } = ${ view.lines } - 1; ${ outer } >= 0; --${ outer }) {
 //% else
     for (int ${ outer } = ${ first }; ${ outer } < ${ end }; ++${ outer }) {
 //% endif

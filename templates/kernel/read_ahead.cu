@@ -9,9 +9,8 @@ ${ cp_async() }
 ${ outer_product(view) }
 //% endblock
 //% block main_loop
-//% set by_turn = view.a if view.a.by_turn else view.b if view.b.by_turn else none
-//% set lines = "TM" if view.runs_along_n else "TN"
-//% set lead, others = ("<0, LEAD>", "<LEAD, %s>" % lines) if view.lead else ("", "")
+//% set by_turn = view.by_turn
+//% set lead, others = ("<0, LEAD>", "<LEAD, %s>" % view.lines) if view.lead else ("", "")
 /*# Where this thread's values of the first depth lie in a stage's tile of x. #*/
 //% macro begin_of(x, stage)
 //% set k, mn = view.first, "place." ~ x.mn
