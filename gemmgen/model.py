@@ -50,7 +50,6 @@ SASS_BYTES = 16  # an instruction
 INSTRUCTION_CACHE = 32 * 1024  # bytes next to a scheduler; a longer unrolled step is fetched again and again
 FETCH_CYCLES = 1.8  # an instruction that is not there; the warps of a scheduler share it
 SCHEDULERS = 4  # of an SM; each issues one instruction a cycle
-OTHER_REGISTERS = 44  # of a thread, for addresses and counters
 BYTES_UNDER_WAY = 32 * 1024  # of an SM, that keep device memory busy
 REPRESENTATIVE_BYTES = 2**28
 REPRESENTATIVE_SIZE = 4096  # what a run-time size is taken for when a prediction needs a number
@@ -112,7 +111,7 @@ def estimate_registers(work: Work, dtype: DType) -> int:
     """Registers a thread before it is compiled: accumulators, two fragments, copies under way, addresses."""
     # A row of A and one of B, of a square thread tile, for this k and the next; or one of them for the four of a turn.
     fragments = (6 if work.by_turn else 4) * math.isqrt(work.outputs) if work.shared_words else 2
-    return dtype.words * (work.outputs + fragments) + int(work.staged) + OTHER_REGISTERS
+    return dtype.words * (work.outputs + fragments) + int(work.staged) + work.others
 
 
 def predict(
@@ -171,8 +170,8 @@ def _time_us(
     bound = max(cycles, key=lambda unit: cycles[unit])
     step = cycles[bound] + OVERLAP_LOSS * (sum(cycles.values()) - cycles[bound])
     step += BARRIER_CYCLES / resident
-    if work.prefetch == 0:  # nothing runs while a block waits for its own tile, except other blocks
-        step += GLOBAL_LATENCY / resident
+    waits = work.waits + (work.prefetch == 0)
+    step += waits * GLOBAL_LATENCY / resident  # nothing runs while a block waits for its own tile, except other blocks
     compute_us = per_sm / resident * steps * step / device.clock_ghz / 1000
     dram_us = case.bytes_moved / device.bandwidth / 1000
     if case.problem.batched:  # nothing is read twice: what hides the latency is bytes under way
@@ -219,6 +218,6 @@ def _step_cycles(work: Work, resident: int, arch: Arch, spilled: int, dtype: DTy
         "issue": (warps_per_scheduler + stalls) * instructions,
         "instruction fetch": FETCH_CYCLES * instructions if uncached else 0.0,
         "shared memory": warps * work.wavefronts * work.depth + work.copy_wavefronts * resident,
-        "L2": work.global_words * 4 * resident / L2_BYTES_PER_CYCLE,
+        "L2": (work.global_words - work.cached) * 4 * resident / L2_BYTES_PER_CYCLE,
         "latency": GLOBAL_LATENCY / work.prefetch if work.prefetch else 0.0,
     }

@@ -65,17 +65,19 @@ def suite() -> tuple[Problem, ...]:
 
 
 def select(
-    problems: Iterable[Problem], groups: Sequence[str] = (), only: str = "", part: tuple[int, int] = (1, 1)
+    problems: Iterable[Problem], groups: Sequence[str] = (), only: Sequence[str] = (), part: tuple[int, int] = (1, 1)
 ) -> tuple[Problem, ...]:
-    """Those of `groups` (none: all) whose text has `only`, and of these part I of N: every N-th, from the I-th on.
+    """Those of `groups` whose text has one of `only`, and of these part I of N: every N-th, from the I-th on.
 
+    No `groups`, or no `only`, are all.
     Raises InvalidInput for a part that is none, and where nothing is left of all parts.
     """
     index, parts = part
     require(1 <= index <= parts, f"part {index} of {parts}: write I/N with I from 1 to N")
-    chosen = [one for one in dict.fromkeys(problems) if only in str(one)]
+    chosen = [one for one in dict.fromkeys(problems) if not only or any(text in str(one) for text in only)]
     chosen = [one for one in chosen if not groups or group_of(one).name in groups]
-    require(bool(chosen), f"no shape of {', '.join(groups) or 'any group'} has {only!r} in it")
+    texts = " or ".join(map(repr, only)) or "any text"
+    require(bool(chosen), f"no shape of {', '.join(groups) or 'any group'} has {texts} in it")
     return tuple(chosen[index - 1 :: parts])
 
 

@@ -39,7 +39,7 @@ def parse_part(text: str) -> Part:
 
 @click.command()
 @click.option("--group", "groups", type=click.Choice(list(GROUPS)), multiple=True, help="Only this one; repeatable.")
-@click.option("--only", default="", metavar="TEXT", help="Only shapes with TEXT in them: 4096x4096, rc.")
+@click.option("--only", multiple=True, metavar="TEXT", help="Only shapes with TEXT in them: 4096x4096, rc; repeatable.")
 @click.option("--part", type=parse_part, default="1/1", metavar="I/N", help="Only every N-th shape, from the I-th on.")
 @click.option("--shapes", type=click.Path(path_type=Path), metavar="FILE", help="Shapes of your own instead.")
 @click.option("--step", "steps", type=click.Choice(STEPS), multiple=True, help="Only this one; repeatable.")
@@ -64,7 +64,7 @@ def parse_part(text: str) -> Part:
 def command(
     ctx: click.Context,
     groups: Sequence[str],
-    only: str,
+    only: Sequence[str],
     part: Part,
     shapes: Path | None,
     steps: tuple[Step, ...],

@@ -214,7 +214,9 @@ class Work:
     copies         instructions that bring a thread's share of the tiles to shared memory, a step
     copy_wavefronts  shared-memory cycles that writing the block's tiles takes, a step
     global_words   words that the block reads from global memory, a step
+    cached         of these, words that L1 serves
     prefetch       steps that global loads run ahead of their use (0: the block waits for them)
+    waits          global latencies, besides, for which the block waits a step
     staged         words of a thread's share of the next tile that wait in registers
     shares         threads of a block that share an element, each with its part of a step's depth
     splits         blocks that share a tile of C, each with its part of K
@@ -224,6 +226,7 @@ class Work:
     written        depths of a step that a turn of its loop takes where it reads values ahead of their FMAs, else 0
     by_turn        the values of one operand are read for a whole turn at once
     lead           rows or columns of a product that come before the branch that the others follow
+    others         registers of a thread for addresses and counters, as compiled on sm_90
     """
 
     threads: int
@@ -236,6 +239,8 @@ class Work:
     copy_wavefronts: float
     global_words: float
     prefetch: int
+    cached: float = 0
+    waits: float = 0
     staged: float = 0
     shares: int = 1
     splits: int = 1
@@ -245,6 +250,7 @@ class Work:
     written: int = 0
     by_turn: bool = False
     lead: int = 0
+    others: int = 44
 
     @property
     def fmas(self) -> float:

@@ -27,13 +27,13 @@ class SimtConfig(Config):
     )
 
     OUTER: int = axis(1, (1, 0), "1: outer product, k outermost; 0: inner product")
-    BM: int = axis(128, (32, 64, 128, 256, 16), "rows of C that a block computes")
-    BN: int = axis(128, (32, 64, 128, 256, 16), "columns of C that a block computes")
+    BM: int = axis(128, (32, 64, 128, 256, 16, 8, 4), "rows of C that a block computes")
+    BN: int = axis(128, (32, 64, 128, 256, 16, 8), "columns of C that a block computes")
     BK: int = axis(8, (16, 32, 64, 128, 8), "depth of one step along K")
     TM: int = axis(8, (4, 8, 16), "rows of C that a thread computes")
     TN: int = axis(8, (4, 8, 16), "columns of C that a thread computes")
-    WM: int = axis(64, (0, 16, 32, 64, 128), "rows of C that a warp computes (0: no warp tiles)")
-    WN: int = axis(32, (0, 16, 32, 64, 128), "columns of C that a warp computes (0: no warp tiles)")
+    WM: int = axis(64, (0, 16, 32, 64, 128, 8, 4), "rows of C that a warp computes (0: no warp tiles)")
+    WN: int = axis(32, (0, 16, 32, 64, 128, 8), "columns of C that a warp computes (0: no warp tiles)")
     VEC: int = axis(4, (4, 2, 1), "elements of the widest access: 1, 2, or 4 of 4 bytes")
     TA: int = axis(0, (1, 0), "1: A, stored along k, is transposed into shared memory")
     TB: int = axis(0, (1, 0), "1: B, stored along k, is transposed into shared memory")
@@ -146,9 +146,9 @@ PRUNING = (
         "VEC * ELEMENT_BYTES == 16",
         "narrower accesses only add instructions (lines that are not aligned narrow their own)",
     ),
-    Constraint("BM >= 32 or M > 4 and M <= 16", "so low a tile reuses little of B: only where C is about as low"),
-    Constraint("BN >= 32 or N > 4 and N <= 16", "so narrow a tile reuses little of A: only where C is about as narrow"),
-    Constraint("BM <= 16 or M <= 4 or M > 16", "half of a higher tile's rows, or more, do not exist"),
+    Constraint("BM >= 32 or M <= BM and 2 * M > BM", "so low a tile reuses little of B: only where C is as low"),
+    Constraint("BN >= 32 or N <= BN and 2 * N > BN", "so narrow a tile reuses little of A: only where C is as narrow"),
+    Constraint("BM <= 16 or M <= 2 or M > 16", "half of a higher tile's rows, or more, do not exist"),
     Constraint("BN <= 16 or N <= 4 or N > 16", "half of a wider tile's columns, or more, do not exist"),
     Constraint("WM > 0", "warp tiles read less shared memory than rows of threads"),
     Constraint(f"{ALL_TRANSPOSED} or AHEAD > 0", "tiles that keep their lines along k are read one by one"),
@@ -189,7 +189,7 @@ PRUNING = (
     Constraint("BK >= 8 * SLICES", "so short a part of a step is mostly barrier"),
     Constraint("SLICES == 1 or M * N / (BM * BN) <= 1024", "more tiles than that fill any card"),
     Constraint(
-        "WN <= 8 * WM and (WM <= 2 * WN or BN <= 16 and WM <= 8 * WN)",
+        "(WN <= 8 * WM or BM <= 8) and (WM <= 2 * WN or BN <= 16 and WM <= 8 * WN or BN <= 8)",
         "a longer warp tile reads more shared memory, for no gain where the block's tile is no strip",
     ),
     Constraint("STAGES <= 2 or (STAGES - 1) * BK * TM * TN <= 4096", "further ahead than global memory takes"),

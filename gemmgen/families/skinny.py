@@ -14,6 +14,7 @@ LANES do the same by narrower tiles, with nothing to add up between blocks.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import gcd
@@ -85,10 +86,10 @@ PRUNING = (
     Constraint("VEC == 4", "narrower accesses only add instructions (lines that are not aligned narrow their own)"),
     Constraint("T * UNROLL * LANE_WORDS >= 8", "less than 32 bytes of a lane under way do not hide the latency"),
     Constraint(
-        "S * T + UNROLL * LANE_WORDS * (LOADS + S * (BK == 0)) <= 192",
+        "S * T + UNROLL * LANE_WORDS * (T + S * (BK == 0)) <= 192",
         "sums, weights and small operand under way exceed the registers",
     ),
-    Constraint("BK > 0 or S <= 2", "every thread would read most of the small operand itself"),
+    Constraint("BK > 0 or S <= 8", "every thread would read most of the small operand itself"),
     Constraint("S * T * UNROLL * LANE_WORDS <= 2048", "a turn of the ring exceeds the instruction cache"),
     Constraint("S * BK <= 16384", "a chunk of more than 64 KB leaves an SM short of blocks"),
     Constraint("K == 0 or SPLIT == 1 or K / SPLIT >= UNROLL * STEP", "parts too short for one turn of the ring"),
@@ -216,28 +217,33 @@ class Skinny:
         value = constants(self, problem, config)
         x, w = roles(problem)
         turn = skinny.UNROLL * value["STEP"]  # depths
-        moved = (value[f"B{w.MN}"] + skinny.S) * turn
         staged = skinny.S * turn if skinny.BK else 0  # words
         direct = 0 if skinny.BK else skinny.S * value["LANE_WORDS"] // value["XW"]  # accesses of a thread a step
         conflicts = 1 if w.along_k == x.along_k else 4
-        # A warp reads either FX words for each of its groups, or VW for each lane: 32 words a cycle.
-        cycles = value["VW"] if w.along_k else max(1, value["FX"] * value["GROUPS"] / WARP)
         reads = 0 if direct else skinny.S / (value["STEP"] if w.along_k else value["STEP"] * value["FX"])
+        # Either way through L1, 32 words a cycle: words for each lane, a line for each lane, or words for each group.
+        words = value["XW"] if direct else value["VW"] if w.along_k else value["FX"]
+        apart = direct > 0 and w.along_k and not x.along_k
+        cycles = WARP if apart else words if w.along_k else max(1, words * value["GROUPS"] / WARP)
+        moved = (value[f"B{w.MN}"] + skinny.S) * turn
         return Work(
             threads=value["THREADS"],
             outputs=skinny.S * skinny.T,
             depth=turn,
             shared_reads=reads,
             shared_words=reads * (value["VW"] if w.along_k else value["FX"]),
-            wavefronts=reads * cycles,
+            wavefronts=(direct / value["STEP"] if direct else reads) * cycles,
             copies=skinny.UNROLL * (value["LOADS"] + direct) + 2 * staged / value["THREADS"],
             copy_wavefronts=staged / WARP * conflicts,
             global_words=moved,
+            cached=L1_HITS * skinny.S * turn if direct else 0,
             prefetch=1,
-            staged=moved / value["THREADS"],
+            waits=math.ceil(skinny.S * skinny.BK / (value["THREADS"] * STAGE_UNROLL)) * turn / max(1, skinny.BK),
+            staged=skinny.UNROLL * value["LANE_WORDS"] * (skinny.T + (0 if skinny.BK else skinny.S)),
             shares=WARP if w.along_k else value["STEP"],
             splits=skinny.SPLIT,
             atomic=skinny.ATOMIC == 1,
+            others=20,
         )
 
     def template(self, config: Config) -> str:
@@ -259,6 +265,7 @@ class Skinny:
 
 
 SHARED = "Shared memory"
+L1_HITS = 7 / 8  # share of a block's direct reads that L1 serves: another of the SM's blocks has been there
 STAGE_UNROLL = 8  # loads of a thread under way at once while it stages a chunk
 
 

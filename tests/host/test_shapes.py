@@ -51,10 +51,10 @@ def test_parts_are_the_whole() -> None:
 
 
 def test_a_selection_holds_what_is_asked() -> None:
-    chosen = select(all_shapes(), ["large"], "4096x4096x4096")
+    chosen = select(all_shapes(), ["large"], ["4096x4096x4096"])
     assert {str(problem.layout) for problem in chosen} == {"rr", "rc", "cr", "cc"}
     with pytest.raises(InvalidInput, match="no shape of f64 has '3x3' in it"):
-        select(all_shapes(), ["f64"], "3x3")
+        select(all_shapes(), ["f64"], ["3x3"])
     with pytest.raises(InvalidInput, match="part 5 of 4"):
         select(all_shapes(), part=(5, 4))
 
