@@ -5,6 +5,7 @@ Any problem belongs to a group, those of the suite and those of a user's own lis
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -69,16 +70,20 @@ def select(
 ) -> tuple[Problem, ...]:
     """Those of `groups` whose text has one of `only`, and of these part I of N: every N-th, from the I-th on.
 
-    No `groups`, or no `only`, are all.
+    No `groups`, or no `only`, are all. Numbers count whole: 8x8 is no part of 128x8192.
     Raises InvalidInput for a part that is none, and where nothing is left of all parts.
     """
     index, parts = part
     require(1 <= index <= parts, f"part {index} of {parts}: write I/N with I from 1 to N")
-    chosen = [one for one in dict.fromkeys(problems) if not only or any(text in str(one) for text in only)]
+    chosen = [one for one in dict.fromkeys(problems) if not only or any(_has(one, text) for text in only)]
     chosen = [one for one in chosen if not groups or group_of(one).name in groups]
     texts = " or ".join(map(repr, only)) or "any text"
     require(bool(chosen), f"no shape of {', '.join(groups) or 'any group'} has {texts} in it")
     return tuple(chosen[index - 1 :: parts])
+
+
+def _has(problem: Problem, text: str) -> bool:
+    return re.search(rf"(?<!\d){re.escape(text)}(?!\d)", str(problem)) is not None
 
 
 def _large() -> Iterator[Problem]:

@@ -53,6 +53,8 @@ def test_parts_are_the_whole() -> None:
 def test_a_selection_holds_what_is_asked() -> None:
     chosen = select(all_shapes(), ["large"], ["4096x4096x4096"])
     assert {str(problem.layout) for problem in chosen} == {"rr", "rc", "cr", "cc"}
+    chosen = select(all_shapes(), only=["2x4096x4096 f32 r", "2x8192x8192 f32 rc"])  # and not 32x4096x4096
+    assert [str(problem) for problem in chosen] == ["2x4096x4096 f32 rr", "2x4096x4096 f32 rc", "2x8192x8192 f32 rc"]
     with pytest.raises(InvalidInput, match="no shape of f64 has '3x3' in it"):
         select(all_shapes(), ["f64"], ["3x3"])
     with pytest.raises(InvalidInput, match="part 5 of 4"):
