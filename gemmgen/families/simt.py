@@ -16,6 +16,7 @@ from gemmgen.families.simt_axes import CONSTRAINTS, PRUNING, TILE_THREADS, SimtC
 from gemmgen.families.simt_operands import (
     copy_wavefronts,
     fragment_width,
+    last_first,
     operand_constants,
     operands,
     read_width,
@@ -158,7 +159,7 @@ class Simt:
             "lines": "TM" if runs_along_n(simt, a, b) else "TN",
             "by_turn": next((operand for operand in (a, b) if operand.by_turn), None),
             "from_far_end": simt.ORDER & 1 > 0,
-            "last_first": simt.ORDER & 2 > 0,
+            "last_first": last_first(simt),
             "b_first": simt.ORDER & 4 > 0,
         }
 

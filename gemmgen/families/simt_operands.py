@@ -23,12 +23,16 @@ class Operand(Side):
     extent      what the kernel calls the lines from the tile's origin to the edge of C
     copy        template that brings a tile to shared memory; fragment, to registers
     by_turn     its shared lines run along k, and a read takes the depths of a whole turn of the loop
+    in_parts    of these reads some come early, with the lines of a product that do
+    last_first  those of its last lines
     """
 
     transposed: bool
     copy: str
     moves: bool = False
     by_turn: bool = False
+    in_parts: bool = False
+    last_first: bool = False
 
     @property
     def k_rows(self) -> bool:
@@ -53,10 +57,18 @@ def operands(problem: Problem, config: SimtConfig) -> tuple[Operand, Operand]:
     widths = [1 if x.along_k else global_width(problem, config, x) for x in (a, b)]  # of accesses along m or n
     moves_a = _moves(problem.m, config.BM, widths[0])
     moves_b = _moves(problem.n, config.BN, max(widths[1], store_width(problem, config, b)))
-    return (
-        replace(a, moves=moves_a, by_turn=config.AHEAD > 0 and not a.k_rows),
-        replace(b, moves=moves_b, by_turn=config.AHEAD > 0 and not b.k_rows),
-    )
+    return _read_ahead(replace(a, moves=moves_a), config), _read_ahead(replace(b, moves=moves_b), config)
+
+
+def _read_ahead(operand: Operand, config: SimtConfig) -> Operand:
+    if config.AHEAD == 0 or operand.k_rows:
+        return operand
+    return replace(operand, by_turn=True, in_parts=config.LEAD > 0, last_first=last_first(config))
+
+
+def last_first(config: SimtConfig) -> bool:
+    """Whether a product takes its last line first."""
+    return config.ORDER & 2 > 0
 
 
 def _moves(size: int | None, tile: int, width: int) -> bool:

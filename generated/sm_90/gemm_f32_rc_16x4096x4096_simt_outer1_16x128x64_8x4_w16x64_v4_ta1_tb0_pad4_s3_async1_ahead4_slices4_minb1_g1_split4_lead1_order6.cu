@@ -469,7 +469,8 @@ template <int FIRST, int END>  // columns of the thread's tile
 __device__ __forceinline__ void add_product(const float (&a)[TM], const Vec<AHEAD> (&b)[TN], float (&acc)[TM][TN], int d)
 {
     #pragma unroll
-    for (int j = TN - 1 - FIRST; j >= TN - END; --j) {
+    for (int nth = FIRST; nth < END; ++nth) {
+        const int j = TN - 1 - nth;
         #pragma unroll
         for (int step = 0; step < TM; ++step) {
             const int i = j % 2 ? TM - 1 - step : step;

@@ -391,7 +391,8 @@ __device__ __forceinline__ void read_b(const float* from, float (&fragment)[TN])
 __device__ __forceinline__ void add_product(const float (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN])
 {
     #pragma unroll
-    for (int j = TN - 1; j >= 0; --j) {
+    for (int nth = 0; nth < TN; ++nth) {
+        const int j = TN - 1 - nth;
         #pragma unroll
         for (int step = 0; step < TM; ++step) {
             const int i = j % 2 == 0 ? TM - 1 - step : step;

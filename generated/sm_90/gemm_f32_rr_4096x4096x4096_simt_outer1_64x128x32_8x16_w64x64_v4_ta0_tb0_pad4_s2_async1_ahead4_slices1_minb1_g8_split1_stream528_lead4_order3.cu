@@ -463,7 +463,8 @@ template <int FIRST, int END>  // rows of the thread's tile
 __device__ __forceinline__ void add_product(const Vec<AHEAD> (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN], int d)
 {
     #pragma unroll
-    for (int i = TM - 1 - FIRST; i >= TM - END; --i) {
+    for (int nth = FIRST; nth < END; ++nth) {
+        const int i = TM - 1 - nth;
         #pragma unroll
         for (int step = 0; step < TN; ++step) {
             const int j = i % 2 == 0 ? TN - 1 - step : step;

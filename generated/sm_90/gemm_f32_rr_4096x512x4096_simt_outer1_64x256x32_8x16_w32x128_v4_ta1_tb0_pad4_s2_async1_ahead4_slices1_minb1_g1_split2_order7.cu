@@ -415,7 +415,8 @@ __device__ __forceinline__ void read_b(const float* from, float (&fragment)[TN])
 __device__ __forceinline__ void add_product(const float (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN])
 {
     #pragma unroll
-    for (int i = TM - 1; i >= 0; --i) {
+    for (int nth = 0; nth < TM; ++nth) {
+        const int i = TM - 1 - nth;
         #pragma unroll
         for (int step = 0; step < TN; ++step) {
             const int j = i % 2 == 0 ? TN - 1 - step : step;

@@ -21,13 +21,11 @@ template <int FIRST, int END>  // ${ line }s of the thread's tile
 __device__ __forceinline__ void add_product(${ factor(view.a) }, ${ factor(view.b) }, ${ T } (&acc)[TM][TN]${ ", int d" if view.by_turn })
 {
 //% set first, end = ("FIRST", "END") if view.lead else ("0", view.lines)
+//% set count = "nth" if view.last_first else outer
     #pragma unroll
-//% if view.last_first and view.lead
-    for (int ${ outer } = ${ view.lines } - 1 - FIRST; ${ outer } >= ${ view.lines } - END; --${ outer }) {
-//% elif view.last_first
-    for (int ${ outer } = ${ view.lines } - 1; ${ outer } >= 0; --${ outer }) {
-//% else
-    for (int ${ outer } = ${ first }; ${ outer } < ${ end }; ++${ outer }) {
+    for (int ${ count } = ${ first }; ${ count } < ${ end }; ++${ count }) {
+//% if view.last_first
+        const int ${ outer } = ${ view.lines } - 1 - ${ count };
 //% endif
         #pragma unroll
         for (int step = 0; step < ${ INNER }; ++step) {

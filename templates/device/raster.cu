@@ -1,3 +1,5 @@
+/*# Tiles of C below and beside each other. #*/
+//% set tile_rows, tile_columns = "(s.M + BM - 1) / BM", "(s.N + BN - 1) / BN"
 //% macro raster()
 // The tile of C that a block computes. Blocks walk down GROUP tile rows before they step right, so
 // that blocks that run together read the same tiles of A and B from L2.
@@ -7,7 +9,7 @@ struct TileOrigin {
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 {
-    const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
+    const int rows = ${ tile_rows }, columns = ${ tile_columns };  // of tiles
     const int group = block / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower

@@ -1,6 +1,7 @@
 /*# Stream-K: the blocks of the last wave, which would leave a part of the card idle, share its tiles. Parts add up as those of
     split K do. gemmgen/streamk.py says the same in Python. #*/
 //% from "device/parts.cu" import add_parts
+//% from "device/raster.cu" import tile_rows, tile_columns
 //% macro stream_k()
 // Who computes which tiles of C. STREAM blocks run at once, a wave. The tiles of whole waves have a block each. Those that are
 // left have one each, too, which does only its first `own` steps along K; the other blocks of their wave, the helpers, do
@@ -17,7 +18,7 @@ struct Shares {
 
 __device__ __forceinline__ Shares shares_of(Shape s)
 {
-    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN), shared = tiles % STREAM;
+    const int tiles = (${ tile_rows }) * (${ tile_columns }), shared = tiles % STREAM;
     const int steps = max(1, (s.K + BK - 1) / BK);
     const int own = static_cast<int>((static_cast<long long>(shared) * steps + STREAM - 1) / STREAM);
     const long long rest = static_cast<long long>(shared) * (steps - own);

@@ -1,5 +1,5 @@
 /*# shared -> registers where shared lines run along k: one read a value, PITCH apart. #*/
-//% macro fragment(x, lead, last_first)
+//% macro fragment(x)
 // This thread's T${ x.MN } values of ${ x.X } at one depth, the first of which lies at `from`, one read each.
 __device__ __forceinline__ void read_${ x.x }(const ${ T }* from, ${ T } (&fragment)[T${ x.MN }])
 {

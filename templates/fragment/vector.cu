@@ -1,5 +1,5 @@
 /*# shared -> registers where the thread's elements are neighbours in a shared line: vector reads. #*/
-//% macro fragment(x, lead, last_first)
+//% macro fragment(x)
 // This thread's T${ x.MN } values of ${ x.X } at one depth, the first of which lies at `from`, F${ x.MN } to a read.
 __device__ __forceinline__ void read_${ x.x }(const ${ T }* from, ${ T } (&fragment)[T${ x.MN }])
 {

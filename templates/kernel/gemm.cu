@@ -4,7 +4,7 @@
 //% from "constants.cu" import shape, tiling, edges
 //% from "signature.cu" import signature, matrices_of
 //% from "device/vec.cu" import vec
-//% from "device/raster.cu" import raster
+//% from "device/raster.cu" import raster, tile_rows, tile_columns
 //% from "device/place.cu" import place
 //% from "device/dynamic_shared.cu" import dynamic_shared
 //% from "device/slices.cu" import add_slices
@@ -68,8 +68,8 @@ ${ add_slices() }
 ${ copy_a(view.a) }
 ${ copy_b(view.b) }
 //% if view.outer
-${ fragment_a(view.a, view.lead, view.last_first) }
-${ fragment_b(view.b, view.lead, view.last_first) }
+${ fragment_a(view.a) }
+${ fragment_b(view.b) }
 //% endif
 /*% block compute %*/
 ${ multiply(view) }
@@ -97,7 +97,7 @@ ${ signature(kernel) }{
 //% endif
 //% filter indent(4 if kernel.launch.stream else 0, true)
 //% if kernel.problem.batched
-    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix of the batch
+    const int tiles = (${ tile_rows }) * (${ tile_columns });  // of a matrix of the batch
     ${ "%-64s" | format("const int matrix = " ~ number ~ " / tiles;") }  // the block's
 //% set number = number ~ " % tiles"
 ${ matrices_of(kernel, "matrix").rstrip() }

@@ -2,6 +2,7 @@
 //% from "header.cu" import header
 //% from "constants.cu" import shape, tiling
 //% from "signature.cu" import signature, matrices_of
+//% from "device/raster.cu" import tile_rows, tile_columns
 ${ header(kernel) }
 namespace {
 
@@ -11,9 +12,9 @@ ${ tiling(kernel) }
 
 ${ signature(kernel) }{
     const Shape s{${ kernel.problem.runtime_names | join(", ") }};
-    const int columns = (s.N + BN - 1) / BN;  // of tiles
+    const int columns = ${ tile_columns };  // of tiles
 //% if kernel.problem.batched
-    const int rows = (s.M + BM - 1) / BM;
+    const int rows = ${ tile_rows };
     const int matrix = blockIdx.x / (rows * columns);
 ${ matrices_of(kernel, "matrix") }    const int tile_m = blockIdx.x / columns % rows, tile_n = blockIdx.x % columns;
 //% else
