@@ -102,6 +102,8 @@ def _streaming(work: Work, counts: Traffic) -> Iterator[str]:
         f"Reads   each weight once, to a register, {4 * work.global_words:g} bytes of a block under way at once; "
         f"{counts.intensity:.3g} FLOP for a byte of global memory"
     )
+    if work.cached:
+        yield "Cached  what the weights meet, which every warp reads again: L1 serves the most of it"
     yield "Bound   global memory on a card that can compute more than that for each byte that it reads, else FFMA issue"
 
 

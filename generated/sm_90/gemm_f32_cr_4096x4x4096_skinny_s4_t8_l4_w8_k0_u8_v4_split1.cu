@@ -9,6 +9,7 @@
 // Block   32 x 4 of C by 256 threads, 4608 bytes of shared memory
 // Thread  32 sums, each of one k in 64: 64 threads share an element of C and add up at the end
 // Reads   each weight once, to a register, 73728 bytes of a block under way at once; 1.78 FLOP for a byte of global memory
+// Cached  what the weights meet, which every warp reads again: L1 serves the most of it
 // Bound   global memory on a card that can compute more than that for each byte that it reads, else FFMA issue
 //
 // Launch  ceil(M / 32) * ceil(N / 4) blocks of 256 threads

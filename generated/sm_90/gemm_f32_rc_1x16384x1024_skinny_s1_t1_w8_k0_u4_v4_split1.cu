@@ -9,6 +9,7 @@
 // Block   1 x 8 of C by 256 threads, 48 bytes of shared memory
 // Thread  1 sums, each of one k in 32: 32 threads share an element of C and add up at the end
 // Reads   each weight once, to a register, 18432 bytes of a block under way at once; 0.444 FLOP for a byte of global memory
+// Cached  what the weights meet, which every warp reads again: L1 serves the most of it
 // Bound   global memory on a card that can compute more than that for each byte that it reads, else FFMA issue
 //
 // Launch  M * ceil(N / 8) blocks of 256 threads
