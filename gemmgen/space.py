@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gemmgen.device import DeviceSpec
-from gemmgen.expression import first_false, names_in
-from gemmgen.families.base import SAME_BITS, Axis, Config, Constraint, Family, constants
+from gemmgen.expression import names_in
+from gemmgen.families.base import SAME_BITS, Axis, Config, Constraint, Family, Rules, constants
 from gemmgen.problem import Problem
 
 
@@ -39,41 +39,38 @@ def explore(family: Family, problem: Problem, device: DeviceSpec, *, atomics: bo
     given = {**device.arch.limits.names, "SMS": device.sms, **family.facts(problem)}
     pruning = [rule for rule in family.pruning if not (atomics and rule == SAME_BITS)]
     ready, late = _earliest((*family.constraints, *pruning), axes, given)
-    first_broken = [first_false([rule.expression for rule in rules]) for rules in ready]
-    first_broken_late = first_false([rule.expression for rule in late])
     below = [math.prod(len(item.values) for item in axes[depth + 1 :]) for depth in range(len(axes))]
     rejected: Counter[Constraint] = Counter()
 
     def walk(depth: int, names: dict[str, int]) -> Iterator[Config]:
         if depth == len(axes):
             config = family.config_type(**{item.name: names[item.name] for item in axes})
-            place = first_broken_late({**names, **constants(family, problem, config)})
-            if place == len(late):
+            broken = late.first_broken({**names, **constants(family, problem, config)})
+            if broken is None:
                 yield config
             else:
-                rejected[late[place]] += 1
+                rejected[broken] += 1
             return
         for value in values[axes[depth].name]:
             names[axes[depth].name] = value
-            place = first_broken[depth](names)
-            if place == len(ready[depth]):
+            broken = ready[depth].first_broken(names)
+            if broken is None:
                 yield from walk(depth + 1, names)
             else:
-                rejected[ready[depth][place]] += below[depth]
+                rejected[broken] += below[depth]
 
     accepted = tuple(walk(0, dict(given)))
     total = math.prod(len(item.values) for item in axes)
     return Space(family, problem, total, accepted, tuple(rejected.most_common()))
 
 
-def _earliest(
-    rules: Sequence[Constraint], axes: Sequence[Axis], given: Iterable[str]
-) -> tuple[list[list[Constraint]], list[Constraint]]:
+def _earliest(rules: Sequence[Constraint], axes: Sequence[Axis], given: Iterable[str]) -> tuple[list[Rules], Rules]:
     """(for each axis the rules that can be checked from there on, the rules that read derived constants)."""
     known, pending = set(given), list(rules)
-    ready: list[list[Constraint]] = []
+    ready: list[Rules] = []
     for item in axes:
         known.add(item.name)
-        ready.append([rule for rule in pending if names_in(rule.expression) <= known])
-        pending = [rule for rule in pending if rule not in ready[-1]]
-    return ready, pending
+        now = [rule for rule in pending if names_in(rule.expression) <= known]
+        pending = [rule for rule in pending if rule not in now]
+        ready.append(Rules(now))
+    return ready, Rules(pending)

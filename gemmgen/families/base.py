@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol
 
 from gemmgen.device import Limits
 from gemmgen.errors import InvalidInput, require
-from gemmgen.expression import evaluate, names_in, show_values
+from gemmgen.expression import evaluate, first_false, names_in, show_values
 from gemmgen.problem import Problem
 
 
@@ -73,6 +73,7 @@ class Config:
         return config if str(config) == text else None
 
     @classmethod
+    @cache
     def axes(cls) -> tuple[Axis, ...]:
         """The axes in the order in which the class declares them."""
         return tuple(
@@ -197,7 +198,11 @@ class Rejection:
     """A constraint that a config breaks, with the numbers that break it."""
 
     constraint: Constraint
-    values: str
+    names: Mapping[str, int] = field(hash=False)
+
+    @property
+    def values(self) -> str:
+        return show_values(self.constraint.expression, self.names)
 
     def __str__(self) -> str:
         return f"{self.constraint.expression} fails ({self.values}): {self.constraint.because}"
@@ -321,22 +326,34 @@ def constants(family: Family, problem: Problem, config: Config) -> Mapping[str, 
 
 def first_rejection(family: Family, problem: Problem, config: Config, limits: Limits) -> Rejection | None:
     """The first constraint that `config` breaks for `problem` under `limits`, or None."""
-    for item in config.axes():
-        value = getattr(config, item.name)
+    for name, value in config.values.items():
         if value < 0:
-            return Rejection(Constraint(f"{item.name} >= 0", "no parameter is negative"), f"{item.name} = {value}")
+            return Rejection(Constraint(f"{name} >= 0", "no parameter is negative"), {name: value})
     names = {**limits.names, **family.facts(problem), **config.values}
-    early = [rule for rule in family.constraints if names_in(rule.expression) <= names.keys()]
-    broken = first_broken(early, names)
+    broken = _rules(family, frozenset(names)).first_broken(names)
     if broken is None:  # derived constants may divide by what constraints on axes alone rule out
         names.update(constants(family, problem, config))
-        broken = first_broken(family.constraints, names)
-    return None if broken is None else Rejection(broken, show_values(broken.expression, names))
+        broken = _rules(family).first_broken(names)
+    return None if broken is None else Rejection(broken, names)
 
 
-def first_broken(rules: Iterable[Constraint], names: Mapping[str, int]) -> Constraint | None:
-    """The first of `rules` that does not hold, or None. Raises NameError for a rule that reads another name."""
-    return next((rule for rule in rules if not evaluate(rule.expression, names)), None)
+class Rules:
+    """Constraints in their order, evaluated together."""
+
+    def __init__(self, constraints: Iterable[Constraint]) -> None:
+        self._constraints = tuple(constraints)
+        self._first_false = first_false([rule.expression for rule in self._constraints])
+
+    def first_broken(self, names: Mapping[str, int]) -> Constraint | None:
+        """The first that does not hold, or None. Raises NameError for one that reads another name."""
+        place = self._first_false(names)
+        return self._constraints[place] if place < len(self._constraints) else None
+
+
+@lru_cache(maxsize=64)
+def _rules(family: Family, known: frozenset[str] | None = None) -> Rules:
+    """The family's constraints; of these, where `known` is given, those that read no other names."""
+    return Rules(rule for rule in family.constraints if known is None or names_in(rule.expression) <= known)
 
 
 def check(family: Family, problem: Problem, config: Config, limits: Limits) -> None:
