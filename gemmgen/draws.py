@@ -19,7 +19,7 @@ def for_each(
     *,
     examples: int,
     seed: int,
-    shrink: bool,
+    shrink: bool = True,
 ) -> None:
     """Call `call` with `examples` draws at most; what it raises on is shrunk, if `shrink`, and raised at the end."""
     generate = (hypothesis.Phase.generate,)

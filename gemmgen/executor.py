@@ -50,7 +50,7 @@ class LoadedKernel(Protocol):
     source: KernelSource
     runs_parts: bool  # whether `run` takes some blocks of a grid
 
-    def runs_whole(self, case: Case) -> bool:
+    def can_run_whole(self, case: Case) -> bool:
         """Whether verification may run all blocks of `case`, or only some of them."""
         ...
 

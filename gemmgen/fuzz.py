@@ -18,6 +18,7 @@ import hypothesis
 from gemmgen.corpus import Entry, entries, read, save
 from gemmgen.device import Limits
 from gemmgen.drawing import LAYOUTS, Point, draw_points, schedules, simpler
+from gemmgen.draws import for_each
 from gemmgen.errors import CandidateFailed, Failure, InvalidInput
 from gemmgen.executor import Executor, LoadedKernel
 from gemmgen.families import BATCHED
@@ -36,7 +37,7 @@ from gemmgen.situation import (
     wide_situations,
 )
 from gemmgen.source import KernelSource
-from gemmgen.verifier import Wrong, check, property_test
+from gemmgen.verifier import Wrong, check
 
 LARGEST = 160  # of run-time sizes, long sides of tall and flat shapes apart
 PER_KERNEL = 40  # situations
@@ -302,7 +303,7 @@ def _try(
             tally.worst = max(tally.worst, worst)
 
     try:
-        property_test(holds, wide_situations(kernel.source.problem, LARGEST), examples, seed)
+        for_each(wide_situations(kernel.source.problem, LARGEST), holds, examples=examples, seed=seed)
     except (Wrong, hypothesis.errors.Flaky):
         wrong = failures[-1]  # the last one is the smallest: hypothesis shrinks
         return Found(kernel.source, wrong.failure, wrong.situation)

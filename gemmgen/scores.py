@@ -218,15 +218,17 @@ def _rows(scores: Sequence[Score]) -> Iterator[str]:
 
 
 def _verified(record: Mapping[str, Any]) -> str:
-    """ "gpu 20, emulator 5 in part": the situations that the kernel passed, by executor; in part: some of C's tiles."""
+    """ "gpu 20; emulator 20, 16 in part": the situations that it passed, by executor; in part: some of C's tiles."""
     verdicts = [verdict for name in ("verification", "emulator") if (verdict := record.get(name))]
-    return ", ".join(f"{verdict['executor']} {_passed(verdict)}" for verdict in verdicts) or NONE
+    return "; ".join(f"{verdict['executor']} {_passed(verdict)}" for verdict in verdicts) or NONE
 
 
 def _passed(verdict: Mapping[str, Any]) -> str:
     if not verdict["passed"]:
         return _failed(verdict["failure"])
-    return f"{verdict['examples']}{' in part' if verdict['sampled'] else ''}"
+    examples, sampled = verdict["examples"], verdict["sampled"]
+    part = " in part" if sampled == examples else f", {sampled} in part" if sampled else ""
+    return f"{examples}{part}"
 
 
 def _sanitized(record: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmgen.domain import Domain, Errors, Tally, domain_from, errors_from
-from gemmgen.draws import Drawn, for_each
+from gemmgen.draws import for_each
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.executor import Executor, Floats, LoadedKernel, Operands
 from gemmgen.gpu.sanitizer import SanitizerResult
@@ -62,7 +62,7 @@ class Verdict:
     failure      None where every situation passed
     situation    the smallest one found that fails
     mismatch     its first wrong element, where it ran to the end
-    sampled      True where every grid was too large to run whole: the blocks of SAMPLE_TILES random tiles ran
+    sampled      of these, situations whose grid did not run whole: the blocks of SAMPLE_TILES random tiles did
     found_after  situations up to the first one that failed, before shrinking; None where none failed
     sanitizers   what compute-sanitizer's tools made of the kernel, where they were asked; see gemmgen.sanitize
     determinism  whether runs of one launch gave the same bits; None where they were not compared
@@ -77,7 +77,7 @@ class Verdict:
     failure: Failure | None = None
     situation: Situation | None = None
     mismatch: Mismatch | None = None
-    sampled: bool = False
+    sampled: int = 0
     found_after: int | None = None
     sanitizers: tuple[SanitizerResult, ...] = ()
     determinism: Determinism | None = None
@@ -195,7 +195,7 @@ def check(kernel: LoadedKernel, situation: Situation, seen: Seen | None = None, 
 def runs_whole(kernel: LoadedKernel, situation: Situation) -> bool:
     """Whether all blocks run. Where that takes long, they do for seed 0 and one seed in WHOLE_SEEDS."""
     case, launch = situation.case, kernel.source.launch
-    if not kernel.runs_whole(case):
+    if not kernel.can_run_whole(case):
         return False
     few = launch.tiles(case) <= 2 * SAMPLE_TILES or _cost(case, launch) <= SOME_COST or not kernel.runs_parts
     return few or situation.seed % WHOLE_SEEDS == 0
@@ -335,7 +335,7 @@ class _Property:
         self.shrink_until = np.inf
         self.examples = 0
         self.worst = 0.0
-        self.sampled = True
+        self.sampled = 0
         self.found: Wrong | None = None
         self.found_after: int | None = None
         self.seen: Seen = {}
@@ -346,7 +346,7 @@ class _Property:
         if time.monotonic() > self.shrink_until:
             return  # nothing fails any more, so that hypothesis comes to an end
         self.examples += 1
-        self.sampled &= not self.kernel.runs_whole(situation.case)
+        self.sampled += not runs_whole(self.kernel, situation)
         self.on_example()
         try:
             self.worst = max(self.worst, check(self.kernel, situation, self.seen, self.tally))
@@ -385,18 +385,6 @@ class _Property:
         return wrong
 
 
-def property_test(
-    tested: Callable[[Drawn], None],
-    strategy: hypothesis.strategies.SearchStrategy[Drawn],
-    examples: int,
-    seed: int,
-    *,
-    shrink: bool = True,
-) -> None:
-    """Call `tested` with `examples` draws at most; one that it raises on is shrunk, if `shrink`, and raised then."""
-    for_each(strategy, tested, examples=examples, seed=seed, shrink=shrink)
-
-
 def stratified_test(
     tested: Callable[[Situation], None],
     problem: Problem,
@@ -406,7 +394,7 @@ def stratified_test(
     *,
     shrink: bool = True,
 ) -> None:
-    """`property_test` with situations of `problem`, each of the next stratum. One that fails shrinks in its own."""
+    """`for_each` situation of `problem`, each of the next stratum. One that fails shrinks in its own."""
     examples_run = itertools.count()
     failing: Stratum | None = None
 
@@ -419,4 +407,4 @@ def stratified_test(
             failing = chosen
             raise
 
-    property_test(test, situations(problem, largest), examples, seed, shrink=shrink)
+    for_each(situations(problem, largest), test, examples=examples, seed=seed, shrink=shrink)

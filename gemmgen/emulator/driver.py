@@ -40,7 +40,7 @@ class EmulatedKernel:
         self._watched = Server(source.name, executables.watched, self._arena.file)
         self.closed = False
 
-    def runs_whole(self, case: Case) -> bool:
+    def can_run_whole(self, case: Case) -> bool:
         launch = self.source.launch
         return case.flops <= WHOLE_FLOPS and launch.blocks(case) * launch.threads <= WHOLE_THREADS
 

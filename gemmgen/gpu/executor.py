@@ -54,7 +54,7 @@ class GpuKernel:
     def binary(self) -> tuple[KernelSource, bytes]:
         return self.source, self.compiled.cubin
 
-    def runs_whole(self, case: Case) -> bool:
+    def can_run_whole(self, case: Case) -> bool:
         return True
 
     def run(

@@ -75,5 +75,6 @@ def _show_sanitizer(console: Console, result: SanitizerResult) -> None:
 
 
 def _tried(verdict: Verdict) -> str:
-    part = f" ({SAMPLE_TILES} random tiles of each grid)" if verdict.sampled else ""
+    of_some = "" if verdict.sampled == verdict.examples else f" in {verdict.sampled} of them"
+    part = f" ({SAMPLE_TILES} random tiles of the grid{of_some})" if verdict.sampled else ""
     return f"{plural(verdict.examples, 'situation')}{part} on the {verdict.executor}"

@@ -167,7 +167,7 @@ def test_a_batch_as_large_as_any_runs_whole(emulator: EmulatorExecutor) -> None:
     kernel = emulator.load(render(problem, BATCHED, BATCHED.default(problem).with_values(MB=16)))
     for seed in (1, 2):
         situation = Situation(problem.case(beta=1.0), "exact", seed)
-        assert kernel.runs_whole(situation.case)
+        assert kernel.can_run_whole(situation.case)
         result = kernel.run(situation.case, make_operands(situation), seed=seed)
         assert compare(situation, result).mismatch is None
 

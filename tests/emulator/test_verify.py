@@ -86,6 +86,7 @@ def test_a_verdict_says_what_was_run_and_watched(emulator):
     verdict = verify(emulator, source, examples=30)
     domain = verdict.domain
     assert domain is not None and domain.whole + domain.sampled == verdict.examples and domain.whole > domain.sampled
+    assert verdict.sampled == domain.sampled > 0, "some of those that could run whole"
     assert 0 < domain.watched <= verdict.examples - domain.watched_part
     assert verdict.deterministic
 
@@ -96,6 +97,7 @@ def test_a_verdict_of_samples_says_so(emulator):
     verdict = verify(emulator, render(problem, SIMT, config), examples=3)
     domain, determinism = verdict.domain, verdict.determinism
     assert domain is not None and (domain.whole, domain.sampled, domain.largest_whole) == (0, 3, None)
+    assert verdict.sampled == 3
     assert determinism is not None and determinism.difference is None
     assert 2 <= determinism.blocks < determinism.grid == 512
 

@@ -46,7 +46,7 @@ class Summing:
         self.runs_parts = math.isfinite(whole_flops)
         self.runs = []
 
-    def runs_whole(self, case):
+    def can_run_whole(self, case):
         return case.flops <= self.whole_flops
 
     def load(self, source):

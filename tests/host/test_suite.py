@@ -306,7 +306,7 @@ def test_verdicts_go_into_the_records_and_are_not_asked_twice(card: Card) -> Non
     first = judged(emulated(lambda source: good if source.problem == PROBLEM else bad), plan)
     assert first == [(PROBLEM, "done", None), (OTHER, "failed", "wrong (verifier): C[0][0] is off")]
     assert judged(emulated(lambda source: good), plan) == [(PROBLEM, "on file", None), (OTHER, "done", None)]
-    assert readme(plan.folder).count("gpu 20, emulator 20") == 2
+    assert readme(plan.folder).count("gpu 20; emulator 20") == 2
 
 
 def test_a_lane_that_dies_costs_its_row(card: Card) -> None:
