@@ -60,9 +60,9 @@ def tune(
     device    "gpu" runs, verifies and measures; "emulator" runs on the CPU, and times are predicted;
               "auto" takes the GPU where there is one and it is of `arch`
     arch      what to compile for: "sm_80", ..., a card's name ("A100"), or "auto": the GPU's, else sm_90
-    family    name of the one kernel family to search: "simt", "skinny" or "naive"; None: all that suit the problem,
-              naive apart
-    budget    candidates to try (None: gemmgen.tuner.DEFAULT_BUDGET)
+    family    name of the one kernel family to search: "simt", "skinny", "batched" or "naive"; None: all that suit the
+              problem, naive apart
+    budget    candidates to try, at least one (None: gemmgen.tuner.DEFAULT_BUDGET)
     seed      of test data, thread schedules and what the property tests draw
     atomics   consider kernels that add with atomics, too: their bits may differ from run to run, and their names say so
     out       folder for the winner's NAME.cu and NAME.json (None: write nothing)
@@ -73,6 +73,7 @@ def tune(
     Raises InvalidInput (the request is wrong) or GemmgenError (the work failed).
     """
     families = SEARCHED if family is None else (family_named(family),)
+    _require_some("budget", budget)
     if out is not None:
         require_writable(Path(out))
     require_memory(problem)
@@ -131,13 +132,14 @@ def verify(
     """Property-test `kernel`: a KernelSource, a `.cu` file as it stands, or a kernel's name.
 
     device    where it runs, as for `tune`
-    examples  situations to try: sizes, leading dimensions, scalars and data
+    examples  situations to try, at least one: sizes, leading dimensions, scalars and data
     seed      of all that is drawn; the same seed tries the same situations
     sanitize  tools of compute-sanitizer that watch it too, on a GPU; gemmgen.gpu.sanitizer.TOOLS are all
 
     A wrong kernel is a Verdict whose `failure`, `situation` and `mismatch` say how it is wrong.
-    Raises InvalidInput (no such kernel) or CandidateFailed (the device is not available).
+    Raises InvalidInput (no such kernel, no examples) or CandidateFailed (the device is not available).
     """
+    _require_some("examples", examples)
     if sanitize:
         require(device != "emulator", "compute-sanitizer watches kernels on a GPU, not in the emulator")
         require_sanitizer()
@@ -169,6 +171,7 @@ def study(
     gemmgen.report.studies.write_study writes the result as table, plot and record.
     """
     chosen = study_named(name)
+    _require_some("budget", budget)
     require_memory(problem)
     target = open_card(device, store := Store())
     with target.executor:
@@ -194,6 +197,7 @@ def check_model(
     Raises InvalidInput (no such file, a card that is not known), GemmgenError (none of its configs is accepted), and
     CandidateFailed (unavailable) where times are to be measured and there is no GPU.
     """
+    _require_some("budget", budget)
     path = TIMES if data is None else Path(data)
     times = load_times(path)
     if measure:
@@ -202,3 +206,7 @@ def check_model(
             times = measure_times(times, target, store, command, budget=budget, seed=seed, progress=progress)
         save_times(times, path)
     return modelcheck.check_model(times)
+
+
+def _require_some(name: str, count: int | None) -> None:
+    require(count is None or count >= 1, f"{name} = {count}: at least 1 is needed")

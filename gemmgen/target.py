@@ -85,8 +85,8 @@ def spec_for(text: str) -> DeviceSpec:
     """The card that `text` names, or that stands for the arch that it names. Raises InvalidInput."""
     if text.startswith("sm_"):
         return device_for(parse_arch(text))
-    known = [*ARCHS, *DEVICES]
-    require(text.lower() in (name.lower() for name in known), f"unknown arch {text!r}: known are {', '.join(known)}")
+    cards, known = {name.lower() for name in DEVICES}, ", ".join((*ARCHS, *DEVICES))
+    require(text.lower() in cards, f"unknown arch {text!r}: known are {known}")
     return device_named(text)
 
 

@@ -242,6 +242,7 @@ BROKEN_USAGE = {
     "dtype": ("tune 64x64x64 --dtype f17", "unknown dtype 'f17': known are f32"),
     "layout": ("generate 64x64x64 --layout rx", "unknown layout 'rx'"),
     "arch": ("tune 64x64x64 --arch sm_10", "unknown arch 'sm_10': known are sm_75"),
+    "arch in capitals": ("tune 64x64x64 --arch SM_90", "unknown arch 'SM_90': known are sm_75"),
     "card": ("explain x --arch Voodoo2", "unknown arch 'Voodoo2'"),
     "family": ("generate 64x64x64 --family cute", "unknown family 'cute'"),
     "constraint": ("generate 64x64x64 --set BM=100", "BM % TM is 4; BM = 100, TM = 8"),

@@ -226,6 +226,13 @@ def test_what_does_not_go_with_a_stream_is_refused(problem: Problem, changes: di
     assert first_rejection(SIMT, problem, config.with_values(STREAM=0), CARD.arch.limits) is None
 
 
+def test_a_wave_is_no_larger_than_a_grid() -> None:
+    problem, most = Problem(64, 64, 64), CARD.arch.limits.names["MAX_BLOCKS"]
+    config = SIMT.default(problem).with_values(STREAM=most)
+    assert "CUDA bounds the blocks of a grid" in str(first_rejection(SIMT, problem, config, CARD.arch.limits))
+    assert first_rejection(SIMT, problem, config.with_values(STREAM=most - 1), CARD.arch.limits) is None
+
+
 # The search
 
 
