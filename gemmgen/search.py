@@ -5,7 +5,7 @@ last the same kernels with their instructions in other places.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 
 from gemmgen.device import DeviceSpec
@@ -74,9 +74,12 @@ class Search:
         """Up to `count` configs that differ from the fastest of `timed` in `axis` alone, one of PLACES."""
         fastest = [self._known[config] for config, _ in sorted(timed, key=lambda pair: pair[1])[:BEST_KEPT]]
         problem, limits = self.spaces[0].problem, self.device.arch.limits
-        others = (replace(entry, config=config) for entry in fastest for config in _others(entry.config, axis))
-        sound = (entry for entry in others if first_rejection(entry.family, problem, entry.config, limits) is None)
-        taken = list(islice(sound, count))
+        others = ((entry.family, config) for entry in fastest for config in _others(entry.config, axis))
+        sound = (other for other in others if first_rejection(other[0], problem, other[1], limits) is None)
+        taken = [
+            Ranked(family, config, predict(problem, family, config, self.device))
+            for family, config in islice(sound, count)
+        ]
         self._known |= {entry.config: entry for entry in taken}
         return taken
 

@@ -8,7 +8,7 @@ from gemmgen.device import DEVICES
 from gemmgen.families import SIMT, SKINNY, Config
 from gemmgen.families.base import first_rejection
 from gemmgen.gpu.timing import Timing
-from gemmgen.model import MODEL_ERROR
+from gemmgen.model import MODEL_ERROR, predict
 from gemmgen.pick import pick_measured, pick_predicted
 from gemmgen.problem import Problem
 from gemmgen.search import REACH, Search
@@ -83,6 +83,7 @@ def test_the_fastest_is_tried_with_its_instructions_in_other_places_last(space: 
     assert all(first_rejection(SIMT, space.problem, entry.config, CARD.arch.limits) is None for entry in orders), (
         "they compute the same"
     )
+    assert all(entry.prediction == predict(space.problem, SIMT, entry.config, CARD) for entry in (*early, *orders))
     flat = explore(SKINNY, Problem(8, 4096, 4096), CARD)
     assert Search([flat], CARD).moved("ORDER", 9, [(flat.accepted[0], 1.0)]) == [], "a family without orders"
 
