@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gemmgen.dtype import DType
+from gemmgen.dtype import WORD, DType
 from gemmgen.families.base import Config, Family, Work, constants
 from gemmgen.problem import Problem
 
-WORD = 4  # bytes
 # Of an SM with 128 FP32 lanes, as most have, and 64 FP64 lanes, as sm_90 has: see device.py for others.
 CYCLES_PER_WARP_FMA = {DType.F32: 0.25, DType.F64: 0.5}
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from gemmgen.errors import require
 
+WORD = 4  # bytes of a register, and of what a bank of shared memory serves at once
 WIDEST_ACCESS = 16  # bytes that a thread reads or writes at once
 
 

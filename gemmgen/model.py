@@ -18,7 +18,7 @@ from gemmgen.device import (
     Arch,
     DeviceSpec,
 )
-from gemmgen.dtype import DType
+from gemmgen.dtype import WORD, DType
 from gemmgen.families.base import Config, Family, Work, constants
 from gemmgen.problem import Case, Problem
 from gemmgen.source import Launch
@@ -175,7 +175,7 @@ def _time_us(
     compute_us = per_sm / resident * steps * step / device.clock_ghz / 1000
     dram_us = case.bytes_moved / device.bandwidth / 1000
     if case.problem.batched:  # nothing is read twice: what hides the latency is bytes under way
-        under_way = resident * work.global_words * 4 * max(1, work.prefetch)
+        under_way = resident * work.global_words * WORD * max(1, work.prefetch)
         dram_us *= max(1.0, BYTES_UNDER_WAY / under_way)
     if dram_us > compute_us:
         bound = "DRAM"
@@ -218,6 +218,6 @@ def _step_cycles(work: Work, resident: int, arch: Arch, spilled: int, dtype: DTy
         "issue": (warps_per_scheduler + stalls) * instructions,
         "instruction fetch": FETCH_CYCLES * instructions if uncached else 0.0,
         "shared memory": warps * work.wavefronts * work.depth + work.copy_wavefronts * resident,
-        "L2": (work.global_words - work.cached) * 4 * resident / L2_BYTES_PER_CYCLE,
+        "L2": (work.global_words - work.cached) * WORD * resident / L2_BYTES_PER_CYCLE,
         "latency": GLOBAL_LATENCY / work.prefetch if work.prefetch else 0.0,
     }

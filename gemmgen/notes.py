@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from gemmgen.analysis import CYCLES_PER_WARP_FMA, Traffic, traffic
 from gemmgen.device import least_ridge
-from gemmgen.dtype import DType
+from gemmgen.dtype import WORD, DType
 from gemmgen.families.base import Config, Family, Work, constants
 from gemmgen.model import representative
 from gemmgen.problem import Problem
@@ -99,7 +99,7 @@ def _streaming(work: Work, counts: Traffic) -> Iterator[str]:
         "add up at the end"
     )
     yield (
-        f"Reads   each weight once, to a register, {4 * work.global_words:g} bytes of a block under way at once; "
+        f"Reads   each weight once, to a register, {WORD * work.global_words:g} bytes of a block under way at once; "
         f"{counts.intensity:.3g} FLOP for a byte of global memory"
     )
     if work.cached:

@@ -355,9 +355,9 @@ def check_all(check: Check, plan: Plan, on_done: Callable[[Outcome], None]) -> N
 def _update(kernel: KernelFile, change: Callable[[Document], Document]) -> None:
     """Change the record on file, unless it is one of another text by now."""
     assert kernel.path is not None
-    now = read_kernel(kernel.path)
-    if now.record is not None and now.source.text == kernel.source.text:
-        write_record(kernel.path.with_suffix(".json"), json.loads(json.dumps(change(dict(now.record)))))
+    on_file = read_kernel(kernel.path)
+    if on_file.record is not None and on_file.source.text == kernel.source.text:
+        write_record(kernel.path.with_suffix(".json"), json.loads(json.dumps(change(dict(on_file.record)))))
 
 
 def _most(kernels: Sequence[KernelFile]) -> int:

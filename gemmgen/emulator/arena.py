@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.dtype import WIDEST_ACCESS
+from gemmgen.dtype import WIDEST_ACCESS, WORD
 from gemmgen.executor import Floats, Operands, Words, left_behind
 from gemmgen.matrix import Matrix
 from gemmgen.problem import POINTER_BYTES, Case
@@ -28,7 +28,6 @@ from gemmgen.streamk import Numbers
 Bits = npt.NDArray[np.unsignedinteger[Any]]  # elements as bit patterns
 Blocks = npt.NDArray[np.int64]
 
-WORD = 4
 CANARY = 0x7FFA9A87  # a NaN that no arithmetic yields; two of them are a double's
 WORKSPACE_ALIGN = 16  # bytes
 GUARDED_MATRICES = 64  # of an operand at most, that have pages between them: a process can have some 2^16 mappings

@@ -13,7 +13,8 @@ import subprocess
 import time
 from dataclasses import dataclass
 
-from gemmgen.emulator.arena import WORD, Layout
+from gemmgen.dtype import WORD
+from gemmgen.emulator.arena import Layout
 from gemmgen.emulator.compiler import failed
 from gemmgen.errors import CandidateFailed, FailureKind
 

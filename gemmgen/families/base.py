@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, lru_cache
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from gemmgen.device import Limits
 from gemmgen.errors import InvalidInput, require
@@ -179,6 +179,10 @@ class Side:
     @property
     def MN(self) -> str:
         return self.mn.upper()
+
+    @property
+    def ld(self) -> Literal["lda", "ldb"]:
+        return "lda" if self.x == "a" else "ldb"
 
 
 def sizes_of(problem: Problem) -> dict[str, int]:

@@ -74,31 +74,27 @@ PRUNING = (
 )
 
 
-@dataclass(frozen=True)
-class Operand(Side):
-    """How A or B lies in shared memory: line by line as in global memory.
+def operands(problem: Problem) -> tuple[Side, Side]:
+    """A and B, which lie in shared memory line by line as in global memory.
 
     Where lines run along k, a thread reads DEPTH neighbours of each of its rows (A) or columns (B) at once; else it
     reads its rows or columns of one k, as vectors.
     """
+    return Side("a", "m", problem.layout.a == "r"), Side("b", "n", problem.layout.b == "c")
 
 
-def operands(problem: Problem) -> tuple[Operand, Operand]:
-    return Operand("a", "m", problem.layout.a == "r"), Operand("b", "n", problem.layout.b == "c")
-
-
-def line_length(problem: Problem, operand: Operand) -> int:
+def line_length(problem: Problem, operand: Side) -> int:
     """Elements of a line of the operand; 0 where it is left to run time, which the constraints refuse."""
     return (problem.k if operand.along_k else problem.m if operand.x == "a" else problem.n) or 0
 
 
-def copy_width(problem: Problem, config: BatchedConfig, operand: Operand) -> int:
+def copy_width(problem: Problem, config: BatchedConfig, operand: Side) -> int:
     """Elements of one access that copies: the length and the alignment of the operand's lines cap VEC."""
-    limit = problem.vector_limit("lda" if operand.x == "a" else "ldb")
+    limit = problem.vector_limit(operand.ld)
     return gcd(config.VEC, limit, line_length(problem, operand))
 
 
-def patch(config: BatchedConfig, operand: Operand) -> int:
+def patch(config: BatchedConfig, operand: Side) -> int:
     """Neighbouring rows (A) or columns (B) of a thread: as many as one read takes where lines run along them."""
     return 1 if operand.along_k else gcd(config.VEC, config.TM if operand.x == "a" else config.TN)
 
@@ -196,7 +192,7 @@ class Batched:
         return {"a": a, "b": b, "async": cast(BatchedConfig, config).ASYNC == 1}
 
 
-def _operand_constants(problem: Problem, config: BatchedConfig, operand: Operand) -> tuple[Derived, ...]:
+def _operand_constants(problem: Problem, config: BatchedConfig, operand: Side) -> tuple[Derived, ...]:
     X, mn, elements = operand.X, f"B{operand.MN}", f"{problem.dtype.ctype}s"
     line, lines = ("BK", mn) if operand.along_k else (mn, "BK")
     read = "DEPTH" if operand.along_k else f"F{operand.MN}"

@@ -80,7 +80,7 @@ def global_width(problem: Problem, config: SimtConfig, operand: Operand) -> int:
     """Elements of one global access: the alignment of the operand's lines caps VEC."""
     if operand.transposed and config.ASYNC:
         return 1  # cp.async lands where it starts: only single elements can change direction
-    limit = problem.vector_limit("lda" if operand.x == "a" else "ldb")
+    limit = problem.vector_limit(operand.ld)
     if operand.by_turn:  # all steps but the first start behind the remainder of K
         limit = gcd(limit, problem.k or 1)
     return gcd(config.VEC, limit)

@@ -18,7 +18,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import gcd
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from gemmgen.device import WARP
 from gemmgen.families.base import (
@@ -27,6 +27,7 @@ from gemmgen.families.base import (
     Config,
     Constraint,
     Derived,
+    Side,
     Work,
     atomic_axis,
     axis,
@@ -96,29 +97,9 @@ PRUNING = (
 )
 
 
-@dataclass(frozen=True)
-class Role:
-    """A or B as the kernel names it. `mn`: its dimension beside k; `along_k`: its lines run along k."""
-
-    X: Literal["A", "B"]
-    along_k: bool
-
-    @property
-    def mn(self) -> str:
-        return "m" if self.X == "A" else "n"
-
-    @property
-    def MN(self) -> str:
-        return self.mn.upper()
-
-    @property
-    def ld(self) -> Literal["lda", "ldb"]:
-        return "lda" if self.X == "A" else "ldb"
-
-
-def roles(problem: Problem) -> tuple[Role, Role]:
+def roles(problem: Problem) -> tuple[Side, Side]:
     """(the small operand, the weights): B is the small one where N is known to be less than M."""
-    a, b = Role("A", problem.layout.a == "r"), Role("B", problem.layout.b == "c")
+    a, b = Side("a", "m", problem.layout.a == "r"), Side("b", "n", problem.layout.b == "c")
     n_is_less = problem.n is not None and (problem.m is None or problem.n < problem.m)
     m_is_small = problem.m is None and problem.n is not None and problem.n > MOST_SMALL
     return (b, a) if n_is_less and not m_is_small else (a, b)

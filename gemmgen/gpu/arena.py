@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from gemmgen.dtype import WORD
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.executor import Floats, Operands, Words, left_behind
 from gemmgen.matrix import Matrix
@@ -30,7 +31,6 @@ GUARD_WORD = 0x7FFCDEAD  # a NaN, and two are a double's: it shows in the result
 ALLOCATION_ALIGN = 256  # bytes, as cuMemAlloc gives
 KEPT_BYTES = 2**20  # from here on, operands take longer to send than to keep
 PLACES = 8  # different placements, chosen by the seed
-WORD = 4
 GAP_BYTES = 256  # between the matrices of a batch of pointers
 
 

@@ -150,12 +150,12 @@ def _warm_up(graphs: Sequence[Graph], protocol: Protocol) -> tuple[list[float], 
     started = time.perf_counter()
     last = [graph.time_us(1) for graph in graphs]
     while True:
-        now = [graph.time_us(1) for graph in graphs]
+        latest = [graph.time_us(1) for graph in graphs]
         elapsed = time.perf_counter() - started
-        stable = abs(sum(now) - sum(last)) <= STABLE * sum(now)
+        stable = abs(sum(latest) - sum(last)) <= STABLE * sum(latest)
         if elapsed >= 4 * protocol.warmup_s or (stable and elapsed >= protocol.warmup_s):
-            return now, elapsed
-        last = now
+            return latest, elapsed
+        last = latest
 
 
 def _sampling(graph_us: float, protocol: Protocol) -> Sampling:

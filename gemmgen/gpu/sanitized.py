@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 import pycuda.driver as cuda
 
-from gemmgen.dtype import WIDEST_ACCESS
+from gemmgen.dtype import WIDEST_ACCESS, WORD
 from gemmgen.errors import CandidateFailed
 from gemmgen.executor import Floats
 from gemmgen.gpu.launching import launch, load_function
-from gemmgen.gpu.sanitizer import LAUNCH_SECONDS, WORD, Allocation, Job, Outcome, blocks_to_run, lead_bytes, pieces
+from gemmgen.gpu.sanitizer import LAUNCH_SECONDS, Allocation, Job, Outcome, blocks_to_run, lead_bytes, pieces
 from gemmgen.matrix import Matrix
 from gemmgen.problem import POINTER_BYTES
 from gemmgen.reference import make_operands

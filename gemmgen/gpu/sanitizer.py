@@ -29,6 +29,7 @@ from typing import Literal
 
 from gemmgen.child import child_environment
 from gemmgen.compile import PROGRAM
+from gemmgen.dtype import WORD
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.gpu import why_no_gpu
 from gemmgen.matrix import Matrix
@@ -45,7 +46,6 @@ TOOLKIT = "/usr/local/cuda/bin"  # a toolkit's folder, which is not always in PA
 TIMEOUT = 30.0  # seconds for one tool, start included; a kernel that hangs costs them
 LAUNCH_SECONDS = 3.0  # after these no further situation starts: the four tools are to take less than 15 s
 FOUND = 86  # the exit code that says that the tool found something
-WORD = 4
 # Of a launch: of a larger one the first blocks run. Kernels are 10 to 100 times slower than unwatched, under racecheck
 # some 1000 times, where it follows each access to shared memory. 160 x 160 x 160 runs whole under all.
 WATCHED_FLOPS: dict[Tool, float] = {"memcheck": 6.4e7, "racecheck": 1.6e7, "initcheck": 6.4e7, "synccheck": 6.4e7}

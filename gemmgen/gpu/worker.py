@@ -20,6 +20,7 @@ import numpy as np
 import pycuda.driver as cuda
 
 from gemmgen.child import FatalFailure
+from gemmgen.dtype import WORD
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.executor import Floats, Operands
 from gemmgen.gpu import arena
@@ -67,7 +68,7 @@ class Scratch:
             if self._memory is not None:
                 self._memory.free()
                 self._memory, self._words = None, 0
-            self._memory = allocate(4 * words)
+            self._memory = allocate(WORD * words)
             self._words = words
 
     def clear(self) -> None:
@@ -171,7 +172,7 @@ class Worker:
             self._try_in_workspace(enqueue, pointers, workspace, spare=key)
         self._check(arrays)
         if self._count_changed(changed, layout, image, memory):
-            before, after = (np.empty(layout.size // arena.WORD, np.uint32) for _ in range(2))
+            before, after = (np.empty(layout.size // WORD, np.uint32) for _ in range(2))
             cuda.memcpy_dtoh(before, image)
             cuda.memcpy_dtoh(after, memory)
             with self._images_distrusted():
@@ -239,7 +240,7 @@ class Worker:
             self._changed = cuda.module_from_buffer(cubin).get_function("changed")
         count, c = allocate(8), layout.matrices[2]
         cuda.memset_d32(count, 0, 2)
-        numbers = np.int64(layout.size // arena.WORD), np.int64(layout.offsets["C"] // arena.WORD)
+        numbers = np.int64(layout.size // WORD), np.int64(layout.offsets["C"] // WORD)
         sizes = np.int32(c.rows), np.int32(c.cols), np.int32(c.ld)
         batch = np.int32(layout.case.problem.dtype.words), np.int64(c.batch or 1), np.int64(c.stride)
         pointers = (np.uintp(int(memory)) for memory in (before, after))
@@ -324,13 +325,13 @@ class Worker:
         """One launch, to its end, in a workspace of its own. Raises CandidateFailed: crash, for what it leaves."""
         memory = self._with_room(lambda: allocate(layout.size), spare)
         base = int(memory)
-        cuda.memset_d32(memory, arena.GUARD_WORD, layout.size // arena.WORD)
+        cuda.memset_d32(memory, arena.GUARD_WORD, layout.size // WORD)
         for name in layout.workspace.zero:
             cuda.memset_d32(base + layout.offsets[name], 0, layout.word_counts[name])
         self._try_once(enqueue, {**pointers, **{name: base + offset for name, offset in layout.offsets.items()}})
-        after = np.empty(layout.size // arena.WORD, np.uint32)
+        after = np.empty(layout.size // WORD, np.uint32)
         for part in layout.kept():
-            cuda.memcpy_dtoh(after[part], base + arena.WORD * part.start)
+            cuda.memcpy_dtoh(after[part], base + WORD * part.start)
         with self._images_distrusted():
             layout.check(after)
 

@@ -79,7 +79,7 @@ def occupancy(fit: Occupancy) -> str:
 
 
 def verified(verdict: Verdict | None) -> str:
-    """ "8 ok", "wrong" or nothing yet."""
+    """ "8 ok", "no", or nothing yet."""
     if verdict is None:
         return NONE
     return f"{verdict.examples} ok" if verdict.passed else "no"

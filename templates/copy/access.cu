@@ -19,7 +19,7 @@ __device__ __forceinline__ Spot step_${ x.x }(int i)
 // ${ T | capitalize }s from the origin of ${ x.X }'s tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_${ x.x }(Spot at, Shape s)
 {
-    return Offset(at.${ line }) * s.ld${ x.x } + at.${ along };
+    return Offset(at.${ line }) * s.${ x.ld } + at.${ along };
 }
 
 // How many ${ T }s from there on lie inside ${ x.X }, whose edge is ${ x.extent } x depth from the tile's origin:

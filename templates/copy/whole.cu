@@ -10,7 +10,7 @@ __device__ __forceinline__ void copy_${ x.x }(const ${ T }*${ " const*" if point
         const int matrix = access / ${ x.X }_ACCESSES, within = access % ${ x.X }_ACCESSES;
         const int line = within / (${ x.X }_LINE / V${ x.X }), at = within % (${ x.X }_LINE / V${ x.X }) * V${ x.X };
         if (EDGE_BATCH && first + matrix >= s.batch) break;
-        const ${ T }* from = ${ "batch[first + matrix]" if pointers else "batch + (first + matrix) * s.stride_" ~ x.x } + Offset(line) * s.ld${ x.x } + at;
+        const ${ T }* from = ${ "batch[first + matrix]" if pointers else "batch + (first + matrix) * s.stride_" ~ x.x } + Offset(line) * s.${ x.ld } + at;
 //% if async
         cp_async<${ size } * V${ x.X }>(&shared[matrix][line][at], from, ${ size } * V${ x.X });
 //% else

@@ -19,7 +19,7 @@
 /*# How far into K a block's first tile lies. #*/
 //% macro from_begin(x)
 //% if kernel.launch.adds_up
- + ${ "begin" if x.along_k else "Offset(begin) * s.ld" ~ x.x }
+ + ${ "begin" if x.along_k else "Offset(begin) * s." ~ x.ld }
 //%- endif
 //%- endmacro
 /*# The sums of all that share the tile go to C row by row: no register of the main loop has to take them, so that these stay
