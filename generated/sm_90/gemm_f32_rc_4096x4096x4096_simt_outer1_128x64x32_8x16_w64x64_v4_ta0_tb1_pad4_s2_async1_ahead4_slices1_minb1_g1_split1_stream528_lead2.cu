@@ -120,19 +120,6 @@ __device__ __forceinline__ void store(float* to, const Vec<N>& value)
     *reinterpret_cast<Vec<N>*>(to) = value;
 }
 
-// The first `valid` of N floats, the rest zero: one access where all exist, else one by one.
-template <int N>
-__device__ __forceinline__ Vec<N> load_edge(const float* from, int valid)
-{
-    if (valid >= N) return load<N>(from);
-    Vec<N> value = {};
-    #pragma unroll
-    for (int i = 0; i < N - 1; ++i) {
-        if (i < valid) value.at[i] = from[i];
-    }
-    return value;
-}
-
 // An element of a tile on its way to shared memory: row or column mn of C, and depth k.
 struct Spot {
     int mn, k;
@@ -506,6 +493,7 @@ __device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int co
         store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, EDGE_N ? columns - n : VC);
     }
 }
+
 // The same for all of this thread's rows.
 __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int columns, Place place,
                                         const float (&sums)[TM][TN], float alpha, float beta)

@@ -120,19 +120,6 @@ __device__ __forceinline__ void store(float* to, const Vec<N>& value)
     *reinterpret_cast<Vec<N>*>(to) = value;
 }
 
-// The first `valid` of N floats, the rest zero: one access where all exist, else one by one.
-template <int N>
-__device__ __forceinline__ Vec<N> load_edge(const float* from, int valid)
-{
-    if (valid >= N) return load<N>(from);
-    Vec<N> value = {};
-    #pragma unroll
-    for (int i = 0; i < N - 1; ++i) {
-        if (i < valid) value.at[i] = from[i];
-    }
-    return value;
-}
-
 // An element of a tile on its way to shared memory: row or column mn of C, and depth k.
 struct Spot {
     int mn, k;
@@ -438,6 +425,7 @@ __device__ __forceinline__ void copy_b(const float* tile, Shape s, int columns, 
 }
 
 // This thread's TM values of A at the depths of a turn, the first of which lies at `from`, AHEAD to a read.
+// In parts, the last values first (ORDER), as products take them.
 template <int FIRST, int END>  // values
 __device__ __forceinline__ void read_a(const float* from, Vec<AHEAD> (&fragment)[TM])
 {
@@ -459,6 +447,7 @@ __device__ __forceinline__ void read_b(const float* from, float (&fragment)[TN])
 // acc += a * b, an outer product, to and fro along the rows: each FMA shares a value with the one before it.
 // Two register banks give an operand a cycle each, so an FMA that reads three registers anew takes two cycles.
 // `a` holds the depths of a turn, of which this is the d-th.
+// The last row comes first (ORDER): so registers fall into other banks.
 template <int FIRST, int END>  // rows of the thread's tile
 __device__ __forceinline__ void add_product(const Vec<AHEAD> (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN], int d)
 {
@@ -507,6 +496,7 @@ __device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int co
         store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, EDGE_N ? columns - n : VC);
     }
 }
+
 // The same for all of this thread's rows.
 __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int columns, Place place,
                                         const float (&sums)[TM][TN], float alpha, float beta)

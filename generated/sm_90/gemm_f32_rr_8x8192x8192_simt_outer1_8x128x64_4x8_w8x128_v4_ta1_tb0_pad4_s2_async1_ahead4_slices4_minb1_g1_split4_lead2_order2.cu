@@ -129,19 +129,6 @@ __device__ __forceinline__ void store(float* to, const Vec<N>& value)
     *reinterpret_cast<Vec<N>*>(to) = value;
 }
 
-// The first `valid` of N floats, the rest zero: one access where all exist, else one by one.
-template <int N>
-__device__ __forceinline__ Vec<N> load_edge(const float* from, int valid)
-{
-    if (valid >= N) return load<N>(from);
-    Vec<N> value = {};
-    #pragma unroll
-    for (int i = 0; i < N - 1; ++i) {
-        if (i < valid) value.at[i] = from[i];
-    }
-    return value;
-}
-
 // An element of a tile on its way to shared memory: row or column mn of C, and depth k.
 struct Spot {
     int mn, k;
@@ -467,6 +454,7 @@ __device__ __forceinline__ void read_b(const float* from, float (&fragment)[TN])
 
 // acc += a * b, an outer product, to and fro along the rows: each FMA shares a value with the one before it.
 // Two register banks give an operand a cycle each, so an FMA that reads three registers anew takes two cycles.
+// The last row comes first (ORDER): so registers fall into other banks.
 template <int FIRST, int END>  // rows of the thread's tile
 __device__ __forceinline__ void add_product(const float (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN])
 {

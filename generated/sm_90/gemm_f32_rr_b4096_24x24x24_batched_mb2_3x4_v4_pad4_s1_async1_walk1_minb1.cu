@@ -87,6 +87,7 @@ static_assert(PITCH_B % VB == 0 and PITCH_B % READ_B == 0, "vector accesses to B
 constexpr bool EDGE_M = Shape::M % BM != 0;
 constexpr bool EDGE_N = Shape::N % BN != 0;
 constexpr bool EDGE_BATCH = Shape::batch % (MB * WALK) != 0;
+
 // N floats that move as one access of 4 * N bytes.
 template <int N>
 struct alignas(4 * N) Vec {
@@ -103,19 +104,6 @@ template <int N>
 __device__ __forceinline__ void store(float* to, const Vec<N>& value)
 {
     *reinterpret_cast<Vec<N>*>(to) = value;
-}
-
-// The first `valid` of N floats, the rest zero: one access where all exist, else one by one.
-template <int N>
-__device__ __forceinline__ Vec<N> load_edge(const float* from, int valid)
-{
-    if (valid >= N) return load<N>(from);
-    Vec<N> value = {};
-    #pragma unroll
-    for (int i = 0; i < N - 1; ++i) {
-        if (i < valid) value.at[i] = from[i];
-    }
-    return value;
 }
 
 using MatrixA = float[SHARED_A / PITCH_A][PITCH_A];  // A in shared memory, line by line: [m][k]
@@ -271,6 +259,7 @@ __device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int co
         store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, EDGE_N ? columns - n : VC);
     }
 }
+
 // The same for all of this thread's rows.
 __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int columns, Place place,
                                         const float (&sums)[TM][TN], float alpha, float beta)

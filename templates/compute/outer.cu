@@ -15,6 +15,9 @@ const ${ T } (&${ x.x })[T${ x.MN }]
 //% if view.by_turn
 // `${ view.by_turn.x }` holds the depths of a turn, of which this is the d-th.
 //% endif
+//% if view.last_first
+// The last ${ line } comes first (ORDER): so registers fall into other banks.
+//% endif
 //% if view.lead
 template <int FIRST, int END>  // ${ line }s of the thread's tile
 //% endif

@@ -16,7 +16,9 @@ __device__ __forceinline__ void store(${ T }* to, const Vec<N>& value)
 {
     *reinterpret_cast<Vec<N>*>(to) = value;
 }
+//% endmacro
 
+//% macro load_edge()
 // The first `valid` of N ${ T }s, the rest zero: one access where all exist, else one by one.
 template <int N>
 __device__ __forceinline__ Vec<N> load_edge(const ${ T }* from, int valid)

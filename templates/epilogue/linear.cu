@@ -43,7 +43,7 @@ __device__ __forceinline__ void store_row(${ T }* tile, Shape s, int ${ rows }, 
         store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, ${ "n < left ? 0" if moves_n else "EDGE_N ? columns - n" } : VC);
     }
 }
-//% if not shared
+/*% if not shared %*/
 
 // The same for all of this thread's rows.
 __device__ __forceinline__ void store_c(${ T }* tile, Shape s, int ${ rows }, int ${ columns }, Place place,

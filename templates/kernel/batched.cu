@@ -21,7 +21,7 @@ constexpr bool EDGE_N = Shape::N % BN != 0;
 constexpr bool EDGE_BATCH = true;
 //% else
 constexpr bool EDGE_BATCH = Shape::batch % (MB * WALK) != 0;
-//% endif
+/*% endif %*/
 
 ${ vec() }
 using MatrixA = ${ T }[SHARED_A / PITCH_A][PITCH_A];  // A in shared memory, line by line: [${ "m][k" if view.a.along_k else "k][m" }]

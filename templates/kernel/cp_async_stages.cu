@@ -1,7 +1,7 @@
 /*# A ring of STAGES tiles in shared memory, filled by cp.async STAGES - 1 tiles ahead. #*/
 //% extends "kernel/gemm.cu"
 //% from "device/cp_async.cu" import cp_async, start_tile
-//% block intrinsics
+//% block access
 ${ cp_async() }
 //% endblock
 //% block main_loop

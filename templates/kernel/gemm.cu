@@ -3,7 +3,7 @@
 //% from "header.cu" import header
 //% from "constants.cu" import shape, tiling, edges
 //% from "signature.cu" import signature, matrices_of
-//% from "device/vec.cu" import vec
+//% from "device/vec.cu" import vec, load_edge
 //% from "device/raster.cu" import raster, tile_rows, tile_columns
 //% from "device/place.cu" import place
 //% from "device/dynamic_shared.cu" import dynamic_shared
@@ -63,7 +63,8 @@ ${ stream_k() }
 //% if view.slices > 1
 ${ add_slices() }
 //% endif
-/*% block intrinsics %*/
+/*% block access %*/
+${ load_edge() }
 /*% endblock %*/
 ${ copy_a(view.a) }
 ${ copy_b(view.b) }

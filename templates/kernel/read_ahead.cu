@@ -1,8 +1,9 @@
-/*# cp.async fills a ring of STAGES tiles in shared memory; registers hold the values of two depths, read two ahead. #*/
+/*# cp.async fills a ring of STAGES tiles in shared memory; registers hold the values of two depths, read two ahead.
+    tests/golden/read_ahead.cu shows the plain form; `by_turn` and `lead` add to that. #*/
 //% extends "kernel/gemm.cu"
 //% from "device/cp_async.cu" import cp_async, start_tile
 //% from "compute/outer.cu" import outer_product
-//% block intrinsics
+//% block access
 ${ cp_async() }
 //% endblock
 //% block compute

@@ -3,7 +3,7 @@
 //% from "header.cu" import header
 //% from "constants.cu" import shape, tiling, edges
 //% from "signature.cu" import signature
-//% from "device/vec.cu" import vec
+//% from "device/vec.cu" import vec, load_edge
 //% from "device/split.cu" import split_k
 //% from "device/dynamic_shared.cu" import dynamic_shared
 //% from view.stream import stream
@@ -20,6 +20,7 @@ ${ edges(kernel, "MN") }
 constexpr bool PARTIAL = ${ "VW > 1" if kernel.sizes[line] is none else "Shape::%s %% VW != 0" % line };
 
 ${ vec() }
+${ load_edge() }
 // Where a thread's work starts: depth k and ${ "column n" if w.mn == "n" else "row m" } of C.
 struct Place {
     int k, ${ w.mn };

@@ -86,6 +86,7 @@ static_assert(PITCH_B % VB == 0 and PITCH_B % READ_B == 0, "vector accesses to B
 constexpr bool EDGE_M = Shape::M % BM != 0;
 constexpr bool EDGE_N = Shape::N % BN != 0;
 constexpr bool EDGE_BATCH = Shape::batch % (MB * WALK) != 0;
+
 // N doubles that move as one access of 8 * N bytes.
 template <int N>
 struct alignas(8 * N) Vec {
@@ -102,19 +103,6 @@ template <int N>
 __device__ __forceinline__ void store(double* to, const Vec<N>& value)
 {
     *reinterpret_cast<Vec<N>*>(to) = value;
-}
-
-// The first `valid` of N doubles, the rest zero: one access where all exist, else one by one.
-template <int N>
-__device__ __forceinline__ Vec<N> load_edge(const double* from, int valid)
-{
-    if (valid >= N) return load<N>(from);
-    Vec<N> value = {};
-    #pragma unroll
-    for (int i = 0; i < N - 1; ++i) {
-        if (i < valid) value.at[i] = from[i];
-    }
-    return value;
 }
 
 using MatrixA = double[SHARED_A / PITCH_A][PITCH_A];  // A in shared memory, line by line: [k][m]
@@ -246,6 +234,7 @@ __device__ __forceinline__ void store_row(double* tile, Shape s, int rows, int c
         store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, EDGE_N ? columns - n : VC);
     }
 }
+
 // The same for all of this thread's rows.
 __device__ __forceinline__ void store_c(double* tile, Shape s, int rows, int columns, Place place,
                                         const double (&sums)[TM][TN], double alpha, double beta)
