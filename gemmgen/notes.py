@@ -104,7 +104,10 @@ def _streaming(work: Work, counts: Traffic) -> Iterator[str]:
     )
     if work.cached:
         yield "Cached  what the weights meet, which every warp reads again: L1 serves the most of it"
-    yield "Bound   global memory on a card that can compute more than that for each byte that it reads, else FFMA issue"
+    if counts.intensity < least_ridge(DType.F32):
+        yield "Bound   global memory: too few FLOP for a byte, on any known card"
+    else:
+        yield "Bound   global memory on a card that can compute more than that for each byte, else FFMA issue"
 
 
 def _slices(slices: int) -> Iterator[str]:

@@ -19,6 +19,7 @@ SECONDARY = {
     "simt": frozenset({"WM", "WN", "STAGES", "ASYNC", "AHEAD", "MINB", "GROUP", "PAD", "ATOMIC"}),
     "skinny": frozenset({"WARPS", "BK", "ATOMIC"}),
     "batched": frozenset({"STAGES", "ASYNC", "MINB", "PAD"}),
+    "naive": frozenset(),
 }
 PLACES = ("LEAD", "ORDER")  # axes that move instructions, which the model hardly prices: varied in turn, of the fastest
 BEST_KEPT = 4  # configs whose neighbours a round tries
@@ -110,7 +111,7 @@ def _distinct_first(entries: Sequence[Ranked]) -> list[Ranked]:
 
 def _shape(entry: Ranked) -> tuple[tuple[str, int], ...]:
     """The axes that are not secondary."""
-    secondary = SECONDARY.get(entry.family.name, frozenset())
+    secondary = SECONDARY[entry.family.name]
     return tuple((name, value) for name, value in entry.config.values.items() if name not in secondary)
 
 

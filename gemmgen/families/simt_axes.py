@@ -63,12 +63,14 @@ TILE_THREADS = "BM / TM * (BN / TN)"  # that cover a block's tile of C
 ALL_TRANSPOSED = "TA + TB == A_ALONG_K + B_ALONG_K"  # of the operands that lie along k, if any
 
 CONSTRAINTS = (
+    # Values
     Constraint("BM >= 1 and BN >= 1 and BK >= 1 and TM >= 1 and TN >= 1", "a tile holds at least one element", False),
     Constraint("STAGES >= 1 and MINB >= 1 and GROUP >= 1 and SLICES >= 1", "counts start at one", False),
     Constraint("GROUP <= BN", "the blocks of a group of tile rows are counted in 32 bits", False),
     Constraint("OUTER <= 1 and TA <= 1 and TB <= 1 and ASYNC <= 1", "a switch is 0 or 1", False),
     Constraint("VEC == 1 or VEC == 2 or VEC == 4", "an access is a power of two wide", False),
     Constraint("VEC * ELEMENT_BYTES <= 16", "an access is at most 16 bytes wide", False),
+    # Tiles: of a block, a warp, a thread
     Constraint("BM % TM == 0", "threads split a block's rows evenly"),
     Constraint("BN % TN == 0", "threads split a block's columns evenly"),
     Constraint("(WM == 0) == (WN == 0)", "a warp tile has both sizes or none", False),
@@ -77,6 +79,7 @@ CONSTRAINTS = (
     Constraint("WM == 0 or WM % TM == 0", "lanes split a warp's rows evenly"),
     Constraint("WM == 0 or WN % (2 * TN) == 0", "lanes stand in pairs along a warp's columns"),
     Constraint("WM == 0 or WM * WN == 32 * TM * TN", "a warp has 32 lanes, each with a TM x TN tile"),
+    # Stages, and reading ahead
     Constraint("ASYNC == 1 or STAGES <= 2", "copies through registers keep one tile in flight", False),
     Constraint("ASYNC == 0 or STAGES >= 2", "cp.async fills one stage while another is read", False),
     Constraint("AHEAD == 0 or ASYNC == 1 and OUTER == 1", "outer products of cp.async's stages read ahead", False),
@@ -98,6 +101,7 @@ CONSTRAINTS = (
     Constraint(
         "AHEAD % 2 == 0 and (AHEAD == 0 or BK % (AHEAD * SLICES) == 0)", "a step is a whole number of turns", False
     ),
+    # Slices
     Constraint("SLICES == 1 or AHEAD > 0 and WM > 0", "slices are warps that read ahead", False),
     Constraint("SLICES == 1 or TN * ELEMENT_BYTES % 16 == 0", "slices add up 16 bytes at a time", False),
     Constraint(
@@ -107,6 +111,7 @@ CONSTRAINTS = (
         "SLICES == 1 or SLICES * BM * BN <= ROUNDS * STAGES * (SHARED_A + SHARED_B)",
         "the slices' sums take the place of the tiles",
     ),
+    # Copies, and accesses that stay aligned
     Constraint("ASYNC <= HAS_CP_ASYNC", "cp.async needs sm_80 or newer"),
     Constraint("TA <= A_ALONG_K", "only an A whose lines run along k can be transposed", False),
     Constraint("TB <= B_ALONG_K", "only a B whose lines run along k can be transposed", False),
@@ -122,6 +127,7 @@ CONSTRAINTS = (
         "STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0",
         "vector accesses to B's tiles, which may follow A's, stay aligned",
     ),
+    # Blocks that share tiles; the order of FMAs
     *SPLIT_CONSTRAINTS,
     Constraint("LEAD == 0 or AHEAD > 0", "only a loop that reads ahead has a depth ahead", False),
     Constraint("LEAD < TM and LEAD < TN", "what comes early is a part of a product", False),
@@ -130,29 +136,41 @@ CONSTRAINTS = (
     Constraint("STREAM == 0 or SPLIT == 1", "blocks share tiles in one way or the other", False),
     Constraint(f"STREAM == 0 or {TILES} + STREAM <= MAX_BLOCKS", "CUDA bounds the blocks of a grid", False),
     Constraint("STREAM == 0 or BATCH == 1", "the products of a batch are not dealt out by steps", False),
+    # Limits of the architecture
     Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
     Constraint("THREADS * MINB <= MAX_SM_THREADS", "the architecture bounds the threads of an SM"),
     Constraint("SHARED_BYTES <= MAX_SHARED_BYTES", "the architecture bounds the shared memory of a block"),
 )
 
 PRUNING = (
+    # Tried last, or by option alone
     SAME_BITS,
     Constraint(
         "LEAD == 2 * (A_ALONG_K + B_ALONG_K - TA - TB) * (AHEAD > 0)",
         "reads of a turn's depths gain by it, others seldom; other values are tried last, of the fastest",
     ),
     Constraint("ORDER == 0", "registers fall into other banks, of which no model knows: tried last, of the fastest"),
+    # What a thread does
     Constraint("OUTER == 1", "an inner product reads two shared values for each FMA"),
     Constraint(
         "VEC * ELEMENT_BYTES == 16",
         "narrower accesses only add instructions (lines that are not aligned narrow their own)",
     ),
+    # Tiles and the size of C
     Constraint("BM >= 32 or M <= BM and 2 * M > BM", "so low a tile reuses little of B: only where C is as low"),
     Constraint("BN >= 32 or N <= BN and 2 * N > BN", "so narrow a tile reuses little of A: only where C is as narrow"),
     # For so few rows or columns that no low or narrow tile is meant for them any tile has to do.
     Constraint("BM <= 16 or M <= 2 or M > 16", "half of a higher tile's rows, or more, do not exist"),
     Constraint("BN <= 16 or N <= 4 or N > 16", "half of a wider tile's columns, or more, do not exist"),
+    Constraint(
+        "GROUP == 1 or (M == 0 or M > BM) and (N == 0 or N > BN)", "a single row or column of tiles has one order"
+    ),
     Constraint("WM > 0", "warp tiles read less shared memory than rows of threads"),
+    Constraint(
+        "(WN <= 8 * WM or BM <= 8) and (WM <= 2 * WN or BN <= 16 and WM <= 8 * WN or BN <= 8)",
+        "a longer warp tile reads more shared memory, for no gain where the block's tile is no strip",
+    ),
+    # How operands travel
     Constraint(f"{ALL_TRANSPOSED} or AHEAD > 0", "tiles that keep their lines along k are read one by one"),
     Constraint(f"{ALL_TRANSPOSED} or BK * ELEMENT_BYTES >= 128", "shorter pieces of lines along k come slowly"),
     Constraint(
@@ -162,13 +180,12 @@ PRUNING = (
     Constraint(
         "PAD >= A_ALONG_K and PAD >= B_ALONG_K", "lines without padding start in few banks: copies or reads meet"
     ),
-    Constraint(
-        "GROUP == 1 or (M == 0 or M > BM) and (N == 0 or N > BN)", "a single row or column of tiles has one order"
-    ),
+    # Threads and blocks
     Constraint("TM * TN >= 16", "a smaller thread tile spends its issue slots on shared reads"),
     Constraint("TM * TN * ELEMENT_BYTES <= 512", "a larger thread tile exceeds 255 registers"),
     Constraint(f"{TILE_THREADS} * SLICES >= 64", "smaller blocks leave an SM short of warps"),
     Constraint(f"{TILE_THREADS} * SLICES <= 256", "larger blocks leave a thread too few registers"),
+    # Blocks that share tiles
     Constraint("SPLIT == 1 or M * N / (BM * BN) * SPLIT <= 1024", "more blocks than that fill any card"),
     Constraint("SPLIT == 1 or K == 0 or K / SPLIT >= 16 * BK", "parts too short for what adding them up costs"),
     Constraint("STREAM == 0 or TM * TN * ELEMENT_BYTES >= 256", "smaller tiles leave less of the last wave idle"),
@@ -182,6 +199,7 @@ PRUNING = (
         f" and 16 * ({TILES} % STREAM) <= 15 * STREAM",
         "the last wave is as good as full, or one of many, or so empty that splitting K of all tiles is as good",
     ),
+    # Steps along K
     Constraint(
         "AHEAD > 0 or ASYNC == 0", "values that are read when used make FMAs wait and read registers out of order"
     ),
@@ -190,10 +208,6 @@ PRUNING = (
     Constraint("BK >= 16 or ASYNC == 0", "a shorter step waits for its tile as often as it multiplies"),
     Constraint("BK >= 8 * SLICES", "so short a part of a step is mostly barrier"),
     Constraint("SLICES == 1 or M * N / (BM * BN) <= 1024", "more tiles than that fill any card"),
-    Constraint(
-        "(WN <= 8 * WM or BM <= 8) and (WM <= 2 * WN or BN <= 16 and WM <= 8 * WN or BN <= 8)",
-        "a longer warp tile reads more shared memory, for no gain where the block's tile is no strip",
-    ),
     Constraint("STAGES <= 2 or (STAGES - 1) * BK * TM * TN <= 4096", "further ahead than global memory takes"),
     Constraint("32 * (A_SHARE + B_SHARE) <= TM * TN * BK", "so many copies a thread crowd out the FMAs"),
 )

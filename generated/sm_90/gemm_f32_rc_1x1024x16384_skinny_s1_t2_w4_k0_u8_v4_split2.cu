@@ -10,7 +10,7 @@
 // Thread  2 sums, each of one k in 32: 32 threads share an element of C and add up at the end
 // Reads   each weight once, to a register, 36864 bytes of a block under way at once; 0.444 FLOP for a byte of global memory
 // Cached  what the weights meet, which every warp reads again: L1 serves the most of it
-// Bound   global memory on a card that can compute more than that for each byte that it reads, else FFMA issue
+// Bound   global memory: too few FLOP for a byte, on any known card
 // Split   2 blocks share a tile: each sums a part of K, the last to come adds the parts up
 //
 // Launch  M * ceil(N / 8) * 2 blocks of 128 threads

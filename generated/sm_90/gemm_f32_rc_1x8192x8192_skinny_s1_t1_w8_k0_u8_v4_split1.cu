@@ -10,7 +10,7 @@
 // Thread  1 sums, each of one k in 32: 32 threads share an element of C and add up at the end
 // Reads   each weight once, to a register, 36864 bytes of a block under way at once; 0.444 FLOP for a byte of global memory
 // Cached  what the weights meet, which every warp reads again: L1 serves the most of it
-// Bound   global memory on a card that can compute more than that for each byte that it reads, else FFMA issue
+// Bound   global memory: too few FLOP for a byte, on any known card
 //
 // Launch  M * ceil(N / 8) blocks of 256 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B

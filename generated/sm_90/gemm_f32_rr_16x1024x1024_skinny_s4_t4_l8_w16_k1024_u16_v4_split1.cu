@@ -9,7 +9,7 @@
 // Block   4 x 32 of C by 512 threads, 16384 bytes of shared memory
 // Thread  16 sums, each of one k in 64: 64 threads share an element of C and add up at the end
 // Reads   each weight once, to a register, 147456 bytes of a block under way at once; 1.78 FLOP for a byte of global memory
-// Bound   global memory on a card that can compute more than that for each byte that it reads, else FFMA issue
+// Bound   global memory: too few FLOP for a byte, on any known card
 //
 // Launch  ceil(M / 4) * ceil(N / 32) blocks of 512 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B

@@ -9,7 +9,7 @@
 // Block   16 x 1 of C by 128 threads, 4096 bytes of shared memory
 // Thread  4 sums, each of one k in 32: 32 threads share an element of C and add up at the end
 // Reads   each weight once, to a register, 34816 bytes of a block under way at once; 0.471 FLOP for a byte of global memory
-// Bound   global memory on a card that can compute more than that for each byte that it reads, else FFMA issue
+// Bound   global memory: too few FLOP for a byte, on any known card
 //
 // Launch  ceil(M / 16) * N blocks of 128 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B

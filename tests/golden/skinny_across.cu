@@ -9,7 +9,7 @@
 // Block   8 x 128 of C by 128 threads, 16896 bytes of shared memory
 // Thread  32 sums, each of one k in 4: 4 threads share an element of C and add up at the end
 // Reads   each weight once, to a register, 4352 bytes of a block under way at once; 3.76 FLOP for a byte of global memory
-// Bound   global memory on a card that can compute more than that for each byte that it reads, else FFMA issue
+// Bound   global memory: too few FLOP for a byte, on any known card
 //
 // Launch  ceil(M / 8) * ceil(N / 128) blocks of 128 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B

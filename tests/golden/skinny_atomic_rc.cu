@@ -9,7 +9,7 @@
 // Block   8 x 16 of C by 128 threads, 8208 bytes of shared memory
 // Thread  32 sums, each of one k in 32: 32 threads share an element of C and add up at the end
 // Reads   each weight once, to a register, 24576 bytes of a block under way at once; 2.67 FLOP for a byte of global memory
-// Bound   global memory on a card that can compute more than that for each byte that it reads, else FFMA issue
+// Bound   global memory: too few FLOP for a byte, on any known card
 // Split   4 blocks share a tile: each sums a part of K and adds it with atomics, the last to come stores C
 // Bits    of C may differ from run to run: the order of these additions does
 //

@@ -9,7 +9,7 @@
 // Block   16 x 128 of C by 256 threads, 67584 bytes of shared memory
 // Thread  64 sums, each of one k in 8: 8 threads share an element of C and add up at the end
 // Reads   each weight once, to a register, 9216 bytes of a block under way at once; 7.11 FLOP for a byte of global memory
-// Bound   global memory on a card that can compute more than that for each byte that it reads, else FFMA issue
+// Bound   global memory: too few FLOP for a byte, on any known card
 //
 // Launch  ceil(M / 16) * ceil(N / 128) blocks of 256 threads, 67584 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B

@@ -9,7 +9,7 @@
 // Block   1 x 8 of C by 256 threads, 4096 bytes of shared memory
 // Thread  4 sums, each of one k in 128: 128 threads share an element of C and add up at the end
 // Reads   each weight once, to a register, 36864 bytes of a block under way at once; 0.444 FLOP for a byte of global memory
-// Bound   global memory on a card that can compute more than that for each byte that it reads, else FFMA issue
+// Bound   global memory: too few FLOP for a byte, on any known card
 //
 // Launch  M * ceil(N / 8) blocks of 256 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
