@@ -1,0 +1,65 @@
+// An access to memory as the runtime remembers it: what it was, where in the .cu, by which thread and when.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+#include "failure.hpp"
+
+namespace gemmgen {
+
+// Where the .cu makes an access: an instruction (the executable lies below 2 GiB) or, for a cp_async, a line.
+class Place {
+ public:
+  static Place instruction(const void* return_address) { return Place(uint32_t(uintptr_t(return_address)) - 1); }
+  static Place line(unsigned number) { return Place(number | LINE); }
+  Place() = default;
+
+  Location location() const {
+    if (code_ & LINE) return {code_ & ~LINE};
+    return {0, reinterpret_cast<const void*>(uintptr_t(code_))};
+  }
+
+  // For the driver, which puts the file and the line in its stead.
+  std::string text() const {
+    char text[32];
+    std::snprintf(text, sizeof text, code_ & LINE ? "@{%u}" : "@{0x%x}", code_ & ~LINE);
+    return text;
+  }
+
+ private:
+  static constexpr uint32_t LINE = 1u << 31;
+  explicit Place(uint32_t code) : code_(code) {}
+  uint32_t code_ = 0;
+};
+
+enum class Kind : uint8_t { read, write, copy_under_way, copy_done, atomic };
+
+// What stands in a message between the thread and the place in memory.
+inline const char* verb(Kind kind) {
+  switch (kind) {
+    case Kind::read: return " reads ";
+    case Kind::write: return " writes ";
+    case Kind::atomic: return "'s atomic updates ";
+    case Kind::copy_under_way:
+    case Kind::copy_done: break;
+  }
+  return "'s cp_async writes ";
+}
+
+struct Access {
+  uint32_t epoch = 0;     // 0 where there was none
+  uint32_t interval = 0;  // of the warp: barriers that its lanes have passed
+  Place place;
+  uint16_t thread = 0;
+  Kind kind = Kind::read;
+};
+
+// What is remembered of a word of memory: its last write and two of the reads since (Order::note_read says which).
+struct Cell {
+  Access write;
+  Access reads[2];
+};
+
+}  // namespace gemmgen
