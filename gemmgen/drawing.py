@@ -40,8 +40,9 @@ SIMPLER = (
     *("ldc", "ldb", "lda", "m", "n", "k"),
 )
 AREAS = (1024, 1024, 4096, 4096, 16384)  # elements of C a block, where it can be chosen: small blocks run fast
+SCALED = 0.5  # share of the changes that double or halve
 SHARED_BYTES = (8192, 8192, 16384, 65536)  # of a block, likewise: blocks that stage much run slowly
-STEPS, REPAIRS = 80, 400  # of a walk, once it has met the schedule that it looks for, and at most until then
+STEPS, REPAIRS = 200, 400  # of a walk, once it has met the schedule that it looks for, and at most until then
 DRAWS_A_BATCH = 24
 
 
@@ -198,10 +199,20 @@ def _holds(rule: Constraint, names: Mapping[str, int]) -> bool:
 
 
 def _changed(config: Config, rng: random.Random) -> Config:
-    """With other values of one to three axes."""
+    """With other values of one to three axes; or two of them doubled or halved, which keeps what their product fits."""
+    if rng.random() < SCALED:
+        scaled = rng.sample([axis for axis in config.axes() if max(axis.values) > 1], 2)
+        values = {axis.name: _scaled(axis, config.values[axis.name], rng) for axis in scaled}
+        return config.with_values(**values)
     axes = config.axes()
     chosen = rng.sample(axes, min(len(axes), rng.choice((1, 1, 2, 2, 3))))
     return config.with_values(**{axis.name: rng.choice(_values(axis)) for axis in chosen})
+
+
+def _scaled(axis: Axis, value: int, rng: random.Random) -> int:
+    """Twice or half of `value`, in the range of the axis' own (with steps too short a kernel runs slowly); 0 stays."""
+    least = min(own for own in axis.values if own > 0)
+    return value and max(least, min(max(axis.values), rng.choice((value // 2, 2 * value))))
 
 
 def _sizes(family: Family, problem: Problem, config: Config) -> tuple[int, int]:
