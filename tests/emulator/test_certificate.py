@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,8 @@ def test_a_certificate_says_what_ran_and_stands(run: Run, certificate: Path) -> 
     assert record["certified"]["examples"] == 25 and len(record["generator"]["digest"]) == 64
     assert "that it is right on a GPU: none ran it" in record["not_shown"]
     code, out = run(*CHECK, str(certificate))
-    assert code == 0 and "STANDS" in out and "PASS  25 situations on the emulator, seed 7" in out
+    assert code == 0 and "STANDS" in out
+    assert re.search(r"PASS  25 situations \(4 random tiles of the grid in \d+ of them\) on the emulator, seed 7", out)
     assert "same executor, compiler, machine and gemmgen" in out and "renders the same text" in out
     document = json.loads(run(*CHECK, str(certificate), "--json")[1])
     assert document["stands"] and document["executor"]["same"] and document["rendered_by_this_version"]
