@@ -40,8 +40,8 @@ SIMPLER = (
     *("ldc", "ldb", "lda", "m", "n", "k"),
 )
 AREAS = (1024, 1024, 4096, 4096, 16384)  # elements of C a block, where it can be chosen: small blocks run fast
-SCALED = 0.5  # share of the changes that double or halve
 SHARED_BYTES = (8192, 8192, 16384, 65536)  # of a block, likewise: blocks that stage much run slowly
+SCALED = 0.5  # share of a walk's changes that double or halve two axes
 STEPS, REPAIRS = 200, 400  # of a walk, once it has met the schedule that it looks for, and at most until then
 DRAWS_A_BATCH = 24
 
@@ -199,7 +199,7 @@ def _holds(rule: Constraint, names: Mapping[str, int]) -> bool:
 
 
 def _changed(config: Config, rng: random.Random) -> Config:
-    """With other values of one to three axes; or two of them doubled or halved, which keeps what their product fits."""
+    """With other values of one to three axes; or two doubled or halved: one may make up for the other."""
     if rng.random() < SCALED:
         scaled = rng.sample([axis for axis in config.axes() if max(axis.values) > 1], 2)
         values = {axis.name: _scaled(axis, config.values[axis.name], rng) for axis in scaled}

@@ -31,6 +31,7 @@ Bound = Literal["FMA", "issue", "instruction fetch", "shared memory", "L2", "DRA
 # H200 (f32, 11 shapes and layouts, 2026-11-21).
 MODEL_ERROR = 0.2  # relative: of the 594 times of its calibration 582 were predicted within it, of 585 others 568
 L2_BYTES_PER_CYCLE = 28  # per SM, sustained
+L1_HITS = 7 / 8  # share of the words that the SM's blocks repeat which L1 serves
 GLOBAL_LATENCY = 700  # cycles, from a tile's first load to its barrier
 REDUCTION_LATENCIES = 2  # of adding up what blocks leave for each other: writes, tickets and reads, as far as they show
 LAUNCH_US = 3.0  # from the first block's start to the last one's end when there is no work
@@ -218,6 +219,6 @@ def _step_cycles(work: Work, resident: int, arch: Arch, spilled: int, dtype: DTy
         "issue": (warps_per_scheduler + stalls) * instructions,
         "instruction fetch": FETCH_CYCLES * instructions if uncached else 0.0,
         "shared memory": warps * work.wavefronts * work.depth + work.copy_wavefronts * resident,
-        "L2": (work.global_words - work.cached) * WORD * resident / L2_BYTES_PER_CYCLE,
+        "L2": (work.global_words - L1_HITS * work.repeated) * WORD * resident / L2_BYTES_PER_CYCLE,
         "latency": GLOBAL_LATENCY / work.prefetch if work.prefetch else 0.0,
     }

@@ -102,7 +102,7 @@ def _streaming(work: Work, counts: Traffic) -> Iterator[str]:
         f"Reads   each weight once, to a register, {WORD * work.global_words:g} bytes of a block under way at once; "
         f"{counts.intensity:.3g} FLOP for a byte of global memory"
     )
-    if work.cached:
+    if work.repeated:
         yield "Cached  what the weights meet, which every warp reads again: L1 serves the most of it"
     if counts.intensity < least_ridge(DType.F32):
         yield "Bound   global memory: too few FLOP for a byte, on any known card"

@@ -75,12 +75,13 @@ class Search:
         """Up to `count` configs that differ from the fastest of `timed` in `axis` alone, one of PLACES."""
         fastest = [self._known[config] for config, _ in sorted(timed, key=lambda pair: pair[1])[:BEST_KEPT]]
         problem, limits = self.spaces[0].problem, self.device.arch.limits
-        others = ((entry.family, config) for entry in fastest for config in _others(entry.config, axis))
-        sound = (other for other in others if first_rejection(other[0], problem, other[1], limits) is None)
-        taken = [
-            Ranked(family, config, predict(problem, family, config, self.device))
-            for family, config in islice(sound, count)
-        ]
+        sound = (
+            Ranked(entry.family, config, predict(problem, entry.family, config, self.device))
+            for entry in fastest
+            for config in _others(entry.config, axis)
+            if first_rejection(entry.family, problem, config, limits) is None
+        )
+        taken = list(islice(sound, count))
         self._known |= {entry.config: entry for entry in taken}
         return taken
 

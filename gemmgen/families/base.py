@@ -130,13 +130,12 @@ class Constraint:
 TILES = "(M + BM - 1) / BM * ((N + BN - 1) / BN)"  # of one matrix C
 
 
-def _grid_fits(tiles_share: str = "") -> Constraint:
-    """A block, or `tiles_share` of them, for each tile of C."""
-    blocks = f"{TILES} * BATCH{tiles_share}"
+def grid_fits(blocks: str) -> Constraint:
+    """A grid of so many blocks."""
     return Constraint(f"{blocks} <= MAX_BLOCKS", "CUDA bounds the blocks of a grid", in_kernel=False)
 
 
-GRID_FITS = _grid_fits()
+GRID_FITS = grid_fits(f"{TILES} * BATCH")
 
 
 def split_axis() -> Any:
@@ -153,7 +152,7 @@ SPLIT_CONSTRAINTS = (
     Constraint("SPLIT >= 1", "counts start at one", in_kernel=False),
     Constraint("ATOMIC <= 1", "a switch is 0 or 1", in_kernel=False),
     Constraint("ATOMIC == 0 or SPLIT > 1", "only blocks that share a tile add to its sums", in_kernel=False),
-    _grid_fits(" * SPLIT"),
+    grid_fits(f"{TILES} * BATCH * SPLIT"),
 )
 
 SAME_BITS = Constraint("ATOMIC == 0", "bits would depend on the order of blocks: only tune --atomics asks for that")
@@ -183,6 +182,11 @@ class Side:
     @property
     def ld(self) -> Literal["lda", "ldb"]:
         return "lda" if self.x == "a" else "ldb"
+
+
+def sides(problem: Problem) -> tuple[Side, Side]:
+    """A and B of `problem`."""
+    return Side("a", "m", problem.layout.a == "r"), Side("b", "n", problem.layout.b == "c")
 
 
 def sizes_of(problem: Problem) -> dict[str, int]:
@@ -223,7 +227,7 @@ class Work:
     copies         instructions that bring a thread's share of the tiles to shared memory, a step
     copy_wavefronts  shared-memory cycles that writing the block's tiles takes, a step
     global_words   words that the block reads from global memory, a step
-    cached         of these, words that L1 serves
+    repeated       of these, words that other blocks of the SM read as well, and L1 may have
     prefetch       steps that global loads run ahead of their use (0: the block waits for them)
     waits          global latencies, besides, for which the block waits a step
     staged         words of a thread's share of the next tile that wait in registers
@@ -248,7 +252,7 @@ class Work:
     copy_wavefronts: float
     global_words: float
     prefetch: int
-    cached: float = 0
+    repeated: float = 0
     waits: float = 0
     staged: float = 0
     shares: int = 1

@@ -4,6 +4,8 @@
 
 Matrices pass through shared memory, copied by all threads of the block together, so that neighbouring threads read
 neighbouring addresses whichever matrix they belong to. STAGES groups are on their way or in use at once.
+There they lie line by line as in global memory: where lines run along k, a thread reads DEPTH neighbours of each of its
+rows (A) or columns (B) at once, else its rows or columns of one k, as vectors.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from math import gcd
 from typing import Any, cast
 
 from gemmgen.device import STATIC_SHARED_BYTES
-from gemmgen.families.base import Config, Constraint, Derived, Side, Work, axis, constants, sizes_of
+from gemmgen.families.base import Config, Constraint, Derived, Side, Work, axis, constants, sides, sizes_of
 from gemmgen.problem import Problem
 
 
@@ -74,15 +76,6 @@ PRUNING = (
 )
 
 
-def operands(problem: Problem) -> tuple[Side, Side]:
-    """A and B, which lie in shared memory line by line as in global memory.
-
-    Where lines run along k, a thread reads DEPTH neighbours of each of its rows (A) or columns (B) at once; else it
-    reads its rows or columns of one k, as vectors.
-    """
-    return Side("a", "m", problem.layout.a == "r"), Side("b", "n", problem.layout.b == "c")
-
-
 def line_length(problem: Problem, operand: Side) -> int:
     """Elements of a line of the operand; 0 where it is left to run time, which the constraints refuse."""
     return (problem.k if operand.along_k else problem.m if operand.x == "a" else problem.n) or 0
@@ -101,7 +94,7 @@ def patch(config: BatchedConfig, operand: Side) -> int:
 
 def depth(problem: Problem, config: BatchedConfig) -> int:
     """Values of k for which a thread reads its operands at once."""
-    return gcd(config.VEC, problem.k or 0) if any(operand.along_k for operand in operands(problem)) else 1
+    return gcd(config.VEC, problem.k or 0) if any(operand.along_k for operand in sides(problem)) else 1
 
 
 class Batched:
@@ -113,18 +106,18 @@ class Batched:
     pruning: tuple[Constraint, ...] = PRUNING
 
     def default(self, problem: Problem) -> Config:
-        pad = 4 if any(operand.along_k for operand in operands(problem)) else 0
+        pad = 4 if any(operand.along_k for operand in sides(problem)) else 0
         tm, tn = gcd(4, problem.m or 4), gcd(4, problem.n or 4)
         lanes = (problem.m or 4) // tm * ((problem.n or 4) // tn)
         return BatchedConfig(MB=max(1, min(4, 128 // lanes)), TM=tm, TN=tn, VEC=problem.dtype.widest, PAD=pad)
 
     def facts(self, problem: Problem) -> dict[str, int]:
-        a, b = operands(problem)
+        a, b = sides(problem)
         return {**sizes_of(problem), "A_ALONG_K": int(a.along_k), "B_ALONG_K": int(b.along_k)}
 
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
         batched = cast(BatchedConfig, config)
-        a, b = operands(problem)
+        a, b = sides(problem)
         m, n, k = problem.m or 0, problem.n or 0, problem.k or 0
         fm, fn = patch(batched, a), patch(batched, b)
         elements, size, step = f"{problem.dtype.ctype}s", problem.dtype.size, depth(problem, batched)
@@ -158,7 +151,7 @@ class Batched:
 
     def unused(self, problem: Problem, config: Config) -> frozenset[str]:
         choices = {"VEC", "ASYNC", "SHARED_BYTES"}
-        if not any(operand.along_k for operand in operands(problem)):
+        if not any(operand.along_k for operand in sides(problem)):
             choices.add("PAD")
         if constants(self, problem, config)["SHARED_BYTES"] <= STATIC_SHARED_BYTES:
             choices.add("BYTES_A")
@@ -188,7 +181,7 @@ class Batched:
         return "kernel/batched.cu"
 
     def view(self, problem: Problem, config: Config) -> Mapping[str, Any]:
-        a, b = operands(problem)
+        a, b = sides(problem)
         return {"a": a, "b": b, "async": cast(BatchedConfig, config).ASYNC == 1}
 
 

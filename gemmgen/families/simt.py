@@ -143,6 +143,7 @@ class Simt:
     def view(self, problem: Problem, config: Config) -> Mapping[str, Any]:
         simt = cast(SimtConfig, config)
         a, b = operands(problem, simt)
+        along_n = runs_along_n(simt, a, b)
         return {
             "a": a,
             "b": b,
@@ -155,8 +156,8 @@ class Simt:
             "depth": "BK" if simt.SLICES == 1 else "DEPTH",
             "first": "0" if simt.SLICES == 1 else "place.k",
             "K": "s.K" if simt.SPLIT == 1 and simt.STREAM == 0 else "part",
-            "runs_along_n": runs_along_n(simt, a, b),
-            "lines": "TM" if runs_along_n(simt, a, b) else "TN",
+            "runs_along_n": along_n,
+            "lines": "TM" if along_n else "TN",
             "by_turn": next((operand for operand in (a, b) if operand.by_turn), None),
             "from_far_end": simt.ORDER & 1 > 0,
             "last_first": last_first(simt),

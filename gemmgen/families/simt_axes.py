@@ -12,6 +12,7 @@ from gemmgen.families.base import (
     Constraint,
     atomic_axis,
     axis,
+    grid_fits,
     split_axis,
 )
 
@@ -134,7 +135,7 @@ CONSTRAINTS = (
     Constraint("ORDER <= 7", "it is a sum of the choices 1, 2 and 4", False),
     Constraint("ORDER == 0 or AHEAD > 0", "only a loop that reads ahead has an order of its own", False),
     Constraint("STREAM == 0 or SPLIT == 1", "blocks share tiles in one way or the other", False),
-    Constraint(f"STREAM == 0 or {TILES} + STREAM <= MAX_BLOCKS", "CUDA bounds the blocks of a grid", False),
+    grid_fits(f"STREAM == 0 or {TILES} + STREAM"),
     Constraint("STREAM == 0 or BATCH == 1", "the products of a batch are not dealt out by steps", False),
     # Limits of the architecture
     Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),

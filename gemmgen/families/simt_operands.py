@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from math import gcd
 
 from gemmgen.expression import evaluate
-from gemmgen.families.base import Derived, Side
+from gemmgen.families.base import Derived, Side, sides
 from gemmgen.families.simt_axes import TILE_THREADS, SimtConfig
 from gemmgen.problem import Problem
 
@@ -52,8 +52,9 @@ class Operand(Side):
 @lru_cache(maxsize=16)  # a config's constants ask for them several times
 def operands(problem: Problem, config: SimtConfig) -> tuple[Operand, Operand]:
     copy = "copy/cp_async.cu" if config.ASYNC else "copy/registers.cu"
-    a = Operand("a", "m", problem.layout.a == "r", config.TA == 1, copy)
-    b = Operand("b", "n", problem.layout.b == "c", config.TB == 1, copy)
+    side_a, side_b = sides(problem)
+    a = Operand(side_a.x, side_a.mn, side_a.along_k, config.TA == 1, copy)
+    b = Operand(side_b.x, side_b.mn, side_b.along_k, config.TB == 1, copy)
     widths = [1 if x.along_k else global_width(problem, config, x) for x in (a, b)]  # of accesses along m or n
     moves_a = _moves(problem.m, config.BM, widths[0])
     moves_b = _moves(problem.n, config.BN, max(widths[1], store_width(problem, config, b)))

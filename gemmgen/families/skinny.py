@@ -14,10 +14,9 @@ LANES do the same by narrower tiles, with nothing to add up between blocks.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import gcd
+from math import ceil, gcd
 from typing import Any, cast
 
 from gemmgen.device import WARP
@@ -32,6 +31,7 @@ from gemmgen.families.base import (
     atomic_axis,
     axis,
     constants,
+    sides,
     sizes_of,
     split_axis,
     tile_grid,
@@ -99,7 +99,7 @@ PRUNING = (
 
 def roles(problem: Problem) -> tuple[Side, Side]:
     """(the small operand, the weights): B is the small one where N is known to be less than M."""
-    a, b = Side("a", "m", problem.layout.a == "r"), Side("b", "n", problem.layout.b == "c")
+    a, b = sides(problem)
     n_is_less = problem.n is not None and (problem.m is None or problem.n < problem.m)
     m_is_small = problem.m is None and problem.n is not None and problem.n > MOST_SMALL
     return (b, a) if n_is_less and not m_is_small else (a, b)
@@ -198,29 +198,31 @@ class Skinny:
         value = constants(self, problem, config)
         x, w = roles(problem)
         turn = skinny.UNROLL * value["STEP"]  # depths
-        staged = skinny.S * turn if skinny.BK else 0  # words
-        direct = 0 if skinny.BK else skinny.S * value["LANE_WORDS"] // value["XW"]  # accesses of a thread a step
+        direct = skinny.BK == 0
+        staged = 0 if direct else skinny.S * turn  # words
         conflicts = 1 if w.along_k == x.along_k else 4
-        reads = 0 if direct else skinny.S / (value["STEP"] if w.along_k else value["STEP"] * value["FX"])
-        # Either way through L1, 32 words a cycle: words for each lane, a line for each lane, or words for each group.
+        # A thread's accesses to the small operand a step, each of so many words.
         words = value["XW"] if direct else value["VW"] if w.along_k else value["FX"]
-        apart = direct > 0 and w.along_k and not x.along_k
+        accesses = skinny.S * value["LANE_WORDS"] // words
+        # Through L1 or shared memory, 32 words a cycle: for each lane, in a line of each lane's own, or for each group.
+        apart = direct and w.along_k and not x.along_k
         cycles = WARP if apart else words if w.along_k else max(1, words * value["GROUPS"] / WARP)
-        moved = (value[f"B{w.MN}"] + skinny.S) * turn
+        reads = 0 if direct else accesses / value["STEP"]
+        rounds = ceil(skinny.S * skinny.BK / (value["THREADS"] * STAGE_UNROLL))  # of loads that stage a chunk
         return Work(
             threads=value["THREADS"],
             outputs=skinny.S * skinny.T,
             depth=turn,
             shared_reads=reads,
-            shared_words=reads * (value["VW"] if w.along_k else value["FX"]),
-            wavefronts=(direct / value["STEP"] if direct else reads) * cycles,
-            copies=skinny.UNROLL * (value["LOADS"] + direct) + 2 * staged / value["THREADS"],
+            shared_words=reads * words,
+            wavefronts=accesses / value["STEP"] * cycles,
+            copies=skinny.UNROLL * (value["LOADS"] + accesses * direct) + 2 * staged / value["THREADS"],
             copy_wavefronts=staged / WARP * conflicts,
-            global_words=moved,
-            cached=L1_HITS * skinny.S * turn if direct else 0,
+            global_words=(value[f"B{w.MN}"] + skinny.S) * turn,
+            repeated=skinny.S * turn * direct,
             prefetch=1,
-            waits=math.ceil(skinny.S * skinny.BK / (value["THREADS"] * STAGE_UNROLL)) * turn / max(1, skinny.BK),
-            staged=skinny.UNROLL * value["LANE_WORDS"] * (skinny.T + (0 if skinny.BK else skinny.S)),
+            waits=0 if direct else rounds * turn / skinny.BK,
+            staged=skinny.UNROLL * value["LANE_WORDS"] * (skinny.T + skinny.S * direct),
             shares=WARP if w.along_k else value["STEP"],
             splits=skinny.SPLIT,
             atomic=skinny.ATOMIC == 1,
@@ -246,7 +248,6 @@ class Skinny:
 
 
 SHARED = "Shared memory"
-L1_HITS = 7 / 8  # share of a block's direct reads that L1 serves: another of the SM's blocks has been there
 STAGE_UNROLL = 8  # loads of a thread under way at once while it stages a chunk
 
 
