@@ -31,6 +31,7 @@ class Row:
 
     baseline  cuBLASLt's best heuristic, timed round by round with ours
     limits    FMA rates and bandwidths that this card reaches when it does nothing else
+    moving    the operands' bytes alone, timed with both: what a kernel would take that computes nothing
     """
 
     kernel: KernelFile
@@ -39,6 +40,7 @@ class Row:
     timing: Timing
     baseline: Baseline
     limits: MeasuredLimits
+    moving: Timing | None = None
 
     @property
     def speedup(self) -> float:
@@ -67,6 +69,7 @@ class Row:
             },
             "speedup": self.speedup,
             "limits": asdict(self.limits),
+            "moving_us": self.moving.median_us if self.moving else None,
             "roof_tflops": self.roof.tflops,
             "limited_by": self.roof.limit,
         }
@@ -114,7 +117,7 @@ def compare(kernels: Sequence[KernelFile], gpu: GpuExecutor, store: Store) -> li
         timing = outcome if isinstance(outcome, Failure) else next(timings)
         if isinstance(timing, Failure):
             return timing
-        return Row(kernel, case, gpu.description, timing, baseline, limits)
+        return Row(kernel, case, gpu.description, timing, baseline, limits, comparison.moving)
 
     return [row(kernel, outcome) for kernel, outcome in zip(kernels, loaded, strict=True)]
 

@@ -12,6 +12,7 @@ import os
 import sys
 import weakref
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
 from typing import Any
@@ -179,7 +180,7 @@ class GpuExecutor:
         together = self._measure_together(well, case, protocol, baseline)
         timings = iter(together.timings)
         merged = tuple(next(timings) if failure is None else failure for failure in alone)
-        return Comparison(merged, together.baseline)
+        return replace(together, timings=merged)
 
     def sanitize(
         self, source: KernelSource, situations: Sequence[Situation], tool: Tool, timeout: float = TIMEOUT
@@ -240,10 +241,10 @@ class GpuExecutor:
     def _measure_together(
         self, kernels: Sequence[GpuKernel], case: Case, protocol: Protocol, baseline: bool
     ) -> Comparison:
-        fill = limit_cubin("uniform", self.arch, self._store)
+        fill, move = (limit_cubin(name, self.arch, self._store) for name in ("uniform", "move"))
         timeout = self._timeout * max(1, len(kernels)) + (BASELINE_TIMEOUT if baseline else 0)
         binaries = [kernel.binary for kernel in kernels]
-        comparison: Comparison = self._request(timeout, "measure", binaries, case, protocol, baseline, fill)
+        comparison: Comparison = self._request(timeout, "measure", binaries, case, protocol, baseline, fill, move)
         return comparison
 
     def _request(self, timeout: float, verb: str, *arguments: object) -> Any:

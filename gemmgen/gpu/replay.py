@@ -54,6 +54,7 @@ class InputSets:
         sizes = [-(-matrix.elements * case.problem.dtype.size // ALIGN) * ALIGN for matrix in matrices]
         self.case = case
         self.set_bytes = sum(sizes)
+        self.read_bytes, self.written_bytes = sizes[0] + sizes[1], sizes[2]
         count = min(max(2, -(-2 * l2_bytes // self.set_bytes)), MAX_SETS)
         self._memory = allocate(count * self.set_bytes)
         fill(self._memory, count * self.set_bytes // case.problem.dtype.size)

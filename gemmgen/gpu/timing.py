@@ -88,10 +88,15 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Kernels measured together: timings in input order, and the baseline if one was asked for."""
+    """Kernels measured together: timings in input order, and what they are held against if that was asked for.
+
+    moving  time of the operands' bytes alone: of a kernel that reads A and B, writes C and computes nothing. None for
+            a batch of pointers, whose bytes do not lie in a row
+    """
 
     timings: tuple[Timing | Failure, ...]
     baseline: Baseline | None = None
+    moving: Timing | None = None
 
 
 def speedup(ours: Timing, theirs: Timing) -> float:

@@ -37,6 +37,8 @@ from gemmgen.source import WORKSPACE, KernelSource
 PLAIN_THREADS = 256  # a block, of the kernels that are no GEMM
 PLAIN_BLOCKS_PER_SM = 8
 PLAIN_SAMPLES = 9
+MOVER_BLOCKS_PER_SM = (1, 2, 4, 8, 16)  # that are tried, of what moves bytes alone
+VECTOR_BYTES = 16  # of its accesses
 IMAGES_BYTES = 8 * 2**30  # of device memory for images of operands that are kept, and at most
 IMAGES_SHARE = 4  # a quarter of it
 
@@ -104,6 +106,7 @@ class Worker:
         self._changed: Any = None
         self._sets: InputSets | None = None
         self._champions: dict[Case, Champion] = {}
+        self._movers: dict[Case, Enqueue] = {}
         self._libraries: dict[type[Cublaslt] | type[Cublas], Cublaslt | Cublas] = {}
         self._partials = Scratch()  # holding anything
         self._zeroed = {name: Scratch() for name in WORKSPACE}
@@ -188,9 +191,12 @@ class Worker:
             plan.close()
 
     def measure(
-        self, binaries: Sequence[Binary], case: Case, protocol: Protocol, baseline: bool, fill: bytes
+        self, binaries: Sequence[Binary], case: Case, protocol: Protocol, baseline: bool, fill: bytes, move: bytes
     ) -> Comparison:
-        """Time the kernels, and the library's best if `baseline`, interleaved. `fill` is the cubin of uniform.cu."""
+        """Time the kernels interleaved, if `baseline` with the library's best and with the operands' bytes alone.
+
+        `fill` and `move` are the cubins of uniform.cu and move.cu.
+        """
         sets = self._input_sets(case, fill)
         contestants = [self._with_workspace(binary, case) for binary in binaries]
         for enqueue in contestants:
@@ -198,9 +204,13 @@ class Worker:
         if not baseline:
             return Comparison(tuple(self._measure(contestants, sets, protocol)))
         best = self._champion(case, sets)
-        *ours, theirs = self._measure([*contestants, partial(best.plan.enqueue, best.algorithm)], sets, protocol)
+        movers: list[Enqueue] = [] if case.problem.pointers else [self._mover(case, sets, move)]
+        rivals: list[Enqueue] = [partial(best.plan.enqueue, best.algorithm), *movers]
+        timings = self._measure([*contestants, *rivals], sets, protocol)
+        ours, (theirs, *moving) = timings[: len(contestants)], timings[len(contestants) :]
         version = self._library(case).version
-        return Comparison(tuple(ours), Baseline(best.algorithm, best.plan.offered, best.first, theirs, version))
+        champion = Baseline(best.algorithm, best.plan.offered, best.first, theirs, version)
+        return Comparison(tuple(ours), champion, *moving)
 
     def time_plain(self, cubin: bytes, name: str, buffer_bytes: int, count: int) -> tuple[float, int]:
         """(best microseconds, threads) of `name(float* buffer, long long count)` on a grid that fills the card."""
@@ -364,6 +374,25 @@ class Worker:
             best = min(range(plan.offered), key=lambda index: timings[index].median_us)
             self._champions[case] = Champion(plan, best, timings[0])
         return self._champions[case]
+
+    def _mover(self, case: Case, sets: InputSets, cubin: bytes) -> Enqueue:
+        """What moves the bytes of a set, on the grid of several that is the fastest; found once a case."""
+        if case not in self._movers:
+            function = cuda.module_from_buffer(cubin).get_function("move")
+            read, written = sets.read_bytes // VECTOR_BYTES, sets.written_bytes // VECTOR_BYTES
+            most = -(-max(read, written) // PLAIN_THREADS)
+            sms = int(self._device.multiprocessor_count)
+            grids = sorted({min(most, sms * blocks) for blocks in MOVER_BLOCKS_PER_SM})
+
+            def enqueue(blocks: int, pointers: Pointers, stream: Any) -> None:
+                addresses = np.uintp(pointers["A"]), np.uintp(pointers["C"])
+                counts = np.int64(read), np.int64(written)
+                function(*addresses, *counts, grid=(blocks, 1), block=(PLAIN_THREADS, 1, 1), stream=stream)
+
+            timings = self._measure([partial(enqueue, blocks) for blocks in grids], sets, QUICK)
+            best = min(range(len(grids)), key=lambda index: timings[index].median_us)
+            self._movers[case] = partial(enqueue, grids[best])
+        return self._movers[case]
 
     def _library(self, case: Case) -> Cublaslt | Cublas:
         """The baseline for `case`: cuBLASLt, and for a batch of pointers cuBLAS."""

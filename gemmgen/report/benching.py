@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from gemmgen.bench import Row
-from gemmgen.report.words import figure, percent, show_table, table
+from gemmgen.report.words import NONE, figure, percent, show_table, table
 
 
 def show_bench(console: Console, rows: Sequence[Row]) -> None:
     """The table, then what it was measured on and against."""
     columns = ("<problem", "ours, us", "TFLOPS", "GB/s", "spread", "cuBLASLt, us", "TFLOPS", "<algorithm")
-    made = table(*columns, "ratio", "of the limit", "<limit", title="measured, medians of interleaved rounds")
+    made = table(
+        *columns, "ratio", "of the limit", "<limit", "bytes alone, us", title="measured, medians of interleaved rounds"
+    )
     for row in rows:
         best = row.baseline
         made.add_row(
@@ -28,6 +30,7 @@ def show_bench(console: Console, rows: Sequence[Row]) -> None:
             f"{row.speedup:.3f}x",
             percent(row.timing.tflops(row.case) / row.roof.tflops),
             row.roof.limit,
+            figure(row.moving.median_us) if row.moving and row.roof.memory_bound else NONE,
         )
     show_table(console, made)
     limits = rows[0].limits
@@ -38,4 +41,5 @@ def show_bench(console: Console, rows: Sequence[Row]) -> None:
         f"{figure(limits.dfma_tflops)} DFMA, {figure(limits.read_gbs)} GB/s read, {figure(limits.copy_gbs)} GB/s copy"
     )
     console.print("the limit is the FMA rate of CUDA cores, or the bandwidth where that allows less")
+    console.print("bytes alone: a kernel that reads A and B, writes C and computes nothing, in the same rounds")
     console.print("\n[bold]kernels[/bold]", *(row.kernel.reference for row in rows), sep="\n  ", soft_wrap=True)

@@ -46,7 +46,7 @@ class Gpu:
     def measure_many(self, kernels: Sequence[GpuKernel], *_: Any, **__: Any) -> Comparison:
         theirs = Timing((10.0,), {})
         timings = [WRONG if kernel.source.config["BM"] == 32 else Timing((5.0,), {}) for kernel in kernels]
-        return Comparison(tuple(timings), Baseline(0, 8, theirs, theirs, "cuBLASLt 13.1"))
+        return Comparison(tuple(timings), Baseline(0, 8, theirs, theirs, "cuBLASLt 13.1"), Timing((4.0,), {}))
 
     def limits(self) -> MeasuredLimits:
         return LIMITS
@@ -64,5 +64,6 @@ def test_kernels_that_fail_to_load_or_run_leave_the_others_their_places(
     unloaded, wrong, row = bench.compare(kernels, cast(GpuExecutor, gpu), store)
     assert isinstance(unloaded, Failure) and unloaded.kind == "launch" and wrong == WRONG
     assert isinstance(row, Row) and row.kernel is kernels[2] and row.speedup == 2.0
+    assert row.document()["moving_us"] == 4.0
     assert gpu.closed == [kernel.source.name for kernel in kernels[1:]]
     assert bench.compare(kernels[:1], cast(GpuExecutor, gpu), store) == [unloaded]
