@@ -1,27 +1,27 @@
-// gemm_f32_rr_p512_128x128x128_simt_outer1_128x128x16_8x16_w32x128_v4_ta1_tb0_pad4_s2_async1_ahead4_slices1_minb1_g1_split1
+// gemm_f32_rr_b512_128x128x128_simt_outer1_64x64x32_8x8_w32x64_v4_ta0_tb0_pad4_s2_async1_ahead4_slices1_minb1_g8_split1_lead4
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
-//     for each of 512 products, whose matrices lie where A_array, B_array and C_array say
+//     for each of 512 products
 //
-//     A  128 x 128, row-major, lda = 128
-//     B  128 x 128, row-major, ldb = 128
-//     C  128 x 128, row-major, ldc = 128
+//     A  128 x 128, row-major, lda = 128, stride_a = 16384
+//     B  128 x 128, row-major, ldb = 128, stride_b = 16384
+//     C  128 x 128, row-major, ldc = 128, stride_c = 16384
 //
-// Block   128 x 128 of C by 128 threads, in steps of 16 along K, 33280 bytes of shared memory
-// Thread  128 elements of C: for each k 128 FMAs on 24 words of shared memory, taken in 6 reads
-// Reads   K / 64 words of global and K / 5.333 of shared memory for each element of C; 32 FLOP for a byte of global
+// Block   64 x 64 of C by 64 threads, in steps of 32 along K, 34816 bytes of shared memory
+// Thread  64 elements of C: for each k 64 FMAs on 16 words of shared memory, taken in 4 reads
+// Reads   K / 32 words of global and K / 4 of shared memory for each element of C; 16 FLOP for a byte of global
 // Ahead   global memory is read 1 step before its use, while the FMAs run
-// Bound   FFMA issue: FMAs are 95% of the main loop's FMAs, reads and copies
+// Bound   FFMA issue: FMAs are 93% of the main loop's FMAs, reads and copies
 //
-// Launch  ceil(M / 128) * ceil(N / 128) * batch blocks of 128 threads
-// Expects A_array, B_array and C_array of 512 device pointers each,
-//         each of them divisible by 16; those to A and B may repeat and overlap,
-//         no matrix C that overlaps another one, of A or B either
-// Made by gemmgen generate 128x128x128 --dtype f32 --layout rr --batch 512 --pointers --set BK=16 --set TN=16 --set WM=32 --set WN=128 --set ASYNC=1 --set AHEAD=4 --set GROUP=1
+// Launch  ceil(M / 64) * ceil(N / 64) * batch blocks of 64 threads
+// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
+//         no two matrices of C that overlap
+// Made by gemmgen generate 128x128x128 --dtype f32 --layout rr --batch 512 --set BM=64 --set BN=64 --set BK=32 --set WM=32 --set WN=64 --set TA=0 --set ASYNC=1 --set AHEAD=4 --set LEAD=4
 
 namespace {
 
-// Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
+// Sizes and the elements between lines (leading dimensions) and between matrices of the batch (strides).
+// What is known here folds into the code.
 struct Shape {
     static constexpr int M = 128;
     static constexpr int N = 128;
@@ -30,43 +30,47 @@ struct Shape {
     static constexpr int ldb = 128;
     static constexpr int ldc = 128;
     static constexpr int batch = 512;
+    static constexpr long long stride_a = 16384;
+    static constexpr long long stride_b = 16384;
+    static constexpr long long stride_c = 16384;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 128;    // rows of C that a block computes
-constexpr int BN = 128;    // columns of C that a block computes
-constexpr int BK = 16;     // depth of one step along K
+constexpr int BM = 64;     // rows of C that a block computes
+constexpr int BN = 64;     // columns of C that a block computes
+constexpr int BK = 32;     // depth of one step along K
 constexpr int TM = 8;      // rows of C that a thread computes
-constexpr int TN = 16;     // columns of C that a thread computes
+constexpr int TN = 8;      // columns of C that a thread computes
 constexpr int WM = 32;     // rows of C that a warp computes (0: no warp tiles)
-constexpr int WN = 128;    // columns of C that a warp computes (0: no warp tiles)
+constexpr int WN = 64;     // columns of C that a warp computes (0: no warp tiles)
 constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
 constexpr int STAGES = 2;  // tiles of A and B that shared memory holds
 constexpr int AHEAD = 4;   // depths that the loop over a step writes out, reading two ahead (0: a whole step, none ahead)
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
-constexpr int GROUP = 1;   // tile rows that blocks walk down before they step right, for reuse in L2
+constexpr int GROUP = 8;   // tile rows that blocks walk down before they step right, for reuse in L2
+constexpr int LEAD = 4;    // rows or columns of a thread's tile whose FMAs come early, before a branch
 
 // Work split
 constexpr int THREADS = BM / TM * (BN / TN);  // threads a block
 constexpr int LANES_M = WM / TM;              // threads down a warp's tile
 constexpr int LANES_N = WN / TN;              // threads across a warp's tile
-constexpr int FM = 4;                         // floats of a thread's shared read of A
+constexpr int FM = 1;                         // rows of a thread's shared read of A
 constexpr int FN = 4;                         // floats of a thread's shared read of B
 constexpr int STEP_M = FM * LANES_M;          // rows from one shared read of a thread to its next
 constexpr int STEP_N = FN * LANES_N;          // columns from one shared read of a thread to its next
 constexpr int VC = 4;                         // floats of an access to C
 
 // How A gets to shared memory
-constexpr int VA = 1;                                                                  // floats of an access to A
-constexpr int STORE_A = 1;                                                             // floats of a shared store of A
+constexpr int VA = 4;                                                                  // floats of an access to A
+constexpr int STORE_A = VA;                                                            // floats of a shared store of A
 constexpr int A_LINE = BK;                                                             // floats of a line of A's tile
 constexpr int A_LINES = BM;                                                            // lines of A's tile
 constexpr int A_TEAM = 8;                                                              // neighbouring threads that fetch a line together
 constexpr int A_STRIDE = THREADS / A_TEAM;                                             // lines that all threads fetch at once
 constexpr int A_SHARE = A_LINE / VA / A_TEAM * ((A_LINES + A_STRIDE - 1) / A_STRIDE);  // accesses that a thread makes at most
-constexpr int PITCH_A = BM + PAD;                                                      // floats from one shared line of A to the next
-constexpr int SHARED_A = BK * PITCH_A;                                                 // floats of a shared tile of A
+constexpr int PITCH_A = BK + PAD;                                                      // floats from one shared line of A to the next
+constexpr int SHARED_A = BM * PITCH_A;                                                 // floats of a shared tile of A
 
 // How B gets to shared memory
 constexpr int VB = 4;                                                                  // floats of an access to B
@@ -123,7 +127,7 @@ struct Spot {
     int mn, k;
 };
 
-using TileA = float[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [k][m]
+using TileA = float[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [m][k]
 using TileB = float[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
 
 // The tile of C that a block computes. Blocks walk down GROUP tile rows before they step right, so
@@ -227,7 +231,7 @@ __device__ __forceinline__ void start_a(const float* tile, Shape s, int rows, in
         if (A_LINES % A_STRIDE != 0 && at.mn >= A_LINES) break;
         const int valid = AT_EDGE ? valid_a(at, rows, depth) : VA;
         const int bytes = VA == 1 ? (valid > 0 ? 4 : 0) : 4 * max(0, min(VA, valid));
-        cp_async<4 * VA>(&shared[at.k][at.mn], from + offset_a(step, s), bytes);
+        cp_async<4 * VA>(&shared[at.mn][at.k], from + offset_a(step, s), bytes);
     }
 }
 
@@ -292,15 +296,12 @@ __device__ __forceinline__ void copy_b(const float* tile, Shape s, int columns, 
     else start_b<true>(tile, s, columns, depth, shared);
 }
 
-// This thread's TM values of A at one depth, the first of which lies at `from`, FM to a read.
-__device__ __forceinline__ void read_a(const float* from, float (&fragment)[TM])
+// This thread's TM values of A at the depths of a turn, the first of which lies at `from`, AHEAD to a read.
+template <int FIRST, int END>  // values
+__device__ __forceinline__ void read_a(const float* from, Vec<AHEAD> (&fragment)[TM])
 {
     #pragma unroll
-    for (int i = 0; i < TM; i += FM) {
-        const Vec<FM> part = load<FM>(from + i / FM * STEP_M);
-        #pragma unroll
-        for (int v = 0; v < FM; ++v) fragment[i + v] = part.at[v];
-    }
+    for (int i = FIRST; i < END; ++i) fragment[i] = load<AHEAD>(from + i * STEP_M * PITCH_A);
 }
 
 // This thread's TN values of B at one depth, the first of which lies at `from`, FN to a read.
@@ -316,14 +317,16 @@ __device__ __forceinline__ void read_b(const float* from, float (&fragment)[TN])
 
 // acc += a * b, an outer product, to and fro along the rows: each FMA shares a value with the one before it.
 // Two register banks give an operand a cycle each, so an FMA that reads three registers anew takes two cycles.
-__device__ __forceinline__ void add_product(const float (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN])
+// `a` holds the depths of a turn, of which this is the d-th.
+template <int FIRST, int END>  // rows of the thread's tile
+__device__ __forceinline__ void add_product(const Vec<AHEAD> (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN], int d)
 {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) {
+    for (int i = FIRST; i < END; ++i) {
         #pragma unroll
         for (int step = 0; step < TN; ++step) {
             const int j = i % 2 ? TN - 1 - step : step;
-            acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
+            acc[i][j] = fmaf(a[i].at[d], b[j], acc[i][j]);
         }
     }
 }
@@ -374,10 +377,10 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_p512_128x128x128_simt_outer1_128x128x16_8x16_w32x128_v4_ta1_tb0_pad4_s2_async1_ahead4_slices1_minb1_g1_split1(
-    const float* const* __restrict__ A_array,
-    const float* const* __restrict__ B_array,
-    float* const* __restrict__ C_array,
+gemm_f32_rr_b512_128x128x128_simt_outer1_64x64x32_8x8_w32x64_v4_ta0_tb0_pad4_s2_async1_ahead4_slices1_minb1_g8_split1_lead4(
+    const float* __restrict__ A,
+    const float* __restrict__ B,
+    float* __restrict__ C,
     float alpha,
     float beta)
 {
@@ -386,9 +389,9 @@ gemm_f32_rr_p512_128x128x128_simt_outer1_128x128x16_8x16_w32x128_v4_ta1_tb0_pad4
     const Shape s{};
     const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix of the batch
     const int matrix = blockIdx.x / tiles;                            // the block's
-    const float* __restrict__ const A = A_array[matrix];
-    const float* __restrict__ const B = B_array[matrix];
-    float* __restrict__ const C = C_array[matrix];
+    A += matrix * s.stride_a;
+    B += matrix * s.stride_b;
+    C += matrix * s.stride_c;
     const TileOrigin tile = tile_of_block(s, blockIdx.x % tiles);
     const Place place = place_of_thread();
     const int rows = s.M - tile.m, columns = s.N - tile.n;  // from the tile's origin to the edge of C
@@ -417,21 +420,24 @@ gemm_f32_rr_p512_128x128x128_simt_outer1_128x128x16_8x16_w32x128_v4_ta1_tb0_pad4
         __syncthreads();              // so has everybody's
         // The values of depth d are replaced by those of d + 2 once they are used, and arrive while those of d + 1 are
         // multiplied. A turn of the loop takes AHEAD depths; a_from and b_from say where the values of these lie.
-        const float* a_from = &As[0][0][place.m];
+        // A read of A takes all depths of a turn: its values are replaced after the last of them.
+        // The compiler puts a read off to the next branch, unless it sees the values used before that. So the first LEAD
+        // rows of each product come early: before the branch that the others follow.
+        const float* a_from = &As[0][place.m][0];
         const float* b_from = &Bs[0][0][place.n];
-        float a[2][TM], b[2][TN];
+        Vec<AHEAD> a[TM];
+        read_a<0, TM>(a_from, a);
+        float b[2][TN];
         #pragma unroll
-        for (int d = 0; d < 2; ++d) {
-            read_a(a_from + d * PITCH_A, a[d]);
-            read_b(b_from + d * PITCH_B, b[d]);
-        }
+        for (int d = 0; d < 2; ++d) read_b(b_from + d * PITCH_B, b[d]);
 
+        add_product<0, LEAD>(a, b[0], acc, 0);
         int stage = 0;
         for (int k = AHEAD; k < padded; k += AHEAD) {
             #pragma unroll
             for (int d = 0; d < AHEAD; ++d) {
                 if (d == AHEAD - 2) {  // what is read from here on is the next turn's
-                    a_from += AHEAD * PITCH_A;
+                    a_from += AHEAD;
                     b_from += AHEAD * PITCH_B;
                 }
                 if (d == AHEAD - 2 && k % BK == 0) {  // and of the next tile
@@ -445,22 +451,24 @@ gemm_f32_rr_p512_128x128x128_simt_outer1_128x128x16_8x16_w32x128_v4_ta1_tb0_pad4
                     a_tile += a_step;
                     b_tile += b_step;
                     stage = stage + 1 < STAGES ? stage + 1 : 0;
-                    a_from = &As[stage][0][place.m];
+                    a_from = &As[stage][place.m][0];
                     b_from = &Bs[stage][0][place.n];
                 }
-                add_product(a[d % 2], b[d % 2], acc);
-                read_a(a_from + (d + 2) % AHEAD * PITCH_A, a[d % 2]);
+                add_product<LEAD, TM>(a, b[d % 2], acc, d);
+                if (d == AHEAD - 1) read_a<LEAD, TM>(a_from, a);
                 read_b(b_from + (d + 2) % AHEAD * PITCH_B, b[d % 2]);
+                add_product<0, LEAD>(a, b[(d + 1) % 2], acc, (d + 1) % AHEAD);
+                if (d + 1 == AHEAD - 1) read_a<0, LEAD>(a_from, a);
             }
         }
 
         #pragma unroll
         for (int d = 0; d < AHEAD; ++d) {  // the last turn
-            add_product(a[d % 2], b[d % 2], acc);
+            add_product<LEAD, TM>(a, b[d % 2], acc, d);
             if (d + 2 < AHEAD) {
-                read_a(a_from + (d + 2) * PITCH_A, a[d % 2]);
                 read_b(b_from + (d + 2) * PITCH_B, b[d % 2]);
             }
+            if (d + 1 < AHEAD) add_product<0, LEAD>(a, b[(d + 1) % 2], acc, (d + 1) % AHEAD);
         }
     }
 

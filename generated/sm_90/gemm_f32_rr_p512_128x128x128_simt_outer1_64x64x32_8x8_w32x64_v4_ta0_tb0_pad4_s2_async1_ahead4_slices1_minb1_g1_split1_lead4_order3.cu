@@ -1,11 +1,11 @@
-// gemm_f32_rr_b512_128x128x128_simt_outer1_64x64x32_8x8_w64x32_v4_ta0_tb0_pad4_s2_async1_ahead4_slices1_minb1_g8_split1_lead4_order1
+// gemm_f32_rr_p512_128x128x128_simt_outer1_64x64x32_8x8_w32x64_v4_ta0_tb0_pad4_s2_async1_ahead4_slices1_minb1_g1_split1_lead4_order3
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
-//     for each of 512 products
+//     for each of 512 products, whose matrices lie where A_array, B_array and C_array say
 //
-//     A  128 x 128, row-major, lda = 128, stride_a = 16384
-//     B  128 x 128, row-major, ldb = 128, stride_b = 16384
-//     C  128 x 128, row-major, ldc = 128, stride_c = 16384
+//     A  128 x 128, row-major, lda = 128
+//     B  128 x 128, row-major, ldb = 128
+//     C  128 x 128, row-major, ldc = 128
 //
 // Block   64 x 64 of C by 64 threads, in steps of 32 along K, 34816 bytes of shared memory
 // Thread  64 elements of C: for each k 64 FMAs on 16 words of shared memory, taken in 4 reads
@@ -14,14 +14,14 @@
 // Bound   FFMA issue: FMAs are 93% of the main loop's FMAs, reads and copies
 //
 // Launch  ceil(M / 64) * ceil(N / 64) * batch blocks of 64 threads
-// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         no two matrices of C that overlap
-// Made by gemmgen generate 128x128x128 --dtype f32 --layout rr --batch 512 --set BM=64 --set BN=64 --set BK=32 --set TA=0 --set ASYNC=1 --set AHEAD=4 --set LEAD=4 --set ORDER=1
+// Expects A_array, B_array and C_array of 512 device pointers each,
+//         each of them divisible by 16; those to A and B may repeat and overlap,
+//         no matrix C that overlaps another one, of A or B either
+// Made by gemmgen generate 128x128x128 --dtype f32 --layout rr --batch 512 --pointers --set BM=64 --set BN=64 --set BK=32 --set WM=32 --set WN=64 --set TA=0 --set ASYNC=1 --set AHEAD=4 --set GROUP=1 --set LEAD=4 --set ORDER=3
 
 namespace {
 
-// Sizes and the elements between lines (leading dimensions) and between matrices of the batch (strides).
-// What is known here folds into the code.
+// Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
 struct Shape {
     static constexpr int M = 128;
     static constexpr int N = 128;
@@ -30,9 +30,6 @@ struct Shape {
     static constexpr int ldb = 128;
     static constexpr int ldc = 128;
     static constexpr int batch = 512;
-    static constexpr long long stride_a = 16384;
-    static constexpr long long stride_b = 16384;
-    static constexpr long long stride_c = 16384;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
@@ -42,13 +39,13 @@ constexpr int BN = 64;     // columns of C that a block computes
 constexpr int BK = 32;     // depth of one step along K
 constexpr int TM = 8;      // rows of C that a thread computes
 constexpr int TN = 8;      // columns of C that a thread computes
-constexpr int WM = 64;     // rows of C that a warp computes (0: no warp tiles)
-constexpr int WN = 32;     // columns of C that a warp computes (0: no warp tiles)
+constexpr int WM = 32;     // rows of C that a warp computes (0: no warp tiles)
+constexpr int WN = 64;     // columns of C that a warp computes (0: no warp tiles)
 constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
 constexpr int STAGES = 2;  // tiles of A and B that shared memory holds
 constexpr int AHEAD = 4;   // depths that the loop over a step writes out, reading two ahead (0: a whole step, none ahead)
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
-constexpr int GROUP = 8;   // tile rows that blocks walk down before they step right, for reuse in L2
+constexpr int GROUP = 1;   // tile rows that blocks walk down before they step right, for reuse in L2
 constexpr int LEAD = 4;    // rows or columns of a thread's tile whose FMAs come early, before a branch
 
 // Work split
@@ -297,11 +294,12 @@ __device__ __forceinline__ void copy_b(const float* tile, Shape s, int columns, 
 }
 
 // This thread's TM values of A at the depths of a turn, the first of which lies at `from`, AHEAD to a read.
+// In parts, the last values first (ORDER), as products take them.
 template <int FIRST, int END>  // values
 __device__ __forceinline__ void read_a(const float* from, Vec<AHEAD> (&fragment)[TM])
 {
     #pragma unroll
-    for (int i = FIRST; i < END; ++i) fragment[i] = load<AHEAD>(from + i * STEP_M * PITCH_A);
+    for (int i = TM - END; i < TM - FIRST; ++i) fragment[i] = load<AHEAD>(from + i * STEP_M * PITCH_A);
 }
 
 // This thread's TN values of B at one depth, the first of which lies at `from`, FN to a read.
@@ -318,11 +316,13 @@ __device__ __forceinline__ void read_b(const float* from, float (&fragment)[TN])
 // acc += a * b, an outer product, to and fro along the rows: each FMA shares a value with the one before it.
 // Two register banks give an operand a cycle each, so an FMA that reads three registers anew takes two cycles.
 // `a` holds the depths of a turn, of which this is the d-th.
+// The last row comes first (ORDER): so registers fall into other banks.
 template <int FIRST, int END>  // rows of the thread's tile
 __device__ __forceinline__ void add_product(const Vec<AHEAD> (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN], int d)
 {
     #pragma unroll
-    for (int i = FIRST; i < END; ++i) {
+    for (int nth = FIRST; nth < END; ++nth) {
+        const int i = TM - 1 - nth;
         #pragma unroll
         for (int step = 0; step < TN; ++step) {
             const int j = i % 2 == 0 ? TN - 1 - step : step;
@@ -377,10 +377,10 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_b512_128x128x128_simt_outer1_64x64x32_8x8_w64x32_v4_ta0_tb0_pad4_s2_async1_ahead4_slices1_minb1_g8_split1_lead4_order1(
-    const float* __restrict__ A,
-    const float* __restrict__ B,
-    float* __restrict__ C,
+gemm_f32_rr_p512_128x128x128_simt_outer1_64x64x32_8x8_w32x64_v4_ta0_tb0_pad4_s2_async1_ahead4_slices1_minb1_g1_split1_lead4_order3(
+    const float* const* __restrict__ A_array,
+    const float* const* __restrict__ B_array,
+    float* const* __restrict__ C_array,
     float alpha,
     float beta)
 {
@@ -389,9 +389,9 @@ gemm_f32_rr_b512_128x128x128_simt_outer1_64x64x32_8x8_w64x32_v4_ta0_tb0_pad4_s2_
     const Shape s{};
     const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix of the batch
     const int matrix = blockIdx.x / tiles;                            // the block's
-    A += matrix * s.stride_a;
-    B += matrix * s.stride_b;
-    C += matrix * s.stride_c;
+    const float* __restrict__ const A = A_array[matrix];
+    const float* __restrict__ const B = B_array[matrix];
+    float* __restrict__ const C = C_array[matrix];
     const TileOrigin tile = tile_of_block(s, blockIdx.x % tiles);
     const Place place = place_of_thread();
     const int rows = s.M - tile.m, columns = s.N - tile.n;  // from the tile's origin to the edge of C
