@@ -36,7 +36,7 @@ from gemmgen.problem import Case
 from gemmgen.situation import Situation
 from gemmgen.source import KernelSource
 
-CHANGED = TEMPLATES / "device" / "checks" / "changed.cu"
+CHECKS = TEMPLATES / "device" / "checks"
 START_TIMEOUT = 120.0  # seconds for a worker to import pycuda and make a context
 BASELINE_TIMEOUT = 120.0  # seconds on top, for cuBLASLt's heuristics
 
@@ -190,7 +190,8 @@ class GpuExecutor:
         Raises CandidateFailed: compile, or unavailable (no compute-sanitizer).
         """
         compiled = compile_kernel(source, self.arch, self._store, LINES)
-        return sanitize(source, compiled.cubin, situations, tool, device=self._device, timeout=timeout)
+        fill = self._check_cubin("fill")
+        return sanitize(source, compiled.cubin, fill, situations, tool, device=self._device, timeout=timeout)
 
     def limits(self) -> MeasuredLimits:
         """The card's measured FMA rates and bandwidths; measured once a day."""
@@ -220,7 +221,10 @@ class GpuExecutor:
 
     @cached_property
     def _changed(self) -> bytes:
-        return compile_text(CHANGED.read_text(), self.arch, self._store).cubin
+        return self._check_cubin("changed")
+
+    def _check_cubin(self, name: str) -> bytes:
+        return compile_text((CHECKS / f"{name}.cu").read_text(), self.arch, self._store).cubin
 
     def _token(self, operands: Operands) -> int:
         """A number for this very object, which no later one gets."""

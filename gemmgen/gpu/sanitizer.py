@@ -32,7 +32,6 @@ from gemmgen.compile import PROGRAM
 from gemmgen.dtype import WORD
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.gpu import why_no_gpu
-from gemmgen.matrix import Matrix
 from gemmgen.problem import Case
 from gemmgen.situation import Situation
 from gemmgen.source import KernelSource
@@ -114,10 +113,11 @@ class SanitizerResult:
 
 @dataclass(frozen=True)
 class Job:
-    """What sanitized.py is to do."""
+    """What sanitized.py is to do. `fill` is the cubin of fill.cu."""
 
     source: KernelSource
     cubin: bytes
+    fill: bytes
     situations: tuple[Situation, ...]
     tool: Tool
     device: int
@@ -161,13 +161,14 @@ def find_sanitizer() -> str | None:
 def sanitize(
     source: KernelSource,
     cubin: bytes,
+    fill: bytes,
     situations: Sequence[Situation],
     tool: Tool,
     *,
     device: int = 0,
     timeout: float = TIMEOUT,
 ) -> SanitizerResult:
-    """Run `source`, compiled with line numbers to `cubin`, in `situations` under `tool`.
+    """Run `source`, compiled with line numbers to `cubin`, in `situations` under `tool`. `fill` is fill.cu's cubin.
 
     A kernel that hangs is a failure of kind "timeout", after `timeout` seconds. Raises CandidateFailed (unavailable)
     where the tool is missing or does not work here.
@@ -178,7 +179,7 @@ def sanitize(
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="gemmgen-") as folder:
         job, outcome, log = (Path(folder, name) for name in ("job", "outcome", "log"))
-        job.write_bytes(pickle.dumps(Job(source, cubin, tuple(situations), tool, device)))
+        job.write_bytes(pickle.dumps(Job(source, cubin, fill, tuple(situations), tool, device)))
         watched = [sys.executable, "-m", "gemmgen.gpu.sanitized", str(job), str(outcome)]
         command = [program, "--tool", tool, *OPTIONS, *TOOL_OPTIONS[tool], "--log-file", str(log), *watched]
         code, said = _run(command, timeout)
@@ -207,15 +208,6 @@ def lead_bytes(situation: Situation) -> int:
     By even seeds it starts there, so that the first byte before it is seen.
     """
     return situation.case.problem.pointer_align if situation.seed % 2 else 0
-
-
-def pieces(matrix: Matrix) -> list[tuple[int, int]]:
-    """(first element, elements) of what lies in one piece, without padding."""
-    matrices = range(1 if matrix.stride == 0 else matrix.batch or 1)
-    if matrix.ld == matrix.line_length:
-        return [(index * matrix.stride, matrix.span) for index in matrices]
-    lines = [line * matrix.ld for line in range(matrix.lines)]
-    return [(index * matrix.stride + line, matrix.line_length) for index in matrices for line in lines]
 
 
 def blocks_to_run(source: KernelSource, case: Case, tool: Tool) -> int:

@@ -241,7 +241,7 @@ def program(tmp_path, monkeypatch):
 @pytest.mark.parametrize("tool", sanitizer.TOOLS)
 def test_a_clean_run(program, tool):
     arguments = program(CLEAN)
-    result = sanitizer.sanitize(SOURCE, b"cubin", SITUATIONS, tool)
+    result = sanitizer.sanitize(SOURCE, b"cubin", b"fill", SITUATIONS, tool)
     assert result.failure is None and result.findings == () and not result.sampled and not result.stopped
     assert (result.tool, result.version, result.situations) == (tool, "2025.3.1.0", 2)
     words = arguments.read_text().split("\n")
@@ -251,7 +251,7 @@ def test_a_clean_run(program, tool):
 
 def test_findings_are_the_failure(program):
     program(MEMCHECK, code=sanitizer.FOUND)
-    result = sanitizer.sanitize(SOURCE, b"cubin", SITUATIONS, "memcheck")
+    result = sanitizer.sanitize(SOURCE, b"cubin", b"fill", SITUATIONS, "memcheck")
     assert len(result.findings) == 3 and result.failure is not None
     assert (result.failure.kind, result.failure.source) == ("crash", "memcheck")
     assert "4 bytes after the end of A (and 2 more)" in result.failure.reason
@@ -259,7 +259,7 @@ def test_findings_are_the_failure(program):
 
 def test_what_had_no_turn_in_time_is_said(program):
     program(CLEAN, ran=1)
-    result = sanitizer.sanitize(SOURCE, b"cubin", SITUATIONS, "racecheck")
+    result = sanitizer.sanitize(SOURCE, b"cubin", b"fill", SITUATIONS, "racecheck")
     assert result.failure is None and result.stopped and result.situations == 1
     console = Console(file=io.StringIO(), width=200)
     show_verdict(console, KernelFile(SOURCE), Verdict("gpu", 5, 0, 0.5, sanitizers=(result,)), "again")
@@ -268,14 +268,14 @@ def test_what_had_no_turn_in_time_is_said(program):
 
 def test_what_cuda_reports_is_a_failure_without_findings(program):
     program(CLEAN, ran=1, error="cuLaunchKernel failed: out of resources")
-    result = sanitizer.sanitize(SOURCE, b"cubin", SITUATIONS, "synccheck")
+    result = sanitizer.sanitize(SOURCE, b"cubin", b"fill", SITUATIONS, "synccheck")
     assert result.failure is not None and "out of resources" in result.failure.reason and result.situations == 1
 
 
 def test_a_kernel_that_hangs_is_a_timeout_and_leaves_no_process(program, tmp_path):
     child = f"import os, subprocess; p = subprocess.Popen(['sleep', '60']); Path({str(tmp_path)!r}, 'pid')"
     program(CLEAN, then=f"{child}.write_text(str(p.pid)); time.sleep(60)")
-    result = sanitizer.sanitize(SOURCE, b"cubin", SITUATIONS, "racecheck", timeout=3)
+    result = sanitizer.sanitize(SOURCE, b"cubin", b"fill", SITUATIONS, "racecheck", timeout=3)
     assert result.failure is not None and result.failure.kind == "timeout"
     assert result.failure.reason == "no end in 3 s: it hangs, or is too slow to be watched" and not result.stopped
     pid = int((tmp_path / "pid").read_text())
@@ -294,7 +294,7 @@ def test_a_kernel_that_hangs_is_a_timeout_and_leaves_no_process(program, tmp_pat
 def test_a_tool_that_does_not_work_is_unavailable(program, report, then, words):
     program(report, then=then)
     with pytest.raises(CandidateFailed, match=words) as caught:
-        sanitizer.sanitize(SOURCE, b"cubin", SITUATIONS, "initcheck")
+        sanitizer.sanitize(SOURCE, b"cubin", b"fill", SITUATIONS, "initcheck")
     assert caught.value.failure.kind == "unavailable"
 
 
@@ -303,7 +303,7 @@ def test_a_missing_program_says_what_to_install(monkeypatch):
     monkeypatch.setattr(sanitizer, "why_no_gpu", lambda: None)
     assert "install a CUDA toolkit" in str(sanitizer.why_no_sanitizer())
     with pytest.raises(CandidateFailed, match="compute-sanitizer is missing"):
-        sanitizer.sanitize(SOURCE, b"cubin", SITUATIONS, "initcheck")
+        sanitizer.sanitize(SOURCE, b"cubin", b"fill", SITUATIONS, "initcheck")
 
 
 @pytest.mark.skipif(why_no_gpu() is None, reason="this machine has a GPU")

@@ -61,7 +61,7 @@ class Driver(ModuleType):
         self.total, self.live, self.uploads = total, {}, 0
         self.MemoryError = type("MemoryError", (self.Error,), {})
         self.addresses = itertools.count(2**40, 2**32)
-        self.kernels = {"changed": self.changed}
+        self.kernels = {"changed": self.changed, "fill": self.fill}
         self.function_attribute = SimpleNamespace(MAX_DYNAMIC_SHARED_SIZE_BYTES=8)
         self.Context = SimpleNamespace(synchronize=lambda: None)
         self.Stream = lambda: SimpleNamespace(synchronize=lambda: None)
@@ -98,6 +98,11 @@ class Driver(ModuleType):
     def memcpy_dtod(self, to: object, address: object, size: int) -> None:
         self.words(to, size)[:] = self.words(address, size)
 
+    def to_device(self, values: np.ndarray) -> Memory:
+        memory = self.mem_alloc(values.nbytes)
+        self.memcpy_htod(memory, values)
+        return memory
+
     def memset_d32(self, to: object, value: int, count: int) -> None:
         self.words(to, 4 * count).view(np.uint32)[:] = value
 
@@ -110,6 +115,12 @@ class Driver(ModuleType):
         matrix, inside = divmod((differs - c) // width, stride) if stride else (0, (differs - c) // width)
         element = (differs >= c) & (matrix < batch) & (inside // ldc < rows) & (inside % ldc < columns)
         self.words(count, 8).view(np.uint64)[0] += np.count_nonzero(~element)
+
+    def fill(self, values, sources, targets, words, *, grid, **shape) -> None:
+        """fill.cu"""
+        for line, to in enumerate(self.words(targets, 8 * grid[0]).view(np.uint64)):
+            source = int(self.words(sources, 8 * grid[0]).view(np.int64)[line])
+            self.words(to, 4 * int(words))[:] = self.words(int(values) + 4 * source, 4 * int(words))
 
 
 def product(driver: Driver, outside: int | None = None):
@@ -555,7 +566,7 @@ def test_each_operand_has_an_allocation_that_ends_with_it(driver, tool, beta, un
     driver.kernels[SOURCE.name] = lambda *arguments, **shape: None
     case = replace(SMALL, beta=beta)
     situations = tuple(Situation(case, "exact", seed) for seed in (0, 1))
-    job = sanitizer.Job(SOURCE, b"", situations, tool, 0)
+    job = sanitizer.Job(SOURCE, b"", b"", situations, tool, 0)
     runner = importlib.import_module("gemmgen.gpu.sanitized").Runner(job)
     outcome = runner.run()
     assert (outcome.situations, outcome.error) == (2, None) and len(outcome.allocations) == 6
@@ -565,14 +576,14 @@ def test_each_operand_has_an_allocation_that_ends_with_it(driver, tool, beta, un
         assert one.address + one.size == base + driver.live[base].data.size
         fresh = driver.words(one.address, one.size) == 0xEE
         assert fresh.all() == (one.operand == unwritten)
-        if tool == "initcheck" and one.operand == "A":
+        if one.operand == "A":
             assert fresh.reshape(-1)[12:16].all(), "the padding of A's first line stays as it is"
 
 
 def test_a_batch_of_doubles_has_allocations_that_end_with_it(driver):
     driver.kernels[BATCH.name] = lambda *arguments, **shape: None
     situation = Situation(DOUBLES.case(beta=1.0), "random", 0)
-    job = sanitizer.Job(BATCH, b"", (situation,), "initcheck", 0)
+    job = sanitizer.Job(BATCH, b"", b"", (situation,), "initcheck", 0)
     runner = importlib.import_module("gemmgen.gpu.sanitized").Runner(job)
     outcome = runner.run()
     storages = vars(make_operands(situation)).values()
@@ -592,7 +603,9 @@ def test_a_batch_of_doubles_has_allocations_that_end_with_it(driver):
 def test_a_workspace_has_allocations_too(driver, tool, source):
     driver.kernels[source.name] = lambda *arguments, **shape: None
     situations = tuple(Situation(SMALL, "exact", seed) for seed in (0, 1))
-    runner = importlib.import_module("gemmgen.gpu.sanitized").Runner(sanitizer.Job(source, b"", situations, tool, 0))
+    runner = importlib.import_module("gemmgen.gpu.sanitized").Runner(
+        sanitizer.Job(source, b"", b"", situations, tool, 0)
+    )
     outcome = runner.run()
     assert (outcome.situations, outcome.error) == (2, None)
     workspace = source.launch.workspace(SMALL)
@@ -611,7 +624,7 @@ def test_what_cuda_refuses_ends_the_run_with_its_words(driver):
         raise driver.Error("cuLaunchKernel failed: too many resources")
 
     driver.kernels[SOURCE.name] = refuse
-    job = sanitizer.Job(SOURCE, b"", (Situation(SMALL, "exact", 0),), "memcheck", 0)
+    job = sanitizer.Job(SOURCE, b"", b"", (Situation(SMALL, "exact", 0),), "memcheck", 0)
     outcome = importlib.import_module("gemmgen.gpu.sanitized").Runner(job).run()
     assert outcome.situations == 0 and "too many resources" in str(outcome.error)
 
@@ -623,7 +636,7 @@ def test_no_situation_starts_after_the_time_for_launches(driver, monkeypatch):
     clock = itertools.count(step=sanitizer.LAUNCH_SECONDS / 2)
     monkeypatch.setattr(sanitized.time, "monotonic", lambda: next(clock))
     situations = tuple(Situation(SMALL, "exact", seed) for seed in range(8))
-    outcome = sanitized.Runner(sanitizer.Job(SOURCE, b"", situations, "racecheck", 0)).run()
+    outcome = sanitized.Runner(sanitizer.Job(SOURCE, b"", b"", situations, "racecheck", 0)).run()
     assert (outcome.situations, outcome.error, len(launched)) == (3, None, 3)
 
 
@@ -647,7 +660,7 @@ def test_matrices_behind_pointers_have_allocations_as_far_as_there_are_few(drive
     driver.kernels[POINTERS.name] = kernel
     for tool in ("memcheck", "initcheck"):
         situations = tuple(Situation(case, "exact", seed) for seed in (0, 1))
-        outcome = sanitized.Runner(sanitizer.Job(POINTERS, b"", situations, tool, 0)).run()
+        outcome = sanitized.Runner(sanitizer.Job(POINTERS, b"", b"", situations, tool, 0)).run()
         assert (outcome.situations, outcome.error, len(outcome.allocations)) == (2, None, 2 * allocations)
         for one in outcome.allocations:
             base = max(start for start in driver.live if start <= one.address)
