@@ -1,10 +1,10 @@
 """In which order to try configs: the model's best of each kind first, then the neighbours of what measured best, and at
-last the same kernels with their instructions in other places.
+last the same kernels with other details, which no model foresees.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -21,7 +21,7 @@ SECONDARY = {
     "batched": frozenset({"STAGES", "ASYNC", "MINB", "PAD"}),
     "naive": frozenset(),
 }
-PLACES = ("LEAD", "ORDER")  # axes that move instructions, which the model hardly prices: varied in turn, of the fastest
+DETAILS = ("TEAM", "LEAD", "ORDER")  # axes that the model hardly prices: varied in turn, of the fastest
 BEST_KEPT = 4  # configs whose neighbours a round tries
 REACH = 3  # axes in which a neighbour may differ: a deeper step goes with other slices and stages
 
@@ -61,7 +61,7 @@ class Search:
         Families take turns: the model tells two kernels of one family apart better than two of different ones.
         """
         turns = [_distinct_first(self._untried_of(space.family)) for space in self.spaces]
-        return self._take(list(_interleave(turns))[:count])
+        return self._note(list(_interleave(turns))[:count])
 
     def _untried_of(self, family: Family) -> list[Ranked]:
         return [entry for entry in self._untried.values() if entry.family is family]
@@ -69,20 +69,32 @@ class Search:
     def next(self, count: int, timed: Sequence[tuple[Config, float]]) -> list[Ranked]:
         """Up to `count` untried neighbours of the fastest of `timed` (config, time), the nearest first."""
         fastest = [config for config, _ in sorted(timed, key=lambda pair: pair[1])[:BEST_KEPT]]
-        return self._take(list(_interleave([self._neighbours(config) for config in fastest]))[:count])
+        return self._note(list(_interleave([self._neighbours(config) for config in fastest]))[:count])
 
     def moved(self, axis: str, count: int, timed: Sequence[tuple[Config, float]]) -> list[Ranked]:
-        """Up to `count` configs that differ from the fastest of `timed` in `axis` alone, one of PLACES."""
+        """Up to `count` untried configs that differ from the fastest of `timed` in `axis` alone, one of DETAILS."""
         fastest = [self._known[config] for config, _ in sorted(timed, key=lambda pair: pair[1])[:BEST_KEPT]]
+        others = ((entry.family, config) for entry in fastest for config in _others(entry.config, axis))
+        return self._note(islice(self._sound(others), count))
+
+    def given(self, configs: Sequence[tuple[Family, Config]]) -> list[Ranked]:
+        """Those of `configs` that hold here, whether or not the search would come to them."""
+        return self._note(self._sound(configs))
+
+    def _sound(self, configs: Iterable[tuple[Family, Config]]) -> Iterator[Ranked]:
+        """Those that hold and were not tried yet, whatever the space leaves out."""
         problem, limits = self.spaces[0].problem, self.device.arch.limits
-        sound = (
-            Ranked(entry.family, config, predict(problem, entry.family, config, self.device))
-            for entry in fastest
-            for config in _others(entry.config, axis)
-            if first_rejection(entry.family, problem, config, limits) is None
-        )
-        taken = list(islice(sound, count))
-        self._known |= {entry.config: entry for entry in taken}
+        for family, config in configs:
+            tried = config in self._known and config not in self._untried
+            if not tried and first_rejection(family, problem, config, limits) is None:
+                yield Ranked(family, config, predict(problem, family, config, self.device))
+
+    def _note(self, entries: Iterable[Ranked]) -> list[Ranked]:
+        """They are tried now."""
+        taken = list(entries)
+        for entry in taken:
+            self._known[entry.config] = entry
+            self._untried.pop(entry.config, None)
         return taken
 
     def _neighbours(self, config: Config) -> list[Ranked]:
@@ -91,11 +103,6 @@ class Search:
         near = [(_distance(config, entry.config), entry) for entry in same_family]
         close = [(distance, entry) for distance, entry in near if distance <= REACH]
         return [entry for _, entry in sorted(close, key=lambda pair: (pair[0], pair[1].prediction.time_us))]
-
-    def _take(self, entries: list[Ranked]) -> list[Ranked]:
-        for entry in entries:
-            del self._untried[entry.config]
-        return entries
 
 
 def _distinct_first(entries: Sequence[Ranked]) -> list[Ranked]:

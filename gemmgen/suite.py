@@ -178,10 +178,10 @@ def _on_file(problem: Problem, plan: Plan, target: Target) -> KernelFile | None:
 
 
 def _winner(problem: Problem, plan: Plan, target: Target, store: Store) -> KernelFile:
-    """Search, hold the winner against those on file in one run, and keep the fastest that is right."""
-    found = _searched(problem, plan, target, store) if plan.budget else []
+    """Search from those on file, hold the winner against them in one run, and keep the fastest that is right."""
     on_file = [kernel for kernel in plan.winners() if kernel.source.problem == problem]
     rivals = [rival for kernel in on_file if (rival := _rival(kernel, target)) is not None]
+    found = _searched(problem, rivals, plan, target, store) if plan.budget else []
     contenders = list({kernel.source.name: kernel for kernel in (*rivals, *found)}.values())
     if not contenders:
         raise GemmgenError(f"no winner for {problem} is on file, and a budget of 0 searches for none")
@@ -205,9 +205,12 @@ def _winner(problem: Problem, plan: Plan, target: Target, store: Store) -> Kerne
     raise CandidateFailed(failure) if failure else GemmgenError("every kernel on file is wrong")
 
 
-def _searched(problem: Problem, plan: Plan, target: Target, store: Store) -> list[KernelFile]:
-    """The one kernel that a search finds, verified."""
-    best = tune(problem, target, store, budget=plan.budget).winner
+def _searched(
+    problem: Problem, known: Sequence[KernelFile], plan: Plan, target: Target, store: Store
+) -> list[KernelFile]:
+    """The one kernel that a search finds, verified; it starts with what is known."""
+    start = [parse_name(kernel.source.name)[1:] for kernel in known]
+    best = tune(problem, target, store, budget=plan.budget, start=start).winner
     return [KernelFile(best.source, provenance(best, Origin.of(target, plan.command)))]
 
 

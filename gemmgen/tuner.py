@@ -27,7 +27,7 @@ from gemmgen.pick import Pick, pick_measured, pick_predicted
 from gemmgen.problem import Problem
 from gemmgen.reference import LARGE_FLOPS
 from gemmgen.render import render
-from gemmgen.search import PLACES, Ranked, Search
+from gemmgen.search import DETAILS, Ranked, Search
 from gemmgen.source import KernelSource
 from gemmgen.space import Space, explore
 from gemmgen.target import Target
@@ -122,16 +122,17 @@ def tune(
     budget: int | None = None,
     seed: int = 0,
     atomics: bool = False,
+    start: Sequence[tuple[Family, Config]] = (),
     progress: Progress | None = None,
 ) -> TuneResult:
     """Find the fastest correct kernel of `families` for `problem` on `target`, trying `budget` candidates.
 
     Families that accept no config for the problem are left out; the others share the budget. With `atomics` kernels
-    whose bits may differ from run to run are candidates, too.
+    whose bits may differ from run to run are candidates, too. What was best before may be a `start`: it comes first.
 
     Raises GemmgenError where no config is accepted or none survives.
     """
-    tuner = Tuner(problem, target, store, families, seed, progress or Silent(), atomics)
+    tuner = Tuner(problem, target, store, families, seed, progress or Silent(), atomics, start)
     return tuner.run(budget or DEFAULT_BUDGET[target.executor.name])
 
 
@@ -146,6 +147,7 @@ class Tuner:
     seed: int
     progress: Progress
     atomics: bool = False
+    start: Sequence[tuple[Family, Config]] = ()
     trials: list[Trial] = field(default_factory=list)
 
     def run(self, budget: int) -> TuneResult:
@@ -166,13 +168,14 @@ class Tuner:
         return f"no config of {space.family.name} suits {self.problem} on {self.target.arch} ({reasons})"
 
     def _batches(self, search: Search, budget: int) -> Iterator[list[Ranked]]:
-        """Half the budget spread over the space; then, where times are measured, around what was fastest, and at last
-        with its instructions in other places."""
+        """What to start with, and up to half the budget spread over the space; then, where times are measured, around
+        what was fastest, and at last that with other details."""
+        given = search.given(self.start)
         if self.target.gpu is None:
-            yield search.first(budget)
+            yield given + search.first(max(0, budget - len(given)))
             return
-        yield search.first(budget - budget // 2)
-        rounds = (None, *PLACES)
+        yield given + search.first(max(0, budget - budget // 2 - len(given)))
+        rounds = (None, *DETAILS)
         for number, axis in enumerate(rounds):
             timed = [(trial.config, trial.time_us) for trial in self.trials if trial.timing is not None]
             count = math.ceil((budget - len(self.trials)) / (len(rounds) - number))

@@ -24,7 +24,7 @@ class SimtConfig(Config):
     PATTERN = (
         "outer{OUTER}_{BM}x{BN}x{BK}_{TM}x{TN}_w{WM}x{WN}_v{VEC}_ta{TA}_tb{TB}_pad{PAD}"
         "_s{STAGES}_async{ASYNC}_ahead{AHEAD}_slices{SLICES}_minb{MINB}_g{GROUP}_split{SPLIT}[_atomic{ATOMIC}]"
-        "[_stream{STREAM}][_lead{LEAD}][_order{ORDER}]"
+        "[_stream{STREAM}][_lead{LEAD}][_order{ORDER}][_team{TEAM}]"
     )
 
     OUTER: int = axis(1, (1, 0), "1: outer product, k outermost; 0: inner product")
@@ -57,6 +57,9 @@ class SimtConfig(Config):
         0,
         tuple(range(8)),
         "order of a thread's FMAs, reads: 1 starts at a line's far end, 2 takes the last line first, 4 reads B first",
+    )
+    TEAM: int = axis(
+        0, (0, 16, 32), "neighbouring threads that copy a line word by word together (0: as many as meet in no bank)"
     )
 
 
@@ -134,6 +137,8 @@ CONSTRAINTS = (
     Constraint("LEAD < TM and LEAD < TN", "what comes early is a part of a product", False),
     Constraint("ORDER <= 7", "it is a sum of the choices 1, 2 and 4", False),
     Constraint("ORDER == 0 or AHEAD > 0", "only a loop that reads ahead has an order of its own", False),
+    Constraint("TEAM == 0 or ASYNC == 1 and TA + TB >= 1", "words go one by one where cp.async transposes", False),
+    Constraint("TEAM <= BK", "a team copies one line", False),
     Constraint("STREAM == 0 or SPLIT == 1", "blocks share tiles in one way or the other", False),
     grid_fits(f"STREAM == 0 or {TILES} + STREAM"),
     Constraint("STREAM == 0 or BATCH == 1", "the products of a batch are not dealt out by steps", False),
@@ -151,6 +156,7 @@ PRUNING = (
         "reads of a turn's depths gain by it, others seldom; other values are tried last, of the fastest",
     ),
     Constraint("ORDER == 0", "registers fall into other banks, of which no model knows: tried last, of the fastest"),
+    Constraint("TEAM == 0", "some tiles gain by longer pieces of lines and some lose: tried last, of the fastest"),
     # What a thread does
     Constraint("OUTER == 1", "an inner product reads two shared values for each FMA"),
     Constraint(

@@ -157,7 +157,7 @@ def by_turns() -> Iterator[Kernel]:
     four, two = {**ring, "BK": 16, "AHEAD": 4, "VEC": 4, "PAD": 4}, {**ring, "AHEAD": 2, "VEC": 2, "PAD": 2}
     for layout, changes in (
         ("rr", {**four, "TA": 0}),
-        ("rc", {**four, "TB": 0, "STAGES": 3, "LEAD": 1, "SPLIT": 2}),
+        ("rc", {**four, "TB": 0, "STAGES": 3, "LEAD": 1, "SPLIT": 2, "TEAM": 16}),
         ("cc", {**four, "TB": 0, "SLICES": 2, "LEAD": 2, "ORDER": 2}),
         ("rr", {**four, "LEAD": 3, "ORDER": 3, "STREAM": 5}),
     ):

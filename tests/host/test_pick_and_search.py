@@ -84,8 +84,24 @@ def test_the_fastest_is_tried_with_its_instructions_in_other_places_last(space: 
         "they compute the same"
     )
     assert all(entry.prediction == predict(space.problem, SIMT, entry.config, CARD) for entry in (*early, *orders))
+    assert {config.values["TEAM"] for config in space.accepted} == {0}
+    transposed = next(entry.config for entry in search.ranked if entry.config.values["TA"])
+    teams = search.moved("TEAM", 9, [(transposed, 1.0)])
+    assert [entry.config.values["TEAM"] for entry in teams] == [16, 32][: transposed.values["BK"] // 16]
     flat = explore(SKINNY, Problem(8, 4096, 4096), CARD)
     assert Search([flat], CARD).moved("ORDER", 9, [(flat.accepted[0], 1.0)]) == [], "a family without orders"
+
+
+def test_what_was_best_before_comes_first_and_once(space: Space) -> None:
+    search = Search([space], CARD)
+    known, moved = space.accepted[-1], space.accepted[-1].with_values(ORDER=3)
+    refused = known.with_values(BM=7)
+    assert [entry.config for entry in search.given([(SIMT, config) for config in (known, refused, moved)])] == [
+        known,
+        moved,
+    ]
+    assert known not in [entry.config for entry in search.first(len(space.accepted))]
+    assert search.moved("ORDER", 1, [(moved, 1.0)])[0].config == known.with_values(ORDER=1), "but for what was tried"
 
 
 def differences(one: Config, other: Config) -> int:

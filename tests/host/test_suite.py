@@ -20,7 +20,7 @@ from gemmgen.cli import main
 from gemmgen.compile import CompiledKernel
 from gemmgen.device import device_named
 from gemmgen.errors import CandidateFailed, Failure, GemmgenError
-from gemmgen.families import NAIVE
+from gemmgen.families import NAIVE, Config, Family
 from gemmgen.files import Store
 from gemmgen.gallery import check, readme
 from gemmgen.gpu.limits import MeasuredLimits
@@ -60,6 +60,7 @@ class Card:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         self.tile, self.times, self.searches = 8, {8: 5.0, 16: 4.0, 32: 8.0}, 0
+        self.start: list[int] = []  # tiles that the last search started with
         self.plan = Plan((PROBLEM,), folder, "gemmgen suite", budget=4)
         self.fails: GemmgenError | None = None
         gpu = SimpleNamespace(properties=SimpleNamespace(name=LIMITS.card))
@@ -79,8 +80,9 @@ class Card:
         """Of the kernels on file."""
         return {kernel.source.config["BM"] for kernel in kernels_in(self.plan.folder)}
 
-    def _tune(self, problem: Problem, *_: Any, **__: Any) -> SimpleNamespace:
+    def _tune(self, problem: Problem, *_: Any, start: Sequence[tuple[Family, Config]], **__: Any) -> SimpleNamespace:
         self.searches += 1
+        self.start = [config.values["BM"] for _, config in start]
         if self.fails is not None:
             raise self.fails
         return SimpleNamespace(winner=trial_of(problem, self.tile))
@@ -139,9 +141,10 @@ def test_the_code_of_a_search_is_its_templates_and_not_the_emulators(
 @pytest.mark.parametrize(("found", "stays"), [(16, 16), (32, 8)])
 def test_the_fastest_stays_and_the_other_goes(card: Card, found: int, stays: int) -> None:
     card.run()
+    assert card.start == []
     card.tile = found
     card.run(again=True)
-    assert card.tiles == {stays}
+    assert card.tiles == {stays} and card.start == [8], "a search starts from what is on file"
     assert len(list(card.plan.folder.glob("*.json"))) == 1
 
 
