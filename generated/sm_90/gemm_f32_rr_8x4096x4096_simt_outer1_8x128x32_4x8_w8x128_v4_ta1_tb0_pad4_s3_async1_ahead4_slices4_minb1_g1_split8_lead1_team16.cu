@@ -1,4 +1,4 @@
-// gemm_f32_rr_8x4096x4096_simt_outer1_8x128x32_4x8_w8x128_v4_ta1_tb0_pad4_s3_async1_ahead4_slices4_minb1_g1_split8_lead1
+// gemm_f32_rr_8x4096x4096_simt_outer1_8x128x32_4x8_w8x128_v4_ta1_tb0_pad4_s3_async1_ahead4_slices4_minb1_g1_split8_lead1_team16
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -19,7 +19,7 @@
 //         partials: ceil(M / 8) * ceil(N / 128) * 8 * 1024 floats, holding anything,
 //         tickets: ceil(M / 8) * ceil(N / 128) counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
-// Made by gemmgen generate 8x4096x4096 --dtype f32 --layout rr --set BM=8 --set BK=32 --set TM=4 --set WM=8 --set WN=128 --set STAGES=3 --set ASYNC=1 --set AHEAD=4 --set SLICES=4 --set GROUP=1 --set SPLIT=8 --set LEAD=1
+// Made by gemmgen generate 8x4096x4096 --dtype f32 --layout rr --set BM=8 --set BK=32 --set TM=4 --set WM=8 --set WN=128 --set STAGES=3 --set ASYNC=1 --set AHEAD=4 --set SLICES=4 --set GROUP=1 --set SPLIT=8 --set LEAD=1 --set TEAM=16
 
 namespace {
 
@@ -506,7 +506,7 @@ __device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int co
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_8x4096x4096_simt_outer1_8x128x32_4x8_w8x128_v4_ta1_tb0_pad4_s3_async1_ahead4_slices4_minb1_g1_split8_lead1(
+gemm_f32_rr_8x4096x4096_simt_outer1_8x128x32_4x8_w8x128_v4_ta1_tb0_pad4_s3_async1_ahead4_slices4_minb1_g1_split8_lead1_team16(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

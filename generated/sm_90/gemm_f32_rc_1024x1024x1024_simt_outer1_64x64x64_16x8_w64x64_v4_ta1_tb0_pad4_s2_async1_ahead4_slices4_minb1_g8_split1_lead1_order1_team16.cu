@@ -1,4 +1,4 @@
-// gemm_f32_rc_1024x1024x1024_simt_outer1_64x64x64_16x8_w64x64_v4_ta1_tb0_pad4_s2_async1_ahead4_slices4_minb1_g8_split1_order2
+// gemm_f32_rc_1024x1024x1024_simt_outer1_64x64x64_16x8_w64x64_v4_ta1_tb0_pad4_s2_async1_ahead4_slices4_minb1_g8_split1_lead1_order1_team16
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -15,7 +15,7 @@
 //
 // Launch  ceil(M / 64) * ceil(N / 64) blocks of 128 threads, 69632 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Made by gemmgen generate 1024x1024x1024 --dtype f32 --layout rc --set BM=64 --set BN=64 --set BK=64 --set TM=16 --set WN=64 --set TB=0 --set ASYNC=1 --set AHEAD=4 --set SLICES=4 --set ORDER=2
+// Made by gemmgen generate 1024x1024x1024 --dtype f32 --layout rc --set BM=64 --set BN=64 --set BK=64 --set TM=16 --set WN=64 --set TB=0 --set ASYNC=1 --set AHEAD=4 --set SLICES=4 --set LEAD=1 --set ORDER=1 --set TEAM=16
 
 namespace {
 
@@ -44,6 +44,7 @@ constexpr int AHEAD = 4;   // depths that the loop over a step writes out, readi
 constexpr int SLICES = 4;  // groups of warps that share a block's tile, each with a part of a step's depth
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
 constexpr int GROUP = 8;   // tile rows that blocks walk down before they step right, for reuse in L2
+constexpr int LEAD = 1;    // rows or columns of a thread's tile whose FMAs come early, before a branch
 
 // Work split
 constexpr int DEPTH = BK / SLICES;                  // depth of a slice's part of a step
@@ -62,7 +63,7 @@ constexpr int VA = 1;                                                           
 constexpr int STORE_A = 1;                                                             // floats of a shared store of A
 constexpr int A_LINE = BK;                                                             // floats of a line of A's tile
 constexpr int A_LINES = BM;                                                            // lines of A's tile
-constexpr int A_TEAM = 8;                                                              // neighbouring threads that fetch a line together
+constexpr int A_TEAM = 16;                                                             // neighbouring threads that fetch a line together
 constexpr int A_STRIDE = THREADS / A_TEAM;                                             // lines that all threads fetch at once
 constexpr int A_SHARE = A_LINE / VA / A_TEAM * ((A_LINES + A_STRIDE - 1) / A_STRIDE);  // accesses that a thread makes at most
 constexpr int PITCH_A = BM + PAD;                                                      // floats from one shared line of A to the next
@@ -363,24 +364,24 @@ __device__ __forceinline__ void read_a(const float* from, float (&fragment)[TM])
 }
 
 // This thread's TN values of B at the depths of a turn, the first of which lies at `from`, AHEAD to a read.
+template <int FIRST, int END>  // values
 __device__ __forceinline__ void read_b(const float* from, Vec<AHEAD> (&fragment)[TN])
 {
     #pragma unroll
-    for (int i = 0; i < TN; ++i) fragment[i] = load<AHEAD>(from + i * STEP_N * PITCH_B);
+    for (int i = FIRST; i < END; ++i) fragment[i] = load<AHEAD>(from + i * STEP_N * PITCH_B);
 }
 
 // acc += a * b, an outer product, to and fro along the columns: each FMA shares a value with the one before it.
 // Two register banks give an operand a cycle each, so an FMA that reads three registers anew takes two cycles.
 // `b` holds the depths of a turn, of which this is the d-th.
-// The last column comes first (ORDER): so registers fall into other banks.
+template <int FIRST, int END>  // columns of the thread's tile
 __device__ __forceinline__ void add_product(const float (&a)[TM], const Vec<AHEAD> (&b)[TN], float (&acc)[TM][TN], int d)
 {
     #pragma unroll
-    for (int nth = 0; nth < TN; ++nth) {
-        const int j = TN - 1 - nth;
+    for (int j = FIRST; j < END; ++j) {
         #pragma unroll
         for (int step = 0; step < TM; ++step) {
-            const int i = j % 2 ? TM - 1 - step : step;
+            const int i = j % 2 == 0 ? TM - 1 - step : step;
             acc[i][j] = fmaf(a[i], b[j].at[d], acc[i][j]);
         }
     }
@@ -433,7 +434,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_1024x1024x1024_simt_outer1_64x64x64_16x8_w64x64_v4_ta1_tb0_pad4_s2_async1_ahead4_slices4_minb1_g8_split1_order2(
+gemm_f32_rc_1024x1024x1024_simt_outer1_64x64x64_16x8_w64x64_v4_ta1_tb0_pad4_s2_async1_ahead4_slices4_minb1_g8_split1_lead1_order1_team16(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -472,14 +473,17 @@ gemm_f32_rc_1024x1024x1024_simt_outer1_64x64x64_16x8_w64x64_v4_ta1_tb0_pad4_s2_a
         // The values of depth d are replaced by those of d + 2 once they are used, and arrive while those of d + 1 are
         // multiplied. A turn of the loop takes AHEAD depths; a_from and b_from say where the values of these lie.
         // A read of B takes all depths of a turn: its values are replaced after the last of them.
+        // The compiler puts a read off to the next branch, unless it sees the values used before that. So the first LEAD
+        // columns of each product come early: before the branch that the others follow.
         const float* a_from = &As[0][place.k][place.m];
         const float* b_from = &Bs[0][place.n][place.k];
         Vec<AHEAD> b[TN];
-        read_b(b_from, b);
+        read_b<0, TN>(b_from, b);
         float a[2][TM];
         #pragma unroll
         for (int d = 0; d < 2; ++d) read_a(a_from + d * PITCH_A, a[d]);
 
+        add_product<0, LEAD>(a[0], b, acc, 0);
         int stage = 0;
         for (int k = AHEAD; k < padded / SLICES; k += AHEAD) {
             #pragma unroll
@@ -502,18 +506,21 @@ gemm_f32_rc_1024x1024x1024_simt_outer1_64x64x64_16x8_w64x64_v4_ta1_tb0_pad4_s2_a
                     a_from = &As[stage][place.k][place.m];
                     b_from = &Bs[stage][place.n][place.k];
                 }
-                add_product(a[d % 2], b, acc, d);
-                if (d == AHEAD - 1) read_b(b_from, b);
+                add_product<LEAD, TN>(a[d % 2], b, acc, d);
+                if (d == AHEAD - 1) read_b<LEAD, TN>(b_from, b);
                 read_a(a_from + (d + 2) % AHEAD * PITCH_A, a[d % 2]);
+                add_product<0, LEAD>(a[(d + 1) % 2], b, acc, (d + 1) % AHEAD);
+                if (d + 1 == AHEAD - 1) read_b<0, LEAD>(b_from, b);
             }
         }
 
         #pragma unroll
         for (int d = 0; d < AHEAD; ++d) {  // the last turn
-            add_product(a[d % 2], b, acc, d);
+            add_product<LEAD, TN>(a[d % 2], b, acc, d);
             if (d + 2 < AHEAD) {
                 read_a(a_from + (d + 2) * PITCH_A, a[d % 2]);
             }
+            if (d + 1 < AHEAD) add_product<0, LEAD>(a[(d + 1) % 2], b, acc, (d + 1) % AHEAD);
         }
     }
 

@@ -1,55 +1,55 @@
-// gemm_f32_rc_16x8192x8192_simt_outer1_16x128x64_8x8_w16x128_v4_ta1_tb0_pad4_s2_async1_ahead4_slices4_minb1_g1_split4_lead1_order2
+// gemm_f32_rc_32x4096x4096_simt_outer1_32x64x32_8x8_w32x64_v4_ta1_tb0_pad4_s3_async1_ahead4_slices4_minb1_g1_split6_lead4_order3_team16
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
-//     A  16 x 8192, row-major, lda = 8192
-//     B  8192 x 8192, column-major, ldb = 8192
-//     C  16 x 8192, row-major, ldc = 8192
+//     A  32 x 4096, row-major, lda = 4096
+//     B  4096 x 4096, column-major, ldb = 4096
+//     C  32 x 4096, row-major, ldc = 4096
 //
-// Block   16 x 128 of C by 128 threads, in steps of 64 along K, 79888 bytes of shared memory
+// Block   32 x 64 of C by 128 threads, in steps of 32 along K, 41488 bytes of shared memory
 // Thread  64 elements of C: for each k 64 FMAs on 16 words of shared memory, taken in 4 reads
-// Reads   K / 14.22 words of global and K / 4 of shared memory for each element of C; 7.11 FLOP for a byte of global
-// Ahead   global memory is read 1 step before its use, while the FMAs run
+// Reads   K / 21.33 words of global and K / 4 of shared memory for each element of C; 10.7 FLOP for a byte of global
+// Ahead   global memory is read 2 steps before its use, while the FMAs run
 // Bound   FFMA issue: FMAs are 92% of the main loop's FMAs, reads and copies
 // Slices  4 groups of warps share the block's tile: each sums a part of every step; they add up
-// Split   4 blocks share a tile: each sums a part of K, the last to come adds the parts up
+// Split   6 blocks share a tile: each sums a part of K, the last to come adds the parts up
 //
-// Launch  ceil(M / 16) * ceil(N / 128) * 4 blocks of 128 threads, 79888 bytes of dynamic shared memory
+// Launch  ceil(M / 32) * ceil(N / 64) * 6 blocks of 128 threads, 41488 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         partials: ceil(M / 16) * ceil(N / 128) * 4 * 2048 floats, holding anything,
-//         tickets: ceil(M / 16) * ceil(N / 128) counters, zero before the first launch, which every launch leaves zero,
+//         partials: ceil(M / 32) * ceil(N / 64) * 6 * 2048 floats, holding anything,
+//         tickets: ceil(M / 32) * ceil(N / 64) counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
-// Made by gemmgen generate 16x8192x8192 --dtype f32 --layout rc --set BM=16 --set BK=64 --set WM=16 --set WN=128 --set TB=0 --set ASYNC=1 --set AHEAD=4 --set SLICES=4 --set GROUP=1 --set SPLIT=4 --set LEAD=1 --set ORDER=2
+// Made by gemmgen generate 32x4096x4096 --dtype f32 --layout rc --set BM=32 --set BN=64 --set BK=32 --set WM=32 --set WN=64 --set TB=0 --set STAGES=3 --set ASYNC=1 --set AHEAD=4 --set SLICES=4 --set GROUP=1 --set SPLIT=6 --set LEAD=4 --set ORDER=3 --set TEAM=16
 
 namespace {
 
 // Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
 struct Shape {
-    static constexpr int M = 16;
-    static constexpr int N = 8192;
-    static constexpr int K = 8192;
-    static constexpr int lda = 8192;
-    static constexpr int ldb = 8192;
-    static constexpr int ldc = 8192;
+    static constexpr int M = 32;
+    static constexpr int N = 4096;
+    static constexpr int K = 4096;
+    static constexpr int lda = 4096;
+    static constexpr int ldb = 4096;
+    static constexpr int ldc = 4096;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 16;     // rows of C that a block computes
-constexpr int BN = 128;    // columns of C that a block computes
-constexpr int BK = 64;     // depth of one step along K
+constexpr int BM = 32;     // rows of C that a block computes
+constexpr int BN = 64;     // columns of C that a block computes
+constexpr int BK = 32;     // depth of one step along K
 constexpr int TM = 8;      // rows of C that a thread computes
 constexpr int TN = 8;      // columns of C that a thread computes
-constexpr int WM = 16;     // rows of C that a warp computes (0: no warp tiles)
-constexpr int WN = 128;    // columns of C that a warp computes (0: no warp tiles)
+constexpr int WM = 32;     // rows of C that a warp computes (0: no warp tiles)
+constexpr int WN = 64;     // columns of C that a warp computes (0: no warp tiles)
 constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
-constexpr int STAGES = 2;  // tiles of A and B that shared memory holds
+constexpr int STAGES = 3;  // tiles of A and B that shared memory holds
 constexpr int AHEAD = 4;   // depths that the loop over a step writes out, reading two ahead (0: a whole step, none ahead)
 constexpr int SLICES = 4;  // groups of warps that share a block's tile, each with a part of a step's depth
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
 constexpr int GROUP = 1;   // tile rows that blocks walk down before they step right, for reuse in L2
-constexpr int SPLIT = 4;   // blocks that share a tile of C, each with a part of K
-constexpr int LEAD = 1;    // rows or columns of a thread's tile whose FMAs come early, before a branch
+constexpr int SPLIT = 6;   // blocks that share a tile of C, each with a part of K
+constexpr int LEAD = 4;    // rows or columns of a thread's tile whose FMAs come early, before a branch
 
 // Work split
 constexpr int DEPTH = BK / SLICES;                  // depth of a slice's part of a step
@@ -68,7 +68,7 @@ constexpr int VA = 1;                                                           
 constexpr int STORE_A = 1;                                                             // floats of a shared store of A
 constexpr int A_LINE = BK;                                                             // floats of a line of A's tile
 constexpr int A_LINES = BM;                                                            // lines of A's tile
-constexpr int A_TEAM = 8;                                                              // neighbouring threads that fetch a line together
+constexpr int A_TEAM = 16;                                                             // neighbouring threads that fetch a line together
 constexpr int A_STRIDE = THREADS / A_TEAM;                                             // lines that all threads fetch at once
 constexpr int A_SHARE = A_LINE / VA / A_TEAM * ((A_LINES + A_STRIDE - 1) / A_STRIDE);  // accesses that a thread makes at most
 constexpr int PITCH_A = BM + PAD;                                                      // floats from one shared line of A to the next
@@ -462,7 +462,7 @@ __device__ __forceinline__ void add_product(const float (&a)[TM], const Vec<AHEA
         const int j = TN - 1 - nth;
         #pragma unroll
         for (int step = 0; step < TM; ++step) {
-            const int i = j % 2 ? TM - 1 - step : step;
+            const int i = j % 2 == 0 ? TM - 1 - step : step;
             acc[i][j] = fmaf(a[i], b[j].at[d], acc[i][j]);
         }
     }
@@ -507,7 +507,7 @@ __device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int co
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_16x8192x8192_simt_outer1_16x128x64_8x8_w16x128_v4_ta1_tb0_pad4_s2_async1_ahead4_slices4_minb1_g1_split4_lead1_order2(
+gemm_f32_rc_32x4096x4096_simt_outer1_32x64x32_8x8_w32x64_v4_ta1_tb0_pad4_s3_async1_ahead4_slices4_minb1_g1_split6_lead4_order3_team16(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

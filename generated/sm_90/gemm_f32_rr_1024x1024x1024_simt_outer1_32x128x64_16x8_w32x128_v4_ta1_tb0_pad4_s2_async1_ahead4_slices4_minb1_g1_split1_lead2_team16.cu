@@ -1,49 +1,50 @@
-// gemm_f32_rr_16x16384x1024_simt_outer1_16x64x32_8x4_w16x64_v4_ta1_tb0_pad4_s4_async1_ahead4_slices4_minb1_g8_split1_order7
+// gemm_f32_rr_1024x1024x1024_simt_outer1_32x128x64_16x8_w32x128_v4_ta1_tb0_pad4_s2_async1_ahead4_slices4_minb1_g1_split1_lead2_team16
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
-//     A  16 x 1024, row-major, lda = 1024
-//     B  1024 x 16384, row-major, ldb = 16384
-//     C  16 x 16384, row-major, ldc = 16384
+//     A  1024 x 1024, row-major, lda = 1024
+//     B  1024 x 1024, row-major, ldb = 1024
+//     C  1024 x 1024, row-major, ldc = 1024
 //
-// Block   16 x 64 of C by 128 threads, in steps of 32 along K, 43008 bytes of shared memory
-// Thread  32 elements of C: for each k 32 FMAs on 12 words of shared memory, taken in 3 reads
-// Reads   K / 12.8 words of global and K / 2.667 of shared memory for each element of C; 6.4 FLOP for a byte of global
-// Ahead   global memory is read 3 steps before its use, while the FMAs run
-// Bound   FFMA issue: FMAs are 89% of the main loop's FMAs, reads and copies
+// Block   32 x 128 of C by 128 threads, in steps of 64 along K, 83968 bytes of shared memory
+// Thread  128 elements of C: for each k 128 FMAs on 24 words of shared memory, taken in 6 reads
+// Reads   K / 25.6 words of global and K / 5.333 of shared memory for each element of C; 12.8 FLOP for a byte of global
+// Ahead   global memory is read 1 step before its use, while the FMAs run
+// Bound   FFMA issue: FMAs are 94% of the main loop's FMAs, reads and copies
 // Slices  4 groups of warps share the block's tile: each sums a part of every step; they add up
 //
-// Launch  ceil(M / 16) * ceil(N / 64) blocks of 128 threads, 43008 bytes of dynamic shared memory
+// Launch  ceil(M / 32) * ceil(N / 128) blocks of 128 threads, 83968 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Made by gemmgen generate 16x16384x1024 --dtype f32 --layout rr --set BM=16 --set BN=64 --set BK=32 --set TN=4 --set WM=16 --set WN=64 --set STAGES=4 --set ASYNC=1 --set AHEAD=4 --set SLICES=4 --set ORDER=7
+// Made by gemmgen generate 1024x1024x1024 --dtype f32 --layout rr --set BM=32 --set BK=64 --set TM=16 --set WM=32 --set WN=128 --set ASYNC=1 --set AHEAD=4 --set SLICES=4 --set GROUP=1 --set LEAD=2 --set TEAM=16
 
 namespace {
 
 // Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
 struct Shape {
-    static constexpr int M = 16;
-    static constexpr int N = 16384;
+    static constexpr int M = 1024;
+    static constexpr int N = 1024;
     static constexpr int K = 1024;
     static constexpr int lda = 1024;
-    static constexpr int ldb = 16384;
-    static constexpr int ldc = 16384;
+    static constexpr int ldb = 1024;
+    static constexpr int ldc = 1024;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 16;     // rows of C that a block computes
-constexpr int BN = 64;     // columns of C that a block computes
-constexpr int BK = 32;     // depth of one step along K
-constexpr int TM = 8;      // rows of C that a thread computes
-constexpr int TN = 4;      // columns of C that a thread computes
-constexpr int WM = 16;     // rows of C that a warp computes (0: no warp tiles)
-constexpr int WN = 64;     // columns of C that a warp computes (0: no warp tiles)
+constexpr int BM = 32;     // rows of C that a block computes
+constexpr int BN = 128;    // columns of C that a block computes
+constexpr int BK = 64;     // depth of one step along K
+constexpr int TM = 16;     // rows of C that a thread computes
+constexpr int TN = 8;      // columns of C that a thread computes
+constexpr int WM = 32;     // rows of C that a warp computes (0: no warp tiles)
+constexpr int WN = 128;    // columns of C that a warp computes (0: no warp tiles)
 constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
-constexpr int STAGES = 4;  // tiles of A and B that shared memory holds
+constexpr int STAGES = 2;  // tiles of A and B that shared memory holds
 constexpr int AHEAD = 4;   // depths that the loop over a step writes out, reading two ahead (0: a whole step, none ahead)
 constexpr int SLICES = 4;  // groups of warps that share a block's tile, each with a part of a step's depth
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
-constexpr int GROUP = 8;   // tile rows that blocks walk down before they step right, for reuse in L2
+constexpr int GROUP = 1;   // tile rows that blocks walk down before they step right, for reuse in L2
+constexpr int LEAD = 2;    // rows or columns of a thread's tile whose FMAs come early, before a branch
 
 // Work split
 constexpr int DEPTH = BK / SLICES;                  // depth of a slice's part of a step
@@ -62,7 +63,7 @@ constexpr int VA = 1;                                                           
 constexpr int STORE_A = 1;                                                             // floats of a shared store of A
 constexpr int A_LINE = BK;                                                             // floats of a line of A's tile
 constexpr int A_LINES = BM;                                                            // lines of A's tile
-constexpr int A_TEAM = 8;                                                              // neighbouring threads that fetch a line together
+constexpr int A_TEAM = 16;                                                             // neighbouring threads that fetch a line together
 constexpr int A_STRIDE = THREADS / A_TEAM;                                             // lines that all threads fetch at once
 constexpr int A_SHARE = A_LINE / VA / A_TEAM * ((A_LINES + A_STRIDE - 1) / A_STRIDE);  // accesses that a thread makes at most
 constexpr int PITCH_A = BM + PAD;                                                      // floats from one shared line of A to the next
@@ -375,15 +376,14 @@ __device__ __forceinline__ void read_b(const float* from, float (&fragment)[TN])
 
 // acc += a * b, an outer product, to and fro along the columns: each FMA shares a value with the one before it.
 // Two register banks give an operand a cycle each, so an FMA that reads three registers anew takes two cycles.
-// The last column comes first (ORDER): so registers fall into other banks.
+template <int FIRST, int END>  // columns of the thread's tile
 __device__ __forceinline__ void add_product(const float (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN])
 {
     #pragma unroll
-    for (int nth = 0; nth < TN; ++nth) {
-        const int j = TN - 1 - nth;
+    for (int j = FIRST; j < END; ++j) {
         #pragma unroll
         for (int step = 0; step < TM; ++step) {
-            const int i = j % 2 == 0 ? TM - 1 - step : step;
+            const int i = j % 2 ? TM - 1 - step : step;
             acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
         }
     }
@@ -436,7 +436,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_16x16384x1024_simt_outer1_16x64x32_8x4_w16x64_v4_ta1_tb0_pad4_s4_async1_ahead4_slices4_minb1_g8_split1_order7(
+gemm_f32_rr_1024x1024x1024_simt_outer1_32x128x64_16x8_w32x128_v4_ta1_tb0_pad4_s2_async1_ahead4_slices4_minb1_g1_split1_lead2_team16(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -474,6 +474,8 @@ gemm_f32_rr_16x16384x1024_simt_outer1_16x64x32_8x4_w16x64_v4_ta1_tb0_pad4_s4_asy
         __syncthreads();              // so has everybody's
         // The values of depth d are replaced by those of d + 2 once they are used, and arrive while those of d + 1 are
         // multiplied. A turn of the loop takes AHEAD depths; a_from and b_from say where the values of these lie.
+        // The compiler puts a read off to the next branch, unless it sees the values used before that. So the first LEAD
+        // columns of each product come early: before the branch that the others follow.
         const float* a_from = &As[0][place.k][place.m];
         const float* b_from = &Bs[0][place.k][place.n];
         float a[2][TM], b[2][TN];
@@ -483,6 +485,7 @@ gemm_f32_rr_16x16384x1024_simt_outer1_16x64x32_8x4_w16x64_v4_ta1_tb0_pad4_s4_asy
             read_b(b_from + d * PITCH_B, b[d]);
         }
 
+        add_product<0, LEAD>(a[0], b[0], acc);
         int stage = 0;
         for (int k = AHEAD; k < padded / SLICES; k += AHEAD) {
             #pragma unroll
@@ -505,19 +508,21 @@ gemm_f32_rr_16x16384x1024_simt_outer1_16x64x32_8x4_w16x64_v4_ta1_tb0_pad4_s4_asy
                     a_from = &As[stage][place.k][place.m];
                     b_from = &Bs[stage][place.k][place.n];
                 }
-                add_product(a[d % 2], b[d % 2], acc);
-                read_b(b_from + (d + 2) % AHEAD * PITCH_B, b[d % 2]);
+                add_product<LEAD, TN>(a[d % 2], b[d % 2], acc);
                 read_a(a_from + (d + 2) % AHEAD * PITCH_A, a[d % 2]);
+                read_b(b_from + (d + 2) % AHEAD * PITCH_B, b[d % 2]);
+                add_product<0, LEAD>(a[(d + 1) % 2], b[(d + 1) % 2], acc);
             }
         }
 
         #pragma unroll
         for (int d = 0; d < AHEAD; ++d) {  // the last turn
-            add_product(a[d % 2], b[d % 2], acc);
+            add_product<LEAD, TN>(a[d % 2], b[d % 2], acc);
             if (d + 2 < AHEAD) {
                 read_a(a_from + (d + 2) * PITCH_A, a[d % 2]);
                 read_b(b_from + (d + 2) * PITCH_B, b[d % 2]);
             }
+            if (d + 1 < AHEAD) add_product<0, LEAD>(a[(d + 1) % 2], b[(d + 1) % 2], acc);
         }
     }
 

@@ -1,84 +1,93 @@
-// gemm_f32_cc_4096x4096x4096_simt_outer1_128x64x32_16x8_w64x64_v4_ta0_tb1_pad4_s2_async1_ahead4_slices1_minb1_g1_split1_stream528_order7
+// gemm_f32_rc_16x8192x8192_simt_outer1_16x128x64_8x8_w16x128_v4_ta1_tb0_pad4_s2_async1_ahead4_slices4_minb1_g1_split4_lead1_team32
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
-//     A  4096 x 4096, column-major, lda = 4096
-//     B  4096 x 4096, column-major, ldb = 4096
-//     C  4096 x 4096, row-major, ldc = 4096
+//     A  16 x 8192, row-major, lda = 8192
+//     B  8192 x 8192, column-major, ldb = 8192
+//     C  16 x 8192, row-major, ldc = 8192
 //
-// Block   128 x 64 of C by 64 threads, in steps of 32 along K, 50192 bytes of shared memory
-// Thread  128 elements of C: for each k 128 FMAs on 24 words of shared memory, taken in 6 reads
-// Reads   K / 42.67 words of global and K / 5.333 of shared memory for each element of C; 21.3 FLOP for a byte of global
+// Block   16 x 128 of C by 128 threads, in steps of 64 along K, 79888 bytes of shared memory
+// Thread  64 elements of C: for each k 64 FMAs on 16 words of shared memory, taken in 4 reads
+// Reads   K / 14.22 words of global and K / 4 of shared memory for each element of C; 7.11 FLOP for a byte of global
 // Ahead   global memory is read 1 step before its use, while the FMAs run
-// Bound   FFMA issue: FMAs are 94% of the main loop's FMAs, reads and copies
-// Stream  528 blocks share the last tiles, by equal runs of steps: none waits for a last wave
+// Bound   FFMA issue: FMAs are 92% of the main loop's FMAs, reads and copies
+// Slices  4 groups of warps share the block's tile: each sums a part of every step; they add up
+// Split   4 blocks share a tile: each sums a part of K, the last to come adds the parts up
 //
-// Launch  ceil(T / 528) * 528 blocks of 64 threads, for T = ceil(M / 128) * ceil(N / 64) tiles, 50192 bytes of dynamic shared memory
+// Launch  ceil(M / 16) * ceil(N / 128) * 4 blocks of 128 threads, 79888 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         partials: (528 + T % 528) * 8192 floats, holding anything,
-//         tickets: 528 counters, zero before the first launch, which every launch leaves zero,
+//         partials: ceil(M / 16) * ceil(N / 128) * 4 * 2048 floats, holding anything,
+//         tickets: ceil(M / 16) * ceil(N / 128) counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
-// Made by gemmgen generate 4096x4096x4096 --dtype f32 --layout cc --set BN=64 --set BK=32 --set TM=16 --set WN=64 --set ASYNC=1 --set AHEAD=4 --set GROUP=1 --set STREAM=528 --set ORDER=7
+// Made by gemmgen generate 16x8192x8192 --dtype f32 --layout rc --set BM=16 --set BK=64 --set WM=16 --set WN=128 --set TB=0 --set ASYNC=1 --set AHEAD=4 --set SLICES=4 --set GROUP=1 --set SPLIT=4 --set LEAD=1 --set TEAM=32
 
 namespace {
 
 // Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
 struct Shape {
-    static constexpr int M = 4096;
-    static constexpr int N = 4096;
-    static constexpr int K = 4096;
-    static constexpr int lda = 4096;
-    static constexpr int ldb = 4096;
-    static constexpr int ldc = 4096;
+    static constexpr int M = 16;
+    static constexpr int N = 8192;
+    static constexpr int K = 8192;
+    static constexpr int lda = 8192;
+    static constexpr int ldb = 8192;
+    static constexpr int ldc = 8192;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 128;      // rows of C that a block computes
-constexpr int BN = 64;       // columns of C that a block computes
-constexpr int BK = 32;       // depth of one step along K
-constexpr int TM = 16;       // rows of C that a thread computes
-constexpr int TN = 8;        // columns of C that a thread computes
-constexpr int WM = 64;       // rows of C that a warp computes (0: no warp tiles)
-constexpr int WN = 64;       // columns of C that a warp computes (0: no warp tiles)
-constexpr int PAD = 4;       // elements after each shared line of an operand stored along k: spreads banks
-constexpr int STAGES = 2;    // tiles of A and B that shared memory holds
-constexpr int AHEAD = 4;     // depths that the loop over a step writes out, reading two ahead (0: a whole step, none ahead)
-constexpr int MINB = 1;      // blocks that must fit an SM at once: caps a thread's registers
-constexpr int GROUP = 1;     // tile rows that blocks walk down before they step right, for reuse in L2
-constexpr int STREAM = 528;  // blocks that share the last tiles of C, each an equal run of their steps along K
+constexpr int BM = 16;     // rows of C that a block computes
+constexpr int BN = 128;    // columns of C that a block computes
+constexpr int BK = 64;     // depth of one step along K
+constexpr int TM = 8;      // rows of C that a thread computes
+constexpr int TN = 8;      // columns of C that a thread computes
+constexpr int WM = 16;     // rows of C that a warp computes (0: no warp tiles)
+constexpr int WN = 128;    // columns of C that a warp computes (0: no warp tiles)
+constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
+constexpr int STAGES = 2;  // tiles of A and B that shared memory holds
+constexpr int AHEAD = 4;   // depths that the loop over a step writes out, reading two ahead (0: a whole step, none ahead)
+constexpr int SLICES = 4;  // groups of warps that share a block's tile, each with a part of a step's depth
+constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
+constexpr int GROUP = 1;   // tile rows that blocks walk down before they step right, for reuse in L2
+constexpr int SPLIT = 4;   // blocks that share a tile of C, each with a part of K
+constexpr int LEAD = 1;    // rows or columns of a thread's tile whose FMAs come early, before a branch
 
 // Work split
-constexpr int THREADS = BM / TM * (BN / TN);  // threads a block
-constexpr int LANES_M = WM / TM;              // threads down a warp's tile
-constexpr int LANES_N = WN / TN;              // threads across a warp's tile
-constexpr int FM = 4;                         // floats of a thread's shared read of A
-constexpr int FN = 4;                         // floats of a thread's shared read of B
-constexpr int STEP_M = FM * LANES_M;          // rows from one shared read of a thread to its next
-constexpr int STEP_N = FN * LANES_N;          // columns from one shared read of a thread to its next
-constexpr int VC = 4;                         // floats of an access to C
+constexpr int DEPTH = BK / SLICES;                  // depth of a slice's part of a step
+constexpr int SLICE_THREADS = BM / TM * (BN / TN);  // threads a slice, which cover the block's tile
+constexpr int THREADS = SLICE_THREADS * SLICES;     // threads a block
+constexpr int LANES_M = WM / TM;                    // threads down a warp's tile
+constexpr int LANES_N = WN / TN;                    // threads across a warp's tile
+constexpr int FM = 4;                               // floats of a thread's shared read of A
+constexpr int FN = 1;                               // columns of a thread's shared read of B
+constexpr int STEP_M = FM * LANES_M;                // rows from one shared read of a thread to its next
+constexpr int STEP_N = FN * LANES_N;                // columns from one shared read of a thread to its next
+constexpr int VC = 1;                               // floats of an access to C
 
 // How A gets to shared memory
-constexpr int VA = 4;                                                                  // floats of an access to A
-constexpr int STORE_A = VA;                                                            // floats of a shared store of A
-constexpr int A_LINE = BM;                                                             // floats of a line of A's tile
-constexpr int A_LINES = BK;                                                            // lines of A's tile
-constexpr int A_TEAM = 8;                                                              // neighbouring threads that fetch a line together
+constexpr int VA = 1;                                                                  // floats of an access to A
+constexpr int STORE_A = 1;                                                             // floats of a shared store of A
+constexpr int A_LINE = BK;                                                             // floats of a line of A's tile
+constexpr int A_LINES = BM;                                                            // lines of A's tile
+constexpr int A_TEAM = 32;                                                             // neighbouring threads that fetch a line together
 constexpr int A_STRIDE = THREADS / A_TEAM;                                             // lines that all threads fetch at once
 constexpr int A_SHARE = A_LINE / VA / A_TEAM * ((A_LINES + A_STRIDE - 1) / A_STRIDE);  // accesses that a thread makes at most
-constexpr int PITCH_A = BM;                                                            // floats from one shared line of A to the next
+constexpr int PITCH_A = BM + PAD;                                                      // floats from one shared line of A to the next
 constexpr int SHARED_A = BK * PITCH_A;                                                 // floats of a shared tile of A
 
 // How B gets to shared memory
-constexpr int VB = 1;                                                                  // floats of an access to B
-constexpr int STORE_B = 1;                                                             // floats of a shared store of B
+constexpr int VB = 4;                                                                  // floats of an access to B
+constexpr int STORE_B = VB;                                                            // floats of a shared store of B
 constexpr int B_LINE = BK;                                                             // floats of a line of B's tile
 constexpr int B_LINES = BN;                                                            // lines of B's tile
 constexpr int B_TEAM = 8;                                                              // neighbouring threads that fetch a line together
 constexpr int B_STRIDE = THREADS / B_TEAM;                                             // lines that all threads fetch at once
 constexpr int B_SHARE = B_LINE / VB / B_TEAM * ((B_LINES + B_STRIDE - 1) / B_STRIDE);  // accesses that a thread makes at most
-constexpr int PITCH_B = BN + PAD;                                                      // floats from one shared line of B to the next
-constexpr int SHARED_B = BK * PITCH_B;                                                 // floats of a shared tile of B
+constexpr int PITCH_B = BK + PAD;                                                      // floats from one shared line of B to the next
+constexpr int SHARED_B = BN * PITCH_B;                                                 // floats of a shared tile of B
+
+// How slices add up
+constexpr int ROUNDS = 1 + (SLICES * BM * BN > STAGES * (SHARED_A + SHARED_B)) + 2 * (SLICES * BM * BN > 2 * STAGES * (SHARED_A + SHARED_B));  // rounds in which slices add up
+constexpr int ROWS = TM / SLICES;                                                                                                              // rows of a thread's tile that each slice gets, and stores
 
 static_assert(BM % TM == 0, "threads split a block's rows evenly");
 static_assert(BN % TN == 0, "threads split a block's columns evenly");
@@ -87,6 +96,7 @@ static_assert(WM == 0 or BN % WN == 0, "warps split a block's columns evenly");
 static_assert(WM == 0 or WM % TM == 0, "lanes split a warp's rows evenly");
 static_assert(WM == 0 or WN % (2 * TN) == 0, "lanes stand in pairs along a warp's columns");
 static_assert(WM == 0 or WM * WN == 32 * TM * TN, "a warp has 32 lanes, each with a TM x TN tile");
+static_assert(SLICES == 1 or SLICES * BM * BN <= ROUNDS * STAGES * (SHARED_A + SHARED_B), "the slices' sums take the place of the tiles");
 static_assert(A_LINE % VA == 0, "a line of A's tile is a whole number of accesses");
 static_assert(B_LINE % VB == 0, "a line of B's tile is a whole number of accesses");
 static_assert(TM % FM == 0, "a thread's rows are a whole number of shared reads");
@@ -125,7 +135,7 @@ struct Spot {
 };
 
 using TileA = float[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [k][m]
-using TileB = float[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
+using TileB = float[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [n][k]
 
 // The tile of C that a block computes. Blocks walk down GROUP tile rows before they step right, so
 // that blocks that run together read the same tiles of A and B from L2.
@@ -145,19 +155,20 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 
 // Where this thread's elements start within the block's tile. They come in FM x FN patches, STEP_M and
 // STEP_N apart, so that neighbouring threads read neighbouring addresses of shared memory.
+// Its slice takes the depths from k on of every step.
 struct Place {
-    int m, n;
+    int m, n, k;
 };
 
 __device__ __forceinline__ Place place_of_thread()
 {
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int warp = threadIdx.x % SLICE_THREADS / 32, lane = threadIdx.x % 32;
     // Lanes zigzag in pairs: i and i^1 share rows, i and i^2 columns (if LANES_M > 1), so a vector read of
     // either operand meets each address twice in neighbouring lanes and takes half the shared-memory cycles.
     const int lane_m = lane / 2 % LANES_M;
     const int lane_n = lane / (2 * LANES_M) * 2 + lane % 2;
     const int m = warp / (BN / WN) * WM + lane_m * FM, n = warp % (BN / WN) * WN + lane_n * FN;
-    return {m, n};
+    return {m, n, static_cast<int>(threadIdx.x) / SLICE_THREADS * DEPTH};
 }
 
 #ifdef __CUDACC__
@@ -169,56 +180,16 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
 }
 #endif  // __CUDACC__
 
-// Who computes which tiles of C. STREAM blocks run at once, a wave. The tiles of whole waves have a block each. Those that are
-// left have one each, too, which does only its first `own` steps along K; the other blocks of their wave, the helpers, do
-// the rest: as if the rest of all these tiles stood in one row, each helper takes a run of it. So all blocks of the wave have
-// about as many steps to do, and most of them go through the same depths of K at the same time, which serves the caches.
-struct Shares {
-    int tiles;       // of C, and blocks that are no helpers
-    int whole;       // of these, the first ones, are whole waves
-    int steps;       // of a tile: at least one, which stores C where K = 0
-    int own;         // of a shared tile, which the block does that has its number
-    int helpers;     // blocks that do the rest: no more than this has steps
-    long long rest;  // steps that helpers do
+// The depths [begin, end) that one of a tile's SPLIT blocks sums: equal parts of K, each a whole number of steps. The
+// last parts may be shorter, or empty.
+struct Depths {
+    int begin, end;
 };
 
-__device__ __forceinline__ Shares shares_of(Shape s)
+__device__ __forceinline__ Depths depths_of_split(int K, int split)
 {
-    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN), shared = tiles % STREAM;
-    const int steps = max(1, (s.K + BK - 1) / BK);
-    const int own = static_cast<int>((static_cast<long long>(shared) * steps + STREAM - 1) / STREAM);
-    const long long rest = static_cast<long long>(shared) * (steps - own);
-    return {tiles, tiles - shared, steps, own, static_cast<int>(min(rest, static_cast<long long>(STREAM - shared))), rest};
-}
-
-// The first of the helpers' steps that one of them takes. It takes those up to the next helper's first.
-__device__ __forceinline__ long long first_step(const Shares& shares, int helper)
-{
-    return helper * shares.rest / shares.helpers;
-}
-
-// The helper that takes one of their steps: the last one whose first step is no later.
-__device__ __forceinline__ int helper_of(const Shares& shares, long long step)
-{
-    return static_cast<int>(((step + 1) * shares.helpers - 1) / shares.rest);
-}
-
-// What a block does: `length` steps, the first of them `step` of `tile`, the others behind it and in the tiles that follow.
-struct Run {
-    int tile, step, length;
-};
-
-__device__ __forceinline__ Run run_of_block(const Shares& shares)
-{
-    const int block = blockIdx.x, helper = block - shares.tiles;
-    if (helper < 0) return {block, 0, block < shares.whole ? shares.steps : shares.own};
-    if (helper >= shares.helpers) return {0, 0, 0};  // nothing is left for this one
-    const int rest = shares.steps - shares.own;  // of a tile
-    const long long first = first_step(shares, helper);
-    return {
-        shares.whole + static_cast<int>(first / rest), shares.own + static_cast<int>(first % rest),
-        static_cast<int>(first_step(shares, helper + 1) - first),
-    };
+    const int part = (K + SPLIT * BK - 1) / (SPLIT * BK) * BK;
+    return {min(K, split * part), min(K, (split + 1) * part)};
 }
 
 // What the blocks that share a tile of C leave for each other: their sums, one part behind the other, of which this
@@ -275,19 +246,55 @@ __device__ __forceinline__ void add_parts(const Parts& parts, int first, float (
     }
 }
 
-// What the blocks of a tile share, one where the tile is this block's alone.
-__device__ __forceinline__ Parts parts_of_tile(const Shares& shares, int tile, float* partials, unsigned* tickets)
+// What the SPLIT blocks of this one's tile share.
+__device__ __forceinline__ Parts parts_of_split(float* partials, unsigned* tickets)
 {
-    const int shared = tile - shares.whole;
-    if (shared < 0 || shares.helpers == 0) return {partials, 1, 0, tickets};
-    const int rest = shares.steps - shares.own;  // of a tile
-    const long long begin = static_cast<long long>(shared) * rest;
-    const int first = helper_of(shares, begin), last = helper_of(shares, begin + rest - 1);
-    // A tile's own block leaves part 0, the helpers theirs behind it, in the order of their steps. From tile to tile the
-    // parts go on where they ended: a helper's next part is in the next tile, behind that tile's own.
-    const int helper = static_cast<int>(blockIdx.x) - shares.tiles, mine = helper < 0 ? 0 : helper - first + 1;
-    float* const parts = partials + static_cast<long long>(first + 2 * shared) * (BM * BN);
-    return {parts, last - first + 2, mine, tickets + shared};
+    const long long tile = blockIdx.x / SPLIT;
+    return {partials + tile * SPLIT * (BM * BN), SPLIT, static_cast<int>(blockIdx.x % SPLIT), tickets + tile};
+}
+
+// Adds up what the block's slices summed, in their order. Of the tile that a thread and its like in other slices have, each
+// gets ROWS rows: those from slice * ROWS on. `shared` may hold tiles that other threads still read.
+__device__ __forceinline__ void add_slices(const float (&acc)[TM][TN], float (&sums)[ROWS][TN], float* shared)
+{
+    constexpr int WIDTH = 16 / sizeof(float);  // of an access
+    constexpr int LINE = TN * SLICE_THREADS;   // elements of one row of all the slice's threads, the threads' vectors in turns
+    constexpr int TAKEN = ROWS / ROUNDS;       // rows that a slice gets in a round
+    const int slice = threadIdx.x / SLICE_THREADS, thread = threadIdx.x % SLICE_THREADS;
+    #pragma unroll
+    for (int round = 0; round < ROUNDS; ++round) {
+        __syncthreads();  // nobody reads what stands there any more
+        #pragma unroll
+        for (int to = 0; to < SLICES; ++to) {
+            #pragma unroll
+            for (int i = 0; i < TAKEN; ++i) {
+                float* const line = shared + ((slice * SLICES + to) * TAKEN + i) * LINE + thread * WIDTH;
+                #pragma unroll
+                for (int j = 0; j < TN; j += WIDTH) {
+                    Vec<WIDTH> part;
+                    #pragma unroll
+                    for (int v = 0; v < WIDTH; ++v) part.at[v] = acc[to * ROWS + round * TAKEN + i][j + v];
+                    store<WIDTH>(line + j * SLICE_THREADS, part);
+                }
+            }
+        }
+        __syncthreads();  // the sums of all slices stand there
+        #pragma unroll
+        for (int i = 0; i < TAKEN; ++i) {
+            #pragma unroll
+            for (int j = 0; j < TN; ++j) sums[round * TAKEN + i][j] = 0.0f;
+            #pragma unroll
+            for (int from = 0; from < SLICES; ++from) {
+                const float* const line = shared + ((from * SLICES + slice) * TAKEN + i) * LINE + thread * WIDTH;
+                #pragma unroll
+                for (int j = 0; j < TN; j += WIDTH) {
+                    const Vec<WIDTH> part = load<WIDTH>(line + j * SLICE_THREADS);
+                    #pragma unroll
+                    for (int v = 0; v < WIDTH; ++v) sums[round * TAKEN + i][j + v] += part.at[v];
+                }
+            }
+        }
+    }
 }
 
 #ifdef __CUDACC__
@@ -317,11 +324,11 @@ __device__ __forceinline__ void cp_async_wait()
 }
 #endif  // __CUDACC__
 
-// Where this thread's first access to A's tile starts: A_TEAM neighbouring threads fetch a line together, along m.
+// Where this thread's first access to A's tile starts: A_TEAM neighbouring threads fetch a line together, along k.
 __device__ __forceinline__ Spot spot_a()
 {
     const int line = threadIdx.x / A_TEAM, along = threadIdx.x % A_TEAM * VA;
-    return {along, line};
+    return {line, along};
 }
 
 // From there to its i-th: further along the line first, then A_STRIDE lines on. The same for all threads.
@@ -329,21 +336,21 @@ __device__ __forceinline__ Spot step_a(int i)
 {
     constexpr int TIMES = A_LINE / VA / A_TEAM;  // accesses of a thread to a line
     const int line = i / TIMES * A_STRIDE, along = i % TIMES * A_TEAM * VA;
-    return {along, line};
+    return {line, along};
 }
 
 // Floats from the origin of A's tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_a(Spot at, Shape s)
 {
-    return Offset(at.k) * s.lda + at.mn;
+    return Offset(at.mn) * s.lda + at.k;
 }
 
 // How many floats from there on lie inside A, whose edge is rows x depth from the tile's origin:
 // VA or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_a(Spot at, int rows, int depth)
 {
-    if (EDGE_K && at.k >= depth) return 0;
-    return EDGE_M ? rows - at.mn : VA;
+    if (EDGE_M && at.mn >= rows) return 0;
+    return EDGE_K ? depth - at.k : VA;
 }
 
 // Start this thread's share of A's tile on its way to shared memory. Zeros stand for what lies outside A.
@@ -355,7 +362,7 @@ __device__ __forceinline__ void start_a(const float* tile, Shape s, int rows, in
     #pragma unroll
     for (int i = 0; i < A_SHARE; ++i) {
         const Spot step = step_a(i), at = {first.mn + step.mn, first.k + step.k};
-        if (A_LINES % A_STRIDE != 0 && at.k >= A_LINES) break;
+        if (A_LINES % A_STRIDE != 0 && at.mn >= A_LINES) break;
         const int valid = AT_EDGE ? valid_a(at, rows, depth) : VA;
         const int bytes = VA == 1 ? (valid > 0 ? 4 : 0) : 4 * max(0, min(VA, valid));
         cp_async<4 * VA>(&shared[at.k][at.mn], from + offset_a(step, s), bytes);
@@ -411,7 +418,7 @@ __device__ __forceinline__ void start_b(const float* tile, Shape s, int columns,
         if (B_LINES % B_STRIDE != 0 && at.mn >= B_LINES) break;
         const int valid = AT_EDGE ? valid_b(at, columns, depth) : VB;
         const int bytes = VB == 1 ? (valid > 0 ? 4 : 0) : 4 * max(0, min(VB, valid));
-        cp_async<4 * VB>(&shared[at.k][at.mn], from + offset_b(step, s), bytes);
+        cp_async<4 * VB>(&shared[at.mn][at.k], from + offset_b(step, s), bytes);
     }
 }
 
@@ -434,29 +441,26 @@ __device__ __forceinline__ void read_a(const float* from, float (&fragment)[TM])
     }
 }
 
-// This thread's TN values of B at one depth, the first of which lies at `from`, FN to a read.
-__device__ __forceinline__ void read_b(const float* from, float (&fragment)[TN])
+// This thread's TN values of B at the depths of a turn, the first of which lies at `from`, AHEAD to a read.
+template <int FIRST, int END>  // values
+__device__ __forceinline__ void read_b(const float* from, Vec<AHEAD> (&fragment)[TN])
 {
     #pragma unroll
-    for (int i = 0; i < TN; i += FN) {
-        const Vec<FN> part = load<FN>(from + i / FN * STEP_N);
-        #pragma unroll
-        for (int v = 0; v < FN; ++v) fragment[i + v] = part.at[v];
-    }
+    for (int i = FIRST; i < END; ++i) fragment[i] = load<AHEAD>(from + i * STEP_N * PITCH_B);
 }
 
 // acc += a * b, an outer product, to and fro along the columns: each FMA shares a value with the one before it.
 // Two register banks give an operand a cycle each, so an FMA that reads three registers anew takes two cycles.
-// The last column comes first (ORDER): so registers fall into other banks.
-__device__ __forceinline__ void add_product(const float (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN])
+// `b` holds the depths of a turn, of which this is the d-th.
+template <int FIRST, int END>  // columns of the thread's tile
+__device__ __forceinline__ void add_product(const float (&a)[TM], const Vec<AHEAD> (&b)[TN], float (&acc)[TM][TN], int d)
 {
     #pragma unroll
-    for (int nth = 0; nth < TN; ++nth) {
-        const int j = TN - 1 - nth;
+    for (int j = FIRST; j < END; ++j) {
         #pragma unroll
         for (int step = 0; step < TM; ++step) {
-            const int i = j % 2 == 0 ? TM - 1 - step : step;
-            acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
+            const int i = j % 2 ? TM - 1 - step : step;
+            acc[i][j] = fmaf(a[i], b[j].at[d], acc[i][j]);
         }
     }
 }
@@ -480,11 +484,12 @@ __device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, 
     }
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that exist.
+// C = alpha * sums + beta * C in the i-th of this thread's ROWS rows, for those elements that exist.
 __device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int columns, Place place, int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
-    const int m = place.m + i / FM * STEP_M + i % FM;
+    const int row = static_cast<int>(threadIdx.x) / SLICE_THREADS * ROWS + i;  // of the tile that slices share
+    const int m = place.m + row / FM * STEP_M + row % FM;
     if (EDGE_M && m >= rows) return;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
@@ -496,18 +501,10 @@ __device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int co
     }
 }
 
-// The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int columns, Place place,
-                                        const float (&sums)[TM][TN], float alpha, float beta)
-{
-    #pragma unroll
-    for (int i = 0; i < TM; ++i) store_row(tile, s, rows, columns, place, i, sums[i], alpha, beta);
-}
-
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_cc_4096x4096x4096_simt_outer1_128x64x32_16x8_w64x64_v4_ta0_tb1_pad4_s2_async1_ahead4_slices1_minb1_g1_split1_stream528_order7(
+gemm_f32_rc_16x8192x8192_simt_outer1_16x128x64_8x8_w16x128_v4_ta1_tb0_pad4_s2_async1_ahead4_slices4_minb1_g1_split4_lead1_team32(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -519,97 +516,97 @@ gemm_f32_cc_4096x4096x4096_simt_outer1_128x64x32_16x8_w64x64_v4_ta0_tb1_pad4_s2_
     TileA* const As = reinterpret_cast<TileA*>(dynamic_shared());
     TileB* const Bs = reinterpret_cast<TileB*>(As + STAGES);
     const Shape s{};
-    const Shares shares = shares_of(s);
-    for (Run run = run_of_block(shares); run.length > 0;) {
-        const int steps = min(run.length, shares.steps - run.step);  // of this tile
-        const int begin = run.step * BK, part = min(s.K - begin, steps * BK);  // of K, which this block sums
-        const TileOrigin tile = tile_of_block(s, run.tile);
-        const Place place = place_of_thread();
-        const int rows = s.M - tile.m, columns = s.N - tile.n;  // from the tile's origin to the edge of C
-        const float* a_tile = A + tile.m + Offset(begin) * s.lda;
-        const float* b_tile = B + Offset(tile.n) * s.ldb + begin;
-        const Offset a_step = Offset(BK) * s.lda;  // to the next tile along K
-        const Offset b_step = BK;
-        float acc[TM][TN] = {};
+    const TileOrigin tile = tile_of_block(s, blockIdx.x / SPLIT);
+    const auto [begin, end] = depths_of_split(s.K, blockIdx.x % SPLIT);
+    const int part = end - begin;  // of K, which this block sums
+    const Place place = place_of_thread();
+    const int rows = s.M - tile.m, columns = s.N - tile.n;  // from the tile's origin to the edge of C
+    const float* a_tile = A + Offset(tile.m) * s.lda + begin;
+    const float* b_tile = B + Offset(tile.n) * s.ldb + begin;
+    const Offset a_step = BK;  // to the next tile along K
+    const Offset b_step = BK;
+    float acc[TM][TN] = {};
 
-        const int padded = (part + BK - 1) / BK * BK;  // rounded up to whole steps
+    const int padded = (part + BK - 1) / BK * BK;  // rounded up to whole steps
+    #pragma unroll
+    for (int stage = 0; stage < STAGES; ++stage) {
+        // The first step takes the remainder and zeros behind it, so that all others are whole.
+        const int depth = EDGE_K && stage == 0 ? part - (padded - BK) : BK;
+        if (padded > stage * BK) {
+            copy_a(a_tile, s, rows, depth, As[stage]);
+            copy_b(b_tile, s, columns, depth, Bs[stage]);
+        }
+        cp_async_commit();
+        a_tile += depth;
+        b_tile += depth;
+    }
+
+    if (padded > 0) {
+        cp_async_wait<STAGES - 1>();  // this thread's share of the first tile has landed
+        __syncthreads();              // so has everybody's
+        // The values of depth d are replaced by those of d + 2 once they are used, and arrive while those of d + 1 are
+        // multiplied. A turn of the loop takes AHEAD depths; a_from and b_from say where the values of these lie.
+        // A read of B takes all depths of a turn: its values are replaced after the last of them.
+        // The compiler puts a read off to the next branch, unless it sees the values used before that. So the first LEAD
+        // columns of each product come early: before the branch that the others follow.
+        const float* a_from = &As[0][place.k][place.m];
+        const float* b_from = &Bs[0][place.n][place.k];
+        Vec<AHEAD> b[TN];
+        read_b<0, TN>(b_from, b);
+        float a[2][TM];
         #pragma unroll
-        for (int stage = 0; stage < STAGES; ++stage) {
-            // The first step takes the remainder and zeros behind it, so that all others are whole.
-            const int depth = EDGE_K && stage == 0 ? part - (padded - BK) : BK;
-            if (padded > stage * BK) {
-                copy_a(a_tile, s, rows, depth, As[stage]);
-                copy_b(b_tile, s, columns, depth, Bs[stage]);
-            }
-            cp_async_commit();
-            a_tile += Offset(depth) * s.lda;
-            b_tile += depth;
-        }
+        for (int d = 0; d < 2; ++d) read_a(a_from + d * PITCH_A, a[d]);
 
-        if (padded > 0) {
-            cp_async_wait<STAGES - 1>();  // this thread's share of the first tile has landed
-            __syncthreads();              // so has everybody's
-            // The values of depth d are replaced by those of d + 2 once they are used, and arrive while those of d + 1 are
-            // multiplied. A turn of the loop takes AHEAD depths; a_from and b_from say where the values of these lie.
-            const float* a_from = &As[0][0][place.m];
-            const float* b_from = &Bs[0][0][place.n];
-            float a[2][TM], b[2][TN];
+        add_product<0, LEAD>(a[0], b, acc, 0);
+        int stage = 0;
+        for (int k = AHEAD; k < padded / SLICES; k += AHEAD) {
             #pragma unroll
-            for (int d = 0; d < 2; ++d) {
-                read_a(a_from + d * PITCH_A, a[d]);
-                read_b(b_from + d * PITCH_B, b[d]);
-            }
-
-            int stage = 0;
-            for (int k = AHEAD; k < padded; k += AHEAD) {
-                #pragma unroll
-                for (int d = 0; d < AHEAD; ++d) {
-                    if (d == AHEAD - 2) {  // what is read from here on is the next turn's
-                        a_from += AHEAD * PITCH_A;
-                        b_from += AHEAD * PITCH_B;
-                    }
-                    if (d == AHEAD - 2 && k % BK == 0) {  // and of the next tile
-                        cp_async_wait<STAGES - 2>();      // this thread's share of it has landed
-                        __syncthreads();                  // so has everybody's, and nobody reads this tile any more
-                        if (padded - k > (STAGES - 1) * BK) {
-                            copy_a(a_tile, s, rows, BK, As[stage]);
-                            copy_b(b_tile, s, columns, BK, Bs[stage]);
-                        }
-                        cp_async_commit();  // an empty group too: the wait counts groups
-                        a_tile += a_step;
-                        b_tile += b_step;
-                        stage = stage + 1 < STAGES ? stage + 1 : 0;
-                        a_from = &As[stage][0][place.m];
-                        b_from = &Bs[stage][0][place.n];
-                    }
-                    add_product(a[d % 2], b[d % 2], acc);
-                    read_b(b_from + (d + 2) % AHEAD * PITCH_B, b[d % 2]);
-                    read_a(a_from + (d + 2) % AHEAD * PITCH_A, a[d % 2]);
+            for (int d = 0; d < AHEAD; ++d) {
+                if (d == AHEAD - 2) {  // what is read from here on is the next turn's
+                    a_from += AHEAD * PITCH_A;
+                    b_from += AHEAD;
                 }
-            }
-
-            #pragma unroll
-            for (int d = 0; d < AHEAD; ++d) {  // the last turn
-                add_product(a[d % 2], b[d % 2], acc);
-                if (d + 2 < AHEAD) {
-                    read_a(a_from + (d + 2) * PITCH_A, a[d % 2]);
-                    read_b(b_from + (d + 2) * PITCH_B, b[d % 2]);
+                if (d == AHEAD - 2 && k % DEPTH == 0) {  // and of the next tile
+                    cp_async_wait<STAGES - 2>();      // this thread's share of it has landed
+                    __syncthreads();                  // so has everybody's, and nobody reads this tile any more
+                    if (padded - k * SLICES > (STAGES - 1) * BK) {
+                        copy_a(a_tile, s, rows, BK, As[stage]);
+                        copy_b(b_tile, s, columns, BK, Bs[stage]);
+                    }
+                    cp_async_commit();  // an empty group too: the wait counts groups
+                    a_tile += a_step;
+                    b_tile += b_step;
+                    stage = stage + 1 < STAGES ? stage + 1 : 0;
+                    a_from = &As[stage][place.k][place.m];
+                    b_from = &Bs[stage][place.n][place.k];
                 }
+                add_product<LEAD, TN>(a[d % 2], b, acc, d);
+                if (d == AHEAD - 1) read_b<LEAD, TN>(b_from, b);
+                read_a(a_from + (d + 2) % AHEAD * PITCH_A, a[d % 2]);
+                add_product<0, LEAD>(a[(d + 1) % 2], b, acc, (d + 1) % AHEAD);
+                if (d + 1 == AHEAD - 1) read_b<0, LEAD>(b_from, b);
             }
         }
 
-        float* const c_tile = C + Offset(tile.m) * s.ldc + tile.n;
-        const Parts parts = parts_of_tile(shares, run.tile, partials, tickets);
-        if (parts.count == 1) {
-            store_c(c_tile, s, rows, columns, place, acc, alpha, beta);
-        } else if (leave_part<TM * TN>(&acc[0][0], parts)) {
-            #pragma unroll
-            for (int i = 0; i < TM; ++i) {
-                float row[TN];
-                add_parts(parts, i * TN, row);
-                store_row(c_tile, s, rows, columns, place, i, row, alpha, beta);
+        #pragma unroll
+        for (int d = 0; d < AHEAD; ++d) {  // the last turn
+            add_product<LEAD, TN>(a[d % 2], b, acc, d);
+            if (d + 2 < AHEAD) {
+                read_a(a_from + (d + 2) * PITCH_A, a[d % 2]);
             }
+            if (d + 1 < AHEAD) add_product<0, LEAD>(a[(d + 1) % 2], b, acc, (d + 1) % AHEAD);
         }
-        run = {run.tile + 1, shares.own, run.length - steps};  // a helper's next tile, behind the barriers of leave_part
+    }
+
+    float sums[ROWS][TN];
+    add_slices(acc, sums, reinterpret_cast<float*>(As));
+    float* const c_tile = C + Offset(tile.m) * s.ldc + tile.n;
+    const Parts parts = parts_of_split(partials, tickets);
+    if (!leave_part<ROWS * TN>(&sums[0][0], parts)) return;
+    #pragma unroll
+    for (int i = 0; i < ROWS; ++i) {
+        float row[TN];
+        add_parts(parts, i * TN, row);
+        store_row(c_tile, s, rows, columns, place, i, row, alpha, beta);
     }
 }

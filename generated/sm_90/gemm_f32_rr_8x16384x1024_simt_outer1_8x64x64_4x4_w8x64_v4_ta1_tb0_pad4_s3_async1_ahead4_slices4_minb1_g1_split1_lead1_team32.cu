@@ -1,49 +1,50 @@
-// gemm_f32_cc_1024x1024x1024_simt_outer1_64x64x64_8x16_w64x64_v4_ta0_tb1_pad4_s2_async1_ahead4_slices4_minb1_g1_split1
+// gemm_f32_rr_8x16384x1024_simt_outer1_8x64x64_4x4_w8x64_v4_ta1_tb0_pad4_s3_async1_ahead4_slices4_minb1_g1_split1_lead1_team32
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
-//     A  1024 x 1024, column-major, lda = 1024
-//     B  1024 x 1024, column-major, ldb = 1024
-//     C  1024 x 1024, row-major, ldc = 1024
+//     A  8 x 1024, row-major, lda = 1024
+//     B  1024 x 16384, row-major, ldb = 16384
+//     C  8 x 16384, row-major, ldc = 16384
 //
-// Block   64 x 64 of C by 128 threads, in steps of 64 along K, 67584 bytes of shared memory
-// Thread  128 elements of C: for each k 128 FMAs on 24 words of shared memory, taken in 6 reads
-// Reads   K / 32 words of global and K / 5.333 of shared memory for each element of C; 16 FLOP for a byte of global
-// Ahead   global memory is read 1 step before its use, while the FMAs run
-// Bound   FFMA issue: FMAs are 94% of the main loop's FMAs, reads and copies
+// Block   8 x 64 of C by 128 threads, in steps of 64 along K, 58368 bytes of shared memory
+// Thread  16 elements of C: for each k 16 FMAs on 8 words of shared memory, taken in 2 reads
+// Reads   K / 7.111 words of global and K / 2 of shared memory for each element of C; 3.56 FLOP for a byte of global
+// Ahead   global memory is read 2 steps before its use, while the FMAs run
+// Bound   FFMA issue: FMAs are 85% of the main loop's FMAs, reads and copies
 // Slices  4 groups of warps share the block's tile: each sums a part of every step; they add up
 //
-// Launch  ceil(M / 64) * ceil(N / 64) blocks of 128 threads, 67584 bytes of dynamic shared memory
+// Launch  ceil(M / 8) * ceil(N / 64) blocks of 128 threads, 58368 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Made by gemmgen generate 1024x1024x1024 --dtype f32 --layout cc --set BM=64 --set BN=64 --set BK=64 --set TN=16 --set WN=64 --set ASYNC=1 --set AHEAD=4 --set SLICES=4 --set GROUP=1
+// Made by gemmgen generate 8x16384x1024 --dtype f32 --layout rr --set BM=8 --set BN=64 --set BK=64 --set TM=4 --set TN=4 --set WM=8 --set WN=64 --set STAGES=3 --set ASYNC=1 --set AHEAD=4 --set SLICES=4 --set GROUP=1 --set LEAD=1 --set TEAM=32
 
 namespace {
 
 // Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
 struct Shape {
-    static constexpr int M = 1024;
-    static constexpr int N = 1024;
+    static constexpr int M = 8;
+    static constexpr int N = 16384;
     static constexpr int K = 1024;
     static constexpr int lda = 1024;
-    static constexpr int ldb = 1024;
-    static constexpr int ldc = 1024;
+    static constexpr int ldb = 16384;
+    static constexpr int ldc = 16384;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 64;     // rows of C that a block computes
+constexpr int BM = 8;      // rows of C that a block computes
 constexpr int BN = 64;     // columns of C that a block computes
 constexpr int BK = 64;     // depth of one step along K
-constexpr int TM = 8;      // rows of C that a thread computes
-constexpr int TN = 16;     // columns of C that a thread computes
-constexpr int WM = 64;     // rows of C that a warp computes (0: no warp tiles)
+constexpr int TM = 4;      // rows of C that a thread computes
+constexpr int TN = 4;      // columns of C that a thread computes
+constexpr int WM = 8;      // rows of C that a warp computes (0: no warp tiles)
 constexpr int WN = 64;     // columns of C that a warp computes (0: no warp tiles)
 constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
-constexpr int STAGES = 2;  // tiles of A and B that shared memory holds
+constexpr int STAGES = 3;  // tiles of A and B that shared memory holds
 constexpr int AHEAD = 4;   // depths that the loop over a step writes out, reading two ahead (0: a whole step, none ahead)
 constexpr int SLICES = 4;  // groups of warps that share a block's tile, each with a part of a step's depth
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
 constexpr int GROUP = 1;   // tile rows that blocks walk down before they step right, for reuse in L2
+constexpr int LEAD = 1;    // rows or columns of a thread's tile whose FMAs come early, before a branch
 
 // Work split
 constexpr int DEPTH = BK / SLICES;                  // depth of a slice's part of a step
@@ -58,25 +59,25 @@ constexpr int STEP_N = FN * LANES_N;                // columns from one shared r
 constexpr int VC = 4;                               // floats of an access to C
 
 // How A gets to shared memory
-constexpr int VA = 4;                                                                  // floats of an access to A
-constexpr int STORE_A = VA;                                                            // floats of a shared store of A
-constexpr int A_LINE = BM;                                                             // floats of a line of A's tile
-constexpr int A_LINES = BK;                                                            // lines of A's tile
-constexpr int A_TEAM = 8;                                                              // neighbouring threads that fetch a line together
+constexpr int VA = 1;                                                                  // floats of an access to A
+constexpr int STORE_A = 1;                                                             // floats of a shared store of A
+constexpr int A_LINE = BK;                                                             // floats of a line of A's tile
+constexpr int A_LINES = BM;                                                            // lines of A's tile
+constexpr int A_TEAM = 32;                                                             // neighbouring threads that fetch a line together
 constexpr int A_STRIDE = THREADS / A_TEAM;                                             // lines that all threads fetch at once
 constexpr int A_SHARE = A_LINE / VA / A_TEAM * ((A_LINES + A_STRIDE - 1) / A_STRIDE);  // accesses that a thread makes at most
-constexpr int PITCH_A = BM;                                                            // floats from one shared line of A to the next
+constexpr int PITCH_A = BM + PAD;                                                      // floats from one shared line of A to the next
 constexpr int SHARED_A = BK * PITCH_A;                                                 // floats of a shared tile of A
 
 // How B gets to shared memory
-constexpr int VB = 1;                                                                  // floats of an access to B
-constexpr int STORE_B = 1;                                                             // floats of a shared store of B
-constexpr int B_LINE = BK;                                                             // floats of a line of B's tile
-constexpr int B_LINES = BN;                                                            // lines of B's tile
+constexpr int VB = 4;                                                                  // floats of an access to B
+constexpr int STORE_B = VB;                                                            // floats of a shared store of B
+constexpr int B_LINE = BN;                                                             // floats of a line of B's tile
+constexpr int B_LINES = BK;                                                            // lines of B's tile
 constexpr int B_TEAM = 8;                                                              // neighbouring threads that fetch a line together
 constexpr int B_STRIDE = THREADS / B_TEAM;                                             // lines that all threads fetch at once
 constexpr int B_SHARE = B_LINE / VB / B_TEAM * ((B_LINES + B_STRIDE - 1) / B_STRIDE);  // accesses that a thread makes at most
-constexpr int PITCH_B = BN + PAD;                                                      // floats from one shared line of B to the next
+constexpr int PITCH_B = BN;                                                            // floats from one shared line of B to the next
 constexpr int SHARED_B = BK * PITCH_B;                                                 // floats of a shared tile of B
 
 // How slices add up
@@ -245,11 +246,11 @@ __device__ __forceinline__ void cp_async_wait()
 }
 #endif  // __CUDACC__
 
-// Where this thread's first access to A's tile starts: A_TEAM neighbouring threads fetch a line together, along m.
+// Where this thread's first access to A's tile starts: A_TEAM neighbouring threads fetch a line together, along k.
 __device__ __forceinline__ Spot spot_a()
 {
     const int line = threadIdx.x / A_TEAM, along = threadIdx.x % A_TEAM * VA;
-    return {along, line};
+    return {line, along};
 }
 
 // From there to its i-th: further along the line first, then A_STRIDE lines on. The same for all threads.
@@ -257,21 +258,21 @@ __device__ __forceinline__ Spot step_a(int i)
 {
     constexpr int TIMES = A_LINE / VA / A_TEAM;  // accesses of a thread to a line
     const int line = i / TIMES * A_STRIDE, along = i % TIMES * A_TEAM * VA;
-    return {along, line};
+    return {line, along};
 }
 
 // Floats from the origin of A's tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_a(Spot at, Shape s)
 {
-    return Offset(at.k) * s.lda + at.mn;
+    return Offset(at.mn) * s.lda + at.k;
 }
 
 // How many floats from there on lie inside A, whose edge is rows x depth from the tile's origin:
 // VA or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_a(Spot at, int rows, int depth)
 {
-    if (EDGE_K && at.k >= depth) return 0;
-    return EDGE_M ? rows - at.mn : VA;
+    if (EDGE_M && at.mn >= rows) return 0;
+    return EDGE_K ? depth - at.k : VA;
 }
 
 // Start this thread's share of A's tile on its way to shared memory. Zeros stand for what lies outside A.
@@ -283,7 +284,7 @@ __device__ __forceinline__ void start_a(const float* tile, Shape s, int rows, in
     #pragma unroll
     for (int i = 0; i < A_SHARE; ++i) {
         const Spot step = step_a(i), at = {first.mn + step.mn, first.k + step.k};
-        if (A_LINES % A_STRIDE != 0 && at.k >= A_LINES) break;
+        if (A_LINES % A_STRIDE != 0 && at.mn >= A_LINES) break;
         const int valid = AT_EDGE ? valid_a(at, rows, depth) : VA;
         const int bytes = VA == 1 ? (valid > 0 ? 4 : 0) : 4 * max(0, min(VA, valid));
         cp_async<4 * VA>(&shared[at.k][at.mn], from + offset_a(step, s), bytes);
@@ -298,11 +299,11 @@ __device__ __forceinline__ void copy_a(const float* tile, Shape s, int rows, int
     else start_a<true>(tile, s, rows, depth, shared);
 }
 
-// Where this thread's first access to B's tile starts: B_TEAM neighbouring threads fetch a line together, along k.
+// Where this thread's first access to B's tile starts: B_TEAM neighbouring threads fetch a line together, along n.
 __device__ __forceinline__ Spot spot_b()
 {
     const int line = threadIdx.x / B_TEAM, along = threadIdx.x % B_TEAM * VB;
-    return {line, along};
+    return {along, line};
 }
 
 // From there to its i-th: further along the line first, then B_STRIDE lines on. The same for all threads.
@@ -310,21 +311,21 @@ __device__ __forceinline__ Spot step_b(int i)
 {
     constexpr int TIMES = B_LINE / VB / B_TEAM;  // accesses of a thread to a line
     const int line = i / TIMES * B_STRIDE, along = i % TIMES * B_TEAM * VB;
-    return {line, along};
+    return {along, line};
 }
 
 // Floats from the origin of B's tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_b(Spot at, Shape s)
 {
-    return Offset(at.mn) * s.ldb + at.k;
+    return Offset(at.k) * s.ldb + at.mn;
 }
 
 // How many floats from there on lie inside B, whose edge is columns x depth from the tile's origin:
 // VB or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_b(Spot at, int columns, int depth)
 {
-    if (EDGE_N && at.mn >= columns) return 0;
-    return EDGE_K ? depth - at.k : VB;
+    if (EDGE_K && at.k >= depth) return 0;
+    return EDGE_N ? columns - at.mn : VB;
 }
 
 // Start this thread's share of B's tile on its way to shared memory. Zeros stand for what lies outside B.
@@ -336,7 +337,7 @@ __device__ __forceinline__ void start_b(const float* tile, Shape s, int columns,
     #pragma unroll
     for (int i = 0; i < B_SHARE; ++i) {
         const Spot step = step_b(i), at = {first.mn + step.mn, first.k + step.k};
-        if (B_LINES % B_STRIDE != 0 && at.mn >= B_LINES) break;
+        if (B_LINES % B_STRIDE != 0 && at.k >= B_LINES) break;
         const int valid = AT_EDGE ? valid_b(at, columns, depth) : VB;
         const int bytes = VB == 1 ? (valid > 0 ? 4 : 0) : 4 * max(0, min(VB, valid));
         cp_async<4 * VB>(&shared[at.k][at.mn], from + offset_b(step, s), bytes);
@@ -373,15 +374,16 @@ __device__ __forceinline__ void read_b(const float* from, float (&fragment)[TN])
     }
 }
 
-// acc += a * b, an outer product, to and fro along the rows: each FMA shares a value with the one before it.
+// acc += a * b, an outer product, to and fro along the columns: each FMA shares a value with the one before it.
 // Two register banks give an operand a cycle each, so an FMA that reads three registers anew takes two cycles.
+template <int FIRST, int END>  // columns of the thread's tile
 __device__ __forceinline__ void add_product(const float (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN])
 {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) {
+    for (int j = FIRST; j < END; ++j) {
         #pragma unroll
-        for (int step = 0; step < TN; ++step) {
-            const int j = i % 2 ? TN - 1 - step : step;
+        for (int step = 0; step < TM; ++step) {
+            const int i = j % 2 ? TM - 1 - step : step;
             acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
         }
     }
@@ -434,7 +436,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_cc_1024x1024x1024_simt_outer1_64x64x64_8x16_w64x64_v4_ta0_tb1_pad4_s2_async1_ahead4_slices4_minb1_g1_split1(
+gemm_f32_rr_8x16384x1024_simt_outer1_8x64x64_4x4_w8x64_v4_ta1_tb0_pad4_s3_async1_ahead4_slices4_minb1_g1_split1_lead1_team32(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -447,10 +449,10 @@ gemm_f32_cc_1024x1024x1024_simt_outer1_64x64x64_8x16_w64x64_v4_ta0_tb1_pad4_s2_a
     const TileOrigin tile = tile_of_block(s, blockIdx.x);
     const Place place = place_of_thread();
     const int rows = s.M - tile.m, columns = s.N - tile.n;  // from the tile's origin to the edge of C
-    const float* a_tile = A + tile.m;
-    const float* b_tile = B + Offset(tile.n) * s.ldb;
-    const Offset a_step = Offset(BK) * s.lda;  // to the next tile along K
-    const Offset b_step = BK;
+    const float* a_tile = A + Offset(tile.m) * s.lda;
+    const float* b_tile = B + tile.n;
+    const Offset a_step = BK;  // to the next tile along K
+    const Offset b_step = Offset(BK) * s.ldb;
     float acc[TM][TN] = {};
 
     const int padded = (s.K + BK - 1) / BK * BK;  // rounded up to whole steps
@@ -463,8 +465,8 @@ gemm_f32_cc_1024x1024x1024_simt_outer1_64x64x64_8x16_w64x64_v4_ta0_tb1_pad4_s2_a
             copy_b(b_tile, s, columns, depth, Bs[stage]);
         }
         cp_async_commit();
-        a_tile += Offset(depth) * s.lda;
-        b_tile += depth;
+        a_tile += depth;
+        b_tile += Offset(depth) * s.ldb;
     }
 
     if (padded > 0) {
@@ -472,6 +474,8 @@ gemm_f32_cc_1024x1024x1024_simt_outer1_64x64x64_8x16_w64x64_v4_ta0_tb1_pad4_s2_a
         __syncthreads();              // so has everybody's
         // The values of depth d are replaced by those of d + 2 once they are used, and arrive while those of d + 1 are
         // multiplied. A turn of the loop takes AHEAD depths; a_from and b_from say where the values of these lie.
+        // The compiler puts a read off to the next branch, unless it sees the values used before that. So the first LEAD
+        // columns of each product come early: before the branch that the others follow.
         const float* a_from = &As[0][place.k][place.m];
         const float* b_from = &Bs[0][place.k][place.n];
         float a[2][TM], b[2][TN];
@@ -481,6 +485,7 @@ gemm_f32_cc_1024x1024x1024_simt_outer1_64x64x64_8x16_w64x64_v4_ta0_tb1_pad4_s2_a
             read_b(b_from + d * PITCH_B, b[d]);
         }
 
+        add_product<0, LEAD>(a[0], b[0], acc);
         int stage = 0;
         for (int k = AHEAD; k < padded / SLICES; k += AHEAD) {
             #pragma unroll
@@ -503,19 +508,21 @@ gemm_f32_cc_1024x1024x1024_simt_outer1_64x64x64_8x16_w64x64_v4_ta0_tb1_pad4_s2_a
                     a_from = &As[stage][place.k][place.m];
                     b_from = &Bs[stage][place.k][place.n];
                 }
-                add_product(a[d % 2], b[d % 2], acc);
+                add_product<LEAD, TN>(a[d % 2], b[d % 2], acc);
                 read_a(a_from + (d + 2) % AHEAD * PITCH_A, a[d % 2]);
                 read_b(b_from + (d + 2) % AHEAD * PITCH_B, b[d % 2]);
+                add_product<0, LEAD>(a[(d + 1) % 2], b[(d + 1) % 2], acc);
             }
         }
 
         #pragma unroll
         for (int d = 0; d < AHEAD; ++d) {  // the last turn
-            add_product(a[d % 2], b[d % 2], acc);
+            add_product<LEAD, TN>(a[d % 2], b[d % 2], acc);
             if (d + 2 < AHEAD) {
                 read_a(a_from + (d + 2) * PITCH_A, a[d % 2]);
                 read_b(b_from + (d + 2) * PITCH_B, b[d % 2]);
             }
+            if (d + 1 < AHEAD) add_product<0, LEAD>(a[(d + 1) % 2], b[(d + 1) % 2], acc);
         }
     }
 
