@@ -47,7 +47,7 @@ STEPS: tuple[Step, ...] = ("measure", "sanitize", "emulate")
 WATCHED_AT_ONCE = 4  # kernels under compute-sanitizer, which share one card
 ROW_FAILS = (GemmgenError, OSError, MemoryError)  # what costs one row and not the run
 VERDICTS = ("emulator", "sanitizers")  # entries of a record beside "verification", which is the GPU's
-NOT_KERNELS = ("host", "limits", "checks", "export")  # folders of templates that no rendered kernel includes
+NOT_KERNELS = ("host", "plain", "export")  # folders of templates that no rendered kernel includes
 
 
 @dataclass(frozen=True)

@@ -20,23 +20,22 @@ from typing import Any
 import numpy as np
 
 from gemmgen.child import Child, ChildDied
-from gemmgen.compile import LINES, CompiledKernel, compile_kernel, compile_text, compiler_version, flags_for
+from gemmgen.compile import LINES, CompiledKernel, compile_kernel, compiler_version, flags_for
 from gemmgen.dtype import DType
 from gemmgen.errors import CandidateFailed, Failure, FailureKind
 from gemmgen.executor import Floats, Operands
 from gemmgen.files import Store, content_key
 from gemmgen.gpu import why_no_gpu
 from gemmgen.gpu.arena import image_key
-from gemmgen.gpu.limits import MeasuredLimits, limit_cubin, measure_limits
+from gemmgen.gpu.limits import MeasuredLimits, measure_limits
+from gemmgen.gpu.plain import plain_cubin
 from gemmgen.gpu.properties import DeviceProperties
 from gemmgen.gpu.sanitizer import TIMEOUT, SanitizerResult, Tool, sanitize
 from gemmgen.gpu.timing import QUICK, Comparison, Protocol, Timing
-from gemmgen.paths import TEMPLATES
 from gemmgen.problem import Case
 from gemmgen.situation import Situation
 from gemmgen.source import KernelSource
 
-CHECKS = TEMPLATES / "device" / "checks"
 START_TIMEOUT = 120.0  # seconds for a worker to import pycuda and make a context
 BASELINE_TIMEOUT = 120.0  # seconds on top, for cuBLASLt's heuristics
 
@@ -190,7 +189,7 @@ class GpuExecutor:
         Raises CandidateFailed: compile, or unavailable (no compute-sanitizer).
         """
         compiled = compile_kernel(source, self.arch, self._store, LINES)
-        fill = self._check_cubin("fill")
+        fill = plain_cubin("fill", self.arch, self._store)
         return sanitize(source, compiled.cubin, fill, situations, tool, device=self._device, timeout=timeout)
 
     def limits(self) -> MeasuredLimits:
@@ -221,10 +220,7 @@ class GpuExecutor:
 
     @cached_property
     def _changed(self) -> bytes:
-        return self._check_cubin("changed")
-
-    def _check_cubin(self, name: str) -> bytes:
-        return compile_text((CHECKS / f"{name}.cu").read_text(), self.arch, self._store).cubin
+        return plain_cubin("changed", self.arch, self._store)
 
     def _token(self, operands: Operands) -> int:
         """A number for this very object, which no later one gets."""
@@ -245,7 +241,7 @@ class GpuExecutor:
     def _measure_together(
         self, kernels: Sequence[GpuKernel], case: Case, protocol: Protocol, baseline: bool
     ) -> Comparison:
-        fill, move = (limit_cubin(name, self.arch, self._store) for name in ("uniform", "move"))
+        fill, move = (plain_cubin(name, self.arch, self._store) for name in ("uniform", "move"))
         timeout = self._timeout * max(1, len(kernels)) + (BASELINE_TIMEOUT if baseline else 0)
         binaries = [kernel.binary for kernel in kernels]
         comparison: Comparison = self._request(timeout, "measure", binaries, case, protocol, baseline, fill, move)

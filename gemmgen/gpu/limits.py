@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, Protocol
 
 from gemmgen.clock import today
-from gemmgen.compile import compile_text
 from gemmgen.dtype import DType
 from gemmgen.files import Store, content_key
-from gemmgen.paths import TEMPLATES
+from gemmgen.gpu.plain import plain_cubin, plain_path
+from gemmgen.gpu.properties import DeviceProperties
 from gemmgen.problem import Case
 
-if TYPE_CHECKING:
-    from gemmgen.gpu.executor import GpuExecutor
-
-KERNELS = TEMPLATES / "device" / "limits"
 KIND = "limits"  # in the Store
 BUFFER_BYTES = 4 * 2**30  # at most; many times any L2
 FMA_COUNT = {
     "ffma": 2_048_000,
     "dfma": 204_800,
 }  # of a thread: 40 and 3 ms on an H200, up to 1 s on small parts
+BANDWIDTHS = ("read", "copy")
 COPY_SHARE = 0.25  # of the traffic: from there on, writing C makes it a copy's. Batches of squares write a third
 
 LimitName = Literal["FFMA rate", "DFMA rate", "read bandwidth", "copy bandwidth"]
@@ -68,23 +65,38 @@ class MeasuredLimits:
         return min(fma, copy if written >= COPY_SHARE else read, key=lambda roof: roof.tflops)
 
 
-def measure_limits(executor: GpuExecutor, store: Store) -> MeasuredLimits:
-    """The limits of the executor's card, measured at most once a day (UTC)."""
+class Timer(Protocol):
+    """What can time a kernel of `plain` on its card."""
+
+    @property
+    def arch(self) -> str: ...
+
+    @property
+    def description(self) -> str: ...
+
+    @property
+    def properties(self) -> DeviceProperties: ...
+
+    def time_plain(self, cubin: bytes, name: str, buffer_bytes: int, count: int) -> tuple[float, int]: ...
+
+
+def measure_limits(timer: Timer, store: Store) -> MeasuredLimits:
+    """The limits of the timer's card, measured at most once a day (UTC)."""
     date = today()
-    key = content_key(executor.description, date, *(path.read_text() for path in sorted(KERNELS.glob("*.cu"))))
+    key = content_key(timer.description, date, *(plain_path(name).read_text() for name in (*FMA_COUNT, *BANDWIDTHS)))
     known = store.get(KIND, key)
     if known is not None:
         return MeasuredLimits(**json.loads(known))
-    limits = _measure(executor, store, date)
+    limits = _measure(timer, store, date)
     store.put(KIND, key, json.dumps(asdict(limits)).encode())
     return limits
 
 
-def _measure(executor: GpuExecutor, store: Store, date: str) -> MeasuredLimits:
-    size = min(BUFFER_BYTES, executor.properties.memory_bytes // 4)
+def _measure(timer: Timer, store: Store, date: str) -> MeasuredLimits:
+    size = min(BUFFER_BYTES, timer.properties.memory_bytes // 4)
 
     def best_us(name: str, buffer_bytes: int, count: int) -> tuple[float, int]:
-        return executor.time_plain(limit_cubin(name, executor.arch, store), name, buffer_bytes, count)
+        return timer.time_plain(plain_cubin(name, timer.arch, store), name, buffer_bytes, count)
 
     def fma_tflops(name: str) -> float:
         us, threads = best_us(name, 8, FMA_COUNT[name])
@@ -93,15 +105,10 @@ def _measure(executor: GpuExecutor, store: Store, date: str) -> MeasuredLimits:
     read_us, _ = best_us("read", size, size // 16)
     copy_us, _ = best_us("copy", size, size // 32)
     return MeasuredLimits(
-        card=executor.properties.name,
+        card=timer.properties.name,
         ffma_tflops=fma_tflops("ffma"),
         dfma_tflops=fma_tflops("dfma"),
         read_gbs=size / read_us * 1e-3,
         copy_gbs=size / copy_us * 1e-3,
         date=date,
     )
-
-
-def limit_cubin(name: str, arch: str, store: Store) -> bytes:
-    """The cubin of templates/device/limits/NAME.cu."""
-    return compile_text((KERNELS / f"{name}.cu").read_text(), arch, store).cubin

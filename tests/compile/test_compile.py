@@ -14,8 +14,7 @@ from gemmgen.child import Child
 from gemmgen.compile import LINES, CompiledKernel, compile_kernel, compile_many, compile_text
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.files import Store
-from gemmgen.gpu.executor import CHECKS
-from gemmgen.gpu.limits import KERNELS
+from gemmgen.gpu.plain import FOLDER, plain_path
 from gemmgen.problem import Problem
 from gemmgen.sass import disassemble
 from gemmgen.source import KernelSource, Launch, Parameter
@@ -168,14 +167,14 @@ def test_disassembly_without_its_tool(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_lines_are_added_and_the_resources_stay(store: Store) -> None:
-    text = (CHECKS / "changed.cu").read_text()
+    text = plain_path("changed").read_text()
     plain, lines = (compile_text(text, "sm_90", store, *options) for options in ((), (LINES,)))
     assert b".debug_line" in lines.cubin and b".debug_line" not in plain.cubin
     assert lines.registers == plain.registers
     assert compile_text(text, "sm_90", store, LINES) == lines, "kept apart"
 
 
-@pytest.mark.parametrize("path", sorted((*CHECKS.glob("*.cu"), *KERNELS.glob("*.cu"))), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.cu")), ids=lambda path: path.stem)
 def test_kernels_that_are_no_products_compile(store: Store, path: Path) -> None:
     compiled = compile_text(path.read_text(), "sm_90", store)
     assert compiled.spill_bytes == 0 and path.stem.encode() in compiled.cubin

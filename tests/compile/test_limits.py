@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from gemmgen.files import Store
-from gemmgen.gpu.limits import FMA_COUNT, KERNELS, limit_cubin, measure_limits
+from gemmgen.gpu.limits import FMA_COUNT, measure_limits
+from gemmgen.gpu.plain import plain_cubin, plain_path
 from gemmgen.sass import disassemble
 
 
@@ -26,10 +27,10 @@ def executor(seconds: float, threads: int) -> Any:
 
 @pytest.mark.parametrize("name", FMA_COUNT)
 def test_whole_turns_of_the_loop_do_the_count(name: str, store: Store) -> None:
-    constants = re.findall(r"constexpr int (?:CHAINS|UNROLL) = (\d+);", (KERNELS / f"{name}.cu").read_text())
+    constants = re.findall(r"constexpr int (?:CHAINS|UNROLL) = (\d+);", plain_path(name).read_text())
     turn = math.prod(map(int, constants))
     assert FMA_COUNT[name] % turn == 0
-    code = disassemble(limit_cubin(name, "sm_90", store)).text
+    code = disassemble(plain_cubin(name, "sm_90", store)).text
     outside = len(re.findall(rf"\b{name.upper()}\b", code)) - turn  # the factor x, which takes one
     assert 0 <= outside <= 2
 

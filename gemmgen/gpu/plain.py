@@ -1,0 +1,20 @@
+"""Kernels that are no products: they fill and compare operands, and measure what a card reaches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gemmgen.compile import compile_text
+from gemmgen.files import Store
+from gemmgen.paths import TEMPLATES
+
+FOLDER = TEMPLATES / "device" / "plain"
+
+
+def plain_path(name: str) -> Path:
+    return FOLDER / f"{name}.cu"
+
+
+def plain_cubin(name: str, arch: str, store: Store) -> bytes:
+    """NAME.cu compiled; its kernel is called NAME, or begins so where there are several."""
+    return compile_text(plain_path(name).read_text(), arch, store).cubin
