@@ -165,16 +165,20 @@ def _measured(problem: Problem, plan: Plan, target: Target, store: Store) -> Out
 def _on_file(problem: Problem, plan: Plan, target: Target) -> KernelFile | None:
     """The winner that this card and this code found with a budget that is no smaller."""
     for kernel in plan.winners():
-        record = kernel.record or {}
-        found, bench = record.get("suite") or {}, record.get("bench") or {}
+        bench = (kernel.record or {}).get("bench") or {}
         if (
             kernel.source.problem == problem
-            and found.get("code") == search_digest()
-            and found.get("budget", 0) >= plan.budget
+            and _budget(kernel) >= plan.budget
             and bench.get("limits", {}).get("card") == _gpu(target).properties.name
         ):
             return kernel
     return None
+
+
+def _budget(kernel: KernelFile) -> int:
+    """The largest budget of the searches by this code that led to the kernel; -1 where none did."""
+    found = (kernel.record or {}).get("suite") or {}
+    return int(found["budget"]) if found.get("code") == search_digest() else -1
 
 
 def _winner(problem: Problem, plan: Plan, target: Target, store: Store) -> KernelFile:
@@ -195,7 +199,7 @@ def _winner(problem: Problem, plan: Plan, target: Target, store: Store) -> Kerne
     for row in fastest:
         record = row.kernel.record or _record(row, plan, target, store)
         if record is not None:
-            searched = {"code": search_digest(), "budget": plan.budget}
+            searched = {"code": search_digest(), "budget": max([plan.budget, *map(_budget, on_file)])}
             kernel = _write(row.kernel, {**benched(record, row), **({"suite": searched} if found else {})}, plan)
             for loser in on_file:
                 if loser.source.name != kernel.source.name:

@@ -119,6 +119,7 @@ def test_what_is_on_file_stays_until_code_card_or_budget_change(card: Card, monk
     assert card.run(budget=3)[0].state == "on file"
     assert card.run(budget=5)[0].state == "done"
     assert card.run(again=True)[0].state == "done"
+    assert card.run(budget=5)[0].state == "on file", "what a larger budget found is where the smaller one started"
     card.target.gpu.properties.name = "NVIDIA H100"
     assert card.run()[0].state == "done"
     card.target.gpu.properties.name = LIMITS.card
