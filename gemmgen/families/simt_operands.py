@@ -132,9 +132,9 @@ def operand_constants(problem: Problem, config: SimtConfig, operand: Operand) ->
     value = config.values
     threads = evaluate(TILE_THREADS, value) * config.SLICES
     # Neighbours fetch 128 bytes, the most that L1 looks up at once; transposed, 32 bytes, whose words fall into banks
-    # of their own (PAD = 4), or more for a longer piece of a line: TEAM words.
-    wanted = (32 if operand.transposed else 128) // (width * problem.dtype.size)
-    wanted = config.TEAM if operand.transposed and config.TEAM else wanted
+    # of their own (PAD = 4), or a longer piece of the line: TEAM elements.
+    asked = config.TEAM if operand.transposed else 0
+    wanted = asked or (32 if operand.transposed else 128) // (width * problem.dtype.size)
     together = team(max(1, value[line] // width), value[count], threads, wanted)
     lines = (
         (f"V{X}", str(width), f"{elements} of an access to {X}"),

@@ -241,10 +241,10 @@ class GpuExecutor:
     def _measure_together(
         self, kernels: Sequence[GpuKernel], case: Case, protocol: Protocol, baseline: bool
     ) -> Comparison:
-        fill, move = (plain_cubin(name, self.arch, self._store) for name in ("uniform", "move"))
+        uniform, move = (plain_cubin(name, self.arch, self._store) for name in ("uniform", "move"))
         timeout = self._timeout * max(1, len(kernels)) + (BASELINE_TIMEOUT if baseline else 0)
         binaries = [kernel.binary for kernel in kernels]
-        comparison: Comparison = self._request(timeout, "measure", binaries, case, protocol, baseline, fill, move)
+        comparison: Comparison = self._request(timeout, "measure", binaries, case, protocol, baseline, uniform, move)
         return comparison
 
     def _request(self, timeout: float, verb: str, *arguments: object) -> Any:

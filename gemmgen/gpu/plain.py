@@ -9,6 +9,7 @@ from gemmgen.files import Store
 from gemmgen.paths import TEMPLATES
 
 FOLDER = TEMPLATES / "device" / "plain"
+THREADS = 256  # a block of theirs
 
 
 def plain_path(name: str) -> Path:

@@ -12,6 +12,7 @@ import pickle
 import sys
 import time
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from gemmgen.dtype import WIDEST_ACCESS, WORD
 from gemmgen.errors import CandidateFailed
 from gemmgen.executor import Floats
 from gemmgen.gpu.launching import launch, load_function
+from gemmgen.gpu.plain import THREADS
 from gemmgen.gpu.sanitizer import LAUNCH_SECONDS, Allocation, Job, Outcome, blocks_to_run, lead_bytes
 from gemmgen.matrix import Matrix
 from gemmgen.problem import POINTER_BYTES
@@ -33,7 +35,6 @@ from gemmgen.situation import Situation
 MOST_MATRICES = 256  # of an operand that have allocations of their own
 GAP_BYTES = 256  # between more of them, in one
 EMPTY_BYTES = 256  # the allocation of an operand without elements, which starts at its end
-FILL_THREADS = 256  # a block of fill.cu
 FILL_PARTS = 64  # blocks that share a long line, at most
 
 Addresses = npt.NDArray[np.uint64]
@@ -56,7 +57,6 @@ class Runner:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._fill = cuda.module_from_buffer(job.fill).get_function("fill")
         self._memory: list[Any] = []
         self._allocations: list[Allocation] = []
 
@@ -137,21 +137,24 @@ class Runner:
     def _write(self, starts: Addresses, matrix: Matrix, values: Floats) -> None:
         """Copy the elements of each different matrix to its start.
 
-        Padding stays uninitialised, so that initcheck sees a read of it. By a kernel: under the tools, each copy from
-        the host takes 0.2 ms, and batches have up to a million lines.
+        Padding stays uninitialised, so that initcheck sees a read of it. By a kernel: the tools slow down each copy
+        from the host, and batches have up to a million lines.
         """
         if not matrix.elements:
             return
-        dense = matrix.ld == matrix.line_length
-        lines = np.arange(1 if dense else matrix.lines) * matrix.ld
-        length = matrix.span if dense else matrix.line_length
-        first = np.arange(len(starts)) * matrix.stride
-        words, size = values.itemsize // WORD, values.itemsize
-        sources = words * (first[:, None] + lines).ravel()
-        targets = (starts[:, None] + (size * lines).astype(np.uint64)).ravel()
-        staged = [cuda.to_device(np.ascontiguousarray(array)) for array in (values, sources, targets)]
-        grid = (len(sources), min(FILL_PARTS, -(-words * length // FILL_THREADS)))
-        self._fill(*staged, np.int64(words * length), grid=grid, block=(FILL_THREADS, 1, 1))
+        padded = matrix.ld > matrix.line_length  # else a matrix is one line
+        lines, length = (matrix.lines, matrix.line_length) if padded else (1, matrix.span)
+        within = matrix.ld * np.arange(lines)
+        sources = matrix.stride * np.arange(len(starts))[:, None] + within
+        targets = starts[:, None] + (values.itemsize * within).astype(np.uint64)
+        words = values.itemsize // WORD
+        staged = [cuda.to_device(np.ascontiguousarray(array)) for array in (values, words * sources, targets)]
+        grid = (targets.size, min(FILL_PARTS, -(-words * length // THREADS)))
+        self._fill(*staged, np.int64(words * length), grid=grid, block=(THREADS, 1, 1))
+
+    @cached_property
+    def _fill(self) -> Any:
+        return cuda.module_from_buffer(self._job.fill).get_function("fill")
 
 
 if __name__ == "__main__":

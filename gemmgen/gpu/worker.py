@@ -28,14 +28,14 @@ from gemmgen.gpu.cublas import BatchedPlan, Cublas
 from gemmgen.gpu.cublaslt import Cublaslt, Plan
 from gemmgen.gpu.images import Images
 from gemmgen.gpu.launching import Pointers, launch, load_function
+from gemmgen.gpu.plain import THREADS
 from gemmgen.gpu.properties import DeviceProperties
 from gemmgen.gpu.replay import Enqueue, InputSets, allocate, measure
 from gemmgen.gpu.timing import QUICK, Baseline, Comparison, Protocol, Timing
 from gemmgen.problem import Case
 from gemmgen.source import WORKSPACE, KernelSource
 
-PLAIN_THREADS = 256  # a block, of the kernels that are no GEMM
-PLAIN_BLOCKS_PER_SM = 8
+PLAIN_BLOCKS_PER_SM = 8  # of the kernels that are no products
 PLAIN_SAMPLES = 9
 MOVER_BLOCKS_PER_SM = (1, 2, 4, 8, 16)  # that are tried, of what moves bytes alone
 VECTOR_BYTES = 16  # of its accesses
@@ -191,13 +191,13 @@ class Worker:
             plan.close()
 
     def measure(
-        self, binaries: Sequence[Binary], case: Case, protocol: Protocol, baseline: bool, fill: bytes, move: bytes
+        self, binaries: Sequence[Binary], case: Case, protocol: Protocol, baseline: bool, uniform: bytes, move: bytes
     ) -> Comparison:
         """Time the kernels interleaved, if `baseline` with the library's best and with the operands' bytes alone.
 
-        `fill` and `move` are the cubins of uniform.cu and move.cu.
+        `uniform` and `move` are the cubins of uniform.cu and move.cu.
         """
-        sets = self._input_sets(case, fill)
+        sets = self._input_sets(case, uniform)
         contestants = [self._with_workspace(binary, case) for binary in binaries]
         for enqueue in contestants:
             self._try_once(enqueue, sets.pointers[0])
@@ -254,9 +254,9 @@ class Worker:
         sizes = np.int32(c.rows), np.int32(c.cols), np.int32(c.ld)
         batch = np.int32(layout.case.problem.dtype.words), np.int64(c.batch or 1), np.int64(c.stride)
         pointers = (np.uintp(int(memory)) for memory in (before, after))
-        blocks = self._plain_threads // PLAIN_THREADS
+        blocks = self._plain_threads // THREADS
         self._changed(
-            *pointers, *numbers, *sizes, *batch, np.uintp(int(count)), grid=(blocks, 1), block=(PLAIN_THREADS, 1, 1)
+            *pointers, *numbers, *sizes, *batch, np.uintp(int(count)), grid=(blocks, 1), block=(THREADS, 1, 1)
         )
         found = np.zeros(1, np.uint64)
         cuda.memcpy_dtoh(found, count)
@@ -352,15 +352,15 @@ class Worker:
 
     # Measuring
 
-    def _input_sets(self, case: Case, fill: bytes) -> InputSets:
+    def _input_sets(self, case: Case, uniform: bytes) -> InputSets:
         """The sets of the last case, or new ones: one problem's candidates share them."""
         if self._sets is None or self._sets.case != case:
             if self._sets is not None:
                 self._sets.free()
                 self._sets = None
-            function = cuda.module_from_buffer(fill).get_function(f"uniform_{case.problem.dtype.label}")
-            uniform = partial(self._launch_plain, function)
-            self._sets = self._with_room(lambda: InputSets(case, self._device.l2_cache_size, uniform))
+            function = cuda.module_from_buffer(uniform).get_function(f"uniform_{case.problem.dtype.label}")
+            fill = partial(self._launch_plain, function)
+            self._sets = self._with_room(lambda: InputSets(case, self._device.l2_cache_size, fill))
         return self._sets
 
     def _measure(self, contestants: Sequence[Enqueue], sets: InputSets, protocol: Protocol) -> list[Timing]:
@@ -380,14 +380,14 @@ class Worker:
         if case not in self._movers:
             function = cuda.module_from_buffer(cubin).get_function("move")
             read, written = sets.read_bytes // VECTOR_BYTES, sets.written_bytes // VECTOR_BYTES
-            most = -(-max(read, written) // PLAIN_THREADS)
+            most = -(-max(read, written) // THREADS)
             sms = int(self._device.multiprocessor_count)
             grids = sorted({min(most, sms * blocks) for blocks in MOVER_BLOCKS_PER_SM})
 
             def enqueue(blocks: int, pointers: Pointers, stream: Any) -> None:
                 addresses = np.uintp(pointers["A"]), np.uintp(pointers["C"])
                 counts = np.int64(read), np.int64(written)
-                function(*addresses, *counts, grid=(blocks, 1), block=(PLAIN_THREADS, 1, 1), stream=stream)
+                function(*addresses, *counts, grid=(blocks, 1), block=(THREADS, 1, 1), stream=stream)
 
             timings = self._measure([partial(enqueue, blocks) for blocks in grids], sets, QUICK)
             best = min(range(len(grids)), key=lambda index: timings[index].median_us)
@@ -403,12 +403,12 @@ class Worker:
 
     @property
     def _plain_threads(self) -> int:
-        return int(self._device.multiprocessor_count) * PLAIN_BLOCKS_PER_SM * PLAIN_THREADS
+        return int(self._device.multiprocessor_count) * PLAIN_BLOCKS_PER_SM * THREADS
 
     def _launch_plain(self, function: Any, memory: Any, count: int) -> None:
-        blocks = self._plain_threads // PLAIN_THREADS
+        blocks = self._plain_threads // THREADS
         arguments = np.uintp(int(memory)), np.int64(count)
-        function(*arguments, grid=(blocks, 1), block=(PLAIN_THREADS, 1, 1), stream=self._stream)
+        function(*arguments, grid=(blocks, 1), block=(THREADS, 1, 1), stream=self._stream)
 
     def _time_once(self, function: Any, memory: Any, count: int) -> float:
         start, stop = cuda.Event(), cuda.Event()

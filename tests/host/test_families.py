@@ -78,6 +78,16 @@ def test_lines_along_k_stay_aligned_behind_its_remainder(k: int | None, lda: int
     assert constants(SIMT, problem, config)["VA"] == width
 
 
+def test_a_team_copies_longer_pieces_of_what_is_transposed_alone() -> None:
+    problem = Problem(512, 512, 512, layout=Layout.parse("rr"))
+    config = SIMT.default(problem).with_values(BK=32, TA=1, PAD=4, ASYNC=1, STAGES=2)
+    teams = [constants(SIMT, problem, config.with_values(TEAM=size)) for size in (0, 16, 32)]
+    assert [value["A_TEAM"] for value in teams] == [8, 16, 32] and len({value["B_TEAM"] for value in teams}) == 1
+    for changes in ({"TA": 0, "TEAM": 16}, {"ASYNC": 0, "TEAM": 16}, {"BK": 16, "TEAM": 32}):
+        rejection = first_rejection(SIMT, problem, config.with_values(**changes), LIMITS)
+        assert rejection is not None and "TEAM" in str(rejection)
+
+
 def test_of_two_operands_along_k_one_at_most_is_read_by_turns() -> None:
     problem = Problem(64, 64, 64, layout=Layout("r", "c"))
     ahead = SIMT.default(problem).with_values(BK=16, ASYNC=1, AHEAD=4)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from gemmgen.device import DEVICES
 from gemmgen.families import SIMT, SKINNY, Config
 from gemmgen.families.base import first_rejection
+from gemmgen.files import Store
 from gemmgen.gpu.timing import Timing
 from gemmgen.model import MODEL_ERROR, predict
 from gemmgen.pick import pick_measured, pick_predicted
 from gemmgen.problem import Problem
 from gemmgen.search import REACH, Search
 from gemmgen.space import Space, explore
+from gemmgen.tuner import Silent, Tuner
 
 CARD = DEVICES["H200"]
 PROBLEM = Problem(512, 512, 512)
@@ -102,6 +106,14 @@ def test_what_was_best_before_comes_first_and_once(space: Space) -> None:
     ]
     assert known not in [entry.config for entry in search.first(len(space.accepted))]
     assert search.moved("ORDER", 1, [(moved, 1.0)])[0].config == known.with_values(ORDER=1), "but for what was tried"
+
+
+def test_a_tuner_starts_with_what_it_is_given(space: Space) -> None:
+    known, target = space.accepted[-1], SimpleNamespace(gpu=None)
+    tuner = Tuner(PROBLEM, target, Store(), (SIMT,), 0, Silent(), start=[(SIMT, known)])
+    for budget, size in ((3, 3), (1, 1)):
+        (batch,) = tuner._batches(Search([space], CARD), budget)
+        assert batch[0].config == known and len(batch) == size
 
 
 def differences(one: Config, other: Config) -> int:

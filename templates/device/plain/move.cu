@@ -1,7 +1,9 @@
-// What a product moves at the least, and nothing else: reads `read` float4s from `from` on, A and B, and writes `written` to `to`, C.
+// What a product moves at the least, and nothing else: `read` float4s from `from` on, which are A and B, and `written` to
+// `to`, which is C.
 constexpr int IN_FLIGHT = 4;
 
-extern "C" __global__ void __launch_bounds__(256) move(const float4* from, float4* to, long long read, long long written) {
+extern "C" __global__ void __launch_bounds__(256)
+    move(const float4* from, float4* to, long long read, long long written) {
     const long long stride = (long long)gridDim.x * blockDim.x;
     const long long most = read > written ? read : written;
     float sum = 0.0f;
