@@ -71,16 +71,13 @@ def notes(problem: Problem, family: Family, config: Config) -> tuple[str, ...]:
         f"{block}, in steps of {work.depth} along K, {value['SHARED_BYTES']} bytes of shared memory",
         *_reads(work, counts),
         _ahead(work),
-        _bound_line(work, counts, problem.dtype),
+        _bound_line(problem, work, counts),
         *_slices(slices),
         *_split(work),
     )
 
 
 def _batched_notes(problem: Problem, value: Mapping[str, int], work: Work, counts: Traffic) -> tuple[str, ...]:
-    case = representative(problem)
-    intensity, ridge = case.flops / case.bytes_moved, least_ridge(problem.dtype)
-    memory = f"Bound   device memory: {intensity:.3g} FLOP for a byte that has to move, too few for any known card"
     block = (
         f"Block   {_plural(value['MB'], 'product')} at once by {work.threads} threads, {_plural(value['WALK'], 'time')}"
     )
@@ -88,7 +85,7 @@ def _batched_notes(problem: Problem, value: Mapping[str, int], work: Work, count
         f"{block}, {value['SHARED_BYTES']} bytes of shared memory",
         *_reads(work, counts),
         _ahead(work),
-        memory if intensity < ridge else _bound_line(work, counts, problem.dtype),
+        _bound_line(problem, work, counts),
     )
 
 
@@ -144,7 +141,11 @@ def _ahead(work: Work) -> str:
     return f"Ahead   global memory is read {_plural(work.prefetch, 'step')} before its use, while the FMAs run"
 
 
-def _bound_line(work: Work, counts: Traffic, dtype: DType) -> str:
+def _bound_line(problem: Problem, work: Work, counts: Traffic) -> str:
+    case, dtype = representative(problem), problem.dtype
+    intensity = case.flops / case.bytes_moved
+    if None not in (problem.m, problem.n, problem.k) and intensity < least_ridge(dtype):
+        return f"Bound   device memory: {intensity:.3g} FLOP for a byte that has to move, too few for any known card"
     if counts.bound == "FMA":
         share = f"{counts.ffma_share:.0%} of the main loop's FMAs, reads and copies"
         return f"Bound   {dtype.instruction} issue: FMAs are {share}"

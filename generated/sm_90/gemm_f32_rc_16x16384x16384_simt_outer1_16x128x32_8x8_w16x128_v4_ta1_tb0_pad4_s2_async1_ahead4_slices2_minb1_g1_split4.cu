@@ -10,7 +10,7 @@
 // Thread  64 elements of C: for each k 64 FMAs on 16 words of shared memory, taken in 4 reads
 // Reads   K / 14.22 words of global and K / 4 of shared memory for each element of C; 7.11 FLOP for a byte of global
 // Ahead   global memory is read 1 step before its use, while the FMAs run
-// Bound   FFMA issue: FMAs are 92% of the main loop's FMAs, reads and copies
+// Bound   device memory: 7.98 FLOP for a byte that has to move, too few for any known card
 // Slices  2 groups of warps share the block's tile: each sums a part of every step; they add up
 // Split   4 blocks share a tile: each sums a part of K, the last to come adds the parts up
 //

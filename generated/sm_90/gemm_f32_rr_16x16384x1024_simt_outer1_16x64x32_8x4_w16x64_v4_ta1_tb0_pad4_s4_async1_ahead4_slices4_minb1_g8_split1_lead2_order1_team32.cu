@@ -10,7 +10,7 @@
 // Thread  32 elements of C: for each k 32 FMAs on 12 words of shared memory, taken in 3 reads
 // Reads   K / 12.8 words of global and K / 2.667 of shared memory for each element of C; 6.4 FLOP for a byte of global
 // Ahead   global memory is read 3 steps before its use, while the FMAs run
-// Bound   FFMA issue: FMAs are 89% of the main loop's FMAs, reads and copies
+// Bound   device memory: 7.87 FLOP for a byte that has to move, too few for any known card
 // Slices  4 groups of warps share the block's tile: each sums a part of every step; they add up
 //
 // Launch  ceil(M / 16) * ceil(N / 64) blocks of 128 threads, 43008 bytes of dynamic shared memory

@@ -10,7 +10,7 @@
 // Thread  32 elements of C: for each k 32 FMAs on 12 words of shared memory, taken in 3 reads
 // Reads   K / 7.529 words of global and K / 2.667 of shared memory for each element of C; 3.76 FLOP for a byte of global
 // Ahead   global memory is read 1 step before its use, while the FMAs run
-// Bound   FFMA issue: FMAs are 89% of the main loop's FMAs, reads and copies
+// Bound   device memory: 3.99 FLOP for a byte that has to move, too few for any known card
 // Slices  4 groups of warps share the block's tile: each sums a part of every step; they add up
 // Split   4 blocks share a tile: each sums a part of K, the last to come adds the parts up
 //

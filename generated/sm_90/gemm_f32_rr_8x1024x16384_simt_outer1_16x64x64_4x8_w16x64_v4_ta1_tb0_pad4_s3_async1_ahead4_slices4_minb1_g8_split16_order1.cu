@@ -10,7 +10,7 @@
 // Thread  32 elements of C: for each k 32 FMAs on 12 words of shared memory, taken in 3 reads
 // Reads   K / 12.8 words of global and K / 2.667 of shared memory for each element of C; 6.4 FLOP for a byte of global
 // Ahead   global memory is read 2 steps before its use, while the FMAs run
-// Bound   FFMA issue: FMAs are 89% of the main loop's FMAs, reads and copies
+// Bound   device memory: 3.97 FLOP for a byte that has to move, too few for any known card
 // Slices  4 groups of warps share the block's tile: each sums a part of every step; they add up
 // Split   16 blocks share a tile: each sums a part of K, the last to come adds the parts up
 //

@@ -10,7 +10,7 @@
 // Thread  16 elements of C: for each k 16 FMAs on 8 words of shared memory, taken in 2 reads
 // Reads   K / 7.111 words of global and K / 2 of shared memory for each element of C; 3.56 FLOP for a byte of global
 // Ahead   global memory is read 2 steps before its use, while the FMAs run
-// Bound   FFMA issue: FMAs are 85% of the main loop's FMAs, reads and copies
+// Bound   device memory: 3.97 FLOP for a byte that has to move, too few for any known card
 // Slices  4 groups of warps share the block's tile: each sums a part of every step; they add up
 //
 // Launch  ceil(M / 8) * ceil(N / 64) blocks of 128 threads, 58368 bytes of dynamic shared memory

@@ -11,7 +11,7 @@
 // Thread  32 elements of C: for each k 32 FMAs on 12 words of shared memory, taken in 3 reads
 // Reads   K / 21.33 words of global and K / 2.667 of shared memory for each element of C; 10.7 FLOP for a byte of global
 // Ahead   global memory is read 1 step before its use, while the FMAs run
-// Bound   FFMA issue: FMAs are 90% of the main loop's FMAs, reads and copies
+// Bound   device memory: 9.14 FLOP for a byte that has to move, too few for any known card
 //
 // Launch  ceil(M / 64) * ceil(N / 32) * batch blocks of 64 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
