@@ -19,7 +19,7 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import IO, Any, Literal, TypeVar
@@ -81,12 +81,17 @@ class Child:
         """End the process; it needs no goodbye."""
         if self._process is None:
             return
-        self._process.kill()
+        self.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout, self._stderr):
             if stream is not None:
                 _close_quietly(stream)
         self._process = None
+
+    def kill(self) -> None:
+        """Let the process end; `close` waits for that."""
+        if self._process is not None:
+            self._process.kill()
 
     def _started(self) -> subprocess.Popen[bytes]:
         if not self.running:
@@ -129,6 +134,18 @@ Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 
+@contextlib.contextmanager
+def crew(children: Sequence[Child]) -> Iterator[Sequence[Child]]:
+    """`children`, which end with the block: all at once, as each takes a while to die."""
+    try:
+        yield children
+    finally:
+        for child in children:
+            child.kill()
+        for child in children:
+            child.close()
+
+
 def spread(
     children: Sequence[Child],
     items: Sequence[Item],
@@ -137,7 +154,7 @@ def spread(
 ) -> list[Answer]:
     """`ask(child, item)` for each item, with whichever child is idle; the answers in the items' order.
 
-    `on_done` is called here, in the caller's thread, as each gets ready. The children are closed at the end.
+    `on_done` is called here, in the caller's thread, as each gets ready. Where that raises, some children still work.
     """
     idle: queue.SimpleQueue[Child] = queue.SimpleQueue()
     for child in children:
@@ -158,8 +175,6 @@ def spread(
         return [future.result() for future in futures]
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-        for child in children:
-            child.close()
 
 
 class _Alarm:

@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gemmgen.child import Child, ChildDied, spread
+from gemmgen.child import Child, ChildDied, crew, spread
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.files import Store, content_key, sha256
 from gemmgen.source import KernelSource
@@ -86,19 +86,30 @@ def compile_many(
     store: Store,
     on_done: Callable[[KernelSource, Compilation], None] = lambda source, result: None,
     *,
-    jobs: int | None = None,
+    compilers: Sequence[Child] = (),
     timeout: float = COMPILE_TIMEOUT,
 ) -> list[Compilation]:
-    """Compile `sources` over `jobs` processes (None: one a core); the results come in input order.
+    """Compile `sources`; the results come in their order.
 
-    `on_done(source, result)` is called here, in the caller's thread, as each gets ready. A compiler process
-    that dies, or works for more than `timeout` seconds on one kernel, is that kernel's failure ("compile").
-    Raises only what `store` and `on_done` raise.
+    They are spread over `compilers`, which go on for another call, or else over processes of its own.
+    `on_done(source, result)` is called here, in the caller's thread, as each gets ready. A compiler process that dies,
+    or works for more than `timeout` seconds on one kernel, is that kernel's failure ("compile"). Raises only what
+    `store` and `on_done` raise.
     """
-    children = [Child(f"{__name__}:compiler_process") for _ in range(max(1, min(jobs or cores(), len(sources))))]
-    return spread(
-        children, sources, lambda child, source: _compile_in(child, source.text, arch, store, timeout), on_done
-    )
+
+    def ask(compiler: Child, source: KernelSource) -> Compilation:
+        return _compile_in(compiler, source.text, arch, store, timeout)
+
+    if compilers:
+        return spread(compilers, sources, ask, on_done)
+    with crew(compiler_processes(len(sources))) as own:
+        return spread(own, sources, ask, on_done)
+
+
+def compiler_processes(most: int | None = None) -> list[Child]:
+    """Processes that compile, one a core and no more than `most`; each starts with its first kernel."""
+    count = cores() if most is None else max(1, min(cores(), most))
+    return [Child(f"{__name__}:compiler_process") for _ in range(count)]
 
 
 def _compile_in(child: Child, text: str, arch: str, store: Store, timeout: float) -> Compilation:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gemmgen.child import Child, spread
+from gemmgen.child import Child, crew, spread
 from gemmgen.compile import compile_many, cores
 from gemmgen.emulator import EmulatorExecutor
 from gemmgen.executor import Executor
@@ -82,7 +82,8 @@ def verify_many(
     compile_many([job.source for job in jobs], arch, store)
     count = max(1, min(LANES, cores() // 2, len(jobs)))
     lanes = [Child(f"{__name__}:Lane", str(store.root), environment=ONE_THREAD) for _ in range(count)]
-    return spread(lanes, jobs, _ask, lambda job, verdict: on_done())
+    with crew(lanes):
+        return spread(lanes, jobs, _ask, lambda job, verdict: on_done())
 
 
 def emulate_many(
@@ -92,7 +93,8 @@ def emulate_many(
 
     Raises GemmgenError where a lane itself fails.
     """
-    return spread(emulator_lanes(emulator, len(jobs)), jobs, _ask, lambda job, verdict: on_done())
+    with crew(emulator_lanes(emulator, len(jobs))) as lanes:
+        return spread(lanes, jobs, _ask, lambda job, verdict: on_done())
 
 
 def emulator_lanes(emulator: EmulatorExecutor, most: int) -> list[Child]:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from gemmgen import model, pick, render, search, space, tuner
 from gemmgen.bench import Row, benched, compare, verified_on_gpu
-from gemmgen.child import Child, spread
+from gemmgen.child import Child, crew, spread
 from gemmgen.clock import now
 from gemmgen.compile import compile_kernel
 from gemmgen.emulator import EmulatorExecutor
@@ -356,7 +356,8 @@ def check_all(check: Check, plan: Plan, on_done: Callable[[Outcome], None]) -> N
             return _outcome(check.step, kernel, "done", started)
         return _outcome(check.step, kernel, "failed", started, f"{failure.kind} ({failure.source}): {failure.reason}")
 
-    spread(check.lanes(left), left, ask, lambda kernel, outcome: None if outcome is None else on_done(outcome))
+    with crew(check.lanes(left)) as lanes:
+        spread(lanes, left, ask, lambda kernel, outcome: None if outcome is None else on_done(outcome))
 
 
 def _update(kernel: KernelFile, change: Callable[[Document], Document]) -> None:

@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, Protocol
 
 from gemmgen import domain, draws, reference, situation, verifier
-from gemmgen.compile import CompiledKernel, compile_many
+from gemmgen.child import Child, crew
+from gemmgen.compile import CompiledKernel, compile_many, compiler_processes
 from gemmgen.errors import Failure, GemmgenError
 from gemmgen.executor import load_in_parallel
 from gemmgen.families import FAMILIES, SEARCHED, Config, Family
@@ -132,8 +133,9 @@ def tune(
 
     Raises GemmgenError where no config is accepted or none survives.
     """
-    tuner = Tuner(problem, target, store, families, seed, progress or Silent(), atomics, start)
-    return tuner.run(budget or DEFAULT_BUDGET[target.executor.name])
+    with crew(compiler_processes()) as compilers:
+        tuner = Tuner(problem, target, store, families, seed, progress or Silent(), compilers, atomics, start)
+        return tuner.run(budget or DEFAULT_BUDGET[target.executor.name])
 
 
 @dataclass
@@ -146,6 +148,7 @@ class Tuner:
     families: Sequence[Family]
     seed: int
     progress: Progress
+    compilers: Sequence[Child] = ()
     atomics: bool = False
     start: Sequence[tuple[Family, Config]] = ()
     trials: list[Trial] = field(default_factory=list)
@@ -195,6 +198,7 @@ class Tuner:
             self.target.arch,
             self.store,
             lambda source, result: self.progress.step("compile", None),
+            compilers=self.compilers,
         )
         return [self._compiled(trial, result) for trial, result in zip(trials, results, strict=True)]
 

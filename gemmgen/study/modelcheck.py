@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from gemmgen.child import crew
 from gemmgen.clock import today
-from gemmgen.compile import compiler_version
+from gemmgen.compile import compiler_processes, compiler_version
 from gemmgen.device import DEVICES, DeviceSpec, device_named
 from gemmgen.dtype import DType
 from gemmgen.errors import GemmgenError, InvalidInput, require
@@ -271,11 +272,12 @@ def measure_times(
     require(card is not None, f"{target.spec.name} is none of the known cards: {', '.join(DEVICES)}")
     assert card is not None
     problems = []
-    for problem, _ in known.problems:
-        tuner = Tuner(problem, target, store, (known.family,), seed, progress or Silent())
-        tried = candidates(_search(tuner), budget or PER_PROBLEM, random.Random(seed))
-        trials = tuner.measure(tuner.compile(tuner.render(tried)))
-        problems.append((problem, tuple(sorted(filter(None, map(_timed, trials)), key=lambda row: row.us))))
+    with crew(compiler_processes()) as compilers:
+        for problem, _ in known.problems:
+            tuner = Tuner(problem, target, store, (known.family,), seed, progress or Silent(), compilers)
+            tried = candidates(_search(tuner), budget or PER_PROBLEM, random.Random(seed))
+            trials = tuner.measure(tuner.compile(tuner.render(tried)))
+            problems.append((problem, tuple(sorted(filter(None, map(_timed, trials)), key=lambda row: row.us))))
     if not any(rows for _, rows in problems):
         raise GemmgenError("none of the configs could be timed")
     return Times(known.family, card, _provenance(target, command), tuple(problems))

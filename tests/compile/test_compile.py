@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from gemmgen import compile as compiler
-from gemmgen.child import Child
-from gemmgen.compile import LINES, CompiledKernel, compile_kernel, compile_many, compile_text
+from gemmgen.child import Child, crew
+from gemmgen.compile import LINES, CompiledKernel, compile_kernel, compile_many, compile_text, compiler_processes
 from gemmgen.errors import CandidateFailed, Failure
 from gemmgen.files import Store
 from gemmgen.gpu.plain import FOLDER, plain_path
@@ -126,6 +126,18 @@ def test_none_to_compile(store: Store) -> None:
     assert compile_many([], "sm_90", store) == []
 
 
+def test_compilers_serve_several_calls_and_end_together(store: Store) -> None:
+    processes = []
+    with crew(compiler_processes(1)) as (compiler,):
+        for size in (32, 64):
+            source = source_of(NAIVE.replace("64", str(size)))
+            (result,) = compile_many([source], "sm_90", store, compilers=[compiler])
+            assert isinstance(result, CompiledKernel)
+            processes.append(compiler._process)
+        assert processes[0] is processes[1] and compiler.running
+    assert processes[0] is not None and processes[0].poll() is not None and not compiler.running
+
+
 def test_killed_compiler_costs_one_candidate(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the OOM killer does: the process that works on the second candidate is gone."""
     request = Child.request
@@ -139,7 +151,8 @@ def test_killed_compiler_costs_one_candidate(store: Store, monkeypatch: pytest.M
 
     monkeypatch.setattr(Child, "request", killed_at_doomed)
     sources = [source_of(text) for text in (NAIVE, NAIVE + "// doomed", NAIVE + "// after")]
-    first, doomed, after = compile_many(sources, "sm_90", store, jobs=1)
+    with crew(compiler_processes(1)) as compilers:
+        first, doomed, after = compile_many(sources, "sm_90", store, compilers=compilers)
     assert isinstance(first, CompiledKernel) and isinstance(after, CompiledKernel)
     assert isinstance(doomed, Failure)
     assert (doomed.kind, doomed.source) == ("compile", "nvrtc")

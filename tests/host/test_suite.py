@@ -283,6 +283,9 @@ class Lane:
     def __init__(self, answer: Callable[[Any], Any]) -> None:
         self.request, self.closed = answer, False
 
+    def kill(self) -> None:
+        pass
+
     def close(self) -> None:
         self.closed = True
 
