@@ -181,6 +181,7 @@ def study(
 def check_model(
     data: Folder | None = None,
     *,
+    family: str = "simt",
     measure: bool = False,
     budget: int | None = None,
     seed: int = 0,
@@ -189,6 +190,7 @@ def check_model(
 ) -> ModelCheck:
     """The model's predictions against the measured times in `data`; by default those of an H200 that come with gemmgen.
 
+    family    whose times, "simt" or "skinny", where there is no `data`
     measure   time the file's problems anew first, on the GPU here, and rewrite it
     budget    configs of each problem to time
     seed      of those that are drawn; another one than the file's holds the model against times it has not seen
@@ -198,7 +200,8 @@ def check_model(
     CandidateFailed (unavailable) where times are to be measured and there is no GPU.
     """
     _require_some("budget", budget)
-    path = TIMES if data is None else Path(data)
+    require(family in TIMES, f"no times of {family} come with gemmgen: of {', '.join(TIMES)}")
+    path = TIMES[family] if data is None else Path(data)
     times = load_times(path)
     if measure:
         target = open_target("gpu", "auto", store := Store())

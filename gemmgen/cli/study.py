@@ -89,12 +89,9 @@ for _study in STUDIES.values():
 
 
 @command.command("model")
+@click.option("--family", type=click.Choice([*TIMES]), help="Whose times on an H200, which come with gemmgen.  [simt]")
 @click.option(
-    "--data",
-    type=click.Path(path_type=Path, dir_okay=False),
-    default=TIMES,
-    show_default="those of an H200 that come with gemmgen",
-    help="File of measured times.",
+    "--data", type=click.Path(path_type=Path, dir_okay=False), help="File of measured times instead of those."
 )
 @click.option("--measure", is_flag=True, help="Measure its problems anew on the GPU here, and rewrite it, first.")
 @click.option(
@@ -108,7 +105,8 @@ for _study in STUDIES.values():
 @click.pass_obj
 def model(
     words: list[str],
-    data: Path,
+    family: str | None,
+    data: Path | None,
     measure: bool,
     budget: int | None,
     seed: int | None,
@@ -123,10 +121,13 @@ def model(
     line = shlex.join(["gemmgen", *words])
     if not measure and (budget, seed) != (None, None):
         raise click.UsageError("--budget and --seed say what --measure times, which is missing")
-    for folder in filter(None, (out, data.parent if measure else None)):  # measuring takes minutes
+    if family and data:
+        raise click.UsageError("--family names times that come with gemmgen, --data a file of others: one of the two")
+    path = data or TIMES[family or "simt"]
+    for folder in filter(None, (out, path.parent if measure else None)):  # measuring takes minutes
         require_writable(folder)
     with watch() as progress:
-        check = run_check(data, measure=measure, budget=budget, seed=seed or 0, command=line, progress=progress)
+        check = run_check(path, measure=measure, budget=budget, seed=seed or 0, command=line, progress=progress)
     files = _files(Written() if out is None else write_check(check, line, out))
     emit(
         as_json,

@@ -62,8 +62,9 @@ def total(check: ModelCheck) -> str:
 
 
 def write_check(check: ModelCheck, command: str, out: Path) -> Written:
-    """Write study_model_DEVICE.md, .json and, with matplotlib, .svg and .png into `out`. Raises GemmgenError."""
-    stem, no_plot = f"study_model_{check.times.device.name.replace(' ', '_')}", why_no_plot()
+    """Write study_model_FAMILY_DEVICE.md, .json and, with matplotlib, .svg and .png into `out`. Raises GemmgenError."""
+    times, no_plot = check.times, why_no_plot()
+    stem = f"study_model_{times.family.name}_{times.device.name.replace(' ', '_')}"
     pictures = {} if no_plot else draw_check(check, check_title(check))
     document = {**check_document(check), "command": command}
     files: dict[str, bytes | str] = {

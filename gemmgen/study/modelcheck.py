@@ -37,7 +37,8 @@ from gemmgen.target import Target, is_card
 from gemmgen.tuner import Progress, Silent, Trial, Tuner
 from gemmgen.version import gemmgen_version
 
-TIMES = Path(__file__).parent / "data" / "h200_simt_times.json"
+DATA = Path(__file__).parent / "data"
+TIMES = {family: DATA / f"h200_{family}_times.json" for family in ("simt", "skinny")}  # that come with gemmgen
 TOP = 16  # where in the model's order the fastest should be
 PER_PROBLEM = 48  # configs to measure
 FROM_THE_TOP = 3  # one of so many is the model's own choice, the others are drawn
