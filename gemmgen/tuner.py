@@ -36,7 +36,7 @@ from gemmgen.verifier import RUNS, Verdict, verdict_from, verify
 
 Stage = Literal["explore", "compile", "verify", "measure", "compare", "explain"]
 
-DEFAULT_BUDGET = {"gpu": 96, "emulator": 8}  # candidates
+DEFAULT_BUDGET = {"gpu": 192, "emulator": 8}  # candidates
 EXAMPLES = 20  # situations a candidate must pass to be a finalist; see examples_for
 LARGE_EXAMPLES = 5  # where one takes over LARGE_FLOPS
 FINALISTS = 4  # the fastest that are right: re-timed together, carefully
