@@ -41,6 +41,9 @@ class EmulatedLane:
                 verdict = replace(verdict, sanitizers=(SANITIZED,), failure=SANITIZED.failure)
         return replace(verdict, executor="gpu")
 
+    def kill(self) -> None:
+        """`close` is enough here."""
+
     def close(self) -> None:
         self._emulator.close()
 

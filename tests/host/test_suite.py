@@ -284,7 +284,7 @@ class Lane:
         self.request, self.closed = answer, False
 
     def kill(self) -> None:
-        pass
+        """There is nobody to end."""
 
     def close(self) -> None:
         self.closed = True
