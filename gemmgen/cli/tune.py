@@ -75,7 +75,7 @@ def command(
     \b
     Examples:
       gemmgen tune 512x512x512
-      gemmgen tune 4096x4096x4096 '?x4096x4096' --layout rc --budget 200 --json > results.json
+      gemmgen tune 4096x4096x4096 '?x4096x4096' --layout rc --budget 500 --json > results.json
     """
     problems = [options.problem(size) for size in sizes]
     results: list[dict[str, Any]] = []
