@@ -30,6 +30,8 @@ BOUNDS: dict[Bound, str] = {
     "latency": "latency: too few warps an SM to hide how long a load or an FMA takes",
 }
 
+BITS_VARY = "differ from run to run: blocks add with atomics, in the order in which they come"
+
 
 @dataclass(frozen=True)
 class Tile:
@@ -91,7 +93,9 @@ class Explanation:
     """All that `gemmgen explain` says of a kernel on one card.
 
     case         the launch that the figures are for: see model.representative
-    steps        tiles along K
+    parts        of K, each a block's; by `stream` the last tiles of C have others
+    steps        that a block takes along its part of K
+    used         share of the tiles' elements that are C's: the others lie past its edges, or are computed twice
     prediction   from the compiled registers where it compiled
     compiled     None where `compile_failure` says why
     main_loop    None where `sass_failure` says why
@@ -103,7 +107,9 @@ class Explanation:
     arch: str
     case: Case
     tiles: tuple[Tile, ...]
+    parts: int
     steps: int
+    used: float
     traffic: Traffic
     roofline: Roofline
     prediction: Prediction
@@ -130,17 +136,20 @@ def explain(kernel: KernelFile, arch: str, device: DeviceSpec, store: Store) -> 
     registers = compiled.registers if isinstance(compiled, CompiledKernel) else None
     sass = _disassembled(compiled, source.problem.dtype)
     prediction = predict(source.problem, family, config, device, registers)
-    moved = traffic(source.problem, family, config)
+    moved, work = traffic(source.problem, family, config), family.work(source.problem, config)
     use = None
     if isinstance(sass, Sass) and sass.main_loop.fmas:
-        use = _loop_use(sass, family.work(source.problem, config), moved, prediction, case, device)
+        use = _loop_use(sass, work, moved, prediction, case, device)
+    parts = values.get("SPLIT", 1)
     return Explanation(
         kernel=kernel,
         device=device,
         arch=arch,
         case=case,
         tiles=_tiles(case, values),
-        steps=-(-case.k // values.get("BK", 1)),
+        parts=parts,
+        steps=math.ceil(case.k / parts / (values.get("BK") or work.depth)),
+        used=_used(case, values),
         traffic=moved,
         roofline=roofline(case, device),
         prediction=prediction,
@@ -164,19 +173,32 @@ def _tiles(case: Case, values: Mapping[str, int]) -> tuple[Tile, ...]:
     rows, cols = values["BM"], values["BN"]
     products = values.get("MB", 1) * values.get("WALK", 1)  # of a block
     blocks = -(-case.m // rows) * -(-case.n // cols) * -(-case.batch // products)
-    shared = values.get("SPLIT", 1) > 1 or values.get("STREAM", 0) > 0  # by several blocks
+    splits = values.get("SPLIT", 1)
+    shared = splits > 1 or values.get("STREAM", 0) > 0  # by several blocks
     tiles = [Tile("tile" if shared else "block", rows, cols, blocks, "grid")]
+    if splits > 1:
+        tiles.append(Tile("block", rows, cols, splits, "tile"))
     if "MB" in values:
         tiles.append(Tile("product", rows, cols, products, "block"))
     if values.get("SLICES", 1) > 1:
-        tiles.append(Tile("slice", rows, cols, values["SLICES"], tiles[0].unit))
+        tiles.append(Tile("slice", rows, cols, values["SLICES"], tiles[-1].unit))
     if values.get("WM"):
         count = rows * cols // (values["WM"] * values["WN"])
         tiles.append(Tile("warp", values["WM"], values["WN"], count, tiles[-1].unit))
-    thread = values.get("TM", 1), values.get("TN", 1)
     above = tiles[-1]
-    tiles.append(Tile("thread", *thread, above.rows * above.cols // (thread[0] * thread[1]), above.unit))
+    if "S" in values:  # several threads sum the same elements, at other depths
+        thread = (values["S"], values["T"]) if rows == values["S"] else (values["T"], values["S"])
+        count = values["THREADS"]
+    else:
+        thread = values.get("TM", 1), values.get("TN", 1)
+        count = above.rows * above.cols // (thread[0] * thread[1])
+    tiles.append(Tile("thread", *thread, count, above.unit))
     return tuple(tiles)
+
+
+def _used(case: Case, values: Mapping[str, int]) -> float:
+    rows, cols = values["BM"], values["BN"]
+    return case.m * case.n / (-(-case.m // rows) * rows * -(-case.n // cols) * cols)
 
 
 def _compiled(kernel: KernelFile, arch: str, store: Store) -> CompiledKernel | Failure:

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gemmgen.explain import BOUNDS, Explanation, LoopUse, Tile
+from gemmgen.explain import BITS_VARY, BOUNDS, Explanation, LoopUse, Tile
 from gemmgen.report.words import NONE, facts, figure, percent, plural, short, show_table, table
 from gemmgen.sass import BANKS_KNOWN
 
@@ -47,7 +47,8 @@ def show_explanation(console: Console, it: Explanation) -> None:
 
 def _tiles(it: Explanation) -> Table:
     made = table("<level", "rows of C", "columns of C", "<how many", title="tiles")
-    made.add_row("grid", str(it.case.m), str(it.case.n), f"{plural(it.steps, 'step')} along K = {it.case.k}")
+    along = f"each of {it.parts} parts of " if it.parts > 1 else ""
+    made.add_row("grid", str(it.case.m), str(it.case.n), f"{plural(it.steps, 'step')} along {along}K = {it.case.k}")
     for tile in it.tiles:
         made.add_row(tile.unit, str(tile.rows), str(tile.cols), _count(tile))
     return made
@@ -68,6 +69,11 @@ def _traffic(it: Explanation) -> Table:
     else:
         made.add_row("  shared reads", "none: every operand comes from global memory, through the caches")
     made.add_row("  intensity of a block", f"{short(moved.intensity)} FLOP for each byte that it reads from L2")
+    if it.used < 1:
+        made.add_row(
+            "  of the tiles",
+            f"{percent(it.used)} are elements of C: the rest lies past its edges, or is computed twice",
+        )
     made.add_row(
         "  FMAs in the main loop", f"{percent(moved.ffma_share)} of FMAs, reads and copies; addresses come on top"
     )
@@ -122,6 +128,8 @@ def _time(it: Explanation) -> Table:
     predicted = it.prediction
     made.add_row("  predicted", f"{figure(predicted.time_us)} us, {figure(predicted.tflops(it.case))} TFLOPS")
     made.add_row("  expected bottleneck", BOUNDS[predicted.bound])
+    if not it.kernel.source.deterministic:
+        made.add_row("  bits", BITS_VARY)
     return made
 
 
@@ -131,7 +139,14 @@ def _show_main_loop(console: Console, it: Explanation) -> None:
         console.print(f"[bold]main loop[/bold]  not disassembled: {escape(reason)}")
         return
     mix = it.main_loop
-    made = table("<instruction", "count", "share", f"per {mix.fma}", "<<what for", title="main loop, as compiled")
+    made = table(
+        "<instruction",
+        "count",
+        "share",
+        f"per {mix.fma}",
+        "<<what for",
+        title="main loop, as compiled: each instruction once",
+    )
     for opcode, count in list(mix.counts.items())[:OPCODES_SHOWN]:
         made.add_row(
             opcode, str(count), percent(mix.share(opcode)), figure(mix.per_fma(opcode)), PURPOSES.get(opcode, "")
@@ -149,7 +164,13 @@ def _show_main_loop(console: Console, it: Explanation) -> None:
 
 def _loop_use(use: LoopUse, fma: str) -> Table:
     """A pass of the loop: what runs less often, a step's copies, counts as often as it runs."""
-    made = table("<of a pass", "machine code", "model", "<<what the model counts", title="what the main loop takes")
+    made = table(
+        "<of a pass",
+        "machine code",
+        "model",
+        "<<what the model counts",
+        title="what a pass of the main loop takes: a step's copies as often as they run",
+    )
     share = percent(use.model_fma_share)
     made.add_row(f"{fma} among instructions", percent(use.fma.share), share, f"{fma}, reads and copies only")
     for name, ours, theirs, note in (
