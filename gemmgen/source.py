@@ -23,6 +23,7 @@ WORKSPACE = ("partials", "tickets")  # of a launch whose blocks share tiles of C
 POINTERS = (*OPERANDS, *WORKSPACE)
 SCALARS = ("M", "N", "K", "lda", "ldb", "ldc", *BATCH_SIZES, "alpha", "beta")
 MOST_SHARED_BYTES = 2**20  # no GPU has as much for a block
+MADE_BY = "// Made by "  # begins the line of the text that says how to render it again
 
 
 @dataclass(frozen=True)
@@ -206,6 +207,12 @@ class KernelSource:
     def digest(self) -> str:
         """SHA-256 of the text: the identity of a kernel, edits by hand included."""
         return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def body(self) -> str:
+        """The text without its name and the command that makes it: configs that share a body are one kernel."""
+        lines = self.text.replace(self.name, "").splitlines()
+        return "\n".join(line for line in lines if not line.startswith(MADE_BY))
 
     def arguments(self, case: Case, pointers: dict[str, Any]) -> list[Any]:
         """The values to pass, in order; `pointers` maps POINTERS to whatever the executor uses."""

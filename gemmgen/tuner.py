@@ -152,6 +152,7 @@ class Tuner:
     atomics: bool = False
     start: Sequence[tuple[Family, Config]] = ()
     trials: list[Trial] = field(default_factory=list)
+    bodies: set[str] = field(default_factory=set)  # of all that was rendered
 
     def run(self, budget: int) -> TuneResult:
         self.progress.stage("explore", 1)
@@ -186,9 +187,13 @@ class Tuner:
             yield moved + search.next(count - len(moved), timed)
 
     def render(self, batch: Sequence[Ranked]) -> list[Trial]:
-        return [
+        """Those of `batch` that are no kernel which another config gave before: not every detail tells everywhere."""
+        trials = [
             Trial(render(self.problem, entry.family, entry.config), entry.config, entry.prediction) for entry in batch
         ]
+        fresh = {trial.source.body: trial for trial in reversed(trials) if trial.source.body not in self.bodies}
+        self.bodies |= fresh.keys()
+        return list(reversed(fresh.values()))
 
     def compile(self, trials: list[Trial]) -> list[Trial]:
         """Compile all; what spills registers to memory is out."""
@@ -325,12 +330,14 @@ class Tuner:
         if not alive:
             reasons = "; ".join(f"{trial.config}: {trial.failure.reason}" for trial in out[:3] if trial.failure)
             raise GemmgenError(f"none of {len(out)} candidates survived: {reasons}")
-        retimed = self.compare(alive[:FINALISTS])
+        # Predictions cost nothing: all that are right stand for the choice.
+        contenders = len(alive) if self.target.gpu is None else FINALISTS
+        retimed = self.compare(alive[:contenders])
         finalists = [trial for trial in retimed if trial.failure is None]
         if not finalists:
             raise GemmgenError("none of the finalists could be timed again")
         out += [trial for trial in retimed if trial.failure is not None]
-        alive = sorted([*finalists, *alive[FINALISTS:]], key=lambda trial: trial.time_us)
+        alive = sorted([*finalists, *alive[contenders:]], key=lambda trial: trial.time_us)
         if self.target.gpu is None:
             pick = pick_predicted([trial.time_us for trial in finalists])
         else:

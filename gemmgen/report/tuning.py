@@ -8,10 +8,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gemmgen.explain import BOUNDS
+from gemmgen.explain import BITS_VARY, BOUNDS
 from gemmgen.model import MODEL_ERROR, representative
 from gemmgen.pick import TIE
-from gemmgen.report.words import NONE, accepted, facts, figure, occupancy, percent, plural, show_table, table, verified
+from gemmgen.problem import Case
+from gemmgen.report.words import NONE, accepted, figure, occupancy, percent, plural, show_table, table, verified
 from gemmgen.space import Space
 from gemmgen.tuner import Trial, TuneResult
 
@@ -28,7 +29,8 @@ def show_tuning(console: Console, result: TuneResult) -> None:
     for line in failures(result):
         console.print(line)
     console.print()
-    console.print(winner(result))
+    for name, value in winner(result):  # no table: that would break the kernel's name in two
+        console.print(f"[bold]{name:<8}[/bold]  {escape(value)}", soft_wrap=True)
 
 
 def space_in_short(space: Space) -> str:
@@ -90,17 +92,25 @@ def failures(result: TuneResult) -> Iterator[str]:
             yield f"#{number} {trial.failure.kind} ({trial.failure.source}): {escape(trial.failure.reason)}"
 
 
-def winner(result: TuneResult) -> Table:
-    """The winner and why it won."""
+def winner(result: TuneResult) -> Iterator[tuple[str, str]]:
+    """The winner and why it won: (what, in words)."""
     best = result.winner
     case = representative(result.problem)
     tflops = best.timing.tflops(case) if best.timing else best.prediction.tflops(case)
-    made = facts()
-    made.add_row("winner", best.source.name)
-    made.add_row("time", f"{figure(best.time_us)} us, {figure(tflops)} TFLOPS, {_how(best)}")
-    made.add_row("why", _why(result))
-    made.add_row("bound by", f"{BOUNDS[best.prediction.bound]} (the model says)")
-    return made
+    yield "winner", best.source.name
+    yield "time", f"{figure(best.time_us)} us, {figure(tflops)} TFLOPS{_where(case)}, {_how(best)}"
+    yield "why", _why(result)
+    yield "bound by", f"{BOUNDS[best.prediction.bound]} (the model says)"
+    if not best.source.deterministic:
+        yield "bits", BITS_VARY
+
+
+def _where(case: Case) -> str:
+    """The sizes that the problem leaves open, as the time has them: " at M = 4096"."""
+    problem = case.problem
+    known = {"M": problem.m, "N": problem.n, "K": problem.k, "batch": problem.batch}
+    open_sizes = [f"{name} = {case.values[name]}" for name, size in known.items() if size is None]
+    return f" at {', '.join(open_sizes)}" if open_sizes else ""
 
 
 def _why(result: TuneResult) -> str:
@@ -110,7 +120,7 @@ def _why(result: TuneResult) -> str:
     if not ties:
         return among
     if result.winner.timing is None:
-        return f"{among}; {', '.join(ties)} within {percent(MODEL_ERROR)} of it, which is the model's error"
+        return f"{among}; {', '.join(ties)} within {percent(MODEL_ERROR)} of it: closer than the model can tell"
     return f"{among}; {', '.join(ties)} tie{'s' if len(ties) == 1 else ''} with it, within {percent(TIE)}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -14,6 +15,7 @@ from gemmgen.gpu.timing import Timing
 from gemmgen.model import MODEL_ERROR, predict
 from gemmgen.pick import pick_measured, pick_predicted
 from gemmgen.problem import Problem
+from gemmgen.render import render
 from gemmgen.search import REACH, Search
 from gemmgen.space import Space, explore
 from gemmgen.tuner import Silent, Tuner
@@ -114,6 +116,20 @@ def test_a_tuner_starts_with_what_it_is_given(space: Space) -> None:
     for budget, size in ((3, 3), (1, 1)):
         (batch,) = tuner._batches(Search([space], CARD), budget)
         assert batch[0].config == known and len(batch) == size
+
+
+def test_a_tuner_renders_a_kernel_once_whatever_its_configs_are_called(space: Space) -> None:
+    """Threads meet in no bank as 8 for a line, so a team of 8 is the same kernel; ORDER 4 is another one."""
+    start = next(config for config in space.accepted if config.values["TA"] == 1 and config.values["ASYNC"] == 1)
+    source = render(PROBLEM, SIMT, start)
+    team = int(re.findall(r"constexpr int A_TEAM = (\d+);", source.text)[0])
+    same, other = start.with_values(TEAM=team), start.with_values(ORDER=4)
+    assert render(PROBLEM, SIMT, same).text != source.text
+    tuner = Tuner(PROBLEM, SimpleNamespace(gpu=None), Store(), (SIMT,), 0, Silent())
+    search = Search([space], CARD)
+    assert [trial.config for trial in tuner.render(search.given([(SIMT, start), (SIMT, same)]))] == [start]
+    again = search.given([(SIMT, same.with_values(ORDER=4)), (SIMT, other)])
+    assert [trial.config.values["ORDER"] for trial in tuner.render(again)] == [4]
 
 
 def differences(one: Config, other: Config) -> int:
