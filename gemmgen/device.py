@@ -102,6 +102,7 @@ ARCHS: dict[str, Arch] = {
         _arch(120, 1536, 24, 100, 99, 128, 2),
     )
 }
+LIKE = {"sm_87": "sm_86", "sm_88": "sm_86", "sm_103": "sm_100", "sm_121": "sm_120"}  # no limit of theirs is lower
 
 
 @dataclass(frozen=True)
@@ -159,17 +160,11 @@ def least_ridge(dtype: DType) -> float:
 
 
 def parse_arch(text: str) -> Arch:
-    """`sm_NN` or `sm_NNa`; a number between known ones has the limits of the one below it.
-
-    Raises InvalidInput for anything else, with the known names.
-    """
-    match = re.fullmatch(r"sm_(\d+)[af]?", text)
-    require(match is not None and int(match[1]) >= 75, f"unknown arch {text!r}: known are {', '.join(ARCHS)}")
-    assert match is not None
-    known = [arch for arch in ARCHS.values() if arch.number <= int(match[1])]
-    family = [arch for arch in known if arch.number // 10 == int(match[1]) // 10]
-    require(bool(family), f"unknown arch {text!r}: known are {', '.join(ARCHS)}")
-    return family[-1]
+    """`sm_NN` or `sm_NNa`; LIKE says whose limits some have. Raises InvalidInput for others, with the known names."""
+    match = re.fullmatch(r"(sm_\d+)[af]?", text)
+    name = LIKE.get(match[1], match[1]) if match is not None else ""
+    require(name in ARCHS, f"unknown arch {text!r}: known are {', '.join((*ARCHS, *LIKE))}")
+    return ARCHS[name]
 
 
 def device_for(arch: Arch) -> DeviceSpec:

@@ -21,7 +21,9 @@ def test_archs(text: str, arch: str) -> None:
     assert parse_arch(text).name == arch
 
 
-@pytest.mark.parametrize("text", ["", "90", "sm_", "sm_70", "sm_95x", "SM_90", "compute_90", "sm_99999", "sm_90 "])
+@pytest.mark.parametrize(
+    "text", ["", "90", "sm_", "sm_70", "sm_91", "sm_95x", "SM_90", "compute_90", "sm_99999", "sm_90 "]
+)
 def test_unknown_archs_name_the_known_ones(text: str) -> None:
     with pytest.raises(InvalidInput, match=re.escape(f"unknown arch {text!r}: known are sm_75, sm_80")):
         parse_arch(text)
