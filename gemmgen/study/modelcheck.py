@@ -208,7 +208,7 @@ def load_times(path: Path) -> Times:
     try:
         document = json.loads(path.read_text())
         columns = document["columns"]
-        require(columns[-2:] == ["registers", "us"], f"{path}: the last columns are {columns[-2:]}, not registers, us")
+        require(columns[-2:] == ["registers", "us"], f"the last columns are {columns[-2:]}, not registers, us")
         problems = tuple(
             (_problem(group), tuple(_row(columns, values) for values in group["rows"]))
             for group in document["problems"]
@@ -218,6 +218,8 @@ def load_times(path: Path) -> Times:
         )
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror or error}") from error
+    except InvalidInput as error:
+        raise InvalidInput(f"{path} holds no measured times: {error}") from error
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise InvalidInput(f"{path} holds no measured times: {type(error).__name__} {error}") from error
 
@@ -230,6 +232,8 @@ def _problem(group: dict[str, Any]) -> Problem:
 
 def _row(columns: Sequence[str], values: Sequence[float]) -> Row:
     *axes, registers, us = values
+    require(math.isfinite(us) and us > 0, f"a time of {us} us")
+    require(registers >= 1, f"a kernel of {registers} registers")
     return Row({name: int(value) for name, value in zip(columns[:-2], axes, strict=True)}, int(registers), float(us))
 
 

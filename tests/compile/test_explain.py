@@ -16,7 +16,7 @@ EXPLAINED = {
     "staged": ("gemm_f32_rr_300x1x4000_skinny_s1_t1_w4_k1024_u8_v4_split8", "128 threads a block"),
     "direct": (
         "gemm_f32_rr_8x8192x8192_skinny_s8_t4_w4_k0_u2_v4_split2",
-        "512 steps along each of 2 parts of K = 8192",
+        "along each of 2 parts of K = 8192",
     ),
     "batched": ("gemm_f32_rr_b64_16x16x16_batched_mb2_2x4_v4_pad4_s1_async1_walk2_minb1", "4 products a block"),
 }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -161,6 +163,15 @@ def test_times_read_back(tmp_path: Path, family: str) -> None:
     assert load_times(path) == known
     assert path.read_text() == TIMES[family].read_text()
     assert len(path.read_bytes()) < 80_000
+
+
+@pytest.mark.parametrize(("registers", "us"), [(99, 0.0), (99, -5.0), (99, math.nan), (99, math.inf), (-4, 10.0)])
+def test_times_that_cannot_be_are_refused(registers: int, us: float, tmp_path: Path) -> None:
+    path = tmp_path / "times.json"
+    save_times(times_of(Row(DEFAULT.values, registers, us)), path)
+    wrong = f"a kernel of {registers} registers" if registers < 0 else f"a time of {us} us"
+    with pytest.raises(InvalidInput, match=re.escape(f"{path} holds no measured times: {wrong}")):
+        load_times(path)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"columns": ["us"]}', '{"columns": ["registers", "us"]}'])
