@@ -16,6 +16,7 @@ from gemmgen.report.words import NONE, accepted, figure, occupancy, percent, plu
 from gemmgen.space import Space
 from gemmgen.tuner import Trial, TuneResult
 
+TIES_NAMED = 4  # by number; of more, how many
 RULES_SHOWN = 3  # rejections by reason, in short; `gemmgen space` shows all
 
 
@@ -119,9 +120,10 @@ def _why(result: TuneResult) -> str:
     ties = [f"#{number}" for number, trial in enumerate(result.trials, 1) if _ties(trial, result)]
     if not ties:
         return among
+    named = ", ".join(ties) if len(ties) <= TIES_NAMED else f"{len(ties)} others"
     if result.winner.timing is None:
-        return f"{among}; {', '.join(ties)} within {percent(MODEL_ERROR)} of it: closer than the model can tell"
-    return f"{among}; {', '.join(ties)} tie{'s' if len(ties) == 1 else ''} with it, within {percent(TIE)}"
+        return f"{among}; {named} within {percent(MODEL_ERROR)} of it: closer than the model can tell"
+    return f"{among}; {named} tie{'s' if len(ties) == 1 else ''} with it, within {percent(TIE)}"
 
 
 def _ties(trial: Trial, result: TuneResult) -> bool:
