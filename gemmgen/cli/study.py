@@ -13,6 +13,7 @@ from gemmgen.api import study as run
 from gemmgen.cli.options import ProblemOptions, Shape, json_option, problem_options, shape
 from gemmgen.cli.output import emit, stderr
 from gemmgen.cli.progress import watch
+from gemmgen.cli.tune import BUDGET
 from gemmgen.device import DEVICES
 from gemmgen.kernelfile import require_writable
 from gemmgen.report.modelcheck import show_check, write_check
@@ -78,12 +79,12 @@ def _subcommand(study: Study) -> Callable[..., None]:
 for _study in STUDIES.values():
     _series = _subcommand(_study)
     if any(point.maker == "search" for point in _study.points):
-        _help = "Candidates of the search for the tuned kernel."
+        _help = f"For the tuned kernel. {BUDGET}"
         _series = click.option("--budget", type=click.IntRange(1), help=_help)(_series)
     _series.__doc__ = f"""{_study.question} [SHAPE: {DEFAULT_SHAPE}]
 
-    {len(_study.points)} kernels, each verified, then timed in turns on a GPU, or predicted. What cannot be compiled or
-    launched is a row with its reason.
+    {sum(point.maker != "cuBLASLt" for point in _study.points)} kernels, each verified, then timed in turns on a GPU, or
+    predicted. What cannot be compiled or launched is a row with its reason.
     """
     command.command(_study.name)(_series)
 
