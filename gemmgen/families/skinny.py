@@ -64,7 +64,7 @@ CONSTRAINTS = (
     Constraint("S >= 1 and T >= 1 and LANES >= 1 and WARPS >= 1 and UNROLL >= 1", "counts start at one", False),
     Constraint("VEC == 1 or VEC == 2 or VEC == 4", "an access is 4, 8 or 16 bytes wide", False),
     Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
-    Constraint("S * T <= 256", "a thread has fewer than 256 registers for its sums"),
+    Constraint("S * T <= 256", "a thread has no registers for more sums"),
     Constraint("BK % (UNROLL * STEP) == 0", "a chunk is a whole number of turns of the ring of registers"),
     Constraint(f"2 * UNROLL * STEP <= {TILE_REACH}", "loads that run ahead stay near the edge of K"),
     Constraint("BK <= 8192 and SPLIT * STEP <= 32768", "depths past the edge of K stay below 2^31", False),

@@ -57,7 +57,7 @@ constexpr int SUMS_FLOATS = PARTS * S * SUMS_PITCH;  // floats of the sums at th
 // Shared memory, in all
 constexpr int SHARED_FLOATS = SUMS_FLOATS;  // floats of shared memory
 
-static_assert(S * T <= 256, "a thread has fewer than 256 registers for its sums");
+static_assert(S * T <= 256, "a thread has no registers for more sums");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
 static_assert(PARTS > 1 or 32 % (S * T) == 0 or S * T % 32 == 0, "lanes halve the sums until each has its own");
 

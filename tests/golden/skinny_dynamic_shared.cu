@@ -54,7 +54,7 @@ constexpr int PITCH = S + 4 * (S % 8 == 0);  // floats from one line of a chunk 
 constexpr int SUMS_PITCH = BN + 4;           // floats from one line of sums to the next
 constexpr int PARTS = WARPS;                 // groups of threads that sum different depths
 
-static_assert(S * T <= 256, "a thread has fewer than 256 registers for its sums");
+static_assert(S * T <= 256, "a thread has no registers for more sums");
 static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of turns of the ring of registers");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
 static_assert(PARTS > 1 or 32 % (S * T) == 0 or S * T % 32 == 0, "lanes halve the sums until each has its own");
