@@ -8,6 +8,7 @@
 //
 // Block   8 x 128 of C by 128 threads, 16896 bytes of shared memory
 // Thread  32 sums, each of one k in 4: 4 threads share an element of C and add up at the end
+// Weights are the elements of B: each meets (is multiplied by) those of A, the small operand, at its k
 // Reads   each weight once, to a register, 4352 bytes of a block under way at once; 3.76 FLOP for a byte of global memory
 // Bound   global memory: too few FLOP for a byte, on any known card
 //

@@ -8,6 +8,7 @@
 //
 // Block   8 x 16 of C by 128 threads, 8208 bytes of shared memory
 // Thread  32 sums, each of one k in 32: 32 threads share an element of C and add up at the end
+// Weights are the elements of B: each meets (is multiplied by) those of A, the small operand, at its k
 // Reads   each weight once, to a register, 24576 bytes of a block under way at once; 2.67 FLOP for a byte of global memory
 // Bound   global memory: too few FLOP for a byte, on any known card
 // Split   4 blocks share a tile: each sums a part of K and adds it with atomics, the last to come stores C

@@ -8,8 +8,9 @@
 //
 // Block   1 x 8 of C by 256 threads, 384 bytes of shared memory
 // Thread  4 sums, each of one k in 128: 128 threads share an element of C and add up at the end
+// Weights are the elements of B: each meets (is multiplied by) those of A, the small operand, at its k
 // Reads   each weight once, to a register, 36864 bytes of a block under way at once; 0.444 FLOP for a byte of global memory
-// Cached  what the weights meet, which every warp reads again: L1 serves the most of it
+// Cached  what the weights meet, which every warp reads again: L1 serves most of it
 // Bound   global memory: too few FLOP for a byte, on any known card
 //
 // Launch  M * ceil(N / 8) blocks of 256 threads

@@ -8,8 +8,9 @@
 //
 // Block   2 x 16 of C by 128 threads, 160 bytes of shared memory
 // Thread  8 sums, each of one k in 32: 32 threads share an element of C and add up at the end
+// Weights are the elements of B: each meets (is multiplied by) those of A, the small operand, at its k
 // Reads   each weight once, to a register, 36864 bytes of a block under way at once; 0.889 FLOP for a byte of global memory
-// Cached  what the weights meet, which every warp reads again: L1 serves the most of it
+// Cached  what the weights meet, which every warp reads again: L1 serves most of it
 // Bound   global memory: too few FLOP for a byte, on any known card
 //
 // Launch  ceil(M / 2) * ceil(N / 16) blocks of 128 threads

@@ -8,6 +8,7 @@
 //
 // Block   16 x 128 of C by 256 threads, 67584 bytes of shared memory
 // Thread  64 sums, each of one k in 8: 8 threads share an element of C and add up at the end
+// Weights are the elements of B: each meets (is multiplied by) those of A, the small operand, at its k
 // Reads   each weight once, to a register, 9216 bytes of a block under way at once; 7.11 FLOP for a byte of global memory
 // Bound   global memory: too few FLOP for a byte, on any known card
 //

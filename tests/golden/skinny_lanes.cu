@@ -8,6 +8,7 @@
 //
 // Block   1 x 8 of C by 256 threads, 4096 bytes of shared memory
 // Thread  4 sums, each of one k in 128: 128 threads share an element of C and add up at the end
+// Weights are the elements of B: each meets (is multiplied by) those of A, the small operand, at its k
 // Reads   each weight once, to a register, 36864 bytes of a block under way at once; 0.444 FLOP for a byte of global memory
 // Bound   global memory: too few FLOP for a byte, on any known card
 //

@@ -8,6 +8,7 @@
 //
 // Block   128 x 4 of C by 256 threads, 16912 bytes of shared memory
 // Thread  16 sums, each of one k in 8: 8 threads share an element of C and add up at the end
+// Weights are the elements of A: each meets (is multiplied by) those of B, the small operand, at its k
 // Reads   each weight once, to a register, 8448 bytes of a block under way at once; 1.94 FLOP for a byte of global memory
 // Bound   global memory: too few FLOP for a byte, on any known card
 // Split   2 blocks share a tile: each sums a part of K, the last to come adds the parts up

@@ -8,6 +8,7 @@
 //
 // Block   16 x 128 of C by 128 threads, 33808 bytes of shared memory
 // Thread  64 sums, each of one k in 4: 4 threads share an element of C and add up at the end
+// Weights are the elements of B: each meets (is multiplied by) those of A, the small operand, at its k
 // Reads   each weight once, to a register, 18432 bytes of a block under way at once; 7.11 FLOP for a byte of global memory
 // Bound   global memory: too few FLOP for a byte, on any known card
 // Split   8 blocks share a tile: each sums a part of K, the last to come adds the parts up
