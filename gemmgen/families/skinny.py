@@ -148,8 +148,13 @@ class Skinny:
             Derived("VW", str(width), "floats of an access to the weights", group="Weights"),
             Derived("LOADS", "T" if w.along_k else "T / VW", "accesses of a thread a step", group="Weights"),
             Derived("GROUPS", "32 / LANES", "groups of a warp's lanes, each with a depth of its own", group="Weights"),
-            Derived("STEP", step, "depths that a block has at a step", group="Weights"),
-            Derived("LANE_WORDS", "VW" if w.along_k else "1", "depths that a thread has at a step", group="Weights"),
+            Derived("STEP", step, "depths that a block takes at a step", group="Weights"),
+            Derived(
+                "LANE_WORDS",
+                "VW" if w.along_k else "1",
+                "depths that each lane takes at a step",
+                group="Weights",
+            ),
             Derived(
                 "XW", str(small_width(problem, skinny)), "floats of an access to the small operand", group="Weights"
             ),

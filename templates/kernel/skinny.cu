@@ -71,7 +71,7 @@ ${ signature(kernel) }{
     const int tile = blockIdx.x;
     const int begin = 0, end = s.K;
 //% endif
-    const int thin = (s.${ x.MN } + B${ x.MN } - 1) / B${ x.MN };  // tiles that share their weights: they run together
+    const int thin = (s.${ x.MN } + B${ x.MN } - 1) / B${ x.MN };  // tiles along ${ x.MN }, which share their weights: they run together
     const int tile_${ x.mn } = tile % thin * B${ x.MN }, tile_${ w.mn } = tile / thin * B${ w.MN };
     const Place place = place_of_thread();
     const int ${ w.mn } = tile_${ w.mn } + place.${ w.mn };

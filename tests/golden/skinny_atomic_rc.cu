@@ -51,7 +51,7 @@ constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C tha
 // Weights
 constexpr int VW = 4;          // floats of an access to the weights
 constexpr int LOADS = T;       // accesses of a thread a step
-constexpr int STEP = 32 * VW;  // depths that a block has at a step
+constexpr int STEP = 32 * VW;  // depths that a block takes at a step
 
 // Shared memory
 constexpr int PITCH = BK;                            // floats from one line of a chunk to the next
@@ -171,8 +171,8 @@ __device__ __forceinline__ void leave(float (&acc)[S][T], Place place, Sums* sum
 {
     float (&values)[S * T] = reinterpret_cast<float (&)[S * T]>(acc);
     warp_sum<16>(values);
-    const int first = threadIdx.x % 32 * (S * T);  // this lane's, in 32nds
-    if (first % 32 != 0) return;                   // a lane before it has the same
+    const int first = threadIdx.x % 32 * (S * T);  // 32 times the number of this lane's first sum
+    if (first % 32 != 0) return;                   // a lane before it has the same sum
     #pragma unroll
     for (int i = 0; i < (S * T + 31) / 32; ++i) {
         const int value = first / 32 + i;
@@ -304,7 +304,7 @@ gemm_f32_rc_16x1000x4096_skinny_s8_t4_w4_k256_u2_v4_split4_atomic1(
     const Shape s{};
     const int tile = blockIdx.x / SPLIT;
     const auto [begin, end] = depths_of_split(s.K, blockIdx.x % SPLIT);
-    const int thin = (s.M + BM - 1) / BM;  // tiles that share their weights: they run together
+    const int thin = (s.M + BM - 1) / BM;  // tiles along M, which share their weights: they run together
     const int tile_m = tile % thin * BM, tile_n = tile / thin * BN;
     const Place place = place_of_thread();
     const int n = tile_n + place.n;

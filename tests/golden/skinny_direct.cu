@@ -48,8 +48,8 @@ constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C tha
 constexpr int VW = 4;                 // floats of an access to the weights
 constexpr int LOADS = T / VW;         // accesses of a thread a step
 constexpr int GROUPS = 32 / LANES;    // groups of a warp's lanes, each with a depth of its own
-constexpr int STEP = WARPS * GROUPS;  // depths that a block has at a step
-constexpr int LANE_WORDS = 1;         // depths that a thread has at a step
+constexpr int STEP = WARPS * GROUPS;  // depths that a block takes at a step
+constexpr int LANE_WORDS = 1;         // depths that each lane takes at a step
 constexpr int XW = 1;                 // floats of an access to the small operand
 
 // Shared memory
@@ -179,8 +179,8 @@ __device__ __forceinline__ void leave(float (&acc)[S][T], Place place, Sums* sum
     float (&values)[S * T] = reinterpret_cast<float (&)[S * T]>(acc);
     warp_sum<16>(values);
     const int warp = threadIdx.x / 32;
-    const int first = threadIdx.x % 32 / LANES * (S * T);  // this group's, in parts of which GROUPS make one
-    if (first % GROUPS != 0) return;                       // a group before it has the same
+    const int first = threadIdx.x % 32 / LANES * (S * T);  // GROUPS times the number of this group's first sum
+    if (first % GROUPS != 0) return;                       // a group before it has the same sum
     #pragma unroll
     for (int i = 0; i < (S * T + GROUPS - 1) / GROUPS; ++i) {
         const int value = first / GROUPS + i;
@@ -235,7 +235,7 @@ gemm_f32_rr_1x1024x1024_skinny_s1_t4_l2_w8_k0_u8_v4_split1(
     const Shape s{};
     const int tile = blockIdx.x;
     const int begin = 0, end = s.K;
-    const int thin = (s.M + BM - 1) / BM;  // tiles that share their weights: they run together
+    const int thin = (s.M + BM - 1) / BM;  // tiles along M, which share their weights: they run together
     const int tile_m = tile % thin * BM, tile_n = tile / thin * BN;
     const Place place = place_of_thread();
     const int n = tile_n + place.n;

@@ -52,7 +52,7 @@ constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C tha
 constexpr int VW = 1;                 // floats of an access to the weights
 constexpr int LOADS = T / VW;         // accesses of a thread a step
 constexpr int GROUPS = 32 / LANES;    // groups of a warp's lanes, each with a depth of its own
-constexpr int STEP = WARPS * GROUPS;  // depths that a block has at a step
+constexpr int STEP = WARPS * GROUPS;  // depths that a block takes at a step
 
 // Shared memory
 constexpr int FX = 4;                                // floats of a read of the small operand
@@ -297,7 +297,7 @@ gemm_f32_cr_Mx3xK_skinny_s4_t4_w8_k256_u2_v4_split2(
     const Shape s{M, K, lda};
     const int tile = blockIdx.x / SPLIT;
     const auto [begin, end] = depths_of_split(s.K, blockIdx.x % SPLIT);
-    const int thin = (s.N + BN - 1) / BN;  // tiles that share their weights: they run together
+    const int thin = (s.N + BN - 1) / BN;  // tiles along N, which share their weights: they run together
     const int tile_n = tile % thin * BN, tile_m = tile / thin * BM;
     const Place place = place_of_thread();
     const int m = tile_m + place.m;
