@@ -162,7 +162,10 @@ class Skinny:
             Derived("PITCH", pitch, "floats from one line of a chunk to the next", group=SHARED),
             Derived("SUMS_PITCH", f"B{w.MN} + 4", "floats from one line of sums to the next", group=SHARED),
             Derived(
-                "PARTS", "1" if w.along_k else "WARPS", "groups of threads that sum different depths", group=SHARED
+                "PARTS",
+                "1" if w.along_k else "WARPS",
+                "sums of each element of C that meet in shared memory",
+                group=SHARED,
             ),
             Derived("CHUNK_FLOATS", f"{lines} * PITCH", "floats of a chunk of the small operand", group=SHARED),
             Derived(

@@ -26,7 +26,7 @@ struct Place {
     int k, ${ w.mn };
 };
 
-using Sums = float[S][SUMS_PITCH];  // of a block's tile, [${ x.mn }][${ w.mn }], as one group of its threads has them
+using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [${ x.mn }][${ w.mn }]
 
 //% if kernel.launch.shared_bytes
 ${ dynamic_shared() }
@@ -61,7 +61,7 @@ ${ signature(kernel) }{
 //% if not view.direct
     Chunk& chunk = *reinterpret_cast<Chunk*>(shared);
 //% endif
-    Sums* const parts = reinterpret_cast<Sums*>(shared);  // of PARTS groups of threads${ ", after the last chunk" if not view.direct }
+    Sums* const parts = reinterpret_cast<Sums*>(shared);  // PARTS of each element${ ", after the last chunk" if not view.direct }
 
     const Shape s{${ kernel.problem.runtime_names | join(", ") }};
 //% if kernel.launch.splits > 1

@@ -50,7 +50,7 @@ constexpr int STEP = 32 * VW;  // depths that a block takes at a step
 // Shared memory
 constexpr int PITCH = BK;                            // floats from one line of a chunk to the next
 constexpr int SUMS_PITCH = BN + 4;                   // floats from one line of sums to the next
-constexpr int PARTS = 1;                             // groups of threads that sum different depths
+constexpr int PARTS = 1;                             // sums of each element of C that meet in shared memory
 constexpr int CHUNK_FLOATS = S * PITCH;              // floats of a chunk of the small operand
 constexpr int SUMS_FLOATS = PARTS * S * SUMS_PITCH;  // floats of the sums that replace it at the end
 
@@ -105,7 +105,7 @@ struct Place {
     int k, n;
 };
 
-using Sums = float[S][SUMS_PITCH];  // of a block's tile, [m][n], as one group of its threads has them
+using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
 
 using Chunk = float[S][PITCH];  // of A in shared memory: [m][k], so that a lane reads vectors along k
 
@@ -212,7 +212,7 @@ gemm_f32_rc_1x4096x4096_skinny_s1_t4_w4_k256_u2_v4_split1(
 {
     __shared__ __align__(16) float shared[SHARED_FLOATS];
     Chunk& chunk = *reinterpret_cast<Chunk*>(shared);
-    Sums* const parts = reinterpret_cast<Sums*>(shared);  // of PARTS groups of threads, after the last chunk
+    Sums* const parts = reinterpret_cast<Sums*>(shared);  // PARTS of each element, after the last chunk
 
     const Shape s{};
     const int tile = blockIdx.x;

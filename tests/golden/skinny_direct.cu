@@ -55,7 +55,7 @@ constexpr int XW = 1;                 // floats of an access to the small operan
 // Shared memory
 constexpr int FX = 1;                                // floats of a read of the small operand
 constexpr int SUMS_PITCH = BN + 4;                   // floats from one line of sums to the next
-constexpr int PARTS = WARPS;                         // groups of threads that sum different depths
+constexpr int PARTS = WARPS;                         // sums of each element of C that meet in shared memory
 constexpr int SUMS_FLOATS = PARTS * S * SUMS_PITCH;  // floats of the sums at the end
 
 // Shared memory, in all
@@ -110,7 +110,7 @@ struct Place {
     int k, n;
 };
 
-using Sums = float[S][SUMS_PITCH];  // of a block's tile, [m][n], as one group of its threads has them
+using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
 
 using Chunk = float[1][S];  // what a step's weights meet, in registers: A's values, [k][m]
 
@@ -230,7 +230,7 @@ gemm_f32_rr_1x1024x1024_skinny_s1_t4_l2_w8_k0_u8_v4_split1(
     float beta)
 {
     __shared__ __align__(16) float shared[SHARED_FLOATS];
-    Sums* const parts = reinterpret_cast<Sums*>(shared);  // of PARTS groups of threads
+    Sums* const parts = reinterpret_cast<Sums*>(shared);  // PARTS of each element
 
     const Shape s{};
     const int tile = blockIdx.x;

@@ -52,7 +52,7 @@ constexpr int XW = 4;           // floats of an access to the small operand
 
 // Shared memory
 constexpr int SUMS_PITCH = BN + 4;                   // floats from one line of sums to the next
-constexpr int PARTS = 1;                             // groups of threads that sum different depths
+constexpr int PARTS = 1;                             // sums of each element of C that meet in shared memory
 constexpr int SUMS_FLOATS = PARTS * S * SUMS_PITCH;  // floats of the sums at the end
 
 // Shared memory, in all
@@ -105,7 +105,7 @@ struct Place {
     int k, n;
 };
 
-using Sums = float[S][SUMS_PITCH];  // of a block's tile, [m][n], as one group of its threads has them
+using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
 
 using Chunk = float[S][VW];  // what a step's weights meet, in registers: A's values, [m][k]
 
@@ -217,7 +217,7 @@ gemm_f32_rc_Mx4096x4096_skinny_s2_t4_w4_k0_u4_v4_split1(
     float beta)
 {
     __shared__ __align__(16) float shared[SHARED_FLOATS];
-    Sums* const parts = reinterpret_cast<Sums*>(shared);  // of PARTS groups of threads
+    Sums* const parts = reinterpret_cast<Sums*>(shared);  // PARTS of each element
 
     const Shape s{M};
     const int tile = blockIdx.x;

@@ -53,7 +53,7 @@ constexpr int STEP = WARPS * GROUPS;  // depths that a block takes at a step
 constexpr int FX = 4;                        // floats of a read of the small operand
 constexpr int PITCH = S + 4 * (S % 8 == 0);  // floats from one line of a chunk to the next
 constexpr int SUMS_PITCH = BN + 4;           // floats from one line of sums to the next
-constexpr int PARTS = WARPS;                 // groups of threads that sum different depths
+constexpr int PARTS = WARPS;                 // sums of each element of C that meet in shared memory
 
 static_assert(S * T <= 256, "a thread has no registers for more sums");
 static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of turns of the ring of registers");
@@ -105,7 +105,7 @@ struct Place {
     int k, n;
 };
 
-using Sums = float[S][SUMS_PITCH];  // of a block's tile, [m][n], as one group of its threads has them
+using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
 
 #ifdef __CUDACC__
 // The shared memory that the launch asks for: beyond 48 KB there is no other kind.
@@ -211,7 +211,7 @@ gemm_f32_rr_16x1000x512_skinny_s16_t4_w8_k256_u2_v4_split1(
 {
     float* const shared = reinterpret_cast<float*>(dynamic_shared());
     Chunk& chunk = *reinterpret_cast<Chunk*>(shared);
-    Sums* const parts = reinterpret_cast<Sums*>(shared);  // of PARTS groups of threads, after the last chunk
+    Sums* const parts = reinterpret_cast<Sums*>(shared);  // PARTS of each element, after the last chunk
 
     const Shape s{};
     const int tile = blockIdx.x;

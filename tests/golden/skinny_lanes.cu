@@ -53,7 +53,7 @@ constexpr int STEP = WARPS * GROUPS;  // depths that a block takes at a step
 constexpr int FX = 1;                                // floats of a read of the small operand
 constexpr int PITCH = S + 4 * (S % 8 == 0);          // floats from one line of a chunk to the next
 constexpr int SUMS_PITCH = BN + 4;                   // floats from one line of sums to the next
-constexpr int PARTS = WARPS;                         // groups of threads that sum different depths
+constexpr int PARTS = WARPS;                         // sums of each element of C that meet in shared memory
 constexpr int CHUNK_FLOATS = BK * PITCH;             // floats of a chunk of the small operand
 constexpr int SUMS_FLOATS = PARTS * S * SUMS_PITCH;  // floats of the sums that replace it at the end
 
@@ -110,7 +110,7 @@ struct Place {
     int k, n;
 };
 
-using Sums = float[S][SUMS_PITCH];  // of a block's tile, [m][n], as one group of its threads has them
+using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
 
 using Chunk = float[BK][PITCH];  // of A in shared memory: [k][m], so that a k's values are neighbours
 
@@ -226,7 +226,7 @@ gemm_f32_rr_1x1024x1024_skinny_s1_t4_l2_w8_k1024_u8_v4_split1(
 {
     __shared__ __align__(16) float shared[SHARED_FLOATS];
     Chunk& chunk = *reinterpret_cast<Chunk*>(shared);
-    Sums* const parts = reinterpret_cast<Sums*>(shared);  // of PARTS groups of threads, after the last chunk
+    Sums* const parts = reinterpret_cast<Sums*>(shared);  // PARTS of each element, after the last chunk
 
     const Shape s{};
     const int tile = blockIdx.x;

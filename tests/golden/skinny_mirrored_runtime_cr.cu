@@ -58,7 +58,7 @@ constexpr int STEP = WARPS * GROUPS;  // depths that a block takes at a step
 constexpr int FX = 4;                                // floats of a read of the small operand
 constexpr int PITCH = S;                             // floats from one line of a chunk to the next
 constexpr int SUMS_PITCH = BM + 4;                   // floats from one line of sums to the next
-constexpr int PARTS = WARPS;                         // groups of threads that sum different depths
+constexpr int PARTS = WARPS;                         // sums of each element of C that meet in shared memory
 constexpr int CHUNK_FLOATS = BK * PITCH;             // floats of a chunk of the small operand
 constexpr int SUMS_FLOATS = PARTS * S * SUMS_PITCH;  // floats of the sums that replace it at the end
 
@@ -115,7 +115,7 @@ struct Place {
     int k, m;
 };
 
-using Sums = float[S][SUMS_PITCH];  // of a block's tile, [n][m], as one group of its threads has them
+using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [n][m]
 
 using Chunk = float[BK][PITCH];  // of B in shared memory: [k][n], so that a k's values are neighbours
 
@@ -292,7 +292,7 @@ gemm_f32_cr_Mx3xK_skinny_s4_t4_w8_k256_u2_v4_split2(
 {
     __shared__ __align__(16) float shared[SHARED_FLOATS];
     Chunk& chunk = *reinterpret_cast<Chunk*>(shared);
-    Sums* const parts = reinterpret_cast<Sums*>(shared);  // of PARTS groups of threads, after the last chunk
+    Sums* const parts = reinterpret_cast<Sums*>(shared);  // PARTS of each element, after the last chunk
 
     const Shape s{M, K, lda};
     const int tile = blockIdx.x / SPLIT;
