@@ -87,12 +87,6 @@ __device__ __forceinline__ Vec<N> load(const float* from)
     return *reinterpret_cast<const Vec<N>*>(from);
 }
 
-template <int N>
-__device__ __forceinline__ void store(float* to, const Vec<N>& value)
-{
-    *reinterpret_cast<Vec<N>*>(to) = value;
-}
-
 // The first `valid` of N floats, the rest zero: one access where all exist, else one by one.
 template <int N>
 __device__ __forceinline__ Vec<N> load_edge(const float* from, int valid)
