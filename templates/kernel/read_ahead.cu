@@ -87,6 +87,9 @@ ${ start_tile("padded - k%s > (STAGES - 1) * BK" % (" * SLICES" if view.slices >
 //% if by_turn
                 if (d == AHEAD - 1) read_${ by_turn.x }${ others }(${ by_turn.x }_from, ${ by_turn.x });
 //% endif
+//% if view.b_first and not by_turn
+                // B's values come before A's: so registers fall into other banks.
+//% endif
 //% for x in ((view.b, view.a) if view.b_first else (view.a, view.b)) if not x.by_turn
                 read_${ x.x }(${ x.x }_from + (d + 2) % AHEAD * PITCH_${ x.X }, ${ x.x }[d % 2]);
 //% endfor

@@ -312,7 +312,8 @@ __device__ __forceinline__ void read_b(const float* from, float (&fragment)[TN])
 
 // acc += a * b, an outer product, to and fro along the rows: each FMA shares a value with the one before it.
 // Two register banks give an operand a cycle each, so an FMA that reads three registers anew takes two cycles.
-// The last row comes first (ORDER): so registers fall into other banks.
+// The last row comes first: so registers fall into other banks.
+// Even rows start at their far end: so registers fall into other banks.
 __device__ __forceinline__ void add_product(const float (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN])
 {
     #pragma unroll
@@ -442,6 +443,7 @@ gemm_f32_rr_512x512x512_simt_outer1_128x128x16_4x8_w32x32_v4_ta1_tb0_pad4_s2_asy
                     b_from = &Bs[stage][0][place.n];
                 }
                 add_product(a[d % 2], b[d % 2], acc);
+                // B's values come before A's: so registers fall into other banks.
                 read_b(b_from + (d + 2) % AHEAD * PITCH_B, b[d % 2]);
                 read_a(a_from + (d + 2) % AHEAD * PITCH_A, a[d % 2]);
             }

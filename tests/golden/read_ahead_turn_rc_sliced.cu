@@ -364,7 +364,7 @@ __device__ __forceinline__ void read_a(const float* from, float (&fragment)[TM])
 }
 
 // This thread's TN values of B at the depths of a turn, the first of which lies at `from`, AHEAD to a read.
-// In parts, the last values first (ORDER), as products take them.
+// In parts, the last values first, as products take them.
 template <int FIRST, int END>  // values
 __device__ __forceinline__ void read_b(const float* from, Vec<AHEAD> (&fragment)[TN])
 {
@@ -375,7 +375,8 @@ __device__ __forceinline__ void read_b(const float* from, Vec<AHEAD> (&fragment)
 // acc += a * b, an outer product, to and fro along the columns: each FMA shares a value with the one before it.
 // Two register banks give an operand a cycle each, so an FMA that reads three registers anew takes two cycles.
 // `b` holds the depths of a turn, of which this is the d-th.
-// The last column comes first (ORDER): so registers fall into other banks.
+// The last column comes first: so registers fall into other banks.
+// Even columns start at their far end: so registers fall into other banks.
 template <int FIRST, int END>  // columns of the thread's tile
 __device__ __forceinline__ void add_product(const float (&a)[TM], const Vec<AHEAD> (&b)[TN], float (&acc)[TM][TN], int d)
 {
