@@ -41,7 +41,7 @@ ${ start_tile("padded > stage * BK", "depth", "stage") | indent(8, first=true) }
 //% endif
 //% if view.lead
         // The compiler puts a read off to the next branch, unless it sees the values used before that. So the first LEAD
-        // ${ "rows" if view.runs_along_n else "columns" } of each product come early: before the branch that the others follow.
+        // ${ "rows" if view.runs_along_n else "columns" } of each product come a depth early: before the branch to the next tile or turn, which the others follow.
 //% endif
         const ${ T }* a_from = ${ begin_of(view.a, "0") };
         const ${ T }* b_from = ${ begin_of(view.b, "0") };
@@ -66,7 +66,7 @@ ${ start_tile("padded > stage * BK", "depth", "stage") | indent(8, first=true) }
         add_product${ lead }(a${ "[0]" if not view.a.by_turn }, b${ "[0]" if not view.b.by_turn }, acc${ ", 0" if by_turn });
 //% endif
         int stage = 0;
-        for (int k = AHEAD; k < padded${ " / SLICES" if view.slices > 1 }; k += AHEAD) {
+        for (int k = AHEAD; k < padded${ " / SLICES" if view.slices > 1 }; k += AHEAD) {${ "  // k counts a slice's depths, DEPTH of each step" if view.slices > 1 }
             #pragma unroll
             for (int d = 0; d < AHEAD; ++d) {
                 if (d == AHEAD - 2) {  // what is read from here on is the next turn's

@@ -40,11 +40,11 @@ constexpr int WM = 64;     // rows of C that a warp computes (0: no warp tiles)
 constexpr int WN = 64;     // columns of C that a warp computes (0: no warp tiles)
 constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
 constexpr int STAGES = 2;  // tiles of A and B that shared memory holds
-constexpr int AHEAD = 4;   // depths that the loop over a step writes out, reading two ahead (0: a whole step, none ahead)
+constexpr int AHEAD = 4;   // depths that the loop over a step unrolls, reading two ahead (0: a whole step, none ahead)
 constexpr int SLICES = 2;  // groups of warps that share a block's tile, each with a part of a step's depth
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
 constexpr int GROUP = 8;   // tile rows that blocks walk down before they step right, for reuse in L2
-constexpr int LEAD = 1;    // rows or columns of a thread's tile whose FMAs come early, before a branch
+constexpr int LEAD = 1;    // rows or columns of a thread's tile whose FMAs come before the branch to the next tile or turn
 
 // Work split
 constexpr int DEPTH = BK / SLICES;                  // depth of a slice's part of a step
@@ -175,8 +175,8 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
 }
 #endif  // __CUDACC__
 
-// Adds up what the block's slices summed, in their order. Of the tile that a thread and its like in other slices have, each
-// gets ROWS rows: those from slice * ROWS on. `shared` may hold tiles that other threads still read.
+// Adds up what the block's slices summed, in their order. The threads with the same number in each slice have the same tile,
+// of which each gets ROWS rows: those from slice * ROWS on. `shared` may hold tiles that other threads still read.
 __device__ __forceinline__ void add_slices(const float (&acc)[TM][TN], float (&sums)[ROWS][TN], float* shared)
 {
     constexpr int WIDTH = 16 / sizeof(float);  // of an access
@@ -484,7 +484,7 @@ gemm_f32_rc_MxNxK_simt_outer1_128x128x32_8x16_w64x64_v4_ta1_tb0_pad4_s2_async1_a
         // multiplied. A turn of the loop takes AHEAD depths; a_from and b_from say where the values of these lie.
         // A read of B takes all depths of a turn: its values are replaced after the last of them.
         // The compiler puts a read off to the next branch, unless it sees the values used before that. So the first LEAD
-        // columns of each product come early: before the branch that the others follow.
+        // columns of each product come a depth early: before the branch to the next tile or turn, which the others follow.
         const float* a_from = &As[0][place.k][place.m];
         const float* b_from = &Bs[0][place.n][place.k];
         Vec<AHEAD> b[TN];
@@ -495,7 +495,7 @@ gemm_f32_rc_MxNxK_simt_outer1_128x128x32_8x16_w64x64_v4_ta1_tb0_pad4_s2_async1_a
 
         add_product<0, LEAD>(a[0], b, acc, 0);
         int stage = 0;
-        for (int k = AHEAD; k < padded / SLICES; k += AHEAD) {
+        for (int k = AHEAD; k < padded / SLICES; k += AHEAD) {  // k counts a slice's depths, DEPTH of each step
             #pragma unroll
             for (int d = 0; d < AHEAD; ++d) {
                 if (d == AHEAD - 2) {  // what is read from here on is the next turn's

@@ -45,7 +45,7 @@ constexpr int WM = 32;     // rows of C that a warp computes (0: no warp tiles)
 constexpr int WN = 32;     // columns of C that a warp computes (0: no warp tiles)
 constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
 constexpr int STAGES = 2;  // tiles of A and B that shared memory holds
-constexpr int AHEAD = 2;   // depths that the loop over a step writes out, reading two ahead (0: a whole step, none ahead)
+constexpr int AHEAD = 2;   // depths that the loop over a step unrolls, reading two ahead (0: a whole step, none ahead)
 constexpr int SLICES = 2;  // groups of warps that share a block's tile, each with a part of a step's depth
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
 constexpr int GROUP = 8;   // tile rows that blocks walk down before they step right, for reuse in L2
@@ -256,8 +256,8 @@ __device__ __forceinline__ Parts parts_of_split(double* partials, unsigned* tick
     return {partials + tile * (BM * BN), SPLIT, tickets + tile};
 }
 
-// Adds up what the block's slices summed, in their order. Of the tile that a thread and its like in other slices have, each
-// gets ROWS rows: those from slice * ROWS on. `shared` may hold tiles that other threads still read.
+// Adds up what the block's slices summed, in their order. The threads with the same number in each slice have the same tile,
+// of which each gets ROWS rows: those from slice * ROWS on. `shared` may hold tiles that other threads still read.
 __device__ __forceinline__ void add_slices(const double (&acc)[TM][TN], double (&sums)[ROWS][TN], double* shared)
 {
     constexpr int WIDTH = 16 / sizeof(double);  // of an access
@@ -560,7 +560,7 @@ gemm_f64_rr_512x512x512_simt_outer1_64x64x32_8x4_w32x32_v2_ta1_tb0_pad4_s2_async
         }
 
         int stage = 0;
-        for (int k = AHEAD; k < padded / SLICES; k += AHEAD) {
+        for (int k = AHEAD; k < padded / SLICES; k += AHEAD) {  // k counts a slice's depths, DEPTH of each step
             #pragma unroll
             for (int d = 0; d < AHEAD; ++d) {
                 if (d == AHEAD - 2) {  // what is read from here on is the next turn's
