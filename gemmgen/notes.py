@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from gemmgen.analysis import CYCLES_PER_WARP_FMA, Traffic, traffic
 from gemmgen.device import least_ridge
@@ -62,7 +63,8 @@ def notes(problem: Problem, family: Family, config: Config) -> tuple[str, ...]:
     block = f"Block   {value['BM']} x {value['BN']} of C by {work.threads} threads"
     slices = value.get("SLICES", 1)
     if work.shares > slices:
-        return (f"{block}, {value['SHARED_BYTES']} bytes of shared memory", *_streaming(work, counts), *_split(work))
+        streaming = _streaming(family.view(problem, config), work, counts)
+        return (f"{block}, {value['SHARED_BYTES']} bytes of shared memory", *streaming, *_split(work))
     if "MB" in value:
         return _batched_notes(problem, value, work, counts)
     if not work.shared_words:
@@ -89,18 +91,23 @@ def _batched_notes(problem: Problem, value: Mapping[str, int], work: Work, count
     )
 
 
-def _streaming(work: Work, counts: Traffic) -> Iterator[str]:
+def _streaming(view: Mapping[str, Any], work: Work, counts: Traffic) -> Iterator[str]:
     """Of kernels that keep one operand's values in registers only."""
+    weights, small = view["w"].X, view["x"].X
     yield (
         f"Thread  {work.outputs} sums, each of one k in {work.shares}: {work.shares} threads share an element of C and "
         "add up at the end"
+    )
+    yield (
+        f"Weights are the elements of {weights}: each meets (is multiplied by) those of {small}, the small operand, "
+        "at its k"
     )
     yield (
         f"Reads   each weight once, to a register, {WORD * work.global_words:g} bytes of a block under way at once; "
         f"{counts.intensity:.3g} FLOP for a byte of global memory"
     )
     if work.repeated:
-        yield "Cached  what the weights meet, which every warp reads again: L1 serves the most of it"
+        yield "Cached  what the weights meet, which every warp reads again: L1 serves most of it"
     if counts.intensity < least_ridge(DType.F32):
         yield "Bound   global memory: too few FLOP for a byte, on any known card"
     else:

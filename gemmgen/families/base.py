@@ -238,7 +238,7 @@ class Work:
     run            FMAs in a row that share an operand with the one before (1: not counted)
     written        depths of a step that a turn of its loop takes where it reads values ahead of their FMAs, else 0
     by_turn        the values of one operand are read for a whole turn at once
-    lead           rows or columns of a product that come before the branch that the others follow
+    lead           rows or columns of a product that come a depth early, before the branch to the next tile or turn
     others         registers of a thread for addresses and counters, as compiled on sm_90
     """
 

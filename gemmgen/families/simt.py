@@ -177,7 +177,12 @@ def _threads(config: SimtConfig) -> Iterator[Derived]:
 def _sums_of_slices() -> Iterator[Derived]:
     room = "STAGES * (SHARED_A + SHARED_B)"  # that the tiles leave
     rounds = f"1 + (SLICES * BM * BN > {room}) + 2 * (SLICES * BM * BN > 2 * {room})"
-    yield Derived("ROUNDS", rounds, "rounds in which slices add up", group=SLICES_GROUP)
+    yield Derived(
+        "ROUNDS",
+        rounds,
+        "rounds in which slices add up: 1, 2 or 4, so that the sums of one fit where the tiles were",
+        group=SLICES_GROUP,
+    )
     yield Derived("ROWS", "TM / SLICES", "rows of a thread's tile that each slice gets, and stores", group=SLICES_GROUP)
 
 

@@ -42,7 +42,7 @@ class SimtConfig(Config):
     STAGES: int = axis(2, (3, 2, 4, 1), "tiles of A and B that shared memory holds")
     ASYNC: int = axis(0, (1, 0), "1: cp.async copies to shared memory, 0: through registers")
     AHEAD: int = axis(
-        0, (4, 0), "depths that the loop over a step writes out, reading two ahead (0: a whole step, none ahead)"
+        0, (4, 0), "depths that the loop over a step unrolls, reading two ahead (0: a whole step, none ahead)"
     )
     SLICES: int = axis(1, (1, 2, 4, 8), "groups of warps that share a block's tile, each with a part of a step's depth")
     MINB: int = axis(1, (1,), "blocks that must fit an SM at once: caps a thread's registers")
@@ -52,7 +52,9 @@ class SimtConfig(Config):
     STREAM: int = axis(
         0, (0, 1, 2, 4), "blocks that share the last tiles of C, each an equal run of their steps along K", per_sm=True
     )
-    LEAD: int = axis(0, (0, 1, 2, 4), "rows or columns of a thread's tile whose FMAs come early, before a branch")
+    LEAD: int = axis(
+        0, (0, 1, 2, 4), "rows or columns of a thread's tile whose FMAs come before the branch to the next tile or turn"
+    )
     ORDER: int = axis(
         0,
         tuple(range(8)),

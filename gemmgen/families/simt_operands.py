@@ -136,9 +136,10 @@ def operand_constants(problem: Problem, config: SimtConfig, operand: Operand) ->
     asked = config.TEAM if operand.transposed else 0
     wanted = asked or (32 if operand.transposed else 128) // (width * problem.dtype.size)
     together = team(max(1, value[line] // width), value[count], threads, wanted)
+    stored = f"{X} that one cp.async writes to shared memory" if config.ASYNC else f"a shared store of {X}"
     lines = (
         (f"V{X}", str(width), f"{elements} of an access to {X}"),
-        (f"STORE_{X}", "1" if operand.transposed else f"V{X}", f"{elements} of a shared store of {X}"),
+        (f"STORE_{X}", "1" if operand.transposed else f"V{X}", f"{elements} of {stored}"),
         (f"{X}_LINE", line, f"{elements} of a line of {X}'s tile"),
         (f"{X}_LINES", count, f"lines of {X}'s tile"),
         (f"{X}_TEAM", str(together), "neighbouring threads that fetch a line together"),

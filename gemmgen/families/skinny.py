@@ -64,7 +64,7 @@ CONSTRAINTS = (
     Constraint("S >= 1 and T >= 1 and LANES >= 1 and WARPS >= 1 and UNROLL >= 1", "counts start at one", False),
     Constraint("VEC == 1 or VEC == 2 or VEC == 4", "an access is 4, 8 or 16 bytes wide", False),
     Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
-    Constraint("S * T <= 256", "a thread has fewer than 256 registers for its sums"),
+    Constraint("S * T <= 256", "a thread has no registers for more sums"),
     Constraint("BK % (UNROLL * STEP) == 0", "a chunk is a whole number of turns of the ring of registers"),
     Constraint(f"2 * UNROLL * STEP <= {TILE_REACH}", "loads that run ahead stay near the edge of K"),
     Constraint("BK <= 8192 and SPLIT * STEP <= 32768", "depths past the edge of K stay below 2^31", False),
@@ -148,8 +148,13 @@ class Skinny:
             Derived("VW", str(width), "floats of an access to the weights", group="Weights"),
             Derived("LOADS", "T" if w.along_k else "T / VW", "accesses of a thread a step", group="Weights"),
             Derived("GROUPS", "32 / LANES", "groups of a warp's lanes, each with a depth of its own", group="Weights"),
-            Derived("STEP", step, "depths that a block has at a step", group="Weights"),
-            Derived("LANE_WORDS", "VW" if w.along_k else "1", "depths that a thread has at a step", group="Weights"),
+            Derived("STEP", step, "depths that a block takes at a step", group="Weights"),
+            Derived(
+                "LANE_WORDS",
+                "VW" if w.along_k else "1",
+                "depths that each lane takes at a step",
+                group="Weights",
+            ),
             Derived(
                 "XW", str(small_width(problem, skinny)), "floats of an access to the small operand", group="Weights"
             ),
@@ -157,7 +162,10 @@ class Skinny:
             Derived("PITCH", pitch, "floats from one line of a chunk to the next", group=SHARED),
             Derived("SUMS_PITCH", f"B{w.MN} + 4", "floats from one line of sums to the next", group=SHARED),
             Derived(
-                "PARTS", "1" if w.along_k else "WARPS", "groups of threads that sum different depths", group=SHARED
+                "PARTS",
+                "1" if w.along_k else "WARPS",
+                "sums of each element of C that meet in shared memory",
+                group=SHARED,
             ),
             Derived("CHUNK_FLOATS", f"{lines} * PITCH", "floats of a chunk of the small operand", group=SHARED),
             Derived(

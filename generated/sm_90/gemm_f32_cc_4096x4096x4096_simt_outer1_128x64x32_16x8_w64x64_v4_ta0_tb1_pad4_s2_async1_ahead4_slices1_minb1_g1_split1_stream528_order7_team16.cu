@@ -43,7 +43,7 @@ constexpr int WM = 64;       // rows of C that a warp computes (0: no warp tiles
 constexpr int WN = 64;       // columns of C that a warp computes (0: no warp tiles)
 constexpr int PAD = 4;       // elements after each shared line of an operand stored along k: spreads banks
 constexpr int STAGES = 2;    // tiles of A and B that shared memory holds
-constexpr int AHEAD = 4;     // depths that the loop over a step writes out, reading two ahead (0: a whole step, none ahead)
+constexpr int AHEAD = 4;     // depths that the loop over a step unrolls, reading two ahead (0: a whole step, none ahead)
 constexpr int MINB = 1;      // blocks that must fit an SM at once: caps a thread's registers
 constexpr int GROUP = 1;     // tile rows that blocks walk down before they step right, for reuse in L2
 constexpr int STREAM = 528;  // blocks that share the last tiles of C, each an equal run of their steps along K
@@ -60,7 +60,7 @@ constexpr int VC = 4;                         // floats of an access to C
 
 // How A gets to shared memory
 constexpr int VA = 4;                                                                  // floats of an access to A
-constexpr int STORE_A = VA;                                                            // floats of a shared store of A
+constexpr int STORE_A = VA;                                                            // floats of A that one cp.async writes to shared memory
 constexpr int A_LINE = BM;                                                             // floats of a line of A's tile
 constexpr int A_LINES = BK;                                                            // lines of A's tile
 constexpr int A_TEAM = 8;                                                              // neighbouring threads that fetch a line together
@@ -71,7 +71,7 @@ constexpr int SHARED_A = BK * PITCH_A;                                          
 
 // How B gets to shared memory
 constexpr int VB = 1;                                                                  // floats of an access to B
-constexpr int STORE_B = 1;                                                             // floats of a shared store of B
+constexpr int STORE_B = 1;                                                             // floats of B that one cp.async writes to shared memory
 constexpr int B_LINE = BK;                                                             // floats of a line of B's tile
 constexpr int B_LINES = BN;                                                            // lines of B's tile
 constexpr int B_TEAM = 16;                                                             // neighbouring threads that fetch a line together
@@ -127,8 +127,7 @@ struct Spot {
 using TileA = float[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [k][m]
 using TileB = float[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
 
-// The tile of C that a block computes. Blocks walk down GROUP tile rows before they step right, so
-// that blocks that run together read the same tiles of A and B from L2.
+// The tile of C that a block computes. Blocks walk along the rows of tiles, one after the other: GROUP is 1.
 struct TileOrigin {
     int m, n;
 };
@@ -447,7 +446,8 @@ __device__ __forceinline__ void read_b(const float* from, float (&fragment)[TN])
 
 // acc += a * b, an outer product, to and fro along the columns: each FMA shares a value with the one before it.
 // Two register banks give an operand a cycle each, so an FMA that reads three registers anew takes two cycles.
-// The last column comes first (ORDER): so registers fall into other banks.
+// The last column comes first: so registers fall into other banks.
+// Even columns start at their far end: so registers fall into other banks.
 __device__ __forceinline__ void add_product(const float (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN])
 {
     #pragma unroll
@@ -583,6 +583,7 @@ gemm_f32_cc_4096x4096x4096_simt_outer1_128x64x32_16x8_w64x64_v4_ta0_tb1_pad4_s2_
                         b_from = &Bs[stage][0][place.n];
                     }
                     add_product(a[d % 2], b[d % 2], acc);
+                    // B's values come before A's: so registers fall into other banks.
                     read_b(b_from + (d + 2) % AHEAD * PITCH_B, b[d % 2]);
                     read_a(a_from + (d + 2) % AHEAD * PITCH_A, a[d % 2]);
                 }

@@ -42,7 +42,7 @@ constexpr int TN = 8;        // columns of C that a thread computes
 constexpr int WM = 64;       // rows of C that a warp computes (0: no warp tiles)
 constexpr int WN = 64;       // columns of C that a warp computes (0: no warp tiles)
 constexpr int STAGES = 2;    // tiles of A and B that shared memory holds
-constexpr int AHEAD = 4;     // depths that the loop over a step writes out, reading two ahead (0: a whole step, none ahead)
+constexpr int AHEAD = 4;     // depths that the loop over a step unrolls, reading two ahead (0: a whole step, none ahead)
 constexpr int MINB = 1;      // blocks that must fit an SM at once: caps a thread's registers
 constexpr int GROUP = 8;     // tile rows that blocks walk down before they step right, for reuse in L2
 constexpr int STREAM = 264;  // blocks that share the last tiles of C, each an equal run of their steps along K
@@ -59,7 +59,7 @@ constexpr int VC = 4;                         // floats of an access to C
 
 // How A gets to shared memory
 constexpr int VA = 4;                                                                  // floats of an access to A
-constexpr int STORE_A = VA;                                                            // floats of a shared store of A
+constexpr int STORE_A = VA;                                                            // floats of A that one cp.async writes to shared memory
 constexpr int A_LINE = BM;                                                             // floats of a line of A's tile
 constexpr int A_LINES = BK;                                                            // lines of A's tile
 constexpr int A_TEAM = 8;                                                              // neighbouring threads that fetch a line together
@@ -70,7 +70,7 @@ constexpr int SHARED_A = BK * PITCH_A;                                          
 
 // How B gets to shared memory
 constexpr int VB = 4;                                                                  // floats of an access to B
-constexpr int STORE_B = VB;                                                            // floats of a shared store of B
+constexpr int STORE_B = VB;                                                            // floats of B that one cp.async writes to shared memory
 constexpr int B_LINE = BN;                                                             // floats of a line of B's tile
 constexpr int B_LINES = BK;                                                            // lines of B's tile
 constexpr int B_TEAM = 8;                                                              // neighbouring threads that fetch a line together
@@ -446,7 +446,8 @@ __device__ __forceinline__ void read_b(const float* from, float (&fragment)[TN])
 
 // acc += a * b, an outer product, to and fro along the columns: each FMA shares a value with the one before it.
 // Two register banks give an operand a cycle each, so an FMA that reads three registers anew takes two cycles.
-// The last column comes first (ORDER): so registers fall into other banks.
+// The last column comes first: so registers fall into other banks.
+// Even columns start at their far end: so registers fall into other banks.
 __device__ __forceinline__ void add_product(const float (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN])
 {
     #pragma unroll

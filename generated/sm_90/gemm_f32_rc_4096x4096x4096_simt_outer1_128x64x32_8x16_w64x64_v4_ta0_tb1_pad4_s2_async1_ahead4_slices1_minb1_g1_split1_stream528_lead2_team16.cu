@@ -43,11 +43,11 @@ constexpr int WM = 64;       // rows of C that a warp computes (0: no warp tiles
 constexpr int WN = 64;       // columns of C that a warp computes (0: no warp tiles)
 constexpr int PAD = 4;       // elements after each shared line of an operand stored along k: spreads banks
 constexpr int STAGES = 2;    // tiles of A and B that shared memory holds
-constexpr int AHEAD = 4;     // depths that the loop over a step writes out, reading two ahead (0: a whole step, none ahead)
+constexpr int AHEAD = 4;     // depths that the loop over a step unrolls, reading two ahead (0: a whole step, none ahead)
 constexpr int MINB = 1;      // blocks that must fit an SM at once: caps a thread's registers
 constexpr int GROUP = 1;     // tile rows that blocks walk down before they step right, for reuse in L2
 constexpr int STREAM = 528;  // blocks that share the last tiles of C, each an equal run of their steps along K
-constexpr int LEAD = 2;      // rows or columns of a thread's tile whose FMAs come early, before a branch
+constexpr int LEAD = 2;      // rows or columns of a thread's tile whose FMAs come before the branch to the next tile or turn
 
 // Work split
 constexpr int THREADS = BM / TM * (BN / TN);  // threads a block
@@ -61,7 +61,7 @@ constexpr int VC = 4;                         // floats of an access to C
 
 // How A gets to shared memory
 constexpr int VA = 4;                                                                  // floats of an access to A
-constexpr int STORE_A = VA;                                                            // floats of a shared store of A
+constexpr int STORE_A = VA;                                                            // floats of A that one cp.async writes to shared memory
 constexpr int A_LINE = BK;                                                             // floats of a line of A's tile
 constexpr int A_LINES = BM;                                                            // lines of A's tile
 constexpr int A_TEAM = 8;                                                              // neighbouring threads that fetch a line together
@@ -72,7 +72,7 @@ constexpr int SHARED_A = BM * PITCH_A;                                          
 
 // How B gets to shared memory
 constexpr int VB = 1;                                                                  // floats of an access to B
-constexpr int STORE_B = 1;                                                             // floats of a shared store of B
+constexpr int STORE_B = 1;                                                             // floats of B that one cp.async writes to shared memory
 constexpr int B_LINE = BK;                                                             // floats of a line of B's tile
 constexpr int B_LINES = BN;                                                            // lines of B's tile
 constexpr int B_TEAM = 16;                                                             // neighbouring threads that fetch a line together
@@ -128,8 +128,7 @@ struct Spot {
 using TileA = float[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [m][k]
 using TileB = float[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
 
-// The tile of C that a block computes. Blocks walk down GROUP tile rows before they step right, so
-// that blocks that run together read the same tiles of A and B from L2.
+// The tile of C that a block computes. Blocks walk along the rows of tiles, one after the other: GROUP is 1.
 struct TileOrigin {
     int m, n;
 };
@@ -551,7 +550,7 @@ gemm_f32_rc_4096x4096x4096_simt_outer1_128x64x32_8x16_w64x64_v4_ta0_tb1_pad4_s2_
             // multiplied. A turn of the loop takes AHEAD depths; a_from and b_from say where the values of these lie.
             // A read of A takes all depths of a turn: its values are replaced after the last of them.
             // The compiler puts a read off to the next branch, unless it sees the values used before that. So the first LEAD
-            // rows of each product come early: before the branch that the others follow.
+            // rows of each product come a depth early: before the branch to the next tile or turn, which the others follow.
             const float* a_from = &As[0][place.m][0];
             const float* b_from = &Bs[0][0][place.n];
             Vec<AHEAD> a[TM];

@@ -44,12 +44,12 @@ constexpr int WM = 32;     // rows of C that a warp computes (0: no warp tiles)
 constexpr int WN = 128;    // columns of C that a warp computes (0: no warp tiles)
 constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
 constexpr int STAGES = 2;  // tiles of A and B that shared memory holds
-constexpr int AHEAD = 4;   // depths that the loop over a step writes out, reading two ahead (0: a whole step, none ahead)
+constexpr int AHEAD = 4;   // depths that the loop over a step unrolls, reading two ahead (0: a whole step, none ahead)
 constexpr int SLICES = 2;  // groups of warps that share a block's tile, each with a part of a step's depth
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
 constexpr int GROUP = 8;   // tile rows that blocks walk down before they step right, for reuse in L2
 constexpr int SPLIT = 4;   // blocks that share a tile of C, each with a part of K
-constexpr int LEAD = 2;    // rows or columns of a thread's tile whose FMAs come early, before a branch
+constexpr int LEAD = 2;    // rows or columns of a thread's tile whose FMAs come before the branch to the next tile or turn
 
 // Work split
 constexpr int DEPTH = BK / SLICES;                  // depth of a slice's part of a step
@@ -65,7 +65,7 @@ constexpr int VC = 1;                               // floats of an access to C
 
 // How A gets to shared memory
 constexpr int VA = 1;                                                                  // floats of an access to A
-constexpr int STORE_A = 1;                                                             // floats of a shared store of A
+constexpr int STORE_A = 1;                                                             // floats of A that one cp.async writes to shared memory
 constexpr int A_LINE = BK;                                                             // floats of a line of A's tile
 constexpr int A_LINES = BM;                                                            // lines of A's tile
 constexpr int A_TEAM = 8;                                                              // neighbouring threads that fetch a line together
@@ -76,7 +76,7 @@ constexpr int SHARED_A = BK * PITCH_A;                                          
 
 // How B gets to shared memory
 constexpr int VB = 4;                                                                  // floats of an access to B
-constexpr int STORE_B = VB;                                                            // floats of a shared store of B
+constexpr int STORE_B = VB;                                                            // floats of B that one cp.async writes to shared memory
 constexpr int B_LINE = BK;                                                             // floats of a line of B's tile
 constexpr int B_LINES = BN;                                                            // lines of B's tile
 constexpr int B_TEAM = 8;                                                              // neighbouring threads that fetch a line together
@@ -86,7 +86,7 @@ constexpr int PITCH_B = BK + PAD;                                               
 constexpr int SHARED_B = BN * PITCH_B;                                                 // floats of a shared tile of B
 
 // How slices add up
-constexpr int ROUNDS = 1 + (SLICES * BM * BN > STAGES * (SHARED_A + SHARED_B)) + 2 * (SLICES * BM * BN > 2 * STAGES * (SHARED_A + SHARED_B));  // rounds in which slices add up
+constexpr int ROUNDS = 1 + (SLICES * BM * BN > STAGES * (SHARED_A + SHARED_B)) + 2 * (SLICES * BM * BN > 2 * STAGES * (SHARED_A + SHARED_B));  // rounds in which slices add up: 1, 2 or 4, so that the sums of one fit where the tiles were
 constexpr int ROWS = TM / SLICES;                                                                                                              // rows of a thread's tile that each slice gets, and stores
 
 static_assert(BM % TM == 0, "threads split a block's rows evenly");
@@ -253,8 +253,8 @@ __device__ __forceinline__ Parts parts_of_split(float* partials, unsigned* ticke
     return {partials + tile * SPLIT * (BM * BN), SPLIT, static_cast<int>(blockIdx.x % SPLIT), tickets + tile};
 }
 
-// Adds up what the block's slices summed, in their order. Of the tile that a thread and its like in other slices have, each
-// gets ROWS rows: those from slice * ROWS on. `shared` may hold tiles that other threads still read.
+// Adds up what the block's slices summed, in their order. The threads with the same number in each slice have the same tile,
+// of which each gets ROWS rows: those from slice * ROWS on. `shared` may hold tiles that other threads still read.
 __device__ __forceinline__ void add_slices(const float (&acc)[TM][TN], float (&sums)[ROWS][TN], float* shared)
 {
     constexpr int WIDTH = 16 / sizeof(float);  // of an access
@@ -442,7 +442,7 @@ __device__ __forceinline__ void read_a(const float* from, float (&fragment)[TM])
 }
 
 // This thread's TN values of B at the depths of a turn, the first of which lies at `from`, AHEAD to a read.
-// In parts, the last values first (ORDER), as products take them.
+// In parts, the last values first, as products take them.
 template <int FIRST, int END>  // values
 __device__ __forceinline__ void read_b(const float* from, Vec<AHEAD> (&fragment)[TN])
 {
@@ -453,7 +453,8 @@ __device__ __forceinline__ void read_b(const float* from, Vec<AHEAD> (&fragment)
 // acc += a * b, an outer product, to and fro along the columns: each FMA shares a value with the one before it.
 // Two register banks give an operand a cycle each, so an FMA that reads three registers anew takes two cycles.
 // `b` holds the depths of a turn, of which this is the d-th.
-// The last column comes first (ORDER): so registers fall into other banks.
+// The last column comes first: so registers fall into other banks.
+// Even columns start at their far end: so registers fall into other banks.
 template <int FIRST, int END>  // columns of the thread's tile
 __device__ __forceinline__ void add_product(const float (&a)[TM], const Vec<AHEAD> (&b)[TN], float (&acc)[TM][TN], int d)
 {
@@ -551,7 +552,7 @@ gemm_f32_rc_64x8192x8192_simt_outer1_32x128x32_16x8_w32x128_v4_ta1_tb0_pad4_s2_a
         // multiplied. A turn of the loop takes AHEAD depths; a_from and b_from say where the values of these lie.
         // A read of B takes all depths of a turn: its values are replaced after the last of them.
         // The compiler puts a read off to the next branch, unless it sees the values used before that. So the first LEAD
-        // columns of each product come early: before the branch that the others follow.
+        // columns of each product come a depth early: before the branch to the next tile or turn, which the others follow.
         const float* a_from = &As[0][place.k][place.m];
         const float* b_from = &Bs[0][place.n][place.k];
         Vec<AHEAD> b[TN];
@@ -562,7 +563,7 @@ gemm_f32_rc_64x8192x8192_simt_outer1_32x128x32_16x8_w32x128_v4_ta1_tb0_pad4_s2_a
 
         add_product<0, LEAD>(a[0], b, acc, 0);
         int stage = 0;
-        for (int k = AHEAD; k < padded / SLICES; k += AHEAD) {
+        for (int k = AHEAD; k < padded / SLICES; k += AHEAD) {  // k counts a slice's depths, DEPTH of each step
             #pragma unroll
             for (int d = 0; d < AHEAD; ++d) {
                 if (d == AHEAD - 2) {  // what is read from here on is the next turn's

@@ -40,7 +40,7 @@ constexpr int WM = 64;     // rows of C that a warp computes (0: no warp tiles)
 constexpr int WN = 64;     // columns of C that a warp computes (0: no warp tiles)
 constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
 constexpr int STAGES = 2;  // tiles of A and B that shared memory holds
-constexpr int AHEAD = 4;   // depths that the loop over a step writes out, reading two ahead (0: a whole step, none ahead)
+constexpr int AHEAD = 4;   // depths that the loop over a step unrolls, reading two ahead (0: a whole step, none ahead)
 constexpr int SLICES = 4;  // groups of warps that share a block's tile, each with a part of a step's depth
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
 constexpr int GROUP = 8;   // tile rows that blocks walk down before they step right, for reuse in L2
@@ -59,7 +59,7 @@ constexpr int VC = 4;                               // floats of an access to C
 
 // How A gets to shared memory
 constexpr int VA = 1;                                                                  // floats of an access to A
-constexpr int STORE_A = 1;                                                             // floats of a shared store of A
+constexpr int STORE_A = 1;                                                             // floats of A that one cp.async writes to shared memory
 constexpr int A_LINE = BK;                                                             // floats of a line of A's tile
 constexpr int A_LINES = BM;                                                            // lines of A's tile
 constexpr int A_TEAM = 8;                                                              // neighbouring threads that fetch a line together
@@ -70,7 +70,7 @@ constexpr int SHARED_A = BK * PITCH_A;                                          
 
 // How B gets to shared memory
 constexpr int VB = 4;                                                                  // floats of an access to B
-constexpr int STORE_B = VB;                                                            // floats of a shared store of B
+constexpr int STORE_B = VB;                                                            // floats of B that one cp.async writes to shared memory
 constexpr int B_LINE = BN;                                                             // floats of a line of B's tile
 constexpr int B_LINES = BK;                                                            // lines of B's tile
 constexpr int B_TEAM = 8;                                                              // neighbouring threads that fetch a line together
@@ -80,7 +80,7 @@ constexpr int PITCH_B = BN;                                                     
 constexpr int SHARED_B = BK * PITCH_B;                                                 // floats of a shared tile of B
 
 // How slices add up
-constexpr int ROUNDS = 1 + (SLICES * BM * BN > STAGES * (SHARED_A + SHARED_B)) + 2 * (SLICES * BM * BN > 2 * STAGES * (SHARED_A + SHARED_B));  // rounds in which slices add up
+constexpr int ROUNDS = 1 + (SLICES * BM * BN > STAGES * (SHARED_A + SHARED_B)) + 2 * (SLICES * BM * BN > 2 * STAGES * (SHARED_A + SHARED_B));  // rounds in which slices add up: 1, 2 or 4, so that the sums of one fit where the tiles were
 constexpr int ROWS = TM / SLICES;                                                                                                              // rows of a thread's tile that each slice gets, and stores
 
 static_assert(BM % TM == 0, "threads split a block's rows evenly");
@@ -172,8 +172,8 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
 }
 #endif  // __CUDACC__
 
-// Adds up what the block's slices summed, in their order. Of the tile that a thread and its like in other slices have, each
-// gets ROWS rows: those from slice * ROWS on. `shared` may hold tiles that other threads still read.
+// Adds up what the block's slices summed, in their order. The threads with the same number in each slice have the same tile,
+// of which each gets ROWS rows: those from slice * ROWS on. `shared` may hold tiles that other threads still read.
 __device__ __forceinline__ void add_slices(const float (&acc)[TM][TN], float (&sums)[ROWS][TN], float* shared)
 {
     constexpr int WIDTH = 16 / sizeof(float);  // of an access
@@ -372,7 +372,7 @@ __device__ __forceinline__ void read_b(const float* from, float (&fragment)[TN])
 
 // acc += a * b, an outer product, to and fro along the columns: each FMA shares a value with the one before it.
 // Two register banks give an operand a cycle each, so an FMA that reads three registers anew takes two cycles.
-// The last column comes first (ORDER): so registers fall into other banks.
+// The last column comes first: so registers fall into other banks.
 __device__ __forceinline__ void add_product(const float (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN])
 {
     #pragma unroll
@@ -485,7 +485,7 @@ gemm_f32_rr_1000x1000x1000_simt_outer1_64x64x32_16x8_w64x64_v4_ta1_tb0_pad4_s2_a
         }
 
         int stage = 0;
-        for (int k = AHEAD; k < padded / SLICES; k += AHEAD) {
+        for (int k = AHEAD; k < padded / SLICES; k += AHEAD) {  // k counts a slice's depths, DEPTH of each step
             #pragma unroll
             for (int d = 0; d < AHEAD; ++d) {
                 if (d == AHEAD - 2) {  // what is read from here on is the next turn's

@@ -114,8 +114,7 @@ struct Spot {
 using TileA = float[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [m][k]
 using TileB = float[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
 
-// The tile of C that a block computes. Blocks walk down GROUP tile rows before they step right, so
-// that blocks that run together read the same tiles of A and B from L2.
+// The tile of C that a block computes. Blocks walk along the rows of tiles, one after the other: GROUP is 1.
 struct TileOrigin {
     int m, n;
 };

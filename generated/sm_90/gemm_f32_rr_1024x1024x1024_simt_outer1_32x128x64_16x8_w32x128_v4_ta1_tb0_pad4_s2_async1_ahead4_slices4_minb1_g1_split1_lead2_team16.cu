@@ -40,11 +40,11 @@ constexpr int WM = 32;     // rows of C that a warp computes (0: no warp tiles)
 constexpr int WN = 128;    // columns of C that a warp computes (0: no warp tiles)
 constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
 constexpr int STAGES = 2;  // tiles of A and B that shared memory holds
-constexpr int AHEAD = 4;   // depths that the loop over a step writes out, reading two ahead (0: a whole step, none ahead)
+constexpr int AHEAD = 4;   // depths that the loop over a step unrolls, reading two ahead (0: a whole step, none ahead)
 constexpr int SLICES = 4;  // groups of warps that share a block's tile, each with a part of a step's depth
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
 constexpr int GROUP = 1;   // tile rows that blocks walk down before they step right, for reuse in L2
-constexpr int LEAD = 2;    // rows or columns of a thread's tile whose FMAs come early, before a branch
+constexpr int LEAD = 2;    // rows or columns of a thread's tile whose FMAs come before the branch to the next tile or turn
 
 // Work split
 constexpr int DEPTH = BK / SLICES;                  // depth of a slice's part of a step
@@ -60,7 +60,7 @@ constexpr int VC = 4;                               // floats of an access to C
 
 // How A gets to shared memory
 constexpr int VA = 1;                                                                  // floats of an access to A
-constexpr int STORE_A = 1;                                                             // floats of a shared store of A
+constexpr int STORE_A = 1;                                                             // floats of A that one cp.async writes to shared memory
 constexpr int A_LINE = BK;                                                             // floats of a line of A's tile
 constexpr int A_LINES = BM;                                                            // lines of A's tile
 constexpr int A_TEAM = 16;                                                             // neighbouring threads that fetch a line together
@@ -71,7 +71,7 @@ constexpr int SHARED_A = BK * PITCH_A;                                          
 
 // How B gets to shared memory
 constexpr int VB = 4;                                                                  // floats of an access to B
-constexpr int STORE_B = VB;                                                            // floats of a shared store of B
+constexpr int STORE_B = VB;                                                            // floats of B that one cp.async writes to shared memory
 constexpr int B_LINE = BN;                                                             // floats of a line of B's tile
 constexpr int B_LINES = BK;                                                            // lines of B's tile
 constexpr int B_TEAM = 8;                                                              // neighbouring threads that fetch a line together
@@ -81,7 +81,7 @@ constexpr int PITCH_B = BN;                                                     
 constexpr int SHARED_B = BK * PITCH_B;                                                 // floats of a shared tile of B
 
 // How slices add up
-constexpr int ROUNDS = 1 + (SLICES * BM * BN > STAGES * (SHARED_A + SHARED_B)) + 2 * (SLICES * BM * BN > 2 * STAGES * (SHARED_A + SHARED_B));  // rounds in which slices add up
+constexpr int ROUNDS = 1 + (SLICES * BM * BN > STAGES * (SHARED_A + SHARED_B)) + 2 * (SLICES * BM * BN > 2 * STAGES * (SHARED_A + SHARED_B));  // rounds in which slices add up: 1, 2 or 4, so that the sums of one fit where the tiles were
 constexpr int ROWS = TM / SLICES;                                                                                                              // rows of a thread's tile that each slice gets, and stores
 
 static_assert(BM % TM == 0, "threads split a block's rows evenly");
@@ -132,8 +132,7 @@ struct Spot {
 using TileA = float[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [k][m]
 using TileB = float[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
 
-// The tile of C that a block computes. Blocks walk down GROUP tile rows before they step right, so
-// that blocks that run together read the same tiles of A and B from L2.
+// The tile of C that a block computes. Blocks walk along the rows of tiles, one after the other: GROUP is 1.
 struct TileOrigin {
     int m, n;
 };
@@ -175,8 +174,8 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
 }
 #endif  // __CUDACC__
 
-// Adds up what the block's slices summed, in their order. Of the tile that a thread and its like in other slices have, each
-// gets ROWS rows: those from slice * ROWS on. `shared` may hold tiles that other threads still read.
+// Adds up what the block's slices summed, in their order. The threads with the same number in each slice have the same tile,
+// of which each gets ROWS rows: those from slice * ROWS on. `shared` may hold tiles that other threads still read.
 __device__ __forceinline__ void add_slices(const float (&acc)[TM][TN], float (&sums)[ROWS][TN], float* shared)
 {
     constexpr int WIDTH = 16 / sizeof(float);  // of an access
@@ -475,7 +474,7 @@ gemm_f32_rr_1024x1024x1024_simt_outer1_32x128x64_16x8_w32x128_v4_ta1_tb0_pad4_s2
         // The values of depth d are replaced by those of d + 2 once they are used, and arrive while those of d + 1 are
         // multiplied. A turn of the loop takes AHEAD depths; a_from and b_from say where the values of these lie.
         // The compiler puts a read off to the next branch, unless it sees the values used before that. So the first LEAD
-        // columns of each product come early: before the branch that the others follow.
+        // columns of each product come a depth early: before the branch to the next tile or turn, which the others follow.
         const float* a_from = &As[0][place.k][place.m];
         const float* b_from = &Bs[0][place.k][place.n];
         float a[2][TM], b[2][TN];
@@ -487,7 +486,7 @@ gemm_f32_rr_1024x1024x1024_simt_outer1_32x128x64_16x8_w32x128_v4_ta1_tb0_pad4_s2
 
         add_product<0, LEAD>(a[0], b[0], acc);
         int stage = 0;
-        for (int k = AHEAD; k < padded / SLICES; k += AHEAD) {
+        for (int k = AHEAD; k < padded / SLICES; k += AHEAD) {  // k counts a slice's depths, DEPTH of each step
             #pragma unroll
             for (int d = 0; d < AHEAD; ++d) {
                 if (d == AHEAD - 2) {  // what is read from here on is the next turn's

@@ -54,7 +54,7 @@ constexpr int VC = 4;                         // floats of an access to C
 
 // How A gets to shared memory
 constexpr int VA = 1;                                                                  // floats of an access to A
-constexpr int STORE_A = 1;                                                             // floats of a shared store of A
+constexpr int STORE_A = 1;                                                             // floats of A that one cp.async writes to shared memory
 constexpr int A_LINE = BK;                                                             // floats of a line of A's tile
 constexpr int A_LINES = BM;                                                            // lines of A's tile
 constexpr int A_TEAM = 8;                                                              // neighbouring threads that fetch a line together
@@ -65,7 +65,7 @@ constexpr int SHARED_A = BK * PITCH_A;                                          
 
 // How B gets to shared memory
 constexpr int VB = 4;                                                                  // floats of an access to B
-constexpr int STORE_B = VB;                                                            // floats of a shared store of B
+constexpr int STORE_B = VB;                                                            // floats of B that one cp.async writes to shared memory
 constexpr int B_LINE = BN;                                                             // floats of a line of B's tile
 constexpr int B_LINES = BK;                                                            // lines of B's tile
 constexpr int B_TEAM = 8;                                                              // neighbouring threads that fetch a line together

@@ -8,6 +8,7 @@
 //
 // Block   4 x 32 of C by 512 threads, 16384 bytes of shared memory
 // Thread  16 sums, each of one k in 64: 64 threads share an element of C and add up at the end
+// Weights are the elements of B: each meets (is multiplied by) those of A, the small operand, at its k
 // Reads   each weight once, to a register, 147456 bytes of a block under way at once; 1.78 FLOP for a byte of global memory
 // Bound   global memory: too few FLOP for a byte, on any known card
 //
@@ -46,20 +47,20 @@ constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C tha
 constexpr int VW = 4;                 // floats of an access to the weights
 constexpr int LOADS = T / VW;         // accesses of a thread a step
 constexpr int GROUPS = 32 / LANES;    // groups of a warp's lanes, each with a depth of its own
-constexpr int STEP = WARPS * GROUPS;  // depths that a block has at a step
+constexpr int STEP = WARPS * GROUPS;  // depths that a block takes at a step
 
 // Shared memory
 constexpr int FX = 4;                                // floats of a read of the small operand
 constexpr int PITCH = S + 4 * (S % 8 == 0);          // floats from one line of a chunk to the next
 constexpr int SUMS_PITCH = BN + 4;                   // floats from one line of sums to the next
-constexpr int PARTS = WARPS;                         // groups of threads that sum different depths
+constexpr int PARTS = WARPS;                         // sums of each element of C that meet in shared memory
 constexpr int CHUNK_FLOATS = BK * PITCH;             // floats of a chunk of the small operand
 constexpr int SUMS_FLOATS = PARTS * S * SUMS_PITCH;  // floats of the sums that replace it at the end
 
 // Shared memory, in all
 constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS);  // floats of shared memory, for one and then the other
 
-static_assert(S * T <= 256, "a thread has fewer than 256 registers for its sums");
+static_assert(S * T <= 256, "a thread has no registers for more sums");
 static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of turns of the ring of registers");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
 static_assert(PARTS > 1 or 32 % (S * T) == 0 or S * T % 32 == 0, "lanes halve the sums until each has its own");
@@ -85,12 +86,6 @@ __device__ __forceinline__ Vec<N> load(const float* from)
     return *reinterpret_cast<const Vec<N>*>(from);
 }
 
-template <int N>
-__device__ __forceinline__ void store(float* to, const Vec<N>& value)
-{
-    *reinterpret_cast<Vec<N>*>(to) = value;
-}
-
 // The first `valid` of N floats, the rest zero: one access where all exist, else one by one.
 template <int N>
 __device__ __forceinline__ Vec<N> load_edge(const float* from, int valid)
@@ -109,7 +104,7 @@ struct Place {
     int k, n;
 };
 
-using Sums = float[S][SUMS_PITCH];  // of a block's tile, [m][n], as one group of its threads has them
+using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
 
 using Chunk = float[BK][PITCH];  // of A in shared memory: [k][m], so that a k's values are neighbours
 
@@ -178,8 +173,8 @@ __device__ __forceinline__ void leave(float (&acc)[S][T], Place place, Sums* sum
     float (&values)[S * T] = reinterpret_cast<float (&)[S * T]>(acc);
     warp_sum<16>(values);
     const int warp = threadIdx.x / 32;
-    const int first = threadIdx.x % 32 / LANES * (S * T);  // this group's, in parts of which GROUPS make one
-    if (first % GROUPS != 0) return;                       // a group before it has the same
+    const int first = threadIdx.x % 32 / LANES * (S * T);  // GROUPS times the number of this group's first sum
+    if (first % GROUPS != 0) return;                       // a group before it has the same sum
     #pragma unroll
     for (int i = 0; i < (S * T + GROUPS - 1) / GROUPS; ++i) {
         const int value = first / GROUPS + i;
@@ -225,12 +220,12 @@ gemm_f32_rr_16x1024x1024_skinny_s4_t4_l8_w16_k1024_u16_v4_split1(
 {
     __shared__ __align__(16) float shared[SHARED_FLOATS];
     Chunk& chunk = *reinterpret_cast<Chunk*>(shared);
-    Sums* const parts = reinterpret_cast<Sums*>(shared);  // of PARTS groups of threads, after the last chunk
+    Sums* const parts = reinterpret_cast<Sums*>(shared);  // PARTS of each element, after the last chunk
 
     const Shape s{};
     const int tile = blockIdx.x;
     const int begin = 0, end = s.K;
-    const int thin = (s.M + BM - 1) / BM;  // tiles that share their weights: they run together
+    const int thin = (s.M + BM - 1) / BM;  // tiles along M, which share their weights: they run together
     const int tile_m = tile % thin * BM, tile_n = tile / thin * BN;
     const Place place = place_of_thread();
     const int n = tile_n + place.n;

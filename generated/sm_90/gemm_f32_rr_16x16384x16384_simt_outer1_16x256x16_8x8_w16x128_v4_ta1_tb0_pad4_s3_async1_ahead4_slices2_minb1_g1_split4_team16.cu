@@ -44,7 +44,7 @@ constexpr int WM = 16;     // rows of C that a warp computes (0: no warp tiles)
 constexpr int WN = 128;    // columns of C that a warp computes (0: no warp tiles)
 constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
 constexpr int STAGES = 3;  // tiles of A and B that shared memory holds
-constexpr int AHEAD = 4;   // depths that the loop over a step writes out, reading two ahead (0: a whole step, none ahead)
+constexpr int AHEAD = 4;   // depths that the loop over a step unrolls, reading two ahead (0: a whole step, none ahead)
 constexpr int SLICES = 2;  // groups of warps that share a block's tile, each with a part of a step's depth
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
 constexpr int GROUP = 1;   // tile rows that blocks walk down before they step right, for reuse in L2
@@ -64,7 +64,7 @@ constexpr int VC = 4;                               // floats of an access to C
 
 // How A gets to shared memory
 constexpr int VA = 1;                                                                  // floats of an access to A
-constexpr int STORE_A = 1;                                                             // floats of a shared store of A
+constexpr int STORE_A = 1;                                                             // floats of A that one cp.async writes to shared memory
 constexpr int A_LINE = BK;                                                             // floats of a line of A's tile
 constexpr int A_LINES = BM;                                                            // lines of A's tile
 constexpr int A_TEAM = 16;                                                             // neighbouring threads that fetch a line together
@@ -75,7 +75,7 @@ constexpr int SHARED_A = BK * PITCH_A;                                          
 
 // How B gets to shared memory
 constexpr int VB = 4;                                                                  // floats of an access to B
-constexpr int STORE_B = VB;                                                            // floats of a shared store of B
+constexpr int STORE_B = VB;                                                            // floats of B that one cp.async writes to shared memory
 constexpr int B_LINE = BN;                                                             // floats of a line of B's tile
 constexpr int B_LINES = BK;                                                            // lines of B's tile
 constexpr int B_TEAM = 8;                                                              // neighbouring threads that fetch a line together
@@ -85,7 +85,7 @@ constexpr int PITCH_B = BN;                                                     
 constexpr int SHARED_B = BK * PITCH_B;                                                 // floats of a shared tile of B
 
 // How slices add up
-constexpr int ROUNDS = 1 + (SLICES * BM * BN > STAGES * (SHARED_A + SHARED_B)) + 2 * (SLICES * BM * BN > 2 * STAGES * (SHARED_A + SHARED_B));  // rounds in which slices add up
+constexpr int ROUNDS = 1 + (SLICES * BM * BN > STAGES * (SHARED_A + SHARED_B)) + 2 * (SLICES * BM * BN > 2 * STAGES * (SHARED_A + SHARED_B));  // rounds in which slices add up: 1, 2 or 4, so that the sums of one fit where the tiles were
 constexpr int ROWS = TM / SLICES;                                                                                                              // rows of a thread's tile that each slice gets, and stores
 
 static_assert(BM % TM == 0, "threads split a block's rows evenly");
@@ -136,8 +136,7 @@ struct Spot {
 using TileA = float[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [k][m]
 using TileB = float[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
 
-// The tile of C that a block computes. Blocks walk down GROUP tile rows before they step right, so
-// that blocks that run together read the same tiles of A and B from L2.
+// The tile of C that a block computes. Blocks walk along the rows of tiles, one after the other: GROUP is 1.
 struct TileOrigin {
     int m, n;
 };
@@ -252,8 +251,8 @@ __device__ __forceinline__ Parts parts_of_split(float* partials, unsigned* ticke
     return {partials + tile * SPLIT * (BM * BN), SPLIT, static_cast<int>(blockIdx.x % SPLIT), tickets + tile};
 }
 
-// Adds up what the block's slices summed, in their order. Of the tile that a thread and its like in other slices have, each
-// gets ROWS rows: those from slice * ROWS on. `shared` may hold tiles that other threads still read.
+// Adds up what the block's slices summed, in their order. The threads with the same number in each slice have the same tile,
+// of which each gets ROWS rows: those from slice * ROWS on. `shared` may hold tiles that other threads still read.
 __device__ __forceinline__ void add_slices(const float (&acc)[TM][TN], float (&sums)[ROWS][TN], float* shared)
 {
     constexpr int WIDTH = 16 / sizeof(float);  // of an access
@@ -556,7 +555,7 @@ gemm_f32_rr_16x16384x16384_simt_outer1_16x256x16_8x8_w16x128_v4_ta1_tb0_pad4_s3_
         }
 
         int stage = 0;
-        for (int k = AHEAD; k < padded / SLICES; k += AHEAD) {
+        for (int k = AHEAD; k < padded / SLICES; k += AHEAD) {  // k counts a slice's depths, DEPTH of each step
             #pragma unroll
             for (int d = 0; d < AHEAD; ++d) {
                 if (d == AHEAD - 2) {  // what is read from here on is the next turn's

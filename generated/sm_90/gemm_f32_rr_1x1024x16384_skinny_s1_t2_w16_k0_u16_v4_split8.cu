@@ -8,8 +8,9 @@
 //
 // Block   1 x 64 of C by 512 threads, 4368 bytes of shared memory
 // Thread  2 sums, each of one k in 16: 16 threads share an element of C and add up at the end
+// Weights are the elements of B: each meets (is multiplied by) those of A, the small operand, at its k
 // Reads   each weight once, to a register, 66560 bytes of a block under way at once; 0.492 FLOP for a byte of global memory
-// Cached  what the weights meet, which every warp reads again: L1 serves the most of it
+// Cached  what the weights meet, which every warp reads again: L1 serves most of it
 // Bound   global memory: too few FLOP for a byte, on any known card
 // Split   8 blocks share a tile: each sums a part of K, the last to come adds the parts up
 //
@@ -52,20 +53,20 @@ constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C tha
 constexpr int VW = 2;                 // floats of an access to the weights
 constexpr int LOADS = T / VW;         // accesses of a thread a step
 constexpr int GROUPS = 32 / LANES;    // groups of a warp's lanes, each with a depth of its own
-constexpr int STEP = WARPS * GROUPS;  // depths that a block has at a step
-constexpr int LANE_WORDS = 1;         // depths that a thread has at a step
+constexpr int STEP = WARPS * GROUPS;  // depths that a block takes at a step
+constexpr int LANE_WORDS = 1;         // depths that each lane takes at a step
 constexpr int XW = 1;                 // floats of an access to the small operand
 
 // Shared memory
 constexpr int FX = 1;                                // floats of a read of the small operand
 constexpr int SUMS_PITCH = BN + 4;                   // floats from one line of sums to the next
-constexpr int PARTS = WARPS;                         // groups of threads that sum different depths
+constexpr int PARTS = WARPS;                         // sums of each element of C that meet in shared memory
 constexpr int SUMS_FLOATS = PARTS * S * SUMS_PITCH;  // floats of the sums at the end
 
 // Shared memory, in all
 constexpr int SHARED_FLOATS = SUMS_FLOATS;  // floats of shared memory
 
-static_assert(S * T <= 256, "a thread has fewer than 256 registers for its sums");
+static_assert(S * T <= 256, "a thread has no registers for more sums");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
 static_assert(PARTS > 1 or 32 % (S * T) == 0 or S * T % 32 == 0, "lanes halve the sums until each has its own");
 static_assert(32 % LANES == 0, "a warp is a whole number of groups of lanes");
@@ -114,7 +115,7 @@ struct Place {
     int k, n;
 };
 
-using Sums = float[S][SUMS_PITCH];  // of a block's tile, [m][n], as one group of its threads has them
+using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
 
 using Chunk = float[1][S];  // what a step's weights meet, in registers: A's values, [k][m]
 
@@ -292,12 +293,12 @@ gemm_f32_rr_1x1024x16384_skinny_s1_t2_w16_k0_u16_v4_split8(
     float beta)
 {
     __shared__ __align__(16) float shared[SHARED_FLOATS];
-    Sums* const parts = reinterpret_cast<Sums*>(shared);  // of PARTS groups of threads
+    Sums* const parts = reinterpret_cast<Sums*>(shared);  // PARTS of each element
 
     const Shape s{};
     const int tile = blockIdx.x / SPLIT;
     const auto [begin, end] = depths_of_split(s.K, blockIdx.x % SPLIT);
-    const int thin = (s.M + BM - 1) / BM;  // tiles that share their weights: they run together
+    const int thin = (s.M + BM - 1) / BM;  // tiles along M, which share their weights: they run together
     const int tile_m = tile % thin * BM, tile_n = tile / thin * BN;
     const Place place = place_of_thread();
     const int n = tile_n + place.n;

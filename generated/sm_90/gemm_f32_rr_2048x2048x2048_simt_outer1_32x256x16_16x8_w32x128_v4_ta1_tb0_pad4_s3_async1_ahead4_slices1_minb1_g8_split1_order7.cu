@@ -39,7 +39,7 @@ constexpr int WM = 32;     // rows of C that a warp computes (0: no warp tiles)
 constexpr int WN = 128;    // columns of C that a warp computes (0: no warp tiles)
 constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
 constexpr int STAGES = 3;  // tiles of A and B that shared memory holds
-constexpr int AHEAD = 4;   // depths that the loop over a step writes out, reading two ahead (0: a whole step, none ahead)
+constexpr int AHEAD = 4;   // depths that the loop over a step unrolls, reading two ahead (0: a whole step, none ahead)
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
 constexpr int GROUP = 8;   // tile rows that blocks walk down before they step right, for reuse in L2
 
@@ -55,7 +55,7 @@ constexpr int VC = 4;                         // floats of an access to C
 
 // How A gets to shared memory
 constexpr int VA = 1;                                                                  // floats of an access to A
-constexpr int STORE_A = 1;                                                             // floats of a shared store of A
+constexpr int STORE_A = 1;                                                             // floats of A that one cp.async writes to shared memory
 constexpr int A_LINE = BK;                                                             // floats of a line of A's tile
 constexpr int A_LINES = BM;                                                            // lines of A's tile
 constexpr int A_TEAM = 8;                                                              // neighbouring threads that fetch a line together
@@ -66,7 +66,7 @@ constexpr int SHARED_A = BK * PITCH_A;                                          
 
 // How B gets to shared memory
 constexpr int VB = 4;                                                                  // floats of an access to B
-constexpr int STORE_B = VB;                                                            // floats of a shared store of B
+constexpr int STORE_B = VB;                                                            // floats of B that one cp.async writes to shared memory
 constexpr int B_LINE = BN;                                                             // floats of a line of B's tile
 constexpr int B_LINES = BK;                                                            // lines of B's tile
 constexpr int B_TEAM = 8;                                                              // neighbouring threads that fetch a line together
@@ -321,7 +321,8 @@ __device__ __forceinline__ void read_b(const float* from, float (&fragment)[TN])
 
 // acc += a * b, an outer product, to and fro along the columns: each FMA shares a value with the one before it.
 // Two register banks give an operand a cycle each, so an FMA that reads three registers anew takes two cycles.
-// The last column comes first (ORDER): so registers fall into other banks.
+// The last column comes first: so registers fall into other banks.
+// Even columns start at their far end: so registers fall into other banks.
 __device__ __forceinline__ void add_product(const float (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN])
 {
     #pragma unroll
@@ -451,6 +452,7 @@ gemm_f32_rr_2048x2048x2048_simt_outer1_32x256x16_16x8_w32x128_v4_ta1_tb0_pad4_s3
                     b_from = &Bs[stage][0][place.n];
                 }
                 add_product(a[d % 2], b[d % 2], acc);
+                // B's values come before A's: so registers fall into other banks.
                 read_b(b_from + (d + 2) % AHEAD * PITCH_B, b[d % 2]);
                 read_a(a_from + (d + 2) % AHEAD * PITCH_A, a[d % 2]);
             }

@@ -43,10 +43,10 @@ constexpr int WM = 32;     // rows of C that a warp computes (0: no warp tiles)
 constexpr int WN = 64;     // columns of C that a warp computes (0: no warp tiles)
 constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
 constexpr int STAGES = 2;  // tiles of A and B that shared memory holds
-constexpr int AHEAD = 4;   // depths that the loop over a step writes out, reading two ahead (0: a whole step, none ahead)
+constexpr int AHEAD = 4;   // depths that the loop over a step unrolls, reading two ahead (0: a whole step, none ahead)
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
 constexpr int GROUP = 1;   // tile rows that blocks walk down before they step right, for reuse in L2
-constexpr int LEAD = 4;    // rows or columns of a thread's tile whose FMAs come early, before a branch
+constexpr int LEAD = 4;    // rows or columns of a thread's tile whose FMAs come before the branch to the next tile or turn
 
 // Work split
 constexpr int THREADS = BM / TM * (BN / TN);  // threads a block
@@ -60,7 +60,7 @@ constexpr int VC = 4;                         // floats of an access to C
 
 // How A gets to shared memory
 constexpr int VA = 4;                                                                  // floats of an access to A
-constexpr int STORE_A = VA;                                                            // floats of a shared store of A
+constexpr int STORE_A = VA;                                                            // floats of A that one cp.async writes to shared memory
 constexpr int A_LINE = BK;                                                             // floats of a line of A's tile
 constexpr int A_LINES = BM;                                                            // lines of A's tile
 constexpr int A_TEAM = 8;                                                              // neighbouring threads that fetch a line together
@@ -71,7 +71,7 @@ constexpr int SHARED_A = BM * PITCH_A;                                          
 
 // How B gets to shared memory
 constexpr int VB = 4;                                                                  // floats of an access to B
-constexpr int STORE_B = VB;                                                            // floats of a shared store of B
+constexpr int STORE_B = VB;                                                            // floats of B that one cp.async writes to shared memory
 constexpr int B_LINE = BN;                                                             // floats of a line of B's tile
 constexpr int B_LINES = BK;                                                            // lines of B's tile
 constexpr int B_TEAM = 8;                                                              // neighbouring threads that fetch a line together
@@ -127,8 +127,7 @@ struct Spot {
 using TileA = float[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [m][k]
 using TileB = float[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
 
-// The tile of C that a block computes. Blocks walk down GROUP tile rows before they step right, so
-// that blocks that run together read the same tiles of A and B from L2.
+// The tile of C that a block computes. Blocks walk along the rows of tiles, one after the other: GROUP is 1.
 struct TileOrigin {
     int m, n;
 };
@@ -294,7 +293,7 @@ __device__ __forceinline__ void copy_b(const float* tile, Shape s, int columns, 
 }
 
 // This thread's TM values of A at the depths of a turn, the first of which lies at `from`, AHEAD to a read.
-// In parts, the last values first (ORDER), as products take them.
+// In parts, the last values first, as products take them.
 template <int FIRST, int END>  // values
 __device__ __forceinline__ void read_a(const float* from, Vec<AHEAD> (&fragment)[TM])
 {
@@ -316,7 +315,8 @@ __device__ __forceinline__ void read_b(const float* from, float (&fragment)[TN])
 // acc += a * b, an outer product, to and fro along the rows: each FMA shares a value with the one before it.
 // Two register banks give an operand a cycle each, so an FMA that reads three registers anew takes two cycles.
 // `a` holds the depths of a turn, of which this is the d-th.
-// The last row comes first (ORDER): so registers fall into other banks.
+// The last row comes first: so registers fall into other banks.
+// Even rows start at their far end: so registers fall into other banks.
 template <int FIRST, int END>  // rows of the thread's tile
 __device__ __forceinline__ void add_product(const Vec<AHEAD> (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN], int d)
 {
@@ -422,7 +422,7 @@ gemm_f32_rr_p512_128x128x128_simt_outer1_64x64x32_8x8_w32x64_v4_ta0_tb0_pad4_s2_
         // multiplied. A turn of the loop takes AHEAD depths; a_from and b_from say where the values of these lie.
         // A read of A takes all depths of a turn: its values are replaced after the last of them.
         // The compiler puts a read off to the next branch, unless it sees the values used before that. So the first LEAD
-        // rows of each product come early: before the branch that the others follow.
+        // rows of each product come a depth early: before the branch to the next tile or turn, which the others follow.
         const float* a_from = &As[0][place.m][0];
         const float* b_from = &Bs[0][0][place.n];
         Vec<AHEAD> a[TM];

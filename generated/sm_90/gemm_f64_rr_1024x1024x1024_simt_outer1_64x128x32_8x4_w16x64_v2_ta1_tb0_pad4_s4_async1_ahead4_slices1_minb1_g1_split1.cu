@@ -39,7 +39,7 @@ constexpr int WM = 16;     // rows of C that a warp computes (0: no warp tiles)
 constexpr int WN = 64;     // columns of C that a warp computes (0: no warp tiles)
 constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
 constexpr int STAGES = 4;  // tiles of A and B that shared memory holds
-constexpr int AHEAD = 4;   // depths that the loop over a step writes out, reading two ahead (0: a whole step, none ahead)
+constexpr int AHEAD = 4;   // depths that the loop over a step unrolls, reading two ahead (0: a whole step, none ahead)
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
 constexpr int GROUP = 1;   // tile rows that blocks walk down before they step right, for reuse in L2
 
@@ -55,7 +55,7 @@ constexpr int VC = 2;                         // doubles of an access to C
 
 // How A gets to shared memory
 constexpr int VA = 1;                                                                  // doubles of an access to A
-constexpr int STORE_A = 1;                                                             // doubles of a shared store of A
+constexpr int STORE_A = 1;                                                             // doubles of A that one cp.async writes to shared memory
 constexpr int A_LINE = BK;                                                             // doubles of a line of A's tile
 constexpr int A_LINES = BM;                                                            // lines of A's tile
 constexpr int A_TEAM = 4;                                                              // neighbouring threads that fetch a line together
@@ -66,7 +66,7 @@ constexpr int SHARED_A = BK * PITCH_A;                                          
 
 // How B gets to shared memory
 constexpr int VB = 2;                                                                  // doubles of an access to B
-constexpr int STORE_B = VB;                                                            // doubles of a shared store of B
+constexpr int STORE_B = VB;                                                            // doubles of B that one cp.async writes to shared memory
 constexpr int B_LINE = BN;                                                             // doubles of a line of B's tile
 constexpr int B_LINES = BK;                                                            // lines of B's tile
 constexpr int B_TEAM = 8;                                                              // neighbouring threads that fetch a line together
@@ -122,8 +122,7 @@ struct Spot {
 using TileA = double[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [k][m]
 using TileB = double[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
 
-// The tile of C that a block computes. Blocks walk down GROUP tile rows before they step right, so
-// that blocks that run together read the same tiles of A and B from L2.
+// The tile of C that a block computes. Blocks walk along the rows of tiles, one after the other: GROUP is 1.
 struct TileOrigin {
     int m, n;
 };

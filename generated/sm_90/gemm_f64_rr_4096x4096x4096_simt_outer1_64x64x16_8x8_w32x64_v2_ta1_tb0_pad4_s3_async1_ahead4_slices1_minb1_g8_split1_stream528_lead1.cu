@@ -43,11 +43,11 @@ constexpr int WM = 32;       // rows of C that a warp computes (0: no warp tiles
 constexpr int WN = 64;       // columns of C that a warp computes (0: no warp tiles)
 constexpr int PAD = 4;       // elements after each shared line of an operand stored along k: spreads banks
 constexpr int STAGES = 3;    // tiles of A and B that shared memory holds
-constexpr int AHEAD = 4;     // depths that the loop over a step writes out, reading two ahead (0: a whole step, none ahead)
+constexpr int AHEAD = 4;     // depths that the loop over a step unrolls, reading two ahead (0: a whole step, none ahead)
 constexpr int MINB = 1;      // blocks that must fit an SM at once: caps a thread's registers
 constexpr int GROUP = 8;     // tile rows that blocks walk down before they step right, for reuse in L2
 constexpr int STREAM = 528;  // blocks that share the last tiles of C, each an equal run of their steps along K
-constexpr int LEAD = 1;      // rows or columns of a thread's tile whose FMAs come early, before a branch
+constexpr int LEAD = 1;      // rows or columns of a thread's tile whose FMAs come before the branch to the next tile or turn
 
 // Work split
 constexpr int THREADS = BM / TM * (BN / TN);  // threads a block
@@ -61,7 +61,7 @@ constexpr int VC = 2;                         // doubles of an access to C
 
 // How A gets to shared memory
 constexpr int VA = 1;                                                                  // doubles of an access to A
-constexpr int STORE_A = 1;                                                             // doubles of a shared store of A
+constexpr int STORE_A = 1;                                                             // doubles of A that one cp.async writes to shared memory
 constexpr int A_LINE = BK;                                                             // doubles of a line of A's tile
 constexpr int A_LINES = BM;                                                            // lines of A's tile
 constexpr int A_TEAM = 4;                                                              // neighbouring threads that fetch a line together
@@ -72,7 +72,7 @@ constexpr int SHARED_A = BK * PITCH_A;                                          
 
 // How B gets to shared memory
 constexpr int VB = 2;                                                                  // doubles of an access to B
-constexpr int STORE_B = VB;                                                            // doubles of a shared store of B
+constexpr int STORE_B = VB;                                                            // doubles of B that one cp.async writes to shared memory
 constexpr int B_LINE = BN;                                                             // doubles of a line of B's tile
 constexpr int B_LINES = BK;                                                            // lines of B's tile
 constexpr int B_TEAM = 8;                                                              // neighbouring threads that fetch a line together
@@ -552,7 +552,7 @@ gemm_f64_rr_4096x4096x4096_simt_outer1_64x64x16_8x8_w32x64_v2_ta1_tb0_pad4_s3_as
             // The values of depth d are replaced by those of d + 2 once they are used, and arrive while those of d + 1 are
             // multiplied. A turn of the loop takes AHEAD depths; a_from and b_from say where the values of these lie.
             // The compiler puts a read off to the next branch, unless it sees the values used before that. So the first LEAD
-            // columns of each product come early: before the branch that the others follow.
+            // columns of each product come a depth early: before the branch to the next tile or turn, which the others follow.
             const double* a_from = &As[0][0][place.m];
             const double* b_from = &Bs[0][0][place.n];
             double a[2][TM], b[2][TN];

@@ -16,7 +16,10 @@ const ${ T } (&${ x.x })[T${ x.MN }]
 // `${ view.by_turn.x }` holds the depths of a turn, of which this is the d-th.
 //% endif
 //% if view.last_first
-// The last ${ line } comes first (ORDER): so registers fall into other banks.
+// The last ${ line } comes first: so registers fall into other banks.
+//% endif
+//% if view.from_far_end
+// Even ${ line }s start at their far end: so registers fall into other banks.
 //% endif
 //% if view.lead
 template <int FIRST, int END>  // ${ line }s of the thread's tile

@@ -1,8 +1,12 @@
 /*# Tiles of C below and beside each other. #*/
 //% set tile_rows, tile_columns = "(s.M + BM - 1) / BM", "(s.N + BN - 1) / BN"
-//% macro raster()
+//% macro raster(group)
+//% if group == 1
+// The tile of C that a block computes. Blocks walk along the rows of tiles, one after the other: GROUP is 1.
+//% else
 // The tile of C that a block computes. Blocks walk down GROUP tile rows before they step right, so
 // that blocks that run together read the same tiles of A and B from L2.
+//% endif
 struct TileOrigin {
     int m, n;
 };

@@ -1,7 +1,7 @@
 /*# Sliced K: groups of a block's warps share its tile of C, each sums a part of every step's depth. #*/
 //% macro add_slices()
-// Adds up what the block's slices summed, in their order. Of the tile that a thread and its like in other slices have, each
-// gets ROWS rows: those from slice * ROWS on. `shared` may hold tiles that other threads still read.
+// Adds up what the block's slices summed, in their order. The threads with the same number in each slice have the same tile,
+// of which each gets ROWS rows: those from slice * ROWS on. `shared` may hold tiles that other threads still read.
 __device__ __forceinline__ void add_slices(const ${ T } (&acc)[TM][TN], ${ T } (&sums)[ROWS][TN], ${ T }* shared)
 {
     constexpr int WIDTH = 16 / sizeof(${ T });  // of an access

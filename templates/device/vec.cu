@@ -1,4 +1,4 @@
-//% macro vec()
+//% macro vec(stores=true)
 // N ${ T }s that move as one access of ${ size } * N bytes.
 template <int N>
 struct alignas(${ size } * N) Vec {
@@ -10,12 +10,14 @@ __device__ __forceinline__ Vec<N> load(const ${ T }* from)
 {
     return *reinterpret_cast<const Vec<N>*>(from);
 }
+/*% if stores %*/
 
 template <int N>
 __device__ __forceinline__ void store(${ T }* to, const Vec<N>& value)
 {
     *reinterpret_cast<Vec<N>*>(to) = value;
 }
+//% endif
 //% endmacro
 
 //% macro load_edge()

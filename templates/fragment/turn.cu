@@ -2,7 +2,7 @@
 //% macro fragment(x)
 // This thread's T${ x.MN } values of ${ x.X } at the depths of a turn, the first of which lies at `from`, AHEAD to a read.
 //% if x.in_parts and x.last_first
-// In parts, the last values first (ORDER), as products take them.
+// In parts, the last values first, as products take them.
 //% endif
 //% if x.in_parts
 template <int FIRST, int END>  // values

@@ -41,7 +41,7 @@ ${ start_tile("padded > stage * BK", "depth", "stage") | indent(8, first=true) }
 //% endif
 //% if view.lead
         // The compiler puts a read off to the next branch, unless it sees the values used before that. So the first LEAD
-        // ${ "rows" if view.runs_along_n else "columns" } of each product come early: before the branch that the others follow.
+        // ${ "rows" if view.runs_along_n else "columns" } of each product come a depth early: before the branch to the next tile or turn, which the others follow.
 //% endif
         const ${ T }* a_from = ${ begin_of(view.a, "0") };
         const ${ T }* b_from = ${ begin_of(view.b, "0") };
@@ -66,7 +66,7 @@ ${ start_tile("padded > stage * BK", "depth", "stage") | indent(8, first=true) }
         add_product${ lead }(a${ "[0]" if not view.a.by_turn }, b${ "[0]" if not view.b.by_turn }, acc${ ", 0" if by_turn });
 //% endif
         int stage = 0;
-        for (int k = AHEAD; k < padded${ " / SLICES" if view.slices > 1 }; k += AHEAD) {
+        for (int k = AHEAD; k < padded${ " / SLICES" if view.slices > 1 }; k += AHEAD) {${ "  // k counts a slice's depths, DEPTH of each step" if view.slices > 1 }
             #pragma unroll
             for (int d = 0; d < AHEAD; ++d) {
                 if (d == AHEAD - 2) {  // what is read from here on is the next turn's
@@ -86,6 +86,9 @@ ${ start_tile("padded - k%s > (STAGES - 1) * BK" % (" * SLICES" if view.slices >
                 ${ add("d", others) }
 //% if by_turn
                 if (d == AHEAD - 1) read_${ by_turn.x }${ others }(${ by_turn.x }_from, ${ by_turn.x });
+//% endif
+//% if view.b_first and not by_turn
+                // B's values come before A's: so registers fall into other banks.
 //% endif
 //% for x in ((view.b, view.a) if view.b_first else (view.a, view.b)) if not x.by_turn
                 read_${ x.x }(${ x.x }_from + (d + 2) % AHEAD * PITCH_${ x.X }, ${ x.x }[d % 2]);

@@ -19,14 +19,14 @@ ${ edges(kernel, "MN") }
 // Whether the end of a line of ${ w.X } can cut an access.
 constexpr bool PARTIAL = ${ "VW > 1" if kernel.sizes[line] is none else "Shape::%s %% VW != 0" % line };
 
-${ vec() }
+${ vec(stores=not view.along_k and not view.grouped) }
 ${ load_edge() }
 // Where a thread's work starts: depth k and ${ "column n" if w.mn == "n" else "row m" } of C.
 struct Place {
     int k, ${ w.mn };
 };
 
-using Sums = float[S][SUMS_PITCH];  // of a block's tile, [${ x.mn }][${ w.mn }], as one group of its threads has them
+using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [${ x.mn }][${ w.mn }]
 
 //% if kernel.launch.shared_bytes
 ${ dynamic_shared() }
@@ -61,7 +61,7 @@ ${ signature(kernel) }{
 //% if not view.direct
     Chunk& chunk = *reinterpret_cast<Chunk*>(shared);
 //% endif
-    Sums* const parts = reinterpret_cast<Sums*>(shared);  // of PARTS groups of threads${ ", after the last chunk" if not view.direct }
+    Sums* const parts = reinterpret_cast<Sums*>(shared);  // PARTS of each element${ ", after the last chunk" if not view.direct }
 
     const Shape s{${ kernel.problem.runtime_names | join(", ") }};
 //% if kernel.launch.splits > 1
@@ -71,7 +71,7 @@ ${ signature(kernel) }{
     const int tile = blockIdx.x;
     const int begin = 0, end = s.K;
 //% endif
-    const int thin = (s.${ x.MN } + B${ x.MN } - 1) / B${ x.MN };  // tiles that share their weights: they run together
+    const int thin = (s.${ x.MN } + B${ x.MN } - 1) / B${ x.MN };  // tiles along ${ x.MN }, which share their weights: they run together
     const int tile_${ x.mn } = tile % thin * B${ x.MN }, tile_${ w.mn } = tile / thin * B${ w.MN };
     const Place place = place_of_thread();
     const int ${ w.mn } = tile_${ w.mn } + place.${ w.mn };

@@ -55,8 +55,8 @@ __device__ __forceinline__ void leave(float (&acc)[S][T], Place place, Sums* sum
     float (&values)[S * T] = reinterpret_cast<float (&)[S * T]>(acc);
     warp_sum<16>(values);
     const int warp = threadIdx.x / 32;
-    const int first = threadIdx.x % 32 / LANES * (S * T);  // this group's, in parts of which GROUPS make one
-    if (first % GROUPS != 0) return;                       // a group before it has the same
+    const int first = threadIdx.x % 32 / LANES * (S * T);  // GROUPS times the number of this group's first sum
+    if (first % GROUPS != 0) return;                       // a group before it has the same sum
     #pragma unroll
     for (int i = 0; i < (S * T + GROUPS - 1) / GROUPS; ++i) {
         const int value = first / GROUPS + i;

@@ -46,8 +46,8 @@ __device__ __forceinline__ void leave(float (&acc)[S][T], Place place, Sums* sum
 {
     float (&values)[S * T] = reinterpret_cast<float (&)[S * T]>(acc);
     warp_sum<16>(values);
-    const int first = threadIdx.x % 32 * (S * T);  // this lane's, in 32nds
-    if (first % 32 != 0) return;                   // a lane before it has the same
+    const int first = threadIdx.x % 32 * (S * T);  // 32 times the number of this lane's first sum
+    if (first % 32 != 0) return;                   // a lane before it has the same sum
     #pragma unroll
     for (int i = 0; i < (S * T + 31) / 32; ++i) {
         const int value = first / 32 + i;

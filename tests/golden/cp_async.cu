@@ -53,7 +53,7 @@ constexpr int VC = 4;                         // floats of an access to C
 
 // How A gets to shared memory
 constexpr int VA = 4;                                                                  // floats of an access to A
-constexpr int STORE_A = VA;                                                            // floats of a shared store of A
+constexpr int STORE_A = VA;                                                            // floats of A that one cp.async writes to shared memory
 constexpr int A_LINE = BM;                                                             // floats of a line of A's tile
 constexpr int A_LINES = BK;                                                            // lines of A's tile
 constexpr int A_TEAM = 32;                                                             // neighbouring threads that fetch a line together
@@ -64,7 +64,7 @@ constexpr int SHARED_A = BK * PITCH_A;                                          
 
 // How B gets to shared memory
 constexpr int VB = 4;                                                                  // floats of an access to B
-constexpr int STORE_B = VB;                                                            // floats of a shared store of B
+constexpr int STORE_B = VB;                                                            // floats of B that one cp.async writes to shared memory
 constexpr int B_LINE = BN;                                                             // floats of a line of B's tile
 constexpr int B_LINES = BK;                                                            // lines of B's tile
 constexpr int B_TEAM = 32;                                                             // neighbouring threads that fetch a line together

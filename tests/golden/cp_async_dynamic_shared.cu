@@ -1,4 +1,4 @@
-// gemm_f32_rr_512x512x512_simt_outer1_128x128x32_8x8_w64x32_v4_ta1_tb0_pad4_s4_async1_ahead0_slices1_minb1_g8_split1
+// gemm_f32_rr_512x512x512_simt_outer1_128x128x32_8x8_w64x32_v4_ta1_tb0_pad4_s4_async1_ahead0_slices1_minb1_g1_split1
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -14,7 +14,7 @@
 //
 // Launch  ceil(M / 128) * ceil(N / 128) blocks of 256 threads, 133120 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Made by gemmgen generate 512x512x512 --dtype f32 --layout rr --set BK=32 --set STAGES=4 --set ASYNC=1
+// Made by gemmgen generate 512x512x512 --dtype f32 --layout rr --set BK=32 --set STAGES=4 --set ASYNC=1 --set GROUP=1
 
 namespace {
 
@@ -40,7 +40,7 @@ constexpr int WN = 32;     // columns of C that a warp computes (0: no warp tile
 constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
 constexpr int STAGES = 4;  // tiles of A and B that shared memory holds
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
-constexpr int GROUP = 8;   // tile rows that blocks walk down before they step right, for reuse in L2
+constexpr int GROUP = 1;   // tile rows that blocks walk down before they step right, for reuse in L2
 
 // Work split
 constexpr int THREADS = BM / TM * (BN / TN);  // threads a block
@@ -54,7 +54,7 @@ constexpr int VC = 4;                         // floats of an access to C
 
 // How A gets to shared memory
 constexpr int VA = 1;                                                                  // floats of an access to A
-constexpr int STORE_A = 1;                                                             // floats of a shared store of A
+constexpr int STORE_A = 1;                                                             // floats of A that one cp.async writes to shared memory
 constexpr int A_LINE = BK;                                                             // floats of a line of A's tile
 constexpr int A_LINES = BM;                                                            // lines of A's tile
 constexpr int A_TEAM = 8;                                                              // neighbouring threads that fetch a line together
@@ -65,7 +65,7 @@ constexpr int SHARED_A = BK * PITCH_A;                                          
 
 // How B gets to shared memory
 constexpr int VB = 4;                                                                  // floats of an access to B
-constexpr int STORE_B = VB;                                                            // floats of a shared store of B
+constexpr int STORE_B = VB;                                                            // floats of B that one cp.async writes to shared memory
 constexpr int B_LINE = BN;                                                             // floats of a line of B's tile
 constexpr int B_LINES = BK;                                                            // lines of B's tile
 constexpr int B_TEAM = 8;                                                              // neighbouring threads that fetch a line together
@@ -121,8 +121,7 @@ struct Spot {
 using TileA = float[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [k][m]
 using TileB = float[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
 
-// The tile of C that a block computes. Blocks walk down GROUP tile rows before they step right, so
-// that blocks that run together read the same tiles of A and B from L2.
+// The tile of C that a block computes. Blocks walk along the rows of tiles, one after the other: GROUP is 1.
 struct TileOrigin {
     int m, n;
 };
@@ -390,7 +389,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_512x512x512_simt_outer1_128x128x32_8x8_w64x32_v4_ta1_tb0_pad4_s4_async1_ahead0_slices1_minb1_g8_split1(
+gemm_f32_rr_512x512x512_simt_outer1_128x128x32_8x8_w64x32_v4_ta1_tb0_pad4_s4_async1_ahead0_slices1_minb1_g1_split1(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -54,7 +54,7 @@ constexpr int VC = 2;                         // doubles of an access to C
 
 // How A gets to shared memory
 constexpr int VA = 1;                                                                  // doubles of an access to A
-constexpr int STORE_A = 1;                                                             // doubles of a shared store of A
+constexpr int STORE_A = 1;                                                             // doubles of A that one cp.async writes to shared memory
 constexpr int A_LINE = BK;                                                             // doubles of a line of A's tile
 constexpr int A_LINES = BM;                                                            // lines of A's tile
 constexpr int A_TEAM = 4;                                                              // neighbouring threads that fetch a line together
@@ -65,7 +65,7 @@ constexpr int SHARED_A = BK * PITCH_A;                                          
 
 // How B gets to shared memory
 constexpr int VB = 2;                                                                  // doubles of an access to B
-constexpr int STORE_B = VB;                                                            // doubles of a shared store of B
+constexpr int STORE_B = VB;                                                            // doubles of B that one cp.async writes to shared memory
 constexpr int B_LINE = BN;                                                             // doubles of a line of B's tile
 constexpr int B_LINES = BK;                                                            // lines of B's tile
 constexpr int B_TEAM = 32;                                                             // neighbouring threads that fetch a line together

@@ -43,7 +43,7 @@ constexpr int WM = 64;       // rows of C that a warp computes (0: no warp tiles
 constexpr int WN = 32;       // columns of C that a warp computes (0: no warp tiles)
 constexpr int PAD = 4;       // elements after each shared line of an operand stored along k: spreads banks
 constexpr int STAGES = 3;    // tiles of A and B that shared memory holds
-constexpr int AHEAD = 4;     // depths that the loop over a step writes out, reading two ahead (0: a whole step, none ahead)
+constexpr int AHEAD = 4;     // depths that the loop over a step unrolls, reading two ahead (0: a whole step, none ahead)
 constexpr int MINB = 1;      // blocks that must fit an SM at once: caps a thread's registers
 constexpr int GROUP = 8;     // tile rows that blocks walk down before they step right, for reuse in L2
 constexpr int STREAM = 264;  // blocks that share the last tiles of C, each an equal run of their steps along K
@@ -60,7 +60,7 @@ constexpr int VC = 1;                         // floats of an access to C
 
 // How A gets to shared memory
 constexpr int VA = 1;                                                                  // floats of an access to A
-constexpr int STORE_A = 1;                                                             // floats of a shared store of A
+constexpr int STORE_A = 1;                                                             // floats of A that one cp.async writes to shared memory
 constexpr int A_LINE = BK;                                                             // floats of a line of A's tile
 constexpr int A_LINES = BM;                                                            // lines of A's tile
 constexpr int A_TEAM = 8;                                                              // neighbouring threads that fetch a line together
@@ -71,7 +71,7 @@ constexpr int SHARED_A = BK * PITCH_A;                                          
 
 // How B gets to shared memory
 constexpr int VB = 1;                                                                  // floats of an access to B
-constexpr int STORE_B = VB;                                                            // floats of a shared store of B
+constexpr int STORE_B = VB;                                                            // floats of B that one cp.async writes to shared memory
 constexpr int B_LINE = BN;                                                             // floats of a line of B's tile
 constexpr int B_LINES = BK;                                                            // lines of B's tile
 constexpr int B_TEAM = 32;                                                             // neighbouring threads that fetch a line together

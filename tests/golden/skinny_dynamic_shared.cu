@@ -8,6 +8,7 @@
 //
 // Block   16 x 128 of C by 256 threads, 67584 bytes of shared memory
 // Thread  64 sums, each of one k in 8: 8 threads share an element of C and add up at the end
+// Weights are the elements of B: each meets (is multiplied by) those of A, the small operand, at its k
 // Reads   each weight once, to a register, 9216 bytes of a block under way at once; 7.11 FLOP for a byte of global memory
 // Bound   global memory: too few FLOP for a byte, on any known card
 //
@@ -46,15 +47,15 @@ constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C tha
 constexpr int VW = 4;                 // floats of an access to the weights
 constexpr int LOADS = T / VW;         // accesses of a thread a step
 constexpr int GROUPS = 32 / LANES;    // groups of a warp's lanes, each with a depth of its own
-constexpr int STEP = WARPS * GROUPS;  // depths that a block has at a step
+constexpr int STEP = WARPS * GROUPS;  // depths that a block takes at a step
 
 // Shared memory
 constexpr int FX = 4;                        // floats of a read of the small operand
 constexpr int PITCH = S + 4 * (S % 8 == 0);  // floats from one line of a chunk to the next
 constexpr int SUMS_PITCH = BN + 4;           // floats from one line of sums to the next
-constexpr int PARTS = WARPS;                 // groups of threads that sum different depths
+constexpr int PARTS = WARPS;                 // sums of each element of C that meet in shared memory
 
-static_assert(S * T <= 256, "a thread has fewer than 256 registers for its sums");
+static_assert(S * T <= 256, "a thread has no registers for more sums");
 static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of turns of the ring of registers");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
 static_assert(PARTS > 1 or 32 % (S * T) == 0 or S * T % 32 == 0, "lanes halve the sums until each has its own");
@@ -104,7 +105,7 @@ struct Place {
     int k, n;
 };
 
-using Sums = float[S][SUMS_PITCH];  // of a block's tile, [m][n], as one group of its threads has them
+using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
 
 #ifdef __CUDACC__
 // The shared memory that the launch asks for: beyond 48 KB there is no other kind.
@@ -210,12 +211,12 @@ gemm_f32_rr_16x1000x512_skinny_s16_t4_w8_k256_u2_v4_split1(
 {
     float* const shared = reinterpret_cast<float*>(dynamic_shared());
     Chunk& chunk = *reinterpret_cast<Chunk*>(shared);
-    Sums* const parts = reinterpret_cast<Sums*>(shared);  // of PARTS groups of threads, after the last chunk
+    Sums* const parts = reinterpret_cast<Sums*>(shared);  // PARTS of each element, after the last chunk
 
     const Shape s{};
     const int tile = blockIdx.x;
     const int begin = 0, end = s.K;
-    const int thin = (s.M + BM - 1) / BM;  // tiles that share their weights: they run together
+    const int thin = (s.M + BM - 1) / BM;  // tiles along M, which share their weights: they run together
     const int tile_m = tile % thin * BM, tile_n = tile / thin * BN;
     const Place place = place_of_thread();
     const int n = tile_n + place.n;

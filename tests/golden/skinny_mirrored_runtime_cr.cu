@@ -8,6 +8,7 @@
 //
 // Block   128 x 4 of C by 256 threads, 16912 bytes of shared memory
 // Thread  16 sums, each of one k in 8: 8 threads share an element of C and add up at the end
+// Weights are the elements of A: each meets (is multiplied by) those of B, the small operand, at its k
 // Reads   each weight once, to a register, 8448 bytes of a block under way at once; 1.94 FLOP for a byte of global memory
 // Bound   global memory: too few FLOP for a byte, on any known card
 // Split   2 blocks share a tile: each sums a part of K, the last to come adds the parts up
@@ -51,20 +52,20 @@ constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C tha
 constexpr int VW = 1;                 // floats of an access to the weights
 constexpr int LOADS = T / VW;         // accesses of a thread a step
 constexpr int GROUPS = 32 / LANES;    // groups of a warp's lanes, each with a depth of its own
-constexpr int STEP = WARPS * GROUPS;  // depths that a block has at a step
+constexpr int STEP = WARPS * GROUPS;  // depths that a block takes at a step
 
 // Shared memory
 constexpr int FX = 4;                                // floats of a read of the small operand
 constexpr int PITCH = S;                             // floats from one line of a chunk to the next
 constexpr int SUMS_PITCH = BM + 4;                   // floats from one line of sums to the next
-constexpr int PARTS = WARPS;                         // groups of threads that sum different depths
+constexpr int PARTS = WARPS;                         // sums of each element of C that meet in shared memory
 constexpr int CHUNK_FLOATS = BK * PITCH;             // floats of a chunk of the small operand
 constexpr int SUMS_FLOATS = PARTS * S * SUMS_PITCH;  // floats of the sums that replace it at the end
 
 // Shared memory, in all
 constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS);  // floats of shared memory, for one and then the other
 
-static_assert(S * T <= 256, "a thread has fewer than 256 registers for its sums");
+static_assert(S * T <= 256, "a thread has no registers for more sums");
 static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of turns of the ring of registers");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
 static_assert(PARTS > 1 or 32 % (S * T) == 0 or S * T % 32 == 0, "lanes halve the sums until each has its own");
@@ -114,7 +115,7 @@ struct Place {
     int k, m;
 };
 
-using Sums = float[S][SUMS_PITCH];  // of a block's tile, [n][m], as one group of its threads has them
+using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [n][m]
 
 using Chunk = float[BK][PITCH];  // of B in shared memory: [k][n], so that a k's values are neighbours
 
@@ -291,12 +292,12 @@ gemm_f32_cr_Mx3xK_skinny_s4_t4_w8_k256_u2_v4_split2(
 {
     __shared__ __align__(16) float shared[SHARED_FLOATS];
     Chunk& chunk = *reinterpret_cast<Chunk*>(shared);
-    Sums* const parts = reinterpret_cast<Sums*>(shared);  // of PARTS groups of threads, after the last chunk
+    Sums* const parts = reinterpret_cast<Sums*>(shared);  // PARTS of each element, after the last chunk
 
     const Shape s{M, K, lda};
     const int tile = blockIdx.x / SPLIT;
     const auto [begin, end] = depths_of_split(s.K, blockIdx.x % SPLIT);
-    const int thin = (s.N + BN - 1) / BN;  // tiles that share their weights: they run together
+    const int thin = (s.N + BN - 1) / BN;  // tiles along N, which share their weights: they run together
     const int tile_n = tile % thin * BN, tile_m = tile / thin * BM;
     const Place place = place_of_thread();
     const int m = tile_m + place.m;

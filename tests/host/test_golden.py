@@ -64,7 +64,7 @@ SAMPLES = {
     "double_buffer_untransposed_rc": Sample(SIMT, {"TA": 0, "TB": 0, "PAD": 4}, (500, 300, 200), "rc"),
     "inner_no_warp_tile_cr": Sample(SIMT, {"OUTER": 0, "WM": 0, "WN": 0, "VEC": 1}, layout="cr"),
     "cp_async": Sample(SIMT, {"ASYNC": 1, "STAGES": 3}, layout="cr"),
-    "cp_async_dynamic_shared": Sample(SIMT, {"ASYNC": 1, "STAGES": 4, "BK": 32}),
+    "cp_async_dynamic_shared": Sample(SIMT, {"ASYNC": 1, "STAGES": 4, "BK": 32, "GROUP": 1}),
     "read_ahead": Sample(SIMT, {"ASYNC": 1, "STAGES": 3, "AHEAD": 2, "BK": 16, "TN": 16, "WN": 64}),
     "read_ahead_moved": Sample(SIMT, {"ASYNC": 1, "STAGES": 3, "AHEAD": 4, "BK": 16}, (300, 200, 100)),
     "read_ahead_order": Sample(
