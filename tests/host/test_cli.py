@@ -327,11 +327,16 @@ def test_a_full_disk(tmp_path: Path) -> None:
 
 
 def test_no_driver(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("gemmgen.target", "gemmgen.bench"):
+    for module in ("gemmgen.target", "gemmgen.bench", "gemmgen.gpu.executor"):
         monkeypatch.setattr(sys.modules[module], "why_no_gpu", lambda: "no NVIDIA driver: install the driver")
-    for line in ("tune 64x64x64 --device gpu", f"verify {RENDERED} --device gpu", "bench 64x64x64"):
-        code, _, err = run(*line.split())
-        assert code == 1 and "no NVIDIA driver: install the driver" in err, line
+    for line in (
+        "tune 64x64x64 --device gpu",
+        f"verify {RENDERED} --device gpu",
+        "bench 64x64x64",
+        "devices --measure",
+    ):
+        code, out, err = run(*line.split())
+        assert code == 1 and out == "" and "no NVIDIA driver: install the driver" in err, line
     document = json.loads(run("tune", "64x64x64", "--device", "gpu", "--json")[1])
     assert document["error"]["failure"] == {
         "kind": "unavailable",
