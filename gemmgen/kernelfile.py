@@ -81,7 +81,7 @@ def render_name(name: str, limits: Limits) -> KernelSource:
 
 def read_kernel(path: Path) -> KernelFile:
     """The `.cu` at `path` as it stands. Raises InvalidInput where it, or its JSON, cannot be used."""
-    text = _read(path)
+    text = read_text(path)
     record_path = path.with_suffix(".json")
     record = _read_record(record_path) if record_path.exists() else None
     source = _named_source(path) if record is None else source_from_record(record, record_path)
@@ -171,6 +171,16 @@ def write_record(path: Path, record: Mapping[str, Any]) -> None:
     write_atomic(path, json.dumps(record, indent=2, allow_nan=False) + "\n")
 
 
+def read_text(path: Path) -> str:
+    """The text of a file that a user names. Raises InvalidInput where there is none."""
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path} is not a text file: {error.reason}") from error
+
+
 def require_writable(folder: Path) -> None:
     """Raise GemmgenError if `folder` cannot take files: better before a long search than after it."""
     existing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
@@ -191,18 +201,9 @@ def _named_source(path: Path) -> KernelSource:
         ) from error
 
 
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError as error:
-        raise InvalidInput(f"cannot read {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"{path} is not a text file: {error.reason}") from error
-
-
 def _read_record(path: Path) -> dict[str, Any]:
     try:
-        record = json.loads(_read(path))
+        record = json.loads(read_text(path))
     except ValueError as error:
         raise InvalidInput(f"{path} is not JSON: {error}") from error
     require(isinstance(record, dict), f"{path} is not the record of a kernel: it holds no object")
