@@ -83,7 +83,7 @@ def read_kernel(path: Path) -> KernelFile:
     """The `.cu` at `path` as it stands. Raises InvalidInput where it, or its JSON, cannot be used."""
     text = read_text(path)
     record_path = path.with_suffix(".json")
-    record = _read_record(record_path) if record_path.exists() else None
+    record = read_record(record_path) if record_path.exists() else None
     source = _named_source(path) if record is None else source_from_record(record, record_path)
     require(
         source.name in text,
@@ -171,6 +171,16 @@ def write_record(path: Path, record: Mapping[str, Any]) -> None:
     write_atomic(path, json.dumps(record, indent=2, allow_nan=False) + "\n")
 
 
+def read_record(path: Path) -> dict[str, Any]:
+    """The object in a JSON file. Raises InvalidInput where there is none."""
+    try:
+        record = json.loads(read_text(path))
+    except ValueError as error:
+        raise InvalidInput(f"{path} is not JSON: {error}") from error
+    require(isinstance(record, dict), f"{path} is not the record of a kernel: it holds no object")
+    return dict(record)
+
+
 def read_text(path: Path) -> str:
     """The text of a file that a user names. Raises InvalidInput where there is none."""
     try:
@@ -199,15 +209,6 @@ def _named_source(path: Path) -> KernelSource:
             f"how to launch {path} is not known: {path.stem!r} is not the name of a gemmgen kernel and there is no "
             f"{path.with_suffix('.json').name} beside it. Keep the file's name, or copy its JSON along"
         ) from error
-
-
-def _read_record(path: Path) -> dict[str, Any]:
-    try:
-        record = json.loads(read_text(path))
-    except ValueError as error:
-        raise InvalidInput(f"{path} is not JSON: {error}") from error
-    require(isinstance(record, dict), f"{path} is not the record of a kernel: it holds no object")
-    return dict(record)
 
 
 def _size(value: int | str) -> int | None:
