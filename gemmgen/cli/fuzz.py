@@ -20,6 +20,7 @@ from gemmgen.files import Store
 from gemmgen.fuzz import Budget, Report, Tally
 from gemmgen.fuzz import fuzz as run
 from gemmgen.fuzz import replay as run_entry
+from gemmgen.kernelfile import require_writable
 from gemmgen.report.fuzzing import replay_document, report_document, show_replay, show_report
 from gemmgen.report.words import percent, plural
 from gemmgen.target import DeviceChoice, open_target
@@ -77,6 +78,8 @@ def command(
     families = [family_named(name) for name in names or FAMILIES]
     if minutes is None and examples is None:
         minutes = DEFAULT_MINUTES
+    if replay is None:
+        require_writable(corpus)
     target = open_target(device, "auto", Store())
     with target.executor:
         if replay is not None:

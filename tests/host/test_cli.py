@@ -314,6 +314,15 @@ def test_a_folder_that_takes_no_files(run: Run, tmp_path: Path, command: str, wh
     assert no_files_but(tmp_path, "file")
 
 
+def test_a_corpus_that_takes_no_files_is_refused_before_anything_runs(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setattr("gemmgen.cli.fuzz.open_target", None)
+    code, out, err = run("fuzz", "--corpus", "file/corpus")
+    assert code == 1 and out == "" and "cannot write to file/corpus: " in err and "file: Not a directory" in err
+
+
 def test_a_full_disk(tmp_path: Path) -> None:
     """A limit on the size of files stands for it: writing fails half-way."""
     limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))"
