@@ -311,6 +311,7 @@ def test_a_folder_that_takes_no_files(run: Run, tmp_path: Path, command: str, wh
     (tmp_path / "file").write_text("in the way")
     code, _, err = run(*command.split(), where)
     assert code == 1 and err.startswith("gemmgen: failed: cannot ") and "Traceback" not in err
+    assert where != "file" or err.endswith(" file: Not a directory\n")
     assert no_files_but(tmp_path, "file")
 
 
