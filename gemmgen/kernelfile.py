@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -104,26 +105,22 @@ def kernels_in(folder: Path) -> Iterator[KernelFile]:
 
 
 def source_from_record(record: Mapping[str, Any], path: Path) -> KernelSource:
-    """What NAME.json says of a kernel, without its text. Raises InvalidInput for a JSON that says too little."""
+    """What NAME.json says of a kernel, without its text.
+
+    Raises InvalidInput for a JSON that says too little, or what no kernel has. Family and config may be of another
+    version: launching goes without.
+    """
+    with reading(path):
+        return _source(record)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Errors that come of what the record at `path` says are InvalidInput and begin with the path."""
     try:
-        launch = record["launch"]
-        return KernelSource(
-            name=record["name"],
-            text="",
-            problem=problem_from(record["problem"]),
-            family=record["family"],
-            config={name: int(value) for name, value in record["config"].items()},
-            launch=Launch(
-                launch["threads"],
-                tuple((size, tile) for size, tile in launch["grid"]),
-                launch["shared_bytes"],
-                launch.get("splits", 1),  # records of kernels whose blocks each have a tile may leave it out,
-                launch.get("atomic", False),  # and others this
-                None if launch.get("stream") is None else Stream(**launch["stream"]),
-            ),
-            parameters=tuple(Parameter(**parameter) for parameter in record["parameters"]),
-            deterministic=bool(record.get("deterministic", True)),  # records of old say nothing
-        )
+        yield
+    except InvalidInput as error:
+        raise InvalidInput(f"{path}: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InvalidInput(f"{path} is not the record of a kernel ({type(error).__name__}: {error})") from error
 
@@ -199,6 +196,27 @@ def require_writable(folder: Path) -> None:
             pass
     except OSError as error:
         raise GemmgenError(f"cannot write to {folder}: {existing}: {error.strerror}") from error
+
+
+def _source(record: Mapping[str, Any]) -> KernelSource:
+    launch = record["launch"]
+    return KernelSource(
+        name=record["name"],
+        text="",
+        problem=problem_from(record["problem"]),
+        family=record["family"],
+        config={name: int(value) for name, value in record["config"].items()},
+        launch=Launch(
+            launch["threads"],
+            tuple((size, tile) for size, tile in launch["grid"]),
+            launch["shared_bytes"],
+            launch.get("splits", 1),  # records of kernels whose blocks each have a tile may leave it out,
+            launch.get("atomic", False),  # and others this
+            None if launch.get("stream") is None else Stream(**launch["stream"]),
+        ),
+        parameters=tuple(Parameter(**parameter) for parameter in record["parameters"]),
+        deterministic=bool(record.get("deterministic", True)),  # records of old say nothing
+    )
 
 
 def _named_source(path: Path) -> KernelSource:

@@ -298,6 +298,30 @@ def test_a_broken_json_is_wrong_usage(run: Run, tmp_path: Path, content: str) ->
     assert code == 2 and f"{RENDERED}.json" in err and "Traceback" not in err
 
 
+WRONG_RECORDS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
+    "threads": (lambda record: record["launch"].update(threads=-5), "-5 threads a block"),
+    "a tile": (lambda record: record["launch"]["grid"][0].__setitem__(1, 0), "the grid divides M by 0"),
+    "a size": (lambda record: record["problem"].update(m=-1), "M = -1"),
+    "a dtype": (lambda record: record["problem"].update(dtype="f17"), "unknown dtype 'f17'"),
+    "a parameter": (lambda record: record["parameters"][0].update(name="X"), "unknown parameter const float* X"),
+    "the family": (lambda record: record.update(family="nope"), "unknown family 'nope'"),
+    "an axis": (lambda record: record["config"].update(XX=1), "'XX' is no parameter"),
+    "the architecture": (lambda record: record.update(arch="sm_10"), "unknown arch 'sm_10'"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_RECORDS)
+def test_a_wrong_value_in_a_json_is_told_with_its_file(run: Run, tmp_path: Path, case: str) -> None:
+    change, message = WRONG_RECORDS[case]
+    api.generate(Problem(64, 96, 32), family="naive", out=tmp_path)
+    path = tmp_path / f"{RENDERED}.json"
+    record = json.loads(path.read_text())
+    change(record)
+    path.write_text(json.dumps(record))
+    code, _, err = run("explain", str(path.with_suffix(".cu")))
+    assert code == 2 and err.startswith(f"gemmgen: wrong usage: {path}: {message}")
+
+
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"int main() {}"])
 def test_a_file_that_is_no_kernel_is_wrong_usage(run: Run, tmp_path: Path, content: bytes) -> None:
     (tmp_path / f"{RENDERED}.cu").write_bytes(content)
