@@ -13,6 +13,7 @@ from rich.status import Status
 
 from gemmgen.cli.options import device_option, json_option, seed_option
 from gemmgen.cli.output import emit, stderr
+from gemmgen.cli.progress import LOG_SECONDS
 from gemmgen.device import Limits
 from gemmgen.executor import Executor
 from gemmgen.families import FAMILIES, family_named
@@ -27,7 +28,7 @@ from gemmgen.target import DeviceChoice, open_target
 
 FAILED = 1
 DEFAULT_MINUTES = 1.0
-TERMINAL_SECONDS, LOG_SECONDS = 0.2, 10.0  # between two lines of progress
+TERMINAL_SECONDS = 0.2  # between two lines of progress; elsewhere LOG_SECONDS
 
 OnStep = Callable[[Tally, str], None]
 

@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 from gemmgen import api, bench
-from gemmgen.cli import COMMANDS, main
+from gemmgen.cli import COMMANDS, main, progress
 from gemmgen.device import ARCHS
 from gemmgen.dtype import DType
 from gemmgen.errors import GemmgenError, InvalidInput
@@ -401,6 +402,45 @@ def test_a_bug_is_not_hidden(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gemmgen.cli.space.explore", broken)
     with pytest.raises(ZeroDivisionError):
         run("space", SHAPE)
+
+
+# Progress, where standard error is no terminal
+
+
+def test_a_stage_says_how_far_it_is_while_it_lasts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "LOG_SECONDS", 0.01)
+
+    def heard(words: str) -> bool:
+        nonlocal err
+        deadline = time.monotonic() + 10
+        while words not in err and time.monotonic() < deadline:
+            time.sleep(0.01)
+            err += capsys.readouterr().err
+        return words in err
+
+    err = ""
+    with progress.watch() as watch:
+        watch.stage("explore", 1)
+        assert heard("explore the space: ")
+        watch.stage("verify", 2)
+        assert heard("verify: 0 of 2, ")
+        watch.step("verify", None)
+        assert heard("verify: 1 of 2, ")
+    with progress.counter("plant bugs", 3) as step:
+        step()
+        assert heard("plant bugs: 1 of 3, ")
+    capsys.readouterr()
+    time.sleep(0.05)
+    assert capsys.readouterr().err == "", "nothing after the end"
+
+
+def test_a_short_stage_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress.watch() as watch:
+        watch.stage("explore", 1)
+        watch.stage("compile", 24)
+    assert capsys.readouterr().err == "explore the space\ncompile: 24\n"
 
 
 # Bench
