@@ -114,6 +114,8 @@ def generate(
     arch, spec = compile_target(arch)
     config = chosen.default(problem).with_values(**values)
     check(chosen, problem, config, spec.arch.limits)
+    if out is not None:
+        require_writable(Path(out))
     source = render(problem, chosen, config)
     if out is not None:
         trial = Trial(source, config, predict(problem, chosen, config, spec))

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from gemmgen.compile import compile_kernel
-from gemmgen.errors import InvalidInput
+from gemmgen.errors import GemmgenError, InvalidInput
 from gemmgen.files import Store, write_atomic
-from gemmgen.kernelfile import KernelFile, kernels_in, read_kernel, write_kernel
+from gemmgen.kernelfile import KernelFile, kernels_in, read_kernel, read_record, write_kernel
 from gemmgen.model import representative
 from gemmgen.naming import parse_name
 from gemmgen.records import kernel_document
 from gemmgen.render import render
-from gemmgen.scores import line, link, number, page, scores_in, times
+from gemmgen.scores import FAILED, line, link, number, page, read_failure, scores_in, times
 from gemmgen.source import KernelSource
 
 # Of a kernel whose machine code changed: entries that become null, and those that go.
@@ -38,16 +38,26 @@ class Disagreement:
 
 
 def folders(root: Path) -> list[Path]:
-    """The folders of `root` that hold kernels, by architecture. Raises InvalidInput where there is no `root`."""
+    """The folders of `root` that hold kernels, by architecture.
+
+    Raises InvalidInput where there is no `root`, and GemmgenError where it has none of them.
+    """
     if not root.is_dir():
         raise InvalidInput(f"{root} is no folder")
     archs = [folder for folder in root.iterdir() if re.fullmatch(r"sm_\d+[af]?", folder.name) and folder.is_dir()]
+    if not archs:
+        raise GemmgenError(f"{root} holds no folder of an architecture, such as sm_90")
     return sorted(archs, key=lambda folder: int("".join(filter(str.isdecimal, folder.name))))
 
 
 def check(root: Path) -> list[Disagreement]:
     """Where templates and gallery disagree: nothing where all is well."""
     return [found for folder in folders(root) for found in _check_folder(folder)]
+
+
+def unreadable(root: Path) -> list[Disagreement]:
+    """The JSON files that README.md is made without, because they, or the kernels beside them, cannot be read."""
+    return [found for folder in folders(root) for path in sorted(folder.glob("*.json")) for found in _damage(path)]
 
 
 def write_readmes(root: Path) -> list[Path]:
@@ -70,7 +80,7 @@ def rerender(root: Path, store: Store) -> list[Path]:
     """
     changed = []
     for folder in folders(root):
-        for kernel in kernels_in(folder):  # `check` names what it passes over
+        for kernel in kernels_in(folder):  # `unreadable` names what it passes over
             fresh = rendered(kernel)
             if fresh != kernel.source:
                 write_kernel(fresh, _updated_record(kernel, fresh, store), folder)
@@ -136,9 +146,26 @@ def _check_folder(folder: Path) -> Iterator[Disagreement]:
         reason = _check_kernel(path)
         if reason is not None:
             yield Disagreement(path, reason)
+    for path in sorted(folder.glob("*.json")):
+        if not path.with_suffix(".cu").exists():
+            yield from _damage(path)
     table = folder / "README.md"
     if not table.is_file() or table.read_text() != readme(folder):
         yield Disagreement(table, "is not what the JSON files make: run `gemmgen gallery`")
+
+
+def _damage(path: Path) -> Iterator[Disagreement]:
+    """Why a JSON file cannot be read as what its name says that it is."""
+    kernel = path.with_suffix(".cu")
+    try:
+        if kernel.exists():
+            read_kernel(kernel)
+        elif path.name.startswith(FAILED):
+            read_failure(path)
+        else:
+            read_record(path)
+    except InvalidInput as error:
+        yield Disagreement(path, f"cannot be read: {error}")
 
 
 def _check_kernel(path: Path) -> str | None:
@@ -146,7 +173,7 @@ def _check_kernel(path: Path) -> str | None:
         kernel = read_kernel(path)
         fresh = rendered(kernel)
     except InvalidInput as error:
-        return str(error)
+        return f"cannot be read: {error}"
     if kernel.record is None:
         return "has no JSON beside it"
     if kernel.source.text != fresh.text:

@@ -42,7 +42,7 @@ class Here:
 
 
 def here(*, measure: bool = False) -> Here:
-    """Look around; `measure` the GPU's limits too, where there is one."""
+    """Look around; `measure` the GPU's limits too. Raises CandidateFailed (unavailable) where that cannot be done."""
     gpu, limits, part = _gpu(measure)
     parts = (
         part,
@@ -67,6 +67,8 @@ def _gpu(measure: bool) -> tuple[DeviceProperties | None, MeasuredLimits | None,
             limits = gpu.limits() if measure else None
             return gpu.properties, limits, Part("GPU", "runs and times kernels", gpu.description, None)
     except CandidateFailed as error:
+        if measure:
+            raise
         return None, None, Part("GPU", "runs and times kernels", None, error.failure.reason)
 
 

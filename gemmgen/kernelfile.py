@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -81,9 +82,9 @@ def render_name(name: str, limits: Limits) -> KernelSource:
 
 def read_kernel(path: Path) -> KernelFile:
     """The `.cu` at `path` as it stands. Raises InvalidInput where it, or its JSON, cannot be used."""
-    text = _read(path)
+    text = read_text(path)
     record_path = path.with_suffix(".json")
-    record = _read_record(record_path) if record_path.exists() else None
+    record = read_record(record_path) if record_path.exists() else None
     source = _named_source(path) if record is None else source_from_record(record, record_path)
     require(
         source.name in text,
@@ -104,26 +105,22 @@ def kernels_in(folder: Path) -> Iterator[KernelFile]:
 
 
 def source_from_record(record: Mapping[str, Any], path: Path) -> KernelSource:
-    """What NAME.json says of a kernel, without its text. Raises InvalidInput for a JSON that says too little."""
+    """What NAME.json says of a kernel, without its text.
+
+    Raises InvalidInput for a JSON that says too little, or what no kernel has. Family and config may be of another
+    version: launching goes without.
+    """
+    with reading(path):
+        return _source(record)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Errors that come of what the record at `path` says are InvalidInput and begin with the path."""
     try:
-        launch = record["launch"]
-        return KernelSource(
-            name=record["name"],
-            text="",
-            problem=problem_from(record["problem"]),
-            family=record["family"],
-            config={name: int(value) for name, value in record["config"].items()},
-            launch=Launch(
-                launch["threads"],
-                tuple((size, tile) for size, tile in launch["grid"]),
-                launch["shared_bytes"],
-                launch.get("splits", 1),  # records of kernels whose blocks each have a tile may leave it out,
-                launch.get("atomic", False),  # and others this
-                None if launch.get("stream") is None else Stream(**launch["stream"]),
-            ),
-            parameters=tuple(Parameter(**parameter) for parameter in record["parameters"]),
-            deterministic=bool(record.get("deterministic", True)),  # records of old say nothing
-        )
+        yield
+    except InvalidInput as error:
+        raise InvalidInput(f"{path}: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InvalidInput(f"{path} is not the record of a kernel ({type(error).__name__}: {error})") from error
 
@@ -171,6 +168,26 @@ def write_record(path: Path, record: Mapping[str, Any]) -> None:
     write_atomic(path, json.dumps(record, indent=2, allow_nan=False) + "\n")
 
 
+def read_record(path: Path) -> dict[str, Any]:
+    """The object in a JSON file. Raises InvalidInput where there is none."""
+    try:
+        record = json.loads(read_text(path))
+    except ValueError as error:
+        raise InvalidInput(f"{path} is not JSON: {error}") from error
+    require(isinstance(record, dict), f"{path} is not the record of a kernel: it holds no object")
+    return dict(record)
+
+
+def read_text(path: Path) -> str:
+    """The text of a file that a user names. Raises InvalidInput where there is none."""
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path} is not a text file: {error.reason}") from error
+
+
 def require_writable(folder: Path) -> None:
     """Raise GemmgenError if `folder` cannot take files: better before a long search than after it."""
     existing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
@@ -181,6 +198,27 @@ def require_writable(folder: Path) -> None:
         raise GemmgenError(f"cannot write to {folder}: {existing}: {error.strerror}") from error
 
 
+def _source(record: Mapping[str, Any]) -> KernelSource:
+    launch = record["launch"]
+    return KernelSource(
+        name=record["name"],
+        text="",
+        problem=problem_from(record["problem"]),
+        family=record["family"],
+        config={name: int(value) for name, value in record["config"].items()},
+        launch=Launch(
+            launch["threads"],
+            tuple((size, tile) for size, tile in launch["grid"]),
+            launch["shared_bytes"],
+            launch.get("splits", 1),  # records of kernels whose blocks each have a tile may leave it out,
+            launch.get("atomic", False),  # and others this
+            None if launch.get("stream") is None else Stream(**launch["stream"]),
+        ),
+        parameters=tuple(Parameter(**parameter) for parameter in record["parameters"]),
+        deterministic=bool(record.get("deterministic", True)),  # records of old say nothing
+    )
+
+
 def _named_source(path: Path) -> KernelSource:
     try:
         return render(*parse_name(path.stem))
@@ -189,24 +227,6 @@ def _named_source(path: Path) -> KernelSource:
             f"how to launch {path} is not known: {path.stem!r} is not the name of a gemmgen kernel and there is no "
             f"{path.with_suffix('.json').name} beside it. Keep the file's name, or copy its JSON along"
         ) from error
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError as error:
-        raise InvalidInput(f"cannot read {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"{path} is not a text file: {error.reason}") from error
-
-
-def _read_record(path: Path) -> dict[str, Any]:
-    try:
-        record = json.loads(_read(path))
-    except ValueError as error:
-        raise InvalidInput(f"{path} is not JSON: {error}") from error
-    require(isinstance(record, dict), f"{path} is not the record of a kernel: it holds no object")
-    return dict(record)
 
 
 def _size(value: int | str) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import geometric_mean
@@ -14,7 +15,7 @@ from gemmgen.errors import InvalidInput
 from gemmgen.files import write_atomic
 from gemmgen.gpu.limits import MeasuredLimits, Roof
 from gemmgen.gpu.timing import GEMM_BATCHED
-from gemmgen.kernelfile import KernelFile, kernels_in, problem_from
+from gemmgen.kernelfile import KernelFile, kernels_in, problem_from, read_record
 from gemmgen.model import representative
 from gemmgen.naming import problem_name
 from gemmgen.problem import Problem
@@ -124,7 +125,10 @@ class Summary:
 def scores_in(folder: Path) -> list[Score]:
     """The rows of `folder`, the least work first: winners, and problems for which none was found."""
     winners = [Score(kernel.source.problem, kernel) for kernel in kernels_in(folder) if is_winner(kernel)]
-    failures = [score for path in sorted(folder.glob(f"{FAILED}*.json")) if (score := _failure(path)) is not None]
+    failures = []
+    for path in sorted(folder.glob(f"{FAILED}*.json")):
+        with suppress(InvalidInput):  # `gallery.unreadable` names what is passed over
+            failures.append(read_failure(path))
     return sorted([*winners, *failures], key=lambda score: representative(score.problem).flops)
 
 
@@ -151,6 +155,15 @@ def write_failure(problem: Problem, document: Mapping[str, Any], folder: Path) -
     write_atomic(failure_path(problem, folder), json.dumps(document, indent=2, allow_nan=False) + "\n")
 
 
+def read_failure(path: Path) -> Score:
+    """What `write_failure` wrote. Raises InvalidInput where the file is something else."""
+    document = read_record(path)
+    try:
+        return Score(problem_from(document["problem"]), failure=str(document["reason"]))
+    except (ValueError, KeyError, TypeError, AttributeError, InvalidInput) as error:
+        raise InvalidInput(f"{path} is not the record of a failure ({type(error).__name__}: {error})") from error
+
+
 def page(scores: Sequence[Score]) -> Iterator[str]:
     """The lines of README.md: what the groups reach, then every row of each."""
     yield from ("## Winners against cuBLASLt", "", *MEANING, "")
@@ -168,15 +181,6 @@ def page(scores: Sequence[Score]) -> Iterator[str]:
             yield from (f"Not measured: {', '.join(missing)}.", "")
     yield from (f"- {how}" for how in sorted({_measured_how(one.record) for one in scores if one.kernel}))
     yield ""
-
-
-def _failure(path: Path) -> Score | None:
-    """What `write_failure` wrote; None where the file is something else."""
-    try:
-        document = json.loads(path.read_text())
-        return Score(problem_from(document["problem"]), failure=str(document["reason"]))
-    except (OSError, ValueError, KeyError, TypeError, InvalidInput):
-        return None
 
 
 def _of(group: Group, scores: Sequence[Score]) -> list[Score]:

@@ -11,8 +11,9 @@ import click
 from gemmgen.cli.options import arch_option, json_option, out_option
 from gemmgen.cli.output import emit
 from gemmgen.explain import Explanation, LoopUse, explain
+from gemmgen.families import config_of
 from gemmgen.files import Store
-from gemmgen.kernelfile import find_kernel
+from gemmgen.kernelfile import find_kernel, reading
 from gemmgen.records import compiled_document, failure_document, kernel_document, prediction_document
 from gemmgen.report.explaining import show_explanation
 from gemmgen.target import compile_target
@@ -35,8 +36,11 @@ def command(kernel: str, arch: str, out: Path, as_json: bool) -> None:
     """
     default, spec = compile_target(arch)
     found = find_kernel(kernel, out, spec.arch.limits)
-    if arch == "auto" and found.record is not None and "arch" in found.record:
-        default, spec = compile_target(str(found.record["arch"]))
+    if found.record is not None and found.path is not None:
+        with reading(found.path.with_suffix(".json")):
+            config_of(found.source)
+            if arch == "auto" and "arch" in found.record:
+                default, spec = compile_target(str(found.record["arch"]))
     it = explain(found, default, spec, Store())
     emit(as_json, lambda: _document(it), lambda console: show_explanation(console, it))
 

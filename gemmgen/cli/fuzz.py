@@ -13,6 +13,7 @@ from rich.status import Status
 
 from gemmgen.cli.options import device_option, json_option, seed_option
 from gemmgen.cli.output import emit, stderr
+from gemmgen.cli.progress import LOG_SECONDS
 from gemmgen.device import Limits
 from gemmgen.executor import Executor
 from gemmgen.families import FAMILIES, family_named
@@ -20,13 +21,14 @@ from gemmgen.files import Store
 from gemmgen.fuzz import Budget, Report, Tally
 from gemmgen.fuzz import fuzz as run
 from gemmgen.fuzz import replay as run_entry
+from gemmgen.kernelfile import require_writable
 from gemmgen.report.fuzzing import replay_document, report_document, show_replay, show_report
 from gemmgen.report.words import percent, plural
 from gemmgen.target import DeviceChoice, open_target
 
 FAILED = 1
 DEFAULT_MINUTES = 1.0
-TERMINAL_SECONDS, LOG_SECONDS = 0.2, 10.0  # between two lines of progress
+TERMINAL_SECONDS = 0.2  # between two lines of progress; elsewhere LOG_SECONDS
 
 OnStep = Callable[[Tally, str], None]
 
@@ -77,6 +79,8 @@ def command(
     families = [family_named(name) for name in names or FAMILIES]
     if minutes is None and examples is None:
         minutes = DEFAULT_MINUTES
+    if replay is None:
+        require_writable(corpus)
     target = open_target(device, "auto", Store())
     with target.executor:
         if replay is not None:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import click
 from rich.console import Console
+from rich.markup import escape
 
 from gemmgen.cli.options import json_option
-from gemmgen.cli.output import DONE, FAILED, emit
+from gemmgen.cli.output import DONE, FAILED, emit, stderr
 from gemmgen.files import Store
-from gemmgen.gallery import Disagreement, check, rerender, write_readmes
+from gemmgen.gallery import Disagreement, check, rerender, unreadable, write_readmes
 from gemmgen.kernelfile import GALLERY
 
 
@@ -24,7 +25,7 @@ def command(ctx: click.Context, folder: Path, only_check: bool, render: bool, as
     """Make the README.md of each FOLDER/<arch> from the JSON files of its kernels. [FOLDER: generated]
 
     With --render, kernels that the templates would write differently are written anew. What was measured stands
-    where the machine code is the same, and is dropped where it is not.
+    where the machine code is the same, and is dropped where it is not. Exits with 1 where a JSON file cannot be read.
     """
     if only_check:
         found = check(folder)
@@ -32,7 +33,15 @@ def command(ctx: click.Context, folder: Path, only_check: bool, render: bool, as
         ctx.exit(FAILED if found else DONE)
     changed = rerender(folder, Store()) if render else []
     files = [str(path) for path in (*changed, *write_readmes(folder))]
-    emit(as_json, lambda: {"files": files}, lambda console: _show_files(console, files, folder))
+    left_out = unreadable(folder)
+    emit(
+        as_json,
+        lambda: {"files": files, "unreadable": _document(left_out)},
+        lambda console: console.print(*files, sep="\n", soft_wrap=True),
+    )
+    if left_out:
+        _show_each(stderr(), left_out)
+        ctx.exit(FAILED)
 
 
 def _document(found: list[Disagreement]) -> list[dict[str, str]]:
@@ -40,11 +49,11 @@ def _document(found: list[Disagreement]) -> list[dict[str, str]]:
 
 
 def _show(console: Console, found: list[Disagreement]) -> None:
-    for one in found:
-        console.print(f"{one.path} {one.reason}", soft_wrap=True)
+    _show_each(console, found)
     if not found:
         console.print("templates and gallery agree")
 
 
-def _show_files(console: Console, files: list[str], folder: Path) -> None:
-    console.print(*(files or [f"{folder} holds no folder of an architecture, such as sm_90"]), sep="\n", soft_wrap=True)
+def _show_each(console: Console, found: list[Disagreement]) -> None:
+    for one in found:
+        console.print(escape(f"{one.path} {one.reason}"), soft_wrap=True)

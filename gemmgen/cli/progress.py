@@ -1,10 +1,12 @@
-"""What a person sees on standard error while a command works: bars in a terminal, a line a stage elsewhere."""
+"""What a person sees on standard error while a command works: bars in a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
 import itertools
+import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Protocol
 
@@ -14,6 +16,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 
 from gemmgen.cli.output import stderr
 from gemmgen.tuner import Stage, Trial
+
+LOG_SECONDS = 10.0  # between two lines that say how far it is, where there is no terminal
 
 STAGES: dict[Stage, str] = {
     "explore": "explore the space",
@@ -74,16 +78,19 @@ class Bars:
 
 
 class Lines:
-    """A line as each stage starts, for logs."""
+    """For logs: lines of one stage, until the next starts."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._running = ExitStack()
+        self._advance: Callable[[], None] = lambda: None
 
     def stage(self, name: Stage, total: int) -> None:
-        self._console.print(STAGES[name] if total == 1 else f"{STAGES[name]}: {total}")
+        self._running.close()
+        self._advance = self._running.enter_context(_lines(self._console, STAGES[name], total))
 
     def step(self, name: Stage, trial: Trial | None) -> None:
-        pass
+        self._advance()
 
     def __enter__(self) -> Lines:
         return self
@@ -91,16 +98,18 @@ class Lines:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        pass
+        self._running.close()
 
 
 @contextmanager
 def counter(description: str, total: int) -> Iterator[Callable[[], None]]:
-    """A bar for `total` equal steps where standard error is a terminal, else a line; yields what to call at each."""
+    """A bar for `total` equal steps where standard error is a terminal, else lines; yields what to call at each."""
     console = stderr()
     if not console.is_terminal:
-        console.print(f"{description}: {total}")
-    with Progress(*_columns(), console=console, transient=True, disable=not console.is_terminal) as progress:
+        with _lines(console, description, total) as advance:
+            yield advance
+        return
+    with Progress(*_columns(), console=console, transient=True) as progress:
         task = progress.add_task(description, total=total)
         yield lambda: progress.advance(task)
 
@@ -118,6 +127,30 @@ def rows(total: int) -> Iterator[Callable[[str], None]]:
             progress.advance(task)
 
         yield tell
+
+
+@contextmanager
+def _lines(console: Console, description: str, total: int) -> Iterator[Callable[[], None]]:
+    """A line at the start, and one every LOG_SECONDS until the end; yields what to call at each of `total` steps."""
+    started, over, done = time.monotonic(), threading.Event(), 0
+
+    def advance() -> None:
+        nonlocal done
+        done += 1
+
+    def report() -> None:  # in a thread: a step may take minutes
+        while not over.wait(LOG_SECONDS):
+            count = "" if total == 1 else f"{done} of {total}, " if done <= total else f"{done}, "
+            console.print(f"{description}: {count}{time.monotonic() - started:.0f} s")
+
+    console.print(description if total == 1 else f"{description}: {total}")
+    thread = threading.Thread(target=report, daemon=True)
+    thread.start()
+    try:
+        yield advance
+    finally:
+        over.set()
+        thread.join()
 
 
 def _columns() -> tuple[ProgressColumn, ...]:

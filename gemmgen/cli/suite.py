@@ -17,7 +17,7 @@ from gemmgen.cli.progress import rows
 from gemmgen.errors import CandidateFailed, Failure, InvalidInput, require
 from gemmgen.files import Store
 from gemmgen.gallery import write_readme
-from gemmgen.kernelfile import GALLERY, require_writable
+from gemmgen.kernelfile import GALLERY, read_text, require_writable
 from gemmgen.problem import Problem
 from gemmgen.report.suites import row_line, show_suite
 from gemmgen.scores import scores_in, summaries
@@ -112,7 +112,7 @@ def command(
             "rows": [outcome.document() for outcome in outcomes],
             "groups": [asdict(summary) for summary in made],
         },
-        lambda console: show_suite(console, outcomes, made, readme),
+        lambda console: show_suite(console, plan, outcomes, made, readme),
     )
     if any(outcome.state == "failed" for outcome in outcomes):
         ctx.exit(FAILED)
@@ -120,12 +120,17 @@ def command(
 
 def read_shapes(path: Path) -> list[Problem]:
     """The problems that a file lists, a line each. Raises InvalidInput with the line that is wrong."""
+    places = [(f"{path}:{number}", line) for number, line in enumerate(read_text(path).splitlines(), 1)]
+    problems = [_problem(words, place) for place, line in places if (words := _words(line, place))]
+    require(bool(problems), f"{path} names no shape: write one on each line, for example 512x512x512")
+    return problems
+
+
+def _words(line: str, place: str) -> list[str]:
     try:
-        lines = path.read_text().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"cannot read {path}: {error}") from error
-    numbered = [(number, words) for number, line in enumerate(lines, 1) if (words := shlex.split(line, comments=True))]
-    return [_problem(words, f"{path}:{number}") for number, words in numbered]
+        return shlex.split(line, comments=True)
+    except ValueError as error:  # a quotation that does not end
+        raise InvalidInput(f"{place}: {error}") from error
 
 
 @click.command(add_help_option=False)

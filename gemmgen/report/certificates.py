@@ -16,7 +16,8 @@ def show_recheck(console: Console, result: Recheck) -> None:
     console.print(f"{certificate.path}", soft_wrap=True)
     if certificate.changed:
         _show_changed(console, result)
-    elif result.verdict is None:
+        return  # what is rendered for the certified config says nothing of other bytes
+    if result.verdict is None:
         console.print("[bold red]FAIL[/bold red]  the files are those of the certificate, which shows nothing:")
         console.print("      the kernel was exported with --examples 0. `gemmgen export` again verifies it")
     elif result.stands:

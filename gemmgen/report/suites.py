@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from gemmgen.report.words import NONE, plural, show_table, table
 from gemmgen.scores import Summary
-from gemmgen.suite import Outcome
+from gemmgen.suite import Outcome, Plan
 
 
 def row_line(outcome: Outcome) -> str:
@@ -21,7 +21,9 @@ def row_line(outcome: Outcome) -> str:
     return " ".join(text.splitlines())
 
 
-def show_suite(console: Console, outcomes: Sequence[Outcome], groups: Sequence[Summary], readme: Path | None) -> None:
+def show_suite(
+    console: Console, plan: Plan, outcomes: Sequence[Outcome], groups: Sequence[Summary], readme: Path | None
+) -> None:
     """What the groups reach by all that is on file, what failed in this run, and where the table lies."""
     columns = ("<group", "measured", "geometric mean", "minimum", "<at", "below 1", "miss their goal", "out of reach")
     made = table(*columns, "failed", "unmeasured", title="cuBLASLt's time over ours, of all on file")
@@ -37,6 +39,8 @@ def show_suite(console: Console, outcomes: Sequence[Outcome], groups: Sequence[S
         console.print(f"[bold]{plural(len(failed), 'row')} failed[/bold]")
     for outcome in failed:
         console.print(f"  {outcome.step} {outcome.problem}: {escape(outcome.reason or NONE)}", soft_wrap=True)
+    if not outcomes and not plan.winners():
+        console.print(f"nothing is on file for these shapes in {plan.folder}, and nothing was measured", soft_wrap=True)
     if readme is not None:
         console.print(str(readme), soft_wrap=True)
 

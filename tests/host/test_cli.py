@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 from gemmgen import api, bench
-from gemmgen.cli import COMMANDS, main
+from gemmgen.cli import COMMANDS, main, progress
 from gemmgen.device import ARCHS
 from gemmgen.dtype import DType
 from gemmgen.errors import GemmgenError, InvalidInput
@@ -298,6 +299,30 @@ def test_a_broken_json_is_wrong_usage(run: Run, tmp_path: Path, content: str) ->
     assert code == 2 and f"{RENDERED}.json" in err and "Traceback" not in err
 
 
+WRONG_RECORDS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
+    "threads": (lambda record: record["launch"].update(threads=-5), "-5 threads a block"),
+    "a tile": (lambda record: record["launch"]["grid"][0].__setitem__(1, 0), "the grid divides M by 0"),
+    "a size": (lambda record: record["problem"].update(m=-1), "M = -1"),
+    "a dtype": (lambda record: record["problem"].update(dtype="f17"), "unknown dtype 'f17'"),
+    "a parameter": (lambda record: record["parameters"][0].update(name="X"), "unknown parameter const float* X"),
+    "the family": (lambda record: record.update(family="nope"), "unknown family 'nope'"),
+    "an axis": (lambda record: record["config"].update(XX=1), "'XX' is no parameter"),
+    "the architecture": (lambda record: record.update(arch="sm_10"), "unknown arch 'sm_10'"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_RECORDS)
+def test_a_wrong_value_in_a_json_is_told_with_its_file(run: Run, tmp_path: Path, case: str) -> None:
+    change, message = WRONG_RECORDS[case]
+    api.generate(Problem(64, 96, 32), family="naive", out=tmp_path)
+    path = tmp_path / f"{RENDERED}.json"
+    record = json.loads(path.read_text())
+    change(record)
+    path.write_text(json.dumps(record))
+    code, _, err = run("explain", str(path.with_suffix(".cu")))
+    assert code == 2 and err.startswith(f"gemmgen: wrong usage: {path}: {message}")
+
+
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"int main() {}"])
 def test_a_file_that_is_no_kernel_is_wrong_usage(run: Run, tmp_path: Path, content: bytes) -> None:
     (tmp_path / f"{RENDERED}.cu").write_bytes(content)
@@ -311,7 +336,17 @@ def test_a_folder_that_takes_no_files(run: Run, tmp_path: Path, command: str, wh
     (tmp_path / "file").write_text("in the way")
     code, _, err = run(*command.split(), where)
     assert code == 1 and err.startswith("gemmgen: failed: cannot ") and "Traceback" not in err
+    assert where != "file" or err.endswith(" file: Not a directory\n")
     assert no_files_but(tmp_path, "file")
+
+
+def test_a_corpus_that_takes_no_files_is_refused_before_anything_runs(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setattr("gemmgen.cli.fuzz.open_target", None)
+    code, out, err = run("fuzz", "--corpus", "file/corpus")
+    assert code == 1 and out == "" and "cannot write to file/corpus: " in err and "file: Not a directory" in err
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
@@ -327,11 +362,16 @@ def test_a_full_disk(tmp_path: Path) -> None:
 
 
 def test_no_driver(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("gemmgen.target", "gemmgen.bench"):
+    for module in ("gemmgen.target", "gemmgen.bench", "gemmgen.gpu.executor"):
         monkeypatch.setattr(sys.modules[module], "why_no_gpu", lambda: "no NVIDIA driver: install the driver")
-    for line in ("tune 64x64x64 --device gpu", f"verify {RENDERED} --device gpu", "bench 64x64x64"):
-        code, _, err = run(*line.split())
-        assert code == 1 and "no NVIDIA driver: install the driver" in err, line
+    for line in (
+        "tune 64x64x64 --device gpu",
+        f"verify {RENDERED} --device gpu",
+        "bench 64x64x64",
+        "devices --measure",
+    ):
+        code, out, err = run(*line.split())
+        assert code == 1 and out == "" and "no NVIDIA driver: install the driver" in err, line
     document = json.loads(run("tune", "64x64x64", "--device", "gpu", "--json")[1])
     assert document["error"]["failure"] == {
         "kind": "unavailable",
@@ -362,6 +402,45 @@ def test_a_bug_is_not_hidden(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gemmgen.cli.space.explore", broken)
     with pytest.raises(ZeroDivisionError):
         run("space", SHAPE)
+
+
+# Progress, where standard error is no terminal
+
+
+def test_a_stage_says_how_far_it_is_while_it_lasts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "LOG_SECONDS", 0.01)
+
+    def heard(words: str) -> bool:
+        nonlocal err
+        deadline = time.monotonic() + 10
+        while words not in err and time.monotonic() < deadline:
+            time.sleep(0.01)
+            err += capsys.readouterr().err
+        return words in err
+
+    err = ""
+    with progress.watch() as watch:
+        watch.stage("explore", 1)
+        assert heard("explore the space: ")
+        watch.stage("verify", 2)
+        assert heard("verify: 0 of 2, ")
+        watch.step("verify", None)
+        assert heard("verify: 1 of 2, ")
+    with progress.counter("plant bugs", 3) as step:
+        step()
+        assert heard("plant bugs: 1 of 3, ")
+    capsys.readouterr()
+    time.sleep(0.05)
+    assert capsys.readouterr().err == "", "nothing after the end"
+
+
+def test_a_short_stage_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress.watch() as watch:
+        watch.stage("explore", 1)
+        watch.stage("compile", 24)
+    assert capsys.readouterr().err == "explore the space\ncompile: 24\n"
 
 
 # Bench

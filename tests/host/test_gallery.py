@@ -77,6 +77,38 @@ def test_what_disagrees_is_found(gallery: Path, harm: str, capsys: pytest.Captur
     assert capsys.readouterr().out != ""
 
 
+@pytest.mark.parametrize("words", [[], ["--check"], ["--render"]])
+def test_a_folder_without_architectures_is_no_gallery(
+    tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "notes").mkdir()
+    assert main(["gallery", str(tmp_path), *words]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == "" and f"{tmp_path} holds no folder of an architecture" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        *[(name, content) for name in ("kernel", "no_kernel", "failed_1x1x1") for content in ("{", "[1]")],
+        *[(name, '{"problem": 3}') for name in ("kernel", "failed_1x1x1")],
+    ],
+)
+def test_a_damaged_json_is_named(gallery: Path, name: str, content: str, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = gallery / "sm_90"
+    path = sorted(folder.glob("*.json"))[0] if name == "kernel" else folder / f"{name}.json"
+    path.write_text(content)
+    assert main(["gallery", str(gallery)]) == 1
+    captured = capsys.readouterr()
+    assert captured.out.split() == [str(folder / "README.md")]
+    assert captured.err.startswith(f"{path} cannot be read: {path} is not ") and captured.err.count("\n") == 1
+    assert main(["gallery", str(gallery), "--check"]) == 1
+    assert f"cannot be read: {path} is not " in capsys.readouterr().out
+    assert main(["gallery", str(gallery), "--json"]) == 1
+    (one,) = json.loads(capsys.readouterr().out)["unreadable"]
+    assert one["file"] == str(path)
+
+
 def test_a_record_from_before_an_axis_is_brought_up_to_date(gallery: Path) -> None:
     path = next((gallery / "sm_90").glob("*_simt_*.json"))
     record = json.loads(path.read_text())

@@ -86,7 +86,19 @@ def test_shapes_of_ones_own(tmp_path: Path) -> None:
     path.write_text("# mine\n\n16x16x16 --batch 64 --layout rc  # small\n'?x64x64' --dtype f64\n")
     batched = Problem(16, 16, 16, batch=64, layout=Layout.parse("rc"))
     assert read_shapes(path) == [batched, Problem(None, 64, 64, dtype=DType.F64)]
-    for line, message in (("16x16", "mine:2: .*16x16"), ("8x8x8 --bach 3", "mine:2: .*--bach")):
+    wrong = (("16x16", "mine:2: .*16x16"), ("8x8x8 --bach 3", "mine:2: .*--bach"), ("'8x8x8", "mine:2: No closing quo"))
+    for line, message in wrong:
         path.write_text(f"8x8x8\n{line}\n")
         with pytest.raises(InvalidInput, match=message):
             read_shapes(path)
+
+
+def test_a_file_without_shapes_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"^cannot read .*/mine: No such file or directory$"):
+        read_shapes(tmp_path / "mine")
+    (tmp_path / "mine").write_text("# none yet\n\n")
+    with pytest.raises(InvalidInput, match=r"/mine names no shape"):
+        read_shapes(tmp_path / "mine")
+    (tmp_path / "mine").write_bytes(b"\xff")
+    with pytest.raises(InvalidInput, match=r"/mine is not a text file"):
+        read_shapes(tmp_path / "mine")

@@ -427,6 +427,20 @@ def test_without_a_gpu_measuring_is_refused_and_nothing_written(
     assert "no NVIDIA driver" in capsys.readouterr().err and not list(tmp_path.iterdir())
 
 
+def test_where_nothing_is_on_file_and_nothing_can_be_measured_it_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = {"measure": "no NVIDIA driver", "sanitize": "no NVIDIA driver", "emulate": None}
+    monkeypatch.setattr("gemmgen.cli.suite.missing_for", missing.get)
+    monkeypatch.setattr("gemmgen.cli.suite.run_step", lambda *_: None)
+    monkeypatch.setattr("gemmgen.target.arch_here", lambda: None)
+    assert main(["suite", "--only", "512x512x512", "--out", str(tmp_path / "new")]) == 0
+    captured = capsys.readouterr()
+    assert "without measure: no NVIDIA driver" in captured.err
+    said = f"nothing is on file for these shapes in {tmp_path / 'new'}/sm_90, and nothing was measured"
+    assert captured.out.splitlines() == [said] and not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(("words", "message"), [("--part 2", "is no part"), ("--part 3/2", "part 3 of 2")])
 def test_a_wrong_part_is_wrong_usage(words: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["suite", *words.split()]) == 2
