@@ -29,6 +29,10 @@ def show_selfcheck(console: Console, result: SelfCheck) -> None:
         _show_who_finds(console, result)
     if result.mutants:
         _show_mutants(console, result.mutants)
+    for number, outcome in enumerate(result.outcomes, 1):  # the table above is long
+        if outcome.trouble is not None:
+            missed = escape(f"#{number} {outcome.bug.name} ({outcome.bug.subject}): {outcome.trouble}")
+            console.print(f"[bold red]missed[/bold red]  {missed}", soft_wrap=True)
     mark = "[bold green]PASS[/bold green]" if result.passed else "[bold red]FAIL[/bold red]"
     diagnosed = "" if result.executor == "gpu" else " and diagnosed"
     console.print(

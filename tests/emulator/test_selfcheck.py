@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from itertools import pairwise
 
@@ -189,7 +190,7 @@ def test_the_command_prints_the_kill_table(capsys):
     assert main(words) == 0
     shown = capsys.readouterr()
     assert "alpha is dropped" in shown.out and "PASS" in shown.out and "0 false alarms over 2 correct" in shown.out
-    assert "plant bugs: " in shown.err and shown.err.count("plant bugs") == 1
+    assert "plant bugs: " in shown.err
     assert main([*words, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["passed"] and document["killed"] == len(document["bugs"]) == len(chosen("scalars"))
@@ -210,4 +211,5 @@ def test_the_command_tries_mutants(capsys):
 def test_a_survivor_makes_the_command_fail(capsys):
     words = ["selfcheck", "--device", "emulator", "--only", "no barrier between stages", "--kernels", "0"]
     assert main([*words, "--examples", "1"]) == 1
-    assert "survived 1 situations" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert re.search(r"^missed  #1 no barrier between stages .*: survived 1 situations on the emulator$", shown, re.M)
