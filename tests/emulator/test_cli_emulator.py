@@ -91,6 +91,18 @@ def test_tune_tries_atomics_only_where_asked(environment: Path, capsys: pytest.C
     record = document((environment / "gemmgen-out" / f"{asked['winner']['name']}.json").read_text())
     assert record["deterministic"] is False and record["launch"]["atomic"] is True and "--atomics" in record["command"]
     assert record["verification"]["passed"] and record["verification"]["determinism"]["runs"] > 1
+    assert main([*words[:-1], "--atomics"]) == 0
+    assert "differ from run to run" in capsys.readouterr().out
+
+
+def test_tune_says_at_which_size_and_breaks_no_name(
+    environment: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    assert main(["tune", "?x32x32", "--device", "emulator", "--budget", "2"]) == 0
+    shown = capsys.readouterr().out
+    (kernel,) = environment.glob("gemmgen-out/*.cu")
+    assert f"winner    {kernel.stem}\n" in shown and "TFLOPS at M = 4096, predicted" in shown
 
 
 def test_several_shapes_and_runtime_sizes(environment: Path, capsys: pytest.CaptureFixture[str]) -> None:
