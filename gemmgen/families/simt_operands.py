@@ -51,20 +51,22 @@ class Operand(Side):
 
 @lru_cache(maxsize=16)  # a config's constants ask for them several times
 def operands(problem: Problem, config: SimtConfig) -> tuple[Operand, Operand]:
-    copy = "copy/cp_async.cu" if config.ASYNC else "copy/registers.cu"
     side_a, side_b = sides(problem)
-    a = Operand(side_a.x, side_a.mn, side_a.along_k, config.TA == 1, copy)
-    b = Operand(side_b.x, side_b.mn, side_b.along_k, config.TB == 1, copy)
+    a, b = _operand(side_a, config.TA == 1, config), _operand(side_b, config.TB == 1, config)
     widths = [1 if x.along_k else global_width(problem, config, x) for x in (a, b)]  # of accesses along m or n
-    moves_a = _moves(problem.m, config.BM, widths[0])
-    moves_b = _moves(problem.n, config.BN, max(widths[1], store_width(problem, config, b)))
-    return _read_ahead(replace(a, moves=moves_a), config), _read_ahead(replace(b, moves=moves_b), config)
+    if _moves(problem.m, config.BM, widths[0]):
+        a = replace(a, moves=True)
+    if _moves(problem.n, config.BN, max(widths[1], store_width(problem, config, b))):
+        b = replace(b, moves=True)
+    return a, b
 
 
-def _read_ahead(operand: Operand, config: SimtConfig) -> Operand:
-    if config.AHEAD == 0 or operand.k_rows:
-        return operand
-    return replace(operand, by_turn=True, in_parts=config.LEAD > 0, last_first=last_first(config))
+def _operand(side: Side, transposed: bool, config: SimtConfig) -> Operand:
+    copy = "copy/cp_async.cu" if config.ASYNC else "copy/registers.cu"
+    if config.AHEAD == 0 or not side.along_k or transposed:
+        return Operand(side.x, side.mn, side.along_k, transposed, copy)
+    parts, last = config.LEAD > 0, last_first(config)
+    return Operand(side.x, side.mn, side.along_k, transposed, copy, by_turn=True, in_parts=parts, last_first=last)
 
 
 def last_first(config: SimtConfig) -> bool:

@@ -134,6 +134,7 @@ def test_the_command_line_says_so_in_one_line_and_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "taken").write_text("no folder")
+    (tmp_path / "sm_90").mkdir()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "taken"))
     assert main(["gallery", "--render", str(tmp_path)]) == 0
     (line,) = capsys.readouterr().err.splitlines()
