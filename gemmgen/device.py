@@ -102,7 +102,7 @@ ARCHS: dict[str, Arch] = {
         _arch(120, 1536, 24, 100, 99, 128, 2),
     )
 }
-LIKE = {"sm_87": "sm_86", "sm_88": "sm_86", "sm_103": "sm_100", "sm_121": "sm_120"}  # no limit of theirs is lower
+LIKE = {"sm_87": "sm_86", "sm_88": "sm_86", "sm_103": "sm_100", "sm_121": "sm_120"}  # whose limits stand for theirs
 
 
 @dataclass(frozen=True)

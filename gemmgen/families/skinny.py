@@ -248,6 +248,7 @@ class Skinny:
             "w": w,
             "along_k": w.along_k,
             "grouped": skinny.LANES < WARP,
+            "stores": not w.along_k and skinny.LANES == WARP,
             "stream": "stream/along_k.cu" if w.along_k else "stream/across.cu",
             "small": "small/staged.cu" if skinny.BK else "small/direct.cu",
             "direct": skinny.BK == 0,

@@ -108,9 +108,8 @@ def winner(result: TuneResult) -> Iterator[tuple[str, str]]:
 
 def _where(case: Case) -> str:
     """The sizes that the problem leaves open, as the time has them: " at M = 4096"."""
-    problem = case.problem
-    known = {"M": problem.m, "N": problem.n, "K": problem.k, "batch": problem.batch}
-    open_sizes = [f"{name} = {case.values[name]}" for name, size in known.items() if size is None]
+    names = [name for name in case.problem.runtime_names if name in ("M", "N", "K", "batch")]
+    open_sizes = [f"{name} = {case.values[name]}" for name in names]
     return f" at {', '.join(open_sizes)}" if open_sizes else ""
 
 

@@ -27,6 +27,7 @@ from gemmgen.families import FAMILIES, Config, Family
 from gemmgen.families.base import first_rejection
 from gemmgen.files import Store, write_atomic
 from gemmgen.gpu.timing import QUICK
+from gemmgen.kernelfile import read_text
 from gemmgen.matrix import Layout
 from gemmgen.model import MODEL_ERROR, predict
 from gemmgen.problem import Problem, parse_shape
@@ -205,8 +206,9 @@ def check_document(check: ModelCheck) -> Document:
 
 def load_times(path: Path) -> Times:
     """Read what `save_times` wrote. Raises InvalidInput where `path` is no such file."""
+    text = read_text(path)
     try:
-        document = json.loads(path.read_text())
+        document = json.loads(text)
         columns = document["columns"]
         require(columns[-2:] == ["registers", "us"], f"the last columns are {columns[-2:]}, not registers, us")
         problems = tuple(
@@ -216,8 +218,6 @@ def load_times(path: Path) -> Times:
         return Times(
             FAMILIES[document["family"]], device_named(document["device"]), dict(document["provenance"]), problems
         )
-    except OSError as error:
-        raise InvalidInput(f"cannot read {path}: {error.strerror or error}") from error
     except InvalidInput as error:
         raise InvalidInput(f"{path} holds no measured times: {error}") from error
     except (ValueError, KeyError, TypeError, IndexError) as error:

@@ -19,7 +19,7 @@ ${ edges(kernel, "MN") }
 // Whether the end of a line of ${ w.X } can cut an access.
 constexpr bool PARTIAL = ${ "VW > 1" if kernel.sizes[line] is none else "Shape::%s %% VW != 0" % line };
 
-${ vec(stores=not view.along_k and not view.grouped) }
+${ vec(view.stores) }
 ${ load_edge() }
 // Where a thread's work starts: depth k and ${ "column n" if w.mn == "n" else "row m" } of C.
 struct Place {

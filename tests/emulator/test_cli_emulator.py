@@ -221,8 +221,8 @@ def test_an_interrupt_leaves_nothing_half_written_and_resumes(tmp_path: Path) ->
     assert call(*words, folder=tmp_path, cache=cache).returncode == 0
 
 
-def test_a_second_run_takes_seconds(tmp_path: Path, cache: Path) -> None:
-    """Of processor time, which other tests beside this one do not lengthen: 2.4 to 3.9 s seen."""
+def test_a_second_run_takes_under_three_seconds(tmp_path: Path, cache: Path) -> None:
+    """Of processor time, which other tests beside this one do not lengthen; the least of a few, as hosts are shared."""
 
     def seconds() -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -231,4 +231,4 @@ def test_a_second_run_takes_seconds(tmp_path: Path, cache: Path) -> None:
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     seconds()
-    assert seconds() < 6
+    assert any(seconds() < 3 for _ in range(5))

@@ -190,7 +190,7 @@ def test_the_command_prints_the_kill_table(capsys):
     assert main(words) == 0
     shown = capsys.readouterr()
     assert "alpha is dropped" in shown.out and "PASS" in shown.out and "0 false alarms over 2 correct" in shown.out
-    assert "plant bugs: " in shown.err
+    assert re.findall(r"^plant bugs: \d+$", shown.err, re.M) == [f"plant bugs: {len(chosen('scalars'))}"], "once"
     assert main([*words, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["passed"] and document["killed"] == len(document["bugs"]) == len(chosen("scalars"))
