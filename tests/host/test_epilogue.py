@@ -7,11 +7,13 @@ import math
 
 import numpy as np
 import pytest
+from gemmgen.problem.gemm.functions import FUNCTIONS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmgen.dtype import DType
-from gemmgen.epilogue import (
+from gemmgen.kernel.epilogue_text import epilogue_text
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.epilogue import (
     LINEAR,
     OPERANDS,
     SCALARS,
@@ -22,12 +24,11 @@ from gemmgen.epilogue import (
     Negation,
     Number,
     epilogue_of_token,
+    parse,
     parse_epilogue,
 )
-from gemmgen.epiloguetext import epilogue_text
-from gemmgen.errors import InvalidInput
-from gemmgen.functions import FUNCTIONS
-from gemmgen.roundings import Bounded, apply_epilogue
+from gemmgen.support.errors import InvalidInput
+from gemmgen.verification.roundings import Bounded, apply_epilogue
 
 READ = tuple(name for name, operand in OPERANDS.items() if not operand.written)
 UNARY = tuple(name for name, function in FUNCTIONS.items() if len(function.parameters) == 1)
@@ -174,7 +175,11 @@ def computed(node, names, real):
     values = [computed(argument, names, real) for argument in node.arguments]
     if node.name in ROUNDED:
         return ROUNDED[node.name](values[0], real)
-    return np.asarray(FUNCTIONS[node.name].reference(*values)).astype(real)
+    function = FUNCTIONS[node.name]
+    if function.definition:
+        inner = parse(function.definition, function.parameters)
+        return computed(inner, dict(zip(function.parameters, values, strict=True)), real)
+    return np.asarray(function.reference(*values)).astype(real)
 
 
 def inputs_of(rng, dtype, spread):
