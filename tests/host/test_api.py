@@ -8,7 +8,7 @@ import pytest
 
 import gemmgen
 from gemmgen import api
-from gemmgen.errors import InvalidInput
+from gemmgen.support.errors import InvalidInput
 
 PROBLEM = gemmgen.Problem(64, 64, 64)
 
