@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from gemmgen.errors import CandidateFailed, GemmgenError, InvalidInput
+from gemmgen.support.errors import CandidateFailed, GemmgenError, InvalidInput
 
 if TYPE_CHECKING:
     from rich.console import Console  # imported by what prints: --help and --json do without
