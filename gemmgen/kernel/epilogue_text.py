@@ -116,11 +116,11 @@ class _Writer:
         if isinstance(right, Binary) and right.operator == "*":
             factor = self._at_least(_ATOM if negative else 0, right.left)
             texts = f"-{factor}" if negative else factor, self._at_least(0, right.right), self._at_least(0, left)
-            return f"{self.dtype.fma}({', '.join(texts)})", _ATOM
+            return f"{self.dtype.arithmetic.fma}({', '.join(texts)})", _ATOM
         if isinstance(left, Binary) and left.operator == "*":
             term = self._at_least(_ATOM if negative else 0, right)
             texts = self._at_least(0, left.left), self._at_least(0, left.right), f"-{term}" if negative else term
-            return f"{self.dtype.fma}({', '.join(texts)})", _ATOM
+            return f"{self.dtype.arithmetic.fma}({', '.join(texts)})", _ATOM
         term = self._at_least(_ADDED, left)
         return f"{term} {node.operator} {self._at_least(_MULTIPLIED, right)}", _ADDED
 
