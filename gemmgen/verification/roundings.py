@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Binary, Call, Epilogue, Name, Negation, Node, Number, parse
-from gemmgen.problem.gemm.functions import FUNCTIONS
+from gemmgen.problem.functions import FUNCTIONS
 
 Doubles = npt.NDArray[np.float64]
 

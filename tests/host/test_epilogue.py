@@ -7,7 +7,6 @@ import math
 
 import numpy as np
 import pytest
-from gemmgen.problem.gemm.functions import FUNCTIONS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,6 +26,7 @@ from gemmgen.problem.epilogue import (
     parse,
     parse_epilogue,
 )
+from gemmgen.problem.functions import FUNCTIONS
 from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.roundings import Bounded, apply_epilogue
 
@@ -166,10 +166,8 @@ def computed(node, names, real):
     """The tree in arithmetic of `real`, every operation rounded."""
     if isinstance(node, Name):
         return names[node.name]
-    if isinstance(node, Number):
-        return real(node.value)
-    if isinstance(node, Negation):
-        return -computed(node.value, names, real)
+    if isinstance(node, Number | Negation):
+        return real(node.value) if isinstance(node, Number) else -computed(node.value, names, real)
     if isinstance(node, Binary):
         return OPERATORS[node.operator](computed(node.left, names, real), computed(node.right, names, real))
     values = [computed(argument, names, real) for argument in node.arguments]
