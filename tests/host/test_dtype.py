@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmgen.dtype import DType
-from gemmgen.errors import InvalidInput
+from gemmgen.problem.dtype import DType
+from gemmgen.support.errors import InvalidInput
 
 NARROW = [dtype for dtype in DType if dtype.storage_bits <= 16]
 FLOATS = [dtype for dtype in DType if not dtype.is_integer]
