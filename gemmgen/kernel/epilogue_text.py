@@ -13,7 +13,7 @@ import numpy as np
 
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Binary, Call, Epilogue, Name, Negation, Node, Number, Operand, parse
-from gemmgen.problem.gemm.functions import FUNCTIONS, Function
+from gemmgen.problem.functions import FUNCTIONS, Function
 
 _LIBRARY = re.compile(r"(\w+\{f\})\([\w, ]+\)")  # a call of CUDA's math library and nothing else
 _ADDED, _MULTIPLIED, _ATOM = 1, 2, 3  # how strongly a text's operator binds

@@ -5,8 +5,8 @@
 `acc` is an element of A * B, which K = 0 makes 0. `C` stands for what C holds before the launch: it occurs only as
 `beta * C`, and beta = 0 leaves it unread. The value is C's new element, rounded once.
 
-The tree is the single source of CUDA's text (`kernel.epilogue_text`), of the reference and its error bound (`verification.roundings`), of
-the operands that a kernel takes, and of its name.
+The tree is the single source of CUDA's text (`kernel.epilogue_text`), of the reference and its error bound
+(`verification.roundings`), of the operands that a kernel takes, and of its name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from functools import cache, cached_property
 from itertools import product
 from typing import Literal
 
-from gemmgen.problem.gemm.functions import FUNCTIONS
+from gemmgen.problem.functions import FUNCTIONS
 from gemmgen.support.errors import InvalidInput, require
 
 Along = Literal["m", "n", "mn"]

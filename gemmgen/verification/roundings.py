@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Binary, Call, Epilogue, Name, Negation, Node, Number, parse
-from gemmgen.problem.gemm.functions import FUNCTIONS
+from gemmgen.problem.functions import FUNCTIONS
 
 Doubles = npt.NDArray[np.float64]
 
@@ -113,7 +113,7 @@ class _Arithmetic:
 
     def _held(self, value: Doubles) -> npt.NDArray[np.bool_]:
         """Where the type holds the exact value."""
-        held = value == 0 if self.dtype == DType.F64 else value.astype(self.dtype.numpy) == value
+        held = value == 0 if self.dtype == DType.F64 else self.dtype.nearest(value) == value
         return np.asarray(held | (self.exact and self.dtype == DType.F64))
 
     def _twice(self, own: Doubles) -> Doubles:

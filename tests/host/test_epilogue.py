@@ -7,7 +7,6 @@ import math
 
 import numpy as np
 import pytest
-from gemmgen.problem.gemm.functions import FUNCTIONS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,10 +26,12 @@ from gemmgen.problem.epilogue import (
     parse,
     parse_epilogue,
 )
+from gemmgen.problem.functions import FUNCTIONS
 from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.roundings import Bounded, apply_epilogue
 
 READ = tuple(name for name, operand in OPERANDS.items() if not operand.written)
+SUMS = (DType.F32, DType.F64)  # what kernels compute epilogues in
 UNARY = tuple(name for name, function in FUNCTIONS.items() if len(function.parameters) == 1)
 NAMES = {"alpha": "e.alpha", "beta": "e.beta", "C": "c"}
 
@@ -166,10 +167,8 @@ def computed(node, names, real):
     """The tree in arithmetic of `real`, every operation rounded."""
     if isinstance(node, Name):
         return names[node.name]
-    if isinstance(node, Number):
-        return real(node.value)
-    if isinstance(node, Negation):
-        return -computed(node.value, names, real)
+    if isinstance(node, Number | Negation):
+        return real(node.value) if isinstance(node, Number) else -computed(node.value, names, real)
     if isinstance(node, Binary):
         return OPERATORS[node.operator](computed(node.left, names, real), computed(node.right, names, real))
     values = [computed(argument, names, real) for argument in node.arguments]
@@ -197,7 +196,7 @@ def inputs_of(rng, dtype, spread):
     return kernel, reference
 
 
-@given(epilogues, st.integers(0, 2**32), st.sampled_from([1e-3, 1.0, 30.0]), st.sampled_from(DType))
+@given(epilogues, st.integers(0, 2**32), st.sampled_from([1e-3, 1.0, 30.0]), st.sampled_from(SUMS))
 def test_a_kernel_that_rounds_each_operation_stays_within_the_bound(epilogue, seed, spread, dtype):
     kernel, reference = inputs_of(np.random.default_rng(seed), dtype, spread)
     want = apply_epilogue(epilogue, reference, dtype).c
@@ -210,7 +209,7 @@ def test_a_kernel_that_rounds_each_operation_stays_within_the_bound(epilogue, se
 @pytest.mark.parametrize(
     "text", ["bias+gelu", "bias+gelu_tanh", "bias+silu+residual", "scale_m+scale_n+bias+relu", "tanh"]
 )
-@pytest.mark.parametrize("dtype", DType)
+@pytest.mark.parametrize("dtype", SUMS)
 def test_the_bound_is_a_few_roundings(text, dtype):
     _, reference = inputs_of(np.random.default_rng(1), dtype, 3.0)
     reference["acc"] = Bounded.exact(reference["acc"].value.astype(dtype.numpy))
@@ -239,7 +238,7 @@ def test_another_epilogue_is_outside_of_the_bound(text, change):
 def test_sums_and_products_of_small_integers_have_no_error():
     rng = np.random.default_rng(3)
     whole = {name: Bounded.exact(rng.integers(-8, 8, (4, 4))) for name in ("acc", "C", *SCALARS, *READ)}
-    for dtype in DType:
+    for dtype in SUMS:
         for text in ("bias+relu", "scale_m+scale_n+bias+clamp(-5,9)+residual", "max(acc, bias_n) / 2"):
             assert not apply_epilogue(parse_epilogue(text), whole, dtype, exact=True).c.bound.any()
     assert apply_epilogue(parse_epilogue("acc / 3"), whole, DType.F32).c.bound.any()
