@@ -26,3 +26,11 @@ PROBLEM = gemmgen.Problem(64, 64, 64)
 def test_counts_start_at_one(call: Callable[[], object], words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         call()
+
+
+def test_the_package_offers_what_it_says() -> None:
+    assert all(getattr(gemmgen, name).__name__ == name for name in gemmgen.__all__)
+    assert sorted(gemmgen.__all__) == sorted(name for names in gemmgen.HOMES.values() for name in names)
+    assert set(gemmgen.__all__) <= set(dir(gemmgen)) and gemmgen.__version__
+    with pytest.raises(AttributeError, match="module 'gemmgen' has no attribute 'Shape'"):
+        gemmgen.Shape  # noqa: B018
