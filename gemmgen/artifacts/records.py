@@ -104,6 +104,12 @@ def problem_document(problem: Problem) -> Document:
         "batch": _size(problem.batch),
         **{name: _size(getattr(problem, name)) for name in problem.stride_sizes},
         "pointers": problem.pointers,
+        "epilogue": str(problem.epilogue),
+        **{
+            operand.ld: _size(getattr(problem, operand.ld))
+            for operand in problem.epilogue.operands
+            if operand.is_matrix
+        },
     }
 
 
