@@ -24,7 +24,7 @@ from gemmgen.device import DEVICES, DeviceSpec, device_named
 from gemmgen.dtype import DType
 from gemmgen.errors import GemmgenError, InvalidInput, require
 from gemmgen.families import FAMILIES, Config, Family
-from gemmgen.families.base import first_rejection
+from gemmgen.families.base import first_rejection, without_retired
 from gemmgen.files import Store, write_atomic
 from gemmgen.gpu.timing import QUICK
 from gemmgen.kernelfile import read_text
@@ -234,7 +234,8 @@ def _row(columns: Sequence[str], values: Sequence[float]) -> Row:
     *axes, registers, us = values
     require(math.isfinite(us) and us > 0, f"a time of {us} us")
     require(registers >= 1, f"a kernel of {registers} registers")
-    return Row({name: int(value) for name, value in zip(columns[:-2], axes, strict=True)}, int(registers), float(us))
+    config = without_retired({name: int(value) for name, value in zip(columns[:-2], axes, strict=True)})
+    return Row(config, int(registers), float(us))
 
 
 def save_times(times: Times, path: Path) -> None:
