@@ -14,11 +14,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from gemmgen.errors import require
+from gemmgen.errors import require, whole
 from gemmgen.families import DEFAULT_FAMILY, SEARCHED, family_named
 from gemmgen.families.base import check
 from gemmgen.files import Store
-from gemmgen.gpu.sanitizer import Tool
+from gemmgen.gpu.sanitizer import TOOLS, Tool
 from gemmgen.kernelfile import find_kernel, require_writable, write_kernel
 from gemmgen.memory import require_memory
 from gemmgen.model import predict
@@ -57,7 +57,7 @@ def tune(
 ) -> TuneResult:
     """Find the fastest correct kernel for `problem`.
 
-    device    "gpu" runs, verifies and measures; "emulator" runs on the CPU, and times are predicted;
+    device    "gpu" (or "cuda") runs, verifies and measures; "emulator" runs on the CPU, and times are predicted;
               "auto" takes the GPU where there is one and it is of `arch`
     arch      what to compile for: "sm_80", ..., a card's name ("A100"), or "auto": the GPU's, else sm_90
     family    name of the one kernel family to search: "simt", "skinny", "batched" or "naive"; None: all that suit the
@@ -73,7 +73,7 @@ def tune(
     Raises InvalidInput (the request is wrong) or GemmgenError (the work failed).
     """
     families = SEARCHED if family is None else (family_named(family),)
-    _require_some("budget", budget)
+    budget, seed = _budget(budget), whole("seed", seed, least=0)
     if out is not None:
         require_writable(Path(out))
     require_memory(problem)
@@ -111,6 +111,7 @@ def generate(
     where `out` cannot be written.
     """
     chosen = family_named(family)
+    values = {name: whole(name, value) for name, value in values.items()}
     arch, spec = compile_target(arch)
     config = chosen.default(problem).with_values(**values)
     check(chosen, problem, config, spec.arch.limits)
@@ -141,7 +142,9 @@ def verify(
     A wrong kernel is a Verdict whose `failure`, `situation` and `mismatch` say how it is wrong.
     Raises InvalidInput (no such kernel, no examples) or CandidateFailed (the device is not available).
     """
-    _require_some("examples", examples)
+    examples, seed = whole("examples", examples, least=1), whole("seed", seed, least=0)
+    for tool in sanitize:
+        require(tool in TOOLS, f"unknown tool {tool!r} of compute-sanitizer: known are {', '.join(TOOLS)}")
     if sanitize:
         require(device != "emulator", "compute-sanitizer watches kernels on a GPU, not in the emulator")
         require_sanitizer()
@@ -173,7 +176,7 @@ def study(
     gemmgen.report.studies.write_study writes the result as table, plot and record.
     """
     chosen = study_named(name)
-    _require_some("budget", budget)
+    budget = _budget(budget)
     require_memory(problem)
     target = open_card(device, store := Store())
     with target.executor:
@@ -201,7 +204,7 @@ def check_model(
     Raises InvalidInput (no such file, a card that is not known), GemmgenError (none of its configs is accepted), and
     CandidateFailed (unavailable) where times are to be measured and there is no GPU.
     """
-    _require_some("budget", budget)
+    budget, seed = _budget(budget), whole("seed", seed, least=0)
     require(family in TIMES, f"no times of {family} come with gemmgen: of {', '.join(TIMES)}")
     path = TIMES[family] if data is None else Path(data)
     times = load_times(path)
@@ -213,5 +216,5 @@ def check_model(
     return modelcheck.check_model(times)
 
 
-def _require_some(name: str, count: int | None) -> None:
-    require(count is None or count >= 1, f"{name} = {count}: at least 1 is needed")
+def _budget(count: int | None) -> int | None:
+    return None if count is None else whole("budget", count, least=1)
