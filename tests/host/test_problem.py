@@ -62,7 +62,11 @@ def test_invalid_problems(given_values: dict[str, Any], message: str) -> None:
 def test_names_and_numpys_integers_are_taken_as_meant() -> None:
     given_values: dict[str, Any] = {
         **dict.fromkeys(("m", "n", "k", "batch"), np.int64(64)),
-        **{"dtype": "f64", "layout": "rc", "lda": np.int32(72), "stride_c": np.uint64(5000), "ld_align": np.int8(4)},
+        "dtype": "f64",
+        "layout": "rc",
+        "lda": np.int32(72),
+        "stride_c": np.uint64(5000),
+        "ld_align": np.int8(4),
     }
     problem = Problem(**given_values)
     assert problem == Problem(
