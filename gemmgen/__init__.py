@@ -17,14 +17,14 @@ import os
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
 
 from gemmgen.api import generate, tune, verify
-from gemmgen.dtype import DType
-from gemmgen.errors import CandidateFailed, Failure, GemmgenError, InvalidInput
-from gemmgen.matrix import Layout
-from gemmgen.problem import Case, Problem
-from gemmgen.source import KernelSource
-from gemmgen.tuner import Trial, TuneResult
-from gemmgen.verifier import Verdict
-from gemmgen.version import gemmgen_version
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Case, Problem
+from gemmgen.problem.matrix import Layout
+from gemmgen.search.tuner import Trial, TuneResult
+from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError, InvalidInput
+from gemmgen.support.version import gemmgen_version
+from gemmgen.verification.verifier import Verdict
 
 __version__ = gemmgen_version()
 

@@ -2,7 +2,7 @@
 
 options.py   options and argument types that commands share
 output.py    what goes to standard output (tables, or one JSON document) and to standard error
-progress.py  bars for `gemmgen.tuner.Progress`
+progress.py  bars for `gemmgen.search.tuner.Progress`
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import click
 
 from gemmgen.cli.output import DONE, report_error, show_warning
-from gemmgen.version import gemmgen_version
+from gemmgen.support.version import gemmgen_version
 
 COMMANDS = (
     *("tune", "generate", "space", "verify", "selfcheck", "fuzz", "bench", "suite", "explain", "export"),

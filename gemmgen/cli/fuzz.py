@@ -11,20 +11,20 @@ from pathlib import Path
 import click
 from rich.status import Status
 
+from gemmgen.artifacts.kernelfile import require_writable
 from gemmgen.cli.options import device_option, json_option, seed_option
 from gemmgen.cli.output import emit, stderr
 from gemmgen.cli.progress import LOG_SECONDS
-from gemmgen.device import Limits
-from gemmgen.executor import Executor
-from gemmgen.families import FAMILIES, family_named
-from gemmgen.files import Store
-from gemmgen.fuzz import Budget, Report, Tally
-from gemmgen.fuzz import fuzz as run
-from gemmgen.fuzz import replay as run_entry
-from gemmgen.kernelfile import require_writable
-from gemmgen.report.fuzzing import replay_document, report_document, show_replay, show_report
-from gemmgen.report.words import percent, plural
-from gemmgen.target import DeviceChoice, open_target
+from gemmgen.cli.reports.fuzz import replay_document, report_document, show_replay, show_report
+from gemmgen.cli.reports.words import percent, plural
+from gemmgen.kernel.families import FAMILIES, family_named
+from gemmgen.problem.device import Limits
+from gemmgen.run.executor import Executor
+from gemmgen.run.target import DeviceChoice, open_target
+from gemmgen.support.files import Store
+from gemmgen.verification.fuzz import Budget, Report, Tally
+from gemmgen.verification.fuzz import fuzz as run
+from gemmgen.verification.fuzz import replay as run_entry
 
 FAILED = 1
 DEFAULT_MINUTES = 1.0

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 import click
 from rich.console import Console
 
-from gemmgen.errors import CandidateFailed, GemmgenError, InvalidInput
+from gemmgen.support.errors import CandidateFailed, GemmgenError, InvalidInput
 
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130  # exit codes
 PLAIN_WIDTH = 140  # columns where output goes to a file or a pipe

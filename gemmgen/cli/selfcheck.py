@@ -9,17 +9,17 @@ from typing import Any
 
 import click
 
-from gemmgen.bugs import Bug
+from gemmgen.artifacts.records import failure_document, verdict_document
 from gemmgen.cli.options import device_option, json_option, seed_option
 from gemmgen.cli.output import emit
 from gemmgen.cli.progress import counter
-from gemmgen.errors import require
-from gemmgen.files import Store
-from gemmgen.gpu.sanitizer import TOOLS, Tool
-from gemmgen.records import failure_document, verdict_document
-from gemmgen.report.selfcheck import killed, show_selfcheck
-from gemmgen.sanitize import require_sanitizer
-from gemmgen.selfcheck import (
+from gemmgen.cli.reports.selfcheck import killed, show_selfcheck
+from gemmgen.run.target import DeviceChoice, Target, open_target
+from gemmgen.support.errors import require
+from gemmgen.support.files import Store
+from gemmgen.verification.bugs import Bug
+from gemmgen.verification.sanitizers.tool import TOOLS, Tool
+from gemmgen.verification.selfcheck import (
     BUG_EXAMPLES,
     CORRECT_KERNELS,
     KERNEL_EXAMPLES,
@@ -34,7 +34,7 @@ from gemmgen.selfcheck import (
     try_bugs,
     try_mutants,
 )
-from gemmgen.target import DeviceChoice, Target, open_target
+from gemmgen.verification.with_sanitizers import require_sanitizer
 
 FAILED = 1
 

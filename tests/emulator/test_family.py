@@ -7,18 +7,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from gemmgen.device import ARCHS
-from gemmgen.dtype import DType
-from gemmgen.emulator import EmulatorExecutor
-from gemmgen.families import BATCHED, NAIVE, SIMT, SKINNY, Config, Family
-from gemmgen.families.base import first_rejection
-from gemmgen.families.naive import NaiveConfig
-from gemmgen.families.simt_axes import SimtConfig
-from gemmgen.matrix import Layout
-from gemmgen.problem import Problem
-from gemmgen.render import render
-from gemmgen.situation import Situation
-from gemmgen.verifier import check, verify
+from gemmgen.kernel.families import BATCHED, NAIVE, SIMT, SKINNY, Config, Family
+from gemmgen.kernel.families.base import first_rejection
+from gemmgen.kernel.families.naive import NaiveConfig
+from gemmgen.kernel.families.simt_axes import SimtConfig
+from gemmgen.kernel.render import render
+from gemmgen.problem.device import ARCHS
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.matrix import Layout
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.verification.situation import Situation
+from gemmgen.verification.verifier import check, verify
 
 EXAMPLES = 20  # situations a kernel: from so many on, sizes beyond 16 bits are among them; more than 1,000 in all
 LIMITS = ARCHS["sm_90"].limits

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from gemmgen import lanes, selfcheck
-from gemmgen.bugs import BUGS
 from gemmgen.cli import main
-from gemmgen.device import ARCHS, DEVICES
-from gemmgen.emulator import EmulatorExecutor
-from gemmgen.errors import CandidateFailed, Failure
-from gemmgen.files import Store
-from gemmgen.gpu.sanitizer import SanitizerResult
-from gemmgen.lanes import Job, verify_many
-from gemmgen.target import Target
+from gemmgen.problem.device import ARCHS, DEVICES
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.run.target import Target
+from gemmgen.support.errors import CandidateFailed, Failure
+from gemmgen.support.files import Store
+from gemmgen.verification import lanes, selfcheck
+from gemmgen.verification.bugs import BUGS
+from gemmgen.verification.lanes import Job, verify_many
+from gemmgen.verification.sanitizers.tool import SanitizerResult
 
 LIMITS = ARCHS["sm_90"].limits
 
@@ -27,7 +27,7 @@ class EmulatedLane:
     """A Child whose answer comes from an emulator; as a GPU's lane it passes for a GPU and sees no race."""
 
     def __init__(self, factory: str, store: str, *timeout: str, environment: object) -> None:
-        assert factory in ("gemmgen.lanes:Lane", "gemmgen.lanes:EmulatorLane")
+        assert factory in ("gemmgen.verification.lanes:Lane", "gemmgen.verification.lanes:EmulatorLane")
         self._plays_gpu = factory.endswith(":Lane")
         self._emulator = EmulatorExecutor(Store(Path(store)))
 

@@ -9,26 +9,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gemmgen.device import DEVICES
-from gemmgen.dtype import DType
-from gemmgen.errors import CandidateFailed, Failure
-from gemmgen.executor import Operands
-from gemmgen.families import BATCHED, SIMT, Family
-from gemmgen.files import Store
-from gemmgen.gpu import arena, why_no_gpu
-from gemmgen.gpu.arena import GUARD_WORD
-from gemmgen.gpu.executor import GpuExecutor
-from gemmgen.gpu.timing import CAREFUL, QUICK, Timing, speedup
-from gemmgen.matrix import Layout
-from gemmgen.problem import Case, Problem
-from gemmgen.render import render
-from gemmgen.situation import Situation
-from gemmgen.source import KernelSource, Launch, Parameter
-from gemmgen.study import Point, Study, run_study
-from gemmgen.study.modelcheck import Times, check_model, measure_times
-from gemmgen.study.points import BLOCK_TILE, LADDER
-from gemmgen.target import Target, is_card, spec_of
-from gemmgen.verifier import check, verify
+from gemmgen.benchmark.study import Point, Study, run_study
+from gemmgen.benchmark.study.modelcheck import Times, check_model, measure_times
+from gemmgen.benchmark.study.points import BLOCK_TILE, LADDER
+from gemmgen.kernel.families import BATCHED, SIMT, Family
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import KernelSource, Launch, Parameter
+from gemmgen.problem.device import DEVICES
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Case, Problem
+from gemmgen.problem.matrix import Layout
+from gemmgen.run.executor import Operands
+from gemmgen.run.gpu import arena, why_no_gpu
+from gemmgen.run.gpu.arena import GUARD_WORD
+from gemmgen.run.gpu.executor import GpuExecutor
+from gemmgen.run.gpu.timing import CAREFUL, QUICK, Timing, speedup
+from gemmgen.run.target import Target, is_card, spec_of
+from gemmgen.support.errors import CandidateFailed, Failure
+from gemmgen.support.files import Store
+from gemmgen.verification.situation import Situation
+from gemmgen.verification.verifier import check, verify
 
 SIZES = ("M", "N", "K", "lda", "ldb", "ldc")
 SIGNATURE = """

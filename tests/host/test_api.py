@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import gemmgen
-from gemmgen import api, target
-from gemmgen.errors import InvalidInput
+from gemmgen import api
+from gemmgen.run import target
+from gemmgen.support.errors import InvalidInput
 
 PROBLEM = gemmgen.Problem(64, 64, 64)
 

@@ -7,19 +7,19 @@ from typing import Any, cast
 
 import pytest
 
-from gemmgen import bench
-from gemmgen.bench import Row
-from gemmgen.compile import CompiledKernel
-from gemmgen.errors import CandidateFailed, Failure
-from gemmgen.families import NAIVE
-from gemmgen.files import Store
-from gemmgen.gpu.executor import GpuExecutor, GpuKernel
-from gemmgen.gpu.limits import MeasuredLimits
-from gemmgen.gpu.timing import Baseline, Comparison, Timing
-from gemmgen.kernelfile import KernelFile
-from gemmgen.problem import Problem
-from gemmgen.render import render
-from gemmgen.source import KernelSource
+from gemmgen.artifacts.kernelfile import KernelFile
+from gemmgen.benchmark import bench
+from gemmgen.benchmark.bench import Row
+from gemmgen.kernel.families import NAIVE
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.compile import CompiledKernel
+from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
+from gemmgen.run.gpu.limits import MeasuredLimits
+from gemmgen.run.gpu.timing import Baseline, Comparison, Timing
+from gemmgen.support.errors import CandidateFailed, Failure
+from gemmgen.support.files import Store
 
 LIMITS = MeasuredLimits("NVIDIA H200", 66.0, 33.0, 4400.0, 3800.0, "2026-11-21")
 PROBLEM = Problem(256, 256, 256)

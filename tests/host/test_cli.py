@@ -15,16 +15,17 @@ from typing import Any
 
 import pytest
 
-from gemmgen import api, bench
+from gemmgen import api
+from gemmgen.artifacts.kernelfile import find_kernel, read_kernel, write_kernel
+from gemmgen.artifacts.records import problem_document
+from gemmgen.benchmark import bench
+from gemmgen.benchmark.study import STUDIES
 from gemmgen.cli import COMMANDS, main, progress
-from gemmgen.device import ARCHS
-from gemmgen.dtype import DType
-from gemmgen.errors import GemmgenError, InvalidInput
-from gemmgen.kernelfile import find_kernel, read_kernel, write_kernel
-from gemmgen.matrix import Layout
-from gemmgen.problem import Problem
-from gemmgen.records import problem_document
-from gemmgen.study import STUDIES
+from gemmgen.problem.device import ARCHS
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.matrix import Layout
+from gemmgen.support.errors import GemmgenError, InvalidInput
 
 SHAPE = "64x96x32"
 STUDY_COMMANDS = [f"study {name}" for name in (*STUDIES, "model")]
@@ -362,7 +363,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
 
 
 def test_no_driver(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("gemmgen.target", "gemmgen.bench", "gemmgen.gpu.executor"):
+    for module in ("gemmgen.run.target", "gemmgen.benchmark.bench", "gemmgen.run.gpu.executor"):
         monkeypatch.setattr(sys.modules[module], "why_no_gpu", lambda: "no NVIDIA driver: install the driver")
     for line in (
         "tune 64x64x64 --device gpu",

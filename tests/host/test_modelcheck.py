@@ -12,20 +12,8 @@ from pathlib import Path
 import pytest
 
 from gemmgen import api
-from gemmgen.cli import main
-from gemmgen.compile import CompiledKernel
-from gemmgen.device import DEVICES
-from gemmgen.errors import GemmgenError, InvalidInput
-from gemmgen.families import SIMT
-from gemmgen.gpu.timing import Timing
-from gemmgen.model import predict
-from gemmgen.problem import Problem
-from gemmgen.report.modelcheck import total, write_check
-from gemmgen.report.plotting import why_no_plot
-from gemmgen.search import Search
-from gemmgen.space import Space, explore
-from gemmgen.study import modelcheck
-from gemmgen.study.modelcheck import (
+from gemmgen.benchmark.study import modelcheck
+from gemmgen.benchmark.study.modelcheck import (
     TIMES,
     TOP,
     Agreement,
@@ -39,8 +27,20 @@ from gemmgen.study.modelcheck import (
     rank_correlation,
     save_times,
 )
-from gemmgen.target import Target
-from gemmgen.tuner import Tuner
+from gemmgen.cli import main
+from gemmgen.cli.reports.model import total, write_check
+from gemmgen.cli.reports.plots import why_no_plot
+from gemmgen.kernel.families import SIMT
+from gemmgen.kernel.model import predict
+from gemmgen.problem.device import DEVICES
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.compile import CompiledKernel
+from gemmgen.run.gpu.timing import Timing
+from gemmgen.run.target import Target
+from gemmgen.search.order import Search
+from gemmgen.search.space import Space, explore
+from gemmgen.search.tuner import Tuner
+from gemmgen.support.errors import GemmgenError, InvalidInput
 
 HELD_OUT = Path(__file__).parent / "data" / "h200_simt_times_held_out.json"
 CARD = DEVICES["H200"]

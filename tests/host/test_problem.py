@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmgen.dtype import DType
-from gemmgen.errors import InvalidInput
-from gemmgen.matrix import Layout, Matrix
-from gemmgen.problem import SIZE_LIMIT, Case, Problem, parse_shape
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import SIZE_LIMIT, Case, Problem, parse_shape
+from gemmgen.problem.matrix import Layout, Matrix
+from gemmgen.support.errors import InvalidInput
 
 ANY = Problem(None, None, None, ld_align=4)
 

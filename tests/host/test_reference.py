@@ -8,10 +8,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from gemmgen.dtype import DType
-from gemmgen.problem import Problem
-from gemmgen.recent import Recent
-from gemmgen.reference import (
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Problem
+from gemmgen.support.recent import Recent
+from gemmgen.verification.reference import (
     DENORMAL_FLOPS,
     LAMBDA,
     SLICE_RESIDUE,
@@ -21,7 +21,7 @@ from gemmgen.reference import (
     expected,
     make_operands,
 )
-from gemmgen.situation import ALL_DATA_KINDS, HUGE_SCALARS, NAN, Situation
+from gemmgen.verification.situation import ALL_DATA_KINDS, HUGE_SCALARS, NAN, Situation
 
 KINDS = pytest.mark.parametrize("data", ALL_DATA_KINDS)
 

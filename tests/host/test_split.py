@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 
 from gemmgen import api
-from gemmgen.device import DEVICES
-from gemmgen.dtype import DType
-from gemmgen.errors import CandidateFailed, InvalidInput
-from gemmgen.families import SIMT, SKINNY, Family
-from gemmgen.families.base import SAME_BITS, first_rejection
-from gemmgen.families.skinny import roles
-from gemmgen.gpu import arena
-from gemmgen.kernelfile import read_kernel
-from gemmgen.matrix import Layout
-from gemmgen.model import predict
-from gemmgen.problem import Problem
-from gemmgen.render import render
-from gemmgen.source import KernelSource, Launch, Workspace
-from gemmgen.space import explore
+from gemmgen.artifacts.kernelfile import read_kernel
+from gemmgen.kernel.families import SIMT, SKINNY, Family
+from gemmgen.kernel.families.base import SAME_BITS, first_rejection
+from gemmgen.kernel.families.skinny import roles
+from gemmgen.kernel.model import predict
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import KernelSource, Launch, Workspace
+from gemmgen.problem.device import DEVICES
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.matrix import Layout
+from gemmgen.run.gpu import arena
+from gemmgen.search.space import explore
+from gemmgen.support.errors import CandidateFailed, InvalidInput
 
 FLAT = Problem(8, 4096, 4096)
 FREE = Problem(None, 5, None)

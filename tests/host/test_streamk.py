@@ -14,22 +14,22 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gemmgen import api
-from gemmgen.device import DEVICES
-from gemmgen.dtype import DType
-from gemmgen.errors import InvalidInput
-from gemmgen.families import SIMT
-from gemmgen.families.base import constants, first_rejection
-from gemmgen.families.simt_axes import SimtConfig
-from gemmgen.families.simt_operands import operands
-from gemmgen.kernelfile import read_kernel
-from gemmgen.matrix import Layout
-from gemmgen.model import predict
-from gemmgen.naming import parse_name
-from gemmgen.problem import Problem
-from gemmgen.render import render
-from gemmgen.source import KernelSource, Launch, Workspace
-from gemmgen.space import explore
-from gemmgen.streamk import Shares, Stream
+from gemmgen.artifacts.kernelfile import read_kernel
+from gemmgen.kernel.families import SIMT
+from gemmgen.kernel.families.base import constants, first_rejection
+from gemmgen.kernel.families.simt_axes import SimtConfig
+from gemmgen.kernel.families.simt_operands import operands
+from gemmgen.kernel.model import predict
+from gemmgen.kernel.naming import parse_name
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import KernelSource, Launch, Workspace
+from gemmgen.kernel.streamk import Shares, Stream
+from gemmgen.problem.device import DEVICES
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.matrix import Layout
+from gemmgen.search.space import explore
+from gemmgen.support.errors import InvalidInput
 
 CARD = DEVICES["H200"]
 FREE = Problem(None, None, None)

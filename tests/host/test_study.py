@@ -11,35 +11,35 @@ from typing import Any
 
 import pytest
 
-from gemmgen import explain as explaining
-from gemmgen import target
+from gemmgen.artifacts.kernelfile import KernelFile
+from gemmgen.benchmark import explain as explaining
+from gemmgen.benchmark.explain import Explanation
+from gemmgen.benchmark.study import STUDIES, Limit, Point, Row, Study, StudyResult, engine, run_study, study_named
+from gemmgen.benchmark.study.beside import beside
+from gemmgen.benchmark.study.engine import _measured, spill_us
+from gemmgen.benchmark.study.points import BLOCK_TILE, LADDER, LOOP_ORDER, REGISTER_TILE, config_for
+from gemmgen.benchmark.study.reasons import registers_allowed, shared_reads, why, why_rejected
 from gemmgen.cli import main
 from gemmgen.cli import study as command
-from gemmgen.compile import CompiledKernel
-from gemmgen.device import DEVICES, DeviceSpec, device_named
-from gemmgen.dtype import DType
-from gemmgen.errors import CandidateFailed, Failure, InvalidInput
-from gemmgen.explain import Explanation
-from gemmgen.families import FAMILIES, SIMT
-from gemmgen.families.base import constants, first_rejection
-from gemmgen.files import Store
-from gemmgen.gpu.executor import GpuExecutor, GpuKernel
-from gemmgen.gpu.properties import DeviceProperties
-from gemmgen.gpu.timing import Baseline, Comparison, Timing
-from gemmgen.kernelfile import KernelFile
-from gemmgen.matrix import Layout
-from gemmgen.problem import Problem
-from gemmgen.render import render
-from gemmgen.report import plotting
-from gemmgen.report.studies import write_study
-from gemmgen.report.studying import markdown
-from gemmgen.sass import Instruction, Loop, Sass
-from gemmgen.study import STUDIES, Limit, Point, Row, Study, StudyResult, engine, run_study, study_named
-from gemmgen.study.beside import beside
-from gemmgen.study.engine import _measured, spill_us
-from gemmgen.study.points import BLOCK_TILE, LADDER, LOOP_ORDER, REGISTER_TILE, config_for
-from gemmgen.study.reasons import registers_allowed, shared_reads, why, why_rejected
-from gemmgen.tuner import Trial
+from gemmgen.cli.reports import plots as plotting
+from gemmgen.cli.reports.study import markdown
+from gemmgen.cli.reports.study_files import write_study
+from gemmgen.kernel.families import FAMILIES, SIMT
+from gemmgen.kernel.families.base import constants, first_rejection
+from gemmgen.kernel.render import render
+from gemmgen.problem.device import DEVICES, DeviceSpec, device_named
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.matrix import Layout
+from gemmgen.run import target
+from gemmgen.run.compile import CompiledKernel
+from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
+from gemmgen.run.gpu.properties import DeviceProperties
+from gemmgen.run.gpu.timing import Baseline, Comparison, Timing
+from gemmgen.run.sass import Instruction, Loop, Sass
+from gemmgen.search.tuner import Trial
+from gemmgen.support.errors import CandidateFailed, Failure, InvalidInput
+from gemmgen.support.files import Store
 
 PROBLEM = Problem(2048, 2048, 2048)
 LAPTOP, H200 = device_named("RTX 4050 Laptop"), device_named("H200")
