@@ -212,7 +212,7 @@ def _disassembled(compiled: CompiledKernel | Failure, dtype: DType) -> Sass | Fa
     if isinstance(compiled, Failure):
         return compiled
     try:
-        return disassemble(compiled.cubin, dtype.instruction)
+        return disassemble(compiled.cubin, dtype.arithmetic.instruction)
     except CandidateFailed as error:
         return error.failure
 

@@ -155,7 +155,7 @@ def _bound_line(problem: Problem, work: Work, counts: Traffic) -> str:
         return f"Bound   device memory: {intensity:.3g} FLOP for a byte that has to move, too few for any known card"
     if counts.bound == "FMA":
         share = f"{counts.ffma_share:.0%} of the main loop's FMAs, reads and copies"
-        return f"Bound   {dtype.instruction} issue: FMAs are {share}"
+        return f"Bound   {dtype.arithmetic.instruction} issue: FMAs are {share}"
     return (
         f"Bound   shared memory: {work.shares * work.wavefronts:g} cycles of it for each k and warp, "
         f"against {work.outputs * CYCLES_PER_WARP_FMA[dtype]:g} that the FMAs take"

@@ -271,5 +271,5 @@ def environment(dtype: DType) -> jinja2.Environment:
         "autoescape": False,
     }
     made = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), **options)
-    made.globals.update(T=dtype.ctype, size=dtype.size, fma=dtype.fma, zero=dtype.zero)
+    made.globals.update(T=dtype.ctype, size=dtype.size, fma=dtype.arithmetic.fma, zero=dtype.arithmetic.zero)
     return made

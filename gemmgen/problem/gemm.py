@@ -26,6 +26,7 @@ SIZE_LIMIT = 2**31 - 2**16  # sizes travel as 32-bit int, and rounding one up to
 TILE_REACH = 2048  # lines past the edge to which a tile may compute (never access) an address
 POINTER_BYTES = 8
 RUNTIME = "?"
+SERVED = (DType.F32, DType.F64)  # element types that some family has kernels of
 
 Named = TypeVar("Named", DType, Layout)
 
@@ -81,6 +82,9 @@ class Problem:
             require(given <= SIZE_LIMIT, f"{name} = {given} exceeds {SIZE_LIMIT}")
             require(line is not None, f"{name} = {given} is fixed while its line's length is a run-time size: write ?")
             require(line is None or given >= line, f"{name} = {given} is shorter than a line of {line} elements")
+        require(
+            self.dtype in SERVED, f"{self.dtype.label}: kernels are made of {_either([d.label for d in SERVED])} only"
+        )
         aligns = [align for align in (4, 8, 16) if align >= self.dtype.size]
         require(
             self.pointer_align in aligns,
@@ -383,7 +387,7 @@ def _named(kind: type[Named], value: object) -> Named:
     return value if isinstance(value, kind) else kind.parse(str(value))
 
 
-def _either(values: Sequence[int]) -> str:
+def _either(values: Sequence[int | str]) -> str:
     """ "4, 8 or 16"."""
     *first, last = map(str, values)
     return f"{', '.join(first)} or {last}"

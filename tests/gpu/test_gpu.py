@@ -324,7 +324,7 @@ def test_too_large_for_the_card(gpu: GpuExecutor) -> None:
 
 
 @pytest.mark.parametrize("layout", ["rr", "rc", "cr", "cc"])
-@pytest.mark.parametrize("dtype", DType)
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64])
 @pytest.mark.parametrize(
     "batch",
     [{}, {"batch": 5}, {"batch": 5, "stride_b": 0, "stride_c": 20000}, {"batch": 5, "pointers": True}],
@@ -366,7 +366,7 @@ def test_batches_and_doubles_are_right(
     assert verdict.passed, f"{verdict.situation}: {verdict.failure}"
 
 
-@pytest.mark.parametrize("dtype", list(DType))
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64])
 @pytest.mark.parametrize("blocks", [3, 40, 264])
 def test_blocks_that_stream_are_right_before_and_after_they_are_timed(
     gpu: GpuExecutor, dtype: DType, blocks: int
@@ -409,7 +409,7 @@ def test_tiles_that_move_back_from_an_edge_are_right(
     assert verdict.passed, f"{verdict.situation}: {verdict.failure}"
 
 
-@pytest.mark.parametrize("dtype", list(DType))
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64])
 def test_blocks_that_add_with_atomics_are_right_before_and_after_they_are_timed(gpu: GpuExecutor, dtype: DType) -> None:
     """With denormal data among them; beside a kernel whose partials hold anything."""
     problem = Problem(200, 136, 2000, dtype=dtype)

@@ -50,3 +50,11 @@ def test_cuda_means_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_numpys_integers_set_axes() -> None:
     assert gemmgen.generate(PROBLEM, BM=np.int64(64)) == gemmgen.generate(PROBLEM, BM=64)  # type: ignore[arg-type]
+
+
+def test_the_package_offers_what_it_says() -> None:
+    assert all(getattr(gemmgen, name).__name__ == name for name in gemmgen.__all__)
+    assert sorted(gemmgen.__all__) == sorted(name for names in gemmgen.HOMES.values() for name in names)
+    assert set(gemmgen.__all__) <= set(dir(gemmgen)) and gemmgen.__version__
+    with pytest.raises(AttributeError, match="module 'gemmgen' has no attribute 'Shape'"):
+        gemmgen.Shape  # noqa: B018

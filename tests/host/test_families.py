@@ -117,7 +117,7 @@ def test_defaults_are_sound_everywhere(family: Family, problem: Problem, arch: A
 @pytest.mark.parametrize(
     "shape", [(1, 1, 1), (5, 7, 9), (16, 16, 16), (17, 16, 31), (32, 32, 32), (64, 64, 48)], ids=str
 )
-@pytest.mark.parametrize("dtype", DType)
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64])
 def test_defaults_of_batched_are_sound_for_what_it_serves(shape: tuple[int, ...], dtype: DType, arch: Arch) -> None:
     for layout in ("rr", "rc", "cr", "cc"):
         problem = Problem(*shape, dtype=dtype, layout=Layout.parse(layout), batch=None)

@@ -26,7 +26,7 @@ from gemmgen.verification.situation import ALL_DATA_KINDS, HUGE_SCALARS, NAN, Si
 KINDS = pytest.mark.parametrize("data", ALL_DATA_KINDS)
 
 
-DTYPES = pytest.mark.parametrize("dtype", DType)
+DTYPES = pytest.mark.parametrize("dtype", [DType.F32, DType.F64])
 
 
 def situation(data, seed=0, m=13, n=11, k=70, dtype=DType.F32, **scalars):
@@ -126,7 +126,7 @@ def test_denormal_data_has_results_that_are_denormal():
     assert (np.abs(want) < 2.0**-120).all() and (np.abs(want) > bound).any()
 
 
-@pytest.mark.parametrize("dtype", list(DType))
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64])
 def test_atomics_of_f32_may_flush_denormals(dtype):
     what = Situation(Problem(9, 8, 12, dtype=dtype).case(alpha=-2.0), "denormal", 1)
     case, operands = what.case, make_operands(what)

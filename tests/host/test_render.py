@@ -42,7 +42,7 @@ def kernels(draw: st.DrawFn) -> KernelSource:
     size = st.integers(1, 32) if family is BATCHED else st.one_of(st.none(), st.integers(1, 300), st.just(4096))
     sizes = [draw(size) for _ in "MNK"]
     batch = draw(st.sampled_from([None, 2, 100] if family is BATCHED else [1, None, 2]))
-    dtype = draw(st.sampled_from(DType))
+    dtype = draw(st.sampled_from((DType.F32, DType.F64)))
     layout = Layout.parse(draw(st.sampled_from(["rr", "rc", "cr", "cc"])))
     align = draw(st.sampled_from([8, 16]))
     problem = Problem(*sizes, dtype=dtype, layout=layout, pointer_align=align, batch=batch)  # type: ignore[arg-type]

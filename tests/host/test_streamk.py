@@ -115,7 +115,11 @@ def test_arrivals_are_counted_as_a_walk_counts_them(given: Shares, random: objec
 def launches(draw: st.DrawFn) -> tuple[Launch, Problem, tuple[int, int, int]]:
     stream = Stream(draw(st.integers(1, 9)), draw(st.sampled_from([4, 16])))
     shape = draw(st.integers(1, 40)), draw(st.integers(1, 40)), draw(st.integers(0, 100))
-    return Launch(64, (("M", 8), ("N", 4)), stream=stream), replace(FREE, dtype=draw(st.sampled_from(DType))), shape
+    return (
+        Launch(64, (("M", 8), ("N", 4)), stream=stream),
+        replace(FREE, dtype=draw(st.sampled_from((DType.F32, DType.F64)))),
+        shape,
+    )
 
 
 @given(launches(), st.data())
@@ -279,7 +283,7 @@ def test_a_stream_of_as_many_blocks_as_run_at_once_takes_whole_waves() -> None:
 @given(
     sizes=st.tuples(*[st.one_of(st.none(), st.integers(1, 200))] * 3),
     layout=st.sampled_from(["rr", "rc", "cr", "cc"]),
-    dtype=st.sampled_from(DType),
+    dtype=st.sampled_from((DType.F32, DType.F64)),
     padding=st.sampled_from([0, 4]),
     transposed=st.booleans(),
 )
