@@ -47,7 +47,7 @@ format: $(DEV) ## rewrite the sources in the project's style
 	@$(BIN)/ruff format
 
 gpu: $(BASE) ## build and install pycuda; `make demo` does it where it finds a GPU
-	@$(BIN)/python -m gemmgen.gpu.install
+	@$(BIN)/python -m gemmgen.run.gpu.install
 	@touch $(VENV)/.installed-gpu
 
 clean: ## remove the environment and the caches
@@ -74,7 +74,7 @@ $(DEV): $(BASE)
 
 # Tried once: what fails leaves the emulator to run the kernels.
 $(VENV)/.installed-gpu: $(BASE)
-	@$(BIN)/python -m gemmgen.gpu.install || echo "going on with the emulator; to try again: make gpu"
+	@$(BIN)/python -m gemmgen.run.gpu.install || echo "going on with the emulator; to try again: make gpu"
 	@touch $@
 
 $(VENV)/.installed-emulator: $(BASE)

@@ -11,22 +11,48 @@ TuneResult, Trial, ...    what they return: frozen records
 """
 
 import os
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 # Before numpy loads it: threads of OpenBLAS with nothing to do spin for 2^26 cycles, and verification multiplies a
 # little every few milliseconds. Asleep after 2^20 they leave the cores to the emulator; large products lose nothing.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
 
-from gemmgen.api import generate, tune, verify
-from gemmgen.dtype import DType
-from gemmgen.errors import CandidateFailed, Failure, GemmgenError, InvalidInput
-from gemmgen.matrix import Layout
-from gemmgen.problem import Case, Problem
-from gemmgen.source import KernelSource
-from gemmgen.tuner import Trial, TuneResult
-from gemmgen.verifier import Verdict
-from gemmgen.version import gemmgen_version
+if TYPE_CHECKING:
+    from gemmgen.api import generate, tune, verify
+    from gemmgen.kernel.source import KernelSource
+    from gemmgen.problem.dtype import DType
+    from gemmgen.problem.gemm import Case, Problem
+    from gemmgen.problem.matrix import Layout
+    from gemmgen.search.tuner import Trial, TuneResult
+    from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError, InvalidInput
+    from gemmgen.verification.verifier import Verdict
 
-__version__ = gemmgen_version()
+    __version__: str
+else:
+    # Imported when first asked for: `gemmgen --help` needs no numpy.
+    HOMES = {
+        "gemmgen.api": ("generate", "tune", "verify"),
+        "gemmgen.kernel.source": ("KernelSource",),
+        "gemmgen.problem.dtype": ("DType",),
+        "gemmgen.problem.gemm": ("Case", "Problem"),
+        "gemmgen.problem.matrix": ("Layout",),
+        "gemmgen.search.tuner": ("Trial", "TuneResult"),
+        "gemmgen.support.errors": ("CandidateFailed", "Failure", "GemmgenError", "InvalidInput"),
+        "gemmgen.verification.verifier": ("Verdict",),
+    }
+
+    def __getattr__(name):
+        if name == "__version__":
+            return import_module("gemmgen.support.version").gemmgen_version()
+        for module, names in HOMES.items():
+            if name in names:
+                return getattr(import_module(module), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__():
+        return [*globals(), *__all__]
+
 
 __all__ = [
     "CandidateFailed",

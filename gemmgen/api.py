@@ -14,32 +14,31 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from gemmgen.errors import require
-from gemmgen.families import DEFAULT_FAMILY, SEARCHED, family_named
-from gemmgen.families.base import check
-from gemmgen.files import Store
-from gemmgen.gpu.sanitizer import Tool
-from gemmgen.kernelfile import find_kernel, require_writable, write_kernel
-from gemmgen.memory import require_memory
-from gemmgen.model import predict
-from gemmgen.problem import Problem
-from gemmgen.records import Origin, provenance
-from gemmgen.render import render
-from gemmgen.sanitize import require_sanitizer
-from gemmgen.sanitize import sanitize as add_sanitizers
-from gemmgen.source import KernelSource
-from gemmgen.study import StudyResult, modelcheck, run_study, study_named
-from gemmgen.study.modelcheck import TIMES, ModelCheck, load_times, measure_times, save_times
-from gemmgen.target import DeviceChoice, compile_target, open_card, open_target
-from gemmgen.tuner import Progress, Trial, TuneResult
-from gemmgen.tuner import tune as search
-from gemmgen.verifier import Verdict
-from gemmgen.verifier import verify as property_test
+from gemmgen.artifacts.kernelfile import find_kernel, require_writable, write_kernel
+from gemmgen.artifacts.records import Origin, provenance
+from gemmgen.benchmark.study import StudyResult, modelcheck, run_study, study_named
+from gemmgen.benchmark.study.modelcheck import TIMES, ModelCheck, load_times, measure_times, save_times
+from gemmgen.kernel.families import DEFAULT_FAMILY, SEARCHED, family_named
+from gemmgen.kernel.families.base import check
+from gemmgen.kernel.model import predict
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.target import DeviceChoice, compile_target, open_card, open_target
+from gemmgen.search.tuner import Progress, Trial, TuneResult
+from gemmgen.search.tuner import tune as search
+from gemmgen.support.errors import require, whole
+from gemmgen.support.files import Store
+from gemmgen.verification.host_memory import require_memory
+from gemmgen.verification.sanitizers.tool import TOOLS, Tool
+from gemmgen.verification.verifier import DEFAULT_EXAMPLES, Verdict
+from gemmgen.verification.verifier import verify as property_test
+from gemmgen.verification.with_sanitizers import require_sanitizer
+from gemmgen.verification.with_sanitizers import sanitize as add_sanitizers
 
 Folder = str | os.PathLike[str]
 
 DEFAULT_OUT = Path("gemmgen-out")
-DEFAULT_EXAMPLES = 100
 
 
 def tune(
@@ -56,22 +55,22 @@ def tune(
 ) -> TuneResult:
     """Find the fastest correct kernel for `problem`.
 
-    device    "gpu" runs, verifies and measures; "emulator" runs on the CPU, and times are predicted;
+    device    "gpu" (or "cuda") runs, verifies and measures; "emulator" runs on the CPU, and times are predicted;
               "auto" takes the GPU where there is one and it is of `arch`
     arch      what to compile for: "sm_80", ..., a card's name ("A100"), or "auto": the GPU's, else sm_90
     family    name of the one kernel family to search: "simt", "skinny", "batched" or "naive"; None: all that suit the
               problem, naive apart
-    budget    candidates to try, at least one (None: gemmgen.tuner.DEFAULT_BUDGET)
+    budget    candidates to try, at least one (None: gemmgen.search.tuner.DEFAULT_BUDGET)
     seed      of test data, thread schedules and what the property tests draw
     out       folder for the winner's NAME.cu and NAME.json (None: write nothing)
     command   what NAME.json says that it was made by
-    progress  hears each step; see gemmgen.tuner.Progress
+    progress  hears each step; see gemmgen.search.tuner.Progress
 
     A second call for the same problem takes what is known from the cache.
     Raises InvalidInput (the request is wrong) or GemmgenError (the work failed).
     """
     families = SEARCHED if family is None else (family_named(family),)
-    _require_some("budget", budget)
+    budget, seed = _budget(budget), whole("seed", seed, least=0)
     if out is not None:
         require_writable(Path(out))
     require_memory(problem)
@@ -108,6 +107,7 @@ def generate(
     where `out` cannot be written.
     """
     chosen = family_named(family)
+    values = {name: whole(name, value) for name, value in values.items()}
     arch, spec = compile_target(arch)
     config = chosen.default(problem).with_values(**values)
     check(chosen, problem, config, spec.arch.limits)
@@ -133,12 +133,14 @@ def verify(
     device    where it runs, as for `tune`
     examples  situations to try, at least one: sizes, leading dimensions, scalars and data
     seed      of all that is drawn; the same seed tries the same situations
-    sanitize  tools of compute-sanitizer that watch it too, on a GPU; gemmgen.gpu.sanitizer.TOOLS are all
+    sanitize  tools of compute-sanitizer that watch it too, on a GPU; gemmgen.verification.sanitizers.tool.TOOLS are all
 
     A wrong kernel is a Verdict whose `failure`, `situation` and `mismatch` say how it is wrong.
     Raises InvalidInput (no such kernel, no examples) or CandidateFailed (the device is not available).
     """
-    _require_some("examples", examples)
+    examples, seed = whole("examples", examples, least=1), whole("seed", seed, least=0)
+    for tool in sanitize:
+        require(tool in TOOLS, f"unknown tool {tool!r} of compute-sanitizer: known are {', '.join(TOOLS)}")
     if sanitize:
         require(device != "emulator", "compute-sanitizer watches kernels on a GPU, not in the emulator")
         require_sanitizer()
@@ -167,10 +169,10 @@ def study(
     budget    candidates of the search for a tuned winner
 
     What cannot be compiled or launched is a row with its reason. Raises InvalidInput or GemmgenError, as `tune` does.
-    gemmgen.report.studies.write_study writes the result as table, plot and record.
+    gemmgen.cli.reports.study_files.write_study writes the result as table, plot and record.
     """
     chosen = study_named(name)
-    _require_some("budget", budget)
+    budget = _budget(budget)
     require_memory(problem)
     target = open_card(device, store := Store())
     with target.executor:
@@ -198,7 +200,7 @@ def check_model(
     Raises InvalidInput (no such file, a card that is not known), GemmgenError (none of its configs is accepted), and
     CandidateFailed (unavailable) where times are to be measured and there is no GPU.
     """
-    _require_some("budget", budget)
+    budget, seed = _budget(budget), whole("seed", seed, least=0)
     require(family in TIMES, f"no times of {family} come with gemmgen: of {', '.join(TIMES)}")
     path = TIMES[family] if data is None else Path(data)
     times = load_times(path)
@@ -210,5 +212,5 @@ def check_model(
     return modelcheck.check_model(times)
 
 
-def _require_some(name: str, count: int | None) -> None:
-    require(count is None or count >= 1, f"{name} = {count}: at least 1 is needed")
+def _budget(count: int | None) -> int | None:
+    return None if count is None else whole("budget", count, least=1)

@@ -17,11 +17,11 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from gemmgen.compile import compiler_version
-from gemmgen.emulator.compiler import HostCompiler
-from gemmgen.errors import CandidateFailed
-from gemmgen.files import Store
-from gemmgen.gpu import why_no_gpu
+from gemmgen.run.compile import compiler_version
+from gemmgen.run.emulator.compiler import HostCompiler
+from gemmgen.run.gpu import why_no_gpu
+from gemmgen.support.errors import CandidateFailed
+from gemmgen.support.files import Store
 
 TESTS = Path(__file__).parent
 GOLDEN = TESTS / "golden"

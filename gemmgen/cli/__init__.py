@@ -2,7 +2,7 @@
 
 options.py   options and argument types that commands share
 output.py    what goes to standard output (tables, or one JSON document) and to standard error
-progress.py  bars for `gemmgen.tuner.Progress`
+progress.py  bars for `gemmgen.search.tuner.Progress`
 """
 
 from __future__ import annotations
@@ -15,13 +15,24 @@ from collections.abc import Sequence
 import click
 
 from gemmgen.cli.output import DONE, report_error, show_warning
-from gemmgen.version import gemmgen_version
+from gemmgen.support.version import gemmgen_version
 
-COMMANDS = (
-    *("tune", "generate", "space", "verify", "selfcheck", "fuzz", "bench", "suite", "explain", "export"),
-    *("devices", "study", "gallery"),
-)
-MODULES = {name: f"gemmgen.cli.{name}" for name in COMMANDS}
+# What `gemmgen --help` says of each: its module, and all that it needs, is imported when the command is called.
+COMMANDS = {
+    "tune": "Find the fastest correct kernel for each SHAPE and write it.",
+    "generate": "Render one kernel from given parameters.",
+    "space": "Show a family's axes, and why configs are rejected.",
+    "verify": "Property-test a kernel as its .cu stands, edits included.",
+    "selfcheck": "Check the verifier: it must find seeded bugs.",
+    "fuzz": "Try kernels and situations at random, until one fails.",
+    "bench": "Time kernels against cuBLASLt, interleaved in one run.",
+    "suite": "Run every shape of the performance suite.",
+    "explain": "Say why a kernel is as it is, and what to expect of it.",
+    "export": "Verify a kernel, and write it as files that stand alone.",
+    "devices": "Show what this machine has, and the cards known.",
+    "study": "Series of kernels that differ in one idea or one number.",
+    "gallery": "Make the README.md of each FOLDER/<arch> from its JSON.",
+}
 
 
 class Commands(click.Group):
@@ -31,11 +42,15 @@ class Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in MODULES:
+        if cmd_name not in COMMANDS:
             return None
-        command = importlib.import_module(MODULES[cmd_name]).command
+        command = importlib.import_module(f"gemmgen.cli.{cmd_name}").command
         assert isinstance(command, click.Command)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import click
 
-from gemmgen.bench import Row, measure, require_gpu, tuned
+from gemmgen.artifacts.kernelfile import KernelFile, find_kernel, require_writable
+from gemmgen.benchmark.bench import BenchRow, measure, require_gpu, tuned
 from gemmgen.cli.options import ProblemOptions, json_option, out_option, problem_options, shape
 from gemmgen.cli.output import emit
 from gemmgen.cli.progress import counter, watch
-from gemmgen.errors import InvalidInput
-from gemmgen.files import Store
-from gemmgen.kernelfile import KernelFile, find_kernel, require_writable
-from gemmgen.memory import require_memory
-from gemmgen.problem import Problem, parse_shape
-from gemmgen.report.benching import show_bench
-from gemmgen.target import open_target
+from gemmgen.cli.reports.bench import show_bench
+from gemmgen.problem.gemm import Problem, parse_shape
+from gemmgen.run.target import open_target
+from gemmgen.support.errors import InvalidInput
+from gemmgen.support.files import Store
+from gemmgen.verification.host_memory import require_memory
 
 
 @click.command()
@@ -50,7 +50,7 @@ def is_shape(text: str) -> bool:
     return True
 
 
-def _measure_all(what: Sequence[str], problems: dict[str, Problem], out: Path, made_by: str) -> list[Row]:
+def _measure_all(what: Sequence[str], problems: dict[str, Problem], out: Path, made_by: str) -> list[BenchRow]:
     target = open_target("gpu", "auto", store := Store())
     gpu = target.gpu
     assert gpu is not None

@@ -6,8 +6,8 @@ import click
 
 from gemmgen.cli.options import json_option
 from gemmgen.cli.output import emit
-from gemmgen.here import here, known_document
-from gemmgen.report.machines import show_devices
+from gemmgen.cli.reports.devices import show_devices
+from gemmgen.run.here import here, known_document
 
 
 @click.command()

@@ -8,15 +8,15 @@ from typing import Any
 
 import click
 
+from gemmgen.artifacts.kernelfile import find_kernel, reading
+from gemmgen.artifacts.records import compiled_document, failure_document, kernel_document, prediction_document
+from gemmgen.benchmark.explain import Explanation, LoopUse, explain
 from gemmgen.cli.options import arch_option, json_option, out_option
 from gemmgen.cli.output import emit
-from gemmgen.explain import Explanation, LoopUse, explain
-from gemmgen.families import config_of
-from gemmgen.files import Store
-from gemmgen.kernelfile import find_kernel, reading
-from gemmgen.records import compiled_document, failure_document, kernel_document, prediction_document
-from gemmgen.report.explaining import show_explanation
-from gemmgen.target import compile_target
+from gemmgen.cli.reports.explain import show_explanation
+from gemmgen.kernel.families import config_of
+from gemmgen.run.target import compile_target
+from gemmgen.support.files import Store
 
 
 @click.command()

@@ -8,23 +8,23 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from gemmgen.certify import certified_record, examples_to_certify, known_record
+from gemmgen.artifacts.claims import certified_record, examples_to_certify, known_record
+from gemmgen.artifacts.folder import export as export_kernel
+from gemmgen.artifacts.kernelfile import KernelFile, find_kernel, require_writable
+from gemmgen.artifacts.records import Document, kernel_document, verdict_document
 from gemmgen.cli.options import arch_option, device_option, json_option, out_option, seed_option
 from gemmgen.cli.output import FAILED, emit
 from gemmgen.cli.progress import counter
+from gemmgen.cli.reports.verify import show_pass, show_verdict
 from gemmgen.cli.verify import reproduction
-from gemmgen.compile import CompiledKernel, compile_kernel
-from gemmgen.errors import CandidateFailed, GemmgenError
-from gemmgen.export import export as export_kernel
-from gemmgen.files import Store
-from gemmgen.kernelfile import KernelFile, find_kernel, require_writable
-from gemmgen.memory import require_memory
-from gemmgen.records import Document, kernel_document, verdict_document
-from gemmgen.report.verdicts import show_pass, show_verdict
-from gemmgen.source import KernelSource
-from gemmgen.target import DeviceChoice, compile_target, open_target
-from gemmgen.verifier import Verdict
-from gemmgen.verifier import verify as property_test
+from gemmgen.kernel.source import KernelSource
+from gemmgen.run.compile import CompiledKernel, compile_kernel
+from gemmgen.run.target import DeviceChoice, compile_target, open_target
+from gemmgen.support.errors import CandidateFailed, GemmgenError
+from gemmgen.support.files import Store
+from gemmgen.verification.host_memory import require_memory
+from gemmgen.verification.verifier import Verdict
+from gemmgen.verification.verifier import verify as property_test
 
 UNVERIFIED = "--examples 0 exports the kernel unverified, and its certificate says so"
 

@@ -8,11 +8,11 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
+from gemmgen.artifacts.kernelfile import GALLERY
+from gemmgen.benchmark.gallery import Disagreement, check, rerender, unreadable, write_readmes
 from gemmgen.cli.options import json_option
 from gemmgen.cli.output import DONE, FAILED, emit, stderr
-from gemmgen.files import Store
-from gemmgen.gallery import Disagreement, check, rerender, unreadable, write_readmes
-from gemmgen.kernelfile import GALLERY
+from gemmgen.support.files import Store
 
 
 @click.command()

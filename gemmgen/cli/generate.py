@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from gemmgen.api import generate as generate_kernel
+from gemmgen.artifacts.records import kernel_document
 from gemmgen.cli.options import (
     ProblemOptions,
     Shape,
@@ -20,8 +21,7 @@ from gemmgen.cli.options import (
     shape_argument,
 )
 from gemmgen.cli.output import emit
-from gemmgen.records import kernel_document
-from gemmgen.target import compile_target
+from gemmgen.run.target import compile_target
 
 
 @click.command()

@@ -11,11 +11,11 @@ from typing import Any, Literal, TypeVar
 import click
 
 from gemmgen.api import DEFAULT_OUT
-from gemmgen.dtype import DType
-from gemmgen.errors import require
-from gemmgen.families import DEFAULT_FAMILY, FAMILIES
-from gemmgen.matrix import Layout
-from gemmgen.problem import RUNTIME, Problem, Size, parse_shape
+from gemmgen.kernel.families import DEFAULT_FAMILY, FAMILIES
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import RUNTIME, Problem, Size, parse_shape
+from gemmgen.problem.matrix import Layout
+from gemmgen.support.errors import require
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Shape = tuple[Size, Size, Size]

@@ -10,12 +10,14 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
-from rich.console import Console
 
-from gemmgen.errors import CandidateFailed, GemmgenError, InvalidInput
+from gemmgen.support.errors import CandidateFailed, GemmgenError, InvalidInput
+
+if TYPE_CHECKING:
+    from rich.console import Console  # imported by what prints: --help and --json do without
 
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130  # exit codes
 PLAIN_WIDTH = 140  # columns where output goes to a file or a pipe
@@ -23,7 +25,7 @@ INTERRUPTED_MESSAGE = (
     "interrupted. What was compiled, verified and measured is kept: the same command resumes from there"
 )
 
-Show = Callable[[Console], None]
+Show = Callable[["Console"], None]
 
 
 def emit(as_json: bool, document: Callable[[], Any], show: Show) -> None:
@@ -45,6 +47,8 @@ def stderr() -> Console:
 
 
 def _console(*, stderr: bool) -> Console:
+    from rich.console import Console
+
     stream = sys.stderr if stderr else sys.stdout
     width = shutil.get_terminal_size().columns if stream.isatty() or "COLUMNS" in os.environ else PLAIN_WIDTH
     return Console(stderr=stderr, width=width, highlight=False)

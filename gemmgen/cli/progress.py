@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from gemmgen.cli.output import stderr
-from gemmgen.tuner import Stage, Trial
+from gemmgen.search.tuner import Stage, Trial
 
 LOG_SECONDS = 10.0  # between two lines that say how far it is, where there is no terminal
 
@@ -30,7 +30,7 @@ STAGES: dict[Stage, str] = {
 
 
 class Watch(Protocol):
-    """A gemmgen.tuner.Progress that is switched on and off as a context manager."""
+    """A gemmgen.search.tuner.Progress that is switched on and off as a context manager."""
 
     def stage(self, name: Stage, total: int) -> None: ...
 

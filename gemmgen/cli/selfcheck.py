@@ -9,23 +9,23 @@ from typing import Any
 
 import click
 
-from gemmgen.bugs import Bug
+from gemmgen.artifacts.records import failure_document, verdict_document
 from gemmgen.cli.options import device_option, json_option, seed_option
 from gemmgen.cli.output import emit
 from gemmgen.cli.progress import counter
-from gemmgen.errors import require
-from gemmgen.files import Store
-from gemmgen.gpu.sanitizer import TOOLS, Tool
-from gemmgen.records import failure_document, verdict_document
-from gemmgen.report.selfcheck import killed, show_selfcheck
-from gemmgen.sanitize import require_sanitizer
-from gemmgen.selfcheck import (
+from gemmgen.cli.reports.selfcheck import killed, show_selfcheck
+from gemmgen.run.target import DeviceChoice, Target, open_target
+from gemmgen.support.errors import require
+from gemmgen.support.files import Store
+from gemmgen.verification.bugs import Bug
+from gemmgen.verification.sanitizers.tool import TOOLS, Tool
+from gemmgen.verification.selfcheck import (
     BUG_EXAMPLES,
     CORRECT_KERNELS,
     KERNEL_EXAMPLES,
     Alarms,
+    BugOutcome,
     MutantOutcome,
-    Outcome,
     SelfCheck,
     check_kernels,
     chosen,
@@ -34,7 +34,7 @@ from gemmgen.selfcheck import (
     try_bugs,
     try_mutants,
 )
-from gemmgen.target import DeviceChoice, Target, open_target
+from gemmgen.verification.with_sanitizers import require_sanitizer
 
 FAILED = 1
 
@@ -116,7 +116,7 @@ def _check(
     kernels: int,
     seed: int,
     tools: tuple[Tool, ...],
-) -> tuple[tuple[Outcome, ...], Alarms]:
+) -> tuple[tuple[BugOutcome, ...], Alarms]:
     """What became of the bugs, and the correct kernels that are rejected."""
     with counter("plant bugs", len(bugs)) as step:
         outcomes = try_bugs(target, bugs, store, examples=examples, seed=seed, tools=tools, on_bug=step)
@@ -158,7 +158,7 @@ def _mutant(outcome: MutantOutcome) -> dict[str, Any]:
     }
 
 
-def _outcome(outcome: Outcome) -> dict[str, Any]:
+def _outcome(outcome: BugOutcome) -> dict[str, Any]:
     bug, verdict = outcome.bug, outcome.verdict
     return {
         "bug": bug.name,

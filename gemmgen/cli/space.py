@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from gemmgen.artifacts.records import space_document
 from gemmgen.cli.options import (
     ProblemOptions,
     Shape,
@@ -14,11 +15,10 @@ from gemmgen.cli.options import (
     shape_argument,
 )
 from gemmgen.cli.output import emit
-from gemmgen.families import family_named
-from gemmgen.records import space_document
-from gemmgen.report.spaces import show_space
-from gemmgen.space import explore
-from gemmgen.target import compile_target
+from gemmgen.cli.reports.space import show_space
+from gemmgen.kernel.families import family_named
+from gemmgen.run.target import compile_target
+from gemmgen.search.space import explore
 
 
 @click.command()

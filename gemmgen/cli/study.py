@@ -10,18 +10,18 @@ import click
 
 from gemmgen.api import check_model as run_check
 from gemmgen.api import study as run
+from gemmgen.artifacts.kernelfile import require_writable
+from gemmgen.benchmark.study import STUDIES, Study
+from gemmgen.benchmark.study.modelcheck import PER_PROBLEM, TIMES, check_document
+from gemmgen.benchmark.study.record import study_document
 from gemmgen.cli.options import ProblemOptions, Shape, json_option, problem_options, shape
 from gemmgen.cli.output import emit, stderr
 from gemmgen.cli.progress import watch
+from gemmgen.cli.reports.model import show_check, write_check
+from gemmgen.cli.reports.study import show_study
+from gemmgen.cli.reports.study_files import Written, write_study
 from gemmgen.cli.tune import BUDGET
-from gemmgen.device import DEVICES
-from gemmgen.kernelfile import require_writable
-from gemmgen.report.modelcheck import show_check, write_check
-from gemmgen.report.studies import Written, write_study
-from gemmgen.report.studying import show_study
-from gemmgen.study import STUDIES, Study
-from gemmgen.study.modelcheck import PER_PROBLEM, TIMES, check_document
-from gemmgen.study.record import study_document
+from gemmgen.problem.device import DEVICES
 
 DEFAULT_SHAPE = "2048x2048x2048"
 DEVICE = (

@@ -11,6 +11,7 @@ import click
 
 from gemmgen.api import DEFAULT_OUT
 from gemmgen.api import tune as tune_problem
+from gemmgen.artifacts.records import tune_document
 from gemmgen.cli.options import (
     ProblemOptions,
     Shape,
@@ -24,12 +25,11 @@ from gemmgen.cli.options import (
 )
 from gemmgen.cli.output import emit, stdout
 from gemmgen.cli.progress import watch
-from gemmgen.families import FAMILIES
-from gemmgen.problem import Problem
-from gemmgen.records import tune_document
-from gemmgen.report.tuning import show_tuning
-from gemmgen.target import DeviceChoice
-from gemmgen.tuner import DEFAULT_BUDGET, TuneResult
+from gemmgen.cli.reports.tune import show_tuning
+from gemmgen.kernel.families import FAMILIES
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.target import DeviceChoice
+from gemmgen.search.tuner import DEFAULT_BUDGET, TuneResult
 
 BUDGET = f"Candidates to try. [{DEFAULT_BUDGET['gpu']} on a GPU, {DEFAULT_BUDGET['emulator']} in the emulator]"
 

@@ -9,25 +9,25 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from gemmgen.api import DEFAULT_EXAMPLES, DEFAULT_OUT
+from gemmgen.api import DEFAULT_OUT
+from gemmgen.artifacts.kernelfile import KernelFile, find_kernel
+from gemmgen.artifacts.recheck import Recheck, open_certified, read_certificate, recheck, recheck_document, unrun
+from gemmgen.artifacts.records import kernel_document, verdict_document
 from gemmgen.cli.options import device_option, json_option, out_option, seed_option
 from gemmgen.cli.output import FAILED, emit
 from gemmgen.cli.progress import counter
-from gemmgen.errors import require
-from gemmgen.files import Store
-from gemmgen.gpu.sanitizer import TOOLS, Tool
-from gemmgen.kernelfile import KernelFile, find_kernel
-from gemmgen.memory import require_memory
-from gemmgen.recheck import Recheck, open_certified, read_certificate, recheck, recheck_document, unrun
-from gemmgen.records import kernel_document, verdict_document
-from gemmgen.report.certificates import show_recheck
-from gemmgen.report.verdicts import show_verdict
-from gemmgen.sanitize import require_sanitizer
-from gemmgen.sanitize import sanitize as add_sanitizers
-from gemmgen.source import KernelSource
-from gemmgen.target import DeviceChoice, Target, open_target
-from gemmgen.verifier import Verdict
-from gemmgen.verifier import verify as property_test
+from gemmgen.cli.reports.certificate import show_recheck
+from gemmgen.cli.reports.verify import show_verdict
+from gemmgen.kernel.source import KernelSource
+from gemmgen.run.target import DeviceChoice, Target, open_target
+from gemmgen.support.errors import require
+from gemmgen.support.files import Store
+from gemmgen.verification.host_memory import require_memory
+from gemmgen.verification.sanitizers.tool import TOOLS, Tool
+from gemmgen.verification.verifier import DEFAULT_EXAMPLES, Verdict
+from gemmgen.verification.verifier import verify as property_test
+from gemmgen.verification.with_sanitizers import require_sanitizer
+from gemmgen.verification.with_sanitizers import sanitize as add_sanitizers
 
 FOR_A_KERNEL = ("kernel", "examples", "seed", "sanitize", "tool", "out")  # what a certificate says itself
 

@@ -1,5 +1,5 @@
 /*# Stream-K: the blocks of the last wave, which would leave a part of the card idle, share its tiles. Parts add up as those of
-    split K do. gemmgen/streamk.py says the same in Python. #*/
+    split K do. gemmgen/kernel/streamk.py says the same in Python. #*/
 //% from "device/parts.cu" import add_parts
 //% from "device/raster.cu" import tile_rows, tile_columns
 //% macro stream_k()

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from gemmgen import compile as compiler
-from gemmgen.child import Child, crew
-from gemmgen.compile import LINES, CompiledKernel, compile_kernel, compile_many, compile_text, compiler_processes
-from gemmgen.errors import CandidateFailed, Failure
-from gemmgen.files import Store
-from gemmgen.gpu.plain import FOLDER, plain_path
-from gemmgen.problem import Problem
-from gemmgen.sass import disassemble
-from gemmgen.source import KernelSource, Launch, Parameter
+from gemmgen.kernel.source import KernelSource, Launch, Parameter
+from gemmgen.problem.gemm import Problem
+from gemmgen.run import compile as compiler
+from gemmgen.run.compile import LINES, CompiledKernel, compile_kernel, compile_many, compile_text, compiler_processes
+from gemmgen.run.gpu.plain import FOLDER, plain_path
+from gemmgen.run.sass import disassemble
+from gemmgen.support.child import Child, crew
+from gemmgen.support.errors import CandidateFailed, Failure
+from gemmgen.support.files import Store
 
 NAIVE = """
 extern "C" __global__ void naive(const float* A, const float* B, float* C, int K) {
@@ -173,7 +173,7 @@ def test_main_loop_of_the_disassembly(store: Store) -> None:
 
 
 def test_disassembly_without_its_tool(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gemmgen.sass.wheel_folders", lambda name: [])
+    monkeypatch.setattr("gemmgen.run.sass.wheel_folders", lambda name: [])
     monkeypatch.setenv("PATH", "")
     with pytest.raises(CandidateFailed, match="pip install nvidia-cuda-nvdisasm"):
         disassemble(b"")

@@ -17,18 +17,18 @@ from typing import Any
 
 import pytest
 
-from gemmgen.compile import compile_text
-from gemmgen.dtype import DType
-from gemmgen.errors import GemmgenError, InvalidInput
-from gemmgen.export import export
-from gemmgen.export.together import write_together
-from gemmgen.families import FAMILIES
-from gemmgen.files import Store
-from gemmgen.matrix import Layout
-from gemmgen.problem import Problem, parse_shape
-from gemmgen.render import render
-from gemmgen.source import POINTERS as POINTER_NAMES
-from gemmgen.source import WORKSPACE, KernelSource
+from gemmgen.artifacts.folder import export
+from gemmgen.artifacts.together import write_together
+from gemmgen.kernel.families import FAMILIES
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import POINTERS as POINTER_NAMES
+from gemmgen.kernel.source import WORKSPACE, KernelSource
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Problem, parse_shape
+from gemmgen.problem.matrix import Layout
+from gemmgen.run.compile import compile_text
+from gemmgen.support.errors import GemmgenError, InvalidInput
+from gemmgen.support.files import Store
 
 HOST_CUDA = Path(__file__).parent / "host_cuda"  # what stands in for CUDA where a test needs no more of it
 RECORD: dict[str, Any] = {"arch": "sm_90", "verification": {"verdict": "passed"}, "timing": None}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gemmgen.compile import compile_text
-from gemmgen.files import Store
+from gemmgen.run.compile import compile_text
+from gemmgen.support.files import Store
 
 GOLDEN = sorted((Path(__file__).parent.parent / "golden").glob("*.cu"))
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from gemmgen.compile import CompiledKernel, compile_many, compile_text
-from gemmgen.device import ARCHS, device_named
-from gemmgen.dtype import DType
-from gemmgen.explain import explain
-from gemmgen.families import NAIVE, SIMT
-from gemmgen.families.base import first_rejection
-from gemmgen.files import Store
-from gemmgen.kernelfile import KernelFile
-from gemmgen.matrix import Layout
-from gemmgen.problem import Problem
-from gemmgen.render import render
-from gemmgen.sass import disassemble
+from gemmgen.artifacts.kernelfile import KernelFile
+from gemmgen.benchmark.explain import explain
+from gemmgen.kernel.families import NAIVE, SIMT
+from gemmgen.kernel.families.base import first_rejection
+from gemmgen.kernel.render import render
+from gemmgen.problem.device import ARCHS, device_named
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.matrix import Layout
+from gemmgen.run.compile import CompiledKernel, compile_many, compile_text
+from gemmgen.run.sass import disassemble
+from gemmgen.support.files import Store
 
 PROBLEM = Problem(512, 512, 512)
 RAGGED = Problem(None, None, None, layout=Layout("r", "c"))

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from gemmgen.files import Store
-from gemmgen.gpu.limits import FMA_COUNT, measure_limits
-from gemmgen.gpu.plain import plain_cubin, plain_path
-from gemmgen.sass import disassemble
+from gemmgen.run.gpu.limits import FMA_COUNT, measure_limits
+from gemmgen.run.gpu.plain import plain_cubin, plain_path
+from gemmgen.run.sass import disassemble
+from gemmgen.support.files import Store
 
 
 def executor(seconds: float, threads: int) -> Any:

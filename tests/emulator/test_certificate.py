@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gemmgen.cli import main
-from gemmgen.tuner import EXAMPLES
+from gemmgen.search.tuner import EXAMPLES
 
 NAME = "gemm_f32_rr_MxNx40_naive_8x8"
 CHECK = ("verify", "--certificate")

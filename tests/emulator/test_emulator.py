@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gemmgen.emulator import EmulatorExecutor
-from gemmgen.emulator.arena import CANARY, Segment, place
-from gemmgen.emulator.compiler import HostCompiler
-from gemmgen.errors import CandidateFailed, InvalidInput
-from gemmgen.executor import Executor, Floats, Operands
-from gemmgen.files import Store
-from gemmgen.problem import Case, Problem
-from gemmgen.source import KernelSource, Launch, Parameter
+from gemmgen.kernel.source import KernelSource, Launch, Parameter
+from gemmgen.problem.gemm import Case, Problem
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.run.emulator.arena import CANARY, Segment, place
+from gemmgen.run.emulator.compiler import HostCompiler
+from gemmgen.run.executor import Executor, Floats, Operands
+from gemmgen.support.errors import CandidateFailed, InvalidInput
+from gemmgen.support.files import Store
 
 ANY_SHAPE = Problem(None, None, None, lda=None, ldb=None, ldc=None)
 SIGNATURE = (

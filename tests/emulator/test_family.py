@@ -7,18 +7,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from gemmgen.device import ARCHS
-from gemmgen.dtype import DType
-from gemmgen.emulator import EmulatorExecutor
-from gemmgen.families import BATCHED, NAIVE, SIMT, SKINNY, Config, Family
-from gemmgen.families.base import first_rejection
-from gemmgen.families.naive import NaiveConfig
-from gemmgen.families.simt_axes import SimtConfig
-from gemmgen.matrix import Layout
-from gemmgen.problem import Problem
-from gemmgen.render import render
-from gemmgen.situation import Situation
-from gemmgen.verifier import check, verify
+from gemmgen.kernel.families import BATCHED, NAIVE, SIMT, SKINNY, Config, Family
+from gemmgen.kernel.families.base import first_rejection
+from gemmgen.kernel.families.naive import NaiveConfig
+from gemmgen.kernel.families.simt_axes import SimtConfig
+from gemmgen.kernel.render import render
+from gemmgen.problem.device import ARCHS
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.matrix import Layout
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.verification.situation import Situation
+from gemmgen.verification.verifier import check, verify
 
 EXAMPLES = 20  # situations a kernel: from so many on, sizes beyond 16 bits are among them; more than 1,000 in all
 LIMITS = ARCHS["sm_90"].limits
@@ -92,7 +92,7 @@ def ahead() -> Iterator[Kernel]:
     """Values read ahead, in both element types, with and without batch and split K, sliced K and not."""
     ring = {"BM": 32, "BN": 64, "TM": 4, "TN": 4, "WM": 16, "WN": 32, "ASYNC": 1, "STAGES": 2, "AHEAD": 2}
     sliced = {**ring, "BK": 32, "STAGES": 3}
-    for dtype in DType:
+    for dtype in (DType.F32, DType.F64):
         for layout, batch, splits, slices in zip(LAYOUTS, (1, None, 1, None), (1, 1, 3, 2), (2, 4, 2, 4), strict=True):
             problem = Problem(None, None, None, dtype=dtype, layout=Layout.parse(layout), ld_align=2, batch=batch)
             yield problem, SIMT, SIMT.default(problem).with_values(**ring, SPLIT=splits)
@@ -224,7 +224,7 @@ def drawn(count: int) -> Iterator[Kernel]:
         problem = Problem(
             *(rng.choice(SIZES) for _ in range(3)),
             layout=Layout.parse(rng.choice(LAYOUTS)),
-            dtype=(dtype := rng.choice(tuple(DType))),
+            dtype=(dtype := rng.choice((DType.F32, DType.F64))),
             pointer_align=rng.choice([align for align in (4, 8, 16) if align >= dtype.size]),
             ld_align=rng.choice((1, 2, 4)),
         )
@@ -292,7 +292,7 @@ def test_kernels_here_move_tiles_in_every_way():
     sources = [render(*kernel) for kernel in moved()]
     ways = [(source.problem.dtype, str(source.problem.layout), moves(source)) for source in sources]
     both = {way[:2] for way in ways if way[2] == "mn"}
-    assert both == {(dtype, layout) for dtype in DType for layout in LAYOUTS}
+    assert both == {(dtype, layout) for dtype in (DType.F32, DType.F64) for layout in LAYOUTS}
     assert {way[2] for way in ways} == {"mn", "m", "n", ""}
 
 

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from gemmgen import fuzz as fuzzing
 from gemmgen.cli import main
-from gemmgen.corpus import entries, read
-from gemmgen.device import ARCHS
-from gemmgen.drawing import LAYOUTS, draw_points, schedules
-from gemmgen.emulator import EmulatorExecutor
-from gemmgen.families import BATCHED, FAMILIES, NAIVE, SIMT
-from gemmgen.families.base import first_rejection
-from gemmgen.fuzz import Budget, fuzz
-from gemmgen.problem import Problem
-from gemmgen.render import render
-from gemmgen.situation import ALL_DATA_KINDS
+from gemmgen.kernel.families import BATCHED, FAMILIES, NAIVE, SIMT
+from gemmgen.kernel.families.base import first_rejection
+from gemmgen.kernel.render import render
+from gemmgen.problem.device import ARCHS
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.verification import fuzz as fuzzing
+from gemmgen.verification.corpus import entries, read
+from gemmgen.verification.fuzz import Budget, fuzz
+from gemmgen.verification.random_kernels import LAYOUTS, draw_points, schedules
+from gemmgen.verification.situation import ALL_DATA_KINDS
 
 LIMITS = ARCHS["sm_90"].limits
 

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gemmgen.emulator import EmulatorExecutor
-from gemmgen.executor import Operands
-from gemmgen.families import NAIVE, SIMT
-from gemmgen.matrix import Layout
-from gemmgen.problem import Problem
-from gemmgen.reference import make_operands
-from gemmgen.render import render
-from gemmgen.situation import NAN, Situation
-from gemmgen.verifier import check
+from gemmgen.kernel.families import NAIVE, SIMT
+from gemmgen.kernel.render import render
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.matrix import Layout
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.run.executor import Operands
+from gemmgen.verification.reference import make_operands
+from gemmgen.verification.situation import NAN, Situation
+from gemmgen.verification.verifier import check
 
 INF = np.inf
 FREE = Problem(None, None, None)

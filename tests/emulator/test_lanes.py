@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from gemmgen import lanes, selfcheck
-from gemmgen.bugs import BUGS
 from gemmgen.cli import main
-from gemmgen.device import ARCHS, DEVICES
-from gemmgen.emulator import EmulatorExecutor
-from gemmgen.errors import CandidateFailed, Failure
-from gemmgen.files import Store
-from gemmgen.gpu.sanitizer import SanitizerResult
-from gemmgen.lanes import Job, verify_many
-from gemmgen.target import Target
+from gemmgen.problem.device import ARCHS, DEVICES
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.run.target import Target
+from gemmgen.support.errors import CandidateFailed, Failure
+from gemmgen.support.files import Store
+from gemmgen.verification import lanes, selfcheck
+from gemmgen.verification.bugs import BUGS
+from gemmgen.verification.lanes import VerifyJob, verify_many
+from gemmgen.verification.sanitizers.tool import SanitizerResult
 
 LIMITS = ARCHS["sm_90"].limits
 
@@ -27,11 +27,11 @@ class EmulatedLane:
     """A Child whose answer comes from an emulator; as a GPU's lane it passes for a GPU and sees no race."""
 
     def __init__(self, factory: str, store: str, *timeout: str, environment: object) -> None:
-        assert factory in ("gemmgen.lanes:Lane", "gemmgen.lanes:EmulatorLane")
+        assert factory in ("gemmgen.verification.lanes:Lane", "gemmgen.verification.lanes:EmulatorLane")
         self._plays_gpu = factory.endswith(":Lane")
         self._emulator = EmulatorExecutor(Store(Path(store)))
 
-    def request(self, job: Job) -> object:
+    def request(self, job: VerifyJob) -> object:
         verdict = job.verdict(self._emulator)
         if not self._plays_gpu:
             return verdict
@@ -101,7 +101,7 @@ def test_correct_kernels_pass_in_lanes(target):
 
 def test_verdicts_come_in_the_jobs_order(target):
     sources = [selfcheck.plant(bug, LIMITS) for bug in (VALUE, RACE, VALUE)]
-    verdicts = verify_many([Job(source, 20, 0) for source in sources], "sm_90", Store())
+    verdicts = verify_many([VerifyJob(source, 20, 0) for source in sources], "sm_90", Store())
     assert [verdict.passed for verdict in verdicts] == [False, True, False]
 
 

@@ -8,19 +8,19 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from gemmgen.device import ARCHS
-from gemmgen.dtype import DType
-from gemmgen.emulator import EmulatorExecutor
-from gemmgen.emulator.arena import GUARDED_MATRICES
-from gemmgen.errors import CandidateFailed, InvalidInput
-from gemmgen.executor import Floats, Operands
-from gemmgen.families import BATCHED, SKINNY
-from gemmgen.families.base import check
-from gemmgen.problem import Case, Problem
-from gemmgen.reference import compare, make_operands
-from gemmgen.render import render
-from gemmgen.situation import Situation
-from gemmgen.source import KernelSource, Launch, Parameter
+from gemmgen.kernel.families import BATCHED, SKINNY
+from gemmgen.kernel.families.base import check
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import KernelSource, Launch, Parameter
+from gemmgen.problem.device import ARCHS
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Case, Problem
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.run.emulator.arena import GUARDED_MATRICES
+from gemmgen.run.executor import Floats, Operands
+from gemmgen.support.errors import CandidateFailed, InvalidInput
+from gemmgen.verification.reference import compare, make_operands
+from gemmgen.verification.situation import Situation
 
 PROBLEM = Problem(4, 8, 6, batch=None, pointers=True)
 BATCH = PROBLEM.case(batch=7)

@@ -9,13 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gemmgen.emulator import EmulatorExecutor
-from gemmgen.errors import CandidateFailed
-from gemmgen.executor import Floats, Operands
-from gemmgen.families import NAIVE, SIMT
-from gemmgen.problem import Case, Problem
-from gemmgen.render import render
-from gemmgen.source import KernelSource, Launch, Parameter
+from gemmgen.kernel.families import NAIVE, SIMT
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import KernelSource, Launch, Parameter
+from gemmgen.problem.gemm import Case, Problem
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.run.executor import Floats, Operands
+from gemmgen.support.errors import CandidateFailed
 
 ANY_SHAPE = Problem(None, None, None)
 SIMT_SMALL = SIMT.default(ANY_SHAPE).with_values(BM=32, BN=64, TM=4, TN=4, WM=16, WN=32)

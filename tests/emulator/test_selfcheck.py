@@ -9,16 +9,17 @@ from itertools import pairwise
 
 import pytest
 
-from gemmgen.bugs import BUGS, NAIVE_RR, SUBJECTS, VALUE, Bug
 from gemmgen.cli import main
-from gemmgen.device import ARCHS, DEVICES
-from gemmgen.emulator import EmulatorExecutor
-from gemmgen.errors import InvalidInput
-from gemmgen.families import FAMILIES
-from gemmgen.lanes import Job, emulate_many
-from gemmgen.mutation import LAUNCH, OPERATORS, Mutant
-from gemmgen.paths import TEMPLATES
-from gemmgen.selfcheck import (
+from gemmgen.kernel.families import FAMILIES
+from gemmgen.problem.device import ARCHS, DEVICES
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.run.target import Target
+from gemmgen.support.errors import InvalidInput
+from gemmgen.support.paths import TEMPLATES
+from gemmgen.verification.bugs import BUGS, NAIVE_RR, SUBJECTS, VALUE, Bug
+from gemmgen.verification.lanes import VerifyJob, emulate_many
+from gemmgen.verification.mutation import LAUNCH, OPERATORS, Mutant
+from gemmgen.verification.selfcheck import (
     KERNEL_EXAMPLES,
     SAME_CODE,
     check_kernels,
@@ -31,8 +32,7 @@ from gemmgen.selfcheck import (
     try_mutants,
     why_harmless,
 )
-from gemmgen.target import Target
-from gemmgen.verifier import verify
+from gemmgen.verification.verifier import verify
 
 LIMITS = ARCHS["sm_90"].limits
 DRAWN = 180  # kernels here; the command tries more
@@ -105,7 +105,7 @@ def test_kernels_are_verified_side_by_side(emulator):
     wrong = replace(right, text=right.text.replace("k < s.K;", "k < s.K - 1;"))
     broken = replace(right, text=right.text.replace("float acc", "flaot acc"))
     done = []
-    jobs = [Job(source, examples=10) for source in (wrong, right, broken)]
+    jobs = [VerifyJob(source, examples=10) for source in (wrong, right, broken)]
     verdicts = emulate_many(emulator, jobs, lambda: done.append(1))
     assert len(done) == 3
     assert [verdict.failure and verdict.failure.kind for verdict in verdicts] == ["wrong", None, "compile"]

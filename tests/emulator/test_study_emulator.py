@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from gemmgen.compile import compiler_version
-from gemmgen.errors import CandidateFailed
-from gemmgen.files import Store
-from gemmgen.problem import Problem
-from gemmgen.report.studies import write_study
-from gemmgen.sass import find_nvdisasm
-from gemmgen.study import Point, Study, run_study
-from gemmgen.study.points import BLOCK_TILE, LADDER, SCALAR
-from gemmgen.target import open_card
+from gemmgen.benchmark.study import Study, StudyPoint, run_study
+from gemmgen.benchmark.study.points import BLOCK_TILE, LADDER, SCALAR
+from gemmgen.cli.reports.study_files import write_study
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.compile import compiler_version
+from gemmgen.run.sass import find_nvdisasm
+from gemmgen.run.target import open_card
+from gemmgen.support.errors import CandidateFailed
+from gemmgen.support.files import Store
 
 PROBLEM = Problem(96, 64, 40)
 BASE = {**BLOCK_TILE.points[0].settings, "BM": 64, "BN": 64}
@@ -25,10 +25,10 @@ SMALL = Study(
     "What becomes of each?",
     "tile",
     (
-        Point("inner", {**SCALAR, "OUTER": 0, "TM": 4, "TN": 4}),
-        Point("outer", {**SCALAR, "OUTER": 1, "TM": 4, "TN": 4}),
-        Point("spills", {**BASE, "TM": 16, "TN": 16}),
-        Point("too many threads", {**BASE, "TM": 1, "TN": 2}),
+        StudyPoint("inner", {**SCALAR, "OUTER": 0, "TM": 4, "TN": 4}),
+        StudyPoint("outer", {**SCALAR, "OUTER": 1, "TM": 4, "TN": 4}),
+        StudyPoint("spills", {**BASE, "TM": 16, "TN": 16}),
+        StudyPoint("too many threads", {**BASE, "TM": 1, "TN": 2}),
         LADDER.points[-1],
     ),
 )

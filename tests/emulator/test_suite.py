@@ -10,7 +10,7 @@ import pytest
 
 from gemmgen import api
 from gemmgen.cli import main
-from gemmgen.problem import Problem
+from gemmgen.problem.gemm import Problem
 
 
 def test_winners_on_file_are_verified_in_the_emulator(

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from gemmgen.emulator import EmulatorExecutor
-from gemmgen.families import BATCHED, NAIVE, SIMT
-from gemmgen.problem import Problem
-from gemmgen.render import render
-from gemmgen.situation import FAR_SIZES, far_situations, vast_situations
-from gemmgen.verifier import EXHAUSTIVE, THOROUGH, verify
+from gemmgen.kernel.families import BATCHED, NAIVE, SIMT
+from gemmgen.kernel.render import render
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.verification.situation import FAR_SIZES, far_situations, vast_situations
+from gemmgen.verification.verifier import EXHAUSTIVE, THOROUGH, verify
 
 PROBLEM = Problem(None, None, None)
 

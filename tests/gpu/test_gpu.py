@@ -9,26 +9,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gemmgen.device import DEVICES
-from gemmgen.dtype import DType
-from gemmgen.errors import CandidateFailed, Failure
-from gemmgen.executor import Operands
-from gemmgen.families import BATCHED, SIMT, Family
-from gemmgen.files import Store
-from gemmgen.gpu import arena, why_no_gpu
-from gemmgen.gpu.arena import GUARD_WORD
-from gemmgen.gpu.executor import GpuExecutor
-from gemmgen.gpu.timing import CAREFUL, QUICK, Timing, speedup
-from gemmgen.matrix import Layout
-from gemmgen.problem import Case, Problem
-from gemmgen.render import render
-from gemmgen.situation import Situation
-from gemmgen.source import KernelSource, Launch, Parameter
-from gemmgen.study import Point, Study, run_study
-from gemmgen.study.modelcheck import Times, check_model, measure_times
-from gemmgen.study.points import BLOCK_TILE, LADDER
-from gemmgen.target import Target, is_card, spec_of
-from gemmgen.verifier import check, verify
+from gemmgen.benchmark.study import Study, StudyPoint, run_study
+from gemmgen.benchmark.study.modelcheck import Times, check_model, measure_times
+from gemmgen.benchmark.study.points import BLOCK_TILE, LADDER
+from gemmgen.kernel.families import BATCHED, SIMT, Family
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import KernelSource, Launch, Parameter
+from gemmgen.problem.device import DEVICES
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Case, Problem
+from gemmgen.problem.matrix import Layout
+from gemmgen.run.executor import Operands
+from gemmgen.run.gpu import arena, why_no_gpu
+from gemmgen.run.gpu.arena import GUARD_WORD
+from gemmgen.run.gpu.executor import GpuExecutor
+from gemmgen.run.gpu.timing import CAREFUL, QUICK, Timing, speedup
+from gemmgen.run.target import Target, is_card, spec_of
+from gemmgen.support.errors import CandidateFailed, Failure
+from gemmgen.support.files import Store
+from gemmgen.verification.situation import Situation
+from gemmgen.verification.verifier import check, verify
 
 SIZES = ("M", "N", "K", "lda", "ldb", "ldc")
 SIGNATURE = """
@@ -324,7 +324,7 @@ def test_too_large_for_the_card(gpu: GpuExecutor) -> None:
 
 
 @pytest.mark.parametrize("layout", ["rr", "rc", "cr", "cc"])
-@pytest.mark.parametrize("dtype", DType)
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64])
 @pytest.mark.parametrize(
     "batch",
     [{}, {"batch": 5}, {"batch": 5, "stride_b": 0, "stride_c": 20000}, {"batch": 5, "pointers": True}],
@@ -366,7 +366,7 @@ def test_batches_and_doubles_are_right(
     assert verdict.passed, f"{verdict.situation}: {verdict.failure}"
 
 
-@pytest.mark.parametrize("dtype", list(DType))
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64])
 @pytest.mark.parametrize("blocks", [3, 40, 264])
 def test_blocks_that_stream_are_right_before_and_after_they_are_timed(
     gpu: GpuExecutor, dtype: DType, blocks: int
@@ -431,9 +431,9 @@ def test_limits_are_plausible_and_kept(gpu: GpuExecutor) -> None:
 def test_a_study_is_measured_in_turns(gpu: GpuExecutor, tmp_path: Path) -> None:
     base = BLOCK_TILE.points[0].settings
     points = (
-        Point("64x64", {**base, "BM": 64, "BN": 64}),
-        Point("256x256", {**base, "BM": 256, "BN": 256}),  # spills, and still is a row
-        Point("an element a thread", {**base, "BM": 256, "BN": 256, "TM": 1, "TN": 1}),
+        StudyPoint("64x64", {**base, "BM": 64, "BN": 64}),
+        StudyPoint("256x256", {**base, "BM": 256, "BN": 256}),  # spills, and still is a row
+        StudyPoint("an element a thread", {**base, "BM": 256, "BN": 256, "TM": 1, "TN": 1}),
         LADDER.points[-1],
     )
     study = Study("small", "two blocks", "Which is faster?", "block", points)

@@ -8,16 +8,16 @@ from dataclasses import replace
 
 import pytest
 
-from gemmgen.bugs import BUGS, NAIVE_RR, Subject
-from gemmgen.bugs.subjects import ASYNC, DOUBLE_VECTORS, SINGLE, SINGLE_FIXED
-from gemmgen.files import Store
-from gemmgen.gpu.executor import GpuExecutor
-from gemmgen.gpu.sanitizer import TOOLS, Tool, why_no_sanitizer
-from gemmgen.sanitize import SITUATIONS, draw, sanitize
-from gemmgen.selfcheck import check_kernels, correct_kernels, plant, rendered, try_bugs
-from gemmgen.source import KernelSource
-from gemmgen.target import Target, open_target
-from gemmgen.verifier import verify
+from gemmgen.kernel.source import KernelSource
+from gemmgen.run.gpu.executor import GpuExecutor
+from gemmgen.run.target import Target, open_target
+from gemmgen.support.files import Store
+from gemmgen.verification.bugs import BUGS, NAIVE_RR, Subject
+from gemmgen.verification.bugs.subjects import ASYNC, DOUBLE_VECTORS, SINGLE, SINGLE_FIXED
+from gemmgen.verification.sanitizers.tool import TOOLS, Tool, why_no_sanitizer
+from gemmgen.verification.selfcheck import check_kernels, correct_kernels, plant, rendered, try_bugs
+from gemmgen.verification.verifier import verify
+from gemmgen.verification.with_sanitizers import SITUATIONS, draw, run_tool, sanitize
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_each_tool_finds_its_bug(
     gpu: Target, watched: GpuExecutor, tool: Tool, subject: Subject, old: str, new: str, words: str
 ) -> None:
     source = edited(gpu, subject, old, new)
-    result = watched.sanitize(source, draw(source.problem, 0), tool)
+    result = run_tool(watched, source, draw(source.problem, 0), tool)
     assert result.failure is not None and result.failure.source == tool
     assert result.findings and result.findings[0].lines
     assert re.search(words, str(result.findings[0])), result.findings

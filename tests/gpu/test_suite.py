@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from gemmgen.artifacts.kernelfile import kernels_in
+from gemmgen.benchmark.gallery import check
 from gemmgen.cli import main
-from gemmgen.gallery import check
-from gemmgen.gpu.sanitizer import TOOLS, why_no_sanitizer
-from gemmgen.kernelfile import kernels_in
+from gemmgen.verification.sanitizers.tool import TOOLS, why_no_sanitizer
 
 
 @pytest.fixture

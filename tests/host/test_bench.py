@@ -7,19 +7,19 @@ from typing import Any, cast
 
 import pytest
 
-from gemmgen import bench
-from gemmgen.bench import Row
-from gemmgen.compile import CompiledKernel
-from gemmgen.errors import CandidateFailed, Failure
-from gemmgen.families import NAIVE
-from gemmgen.files import Store
-from gemmgen.gpu.executor import GpuExecutor, GpuKernel
-from gemmgen.gpu.limits import MeasuredLimits
-from gemmgen.gpu.timing import Baseline, Comparison, Timing
-from gemmgen.kernelfile import KernelFile
-from gemmgen.problem import Problem
-from gemmgen.render import render
-from gemmgen.source import KernelSource
+from gemmgen.artifacts.kernelfile import KernelFile
+from gemmgen.benchmark import bench
+from gemmgen.benchmark.bench import BenchRow
+from gemmgen.kernel.families import NAIVE
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.compile import CompiledKernel
+from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
+from gemmgen.run.gpu.limits import MeasuredLimits
+from gemmgen.run.gpu.timing import Baseline, InterleavedTimings, Timing
+from gemmgen.support.errors import CandidateFailed, Failure
+from gemmgen.support.files import Store
 
 LIMITS = MeasuredLimits("NVIDIA H200", 66.0, 33.0, 4400.0, 3800.0, "2026-11-21")
 PROBLEM = Problem(256, 256, 256)
@@ -43,10 +43,10 @@ class Gpu:
             raise CandidateFailed(Failure("launch", "too much shared memory", "gpu"))
         return GpuKernel(cast(GpuExecutor, self), source, compiled)
 
-    def measure_many(self, kernels: Sequence[GpuKernel], *_: Any, **__: Any) -> Comparison:
+    def measure_many(self, kernels: Sequence[GpuKernel], *_: Any, **__: Any) -> InterleavedTimings:
         theirs = Timing((10.0,), {})
         timings = [WRONG if kernel.source.config["BM"] == 32 else Timing((5.0,), {}) for kernel in kernels]
-        return Comparison(tuple(timings), Baseline(0, 8, theirs, theirs, "cuBLASLt 13.1"), Timing((4.0,), {}))
+        return InterleavedTimings(tuple(timings), Baseline(0, 8, theirs, theirs, "cuBLASLt 13.1"), Timing((4.0,), {}))
 
     def limits(self) -> MeasuredLimits:
         return LIMITS
@@ -63,7 +63,7 @@ def test_kernels_that_fail_to_load_or_run_leave_the_others_their_places(
     gpu = Gpu()
     unloaded, wrong, row = bench.compare(kernels, cast(GpuExecutor, gpu), store)
     assert isinstance(unloaded, Failure) and unloaded.kind == "launch" and wrong == WRONG
-    assert isinstance(row, Row) and row.kernel is kernels[2] and row.speedup == 2.0
+    assert isinstance(row, BenchRow) and row.kernel is kernels[2] and row.speedup == 2.0
     assert row.document()["moving_us"] == 4.0
     assert gpu.closed == [kernel.source.name for kernel in kernels[1:]]
     assert bench.compare(kernels[:1], cast(GpuExecutor, gpu), store) == [unloaded]

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from gemmgen.certify import examples_to_certify, not_shown
+from gemmgen.artifacts.claims import examples_to_certify, not_shown
+from gemmgen.artifacts.records import sanitizer_document
 from gemmgen.cli import main
-from gemmgen.gpu.sanitizer import TOOLS, SanitizerResult, Tool
-from gemmgen.problem import Problem, parse_shape
-from gemmgen.records import sanitizer_document
+from gemmgen.problem.gemm import Problem, parse_shape
+from gemmgen.verification.sanitizers.tool import TOOLS, SanitizerResult, Tool
 
 NAME = "gemm_f32_rr_64x96x32_naive_16x16"
 CERTIFICATE = f"{NAME}.certificate.json"

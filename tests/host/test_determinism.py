@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gemmgen.domain import QUANTILES, SAMPLED_RATIOS
-from gemmgen.errors import CandidateFailed, Failure
-from gemmgen.families import NAIVE
-from gemmgen.files import generator_digest
-from gemmgen.problem import Problem
-from gemmgen.records import verdict_document
-from gemmgen.render import render
-from gemmgen.verifier import RUNS, Verdict, verdict_from, verify
+from gemmgen.artifacts.records import verdict_document
+from gemmgen.kernel.families import NAIVE
+from gemmgen.kernel.render import render
+from gemmgen.problem.gemm import Problem
+from gemmgen.support.errors import CandidateFailed, Failure
+from gemmgen.support.files import generator_digest
+from gemmgen.verification.domain import QUANTILES, SAMPLED_RATIOS
+from gemmgen.verification.verifier import RUNS, Verdict, verdict_from, verify
 
 FREE = Problem(None, None, None)
 SOURCE = render(FREE, NAIVE, NAIVE.default(FREE))
@@ -175,5 +175,5 @@ def test_the_generator_has_a_digest_that_depends_on_the_code(tmp_path: Path, mon
     known = generator_digest()
     assert known == generator_digest.__wrapped__()
     (tmp_path / "changed.cu").write_text("// another template")
-    monkeypatch.setattr("gemmgen.files.TEMPLATES", tmp_path)
+    monkeypatch.setattr("gemmgen.support.files.TEMPLATES", tmp_path)
     assert generator_digest.__wrapped__() != known

@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from gemmgen.device import ARCHS, DEFAULT_ARCH, DEVICES, device_for, device_named, parse_arch
-from gemmgen.dtype import DType
-from gemmgen.errors import InvalidInput
-from gemmgen.gpu.properties import DeviceProperties
-from gemmgen.target import spec_of
+from gemmgen.problem.device import ARCHS, DEFAULT_ARCH, DEVICES, device_for, device_named, parse_arch
+from gemmgen.problem.dtype import DType
+from gemmgen.run.gpu.properties import DeviceProperties
+from gemmgen.run.target import spec_of
+from gemmgen.support.errors import InvalidInput
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from gemmgen.api import DEFAULT_EXAMPLES
-from gemmgen.families import BATCHED, NAIVE, SIMT
-from gemmgen.families.base import Family
-from gemmgen.problem import Problem
-from gemmgen.render import render
-from gemmgen.situation import (
+from gemmgen.kernel.families import BATCHED, NAIVE, SIMT
+from gemmgen.kernel.families.base import Family
+from gemmgen.kernel.render import render
+from gemmgen.problem.gemm import Problem
+from gemmgen.verification.situation import (
     DATA_KINDS,
     FAR_SIZES,
     RARE_KINDS,
@@ -29,13 +28,13 @@ from gemmgen.situation import (
     stratum,
     vast_situations,
 )
-from gemmgen.verifier import stratified_test
+from gemmgen.verification.verifier import DEFAULT_EXAMPLES, stratified_test
 
 FREE = Problem(None, None, None)
 REPOSITORY = Path(__file__).parents[2]
 DRAW = """
-from gemmgen.problem import Problem
-from gemmgen.verifier import stratified_test
+from gemmgen.problem.gemm import Problem
+from gemmgen.verification.verifier import stratified_test
 stratified_test(print, Problem(None, 64, None), 160, 150, 5)
 """
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmgen.expression import evaluate, first_false, names_in, show_values
-from gemmgen.families import FAMILIES
-from gemmgen.matrix import Layout
-from gemmgen.problem import Problem
+from gemmgen.kernel.expression import evaluate, first_false, names_in, show_values
+from gemmgen.kernel.families import FAMILIES
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.matrix import Layout
 
 # What both languages read alike. `not` binds differently, and `a < b < c` compares a truth value in C++.
 SHARED = (

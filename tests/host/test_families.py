@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmgen.device import ARCHS, Arch
-from gemmgen.dtype import DType
-from gemmgen.errors import InvalidInput
-from gemmgen.expression import names_in
-from gemmgen.families import BATCHED, FAMILIES, NAIVE, SIMT, Config, Family, family_named
-from gemmgen.families.base import check, constants, first_rejection
-from gemmgen.matrix import Layout
-from gemmgen.problem import Problem
+from gemmgen.kernel.expression import names_in
+from gemmgen.kernel.families import BATCHED, FAMILIES, NAIVE, SIMT, Config, Family, family_named
+from gemmgen.kernel.families.base import check, constants, first_rejection
+from gemmgen.problem.device import ARCHS, Arch
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.matrix import Layout
+from gemmgen.support.errors import InvalidInput
 
 SQUARE = Problem(512, 512, 512)
 LIMITS = ARCHS["sm_90"].limits
@@ -117,7 +117,7 @@ def test_defaults_are_sound_everywhere(family: Family, problem: Problem, arch: A
 @pytest.mark.parametrize(
     "shape", [(1, 1, 1), (5, 7, 9), (16, 16, 16), (17, 16, 31), (32, 32, 32), (64, 64, 48)], ids=str
 )
-@pytest.mark.parametrize("dtype", DType)
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64])
 def test_defaults_of_batched_are_sound_for_what_it_serves(shape: tuple[int, ...], dtype: DType, arch: Arch) -> None:
     for layout in ("rr", "rc", "cr", "cc"):
         problem = Problem(*shape, dtype=dtype, layout=Layout.parse(layout), batch=None)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from gemmgen.cli import main
-from gemmgen.errors import GemmgenError
-from gemmgen.files import Store, content_key, write_atomic
+from gemmgen.support.errors import GemmgenError
+from gemmgen.support.files import Store, content_key, write_atomic
 
 KEY = content_key("key")
 
@@ -67,8 +67,8 @@ FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
 from gemmgen.cli import main
-from gemmgen.errors import GemmgenError
-from gemmgen.files import write_atomic
+from gemmgen.support.errors import GemmgenError
+from gemmgen.support.files import write_atomic
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))  # the kernel stops each file there
 try:
@@ -144,7 +144,7 @@ def test_the_command_line_says_so_in_one_line_and_works(
 WRITER = """
 import sys
 from pathlib import Path
-from gemmgen.files import Store
+from gemmgen.support.files import Store
 store, payload = Store(Path(sys.argv[1])), sys.argv[3].encode() * 50_000
 for _ in range(200):
     store.put("cubin", sys.argv[2], payload)

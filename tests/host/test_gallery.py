@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from gemmgen import api
+from gemmgen.benchmark.gallery import check, folders, write_readmes
 from gemmgen.cli import main
-from gemmgen.gallery import check, folders, write_readmes
-from gemmgen.problem import Problem
+from gemmgen.problem.gemm import Problem
 
 REPOSITORY = Path(__file__).parents[2]
 

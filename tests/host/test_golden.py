@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from gemmgen.device import ARCHS
-from gemmgen.dtype import DType
-from gemmgen.families import BATCHED, FAMILIES, NAIVE, SIMT, SKINNY, Family
-from gemmgen.families.base import check
-from gemmgen.matrix import Layout
-from gemmgen.naming import parse_name
-from gemmgen.paths import TEMPLATES
-from gemmgen.problem import Problem, Size
-from gemmgen.render import render
-from gemmgen.source import KernelSource
+from gemmgen.kernel.families import BATCHED, FAMILIES, NAIVE, SIMT, SKINNY, Family
+from gemmgen.kernel.families.base import check
+from gemmgen.kernel.naming import parse_name
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.device import ARCHS
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Problem, Size
+from gemmgen.problem.matrix import Layout
+from gemmgen.support.paths import TEMPLATES
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 

@@ -1,4 +1,4 @@
-"""`python -m gemmgen.gpu.install`: what it would run, and what it says where it cannot."""
+"""`python -m gemmgen.run.gpu.install`: what it would run, and what it says where it cannot."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gemmgen.errors import GemmgenError
-from gemmgen.gpu import install
+from gemmgen.run.gpu import install
+from gemmgen.support.errors import GemmgenError
 
 
 def test_packages_are_those_of_the_extra() -> None:

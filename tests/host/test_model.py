@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmgen.device import ARCHS, MAX_REGISTERS, Arch, device_named
-from gemmgen.dtype import DType
-from gemmgen.explain import BOUNDS
-from gemmgen.families import NAIVE, SIMT, Config, Family
-from gemmgen.model import Bound, Occupancy, Prediction, estimate_registers, occupancy, predict
-from gemmgen.problem import Problem
+from gemmgen.benchmark.explain import BOUNDS
+from gemmgen.kernel.families import NAIVE, SIMT, Config, Family
+from gemmgen.kernel.model import Bound, Occupancy, Prediction, estimate_registers, occupancy, predict
+from gemmgen.problem.device import ARCHS, MAX_REGISTERS, Arch, device_named
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Problem
 
 LAPTOP = device_named("RTX 4050 Laptop")  # sm_89
 SQUARE = Problem(1024, 1024, 1024)

@@ -7,18 +7,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from gemmgen.device import DEVICES
-from gemmgen.families import SIMT, SKINNY, Config
-from gemmgen.families.base import first_rejection
-from gemmgen.files import Store
-from gemmgen.gpu.timing import Timing
-from gemmgen.model import MODEL_ERROR, predict
-from gemmgen.pick import pick_measured, pick_predicted
-from gemmgen.problem import Problem
-from gemmgen.render import render
-from gemmgen.search import REACH, Search
-from gemmgen.space import Space, explore
-from gemmgen.tuner import Silent, Tuner
+from gemmgen.kernel.families import SIMT, SKINNY, Config
+from gemmgen.kernel.families.base import first_rejection
+from gemmgen.kernel.model import MODEL_ERROR, predict
+from gemmgen.kernel.render import render
+from gemmgen.problem.device import DEVICES
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.gpu.timing import Timing
+from gemmgen.search.order import REACH, Search
+from gemmgen.search.pick import pick_measured, pick_predicted
+from gemmgen.search.space import Space, explore
+from gemmgen.search.tuner import Silent, Tuner
+from gemmgen.support.files import Store
 
 CARD = DEVICES["H200"]
 PROBLEM = Problem(512, 512, 512)

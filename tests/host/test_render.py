@@ -14,17 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmgen.device import ARCHS
-from gemmgen.dtype import DType
-from gemmgen.expression import evaluate, names_in
-from gemmgen.families import BATCHED, FAMILIES, NAIVE, SIMT, Config, Family
-from gemmgen.families.base import constants, first_rejection
-from gemmgen.matrix import Layout
-from gemmgen.naming import parse_name
-from gemmgen.paths import TEMPLATES
-from gemmgen.problem import Problem, Size
-from gemmgen.render import environment, render
-from gemmgen.source import KernelSource
+from gemmgen.kernel.expression import evaluate, names_in
+from gemmgen.kernel.families import BATCHED, FAMILIES, NAIVE, SIMT, Config, Family
+from gemmgen.kernel.families.base import constants, first_rejection
+from gemmgen.kernel.naming import parse_name
+from gemmgen.kernel.render import environment, render
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.device import ARCHS
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Problem, Size
+from gemmgen.problem.matrix import Layout
+from gemmgen.support.paths import TEMPLATES
 
 LIMITS = ARCHS["sm_90"].limits
 SQUARE = Problem(512, 512, 512)
@@ -42,7 +42,7 @@ def kernels(draw: st.DrawFn) -> KernelSource:
     size = st.integers(1, 32) if family is BATCHED else st.one_of(st.none(), st.integers(1, 300), st.just(4096))
     sizes = [draw(size) for _ in "MNK"]
     batch = draw(st.sampled_from([None, 2, 100] if family is BATCHED else [1, None, 2]))
-    dtype = draw(st.sampled_from(DType))
+    dtype = draw(st.sampled_from((DType.F32, DType.F64)))
     layout = Layout.parse(draw(st.sampled_from(["rr", "rc", "cr", "cc"])))
     align = draw(st.sampled_from([8, 16]))
     problem = Problem(*sizes, dtype=dtype, layout=layout, pointer_align=align, batch=batch)  # type: ignore[arg-type]
@@ -106,7 +106,8 @@ def test_the_constraints_that_matter_most_are_asserted() -> None:
 
 def test_two_processes_render_the_same_text() -> None:
     program = (
-        "from gemmgen.families import SIMT; from gemmgen.problem import Problem; from gemmgen.render import render\n"
+        "from gemmgen.kernel.families import SIMT; from gemmgen.kernel.render import render\n"
+        "from gemmgen.problem.gemm import Problem\n"
         "problem = Problem(512, 512, 512); print(render(problem, SIMT, SIMT.default(problem)).digest)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

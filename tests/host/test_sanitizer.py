@@ -12,21 +12,30 @@ from textwrap import dedent
 import pytest
 from rich.console import Console
 
+from gemmgen.artifacts.kernelfile import KernelFile
+from gemmgen.artifacts.records import verdict_document
 from gemmgen.cli import main
-from gemmgen.errors import CandidateFailed, Failure
-from gemmgen.families import NAIVE
-from gemmgen.gpu import sanitizer, why_no_gpu
-from gemmgen.gpu.sanitizer import Allocation, Finding, SanitizerResult, blocks_to_run, find_sanitizer, lead_bytes, parse
-from gemmgen.kernelfile import KernelFile
-from gemmgen.problem import Problem
-from gemmgen.records import verdict_document
-from gemmgen.render import render
-from gemmgen.report.verdicts import show_verdict
-from gemmgen.sanitize import LARGEST
-from gemmgen.situation import Situation
-from gemmgen.source import Launch
-from gemmgen.streamk import Stream
-from gemmgen.verifier import Verdict
+from gemmgen.cli.reports.verify import show_verdict
+from gemmgen.kernel.families import NAIVE
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import Launch
+from gemmgen.kernel.streamk import Stream
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.gpu import why_no_gpu
+from gemmgen.support.errors import CandidateFailed, Failure
+from gemmgen.verification.sanitizers import tool as sanitizer
+from gemmgen.verification.sanitizers.tool import (
+    Allocation,
+    Finding,
+    SanitizerResult,
+    blocks_to_run,
+    find_sanitizer,
+    lead_bytes,
+    parse,
+)
+from gemmgen.verification.situation import Situation
+from gemmgen.verification.verifier import Verdict
+from gemmgen.verification.with_sanitizers import LARGEST
 
 PROBLEM = Problem(None, None, None)
 SOURCE = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
@@ -206,7 +215,7 @@ from pathlib import Path
 if "--version" in sys.argv:
     print("NVIDIA (R) Compute Sanitizer\\nVersion 2025.3.1.0 (build 1) (public-release)")
     sys.exit()
-from gemmgen.gpu.sanitizer import Allocation, Outcome
+from gemmgen.verification.sanitizers.tool import Allocation, WatchOutcome
 Path({folder!r}, "arguments").write_text("\\n".join(sys.argv[1:]))
 job = pickle.loads(Path(sys.argv[-2]).read_bytes())
 Path(sys.argv[sys.argv.index("--log-file") + 1]).write_text(Path({folder!r}, "report").read_text())
@@ -214,7 +223,7 @@ Path(sys.argv[sys.argv.index("--log-file") + 1]).write_text(Path({folder!r}, "re
 """
 DONE = """
 allocations = (Allocation(0, "A", 0x7F0000000000, 256),)
-Path(sys.argv[-1]).write_bytes(pickle.dumps(Outcome({ran}, {error!r}, allocations)))
+Path(sys.argv[-1]).write_bytes(pickle.dumps(WatchOutcome({ran}, {error!r}, allocations)))
 sys.exit({code})
 """
 
@@ -245,7 +254,7 @@ def test_a_clean_run(program, tool):
     assert result.failure is None and result.findings == () and not result.sampled and not result.stopped
     assert (result.tool, result.version, result.situations) == (tool, "2025.3.1.0", 2)
     words = arguments.read_text().split("\n")
-    assert words[:2] == ["--tool", tool] and "gemmgen.gpu.sanitized" in words
+    assert words[:2] == ["--tool", tool] and "gemmgen.verification.sanitizers.watched" in words
     assert ("--padding" in words) == (tool == "memcheck")
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gemmgen.device import ARCHS
-from gemmgen.dtype import DType
-from gemmgen.families.base import Work
-from gemmgen.sass import Instruction, Loop, fma_use, read_sass
+from gemmgen.kernel.families.base import Work
+from gemmgen.problem.device import ARCHS
+from gemmgen.problem.dtype import DType
+from gemmgen.run.sass import Instruction, Loop, fma_use, read_sass
 
 # A step of eight passes: the branch at 0020 jumps over the copies in all but one of them.
 LISTING = """

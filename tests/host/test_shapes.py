@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from gemmgen.benchmark.shapes import GROUPS, group_of, select
+from gemmgen.benchmark.shapes import suite as all_shapes
 from gemmgen.cli.suite import read_shapes
-from gemmgen.dtype import DType
-from gemmgen.errors import InvalidInput
-from gemmgen.gpu.limits import LimitName, MeasuredLimits
-from gemmgen.matrix import Layout
-from gemmgen.model import representative
-from gemmgen.problem import Problem
-from gemmgen.shapes import GROUPS, group_of, select
-from gemmgen.shapes import suite as all_shapes
+from gemmgen.kernel.model import representative
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.matrix import Layout
+from gemmgen.run.gpu.limits import LimitName, MeasuredLimits
+from gemmgen.support.errors import InvalidInput
 
 LIMITS = MeasuredLimits("NVIDIA H200", 66.0, 33.0, 4400.0, 3800.0, "2026-11-21")
 

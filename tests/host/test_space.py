@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmgen.device import ARCHS, device_for
-from gemmgen.expression import evaluate
-from gemmgen.families import NAIVE, SIMT, Config, Family
-from gemmgen.families.base import Constraint, constants, first_rejection
-from gemmgen.matrix import Layout
-from gemmgen.problem import Problem
-from gemmgen.space import Space, explore
+from gemmgen.kernel.expression import evaluate
+from gemmgen.kernel.families import NAIVE, SIMT, Config, Family
+from gemmgen.kernel.families.base import Constraint, constants, first_rejection
+from gemmgen.problem.device import ARCHS, device_for
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.matrix import Layout
+from gemmgen.search.space import Space, explore
 
 LAYOUTS = ("rr", "rc", "cr", "cc")
 

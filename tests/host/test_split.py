@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 from gemmgen import api
-from gemmgen.device import DEVICES
-from gemmgen.errors import CandidateFailed, InvalidInput
-from gemmgen.families import SKINNY
-from gemmgen.families.skinny import roles
-from gemmgen.gpu import arena
-from gemmgen.kernelfile import read_kernel
-from gemmgen.matrix import Layout
-from gemmgen.model import predict
-from gemmgen.problem import Problem
-from gemmgen.render import render
-from gemmgen.source import KernelSource, Launch, Workspace
-from gemmgen.space import explore
+from gemmgen.artifacts.kernelfile import read_kernel
+from gemmgen.kernel.families import SKINNY
+from gemmgen.kernel.families.skinny import roles
+from gemmgen.kernel.model import predict
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import KernelSource, Launch, Workspace
+from gemmgen.problem.device import DEVICES
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.matrix import Layout
+from gemmgen.run.gpu import arena
+from gemmgen.search.space import explore
+from gemmgen.support.errors import CandidateFailed, InvalidInput
 
 FLAT = Problem(8, 4096, 4096)
 FREE = Problem(None, 5, None)

@@ -14,22 +14,22 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gemmgen import api
-from gemmgen.device import DEVICES
-from gemmgen.dtype import DType
-from gemmgen.errors import InvalidInput
-from gemmgen.families import SIMT
-from gemmgen.families.base import constants, first_rejection
-from gemmgen.families.simt_axes import SimtConfig
-from gemmgen.families.simt_operands import operands
-from gemmgen.kernelfile import read_kernel
-from gemmgen.matrix import Layout
-from gemmgen.model import predict
-from gemmgen.naming import parse_name
-from gemmgen.problem import Problem
-from gemmgen.render import render
-from gemmgen.source import KernelSource, Launch, Workspace
-from gemmgen.space import explore
-from gemmgen.streamk import Shares, Stream
+from gemmgen.artifacts.kernelfile import read_kernel
+from gemmgen.kernel.families import SIMT
+from gemmgen.kernel.families.base import constants, first_rejection
+from gemmgen.kernel.families.simt_axes import SimtConfig
+from gemmgen.kernel.families.simt_operands import operands
+from gemmgen.kernel.model import predict
+from gemmgen.kernel.naming import parse_name
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import KernelSource, Launch, Workspace
+from gemmgen.kernel.streamk import Shares, Stream
+from gemmgen.problem.device import DEVICES
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.matrix import Layout
+from gemmgen.search.space import explore
+from gemmgen.support.errors import InvalidInput
 
 CARD = DEVICES["H200"]
 FREE = Problem(None, None, None)
@@ -115,7 +115,11 @@ def test_arrivals_are_counted_as_a_walk_counts_them(given: Shares, random: objec
 def launches(draw: st.DrawFn) -> tuple[Launch, Problem, tuple[int, int, int]]:
     stream = Stream(draw(st.integers(1, 9)), draw(st.sampled_from([4, 16])))
     shape = draw(st.integers(1, 40)), draw(st.integers(1, 40)), draw(st.integers(0, 100))
-    return Launch(64, (("M", 8), ("N", 4)), stream=stream), replace(FREE, dtype=draw(st.sampled_from(DType))), shape
+    return (
+        Launch(64, (("M", 8), ("N", 4)), stream=stream),
+        replace(FREE, dtype=draw(st.sampled_from((DType.F32, DType.F64)))),
+        shape,
+    )
 
 
 @given(launches(), st.data())
@@ -279,7 +283,7 @@ def test_a_stream_of_as_many_blocks_as_run_at_once_takes_whole_waves() -> None:
 @given(
     sizes=st.tuples(*[st.one_of(st.none(), st.integers(1, 200))] * 3),
     layout=st.sampled_from(["rr", "rc", "cr", "cc"]),
-    dtype=st.sampled_from(DType),
+    dtype=st.sampled_from((DType.F32, DType.F64)),
     padding=st.sampled_from([0, 4]),
     transposed=st.booleans(),
 )

@@ -14,30 +14,32 @@ from typing import Any
 
 import pytest
 
-from gemmgen import api, suite
-from gemmgen.bench import Row
+from gemmgen import api
+from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, read_kernel
+from gemmgen.artifacts.records import verdict_document
+from gemmgen.benchmark import suite
+from gemmgen.benchmark.bench import BenchRow
+from gemmgen.benchmark.gallery import check, readme
+from gemmgen.benchmark.scores import scores_in, summaries
+from gemmgen.benchmark.shapes import GROUPS
+from gemmgen.benchmark.suite import Check, ShapeOutcome, SuitePlan, check_all, measure_all
 from gemmgen.cli import main
-from gemmgen.compile import CompiledKernel
-from gemmgen.device import device_named
-from gemmgen.errors import CandidateFailed, Failure, GemmgenError
-from gemmgen.families import NAIVE, Config, Family
-from gemmgen.files import Store
-from gemmgen.gallery import check, readme
-from gemmgen.gpu.limits import MeasuredLimits
-from gemmgen.gpu.sanitizer import TIMEOUT, TOOLS, SanitizerResult, Tool
-from gemmgen.gpu.timing import Baseline, Timing
-from gemmgen.kernelfile import KernelFile, kernels_in, read_kernel
-from gemmgen.model import predict, representative
-from gemmgen.paths import TEMPLATES
-from gemmgen.problem import Problem
-from gemmgen.records import verdict_document
-from gemmgen.render import render
-from gemmgen.scores import scores_in, summaries
-from gemmgen.shapes import GROUPS
-from gemmgen.source import KernelSource
-from gemmgen.suite import Check, Outcome, Plan, check_all, measure_all
-from gemmgen.tuner import Trial
-from gemmgen.verifier import Verdict
+from gemmgen.kernel.families import NAIVE, Config, Family
+from gemmgen.kernel.model import predict, representative
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.device import device_named
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.compile import CompiledKernel
+from gemmgen.run.gpu.limits import MeasuredLimits
+from gemmgen.run.gpu.timing import Baseline, Timing
+from gemmgen.search.tuner import Trial
+from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError
+from gemmgen.support.files import Store
+from gemmgen.support.paths import TEMPLATES
+from gemmgen.verification import with_sanitizers
+from gemmgen.verification.sanitizers.tool import TIMEOUT, TOOLS, SanitizerResult, Tool
+from gemmgen.verification.verifier import Verdict
 
 SPEC = device_named("H200")
 LIMITS = MeasuredLimits("NVIDIA H200", 66.0, 33.0, 4400.0, 3800.0, "2026-11-21")
@@ -61,7 +63,7 @@ class Card:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         self.tile, self.times, self.searches = 8, {8: 5.0, 16: 4.0, 32: 8.0}, 0
         self.start: list[int] = []  # tiles that the last search started with
-        self.plan = Plan((PROBLEM,), folder, "gemmgen suite", budget=4)
+        self.plan = SuitePlan((PROBLEM,), folder, "gemmgen suite", budget=4)
         self.fails: GemmgenError | None = None
         gpu = SimpleNamespace(properties=SimpleNamespace(name=LIMITS.card))
         executor: Any = nullcontext()
@@ -70,8 +72,8 @@ class Card:
         monkeypatch.setattr(suite, "tune", self._tune)
         monkeypatch.setattr(suite, "compare", self._compare)
 
-    def run(self, **changes: Any) -> list[Outcome]:
-        outcomes: list[Outcome] = []
+    def run(self, **changes: Any) -> list[ShapeOutcome]:
+        outcomes: list[ShapeOutcome] = []
         measure_all(replace(self.plan, **changes), self.target, Store(self.plan.folder / "store"), outcomes.append)
         return outcomes
 
@@ -87,13 +89,13 @@ class Card:
             raise self.fails
         return SimpleNamespace(winner=trial_of(problem, self.tile))
 
-    def _compare(self, kernels: Sequence[KernelFile], *_: Any) -> list[Row | Failure]:
+    def _compare(self, kernels: Sequence[KernelFile], *_: Any) -> list[BenchRow | Failure]:
         theirs = Timing((10.0,), {})
         baseline = Baseline(0, 8, theirs, theirs, "cuBLASLt 13.1")
 
-        def row(kernel: KernelFile) -> Row:
+        def row(kernel: KernelFile) -> BenchRow:
             ours = Timing((self.times[kernel.source.config["BM"]],), {})
-            return Row(
+            return BenchRow(
                 kernel, representative(kernel.source.problem), "NVIDIA H200", ours, baseline, LIMITS, Timing((4.5,), {})
             )
 
@@ -303,8 +305,8 @@ def emulated(answer: Callable[[Any], Any]) -> Check:
     return Check("emulate", lanes, lambda source: source, done, lambda verdict: verdict.failure, entries)
 
 
-def judged(check: Check, plan: Plan) -> list[tuple[Problem, str, str | None]]:
-    outcomes: list[Outcome] = []
+def judged(check: Check, plan: SuitePlan) -> list[tuple[Problem, str, str | None]]:
+    outcomes: list[ShapeOutcome] = []
     check_all(check, plan, outcomes.append)
     return [(outcome.problem, outcome.state, outcome.reason) for outcome in outcomes]
 
@@ -353,13 +355,14 @@ def test_the_sanitizers_see_each_winner_once(card: Card, monkeypatch: pytest.Mon
         def __init__(self, store: Store) -> None:
             pass
 
-        def sanitize(self, source: KernelSource, situations: Sequence[Any], tool: Tool, timeout: float) -> Any:
-            assert situations
-            asked.append((tool, timeout))
-            return SanitizerResult(tool, "2025.3", len(situations), (), 1.0)
+    def run_tool(gpu: Watching, source: KernelSource, situations: Sequence[Any], tool: Tool, timeout: float) -> Any:
+        assert situations
+        asked.append((tool, timeout))
+        return SanitizerResult(tool, "2025.3", len(situations), (), 1.0)
 
     card.run()
     monkeypatch.setattr(suite, "GpuExecutor", Watching)
+    monkeypatch.setattr(with_sanitizers, "run_tool", run_tool)
     watched = replace(suite.sanitizer_check(store), lanes=lambda kernels: [Lane(suite.Watcher(str(store.root)))])
     assert judged(watched, card.plan) == [(PROBLEM, "done", None)]
     assert [tool for tool, _ in asked] == [*TOOLS] and min(timeout for _, timeout in asked) > TIMEOUT
@@ -407,7 +410,7 @@ def test_the_command_shows_each_row_and_what_the_groups_reach(
 def test_an_interrupted_run_still_makes_the_page(
     card: Card, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupted(step: Any, plan: Plan, *_: Any) -> None:
+    def interrupted(step: Any, plan: SuitePlan, *_: Any) -> None:
         measure_all(plan, card.target, Store(tmp_path / "store"), lambda outcome: None)
         raise KeyboardInterrupt
 
@@ -433,7 +436,7 @@ def test_where_nothing_is_on_file_and_nothing_can_be_measured_it_says_so(
     missing = {"measure": "no NVIDIA driver", "sanitize": "no NVIDIA driver", "emulate": None}
     monkeypatch.setattr("gemmgen.cli.suite.missing_for", missing.get)
     monkeypatch.setattr("gemmgen.cli.suite.run_step", lambda *_: None)
-    monkeypatch.setattr("gemmgen.target.arch_here", lambda: None)
+    monkeypatch.setattr("gemmgen.run.target.arch_here", lambda: None)
     assert main(["suite", "--only", "512x512x512", "--out", str(tmp_path / "new")]) == 0
     captured = capsys.readouterr()
     assert "without measure: no NVIDIA driver" in captured.err

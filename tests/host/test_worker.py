@@ -13,16 +13,17 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
-from gemmgen.dtype import DType
-from gemmgen.errors import CandidateFailed
-from gemmgen.executor import Operands
-from gemmgen.families import NAIVE, SKINNY
-from gemmgen.gpu import arena, executor, sanitizer
-from gemmgen.matrix import Layout
-from gemmgen.problem import Problem
-from gemmgen.reference import compare, make_operands
-from gemmgen.render import render
-from gemmgen.situation import Situation
+from gemmgen.kernel.families import NAIVE, SKINNY
+from gemmgen.kernel.render import render
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.matrix import Layout
+from gemmgen.run.executor import Operands
+from gemmgen.run.gpu import arena, executor
+from gemmgen.support.errors import CandidateFailed
+from gemmgen.verification.reference import compare, make_operands
+from gemmgen.verification.sanitizers import tool as sanitizer
+from gemmgen.verification.situation import Situation
 
 PROBLEM = Problem(None, None, None, lda=None, ldc=None)
 SOURCE = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
@@ -141,9 +142,8 @@ def driver(monkeypatch):
     played = Driver(64 * MIB)
     package = ModuleType("pycuda")
     package.driver = played  # type: ignore[attr-defined]
-    names = [
-        f"gemmgen.gpu.{name}" for name in ("launching", "replay", "images", "cublaslt", "cublas", "worker", "sanitized")
-    ]
+    names = [f"gemmgen.run.gpu.{name}" for name in ("launching", "replay", "images", "cublaslt", "cublas", "worker")]
+    names.append("gemmgen.verification.sanitizers.watched")
     monkeypatch.setitem(sys.modules, "pycuda", package)
     monkeypatch.setitem(sys.modules, "pycuda.driver", played)
     for name in names:
@@ -156,7 +156,7 @@ def driver(monkeypatch):
 
 @pytest.fixture
 def worker(driver):
-    return importlib.import_module("gemmgen.gpu.worker").Worker("0")
+    return importlib.import_module("gemmgen.run.gpu.worker").Worker("0")
 
 
 def run(worker, operands: Operands | None, *, seed: int = 3, results: str | None = None, source=SOURCE):
@@ -304,7 +304,7 @@ def test_arrays_of_pointers_are_guarded(worker, driver, harm, words):
 
 
 def test_timed_pointers_rotate_over_sets_that_hold_their_own_matrices(driver):
-    replay = importlib.import_module("gemmgen.gpu.replay")
+    replay = importlib.import_module("gemmgen.run.gpu.replay")
     case = POINTED.case(batch=6)
     sets = replay.InputSets(case, 3000, lambda memory, count: None)
     assert len(sets.pointers) > 1 and len({pointers["A"] for pointers in sets.pointers}) == len(sets.pointers)
@@ -557,8 +557,8 @@ def test_each_operand_has_an_allocation_that_ends_with_it(driver, tool, beta, un
     driver.kernels[SOURCE.name] = lambda *arguments, **shape: None
     case = replace(SMALL, beta=beta)
     situations = tuple(Situation(case, "exact", seed) for seed in (0, 1))
-    job = sanitizer.Job(SOURCE, b"", b"", situations, tool, 0)
-    runner = importlib.import_module("gemmgen.gpu.sanitized").Runner(job)
+    job = sanitizer.WatchJob(SOURCE, b"", b"", situations, tool, 0)
+    runner = importlib.import_module("gemmgen.verification.sanitizers.watched").Runner(job)
     outcome = runner.run()
     assert (outcome.situations, outcome.error) == (2, None) and len(outcome.allocations) == 6
     for one in outcome.allocations:
@@ -574,8 +574,8 @@ def test_each_operand_has_an_allocation_that_ends_with_it(driver, tool, beta, un
 def test_a_batch_of_doubles_has_allocations_that_end_with_it(driver):
     driver.kernels[BATCH.name] = lambda *arguments, **shape: None
     situation = Situation(DOUBLES.case(beta=1.0), "random", 0)
-    job = sanitizer.Job(BATCH, b"", b"", (situation,), "initcheck", 0)
-    runner = importlib.import_module("gemmgen.gpu.sanitized").Runner(job)
+    job = sanitizer.WatchJob(BATCH, b"", b"", (situation,), "initcheck", 0)
+    runner = importlib.import_module("gemmgen.verification.sanitizers.watched").Runner(job)
     outcome = runner.run()
     storages = vars(make_operands(situation)).values()
     assert (outcome.situations, outcome.error) == (1, None)
@@ -593,8 +593,8 @@ def test_a_batch_of_doubles_has_allocations_that_end_with_it(driver):
 def test_a_workspace_has_allocations_too(driver, tool):
     driver.kernels[SPLIT.name] = lambda *arguments, **shape: None
     situations = tuple(Situation(SMALL, "exact", seed) for seed in (0, 1))
-    runner = importlib.import_module("gemmgen.gpu.sanitized").Runner(
-        sanitizer.Job(SPLIT, b"", b"", situations, tool, 0)
+    runner = importlib.import_module("gemmgen.verification.sanitizers.watched").Runner(
+        sanitizer.WatchJob(SPLIT, b"", b"", situations, tool, 0)
     )
     outcome = runner.run()
     assert (outcome.situations, outcome.error) == (2, None)
@@ -614,25 +614,25 @@ def test_what_cuda_refuses_ends_the_run_with_its_words(driver):
         raise driver.Error("cuLaunchKernel failed: too many resources")
 
     driver.kernels[SOURCE.name] = refuse
-    job = sanitizer.Job(SOURCE, b"", b"", (Situation(SMALL, "exact", 0),), "memcheck", 0)
-    outcome = importlib.import_module("gemmgen.gpu.sanitized").Runner(job).run()
+    job = sanitizer.WatchJob(SOURCE, b"", b"", (Situation(SMALL, "exact", 0),), "memcheck", 0)
+    outcome = importlib.import_module("gemmgen.verification.sanitizers.watched").Runner(job).run()
     assert outcome.situations == 0 and "too many resources" in str(outcome.error)
 
 
 def test_no_situation_starts_after_the_time_for_launches(driver, monkeypatch):
-    sanitized = importlib.import_module("gemmgen.gpu.sanitized")
+    sanitized = importlib.import_module("gemmgen.verification.sanitizers.watched")
     launched = []
     driver.kernels[SOURCE.name] = lambda *arguments, **shape: launched.append(shape)
     clock = itertools.count(step=sanitizer.LAUNCH_SECONDS / 2)
     monkeypatch.setattr(sanitized.time, "monotonic", lambda: next(clock))
     situations = tuple(Situation(SMALL, "exact", seed) for seed in range(8))
-    outcome = sanitized.Runner(sanitizer.Job(SOURCE, b"", b"", situations, "racecheck", 0)).run()
+    outcome = sanitized.Runner(sanitizer.WatchJob(SOURCE, b"", b"", situations, "racecheck", 0)).run()
     assert (outcome.situations, outcome.error, len(launched)) == (3, None, 3)
 
 
 @pytest.mark.parametrize(("most", "allocations"), [(256, 4 + 2 + 4 + 3), (3, 1 + 2 + 1 + 3), (1, 1 + 1 + 1 + 3)])
 def test_matrices_behind_pointers_have_allocations_as_far_as_there_are_few(driver, monkeypatch, most, allocations):
-    sanitized = importlib.import_module("gemmgen.gpu.sanitized")
+    sanitized = importlib.import_module("gemmgen.verification.sanitizers.watched")
     monkeypatch.setattr(sanitized, "MOST_MATRICES", most)
     case = POINTED.case(batch=4, different_b=2, beta=1.0)
     met = []
@@ -650,7 +650,7 @@ def test_matrices_behind_pointers_have_allocations_as_far_as_there_are_few(drive
     driver.kernels[POINTERS.name] = kernel
     for tool in ("memcheck", "initcheck"):
         situations = tuple(Situation(case, "exact", seed) for seed in (0, 1))
-        outcome = sanitized.Runner(sanitizer.Job(POINTERS, b"", b"", situations, tool, 0)).run()
+        outcome = sanitized.Runner(sanitizer.WatchJob(POINTERS, b"", b"", situations, tool, 0)).run()
         assert (outcome.situations, outcome.error, len(outcome.allocations)) == (2, None, 2 * allocations)
         for one in outcome.allocations:
             base = max(start for start in driver.live if start <= one.address)

@@ -23,7 +23,7 @@ struct Placement {
   uint64_t bytes;
 };
 
-// Laid out as gemmgen/emulator/server.py packs it.
+// Laid out as gemmgen/run/emulator/server.py packs it.
 struct Request {
   uint64_t seed;
   uint64_t blocks_offset;  // in the shared file: the indices of the blocks to run, in their order

@@ -1,0 +1,236 @@
+"""A kernel on disk: NAME.cu and, beside it, NAME.json. Finds it by name or file, and writes it.
+
+A `.cu` is taken as it stands, edits by hand included. How to launch it comes from the JSON beside it; where
+there is none, from the name, which encodes problem and config.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gemmgen.kernel.families.base import check, without_retired
+from gemmgen.kernel.naming import parse_name
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import KernelSource, Launch, Parameter
+from gemmgen.kernel.streamk import Stream
+from gemmgen.problem.device import Limits
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import RUNTIME, Problem
+from gemmgen.problem.matrix import Layout
+from gemmgen.support.errors import GemmgenError, InvalidInput, require
+from gemmgen.support.files import write_atomic
+
+GALLERY = Path("generated")  # of a checkout, searched after the output folder
+
+
+@dataclass(frozen=True)
+class KernelFile:
+    """A kernel and where it comes from.
+
+    record  NAME.json, where there is one
+    path    the `.cu`; None for a kernel that was rendered from its name
+    """
+
+    source: KernelSource
+    record: Mapping[str, Any] | None = None
+    path: Path | None = None
+
+    @property
+    def edited(self) -> bool:
+        """True where the text is not the one that the record was made of."""
+        return self.record is not None and self.record.get("sha256") != self.source.digest
+
+    @property
+    def measured_time(self) -> Mapping[str, Any] | None:
+        """The time in the record if it was measured, else None: see `records.timing_document`."""
+        time = self.record.get("time") if self.record else None
+        return time if isinstance(time, dict) and time.get("kind") == "measured" else None
+
+    @property
+    def reference(self) -> str:
+        """What to write on a command line to mean this kernel."""
+        return self.source.name if self.path is None else str(self.path)
+
+
+def find_kernel(text: str, out: Path, limits: Limits) -> KernelFile:
+    """The kernel that `text` means: a `.cu` file, or a name that is looked up in `out`, in generated/, or rendered.
+
+    `limits` are those that a kernel rendered from its name must hold.
+    Raises InvalidInput where there is no such file and `text` is no kernel's name.
+    """
+    path = Path(text)
+    if path.suffix == ".cu" or path.is_file():
+        return read_kernel(path)
+    for candidate in (out / f"{text}.cu", *sorted(GALLERY.glob(f"*/{text}.cu"))):
+        if candidate.is_file():
+            return read_kernel(candidate)
+    return KernelFile(render_name(text, limits))
+
+
+def render_name(name: str, limits: Limits) -> KernelSource:
+    """The kernel that `name` encodes. Raises InvalidInput for no name, or a config that breaks a constraint."""
+    problem, family, config = parse_name(name)
+    check(family, problem, config, limits)
+    return render(problem, family, config)
+
+
+def read_kernel(path: Path) -> KernelFile:
+    """The `.cu` at `path` as it stands. Raises InvalidInput where it, or its JSON, cannot be used."""
+    text = read_text(path)
+    record_path = path.with_suffix(".json")
+    record = read_record(record_path) if record_path.exists() else None
+    source = _named_source(path) if record is None else source_from_record(record, record_path)
+    require(
+        source.name in text,
+        f"{path} has no function {source.name}: the function keeps its name however the kernel is edited",
+    )
+    return KernelFile(replace(source, text=text), record, path)
+
+
+def kernels_in(folder: Path) -> Iterator[KernelFile]:
+    """The kernels of `folder` that have a record, by name; files that cannot be read as such are passed over."""
+    for path in sorted(folder.glob("*.cu")):
+        try:
+            kernel = read_kernel(path)
+        except InvalidInput:
+            continue
+        if kernel.record is not None:
+            yield kernel
+
+
+def source_from_record(record: Mapping[str, Any], path: Path) -> KernelSource:
+    """What NAME.json says of a kernel, without its text.
+
+    Raises InvalidInput for a JSON that says too little, or what no kernel has. Family and config may be of another
+    version: launching goes without.
+    """
+    with reading(path):
+        return _source(record)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Errors that come of what the record at `path` says are InvalidInput and begin with the path."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise InvalidInput(f"{path}: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InvalidInput(f"{path} is not the record of a kernel ({type(error).__name__}: {error})") from error
+
+
+def problem_from(fields: Mapping[str, Any]) -> Problem:
+    """The problem that `records.problem_document` wrote."""
+    return Problem(
+        m=_size(fields["m"]),
+        n=_size(fields["n"]),
+        k=_size(fields["k"]),
+        dtype=DType.parse(fields["dtype"]),
+        layout=Layout.parse(fields["layout"]),
+        lda=_line(fields["lda"]),
+        ldb=_line(fields["ldb"]),
+        ldc=_line(fields["ldc"]),
+        pointer_align=fields["pointer_align"],
+        ld_align=fields["ld_align"],
+        batch=_size(fields.get("batch", 1)),  # records written before there were batches have none
+        stride_a=_line(fields.get("stride_a", "dense")),
+        stride_b=_line(fields.get("stride_b", "dense")),
+        stride_c=_line(fields.get("stride_c", "dense")),
+        pointers=fields.get("pointers", False),
+    )
+
+
+def write_kernel(source: KernelSource, record: Mapping[str, Any], folder: Path) -> tuple[Path, Path]:
+    """Write NAME.cu and NAME.json into `folder` and return their paths.
+
+    Raises GemmgenError where that fails; a kernel that was not there before is not there then either.
+    """
+    kernel, provenance = folder / f"{source.name}.cu", folder / f"{source.name}.json"
+    new = not provenance.exists()
+    write_record(provenance, record)
+    try:
+        write_atomic(kernel, source.text)
+    except BaseException:
+        if new:
+            provenance.unlink(missing_ok=True)
+        raise
+    return kernel, provenance
+
+
+def write_record(path: Path, record: Mapping[str, Any]) -> None:
+    """Write NAME.json. Raises GemmgenError."""
+    write_atomic(path, json.dumps(record, indent=2, allow_nan=False) + "\n")
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """The object in a JSON file. Raises InvalidInput where there is none."""
+    try:
+        record = json.loads(read_text(path))
+    except ValueError as error:
+        raise InvalidInput(f"{path} is not JSON: {error}") from error
+    require(isinstance(record, dict), f"{path} is not the record of a kernel: it holds no object")
+    return dict(record)
+
+
+def read_text(path: Path) -> str:
+    """The text of a file that a user names. Raises InvalidInput where there is none."""
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path} is not a text file: {error.reason}") from error
+
+
+def require_writable(folder: Path) -> None:
+    """Raise GemmgenError if `folder` cannot take files: better before a long search than after it."""
+    existing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    try:
+        with tempfile.TemporaryFile(dir=existing):
+            pass
+    except OSError as error:
+        raise GemmgenError(f"cannot write to {folder}: {existing}: {error.strerror}") from error
+
+
+def _source(record: Mapping[str, Any]) -> KernelSource:
+    launch = record["launch"]
+    return KernelSource(
+        name=record["name"],
+        text="",
+        problem=problem_from(record["problem"]),
+        family=record["family"],
+        config=without_retired({name: int(value) for name, value in record["config"].items()}),
+        launch=Launch(
+            launch["threads"],
+            tuple((size, tile) for size, tile in launch["grid"]),
+            launch["shared_bytes"],
+            launch.get("splits", 1),  # records of kernels whose blocks each have a tile may leave it out
+            None if launch.get("stream") is None else Stream(**launch["stream"]),
+        ),
+        parameters=tuple(Parameter(**parameter) for parameter in record["parameters"]),
+    )
+
+
+def _named_source(path: Path) -> KernelSource:
+    try:
+        return render(*parse_name(path.stem))
+    except (InvalidInput, ZeroDivisionError) as error:
+        raise InvalidInput(
+            f"how to launch {path} is not known: {path.stem!r} is not the name of a gemmgen kernel and there is no "
+            f"{path.with_suffix('.json').name} beside it. Keep the file's name, or copy its JSON along"
+        ) from error
+
+
+def _size(value: int | str) -> int | None:
+    return None if value == RUNTIME else int(value)
+
+
+def _line(value: int | str) -> Any:
+    """A leading dimension: "dense", "?" or a number."""
+    return value if value == "dense" else _size(value)

@@ -1,0 +1,272 @@
+"""The program's records as JSON-ready dictionaries: what `--json` prints and what NAME.json holds.
+
+Every time comes with the word that says what it is: "measured" (and how) or "predicted" (and by which
+model's card). Figures that are not finite become null, so that every document is plain JSON.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from gemmgen.kernel.model import Prediction, representative
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.device import DeviceSpec
+from gemmgen.problem.gemm import RUNTIME, Case, Problem
+from gemmgen.run.compile import CompiledKernel
+from gemmgen.run.gpu.timing import Timing
+from gemmgen.run.target import Target
+from gemmgen.search.space import Space
+from gemmgen.search.tuner import Trial, TuneResult
+from gemmgen.support.clock import now
+from gemmgen.support.errors import Failure
+from gemmgen.support.version import gemmgen_version
+from gemmgen.verification.domain import Errors
+from gemmgen.verification.sanitizers.tool import SanitizerResult
+from gemmgen.verification.situation import Situation
+from gemmgen.verification.verifier import Determinism, Verdict
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a result comes from: the card (or its data sheet), the executor and the command.
+
+    device    the card whose figures the model uses, or that measured
+    executor  "gpu" or "emulator", and what it says of itself; "none" where nothing ran
+    """
+
+    arch: str
+    device: str
+    executor: str
+    executor_description: str
+    command: str
+
+    @classmethod
+    def of(cls, target: Target, command: str) -> Origin:
+        executor = target.executor
+        return cls(target.arch, target.spec.name, executor.name, executor.description, command)
+
+    @classmethod
+    def unrun(cls, arch: str, spec: DeviceSpec, command: str) -> Origin:
+        """For a kernel that was rendered and neither compiled nor run."""
+        return cls(arch, spec.name, "none", "nothing ran", command)
+
+
+def provenance(trial: Trial, origin: Origin) -> Document:
+    """NAME.json: all that is known about a kernel, beside its `.cu`."""
+    return {
+        **kernel_document(trial.source),
+        "arch": origin.arch,
+        "resources": compiled_document(trial.compiled),
+        "verification": verdict_document(trial.verdict),
+        "time": time_document(trial),
+        "device": origin.device,
+        "executor": {"name": origin.executor, "description": origin.executor_description},
+        "compiler": trial.compiled.compiler if trial.compiled else None,
+        "gemmgen": gemmgen_version(),
+        "command": origin.command,
+        "date": now(),
+    }
+
+
+def kernel_document(source: KernelSource) -> Document:
+    """What a kernel is and how to launch it."""
+    interface = source.interface()
+    return {
+        "name": source.name,
+        "problem": problem_document(source.problem),
+        "family": source.family,
+        "config": source.config,
+        "launch": interface["launch"],
+        "parameters": interface["parameters"],
+        "sha256": source.digest,
+    }
+
+
+def problem_document(problem: Problem) -> Document:
+    """Sizes as numbers, or "?" where they stay parameters of the kernel."""
+    return {
+        "m": _size(problem.m),
+        "n": _size(problem.n),
+        "k": _size(problem.k),
+        "dtype": problem.dtype.label,
+        "layout": str(problem.layout),
+        "lda": _size(problem.lda),
+        "ldb": _size(problem.ldb),
+        "ldc": _size(problem.ldc),
+        "pointer_align": problem.pointer_align,
+        "ld_align": problem.ld_align,
+        "batch": _size(problem.batch),
+        **{name: _size(getattr(problem, name)) for name in problem.stride_sizes},
+        "pointers": problem.pointers,
+    }
+
+
+def compiled_document(compiled: CompiledKernel | None) -> Document | None:
+    """What the assembler reports."""
+    if compiled is None:
+        return None
+    names = ("arch", "registers", "spill_bytes", "stack_bytes", "shared_bytes", "compiler", "flags")
+    return {name: getattr(compiled, name) for name in names}
+
+
+def prediction_document(prediction: Prediction) -> Document:
+    """The model's view: resources, occupancy, waves."""
+    return {**asdict(prediction), "time_us": _finite(prediction.time_us), "waves": _finite(prediction.waves)}
+
+
+def time_document(trial: Trial) -> Document:
+    """The kernel's time for the case that stands for its problem, and the word that says what it is."""
+    case = representative(trial.source.problem)
+    if trial.timing is not None:
+        return timing_document(trial.timing, case)
+    prediction = trial.prediction
+    return {
+        "kind": "predicted",
+        "device": prediction.device,
+        "us": _finite(prediction.time_us),
+        "tflops": prediction.tflops(case),
+        "bound": prediction.bound,
+        "case": case_document(case),
+    }
+
+
+def timing_document(timing: Timing, case: Case) -> Document:
+    """A measurement: median, spread, every sample and the protocol."""
+    return {
+        "kind": "measured",
+        "us": timing.median_us,
+        "tflops": timing.tflops(case),
+        "gbs": timing.gbs(case),
+        "spread": timing.spread,
+        "samples_us": timing.samples_us,
+        "protocol": timing.protocol,
+        "case": case_document(case),
+    }
+
+
+def case_document(case: Case) -> Document:
+    """The numbers of one launch."""
+    return dict(case.values)
+
+
+def verdict_document(verdict: Verdict | None) -> Document | None:
+    """What verification found; null where there was none."""
+    if verdict is None:
+        return None
+    return {
+        "passed": verdict.passed,
+        "executor": verdict.executor,
+        "examples": verdict.examples,
+        "seed": verdict.seed,
+        "sampled": verdict.sampled,
+        "worst_error_over_bound": _finite(verdict.worst),
+        "errors": errors_document(verdict.errors),
+        "determinism": determinism_document(verdict.determinism),
+        "domain": None if verdict.domain is None else asdict(verdict.domain),
+        "failure": failure_document(verdict.failure),
+        "situation": _situation(verdict.situation),
+        "mismatch": None if verdict.mismatch is None else _all_finite(asdict(verdict.mismatch)),
+        "sanitizers": [sanitizer_document(result) for result in verdict.sanitizers],
+    }
+
+
+def sanitizer_document(result: SanitizerResult) -> Document:
+    """What one tool of compute-sanitizer made of a kernel."""
+    findings = [{**asdict(finding), "situation": _situation(finding.situation)} for finding in result.findings]
+    return {
+        "tool": result.tool,
+        "version": result.version,
+        "situations": result.situations,
+        "sampled": result.sampled,
+        "stopped": result.stopped,
+        "passed": result.failure is None,
+        "failure": failure_document(result.failure),
+        "findings": findings,
+    }
+
+
+def errors_document(errors: Errors | None) -> Document | None:
+    """Error over bound of random data, element by element; null where none was compared."""
+    if errors is None:
+        return None
+    return {**asdict(errors), "quantiles": {str(share): ratio for share, ratio in errors.quantiles}}
+
+
+def determinism_document(determinism: Determinism | None) -> Document | None:
+    """What runs of one launch had in common; null where none were compared."""
+    if determinism is None:
+        return None
+    return {"same_bits": determinism.difference is None, **asdict(determinism)}
+
+
+def failure_document(failure: Failure | None) -> Document | None:
+    """Why something is out; null where it is not."""
+    return None if failure is None else asdict(failure)
+
+
+def trial_document(trial: Trial) -> Document:
+    """One candidate of a search and all that became of it."""
+    return {
+        "name": trial.source.name,
+        "family": trial.source.family,
+        "config": trial.source.config,
+        "state": "accepted" if trial.failure is None else "rejected",
+        "failure": failure_document(trial.failure),
+        "resources": compiled_document(trial.compiled),
+        "prediction": prediction_document(trial.prediction),
+        "verification": verdict_document(trial.verdict),
+        "time": time_document(trial),
+    }
+
+
+def space_document(space: Space) -> Document:
+    """The axes and what the rules leave of their product."""
+    return {
+        "problem": problem_document(space.problem),
+        "family": space.family.name,
+        "axes": [asdict(axis) for axis in space.family.config_type.axes()],
+        "configs": space.total,
+        "accepted": len(space.accepted),
+        "rejected": [
+            {"expression": rule.expression, "because": rule.because, "configs": count} for rule, count in space.rejected
+        ],
+    }
+
+
+def tune_document(result: TuneResult, files: Sequence[str]) -> Document:
+    """A search: its space, every candidate, the winner and its ties, and the files written."""
+    return {
+        "problem": problem_document(result.problem),
+        "device": result.target,
+        "arch": result.arch,
+        "executor": result.executor,
+        "spaces": [space_document(space) for space in result.spaces],
+        "candidates": [trial_document(trial) for trial in result.trials],
+        "winner": trial_document(result.winner),
+        "ties": [trial.source.name for trial in result.ties],
+        "files": list(files),
+    }
+
+
+def _situation(situation: Situation | None) -> Document | None:
+    if situation is None:
+        return None
+    return {"case": case_document(situation.case), "data": situation.data, "seed": situation.seed}
+
+
+def _size(size: int | Literal["dense"] | None) -> int | str:
+    return RUNTIME if size is None else size
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
+
+
+def _all_finite(fields: Mapping[str, float | None]) -> Document:
+    """`fields`, NaN and infinities as the text that a person would write."""
+    return {name: value if value is None or math.isfinite(value) else str(value) for name, value in fields.items()}

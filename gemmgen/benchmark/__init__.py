@@ -1,0 +1,1 @@
+"""Against cuBLASLt: bench, the suite and its scores, the gallery; explanations; studies."""

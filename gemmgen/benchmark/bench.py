@@ -1,0 +1,185 @@
+"""Ours against cuBLASLt's best, interleaved in one run, and both against the card's own measured limits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from gemmgen.artifacts.kernelfile import GALLERY, KernelFile, kernels_in, read_kernel, write_kernel, write_record
+from gemmgen.artifacts.records import Document, Origin, provenance, timing_document, verdict_document
+from gemmgen.kernel.model import representative
+from gemmgen.problem.gemm import Case, Problem
+from gemmgen.run.compile import compile_kernel
+from gemmgen.run.gpu import why_no_gpu
+from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
+from gemmgen.run.gpu.limits import MeasuredLimits, Roof
+from gemmgen.run.gpu.timing import CAREFUL, Baseline, Timing, speedup
+from gemmgen.run.target import Target
+from gemmgen.search.tuner import Progress, examples_for, tune
+from gemmgen.support.clock import now
+from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError
+from gemmgen.support.files import Store
+from gemmgen.verification.verifier import Verdict, verify
+
+
+@dataclass(frozen=True)
+class BenchRow:
+    """One kernel beside cuBLASLt on one card.
+
+    baseline  cuBLASLt's best heuristic, timed round by round with ours
+    limits    FMA rates and bandwidths that this card reaches when it does nothing else
+    moving    the operands' bytes alone, timed with both: what a kernel would take that computes nothing
+    """
+
+    kernel: KernelFile
+    case: Case
+    card: str
+    timing: Timing
+    baseline: Baseline
+    limits: MeasuredLimits
+    moving: Timing | None = None
+
+    @property
+    def speedup(self) -> float:
+        """Median over the rounds of cuBLASLt's time over ours: above 1 ours is faster."""
+        return speedup(self.timing, self.baseline.timing)
+
+    @property
+    def roof(self) -> Roof:
+        """The most that the card's measured limits allow, and which of them it is."""
+        return self.limits.roof(self.case)
+
+    def document(self) -> Document:
+        """As JSON-ready data; also the entry "bench" of NAME.json."""
+        best = self.baseline
+        return {
+            "name": self.kernel.source.name,
+            "card": self.card,
+            "date": now(),
+            "ours": timing_document(self.timing, self.case),
+            "cublaslt": {
+                **timing_document(best.timing, self.case),
+                "version": best.version,
+                "algorithm": best.algorithm,
+                "offered": best.offered,
+                "first_us": best.first.median_us,
+            },
+            "speedup": self.speedup,
+            "limits": asdict(self.limits),
+            "moving_us": self.moving.median_us if self.moving else None,
+            "roof_tflops": self.roof.tflops,
+            "limited_by": self.roof.limit,
+        }
+
+
+def require_gpu() -> None:
+    """Raise GemmgenError where nothing can be measured."""
+    missing = why_no_gpu()
+    if missing is not None:
+        raise GemmgenError(f"bench measures, and needs a GPU: {missing}")
+
+
+def measure(kernel: KernelFile, gpu: GpuExecutor, store: Store) -> BenchRow:
+    """Verify `kernel` if its record does not say that it was, then time it beside cuBLASLt; updates NAME.json.
+
+    Raises CandidateFailed where it is wrong, does not run, or there is no cuBLASLt.
+    """
+    verdict = None if verified_on_gpu(kernel) else _verified(kernel, gpu)
+    (row,) = compare([kernel], gpu, store)
+    if isinstance(row, Failure):
+        raise CandidateFailed(row)
+    _keep(row, verdict)
+    return row
+
+
+def compare(kernels: Sequence[KernelFile], gpu: GpuExecutor, store: Store) -> list[BenchRow | Failure]:
+    """Time `kernels`, of one problem, and cuBLASLt's best in one run, round by round; writes nothing.
+
+    A kernel that does not compile or run is a Failure. Raises CandidateFailed where there is no cuBLASLt.
+    """
+    case = representative(kernels[0].source.problem)
+    loaded = [_loaded(kernel, gpu, store) for kernel in kernels]
+    alive = [kernel for kernel in loaded if isinstance(kernel, GpuKernel)]
+    if not alive:
+        return [outcome for outcome in loaded if isinstance(outcome, Failure)]
+    try:
+        comparison = gpu.measure_many(alive, case, CAREFUL, baseline=True)
+    finally:
+        for kernel in alive:
+            kernel.close()
+    baseline, timings, limits = comparison.baseline, iter(comparison.timings), gpu.limits()
+    assert baseline is not None
+
+    def row(kernel: KernelFile, outcome: GpuKernel | Failure) -> BenchRow | Failure:
+        timing = outcome if isinstance(outcome, Failure) else next(timings)
+        if isinstance(timing, Failure):
+            return timing
+        return BenchRow(kernel, case, gpu.description, timing, baseline, limits, comparison.moving)
+
+    return [row(kernel, outcome) for kernel, outcome in zip(kernels, loaded, strict=True)]
+
+
+def tuned(problem: Problem, target: Target, store: Store, out: Path, command: str, progress: Progress) -> KernelFile:
+    """The winner for `problem` that is on file, else one that is tuned now and written to `out`."""
+    known = winner_on_file(problem, target.arch, out)
+    if known is not None:
+        return known
+    best = tune(problem, target, store, progress=progress).winner
+    path, _ = write_kernel(best.source, provenance(best, Origin.of(target, command)), out)
+    return read_kernel(path)
+
+
+def winner_on_file(problem: Problem, arch: str, out: Path) -> KernelFile | None:
+    """The fastest kernel for `problem` in `out` or generated/ARCH, measured on `arch` and not edited since."""
+    timed = [
+        (us, kernel)
+        for folder in (out, GALLERY / arch)
+        for kernel in kernels_in(folder)
+        if kernel.source.problem == problem and not kernel.edited and (us := _measured_us(kernel, arch)) is not None
+    ]
+    return min(timed, key=lambda pair: pair[0])[1] if timed else None
+
+
+def _measured_us(kernel: KernelFile, arch: str) -> float | None:
+    """The time in its record, if that was measured on `arch`."""
+    time = kernel.measured_time
+    return float(time["us"]) if time and kernel.record and kernel.record.get("arch") == arch else None
+
+
+def benched(record: Mapping[str, Any], row: BenchRow) -> Document:
+    """`record`, NAME.json's, with what `row` measured."""
+    document = row.document()
+    entries = {**record, "time": document["ours"], "bench": document, "device": row.limits.card}
+    return cast(Document, json.loads(json.dumps(entries)))
+
+
+def verified_on_gpu(kernel: KernelFile) -> bool:
+    """Whether the record says that this very text passed on a GPU."""
+    verification = kernel.record.get("verification") if kernel.record else None
+    return bool(verification and verification["passed"] and verification["executor"] == "gpu" and not kernel.edited)
+
+
+def _loaded(kernel: KernelFile, gpu: GpuExecutor, store: Store) -> GpuKernel | Failure:
+    try:
+        return gpu.load_compiled(kernel.source, compile_kernel(kernel.source, gpu.arch, store))
+    except CandidateFailed as error:
+        return error.failure
+
+
+def _verified(kernel: KernelFile, gpu: GpuExecutor) -> Verdict:
+    verdict = verify(gpu, kernel.source, examples=examples_for(kernel.source.problem))
+    if verdict.failure is not None:
+        raise CandidateFailed(verdict.failure)
+    return verdict
+
+
+def _keep(row: BenchRow, verdict: Verdict | None) -> None:
+    """Put the result into NAME.json, if the kernel has one and it is of this text."""
+    kernel = row.kernel
+    if kernel.path is None or kernel.record is None or kernel.edited:
+        return
+    verification = {} if verdict is None else {"verification": verdict_document(verdict)}
+    write_record(kernel.path.with_suffix(".json"), benched({**kernel.record, **verification}, row))

@@ -1,0 +1,236 @@
+"""Why a kernel is as it is: tiles, traffic, roofline, resources, occupancy, and its main loop's machine code."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gemmgen.artifacts.kernelfile import KernelFile
+from gemmgen.kernel.analysis import Traffic, traffic
+from gemmgen.kernel.families import config_of
+from gemmgen.kernel.families.base import Work, constants
+from gemmgen.kernel.model import Bound, Prediction, predict, representative
+from gemmgen.problem.device import WARP, DeviceSpec
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Case
+from gemmgen.run.compile import CompiledKernel, compile_kernel
+from gemmgen.run.sass import FmaUse, InstructionMix, Sass, disassemble, fma_use, skips
+from gemmgen.support.errors import CandidateFailed, Failure
+from gemmgen.support.files import Store
+
+# What `Prediction.bound` means.
+BOUNDS: dict[Bound, str] = {
+    "FMA": "the FMA units: nearly every instruction is useful work",
+    "issue": "instruction issue: loads and addresses take slots from the FMAs",
+    "instruction fetch": "instruction fetch: the unrolled step exceeds the instruction cache",
+    "shared memory": "shared memory: its reads take longer than the FMAs that they feed",
+    "L2": "L2: blocks ask for tiles faster than it delivers them",
+    "DRAM": "device memory: even one pass over A, B and C takes longer than the FMAs",
+    "latency": "latency: too few warps an SM to hide how long a load or an FMA takes",
+}
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One level of tiling: rows x columns of C that one `unit` computes, and how many of them the level above holds."""
+
+    unit: str
+    rows: int
+    cols: int
+    count: int
+    above: str
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """What the card allows the whole problem, by its data sheet.
+
+    intensity   FLOP for each byte that must move between chip and device memory
+    ridge       intensity from which on the FMA units and not the memory bound the time
+    tflops      the most that either allows
+    """
+
+    intensity: float
+    ridge: float
+    tflops: float
+
+    @property
+    def bound(self) -> str:
+        return "compute" if self.intensity >= self.ridge else "memory"
+
+
+@dataclass(frozen=True)
+class Wavefronts:
+    """Cycles of shared memory for each FMA of a warp: to read values, and to write tiles."""
+
+    reads: float
+    writes: float
+
+
+@dataclass(frozen=True)
+class LoopUse:
+    """What the main loop asks of an SM's units, by its machine code, and what the family says it should.
+
+    fma                what the FMA pipe is left with
+    wavefronts         by the machine code, which shows no bank conflicts
+    model_fma_share    FMAs among the FMAs, reads and copies that the source has
+    model_wavefronts   what the model counts, conflicts of writes included
+    model_fma_use      the predicted share of the card's FMA rate: that of the whole launch
+    """
+
+    fma: FmaUse
+    wavefronts: Wavefronts
+    model_fma_share: float
+    model_wavefronts: Wavefronts
+    model_fma_use: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """All that `gemmgen explain` says of a kernel on one card.
+
+    case         the launch that the figures are for: see model.representative
+    parts        of K, each a block's; by `stream` the last tiles of C have others
+    steps        that a block takes along its part of K
+    used         share of the tiles' elements that are C's: the others lie past its edges, or are computed twice
+    prediction   from the compiled registers where it compiled
+    compiled     None where `compile_failure` says why
+    main_loop    None where `sass_failure` says why
+    loop_use     None there too, and where the main loop has no FMA
+    """
+
+    kernel: KernelFile
+    device: DeviceSpec
+    arch: str
+    case: Case
+    tiles: tuple[Tile, ...]
+    parts: int
+    steps: int
+    used: float
+    traffic: Traffic
+    roofline: Roofline
+    prediction: Prediction
+    compiled: CompiledKernel | None
+    compile_failure: Failure | None
+    main_loop: InstructionMix | None
+    loop_use: LoopUse | None
+    sass_failure: Failure | None
+
+    @property
+    def last_wave(self) -> float:
+        """How full the last wave of blocks is, 0 to 1."""
+        waves = self.prediction.waves
+        return waves - math.ceil(waves) + 1 if math.isfinite(waves) else 0.0
+
+
+def explain(kernel: KernelFile, arch: str, device: DeviceSpec, store: Store) -> Explanation:
+    """Explain `kernel` on `device`. A compiler or disassembler that is missing leaves its part out, with the reason."""
+    source = kernel.source
+    family, config = config_of(source)
+    case = representative(source.problem)
+    values = constants(family, source.problem, config)
+    compiled = _compiled(kernel, arch, store)
+    registers = compiled.registers if isinstance(compiled, CompiledKernel) else None
+    sass = _disassembled(compiled, source.problem.dtype)
+    prediction = predict(source.problem, family, config, device, registers)
+    moved, work = traffic(source.problem, family, config), family.work(source.problem, config)
+    use = None
+    if isinstance(sass, Sass) and sass.main_loop.fmas:
+        use = _loop_use(sass, work, moved, prediction, case, device)
+    parts = values.get("SPLIT", 1)
+    return Explanation(
+        kernel=kernel,
+        device=device,
+        arch=arch,
+        case=case,
+        tiles=_tiles(case, values),
+        parts=parts,
+        steps=math.ceil(case.k / parts / (values.get("BK") or work.depth)),
+        used=_used(case, values),
+        traffic=moved,
+        roofline=roofline(case, device),
+        prediction=prediction,
+        compiled=compiled if isinstance(compiled, CompiledKernel) else None,
+        compile_failure=compiled if isinstance(compiled, Failure) else None,
+        main_loop=sass.main_loop if isinstance(sass, Sass) else None,
+        loop_use=use,
+        sass_failure=sass if isinstance(sass, Failure) else None,
+    )
+
+
+def roofline(case: Case, device: DeviceSpec) -> Roofline:
+    """The roofline of `case` on `device`."""
+    intensity = case.flops / case.bytes_moved
+    peak = device.tflops(case.problem.dtype)
+    memory_tflops = intensity * device.bandwidth / 1000
+    return Roofline(intensity, peak * 1000 / device.bandwidth, min(peak, memory_tflops))
+
+
+def _tiles(case: Case, values: Mapping[str, int]) -> tuple[Tile, ...]:
+    rows, cols = values["BM"], values["BN"]
+    products = values.get("MB", 1) * values.get("WALK", 1)  # of a block
+    blocks = -(-case.m // rows) * -(-case.n // cols) * -(-case.batch // products)
+    splits = values.get("SPLIT", 1)
+    shared = splits > 1 or values.get("STREAM", 0) > 0  # by several blocks
+    tiles = [Tile("tile" if shared else "block", rows, cols, blocks, "grid")]
+    if splits > 1:
+        tiles.append(Tile("block", rows, cols, splits, "tile"))
+    if "MB" in values:
+        tiles.append(Tile("product", rows, cols, products, "block"))
+    if values.get("SLICES", 1) > 1:
+        tiles.append(Tile("slice", rows, cols, values["SLICES"], tiles[-1].unit))
+    if values.get("WM"):
+        count = rows * cols // (values["WM"] * values["WN"])
+        tiles.append(Tile("warp", values["WM"], values["WN"], count, tiles[-1].unit))
+    above = tiles[-1]
+    if "S" in values:  # several threads sum the same elements, at other depths
+        thread = (values["S"], values["T"]) if rows == values["S"] else (values["T"], values["S"])
+        count = values["THREADS"]
+    else:
+        thread = values.get("TM", 1), values.get("TN", 1)
+        count = above.rows * above.cols // (thread[0] * thread[1])
+    tiles.append(Tile("thread", *thread, count, above.unit))
+    return tuple(tiles)
+
+
+def _used(case: Case, values: Mapping[str, int]) -> float:
+    rows, cols = values["BM"], values["BN"]
+    return case.m * case.n / (-(-case.m // rows) * rows * -(-case.n // cols) * cols)
+
+
+def _compiled(kernel: KernelFile, arch: str, store: Store) -> CompiledKernel | Failure:
+    try:
+        return compile_kernel(kernel.source, arch, store)
+    except CandidateFailed as error:
+        return error.failure
+
+
+def _disassembled(compiled: CompiledKernel | Failure, dtype: DType) -> Sass | Failure:
+    if isinstance(compiled, Failure):
+        return compiled
+    try:
+        return disassemble(compiled.cubin, dtype.arithmetic.instruction)
+    except CandidateFailed as error:
+        return error.failure
+
+
+def _loop_use(
+    sass: Sass, work: Work, moved: Traffic, prediction: Prediction, case: Case, device: DeviceSpec
+) -> LoopUse:
+    """The main loop's machine code beside the family's counts; it has FMAs."""
+    loop, dtype, often = sass.loop, case.problem.dtype, skips(work)
+    per_word = work.wavefronts / work.shared_words if work.shared_words else 1.0  # lanes may share words
+    fmas, step = sass.main_loop.fmas, work.fmas * work.depth
+    return LoopUse(
+        fma=fma_use(loop, work, device.arch, dtype),
+        wavefronts=Wavefronts(
+            loop.wavefronts(("LDS",), per_word, often) / fmas,
+            loop.wavefronts(("STS", "LDGSTS"), 1.0, often) / fmas,
+        ),
+        model_fma_share=moved.ffma_share,
+        model_wavefronts=Wavefronts(
+            work.wavefronts / work.fmas, work.copy_wavefronts / (-(-work.threads // WARP) * step)
+        ),
+        model_fma_use=prediction.tflops(case) / device.tflops(dtype),
+    )

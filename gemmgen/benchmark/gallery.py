@@ -1,0 +1,202 @@
+"""generated/<arch>/: kernels kept in the repository, and the README.md made from their JSON.
+
+The texts must be what the templates render today: `check` says where they are not, `rerender` mends it. A
+measurement stays only while the machine code stays.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, read_kernel, read_record, write_kernel
+from gemmgen.artifacts.records import kernel_document
+from gemmgen.benchmark.scores import FAILED, line, link, number, page, read_failure, scores_in, times
+from gemmgen.kernel.model import representative
+from gemmgen.kernel.naming import parse_name
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import KernelSource
+from gemmgen.run.compile import compile_kernel
+from gemmgen.support.errors import GemmgenError, InvalidInput
+from gemmgen.support.files import Store, write_atomic
+
+# Of a kernel whose machine code changed: entries that become null, and those that go.
+DROPPED: dict[str, Any] = {"resources": None, "verification": None, "time": None}
+GONE = ("bench", "emulator", "sanitizers", "suite")
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A file of the gallery that is not what it should be, and why."""
+
+    path: Path
+    reason: str
+
+
+def folders(root: Path) -> list[Path]:
+    """The folders of `root` that hold kernels, by architecture.
+
+    Raises InvalidInput where there is no `root`, and GemmgenError where it has none of them.
+    """
+    if not root.is_dir():
+        raise InvalidInput(f"{root} is no folder")
+    archs = [folder for folder in root.iterdir() if re.fullmatch(r"sm_\d+[af]?", folder.name) and folder.is_dir()]
+    if not archs:
+        raise GemmgenError(f"{root} holds no folder of an architecture, such as sm_90")
+    return sorted(archs, key=lambda folder: int("".join(filter(str.isdecimal, folder.name))))
+
+
+def check(root: Path) -> list[Disagreement]:
+    """Where templates and gallery disagree: nothing where all is well."""
+    return [found for folder in folders(root) for found in _check_folder(folder)]
+
+
+def unreadable(root: Path) -> list[Disagreement]:
+    """The JSON files that README.md is made without, because they, or the kernels beside them, cannot be read."""
+    return [found for folder in folders(root) for path in sorted(folder.glob("*.json")) for found in _damage(path)]
+
+
+def write_readmes(root: Path) -> list[Path]:
+    """Make README.md of each folder from its JSON files; returns their paths. Raises GemmgenError."""
+    return [write_readme(folder) for folder in folders(root)]
+
+
+def write_readme(folder: Path) -> Path:
+    """Make README.md of one folder; returns its path. Raises GemmgenError."""
+    path = folder / "README.md"
+    write_atomic(path, readme(folder))
+    return path
+
+
+def rerender(root: Path, store: Store) -> list[Path]:
+    """Bring each kernel's text and record up to date with the templates and its family; returns those that changed.
+
+    Where the machine code is the same, what was measured and verified stands; otherwise it is dropped.
+    Raises CandidateFailed where a kernel does not compile.
+    """
+    changed = []
+    for folder in folders(root):
+        for kernel in kernels_in(folder):  # `unreadable` names what it passes over
+            fresh = rendered(kernel)
+            if fresh != kernel.source:
+                write_kernel(fresh, _updated_record(kernel, fresh, store), folder)
+                changed.append(folder / f"{fresh.name}.cu")
+    return changed
+
+
+def rendered(kernel: KernelFile) -> KernelSource:
+    """What the templates make of the kernel's name today."""
+    return render(*parse_name(kernel.source.name))
+
+
+def readme(folder: Path) -> str:
+    """The text of README.md: kernels benched beside cuBLASLt, links to the studies, each ladder rung by rung."""
+    kernels = sorted(kernels_in(folder), key=lambda kernel: representative(kernel.source.problem).flops)
+    ladders: dict[str, list[KernelFile]] = defaultdict(list)
+    for kernel in kernels:
+        if "rung" in _record(kernel):
+            ladders[str(kernel.source.problem)].append(kernel)
+    lines = [f"# Kernels for {folder.name}", "", "Made from the JSON files beside it by `gemmgen gallery`.", ""]
+    if scores := scores_in(folder):
+        lines += page(scores)
+    studies = sorted(folder.glob("study_*.md"))
+    if studies:
+        lines += ["## Studies", "", *map(_study, studies), ""]
+    for problem, rungs in ladders.items():
+        lines += [f"## {problem}, one idea at a time", "", *_ladder(rungs), ""]
+    return "\n".join(lines)
+
+
+def _study(path: Path) -> str:
+    """A link to a page that `gemmgen study --out` wrote, by its heading."""
+    heading = path.read_text().partition("\n")[0].removeprefix("# ")
+    return f"- [{heading}]({path.name})"
+
+
+def _ladder(kernels: Sequence[KernelFile]) -> Iterator[str]:
+    yield "| | rung | us | TFLOPS | against the first | registers | what it adds | kernel |"
+    yield "|---:|---|---:|---:|---:|---:|---|---|"
+    ordered = sorted(kernels, key=lambda kernel: int(_record(kernel)["rung"]["number"]))
+    for kernel in ordered:
+        record = _record(kernel)
+        rung = record["rung"]
+        yield line(
+            str(rung["number"]),
+            rung["title"],
+            *times(rung["time"]),
+            number(_rung_us(ordered[0]) / _rung_us(kernel), "{:.1f}x"),
+            number((record.get("resources") or {}).get("registers"), "{}"),
+            rung["lesson"],
+            link(kernel),
+        )
+    record = _record(ordered[0])
+    yield ""
+    yield (
+        f"- {record['executor']['description']}, {str(record['date'])[:10]}, {record['compiler']}, timed side by side: "
+        f"`{record['command']}`"
+    )
+
+
+def _check_folder(folder: Path) -> Iterator[Disagreement]:
+    for path in sorted(folder.glob("*.cu")):
+        reason = _check_kernel(path)
+        if reason is not None:
+            yield Disagreement(path, reason)
+    for path in sorted(folder.glob("*.json")):
+        if not path.with_suffix(".cu").exists():
+            yield from _damage(path)
+    table = folder / "README.md"
+    if not table.is_file() or table.read_text() != readme(folder):
+        yield Disagreement(table, "is not what the JSON files make: run `gemmgen gallery`")
+
+
+def _damage(path: Path) -> Iterator[Disagreement]:
+    """Why a JSON file cannot be read as what its name says that it is."""
+    kernel = path.with_suffix(".cu")
+    try:
+        if kernel.exists():
+            read_kernel(kernel)
+        elif path.name.startswith(FAILED):
+            read_failure(path)
+        else:
+            read_record(path)
+    except InvalidInput as error:
+        yield Disagreement(path, f"cannot be read: {error}")
+
+
+def _check_kernel(path: Path) -> str | None:
+    try:
+        kernel = read_kernel(path)
+        fresh = rendered(kernel)
+    except InvalidInput as error:
+        return f"cannot be read: {error}"
+    if kernel.record is None:
+        return "has no JSON beside it"
+    if kernel.source.text != fresh.text:
+        return "is not what the templates render: run `gemmgen gallery --render`"
+    if kernel.source != fresh or kernel.edited:
+        return "has a JSON that disagrees with its name or text"
+    return None
+
+
+def _updated_record(kernel: KernelFile, fresh: KernelSource, store: Store) -> dict[str, Any]:
+    record = {**_record(kernel), **kernel_document(fresh)}
+    if fresh.text == kernel.source.text:  # an axis that the family has had since
+        return record
+    arch = str(record["arch"])
+    if compile_kernel(kernel.source, arch, store).cubin == compile_kernel(fresh, arch, store).cubin:
+        return record
+    kept = {name: value for name, value in {**record, **DROPPED}.items() if name not in GONE}
+    return {**kept, "rung": {**record["rung"], "time": None}} if "rung" in record else kept
+
+
+def _record(kernel: KernelFile) -> dict[str, Any]:
+    return dict(kernel.record or {})
+
+
+def _rung_us(kernel: KernelFile) -> float:
+    return float((_record(kernel)["rung"].get("time") or {}).get("us") or "inf")

@@ -1,0 +1,160 @@
+"""The performance suite: its problems by group, and what each of them is to reach.
+
+Any problem belongs to a group, those of the suite and those of a user's own list alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from gemmgen.kernel.model import representative
+from gemmgen.problem.device import DEVICES
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.matrix import Layout
+from gemmgen.support.errors import require
+
+THIN = 64  # rows or columns of C up to which a product streams its weights
+SMALL, MIDDLE = 32, 128  # largest sizes of a batch's products, by what they are to reach
+L2_BYTES = DEVICES["H200"].l2_mb * 1e6
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What one kernel is to reach; None where nothing is asked.
+
+    ratio  the baseline's time over ours
+    share  of the card's measured limit
+    """
+
+    ratio: float | None = None
+    share: float | None = None
+
+
+@dataclass(frozen=True)
+class Group:
+    """Problems of one kind.
+
+    title    for a person
+    goal     what one of them is to reach
+    geomean  what the geometric mean of the ratios is to reach; None where nothing is asked
+    """
+
+    name: str
+    title: str
+    problems: tuple[Problem, ...]
+    goal: Callable[[Problem], Goal]
+    geomean: float | None = None
+
+
+def group_of(problem: Problem) -> Group:
+    """The one group that `problem` belongs to."""
+    case = representative(problem)
+    if problem.dtype is DType.F64:
+        return GROUPS["f64"]
+    if problem.batched:
+        return GROUPS["batched"]
+    return GROUPS["skinny" if min(case.m, case.n) <= THIN else "large"]
+
+
+def suite() -> tuple[Problem, ...]:
+    """Every problem, group after group."""
+    return tuple(problem for group in GROUPS.values() for problem in group.problems)
+
+
+def select(
+    problems: Iterable[Problem], groups: Sequence[str] = (), only: Sequence[str] = (), part: tuple[int, int] = (1, 1)
+) -> tuple[Problem, ...]:
+    """Those of `groups` whose text has one of `only`, and of these part I of N: every N-th, from the I-th on.
+
+    No `groups`, or no `only`, are all. Numbers count whole: 8x8 is no part of 128x8192.
+    Raises InvalidInput for a part that is none, and where nothing is left of all parts.
+    """
+    index, parts = part
+    require(1 <= index <= parts, f"part {index} of {parts}: write I/N with I from 1 to N")
+    chosen = [one for one in dict.fromkeys(problems) if not only or any(_has(one, text) for text in only)]
+    chosen = [one for one in chosen if not groups or group_of(one).name in groups]
+    texts = " or ".join(map(repr, only)) or "any text"
+    require(bool(chosen), f"no shape of {', '.join(groups) or 'any group'} has {texts} in it")
+    return tuple(chosen[index - 1 :: parts])
+
+
+def _has(problem: Problem, text: str) -> bool:
+    return re.search(rf"(?<!\d){re.escape(text)}(?!\d)", str(problem)) is not None
+
+
+def _large() -> Iterator[Problem]:
+    sizes = [(size, size, size) for size in (512, 1024, 2048, 4096, 8192)]
+    sizes += [(4096, 512, 4096), (512, 4096, 4096), (1000, 1000, 1000), (4095, 4097, 1023), (127, 4000, 3999)]
+    yield from (Problem(*size) for size in sizes)
+    for size, layout in product((1024, 4096), ("rc", "cr", "cc")):
+        yield Problem(size, size, size, layout=Layout.parse(layout))
+
+
+def _large_goal(problem: Problem) -> Goal:
+    return Goal(1.0, 0.82 if problem.shape in ("4096x4096x4096", "8192x8192x8192") else None)
+
+
+def _skinny() -> Iterator[Problem]:
+    """M rows against K x N weights, then the mirror: N columns against M x K weights."""
+    usual = product((1, 2, 4, 8, 16, 32, 64), ((1024, 1024), (4096, 4096), (8192, 8192)))
+    more = product((1, 8, 16), ((16384, 16384), (16384, 1024), (1024, 16384)))
+    for (m, (n, k)), layout in product([*usual, *more], ("rr", "rc")):
+        yield Problem(m, n, k, layout=Layout.parse(layout))
+    for n, layout in product((1, 8, 16, 64), ("rr", "cr")):
+        yield Problem(8192, n, 8192, layout=Layout.parse(layout))
+    for (n, size), layout in product(((2, 1024), (4, 4096), (32, 16384)), ("rr", "cr")):
+        yield Problem(size, n, size, layout=Layout.parse(layout))
+
+
+def _skinny_goal(problem: Problem) -> Goal:
+    case = representative(problem)
+    weights = max(case.m, case.n) * case.k * problem.dtype.size
+    return Goal(1.5 if min(case.m, case.n) in (8, 16) else 1.0, 0.85 if weights > L2_BYTES else None)
+
+
+def _batched() -> Iterator[Problem]:
+    cubes = (
+        (8, 4096),
+        (8, 65536),
+        (16, 4096),
+        (16, 65536),
+        (32, 64),
+        (32, 4096),
+        (64, 64),
+        (64, 2048),
+        (128, 64),
+        (128, 512),
+    )
+    yield from (Problem(size, size, size, batch=batch) for size, batch in cubes)
+    yield Problem(32, 32, 32, batch=4096, layout=Layout.parse("rc"))
+    yield from (Problem(*size, batch=4096) for size in ((16, 32, 8), (32, 8, 32), (24, 24, 24), (64, 32, 128)))
+    by_pointers = ((16, 4096), (32, 4096), (64, 2048), (128, 512))  # each also stands above, with strides
+    yield from (Problem(size, size, size, batch=batch, pointers=True) for size, batch in by_pointers)
+
+
+def _batched_goal(problem: Problem) -> Goal:
+    case = representative(problem)
+    largest = max(case.m, case.n, case.k)
+    return Goal(2.0, 0.85) if largest <= SMALL else Goal(1.2 if largest <= MIDDLE else 1.0)
+
+
+def _f64() -> Iterator[Problem]:
+    sizes = (512, 1000, 1024, 2048, 4096)
+    yield from (Problem(size, size, size, dtype=DType.F64) for size in sizes)
+    yield Problem(1024, 1024, 1024, dtype=DType.F64, layout=Layout.parse("cr"))
+    yield from (Problem(size, size, size, dtype=DType.F64, batch=batch) for size, batch in ((16, 4096), (64, 2048)))
+
+
+GROUPS = {
+    group.name: group
+    for group in (
+        Group("large", "f32, large", tuple(_large()), _large_goal, geomean=1.05),
+        Group("skinny", f"f32, up to {THIN} rows or columns of C", tuple(_skinny()), _skinny_goal),
+        Group("batched", "f32, batched", tuple(_batched()), _batched_goal),
+        Group("f64", "f64 on CUDA cores (cuBLASLt may take tensor cores)", tuple(_f64()), lambda problem: Goal()),
+    )
+}

@@ -1,0 +1,45 @@
+"""Ours beside cuBLASLt's best, a row a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from gemmgen.benchmark.bench import BenchRow
+from gemmgen.cli.reports.words import NONE, figure, percent, show_table, table
+
+
+def show_bench(console: Console, rows: Sequence[BenchRow]) -> None:
+    """The table, then what it was measured on and against."""
+    columns = ("<problem", "ours, us", "TFLOPS", "GB/s", "spread", "cuBLASLt, us", "TFLOPS", "<algorithm")
+    made = table(
+        *columns, "ratio", "of the limit", "<limit", "bytes alone, us", title="measured, medians of interleaved rounds"
+    )
+    for row in rows:
+        best = row.baseline
+        made.add_row(
+            str(row.kernel.source.problem),
+            figure(row.timing.median_us),
+            figure(row.timing.tflops(row.case)),
+            figure(row.timing.gbs(row.case)),
+            percent(row.timing.spread),
+            figure(best.timing.median_us),
+            figure(best.timing.tflops(row.case)),
+            best.choice,
+            f"{row.speedup:.3f}x",
+            percent(row.timing.tflops(row.case) / row.roof.tflops),
+            row.roof.limit,
+            figure(row.moving.median_us) if row.moving and row.roof.memory_bound else NONE,
+        )
+    show_table(console, made)
+    limits = rows[0].limits
+    versions = ", ".join(dict.fromkeys(row.baseline.version for row in rows))
+    console.print(f"{rows[0].card}; {versions}, every algorithm that it offers timed, the best shown")
+    console.print(
+        f"the card's own limits, measured {limits.date}: {figure(limits.ffma_tflops)} TFLOPS FFMA, "
+        f"{figure(limits.dfma_tflops)} DFMA, {figure(limits.read_gbs)} GB/s read, {figure(limits.copy_gbs)} GB/s copy"
+    )
+    console.print("the limit is the FMA rate of CUDA cores, or the bandwidth where that allows less")
+    console.print("bytes alone: a kernel that reads A and B, writes C and computes nothing, in the same rounds")
+    console.print("\n[bold]kernels[/bold]", *(row.kernel.reference for row in rows), sep="\n  ", soft_wrap=True)

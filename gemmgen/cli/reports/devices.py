@@ -1,0 +1,49 @@
+"""This machine and the known cards."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from gemmgen.cli.reports.words import facts, figure, show_table, table
+from gemmgen.problem.device import DEVICES
+from gemmgen.problem.dtype import DType
+from gemmgen.run.here import Here
+
+KB = 1024
+
+
+def show_devices(console: Console, found: Here) -> None:
+    """What is here, then what is known."""
+    console.print("[bold]here[/bold]")
+    made = facts()
+    for part in found.parts:
+        made.add_row(f"  {part.name}", part.purpose, escape(part.found or f"none: {part.missing}"))
+    console.print(made)
+    if found.limits is not None:
+        limits = found.limits
+        rates = f"{figure(limits.ffma_tflops)} TFLOPS FFMA, {figure(limits.dfma_tflops)} DFMA"
+        speeds = f"{figure(limits.read_gbs)} GB/s read, {figure(limits.copy_gbs)} GB/s copy"
+        console.print(f"  measured {limits.date}: {rates}, {speeds}")
+    console.print()
+    show_table(console, _known())
+    console.print("An architecture alone (--arch sm_89) stands for the first card that has it.")
+
+
+def _known() -> Table:
+    made = table(
+        "<card", "<arch", "SMs", "threads/SM", "blocks/SM", "shared KB/SM", "shared KB/block",
+        "GHz", "f32 TFLOPS", "f64 TFLOPS", "GB/s", "L2 MB", "memory GB", title="known (data sheets)",
+    )  # fmt: skip
+    for spec in DEVICES.values():
+        arch = spec.arch
+        counts = (spec.sms, arch.sm_threads, arch.sm_blocks, arch.sm_shared // KB, arch.block_shared // KB)
+        rates = (
+            f"{spec.clock_ghz:.2f}",
+            figure(spec.tflops(DType.F32)),
+            figure(spec.tflops(DType.F64)),
+            f"{spec.bandwidth:g}",
+        )
+        made.add_row(spec.name, arch.name, *map(str, counts), *rates, f"{spec.l2_mb:g}", f"{spec.memory_gb:g}")
+    return made

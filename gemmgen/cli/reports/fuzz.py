@@ -1,0 +1,125 @@
+"""A fuzzing run for people: what was tried, or the smallest case that fails; and as a document."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from gemmgen.cli.reports.words import facts, figure, percent, plural
+from gemmgen.verification.corpus import situation_document
+from gemmgen.verification.fuzz import Cell, Found, Replay, Report
+
+SHOWN_MISSED = 3
+
+
+def show_report(console: Console, report: Report, again: str | None) -> None:
+    """PASS or FAIL and what is behind it; `again` is the command that shows the failure."""
+    failing = [replay for replay in report.replays if replay.found is not None]
+    passed = "[bold green]PASS[/bold green]" if report.passed else "[bold red]FAIL[/bold red]"
+    console.print(f"{passed}  {_tried(report)}")
+    if report.replays:
+        console.print(f"      corpus: {plural(len(report.replays), 'case')} replayed, {len(failing)} still fail")
+    for replay in report.replays if failing else ():
+        show_replay(console, replay)
+    if report.found is not None:
+        console.print()
+        _show_found(console, report.found)
+        console.print(f"\n[bold]saved[/bold]\n  {escape(str(report.path))}", soft_wrap=True)
+    if again is not None:
+        console.print(f"\n[bold]reproduce[/bold]\n  {escape(again)}", soft_wrap=True)
+    if report.tally.situations:
+        _show_coverage(console, report)
+
+
+def show_replay(console: Console, replay: Replay) -> None:
+    """One entry of a corpus: does it still fail?"""
+    since = ", its text changed since" if replay.changed else ", its text as it was"
+    if replay.refused is not None:
+        console.print(f"PASS  {replay.path}: no kernel any more: {escape(replay.refused)}", soft_wrap=True)
+    elif replay.found is None:
+        console.print(f"PASS  {replay.path}: the kernel is right by now{since}", soft_wrap=True)
+    else:
+        console.print(f"FAIL  {replay.path}: the kernel is wrong{since}\n", soft_wrap=True)
+        _show_found(console, replay.found)
+
+
+def report_document(report: Report, again: str | None) -> dict[str, Any]:
+    """As JSON-ready data."""
+    tally = report.tally
+    return {
+        "passed": report.passed,
+        "executor": report.executor,
+        "seed": report.seed,
+        "situations": tally.situations,
+        "kernels": tally.kernels,
+        "seconds": report.seconds,
+        "situations_per_second": tally.situations / report.seconds if report.seconds > 0 else None,
+        "worst_error_over_bound": tally.worst if math.isfinite(tally.worst) else None,
+        "data": dict(tally.data),
+        "coverage": {"met": len(tally.cells), "of": tally.space, "missed": [list(cell) for cell in report.missed]},
+        "replays": [replay_document(replay) for replay in report.replays],
+        "found": _found_document(report.found),
+        "saved": None if report.path is None else str(report.path),
+        "reproduce": again,
+    }
+
+
+def replay_document(replay: Replay) -> dict[str, Any]:
+    """One entry of a corpus as JSON-ready data."""
+    return {
+        "file": str(replay.path),
+        "kernel": replay.entry.kernel,
+        "passed": replay.found is None,
+        "refused": replay.refused,
+        "text_changed": replay.changed,
+        "found": _found_document(replay.found),
+    }
+
+
+def _found_document(found: Found | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "kernel": found.source.name,
+        "sha256": found.source.digest,
+        "failure": asdict(found.failure),
+        "situation": situation_document(found.situation),
+    }
+
+
+def _show_found(console: Console, found: Found) -> None:
+    made = facts()
+    made.add_row("kernel", escape(found.source.name))
+    if found.situation is not None:
+        made.add_row("smallest case", escape(str(found.situation)))
+    made.add_row(found.failure.kind, escape(found.failure.reason))
+    console.print(made)
+
+
+def _tried(report: Report) -> str:
+    tally = report.tally
+    rate = figure(tally.situations / report.seconds) if report.seconds > 0 else "0"
+    tried = f"{plural(tally.situations, 'situation')} of {plural(tally.kernels, 'kernel')}"
+    return f"{tried} in {report.seconds:.1f} s ({rate} a second) on the {report.executor}, seed {report.seed}"
+
+
+def _show_coverage(console: Console, report: Report) -> None:
+    tally = report.tally
+    kinds = ", ".join(f"{kind} {count:,}" for kind, count in tally.data.items())
+    console.print(f"      data: {kinds}; off by at most {figure(tally.worst)} of the error bound")
+    share = percent(len(tally.cells) / tally.space)
+    console.print(f"      coverage: {len(tally.cells)} of {tally.space} schedule x layout x edge ({share})", end="")
+    console.print(_missed(report.missed))
+
+
+def _missed(cells: Sequence[Cell]) -> str:
+    if not cells:
+        return ""
+    shown = "; ".join(", ".join(cell) for cell in cells[:SHOWN_MISSED])
+    more = f" and {len(cells) - SHOWN_MISSED} more" if len(cells) > SHOWN_MISSED else ""
+    return f"; not met: {shown}{more}"

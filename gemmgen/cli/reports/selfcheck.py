@@ -1,0 +1,121 @@
+"""The kill table: what became of every seeded bug, and which correct kernels were rejected."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.markup import escape
+
+from gemmgen.cli.reports.words import NONE, plural, show_table, table
+from gemmgen.verification.sanitizers.tool import TOOLS
+from gemmgen.verification.selfcheck import BugOutcome, MutantOutcome, SelfCheck
+
+REASON = 70  # characters of a diagnosis that a row shows
+
+
+def show_selfcheck(console: Console, result: SelfCheck) -> None:
+    """A row a bug, the false alarms, and the sum."""
+    if result.outcomes:
+        _show_kills(console, result)
+    for source, verdict in result.false_alarms:
+        failure = verdict.failure.reason if verdict.failure else NONE
+        console.print(
+            f"[bold red]false alarm[/bold red]  {source.name}: {escape(f'{verdict.situation}: {failure}')}",
+            soft_wrap=True,
+        )
+    if result.executor == "gpu":
+        _show_who_finds(console, result)
+    if result.mutants:
+        _show_mutants(console, result.mutants)
+    for number, outcome in enumerate(result.outcomes, 1):  # the table above is long
+        if outcome.trouble is not None:
+            missed = escape(f"#{number} {outcome.bug.name} ({outcome.bug.subject}): {outcome.trouble}")
+            console.print(f"[bold red]missed[/bold red]  {missed}", soft_wrap=True)
+    mark = "[bold green]PASS[/bold green]" if result.passed else "[bold red]FAIL[/bold red]"
+    diagnosed = "" if result.executor == "gpu" else " and diagnosed"
+    console.print(
+        f"{mark}  {killed(result)} of {plural(len(result.outcomes), 'bug')} found{diagnosed}, "
+        f"{plural(len(result.false_alarms), 'false alarm')} over {plural(result.kernels, 'correct kernel')}, "
+        f"on the {result.executor}, seed {result.seed}, {result.seconds:.0f} s",
+        soft_wrap=True,
+    )
+
+
+def _show_mutants(console: Console, outcomes: Sequence[MutantOutcome]) -> None:
+    """The survivors, one by one, and the sums."""
+    for outcome in outcomes:
+        if outcome.survived:
+            mutant = escape(f"{outcome.mutant.source.name}: {outcome.mutant}")
+            console.print(f"[bold red]survivor[/bold red]  {mutant}", soft_wrap=True)
+    tried = [outcome for outcome in outcomes if outcome.counts]
+    killed = sum(outcome.killed for outcome in tried)
+    harmless = Counter(outcome.harmless for outcome in tried if outcome.harmless is not None)
+    survivors = sum(outcome.survived for outcome in tried)
+    console.print(
+        f"{plural(len(tried), 'mutant')} that {'compiles' if len(tried) == 1 else 'compile'}, of {len(outcomes)}: "
+        f"{killed} killed, {sum(harmless.values())} harmless, {plural(survivors, 'survivor')}"
+    )
+    for reason, count in harmless.most_common():
+        console.print(f"  {count:>4} harmless: {reason}")
+    console.print()
+
+
+def killed(result: SelfCheck) -> int:
+    """Bugs that were found with the right diagnosis."""
+    return sum(outcome.trouble is None for outcome in result.outcomes)
+
+
+def _show_who_finds(console: Console, result: SelfCheck) -> None:
+    """What a GPU shows of the bugs, and what it does not."""
+    runs = sum(outcome.verdict.found_after is not None for outcome in result.outcomes)
+    console.print(f"found on the GPU: {runs} by what its runs compute or break", soft_wrap=True)
+    for tool in TOOLS:
+        found = [outcome for outcome in result.outcomes if tool in outcome.sanitizers]
+        alone = sum(outcome.verdict.found_after is None for outcome in found)
+        if found:
+            console.print(f"  {tool}: {len(found)}, of which {alone} show in no run", soft_wrap=True)
+    emulated = [f"{outcome.bug.name} ({outcome.bug.subject})" for outcome in result.outcomes if outcome.only_emulated]
+    console.print(f"only the emulator finds: {len(emulated)}", soft_wrap=True)
+    for name in emulated:
+        console.print(f"  {escape(name)}", soft_wrap=True)
+
+
+def _show_kills(console: Console, result: SelfCheck) -> None:
+    made = table("#", "<bug", "<breaks", "<kernel", "<skeleton", "<found", "after", "<smallest situation", "<diagnosis")
+    for number, outcome in enumerate(result.outcomes, 1):
+        bug, verdict = outcome.bug, outcome.verdict
+        made.add_row(
+            str(number),
+            escape(bug.name),
+            bug.breaks,
+            bug.subject.name,
+            bug.subject.skeleton,
+            _found(outcome),
+            NONE if verdict.found_after is None else str(verdict.found_after),
+            NONE if verdict.situation is None else str(verdict.situation),
+            _diagnosis(outcome),
+        )
+    show_table(console, made)
+    console.print("after: situations until the first that fails; a few more shrink it\n")
+
+
+def _found(outcome: BugOutcome) -> str:
+    if outcome.only_emulated:
+        return "emulator"
+    runs = ("yes",) if outcome.verdict.found_after is not None else ()
+    return ", ".join((*runs, *outcome.sanitizers)) or "[bold red]no[/bold red]"
+
+
+def _diagnosis(outcome: BugOutcome) -> str:
+    verdict = outcome.emulated if outcome.only_emulated and outcome.emulated else outcome.verdict
+    failure = verdict.failure
+    said = "" if failure is None else f"{failure.kind}: {_shortened(failure.reason)}"
+    if outcome.trouble is None:
+        return escape(said)
+    return f"[bold red]{escape(outcome.trouble)}[/bold red] {escape(said)}".strip()
+
+
+def _shortened(reason: str) -> str:
+    return reason if len(reason) <= REASON else f"{reason[: REASON - 3]}..."

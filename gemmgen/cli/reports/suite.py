@@ -1,0 +1,49 @@
+"""The suite's rows as they end, and what the groups reach."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+from gemmgen.benchmark.scores import Summary
+from gemmgen.benchmark.suite import ShapeOutcome, SuitePlan
+from gemmgen.cli.reports.words import NONE, plural, show_table, table
+
+
+def row_line(outcome: ShapeOutcome) -> str:
+    """ "measure   512x512x512 f32 rr        41.3 s  1.130x  gemm_..."."""
+    ratio = _ratio(outcome.ratio) if outcome.step == "measure" else ""
+    said = {"done": outcome.kernel, "on file": f"on file: {outcome.kernel}", "failed": f"fails: {outcome.reason}"}
+    text = f"{outcome.step:<8}  {outcome.problem!s:<32} {outcome.seconds:>7.1f} s {ratio:>8}  {said[outcome.state]}"
+    return " ".join(text.splitlines())
+
+
+def show_suite(
+    console: Console, plan: SuitePlan, outcomes: Sequence[ShapeOutcome], groups: Sequence[Summary], readme: Path | None
+) -> None:
+    """What the groups reach by all that is on file, what failed in this run, and where the table lies."""
+    columns = ("<group", "measured", "geometric mean", "minimum", "<at", "below 1", "miss their goal", "out of reach")
+    made = table(*columns, "failed", "unmeasured", title="cuBLASLt's time over ours, of all on file")
+    for one in groups:
+        counts = one.below, one.missed, one.out_of_reach, one.failed, len(one.missing)
+        made.add_row(
+            one.group, str(one.rows), _ratio(one.geomean), _ratio(one.minimum), one.lowest, *(f"{n:,}" for n in counts)
+        )
+    if groups:
+        show_table(console, made)
+    failed = [outcome for outcome in outcomes if outcome.state == "failed"]
+    if failed:
+        console.print(f"[bold]{plural(len(failed), 'row')} failed[/bold]")
+    for outcome in failed:
+        console.print(f"  {outcome.step} {outcome.problem}: {escape(outcome.reason or NONE)}", soft_wrap=True)
+    if not outcomes and not plan.winners():
+        console.print(f"nothing is on file for these shapes in {plan.folder}, and nothing was measured", soft_wrap=True)
+    if readme is not None:
+        console.print(str(readme), soft_wrap=True)
+
+
+def _ratio(value: float | None) -> str:
+    return NONE if value is None else f"{value:.3f}x"

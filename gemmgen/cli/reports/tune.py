@@ -1,0 +1,158 @@
+"""What `tune` did: the space, every candidate, the winner and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from gemmgen.benchmark.explain import BOUNDS
+from gemmgen.cli.reports.words import NONE, accepted, figure, occupancy, percent, plural, show_table, table, verified
+from gemmgen.kernel.model import MODEL_ERROR, representative
+from gemmgen.problem.gemm import Case
+from gemmgen.search.pick import TIE
+from gemmgen.search.space import Space
+from gemmgen.search.tuner import Trial, TuneResult
+
+TIES_NAMED = 4  # by number; of more, how many
+RULES_SHOWN = 3  # rejections by reason, in short; `gemmgen space` shows all
+
+
+def show_tuning(console: Console, result: TuneResult) -> None:
+    """The search and its candidates."""
+    ran = "runs and is measured" if result.executor == "gpu" else "runs in the emulator, times are predicted"
+    console.print(f"[bold]{result.problem}[/bold] for {result.target} ({result.arch}): {ran}")
+    for space in result.spaces:
+        console.print(space_in_short(space))
+    show_table(console, candidates(result))
+    for line in failures(result):
+        console.print(line)
+    console.print()
+    for name, value in winner(result):  # no table: that would break the kernel's name in two
+        console.print(f"[bold]{name:<8}[/bold]  {escape(value)}", soft_wrap=True)
+
+
+def space_in_short(space: Space) -> str:
+    """How many configs there are, and what most of the others break."""
+    counts = accepted(len(space.accepted), space.total)
+    lines = [f"{space.total:,} configs of {space.family.name}, {counts}. Most break"]
+    shown = space.rejected[:RULES_SHOWN]
+    width = max((len(f"{count:,}") for _, count in shown), default=0)
+    lines += [f"  {count:>{width},}  {escape(rule.expression)}: {rule.because}" for rule, count in shown]
+    return "\n".join(lines)
+
+
+def candidates(result: TuneResult) -> Table:
+    """A row a candidate, the fastest first. Axes that all share stand in the caption; several families have others."""
+    trials = result.trials
+    several = len(result.spaces) > 1
+    varying, shared = ([], {}) if several else split_axes([trial.source.config for trial in trials])
+    measured = any(trial.timing for trial in trials)
+    axes = ("<family", "<config") if several else tuple(varying)
+    times = ("predicted\nus", "measured\nus", "TFLOPS") if measured else ("predicted\nus", "TFLOPS")
+    resources = ("regs", "spills", "shared\nbytes", "<occupancy")
+    title = plural(len(result.trials), "candidate")
+    made = table("#", *axes, *resources, "verified", *times, "<result", title=title)
+    if shared:
+        made.caption = "All have " + " ".join(f"{name}={value}" for name, value in shared.items())
+        made.caption_justify = "left"
+    for number, trial in enumerate(trials, 1):
+        family_and_config = trial.source.family, str(trial.config)
+        values = family_and_config if several else tuple(str(trial.source.config[name]) for name in varying)
+        style = "bold green" if _is(trial, result.winner) else None if trial.failure is None else "dim"
+        made.add_row(
+            str(number), *values, *_resources(trial), *_times(trial, measured), outcome(trial, result), style=style
+        )
+    return made
+
+
+def split_axes(configs: Sequence[dict[str, int]]) -> tuple[list[str], dict[str, int]]:
+    """(axes in which `configs` differ, the others with their common value)."""
+    first = configs[0]
+    varying = [name for name in first if any(config[name] != first[name] for config in configs)]
+    return varying, {name: value for name, value in first.items() if name not in varying}
+
+
+def outcome(trial: Trial, result: TuneResult) -> str:
+    """What became of a candidate, in a word; `failures` say why."""
+    if trial.failure is not None:
+        return trial.failure.kind
+    if _is(trial, result.winner):
+        return "winner"
+    if not _ties(trial, result):
+        return "accepted"
+    return "close" if result.winner.timing is None else "ties"
+
+
+def failures(result: TuneResult) -> Iterator[str]:
+    """A line for each candidate that is out."""
+    for number, trial in enumerate(result.trials, 1):
+        if trial.failure is not None:
+            yield f"#{number} {trial.failure.kind} ({trial.failure.source}): {escape(trial.failure.reason)}"
+
+
+def winner(result: TuneResult) -> Iterator[tuple[str, str]]:
+    """The winner and why it won: (what, in words)."""
+    best = result.winner
+    case = representative(result.problem)
+    tflops = best.timing.tflops(case) if best.timing else best.prediction.tflops(case)
+    yield "winner", best.source.name
+    yield "time", f"{figure(best.time_us)} us, {figure(tflops)} TFLOPS{_where(case)}, {_how(best)}"
+    yield "why", _why(result)
+    yield "bound by", f"{BOUNDS[best.prediction.bound]} (the model says)"
+
+
+def _where(case: Case) -> str:
+    """The sizes that the problem leaves open, as the time has them: " at M = 4096"."""
+    names = [name for name in case.problem.runtime_names if name in ("M", "N", "K", "batch")]
+    open_sizes = [f"{name} = {case.values[name]}" for name in names]
+    return f" at {', '.join(open_sizes)}" if open_sizes else ""
+
+
+def _why(result: TuneResult) -> str:
+    alive = sum(trial.failure is None for trial in result.trials)
+    among = f"least {result.winner.time_kind} time of {plural(alive, 'correct candidate')}"
+    ties = [f"#{number}" for number, trial in enumerate(result.trials, 1) if _ties(trial, result)]
+    if not ties:
+        return among
+    named = ", ".join(ties) if len(ties) <= TIES_NAMED else f"{len(ties)} others"
+    if result.winner.timing is None:
+        return f"{among}; {named} within {percent(MODEL_ERROR)} of it: closer than the model can tell"
+    return f"{among}; {named} tie{'s' if len(ties) == 1 else ''} with it, within {percent(TIE)}"
+
+
+def _ties(trial: Trial, result: TuneResult) -> bool:
+    return any(_is(trial, tie) for tie in result.ties)
+
+
+def _how(trial: Trial) -> str:
+    if trial.timing is None:
+        return f"predicted for {trial.prediction.device}; nothing was measured"
+    return f"measured: median of {len(trial.timing.samples_us)}, spread {percent(trial.timing.spread)}"
+
+
+def _resources(trial: Trial) -> tuple[str, ...]:
+    compiled, prediction = trial.compiled, trial.prediction
+    return (
+        str(compiled.registers) if compiled else NONE,
+        str(compiled.spill_bytes) if compiled else NONE,
+        f"{prediction.shared_bytes:,}",
+        occupancy(prediction.occupancy),
+        verified(trial.verdict),
+    )
+
+
+def _times(trial: Trial, measured: bool) -> tuple[str, ...]:
+    """Predicted time and rate; or, where the search measures, both times and the measured rate."""
+    case, timing = representative(trial.source.problem), trial.timing
+    predicted = figure(trial.prediction.time_us)
+    if not measured:
+        return predicted, figure(trial.prediction.tflops(case))
+    return (predicted, figure(timing.median_us), figure(timing.tflops(case))) if timing else (predicted, NONE, NONE)
+
+
+def _is(one: Trial, other: Trial) -> bool:
+    """The same candidate: finalists are timed again, and so are other records."""
+    return one.source.name == other.source.name

@@ -1,0 +1,80 @@
+"""A verdict for people: how much was tried, or how to see the failure."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+
+from gemmgen.artifacts.kernelfile import KernelFile
+from gemmgen.cli.reports.words import facts, figure, plural
+from gemmgen.verification.sanitizers.tool import SanitizerResult
+from gemmgen.verification.verifier import SAMPLE_TILES, Verdict
+
+FINDINGS = 5  # of a tool that are shown; --json has all
+
+
+def show_verdict(console: Console, kernel: KernelFile, verdict: Verdict, again: str) -> None:
+    """PASS or FAIL and what is behind it."""
+    origin = "rendered from its name" if kernel.path is None else f"{kernel.path}"
+    edited = ", edited by hand since its JSON was written" if kernel.edited else ""
+    console.print(f"{origin}{edited}", soft_wrap=True)
+    if verdict.failure is None:
+        show_pass(console, verdict)
+    else:
+        _show_failure(console, verdict, again)
+    for result in verdict.sanitizers:
+        _show_sanitizer(console, result)
+
+
+def show_pass(console: Console, verdict: Verdict) -> None:
+    """How much was tried, and how far off it was."""
+    console.print(f"[bold green]PASS[/bold green]  {_tried(verdict)}, seed {verdict.seed}")
+    console.print(
+        f"      integers exact; random data off by at most {figure(verdict.worst)} of the error bound of its element"
+    )
+    determinism = verdict.determinism
+    if determinism is not None:
+        part = "" if determinism.blocks == determinism.grid else f", of {determinism.blocks} of its blocks"
+        bits = "the same bits" if determinism.difference is None else "different bits, as the kernel declares,"
+        console.print(f"      {bits} in {determinism.runs} runs of one launch{part}")
+
+
+def _show_failure(console: Console, verdict: Verdict, again: str) -> None:
+    assert verdict.failure is not None
+    console.print(f"[bold red]FAIL[/bold red]  {verdict.failure.kind}, after {_tried(verdict)}\n")
+    made = facts()
+    if verdict.situation is not None:
+        made.add_row("smallest case", escape(str(verdict.situation)))
+    if verdict.mismatch is not None:
+        wrong = verdict.mismatch
+        made.add_row(
+            "first wrong", f"C{escape(f'[{wrong.row}][{wrong.col}]')} of {plural(wrong.count, 'wrong element')}"
+        )
+        made.add_row("computed", f"{wrong.got:.9g}, expected {wrong.expected:.9g}")
+        made.add_row("error", f"{wrong.error:.3g}, its bound {wrong.bound:.3g}")
+    else:
+        made.add_row("reason", escape(verdict.failure.reason))
+    console.print(made)
+    console.print("\n[bold]reproduce[/bold]", again, sep="\n  ", soft_wrap=True)
+
+
+def _show_sanitizer(console: Console, result: SanitizerResult) -> None:
+    """A line a tool, and one for each of its first findings."""
+    part = ", their first blocks" if result.sampled else ""
+    end = ", then the time was up" if result.stopped else ""
+    watched = f"{plural(result.situations, 'situation')}{part}{end}, compute-sanitizer {result.version}"
+    if result.failure is None:
+        console.print(f"[bold green]PASS[/bold green]  {result.tool}: {watched}", soft_wrap=True)
+        return
+    console.print(f"[bold red]FAIL[/bold red]  {result.tool}: {watched}", soft_wrap=True)
+    shown = [f"{finding}; {plural(finding.count, 'report')}" for finding in result.findings[:FINDINGS]]
+    for line in shown or [f"{result.failure.kind}: {result.failure.reason}"]:
+        console.print(f"      {escape(line)}", soft_wrap=True)
+    if len(result.findings) > FINDINGS:
+        console.print(f"      and {len(result.findings) - FINDINGS} more")
+
+
+def _tried(verdict: Verdict) -> str:
+    of_some = "" if verdict.sampled == verdict.examples else f" in {verdict.sampled} of them"
+    part = f" ({SAMPLE_TILES} random tiles of the grid{of_some})" if verdict.sampled else ""
+    return f"{plural(verdict.examples, 'situation')}{part} on the {verdict.executor}"

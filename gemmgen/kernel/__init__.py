@@ -1,0 +1,1 @@
+"""From a problem and a config to a rendered kernel: families, constants, launch, model, header text, templates."""

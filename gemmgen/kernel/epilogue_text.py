@@ -1,0 +1,154 @@
+"""CUDA's text of an epilogue: the functions that it calls, and a statement for each step.
+
+A sum of a product is written as fma: the device's compiler makes one of it anyway, and the host's rounds alike then.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.epilogue import Binary, Call, Epilogue, Name, Negation, Node, Number, Operand, parse
+from gemmgen.problem.functions import FUNCTIONS, Function
+
+_LIBRARY = re.compile(r"(\w+\{f\})\([\w, ]+\)")  # a call of CUDA's math library and nothing else
+_ADDED, _MULTIPLIED, _ATOM = 1, 2, 3  # how strongly a text's operator binds
+
+
+@dataclass(frozen=True)
+class Statement:
+    """`const T name = text;`."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class DeviceFunction:
+    """A function that the kernel defines: `T name(T ...parameters) { return text; }`."""
+
+    name: str
+    parameters: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True)
+class EpilogueText:
+    """What a template places.
+
+    functions   the kernel's own, each before those that call it
+    statements  in their order; an output's has its name
+    result      C's new element
+    operands    tensors that it reads or writes
+    """
+
+    functions: tuple[DeviceFunction, ...]
+    statements: tuple[Statement, ...]
+    result: str
+    operands: tuple[Operand, ...]
+
+
+def epilogue_text(epilogue: Epilogue, dtype: DType, names: dict[str, str]) -> EpilogueText:
+    """CUDA's text of `epilogue`, computed in `dtype`. `names` gives acc, alpha, beta and C other names."""
+    writer = _Writer(dtype, names, split=True)
+    result, _ = writer.write(epilogue.tree)
+    called = dict.fromkeys(name for root in _calls(epilogue.tree) for name in _needed(root))
+    functions = tuple(_device_function(FUNCTIONS[name], dtype) for name in called)
+    return EpilogueText(functions, tuple(writer.statements), result, epilogue.operands)
+
+
+def _calls(tree: Node) -> list[str]:
+    return [node.name for node in Epilogue(tree).nodes if isinstance(node, Call) and node.name in FUNCTIONS]
+
+
+def _needed(name: str) -> Iterator[str]:
+    """The functions that a kernel which calls `name` defines, callees first."""
+    function = FUNCTIONS[name]
+    for callee in re.findall(r"(\w+)\(", function.definition):
+        yield from _needed(callee)
+    if function.definition or not _LIBRARY.fullmatch(function.cuda):
+        yield name
+
+
+def _device_function(function: Function, dtype: DType) -> DeviceFunction:
+    if function.cuda:
+        return DeviceFunction(function.name, function.parameters, function.cuda.format(f=_suffix(dtype)))
+    text, _ = _Writer(dtype, {}, split=False).write(parse(function.definition, function.parameters))
+    return DeviceFunction(function.name, function.parameters, text)
+
+
+def _suffix(dtype: DType) -> str:
+    return "f" if dtype == DType.F32 else ""
+
+
+@dataclass
+class _Writer:
+    """Writes nodes as (text, how strongly its operator binds); with `split` arguments of calls become statements."""
+
+    dtype: DType
+    names: dict[str, str]
+    split: bool
+    statements: list[Statement] = field(default_factory=list)
+
+    def write(self, node: Node) -> tuple[str, int]:
+        match node:
+            case Name(name):
+                return self.names.get(name, name), _ATOM
+            case Number(value):
+                return self._literal(value), _ATOM if value >= 0 else _MULTIPLIED
+            case Negation(value):
+                return f"-{self._at_least(_ATOM, value)}", _MULTIPLIED
+            case Call(name, arguments):
+                return self._call(name, arguments), _ATOM
+            case Binary("+" | "-"):
+                return self._sum(node)
+            case Binary(operator, left, right):
+                factor = self._at_least(_MULTIPLIED, left)
+                return f"{factor} {operator} {self._at_least(_ATOM, right)}", _MULTIPLIED
+
+    def _sum(self, node: Binary) -> tuple[str, int]:
+        """As fma where a term is a product: of two, the second one."""
+        left, right, negative = node.left, node.right, node.operator == "-"
+        if isinstance(right, Binary) and right.operator == "*":
+            factor = self._at_least(_ATOM if negative else 0, right.left)
+            texts = f"-{factor}" if negative else factor, self._at_least(0, right.right), self._at_least(0, left)
+            return f"{self.dtype.arithmetic.fma}({', '.join(texts)})", _ATOM
+        if isinstance(left, Binary) and left.operator == "*":
+            term = self._at_least(_ATOM if negative else 0, right)
+            texts = self._at_least(0, left.left), self._at_least(0, left.right), f"-{term}" if negative else term
+            return f"{self.dtype.arithmetic.fma}({', '.join(texts)})", _ATOM
+        term = self._at_least(_ADDED, left)
+        return f"{term} {node.operator} {self._at_least(_MULTIPLIED, right)}", _ADDED
+
+    def _call(self, name: str, arguments: tuple[Node, ...]) -> str:
+        if name not in FUNCTIONS:  # an output
+            text = self._at_least(0, arguments[0])
+            self.statements.append(Statement(name, text))
+            return name
+        library = _LIBRARY.fullmatch(FUNCTIONS[name].cuda)
+        called = library[1].format(f=_suffix(self.dtype)) if library else name
+        return f"{called}({', '.join(self._argument(argument) for argument in arguments)})"
+
+    def _argument(self, node: Node) -> str:
+        text = self._at_least(0, node)
+        if not self.split or isinstance(node, Name | Number) or node == Negation(Name("acc")):
+            return text
+        if isinstance(node, Call) and node.name not in FUNCTIONS:
+            return text
+        number = sum(statement.name[0] == "x" for statement in self.statements) + 1
+        self.statements.append(Statement("x" if number == 1 else f"x{number}", text))
+        return self.statements[-1].name
+
+    def _at_least(self, strength: int, node: Node) -> str:
+        text, own = self.write(node)
+        return text if own >= strength else f"({text})"
+
+    def _literal(self, value: float) -> str:
+        if self.dtype == DType.F32:
+            text = str(np.float32(value))
+            return f"{text}f" if set(text) & set(".e") else f"{text}.0f"
+        return repr(value)

@@ -1,0 +1,40 @@
+"""Kernel families by name. A new family is a module here, a line below and its templates."""
+
+from gemmgen.kernel.families.base import Config, Family
+from gemmgen.kernel.families.batched import BATCHED
+from gemmgen.kernel.families.naive import NAIVE
+from gemmgen.kernel.families.simt import SIMT
+from gemmgen.kernel.families.skinny import SKINNY
+from gemmgen.kernel.source import KernelSource
+from gemmgen.support.errors import require
+
+FAMILIES: dict[str, Family] = {family.name: family for family in (SIMT, SKINNY, BATCHED, NAIVE)}
+DEFAULT_FAMILY = SIMT.name
+SEARCHED: tuple[Family, ...] = (SIMT, SKINNY, BATCHED)  # where nobody names one; each says which problems it suits
+
+
+def family_named(name: str) -> Family:
+    """The family called `name`; raises InvalidInput with the known names."""
+    require(name in FAMILIES, f"unknown family {name!r}: known are {', '.join(FAMILIES)}")
+    return FAMILIES[name]
+
+
+def config_of(source: KernelSource) -> tuple[Family, Config]:
+    """The family and the config that `source` was rendered from. Raises InvalidInput for names that are none."""
+    family = family_named(source.family)
+    return family, family.config_type().with_values(**source.config)
+
+
+__all__ = [
+    "BATCHED",
+    "DEFAULT_FAMILY",
+    "FAMILIES",
+    "NAIVE",
+    "SEARCHED",
+    "SIMT",
+    "SKINNY",
+    "Config",
+    "Family",
+    "config_of",
+    "family_named",
+]

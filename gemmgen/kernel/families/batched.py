@@ -1,0 +1,208 @@
+"""`batched`: many small products on CUDA cores. A block holds several A and B whole, and needs no steps along K.
+
+    grid -> block: WALK groups of MB products -> LANES threads a product -> thread TM x TN
+
+Matrices pass through shared memory, copied by all threads of the block together, so that neighbouring threads read
+neighbouring addresses whichever matrix they belong to. STAGES groups are on their way or in use at once.
+There they lie line by line as in global memory: where lines run along k, a thread reads DEPTH neighbours of each of its
+rows (A) or columns (B) at once, else its rows or columns of one k, as vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import gcd
+from typing import Any, cast
+
+from gemmgen.kernel.families.base import Config, Constraint, Derived, Side, Work, axis, constants, sides, sizes_of
+from gemmgen.problem.device import STATIC_SHARED_BYTES
+from gemmgen.problem.gemm import Problem
+
+
+@dataclass(frozen=True)
+class BatchedConfig(Config):
+    """The axes of `batched`."""
+
+    PATTERN = "mb{MB}_{TM}x{TN}_v{VEC}_pad{PAD}_s{STAGES}_async{ASYNC}_walk{WALK}_minb{MINB}"
+
+    MB: int = axis(4, (8, 4, 16, 2, 32, 1), "products that a block computes at once")
+    TM: int = axis(4, (4, 8, 2, 1, 3, 5, 6, 7), "rows of C that a thread computes")
+    TN: int = axis(4, (4, 8, 2, 1, 3, 5, 6, 7), "columns of C that a thread computes")
+    VEC: int = axis(4, (4, 2, 1), "elements of the widest access: 1, 2, or 4 of 4 bytes")
+    PAD: int = axis(4, (4, 0), "elements after each shared line of an operand stored along k: spreads banks")
+    STAGES: int = axis(1, (2, 1, 3), "groups of MB products that shared memory holds")
+    ASYNC: int = axis(0, (1, 0), "1: cp.async copies to shared memory, 0: through registers")
+    WALK: int = axis(1, (4, 1, 2, 8), "groups that a block computes one after the other")
+    MINB: int = axis(1, (1,), "blocks that must fit an SM at once: caps a thread's registers")
+
+
+CONSTRAINTS = (
+    Constraint("BATCH != 1", "it serves batches only", False),
+    Constraint("M >= 1 and N >= 1 and K >= 1", "sizes must be fixed: matrices lie whole in shared memory", False),
+    Constraint("MB >= 1 and TM >= 1 and TN >= 1", "a block has at least one element to compute", False),
+    Constraint("STAGES >= 1 and WALK >= 1 and MINB >= 1", "counts start at one", False),
+    Constraint("MB * WALK <= 65536", "the products of a block are counted in 32 bits", False),
+    Constraint("VEC == 1 or VEC == 2 or VEC == 4", "an access is a power of two wide", False),
+    Constraint("VEC * ELEMENT_BYTES <= 16", "an access is at most 16 bytes wide", False),
+    Constraint("ASYNC <= 1", "a switch is 0 or 1", False),
+    Constraint("ASYNC <= HAS_CP_ASYNC", "cp.async needs sm_80 or newer"),
+    Constraint("STAGES <= WALK", "a stage serves at least one of the groups that a block walks over", False),
+    Constraint("ASYNC == 1 or STAGES == 1", "copies through registers wait for their data", False),
+    Constraint("PAD == 0 or A_ALONG_K + B_ALONG_K >= 1", "padding serves tiles that come from lines along k", False),
+    Constraint("M % TM == 0", "threads split the rows evenly", False),
+    Constraint("N % TN == 0", "threads split the columns evenly", False),
+    Constraint("PITCH_A % VA == 0 and PITCH_A % READ_A == 0", "vector accesses to A's shared lines stay aligned"),
+    Constraint("PITCH_B % VB == 0 and PITCH_B % READ_B == 0", "vector accesses to B's shared lines stay aligned"),
+    Constraint("(BATCH + MB * WALK - 1) / (MB * WALK) <= MAX_BLOCKS", "CUDA bounds the blocks of a grid", False),
+    Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
+    Constraint("THREADS * MINB <= MAX_SM_THREADS", "the architecture bounds the threads of an SM"),
+    Constraint("SHARED_BYTES <= MAX_SHARED_BYTES", "the architecture bounds the shared memory of a block"),
+)
+
+PRUNING = (
+    Constraint(
+        "VEC * ELEMENT_BYTES == 16",
+        "narrower accesses only add instructions (lines that are not aligned narrow their own)",
+    ),
+    Constraint("ASYNC == HAS_CP_ASYNC", "copies through registers hold the threads up"),
+    Constraint("PAD >= A_ALONG_K and PAD >= B_ALONG_K", "lines along k without padding meet in a bank"),
+    Constraint("TM * TN >= 4 or M % 2 == 1 or N % 2 == 1", "a smaller thread tile reads more than it multiplies"),
+    Constraint("TM * TN * ELEMENT_BYTES <= 256", "a larger thread tile leaves an SM short of warps"),
+    Constraint("THREADS >= 64", "smaller blocks leave an SM short of warps"),
+    Constraint("THREADS <= 512", "large blocks start and end together, and memory idles in between"),
+    Constraint("THREADS % 32 == 0 or LANES > 32", "a warp that is not full wastes issue slots"),
+    Constraint("A_SHARE <= 32 and B_SHARE <= 32", "so many copies a thread are more than it can have under way"),
+)
+
+
+def line_length(problem: Problem, operand: Side) -> int:
+    """Elements of a line of the operand; 0 where it is left to run time, which the constraints refuse."""
+    return (problem.k if operand.along_k else problem.m if operand.x == "a" else problem.n) or 0
+
+
+def copy_width(problem: Problem, config: BatchedConfig, operand: Side) -> int:
+    """Elements of one access that copies: the length and the alignment of the operand's lines cap VEC."""
+    limit = problem.vector_limit(operand.ld)
+    return gcd(config.VEC, limit, line_length(problem, operand))
+
+
+def patch(config: BatchedConfig, operand: Side) -> int:
+    """Neighbouring rows (A) or columns (B) of a thread: as many as one read takes where lines run along them."""
+    return 1 if operand.along_k else gcd(config.VEC, config.TM if operand.x == "a" else config.TN)
+
+
+def depth(problem: Problem, config: BatchedConfig) -> int:
+    """Values of k for which a thread reads its operands at once."""
+    return gcd(config.VEC, problem.k or 0) if any(operand.along_k for operand in sides(problem)) else 1
+
+
+class Batched:
+    """The family record: see `gemmgen.kernel.families.base.Family`."""
+
+    name = "batched"
+    config_type: type[Config] = BatchedConfig
+    constraints: tuple[Constraint, ...] = CONSTRAINTS
+    pruning: tuple[Constraint, ...] = PRUNING
+
+    def default(self, problem: Problem) -> Config:
+        pad = 4 if any(operand.along_k for operand in sides(problem)) else 0
+        tm, tn = gcd(4, problem.m or 4), gcd(4, problem.n or 4)
+        lanes = (problem.m or 4) // tm * ((problem.n or 4) // tn)
+        return BatchedConfig(MB=max(1, min(4, 128 // lanes)), TM=tm, TN=tn, VEC=problem.dtype.widest, PAD=pad)
+
+    def facts(self, problem: Problem) -> dict[str, int]:
+        a, b = sides(problem)
+        return {**sizes_of(problem), "A_ALONG_K": int(a.along_k), "B_ALONG_K": int(b.along_k)}
+
+    def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
+        batched = cast(BatchedConfig, config)
+        a, b = sides(problem)
+        m, n, k = problem.m or 0, problem.n or 0, problem.k or 0
+        fm, fn = patch(batched, a), patch(batched, b)
+        elements, size, step = f"{problem.dtype.ctype}s", problem.dtype.size, depth(problem, batched)
+        return (
+            Derived("BM", str(m), "rows of C: all of them"),
+            Derived("BN", str(n), "columns of C: all of them"),
+            Derived("BK", str(k), "depth of the products: all of it"),
+            Derived("LANES_M", "BM / TM", "threads down a matrix"),
+            Derived("LANES_N", "BN / TN", "threads across a matrix"),
+            Derived("LANES", "LANES_M * LANES_N", "threads a product"),
+            Derived("THREADS", "MB * LANES", "threads a block"),
+            Derived("PAIR", str(gcd(2, n // batched.TN)), "neighbouring threads that share rows"),
+            Derived("DEPTH", str(step), "values of k that a thread reads at once"),
+            Derived("UNROLL", str(max(1, min(k, 32) // step)), "reads that the loop along k unrolls"),
+            Derived("FM", str(fm), f"{elements} of a thread's neighbouring rows"),
+            Derived("FN", str(fn), f"{elements} of a thread's neighbouring columns"),
+            Derived("STEP_M", "FM * LANES_M", "rows from those to its next"),
+            Derived("STEP_N", "FN * LANES_N", "columns from those to its next"),
+            Derived("VC", str(gcd(fn, problem.vector_limit("ldc"))), f"{elements} of an access to C"),
+            *_operand_constants(problem, batched, a),
+            *_operand_constants(problem, batched, b),
+            Derived(
+                "BYTES_A", f"({size} * STAGES * MB * SHARED_A + 15) / 16 * 16", "from the first shared A to the first B"
+            ),
+            Derived("SHARED_BYTES", "BYTES_A + ELEMENT_BYTES * STAGES * MB * SHARED_B", "of a block"),
+        )
+
+    def grid(self, problem: Problem, config: Config) -> tuple[tuple[str, int], ...]:
+        batched = cast(BatchedConfig, config)
+        return (("batch", batched.MB * batched.WALK),)
+
+    def unused(self, problem: Problem, config: Config) -> frozenset[str]:
+        choices = {"VEC", "ASYNC", "SHARED_BYTES"}
+        if not any(operand.along_k for operand in sides(problem)):
+            choices.add("PAD")
+        if constants(self, problem, config)["SHARED_BYTES"] <= STATIC_SHARED_BYTES:
+            choices.add("BYTES_A")
+        return frozenset(choices)
+
+    def work(self, problem: Problem, config: Config) -> Work:
+        batched = cast(BatchedConfig, config)
+        value = constants(self, problem, config)
+        words = problem.dtype.words
+        copies = value["A_SHARE"] + value["B_SHARE"]
+        reads = sum(batched.values[f"T{mn}"] / value[f"READ_{x}"] for x, mn in (("A", "M"), ("B", "N")))
+        moved = words * batched.MB * (value["BM"] + value["BN"]) * value["BK"]
+        return Work(
+            threads=value["THREADS"],
+            outputs=batched.TM * batched.TN,
+            depth=value["BK"],
+            shared_reads=reads,
+            shared_words=words * (batched.TM + batched.TN),
+            wavefronts=words * (batched.TM + batched.TN) / value["PAIR"],
+            copies=copies if batched.ASYNC else 2 * copies,
+            copy_wavefronts=moved / 32,
+            global_words=moved,
+            prefetch=batched.STAGES - 1,
+        )
+
+    def template(self, config: Config) -> str:
+        return "kernel/batched.cu"
+
+    def view(self, problem: Problem, config: Config) -> Mapping[str, Any]:
+        a, b = sides(problem)
+        return {"a": a, "b": b, "async": cast(BatchedConfig, config).ASYNC == 1}
+
+
+def _operand_constants(problem: Problem, config: BatchedConfig, operand: Side) -> tuple[Derived, ...]:
+    X, mn, elements = operand.X, f"B{operand.MN}", f"{problem.dtype.ctype}s"
+    line, lines = ("BK", mn) if operand.along_k else (mn, "BK")
+    read = "DEPTH" if operand.along_k else f"F{operand.MN}"
+    constant = (
+        (f"V{X}", str(copy_width(problem, config, operand)), f"{elements} of an access to {X}"),
+        (f"READ_{X}", read, f"{elements} of a thread's shared read of {X}"),
+        (f"{X}_LINE", line, f"{elements} of a line of {X}"),
+        (f"{X}_ACCESSES", f"{line} / V{X} * {lines}", f"accesses that fetch a matrix {X}"),
+        (f"{X}_SHARE", f"(MB * {X}_ACCESSES + THREADS - 1) / THREADS", "of which, for all MB, a thread makes at most"),
+        (
+            f"PITCH_{X}",
+            f"{line} + PAD" if operand.along_k else line,
+            f"{elements} from one shared line of {X} to the next",
+        ),
+        (f"SHARED_{X}", f"{lines} * PITCH_{X}", f"{elements} of a shared matrix {X}"),
+    )
+    return tuple(Derived(*one, group=f"How {X} gets to shared memory") for one in constant)
+
+
+BATCHED = Batched()

@@ -1,0 +1,218 @@
+"""The axes of `simt`, what they must hold, and what the search leaves out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gemmgen.kernel.families.base import (
+    SPLIT_CONSTRAINTS,
+    TILES,
+    Config,
+    Constraint,
+    axis,
+    grid_fits,
+    split_axis,
+)
+
+
+@dataclass(frozen=True)
+class SimtConfig(Config):
+    """The axes of `simt`."""
+
+    PATTERN = (
+        "outer{OUTER}_{BM}x{BN}x{BK}_{TM}x{TN}_w{WM}x{WN}_v{VEC}_ta{TA}_tb{TB}_pad{PAD}"
+        "_s{STAGES}_async{ASYNC}_ahead{AHEAD}_slices{SLICES}_minb{MINB}_g{GROUP}_split{SPLIT}"
+        "[_stream{STREAM}][_lead{LEAD}][_order{ORDER}][_team{TEAM}]"
+    )
+
+    OUTER: int = axis(1, (1, 0), "1: outer product, k outermost; 0: inner product")
+    BM: int = axis(128, (32, 64, 128, 256, 16, 8, 4), "rows of C that a block computes")
+    BN: int = axis(128, (32, 64, 128, 256, 16, 8), "columns of C that a block computes")
+    BK: int = axis(8, (16, 32, 64, 128, 8), "depth of one step along K")
+    TM: int = axis(8, (4, 8, 16), "rows of C that a thread computes")
+    TN: int = axis(8, (4, 8, 16), "columns of C that a thread computes")
+    WM: int = axis(64, (0, 16, 32, 64, 128, 8, 4), "rows of C that a warp computes (0: no warp tiles)")
+    WN: int = axis(32, (0, 16, 32, 64, 128, 8), "columns of C that a warp computes (0: no warp tiles)")
+    VEC: int = axis(4, (4, 2, 1), "elements of the widest access: 1, 2, or 4 of 4 bytes")
+    TA: int = axis(0, (1, 0), "1: A, stored along k, is transposed into shared memory")
+    TB: int = axis(0, (1, 0), "1: B, stored along k, is transposed into shared memory")
+    PAD: int = axis(0, (4, 0), "elements after each shared line of an operand stored along k: spreads banks")
+    STAGES: int = axis(2, (3, 2, 4, 1), "tiles of A and B that shared memory holds")
+    ASYNC: int = axis(0, (1, 0), "1: cp.async copies to shared memory, 0: through registers")
+    AHEAD: int = axis(
+        0, (4, 0), "depths that the loop over a step unrolls, reading two ahead (0: a whole step, none ahead)"
+    )
+    SLICES: int = axis(1, (1, 2, 4, 8), "groups of warps that share a block's tile, each with a part of a step's depth")
+    MINB: int = axis(1, (1,), "blocks that must fit an SM at once: caps a thread's registers")
+    GROUP: int = axis(8, (8, 1), "tile rows that blocks walk down before they step right, for reuse in L2")
+    SPLIT: int = split_axis()
+    STREAM: int = axis(
+        0, (0, 1, 2, 4), "blocks that share the last tiles of C, each an equal run of their steps along K", per_sm=True
+    )
+    LEAD: int = axis(
+        0, (0, 1, 2, 4), "rows or columns of a thread's tile whose FMAs come before the branch to the next tile or turn"
+    )
+    ORDER: int = axis(
+        0,
+        tuple(range(8)),
+        "order of a thread's FMAs, reads: 1 starts at a line's far end, 2 takes the last line first, 4 reads B first",
+    )
+    TEAM: int = axis(
+        0, (0, 16, 32), "neighbouring threads that copy a line word by word together (0: as many as meet in no bank)"
+    )
+
+
+TILE_THREADS = "BM / TM * (BN / TN)"  # that cover a block's tile of C
+ALL_TRANSPOSED = "TA + TB == A_ALONG_K + B_ALONG_K"  # of the operands that lie along k, if any
+
+CONSTRAINTS = (
+    # Values
+    Constraint("BM >= 1 and BN >= 1 and BK >= 1 and TM >= 1 and TN >= 1", "a tile holds at least one element", False),
+    Constraint("STAGES >= 1 and MINB >= 1 and GROUP >= 1 and SLICES >= 1", "counts start at one", False),
+    Constraint("GROUP <= BN", "the blocks of a group of tile rows are counted in 32 bits", False),
+    Constraint("OUTER <= 1 and TA <= 1 and TB <= 1 and ASYNC <= 1", "a switch is 0 or 1", False),
+    Constraint("VEC == 1 or VEC == 2 or VEC == 4", "an access is a power of two wide", False),
+    Constraint("VEC * ELEMENT_BYTES <= 16", "an access is at most 16 bytes wide", False),
+    # Tiles: of a block, a warp, a thread
+    Constraint("BM % TM == 0", "threads split a block's rows evenly"),
+    Constraint("BN % TN == 0", "threads split a block's columns evenly"),
+    Constraint("(WM == 0) == (WN == 0)", "a warp tile has both sizes or none", False),
+    Constraint("WM == 0 or BM % WM == 0", "warps split a block's rows evenly"),
+    Constraint("WM == 0 or BN % WN == 0", "warps split a block's columns evenly"),
+    Constraint("WM == 0 or WM % TM == 0", "lanes split a warp's rows evenly"),
+    Constraint("WM == 0 or WN % (2 * TN) == 0", "lanes stand in pairs along a warp's columns"),
+    Constraint("WM == 0 or WM * WN == 32 * TM * TN", "a warp has 32 lanes, each with a TM x TN tile"),
+    # Stages, and reading ahead
+    Constraint("ASYNC == 1 or STAGES <= 2", "copies through registers keep one tile in flight", False),
+    Constraint("ASYNC == 0 or STAGES >= 2", "cp.async fills one stage while another is read", False),
+    Constraint("AHEAD == 0 or ASYNC == 1 and OUTER == 1", "outer products of cp.async's stages read ahead", False),
+    Constraint(
+        f"AHEAD == 0 or {ALL_TRANSPOSED} or VEC == AHEAD",
+        "a read of a shared line along k takes the depths of a turn",
+        False,
+    ),
+    Constraint(
+        "AHEAD == 0 or TA + TB >= A_ALONG_K + B_ALONG_K - 1",
+        "rows or columns are replaced at a turn's end, not both",
+        False,
+    ),
+    Constraint(
+        "AHEAD == 0 or (TA == A_ALONG_K or PITCH_A % AHEAD == 0) and (TB == B_ALONG_K or PITCH_B % AHEAD == 0)",
+        "reads of a turn's depths stay aligned",
+        False,
+    ),
+    Constraint(
+        "AHEAD % 2 == 0 and (AHEAD == 0 or BK % (AHEAD * SLICES) == 0)", "a step is a whole number of turns", False
+    ),
+    # Slices
+    Constraint("SLICES == 1 or AHEAD > 0 and WM > 0", "slices are warps that read ahead", False),
+    Constraint("SLICES == 1 or TN * ELEMENT_BYTES % 16 == 0", "slices add up 16 bytes at a time", False),
+    Constraint(
+        "SLICES == 1 or TM % (SLICES * ROUNDS) == 0", "slices share a thread's rows evenly, in each round", False
+    ),
+    Constraint(
+        "SLICES == 1 or SLICES * BM * BN <= ROUNDS * STAGES * (SHARED_A + SHARED_B)",
+        "the slices' sums take the place of the tiles",
+    ),
+    # Copies, and accesses that stay aligned
+    Constraint("ASYNC <= HAS_CP_ASYNC", "cp.async needs sm_80 or newer"),
+    Constraint("TA <= A_ALONG_K", "only an A whose lines run along k can be transposed", False),
+    Constraint("TB <= B_ALONG_K", "only a B whose lines run along k can be transposed", False),
+    Constraint("PAD == 0 or A_ALONG_K + B_ALONG_K >= 1", "padding serves tiles that come from lines along k", False),
+    Constraint("A_LINE % VA == 0", "a line of A's tile is a whole number of accesses"),
+    Constraint("B_LINE % VB == 0", "a line of B's tile is a whole number of accesses"),
+    Constraint("TM % FM == 0", "a thread's rows are a whole number of shared reads"),
+    Constraint("TN % FN == 0", "a thread's columns are a whole number of shared reads"),
+    Constraint("FN % VC == 0", "a thread's neighbouring columns are a whole number of stores"),
+    Constraint("PITCH_A % FM == 0 and PITCH_A % STORE_A == 0", "vector accesses to A's shared lines stay aligned"),
+    Constraint("PITCH_B % FN == 0 and PITCH_B % STORE_B == 0", "vector accesses to B's shared lines stay aligned"),
+    Constraint(
+        "STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0",
+        "vector accesses to B's tiles, which may follow A's, stay aligned",
+    ),
+    # Blocks that share tiles; the order of FMAs
+    *SPLIT_CONSTRAINTS,
+    Constraint("LEAD == 0 or AHEAD > 0", "only a loop that reads ahead has a depth ahead", False),
+    Constraint("LEAD < TM and LEAD < TN", "what comes early is a part of a product", False),
+    Constraint("ORDER <= 7", "it is a sum of the choices 1, 2 and 4", False),
+    Constraint("ORDER == 0 or AHEAD > 0", "only a loop that reads ahead has an order of its own", False),
+    Constraint("TEAM == 0 or ASYNC == 1 and TA + TB >= 1", "words go one by one where cp.async transposes", False),
+    Constraint("TEAM <= BK", "a team copies one line", False),
+    Constraint("STREAM == 0 or SPLIT == 1", "blocks share tiles in one way or the other", False),
+    grid_fits(f"STREAM == 0 or {TILES} + STREAM"),
+    Constraint("STREAM == 0 or BATCH == 1", "the products of a batch are not dealt out by steps", False),
+    # Limits of the architecture
+    Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
+    Constraint("THREADS * MINB <= MAX_SM_THREADS", "the architecture bounds the threads of an SM"),
+    Constraint("SHARED_BYTES <= MAX_SHARED_BYTES", "the architecture bounds the shared memory of a block"),
+)
+
+PRUNING = (
+    # Tried last, of the fastest
+    Constraint(
+        "LEAD == 2 * (A_ALONG_K + B_ALONG_K - TA - TB) * (AHEAD > 0)",
+        "reads of a turn's depths gain by it, others seldom",
+    ),
+    Constraint("ORDER == 0", "registers fall into other banks, of which no model knows: tried last, of the fastest"),
+    Constraint("TEAM == 0", "some tiles gain by longer pieces of lines and some lose: tried last, of the fastest"),
+    # What a thread does
+    Constraint("OUTER == 1", "an inner product reads two shared values for each FMA"),
+    Constraint(
+        "VEC * ELEMENT_BYTES == 16",
+        "narrower accesses only add instructions (lines that are not aligned narrow their own)",
+    ),
+    # Tiles and the size of C
+    Constraint("BM >= 32 or M <= BM and 2 * M > BM", "so low a tile reuses little of B: only where C is as low"),
+    Constraint("BN >= 32 or N <= BN and 2 * N > BN", "so narrow a tile reuses little of A: only where C is as narrow"),
+    # For so few rows or columns that no low or narrow tile is meant for them any tile has to do.
+    Constraint("BM <= 16 or M <= 2 or M > 16", "half of a higher tile's rows, or more, do not exist"),
+    Constraint("BN <= 16 or N <= 4 or N > 16", "half of a wider tile's columns, or more, do not exist"),
+    Constraint(
+        "GROUP == 1 or (M == 0 or M > BM) and (N == 0 or N > BN)", "a single row or column of tiles has one order"
+    ),
+    Constraint("WM > 0", "warp tiles read less shared memory than rows of threads"),
+    Constraint(
+        "(WN <= 8 * WM or BM <= 8) and (WM <= 2 * WN or BN <= 16 and WM <= 8 * WN or BN <= 8)",
+        "a longer warp tile reads more shared memory, for no gain where the block's tile is no strip",
+    ),
+    # How operands travel
+    Constraint(f"{ALL_TRANSPOSED} or AHEAD > 0", "tiles that keep their lines along k are read one by one"),
+    Constraint(f"{ALL_TRANSPOSED} or BK * ELEMENT_BYTES >= 128", "shorter pieces of lines along k come slowly"),
+    Constraint(
+        f"{ALL_TRANSPOSED} or A_ALONG_K + B_ALONG_K < 2 or (BM - BN) * (TB - TA) >= 0",
+        "of two operands along k the one with the larger tile gains more where it is not transposed",
+    ),
+    Constraint(
+        "PAD >= A_ALONG_K and PAD >= B_ALONG_K", "lines without padding start in few banks: copies or reads meet"
+    ),
+    # Threads and blocks
+    Constraint("TM * TN >= 16", "a smaller thread tile spends its issue slots on shared reads"),
+    Constraint("TM * TN * ELEMENT_BYTES <= 512", "a larger thread tile exceeds 255 registers"),
+    Constraint(f"{TILE_THREADS} * SLICES >= 64", "smaller blocks leave an SM short of warps"),
+    Constraint(f"{TILE_THREADS} * SLICES <= 256", "larger blocks leave a thread too few registers"),
+    # Blocks that share tiles
+    Constraint("SPLIT == 1 or M * N / (BM * BN) * SPLIT <= 1024", "more blocks than that fill any card"),
+    Constraint("SPLIT == 1 or K == 0 or K / SPLIT >= 16 * BK", "parts too short for what adding them up costs"),
+    Constraint("STREAM == 0 or TM * TN * ELEMENT_BYTES >= 256", "smaller tiles leave less of the last wave idle"),
+    Constraint(
+        "STREAM == 0 or STREAM * THREADS == SMS * (512 - 256 * (TM * TN * ELEMENT_BYTES > 256))",
+        "not as many blocks as run at once: a thread with so many sums takes 128 or 255 registers",
+    ),
+    Constraint("STREAM == 0 or K == 0 or K >= 64 * BK", "so few steps a tile are not worth dealing out"),
+    Constraint(
+        f"STREAM == 0 or M == 0 or N == 0 or {TILES} > STREAM / 4 and {TILES} < 16 * STREAM and {TILES} % STREAM > 0"
+        f" and 16 * ({TILES} % STREAM) <= 15 * STREAM",
+        "the last wave is as good as full, or one of many, or so empty that splitting K of all tiles is as good",
+    ),
+    # Steps along K
+    Constraint(
+        "AHEAD > 0 or ASYNC == 0", "values that are read when used make FMAs wait and read registers out of order"
+    ),
+    Constraint("ASYNC == HAS_CP_ASYNC", "cp.async beats copies through registers"),
+    Constraint("BK <= 32 * SLICES", "a longer step only takes shared memory from other stages and blocks"),
+    Constraint("BK >= 16 or ASYNC == 0", "a shorter step waits for its tile as often as it multiplies"),
+    Constraint("BK >= 8 * SLICES", "so short a part of a step is mostly barrier"),
+    Constraint("SLICES == 1 or M * N / (BM * BN) <= 1024", "more tiles than that fill any card"),
+    Constraint("STAGES <= 2 or (STAGES - 1) * BK * TM * TN <= 4096", "further ahead than global memory takes"),
+    Constraint("32 * (A_SHARE + B_SHARE) <= TM * TN * BK", "so many copies a thread crowd out the FMAs"),
+)

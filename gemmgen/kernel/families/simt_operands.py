@@ -1,0 +1,170 @@
+"""How A and B travel through a kernel of `simt`: global memory -> shared memory -> registers, and C back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from math import gcd
+
+from gemmgen.kernel.expression import evaluate
+from gemmgen.kernel.families.base import Derived, Side, sides
+from gemmgen.kernel.families.simt_axes import TILE_THREADS, SimtConfig
+from gemmgen.problem.gemm import Problem
+
+
+@dataclass(frozen=True)
+class Operand(Side):
+    """How A or B travels to shared memory; names are those of the rendered kernel.
+
+    transposed  written to shared memory across its lines
+    k_rows      shared lines run along m or n, one for each k: a thread reads its fragment as vectors
+    moves       a tile that would cross the edge of C moves back to it, so that copies need no checks there
+    extent      what the kernel calls the lines from the tile's origin to the edge of C
+    copy        template that brings a tile to shared memory; fragment, to registers
+    by_turn     its shared lines run along k, and a read takes the depths of a whole turn of the loop
+    in_parts    of these reads some come early, with the lines of a product that do
+    last_first  those of its last lines
+    """
+
+    transposed: bool
+    copy: str
+    moves: bool = False
+    by_turn: bool = False
+    in_parts: bool = False
+    last_first: bool = False
+
+    @property
+    def k_rows(self) -> bool:
+        return self.transposed or not self.along_k
+
+    @property
+    def extent(self) -> str:
+        return "rows" if self.x == "a" else "columns"
+
+    @property
+    def fragment(self) -> str:
+        if self.by_turn:
+            return "fragment/turn.cu"
+        return "fragment/vector.cu" if self.k_rows else "fragment/strided.cu"
+
+
+@lru_cache(maxsize=16)  # a config's constants ask for them several times
+def operands(problem: Problem, config: SimtConfig) -> tuple[Operand, Operand]:
+    side_a, side_b = sides(problem)
+    a, b = _operand(side_a, config.TA == 1, config), _operand(side_b, config.TB == 1, config)
+    widths = [1 if x.along_k else global_width(problem, config, x) for x in (a, b)]  # of accesses along m or n
+    if _moves(problem.m, config.BM, widths[0]):
+        a = replace(a, moves=True)
+    if _moves(problem.n, config.BN, max(widths[1], store_width(problem, config, b))):
+        b = replace(b, moves=True)
+    return a, b
+
+
+def _operand(side: Side, transposed: bool, config: SimtConfig) -> Operand:
+    copy = "copy/cp_async.cu" if config.ASYNC else "copy/registers.cu"
+    if config.AHEAD == 0 or not side.along_k or transposed:
+        return Operand(side.x, side.mn, side.along_k, transposed, copy)
+    parts, last = config.LEAD > 0, last_first(config)
+    return Operand(side.x, side.mn, side.along_k, transposed, copy, by_turn=True, in_parts=parts, last_first=last)
+
+
+def last_first(config: SimtConfig) -> bool:
+    """Whether a product takes its last line first."""
+    return config.ORDER & 2 > 0
+
+
+def _moves(size: int | None, tile: int, width: int) -> bool:
+    """Whether C has room for a tile that starts `tile` before the edge at `size`, where accesses start as well."""
+    return size is not None and size > tile and size % tile != 0 and size % width == 0
+
+
+def global_width(problem: Problem, config: SimtConfig, operand: Operand) -> int:
+    """Elements of one global access: the alignment of the operand's lines caps VEC."""
+    if operand.transposed and config.ASYNC:
+        return 1  # cp.async lands where it starts: only single elements can change direction
+    limit = problem.vector_limit(operand.ld)
+    if operand.by_turn:  # all steps but the first start behind the remainder of K
+        limit = gcd(limit, problem.k or 1)
+    return gcd(config.VEC, limit)
+
+
+@cache
+def team(accesses: int, lines: int, threads: int, wanted: int) -> int:
+    """Threads that fetch a line of `accesses` together: as need the fewest passes, of these the next to `wanted`.
+
+    What a thread fetches further along its line lies so near to its first access that the instruction holds the
+    distance.
+    """
+
+    def cost(team: int) -> tuple[int, float]:
+        return accesses // team * -(-lines // (threads // team)), max(team / wanted, wanted / team)
+
+    return min((size for size in range(1, accesses + 1) if accesses % size == 0 and threads % size == 0), key=cost)
+
+
+def fragment_width(config: SimtConfig, operand: Operand) -> int:
+    """Neighbours along m or n in one shared read: more than one only where shared lines run that way."""
+    return gcd(config.VEC, config.TM if operand.x == "a" else config.TN) if operand.k_rows else 1
+
+
+def read_width(config: SimtConfig, operand: Operand) -> int:
+    """Elements of one shared read: the depths of a turn, or as many neighbours as `fragment_width` says."""
+    return config.AHEAD if operand.by_turn else fragment_width(config, operand)
+
+
+def runs_along_n(config: SimtConfig, a: Operand, b: Operand) -> bool:
+    """Whether a thread's FMAs go row by row, so that neighbours share a value of A: the longer way, or the one along
+    which the values of a turn are replaced."""
+    return a.by_turn or (config.TN > config.TM and not b.by_turn)
+
+
+def store_width(problem: Problem, config: SimtConfig, b: Operand) -> int:
+    """Elements of one access to C: a thread's neighbouring columns, as far as the alignment of C's lines allows."""
+    return gcd(fragment_width(config, b), problem.vector_limit("ldc"))
+
+
+def operand_constants(problem: Problem, config: SimtConfig, operand: Operand) -> tuple[Derived, ...]:
+    X, block = operand.X, f"B{operand.MN}"
+    width, elements = global_width(problem, config, operand), f"{problem.dtype.ctype}s"
+    padded = "" if not operand.along_k else " + PAD"
+    shared_line = block if operand.k_rows else "BK"
+    shared_lines = "BK" if operand.k_rows else block
+    line, count = ("BK", block) if operand.along_k else (block, "BK")
+    value = config.values
+    threads = evaluate(TILE_THREADS, value) * config.SLICES
+    # Neighbours fetch 128 bytes, the most that L1 looks up at once; transposed, 32 bytes, whose words fall into banks
+    # of their own (PAD = 4), or a longer piece of the line: TEAM elements.
+    asked = config.TEAM if operand.transposed else 0
+    wanted = asked or (32 if operand.transposed else 128) // (width * problem.dtype.size)
+    together = team(max(1, value[line] // width), value[count], threads, wanted)
+    stored = f"{X} that one cp.async writes to shared memory" if config.ASYNC else f"a shared store of {X}"
+    lines = (
+        (f"V{X}", str(width), f"{elements} of an access to {X}"),
+        (f"STORE_{X}", "1" if operand.transposed else f"V{X}", f"{elements} of {stored}"),
+        (f"{X}_LINE", line, f"{elements} of a line of {X}'s tile"),
+        (f"{X}_LINES", count, f"lines of {X}'s tile"),
+        (f"{X}_TEAM", str(together), "neighbouring threads that fetch a line together"),
+        (f"{X}_STRIDE", f"THREADS / {X}_TEAM", "lines that all threads fetch at once"),
+        (
+            f"{X}_SHARE",
+            f"{X}_LINE / V{X} / {X}_TEAM * (({X}_LINES + {X}_STRIDE - 1) / {X}_STRIDE)",
+            "accesses that a thread makes at most",
+        ),
+        (f"PITCH_{X}", shared_line + padded, f"{elements} from one shared line of {X} to the next"),
+        (f"SHARED_{X}", f"{shared_lines} * PITCH_{X}", f"{elements} of a shared tile of {X}"),
+    )
+    return tuple(Derived(*line, group=f"How {X} gets to shared memory") for line in lines)
+
+
+def copy_wavefronts(value: Mapping[str, int], operand: Operand) -> float:
+    """Shared-memory cycles to write one tile of words: 32 words each, fewer where transposed ones meet in a bank.
+
+    A warp writes as many lines at once as threads fetch a line together, PITCH apart. Vector reads want PITCH to be a
+    multiple of four words, so at best eight lines have banks of their own (PAD = 4), and without padding none has.
+    """
+    words = value[f"B{operand.MN}"] * value["BK"]
+    if not operand.transposed:
+        return words / 32
+    apart = 32 // gcd(32, value[f"PITCH_{operand.X}"])  # lines before banks repeat
+    return words / 32 * max(1, value[f"{operand.X}_TEAM"] / apart)

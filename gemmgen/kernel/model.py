@@ -1,0 +1,221 @@
+"""What to expect of a kernel before it runs: resources, occupancy, roofline, waves, and a predicted time.
+
+The time ranks candidates and explains them. It is a prediction: nothing presents it as a measurement.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from gemmgen.kernel.families.base import Config, Family, Work, constants
+from gemmgen.kernel.source import Launch
+from gemmgen.kernel.streamk import Stream
+from gemmgen.problem.device import (
+    MAX_REGISTERS,
+    REGISTER_UNIT,
+    REGISTERS_PER_SM,
+    WARP,
+    Arch,
+    DeviceSpec,
+)
+from gemmgen.problem.dtype import WORD, DType
+from gemmgen.problem.gemm import Case, Problem
+
+Limiter = Literal["threads", "blocks", "registers", "shared memory"]
+Bound = Literal["FMA", "issue", "instruction fetch", "shared memory", "L2", "DRAM", "latency"]
+
+# What NVIDIA does not publish. Chosen so that the order of predictions follows the order of measured times on an
+# H200 (f32, 11 shapes and layouts, 2026-11-21).
+MODEL_ERROR = 0.2  # relative: of the 594 times of its calibration 582 were predicted within it, of 585 others 568
+L2_BYTES_PER_CYCLE = 28  # per SM, sustained
+L1_HITS = 7 / 8  # share of the words that the SM's blocks repeat which L1 serves
+GLOBAL_LATENCY = 700  # cycles, from a tile's first load to its barrier
+REDUCTION_LATENCIES = 2  # of adding up what blocks leave for each other: writes, tickets and reads, as far as they show
+LAUNCH_US = 3.0  # from the first block's start to the last one's end when there is no work
+OVERLAP_LOSS = 0.05  # share of the other units' time that does not hide behind the slowest
+SHARPNESS = 8  # of the maximum of computing and moving data: 9% more where both take as long
+STEP_INSTRUCTIONS = 20  # of a warp for each step, besides its barrier: loop and address arithmetic
+BARRIER_CYCLES = 250  # of a step's barrier that no other block fills; with another one half as many
+STREAM_INSTRUCTIONS = 60  # of a warp for each step more where blocks stream
+LOOP_INSTRUCTIONS = 14  # and for each turn of a loop over a part of its depths
+COPY_INSTRUCTIONS = 3  # of a warp for each access that copies: the access, its address, its predicate, and their waits
+# Two register banks give an operand each a cycle, so an FMA that shares none with the one before takes another cycle.
+# One in each run does so, and more where the compiler reorders FMAs by the arrival of their values.
+OPERAND_CYCLES, UNORDERED_OPERAND_CYCLES = 0.1, 1.5  # a run
+STALLS = 0.2  # of issue time, for one warp a scheduler: waits that no other warp fills
+TURN_STALLS = 0.15  # more of them where the compiler puts all reads of a turn's depths off to its end
+SASS_BYTES = 16  # an instruction
+INSTRUCTION_CACHE = 32 * 1024  # bytes next to a scheduler; a longer unrolled step is fetched again and again
+FETCH_CYCLES = 1.8  # an instruction that is not there; the warps of a scheduler share it
+SCHEDULERS = 4  # of an SM; each issues one instruction a cycle
+BYTES_UNDER_WAY = 32 * 1024  # of an SM, that keep device memory busy
+REPRESENTATIVE_BYTES = 2**28
+REPRESENTATIVE_SIZE = 4096  # what a run-time size is taken for when a prediction needs a number
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """Blocks and warps that fit on one SM, their `share` of its threads (0 to 1), and what keeps another block out."""
+
+    blocks: int
+    warps: int
+    share: float
+    limiter: Limiter
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the model expects of one config on one card.
+
+    registers     a thread, estimated (before compilation) or as compiled
+    shared_bytes  a block
+    waves         blocks of the grid over blocks that run at once
+    time_us       predicted time of one launch, in microseconds; infinite where the kernel cannot launch
+    bound         what takes longest
+    """
+
+    device: str
+    registers: int
+    shared_bytes: int
+    occupancy: Occupancy
+    waves: float
+    time_us: float
+    bound: Bound
+
+    def tflops(self, case: Case) -> float:
+        """Predicted rate, TFLOPS."""
+        return case.flops / self.time_us / 1e6 if self.time_us > 0 else 0.0
+
+
+def occupancy(arch: Arch, threads: int, registers: int, shared_bytes: int) -> Occupancy:
+    """Blocks of `threads` threads, `registers` a thread and `shared_bytes` that fit on an SM of `arch`."""
+    shared = shared_bytes + arch.reserved_shared
+    warps = -(-threads // WARP)
+    rounded = -(-max(registers, 1) // REGISTER_UNIT) * REGISTER_UNIT
+    # Each scheduler has its share of the SM's registers and runs whole warps.
+    warps_by_registers = SCHEDULERS * (REGISTERS_PER_SM // SCHEDULERS // (rounded * WARP))
+    fits: dict[Limiter, int] = {
+        "threads": arch.sm_threads // (warps * WARP),
+        "blocks": arch.sm_blocks,
+        "registers": warps_by_registers // warps,
+        "shared memory": arch.sm_shared // shared if shared else arch.sm_blocks,
+    }
+    limiter = min(fits, key=lambda name: fits[name])
+    blocks = fits[limiter]
+    return Occupancy(blocks, blocks * warps, blocks * warps * WARP / arch.sm_threads, limiter)
+
+
+def estimate_registers(work: Work, dtype: DType) -> int:
+    """Registers a thread before it is compiled: accumulators, two fragments, copies under way, addresses."""
+    # A row of A and one of B, of a square thread tile, for this k and the next; or one of them for the four of a turn.
+    fragments = (6 if work.by_turn else 4) * math.isqrt(work.outputs) if work.shared_words else 2
+    return dtype.words * (work.outputs + fragments) + int(work.staged) + work.others
+
+
+def predict(
+    problem: Problem, family: Family, config: Config, device: DeviceSpec, registers: int | None = None
+) -> Prediction:
+    """Predict one launch of `problem` (run-time sizes taken as REPRESENTATIVE_SIZE) on `device`.
+
+    `registers` is the compiled kernel's figure; None estimates it.
+    """
+    case = representative(problem)
+    value = constants(family, problem, config)
+    work = family.work(problem, config)
+    used = estimate_registers(work, problem.dtype) if registers is None else registers
+    # __launch_bounds__ keeps the compiler to what lets a block launch: it spills the others.
+    most = MAX_REGISTERS if registers is not None else min(MAX_REGISTERS, _registers_to_launch(work.threads))
+    shared = value["SHARED_BYTES"]
+    fit = occupancy(device.arch, work.threads, min(used, most), shared)
+    stream = Stream(work.stream, work.depth) if work.stream else None
+    launch = Launch(work.threads, family.grid(problem, config), splits=work.splits, stream=stream)
+    if fit.blocks == 0:
+        return Prediction(device.name, used, shared, fit, math.inf, math.inf, "latency")
+    waves = launch.blocks(case) / (fit.blocks * device.sms)
+    blocks = launch.splits * launch.tiles(case)  # as many as there would be without a stream: their work
+    steps = math.ceil(max(case.k, 1) / work.splits / work.depth) * value.get("WALK", 1)
+    time, bound = _time_us(case, work, fit, blocks, steps, device, max(0, used - most))
+    return Prediction(device.name, used, shared, fit, waves, time, bound)
+
+
+def _registers_to_launch(threads: int) -> int:
+    """The most of a thread with which an SM has room for a block of `threads`."""
+    warps = -(-threads // (WARP * SCHEDULERS))  # of a scheduler, which has its share of the registers
+    return REGISTERS_PER_SM // SCHEDULERS // (warps * WARP) // REGISTER_UNIT * REGISTER_UNIT
+
+
+@lru_cache(maxsize=16)  # the same for all of a search's predictions
+def representative(problem: Problem) -> Case:
+    """The case that stands for `problem`: its sizes, and for those left to run time REPRESENTATIVE_SIZE.
+
+    For a batch that is left to run time as many products as take REPRESENTATIVE_BYTES.
+    """
+    open_sizes = {name.lower(): REPRESENTATIVE_SIZE for name in ("M", "N", "K") if problem.sizes[name] is None}
+    if problem.batch is None:
+        one = problem.case(**open_sizes, batch=1)
+        open_sizes["batch"] = max(1, REPRESENTATIVE_BYTES // one.bytes_moved)
+    return problem.case(**open_sizes)
+
+
+def _time_us(
+    case: Case, work: Work, fit: Occupancy, blocks: int, steps: int, device: DeviceSpec, spilled: int
+) -> tuple[float, Bound]:
+    """(time in microseconds, what bounds it): the busiest SM's steps, each as long as its slowest unit."""
+    # Blocks that stream share the last wave evenly; without them the busiest SM has one block more than others.
+    per_sm = blocks / device.sms if work.stream else -(-blocks // device.sms)
+    resident = min(fit.blocks, math.ceil(per_sm))
+    cycles = _step_cycles(work, resident, device.arch, spilled, case.problem.dtype)
+    bound = max(cycles, key=lambda unit: cycles[unit])
+    step = cycles[bound] + OVERLAP_LOSS * (sum(cycles.values()) - cycles[bound])
+    step += BARRIER_CYCLES / resident
+    waits = work.waits + (work.prefetch == 0)
+    step += waits * GLOBAL_LATENCY / resident  # nothing runs while a block waits for its own tile, except other blocks
+    compute_us = per_sm / resident * steps * step / device.clock_ghz / 1000
+    dram_us = case.bytes_moved / device.bandwidth / 1000
+    if case.problem.batched:  # nothing is read twice: what hides the latency is bytes under way
+        under_way = resident * work.global_words * WORD * max(1, work.prefetch)
+        dram_us *= max(1.0, BYTES_UNDER_WAY / under_way)
+    if dram_us > compute_us:
+        bound = "DRAM"
+    both_us = (compute_us**SHARPNESS + dram_us**SHARPNESS) ** (1 / SHARPNESS)
+    return both_us + _reduction_us(case, work, blocks, device) + LAUNCH_US, bound
+
+
+def _reduction_us(case: Case, work: Work, blocks: int, device: DeviceSpec) -> float:
+    """Microseconds that blocks with a common tile take to add up: they write, one after the other takes a ticket, the
+    last one reads. Most of it hides behind other tiles where there are several waves, which is left out."""
+    if work.splits == 1 and not work.stream:
+        return 0.0
+    parts = 2 * work.stream or blocks  # the most that streams leave: a tile's own block one, helpers some of several
+    moved = 2 * work.tile * case.problem.dtype.size * parts / (L2_BYTES_PER_CYCLE * device.sms)  # to and from L2
+    return (REDUCTION_LATENCIES * GLOBAL_LATENCY + moved) / device.clock_ghz / 1000
+
+
+def _step_cycles(work: Work, resident: int, arch: Arch, spilled: int, dtype: DType) -> dict[Bound, float]:
+    """Cycles that each unit of an SM needs for one step of its `resident` blocks."""
+    warps = -(-work.threads // WARP) * resident
+    warps_per_scheduler = max(1.0, warps / SCHEDULERS)  # a warp issues on one scheduler only
+    fmas = work.fmas * work.depth
+    run_cycles = OPERAND_CYCLES if work.written else UNORDERED_OPERAND_CYCLES
+    operands = fmas * run_cycles / work.run if work.run > 1 else 0.0
+    turns = work.depth / work.written if work.written else 1
+    overhead = (
+        STEP_INSTRUCTIONS
+        + (STREAM_INSTRUCTIONS if work.stream else 0)
+        + COPY_INSTRUCTIONS * work.copies
+        + (LOOP_INSTRUCTIONS * turns if work.written else 0)
+    )
+    instructions = fmas + operands + work.shared_reads * work.depth + overhead + 2 * spilled * work.depth
+    uncached = instructions / turns * SASS_BYTES > INSTRUCTION_CACHE
+    stalls = STALLS + (TURN_STALLS if work.by_turn and not work.lead else 0.0)
+    return {
+        "FMA": warps_per_scheduler * fmas * SCHEDULERS * WARP / arch.lanes(dtype),
+        "issue": (warps_per_scheduler + stalls) * instructions,
+        "instruction fetch": FETCH_CYCLES * instructions if uncached else 0.0,
+        "shared memory": warps * work.wavefronts * work.depth + work.copy_wavefronts * resident,
+        "L2": (work.global_words - L1_HITS * work.repeated) * WORD * resident / L2_BYTES_PER_CYCLE,
+        "latency": GLOBAL_LATENCY / work.prefetch if work.prefetch else 0.0,
+    }

@@ -1,0 +1,270 @@
+"""Problem + config -> KernelSource: Python computes every value, the templates place them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import groupby
+from typing import Any
+
+import jinja2
+
+from gemmgen.kernel.expression import names_in
+from gemmgen.kernel.families import DEFAULT_FAMILY
+from gemmgen.kernel.families.base import Config, Constraint, Derived, Family, constants
+from gemmgen.kernel.naming import kernel_name
+from gemmgen.kernel.notes import MatrixText, matrix_texts, notes
+from gemmgen.kernel.source import KernelSource, Launch, Parameter
+from gemmgen.kernel.streamk import Stream
+from gemmgen.problem.device import STATIC_SHARED_BYTES
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import RUNTIME, Problem, Size
+from gemmgen.support.paths import TEMPLATES
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A line `constexpr int NAME = text;  // meaning`, with the spaces that align the comments."""
+
+    name: str
+    text: str
+    meaning: str
+    space: int
+
+
+@dataclass(frozen=True)
+class ConstantGroup:
+    """Constants under one heading."""
+
+    title: str
+    lines: tuple[Constant, ...]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Everything the templates may ask about a kernel beyond its family's own view."""
+
+    problem: Problem
+    family: Family
+    config: Config
+
+    @cached_property
+    def name(self) -> str:
+        return kernel_name(self.problem, self.family, self.config)
+
+    @property
+    def dtype(self) -> DType:
+        return self.problem.dtype
+
+    @cached_property
+    def sizes(self) -> Mapping[str, Size]:
+        return self.problem.sizes
+
+    @cached_property
+    def values(self) -> Mapping[str, int]:
+        """Every constant of the kernel by name."""
+        return constants(self.family, self.problem, self.config)
+
+    @property
+    def threads(self) -> int:
+        return self.values["THREADS"]
+
+    @property
+    def launch_bounds(self) -> tuple[str, ...]:
+        return ("THREADS", "MINB") if "MINB" in self.values else ("THREADS",)
+
+    @cached_property
+    def launch(self) -> Launch:
+        shared = self.values["SHARED_BYTES"]
+        # The sums of slices take the place of all tiles together, which static arrays do not allow.
+        dynamic = shared if shared > STATIC_SHARED_BYTES or self.values.get("SLICES", 1) > 1 else 0
+        grid = self.family.grid(self.problem, self.config)
+        sharers = self.values.get("STREAM", 0)
+        return Launch(
+            self.threads,
+            grid,
+            dynamic,
+            self.values.get("SPLIT", 1),
+            stream=Stream(sharers, self.values["BK"]) if sharers else None,
+        )
+
+    @property
+    def tiles(self) -> str:
+        return " * ".join(size if tile == 1 else f"ceil({size} / {tile})" for size, tile in self.launch.grid)
+
+    @property
+    def blocks(self) -> str:
+        if self.launch.stream is not None:
+            wave = self.launch.stream.blocks
+            return f"ceil(T / {wave}) * {wave}"
+        return self.tiles + (f" * {self.launch.splits}" if self.launch.splits > 1 else "")
+
+    @property
+    def counted(self) -> str:
+        """What `blocks` counts in, where that needs words."""
+        if self.launch.stream is None:
+            return ""
+        return f", for T = {self.tiles} tiles"
+
+    @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        ctype, to = self.dtype.ctype, "* const*" if self.problem.pointers else "*"
+        return (
+            Parameter("A", f"const {ctype}{to}"),
+            Parameter("B", f"const {ctype}{to}"),
+            Parameter("C", f"{ctype}{to}"),
+            *self._workspace(),
+            *(Parameter(name, self.ctype(name)) for name in self.problem.runtime_names),
+            Parameter("alpha", ctype),
+            Parameter("beta", ctype),
+        )
+
+    def _workspace(self) -> Iterator[Parameter]:
+        if self.launch.adds_up:
+            yield Parameter("partials", f"{self.dtype.ctype}*")
+            yield Parameter("tickets", "unsigned*")
+
+    @staticmethod
+    def ctype(size: str) -> str:
+        """The type of one of `sizes`."""
+        return "long long" if size.startswith("stride_") else "int"
+
+    @property
+    def matrices(self) -> tuple[MatrixText, ...]:
+        return matrix_texts(self.problem)
+
+    @cached_property
+    def constants(self) -> tuple[ConstantGroup, ...]:
+        """The axes, then what follows from them, as the kernel declares them."""
+        unused = self.family.unused(self.problem, self.config)
+        axes = [
+            Derived(item.name, str(getattr(self.config, item.name)), item.meaning, "Parameters")
+            for item in self.config.axes()
+        ]
+        lines = [line for line in (*axes, *self.family.derive(self.problem, self.config)) if line.name not in unused]
+        return tuple(_aligned(title, list(group)) for title, group in groupby(lines, key=lambda line: line.group))
+
+    @property
+    def asserts(self) -> Iterator[Constraint]:
+        """The constraints that the kernel's own constants decide."""
+        known = {line.name for group in self.constants for line in group.lines}
+        for constraint in self.family.constraints:
+            if constraint.in_kernel and names_in(constraint.expression) <= known:
+                yield constraint
+
+    @property
+    def edges(self) -> tuple[tuple[str, str], ...]:
+        """(size, the tile that may not divide it)."""
+        return ("M", "BM"), ("N", "BN"), ("K", "BK")
+
+    @property
+    def promises(self) -> Iterator[str]:
+        """What the caller owes the kernel, which checks none of it."""
+        problem = self.problem
+        if problem.pointers:
+            yield f"A_array, B_array and C_array of {self.sizes['batch'] or 'batch'} device pointers each"
+            yield f"each of them divisible by {problem.pointer_align}; those to A and B may repeat and overlap"
+            yield "no matrix C that overlaps another one, of A or B either"
+        else:
+            yield f"A, B and C at addresses divisible by {problem.pointer_align}, C overlapping neither A nor B"
+        if problem.strided:
+            yield "no two matrices of C that overlap"
+        distances = (*problem.line_sizes, *problem.stride_sizes)
+        free = [name for name in distances if name in problem.runtime_names]
+        if problem.ld_align > 1 and free:
+            yield f"{', '.join(free)} divisible by {problem.ld_align}"
+        if self.launch.adds_up:
+            sums = f"{self.launch.partial_elements} {self.dtype.ctype}s"
+            blocks, tiles = self.blocks, self.tiles
+            if self.launch.stream is not None:
+                wave = self.launch.stream.blocks
+                blocks, tiles = f"({wave} + T % {wave})", str(wave)
+            yield f"partials: {blocks} * {sums}, holding anything"
+            yield f"tickets: {tiles} counters, zero before the first launch, which every launch leaves zero"
+            yield "no other launch using the same workspace at the same time"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return notes(self.problem, self.family, self.config)
+
+    @property
+    def command(self) -> str:
+        """The command line that renders this kernel again."""
+        return " ".join(["gemmgen generate", *_problem_options(self.problem), *self._settings()])
+
+    def _settings(self) -> Iterator[str]:
+        if self.family.name != DEFAULT_FAMILY:
+            yield f"--family {self.family.name}"
+        for item in self.config.axes():
+            value = getattr(self.config, item.name)
+            if value != getattr(self.family.default(self.problem), item.name):
+                yield f"--set {item.name}={value}"
+
+
+def _problem_options(problem: Problem) -> Iterator[str]:
+    yield f"'{problem.shape}'" if RUNTIME in problem.shape else problem.shape
+    yield f"--dtype {problem.dtype.label}"
+    yield f"--layout {problem.layout}"
+    if problem.batched:
+        yield "--batch '?'" if problem.batch is None else f"--batch {problem.batch}"
+    if problem.pointers:
+        yield "--pointers"
+    for name in (*problem.line_sizes, *problem.stride_sizes):
+        value, option = getattr(problem, name), name.replace("_", "-")
+        if value != "dense":
+            yield f"--{option} '?'" if value is None else f"--{option} {value}"
+    if problem.pointer_align != Problem.pointer_align:
+        yield f"--pointer-align {problem.pointer_align}"
+    if problem.ld_align != Problem.ld_align:
+        yield f"--ld-align {problem.ld_align}"
+
+
+def _aligned(title: str, group: list[Derived]) -> ConstantGroup:
+    width = max(len(line.name) + len(line.expression) for line in group) + 2
+    lines = (
+        Constant(line.name, line.expression, line.meaning, width - len(line.name) - len(line.expression))
+        for line in group
+    )
+    return ConstantGroup(title, tuple(lines))
+
+
+def render(problem: Problem, family: Family, config: Config) -> KernelSource:
+    """The `.cu` of `config` for `problem`, which must hold its constraints (see `families.base.check`)."""
+    kernel = Kernel(problem, family, config)
+    template = environment(problem.dtype).get_template(family.template(config))
+    text = template.render(kernel=kernel, view=family.view(problem, config))
+    return KernelSource(
+        name=kernel.name,
+        text=text,
+        problem=problem,
+        family=family.name,
+        config=dict(config.values),
+        launch=kernel.launch,
+        parameters=kernel.parameters,
+    )
+
+
+@lru_cache(maxsize=len(DType))
+def environment(dtype: DType) -> jinja2.Environment:
+    """Delimiters that leave CUDA and inline PTX alone; a misspelt name is an error.
+
+    Every template and macro knows the element type: `T` its name, `size` its bytes, and its `fma` and `zero`.
+    """
+    options: dict[str, Any] = {
+        "block_start_string": "/*%",
+        "block_end_string": "%*/",
+        "variable_start_string": "${",
+        "variable_end_string": "}",
+        "comment_start_string": "/*#",
+        "comment_end_string": "#*/",
+        "line_statement_prefix": "//%",
+        "trim_blocks": True,
+        "lstrip_blocks": True,
+        "keep_trailing_newline": True,
+        "undefined": jinja2.StrictUndefined,
+        "autoescape": False,
+    }
+    made = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), **options)
+    made.globals.update(T=dtype.ctype, size=dtype.size, fma=dtype.arithmetic.fma, zero=dtype.arithmetic.zero)
+    return made

@@ -1,0 +1,209 @@
+"""A rendered kernel as data: its text, its name, how to launch it and what to pass.
+
+Everybody who runs or exports a kernel reads these records; nobody recomputes them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gemmgen.kernel.streamk import Numbers, Shares, Stream
+from gemmgen.problem.device import MAX_THREADS
+from gemmgen.problem.gemm import BATCH_SIZES, Case, Problem
+from gemmgen.support.errors import require
+
+OPERANDS = ("A", "B", "C")
+WORKSPACE = ("partials", "tickets")  # of a launch whose blocks share tiles of C: see Workspace
+POINTERS = (*OPERANDS, *WORKSPACE)
+SCALARS = ("M", "N", "K", "lda", "ldb", "ldc", *BATCH_SIZES, "alpha", "beta")
+MOST_SHARED_BYTES = 2**20  # no GPU has as much for a block
+MADE_BY = "// Made by "  # begins the line of the text that says how to render it again
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One kernel parameter. Pointers are A, B, C and the workspace's; scalars are named as in `Case.values`.
+
+    A, B and C of a batch of pointers are arrays, which the `.cu` calls A_array, B_array and C_array.
+    """
+
+    name: str
+    ctype: str
+
+    def __post_init__(self) -> None:
+        known = POINTERS if self.is_pointer else SCALARS
+        require(self.name in known, f"unknown parameter {self.ctype} {self.name}: known are {', '.join(known)}")
+
+    @property
+    def is_pointer(self) -> bool:
+        return self.ctype.endswith("*")
+
+    @property
+    def is_array(self) -> bool:
+        return self.ctype.endswith("* const*")
+
+    @property
+    def text(self) -> str:
+        """The parameter's name in the `.cu`."""
+        return f"{self.name}_array" if self.is_array else self.name
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Device memory that a launch needs besides its operands, in words of 4 bytes; none where a tile has one block.
+
+    partials  sums that blocks leave for the one that adds them: they may hold anything before the launch
+    tickets   a counter a tile: zero before the first launch, and each launch leaves it so
+    """
+
+    partials: int
+    tickets: int
+
+    @property
+    def words(self) -> dict[str, int]:
+        """By the part's name."""
+        return dict(zip(WORKSPACE, (self.partials, self.tickets), strict=True))
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Launch geometry: a one-dimensional grid of one-dimensional blocks.
+
+    threads       threads a block
+    grid          ((size name, tile), ...): C has the product of ceil(size / tile) tiles. The sizes are M, N and
+                  batch; one that is left out is a tile's as a whole
+    shared_bytes  dynamic shared memory a block, in bytes (0: the kernel declares its own)
+    splits        blocks that share a tile, each with a part of K: blocks t * splits and the next ones have tile t
+    stream        how blocks share the last tiles by runs of steps along K; None where each tile has blocks of its own
+    """
+
+    threads: int
+    grid: tuple[tuple[str, int], ...]
+    shared_bytes: int = 0
+    splits: int = 1
+    stream: Stream | None = None
+
+    def __post_init__(self) -> None:
+        require(type(self.threads) is int and 1 <= self.threads <= MAX_THREADS, f"{self.threads} threads a block")
+        for size, tile in self.grid:
+            require(
+                size in ("M", "N", "batch") and type(tile) is int and tile >= 1, f"the grid divides {size} by {tile}"
+            )
+        shared = self.shared_bytes
+        require(type(shared) is int and 0 <= shared < MOST_SHARED_BYTES, f"{shared} bytes of shared memory a block")
+        require(type(self.splits) is int and self.splits >= 1, f"{self.splits} blocks share a tile")
+        require(
+            self.stream is None or self.splits == 1,
+            f"{self.splits} blocks share a tile, and a stream of blocks all tiles",
+        )
+
+    def tiles(self, case: Case) -> int:
+        """Tiles of C that the grid computes for `case`."""
+        return math.prod(-(-int(case.values[size]) // tile) for size, tile in self.grid)
+
+    def blocks(self, case: Case) -> int:
+        """Blocks of the grid for `case`."""
+        if self.stream is not None:
+            return self.shares(self.stream, case).grid
+        return self.splits * self.tiles(case)
+
+    def shares(self, stream: Stream, case: Case) -> Shares:
+        """Who has which part of which tile for `case`."""
+        return Shares(stream, self.tiles(case), case.k)
+
+    def whole_tiles(self, case: Case) -> int:
+        """Tiles that no stream of blocks shares: the first ones."""
+        return self.tiles(case) if self.stream is None else self.shares(self.stream, case).whole
+
+    def blocks_of(self, case: Case, tiles: npt.ArrayLike) -> Numbers:
+        """The blocks that compute `tiles`, in their order; by `stream` they have parts of other tiles, too."""
+        numbers = np.array(tiles, np.int64)
+        if self.stream is None:
+            return (numbers[:, None] * self.splits + np.arange(self.splits)).ravel()
+        return self.shares(self.stream, case).blocks_of(numbers)
+
+    def tiles_of(self, case: Case, blocks: Numbers) -> Numbers:
+        """The tiles that `blocks` alone complete. Without `stream` they must be whole tiles' blocks."""
+        if self.stream is None:
+            return np.unique(blocks // self.splits)
+        shares = self.shares(self.stream, case)
+        arrived, needed = shares.arrivals(blocks)
+        complete = shares.whole + np.flatnonzero(arrived == needed)
+        return np.concatenate([np.sort(blocks[blocks < shares.whole]), complete])
+
+    def tickets_left(self, case: Case, blocks: Numbers) -> Numbers:
+        """What the tickets hold when `blocks` have run: zero for each tile that is complete or begun by none."""
+        if self.stream is None:
+            return np.zeros(self.workspace(case).tickets, np.int64)
+        tickets = np.zeros(self.stream.blocks, np.int64)
+        arrived, needed = self.shares(self.stream, case).arrivals(blocks)
+        tickets[: len(arrived)] = np.where(arrived == needed, 0, arrived)
+        return tickets
+
+    @property
+    def partial_elements(self) -> int:
+        """Elements of workspace that a block writes: a whole tile, at C's edges too."""
+        return math.prod(tile for _, tile in self.grid)
+
+    def workspace(self, case: Case) -> Workspace:
+        """What `case` takes besides its operands."""
+        words = self.partial_elements * case.problem.dtype.words
+        if not self.adds_up:
+            return Workspace(0, 0)
+        if self.stream is not None:
+            shares = self.shares(self.stream, case)
+            return Workspace(shares.parts * words, self.stream.blocks)
+        return Workspace(self.tiles(case) * self.splits * words, self.tiles(case))
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether blocks share tiles, so that a launch takes a workspace."""
+        return self.splits > 1 or self.stream is not None
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """A `.cu` file and what a caller needs to use it.
+
+    name        function, file, log line and test id; encodes problem, family and config
+    family      name of the kernel family that rendered it
+    config      the family's parameters as plain values, for JSON and tables
+    parameters  in the order of the kernel's signature
+    """
+
+    name: str
+    text: str
+    problem: Problem
+    family: str
+    config: dict[str, int]
+    launch: Launch
+    parameters: tuple[Parameter, ...]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the text: the identity of a kernel, edits by hand included."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def body(self) -> str:
+        """The text without its name and the command that makes it: configs that share a body are one kernel."""
+        lines = self.text.replace(self.name, "").splitlines()
+        return "\n".join(line for line in lines if not line.startswith(MADE_BY))
+
+    def arguments(self, case: Case, pointers: dict[str, Any]) -> list[Any]:
+        """The values to pass, in order; `pointers` maps POINTERS to whatever the executor uses."""
+        return [pointers[p.name] if p.is_pointer else case.values[p.name] for p in self.parameters]
+
+    def interface(self) -> dict[str, Any]:
+        """Name, launch geometry and parameters as JSON-ready data."""
+        return {
+            "name": self.name,
+            "launch": asdict(self.launch),
+            "parameters": [asdict(parameter) for parameter in self.parameters],
+        }

@@ -1,7 +1,0 @@
-"""Where the templates lie: beside the package in a checkout, inside it in an installed wheel."""
-
-from pathlib import Path
-
-_PACKAGE = Path(__file__).resolve().parent
-
-TEMPLATES = next(folder for folder in (_PACKAGE / "templates", _PACKAGE.parent / "templates") if folder.is_dir())

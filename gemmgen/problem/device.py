@@ -1,0 +1,181 @@
+"""GPU architectures and cards: the limits that constraints check and the rates that the model uses.
+
+Figures are NVIDIA's, from the CUDA C++ Programming Guide (technical specifications per compute
+capability) and the cards' data sheets; nothing here is measured.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from gemmgen.problem.dtype import DType
+from gemmgen.support.errors import require
+
+REGISTERS_PER_SM = 65536
+REGISTER_UNIT = 8  # registers are allocated to a thread in eights
+MAX_REGISTERS = 255  # a thread
+MAX_THREADS = 1024  # a block
+MAX_BLOCKS = 2**31 - 1  # of a grid, in its first dimension
+STATIC_SHARED_BYTES = 48 * 1024  # of a block, as `__shared__` arrays; more is dynamic, and has to be asked for
+WARP = 32
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one GPU architecture allows a block; the names that constraints read.
+
+    threads       the most of a block
+    sm_threads    the most resident on one SM
+    shared_bytes  the most a block may use, in bytes (dynamic above STATIC_SHARED_BYTES)
+    """
+
+    threads: int
+    sm_threads: int
+    shared_bytes: int
+    has_cp_async: bool
+
+    @property
+    def names(self) -> dict[str, int]:
+        return {
+            "MAX_BLOCKS": MAX_BLOCKS,
+            "MAX_THREADS": self.threads,
+            "MAX_SM_THREADS": self.sm_threads,
+            "MAX_SHARED_BYTES": self.shared_bytes,
+            "HAS_CP_ASYNC": int(self.has_cp_async),
+        }
+
+
+@dataclass(frozen=True)
+class Arch:
+    """One compute capability.
+
+    sm_threads, sm_blocks   the most resident on an SM
+    sm_shared, block_shared shared memory of an SM, and the most a block may use, in bytes
+    fp32_lanes, fp64_lanes  FP32 and FP64 FMAs an SM starts per cycle, tensor cores apart (Programming Guide,
+                            "Arithmetic Instructions")
+    """
+
+    name: str
+    sm_threads: int
+    sm_blocks: int
+    sm_shared: int
+    block_shared: int
+    fp32_lanes: int
+    fp64_lanes: int
+
+    @property
+    def number(self) -> int:
+        return int(self.name.removeprefix("sm_"))
+
+    def lanes(self, dtype: DType) -> int:
+        """FMAs of `dtype` an SM starts per cycle."""
+        return {DType.F32: self.fp32_lanes, DType.F64: self.fp64_lanes}[dtype]
+
+    @property
+    def has_cp_async(self) -> bool:
+        return self.number >= 80
+
+    @property
+    def reserved_shared(self) -> int:
+        """Bytes of an SM's shared memory that CUDA keeps for itself beside each block."""
+        return 1024 if self.number >= 80 else 0
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(MAX_THREADS, self.sm_threads, self.block_shared, self.has_cp_async)
+
+
+def _arch(number: int, threads: int, blocks: int, sm_kb: int, block_kb: int, fp32: int, fp64: int) -> Arch:
+    return Arch(f"sm_{number}", threads, blocks, sm_kb * 1024, block_kb * 1024, fp32, fp64)
+
+
+ARCHS: dict[str, Arch] = {
+    arch.name: arch
+    for arch in (
+        _arch(75, 1024, 16, 64, 64, 64, 2),
+        _arch(80, 2048, 32, 164, 163, 64, 32),
+        _arch(86, 1536, 16, 100, 99, 128, 2),
+        _arch(89, 1536, 24, 100, 99, 128, 2),
+        _arch(90, 2048, 32, 228, 227, 128, 64),
+        _arch(100, 2048, 32, 228, 227, 128, 64),
+        _arch(120, 1536, 24, 100, 99, 128, 2),
+    )
+}
+LIKE = {"sm_87": "sm_86", "sm_88": "sm_86", "sm_103": "sm_100", "sm_121": "sm_120"}  # whose limits stand for theirs
+
+
+@dataclass(frozen=True)
+class DeviceSpec:
+    """One card.
+
+    name           as in tables and on the command line
+    sms            streaming multiprocessors
+    clock_ghz      boost clock
+    bandwidth      device memory, GB/s
+    l2_mb, memory_gb
+    """
+
+    name: str
+    arch: Arch
+    sms: int
+    clock_ghz: float
+    bandwidth: float
+    l2_mb: float
+    memory_gb: float
+
+    def tflops(self, dtype: DType) -> float:
+        """Peak of FFMA or DFMA at boost clock, TFLOPS."""
+        return 2 * self.sms * self.arch.lanes(dtype) * self.clock_ghz / 1000
+
+
+def _spec(name: str, arch: int, sms: int, clock: float, bandwidth: float, l2: float, memory: float) -> DeviceSpec:
+    return DeviceSpec(name, ARCHS[f"sm_{arch}"], sms, clock, bandwidth, l2, memory)
+
+
+# The first card of an architecture stands for it where only the architecture is named.
+DEVICES: dict[str, DeviceSpec] = {
+    spec.name: spec
+    for spec in (
+        _spec("T4", 75, 40, 1.590, 320, 4, 16),
+        _spec("A100", 80, 108, 1.410, 1555, 40, 40),
+        _spec("RTX 3090", 86, 82, 1.695, 936, 6, 24),
+        _spec("A10", 86, 72, 1.695, 600, 6, 24),
+        _spec("RTX 4090", 89, 128, 2.520, 1008, 72, 24),
+        _spec("L4", 89, 58, 2.040, 300, 48, 24),
+        _spec("RTX 4050 Laptop", 89, 20, 2.370, 192, 12, 6),
+        _spec("H200", 90, 132, 1.980, 4800, 60, 141),
+        _spec("H100", 90, 132, 1.980, 3350, 50, 80),
+        _spec("B200", 100, 148, 1.965, 8000, 126, 180),
+        _spec("RTX 5090", 120, 170, 2.407, 1792, 96, 32),
+    )
+}
+
+DEFAULT_ARCH = "sm_90"
+
+
+def least_ridge(dtype: DType) -> float:
+    """FLOP for a byte of device memory below which memory bounds the time on every known card."""
+    return min(spec.tflops(dtype) * 1000 / spec.bandwidth for spec in DEVICES.values())
+
+
+def parse_arch(text: str) -> Arch:
+    """`sm_NN` or `sm_NNa`; LIKE says whose limits some have. Raises InvalidInput for others, with the known names."""
+    match = re.fullmatch(r"(sm_\d+)[af]?", text)
+    name = LIKE.get(match[1], match[1]) if match is not None else ""
+    require(name in ARCHS, f"unknown arch {text!r}: known are {', '.join((*ARCHS, *LIKE))}")
+    return ARCHS[name]
+
+
+def device_for(arch: Arch) -> DeviceSpec:
+    """The card that stands for `arch` where none is at hand."""
+    return next(spec for spec in DEVICES.values() if spec.arch == arch)
+
+
+def device_named(name: str) -> DeviceSpec:
+    """The known card `name`, upper or lower case; raises InvalidInput with the known names."""
+    for spec in DEVICES.values():
+        if spec.name.lower() == name.lower():
+            return spec
+    require(False, f"unknown device {name!r}: known are {', '.join(DEVICES)}")
+    raise AssertionError

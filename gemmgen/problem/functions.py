@@ -1,0 +1,119 @@
+"""The functions that an epilogue may call: CUDA's text, the same in float64, and what a kernel may be off by.
+
+A function is a primitive, which CUDA computes, or is defined by an expression over others. Whoever adds one adds one
+record to FUNCTIONS: the parser, kernels, the reference, its error bound and messages follow from it.
+
+CUDA's math functions are off by at most two units in the last place (CUDA C++ Programming Guide, "Mathematical
+Functions": expf, erff and tanhf 2; exp 1, erf 2, tanh 2), which hosts keep, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gemmgen.support.errors import require
+
+Doubles = npt.NDArray[np.float64]
+Slope = Callable[[Doubles, Doubles], Any]  # of an interval's ends
+
+LIBRARY_ULPS = 2.0  # of CUDA's exp, erf and tanh
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of an epilogue.
+
+    parameters  names of its arguments
+    definition  its value as an epilogue's expression over `parameters`; empty of a primitive
+    cuda        of a primitive: CUDA's expression over `parameters`, with {f} where names of f32 functions end in f
+    reference   the primitive in float64
+    slope       the largest derivative, up to sign, on an interval, from its two ends (of several arguments: how much
+                the value changes at most where each changes by 1)
+    ulps        how far off CUDA's value is, in units of its last place; 0: it is one of the arguments, or its magnitude
+    constants   how many of the last arguments have to be numbers
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    definition: str = ""
+    cuda: str = ""
+    reference: Callable[..., Any] = np.positive
+    slope: Slope = lambda low, high: 1.0
+    ulps: float = 0.0
+    constants: int = 0
+
+    def __post_init__(self) -> None:
+        require(bool(self.definition) != bool(self.cuda), f"{self.name} has either a definition or CUDA's text")
+
+
+def _nearest_to_zero(low: Doubles, high: Doubles) -> Doubles:
+    """The least magnitude in the interval."""
+    least: Doubles = np.maximum(np.maximum(low, -high), 0.0)
+    return least
+
+
+def _slope_of_erf(low: Doubles, high: Doubles) -> Doubles:
+    slope: Doubles = 2 / math.sqrt(math.pi) * np.exp(-(_nearest_to_zero(low, high) ** 2))
+    return slope
+
+
+def _slope_of_tanh(low: Doubles, high: Doubles) -> Doubles:
+    slope: Doubles = np.cosh(_nearest_to_zero(low, high)) ** -2.0
+    return slope
+
+
+def _sigmoid(x: Doubles) -> Doubles:
+    value: Doubles = 1 / (1 + np.exp(-x))
+    return value
+
+
+def _slope_of_sigmoid(low: Doubles, high: Doubles) -> Doubles:
+    value = _sigmoid(-_nearest_to_zero(low, high))
+    slope: Doubles = value * (1 - value)
+    return slope
+
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])  # numpy has none
+
+_ALL = (
+    Function(
+        "relu",
+        ("x",),
+        cuda="x < 0 ? 0 : x",
+        reference=lambda x: np.where(x < 0, 0.0, x),
+        slope=lambda low, high: high > 0,
+    ),
+    Function("gelu", ("x",), definition="0.5 * x * (1 + erf(0.7071067811865476 * x))"),
+    Function("gelu_tanh", ("x",), definition="0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * (x * x * x))))"),
+    Function("silu", ("x",), definition="x * sigmoid(x)"),
+    Function(
+        "sigmoid",
+        ("x",),
+        cuda="1 / (1 + exp{f}(-x))",
+        reference=_sigmoid,
+        slope=_slope_of_sigmoid,
+        ulps=LIBRARY_ULPS + 2,
+    ),
+    Function("tanh", ("x",), cuda="tanh{f}(x)", reference=np.tanh, slope=_slope_of_tanh, ulps=LIBRARY_ULPS),
+    Function("erf", ("x",), cuda="erf{f}(x)", reference=_erf, slope=_slope_of_erf, ulps=LIBRARY_ULPS),
+    Function(
+        "exp", ("x",), cuda="exp{f}(x)", reference=np.exp, slope=lambda low, high: np.exp(high), ulps=LIBRARY_ULPS
+    ),
+    Function("abs", ("x",), cuda="fabs{f}(x)", reference=np.abs),
+    Function("min", ("x", "y"), cuda="fmin{f}(x, y)", reference=np.fmin),
+    Function("max", ("x", "y"), cuda="fmax{f}(x, y)", reference=np.fmax),
+    Function(
+        "clamp",
+        ("x", "lo", "hi"),
+        cuda="x < lo ? lo : x > hi ? hi : x",
+        reference=lambda x, lo, hi: np.where(x < lo, lo, np.where(x > hi, hi, x)),
+        constants=2,
+    ),
+)
+FUNCTIONS = {function.name: function for function in _ALL}

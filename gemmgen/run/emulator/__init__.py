@@ -1,0 +1,13 @@
+"""The CPU emulator: runs a rendered `.cu` on the host, with its loops, indices and synchronisation as they are.
+
+    compiler.py  the host's C++ compiler; a kernel's text -> an executable
+    arena.py     operands in memory that driver and executable share, between guard pages
+    server.py    the executable as a process that answers launches, and may die doing so
+    driver.py    EmulatorExecutor, which the rest of gemmgen uses
+
+The executable's own side is C++: templates/device/host.
+"""
+
+from gemmgen.run.emulator.driver import EmulatorExecutor
+
+__all__ = ["EmulatorExecutor"]

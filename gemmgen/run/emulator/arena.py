@@ -1,0 +1,231 @@
+"""Operands and workspace in memory that the driver and the emulator share.
+
+A segment of whole pages holds one of them; the emulator maps it between bands that no access survives. It
+touches the upper or the lower band, as far as its alignment allows. Whatever of C's segment is no
+element of C holds a canary, so that a write there shows; so do the words beside the workspace. Of a batch of pointers a
+segment holds all matrices of an operand, and canaries between them; few enough have pages between them that no access
+survives, too.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gemmgen.kernel.source import WORKSPACE, Workspace
+from gemmgen.kernel.streamk import Numbers
+from gemmgen.problem.dtype import WIDEST_ACCESS, WORD
+from gemmgen.problem.gemm import POINTER_BYTES, Case
+from gemmgen.problem.matrix import Matrix
+from gemmgen.run.executor import Floats, Operands, Words, left_behind
+from gemmgen.run.scatter import Scattered, scatter
+
+Bits = npt.NDArray[np.unsignedinteger[Any]]  # elements as bit patterns
+Blocks = npt.NDArray[np.int64]
+
+CANARY = 0x7FFA9A87  # a NaN that no arithmetic yields; two of them are a double's
+WORKSPACE_ALIGN = 16  # bytes
+GUARDED_MATRICES = 64  # of an operand at most, that have pages between them: a process can have some 2^16 mappings
+GUARD = mmap.PAGESIZE + 2 * WIDEST_ACCESS  # bytes between such matrices: a whole page, wherever they are skewed
+GAP = 4 * WIDEST_ACCESS  # bytes between others
+
+
+@dataclass(frozen=True)
+class Segment:
+    """`bytes_mapped` at `offset` of the shared file; the operand's `length` bytes start at `skew`."""
+
+    offset: int
+    bytes_mapped: int
+    skew: int
+    length: int
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.bytes_mapped
+
+
+def place(offset: int, length: int, align: int, high: bool) -> Segment:
+    """A segment whose operand aligns to `align` bytes and no more, as high or as low as that allows.
+
+    More than the widest access is no different to a kernel: 16 may be 32.
+    """
+    if length == 0:
+        return Segment(offset, 0, 0, 0)  # all band: any access shows
+    step = min(2 * align, WIDEST_ACCESS)
+    lowest = align % step
+    mapped = whole_pages(lowest + length)
+    highest = mapped - length - (mapped - length - lowest) % step
+    return Segment(offset, mapped, highest if high else lowest, length)
+
+
+def whole_pages(length: int) -> int:
+    return -(-length // mmap.PAGESIZE) * mmap.PAGESIZE
+
+
+@dataclass(frozen=True)
+class ArenaLayout:
+    """Where one launch's operands, workspace and list of blocks lie in the shared file.
+
+    scattered   of a batch of pointers: the matrices A, B and C in their segments; else none
+    matrices    where a table says where they start
+    zero        parts of the workspace that are zero before a launch and after it
+    """
+
+    a: Segment
+    b: Segment
+    c: Segment
+    partials: Segment
+    tickets: Segment
+    blocks: Segment
+    matrices: Segment
+    scattered: tuple[Scattered, ...] = ()
+    element_bytes: int = 0
+
+    @property
+    def workspace(self) -> dict[str, Segment]:
+        return dict(zip(WORKSPACE, (self.partials, self.tickets), strict=True))
+
+    @property
+    def products(self) -> int:
+        """Of a batch of pointers, else 0."""
+        return len(self.scattered[0].slots) if self.scattered else 0
+
+    @property
+    def matrix_bytes(self) -> tuple[int, ...]:
+        """Of one A, B and C of a batch of pointers, else 0."""
+        return tuple(self.element_bytes * one.matrix.span for one in self.scattered) or (0, 0, 0)
+
+    @property
+    def pointers(self) -> tuple[Segment, ...]:
+        """What a kernel may have a pointer to, in the order of source.POINTERS."""
+        return self.a, self.b, self.c, self.partials, self.tickets
+
+    @classmethod
+    def of(cls, case: Case, workspace: Workspace, block_count: int, seed: int) -> ArenaLayout:
+        align, size, high = case.problem.pointer_align, case.problem.dtype.size, seed % 2 == 0
+        scattered: tuple[Scattered, ...] = ()
+        if case.problem.pointers:
+            few = case.batch <= GUARDED_MATRICES
+            scattered = scatter(case, GUARD if few else GAP, mmap.PAGESIZE if few else 2 * WIDEST_ACCESS, seed)
+        lengths = [size * one.elements for one in ([one.matrix for one in scattered] or case.matrices)]
+        a = place(0, lengths[0], align, high)
+        b = place(a.end, lengths[1], align, high)
+        c = place(b.end, lengths[2], align, high)
+        partials = place(c.end, workspace.partials * WORD, WORKSPACE_ALIGN, high)
+        tickets = place(partials.end, workspace.tickets * WORD, WORKSPACE_ALIGN, high)
+        list_bytes = block_count * WORD
+        blocks = Segment(tickets.end, whole_pages(list_bytes), 0, list_bytes)
+        table_bytes = POINTER_BYTES * sum(len(one.slots) for one in scattered)
+        matrices = Segment(blocks.end, whole_pages(table_bytes), 0, table_bytes)
+        return cls(a, b, c, partials, tickets, blocks, matrices, scattered, size)
+
+
+class SharedArena:
+    """The shared file: fills it before a launch, reads C after it. It has no name and leaves with its last user."""
+
+    def __init__(self) -> None:
+        self.file = os.memfd_create("gemmgen-operands")
+        self._words: Words = np.zeros(0, np.uint32)
+
+    def close(self) -> None:
+        self._words = np.zeros(0, np.uint32)  # lets go of the mapping
+        os.close(self.file)
+
+    def fill(self, layout: ArenaLayout, case: Case, operands: Operands, blocks: Blocks) -> None:
+        self._reserve(layout.matrices.end)
+        bits = case.problem.dtype.bits
+        for index, (segment, storage) in enumerate(((layout.a, operands.a), (layout.b, operands.b))):
+            if layout.scattered:
+                self._segment(segment)[:] = CANARY
+                values = case.matrices[index].view(storage.view(bits))
+                layout.scattered[index].put(self._operand(segment).view(bits), values)
+            else:
+                self._slack_to_canary(segment)
+                self._operand(segment)[:] = storage.view(np.uint32)
+        self._segment(layout.c)[:] = CANARY
+        self._put_c(layout, case, case.c.view(operands.c.view(bits)))
+        offsets = [case.problem.dtype.size * one.offsets for one in layout.scattered]
+        self._operand(layout.matrices)[:] = np.array(offsets, np.uint64).view(np.uint32).ravel()
+        for segment in layout.workspace.values():
+            self._segment(segment)[:] = CANARY
+        self._operand(layout.tickets)[:] = 0
+        self._operand(layout.blocks)[:] = blocks
+
+    def result(self, layout: ArenaLayout, case: Case, before: Floats) -> Floats:
+        """C's storage after the launch, its padding as it was."""
+        after: Floats = before.copy()
+        bits = case.problem.dtype.bits
+        elements = self._operand(layout.c).view(bits)
+        found = layout.scattered[2].take(elements) if layout.scattered else case.c.view(elements)
+        case.c.view(after.view(bits))[...] = found
+        return after
+
+    def write_outside(self, layout: ArenaLayout, case: Case) -> str | None:
+        """Where the launch wrote beside the elements of C; None if nowhere. Spoils C in the arena."""
+        dtype = case.problem.dtype
+        self._put_c(layout, case, np.full(dtype.words, CANARY, np.uint32).view(dtype.bits))
+        changed = self._segment(layout.c) != CANARY
+        if not changed.any():
+            return None
+        offset = int(np.argmax(changed)) - layout.c.skew // WORD
+        if layout.scattered and offset >= 0:
+            return layout.scattered[2].place(offset // dtype.words)
+        return describe_outside(case.c, offset // dtype.words)
+
+    def _put_c(self, layout: ArenaLayout, case: Case, values: Bits) -> None:
+        """Write the elements of C in the arena."""
+        elements = self._operand(layout.c).view(case.problem.dtype.bits)
+        if layout.scattered:
+            layout.scattered[2].put(elements, values)
+        else:
+            case.c.view(elements)[...] = values
+
+    def workspace_trouble(self, layout: ArenaLayout, tickets: Numbers) -> str | None:
+        """What the launch did to its workspace that it must not; None where all is well.
+
+        `tickets` is what the blocks that ran have to leave: zeros where they complete every tile that they begin.
+        """
+        left = left_behind(self._operand(layout.tickets), tickets)
+        if left is not None:
+            return f"the kernel {left}"
+        for name, segment in layout.workspace.items():
+            words, first = self._segment(segment), segment.skew // WORD
+            end = first + segment.length // WORD
+            beside = [start + np.flatnonzero(words[start:stop] != CANARY) for start, stop in ((0, first), (end, None))]
+            changed = np.concatenate(beside)
+            if len(changed):
+                offset = int(changed[0]) * WORD - segment.skew
+                return f"the kernel writes beside {name}, {offset} bytes from its start"
+        return None
+
+    def _reserve(self, size: int) -> None:
+        if self._words.nbytes < size:
+            os.ftruncate(self.file, size)
+            self._words = np.frombuffer(mmap.mmap(self.file, size), np.uint32)
+
+    def _segment(self, segment: Segment) -> Words:
+        return self._words[segment.offset // WORD : segment.end // WORD]
+
+    def _operand(self, segment: Segment) -> Words:
+        first = (segment.offset + segment.skew) // WORD
+        return self._words[first : first + segment.length // WORD]
+
+    def _slack_to_canary(self, segment: Segment) -> None:
+        words, first = self._segment(segment), segment.skew // WORD
+        words[:first] = CANARY
+        words[first + segment.length // WORD :] = CANARY
+
+
+def describe_outside(c: Matrix, offset: int) -> str:
+    """The place `offset` elements from C's first, which is none of C's elements."""
+    if offset < 0:
+        return f"{-offset} elements before the start of C"
+    if offset >= c.elements:
+        return f"{offset - c.elements} elements after the end of C"
+    apart = "" if c.batch is None else f", stride_c = {c.stride}"
+    return f"the padding of C at {c.place(offset)} (C is {c.rows} x {c.cols}, ldc = {c.ld}{apart})"

@@ -1,0 +1,230 @@
+"""The host's C++ compiler: finds one and turns a kernel's text into an executable."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.device import MAX_THREADS
+from gemmgen.support.errors import CandidateFailed, Failure, FailureKind
+from gemmgen.support.files import Store, content_key
+from gemmgen.support.paths import TEMPLATES
+
+RUNTIME = TEMPLATES / "device" / "host"
+KIND = "emulator"  # of the store's entries
+COMPILE_TIMEOUT = 300.0
+SHOWN_ERRORS = 3
+
+# Unrolled as `#pragma unroll` asks for, so that indices are constants and their checks cost nothing.
+LANGUAGE = ("-std=c++17", "-O2", "-fpeel-loops", "-march=native", "-fno-pie")
+# A kernel reinterprets floats as vectors, and nvcc contracts a * b + c; broken rules of the language end
+# in a diagnosis (sanitizer.hpp) rather than in whatever the optimiser makes of them. The
+# sanitizers' libraries are not linked: the runtime answers.
+KERNEL = (
+    "-w",
+    *("-gdwarf-4", "-g1"),  # for lines of the .cu; the runtime has none to tell, and links sooner without
+    "-UNDEBUG",  # ziglang defines it when it optimises
+    "-fstack-clash-protection",  # a frame of any size meets the guard page below the stack
+    "-fno-strict-aliasing",
+    "-ffp-contract=fast",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fsanitize=alignment,bounds,signed-integer-overflow,integer-divide-by-zero",
+    "-fno-sanitize-recover=all",
+)
+# Every access to memory calls the runtime: races.hpp. ziglang does so in position-independent code alone.
+ANNOUNCED = ("-fsanitize=thread", "-fpie")
+OPTIONAL = (
+    "-ftrivial-auto-var-init=pattern",  # a register that is read before it is written shows
+    "-fno-partial-inlining",  # or a piece of the kernel would seem to be called from the kernel's first line
+    "-mprefer-vector-width=128",  # clang announces no access wider than 16 bytes
+)
+LINK = ("-no-pie", "-Wl,--as-needed")
+OPTIONAL_LINK = ("-static-libstdc++", "-static-libgcc")  # half the time to link, and a process starts sooner
+
+HOW_TO_GET_ONE = "install g++ or clang++, name one in $CXX, or `pip install ziglang`"
+
+
+def failed(kind: FailureKind, reason: str) -> CandidateFailed:
+    """What the emulator raises."""
+    return CandidateFailed(Failure(kind, reason, "emulator"))
+
+
+@dataclass(frozen=True)
+class Executables:
+    """A kernel's two servers: one runs fast, the other tells races of shared memory and takes several times as long."""
+
+    fast: bytes
+    watched: bytes
+
+
+@dataclass(frozen=True)
+class HostCompiler:
+    """A C++ compiler that works: how to call it, what it says it is and the flags that it knows."""
+
+    command: tuple[str, ...]
+    version: str
+    kernel_flags: tuple[str, ...]
+    link_flags: tuple[str, ...]
+
+    @classmethod
+    def find(cls) -> HostCompiler:
+        """$CXX where it is set, else the first of g++, clang++, c++ and ziglang's.
+
+        Raises CandidateFailed: unavailable, with what to install.
+        """
+        return _find(os.environ.get("CXX", ""))
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What a kernel is compiled with; where it is watched, ANNOUNCED besides."""
+        return (*LANGUAGE, *self.kernel_flags)
+
+    @property
+    def environment(self) -> str:
+        """A key for what results depend on beside the kernel: compiler, flags, machine, runtime."""
+        return content_key(*self._identity(), *self.kernel_flags, *ANNOUNCED, *self.link_flags)
+
+    def executables(self, source: KernelSource, store: Store) -> Executables:
+        """The servers that run `source`, from `store` where it has them. Raises CandidateFailed: compile."""
+        flags = (self.kernel_flags, (*self.kernel_flags, *ANNOUNCED))
+        keys = [content_key(source.name, source.text, *self._identity(), *some, *self.link_flags) for some in flags]
+        fast, watched = (store.get(KIND, key) for key in keys)
+        if fast is None or watched is None:
+            runtime_object = self._runtime_object(store)
+            with ThreadPoolExecutor(len(flags)) as both:
+                fast, watched = both.map(lambda some: self._build(source, some, runtime_object), flags)
+            for key, program in zip(keys, (fast, watched), strict=True):
+                store.put(KIND, key, program)
+        return Executables(fast, watched)
+
+    def _identity(self) -> tuple[str, ...]:
+        """What every build depends on: compiler, machine and the runtime's text."""
+        runtime = [path.read_text() for path in sorted(RUNTIME.iterdir())]
+        return (*self.command, self.version, *_machine(), *LANGUAGE, *runtime)
+
+    def _runtime_object(self, store: Store) -> bytes:
+        """The runtime, which is the same for every kernel and compiled once."""
+        key = content_key("runtime", *self._identity())
+        program = store.get(KIND, key)
+        if program is None:
+            with tempfile.TemporaryDirectory(prefix="gemmgen-") as folder:
+                main = str(RUNTIME / "emulator_main.cpp")
+                result = self._run(*LANGUAGE, "-c", main, "-o", "runtime.o", folder=folder)
+                if result.returncode != 0:
+                    raise failed("unavailable", f"{self.version} cannot compile the emulator: {result.stderr.strip()}")
+                program = Path(folder, "runtime.o").read_bytes()
+            store.put(KIND, key, program)
+        return program
+
+    def _build(self, source: KernelSource, flags: tuple[str, ...], runtime_object: bytes) -> bytes:
+        kernel, header = f"{source.name}.cu", RUNTIME / "gemmgen_emulator.hpp"
+        with tempfile.TemporaryDirectory(prefix="gemmgen-") as folder:
+            Path(folder, kernel).write_text(source.text)
+            Path(folder, "runtime.o").write_bytes(runtime_object)
+            # The kernel's file stays as it is; what is compiled is the one line that exports it.
+            result = self._run(
+                *(*LANGUAGE, *flags),
+                *("-include", str(header), "-include", kernel, "-c", "-x", "c++", "-", "-o", "kernel.o"),
+                text=f"GEMMGEN_ENTRY({source.name}, {_most_threads(source)})\n",
+                folder=folder,
+            )
+            if result.returncode != 0:
+                silent = f"{self.command[0]} ended with status {result.returncode}"
+                raise failed("compile", _first_errors(source, result.stderr) or silent)
+            result = self._run(*self.link_flags, "kernel.o", "runtime.o", "-o", "emulator", folder=folder)
+            if result.returncode != 0:
+                raise failed("compile", f"the kernel does not link: {result.stderr.strip()[-1000:]}")
+            return Path(folder, "emulator").read_bytes()
+
+    def _run(self, *arguments: str, folder: str, text: str = "") -> subprocess.CompletedProcess[str]:
+        try:
+            return _call([*self.command, *arguments], text, folder)
+        except subprocess.TimeoutExpired:
+            raise failed("compile", f"the host compiler needs more than {COMPILE_TIMEOUT:g} s") from None
+
+
+def _most_threads(source: KernelSource) -> str:
+    """The threads that __launch_bounds__ before the kernel's name allows, as C++; CUDA's own limit without it."""
+    bounds = re.search(rf"__launch_bounds__\(([^,()]+)(?:,[^()]*)?\)\s+{source.name}\(", source.text)
+    return bounds[1] if bounds else str(MAX_THREADS)
+
+
+def _first_errors(source: KernelSource, messages: str) -> str:
+    """The first errors of a compiler's output, each with the line of the .cu that it is about."""
+    lines = source.text.splitlines()
+    errors = []
+    for path, number, error in re.findall(r"^(.+?):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", messages, re.MULTILINE):
+        file = Path(path).name
+        shown = f" in `{lines[int(number) - 1].strip()}`" if file == f"{source.name}.cu" else ""
+        errors.append(f"{file}:{number}: {error}{shown}")
+    return "; ".join(errors[:SHOWN_ERRORS]) or messages.strip()[-1000:]
+
+
+@functools.cache
+def _find(named: str) -> HostCompiler:
+    if not sys.platform.startswith("linux"):
+        raise failed("unavailable", f"the emulator needs Linux (memfd and /proc), not {sys.platform}")
+    known = [["g++"], ["clang++"], ["c++"], [sys.executable, "-m", "ziglang", "c++"]]
+    for command in [_words(named)] if named else known:
+        version = _version(command)
+        if version is not None:
+            optional = [flag for flag in OPTIONAL if _accepts(command, flag, "-c")]
+            static = OPTIONAL_LINK if _accepts(command, *OPTIONAL_LINK) else ()
+            return HostCompiler(tuple(command), version, (*KERNEL, *optional), (*LINK, *static))
+    trouble = f"$CXX = {named} does not run" if named else "no C++ compiler is on this machine"
+    raise failed("unavailable", f"{trouble}: {HOW_TO_GET_ONE}")
+
+
+def _words(command: str) -> list[str]:
+    """`command` as a shell splits it; as it stands where a quote is left open."""
+    try:
+        return shlex.split(command) or [command]
+    except ValueError:
+        return [command]
+
+
+def _version(command: list[str]) -> str | None:
+    """The first line that the compiler says of itself; None where there is no such compiler."""
+    if shutil.which(command[0]) is None:
+        return None
+    result = _call([*command, "--version"])
+    return result.stdout.splitlines()[0] if result.returncode == 0 and result.stdout else None
+
+
+def _accepts(command: list[str], *flags: str) -> bool:
+    """Whether a program of nothing is made with `flags`: some systems lack the static libraries."""
+    with tempfile.TemporaryDirectory(prefix="gemmgen-") as folder:
+        arguments = (*flags, "-x", "c++", "-", "-o", "accepted.o")
+        return _call([*command, *arguments], "int main() {}\n", folder).returncode == 0
+
+
+def _call(command: list[str], text: str = "", folder: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        input=text,
+        cwd=folder,
+        env={**os.environ, "LC_ALL": "C"},  # messages in plain English
+        timeout=COMPILE_TIMEOUT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@functools.cache
+def _machine() -> tuple[str, ...]:
+    """What -march=native depends on, so that hosts may share a store."""
+    features = re.search(r"^(?:flags|Features)\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return platform.machine(), features.group(1) if features else platform.node()

@@ -1,0 +1,200 @@
+"""EmulatorExecutor: kernels on the CPU, with memory and synchronisation checked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from types import TracebackType
+
+import numpy as np
+
+from gemmgen.kernel.source import POINTERS, KernelSource, Launch, Parameter
+from gemmgen.problem.gemm import Case
+from gemmgen.run.emulator.arena import ArenaLayout, Blocks, SharedArena
+from gemmgen.run.emulator.compiler import Executables, HostCompiler, failed
+from gemmgen.run.emulator.server import MAX_ARGUMENTS, Request, Server
+from gemmgen.run.executor import Floats, Operands
+from gemmgen.support.errors import require
+from gemmgen.support.files import Store
+
+POINTER_NUMBERS = {name: number for number, name in enumerate(POINTERS)}
+LETTERS = {"int": "i", "long long": "l", "float": "f", "double": "d"}
+WHOLE_FLOPS = 5e8  # a fraction of a second; verification samples the tiles of larger cases
+WHOLE_THREADS = 2**21  # and of those with more threads: a row of 16 x 16 threads for 2^16 columns stays below
+WATCHED_FLOPS = 2e6  # a launch is watched for races as far as this goes,
+WATCHED_THREADS = 2**16  # and this, where K is small: a fraction of a second
+WATCHED_SEEDS = 8  # of so many seeds, one watches blocks of a larger launch
+
+
+class EmulatedKernel:
+    """A kernel's executable and its process. See `EmulatorExecutor` for what a seed selects."""
+
+    runs_parts = True
+
+    def __init__(self, source: KernelSource, executables: Executables, timeout: float) -> None:
+        self.source = source
+        self._timeout = timeout
+        self._signature = "".join(_letter(parameter) for parameter in source.parameters)
+        self._arena = SharedArena()
+        self._fast = Server(source.name, executables.fast, self._arena.file)
+        self._watched = Server(source.name, executables.watched, self._arena.file)
+        self.closed = False
+
+    def can_run_whole(self, case: Case) -> bool:
+        launch = self.source.launch
+        return case.flops <= WHOLE_FLOPS and launch.blocks(case) * launch.threads <= WHOLE_THREADS
+
+    def run(
+        self,
+        case: Case,
+        operands: Operands,
+        *,
+        seed: int = 0,
+        blocks: Sequence[int] | None = None,
+        watch: bool = True,
+    ) -> Floats:
+        """One launch, or its `blocks` only; returns C's storage afterwards, its padding as it was.
+
+        A small launch is watched for races as a whole. A larger one is not, but by some seeds a few of its
+        blocks run twice: watched, and then with all others. Without `watch` none is watched.
+
+        Raises CandidateFailed: launch, crash (with block, thread, place and line of the .cu) or timeout.
+        """
+        _check_sizes(case, operands)
+        order, watched = self._blocks(case, seed, blocks)
+        if not watch or len(watched) < len(order):
+            if watch and len(watched):
+                self._launch(self._watched, case, operands, watched, seed, quiet=True)
+            return self._launch(self._fast, case, operands, order, seed)
+        return self._launch(self._watched, case, operands, order, seed)
+
+    def watched(self, case: Case, *, seed: int, blocks: Sequence[int] | None = None) -> int:
+        """How many blocks of such a run are watched."""
+        return len(self._blocks(case, seed, blocks)[1])
+
+    def _blocks(self, case: Case, seed: int, blocks: Sequence[int] | None) -> tuple[Blocks, Blocks]:
+        """(the blocks of a run in their order, those of them that are watched)."""
+        launch = self.source.launch
+        order = _block_order(launch.blocks(case), seed) if blocks is None else np.array(blocks)
+        flops, threads = case.flops / launch.tiles(case), launch.threads * launch.splits  # of a tile
+        affordable = int(min(WATCHED_FLOPS / max(flops, 1.0), WATCHED_THREADS / threads))
+        return order, _watched_blocks(launch, case, order, affordable, seed)
+
+    def _launch(
+        self, server: Server, case: Case, operands: Operands, blocks: Blocks, seed: int, quiet: bool = False
+    ) -> Floats:
+        layout = ArenaLayout.of(case, self.source.launch.workspace(case), len(blocks), seed)
+        self._arena.fill(layout, case, operands, blocks)
+        # Blocks that share C are watched by one process, which also finds the same race first each time.
+        workers = 1 if server is self._watched else len(os.sched_getaffinity(0))
+        server.launch(self._request(layout, case, seed, workers, quiet))
+        result = self._arena.result(layout, case, operands.c)
+        outside = self._arena.write_outside(layout, case)
+        if outside is not None:
+            raise failed("crash", f"the kernel writes outside C: {outside}")
+        trouble = self._arena.workspace_trouble(layout, self.source.launch.tickets_left(case, blocks))
+        if trouble is not None:
+            raise failed("crash", trouble)
+        return result
+
+    def close(self) -> None:
+        if not self.closed:
+            self._fast.close()
+            self._watched.close()
+            self._arena.close()
+            self.closed = True
+
+    def _request(self, layout: ArenaLayout, case: Case, seed: int, workers: int, quiet: bool) -> Request:
+        return Request(
+            layout=layout,
+            seed=seed,
+            grid=self.source.launch.blocks(case),
+            threads=self.source.launch.threads,
+            shared_bytes=self.source.launch.shared_bytes,
+            workers=workers,
+            timeout=self._timeout,
+            signature=self._signature,
+            arguments=self.source.arguments(case, POINTER_NUMBERS),
+            quiet=quiet,
+        )
+
+
+class EmulatorExecutor:
+    """Runs kernels on the CPU. A context manager: leaving it ends their processes.
+
+    Each block's threads run on one core, one at a time, each until it has to wait; blocks spread over the
+    cores. The seed selects what a GPU is free to do:
+
+        seed 0      threads and blocks in their natural order, any other seed in orders of its own
+        seed % 2    operands touch the guard pages above (0) or below (1) them
+        seed // 2 % 2   cp.async lands as late (0) or as early (1) as it may
+        seed % 8    blocks of a large launch are watched for races (0) or none (others)
+
+    Raises CandidateFailed (unavailable) where the machine has no C++ compiler.
+    """
+
+    name = "emulator"
+
+    def __init__(self, store: Store | None = None, timeout: float = 60.0) -> None:
+        self._compiler = HostCompiler.find()
+        self.store = store if store is not None else Store()
+        self.timeout = timeout
+        self._loaded: list[EmulatedKernel] = []
+        self.description = self._compiler.version
+        self.flags = self._compiler.flags
+        self.environment = self._compiler.environment
+
+    def load(self, source: KernelSource) -> EmulatedKernel:
+        """Compile, or fetch from the store. Raises CandidateFailed: compile or launch."""
+        _check_launch(source)
+        kernel = EmulatedKernel(source, self._compiler.executables(source, self.store), self.timeout)
+        self._loaded = [*(other for other in self._loaded if not other.closed), kernel]
+        return kernel
+
+    def close(self) -> None:
+        for kernel in self._loaded:
+            kernel.close()
+        self._loaded.clear()
+
+    def __enter__(self) -> EmulatorExecutor:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _letter(parameter: Parameter) -> str:
+    """How an argument travels: see `Request.signature`."""
+    return "p" if parameter.is_pointer else LETTERS[parameter.ctype]
+
+
+def _block_order(grid: int, seed: int) -> Blocks:
+    return np.arange(grid) if seed == 0 else np.random.default_rng(seed).permutation(grid)
+
+
+def _watched_blocks(launch: Launch, case: Case, order: Blocks, affordable: int, seed: int) -> Blocks:
+    """All blocks of as many tiles as are affordable, those of some of more tiles for every eighth seed, else none."""
+    tiles = launch.tiles_of(case, order)
+    if affordable >= len(tiles):
+        return order
+    if seed % WATCHED_SEEDS:
+        return order[:0]
+    chosen = np.random.default_rng(seed).choice(tiles, max(affordable, 1), replace=False)
+    return order[np.isin(order, launch.blocks_of(case, chosen))]
+
+
+def _check_sizes(case: Case, operands: Operands) -> None:
+    wanted = case.problem.dtype.numpy
+    for name, matrix, storage in zip("ABC", case.matrices, (operands.a, operands.b, operands.c), strict=True):
+        require(
+            storage.shape == (matrix.elements,) and storage.dtype == wanted,
+            f"{name} is {storage.dtype} {storage.shape}; its storage is {matrix.elements} {wanted} elements",
+        )
+
+
+def _check_launch(source: KernelSource) -> None:
+    parameters = len(source.parameters)
+    if parameters > MAX_ARGUMENTS:
+        raise failed("launch", f"{parameters} parameters are more than the emulator's {MAX_ARGUMENTS}")

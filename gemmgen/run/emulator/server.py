@@ -1,0 +1,197 @@
+"""A kernel's executable as a process that answers launches, and may die doing so."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import time
+from dataclasses import dataclass
+
+from gemmgen.problem.dtype import WORD
+from gemmgen.run.emulator.arena import ArenaLayout
+from gemmgen.run.emulator.compiler import failed
+from gemmgen.support.errors import CandidateFailed, FailureKind
+
+MAX_ARGUMENTS = 24
+GRACE = 2.0  # seconds that a process has to report its own time-out
+SUCCESS = b"ok\n"
+
+Argument = int | float  # a pointer is its number in source.POINTERS
+
+
+@dataclass(frozen=True)
+class Request:
+    """One launch of `grid` blocks, of which it runs those that the layout's list names.
+
+    signature   p(ointer), i(nt), l(ong long), f(loat) or d(ouble) for each argument
+    workers     processes that may share the blocks
+    timeout     seconds
+    quiet       what the kernel prints goes nowhere
+    """
+
+    layout: ArenaLayout
+    seed: int
+    grid: int
+    threads: int
+    shared_bytes: int
+    workers: int
+    timeout: float
+    signature: str
+    arguments: list[Argument]
+    quiet: bool
+
+    def pack(self) -> bytes:
+        """As `Request` of launch.hpp lays it out."""
+        blocks = self.layout.blocks
+        head = struct.pack(
+            "<QQIIIIIIII",
+            *(self.seed % 2**64, blocks.offset, blocks.length // WORD, self.grid, self.threads),
+            *(self.shared_bytes, self.workers, int(self.timeout * 1000), self.quiet, 0),
+        )
+        matrices = self.layout.matrices
+        head += struct.pack("<5Q", self.layout.products, matrices.offset, *self.layout.matrix_bytes)
+        operands = b"".join(
+            struct.pack("<4Q", segment.offset, segment.bytes_mapped, segment.skew, segment.length)
+            for segment in self.layout.pointers
+        )
+        kinds = "".join("d" if kind in "fd" else "q" for kind in self.signature)
+        slots = struct.pack(f"<{kinds}", *self.arguments).ljust(8 * MAX_ARGUMENTS, b"\0")
+        return head + operands + slots + self.signature.encode().ljust(MAX_ARGUMENTS, b"\0")
+
+
+class Server:
+    """The process; it starts with the first launch and again after each death."""
+
+    def __init__(self, name: str, executable: bytes, arena_file: int) -> None:
+        self._name = name
+        self._executable = _in_memory_file(name, executable)
+        self._arena_file = arena_file
+        self._process: subprocess.Popen[bytes] | None = None
+        self._replies = -1
+        self._lines: dict[str, list[int]] = {}  # by instruction: a failure that shrinks meets it again
+
+    def launch(self, request: Request) -> None:
+        """Run one launch to its end. Raises CandidateFailed: launch, crash or timeout."""
+        process = self._running()
+        assert process.stdin is not None
+        try:
+            with contextlib.suppress(BrokenPipeError):  # it has died: the reply, or its lack, says why
+                process.stdin.write(request.pack())
+            reply = self._receive(request.timeout + GRACE)
+            if reply == SUCCESS:
+                return
+            failure = self._failure(reply, request.timeout)
+        except BaseException:
+            self._kill()  # no later launch may read this one's reply
+            raise
+        self._kill()
+        raise failure
+
+    def close(self) -> None:
+        self._kill()
+        if self._executable >= 0:
+            os.close(self._executable)
+            self._executable = -1
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is not None and self._process.poll() is not None:
+            self._kill()  # it died between two launches: nobody's fault
+        if self._process is None:
+            self._replies, replies_end = os.pipe()
+            try:
+                self._process = subprocess.Popen(
+                    [f"/proc/self/fd/{self._executable}", str(self._arena_file), str(replies_end)],
+                    bufsize=0,
+                    stdin=subprocess.PIPE,
+                    pass_fds=(self._executable, self._arena_file, replies_end),
+                    start_new_session=True,  # Ctrl-C is the driver's to handle; helpers end with their group
+                )
+            finally:
+                os.close(replies_end)
+        return self._process
+
+    def _kill(self) -> None:
+        if self._process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        os.close(self._replies)
+        self._process = None
+
+    def _receive(self, seconds: float) -> bytes | None:
+        """One reply line; shorter where the process died, None where it stays silent."""
+        deadline = time.monotonic() + seconds
+        reply = b""
+        while not reply.endswith(b"\n"):
+            ready, _, _ = select.select([self._replies], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                return None
+            piece = os.read(self._replies, 4096)
+            if not piece:
+                return reply
+            reply += piece
+        return reply
+
+    def _failure(self, reply: bytes | None, timeout: float) -> CandidateFailed:
+        assert self._process is not None
+        if reply is None:
+            return failed("timeout", f"no result after {timeout:g} s")
+        if not reply.endswith(b"\n"):
+            return failed("crash", f"the emulator's process ended with status {self._process.wait()}")
+        # Processes that fail together each send a line; the first one counts.
+        kind, line, instruction, reason = reply.split(b"\n")[0].decode(errors="replace").split("\t", 3)
+        lines = [int(line)] if int(line) else self._lines_of(instruction)
+        reason = re.sub(r"@\{(\w+)\}", self._resolve, reason)
+        return failed(_kind(kind), f"{reason} ({self._name}.cu:{lines[0]})" if lines else reason)
+
+    def _resolve(self, marker: re.Match[str]) -> str:
+        """What the executable leaves to the driver: @{line or instruction}."""
+        value = marker[1]
+        lines = self._lines_of(value) if value.startswith("0x") else [int(value)]
+        if not lines:
+            return "an unknown line"
+        caller = f" (called from line {lines[-1]})" if len(lines) > 1 else ""
+        return f"{self._name}.cu:{lines[0]}{caller}"
+
+    def _lines_of(self, instruction: str) -> list[int]:
+        """The line of the .cu that an instruction belongs to, its inlined callers' up to the kernel; may be empty."""
+        if instruction not in self._lines:
+            self._lines[instruction] = self._find_lines(instruction)
+        return self._lines[instruction]
+
+    def _find_lines(self, instruction: str) -> list[int]:
+        if not instruction.startswith("0x"):
+            return []
+        program, tool = f"/proc/self/fd/{self._executable}", "addr2line"
+        if shutil.which(tool) is None:
+            return []
+        done = subprocess.run(
+            [tool, "-i", instruction, "-e", program],
+            pass_fds=(self._executable,),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return [int(place) for place in re.findall(rf"{self._name}\.cu:(\d+)", done.stdout)]
+
+
+def _kind(text: str) -> FailureKind:
+    return "launch" if text == "launch" else "timeout" if text == "timeout" else "crash"
+
+
+def _in_memory_file(name: str, data: bytes) -> int:
+    """A read-only file without a name: a program that is open for writing does not start."""
+    writable = os.memfd_create(name[:200])
+    with os.fdopen(writable, "wb") as file:
+        file.write(data)
+        file.flush()
+        return os.open(f"/proc/self/fd/{writable}", os.O_RDONLY | os.O_CLOEXEC)

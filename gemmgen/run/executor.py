@@ -1,0 +1,118 @@
+"""What runs a kernel: the contract that the gpu and the emulator both keep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.gemm import Case
+from gemmgen.support.errors import CandidateFailed
+
+Floats = npt.NDArray[np.floating[Any]]  # of the problem's dtype
+Words = npt.NDArray[np.uint32]
+
+
+@dataclass(frozen=True)
+class Operands:
+    """Flat storage of A, B and C, each exactly `case.<x>.elements` long, padding included."""
+
+    a: Floats
+    b: Floats
+    c: Floats
+
+
+def left_behind(tickets: Words, wanted: npt.NDArray[Any] | int = 0) -> str | None:
+    """What a launch leaves in its tickets instead of `wanted`; None where it does not.
+
+    After a whole launch that is zero, which the next one starts with.
+    """
+    left = np.flatnonzero(tickets != wanted)
+    if not len(left):
+        return None
+    due = int(np.broadcast_to(wanted, tickets.shape)[left[0]])
+    reason = "the next launch needs it to be zero" if due == 0 else f"it is to be {due} until the other blocks run"
+    return f"leaves tickets[{left[0]}] = {tickets[left[0]]}: {reason}"
+
+
+class LoadedKernel(Protocol):
+    """A kernel ready to run on its executor."""
+
+    source: KernelSource
+    runs_parts: bool  # whether `run` takes some blocks of a grid
+
+    def can_run_whole(self, case: Case) -> bool:
+        """Whether verification may run all blocks of `case`, or only some of them."""
+        ...
+
+    def run(
+        self,
+        case: Case,
+        operands: Operands,
+        *,
+        seed: int = 0,
+        blocks: Sequence[int] | None = None,
+        watch: bool = True,
+    ) -> Floats:
+        """One launch; returns C's storage afterwards (operands stay as they were).
+
+        `blocks` runs only these blocks of the grid, all of a tile's or none; it is for executors
+        that run parts. Without `watch` no block is watched for data races: another run of the launch is.
+
+        The executor surrounds every operand with memory that a kernel must not touch and gives
+        base pointers the alignment that the problem promises and no more; likewise the workspace, whose tickets are
+        zero and whose partials are, too, or hold NaN: see source.Workspace. `seed` selects what the executor is free to
+        choose (thread schedule, order of the blocks, placement); the same seed gives the same run, up to the order in
+        which blocks add.
+
+        Raises CandidateFailed: launch, crash (illegal access, misaligned access, write outside C, tickets or sums
+        that are not zero again, deadlock) or timeout.
+        """
+        ...
+
+    def watched(self, case: Case, *, seed: int, blocks: Sequence[int] | None = None) -> int:
+        """How many blocks of such a run are watched for data races, access by access."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Executor(Protocol):
+    """Where kernels run. A context manager: leaving it frees worker processes."""
+
+    name: str  # "gpu" or "emulator"
+    description: str  # for records: card and driver, or the host compiler
+    flags: tuple[str, ...]  # that kernels are compiled with
+
+    @property
+    def environment(self) -> str:
+        """A key for all that results depend on beside the kernel: where it is the same, so are they."""
+        ...
+
+    def load(self, source: KernelSource) -> LoadedKernel:
+        """Compile (or fetch from the cache) and load. Raises CandidateFailed: compile or launch."""
+        ...
+
+    def __enter__(self) -> Executor: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def load_in_parallel(executor: Executor, sources: Sequence[KernelSource]) -> None:
+    """Compile `sources` side by side; a later `load` finds them in the store, or meets what is wrong with them."""
+
+    def load(source: KernelSource) -> None:
+        with suppress(CandidateFailed):
+            executor.load(source).close()
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(load, sources))

@@ -1,0 +1,47 @@
+"""The gpu executor: candidates run in a worker process that owns pycuda and the card's primary context.
+
+executor.py   the parent's side: GpuExecutor
+worker.py     the child's side: load, run, measure, on the parent's request
+properties.py what the driver says about the card
+arena.py      operands between guard bands, and what a kernel wrote that it must not
+images.py     operands that stay on the device between runs (child)
+launching.py  a cubin's function and its arguments (child)
+timing.py     protocol and results of a measurement, as records
+replay.py     input sets, CUDA graphs and samples (child)
+cublaslt.py   the baseline (child)
+cublas.py     that of batches of pointers (child)
+limits.py     the card's own measured limits
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import sys
+from pathlib import Path
+
+DRIVER = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+DEVICE_FILES = ("/dev/nvidiactl", "/dev/dxg", "/dev/nvhost-gpu")  # desktop and server; WSL; Tegra
+INSTALL = "python -m gemmgen.run.gpu.install"
+
+
+def why_no_gpu() -> str | None:
+    """What this machine lacks to run kernels on a GPU, and how to get it; None where nothing is missing.
+
+    Cheap: pycuda is looked for, not imported, and no context is made.
+    """
+    if not _loads(DRIVER):
+        return f"no NVIDIA driver ({DRIVER} does not load): install the driver"
+    if sys.platform != "win32" and not any(Path(file).exists() for file in DEVICE_FILES):
+        return f"no NVIDIA device ({DEVICE_FILES[0]} is missing)"
+    if importlib.util.find_spec("pycuda") is None:
+        return f"pycuda is not installed: {INSTALL}"
+    return None
+
+
+def _loads(library: str) -> bool:
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,253 @@
+"""A, B and C between guard bands in one allocation, a workspace in another, and what a kernel wrote that it must not.
+
+    | guard | A | guard | B | guard | C | guard |           | guard | partials | guard | tickets | guard |
+
+They are compared as a whole before and after a launch: only C's elements may change, and partials that may hold
+anything. The first one's image can stay on the device for all kernels that meet the same operands; the second one is
+set there for each launch.
+Of a batch of pointers A, B and C hold all its matrices, guard words between them, and a third allocation the arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gemmgen.kernel.source import OPERANDS, WORKSPACE, Launch, Workspace
+from gemmgen.problem.dtype import WORD
+from gemmgen.problem.gemm import POINTER_BYTES, Case
+from gemmgen.problem.matrix import Matrix
+from gemmgen.run.executor import Floats, Operands, Words, left_behind
+from gemmgen.run.scatter import Scattered, scatter
+from gemmgen.support.errors import CandidateFailed, Failure
+
+ImageKey = tuple[int, int, int]
+
+GUARD_BYTES = 256 * 1024  # on each side of each operand
+GUARD_WORD = 0x7FFCDEAD  # a NaN, and two are a double's: it shows in the result of whoever reads it
+ALLOCATION_ALIGN = 256  # bytes, as cuMemAlloc gives
+KEPT_BYTES = 2**20  # from here on, operands take longer to send than to keep
+PLACES = 8  # different placements, chosen by the seed
+GAP_BYTES = 256  # between the matrices of a batch of pointers
+
+
+@dataclass(frozen=True)
+class DeviceArena:
+    """Byte offsets of the operands of `case`. Each base address has the promised alignment and no more.
+
+    scattered   of a batch of pointers: where in its operand each matrix lies; else none
+    """
+
+    case: Case
+    offsets: dict[str, int]
+    size: int
+    scattered: tuple[Scattered, ...] = ()
+
+    @property
+    def matrices(self) -> tuple[Matrix, ...]:
+        """A, B and C as they lie here."""
+        return tuple(one.matrix for one in self.scattered) or self.case.matrices
+
+    @property
+    def word_counts(self) -> dict[str, int]:
+        return _operand_words(self.case, self.matrices)
+
+    def words(self, image: Words, name: str) -> Words:
+        """The operand's storage inside `image`."""
+        start = self.offsets[name] // WORD
+        return image[start : start + self.word_counts[name]]
+
+    def image(self, operands: Operands) -> Words:
+        """What to copy to the device: guard words, and the operands where they belong."""
+        image = np.full(self.size // WORD, GUARD_WORD, np.uint32)
+        for index, values in enumerate((operands.a, operands.b, operands.c)):
+            words = self.words(image, OPERANDS[index])
+            if self.scattered:
+                bits = self.case.problem.dtype.bits
+                self.scattered[index].put(words.view(bits), self.case.matrices[index].view(values.view(bits)))
+            else:
+                words[:] = values.view(np.uint32)
+        return image
+
+    def storage(self, c: Floats) -> Floats:
+        """`c`, the elements of C as they lie here, as Operands hold them."""
+        if not self.scattered:
+            return c
+        stored: Floats = np.full(self.case.c.elements, np.nan, c.dtype)
+        self.case.c.view(stored)[...] = self.scattered[2].take(c)
+        return stored
+
+    def addresses(self, base: int) -> npt.NDArray[np.uint64]:
+        """What the pointers to each product's A, B and C are where the arena begins at address `base`."""
+        size = self.case.problem.dtype.size
+        starts = [base + self.offsets[name] for name in OPERANDS]
+        return np.array(
+            [start + size * one.offsets for start, one in zip(starts, self.scattered, strict=True)], np.uint64
+        )
+
+    def result(self, before: Words, after: Words) -> Floats:
+        """C's storage after the launch. Raises CandidateFailed (crash) where anything else changed."""
+        changed = before != after
+        dtype = self.case.problem.dtype
+        self.matrices[2].view(self.words(changed, "C").view(f"u{dtype.words}"))[...] = 0  # a byte a word
+        if changed.any():
+            where = self._describe(int(changed.argmax()) * WORD)
+            reason = f"it wrote {np.count_nonzero(changed)} words outside C's elements, the first {where}"
+            raise CandidateFailed(Failure("crash", reason, "gpu"))
+        return self.storage(self.words(after, "C").view(dtype.numpy).copy())
+
+    def _describe(self, offset: int) -> str:
+        """Where the byte `offset` is, for a person: in an operand, or how far from the nearest one."""
+        for name, start in self.offsets.items():
+            if start <= offset < start + WORD * self.word_counts[name]:
+                return self._describe_inside(name, offset - start)
+        return _beside(offset, self.offsets, self.word_counts)
+
+    def _describe_inside(self, name: str, offset: int) -> str:
+        element = offset // (WORD if name in WORKSPACE else self.case.problem.dtype.size)
+        if name != "C":
+            return f"in {name}, at element {element} of its storage"
+        if self.scattered:
+            return f"in C's memory, {self.scattered[2].place(element)}"
+        c = self.case.c
+        apart = "" if c.batch is None else f", stride_c = {c.stride}"
+        return f"in the padding of C at {c.place(element)} (C is {c.rows} x {c.cols}, ldc = {c.ld}{apart})"
+
+
+@dataclass(frozen=True)
+class WorkspaceArena:
+    """Byte offsets of partials and tickets, aligned as operands are.
+
+    Before a launch all words are GUARD_WORD but for the tickets, which are zero.
+    """
+
+    workspace: Workspace
+    offsets: dict[str, int]
+    size: int
+
+    @property
+    def word_counts(self) -> dict[str, int]:
+        return self.workspace.words
+
+    def words(self, name: str) -> slice:
+        start = self.offsets[name] // WORD
+        return slice(start, start + self.word_counts[name])
+
+    def kept(self) -> tuple[slice, ...]:
+        """The words that a launch must leave as they were: all but the partials, which may hold anything."""
+        partials = self.words("partials")
+        return slice(0, partials.start), slice(partials.stop, self.size // WORD)
+
+    def check(self, after: Words) -> None:
+        """Of `after` only the kept words count. Raises CandidateFailed (crash) where one of them changed."""
+        tickets = self.words("tickets")
+        left = left_behind(after[tickets])
+        if left is not None:
+            raise CandidateFailed(Failure("crash", f"it {left}", "gpu"))
+        for part in self.kept():
+            changed = part.start + np.flatnonzero(after[part] != GUARD_WORD)
+            changed = changed[(changed < tickets.start) | (changed >= tickets.stop)]
+            if len(changed):
+                where = _beside(int(changed[0]) * WORD, self.offsets, self.word_counts)
+                reason = f"it wrote {len(changed)} words beside its workspace, the first {where}"
+                raise CandidateFailed(Failure("crash", reason, "gpu"))
+
+
+@dataclass(frozen=True)
+class PointerArena:
+    """Byte offsets of the arrays of pointers, by the operand's name, and what to copy to the device."""
+
+    offsets: dict[str, int]
+    word_counts: dict[str, int]
+    image: Words
+
+    def check(self, after: Words) -> None:
+        """Raises CandidateFailed (crash) where the launch changed a pointer, or what is around the arrays."""
+        changed = np.flatnonzero(self.image != after)
+        if not len(changed):
+            return
+        at, named = int(changed[0]) * WORD, {f"the pointers to {name}": start for name, start in self.offsets.items()}
+        counts = {f"the pointers to {name}": count for name, count in self.word_counts.items()}
+        inside = [name for name, start in named.items() if start <= at < start + WORD * counts[name]]
+        where = f"in {inside[0]}" if inside else _beside(at, named, counts)
+        reason = f"it wrote {len(changed)} words beside C, the first {where}"
+        raise CandidateFailed(Failure("crash", reason, "gpu"))
+
+
+def image_key(case: Case, operands: Operands, token: int, seed: int) -> ImageKey | None:
+    """Under which the image of `operands`, known by `token`, is kept on the device; None where it is not.
+
+    Small ones are sent again, and so are arrays that their owner may still change.
+    """
+    arrays = (operands.a, operands.b, operands.c)
+    if sum(array.nbytes for array in arrays) < KEPT_BYTES or any(array.flags.writeable for array in arrays):
+        return None
+    return token, case.problem.pointer_align, seed % PLACES
+
+
+def place(case: Case, seed: int) -> DeviceArena:
+    """Lay out the operands; the seed chooses one of `PLACES` distances from the alignment boundary.
+
+    And in a batch of pointers one of as many orders of the matrices.
+    """
+    scattered: tuple[Scattered, ...] = ()
+    if case.problem.pointers:
+        scattered = scatter(case, GAP_BYTES, ALLOCATION_ALIGN, seed % PLACES)
+    matrices = tuple(one.matrix for one in scattered) or case.matrices
+    offsets, size = _between_guards(_operand_words(case, matrices), case.problem.pointer_align, seed)
+    return DeviceArena(case, offsets, size, scattered)
+
+
+def place_pointers(layout: DeviceArena, base: int, seed: int) -> PointerArena | None:
+    """The arrays for operands that lie at address `base`; None where the kernel takes none."""
+    if not layout.scattered:
+        return None
+    addresses = layout.addresses(base).view(np.uint32).reshape(len(OPERANDS), -1)
+    counts = dict.fromkeys(OPERANDS, addresses.shape[1])
+    offsets, size = _between_guards(counts, POINTER_BYTES, seed)
+    image = np.full(size // WORD, GUARD_WORD, np.uint32)
+    for name, words in zip(OPERANDS, addresses, strict=True):
+        image[offsets[name] // WORD :][: len(words)] = words
+    return PointerArena(offsets, counts, image)
+
+
+def place_workspace(launch: Launch, case: Case, seed: int) -> WorkspaceArena | None:
+    """Lay out what `launch` needs beside the operands, likewise; None where that is nothing."""
+    workspace = launch.workspace(case)
+    if not launch.adds_up:
+        return None
+    offsets, size = _between_guards(workspace.words, case.problem.pointer_align, seed)
+    return WorkspaceArena(workspace, offsets, size)
+
+
+def _between_guards(word_counts: Mapping[str, int], align: int, seed: int) -> tuple[dict[str, int], int]:
+    """(byte offset of each, size of all)."""
+    lead = align * (1 + 2 * (seed % PLACES))  # an odd multiple: aligned to `align` and not to 2 * align
+    offsets: dict[str, int] = {}
+    end = 0
+    for name, words in word_counts.items():
+        offsets[name] = _round_up(end + GUARD_BYTES, ALLOCATION_ALIGN) + lead
+        end = offsets[name] + WORD * words
+    return offsets, _round_up(end + GUARD_BYTES, ALLOCATION_ALIGN)
+
+
+def _operand_words(case: Case, matrices: tuple[Matrix, ...]) -> dict[str, int]:
+    return {name: matrix.elements * case.problem.dtype.words for name, matrix in zip(OPERANDS, matrices, strict=True)}
+
+
+def _beside(offset: int, offsets: Mapping[str, int], word_counts: Mapping[str, int]) -> str:
+    """How far the byte `offset`, which is in none of them, lies from the nearest one."""
+    distances: list[tuple[int, str]] = []
+    for name, start in offsets.items():
+        end = start + WORD * word_counts[name]
+        beyond = offset >= end
+        distance = offset - end if beyond else start - offset
+        distances.append((distance, f"{distance} bytes {'after the end of' if beyond else 'before'} {name}"))
+    return min(distances)[1]
+
+
+def _round_up(size: int, unit: int) -> int:
+    return -(-size // unit) * unit

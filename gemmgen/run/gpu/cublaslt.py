@@ -1,0 +1,139 @@
+"""cuBLASLt as the baseline, through nvmath-python's bindings. Runs in the worker.
+
+cuBLASLt is column-major at heart. A row-major C = A B is the column-major C^T = B^T A^T on the same memory, so the
+operands swap: cuBLASLt's first operand is our B, and a matrix that we call row-major needs no transposition.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Case
+from gemmgen.problem.matrix import Matrix
+from gemmgen.run.gpu.launching import Pointers
+from gemmgen.run.gpu.replay import allocate
+from gemmgen.support.errors import CandidateFailed, Failure
+
+WORKSPACE_BYTES = 64 * 2**20  # NVIDIA recommends 32 MiB for Hopper
+REQUESTED = 64  # heuristics; cuBLASLt offers fewer, about 8
+REAL = {DType.F32: 0, DType.F64: 1}  # cudaDataType: R_32F, R_64F
+OPERATION_T = 1  # cublasOperation_t
+
+
+class Cublaslt:
+    """The library and its workspace. Raises CandidateFailed (unavailable) where it is missing."""
+
+    def __init__(self) -> None:
+        try:
+            from nvmath.bindings import cublas, cublasLt
+
+            self.handle = cublasLt.create()  # loads the library
+        except (ImportError, RuntimeError) as error:
+            reason = f"cuBLASLt is missing ({str(error).splitlines()[0]}): pip install nvmath-python nvidia-cublas"
+            raise CandidateFailed(Failure("unavailable", reason, "cublaslt")) from error
+        self.api: Any = cublasLt
+        self.compute_types = {
+            DType.F32: cublas.ComputeType.COMPUTE_32F,  # FP32 FMA; FAST_TF32 would round the inputs
+            DType.F64: cublas.ComputeType.COMPUTE_64F,  # may take tensor cores, which round no more than FMAs do
+        }
+        self.workspace = allocate(WORKSPACE_BYTES)
+
+    @property
+    def version(self) -> str:
+        number = int(self.api.get_version())
+        return f"cuBLASLt {number // 10000}.{number // 100 % 100}.{number % 100}"
+
+    def plan(self, case: Case) -> LtPlan:
+        """Descriptors and heuristics for `case`. Raises CandidateFailed where cuBLASLt has no algorithm."""
+        return LtPlan(self, case)
+
+
+class LtPlan:
+    """One problem as cuBLASLt sees it, and the algorithms that its heuristics offer."""
+
+    def __init__(self, library: Cublaslt, case: Case) -> None:
+        api = library.api
+        self._library = library
+        dtype = case.problem.dtype
+        self._real = REAL[dtype]
+        self._alpha, self._beta = np.array([case.alpha], dtype.numpy), np.array([case.beta], dtype.numpy)
+        self._operation = api.matmul_desc_create(library.compute_types[dtype], self._real)
+        self._layouts = {name: self._layout(matrix) for name, matrix in zip("ABC", case.matrices, strict=True)}
+        for attribute, order in (("TRANSA", case.b.order), ("TRANSB", case.a.order)):  # swapped: see the module
+            if order == "c":
+                transposed = ctypes.c_int32(OPERATION_T)
+                _set(api.matmul_desc_set_attribute, self._operation, api.MatmulDescAttribute[attribute], transposed)
+        self._algorithms = self._heuristics()
+        self.offered = len(self._algorithms)
+
+    def enqueue(self, algorithm: int, pointers: Pointers, stream: Any) -> None:
+        """Put one product on `stream`. Raises CandidateFailed (launch)."""
+        api, c, c_layout = self._library.api, pointers["C"], self._layouts["C"]
+        try:
+            api.matmul(
+                self._library.handle,
+                self._operation,
+                self._alpha.ctypes.data,
+                pointers["B"],
+                self._layouts["B"],
+                pointers["A"],
+                self._layouts["A"],
+                self._beta.ctypes.data,
+                c,
+                c_layout,
+                c,
+                c_layout,
+                self._algorithms[algorithm].ctypes.data,
+                int(self._library.workspace),
+                WORKSPACE_BYTES,
+                stream.handle,
+            )
+        except api.cuBLASLtError as error:
+            raise CandidateFailed(Failure("launch", str(error), "cublaslt")) from error
+
+    def close(self) -> None:
+        api = self._library.api
+        for layout in self._layouts.values():
+            api.matrix_layout_destroy(layout)
+        api.matmul_desc_destroy(self._operation)
+
+    def _layout(self, matrix: Matrix) -> Any:
+        """The matrix as its lines lie in memory: a column of cuBLASLt's is a line of ours."""
+        api = self._library.api
+        layout = api.matrix_layout_create(self._real, matrix.line_length, matrix.lines, matrix.ld)
+        if matrix.batch is not None:
+            attributes = api.MatrixLayoutAttribute
+            count, stride = ctypes.c_int32(matrix.batch), ctypes.c_int64(matrix.stride)
+            _set(api.matrix_layout_set_attribute, layout, attributes.BATCH_COUNT, count)
+            _set(api.matrix_layout_set_attribute, layout, attributes.STRIDED_BATCH_OFFSET, stride)
+        return layout
+
+    def _heuristics(self) -> list[Any]:
+        """The algorithms that work, in the heuristics' order; opaque structs."""
+        api = self._library.api
+        preference = api.matmul_preference_create()
+        attribute = api.MatmulPreferenceAttribute.MAX_WORKSPACE_BYTES
+        _set(api.matmul_preference_set_attribute, preference, attribute, ctypes.c_uint64(WORKSPACE_BYTES))
+        results = api.MatmulHeuristicResult(REQUESTED)
+        count = np.zeros(1, np.int32)
+        c = self._layouts["C"]
+        operands = self._layouts["B"], self._layouts["A"], c, c
+        try:
+            api.matmul_algo_get_heuristic(
+                self._library.handle, self._operation, *operands, preference, REQUESTED, results.ptr, count.ctypes.data
+            )
+        except api.cuBLASLtError as error:
+            raise CandidateFailed(Failure("unavailable", f"no algorithm: {error}", "cublaslt")) from error
+        finally:
+            api.matmul_preference_destroy(preference)
+        # A copy, so that each algorithm's memory lives as long as the plan.
+        return [np.array(results[index]["algo"]) for index in range(int(count[0])) if results[index]["state"] == 0]
+
+
+def _set(setter: Any, descriptor: Any, attribute: int, value: Any) -> None:
+    """Set an attribute to a ctypes value."""
+    setter(descriptor, attribute, ctypes.addressof(value), ctypes.sizeof(value))

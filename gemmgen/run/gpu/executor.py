@@ -1,0 +1,255 @@
+"""GpuExecutor: compiles here, runs and times kernels in a worker process on an NVIDIA GPU.
+
+Whatever a candidate does to its context or to its process costs that candidate: the worker is started again for
+the next request.
+"""
+
+from __future__ import annotations
+
+import itertools
+import mmap
+import os
+import sys
+import weakref
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Case
+from gemmgen.run.compile import CompiledKernel, compile_kernel, compiler_version, flags_for
+from gemmgen.run.executor import Floats, Operands
+from gemmgen.run.gpu import why_no_gpu
+from gemmgen.run.gpu.arena import image_key
+from gemmgen.run.gpu.limits import MeasuredLimits, measure_limits
+from gemmgen.run.gpu.plain import plain_cubin
+from gemmgen.run.gpu.properties import DeviceProperties
+from gemmgen.run.gpu.timing import QUICK, InterleavedTimings, Protocol, Timing
+from gemmgen.support.child import Child, ChildDied
+from gemmgen.support.errors import CandidateFailed, Failure, FailureKind
+from gemmgen.support.files import Store, content_key
+
+START_TIMEOUT = 120.0  # seconds for a worker to import pycuda and make a context
+BASELINE_TIMEOUT = 120.0  # seconds on top, for cuBLASLt's heuristics
+
+
+class GpuKernel:
+    """A kernel on the GPU; see gemmgen.run.executor.LoadedKernel."""
+
+    runs_parts = False
+
+    def __init__(self, executor: GpuExecutor, source: KernelSource, compiled: CompiledKernel) -> None:
+        self.source = source
+        self.compiled = compiled
+        self._executor = executor
+
+    @property
+    def binary(self) -> tuple[KernelSource, bytes]:
+        return self.source, self.compiled.cubin
+
+    def can_run_whole(self, case: Case) -> bool:
+        return True
+
+    def run(
+        self,
+        case: Case,
+        operands: Operands,
+        *,
+        seed: int = 0,
+        blocks: Sequence[int] | None = None,
+        watch: bool = True,
+    ) -> Floats:
+        assert blocks is None, "a GPU runs the whole grid"
+        return self._executor.run(self, case, operands, seed)
+
+    def watched(self, case: Case, *, seed: int, blocks: Sequence[int] | None = None) -> int:
+        return 0
+
+    def close(self) -> None:
+        self._executor.unload(self)
+
+
+class Results:
+    """A file in memory for results that are too large for a pipe; `path` is None where there is no such thing."""
+
+    def __init__(self) -> None:
+        self._file = os.fdopen(os.memfd_create("gemmgen-results"), "r+b") if sys.platform == "linux" else None
+        self.path = None if self._file is None else f"/proc/{os.getpid()}/fd/{self._file.fileno()}"
+
+    def read(self, elements: int, dtype: DType) -> Floats:
+        """The first `elements`, copied: the next result overwrites them."""
+        assert self._file is not None
+        with mmap.mmap(self._file.fileno(), dtype.size * elements, access=mmap.ACCESS_READ) as shared:
+            result: Floats = np.frombuffer(shared, dtype.numpy).copy()
+        return result
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+class GpuExecutor:
+    """Runs kernels on GPU `device` (the driver's index); see gemmgen.run.executor.Executor.
+
+    `timeout` is the limit in seconds for one candidate's run or quick measurement; a hung kernel is killed then.
+    Raises CandidateFailed (unavailable) with what is missing.
+    """
+
+    name = "gpu"
+
+    def __init__(self, store: Store, device: int = 0, timeout: float = 30.0) -> None:
+        missing = why_no_gpu()
+        if missing is not None:
+            raise CandidateFailed(Failure("unavailable", missing, "gpu"))
+        self.store = store
+        self._timeout = timeout
+        self.device = device
+        self._child = Child("gemmgen.run.gpu.worker:Worker", str(device))
+        self.properties = self._start()
+        self._results = Results()
+        self._tokens: dict[int, int] = {}
+        self._numbers = itertools.count()
+        self.description = str(self.properties)
+        self.arch = self.properties.arch
+        self.flags = flags_for(self.arch)
+
+    @property
+    def environment(self) -> str:
+        return content_key(self.description, compiler_version(), *self.flags)
+
+    def load(self, source: KernelSource) -> GpuKernel:
+        """Compile and load. Raises CandidateFailed: compile or launch."""
+        return self.load_compiled(source, compile_kernel(source, self.arch, self.store))
+
+    def load_compiled(self, source: KernelSource, compiled: CompiledKernel) -> GpuKernel:
+        """Load what `compile_many` made of `source`. Raises CandidateFailed: launch."""
+        kernel = GpuKernel(self, source, compiled)
+        self._request(self._timeout, "load", kernel.binary)
+        return kernel
+
+    def run(self, kernel: GpuKernel, case: Case, operands: Operands, seed: int = 0) -> Floats:
+        """C's storage after one launch. Raises CandidateFailed.
+
+        Operands that are large and read-only travel once: the worker keeps what it can.
+        """
+        key = image_key(case, operands, self._token(operands), seed)
+
+        def run_with(sent: Operands | None) -> Floats | int | None:
+            request = kernel.binary, case, seed, key, sent, self._changed, self._results.path
+            reply: Floats | int | None = self._request(self._timeout, "run", *request)
+            return reply
+
+        reply = run_with(None) if key is not None else None
+        if reply is None:
+            reply = run_with(operands)
+        assert reply is not None
+        return self._results.read(reply, case.problem.dtype) if isinstance(reply, int) else reply
+
+    def run_baseline(self, case: Case, operands: Operands) -> Floats:
+        """C's storage after cuBLASLt's product, or of a batch of pointers cuBLAS's. Raises CandidateFailed."""
+        result: Floats = self._request(BASELINE_TIMEOUT, "run_baseline", case, operands)
+        return result
+
+    def measure(self, kernel: GpuKernel, case: Case, protocol: Protocol = QUICK) -> Timing:
+        """Time one kernel alone. Raises CandidateFailed."""
+        (timing,) = self._measure_together([kernel], case, protocol, baseline=False).timings
+        assert isinstance(timing, Timing)
+        return timing
+
+    def measure_many(
+        self, kernels: Sequence[GpuKernel], case: Case, protocol: Protocol = QUICK, *, baseline: bool = False
+    ) -> InterleavedTimings:
+        """Time `kernels`, and cuBLASLt's best heuristic if `baseline`, interleaved: A B C A B C ...
+
+        A kernel that crashes or hangs gets its Failure, and the others are measured without it. Raises
+        CandidateFailed where the baseline or the inputs cannot be had, whatever the kernels.
+        """
+        try:
+            return self._measure_together(kernels, case, protocol, baseline)
+        except CandidateFailed:
+            alone = [self._probe(kernel, case) for kernel in kernels]
+        well = [kernel for kernel, failure in zip(kernels, alone, strict=True) if failure is None]
+        together = self._measure_together(well, case, protocol, baseline)
+        timings = iter(together.timings)
+        merged = tuple(next(timings) if failure is None else failure for failure in alone)
+        return replace(together, timings=merged)
+
+    def limits(self) -> MeasuredLimits:
+        """The card's measured FMA rates and bandwidths; measured once a day."""
+        return measure_limits(self, self.store)
+
+    def time_plain(self, cubin: bytes, name: str, buffer_bytes: int, count: int) -> tuple[float, int]:
+        """(best microseconds, threads) of the kernel `name(float* buffer, long long count)`; see limits.py."""
+        best_us, threads = self._request(self._timeout, "time_plain", cubin, name, buffer_bytes, count)
+        return float(best_us), int(threads)
+
+    def unload(self, kernel: GpuKernel) -> None:
+        """Forget the kernel's module; a worker that is not running has none."""
+        if self._child.running:
+            self._request(self._timeout, "unload", kernel.source)
+
+    def close(self) -> None:
+        self._child.close()
+        self._results.close()
+
+    def __enter__(self) -> GpuExecutor:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @cached_property
+    def _changed(self) -> bytes:
+        return plain_cubin("changed", self.arch, self.store)
+
+    def _token(self, operands: Operands) -> int:
+        """A number for this very object, which no later one gets."""
+        address = id(operands)
+        if address not in self._tokens:
+            self._tokens[address] = next(self._numbers)
+            weakref.finalize(operands, self._tokens.pop, address)
+        return self._tokens[address]
+
+    def _probe(self, kernel: GpuKernel, case: Case) -> Failure | None:
+        """The kernel's failure when it is alone, if it has one."""
+        try:
+            self.measure(kernel, case)
+        except CandidateFailed as error:
+            return error.failure
+        return None
+
+    def _measure_together(
+        self, kernels: Sequence[GpuKernel], case: Case, protocol: Protocol, baseline: bool
+    ) -> InterleavedTimings:
+        uniform, move = (plain_cubin(name, self.arch, self.store) for name in ("uniform", "move"))
+        timeout = self._timeout * max(1, len(kernels)) + (BASELINE_TIMEOUT if baseline else 0)
+        binaries = [kernel.binary for kernel in kernels]
+        comparison: InterleavedTimings = self._request(
+            timeout, "measure", binaries, case, protocol, baseline, uniform, move
+        )
+        return comparison
+
+    def _request(self, timeout: float, verb: str, *arguments: object) -> Any:
+        """The worker's answer. Raises CandidateFailed; the worker's death is a crash or a timeout."""
+        if not self._child.running:
+            self._start()  # apart, so that the start does not eat the candidate's time
+        try:
+            return self._child.request((verb, *arguments), timeout)
+        except ChildDied as error:
+            kind: FailureKind = "timeout" if error.timed_out else "crash"
+            raise CandidateFailed(Failure(kind, str(error), "gpu")) from error
+
+    def _start(self) -> DeviceProperties:
+        try:
+            properties: DeviceProperties = self._child.request(("properties",), START_TIMEOUT)
+        except ChildDied as error:
+            reason = f"the gpu worker does not start: {error}"
+            raise CandidateFailed(Failure("unavailable", reason, "gpu")) from error
+        return properties

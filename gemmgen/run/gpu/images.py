@@ -1,0 +1,52 @@
+"""Images of operands that stay on the device from run to run: the candidates of a search meet the same ones.
+
+Runs in the worker.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+import pycuda.driver as cuda
+
+from gemmgen.run.executor import Operands
+from gemmgen.run.gpu.arena import DeviceArena, ImageKey
+from gemmgen.run.gpu.replay import allocate
+
+
+class Images:
+    """Images by key, those used last, in at most `most_bytes` of device memory."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._kept: OrderedDict[ImageKey, tuple[Any, int]] = OrderedDict()
+        self.bytes = 0
+
+    def get(self, key: ImageKey | None, layout: DeviceArena, operands: Operands | None) -> Any | None:
+        """The image of `operands`, uploaded where it is not kept; None without both. Raises CandidateFailed."""
+        if key is not None and key in self._kept:
+            self._kept.move_to_end(key)
+            return self._kept[key][0]
+        if operands is None:
+            return None
+        memory = allocate(layout.size)
+        cuda.memcpy_htod(memory, layout.image(operands))
+        if key is not None and layout.size <= self._most_bytes:
+            self._kept[key] = memory, layout.size
+            self.bytes += layout.size
+            while self.bytes > self._most_bytes:
+                self._free(next(iter(self._kept)))
+        return memory
+
+    def clear(self, spare: ImageKey | None = None) -> bool:
+        """Free all but `spare`, to make room for something else; False where there was nothing to free."""
+        freed = [key for key in self._kept if key != spare]
+        for key in freed:
+            self._free(key)
+        return bool(freed)
+
+    def _free(self, key: ImageKey) -> None:
+        memory, size = self._kept.pop(key)
+        memory.free()
+        self.bytes -= size

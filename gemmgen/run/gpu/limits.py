@@ -1,0 +1,114 @@
+"""The card's own limits, measured: what a kernel's speed is held against."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Literal, Protocol
+
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Case
+from gemmgen.run.gpu.plain import plain_cubin, plain_path
+from gemmgen.run.gpu.properties import DeviceProperties
+from gemmgen.support.clock import today
+from gemmgen.support.files import Store, content_key
+
+KIND = "limits"  # in the Store
+BUFFER_BYTES = 4 * 2**30  # at most; many times any L2
+FMA_COUNT = {
+    "ffma": 2_048_000,
+    "dfma": 204_800,
+}  # of a thread: 40 and 3 ms on an H200, up to 1 s on small parts
+BANDWIDTHS = ("read", "copy")
+COPY_SHARE = 0.25  # of the traffic: from there on, writing C makes it a copy's. Batches of squares write a third
+
+LimitName = Literal["FFMA rate", "DFMA rate", "read bandwidth", "copy bandwidth"]
+FMA_RATE: dict[DType, LimitName] = {DType.F32: "FFMA rate", DType.F64: "DFMA rate"}
+
+
+@dataclass(frozen=True)
+class Roof:
+    """The most that a card allows a case, and what it is that allows no more."""
+
+    tflops: float
+    limit: LimitName
+
+    @property
+    def memory_bound(self) -> bool:
+        return self.limit in ("read bandwidth", "copy bandwidth")
+
+
+@dataclass(frozen=True)
+class MeasuredLimits:
+    """FP32 and FP64 FMA rates in TFLOPS, tensor cores apart; read and copy bandwidth in GB/s.
+
+    A copy counts bytes read and written.
+    """
+
+    card: str
+    ffma_tflops: float
+    dfma_tflops: float
+    read_gbs: float
+    copy_gbs: float
+    date: str
+
+    def fma_tflops(self, dtype: DType) -> float:
+        return {DType.F32: self.ffma_tflops, DType.F64: self.dfma_tflops}[dtype]
+
+    def roof(self, case: Case) -> Roof:
+        """The FMA rate, or the bandwidth at the case's least traffic where that allows less."""
+        written = case.m * case.n * case.batch * case.problem.dtype.size / case.bytes_moved
+        flops_per_byte, dtype = case.flops / case.bytes_moved, case.problem.dtype
+        fma = Roof(self.fma_tflops(dtype), FMA_RATE[dtype])
+        read = Roof(flops_per_byte * self.read_gbs / 1000, "read bandwidth")
+        copy = Roof(flops_per_byte * self.copy_gbs / 1000, "copy bandwidth")
+        return min(fma, copy if written >= COPY_SHARE else read, key=lambda roof: roof.tflops)
+
+
+class Timer(Protocol):
+    """What can time a kernel of `plain` on its card."""
+
+    @property
+    def arch(self) -> str: ...
+
+    @property
+    def description(self) -> str: ...
+
+    @property
+    def properties(self) -> DeviceProperties: ...
+
+    def time_plain(self, cubin: bytes, name: str, buffer_bytes: int, count: int) -> tuple[float, int]: ...
+
+
+def measure_limits(timer: Timer, store: Store) -> MeasuredLimits:
+    """The limits of the timer's card, measured at most once a day (UTC)."""
+    date = today()
+    key = content_key(timer.description, date, *(plain_path(name).read_text() for name in (*FMA_COUNT, *BANDWIDTHS)))
+    known = store.get(KIND, key)
+    if known is not None:
+        return MeasuredLimits(**json.loads(known))
+    limits = _measure(timer, store, date)
+    store.put(KIND, key, json.dumps(asdict(limits)).encode())
+    return limits
+
+
+def _measure(timer: Timer, store: Store, date: str) -> MeasuredLimits:
+    size = min(BUFFER_BYTES, timer.properties.memory_bytes // 4)
+
+    def best_us(name: str, buffer_bytes: int, count: int) -> tuple[float, int]:
+        return timer.time_plain(plain_cubin(name, timer.arch, store), name, buffer_bytes, count)
+
+    def fma_tflops(name: str) -> float:
+        us, threads = best_us(name, 8, FMA_COUNT[name])
+        return 2 * threads * FMA_COUNT[name] / us * 1e-6
+
+    read_us, _ = best_us("read", size, size // 16)
+    copy_us, _ = best_us("copy", size, size // 32)
+    return MeasuredLimits(
+        card=timer.properties.name,
+        ffma_tflops=fma_tflops("ffma"),
+        dfma_tflops=fma_tflops("dfma"),
+        read_gbs=size / read_us * 1e-3,
+        copy_gbs=size / copy_us * 1e-3,
+        date=date,
+    )

@@ -1,0 +1,189 @@
+"""Samples of device time: rotating input sets, CUDA graphs of launches, rounds. Runs in the worker.
+
+pycuda has no graphs; they come from cuda.bindings, on pycuda's context and stream.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pycuda.driver as cuda
+from cuda.bindings import driver
+
+from gemmgen.kernel.source import OPERANDS
+from gemmgen.problem.dtype import WIDEST_ACCESS
+from gemmgen.problem.gemm import POINTER_BYTES, Case
+from gemmgen.run.gpu.launching import Pointers
+from gemmgen.run.gpu.timing import STABLE, Protocol, Timing
+from gemmgen.run.scatter import scatter
+from gemmgen.support.clock import now
+from gemmgen.support.errors import CandidateFailed, Failure
+
+Enqueue = Callable[[Pointers, Any], None]  # puts one launch on a stream
+
+ALIGN = 256  # bytes; operands start where cuMemAlloc would place them, which is what cuBLASLt expects
+MAX_SETS = 4096  # graph nodes; problems under 100^3 then rotate over less than twice the L2
+LONG_US = 2_000.0  # from here on the latency of the first graph launch (under 10 us) does not count
+
+
+def allocate(size: int) -> Any:
+    """Device memory. Raises CandidateFailed (launch) with what it takes and what is free."""
+    free, _ = cuda.mem_get_info()
+    if size <= free:  # Windows would move to host memory what does not fit
+        with suppress(cuda.MemoryError):
+            return cuda.mem_alloc(size)
+    reason = f"needs {size / 2**30:.2f} GiB of device memory, {free / 2**30:.2f} GiB are free"
+    raise CandidateFailed(Failure("launch", reason, "gpu"))
+
+
+class InputSets:
+    """Operands of `case` as often as it takes to hold twice the L2 cache, filled with uniform [-1, 1].
+
+    The matrices of a batch of pointers lie close, in no order; each set has arrays of its own.
+    """
+
+    def __init__(self, case: Case, l2_bytes: int, fill: Callable[[Any, int], None]) -> None:
+        scattered = scatter(case, 0, WIDEST_ACCESS, 0) if case.problem.pointers else ()
+        matrices = [one.matrix for one in scattered] or case.matrices
+        sizes = [-(-matrix.elements * case.problem.dtype.size // ALIGN) * ALIGN for matrix in matrices]
+        self.case = case
+        self.set_bytes = sum(sizes)
+        self.read_bytes, self.written_bytes = sizes[0] + sizes[1], sizes[2]
+        count = min(max(2, -(-2 * l2_bytes // self.set_bytes)), MAX_SETS)
+        self._memory = allocate(count * self.set_bytes)
+        fill(self._memory, count * self.set_bytes // case.problem.dtype.size)
+        base = int(self._memory)
+        starts = [base + index * self.set_bytes for index in range(count)]
+        self.pointers: list[Pointers] = [
+            {"A": start, "B": start + sizes[0], "C": start + sizes[0] + sizes[1]} for start in starts
+        ]
+        self._arrays: Any = None
+        if scattered:
+            self._point(np.array([case.problem.dtype.size * one.offsets for one in scattered], np.uint64))
+
+    def _point(self, offsets: npt.NDArray[np.uint64]) -> None:
+        """Put arrays of pointers in the place of the operands; `offsets` are bytes within each."""
+        starts = np.array([[pointers[name] for name in OPERANDS] for pointers in self.pointers], np.uint64)
+        addresses = starts[:, :, None] + offsets
+        self._arrays = allocate(addresses.nbytes)
+        cuda.memcpy_htod(self._arrays, addresses)
+        base, array_bytes = int(self._arrays), POINTER_BYTES * offsets.shape[1]
+        self.pointers = [
+            {name: base + (len(OPERANDS) * index + place) * array_bytes for place, name in enumerate(OPERANDS)}
+            for index in range(len(self.pointers))
+        ]
+
+    def free(self) -> None:
+        self._memory.free()
+        if self._arrays is not None:
+            self._arrays.free()
+
+
+class Graph:
+    """One launch on each input set, captured once and replayed."""
+
+    def __init__(self, enqueue: Enqueue, sets: InputSets, stream: Any) -> None:
+        self.launches = len(sets.pointers)
+        self._stream = stream
+        handle = driver.CUstream(stream.handle)
+        mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+        checked(driver.cuStreamBeginCapture(handle, mode))
+        try:
+            for pointers in sets.pointers:
+                enqueue(pointers, stream)
+        finally:
+            graph = checked(driver.cuStreamEndCapture(handle))
+        self._executable = checked(driver.cuGraphInstantiate(graph, 0))
+        checked(driver.cuGraphDestroy(graph))
+
+    def time_us(self, replays: int, *, lead_in: bool = False) -> float:
+        """Device microseconds a launch. `lead_in` replays once before the clock starts, to hide the start's latency."""
+        start, stop = cuda.Event(), cuda.Event()
+        if lead_in:
+            self._replay()
+        start.record(self._stream)
+        for _ in range(replays):
+            self._replay()
+        stop.record(self._stream)
+        stop.synchronize()
+        return float(stop.time_since(start)) * 1e3 / (replays * self.launches)
+
+    def free(self) -> None:
+        checked(driver.cuGraphExecDestroy(self._executable))
+
+    def _replay(self) -> None:
+        checked(driver.cuGraphLaunch(self._executable, driver.CUstream(self._stream.handle)))
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How one contestant is sampled: replays of its graph, with or without a lead-in."""
+
+    replays: int
+    lead_in: bool
+
+
+def measure(contestants: Sequence[Enqueue], sets: InputSets, protocol: Protocol, stream: Any) -> list[Timing]:
+    """Time the contestants in turn, A B C A B C, and return their timings in order."""
+    graphs = [Graph(enqueue, sets, stream) for enqueue in contestants]
+    try:
+        launch_us, warmup_s = _warm_up(graphs, protocol)
+        plans = [_sampling(us * graph.launches, protocol) for us, graph in zip(launch_us, graphs, strict=True)]
+        rounds = [
+            [graph.time_us(plan.replays, lead_in=plan.lead_in) for graph, plan in zip(graphs, plans, strict=True)]
+            for _ in range(protocol.samples)
+        ]
+        notes = [_notes(protocol, warmup_s, plan, sets, len(graphs)) for plan in plans]
+        return [Timing(samples, note) for samples, note in zip(zip(*rounds, strict=True), notes, strict=True)]
+    finally:
+        for graph in graphs:
+            graph.free()
+
+
+def _warm_up(graphs: Sequence[Graph], protocol: Protocol) -> tuple[list[float], float]:
+    """Replay in rounds until their sum is stable; the last round's microseconds a launch, and the seconds taken."""
+    started = time.perf_counter()
+    last = [graph.time_us(1) for graph in graphs]
+    while True:
+        latest = [graph.time_us(1) for graph in graphs]
+        elapsed = time.perf_counter() - started
+        stable = abs(sum(latest) - sum(last)) <= STABLE * sum(latest)
+        if elapsed >= 4 * protocol.warmup_s or (stable and elapsed >= protocol.warmup_s):
+            return latest, elapsed
+        last = latest
+
+
+def _sampling(graph_us: float, protocol: Protocol) -> Sampling:
+    return Sampling(replays=max(1, round(protocol.sample_us / graph_us)), lead_in=graph_us < LONG_US)
+
+
+def _notes(
+    protocol: Protocol, warmup_s: float, plan: Sampling, sets: InputSets, contestants: int
+) -> dict[str, str | int | float]:
+    """The protocol as it was carried out, for the record."""
+    return {
+        "protocol": protocol.name,
+        "warmup_s": round(warmup_s, 3),
+        "samples": protocol.samples,
+        "launches_per_sample": plan.replays * len(sets.pointers),
+        "graph_replay": True,
+        "interleaved_with": contestants - 1,
+        "input_sets": len(sets.pointers),
+        "set_bytes": sets.set_bytes,
+        "data": "uniform [-1, 1]",
+        "date": now(),
+    }
+
+
+def checked(result: tuple[Any, ...]) -> Any:
+    """The value of a cuda.bindings call. Raises pycuda's LogicError for a CUDA error."""
+    status, *values = result
+    if status != driver.CUresult.CUDA_SUCCESS:
+        raise cuda.LogicError(status.name)
+    return values[0] if values else None

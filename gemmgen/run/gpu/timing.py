@@ -1,0 +1,104 @@
+"""How a time is measured, and what comes out: records without a GPU in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median, quantiles
+
+from gemmgen.problem.gemm import Case
+from gemmgen.support.errors import Failure
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How long and how often to measure.
+
+    Inputs are uniform in [-1, 1], in rotating sets that together hold at least twice the L2 cache. All
+    contestants warm up together until two rounds agree within `STABLE`; then each round takes one sample of each.
+
+    samples      rounds
+    sample_us    least device time of one sample, in microseconds: as many launches as that needs
+    warmup_s     least duration of the warm-up, in seconds; four times that is its limit
+    """
+
+    name: str
+    samples: int
+    sample_us: float
+    warmup_s: float
+
+
+STABLE = 0.01  # relative change between two rounds of the warm-up
+QUICK = Protocol("quick", samples=5, sample_us=1_000, warmup_s=0.05)  # ranks candidates
+GEMM_BATCHED = "gemmBatched"  # of cuBLAS, the baseline of batches of pointers
+CAREFUL = Protocol("careful", samples=21, sample_us=10_000, warmup_s=1.0)  # supports a claim
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Microseconds a launch, one mean for each sample, and the protocol that they come from.
+
+    Samples with the same index of contestants in one measurement were taken one after the other.
+    """
+
+    samples_us: tuple[float, ...]
+    protocol: dict[str, str | int | float]
+
+    @property
+    def median_us(self) -> float:
+        return median(self.samples_us)
+
+    @property
+    def spread(self) -> float:
+        """Interquartile range relative to the median; 0 for a single sample."""
+        if len(self.samples_us) < 2:
+            return 0.0
+        low, _, high = quantiles(self.samples_us, n=4)
+        return (high - low) / self.median_us
+
+    def tflops(self, case: Case) -> float:
+        return case.flops / self.median_us * 1e-6
+
+    def gbs(self, case: Case) -> float:
+        """GB/s of the least traffic that the case needs."""
+        return case.bytes_moved / self.median_us * 1e-3
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """cuBLASLt at its best; of a batch of pointers cuBLAS's gemmBatched, which has one algorithm.
+
+    algorithm   index of the fastest in the heuristics' own order (0: what cuBLASLt would take)
+    offered     how many the heuristics offered and were timed
+    first       time of algorithm 0, from the contest that chose the best
+    timing      time of the best, interleaved with the candidates'
+    version     of the library
+    """
+
+    algorithm: int
+    offered: int
+    first: Timing
+    timing: Timing
+    version: str
+
+    @property
+    def choice(self) -> str:
+        """What was called, for a table: "#2 of 8", or "gemmBatched"."""
+        return GEMM_BATCHED if self.version.endswith(GEMM_BATCHED) else f"#{self.algorithm} of {self.offered}"
+
+
+@dataclass(frozen=True)
+class InterleavedTimings:
+    """Kernels measured together: timings in input order, and what they are held against if that was asked for.
+
+    moving  time of the operands' bytes alone: of a kernel that reads A and B, writes C and computes nothing. None for
+            a batch of pointers, whose bytes do not lie in a row
+    """
+
+    timings: tuple[Timing | Failure, ...]
+    baseline: Baseline | None = None
+    moving: Timing | None = None
+
+
+def speedup(ours: Timing, theirs: Timing) -> float:
+    """Median over the rounds of theirs / ours: how many times faster ours is. Both from one measurement."""
+    return median(their / our for our, their in zip(ours.samples_us, theirs.samples_us, strict=True))

@@ -1,0 +1,441 @@
+"""The child's side of the gpu executor: owns pycuda and the primary context, answers the parent's requests.
+
+A request is (verb, *arguments) with plain data; each public method of Worker is a verb. A CUDA error after a
+launch may have poisoned the context, so one that nobody expected ends this process (FatalFailure) and the parent
+starts another.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pycuda.driver as cuda
+
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.dtype import WORD
+from gemmgen.problem.gemm import Case
+from gemmgen.run.executor import Floats, Operands
+from gemmgen.run.gpu import arena
+from gemmgen.run.gpu.cublas import BatchedPlan, Cublas
+from gemmgen.run.gpu.cublaslt import Cublaslt, LtPlan
+from gemmgen.run.gpu.images import Images
+from gemmgen.run.gpu.launching import Pointers, launch, load_function
+from gemmgen.run.gpu.plain import THREADS
+from gemmgen.run.gpu.properties import DeviceProperties
+from gemmgen.run.gpu.replay import Enqueue, InputSets, allocate, measure
+from gemmgen.run.gpu.timing import QUICK, Baseline, InterleavedTimings, Protocol, Timing
+from gemmgen.support.child import FatalFailure
+from gemmgen.support.errors import CandidateFailed, Failure
+
+PLAIN_BLOCKS_PER_SM = 8  # of the kernels that are no products
+PLAIN_SAMPLES = 9
+MOVER_BLOCKS_PER_SM = (1, 2, 4, 8, 16)  # that are tried, of what moves bytes alone
+VECTOR_BYTES = 16  # of its accesses
+IMAGES_BYTES = 8 * 2**30  # of device memory for images of operands that are kept, and at most
+IMAGES_SHARE = 4  # a quarter of it
+
+Binary = tuple[KernelSource, bytes]  # a kernel and its cubin
+
+
+@dataclass(frozen=True)
+class Champion:
+    """The library's fastest algorithm for a case, and how long its first heuristic took."""
+
+    plan: LtPlan | BatchedPlan
+    algorithm: int
+    first: Timing
+
+
+class Scratch:
+    """Device memory that only grows."""
+
+    def __init__(self) -> None:
+        self._memory: Any = None
+        self._words = 0
+
+    @property
+    def address(self) -> int:
+        return 0 if self._memory is None else int(self._memory)
+
+    def reserve(self, words: int) -> None:
+        if words > self._words:
+            if self._memory is not None:
+                self._memory.free()
+                self._memory, self._words = None, 0
+            self._memory = allocate(WORD * words)
+            self._words = words
+
+    def clear(self) -> None:
+        if self._memory is not None:
+            cuda.memset_d32(self._memory, 0, self._words)
+
+
+class Arrays:
+    """A batch's arrays of pointers on the device, between guard words."""
+
+    def __init__(self, layout: arena.PointerArena) -> None:
+        self._layout, self._memory = layout, allocate(layout.image.nbytes)
+        cuda.memcpy_htod(self._memory, layout.image)
+        self.pointers = {name: int(self._memory) + offset for name, offset in layout.offsets.items()}
+
+    def check(self) -> None:
+        """Raises CandidateFailed (crash) where they are not what they were."""
+        after = np.empty_like(self._layout.image)
+        cuda.memcpy_dtoh(after, self._memory)
+        self._layout.check(after)
+
+
+class Worker:
+    """Answers requests on device `index`. Modules and input sets stay loaded between them."""
+
+    def __init__(self, index: str) -> None:
+        cuda.init()
+        self._device = cuda.Device(int(index))
+        self._device.retain_primary_context().push()
+        self._stream = cuda.Stream()
+        self._functions: dict[tuple[str, str, int], Any] = {}
+        self._images = Images(min(IMAGES_BYTES, self._device.total_memory() // IMAGES_SHARE))
+        self._changed: Any = None
+        self._sets: InputSets | None = None
+        self._champions: dict[Case, Champion] = {}
+        self._movers: dict[Case, Enqueue] = {}
+        self._libraries: dict[type[Cublaslt] | type[Cublas], Cublaslt | Cublas] = {}
+        self._partials = Scratch()  # holding anything
+        self._tickets = Scratch()  # zero between launches
+
+    def __call__(self, message: tuple[Any, ...]) -> Any:
+        verb, *arguments = message
+        try:
+            return getattr(self, verb)(*arguments)
+        except cuda.Error as error:
+            raise FatalFailure(Failure("crash", str(error), "gpu")) from error
+
+    # Verbs
+
+    def properties(self) -> DeviceProperties:
+        device = self._device
+        major, minor = device.compute_capability()
+        return DeviceProperties(
+            name=device.name(),
+            arch=f"sm_{major}{minor}",
+            driver=_driver_version(),
+            sms=device.multiprocessor_count,
+            memory_bytes=device.total_memory(),
+            l2_bytes=device.l2_cache_size,
+            clock_mhz=device.clock_rate / 1e3,
+            shared_bytes_per_block=device.max_shared_memory_per_block_optin,
+            shared_bytes_per_sm=device.max_shared_memory_per_multiprocessor,
+            registers_per_sm=device.max_registers_per_multiprocessor,
+            threads_per_sm=device.max_threads_per_multiprocessor,
+        )
+
+    def load(self, binary: Binary) -> None:
+        """Load the module and ask for its shared memory. Raises CandidateFailed: launch."""
+        self._function(binary)
+
+    def unload(self, source: KernelSource) -> None:
+        self._functions.pop(_identity(source), None)
+
+    def run(
+        self,
+        binary: Binary,
+        case: Case,
+        seed: int,
+        key: arena.ImageKey | None,
+        operands: Operands | None,
+        changed: bytes,
+        results: str | None,
+    ) -> Floats | int | None:
+        """C's storage after one launch between guard bands. Raises CandidateFailed: launch or crash.
+
+        `operands` may be left out where their image is kept under `key`; None asks for them. `changed` is the cubin
+        of changed.cu. A large result goes into the file `results`, and its count of elements is the answer.
+        """
+        enqueue, layout = self._launcher(binary, case), arena.place(case, seed)
+        workspace = arena.place_workspace(binary[0].launch, case, seed)
+        image = self._with_room(lambda: self._images.get(key, layout, operands))
+        if image is None:
+            return None
+        memory = self._with_room(lambda: allocate(layout.size), spare=key)
+        cuda.memcpy_dtod(memory, image, layout.size)
+        base = int(memory)
+        arrays = self._arrays(layout, base, seed, spare=key)
+        pointers = _pointers(layout, base, arrays)
+        if workspace is None:
+            self._try_once(enqueue, pointers)
+        else:
+            self._try_in_workspace(enqueue, pointers, workspace, spare=key)
+        self._check(arrays)
+        if self._count_changed(changed, layout, image, memory):
+            before, after = (np.empty(layout.size // WORD, np.uint32) for _ in range(2))
+            cuda.memcpy_dtoh(before, image)
+            cuda.memcpy_dtoh(after, memory)
+            with self._images_distrusted():
+                return layout.result(before, after)  # which raises: it says what was written where
+        return self._deliver(base + layout.offsets["C"], layout, results)
+
+    def run_baseline(self, case: Case, operands: Operands) -> Floats:
+        """Like `run`, with the library's first heuristic in the kernel's place."""
+        plan = self._library(case).plan(case)
+        try:
+            return self._run_guarded(partial(plan.enqueue, 0), case, operands)
+        finally:
+            plan.close()
+
+    def measure(
+        self, binaries: Sequence[Binary], case: Case, protocol: Protocol, baseline: bool, uniform: bytes, move: bytes
+    ) -> InterleavedTimings:
+        """Time the kernels interleaved, if `baseline` with the library's best and with the operands' bytes alone.
+
+        `uniform` and `move` are the cubins of uniform.cu and move.cu.
+        """
+        sets = self._input_sets(case, uniform)
+        contestants = [self._with_workspace(binary, case) for binary in binaries]
+        for enqueue in contestants:
+            self._try_once(enqueue, sets.pointers[0])
+        if not baseline:
+            return InterleavedTimings(tuple(self._measure(contestants, sets, protocol)))
+        best = self._champion(case, sets)
+        movers: list[Enqueue] = [] if case.problem.pointers else [self._mover(case, sets, move)]
+        rivals: list[Enqueue] = [partial(best.plan.enqueue, best.algorithm), *movers]
+        timings = self._measure([*contestants, *rivals], sets, protocol)
+        ours, (theirs, *moving) = timings[: len(contestants)], timings[len(contestants) :]
+        version = self._library(case).version
+        champion = Baseline(best.algorithm, best.plan.offered, best.first, theirs, version)
+        return InterleavedTimings(tuple(ours), champion, *moving)
+
+    def time_plain(self, cubin: bytes, name: str, buffer_bytes: int, count: int) -> tuple[float, int]:
+        """(best microseconds, threads) of `name(float* buffer, long long count)` on a grid that fills the card."""
+        function = cuda.module_from_buffer(cubin).get_function(name)
+        memory = allocate(buffer_bytes)
+        cuda.memset_d32(memory, 0x3F800000, buffer_bytes // 4)  # ones: no denormals, no NaN
+        try:
+            return min(self._time_once(function, memory, count) for _ in range(PLAIN_SAMPLES)), self._plain_threads
+        finally:
+            memory.free()
+
+    # Launching
+
+    def _function(self, binary: Binary) -> Any:
+        source, cubin = binary
+        identity = _identity(source)
+        if identity not in self._functions:
+            self._functions[identity] = load_function(source, cubin)
+        return self._functions[identity]
+
+    def _launcher(self, binary: Binary, case: Case) -> Enqueue:
+        function, (source, _) = self._function(binary), binary
+        return lambda pointers, stream: launch(function, source, case, pointers, stream)
+
+    def _with_room(self, make: Callable[[], Any], spare: arena.ImageKey | None = None) -> Any:
+        """`make()`; where memory is short once more, without the images that are kept for later runs."""
+        try:
+            return make()
+        except CandidateFailed:
+            if not self._images.clear(spare):
+                raise
+            return make()
+
+    def _count_changed(self, cubin: bytes, layout: arena.DeviceArena, before: Any, after: Any) -> int:
+        """Words outside C's elements that the launch changed."""
+        if self._changed is None:
+            self._changed = cuda.module_from_buffer(cubin).get_function("changed")
+        count, c = allocate(8), layout.matrices[2]
+        cuda.memset_d32(count, 0, 2)
+        numbers = np.int64(layout.size // WORD), np.int64(layout.offsets["C"] // WORD)
+        sizes = np.int32(c.rows), np.int32(c.cols), np.int32(c.ld)
+        batch = np.int32(layout.case.problem.dtype.words), np.int64(c.batch or 1), np.int64(c.stride)
+        pointers = (np.uintp(int(memory)) for memory in (before, after))
+        blocks = self._plain_threads // THREADS
+        self._changed(
+            *pointers, *numbers, *sizes, *batch, np.uintp(int(count)), grid=(blocks, 1), block=(THREADS, 1, 1)
+        )
+        found = np.zeros(1, np.uint64)
+        cuda.memcpy_dtoh(found, count)
+        return int(found[0])
+
+    def _arrays(self, layout: arena.DeviceArena, base: int, seed: int, spare: arena.ImageKey | None) -> Arrays | None:
+        """The arrays of pointers to operands at address `base`; None where the kernel takes none."""
+        placed = arena.place_pointers(layout, base, seed)
+        return None if placed is None else self._with_room(lambda: Arrays(placed), spare)
+
+    def _check(self, arrays: Arrays | None) -> None:
+        """Raises CandidateFailed: crash, for what a launch did to `arrays`."""
+        with self._images_distrusted():
+            if arrays is not None:
+                arrays.check()
+
+    @contextmanager
+    def _images_distrusted(self) -> Iterator[None]:
+        """What is found wrong inside drops the kept images: a wild write may have met them, too."""
+        try:
+            yield
+        except CandidateFailed:
+            self._images.clear()
+            raise
+
+    def _deliver(self, address: int, layout: arena.DeviceArena, results: str | None) -> Floats | int:
+        """C's storage, or its length where it is in the shared file `results`."""
+        dtype, elements = layout.case.problem.dtype, layout.matrices[2].elements
+        if layout.scattered:
+            scattered: Floats = np.empty(elements, dtype.numpy)
+            cuda.memcpy_dtoh(scattered, address)
+            return layout.storage(scattered)
+        size = dtype.size * elements
+        if results is not None and size >= arena.KEPT_BYTES:
+            with suppress(OSError), open(results, "r+b") as file:
+                if os.fstat(file.fileno()).st_size < size:
+                    file.truncate(size)
+                with mmap.mmap(file.fileno(), size) as shared:
+                    cuda.memcpy_dtoh(np.frombuffer(shared, dtype.numpy), address)
+                return elements
+        result: Floats = np.empty(elements, dtype.numpy)
+        cuda.memcpy_dtoh(result, address)
+        return result
+
+    def _with_workspace(self, binary: Binary, case: Case) -> Enqueue:
+        """A launcher that needs pointers to the operands alone. All share one workspace: launches follow each other,
+        and each leaves zero what it found so. Reserve for all before the first runs."""
+        enqueue = self._launcher(binary, case)
+        workspace = binary[0].launch.workspace(case)
+        self._with_room(lambda: self._partials.reserve(workspace.partials))
+        self._with_room(lambda: self._tickets.reserve(workspace.tickets))
+        self._tickets.clear()  # a kernel that was stopped may have left something
+
+        def with_workspace(pointers: Pointers, stream: Any) -> None:
+            scratch = {"partials": self._partials.address, "tickets": self._tickets.address}
+            enqueue({**pointers, **scratch}, stream)
+
+        return with_workspace
+
+    def _run_guarded(self, enqueue: Enqueue, case: Case, operands: Operands) -> Floats:
+        layout = arena.place(case, 0)
+        before = layout.image(operands)
+        memory = allocate(layout.size)
+        cuda.memcpy_htod(memory, before)
+        arrays = self._arrays(layout, int(memory), 0, spare=None)
+        self._try_once(enqueue, _pointers(layout, int(memory), arrays))
+        after = np.empty_like(before)
+        cuda.memcpy_dtoh(after, memory)
+        memory.free()
+        return layout.result(before, after)
+
+    def _try_in_workspace(
+        self, enqueue: Enqueue, pointers: Pointers, layout: arena.WorkspaceArena, spare: arena.ImageKey | None
+    ) -> None:
+        """One launch, to its end, in a workspace of its own. Raises CandidateFailed: crash, for what it leaves."""
+        memory = self._with_room(lambda: allocate(layout.size), spare)
+        base = int(memory)
+        cuda.memset_d32(memory, arena.GUARD_WORD, layout.size // WORD)
+        cuda.memset_d32(base + layout.offsets["tickets"], 0, layout.word_counts["tickets"])
+        self._try_once(enqueue, {**pointers, **{name: base + offset for name, offset in layout.offsets.items()}})
+        after = np.empty(layout.size // WORD, np.uint32)
+        for part in layout.kept():
+            cuda.memcpy_dtoh(after[part], base + WORD * part.start)
+        with self._images_distrusted():
+            layout.check(after)
+
+    def _try_once(self, enqueue: Enqueue, pointers: Pointers) -> None:
+        """One launch, to its end."""
+        enqueue(pointers, self._stream)
+        self._stream.synchronize()
+
+    # Measuring
+
+    def _input_sets(self, case: Case, uniform: bytes) -> InputSets:
+        """The sets of the last case, or new ones: one problem's candidates share them."""
+        if self._sets is None or self._sets.case != case:
+            if self._sets is not None:
+                self._sets.free()
+                self._sets = None
+            function = cuda.module_from_buffer(uniform).get_function(f"uniform_{case.problem.dtype.label}")
+            fill = partial(self._launch_plain, function)
+            self._sets = self._with_room(lambda: InputSets(case, self._device.l2_cache_size, fill))
+        return self._sets
+
+    def _measure(self, contestants: Sequence[Enqueue], sets: InputSets, protocol: Protocol) -> list[Timing]:
+        return measure(contestants, sets, protocol, self._stream)
+
+    def _champion(self, case: Case, sets: InputSets) -> Champion:
+        """The winner of a contest between all of the heuristics' algorithms, held once a case."""
+        if case not in self._champions:
+            plan = self._library(case).plan(case)
+            timings = self._measure([partial(plan.enqueue, index) for index in range(plan.offered)], sets, QUICK)
+            best = min(range(plan.offered), key=lambda index: timings[index].median_us)
+            self._champions[case] = Champion(plan, best, timings[0])
+        return self._champions[case]
+
+    def _mover(self, case: Case, sets: InputSets, cubin: bytes) -> Enqueue:
+        """What moves the bytes of a set, on the grid of several that is the fastest; found once a case."""
+        if case not in self._movers:
+            function = cuda.module_from_buffer(cubin).get_function("move")
+            read, written = sets.read_bytes // VECTOR_BYTES, sets.written_bytes // VECTOR_BYTES
+            most = -(-max(read, written) // THREADS)
+            sms = int(self._device.multiprocessor_count)
+            grids = sorted({min(most, sms * blocks) for blocks in MOVER_BLOCKS_PER_SM})
+
+            def enqueue(blocks: int, pointers: Pointers, stream: Any) -> None:
+                addresses = np.uintp(pointers["A"]), np.uintp(pointers["C"])
+                counts = np.int64(read), np.int64(written)
+                function(*addresses, *counts, grid=(blocks, 1), block=(THREADS, 1, 1), stream=stream)
+
+            timings = self._measure([partial(enqueue, blocks) for blocks in grids], sets, QUICK)
+            best = min(range(len(grids)), key=lambda index: timings[index].median_us)
+            self._movers[case] = partial(enqueue, grids[best])
+        return self._movers[case]
+
+    def _library(self, case: Case) -> Cublaslt | Cublas:
+        """The baseline for `case`: cuBLASLt, and for a batch of pointers cuBLAS."""
+        kind = Cublas if case.problem.pointers else Cublaslt
+        if kind not in self._libraries:
+            self._libraries[kind] = kind()
+        return self._libraries[kind]
+
+    @property
+    def _plain_threads(self) -> int:
+        return int(self._device.multiprocessor_count) * PLAIN_BLOCKS_PER_SM * THREADS
+
+    def _launch_plain(self, function: Any, memory: Any, count: int) -> None:
+        blocks = self._plain_threads // THREADS
+        arguments = np.uintp(int(memory)), np.int64(count)
+        function(*arguments, grid=(blocks, 1), block=(THREADS, 1, 1), stream=self._stream)
+
+    def _time_once(self, function: Any, memory: Any, count: int) -> float:
+        start, stop = cuda.Event(), cuda.Event()
+        start.record(self._stream)
+        self._launch_plain(function, memory, count)
+        stop.record(self._stream)
+        stop.synchronize()
+        return float(stop.time_since(start)) * 1e3
+
+
+def _pointers(layout: arena.DeviceArena, base: int, arrays: Arrays | None) -> Pointers:
+    """What a kernel takes as A, B and C: operands at address `base`, or the arrays."""
+    if arrays is not None:
+        return dict(arrays.pointers)
+    return {name: base + offset for name, offset in layout.offsets.items()}
+
+
+def _identity(source: KernelSource) -> tuple[str, str, int]:
+    """What a loaded function depends on."""
+    return source.digest, source.name, source.launch.shared_bytes
+
+
+def _driver_version() -> str:
+    """ "580.159.04" where the kernel module says so, else the CUDA version that the driver supports."""
+    try:
+        words = Path("/sys/module/nvidia/version").read_text().split()
+    except OSError:
+        words = []
+    if words:
+        return words[0]
+    version = cuda.get_driver_version()
+    return f"CUDA {version // 1000}.{version % 1000 // 10}"

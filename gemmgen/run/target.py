@@ -1,0 +1,113 @@
+"""Where kernels are compiled for and run: the GPU at hand, or a known architecture and the emulator."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Literal, cast, get_args
+
+from gemmgen.problem.device import ARCHS, DEFAULT_ARCH, DEVICES, DeviceSpec, device_for, device_named, parse_arch
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.run.gpu import why_no_gpu
+from gemmgen.run.gpu.capability import arch_here
+from gemmgen.run.gpu.executor import GpuExecutor
+from gemmgen.run.gpu.properties import DeviceProperties
+from gemmgen.support.errors import CandidateFailed, Failure, require
+from gemmgen.support.files import Store
+
+DeviceChoice = Literal["auto", "gpu", "cuda", "emulator"]  # "cuda" is "gpu", as PyTorch calls it
+
+
+@dataclass(frozen=True)
+class Target:
+    """An executor, what to compile for ("sm_90"), and the card whose figures the model uses."""
+
+    executor: GpuExecutor | EmulatorExecutor
+    arch: str
+    spec: DeviceSpec
+
+    @property
+    def gpu(self) -> GpuExecutor | None:
+        """The executor where it is a GPU, which can measure."""
+        return self.executor if isinstance(self.executor, GpuExecutor) else None
+
+
+def open_target(device: DeviceChoice, arch: str, store: Store) -> Target:
+    """The target for `--device` and `--arch`; the caller closes its executor.
+
+    "auto" takes the GPU where there is one and it is of `arch`, else the emulator. `arch` is
+    "auto" (the GPU's, else DEFAULT_ARCH), "sm_NN[a]" or a known card's name.
+    Raises InvalidInput (unknown device or arch; a GPU of another arch) and CandidateFailed (unavailable).
+    """
+    known = get_args(DeviceChoice)
+    require(device in known, f"unknown device {device!r}: known are {', '.join(known)}")
+    wanted = None if arch == "auto" else spec_for(arch)
+    missing = why_no_gpu()
+    if device in ("gpu", "cuda") and missing is not None:
+        raise CandidateFailed(Failure("unavailable", missing, "gpu"))
+    if device != "emulator" and missing is None:
+        gpu = GpuExecutor(store)
+        found = spec_of(gpu.properties)
+        if wanted is None or wanted.arch == found.arch:
+            return Target(gpu, _arch_name(arch, gpu.arch), found)
+        gpu.close()
+        require(device == "auto", f"--arch {arch} is {wanted.arch.name}, but the GPU here is {found.arch.name}")
+    spec = wanted if wanted is not None else device_for(parse_arch(DEFAULT_ARCH))
+    return Target(EmulatorExecutor(store), _arch_name(arch, spec.arch.name), spec)
+
+
+def open_card(device: str, store: Store) -> Target:
+    """The target for `device`: "auto", "gpu" or "emulator" as for `open_target`, a card's name or "sm_NN".
+
+    A card that is named is measured where it is the one at hand; else its times are predicted.
+    Raises InvalidInput (unknown card) and CandidateFailed (unavailable).
+    """
+    if device in get_args(DeviceChoice):
+        return open_target(cast(DeviceChoice, device), "auto", store)
+    spec, target = spec_for(device), open_target("auto", device, store)
+    if target.gpu is None or device.startswith("sm_") or is_card(spec, target.spec.name):
+        return target
+    target.gpu.close()
+    return open_target("emulator", device, store)
+
+
+def compile_target(arch: str) -> tuple[str, DeviceSpec]:
+    """("sm_90", the card whose limits and rates count) for `--arch` where nothing runs. Raises InvalidInput."""
+    name = arch_here() or DEFAULT_ARCH if arch == "auto" else arch
+    spec = spec_for(name)
+    return _arch_name(name, spec.arch.name), spec
+
+
+def _arch_name(asked: str, card: str) -> str:
+    """What to compile for: "sm_90a" where that was asked for, the card's arch where its name or "auto" was."""
+    return asked if asked.startswith("sm_") else card
+
+
+def spec_for(text: str) -> DeviceSpec:
+    """The card that `text` names, or that stands for the arch that it names. Raises InvalidInput."""
+    if text.startswith("sm_"):
+        return device_for(parse_arch(text))
+    cards, known = {name.lower() for name in DEVICES}, ", ".join((*ARCHS, *DEVICES))
+    require(text.lower() in cards, f"unknown arch {text!r}: known are {known}")
+    return device_named(text)
+
+
+def spec_of(card: DeviceProperties) -> DeviceSpec:
+    """What the driver reports of the card, with the data sheet's bandwidth of the one of that name, or of its arch."""
+    arch = parse_arch(card.arch)
+    named = (spec for spec in DEVICES.values() if is_card(spec, card.name))
+    known = next(named, device_for(arch))
+    return replace(
+        known,
+        name=card.name.removeprefix("NVIDIA ").removeprefix("GeForce "),
+        arch=arch,
+        sms=card.sms,
+        clock_ghz=card.clock_mhz / 1000,
+        l2_mb=card.l2_bytes / 1e6,
+        memory_gb=card.memory_bytes / 1e9,
+    )
+
+
+def is_card(spec: DeviceSpec, name: str) -> bool:
+    """Whether the driver's `name` of a card means `spec`: an L40 is no L4."""
+    return re.search(rf"\b{spec.name}\b", name) is not None

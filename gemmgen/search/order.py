@@ -1,0 +1,146 @@
+"""In which order to try configs: the model's best of each kind first, then the neighbours of what measured best, and at
+last the same kernels with other details, which no model foresees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from gemmgen.kernel.families.base import Config, Family, first_rejection
+from gemmgen.kernel.model import Prediction, predict
+from gemmgen.problem.device import DeviceSpec
+from gemmgen.search.space import Space
+
+# Axes that change how a tile travels or is split, not its size: the model tells their values apart
+# poorly, so the first round tries one of each shape and later rounds vary these.
+SECONDARY = {
+    "simt": frozenset({"WM", "WN", "STAGES", "ASYNC", "AHEAD", "MINB", "GROUP", "PAD"}),
+    "skinny": frozenset({"WARPS", "BK"}),
+    "batched": frozenset({"STAGES", "ASYNC", "MINB", "PAD"}),
+    "naive": frozenset(),
+}
+DETAILS = ("TEAM", "LEAD", "ORDER")  # axes that the model hardly prices: varied in turn, of the fastest
+BEST_KEPT = 4  # configs whose neighbours a round tries
+REACH = 3  # axes in which a neighbour may differ: a deeper step goes with other slices and stages
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """An accepted config of a family with its prediction from estimated registers."""
+
+    family: Family
+    config: Config
+    prediction: Prediction
+
+
+@dataclass
+class Search:
+    """Hands out configs of one or more spaces to try, batch by batch; learns from times in between."""
+
+    spaces: Sequence[Space]
+    device: DeviceSpec
+    ranked: list[Ranked] = field(init=False)
+    _known: dict[Config, Ranked] = field(init=False)
+    _untried: dict[Config, Ranked] = field(init=False)
+
+    def __post_init__(self) -> None:
+        predicted = [
+            Ranked(space.family, config, predict(space.problem, space.family, config, self.device))
+            for space in self.spaces
+            for config in space.accepted
+        ]
+        self.ranked = sorted(predicted, key=lambda entry: entry.prediction.time_us)
+        self._known = {entry.config: entry for entry in self.ranked}
+        self._untried = dict(self._known)
+
+    def first(self, count: int) -> list[Ranked]:
+        """The `count` best predicted configs, at most one of each tile shape while there are others.
+
+        Families take turns: the model tells two kernels of one family apart better than two of different ones.
+        """
+        turns = [_distinct_first(self._untried_of(space.family)) for space in self.spaces]
+        return self._note(list(_interleave(turns))[:count])
+
+    def _untried_of(self, family: Family) -> list[Ranked]:
+        return [entry for entry in self._untried.values() if entry.family is family]
+
+    def next(self, count: int, timed: Sequence[tuple[Config, float]]) -> list[Ranked]:
+        """Up to `count` untried neighbours of the fastest of `timed` (config, time), the nearest first."""
+        fastest = [config for config, _ in sorted(timed, key=lambda pair: pair[1])[:BEST_KEPT]]
+        return self._note(list(_interleave([self._neighbours(config) for config in fastest]))[:count])
+
+    def moved(self, axis: str, count: int, timed: Sequence[tuple[Config, float]]) -> list[Ranked]:
+        """Up to `count` untried configs that differ from the fastest of `timed` in `axis` alone, one of DETAILS."""
+        fastest = [self._known[config] for config, _ in sorted(timed, key=lambda pair: pair[1])[:BEST_KEPT]]
+        others = ((entry.family, config) for entry in fastest for config in _others(entry.config, axis))
+        return self._note(islice(self._sound(others), count))
+
+    def given(self, configs: Sequence[tuple[Family, Config]]) -> list[Ranked]:
+        """Those of `configs` that hold here, whether or not the search would come to them."""
+        return self._note(self._sound(configs))
+
+    def _sound(self, configs: Iterable[tuple[Family, Config]]) -> Iterator[Ranked]:
+        """Those that hold and were not tried yet, whatever the space leaves out."""
+        problem, limits = self.spaces[0].problem, self.device.arch.limits
+        for family, config in configs:
+            tried = config in self._known and config not in self._untried
+            if not tried and first_rejection(family, problem, config, limits) is None:
+                yield Ranked(family, config, predict(problem, family, config, self.device))
+
+    def _note(self, entries: Iterable[Ranked]) -> list[Ranked]:
+        """They are tried now."""
+        taken = list(entries)
+        for entry in taken:
+            self._known[entry.config] = entry
+            self._untried.pop(entry.config, None)
+        return taken
+
+    def _neighbours(self, config: Config) -> list[Ranked]:
+        """Untried configs that differ in up to REACH axes (a tile seldom changes alone), the nearest first."""
+        same_family = (entry for entry in self._untried.values() if type(entry.config) is type(config))
+        near = [(_distance(config, entry.config), entry) for entry in same_family]
+        close = [(distance, entry) for distance, entry in near if distance <= REACH]
+        return [entry for _, entry in sorted(close, key=lambda pair: (pair[0], pair[1].prediction.time_us))]
+
+
+def _distinct_first(entries: Sequence[Ranked]) -> list[Ranked]:
+    """One of each tile shape, then the others."""
+    seen: set[tuple[tuple[str, int], ...]] = set()
+    distinct: list[Ranked] = []
+    others: list[Ranked] = []
+    for entry in entries:
+        shape = _shape(entry)
+        (others if shape in seen else distinct).append(entry)
+        seen.add(shape)
+    return distinct + others
+
+
+def _shape(entry: Ranked) -> tuple[tuple[str, int], ...]:
+    """The axes that are not secondary."""
+    secondary = SECONDARY[entry.family.name]
+    return tuple((name, value) for name, value in entry.config.values.items() if name not in secondary)
+
+
+def _others(config: Config, name: str) -> Iterator[Config]:
+    """`config` with the other values of one axis; none where its family has no such axis."""
+    for axis in config.axes():
+        if axis.name == name:
+            yield from (config.with_values(**{name: value}) for value in axis.values if value != config.values[name])
+
+
+def _distance(one: Config, other: Config) -> int:
+    """Axes in which the two differ."""
+    ours, theirs = one.values, other.values
+    return sum(ours[name] != theirs[name] for name in ours)
+
+
+def _interleave(lists: list[list[Ranked]]) -> Iterator[Ranked]:
+    """First of each list, then second of each, ... without repeats."""
+    seen: set[int] = set()
+    for depth in range(max(map(len, lists), default=0)):
+        for entries in lists:
+            if depth < len(entries) and id(entries[depth]) not in seen:
+                seen.add(id(entries[depth]))
+                yield entries[depth]

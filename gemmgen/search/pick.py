@@ -1,0 +1,43 @@
+"""Which kernel wins: a pure function of what was measured or predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gemmgen.kernel.model import MODEL_ERROR
+from gemmgen.run.gpu.timing import Timing, speedup
+
+TIE = 0.01  # relative difference below which two measured kernels count as equally fast
+
+
+@dataclass(frozen=True)
+class Pick:
+    """Indices into the contestants.
+
+    ties    as fast as the winner: within TIE of it, round by round; where times are predicted, within MODEL_ERROR
+    losers  the others
+    """
+
+    winner: int
+    ties: tuple[int, ...]
+    losers: tuple[int, ...]
+
+
+def pick_measured(timings: Sequence[Timing]) -> Pick:
+    """The contestant with the lowest median; all from one interleaved measurement, so that rounds pair up."""
+    winner = min(range(len(timings)), key=lambda index: timings[index].median_us)
+    return _split(winner, [speedup(timings[winner], timing) - 1 for timing in timings], TIE)
+
+
+def pick_predicted(times_us: Sequence[float]) -> Pick:
+    """The contestant with the lowest predicted time. Ties are those that the model cannot tell from it."""
+    winner = min(range(len(times_us)), key=lambda index: times_us[index])
+    return _split(winner, [time / times_us[winner] - 1 for time in times_us], MODEL_ERROR)
+
+
+def _split(winner: int, slower_by: list[float], tie: float) -> Pick:
+    """`slower_by`: how much longer than the winner each contestant takes, relative (0.01: 1%)."""
+    others = [index for index in range(len(slower_by)) if index != winner]
+    ties = tuple(index for index in others if slower_by[index] <= tie)
+    return Pick(winner, ties, tuple(index for index in others if index not in ties))

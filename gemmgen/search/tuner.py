@@ -1,0 +1,380 @@
+"""The path, a line a stage: problem -> space -> order -> render -> compile -> time -> verify -> pick.
+
+`tune` needs no GPU: there the emulator verifies and the model ranks, and every figure says "predicted".
+Compiled kernels, verdicts and timings are kept by content, so that an interrupted search resumes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Literal, Protocol
+
+from gemmgen.kernel.families import FAMILIES, SEARCHED, Config, Family
+from gemmgen.kernel.model import Prediction, predict, representative
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.compile import CompiledKernel, compile_many, compiler_processes
+from gemmgen.run.executor import load_in_parallel
+from gemmgen.run.gpu import timing
+from gemmgen.run.gpu.executor import GpuKernel
+from gemmgen.run.gpu.timing import CAREFUL, QUICK, Timing
+from gemmgen.run.gpu.timing import Protocol as TimingProtocol
+from gemmgen.run.target import Target
+from gemmgen.search.order import DETAILS, Ranked, Search
+from gemmgen.search.pick import Pick, pick_measured, pick_predicted
+from gemmgen.search.space import Space, explore
+from gemmgen.support.child import Child, crew
+from gemmgen.support.errors import Failure, GemmgenError
+from gemmgen.support.files import Store, code_digest, content_key, sha256
+from gemmgen.verification import domain, reference, situation, verifier
+from gemmgen.verification import seeding as draws
+from gemmgen.verification.reference import LARGE_FLOPS
+from gemmgen.verification.verifier import RUNS, Verdict, verdict_from, verify
+
+Stage = Literal["explore", "compile", "verify", "measure", "compare", "explain"]
+
+DEFAULT_BUDGET = {"gpu": 192, "emulator": 8}  # candidates
+EXAMPLES = 20  # situations a candidate must pass to be a finalist; see examples_for
+LARGE_EXAMPLES = 5  # where one takes over LARGE_FLOPS
+FINALISTS = 4  # the fastest that are right: re-timed together, carefully
+
+
+class Progress(Protocol):
+    """Hears what `tune` does. `total` may grow while the search goes on."""
+
+    def stage(self, name: Stage, total: int) -> None: ...
+
+    def step(self, name: Stage, trial: Trial | None) -> None: ...
+
+
+class Silent:
+    """A Progress that nobody sees."""
+
+    def stage(self, name: Stage, total: int) -> None:
+        pass
+
+    def step(self, name: Stage, trial: Trial | None) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One candidate and all that became of it.
+
+    prediction  from the compiled kernel's registers once it is compiled
+    failure     why it is out; None while it is in
+    timing      None where nothing was measured
+    """
+
+    source: KernelSource
+    config: Config
+    prediction: Prediction
+    compiled: CompiledKernel | None = None
+    verdict: Verdict | None = None
+    timing: Timing | None = None
+    failure: Failure | None = None
+
+    @property
+    def time_us(self) -> float:
+        """Microseconds a launch: measured where it was, else predicted; `time_kind` says which."""
+        return self.timing.median_us if self.timing is not None else self.prediction.time_us
+
+    @property
+    def time_kind(self) -> Literal["measured", "predicted"]:
+        return "predicted" if self.timing is None else "measured"
+
+
+@dataclass(frozen=True)
+class TuneResult:
+    """What a search found.
+
+    spaces   of the families that were searched
+    trials   all candidates: the fastest first, then those that are out
+    pick     indices into `finalists`
+    """
+
+    problem: Problem
+    target: str
+    arch: str
+    executor: str
+    spaces: tuple[Space, ...]
+    trials: tuple[Trial, ...]
+    finalists: tuple[Trial, ...]
+    pick: Pick
+
+    @property
+    def winner(self) -> Trial:
+        return self.finalists[self.pick.winner]
+
+    @property
+    def ties(self) -> tuple[Trial, ...]:
+        return tuple(self.finalists[index] for index in self.pick.ties)
+
+
+def tune(
+    problem: Problem,
+    target: Target,
+    store: Store,
+    *,
+    families: Sequence[Family] = SEARCHED,
+    budget: int | None = None,
+    seed: int = 0,
+    start: Sequence[tuple[Family, Config]] = (),
+    progress: Progress | None = None,
+) -> TuneResult:
+    """Find the fastest correct kernel of `families` for `problem` on `target`, trying `budget` candidates.
+
+    Families that accept no config for the problem are left out; the others share the budget. What was best
+    before may be a `start`: it comes first.
+
+    Raises GemmgenError where no config is accepted or none survives.
+    """
+    with crew(compiler_processes()) as compilers:
+        tuner = Tuner(problem, target, store, families, seed, progress or Silent(), compilers, start)
+        return tuner.run(budget or DEFAULT_BUDGET[target.executor.name])
+
+
+@dataclass
+class Tuner:
+    """The stages of one search, sharing what they all need."""
+
+    problem: Problem
+    target: Target
+    store: Store
+    families: Sequence[Family]
+    seed: int
+    progress: Progress
+    compilers: Sequence[Child] = ()
+    start: Sequence[tuple[Family, Config]] = ()
+    trials: list[Trial] = field(default_factory=list)
+    bodies: set[str] = field(default_factory=set)  # of all that was rendered
+
+    def run(self, budget: int) -> TuneResult:
+        self.progress.stage("explore", 1)
+        explored = [explore(family, self.problem, self.target.spec) for family in self.families]
+        spaces = tuple(space for space in explored if space.accepted)
+        if not spaces:
+            raise GemmgenError("; ".join(self._unsuited(space) for space in explored))
+        search = Search(spaces, self.target.spec)
+        self.progress.step("explore", None)
+        for batch in self._batches(search, min(budget, len(search.ranked))):
+            self.trials += self.measure(self.compile(self.render(batch)))
+        self.trials = self.verify_fastest(self.trials)
+        return self._result(spaces)
+
+    def _unsuited(self, space: Space) -> str:
+        reasons = "; ".join(f"{rule.expression}: {rule.because}" for rule, _ in space.rejected[:3])
+        return f"no config of {space.family.name} suits {self.problem} on {self.target.arch} ({reasons})"
+
+    def _batches(self, search: Search, budget: int) -> Iterator[list[Ranked]]:
+        """What to start with, and up to half the budget spread over the space; then, where times are measured, around
+        what was fastest, and at last that with other details."""
+        given = search.given(self.start)
+        if self.target.gpu is None:
+            yield given + search.first(max(0, budget - len(given)))
+            return
+        yield given + search.first(max(0, budget - budget // 2 - len(given)))
+        rounds = (None, *DETAILS)
+        for number, axis in enumerate(rounds):
+            timed = [(trial.config, trial.time_us) for trial in self.trials if trial.timing is not None]
+            count = math.ceil((budget - len(self.trials)) / (len(rounds) - number))
+            moved = [] if axis is None else search.moved(axis, count, timed)
+            yield moved + search.next(count - len(moved), timed)
+
+    def render(self, batch: Sequence[Ranked]) -> list[Trial]:
+        """Those of `batch` that are no kernel which another config gave before: not every detail tells everywhere."""
+        trials = [
+            Trial(render(self.problem, entry.family, entry.config), entry.config, entry.prediction) for entry in batch
+        ]
+        fresh = {trial.source.body: trial for trial in reversed(trials) if trial.source.body not in self.bodies}
+        self.bodies |= fresh.keys()
+        return list(reversed(fresh.values()))
+
+    def compile(self, trials: list[Trial]) -> list[Trial]:
+        """Compile all; what spills registers to memory is out."""
+        self.progress.stage("compile", len(trials))
+        results = compile_many(
+            [trial.source for trial in trials],
+            self.target.arch,
+            self.store,
+            lambda source, result: self.progress.step("compile", None),
+            compilers=self.compilers,
+        )
+        return [self._compiled(trial, result) for trial, result in zip(trials, results, strict=True)]
+
+    def _compiled(self, trial: Trial, result: CompiledKernel | Failure) -> Trial:
+        if isinstance(result, Failure):
+            return replace(trial, failure=result)
+        prediction = predict(
+            self.problem, FAMILIES[trial.source.family], trial.config, self.target.spec, result.registers
+        )
+        trial = replace(trial, compiled=result, prediction=prediction)
+        if result.spill_bytes:
+            reason = f"{result.spill_bytes} bytes of registers spill to local memory ({result.registers} registers)"
+            return replace(trial, failure=Failure("rejected", reason, "ptxas"))
+        return trial
+
+    def verify_fastest(self, trials: list[Trial]) -> list[Trial]:
+        """Property-test from the fastest on, until FINALISTS are right: no slower one can win, and those stay out.
+
+        Without a GPU, where times are predictions, all are tested.
+        """
+        if self.target.gpu is None:
+            return self.verify(trials)
+        self.progress.stage("verify", FINALISTS)
+        right = 0
+
+        def judged(trial: Trial) -> Trial:
+            nonlocal right
+            if trial.failure is not None:
+                return trial
+            if right == FINALISTS:
+                return replace(trial, failure=Failure("rejected", f"{FINALISTS} faster ones are right", "tuner"))
+            trial = self._verified(trial)
+            right += trial.failure is None
+            return trial
+
+        return [judged(trial) for trial in sorted(trials, key=lambda trial: trial.time_us)]
+
+    def verify(self, trials: list[Trial]) -> list[Trial]:
+        """Property-test every candidate that compiled."""
+        alive = [trial for trial in trials if trial.failure is None]
+        self.progress.stage("verify", len(alive))
+        if self.target.gpu is None:
+            load_in_parallel(
+                self.target.executor, [trial.source for trial in alive if self._known_verdict(trial) is None]
+            )
+        return [trial if trial.failure else self._verified(trial) for trial in trials]
+
+    def _verified(self, trial: Trial) -> Trial:
+        verdict = self._known_verdict(trial)
+        if verdict is None:
+            examples = examples_for(self.problem)
+            # Which block of a tile is last differs from run to run.
+            runs = RUNS if trial.source.launch.adds_up else 1
+            verdict = verify(self.target.executor, trial.source, examples=examples, seed=self.seed, runs=runs)
+            if verdict.passed:  # a failure is found again, with its situation
+                self.store.put("verdict", self._verdict_key(trial), json.dumps(asdict(verdict)).encode())
+        trial = replace(trial, verdict=verdict, failure=verdict.failure)
+        self.progress.step("verify", trial)
+        return trial
+
+    def _known_verdict(self, trial: Trial) -> Verdict | None:
+        payload = self.store.get("verdict", self._verdict_key(trial))
+        try:
+            return None if payload is None else verdict_from(json.loads(payload))
+        except (TypeError, ValueError, KeyError):  # written by another version
+            return None
+
+    def _verdict_key(self, trial: Trial) -> str:
+        demanded = (
+            str(examples_for(self.problem)),
+            str(self.seed),
+            code_digest(verifier, draws, situation, reference, domain),
+        )
+        return content_key(_machine_code(trial), self.target.executor.environment, *demanded)
+
+    def measure(self, trials: list[Trial]) -> list[Trial]:
+        """Time what compiled, quickly; without a GPU the predictions stand."""
+        if self.target.gpu is None:
+            return trials
+        alive = [trial for trial in trials if trial.failure is None]
+        self.progress.stage("measure", len(alive))
+        unknown = [trial for trial in alive if self._known_timing(trial) is None]
+        fresh = dict(zip((trial.source.name for trial in unknown), self._time_together(unknown, QUICK), strict=True))
+        return [trial if trial.failure else self._measured(trial, fresh.get(trial.source.name)) for trial in trials]
+
+    def _measured(self, trial: Trial, fresh: Timing | Failure | None) -> Trial:
+        """`trial` with its timing: a fresh one, which is kept, or the one that is known."""
+        if isinstance(fresh, Timing):
+            self.store.put("timing", self._timing_key(trial), json.dumps(asdict(fresh)).encode())
+        trial = _with_timing(trial, fresh or self._known_timing(trial))
+        self.progress.step("measure", trial)
+        return trial
+
+    def _time_together(self, trials: Sequence[Trial], protocol: TimingProtocol) -> tuple[Timing | Failure, ...]:
+        """Time `trials` interleaved in one run."""
+        gpu = self.target.gpu
+        if gpu is None or not trials:
+            return ()
+        kernels: list[GpuKernel] = []
+        for trial in trials:
+            assert trial.compiled is not None
+            kernels.append(gpu.load_compiled(trial.source, trial.compiled))
+        try:
+            return gpu.measure_many(kernels, representative(self.problem), protocol).timings
+        finally:
+            for kernel in kernels:
+                kernel.close()
+
+    def _known_timing(self, trial: Trial) -> Timing | None:
+        payload = self.store.get("timing", self._timing_key(trial))
+        try:
+            fields = None if payload is None else json.loads(payload)
+            return None if fields is None else Timing(tuple(fields["samples_us"]), fields["protocol"])
+        except (TypeError, ValueError, KeyError):  # written by another version
+            return None
+
+    def _timing_key(self, trial: Trial) -> str:
+        description, case = self.target.executor.description, representative(self.problem)
+        return content_key(_machine_code(trial), description, str(case), json.dumps(asdict(QUICK)), code_digest(timing))
+
+    def _result(self, spaces: tuple[Space, ...]) -> TuneResult:
+        alive = sorted((trial for trial in self.trials if trial.failure is None), key=lambda trial: trial.time_us)
+        out = [trial for trial in self.trials if trial.failure is not None]
+        if not alive:
+            reasons = "; ".join(f"{trial.config}: {trial.failure.reason}" for trial in out[:3] if trial.failure)
+            raise GemmgenError(f"none of {len(out)} candidates survived: {reasons}")
+        # Predictions cost nothing: all that are right stand for the choice.
+        contenders = len(alive) if self.target.gpu is None else FINALISTS
+        retimed = self.compare(alive[:contenders])
+        finalists = [trial for trial in retimed if trial.failure is None]
+        if not finalists:
+            raise GemmgenError("none of the finalists could be timed again")
+        out += [trial for trial in retimed if trial.failure is not None]
+        alive = sorted([*finalists, *alive[contenders:]], key=lambda trial: trial.time_us)
+        if self.target.gpu is None:
+            pick = pick_predicted([trial.time_us for trial in finalists])
+        else:
+            pick = pick_measured([trial.timing for trial in finalists if trial.timing is not None])
+        return TuneResult(
+            self.problem,
+            self.target.spec.name,
+            self.target.arch,
+            self.target.executor.name,
+            spaces,
+            (*alive, *out),
+            tuple(finalists),
+            pick,
+        )
+
+    def compare(self, trials: list[Trial]) -> list[Trial]:
+        """Time those that passed again, interleaved and carefully, so that their ratios are paired."""
+        alive = [trial for trial in trials if trial.failure is None]
+        if self.target.gpu is None or not alive:
+            return trials
+        self.progress.stage("compare", 1)
+        timings = dict(zip((trial.source.name for trial in alive), self._time_together(alive, CAREFUL), strict=True))
+        self.progress.step("compare", None)
+        return [_with_timing(trial, timings.get(trial.source.name)) for trial in trials]
+
+
+def examples_for(problem: Problem) -> int:
+    """How many situations a kernel of `problem` must pass to be a finalist."""
+    return LARGE_EXAMPLES if representative(problem).flops > LARGE_FLOPS else EXAMPLES
+
+
+def _machine_code(trial: Trial) -> str:
+    """What a run depends on: the text, which the emulator compiles, and the cubin, which a GPU runs."""
+    assert trial.compiled is not None
+    return content_key(trial.source.digest, sha256(trial.compiled.cubin))
+
+
+def _with_timing(trial: Trial, timing: Timing | Failure | None) -> Trial:
+    if isinstance(timing, Failure):
+        return replace(trial, failure=timing)
+    return trial if timing is None else replace(trial, timing=timing)

@@ -1,0 +1,292 @@
+"""A Python process that works through requests, and may die doing so.
+
+Compilers get killed by the OOM killer and kernels hang or poison their context; both happen in a child, so
+that they cost one request. Requests and replies are pickles over the child's stdin and stdout; arrays travel
+beside the pickle, without a copy into it. No `multiprocessing`: that would import the caller's `__main__` again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import pickle
+import queue
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import IO, Any, Literal, TypeVar
+
+from gemmgen.support.errors import CandidateFailed, GemmgenError
+
+COUNT = struct.Struct("<Q")
+ReplyKind = Literal["done", "failed", "fatal", "error"]
+
+
+class ChildDied(GemmgenError):
+    """The child ended, or was killed at its time limit, before it replied."""
+
+    def __init__(self, reason: str, *, timed_out: bool) -> None:
+        super().__init__(reason)
+        self.timed_out = timed_out
+
+
+class FatalFailure(CandidateFailed):
+    """Raised in a child for a failure that its process cannot outlive, such as a poisoned CUDA context."""
+
+
+class Child:
+    """A process that answers requests with `factory(*arguments)`, a callable; `factory` is "module:name".
+
+    It starts with the first request and again after each death. `environment` is set besides what it inherits. One
+    thread at a time.
+    """
+
+    def __init__(self, factory: str, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
+        self._environment = {**child_environment(), **(environment or {})}
+        self._command = [sys.executable, "-c", f"from {__name__} import main; main()", factory, *arguments]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stderr: IO[bytes] | None = None
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def request(self, message: object, timeout: float | None = None) -> Any:
+        """The child's answer to `message`, within `timeout` seconds.
+
+        Raises CandidateFailed with the child's Failure, ChildDied (the next request gets a new process),
+        or GemmgenError with the child's traceback.
+        """
+        process = self._started()
+        assert process.stdin is not None and process.stdout is not None
+        with _Alarm(process, timeout) as alarm:
+            try:
+                send(process.stdin, message)
+                kind, payload = receive(process.stdout)
+            except (OSError, EOFError):
+                raise self._died(alarm) from None
+        if alarm.rang or kind == "fatal":
+            self.close()
+        return self._unpack(kind, payload)
+
+    def close(self) -> None:
+        """End the process; it needs no goodbye."""
+        if self._process is None:
+            return
+        self.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout, self._stderr):
+            if stream is not None:
+                _close_quietly(stream)
+        self._process = None
+
+    def kill(self) -> None:
+        """Let the process end; `close` waits for that."""
+        if self._process is not None:
+            self._process.kill()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if not self.running:
+            self.close()  # what is left of one that died between two requests: nobody's fault
+        if self._process is None:
+            # A file and not a pipe: nobody reads it while the child runs.
+            self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._stderr,
+                env=self._environment,
+            )
+        return self._process
+
+    def _unpack(self, kind: ReplyKind, payload: Any) -> Any:
+        if kind == "done":
+            return payload
+        if kind == "error":
+            raise GemmgenError(f"{self._command[3]} failed:\n{payload}")
+        raise CandidateFailed(payload)
+
+    def _died(self, alarm: _Alarm) -> ChildDied:
+        assert self._process is not None and self._stderr is not None
+        # Its pipe is closed, so it is ending; the kill is for one that closed its stdout only.
+        try:
+            code = self._process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            code = -signal.SIGTERM
+        self._stderr.seek(0)
+        last_words = self._stderr.read().decode(errors="replace").strip().splitlines()
+        self.close()
+        if alarm.rang:
+            return ChildDied(f"no answer in {alarm.seconds:g} s", timed_out=True)
+        return ChildDied(": ".join([_exit_reason(code), *last_words[-1:]]), timed_out=False)
+
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+@contextlib.contextmanager
+def crew(children: Sequence[Child]) -> Iterator[Sequence[Child]]:
+    """`children`, which end with the block: all at once, as each takes a while to die."""
+    try:
+        yield children
+    finally:
+        for child in children:
+            child.kill()
+        for child in children:
+            child.close()
+
+
+def spread(
+    children: Sequence[Child],
+    items: Sequence[Item],
+    ask: Callable[[Child, Item], Answer],
+    on_done: Callable[[Item, Answer], None],
+) -> list[Answer]:
+    """`ask(child, item)` for each item, with whichever child is idle; the answers in the items' order.
+
+    `on_done` is called here, in the caller's thread, as each gets ready. Where that raises, some children still work.
+    """
+    idle: queue.SimpleQueue[Child] = queue.SimpleQueue()
+    for child in children:
+        idle.put(child)
+
+    def ask_one(item: Item) -> Answer:
+        child = idle.get()
+        try:
+            return ask(child, item)
+        finally:
+            idle.put(child)
+
+    pool = ThreadPoolExecutor(len(children))  # a thread waits for each process
+    try:
+        futures = {pool.submit(ask_one, item): item for item in items}
+        for future in as_completed(futures):
+            on_done(futures[future], future.result())
+        return [future.result() for future in futures]
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+class _Alarm:
+    """Kills `process` unless the block ends within `seconds` (None: never)."""
+
+    def __init__(self, process: subprocess.Popen[bytes], seconds: float | None) -> None:
+        self.seconds = seconds
+        self.rang = False
+        self._process = process
+        self._timer = None if seconds is None else threading.Timer(seconds, self._ring)
+
+    def _ring(self) -> None:
+        self.rang = True
+        self._process.kill()
+
+    def __enter__(self) -> _Alarm:
+        if self._timer is not None:
+            self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+def serve(handle: Callable[[Any], Any]) -> None:
+    """Answer requests on stdin with `handle(message)` until the parent is gone. The child's main loop."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever a library or a kernel prints must not end up between the replies
+    requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    threading.Thread(target=_read_requests, args=(sys.stdin.buffer, requests), daemon=True).start()
+    while True:
+        kind, payload = _answer(handle, requests.get())
+        send(replies, (kind, payload))
+
+
+def send(stream: IO[bytes], message: object) -> None:
+    """Write `message` as its pickle and the buffers of its arrays, each after its length."""
+    buffers: list[pickle.PickleBuffer] = []
+    head = pickle.dumps(message, protocol=5, buffer_callback=buffers.append)
+    frames = [memoryview(head), *(buffer.raw() for buffer in buffers)]
+    stream.write(COUNT.pack(len(frames)))
+    for frame in frames:
+        stream.write(COUNT.pack(frame.nbytes))
+        stream.write(frame)
+    stream.flush()
+
+
+def receive(stream: IO[bytes]) -> Any:
+    """Read what `send` wrote. Raises EOFError where the stream ends early."""
+    (count,) = COUNT.unpack(_read_exactly(stream, COUNT.size))
+    head, *buffers = [_read_exactly(stream, *COUNT.unpack(_read_exactly(stream, COUNT.size))) for _ in range(count)]
+    return pickle.loads(head, buffers=buffers)
+
+
+def _read_exactly(stream: IO[bytes], size: int) -> bytearray:
+    data = bytearray(size)
+    view = memoryview(data)
+    while view:
+        count = stream.readinto(view)  # type: ignore[attr-defined]  # IO[bytes] leaves readinto out
+        if not count:
+            raise EOFError
+        view = view[count:]
+    return data
+
+
+def _read_requests(stream: IO[bytes], requests: queue.SimpleQueue[Any]) -> None:
+    """Feed `requests`; end the process with its parent, even while its main thread waits for a hung kernel."""
+    try:
+        while True:
+            requests.put(receive(stream))
+    except EOFError:
+        os._exit(0)
+
+
+def _answer(handle: Callable[[Any], Any], message: Any) -> tuple[ReplyKind, Any]:
+    try:
+        return "done", handle(message)
+    except FatalFailure as error:
+        return "fatal", error.failure
+    except CandidateFailed as error:
+        return "failed", error.failure
+    except Exception:
+        return "error", traceback.format_exc()
+
+
+def _exit_reason(code: int) -> str:
+    if code >= 0:
+        return f"its process ended with exit code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    hint = " (out of memory?)" if name == "SIGKILL" else ""
+    return f"its process was ended by {name}{hint}"
+
+
+def child_environment() -> dict[str, str]:
+    """This process' environment for a Python that imports what this one does, this very gemmgen first."""
+    folders = [str(Path(__file__).parents[2]), *(entry for entry in sys.path if entry)]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
+
+
+def _close_quietly(stream: IO[bytes]) -> None:
+    """Close a pipe whose reader may be gone and whose buffer may be full of what it never read."""
+    with contextlib.suppress(OSError):
+        stream.close()
+
+
+def main() -> None:
+    """The child's own program: its arguments are "module:name" of the factory and what to call it with."""
+    factory, *arguments = sys.argv[1:]
+    module, _, name = factory.partition(":")
+    serve(getattr(importlib.import_module(module), name)(*arguments))

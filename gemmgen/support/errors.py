@@ -1,0 +1,62 @@
+"""What can go wrong: exceptions for callers, typed failures for records.
+
+A candidate that fails does not raise through the search: it becomes a `Failure` that stays in the
+record, with what failed (`kind`), why (`reason`) and who said so (`source`).
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Literal
+
+FailureKind = Literal["rejected", "compile", "launch", "timeout", "crash", "wrong", "nondeterministic", "unavailable"]
+
+
+class GemmgenError(Exception):
+    """The work failed. The command line prints the message and exits with 1."""
+
+
+class InvalidInput(GemmgenError):
+    """The request is wrong: a shape, type, parameter or file. The command line exits with 2."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a candidate is out.
+
+    kind    rejected (a constraint), compile, launch, timeout, crash, wrong or nondeterministic (the
+            verifier), or unavailable (an executor that this machine lacks).
+    reason  one sentence for a person.
+    source  who found it: a constraint's expression, "nvrtc", "gpu", "emulator", "verifier", ...
+    """
+
+    kind: FailureKind
+    reason: str
+    source: str
+
+
+class CandidateFailed(GemmgenError):
+    """Carries a `Failure` out of a stage (compile, load, run) to whoever keeps the record."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(f"{failure.kind} ({failure.source}): {failure.reason}")
+        self.failure = failure
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise `InvalidInput(message)` unless `condition`. The message shows both values."""
+    if not condition:
+        raise InvalidInput(message)
+
+
+def whole(name: str, value: object, least: int | None = None) -> int:
+    """`value` as an int: an int or an integer of numpy's, `least` or more. Raises InvalidInput for any other."""
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = None
+    if number is None:
+        raise InvalidInput(f"{name} = {value!r} is no whole number")
+    require(least is None or number >= least, f"{name} = {number}: at least {least} is needed")
+    return number

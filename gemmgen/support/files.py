@@ -1,0 +1,119 @@
+"""Files that are either whole or absent, and the store of results by content."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import shutil
+import tempfile
+import warnings
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import platformdirs
+
+from gemmgen.support.errors import GemmgenError
+from gemmgen.support.paths import TEMPLATES
+
+CHECKSUM_BYTES = hashlib.sha256().digest_size
+
+
+def write_atomic(path: Path, data: bytes | str) -> None:
+    """Write `path` by rename, so that a reader sees the old file or the new one and nothing between.
+
+    Creates missing folders. Raises GemmgenError with the path and the system's reason
+    (read-only folder, full disk); nothing is left behind then.
+    """
+    payload = data.encode() if isinstance(data, str) else data
+    temporary: str | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(payload)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except OSError as error:
+        if temporary is not None and os.path.exists(temporary):
+            os.unlink(temporary)
+        raise GemmgenError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def sha256(data: bytes) -> str:
+    """As certificates and records write it."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def content_key(*parts: str) -> str:
+    """One key for everything that a result depends on (source, compiler, flags, device, ...)."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part.encode())
+    return digest.hexdigest()
+
+
+def code_digest(*modules: ModuleType) -> str:
+    """One key for the code of `modules`: results that they judged or measured stand while they stay as they are."""
+    return content_key(*(Path(str(module.__file__)).read_text() for module in modules))
+
+
+@cache
+def generator_digest() -> str:
+    """One key for all of gemmgen's code and templates, which is the same in a checkout and in an installed package."""
+    package = Path(__file__).parents[1]
+    files = [*((path, package) for path in package.rglob("*.py"))]
+    files += [(path, TEMPLATES) for path in TEMPLATES.rglob("*") if path.is_file()]
+    named = sorted((path.relative_to(root).as_posix(), path) for path, root in files)
+    return content_key(*(part for name, path in named for part in (name, path.read_text())))
+
+
+@cache
+def _usable(folder: Path) -> Path:
+    """`folder`, made where it is missing; where it cannot be written a temporary one, with a warning."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError as error:
+        temporary = tempfile.mkdtemp(prefix="gemmgen-cache-")
+        atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+        reason = error.strerror or error
+        warnings.warn(f"cannot write the cache {folder} ({reason}): results are not kept for later", stacklevel=3)
+        return Path(temporary)
+
+
+class Store:
+    """Results by content key: kind/ab/abcdef... under one folder, shared by any number of processes.
+
+    Entries appear by rename and carry a checksum. A corrupt entry counts as missing and is
+    removed, so that its next `put` repairs it. Without a `root` it is the user's cache, or a temporary folder for this
+    process, with a warning, where that cannot be written.
+    """
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = root if root is not None else _usable(Path(platformdirs.user_cache_dir("gemmgen")))
+
+    def path(self, kind: str, key: str) -> Path:
+        return self.root / kind / key[:2] / key
+
+    def get(self, kind: str, key: str) -> bytes | None:
+        """The entry's payload, or None where there is no intact one."""
+        path = self.path(kind, key)
+        try:
+            entry = path.read_bytes()
+        except OSError:
+            return None
+        checksum, payload = entry[:CHECKSUM_BYTES], entry[CHECKSUM_BYTES:]
+        if hashlib.sha256(payload).digest() != checksum:
+            with suppress(OSError):  # a cache that is not ours to write
+                path.unlink(missing_ok=True)
+            return None
+        return payload
+
+    def put(self, kind: str, key: str, payload: bytes) -> None:
+        """Keep `payload`. Raises GemmgenError where it cannot be written."""
+        write_atomic(self.path(kind, key), hashlib.sha256(payload).digest() + payload)

@@ -1,0 +1,24 @@
+"""The catalogue of seeded bugs: edits of rendered kernels, each of which makes the kernel wrong.
+
+`gemmgen selfcheck` plants them one by one and holds what the verifier says against what is expected here. An edit
+replaces text of the `.cu` that a person could have mistyped, or the launch that a caller could have got wrong.
+"""
+
+from __future__ import annotations
+
+from gemmgen.verification.bugs.base import VALUE, Bug, Diagnosis, Subject
+from gemmgen.verification.bugs.batches import BATCH_BUGS
+from gemmgen.verification.bugs.f64 import F64_BUGS
+from gemmgen.verification.bugs.naive import NAIVE_BUGS
+from gemmgen.verification.bugs.pointers import POINTER_BUGS
+from gemmgen.verification.bugs.simt import AHEAD_BUGS, ASYNC_BUGS, DOUBLE_BUGS, SINGLE_BUGS, SLICED_BUGS, TURN_BUGS
+from gemmgen.verification.bugs.skinny import SKINNY_BUGS
+from gemmgen.verification.bugs.stream import MOVED_BUGS, REMAINDER_BUGS, STREAM_BUGS
+from gemmgen.verification.bugs.subjects import NAIVE_RR, SUBJECTS
+
+BUGS: tuple[Bug, ...] = (
+    *NAIVE_BUGS, *SINGLE_BUGS, *DOUBLE_BUGS, *ASYNC_BUGS, *AHEAD_BUGS, *TURN_BUGS, *SLICED_BUGS, *SKINNY_BUGS,
+    *F64_BUGS, *BATCH_BUGS, *POINTER_BUGS, *STREAM_BUGS, *MOVED_BUGS, *REMAINDER_BUGS,
+)  # fmt: skip
+
+__all__ = ["BUGS", "NAIVE_RR", "POINTER_BUGS", "SUBJECTS", "VALUE", "Bug", "Diagnosis", "Subject"]

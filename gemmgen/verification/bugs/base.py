@@ -1,0 +1,96 @@
+"""What a seeded bug is: an edit of a correct kernel, and what the verifier should say of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gemmgen.kernel.families import SIMT
+from gemmgen.kernel.families.base import Config, Family
+from gemmgen.kernel.source import Launch
+from gemmgen.problem.gemm import Problem
+from gemmgen.support.errors import FailureKind
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A correct kernel to plant bugs in: `settings` are the axes that differ from `TILES` or the default."""
+
+    name: str
+    problem: Problem
+    settings: tuple[tuple[str, int], ...] = ()
+    family: Family = SIMT
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def config(self) -> Config:
+        tiles = TILES.get(self.family.name, {})
+        return self.family.default(self.problem).with_values(**tiles).with_values(**dict(self.settings))
+
+    @property
+    def skeleton(self) -> str:
+        """ "double_buffer": the schedule's template."""
+        return self.family.template(self.config).removeprefix("kernel/").removesuffix(".cu")
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What the verifier should say: the failure's kind, and a regular expression of its reason."""
+
+    kind: FailureKind
+    words: str
+
+
+@dataclass(frozen=True)
+class Bug:
+    """One edit of `subject`'s text: `old`, found exactly `count` times, becomes `new`.
+
+    breaks     what is wrong, in the catalogue's own categories
+    also       another text and what becomes of it, where the mistake takes two
+    diagnoses  any of them is right: which one comes first depends on the sizes drawn
+    launch     the mistake is the caller's: launches the kernel like this, its text as it is
+    """
+
+    name: str
+    breaks: str
+    subject: Subject
+    old: str
+    new: str
+    diagnoses: tuple[Diagnosis, ...]
+    count: int = 1
+    launch: Launch | None = None
+    also: tuple[str, str] | None = None
+
+
+# Small tiles: a block has few threads, and small matrices have many blocks.
+TILES = {
+    "simt": {"BM": 32, "BN": 64, "BK": 8, "TM": 4, "TN": 4, "WM": 16, "WN": 32, "STAGES": 2},
+    "skinny": {"S": 4, "T": 4, "WARPS": 2, "BK": 32, "UNROLL": 2},
+}
+
+VALUE = Diagnosis("wrong", r"off by [\d.i]")  # a wrong number
+POISON = Diagnosis("wrong", "is nan")  # nobody wrote it, or what nobody may read was read
+READS = Diagnosis("crash", "reads")
+WRITES = Diagnosis("crash", "writes")
+OUTSIDE_C = Diagnosis("crash", "writes (outside C|.* (of|into) C)")
+MISALIGNED = Diagnosis("crash", "misaligned")
+OVERFLOW = Diagnosis("crash", "overflows")
+OUT_OF_ARRAY = Diagnosis("crash", "outside the array")
+DIVISION = Diagnosis("crash", "division by zero")
+DIVERGENCE = Diagnosis("crash", "barrier divergence")
+RACE = Diagnosis("crash", "data race on shared memory")
+RACE_C = Diagnosis("crash", "data race on C")
+UNWRITTEN = Diagnosis("crash", "no thread has written")
+PAST_POINTERS = Diagnosis("crash", "reads .* (after the end|before the start) of the pointers to")
+TILES_WRITTEN = Diagnosis("wrong", "tiles of C")
+RACE_PARTIALS = Diagnosis("crash", "data race on partials")
+RACE_TICKETS = Diagnosis("crash", "data race on tickets")
+TICKET_LEFT = Diagnosis("crash", r"leaves tickets\[")
+BESIDE_PARTIALS = Diagnosis("crash", "of partials|beside partials")
+BESIDE_TICKETS = Diagnosis("crash", "of tickets|beside tickets")
+BOUNDS = Diagnosis("launch", "__launch_bounds__")
+ORDER = Diagnosis("nondeterministic", "of the same launch")
+# Watched launches say what happened; in others only its result shows.
+STALE = (POISON, VALUE, UNWRITTEN)
+EARLY = (POISON, VALUE, RACE)

@@ -1,0 +1,38 @@
+"""Bugs of batches whose matrices lie anywhere."""
+
+from __future__ import annotations
+
+from gemmgen.verification.bugs.base import (
+    OUTSIDE_C,
+    PAST_POINTERS,
+    POISON,
+    RACE_C,
+    READS,
+    UNWRITTEN,
+    VALUE,
+    WRITES,
+    Bug,
+)
+from gemmgen.verification.bugs.subjects import DOUBLE_POINTERS, NAIVE_POINTERS, SMALL_POINTERS
+
+POINTER_BUGS = (
+    Bug("B of the next product", "pointer", NAIVE_POINTERS, "B_array[matrix]", "B_array[matrix + 1]", (PAST_POINTERS,)),
+    Bug("B's pointers for A's", "pointer", NAIVE_POINTERS, "A_array[matrix]", "B_array[matrix]",
+        (VALUE, POISON, READS)),
+    Bug("one line too many of a matrix", "guard", NAIVE_POINTERS, "k < s.K;", "k <= s.K;", (READS, VALUE, POISON)),
+    Bug("matrices of A as if one followed the other", "pointer", DOUBLE_POINTERS, "A_array[matrix]",
+        "A_array[0] + static_cast<long long>(matrix) * s.M * s.lda", (READS, VALUE, POISON)),
+    Bug("matrices of C as if one followed the other", "pointer", DOUBLE_POINTERS, "C_array[matrix]",
+        "C_array[0] + static_cast<long long>(matrix) * s.M * s.ldc", (WRITES, READS, OUTSIDE_C, POISON, VALUE)),
+    Bug("every product takes the first B", "pointer", DOUBLE_POINTERS, "B_array[matrix]", "B_array[0]", (VALUE,)),
+    Bug("a pointer for each tile", "pointer", DOUBLE_POINTERS, "C_array[matrix]", "C_array[blockIdx.x]",
+        (PAST_POINTERS, VALUE, POISON)),
+    Bug("pointers past the batch's end", "guard", SMALL_POINTERS,
+        "if (EDGE_BATCH && first + matrix >= s.batch) break;", "", (PAST_POINTERS,), count=2),
+    Bug("C of a product that is none", "guard", SMALL_POINTERS, "if (!EDGE_BATCH || product < s.batch)", "if (true)",
+        (PAST_POINTERS, UNWRITTEN)),
+    Bug("a group's products write one C", "pointer", SMALL_POINTERS, "C_array[product]", "C_array[product - mine]",
+        (RACE_C, POISON, VALUE)),
+    Bug("products of a group as if they were dense", "pointer", SMALL_POINTERS, "batch[first + matrix]",
+        "batch[first] + matrix * (Shape::M * Shape::K)", (READS, VALUE, POISON), count=2),
+)  # fmt: skip

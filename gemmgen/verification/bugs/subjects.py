@@ -1,0 +1,114 @@
+"""The correct kernels that bugs are planted in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gemmgen.kernel.families import BATCHED, NAIVE, SKINNY
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.matrix import Layout
+from gemmgen.verification.bugs.base import Subject
+
+UNWARPED = (("OUTER", 0), ("WM", 0), ("WN", 0))
+
+
+def _runtime(layout: str, ld_align: int = 1, dtype: DType = DType.F32) -> Problem:
+    return Problem(None, None, None, dtype=dtype, layout=Layout.parse(layout), ld_align=ld_align)
+
+
+NAIVE_RR = Subject("naive rr", _runtime("rr"), family=NAIVE)
+NAIVE_CC = Subject("naive cc", _runtime("cc"), (("BM", 8), ("BN", 32)), NAIVE)
+NAIVE_FIXED = Subject("naive fixed", Problem(67, 69, 35, layout=Layout("c", "r")), family=NAIVE)
+NAIVE_TALL = Subject("naive tall, sampled", Problem(40000, 64, 128), family=NAIVE)
+SINGLE = Subject("single rr", _runtime("rr"), (("STAGES", 1),))
+SINGLE_INNER = Subject("single inner cr", _runtime("cr"), (("STAGES", 1), *UNWARPED))
+SINGLE_TILED = Subject("single tiled", Problem(64, 64, 64), (("STAGES", 1),))
+SINGLE_FIXED = Subject(
+    "single fixed cc", Problem(67, 69, 35, layout=Layout("c", "c"), lda=72, ldb=72, ldc=72), (("STAGES", 1),)
+)
+DOUBLE = Subject("double rr", _runtime("rr"))
+DOUBLE_VECTORS = Subject("double rr vectors", _runtime("rr", 4), (("BK", 16), ("GROUP", 2)))
+DOUBLE_RC = Subject(
+    "double fixed rc", Problem(67, 69, 35, layout=Layout("r", "c"), lda=72, ldb=72, ldc=72), (("TA", 0), ("TB", 0))
+)
+DOUBLE_INNER = Subject("double inner cc", _runtime("cc"), UNWARPED)
+DOUBLE_BIG = Subject("double big, sampled", Problem(1024, 1024, 512))
+# 164 MB of A, most of it padding. Elements past 2^31 would take 8 GB: what is planted here overflows earlier.
+DOUBLE_STRIDES = Subject("double wide stride", Problem(40, 64, 40, lda=2**20 + 1), (("BK", 4),))
+ASYNC = Subject("cp.async rr", _runtime("rr"), (("STAGES", 3), ("ASYNC", 1)))
+ASYNC_VECTORS = Subject("cp.async cr vectors", _runtime("cr", 4), (("STAGES", 4), ("ASYNC", 1)))
+ASYNC_INNER = Subject("cp.async inner cc", _runtime("cc"), (("STAGES", 2), ("ASYNC", 1), *UNWARPED))
+ASYNC_DYNAMIC = Subject("cp.async dynamic", Problem(100, 72, 200), (("BK", 32), ("STAGES", 4), ("ASYNC", 1)))
+AHEAD = Subject("read ahead rr", _runtime("rr"), (("STAGES", 3), ("ASYNC", 1), ("AHEAD", 2)))
+AHEAD_VECTORS = Subject("read ahead cr vectors", _runtime("cr", 4), (("STAGES", 2), ("ASYNC", 1), ("AHEAD", 4)))
+AHEAD_TILED = Subject(
+    "read ahead tiled", Problem(64, 64, 64), (("STAGES", 2), ("ASYNC", 1), ("AHEAD", 8), ("TM", 2), ("TN", 8))
+)
+TURN = Subject("read ahead rr, A by turns", _runtime("rr"), (("STAGES", 2), ("ASYNC", 1), ("AHEAD", 4), ("TA", 0)))
+TURN_EARLY = Subject(
+    "read ahead rc, B by turns, columns early", _runtime("rc", 4),
+    (("BK", 16), ("STAGES", 3), ("ASYNC", 1), ("AHEAD", 4), ("TB", 0), ("SLICES", 2), ("LEAD", 1), ("ORDER", 2)),
+)  # fmt: skip
+LEAD = Subject("read ahead cr, columns early", _runtime("cr"), (("STAGES", 3), ("ASYNC", 1), ("AHEAD", 2), ("LEAD", 1)))
+SLICED = Subject("sliced rr", _runtime("rr"), (("BK", 32), ("STAGES", 3), ("ASYNC", 1), ("AHEAD", 2), ("SLICES", 4)))
+SLICED_SPLIT = Subject(
+    "sliced cr vectors, split", _runtime("cr", 4), (("BK", 16), ("ASYNC", 1), ("AHEAD", 4), ("SLICES", 2), ("SPLIT", 3))
+)
+STREAM = Subject("stream rr", _runtime("rr"), (("STAGES", 3), ("ASYNC", 1), ("STREAM", 3)))
+STREAM_AHEAD = Subject(
+    "stream cr vectors, read ahead", _runtime("cr", 4), (("STAGES", 2), ("ASYNC", 1), ("AHEAD", 4), ("STREAM", 7))
+)
+STREAM_BIG = Subject("stream, sampled", Problem(1024, 1024, 512), (("STAGES", 3), ("ASYNC", 1), ("STREAM", 24)))
+MOVED = Subject("moved", Problem(70, 100, 35))
+MOVED_AHEAD = Subject("moved, read ahead", Problem(70, 131, 45), (("STAGES", 2), ("ASYNC", 1), ("AHEAD", 4)))
+MOVED_BIG = Subject("moved, sampled", Problem(1000, 1000, 512))
+ACROSS = Subject("skinny across", Problem(None, None, None), family=SKINNY)
+ACROSS_SPLIT = Subject("skinny across, split", Problem(None, None, None), (("SPLIT", 3),), SKINNY)
+ACROSS_FIXED = Subject("skinny across, fixed cr", Problem(3, 200, 67, layout=Layout("c", "r"), ldb=200), family=SKINNY)
+GROUPED = Subject(
+    "skinny across, lanes in groups", Problem(None, None, None, ld_align=4), (("T", 8), ("LANES", 4)), SKINNY
+)
+GROUPED_ROW = Subject("skinny across, a row", Problem(1, None, None), (("S", 1), ("LANES", 2), ("BK", 64)), SKINNY)
+DIRECT = Subject("skinny across, direct", Problem(None, None, None), (("BK", 0), ("SPLIT", 2)), SKINNY)
+DIRECT_ALONG_K = Subject("skinny along k, direct", Problem(3, 21, None, layout=Layout("r", "c"), ld_align=4, ldb=None),
+                         (("S", 2), ("BK", 0)), SKINNY)  # fmt: skip
+MIRRORED = Subject("skinny mirrored", Problem(None, 5, None, layout=Layout("c", "c")), (("SPLIT", 2),), SKINNY)
+ALONG_K = Subject("skinny along k", Problem(3, 21, None, layout=Layout("r", "c"), ld_align=4, ldb=None),
+                  (("BK", 256), ("UNROLL", 1)), SKINNY)  # fmt: skip
+ALONG_K_SPLIT = Subject(
+    "skinny along k, split", Problem(4, 21, 1000, layout=Layout("r", "c")), (("BK", 256), ("SPLIT", 4)), SKINNY
+)
+SPLIT_BIG = Subject("skinny split, sampled", Problem(16, 16384, 4096), (("SPLIT", 8),), SKINNY)
+
+NAIVE_F64 = Subject("naive f64 cr", _runtime("cr", dtype=DType.F64), family=NAIVE)
+DOUBLE_F64 = Subject("double f64 rc", _runtime("rc", dtype=DType.F64))
+ASYNC_F64 = Subject("cp.async f64 cr vectors", _runtime("cr", 2, DType.F64), (("STAGES", 3), ("ASYNC", 1)))
+
+NAIVE_BATCH = Subject("naive batch", replace(_runtime("rc"), batch=None), family=NAIVE)
+DOUBLE_BATCH = Subject("double batch", replace(_runtime("rr"), batch=None))
+SMALL_BATCH = Subject(
+    "batched rr", Problem(8, 12, 16, batch=None, stride_a=None, stride_b=None),
+    (("MB", 4), ("WALK", 5), ("STAGES", 2), ("ASYNC", 1)), BATCHED,
+)  # fmt: skip
+NAIVE_POINTERS = Subject("naive pointers", replace(_runtime("cc"), batch=None, pointers=True), family=NAIVE)
+DOUBLE_POINTERS = Subject("double pointers", replace(_runtime("rr"), batch=None, pointers=True))
+SMALL_POINTERS = Subject(
+    "batched pointers", Problem(8, 12, 16, batch=None, pointers=True),
+    (("MB", 4), ("WALK", 5), ("STAGES", 2), ("ASYNC", 1)), BATCHED,
+)  # fmt: skip
+SMALL_BATCH_CR = Subject("batched cr", Problem(12, 8, 5, layout=Layout("c", "r"), batch=7), family=BATCHED)
+
+SUBJECTS = (
+    NAIVE_RR, NAIVE_CC, NAIVE_FIXED, NAIVE_TALL,
+    SINGLE, SINGLE_INNER, SINGLE_TILED, SINGLE_FIXED,
+    DOUBLE, DOUBLE_VECTORS, DOUBLE_RC, DOUBLE_INNER, DOUBLE_BIG, DOUBLE_STRIDES,
+    ASYNC, ASYNC_VECTORS, ASYNC_INNER, ASYNC_DYNAMIC,
+    AHEAD, AHEAD_VECTORS, AHEAD_TILED, TURN, TURN_EARLY, LEAD, SLICED, SLICED_SPLIT,
+    STREAM, STREAM_AHEAD, STREAM_BIG, MOVED, MOVED_AHEAD, MOVED_BIG,
+    ACROSS, ACROSS_SPLIT, ACROSS_FIXED, GROUPED, GROUPED_ROW, DIRECT, DIRECT_ALONG_K,
+    MIRRORED, ALONG_K, ALONG_K_SPLIT, SPLIT_BIG,
+    NAIVE_F64, DOUBLE_F64, ASYNC_F64,
+    NAIVE_BATCH, DOUBLE_BATCH, SMALL_BATCH, SMALL_BATCH_CR,
+    NAIVE_POINTERS, DOUBLE_POINTERS, SMALL_POINTERS,
+)  # fmt: skip

@@ -1,0 +1,188 @@
+"""What a verification ran: the sizes, strides, scalars and data that its verdict speaks for, and the errors it met.
+
+Everything here is counted while situations run; nothing is a constant of the strategy that draws them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gemmgen.problem.gemm import Case
+from gemmgen.verification.reference import Compared
+from gemmgen.verification.situation import EDGES, EXACT_KINDS, Situation, edges
+
+Range = tuple[int, int]  # smallest and largest
+QUANTILES = (0.5, 0.9, 0.99, 0.999)
+SAMPLED_RATIOS = 1024  # elements of a comparison that the quantiles are of
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The situations of a verification in short.
+
+    shapes           different M x N x K, x products in a batch
+    sizes            M, N and K, and the products of a batch ("batch")
+    padding          elements by which lda, ldb and ldc exceed their lines, and the strides of a batch their matrices,
+                     but for those that share one matrix
+    alphas, betas    the values tried, ascending
+    data, edges      situations of each kind of data, and of each class of situation.EDGES that was met
+    schedules        different seeds of the executor
+    whole, sampled   situations whose grid ran whole, and of which some blocks ran
+    largest_whole    M x N x K (x batch) of the one with the most work among `whole`; None where there is none
+    watched          situations of which every block that ran was watched for data races
+    watched_part     those of which some blocks were
+    largest_watched  M x N x K of the one with the most work among `watched`
+    """
+
+    shapes: int
+    sizes: dict[str, Range]
+    padding: dict[str, Range]
+    alphas: tuple[float, ...]
+    betas: tuple[float, ...]
+    data: dict[str, int]
+    edges: dict[str, int]
+    schedules: int
+    whole: int
+    sampled: int
+    largest_whole: str | None
+    watched: int
+    watched_part: int
+    largest_watched: str | None
+
+
+@dataclass(frozen=True)
+class Errors:
+    """How far off random data was: error over bound, element by element.
+
+    elements        compared in all
+    quantiles       (share of elements, error over bound that they stay below), over `sampled` of the elements: at most
+                    SAMPLED_RATIOS of each comparison
+    worst_in        the situation of the largest of all
+    largest_bound   the largest absolute error that was allowed, and in which situation
+    """
+
+    elements: int
+    sampled: int
+    quantiles: tuple[tuple[float, float], ...]
+    worst_in: str
+    largest_bound: float
+    largest_bound_in: str
+
+
+class DomainTally:
+    """Counts situations as they run; `domain` and `errors` sum them up."""
+
+    def __init__(self) -> None:
+        self.cases: list[Case] = []
+        self._data: Counter[str] = Counter()
+        self._edges: Counter[str] = Counter()
+        self._seeds: set[int] = set()
+        self._whole: list[Case] = []
+        self._watched: list[Case] = []
+        self._watched_part = 0
+        self._elements = 0
+        self._ratios: list[npt.NDArray[np.float64]] = []
+        self._worst = (-1.0, "")
+        self._bound = (0.0, "")
+
+    def ran(self, situation: Situation, blocks: int, watched: int, *, whole: bool) -> None:
+        """A situation ran with `blocks` blocks, `watched` of them under watch; `whole` says that they are the grid."""
+        case = situation.case
+        self.cases.append(case)
+        self._data[situation.data] += 1
+        self._edges.update(edges(case))
+        self._seeds.add(situation.seed)
+        if whole:
+            self._whole.append(case)
+        if watched >= blocks:
+            self._watched.append(case)
+        elif watched:
+            self._watched_part += 1
+
+    def compared(self, situation: Situation, comparison: Compared) -> None:
+        """`comparison` is of `situation`, and nothing in it is wrong."""
+        if situation.data in EXACT_KINDS:
+            return
+        ratios = comparison.ratios.ravel()
+        self._elements += ratios.size
+        if ratios.size > SAMPLED_RATIOS:
+            ratios = ratios[np.random.default_rng(situation.seed).integers(ratios.size, size=SAMPLED_RATIOS)]
+        self._ratios.append(ratios)
+        self._worst = max(self._worst, (comparison.worst, str(situation)))
+        self._bound = max(self._bound, (comparison.largest_bound, str(situation)))
+
+    def domain(self) -> Domain | None:
+        """None where nothing ran."""
+        if not self.cases:
+            return None
+        names = ("M", "N", "K", "batch") if self.cases[0].problem.batched else ("M", "N", "K")
+        sizes = {name: [int(case.values[name]) for case in self.cases] for name in names}
+        padding = _padding(self.cases)
+        return Domain(
+            shapes=len({(case.m, case.n, case.k, case.batch) for case in self.cases}),
+            sizes={name: (min(values), max(values)) for name, values in sizes.items()},
+            padding={name: (min(values), max(values)) for name, values in padding.items()},
+            alphas=tuple(sorted({case.alpha for case in self.cases})),
+            betas=tuple(sorted({case.beta for case in self.cases})),
+            data=dict(sorted(self._data.items())),
+            edges={name: self._edges[name] for name in EDGES if self._edges[name]},
+            schedules=len(self._seeds),
+            whole=len(self._whole),
+            sampled=len(self.cases) - len(self._whole),
+            largest_whole=_largest(self._whole),
+            watched=len(self._watched),
+            watched_part=self._watched_part,
+            largest_watched=_largest(self._watched),
+        )
+
+    def errors(self) -> Errors | None:
+        """None where no random data was compared."""
+        if not self._elements:
+            return None
+        sampled = np.concatenate(self._ratios)
+        return Errors(
+            elements=self._elements,
+            sampled=sampled.size,
+            quantiles=tuple((share, float(np.quantile(sampled, share))) for share in QUANTILES),
+            worst_in=self._worst[1],
+            largest_bound=self._bound[0],
+            largest_bound_in=self._bound[1],
+        )
+
+
+def domain_from(fields: Mapping[str, Any]) -> Domain:
+    """The Domain that JSON made of one. Raises TypeError or KeyError for anything else."""
+    ranges = {name: {key: (low, high) for key, (low, high) in fields[name].items()} for name in ("sizes", "padding")}
+    return Domain(**{**fields, **ranges, "alphas": tuple(fields["alphas"]), "betas": tuple(fields["betas"])})
+
+
+def errors_from(fields: Mapping[str, Any]) -> Errors:
+    """The Errors that JSON made of one. Raises TypeError or KeyError for anything else."""
+    return Errors(**{**fields, "quantiles": tuple((share, ratio) for share, ratio in fields["quantiles"])})
+
+
+def _largest(cases: list[Case]) -> str | None:
+    """M x N x K of the case with the most work."""
+    if not cases:
+        return None
+    case = max(cases, key=lambda one: one.flops)
+    batch = f" x {case.batch}" if case.problem.batched else ""
+    return f"{case.m}x{case.n}x{case.k}{batch}"
+
+
+def _padding(cases: list[Case]) -> dict[str, list[int]]:
+    """By leading dimension, and by stride where matrices lie apart: what each case's has beyond the shortest."""
+    found: dict[str, list[int]] = {}
+    for index, letter in enumerate("abc"):
+        matrices = [case.matrices[index] for case in cases]
+        found[f"ld{letter}"] = [matrix.ld - matrix.line_length for matrix in matrices]
+        apart = [matrix.stride - matrix.lines * matrix.ld for matrix in matrices if matrix.stride]
+        if apart and cases[0].problem.strided:
+            found[f"stride_{letter}"] = [max(0, elements) for elements in apart]
+    return found

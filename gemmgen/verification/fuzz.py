@@ -1,0 +1,420 @@
+"""Fuzzing: whole cases, kernel and situation, drawn with hypothesis until one fails, which is then made small.
+
+A kernel costs a compilation and serves many situations, so the two are drawn apart: points of the space in batches,
+and for each of them situations. The next kernels compile while situations run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import hypothesis
+
+from gemmgen.kernel.families import BATCHED
+from gemmgen.kernel.families.base import Family, first_rejection
+from gemmgen.kernel.naming import parse_name
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.device import Limits
+from gemmgen.run.executor import Executor, LoadedKernel
+from gemmgen.support.errors import CandidateFailed, Failure, InvalidInput
+from gemmgen.verification.corpus import Entry, entries, read, save
+from gemmgen.verification.random_kernels import LAYOUTS, RandomKernel, draw_points, schedules, simpler
+from gemmgen.verification.seeding import for_each
+from gemmgen.verification.situation import (
+    ALL_DATA_KINDS,
+    EDGES,
+    FAR_SIZES,
+    DataKind,
+    Situation,
+    edges,
+    far_situations,
+    simpler_situations,
+    wide_situations,
+)
+from gemmgen.verification.verifier import Wrong, check
+
+LARGEST = 160  # of run-time sizes, long sides of tall and flat shapes apart
+PER_KERNEL = 40  # situations
+FAR_KERNELS = 8  # one in so many kernels meets sizes that 16 bits cannot count
+SEED_STEP = 2**20  # no two runs draw the same situations
+AHEAD = 3  # kernels that are loaded before they are needed
+SHRINK_EXAMPLES = 60  # situations for a kernel that may be simpler
+MOST_REDUCTIONS = 200  # of a situation
+SHRINK_TRIALS = 60  # kernels
+SHRINK_SECONDS = 90.0
+
+Cell = tuple[str, str, str]  # schedule, layout, edge class
+
+
+@dataclass(frozen=True)
+class Found:
+    """A failure: of a kernel, in a situation (None where it does not load)."""
+
+    source: KernelSource
+    failure: Failure
+    situation: Situation | None
+
+    def entry(self, executor: str) -> Entry:
+        return Entry(self.source.name, self.source.digest, executor, self.failure, self.situation)
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What became of a corpus entry.
+
+    found    the failure it still has; None where it passes
+    refused  the constraint that its kernel breaks by now
+    changed  True where the kernel's text is not what it was
+    """
+
+    path: Path
+    entry: Entry
+    found: Found | None
+    refused: str | None = None
+    changed: bool = False
+
+
+@dataclass
+class FuzzTally:
+    """What was tried so far.
+
+    cells  (schedule, layout, edge class) that a situation met, of `space` that there are
+    """
+
+    space: int
+    situations: int = 0
+    kernels: int = 0
+    worst: float = 0.0
+    started: float = field(default_factory=time.monotonic)
+    cells: set[Cell] = field(default_factory=set)
+    data: dict[DataKind, int] = field(default_factory=lambda: dict.fromkeys(ALL_DATA_KINDS, 0))
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.started
+
+    @property
+    def rate(self) -> float:
+        """Situations a second."""
+        return self.situations / max(self.seconds, 1e-9)
+
+    def count(self, point: RandomKernel, situation: Situation) -> None:
+        self.situations += 1
+        self.data[situation.data] += 1
+        layout = str(point.problem.layout)
+        self.cells.update((point.schedule, layout, edge) for edge in edges(situation.case))
+
+
+@dataclass(frozen=True)
+class Report:
+    """The end of a run. Only one of `replays` that fail and `found` stops it early.
+
+    path   where `found` was written
+    """
+
+    executor: str
+    seed: int
+    seconds: float
+    tally: FuzzTally
+    missed: tuple[Cell, ...]
+    replays: tuple[Replay, ...] = ()
+    found: Found | None = None
+    path: Path | None = None
+    simplified: int = 0
+
+    @property
+    def passed(self) -> bool:
+        return self.found is None and all(replay.found is None for replay in self.replays)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When to stop: at whichever comes first. None: never."""
+
+    seconds: float | None = None
+    situations: int | None = None
+
+    def left(self, tally: FuzzTally) -> int:
+        """Situations that the next kernel may run."""
+        if self.seconds is not None and tally.seconds >= self.seconds:
+            return 0
+        return PER_KERNEL if self.situations is None else min(PER_KERNEL, self.situations - tally.situations)
+
+
+def fuzz(
+    executor: Executor,
+    limits: Limits,
+    families: Sequence[Family],
+    corpus: Path,
+    budget: Budget,
+    *,
+    seed: int = 0,
+    on_step: Callable[[FuzzTally, str], None] = lambda tally, doing: None,
+) -> Report:
+    """Replay `corpus`, then draw cases until `budget` is spent or one fails; that one is shrunk and saved.
+
+    `on_step` hears of every situation, and what is being done. Raises InvalidInput (a corrupt corpus), and
+    CandidateFailed where the executor is not available.
+    """
+    space = {
+        (s, layout, edge)
+        for family in families
+        for s in schedules(family)
+        for layout in LAYOUTS
+        for edge in EDGES
+        if family is not BATCHED or edge != "K = 0"  # whose sizes are fixed, and not 0
+    }
+    tally = FuzzTally(len(space))
+    replays = []
+    for path, entry in entries(corpus):
+        replays.append(_replay(executor, limits, path, entry))
+        on_step(tally, f"replay {len(replays)}")
+    report = Report(executor.name, seed, 0.0, tally, (), tuple(replays))
+    found = None
+    if report.passed:
+        found = _search(executor, limits, families, budget, seed, tally, on_step)
+    report = replace(report, seconds=tally.seconds, missed=tuple(sorted(space - tally.cells)))
+    if found is None:
+        return report
+    point, first = found
+    path = save(first.entry(executor.name), corpus)  # as it is: shrinking may be interrupted
+    smallest, trials = shrink(executor, limits, point, first, lambda: on_step(tally, "shrink"))
+    smaller = save(smallest.entry(executor.name), corpus)
+    if smaller != path:
+        path.unlink()
+    return replace(report, found=smallest, path=smaller, simplified=trials)
+
+
+def replay(executor: Executor, limits: Limits, path: Path) -> Replay:
+    """Run one entry of a corpus again. Raises InvalidInput where it is none."""
+    return _replay(executor, limits, path, read(path))
+
+
+def shrink(
+    executor: Executor, limits: Limits, point: RandomKernel, found: Found, on_trial: Callable[[], None] = lambda: None
+) -> tuple[Found, int]:
+    """(the smallest kernel and situation that fail in the same way, kernels tried for it)."""
+    deadline = time.monotonic() + SHRINK_SECONDS
+    tried = {point.name}
+    trials = 0
+    going = True
+    while going:
+        going = False
+        for candidate in simpler(point, limits):
+            if trials >= SHRINK_TRIALS or time.monotonic() > deadline:
+                break
+            if candidate.name in tried:
+                continue
+            tried.add(candidate.name)
+            trials += 1
+            on_trial()
+            smaller = _fails(executor, candidate, found, SHRINK_EXAMPLES)
+            if smaller is not None:
+                point, found, going = candidate, smaller, True
+                break
+    return _reduced(executor, point, found), trials
+
+
+def _reduced(executor: Executor, point: RandomKernel, found: Found) -> Found:
+    """The smallest situation of this kernel: hypothesis cannot turn a shape of one form into one of another."""
+    _, loaded = _load(executor, point)
+    if isinstance(loaded, Failure):
+        return found
+    try:
+        for _ in range(MOST_REDUCTIONS):
+            smaller = _next_reduction(loaded, found)
+            if smaller is None:
+                break
+            found = smaller
+    finally:
+        loaded.close()
+    return found
+
+
+def _next_reduction(kernel: LoadedKernel, found: Found) -> Found | None:
+    if found.situation is None:
+        return None
+    for simpler_situation in simpler_situations(found.situation):
+        smaller = _first(kernel, simpler_situation)
+        if smaller is not None and smaller.failure.kind == found.failure.kind:
+            return smaller
+    return None
+
+
+def _search(
+    executor: Executor,
+    limits: Limits,
+    families: Sequence[Family],
+    budget: Budget,
+    seed: int,
+    tally: FuzzTally,
+    on_step: Callable[[FuzzTally, str], None],
+) -> tuple[RandomKernel, Found] | None:
+    drawn = draw_points(families, limits, seed)
+    with _Loader(executor, drawn) as loader:
+        while (examples := budget.left(tally)) > 0:
+            point, source, loaded = loader.next()
+            tally.kernels += 1
+            if isinstance(loaded, Failure):
+                return point, Found(source, loaded, None)
+
+            def counted(situation: Situation, point: RandomKernel = point) -> None:
+                tally.count(point, situation)
+                on_step(tally, "fuzz")
+
+            far = far_situations(source, FAR_SIZES[-1]) if tally.kernels % FAR_KERNELS == 0 else []
+            far = far[: examples - 1]
+            try:
+                found = _try(loaded, examples - len(far), seed * SEED_STEP + tally.kernels, counted, tally)
+                for situation in far if found is None else []:
+                    counted(situation)
+                    found = found or _first(loaded, situation)
+            finally:
+                loaded.close()
+            if found is not None:
+                return point, found
+    return None
+
+
+def _try(
+    kernel: LoadedKernel, examples: int, seed: int, on_situation: Callable[[Situation], None], tally: FuzzTally | None
+) -> Found | None:
+    """The smallest situation found in which `kernel` fails."""
+    failures: list[Wrong] = []
+
+    def holds(situation: Situation) -> None:
+        if not failures:  # what shrinking runs is not counted
+            on_situation(situation)
+        try:
+            worst = check(kernel, situation)
+        except CandidateFailed as error:
+            failures.append(Wrong(situation, error.failure, None))
+            raise failures[-1] from error
+        except Wrong as error:
+            failures.append(error)
+            raise
+        if tally is not None:
+            tally.worst = max(tally.worst, worst)
+
+    try:
+        for_each(wide_situations(kernel.source.problem, LARGEST), holds, examples=examples, seed=seed)
+    except (Wrong, hypothesis.errors.Flaky):
+        wrong = failures[-1]  # the last one is the smallest: hypothesis shrinks
+        return Found(kernel.source, wrong.failure, wrong.situation)
+    return None
+
+
+def _fails(executor: Executor, point: RandomKernel, found: Found, examples: int) -> Found | None:
+    """How the kernel of `point` fails, if it does so in the way of `found`."""
+    source, loaded = _load(executor, point)
+    if isinstance(loaded, Failure):
+        same = found.situation is None and loaded.kind == found.failure.kind
+        return Found(source, loaded, None) if same else None
+    try:
+        if found.situation is None:
+            return None
+        known = _first(loaded, _adapted(source, found.situation))
+        tried = _try(loaded, examples, found.situation.seed, lambda situation: None, None)
+    finally:
+        loaded.close()
+    same_kind = [one for one in (tried, known) if one is not None and one.failure.kind == found.failure.kind]
+    return min(same_kind, key=_size) if same_kind else None
+
+
+def _size(found: Found) -> tuple[int, int]:
+    """How large a situation is: launches first, then what makes them odd."""
+    assert found.situation is not None
+    case = found.situation.case
+    plain = (case.alpha == 1, case.beta == 0, found.situation.data == "exact", found.situation.seed == 0)
+    return case.m + case.n + case.k + case.batch, case.lda + case.ldb + case.ldc + sum(not one for one in plain)
+
+
+def _first(kernel: LoadedKernel, situation: Situation | None) -> Found | None:
+    """How `kernel` fails in `situation`."""
+    if situation is None:
+        return None
+    try:
+        check(kernel, situation)
+    except CandidateFailed as error:
+        return Found(kernel.source, error.failure, situation)
+    except Wrong as error:
+        return Found(kernel.source, error.failure, situation)
+    return None
+
+
+def _adapted(source: KernelSource, situation: Situation) -> Situation | None:
+    """`situation` for another problem: its run-time sizes and scalars, where they fit."""
+    case = situation.case
+    sizes = {name.lower(): size for name, size in case.values.items() if name in source.problem.runtime_names}
+    try:
+        adapted = source.problem.case(
+            **{name: int(size) for name, size in sizes.items()}, alpha=case.alpha, beta=case.beta
+        )
+    except InvalidInput:
+        return None
+    return replace(situation, case=adapted)
+
+
+def _replay(executor: Executor, limits: Limits, path: Path, entry: Entry) -> Replay:
+    point = RandomKernel(*parse_name(entry.kernel))
+    rejection = first_rejection(point.family, point.problem, point.config, limits)
+    if rejection is not None:
+        return Replay(path, entry, None, refused=str(rejection))
+    source, loaded = _load(executor, point)
+    changed = source.digest != entry.digest
+    if isinstance(loaded, Failure):
+        return Replay(path, entry, Found(source, loaded, None), changed=changed)
+    try:
+        return Replay(path, entry, _first(loaded, entry.situation), changed=changed)
+    finally:
+        loaded.close()
+
+
+def _load(executor: Executor, point: RandomKernel) -> tuple[KernelSource, LoadedKernel | Failure]:
+    """Raises CandidateFailed where the executor is not available, which is no kernel's fault."""
+    source = render(point.problem, point.family, point.config)
+    try:
+        return source, executor.load(source)
+    except CandidateFailed as error:
+        if error.failure.kind == "unavailable":
+            raise
+        return source, error.failure
+
+
+class _Loader:
+    """Renders and compiles the next kernels in a thread while situations run.
+
+    The emulator's compiler is a process of its own. A GPU's worker answers one thread at a time, and NVRTC is
+    fast: there kernels are loaded when they are needed.
+    """
+
+    def __init__(self, executor: Executor, points: Iterator[RandomKernel]) -> None:
+        self._executor, self._points = executor, points
+        self._pool = ThreadPoolExecutor(1) if executor.name == "emulator" else None
+        self._waiting: deque[tuple[RandomKernel, Future[tuple[KernelSource, LoadedKernel | Failure]]]] = deque()
+
+    def next(self) -> tuple[RandomKernel, KernelSource, LoadedKernel | Failure]:
+        if self._pool is None:
+            now = next(self._points)
+            return (now, *_load(self._executor, now))
+        while len(self._waiting) <= AHEAD:
+            upcoming = next(self._points)
+            self._waiting.append((upcoming, self._pool.submit(_load, self._executor, upcoming)))
+        point, future = self._waiting.popleft()
+        return (point, *future.result())
+
+    def __enter__(self) -> _Loader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is None:
+            return
+        for _point, future in self._waiting:
+            future.cancel()
+        self._pool.shutdown()  # a compilation that runs ends first; the executor closes what it loaded

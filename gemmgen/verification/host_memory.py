@@ -1,0 +1,38 @@
+"""Does a problem fit the host? Asked before operands and their reference are made."""
+
+from __future__ import annotations
+
+import os
+
+from gemmgen.kernel.model import representative
+from gemmgen.problem.gemm import Problem
+from gemmgen.support.errors import GemmgenError
+
+INPUT_COPIES = 4  # of A and B: the draw, storage, a guarded copy, the reference's own
+OUTPUT_COPIES = 8  # of C: the same, result and reference
+GB = 1e9
+
+
+def host_bytes(problem: Problem) -> int:
+    """Bytes of host memory that verifying `problem` takes at least; 0 with run-time sizes, which are drawn small."""
+    if None in (problem.m, problem.n, problem.k, problem.batch):
+        return 0
+    a, b, c = (matrix.elements for matrix in representative(problem).matrices)
+    return problem.dtype.size * (INPUT_COPIES * (a + b) + OUTPUT_COPIES * c)
+
+
+def require_memory(problem: Problem) -> None:
+    """Raise GemmgenError where verifying `problem` would not fit into this machine's memory."""
+    needed, present = host_bytes(problem), installed_bytes()
+    if present is not None and needed > present:
+        raise GemmgenError(
+            f"{problem} is too large to verify here: operands and reference need at least "
+            f"{needed / GB:.0f} GB, and this machine has {present / GB:.0f} GB"
+        )
+
+
+def installed_bytes() -> int | None:
+    """This machine's memory; None where it does not say."""
+    if not hasattr(os, "sysconf"):
+        return None
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

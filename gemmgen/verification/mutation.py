@@ -1,0 +1,330 @@
+"""Mutants of a kernel: one small mistake each, at random places of its text or of its launch.
+
+The catalogue (`bugs/`) holds mistakes that somebody thought of; mutants are those that nobody did. An operator proposes
+edits from the tokens of the text; comments, preprocessor lines, `static_assert`s and what only a GPU's
+compiler reads (`#ifdef __CUDACC__`: the emulator has twins of it) stay as they are.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from gemmgen.kernel.source import KernelSource, Launch
+
+
+@dataclass(frozen=True)
+class Edit:
+    """The characters from `start` (inclusive) to `end` (exclusive) of a text become `new`."""
+
+    start: int
+    end: int
+    new: str
+
+    def apply(self, text: str) -> str:
+        return text[: self.start] + self.new + text[self.end :]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """`source` with one mistake: `before` became `after` in `line` of its text, or in its launch (line 0)."""
+
+    operator: str
+    line: int
+    before: str
+    after: str
+    original: KernelSource
+    source: KernelSource
+
+    def __str__(self) -> str:
+        return f"{self.operator}, {f'line {self.line}' if self.line else 'launch'}: {self.before} -> {self.after}"
+
+
+@dataclass(frozen=True)
+class Token:
+    text: str
+    start: int
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+
+class Code:
+    """A kernel's text and the tokens of it that may change."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.live = _blanked(text)
+        self.tokens = [Token(match[0], match.start()) for match in TOKEN.finditer(self.live)]
+
+    def is_infix(self, token: Token) -> bool:
+        """Spaces on both sides: an operator of two operands, no template's bracket, pointer or sign."""
+        return self.live[token.start - 1] == " " and self.live[token.end] in " \n"
+
+    def statements(self) -> Iterator[Token]:
+        """Lines that are one statement and declare nothing."""
+        for match in STATEMENT.finditer(self.live):
+            yield Token(match[1], match.start(1))
+
+
+TOKEN = re.compile(r"0x\w+|\d+\.\d+f?|[A-Za-z_]\w*|\d+|[-+*/%^&|]=|[<>=!]=|&&|\|\||\+\+|--|[^\s\w]")
+DECLARES = r"const|constexpr|static|int|float|unsigned|using|struct|extern|template|__shared__"
+STATEMENT = re.compile(rf"^[ ]+((?!(?:{DECLARES})\b|Vec<|Tile)[^\s}}{{#][^{{}}\n]*;)[ ]*$", re.MULTILINE)
+# In __launch_bounds__ fewer threads are a bug of the catalogue, more threads and other blocks a matter of speed alone.
+DEAD = (
+    re.compile(r"^#ifdef __CUDACC__$.*?^#endif", re.MULTILINE | re.DOTALL),
+    re.compile(r"//[^\n]*|^\s*#[^\n]*|^static_assert[^\n]*|__launch_bounds__\([^)]*\)", re.MULTILINE),
+)
+
+
+def _blanked(text: str) -> str:
+    """`text` with spaces for whatever no operator may change."""
+    for pattern in DEAD:
+        text = pattern.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    return text
+
+
+RELATIONS = ("<", "<=", ">", ">=", "==", "!=")
+ARITHMETIC = ("+", "-", "*", "/", "%")
+ASSIGNMENTS = ("=", "+=", "-=", "*=", "^=")
+# Names of one role: a slip of the pen takes one for another.
+ROLES = """
+    lda ldb ldc, stride_a stride_b stride_c, M N K, rows columns depth, m n k, mn k, i j v, i k,
+    A B C, a b, As Bs, A_array B_array C_array, a_tile b_tile, a_step b_step, alpha beta,
+    BM BN BK, TM TN, WM WN, FM FN, VA VB VC, LANES_M LANES_N, STEP_M STEP_N, PITCH_A PITCH_B, SHARED_A SHARED_B,
+    STORE_A STORE_B, A_LINE B_LINE, A_ACCESSES B_ACCESSES, A_SHARE B_SHARE, EDGE_M EDGE_N EDGE_K,
+    read write, read_a read_b, copy_a copy_b, fetch_a fetch_b, store_shared_a store_shared_b, load load_edge,
+    spot_a spot_b, valid_a valid_b, a_staged b_staged, TileA TileB, tile_m tile_n, lane_m lane_n, lane warp,
+    group first within, threadIdx blockIdx, min max, tile place, STAGES GROUP, THREADS BN, continue break, value old,
+    cp_async_wait cp_async
+"""
+_ROLES = [role.split() for role in ROLES.split(",")]
+PARTNERS = {
+    name: sorted({other for role in _ROLES if name in role for other in role} - {name})
+    for name in sorted({name for role in _ROLES for name in role})
+}
+ORDERS = re.compile(r"\b(return|break|continue|if|for|__sync\w+|cp_async\w*)\b")
+WRITES = re.compile(r"(\w+)(?:\[[^]]*\]|\.\w+)* [-+*^]?= |(\w+)(?:\[[^]]*\])?\);$")
+NARROWER = {
+    "int": ("short", "signed char", "unsigned", "float"),
+    "Offset": ("int", "short", "float"),
+    "float": ("int",),
+}
+# What twice is not as once. A barrier, a wait or a commit more than needed makes threads wait longer, no more.
+COUNTS = re.compile(r"[-+*^]= |\b(\w+) = \1 |\bacc")
+
+
+def _relations(code: Code) -> Iterator[Edit]:
+    yield from _infix(code, RELATIONS)
+
+
+def _arithmetic(code: Code) -> Iterator[Edit]:
+    yield from _infix(code, ARITHMETIC)
+
+
+def _assignments(code: Code) -> Iterator[Edit]:
+    for token in code.tokens:
+        if token.text in ASSIGNMENTS[1:]:
+            yield from _replace(token, [other for other in ASSIGNMENTS if other != token.text])
+
+
+def _logic(code: Code) -> Iterator[Edit]:
+    for token in code.tokens:
+        if token.text in ("&&", "||"):
+            yield from _replace(token, ["||" if token.text == "&&" else "&&"])
+    for match in re.finditer(r"\bif (?:constexpr )?\((.*)\)", code.live):
+        for new in (f"!({match[1]})", "true", "false"):
+            yield Edit(match.start(1), match.end(1), new)
+    for match in re.finditer(r"\? ([^?:;]+) : ([^?:;,]+)(?=[;,)])", code.live):
+        yield Edit(match.start(1), match.end(2), f"{match[2]} : {match[1]}")
+
+
+def _integers(code: Code) -> Iterator[Edit]:
+    for token in code.tokens:
+        if token.text.isdecimal():
+            yield from _replace(token, [str(int(token.text) + 1), str(int(token.text) - 1)])
+
+
+def _off_by_one(code: Code) -> Iterator[Edit]:
+    """A name one too large or too small, in what is computed."""
+    for before, token, after in zip(code.tokens, code.tokens[1:], code.tokens[2:], strict=False):
+        if token.text in PARTNERS and before.text in "[(,+-*/%<>=;?:" and after.text in "]),+-*/%<>;?:":
+            yield from _replace(token, [f"({token.text} + 1)", f"({token.text} - 1)"])
+
+
+def _floats(code: Code) -> Iterator[Edit]:
+    for token in code.tokens:
+        if token.text == "0.0f":
+            yield from _replace(token, ["1.0f", "-0.5f"])
+
+
+def _names(code: Code) -> Iterator[Edit]:
+    for token in code.tokens:
+        yield from _replace(token, PARTNERS.get(token.text, ()))
+
+
+def _types(code: Code) -> Iterator[Edit]:
+    for token in code.tokens:
+        yield from _replace(token, NARROWER.get(token.text, ()))
+
+
+def _deletions(code: Code) -> Iterator[Edit]:
+    for statement in code.statements():
+        yield Edit(statement.start, statement.end, ";")
+        body = re.match(r"(if|for) \(.*?\) (?=\w)", statement.text)
+        if body:
+            yield Edit(statement.start, statement.start + body.end(), "")
+
+
+def _repetitions(code: Code) -> Iterator[Edit]:
+    for statement in code.statements():
+        if COUNTS.search(statement.text):
+            yield Edit(statement.end, statement.end, f" {statement.text}")
+
+
+def _exchanges(code: Code) -> Iterator[Edit]:
+    """A statement after the next one, where one of them needs the other."""
+    statements = list(code.statements())
+    for first, second in pairwise(statements):
+        between = code.text[first.end : second.start]
+        if not code.live[first.end : second.start].strip() and not _independent(first.text, second.text):
+            yield Edit(first.start, second.end, f"{second.text}{between}{first.text}")
+
+
+def _independent(first: str, second: str) -> bool:
+    """Whether neither writes what the other names. A call writes its last argument; control and waits order all."""
+    if ORDERS.search(first) or ORDERS.search(second):
+        return False
+    names = [set(re.findall(r"[A-Za-z_]\w*", text)) for text in (first, second)]
+    written = [{match[1] or match[2] for match in WRITES.finditer(text)} for text in (first, second)]
+    return not (written[0] & names[1] or written[1] & names[0])
+
+
+def _products(code: Code) -> Iterator[Edit]:
+    for match in re.finditer(r"fmaf\(([^(),]+), ([^(),]+), ([^(),]+)\)", code.live):
+        x, y, z = match.groups()
+        for new in (f"fmaf({x}, {z}, {y})", f"fmaf({x}, {x}, {z})", f"{x} * {y}", f"{x} + {y} * {z}", f"({x} - {y})"):
+            yield Edit(match.start(), match.end(), new)
+
+
+def _arguments(code: Code) -> Iterator[Edit]:
+    """Two neighbouring arguments, or indices, in each other's place."""
+    word = r"([\w.]+(?:\[\w+\])*)"
+    for match in re.finditer(rf"(?<=[(\s]){word}, {word}(?=[,)])", code.live):
+        product = code.live.endswith("fmaf(", 0, match.start())  # of two: the same either way
+        if match[1] != match[2] and not product:
+            yield Edit(match.start(), match.end(), f"{match[2]}, {match[1]}")
+    for match in re.finditer(r"\[([^][]+)\]\[([^][]+)\]", code.live):
+        if match[1] != match[2]:
+            yield Edit(match.start(), match.end(), f"[{match[2]}][{match[1]}]")
+
+
+def _infix(code: Code, operators: Sequence[str]) -> Iterator[Edit]:
+    for token in code.tokens:
+        if token.text in operators and code.is_infix(token):
+            yield from _replace(token, [other for other in operators if other != token.text])
+
+
+def _replace(token: Token, others: Sequence[str]) -> Iterator[Edit]:
+    for other in others:
+        yield Edit(token.start, token.end, other)
+
+
+OPERATORS: dict[str, Callable[[Code], Iterator[Edit]]] = {
+    "relation": _relations,
+    "arithmetic": _arithmetic,
+    "assignment": _assignments,
+    "logic": _logic,
+    "constant": _integers,
+    "off by one": _off_by_one,
+    "zero": _floats,
+    "name": _names,
+    "type": _types,
+    "deletion": _deletions,
+    "repetition": _repetitions,
+    "order": _exchanges,
+    "fma": _products,
+    "arguments": _arguments,
+}
+LAUNCH = "launch"
+
+
+def draw(sources: Sequence[KernelSource], seed: int) -> Iterator[Mutant]:
+    """Mutants without end but none twice, each kernel and operator as likely as the others.
+
+    Many of them do not compile, and some are no mistakes.
+    """
+    rng = random.Random(seed)
+    waiting = [_proposals(source) for source in sources]
+    for by_operator in waiting:
+        for proposals in by_operator.values():
+            rng.shuffle(proposals)
+    while any(waiting):
+        source, by_operator = rng.choice([pair for pair in zip(sources, waiting, strict=True) if pair[1]])
+        operator = rng.choice(sorted(by_operator))
+        proposal = by_operator[operator].pop()
+        if not by_operator[operator]:
+            del by_operator[operator]
+        yield _mutant(source, operator, proposal)
+
+
+def _proposals(source: KernelSource) -> dict[str, list[Edit | Launch]]:
+    code = Code(source.text)
+    found: dict[str, list[Edit | Launch]] = {name: list(operator(code)) for name, operator in OPERATORS.items()}
+    found[LAUNCH] = [launch for launch in _launches(source.launch) if not _same_launch(source, launch)]
+    return {name: proposals for name, proposals in found.items() if proposals}
+
+
+def _same_launch(source: KernelSource, launch: Launch) -> bool:
+    """Whether another grid comes to as many blocks, as it may where the sizes are fixed."""
+    known = source.launch
+    if None in (source.problem.m, source.problem.n, source.problem.batch) or (launch.threads, launch.shared_bytes) != (
+        known.threads,
+        known.shared_bytes,
+    ):
+        return False
+    case = source.problem.case(**{name: 1 for name in ("k",) if source.problem.k is None})
+    return launch.blocks(case) == known.blocks(case)
+
+
+def _mutant(source: KernelSource, operator: str, change: Edit | Launch) -> Mutant:
+    if isinstance(change, Launch):
+        return Mutant(operator, 0, str(source.launch), str(change), source, replace(source, launch=change))
+    text = change.apply(source.text)
+    first = source.text.count("\n", 0, change.start)
+    lines = 1 + source.text.count("\n", change.start, change.end)
+    before, after = (
+        " ".join(line.partition("//")[0].strip() for line in some.split("\n")[first : first + lines])
+        for some in (source.text, text)
+    )
+    return Mutant(operator, first + 1, before, after, source, replace(source, text=text))
+
+
+def _launches(launch: Launch) -> Iterator[Launch]:
+    """Other numbers of threads, tiles and blocks a tile, and too little shared memory; too much is only waste."""
+    for threads in (launch.threads // 2, launch.threads - 32, launch.threads - 1, launch.threads + 32):
+        if threads > 0:
+            yield replace(launch, threads=threads)
+    names, tiles = (tuple(column) for column in zip(*launch.grid, strict=True))
+    swapped = (*tiles[1::-1], *tiles[2:])
+    doubled = (tuple(tile * (2 if place == at else 1) for place, tile in enumerate(tiles)) for at in range(len(tiles)))
+    for grid in (swapped, *doubled, (tiles[0] + 1, *tiles[1:])):
+        if grid != tiles:
+            yield replace(launch, grid=tuple(zip(names, grid, strict=True)))
+    yield from _shared_tiles(launch)
+    if launch.shared_bytes:
+        for less in (4, 16, 128, launch.shared_bytes // 2):
+            yield replace(launch, shared_bytes=launch.shared_bytes - less)
+
+
+def _shared_tiles(launch: Launch) -> Iterator[Launch]:
+    """Where blocks share tiles, with one block more or less, and with another workspace."""
+    for more in (-1, 1):
+        if launch.splits > 1:
+            yield replace(launch, splits=launch.splits + more)
+        if launch.stream is not None and launch.stream.blocks + more > 0:
+            yield replace(launch, stream=replace(launch.stream, blocks=launch.stream.blocks + more))

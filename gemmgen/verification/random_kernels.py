@@ -1,0 +1,258 @@
+"""Which kernels to try: hypothesis' strategy for family, config and problem, and steps towards simpler ones.
+
+The space is walked from a family's default config by changing a few axes at a time and keeping what the
+constraints accept: that reaches every accepted point and asks nothing of a family that it does not say anyway.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import combinations
+from pathlib import PurePath
+from typing import Any
+
+from hypothesis import assume
+from hypothesis import strategies as st
+
+from gemmgen.kernel.expression import evaluate, names_in
+from gemmgen.kernel.families import BATCHED
+from gemmgen.kernel.families.base import Axis, Config, Constraint, Family, constants, first_rejection
+from gemmgen.kernel.naming import kernel_name
+from gemmgen.problem.device import Limits
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.matrix import ORDERS, Layout
+from gemmgen.support.errors import InvalidInput
+from gemmgen.verification.seeding import for_each
+
+LAYOUTS = tuple(f"{a}{b}" for a in ORDERS for b in ORDERS)
+FIXED_SIZES = (1, 2, 3, 5, 8, 16, 17, 31, 32, 33, 61, 64, 65, 67, 97, 128, 129, 160)
+UNUSUAL = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)  # values that constraints may accept beside an axis' own
+LINE_PADDINGS = (1, 3, 4, 7, 8)
+SMALL_SIZES = (1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 24, 32, 40, 64)
+BATCHES = (2, 3, 8, 17)
+# What is made plain, in this order: a stride needs a batch, as pointers do, and a leading dimension its size.
+SIMPLER = (
+    *("pointer_align", "ld_align", "dtype", "layout", "pointers", "stride_c", "stride_b", "stride_a", "batch"),
+    *("ldc", "ldb", "lda", "m", "n", "k"),
+)
+AREAS = (1024, 1024, 4096, 4096, 16384)  # elements of C a block, where it can be chosen: small blocks run fast
+SHARED_BYTES = (8192, 8192, 16384, 65536)  # of a block, likewise: blocks that stage much run slowly
+SCALED = 0.5  # share of a walk's changes that double or halve two axes
+STEPS, REPAIRS = 200, 400  # of a walk, once it has met the schedule that it looks for, and at most until then
+DRAWS_A_BATCH = 24
+
+
+@dataclass(frozen=True)
+class RandomKernel:
+    """A kernel that can be rendered."""
+
+    problem: Problem
+    family: Family
+    config: Config
+
+    @property
+    def name(self) -> str:
+        return kernel_name(self.problem, self.family, self.config)
+
+    @property
+    def schedule(self) -> str:
+        return schedule_name(self.family, self.config)
+
+
+def schedule_name(family: Family, config: Config) -> str:
+    """The skeleton that a config renders ("double_buffer", ...), or "sliced" where it slices K besides."""
+    return "sliced" if config.values.get("SLICES", 1) > 1 else PurePath(family.template(config)).stem
+
+
+@lru_cache(maxsize=16)
+def schedules(family: Family) -> tuple[str, ...]:
+    """The schedules that a family's axes can choose, one or two of them changed at a time."""
+    base = family.config_type()
+    found = {schedule_name(family, base): None}
+    for first, second in combinations(base.axes(), 2):
+        for one in first.values:
+            for other in second.values:
+                changed = base.with_values(**{first.name: one, second.name: other})
+                found.setdefault(schedule_name(family, changed))
+    return tuple(found)
+
+
+@st.composite
+def problems(draw: st.DrawFn, small_batches: bool = False) -> Problem:
+    """Every element type, layout and promise of alignment; sizes and leading dimensions fixed or left to run time.
+
+    `small_batches` are what the family `batched` serves: small fixed sizes, and a batch.
+    """
+    layout = Layout.parse(draw(st.sampled_from(LAYOUTS)))
+    sizes = st.sampled_from(SMALL_SIZES) if small_batches else st.one_of(st.none(), st.sampled_from(FIXED_SIZES))
+    m, n, k = (draw(sizes) for _ in range(3))
+    dtype = draw(st.sampled_from((DType.F32, DType.F32, DType.F64)))
+    aligns = [align for align in (16, 8, 4) if align >= dtype.size]
+    pointer_align, ld_align = draw(st.sampled_from(aligns)), draw(st.sampled_from((1, 2, 4)))
+    problem = Problem(m, n, k, dtype=dtype, layout=layout, pointer_align=pointer_align, ld_align=ld_align)
+    if small_batches or draw(st.sampled_from((False, False, True))):
+        batch, pointers = draw(st.sampled_from((None, None, *BATCHES))), draw(st.sampled_from((False, False, True)))
+        problem = replace(problem, batch=batch, pointers=pointers)
+    lines: dict[str, Any] = {}
+    for name in ("lda", "ldb", "ldc"):
+        length = problem.sizes[name]
+        padded = [] if length is None else [length + padding for padding in LINE_PADDINGS]
+        lines[name] = draw(st.sampled_from(("dense", "dense", None, *padded)))
+    problem = replace(problem, **lines)
+    return replace(problem, **draw(_strides(problem))) if problem.strided else problem
+
+
+@st.composite
+def _strides(draw: st.DrawFn, problem: Problem) -> dict[str, Any]:
+    """Dense, padded or at run time; 0 for one matrix that all products share."""
+    strides: dict[str, Any] = {}
+    for name in problem.stride_sizes:
+        dense = problem.sizes[name]
+        padded = [] if dense is None else [dense + padding for padding in LINE_PADDINGS]
+        shared = [] if name == "stride_c" else [0]
+        strides[name] = draw(st.sampled_from(("dense", "dense", None, *shared, *padded)))
+    return strides
+
+
+@st.composite
+def points(draw: st.DrawFn, families: Sequence[Family], limits: Limits) -> RandomKernel:
+    """Any kernel of `families` that `limits` accept; every schedule is as likely as the others."""
+    choices = [(family, schedule) for family in families for schedule in schedules(family)]
+    family, schedule = draw(st.sampled_from(choices))
+    problem = draw(problems(small_batches=family is BATCHED))
+    assume(first_rejection(family, problem, family.default(problem), limits) is None)
+    rng = random.Random(draw(st.integers(0, 2**32 - 1)))
+    return RandomKernel(problem, family, _walk(family, problem, limits, schedule, rng))
+
+
+def draw_points(families: Sequence[Family], limits: Limits, seed: int) -> Iterator[RandomKernel]:
+    """Points without end, none of them twice; the same seed, the same points."""
+    met: set[str] = set()
+    batch = 0
+    while True:
+        for point in _batch(points(families, limits), seed * 2**20 + batch):
+            if point.name not in met:
+                met.add(point.name)
+                yield point
+        batch += 1
+
+
+def simpler(point: RandomKernel, limits: Limits) -> Iterator[RandomKernel]:
+    """Accepted points that a person would rather read: plainer problems first, then smaller parameters."""
+    for problem in _simpler_problems(point.problem):
+        if first_rejection(point.family, problem, point.config, limits) is None:
+            yield replace(point, problem=problem)
+    for config in _simpler_configs(point.config):
+        if first_rejection(point.family, point.problem, config, limits) is None:
+            yield replace(point, config=config)
+
+
+def _walk(family: Family, problem: Problem, limits: Limits, schedule: str, rng: random.Random) -> Config:
+    """A config of `schedule`, or the default where none was met."""
+    config = _met(family, problem, limits, schedule, rng)
+    limit = rng.choice(AREAS), rng.choice(SHARED_BYTES)
+    for _ in range(STEPS):
+        proposal = _changed(config, rng)
+        if schedule_name(family, proposal) != schedule or first_rejection(family, problem, proposal, limits):
+            continue
+        sizes = zip(_sizes(family, problem, proposal), _sizes(family, problem, config), limit, strict=True)
+        if all(new <= max(most, old) for new, old, most in sizes):
+            config = proposal
+    return config
+
+
+def _met(family: Family, problem: Problem, limits: Limits, schedule: str, rng: random.Random) -> Config:
+    """From the default to some config of `schedule`, then to ones that break fewer and fewer constraints."""
+    config = default = family.default(problem)
+    broken = _broken(family, problem, config, limits)
+    for _ in range(REPAIRS):
+        if broken == 0 and schedule_name(family, config) == schedule:
+            return config
+        proposal = _changed(config, rng)
+        met, was_met = (schedule_name(family, one) == schedule for one in (proposal, config))
+        breaks = _broken(family, problem, proposal, limits)
+        if met > was_met or (met == was_met and breaks <= broken):
+            config, broken = proposal, breaks
+    return default
+
+
+def _broken(family: Family, problem: Problem, config: Config, limits: Limits) -> int:
+    """The constraints that `config` breaks, of which those on axes alone come first."""
+    names = {**limits.names, **family.facts(problem), **config.values}
+    early = [rule for rule in family.constraints if names_in(rule.expression) <= names.keys()]
+    broken = sum(not _holds(rule, names) for rule in early)
+    if broken:  # derived constants may divide by what these rule out
+        return broken + len(family.constraints)
+    names.update(constants(family, problem, config))
+    return sum(not _holds(rule, names) for rule in family.constraints)
+
+
+def _holds(rule: Constraint, names: Mapping[str, int]) -> bool:
+    try:
+        return bool(evaluate(rule.expression, names))
+    except ZeroDivisionError:  # of a divisor that an earlier constraint rules out
+        return False
+
+
+def _changed(config: Config, rng: random.Random) -> Config:
+    """With other values of one to three axes; or two doubled or halved: one may make up for the other."""
+    if rng.random() < SCALED:
+        scaled = rng.sample([axis for axis in config.axes() if max(axis.values) > 1], 2)
+        values = {axis.name: _scaled(axis, config.values[axis.name], rng) for axis in scaled}
+        return config.with_values(**values)
+    axes = config.axes()
+    chosen = rng.sample(axes, min(len(axes), rng.choice((1, 1, 2, 2, 3))))
+    return config.with_values(**{axis.name: rng.choice(_values(axis)) for axis in chosen})
+
+
+def _scaled(axis: Axis, value: int, rng: random.Random) -> int:
+    """Twice or half of `value`, in the range of the axis' own (with steps too short a kernel runs slowly); 0 stays."""
+    least = min(own for own in axis.values if own > 0)
+    return value and max(least, min(max(axis.values), rng.choice((value // 2, 2 * value))))
+
+
+def _sizes(family: Family, problem: Problem, config: Config) -> tuple[int, int]:
+    """(elements of C, bytes of shared memory) of a block."""
+    value = constants(family, problem, config)
+    return value["BM"] * value["BN"], value["SHARED_BYTES"]
+
+
+def _values(axis: Axis) -> tuple[int, ...]:
+    """An axis' own values, and for one that is no switch other ones in their range: constraints decide."""
+    if max(axis.values) <= 1:
+        return axis.values
+    return (*axis.values, *(value for value in UNUSUAL if value <= max(axis.values)))
+
+
+def _batch(strategy: st.SearchStrategy[RandomKernel], seed: int) -> list[RandomKernel]:
+    drawn: list[RandomKernel] = []
+    for_each(strategy, drawn.append, examples=DRAWS_A_BATCH, seed=seed, shrink=False)
+    return drawn
+
+
+def _simpler_problems(problem: Problem) -> Iterator[Problem]:
+    plain = Problem(None, None, None)
+    if problem != plain:
+        yield plain
+    for name in SIMPLER:
+        if getattr(problem, name) != getattr(plain, name):
+            try:
+                yield replace(problem, **{name: getattr(plain, name)})
+            except InvalidInput:
+                continue  # a leading dimension that is fixed needs its size fixed too
+
+
+def _simpler_configs(config: Config) -> Iterator[Config]:
+    axes = config.axes()
+    for axis in axes:
+        current = config.values[axis.name]
+        for value in sorted({*_values(axis), 0}):
+            if value < current:
+                yield config.with_values(**{axis.name: value})
+    for count in (2, 3):
+        for chosen in combinations([axis.name for axis in axes if config.values[axis.name] > 1], count):
+            yield config.with_values(**{name: config.values[name] // 2 for name in chosen})

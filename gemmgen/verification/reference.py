@@ -1,0 +1,468 @@
+"""The right answer: operands for a situation, the result, and what a kernel may be off by.
+
+Kinds of data, each with a test that a single wrong or missing product cannot pass:
+
+exact    small integers, whose products and sums the dtype represents: equal bit for bit
+onehot   one operand has a single 1 a row (A) or column (B), the other a number of its own for each element: C
+         shows which element was read. Equal bit for bit
+random   uniform in [-1, 1], element by element: |c - ref| <= bound
+denormal A and C are denormal, B is random: a kernel that flushes to zero is off by more than the bound. CPUs take a
+         hundred times as long for a denormal: of a large A few are, the others near them
+huge     random, scaled so that alpha * A * B and beta * C come near 2^125 (f64: 2^1021), and no partial sum
+         passes 2^127 (2^1023)
+special  random, with +Inf, -Inf, NaN and zeros in some places of A, B and C
+
+The bound
+---------
+A kernel computes alpha * (sum over k of A[m][k] * B[k][n]) + beta * C[m][n]; every operation rounds: fl(x) = x (1 + d),
+|d| <= u, the unit roundoff of the accumulator: 2^-24 for f32, 2^-53 for f64. Whatever the order of the sum (along
+K, in tiles, in a tree, split over blocks, fused or not), each product passes at most n = K + 2 such factors: its own,
+at most K - 1 additions, alpha's, and that of adding beta * C, whose own term passes two. So
+
+    |c - ref| <= max |(1 + d_1) ... (1 + d_n) - 1| * S        S = |alpha| * (|A| |B|) + |beta C|, element by element
+
+In the worst case the factor is n u / (1 - n u), which grows with K and which nothing reaches. With d that behave as
+independent, of mean zero, it is at most LAMBDA sqrt(n) u (to first order in u), but with probability
+2 exp(-LAMBDA^2 / 2) for a product, and at most K times that for an element (Higham and Mary, "A New Approach to
+Probabilistic Rounding Error Analysis", SIAM J. Sci. Comput. 41, 2019): LAMBDA = 6 makes it 3e-8 and 3e-8 K. Hence
+
+    bound = LAMBDA * sqrt(K + 2) * u * S        f32: 3.6e-7 * sqrt(K + 2) * S, f64: 6.7e-16 * sqrt(K + 2) * S
+
+The reference of f32 is summed in float64, whose error is 2^29 times smaller. That of f64 is `accurate_product`: exact
+products of slices, whose sum is off by no more than REFERENCE_ROUNDINGS * u * S, and by SLICE_RESIDUE of the largest
+products besides. The bound counts both.
+
+Where results are denormal, an operation is off by up to half the smallest denormal besides (2^-150; f64: 2^-1075),
+whatever its operands; all of them add up to ((2 K + 1) |alpha| + 2) times that at most (products and sums rounded
+apart; alpha and beta), which is no probability and counts only there: an element that is as large as 2^-100 (2^-1000)
+never notices.
+
+A product that is missing shows where it exceeds the bound: one of average size, S / K, up to K = (LAMBDA u)^(-2/3) =
+19,800 (f64: 1.3e10). Beyond that exact data shows it.
+
+What kernels reach of it
+------------------------
+Error over bound of f32, over the elements of 50 situations of random data (2026-11-21, emulator, g++ 12.2, x86-64 with
+FMA):
+
+       K   median     90%      99%    99.9%   largest   of elements
+       1   0.0268   0.0646   0.104    0.138   0.193         819,200
+      16   0.0074   0.0244   0.0507   0.0785  0.172         819,200
+     256   0.0019   0.0065   0.0138   0.0205  0.0426        819,200
+    4096   0.0005   0.0016   0.0035   0.0053  0.0080        220,160   (most grids ran in part)
+
+`gemmgen verify gemm_f32_rr_128x128x256_naive_16x16 --device emulator --json` prints such a line, verification.errors,
+which certificates hold, too. The ratio falls with sqrt(K): products of random sign leave partial sums that are
+smaller than S by as much, and what is rounded is the partial sums. With operands of one sign they grow like S.
+
+NaN and Inf
+-----------
+They follow IEEE 754, evaluated as alpha * (sum over k of A[m][k] * B[k][n]) + beta * C[m][n], with these
+conventions: beta = 0 leaves C unread, so that its NaN and Inf do not show; alpha = 0 still multiplies, so that
+those of A and B do; K = 0 makes the sum 0. No kind of data has a finite result or partial sum that the dtype cannot
+hold (K below 2^26), so that any order of summation, and float64 for float32, agree on which elements are finite. An
+element that is NaN in the reference must be NaN (of any payload), Inf must be the same Inf; the rest is bounded
+as above.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Case
+from gemmgen.problem.matrix import Matrix
+from gemmgen.run.executor import Floats, Operands
+from gemmgen.support.recent import Recent
+from gemmgen.verification.situation import EXACT_KINDS, EXACT_SCALARS, DataKind, Situation
+
+Doubles = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+LAMBDA = 6.0
+LARGEST_INTEGER = 8
+SLICED_BITS = 56  # of the elements of A and B, below the largest of a row of A or column of B, that slices hold
+SLICE_RESIDUE = 2.0 ** (2 - SLICED_BITS)  # what slices leave out of a sum, over K times its largest product
+REFERENCE_ROUNDINGS = 4  # of the slices' sum, alpha, beta and their sum: each at most u * (|A| |B|)
+SPECIALS = (np.inf, -np.inf, np.nan, 0.0)
+SMALLEST_NORMAL = 2.0**-126  # f32
+DENORMAL_FLOPS = 1e6  # with a denormal factor, of a launch
+NEAR_DENORMAL = 8  # times the largest denormal: sums of such products are seldom denormal, and hide no denormal one
+# Making data and reference takes long: from so many flops on there are so many sets of data, for all seeds and scalars.
+LARGE_FLOPS = 10**9
+SHARED_DATA = ((LARGE_FLOPS, 2), (10**7, 8))
+KEPT_ELEMENTS = 2**18  # of a product that is kept for other scalars
+
+
+@dataclass(frozen=True)
+class Window:
+    """A rectangle of C: rows and columns from (inclusive) and to (exclusive). In a batch of matrices first to last."""
+
+    top: int
+    left: int
+    bottom: int
+    right: int
+    first: int = 0
+    last: int | None = None
+
+    @classmethod
+    def whole(cls, case: Case) -> Window:
+        return cls(0, 0, case.m, case.n, 0, case.c.batch)
+
+    @property
+    def matrices(self) -> tuple[slice, ...]:
+        """The index of its matrices, which a GEMM without a batch has none of."""
+        return () if self.last is None else (slice(self.first, self.last),)
+
+    @property
+    def index(self) -> tuple[slice, ...]:
+        """Of C's view; `a_index` and `b_index` are those of what makes it."""
+        return (*self.matrices, self.rows, self.cols)
+
+    @property
+    def a_index(self) -> tuple[slice, ...]:
+        return (*self.matrices, self.rows, slice(None))
+
+    @property
+    def b_index(self) -> tuple[slice, ...]:
+        return (*self.matrices, slice(None), self.cols)
+
+    @property
+    def elements(self) -> int:
+        matrices = 1 if self.last is None else self.last - self.first
+        return (self.bottom - self.top) * (self.right - self.left) * matrices
+
+    @property
+    def rows(self) -> slice:
+        return slice(self.top, self.bottom)
+
+    @property
+    def cols(self) -> slice:
+        return slice(self.left, self.right)
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """The first wrong element in row order, and how many there are.
+
+    error, bound   |got - expected| and what it may be at most; exact data allows none
+    matrix         of the batch; None where there is none
+    """
+
+    row: int
+    col: int
+    got: float
+    expected: float
+    error: float
+    bound: float
+    count: int
+    matrix: int | None = None
+
+    def __str__(self) -> str:
+        c = "C" if self.matrix is None else f"C of matrix {self.matrix}: C"
+        got, expected = f"{self.got:.9g}", f"{self.expected:.9g}"
+        if got == expected:  # doubles, alike in nine digits
+            got, expected = f"{self.got:.17g}", f"{self.expected:.17g}"
+        return (
+            f"{c}[{self.row}][{self.col}] is {got}, not {expected}: "
+            f"off by {self.error:.3g}, allowed {self.bound:.3g}; {self.count} elements wrong"
+        )
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A result beside the reference.
+
+    worst          largest error over its bound; infinite where an element is wrong
+    mismatch       the first wrong element; None where there is none
+    ratios         error over bound of every element (0 where exact data is right)
+    largest_bound  the largest error that an element was allowed
+    """
+
+    worst: float
+    mismatch: Mismatch | None
+    ratios: Doubles
+    largest_bound: float
+
+
+def make_operands(situation: Situation) -> Operands:
+    """A, B and C for `situation`. What a kernel must not use (padding, C with beta = 0) is NaN."""
+    return _operands(_unscaled(situation.case), situation.data, _data_seed(situation), situation.case.beta == 0)
+
+
+def expected(situation: Situation, window: Window) -> tuple[Doubles, Doubles]:
+    """(C, bound) inside `window`: the result in float64 and what each element of a kernel may be off by."""
+    if window == Window.whole(situation.case):
+        return _expected_whole(replace(situation, seed=_data_seed(situation)))
+    return _expected(situation, window)
+
+
+def compare(situation: Situation, result: Floats, window: Window | None = None) -> Compared:
+    """`result`, C's storage after a run, beside the reference.
+
+    Only `window` counts where it is given. NaN or Inf is right just where it is expected.
+    """
+    case = situation.case
+    window = window or Window.whole(case)
+    want, bound = expected(situation, window)
+    got = case.c.view(result)[window.index]
+    error = _error(got, want)
+    wrong = ~(error <= bound)  # and not `error > bound`: NaN compares false
+    largest_bound = float(bound.max(initial=0.0))
+    if not wrong.any():
+        ratios = np.divide(error, bound, out=error, where=bound > 0)
+        return Compared(float(ratios.max(initial=0.0)), None, ratios, largest_bound)
+    place = tuple(int(index) for index in np.argwhere(wrong)[0])
+    mismatch = Mismatch(
+        row=window.top + place[-2],
+        col=window.left + place[-1],
+        got=float(got[place]),
+        expected=float(want[place]),
+        error=float(error[place]),
+        bound=float(bound[place]),
+        count=int(wrong.sum()),
+        matrix=None if window.last is None else window.first + place[0],
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return Compared(np.inf, mismatch, error / bound, largest_bound)
+
+
+def _error(got: Floats, want: Doubles) -> Doubles:
+    """|got - want|; 0 where both are NaN or the same Inf, and NaN or Inf where only one of them is."""
+    with np.errstate(invalid="ignore"):
+        error: Doubles = np.abs(got - want)
+    if not np.isfinite(want).all():
+        error[np.isnan(got) & np.isnan(want) | (got == want)] = 0.0
+    return error
+
+
+def _unscaled(case: Case) -> Case:
+    """The case that shares its data with every alpha and beta."""
+    return replace(case, alpha=1.0, beta=0.0)
+
+
+def _data_seed(situation: Situation) -> int:
+    sets = next((sets for flops, sets in SHARED_DATA if situation.case.flops > flops), None)
+    return situation.seed if sets is None else situation.seed % sets
+
+
+# The candidates of one search meet the same data again and again, so it is kept.
+MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # of this machine, in bytes
+OPERANDS = Recent(64, max(2**30, MEMORY // 16))  # a situation of 8192 x 8192 x 8192 takes 2^30
+EXPECTED = Recent(32, max(2**30, MEMORY // 8))
+PRODUCTS = Recent(16, 2**26)
+
+
+def _operands(case: Case, data: DataKind, seed: int, unread_c: bool) -> Operands:
+    """Kept, and read-only: the same object for the same arguments, whose arrays stay as they are."""
+    key = case, data, seed, unread_c
+    if unread_c:
+        return OPERANDS.get(key, lambda: _without_c(_operands(case, data, seed, False)), lambda made: (made.c,))
+    return OPERANDS.get(key, lambda: _fresh(case, data, seed), lambda made: (made.a, made.b, made.c))
+
+
+def _without_c(operands: Operands) -> Operands:
+    return replace(operands, c=_read_only(np.full_like(operands.c, np.nan)))
+
+
+def _fresh(case: Case, data: DataKind, seed: int) -> Operands:
+    rng = np.random.default_rng(seed)
+    one_hot = "AB"[seed // 4 % 2]  # of one-hot data, the operand that selects
+    named = zip("ABC", case.matrices, strict=True)
+    return Operands(*(_read_only(_fill(name, matrix, case, data, rng, one_hot)) for name, matrix in named))
+
+
+def _read_only(values: Floats) -> Floats:
+    values.flags.writeable = False
+    return values
+
+
+def _fill(name: str, matrix: Matrix, case: Case, data: DataKind, rng: np.random.Generator, one_hot: str) -> Floats:
+    dtype = case.problem.dtype
+    flat: Floats = np.full(matrix.elements, np.nan, dtype.numpy)
+    if not matrix.elements:
+        return flat
+    view = matrix.stored.view(flat)
+    if data == "exact":
+        limit = _exact_magnitude(case.k, dtype.precision)
+        view[...] = rng.integers(-limit, limit, view.shape, np.int8, endpoint=True)
+    elif data == "onehot":
+        view[...] = _selection(name, view.shape, rng) if name == one_hot else _codes(view.shape, dtype)
+    else:
+        view[...] = 2 * rng.random(view.shape, np.float32 if dtype == DType.F32 else np.float64) - 1
+        _reshape_data(name, view, data, case, rng)
+    return flat
+
+
+def _reshape_data(name: str, values: Floats, data: DataKind, case: Case, rng: np.random.Generator) -> None:
+    """Make of random values, in place, what `data` is."""
+    top = case.problem.dtype.max_exponent
+    if data == "denormal" and name != "B":
+        if name == "A" and case.flops > DENORMAL_FLOPS:
+            normal = rng.random(values.shape) > DENORMAL_FLOPS / case.flops
+            values[normal] += NEAR_DENORMAL * np.sign(values[normal])
+        values *= values.dtype.type(2.0**-top)
+    elif data == "huge":  # products stay a factor of 16 below the largest number
+        factor = 2.0 ** ((top - 3) // 2)
+        values *= values.dtype.type(factor**2 if name == "C" else factor / (case.k + 1) ** 0.5)
+    elif data == "special":
+        count = 1 + values.size // 64
+        places = rng.integers(0, values.shape, (count, values.ndim))
+        values[tuple(places.T)] = rng.choice(np.array(SPECIALS, values.dtype), count)
+
+
+def _selection(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> npt.NDArray[np.int8]:
+    """Zeros with a 1 in each row of A, or column of B: each k is somebody's, as far as there are rows enough."""
+    if len(shape) > 2:
+        return np.stack([_selection(name, shape[1:], rng) for _ in range(shape[0])])
+    rows, cols = shape
+    selected = np.zeros(shape, np.int8)
+    if name == "A":
+        selected[np.arange(rows), rng.permutation(cols)[np.arange(rows) % cols]] = 1
+    else:
+        selected[rng.permutation(rows)[np.arange(cols) % rows], np.arange(cols)] = 1
+    return selected
+
+
+def _codes(shape: tuple[int, ...], dtype: DType) -> npt.NDArray[np.int64]:
+    """1, 2, 3, ... in row order, each odd one plus a high bit that f64 alone holds with it.
+
+    They repeat before two of them, each times two, are no exact sum.
+    """
+    codes = 1 + np.arange(math.prod(shape)).reshape(shape) % 2**22
+    return codes + codes % 2 * 2 ** (dtype.precision - 3) if dtype == DType.F64 else codes
+
+
+def _exact_magnitude(k: int, precision: int) -> int:
+    """The largest integer whose products, summed K times and scaled by the exact scalars, stay exact."""
+    scale = max(abs(scalar) for scalar in EXACT_SCALARS)
+    limit = int((2**precision / (scale * (k + 1))) ** 0.5)
+    return max(1, min(LARGEST_INTEGER, limit))
+
+
+def _expected_whole(situation: Situation) -> tuple[Doubles, Doubles]:
+    return EXPECTED.get(situation, lambda: _expected(situation, Window.whole(situation.case)), lambda made: made)
+
+
+def _expected(situation: Situation, window: Window) -> tuple[Doubles, Doubles]:
+    case, dtype, exact = situation.case, situation.case.problem.dtype, situation.data in EXACT_KINDS
+    of = _unscaled(case), situation.data, _data_seed(situation), window
+    small = window.elements <= KEPT_ELEMENTS
+    product, size, largest = PRODUCTS.get(of, lambda: _products(*of), lambda made: made) if small else _products(*of)
+    with np.errstate(invalid="ignore"):
+        values, size = case.alpha * product, abs(case.alpha) * size
+        if case.beta != 0:  # beta = 0 must not read C, which may hold NaN
+            old = case.c.view(make_operands(situation).c)[window.index].astype(np.float64)
+            values, size = values + case.beta * old, size + np.abs(case.beta * old)
+    if exact:
+        return values, np.zeros_like(values)
+    roundings = LAMBDA * np.sqrt(case.k + 2)  # two more: alpha and beta
+    underflows = (2 * case.k + 1) * abs(case.alpha) + 2
+    residue: Doubles | float = 0.0
+    if dtype == DType.F64:  # the reference's own
+        roundings += REFERENCE_ROUNDINGS
+        underflows += abs(case.alpha) + 2
+        residue = abs(case.alpha) * case.k * SLICE_RESIDUE * largest
+    bound = roundings * (dtype.unit_roundoff * size) + residue + np.ceil(underflows / 2) * dtype.smallest
+    return values, np.where(np.isfinite(values), bound, 0.0)
+
+
+def _products(case: Case, data: DataKind, seed: int, window: Window) -> tuple[Doubles, Doubles, Doubles]:
+    """(A * B, |A| * |B|, the largest of the products in each sum of A * B) inside `window`, whatever alpha and beta.
+
+    Exact data needs no |A| * |B|, and f64 alone the largest.
+    """
+    operands, dtype = _operands(case, data, seed, True), case.problem.dtype
+    a = case.a.view(operands.a)[window.a_index].astype(np.float64)
+    b = case.b.view(operands.b)[window.b_index].astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        product = _product(a, b, dtype, data)
+        size = product if data in EXACT_KINDS else _float_product(np.abs(a), np.abs(b), data)
+    return product, size, _largest_products(a, b) if dtype == DType.F64 else np.zeros((1, 1))
+
+
+def _product(a: Doubles, b: Doubles, dtype: DType, data: DataKind) -> Doubles:
+    """A * B, far more accurate than a kernel's."""
+    total = _float_product(a, b, data)
+    if dtype == DType.F32 or data in EXACT_KINDS:
+        return total
+    if data != "special":
+        return accurate_product(a, b)
+    finite = accurate_product(*(np.where(np.isfinite(x), x, 0.0) for x in (a, b)))
+    return np.where(np.isfinite(total), finite, total)  # where the sum is finite, so was every product
+
+
+def accurate_product(a: Doubles, b: Doubles) -> Doubles:
+    """A * B of finite float64, each element rounded a few times rather than K times.
+
+    A row of A becomes a sum of slices of few bits each, whole multiples of one power of two; so does a column of B.
+    Then K products of two slices, and all their partial sums, are whole multiples of a power of two with at most 53
+    bits: BLAS multiplies slices without an error, in whatever order it sums (Ozaki, Ogita, Oishi and Rump, Numerical
+    Algorithms 59, 2012). Products of slices so low that they fall below SLICED_BITS are left out.
+    """
+    if a.shape[-1] == 0:
+        return a @ b
+    bits = (53 - a.shape[-1].bit_length()) // 2
+    count = -(-SLICED_BITS // bits)
+    a_scale, b_scale = _exponents(a, axis=-1), _exponents(b, axis=-2)
+    a_slices, b_slices = (_slices(np.ldexp(x, -e), bits, count) for x, e in ((a, a_scale), (b, b_scale)))
+    total = np.zeros((*a.shape[:-1], b.shape[-1]))
+    for level in reversed(range(count)):  # the smallest first
+        for i in range(level + 1):
+            total += a_slices[i] @ b_slices[level - i]
+    return np.asarray(np.ldexp(total, a_scale + b_scale))
+
+
+def _exponents(x: Doubles, axis: int) -> npt.NDArray[np.intc]:
+    """The exponent of a power of two above all of a row's or column's magnitudes; 0 where they are all 0."""
+    return np.asarray(np.frexp(np.abs(x).max(axis=axis, keepdims=True))[1])
+
+
+def _slices(x: Doubles, bits: int, count: int) -> list[Doubles]:
+    """`count` matrices that add up to x, whose elements are below 1: the i-th in multiples of 2^(-bits * (i + 1))."""
+    slices = []
+    for index in range(count):
+        step = 2.0 ** -(bits * (index + 1))
+        part = np.rint(x / step) * step
+        slices.append(part)
+        x = x - part  # exact
+    return slices
+
+
+def _largest_products(a: Doubles, b: Doubles) -> Doubles:
+    """For each element of C the largest finite |A| of its row times the largest finite |B| of its column."""
+    if a.shape[-1] == 0:
+        return np.zeros((1, 1))
+    a_most, b_most = (
+        np.where(np.isfinite(x), np.abs(x), 0.0).max(axis=axis, keepdims=True) for x, axis in ((a, -1), (b, -2))
+    )
+    return np.asarray(a_most * b_most)
+
+
+def _float_product(a: Doubles, b: Doubles, data: DataKind) -> Doubles:
+    """A * B in float64. Of data with NaN and Inf BLAS multiplies what is finite: it promises nothing about the rest."""
+    if data != "special":
+        return a @ b
+    finite: Doubles = np.where(np.isfinite(a), a, 0.0) @ np.where(np.isfinite(b), b, 0.0)
+    return _with_specials(finite, a, b)
+
+
+def _with_specials(finite: Doubles, a: Doubles, b: Doubles) -> Doubles:
+    """`finite`, the sums of what is finite, and NaN or Inf where a product is: found by products of masks."""
+
+    def some(*pairs: tuple[Mask, Mask]) -> Mask:
+        """Where a k holds one of `pairs`. Exact: fewer than 2^24 ones are added."""
+        counts = [of_a.astype(np.float32) @ of_b.astype(np.float32) for of_a, of_b in pairs]
+        found: Mask = np.sum(counts, axis=0) > 0
+        return found
+
+    no_a, no_b = np.isnan(a).any(-1, keepdims=True), np.isnan(b).any(-2, keepdims=True)
+    plus = some((a == np.inf, b > 0), (a == -np.inf, b < 0), (a > 0, b == np.inf), (a < 0, b == -np.inf))
+    minus = some((a == np.inf, b < 0), (a == -np.inf, b > 0), (a > 0, b == -np.inf), (a < 0, b == np.inf))
+    neither = no_a | no_b | (plus & minus) | some((np.isinf(a), b == 0), (a == 0, np.isinf(b)))
+    return np.where(neither, np.nan, np.where(plus, np.inf, np.where(minus, -np.inf, finite)))

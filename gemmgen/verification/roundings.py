@@ -1,0 +1,131 @@
+"""An epilogue in float64, and how far off a kernel's value may be: the accumulator's error, carried through the tree.
+
+Each value comes with a bound of its error. An operation on values that are off adds its own rounding:
+
+    a + b      bound(a) + bound(b)                                            + rounding
+    a * b      |a| bound(b) + |b| bound(a) + bound(a) bound(b)                + rounding
+    f(a)       bound(a) * the largest slope of f within bound(a) of a         + f's own error
+    rounding   u |value| + half the smallest denormal; nothing where exact operands have a result that the type holds
+
+These are worst cases, no probabilities: an epilogue has few operations. A kernel that fuses a product and a sum rounds
+once less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.epilogue import Binary, Call, Epilogue, Name, Negation, Node, Number, parse
+from gemmgen.problem.functions import FUNCTIONS
+
+Doubles = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """Values, and what a kernel's may be off by. The shapes broadcast."""
+
+    value: Doubles
+    bound: Doubles
+
+    @classmethod
+    def exact(cls, value: npt.ArrayLike) -> Bounded:
+        values = np.asarray(value, np.float64)
+        return cls(values, np.zeros_like(values))
+
+
+@dataclass(frozen=True)
+class Results:
+    """C's new elements, and what each output takes, by its name."""
+
+    c: Bounded
+    outputs: Mapping[str, Bounded]
+
+
+def apply_epilogue(epilogue: Epilogue, inputs: Mapping[str, Bounded], dtype: DType, exact: bool = False) -> Results:
+    """`epilogue` of its inputs by name, as a kernel computes it in `dtype`.
+
+    `exact` says of f64 that sums and products of exact inputs have no error, which float64 cannot tell.
+    """
+    outputs: dict[str, Bounded] = {}
+    with np.errstate(all="ignore"):
+        return Results(_Arithmetic(dtype, exact, outputs).value(epilogue.tree, inputs), outputs)
+
+
+@dataclass(frozen=True)
+class _Arithmetic:
+    dtype: DType
+    exact: bool
+    outputs: dict[str, Bounded]
+
+    def value(self, node: Node, names: Mapping[str, Bounded]) -> Bounded:
+        match node:
+            case Name(name):
+                return names[name]
+            case Number(value):
+                return self._rounded(np.asarray(value), np.zeros(()))
+            case Negation(value):
+                negated = self.value(value, names)
+                return Bounded(-negated.value, negated.bound)
+            case Call(name, arguments):
+                return self._call(name, [self.value(argument, names) for argument in arguments])
+            case Binary(operator, left, right):
+                return self._binary(operator, self.value(left, names), self.value(right, names))
+
+    def _binary(self, operator: str, a: Bounded, b: Bounded) -> Bounded:
+        if operator == "+":
+            return self._rounded(a.value + b.value, a.bound + b.bound)
+        if operator == "-":
+            return self._rounded(a.value - b.value, a.bound + b.bound)
+        if operator == "/":  # by a number
+            divisor = np.abs(b.value) - b.bound
+            return self._rounded(a.value / b.value, (a.bound + np.abs(a.value / b.value) * b.bound) / divisor)
+        inherited = np.abs(a.value) * b.bound + np.abs(b.value) * a.bound + a.bound * b.bound
+        return self._rounded(a.value * b.value, inherited)
+
+    def _call(self, name: str, arguments: list[Bounded]) -> Bounded:
+        if name not in FUNCTIONS:  # an output
+            self.outputs[name] = arguments[0]
+            return arguments[0]
+        function = FUNCTIONS[name]
+        if function.definition:
+            return self.value(_definition(name), dict(zip(function.parameters, arguments, strict=True)))
+        x = arguments[0]
+        value = np.asarray(function.reference(*(argument.value for argument in arguments)), np.float64)
+        widest = np.maximum.reduce(np.broadcast_arrays(*(argument.bound for argument in arguments)))
+        inherited = np.where(widest > 0, widest * function.slope(x.value - widest, x.value + widest), 0.0)
+        if function.ulps == 0:
+            return _finite(value, inherited)
+        least = 2.0 ** (1 - self.dtype.max_exponent)  # results below it may be zero
+        own = 2 * function.ulps * self.dtype.unit_roundoff * (np.abs(value) + inherited) + least
+        return _finite(value, inherited + self._twice(own))
+
+    def _rounded(self, value: Doubles, inherited: Doubles) -> Bounded:
+        unit, least = self.dtype.unit_roundoff, self.dtype.smallest / 2
+        own = np.where((inherited == 0) & self._held(value), 0.0, unit * (np.abs(value) + inherited) + least)
+        return _finite(value, inherited + self._twice(own))
+
+    def _held(self, value: Doubles) -> npt.NDArray[np.bool_]:
+        """Where the type holds the exact value."""
+        held = value == 0 if self.dtype == DType.F64 else self.dtype.nearest(value) == value
+        return np.asarray(held | (self.exact and self.dtype == DType.F64))
+
+    def _twice(self, own: Doubles) -> Doubles:
+        """In f64 the reference rounds as the kernel does."""
+        return 2 * own if self.dtype == DType.F64 else own
+
+
+def _finite(value: Doubles, bound: Doubles) -> Bounded:
+    """NaN and infinities are what they are, not near it."""
+    return Bounded(value, np.where(np.isfinite(value), np.where(np.isnan(bound), np.inf, bound), 0.0))
+
+
+@cache
+def _definition(name: str) -> Node:
+    return parse(FUNCTIONS[name].definition, FUNCTIONS[name].parameters)

@@ -1,0 +1,167 @@
+"""What compute-sanitizer watches: a process that launches one kernel in a few situations, and nothing else.
+
+Run by tool.py as `python -m gemmgen.verification.sanitizers.watched JOB OUTCOME`. Each operand, and each part of a
+workspace, has an allocation of its own that ends with it, so that the tool sees the first byte too many. Memory stays
+allocated to the end: each address that the tool names then belongs to one of them, of one situation. In a batch of
+pointers each matrix has one, as far as there are not too many, and so has each array.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import time
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pycuda.driver as cuda
+
+from gemmgen.problem.dtype import WIDEST_ACCESS, WORD
+from gemmgen.problem.gemm import POINTER_BYTES
+from gemmgen.problem.matrix import Matrix
+from gemmgen.run.executor import Floats
+from gemmgen.run.gpu.launching import launch, load_function
+from gemmgen.run.gpu.plain import THREADS
+from gemmgen.run.scatter import scatter
+from gemmgen.support.errors import CandidateFailed
+from gemmgen.verification.reference import make_operands
+from gemmgen.verification.sanitizers.tool import (
+    LAUNCH_SECONDS,
+    Allocation,
+    WatchJob,
+    WatchOutcome,
+    blocks_to_run,
+    lead_bytes,
+)
+from gemmgen.verification.situation import Situation
+
+MOST_MATRICES = 256  # of an operand that have allocations of their own
+GAP_BYTES = 256  # between more of them, in one
+EMPTY_BYTES = 256  # the allocation of an operand without elements, which starts at its end
+FILL_PARTS = 64  # blocks that share a long line, at most
+
+Addresses = npt.NDArray[np.uint64]
+
+
+def main() -> None:
+    """Run the job in the file that the first argument names; what became of it goes to the second."""
+    job: WatchJob = pickle.loads(Path(sys.argv[1]).read_bytes())
+    cuda.init()
+    context = cuda.Device(job.device).retain_primary_context()
+    context.push()
+    runner = Runner(job)  # holds the operands' memory to the end
+    Path(sys.argv[2]).write_bytes(pickle.dumps(runner.run()))
+    with suppress(cuda.Error):  # a kernel may have left a dead context
+        context.pop()
+
+
+class Runner:
+    """Launches the job's situations one by one, and remembers where their operands lie."""
+
+    def __init__(self, job: WatchJob) -> None:
+        self._job = job
+        self._memory: list[Any] = []
+        self._allocations: list[Allocation] = []
+
+    def run(self) -> WatchOutcome:
+        """Stops where CUDA reports an error: a context that is broken runs nothing more. And after LAUNCH_SECONDS."""
+        done, spent = 0, 0.0
+        try:
+            function = load_function(self._job.source, self._job.cubin)
+            for index, situation in enumerate(self._job.situations):
+                if spent > LAUNCH_SECONDS:
+                    break
+                pointers = self._place(index, situation)
+                blocks = blocks_to_run(self._job.source, situation.case, self._job.tool)
+                started = time.monotonic()
+                launch(function, self._job.source, situation.case, pointers, None, blocks)
+                cuda.Context.synchronize()
+                spent += time.monotonic() - started
+                done += 1
+        except cuda.Error as error:
+            return WatchOutcome(done, str(error), tuple(self._allocations))
+        except CandidateFailed as error:
+            return WatchOutcome(done, error.failure.reason, tuple(self._allocations))
+        return WatchOutcome(done, None, tuple(self._allocations))
+
+    def _place(self, index: int, situation: Situation) -> dict[str, int]:
+        """Allocate and fill the operands, and a workspace where the kernel has one; their addresses."""
+        operands = make_operands(situation)
+        pointers: dict[str, int] = {}
+        storages = (operands.a, operands.b, operands.c)
+        size, words = situation.case.problem.dtype.size, situation.case.problem.dtype.words
+        scattered = situation.case.problem.pointers
+        for place, (name, matrix, values) in enumerate(zip("ABC", situation.case.matrices, storages, strict=True)):
+            if scattered:
+                starts = self._allocate_matrices(index, situation, place)
+                pointers[name] = self._place_pointers(index, situation, name, starts)
+            else:
+                pointers[name] = self._allocate(index, situation, name, words * matrix.elements)
+                starts = pointers[name] + size * matrix.stride * np.arange(matrix.stored.batch or 1, dtype=np.uint64)
+            if name != "C" or situation.case.beta != 0 or self._job.tool != "initcheck":
+                self._write(starts, matrix, values)
+        workspace = self._job.source.launch.workspace(situation.case)
+        if workspace.tickets:
+            for name, words in workspace.words.items():  # holding anything
+                pointers[name] = self._allocate(index, situation, name, words)
+            cuda.memset_d32(pointers["tickets"], 0, workspace.tickets)
+        return pointers
+
+    def _allocate_matrices(self, index: int, situation: Situation, place: int) -> Addresses:
+        """Addresses of an operand's matrices, as far as they are different."""
+        name, case = "ABC"[place], situation.case
+        matrix, words = case.matrices[place], case.problem.dtype.words
+        count = matrix.stored.batch or 1
+        if count <= MOST_MATRICES:
+            starts = [self._allocate(index, situation, f"{name}[{p}]", words * matrix.span) for p in range(count)]
+            return np.array(starts, np.uint64)
+        slots = scatter(case, GAP_BYTES, WIDEST_ACCESS, situation.seed)[place]
+        base = self._allocate(index, situation, name, words * slots.matrix.elements)
+        return base + (case.problem.dtype.size * slots.offsets[:count]).astype(np.uint64)
+
+    def _place_pointers(self, index: int, situation: Situation, name: str, starts: Addresses) -> int:
+        """Allocate and fill the array of pointers to an operand's matrices; its address."""
+        array = np.resize(starts, situation.case.batch)
+        lead = POINTER_BYTES * (situation.seed % 2)  # as operands by odd seeds: aligned to that and no more
+        address = self._allocate(index, situation, f"the pointers to {name}", array.nbytes // WORD, lead)
+        cuda.memcpy_htod(address, array)
+        return address
+
+    def _allocate(self, index: int, situation: Situation, name: str, words: int, lead: int | None = None) -> int:
+        """The address of an allocation's last `words`, `lead` bytes from its start."""
+        lead = EMPTY_BYTES if words == 0 else lead_bytes(situation) if lead is None else lead
+        memory = cuda.mem_alloc(lead + WORD * words)
+        self._memory.append(memory)
+        address = int(memory) + lead
+        self._allocations.append(Allocation(index, name, address, WORD * words))
+        return address
+
+    def _write(self, starts: Addresses, matrix: Matrix, values: Floats) -> None:
+        """Copy the elements of each different matrix to its start.
+
+        Padding stays uninitialised, so that initcheck sees a read of it. By a kernel: the tools slow down each copy
+        from the host, and batches have up to a million lines.
+        """
+        if not matrix.elements:
+            return
+        padded = matrix.ld > matrix.line_length  # else a matrix is one line
+        lines, length = (matrix.lines, matrix.line_length) if padded else (1, matrix.span)
+        within = matrix.ld * np.arange(lines)
+        sources = matrix.stride * np.arange(len(starts))[:, None] + within
+        targets = starts[:, None] + (values.itemsize * within).astype(np.uint64)
+        words = values.itemsize // WORD
+        staged = [cuda.to_device(np.ascontiguousarray(array)) for array in (values, words * sources, targets)]
+        grid = (targets.size, min(FILL_PARTS, -(-words * length // THREADS)))
+        self._fill(*staged, np.int64(words * length), grid=grid, block=(THREADS, 1, 1))
+
+    @cached_property
+    def _fill(self) -> Any:
+        return cuda.module_from_buffer(self._job.fill).get_function("fill")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,282 @@
+"""Is the verifier right? It must reject every seeded bug, with the right diagnosis, and pass every correct kernel.
+
+Mutants ask the same without expectations: random small mistakes, of which none may pass but those that are none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from gemmgen.kernel.families import FAMILIES
+from gemmgen.kernel.families.base import check
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.device import DEFAULT_ARCH, Limits
+from gemmgen.run.compile import compile_kernel
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.run.executor import Executor
+from gemmgen.run.sass import disassemble
+from gemmgen.run.target import Target
+from gemmgen.support.errors import CandidateFailed, require
+from gemmgen.support.files import Store
+from gemmgen.verification.bugs import BUGS, SUBJECTS, Bug, Subject
+from gemmgen.verification.lanes import VerifyJob, emulate_many, verify_many
+from gemmgen.verification.mutation import LAUNCH, Mutant, draw
+from gemmgen.verification.random_kernels import draw_points
+from gemmgen.verification.sanitizers.tool import Tool
+from gemmgen.verification.verifier import Verdict, verify
+
+BUG_EXAMPLES = 200  # situations that a bug gets at most
+KERNEL_EXAMPLES = 10  # situations that a correct kernel gets
+CORRECT_KERNELS = 500
+EVIDENCE_ARCH = DEFAULT_ARCH  # whose machine code tells that a mutant is its original
+SAME_CODE = "the same machine code"
+
+Alarms = tuple[tuple[KernelSource, Verdict], ...]  # correct kernels that are rejected
+
+
+@dataclass(frozen=True)
+class BugOutcome:
+    """What became of a planted bug.
+
+    emulated  what the emulator says of a bug that survives on a GPU; None elsewhere, and where there is no emulator
+    """
+
+    bug: Bug
+    source: KernelSource
+    verdict: Verdict
+    emulated: Verdict | None = None
+
+    @property
+    def found(self) -> bool:
+        """Some situation failed, or a sanitizer found something. A kernel that does not compile says nothing."""
+        return self.verdict.found_after is not None or bool(self.sanitizers)
+
+    @property
+    def sanitizers(self) -> tuple[str, ...]:
+        """The tools of compute-sanitizer that found it."""
+        return tuple(result.tool for result in self.verdict.sanitizers if result.failure is not None)
+
+    @property
+    def only_emulated(self) -> bool:
+        """It survives on the GPU, and the emulator finds it."""
+        return not self.found and self.emulated is not None and self.emulated.found_after is not None
+
+    @property
+    def diagnosed(self) -> bool:
+        """It failed as it should: one of the diagnoses that the catalogue expects, which are the emulator's."""
+        failure = self.verdict.failure
+        return failure is not None and any(
+            failure.kind == expected.kind and re.search(expected.words, failure.reason)
+            for expected in self.bug.diagnoses
+        )
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the catalogue does not hold here; None where the bug is found, and the emulator diagnoses it."""
+        if self.found:
+            expected = " or ".join(f"{one.kind} ({one.words})" for one in self.bug.diagnoses)
+            well = self.diagnosed or self.verdict.executor == "gpu"
+            return None if well else f"not the diagnosis expected: {expected}"
+        if self.emulated is not None:
+            return BugOutcome(self.bug, self.source, self.emulated).trouble
+        if self.verdict.failure is not None:
+            return f"did not run: {self.verdict.failure.reason}"
+        return f"survived {self.verdict.examples} situations on the {self.verdict.executor}"
+
+
+@dataclass(frozen=True)
+class MutantOutcome:
+    """What became of a mutant. `harmless` says why one that survived is no mistake; None where it may be one."""
+
+    mutant: Mutant
+    verdict: Verdict
+    harmless: str | None
+
+    @property
+    def counts(self) -> bool:
+        """It compiled, so that the verifier had something to say."""
+        return self.verdict.passed or self.verdict.situation is not None
+
+    @property
+    def killed(self) -> bool:
+        return self.verdict.situation is not None
+
+    @property
+    def survived(self) -> bool:
+        """The verifier passes what may well be a mistake: for a person to look at."""
+        return self.verdict.passed and self.harmless is None
+
+
+@dataclass(frozen=True)
+class SelfCheck:
+    """The whole result: every bug's outcome, and the correct kernels that were rejected.
+
+    kernels      correct kernels that were tried, each with KERNEL_EXAMPLES situations at most
+    false_alarms those of them that the verifier rejects
+    """
+
+    executor: str
+    seed: int
+    outcomes: tuple[BugOutcome, ...]
+    kernels: int
+    false_alarms: Alarms
+    mutants: tuple[MutantOutcome, ...]
+    seconds: float
+
+    @property
+    def passed(self) -> bool:
+        alarms = bool(self.false_alarms) or any(mutant.survived for mutant in self.mutants)
+        return not alarms and all(outcome.trouble is None for outcome in self.outcomes)
+
+
+def chosen(only: str) -> tuple[Bug, ...]:
+    """The bugs that have `only` in their name, category, kernel or skeleton. Raises InvalidInput where none has."""
+    wanted = only.lower()
+    bugs = tuple(bug for bug in BUGS if any(wanted in text.lower() for text in _texts(bug)))
+    require(bool(bugs), f"no bug of the catalogue has {only!r} in its name, category or kernel")
+    return bugs
+
+
+def _texts(bug: Bug) -> tuple[str, ...]:
+    return bug.name, bug.breaks, bug.subject.name, bug.subject.skeleton
+
+
+def rendered(subject: Subject, limits: Limits) -> KernelSource:
+    """The correct kernel of `subject`."""
+    check(subject.family, subject.problem, subject.config, limits)
+    return render(subject.problem, subject.family, subject.config)
+
+
+def plant(bug: Bug, limits: Limits) -> KernelSource:
+    """The kernel with its bug. Raises InvalidInput where the text to replace is not there, or not `count` times."""
+    source = rendered(bug.subject, limits)
+    if bug.launch is not None:
+        return replace(source, launch=bug.launch)
+    times = source.text.count(bug.old)
+    require(
+        times == bug.count,
+        f"the catalogue is out of date: {bug.old!r} stands {times} times, not {bug.count}, in the kernel of "
+        f"{bug.name!r} ({bug.subject.name})",
+    )
+    text = source.text.replace(bug.old, bug.new)
+    if bug.also is not None:
+        old, new = bug.also
+        require(text.count(old) == 1, f"the catalogue is out of date: {old!r} stands {text.count(old)} times, not once")
+        text = text.replace(old, new)
+    return replace(source, text=text)
+
+
+def try_bug(
+    executor: Executor,
+    bug: Bug,
+    limits: Limits,
+    *,
+    examples: int = BUG_EXAMPLES,
+    seed: int = 0,
+    shrink: bool = True,
+) -> BugOutcome:
+    """Plant `bug` and verify. Without `shrink` the first situation that fails stands."""
+    source = plant(bug, limits)
+    return BugOutcome(bug, source, verify(executor, source, examples=examples, seed=seed, shrink=shrink))
+
+
+def try_bugs(
+    target: Target,
+    bugs: Sequence[Bug],
+    store: Store,
+    *,
+    examples: int = BUG_EXAMPLES,
+    seed: int = 0,
+    tools: tuple[Tool, ...] = (),
+    on_bug: Callable[[], None] = lambda: None,
+) -> tuple[BugOutcome, ...]:
+    """The outcome of every bug, in their order; what survives on a GPU is tried in the emulator, where there is one."""
+    limits = target.spec.arch.limits
+    sources = [plant(bug, limits) for bug in bugs]
+    verdicts = verify_all(target, [VerifyJob(source, examples, seed, tools) for source in sources], store, on_bug)
+    outcomes = [BugOutcome(*parts) for parts in zip(bugs, sources, verdicts, strict=True)]
+    missed = [outcome for outcome in outcomes if not outcome.found]
+    if target.gpu is None or not missed:
+        return tuple(outcomes)
+    try:
+        emulator = EmulatorExecutor(store)
+    except CandidateFailed:
+        return tuple(outcomes)
+    with emulator:
+        again = emulate_many(emulator, [VerifyJob(outcome.source, examples, seed) for outcome in missed])
+    emulated = {outcome.bug: verdict for outcome, verdict in zip(missed, again, strict=True)}
+    return tuple(replace(outcome, emulated=emulated.get(outcome.bug)) for outcome in outcomes)
+
+
+def check_kernels(
+    target: Target,
+    sources: Sequence[KernelSource],
+    store: Store,
+    *,
+    seed: int = 0,
+    on_kernel: Callable[[], None] = lambda: None,
+) -> Alarms:
+    """Those of `sources`, which are correct kernels, that the verifier rejects: there must be none."""
+    verdicts = verify_all(target, [VerifyJob(source, KERNEL_EXAMPLES, seed) for source in sources], store, on_kernel)
+    return tuple((source, verdict) for source, verdict in zip(sources, verdicts, strict=True) if not verdict.passed)
+
+
+def try_mutants(
+    target: Target,
+    mutants: Sequence[Mutant],
+    store: Store,
+    *,
+    examples: int = BUG_EXAMPLES,
+    seed: int = 0,
+    on_mutant: Callable[[], None] = lambda: None,
+) -> tuple[MutantOutcome, ...]:
+    """The outcome of every mutant, in their order."""
+    jobs = [VerifyJob(mutant.source, examples, seed, shrink=False) for mutant in mutants]
+    verdicts = verify_all(target, jobs, store, on_mutant)
+    return tuple(
+        MutantOutcome(mutant, verdict, why_harmless(mutant, store) if verdict.passed else None)
+        for mutant, verdict in zip(mutants, verdicts, strict=True)
+    )
+
+
+def verify_all(
+    target: Target, jobs: Sequence[VerifyJob], store: Store, on_done: Callable[[], None] = lambda: None
+) -> list[Verdict]:
+    """The verdicts on the target's executor, several at a time, in the jobs' order."""
+    executor = target.executor
+    if target.gpu is None and isinstance(executor, EmulatorExecutor):
+        return emulate_many(executor, jobs, on_done)
+    return verify_many(jobs, target.arch, store, on_done)
+
+
+def draw_mutants(count: int, seed: int, limits: Limits) -> list[Mutant]:
+    """The first `count` mutants of the kernels that bugs are planted in."""
+    return list(islice(draw([rendered(subject, limits) for subject in SUBJECTS], seed), count))
+
+
+def why_harmless(mutant: Mutant, store: Store) -> str | None:
+    """The proof that a mutant is no mistake: a compiler makes the same machine code of it. None where it may be one."""
+    if mutant.operator == LAUNCH:
+        return None
+    try:
+        return SAME_CODE if _machine_code(mutant.source, store) == _machine_code(mutant.original, store) else None
+    except CandidateFailed:  # no compiler for GPUs here, or one that refuses what the host's takes
+        return None
+
+
+def _machine_code(source: KernelSource, store: Store) -> tuple[str, int]:
+    """What a GPU would run, and the static shared memory that it runs in."""
+    compiled = compile_kernel(source, EVIDENCE_ARCH, store)
+    return disassemble(compiled.cubin).text, compiled.shared_bytes
+
+
+def correct_kernels(count: int, seed: int, limits: Limits) -> Iterator[KernelSource]:
+    """`count` kernels that are right: those that bugs are planted in, then random points of the space."""
+    for subject in SUBJECTS[:count]:
+        yield rendered(subject, limits)
+    for point in islice(draw_points(list(FAMILIES.values()), limits, seed), max(0, count - len(SUBJECTS))):
+        yield render(point.problem, point.family, point.config)

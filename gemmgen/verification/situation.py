@@ -1,0 +1,378 @@
+"""What a kernel is tried on: one run's sizes, scalars, kind of data and seed, and hypothesis' strategies for them."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from hypothesis import strategies as st
+
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Case, Problem
+
+DataKind = Literal["exact", "random", "denormal", "huge", "special", "onehot"]
+DATA_KINDS: tuple[DataKind, ...] = ("exact", "random")  # of most examples of a verification
+RARE_KINDS: tuple[DataKind, ...] = ("special", "onehot", "huge", "denormal")  # of one example in each round of SIZES
+ALL_DATA_KINDS: tuple[DataKind, ...] = (*DATA_KINDS, "onehot", "denormal", "huge", "special")
+EXACT_KINDS: frozenset[DataKind] = frozenset({"exact", "onehot"})
+
+EXACT_SCALARS = (0.0, 1.0, -1.0, 2.0)
+RANDOM_SCALARS = (*EXACT_SCALARS, 0.5, -1.75)
+HUGE_SCALARS = {DType.F32: 2.0**100, DType.F64: 2.0**900}
+NAN = math.nan  # one object: a NaN is equal to itself only by identity
+PADDINGS = (0, 1, 2, 3, 7)  # of leading dimensions and strides, in units of ld_align
+DIFFERENT = (0, 0, 1, 2, 3)  # matrices A, or B, that the pointers of a batch name in turn; 0 is one for each product
+SHARED = -1  # in the place of a stride's padding: one matrix for all products
+SEEDS = 2**16
+OTHER_SEEDS = 4  # that reduction tries: they choose every order and placement of an executor
+
+# Sizes around which kernels go wrong: one, tiles and their neighbours, primes.
+RUNTIME_SIZES = (1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 32, 33, 61, 64, 65, 97, 127, 128, 129, 160)
+# M or N of some examples: several tiles of 256, and more than a group of 8 of them. K is small then.
+FAR_SIZES = (515, 2177, 2562)
+FAR_DEPTH = 17
+# Beside what is drawn, one of M and N and the other: beyond 16 bits, and more than a group of tile rows beside a size
+# that tiles divide, or miss by one, where a count of tiles that is rounded wrongly shows.
+FAR_SHAPES = ((70_001, 3), (2177, 256), (2177, 255))
+SHALLOW = 3  # K then
+FAR_BATCH = 2  # products of a batch then
+DEEP, DEEP_WIDTH = 33_001, 5  # a K beyond a signed 16-bit number, and M and N then
+MANY_TILES = 100_000  # of M or N, two thirds of them beyond a signed 16-bit number
+VAST_ELEMENTS, VAST_FLOPS = 10_000_000, 1e8  # of such cases at most, or they are left out
+Sizes = Literal["usual", "tiny", "far M", "far N"]
+# Those of a run's examples in turn. Their number is odd, so that each of them meets both kinds of data.
+SIZES: tuple[Sizes, ...] = ("usual", "usual", "far M", "tiny", "usual", "far N", "usual")
+RARE_PLACE = 4
+STRATA = math.lcm(len(DATA_KINDS) * len(FAR_SIZES), len(RARE_KINDS)) * len(SIZES)
+
+BATCHES = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33)
+BATCH_FLOPS = 2e7  # of a drawn batch at most, where that leaves one product
+TINY = 8
+LONG = 4  # the long side of tall, flat and deep shapes, in multiples of the largest size
+
+# Forms of shapes: how M, N and K are drawn where they are run-time sizes.
+FORMS: dict[str, tuple[str, str, str]] = {
+    "any": ("any", "any", "any"),
+    "tiny": ("tiny", "tiny", "tiny"),
+    "no K": ("any", "any", "zero"),
+    "one row": ("zero", "any", "any"),
+    "one column": ("any", "zero", "any"),
+    "prime": ("prime", "prime", "prime"),
+    "power of two": ("power", "power", "power"),
+    "tall": ("long", "tiny", "any"),
+    "flat": ("tiny", "long", "any"),
+    "deep": ("tiny", "tiny", "long"),
+}
+
+ANY_DATA = st.sampled_from(ALL_DATA_KINDS)
+ANY_FORM = st.sampled_from(tuple(FORMS))
+ANY_SEED = st.integers(0, SEEDS)
+
+
+@dataclass(frozen=True)
+class Situation:
+    """One run to check.
+
+    data   what A, B and C hold; gemmgen.verification.reference says what of each kind, and what must come out
+    seed   of the data, and of what the executor chooses (thread schedule, placement)
+    """
+
+    case: Case
+    data: DataKind
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.case} data={self.data} seed={self.seed}"
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """What one example of a run is, whatever hypothesis draws for it.
+
+    far   what M or N is where `sizes` says "far"
+    """
+
+    data: DataKind
+    sizes: Sizes
+    far: int
+
+
+def stratum(example: int) -> Stratum:
+    """That of a run's example of this number, from 0: all STRATA in turn, so that no seed misses any for long."""
+    cycle, place = divmod(example, len(SIZES))
+    data = RARE_KINDS[cycle % len(RARE_KINDS)] if place == RARE_PLACE else DATA_KINDS[example % len(DATA_KINDS)]
+    return Stratum(data, SIZES[place], FAR_SIZES[-1 - cycle % len(FAR_SIZES)])
+
+
+@st.composite
+def situations(draw: st.DrawFn, problem: Problem, largest: int) -> Callable[[Stratum], Situation]:
+    """Hypothesis' strategy for `problem`: run-time sizes up to `largest`, padded leading dimensions, scalars, data.
+
+    What is drawn becomes a situation by its stratum, where `problem` and `largest` leave that a choice. Draws shrink
+    towards small sizes, dense leading dimensions, alpha = 1, beta = 0, seed 0, and, beyond their stratum, towards exact
+    data, usual sizes and the nearest that is far.
+    """
+    runtime = [name for name in "MNK" if problem.sizes[name] is None]
+    # Everything is drawn, whether its stratum uses it or not: a failure shrinks best where no draw moves. Sizes are
+    # drawn close to the seed, for which hypothesis tries other values when it makes them smaller.
+    exact, plain, near = (draw(ANY_SEED) == 0 for _ in range(3))  # hardly ever, but where draws shrink
+    scalars = {kind: draw(_scalars(kind)) for kind in (*DATA_KINDS, *RARE_KINDS)}
+    tiny = {name: draw(_tiny(name, largest)) for name in runtime}
+    usual = {name: draw(_sizes(name, largest)) for name in runtime}
+    distances = draw(_distances(problem.runtime_names, problem.ld_align, problem.pointers))
+    seed = draw(ANY_SEED)
+
+    def situation(stratum: Stratum) -> Situation:
+        data = DATA_KINDS[0] if exact else stratum.data
+        far, distance = stratum.sizes.removeprefix("far "), FAR_SIZES[0] if near else stratum.far
+        sizes = tiny if stratum.sizes == "tiny" and not plain else usual
+        if far in runtime and distance <= largest and not plain:
+            sizes = {**usual, far: distance, **({"K": min(usual["K"], FAR_DEPTH)} if "K" in runtime else {})}
+        named = {name.lower(): size for name, size in sizes.items()}
+        return Situation(_case(problem, named, distances, *scalars[data]), data, seed)
+
+    return situation
+
+
+def far_situations(source: KernelSource, largest: int) -> list[Situation]:
+    """What draws hardly reach of the sizes left to run time; none where `largest` is less than FAR_SIZES.
+
+    FAR_SHAPES of M and N, and a batch of as many products as a block computes: where the launch counts on more of them
+    than the kernel does, that is the least batch which shows it.
+    """
+    problem = source.problem
+    if largest < FAR_SIZES[-1]:
+        return []
+    shapes = [
+        {"k": SHALLOW, far: size, other: width, "batch": FAR_BATCH}
+        for far, other in (("m", "n"), ("n", "m"))
+        for size, width in FAR_SHAPES
+        if problem.sizes[far.upper()] is None
+    ]
+    if problem.batch is None:
+        shapes.append({**dict.fromkeys("mnk", SHALLOW), "batch": dict(source.launch.grid).get("batch", 1)})
+    cases = dict.fromkeys(_free_case(problem, shape) for shape in shapes)
+    return [Situation(case, "exact", seed=0) for case in cases]  # run whole
+
+
+def vast_situations(source: KernelSource, largest: int) -> list[Situation]:
+    """What takes about a second each: a K of DEEP and MANY_TILES, where sizes are left to run time and small enough.
+
+    None where `largest` is less than FAR_SIZES.
+    """
+    problem, grid = source.problem, dict(source.launch.grid)
+    if largest < FAR_SIZES[-1]:
+        return []
+    shapes = [{"m": DEEP_WIDTH, "n": DEEP_WIDTH, "k": DEEP, "batch": 1}] if problem.k is None else []
+    lines = {name: MANY_TILES * grid[name] for name in "MN" if name in grid and problem.sizes[name] is None}
+    far = min(lines, key=lambda name: lines[name], default=None)
+    if far is not None:
+        shapes.append({**dict.fromkeys("mnk", 1), far.lower(): lines[far], "batch": 1})
+    cases = [_free_case(problem, shape) for shape in shapes]
+    return [
+        Situation(case, "exact", seed=1)  # not watched for races, which takes longer
+        for case in cases
+        if case.flops <= VAST_FLOPS and sum(matrix.elements for matrix in case.matrices) <= VAST_ELEMENTS
+    ]
+
+
+def _free_case(problem: Problem, sizes: dict[str, int]) -> Case:
+    """The case of `sizes`, as far as they are left to run time."""
+    free = {name: size for name, size in sizes.items() if problem.sizes.get(name.upper(), 0) is None}
+    return _case(problem, free, {"batch": sizes["batch"]} if problem.batch is None else {}, 1.0, 0.0)
+
+
+@st.composite
+def wide_situations(draw: st.DrawFn, problem: Problem, largest: int) -> Situation:
+    """What `gemmgen fuzz` draws: every kind of data, NaN and huge scalars, K = 0, and shapes of every form.
+
+    Tall, flat and deep shapes reach beyond `largest`, up to LONG times. Draws shrink as those of `situations` do.
+    """
+    data = draw(ANY_DATA)
+    alpha, beta = (draw(scalar) for scalar in _wide_scalars(data, problem.dtype))
+    form = draw(ANY_FORM)
+    sizes = {
+        name.lower(): draw(_form_size(name, FORMS[form][index], largest))
+        for index, name in enumerate("MNK")
+        if problem.sizes[name] is None
+    }
+    case = _case(
+        problem, sizes, draw(_distances(problem.runtime_names, problem.ld_align, problem.pointers)), alpha, beta
+    )
+    return Situation(case, data, draw(ANY_SEED))
+
+
+def simpler_situations(situation: Situation) -> Iterator[Situation]:
+    """`situation` with one thing made plainer: a size, the padding, a scalar, the data, the seed.
+
+    Other data may hide what this data shows, by a zero in the wrong place: smaller sizes come with several seeds.
+    """
+    for case in _smaller_cases(situation.case):
+        for seed in sorted({situation.seed, *range(OTHER_SEEDS)}):
+            yield replace(situation, case=case, seed=seed)
+    for case in _plainer_cases(situation.case):
+        yield replace(situation, case=case)
+    scalars = {situation.case.alpha, situation.case.beta}
+    for data in ALL_DATA_KINDS[: ALL_DATA_KINDS.index(situation.data)]:
+        if data not in EXACT_KINDS or scalars <= set(EXACT_SCALARS):
+            yield replace(situation, data=data)
+    for seed in range(min(situation.seed, OTHER_SEEDS)):
+        yield replace(situation, seed=seed)
+
+
+def _smaller_cases(case: Case) -> Iterator[Case]:
+    """One run-time size smaller; leading dimensions as short as they may be."""
+    sizes = _sizes_of(case)
+    for name, size in sizes.items():
+        if case.problem.sizes[name if name == "batch" else name.upper()] is not None:
+            continue
+        smallest = 0 if name == "k" else 1
+        for smaller in sorted({smallest, size // 2, size - size // 4, size - 1}):
+            if smallest <= smaller < size:
+                yield _dense(case, {**sizes, name: smaller})
+
+
+def _plainer_cases(case: Case) -> Iterator[Case]:
+    dense = _dense(case, _sizes_of(case))
+    if dense != case:
+        yield dense
+    if case.alpha != 1:
+        yield replace(case, alpha=1.0)
+    if case.beta != 0:
+        yield replace(case, beta=0.0)
+
+
+def _sizes_of(case: Case) -> dict[str, int]:
+    sizes = {"m": case.m, "n": case.n, "k": case.k}
+    return {**sizes, "batch": case.batch} if case.problem.batched else sizes
+
+
+def _dense(case: Case, sizes: dict[str, int]) -> Case:
+    return replace(case.problem.case(**sizes), alpha=case.alpha, beta=case.beta)
+
+
+EDGES = (
+    *("K = 0", "M = 1", "N = 1", "tiny", "prime", "power of two", "ragged"),
+    *("tall", "flat", "deep", "padded", "batch"),
+)
+
+
+def edges(case: Case) -> frozenset[str]:
+    """The classes of EDGES that `case` falls into: what coverage counts."""
+    m, n, k = case.m, case.n, case.k
+    sizes = (m, n, k)
+    dense = all(matrix.ld == matrix.line_length for matrix in case.matrices)
+    holds = (
+        *(k == 0, m == 1, n == 1, max(sizes) <= TINY),
+        any(size > TINY and _is_prime(size) for size in sizes),
+        all(size & (size - 1) == 0 and size > 0 for size in sizes),
+        any(size % 4 for size in sizes),
+        *(m >= 8 * n, n >= 8 * m, k >= 8 * max(m, n), not dense, case.batch > 1),
+    )
+    return frozenset(name for name, held in zip(EDGES, holds, strict=True) if held)
+
+
+# Each strategy is made once: hypothesis takes longer to make one than to draw from it.
+
+
+@functools.cache
+def _distances(runtime_names: tuple[str, ...], ld_align: int, pointers: bool) -> st.SearchStrategy[dict[str, int]]:
+    """What is left to run time of: padding of lines and between matrices (SHARED: one for all products), the batch.
+
+    And how many different matrices pointers to A and to B name.
+    """
+    paddings = tuple(ld_align * padding for padding in PADDINGS)
+    strategies: dict[str, st.SearchStrategy[int]] = {}
+    for name in runtime_names:
+        if name.startswith("ld"):
+            strategies[name] = st.sampled_from(paddings)
+        elif name.startswith("stride_"):
+            strategies[name] = st.sampled_from(paddings if name == "stride_c" else (*paddings, SHARED))
+        elif name == "batch":
+            strategies[name] = st.sampled_from(BATCHES)
+    if pointers:
+        strategies |= {name: st.sampled_from(DIFFERENT) for name in ("different_a", "different_b")}
+    return _each_of(strategies)
+
+
+@st.composite
+def _each_of(draw: st.DrawFn, strategies: dict[str, st.SearchStrategy[int]]) -> dict[str, int]:
+    return {name: draw(strategy) for name, strategy in strategies.items()}
+
+
+def _case(problem: Problem, sizes: dict[str, int], distances: dict[str, int], alpha: float, beta: float) -> Case:
+    """`sizes`, with the `distances` that `_distances` drew added to dense leading dimensions and strides."""
+    if "batch" in distances:
+        one = problem.case(**sizes, batch=1)
+        sizes = {**sizes, "batch": max(1, min(distances["batch"], int(BATCH_FLOPS // max(1, one.flops))))}
+    dense = problem.case(**sizes)
+    lines = {name: getattr(dense, name) + padding for name, padding in distances.items() if name.startswith("ld")}
+    padded = problem.case(**sizes, **lines)
+    strides = {
+        name: 0 if padding == SHARED else getattr(padded, name) + padding
+        for name, padding in distances.items()
+        if name.startswith("stride_")
+    }
+    different = {
+        name: count for name, count in distances.items() if name.startswith("different_") and count < padded.batch
+    }
+    return problem.case(**sizes, **lines, **strides, **different, alpha=alpha, beta=beta)
+
+
+@functools.cache
+def _form_size(name: str, form: str, largest: int) -> st.SearchStrategy[int]:
+    smallest = _smallest(name)
+    chosen = {
+        "any": _sizes(name, largest),
+        "tiny": st.integers(smallest, TINY),
+        "prime": st.sampled_from([size for size in range(2, largest + 1) if _is_prime(size)]),
+        "power": st.sampled_from([2**i for i in range(largest.bit_length()) if 2**i <= largest]),
+        "long": st.integers(largest, LONG * largest),
+        "zero": st.just(smallest),
+    }
+    return chosen[form]
+
+
+def _is_prime(size: int) -> bool:
+    return size > 1 and all(size % divisor for divisor in range(2, int(size**0.5) + 1))
+
+
+@functools.cache
+def _scalars(data: DataKind) -> st.SearchStrategy[tuple[float, float]]:
+    """alpha, of which 1 is the plainest, and beta."""
+    scalars = EXACT_SCALARS if data in EXACT_KINDS else RANDOM_SCALARS
+    return st.tuples(st.sampled_from(_plainest_first(scalars)), st.sampled_from(scalars))
+
+
+@functools.cache
+def _wide_scalars(data: DataKind, dtype: DType) -> tuple[st.SearchStrategy[float], st.SearchStrategy[float]]:
+    """As `_scalars`; huge where the data allows, and NaN for beta."""
+    scalars: tuple[float, ...] = EXACT_SCALARS if data in EXACT_KINDS else RANDOM_SCALARS
+    if data not in EXACT_KINDS and data != "huge":
+        scalars = (*scalars, HUGE_SCALARS[dtype])
+    return st.sampled_from(_plainest_first(scalars)), st.sampled_from((*scalars, NAN))
+
+
+def _plainest_first(alphas: tuple[float, ...]) -> list[float]:
+    return sorted(alphas, key=lambda scalar: (scalar != 1.0, abs(scalar)))
+
+
+def _smallest(name: str) -> int:
+    return 0 if name == "K" else 1  # K = 0 gives beta * C
+
+
+@functools.cache
+def _tiny(name: str, largest: int) -> st.SearchStrategy[int]:
+    return st.integers(_smallest(name), min(TINY, largest))
+
+
+@functools.cache
+def _sizes(name: str, largest: int) -> st.SearchStrategy[int]:
+    smallest = _smallest(name)
+    top = max(smallest, min(largest, RUNTIME_SIZES[-1]))
+    usual = [size for size in RUNTIME_SIZES if size <= top]
+    return st.one_of(st.integers(smallest, top), st.sampled_from(usual))

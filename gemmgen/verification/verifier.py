@@ -1,0 +1,422 @@
+"""Is the kernel right? A property test with hypothesis: random situations, and the smallest one that fails."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import hypothesis
+import numpy as np
+import numpy.typing as npt
+
+from gemmgen.kernel.source import KernelSource, Launch
+from gemmgen.problem.gemm import Case, Problem
+from gemmgen.run.executor import Executor, Floats, LoadedKernel, Operands
+from gemmgen.support.errors import CandidateFailed, Failure
+from gemmgen.verification.domain import Domain, DomainTally, Errors, domain_from, errors_from
+from gemmgen.verification.reference import Mismatch, Window, compare, make_operands
+from gemmgen.verification.sanitizers.tool import SanitizerResult
+from gemmgen.verification.seeding import for_each
+from gemmgen.verification.situation import (
+    FAR_SIZES,
+    Situation,
+    Stratum,
+    far_situations,
+    situations,
+    stratum,
+    vast_situations,
+)
+
+DEFAULT_EXAMPLES = 100  # situations of `gemmgen verify` and of a certificate
+SAMPLE_TILES = 4  # of C, of a case that the executor does not run whole
+SOME_COST = 1e7  # an executor that samples runs larger cases whole for a few seeds only
+WHOLE_SEEDS = 8  # of so many seeds, one runs such a case whole
+THREAD_FLOPS = 200  # what a thread costs beside its arithmetic
+THOROUGH = 20  # from so many examples on, sizes that take long are among them
+EXHAUSTIVE = 100  # and from so many on those that take a second
+SHRINK_SECONDS = 60.0  # where each run hangs or crashes, shrinking would take hours
+POISON = 0x7FFCBEEF  # a NaN that no kernel computes; two of them are a double's
+
+RUNS = 10  # of one launch, whose results must have the same bits
+REPEATED_COST = 5e7  # of such a launch where there is a choice; of a larger one that sampling may divide, some tiles
+REPEATED_TILES = 2  # at least
+
+
+@dataclass(frozen=True)
+class Determinism:
+    """One launch, run several times in schedules and placements of their own.
+
+    situation    what ran
+    blocks, grid how many blocks of the grid ran, out of how many
+    difference   the first element whose bits differ; None where there is none
+    """
+
+    runs: int
+    situation: str
+    blocks: int
+    grid: int
+    difference: str | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What verification found.
+
+    executor     "gpu" or "emulator"
+    examples     situations that were run
+    worst        largest error over its bound, over all random data (at most 1 where the kernel passes)
+    failure      None where every situation passed
+    situation    the smallest one found that fails
+    mismatch     its first wrong element, where it ran to the end
+    sampled      of these, situations whose grid did not run whole: the blocks of SAMPLE_TILES random tiles did
+    found_after  situations up to the first one that failed, before shrinking; None where none failed
+    sanitizers   what compute-sanitizer's tools made of the kernel, where they were asked; see with_sanitizers.py
+    determinism  whether runs of one launch gave the same bits; None where they were not compared
+    domain       what was run; None where something failed
+    errors       how far off random data was; None where something failed, or none was drawn
+    """
+
+    executor: str
+    examples: int
+    seed: int
+    worst: float
+    failure: Failure | None = None
+    situation: Situation | None = None
+    mismatch: Mismatch | None = None
+    sampled: int = 0
+    found_after: int | None = None
+    sanitizers: tuple[SanitizerResult, ...] = ()
+    determinism: Determinism | None = None
+    domain: Domain | None = None
+    errors: Errors | None = None
+
+    @property
+    def passed(self) -> bool:
+        return self.failure is None
+
+    @property
+    def deterministic(self) -> bool | None:
+        """Whether all runs of one launch gave the same bits; None where they were not compared."""
+        return None if self.determinism is None else self.determinism.difference is None
+
+
+def verdict_from(fields: Mapping[str, Any]) -> Verdict:
+    """The Verdict of a kernel that passed, of what `asdict` and JSON made of it.
+
+    Raises TypeError, KeyError or ValueError for anything else.
+    """
+    domain, errors, determinism = (fields[name] for name in ("domain", "errors", "determinism"))
+    return Verdict(
+        **{
+            **fields,
+            "domain": None if domain is None else domain_from(domain),
+            "errors": None if errors is None else errors_from(errors),
+            "determinism": None if determinism is None else Determinism(**determinism),
+            "sanitizers": (),  # a search asks none
+        }
+    )
+
+
+class Wrong(Exception):
+    """Stops a property test: this situation fails."""
+
+    def __init__(self, situation: Situation, failure: Failure, mismatch: Mismatch | None) -> None:
+        super().__init__(f"{situation}: {failure.reason}")
+        self.situation, self.failure, self.mismatch = situation, failure, mismatch
+
+
+def verify(
+    executor: Executor,
+    source: KernelSource,
+    *,
+    examples: int,
+    seed: int = 0,
+    runs: int = RUNS,
+    largest: int = FAR_SIZES[-1],
+    shrink: bool = True,
+    shrink_seconds: float = SHRINK_SECONDS,
+    on_example: Callable[[], None] = lambda: None,
+) -> Verdict:
+    """Property-test `source` on `executor`: at most `examples` situations, then shrinking if one fails.
+
+    If none fails, one launch runs `runs` times (1: that is left out) in schedules and placements of their own. Bits
+    that differ are a failure.
+
+    Without `shrink` the first situation that fails stands; with it the smallest one found within `shrink_seconds`.
+    `largest` bounds run-time sizes. A kernel that does not compile or load is a Verdict with that failure and no
+    examples.
+    """
+    try:
+        kernel = executor.load(source)
+    except CandidateFailed as error:
+        return Verdict(executor.name, 0, seed, np.inf, error.failure)
+    tested = _Property(kernel, on_example, shrink_seconds)
+    try:
+        far = _beyond_draws(source, largest, examples)
+        stratified_test(tested, source.problem, largest, examples - len(far), seed, shrink=shrink)
+        for situation in far:  # last: what fails before has smaller sizes
+            tested(situation)
+        determinism = tested.repeat(runs) if runs > 1 else None
+    except (Wrong, hypothesis.errors.Flaky):
+        wrong = tested.found
+        assert wrong is not None
+        found = Verdict(executor.name, tested.examples, seed, np.inf, wrong.failure, wrong.situation, wrong.mismatch)
+        return replace(found, sampled=tested.sampled, found_after=tested.found_after, determinism=tested.determinism)
+    finally:
+        kernel.close()
+    passed = Verdict(executor.name, tested.examples, seed, tested.worst, sampled=tested.sampled)
+    return replace(passed, determinism=determinism, domain=tested.tally.domain(), errors=tested.tally.errors())
+
+
+def _beyond_draws(source: KernelSource, largest: int, examples: int) -> list[Situation]:
+    """The situations that a run of so many `examples` ends with, in the place of as many draws."""
+    far = far_situations(source, largest) if examples >= THOROUGH else []
+    return [*far, *(vast_situations(source, largest) if examples >= EXHAUSTIVE else [])]
+
+
+Words = npt.NDArray[np.unsignedinteger[Any]]
+
+# The tiles of M x N x batch, by the grid's numbers, that samples have run so far, and those of C that they wrote.
+Seen = dict[tuple[int, int, int], tuple[set[int], set[Window]]]
+
+
+def check(
+    kernel: LoadedKernel, situation: Situation, seen: Seen | None = None, tally: DomainTally | None = None
+) -> float:
+    """Run one situation; returns the largest error over its bound, and counts it in `tally`.
+
+    `seen` carries what samples showed from one situation to the next: two blocks that write the same tile, while
+    another stays unwritten, are seldom in one sample.
+
+    Raises Wrong (with the first wrong element) and CandidateFailed (the kernel does not run to the end).
+    """
+    operands, tally = make_operands(situation), tally or DomainTally()
+    case, seed = situation.case, situation.seed
+    if not runs_whole(kernel, situation):
+        return _check_sample(kernel, situation, operands, {} if seen is None else seen, tally)
+    result = kernel.run(case, operands, seed=seed)
+    worst = _judge(kernel, situation, result, Window.whole(case), tally)
+    tally.ran(situation, kernel.source.launch.blocks(case), kernel.watched(case, seed=seed), whole=True)
+    return worst
+
+
+def runs_whole(kernel: LoadedKernel, situation: Situation) -> bool:
+    """Whether all blocks run. Where that takes long, they do for seed 0 and one seed in WHOLE_SEEDS."""
+    case, launch = situation.case, kernel.source.launch
+    if not kernel.can_run_whole(case):
+        return False
+    few = launch.tiles(case) <= 2 * SAMPLE_TILES or _cost(case, launch) <= SOME_COST or not kernel.runs_parts
+    return few or situation.seed % WHOLE_SEEDS == 0
+
+
+def _cost(case: Case, launch: Launch) -> float:
+    """Of a run of all blocks, in FLOPs."""
+    return case.flops + THREAD_FLOPS * launch.blocks(case) * launch.threads
+
+
+def _judge(kernel: LoadedKernel, situation: Situation, result: Floats, window: Window, tally: DomainTally) -> float:
+    comparison = compare(situation, result, window)
+    if comparison.mismatch is not None:
+        raise Wrong(situation, Failure("wrong", str(comparison.mismatch), "verifier"), comparison.mismatch)
+    tally.compared(situation, comparison)
+    return comparison.worst
+
+
+def _check_sample(
+    kernel: LoadedKernel, situation: Situation, operands: Operands, seen: Seen, tally: DomainTally
+) -> float:
+    """Run the blocks of a few random tiles and check what they write of C, as many tiles; the rest must stay.
+
+    Where blocks stream, the last of these tiles is one that they share.
+    """
+    case, launch = situation.case, kernel.source.launch
+    rng = np.random.default_rng(situation.seed)
+    tiles, whole = launch.tiles(case), launch.whole_tiles(case)
+    drawn = rng.choice(tiles, min(SAMPLE_TILES, tiles), replace=False)
+    if whole < tiles:
+        drawn = np.unique([*drawn[:-1], rng.integers(whole, tiles)])
+    blocks = launch.blocks_of(case, drawn)
+    numbers = launch.tiles_of(case, blocks).tolist()
+    chosen: list[int] = rng.permutation(blocks).tolist()
+    written = _tiles_written(kernel, situation, operands, chosen)
+    if len(written) != len(numbers):
+        reason = f"blocks {chosen} write {len(written)} tiles of C, not {len(numbers)}"
+        raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
+    all_numbers, all_tiles = seen.setdefault((case.m, case.n, case.batch), (set(), set()))
+    all_numbers.update(numbers)
+    all_tiles.update(written)
+    if len(all_tiles) != len(all_numbers):
+        reason = f"the blocks of {len(all_numbers)} tiles write {len(all_tiles)} tiles of C: some write the same"
+        raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
+    result = kernel.run(case, operands, seed=situation.seed, blocks=chosen)
+    outside = case.c.view(result != operands.c) & ~np.isnan(case.c.view(operands.c))
+    for tile in written:
+        outside[tile.index] = False
+    if outside.any():
+        place = "".join(f"[{index}]" for index in np.argwhere(outside)[0])
+        reason = f"blocks {chosen} write C{place}, outside of the tiles that they write with beta = 0"
+        raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
+    watched = kernel.watched(case, seed=situation.seed, blocks=chosen)
+    tally.ran(situation, len(chosen), watched, whole=len(chosen) == launch.blocks(case))
+    return max(_judge(kernel, situation, result, tile, tally) for tile in written)
+
+
+def compare_runs(kernel: LoadedKernel, situation: Situation, runs: int) -> Determinism:
+    """Run one situation `runs` times, each time with a seed of its own, and compare the bits of C.
+
+    One run more is watched for data races: what is watched is compiled in another way, which may round in another.
+
+    A launch that costs more than REPEATED_COST runs in part, on executors that run parts: some neighbouring tiles, the
+    last of which is shared where blocks stream.
+    Raises CandidateFailed (the kernel does not run to the end).
+    """
+    case, operands, launch = situation.case, make_operands(situation), kernel.source.launch
+    tiles = launch.tiles(case)
+    blocks = np.arange(launch.blocks(case))
+    cost = _cost(case, launch)
+    complete = cost <= REPEATED_COST or not kernel.runs_parts
+    if not complete:
+        count = min(tiles, max(REPEATED_TILES, int(REPEATED_COST * tiles / cost)))
+        whole = launch.whole_tiles(case)
+        lowest = max(0, whole - count + 1) if whole < tiles else 0
+        start = int(np.random.default_rng(situation.seed).integers(lowest, tiles - count + 1))
+        blocks = launch.blocks_of(case, range(start, start + count))
+
+    def run(seed: int, watch: bool = False) -> Words:
+        order = np.random.default_rng(seed).permutation(blocks)
+        part = None if complete else [int(block) for block in order]
+        result = kernel.run(case, operands, seed=seed, blocks=part, watch=watch)
+        return case.c.view(result.view(case.problem.dtype.bits))
+
+    run(situation.seed, watch=True)  # whether there is a race does not hang on the schedule
+    first, difference = run(situation.seed), None
+    for seed in range(situation.seed + 1, situation.seed + runs):
+        difference = difference or _first_difference(first, run(seed), f"seeds {situation.seed} and {seed}")
+    return Determinism(runs, str(situation), len(blocks), launch.blocks(case), difference)
+
+
+def _first_difference(first: Words, again: Words, seeds: str) -> str | None:
+    differs = first != again
+    if not differs.any():
+        return None
+    at = tuple(int(index) for index in np.argwhere(differs)[0])
+    one, other = (float(bits[at].view(f"f{bits.itemsize}")) for bits in (first, again))
+    place = "".join(f"[{index}]" for index in at)
+    return (
+        f"C{place} is {one:.9g} in one run and {other:.9g} in another of the same launch ({seeds}); "
+        f"{int(differs.sum())} elements differ"
+    )
+
+
+def _tiles_written(kernel: LoadedKernel, situation: Situation, operands: Operands, blocks: list[int]) -> list[Window]:
+    """The tiles in which a run of `blocks` with beta = 0 changes C, seen by what happens to poison."""
+    case = replace(situation.case, beta=0.0)
+    dtype = case.problem.dtype
+    poison = np.full(operands.c.size * dtype.words, POISON, np.uint32).view(dtype.numpy)
+    result = kernel.run(case, replace(operands, c=poison), seed=situation.seed, blocks=blocks, watch=False)
+    written = case.c.view(result.view(dtype.bits) != poison.view(dtype.bits))
+    return [tile for tile in _tiles(case, kernel.source.launch) if written[tile.index].any()]
+
+
+def _tiles(case: Case, launch: Launch) -> list[Window]:
+    """The tiles of C, as the launch's grid divides it."""
+    tile = dict(launch.grid)
+    height, width, depth = tile.get("M", case.m), tile.get("N", case.n), tile.get("batch", 1)
+    batched = case.problem.batched
+    return [
+        Window(
+            *(top, left, min(top + height, case.m), min(left + width, case.n)),
+            *((first, min(first + depth, case.batch)) if batched else ()),
+        )
+        for first in range(0, case.batch, depth)
+        for top in range(0, case.m, height)
+        for left in range(0, case.n, width)
+    ]
+
+
+class _Property:
+    """The property that hypothesis tests: this kernel computes every situation right."""
+
+    def __init__(self, kernel: LoadedKernel, on_example: Callable[[], None], shrink_seconds: float) -> None:
+        self.kernel = kernel
+        self.on_example = on_example
+        self.shrink_seconds = shrink_seconds
+        self.shrink_until = np.inf
+        self.examples = 0
+        self.worst = 0.0
+        self.sampled = 0
+        self.found: Wrong | None = None
+        self.found_after: int | None = None
+        self.seen: Seen = {}
+        self.tally = DomainTally()
+        self.determinism: Determinism | None = None
+
+    def __call__(self, situation: Situation) -> None:
+        if time.monotonic() > self.shrink_until:
+            return  # nothing fails any more, so that hypothesis comes to an end
+        self.examples += 1
+        self.sampled += not runs_whole(self.kernel, situation)
+        self.on_example()
+        try:
+            self.worst = max(self.worst, check(self.kernel, situation, self.seen, self.tally))
+        except CandidateFailed as error:
+            raise self._keep(Wrong(situation, error.failure, None)) from error
+        except Wrong as error:
+            self._keep(error)
+            raise
+
+    def repeat(self, runs: int) -> Determinism | None:
+        """Compare `runs` runs of the largest launch tried that takes little time, with random data.
+
+        Raises Wrong where they differ, or where one fails.
+        """
+        cases = self.tally.cases
+        if not cases:
+            return None
+        costs = {case: _cost(case, self.kernel.source.launch) for case in cases}
+        affordable = [case for case in cases if costs[case] <= REPEATED_COST]
+        case = max(affordable, key=lambda one: one.flops) if affordable else min(cases, key=lambda one: costs[one])
+        situation = Situation(replace(case, alpha=1.0, beta=1.0), "random", 0)
+        try:
+            self.determinism = compare_runs(self.kernel, situation, runs)
+        except CandidateFailed as error:
+            raise self._keep(Wrong(situation, error.failure, None)) from error
+        difference = self.determinism.difference
+        if difference is not None:
+            raise self._keep(Wrong(situation, Failure("nondeterministic", difference, "verifier"), None))
+        return self.determinism
+
+    def _keep(self, wrong: Wrong) -> Wrong:
+        self.found = wrong  # the last one is the smallest: hypothesis shrinks
+        if self.found_after is None:
+            self.found_after = self.examples
+            self.shrink_until = time.monotonic() + self.shrink_seconds
+        return wrong
+
+
+def stratified_test(
+    tested: Callable[[Situation], None],
+    problem: Problem,
+    largest: int,
+    examples: int,
+    seed: int,
+    *,
+    shrink: bool = True,
+) -> None:
+    """`for_each` situation of `problem`, each of the next stratum. One that fails shrinks in its own."""
+    examples_run = itertools.count()
+    failing: Stratum | None = None
+
+    def test(drawn: Callable[[Stratum], Situation]) -> None:
+        nonlocal failing
+        chosen = failing or stratum(next(examples_run))
+        try:
+            tested(drawn(chosen))
+        except Exception:
+            failing = chosen
+            raise
+
+    for_each(situations(problem, largest), test, examples=examples, seed=seed, shrink=shrink)

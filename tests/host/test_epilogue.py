@@ -1,0 +1,261 @@
+"""The epilogue's tree: what it parses from and to, its CUDA text, and that its error bound holds and is no excuse."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gemmgen.kernel.epilogue_text import epilogue_text
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.epilogue import (
+    LINEAR,
+    OPERANDS,
+    SCALARS,
+    Binary,
+    Call,
+    Epilogue,
+    Name,
+    Negation,
+    Number,
+    epilogue_of_token,
+    parse,
+    parse_epilogue,
+)
+from gemmgen.problem.functions import FUNCTIONS
+from gemmgen.support.errors import InvalidInput
+from gemmgen.verification.roundings import Bounded, apply_epilogue
+
+READ = tuple(name for name, operand in OPERANDS.items() if not operand.written)
+SUMS = (DType.F32, DType.F64)  # what kernels compute epilogues in
+UNARY = tuple(name for name, function in FUNCTIONS.items() if len(function.parameters) == 1)
+NAMES = {"alpha": "e.alpha", "beta": "e.beta", "C": "c"}
+
+numbers = st.sampled_from([0.0, 1.0, 2.0, 0.5, -1.75, 3.0, 1e-3]).map(Number)
+leaves = st.one_of(st.sampled_from(["acc", *SCALARS, *READ]).map(Name), numbers)
+
+
+def grown(part):
+    """Trees of one operation more, in the form that the parser gives them."""
+    unary = st.builds(lambda name, x: Call(name, (x,)), st.sampled_from(UNARY), part)
+    clamp = st.builds(lambda x: Call("clamp", (x, Number(-1.0), Number(2.5))), part)
+    pair = st.builds(lambda name, x, y: Call(name, (x, y)), st.sampled_from(["min", "max"]), part, part)
+    binary = st.builds(Binary, st.sampled_from("+-*"), part, part)
+    divided = st.builds(lambda x: Binary("/", x, Number(3.0)), part)
+    negated = part.filter(lambda x: not isinstance(x, Number)).map(Negation)
+    return st.one_of(unary, clamp, pair, binary, divided, negated)
+
+
+trees = st.recursive(leaves, grown, max_leaves=8)
+epilogues = st.builds(lambda tree: Epilogue(Binary("+", tree, Name("acc"))), trees)
+
+
+@given(epilogues)
+def test_text_reads_back_as_the_same_tree(epilogue):
+    assert parse_epilogue(str(epilogue)) == epilogue
+
+
+@pytest.mark.parametrize(
+    ("forms", "expression"),
+    [
+        ("bias", "alpha * acc + beta * C + bias_n"),
+        ("bias+gelu", "gelu(alpha*acc + beta*C + bias_n)"),
+        ("relu", "relu(alpha * acc + beta * C)"),
+        ("scale_m + scale_n", "alpha * acc * scale_m * scale_n + beta * C"),
+        ("scale_n+bias_m+silu+residual", "silu(alpha * acc * scale_n + beta * C + bias_m) + residual"),
+        ("bias+clamp(-1,2.5)", "clamp(alpha * acc + beta * C + bias_n, -1, 2.5)"),
+    ],
+)
+def test_forms_stand_for_expressions(forms, expression):
+    assert parse_epilogue(forms) == parse_epilogue(expression)
+
+
+def test_tokens_of_forms_read_back_and_others_are_digits_of_their_own():
+    assert LINEAR.token == ""
+    assert parse_epilogue("bias+gelu").token == "bias_gelu"
+    assert epilogue_of_token("scale_m_bias_relu_residual") == parse_epilogue("scale_m+bias+relu+residual")
+    odd, other = parse_epilogue("acc + 1").token, parse_epilogue("acc + 2").token
+    assert odd != other
+    assert epilogue_of_token(odd) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("gelu(alpha*acc + bais)", r"'bais' is no name here: known are acc, .* \(character 18 of"),
+        ("foo(acc)", r"'foo\(acc\)' is no function: known are relu, .*character 1 of"),
+        ("bias+swish", "'swish' is no name here: known are bias, "),
+        ("bias*gelu", "'bias \\* gelu' of 'bias\\*gelu' is no form"),
+        ("acc/alpha", "'alpha' divides: only numbers"),
+        ("acc/0", "'0' divides"),
+        ("acc + C", "C stands apart from beta in 'acc . C'"),
+        ("beta * C", "no name here"),
+        ("gelu(acc", "is no expression"),
+        ("gelu(acc, 1)", r"takes 1 arguments \(x\), not 2"),
+        ("gelu + acc", "gelu takes an argument"),
+        ("clamp(acc, alpha, 1)", "'alpha' is lo of clamp, which has to be a number"),
+        ("aux(acc) + aux(acc)", "writes aux 2 times"),
+        ("acc ** 2", "neither a number"),
+        ("acc if 1 else 2", "neither a number"),
+        ("acc + 1e99", "out of range"),
+        ("acc + 1j", "neither a number"),
+        ("__import__('os')", "means nothing here .character 12 of"),
+        ("\uff11 + acc", "means nothing here"),
+        ("acc" + " + 1" * 60, "at most 100 terms, not 121"),
+        ("acc+" + "(" * 490, "is no expression"),
+        ("acc" * 200, "at most 500 characters"),
+        ("", "is no expression"),
+    ],
+)
+def test_what_is_no_epilogue_is_told_with_its_place(text, message):
+    with pytest.raises(InvalidInput, match=message):
+        parse_epilogue(text)
+
+
+@given(st.text("acbetlphgu_nCbias+-*/(), .0123", max_size=40))
+def test_any_text_is_parsed_or_refused(text):
+    with contextlib.suppress(InvalidInput):
+        parse_epilogue(text)
+
+
+def test_text_is_what_a_person_would_write():
+    text = epilogue_text(parse_epilogue("gelu(alpha*acc + beta*C + bias_n) + residual"), DType.F32, NAMES)
+    (gelu,), (x,) = text.functions, text.statements
+    assert (gelu.name, gelu.text) == ("gelu", "0.5f * x * (1.0f + erff(0.70710677f * x))")
+    assert (x.name, x.text) == ("x", "fmaf(e.beta, c, e.alpha * acc) + bias_n")
+    assert text.result == "gelu(x) + residual"
+    assert [operand.name for operand in text.operands] == ["bias_n", "residual"]
+    double = epilogue_text(parse_epilogue("bias+tanh"), DType.F64, NAMES)
+    assert double.functions == ()
+    assert (double.statements[0].text, double.result) == ("fma(e.beta, c, e.alpha * acc) + bias_n", "tanh(x)")
+
+
+def test_functions_come_before_those_that_call_them_once():
+    text = epilogue_text(parse_epilogue("silu(silu(acc)) + sigmoid(acc)"), DType.F32, NAMES)
+    assert [function.name for function in text.functions] == ["sigmoid", "silu"]
+
+
+ERF = np.vectorize(math.erf, otypes=[np.float64])
+OPERATORS = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
+
+
+def gelu(x, real):
+    return real(0.5) * x * (real(1) + ERF(x * real(math.sqrt(0.5))).astype(real))
+
+
+def gelu_tanh(x, real):
+    inner = real(math.sqrt(2 / math.pi)) * (x + real(0.044715) * (x * x * x))
+    return real(0.5) * x * (real(1) + np.tanh(inner))
+
+
+def sigmoid(x, real):
+    return real(1) / (real(1) + np.exp(-x))
+
+
+def silu(x, real):
+    return x * sigmoid(x, real)
+
+
+ROUNDED = {"gelu": gelu, "gelu_tanh": gelu_tanh, "silu": silu, "sigmoid": sigmoid}
+
+
+def computed(node, names, real):
+    """The tree in arithmetic of `real`, every operation rounded."""
+    if isinstance(node, Name):
+        return names[node.name]
+    if isinstance(node, Number | Negation):
+        return real(node.value) if isinstance(node, Number) else -computed(node.value, names, real)
+    if isinstance(node, Binary):
+        return OPERATORS[node.operator](computed(node.left, names, real), computed(node.right, names, real))
+    values = [computed(argument, names, real) for argument in node.arguments]
+    if node.name in ROUNDED:
+        return ROUNDED[node.name](values[0], real)
+    function = FUNCTIONS[node.name]
+    if function.definition:
+        inner = parse(function.definition, function.parameters)
+        return computed(inner, dict(zip(function.parameters, values, strict=True)), real)
+    return np.asarray(function.reference(*values)).astype(real)
+
+
+def inputs_of(rng, dtype, spread):
+    """Inputs by name, acc with an error; and what a kernel may have in its place."""
+    real, shape = dtype.numpy.type, (5, 7)
+    shapes = {"m": (5, 1), "n": (1, 7), "mn": shape}
+    given = {name: rng.uniform(-spread, spread) for name in SCALARS}
+    given |= {"C": rng.uniform(-spread, spread, shape)}
+    given |= {name: rng.uniform(-spread, spread, shapes[OPERANDS[name].along]) for name in READ}
+    kernel = {name: np.asarray(value).astype(real) for name, value in given.items()}
+    reference = {name: Bounded.exact(value.astype(np.float64)) for name, value in kernel.items()}
+    acc = rng.uniform(-spread, spread, shape)
+    kernel["acc"] = acc.astype(real)
+    reference["acc"] = Bounded(acc, np.abs(kernel["acc"].astype(np.float64) - acc))
+    return kernel, reference
+
+
+@given(epilogues, st.integers(0, 2**32), st.sampled_from([1e-3, 1.0, 30.0]), st.sampled_from(SUMS))
+def test_a_kernel_that_rounds_each_operation_stays_within_the_bound(epilogue, seed, spread, dtype):
+    kernel, reference = inputs_of(np.random.default_rng(seed), dtype, spread)
+    want = apply_epilogue(epilogue, reference, dtype).c
+    with np.errstate(all="ignore"):
+        got = computed(epilogue.tree, kernel, dtype.numpy.type).astype(np.float64)
+    finite = np.isfinite(got) & (np.abs(want.value) < 2.0**120)
+    assert (np.abs(got - want.value) <= want.bound)[np.broadcast_to(finite, want.value.shape)].all()
+
+
+@pytest.mark.parametrize(
+    "text", ["bias+gelu", "bias+gelu_tanh", "bias+silu+residual", "scale_m+scale_n+bias+relu", "tanh"]
+)
+@pytest.mark.parametrize("dtype", SUMS)
+def test_the_bound_is_a_few_roundings(text, dtype):
+    _, reference = inputs_of(np.random.default_rng(1), dtype, 3.0)
+    reference["acc"] = Bounded.exact(reference["acc"].value.astype(dtype.numpy))
+    want = apply_epilogue(parse_epilogue(text), reference, dtype).c
+    assert want.bound.max() < 400 * dtype.unit_roundoff
+
+
+@pytest.mark.parametrize(
+    ("text", "change"),
+    [
+        ("bias+gelu", "bias+gelu_tanh"),
+        ("bias+gelu", "gelu(alpha * acc + beta * C) + bias_n"),
+        ("bias+gelu", "gelu(alpha * acc + beta * C + bias_m)"),
+        ("bias+relu", "bias"),
+        ("scale_m+bias", "(alpha * acc + beta * C + bias_n) * scale_m"),
+        ("bias+residual", "bias"),
+        ("bias+silu", "sigmoid(alpha * acc + beta * C + bias_n)"),
+    ],
+)
+def test_another_epilogue_is_outside_of_the_bound(text, change):
+    _, reference = inputs_of(np.random.default_rng(2), DType.F32, 2.0)
+    want, other = (apply_epilogue(parse_epilogue(one), reference, DType.F32).c for one in (text, change))
+    assert (np.abs(want.value - other.value) > want.bound).any()
+
+
+def test_sums_and_products_of_small_integers_have_no_error():
+    rng = np.random.default_rng(3)
+    whole = {name: Bounded.exact(rng.integers(-8, 8, (4, 4))) for name in ("acc", "C", *SCALARS, *READ)}
+    for dtype in SUMS:
+        for text in ("bias+relu", "scale_m+scale_n+bias+clamp(-5,9)+residual", "max(acc, bias_n) / 2"):
+            assert not apply_epilogue(parse_epilogue(text), whole, dtype, exact=True).c.bound.any()
+    assert apply_epilogue(parse_epilogue("acc / 3"), whole, DType.F32).c.bound.any()
+
+
+def test_nan_and_infinities_follow_the_formula():
+    values = Bounded.exact(np.array([np.nan, np.inf, -np.inf, 1.0]))
+    inputs = {name: values if name == "acc" else Bounded.exact(1.0) for name in ("acc", "alpha", "beta", "C")}
+    relu = apply_epilogue(parse_epilogue("relu(acc)"), inputs, DType.F32).c
+    np.testing.assert_array_equal(relu.value, [np.nan, np.inf, 0.0, 1.0])
+    silu = apply_epilogue(parse_epilogue("silu(acc)"), inputs, DType.F32).c
+    np.testing.assert_array_equal(silu.value[:3], [np.nan, np.inf, np.nan])
+    assert not silu.bound[:3].any()
+
+
+def test_outputs_take_the_value_of_their_argument():
+    values = {name: Bounded.exact(np.full((2, 2), -3.0)) for name in ("acc", "alpha")}
+    results = apply_epilogue(parse_epilogue("relu(aux(alpha * acc - 12))"), values, DType.F32)
+    assert (results.outputs["aux"].value == -3).all()
+    assert (results.c.value == 0).all()

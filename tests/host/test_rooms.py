@@ -1,0 +1,30 @@
+"""The README's list of rooms is the import contract's."""
+
+import re
+from pathlib import Path
+
+import gemmgen
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = Path(str(gemmgen.__file__)).parent
+
+
+def layers() -> list[str]:
+    """The contract's rooms, from the top to the bottom."""
+    text = (ROOT / "pyproject.toml").read_text()
+    listed = re.search(r"layers = \[(.*?)\n\]", text, re.DOTALL)
+    assert listed is not None
+    return re.findall(r'"(\w+)"', listed[1])
+
+
+def test_the_readme_lists_the_rooms_of_the_contract_in_their_order() -> None:
+    section = (ROOT / "README.md").read_text().partition("## How it is built")[2].partition("\n## ")[0]
+    listed = re.findall(r"^    ([a-z]+)/?  ", section, re.MULTILINE)
+    assert listed == [*(name for name in layers() if name != "__main__"), "templates"]
+
+
+def test_nothing_lies_beside_the_rooms_but_the_api_and_the_front_door() -> None:
+    beside = {path.stem for path in PACKAGE.glob("*.py")}
+    rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert beside == {"__init__", "__main__", "api"}
+    assert rooms == {*layers()} - {"__main__", "api"}
