@@ -81,7 +81,6 @@ def kernel_document(source: KernelSource) -> Document:
         "problem": problem_document(source.problem),
         "family": source.family,
         "config": source.config,
-        "deterministic": source.deterministic,
         "launch": interface["launch"],
         "parameters": interface["parameters"],
         "sha256": source.digest,
@@ -105,11 +104,8 @@ def problem_document(problem: Problem) -> Document:
         **{name: _size(getattr(problem, name)) for name in problem.stride_sizes},
         "pointers": problem.pointers,
         "epilogue": str(problem.epilogue),
-        **{
-            operand.ld: _size(getattr(problem, operand.ld))
-            for operand in problem.epilogue.operands
-            if operand.is_matrix
-        },
+        "ld_residual": _size(problem.ld_residual),
+        "stride_residual": _size(problem.stride_residual),
     }
 
 

@@ -24,6 +24,8 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Binary, Call, Epilogue, Name, Negation, Node, Number, parse
 from gemmgen.problem.functions import FUNCTIONS
 
+FLOAT64 = 2.0**-30  # of a bound: more than float64's own rounding takes away
+
 Doubles = npt.NDArray[np.float64]
 
 
@@ -107,7 +109,7 @@ class _Arithmetic:
         return self._finite(value, inherited + self._twice(own))
 
     def _rounded(self, value: Doubles, inherited: Doubles) -> Bounded:
-        unit, least = self.dtype.unit_roundoff, self.dtype.smallest / 2
+        unit, least = self.dtype.unit_roundoff * (1 + FLOAT64), self.dtype.smallest / 2
         own = np.where((inherited == 0) & self._held(value), 0.0, unit * (np.abs(value) + inherited) + least)
         return self._finite(value, inherited + self._twice(own))
 

@@ -18,7 +18,7 @@ from gemmgen.verification.verifier import verify
 RUNTIME = Problem(None, None, None)
 KERNELS = [
     ("naive", {}, "bias+gelu", RUNTIME),
-    ("naive", {}, "scale_m+scale_n+bias+clamp(-1,2)+residual", replace(RUNTIME, dtype=DType.F64, ld_residual=None)),
+    ("naive", {}, "scale_m+scale_n+bias+clamp(-1,2)+residual", replace(RUNTIME, dtype=DType.F64)),
     ("naive", {}, "silu(alpha * acc + bias_m) + residual", replace(RUNTIME, batch=None, layout=Layout("r", "c"))),
     ("naive", {}, "bias+relu", replace(RUNTIME, batch=None, pointers=True)),
     ("naive", {}, "tanh(acc)", Problem(33, 17, 20, ldc=19)),
@@ -31,7 +31,7 @@ def executor():
         yield opened
 
 
-@pytest.mark.parametrize(("family", "values", "epilogue", "problem"), KERNELS, ids=lambda value: str(value))
+@pytest.mark.parametrize(("family", "values", "epilogue", "problem"), KERNELS, ids=str)
 def test_kernels_compute_their_epilogue(executor, family, values, epilogue, problem):
     chosen, problem = FAMILIES[family], replace(problem, epilogue=parse_epilogue(epilogue))
     source = render(problem, chosen, chosen.default(problem).with_values(**values))
