@@ -13,7 +13,7 @@ import re
 
 from gemmgen.kernel.families import FAMILIES, Config, Family
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.epilogue import LINEAR, epilogue_of_token
+from gemmgen.problem.epilogue import ACTIVATIONS, LINEAR, epilogue_of_token
 from gemmgen.problem.gemm import Problem, Size
 from gemmgen.problem.matrix import Layout
 from gemmgen.support.errors import require
@@ -21,14 +21,16 @@ from gemmgen.support.errors import require
 # Leading dimensions and strides as names write them.
 _LINES = {"lda": "lda", "ldb": "ldb", "ldc": "ldc", "stride_a": "sa", "stride_b": "sb", "stride_c": "sc"}
 _LINES |= {"ld_residual": "ldr", "stride_residual": "sr"}
+_FORM = f"(?:{'|'.join((*ACTIVATIONS, 'scale_m', 'scale_n', 'bias_m', 'bias', 'residual'))})"  # of an epilogue
 _NAME = re.compile(
     r"gemm_(?P<dtype>[a-z0-9]+)_(?P<layout>[rc]{2})(?:_(?P<kind>[bp])(?P<batch>B|[1-9]\d*))?"
     r"_(?P<M>M|0|[1-9]\d*)x(?P<N>N|0|[1-9]\d*)x(?P<K>K|0|[1-9]\d*)"
     r"(?:_lda(?P<lda>\d*))?(?:_ldb(?P<ldb>\d*))?(?:_ldc(?P<ldc>\d*))?"
     r"(?:_sa(?P<stride_a>\d*))?(?:_sb(?P<stride_b>\d*))?(?:_sc(?P<stride_c>\d*))?"
     r"(?:_ldr(?P<ld_residual>\d*))?(?:_sr(?P<stride_residual>\d*))?"
-    r"(?:_pa(?P<pointer_align>\d+))?(?:_la(?P<ld_align>\d+))?(?:_(?P<epilogue>[a-z][a-z0-9_]*?))?"
-    rf"_(?P<family>{'|'.join(FAMILIES)})_(?P<config>\w+)",
+    r"(?:_pa(?P<pointer_align>\d+))?(?:_la(?P<ld_align>\d+))?"
+    rf"(?:_(?P<epilogue>ep[0-9a-f]{{8}}|{_FORM}(?:_{_FORM})*))?"
+    r"_(?P<family>[a-z]+)_(?P<config>\w+)",
     re.ASCII,
 )
 

@@ -195,7 +195,9 @@ class Compared:
 
 def make_operands(situation: Situation) -> Operands:
     """A, B and C for `situation`. What a kernel must not use (padding, C with beta = 0) is NaN."""
-    return _operands(_unscaled(situation.case), situation.data, _data_seed(situation), situation.case.beta == 0)
+    case = situation.case
+    unread = case.beta == 0 or not case.problem.epilogue.reads_c
+    return _operands(_unscaled(case), situation.data, _data_seed(situation), unread)
 
 
 def expected(situation: Situation, window: Window) -> tuple[Doubles, Doubles]:
@@ -263,7 +265,6 @@ PRODUCTS = Recent(16, 2**26)
 
 def _operands(case: Case, data: DataKind, seed: int, unread_c: bool) -> Operands:
     """Kept, and read-only: the same object for the same arguments, whose arrays stay as they are."""
-    unread_c = unread_c or not case.problem.epilogue.reads_c
     key = case, data, seed, unread_c
     if unread_c:
         return OPERANDS.get(key, lambda: _without_c(_operands(case, data, seed, False)), lambda made: (made.c,))
