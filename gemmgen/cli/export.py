@@ -16,6 +16,7 @@ from gemmgen.cli.options import arch_option, device_option, json_option, out_opt
 from gemmgen.cli.output import FAILED, emit
 from gemmgen.cli.progress import counter
 from gemmgen.cli.reports.verify import show_pass, show_verdict
+from gemmgen.cli.reports.words import bold
 from gemmgen.cli.verify import reproduction
 from gemmgen.kernel.source import KernelSource
 from gemmgen.run.compile import CompiledKernel, compile_kernel
@@ -138,7 +139,7 @@ def _document(source: KernelSource, verdict: Verdict | None) -> Document:
 
 def _show(console: Console, verdict: Verdict | None, files: list[Path]) -> None:
     if verdict is None:
-        console.print("[bold]not verified[/bold]: the certificate says so")
+        console.print(bold("not verified"), ": the certificate says so", sep="")
     else:
         show_pass(console, verdict)
     console.print(*files, sep="\n", soft_wrap=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 from rich.status import Status
+from rich.text import Text
 
 from gemmgen.artifacts.kernelfile import require_writable
 from gemmgen.cli.options import device_option, json_option, seed_option
@@ -132,7 +133,7 @@ def _progress() -> Iterator[OnStep]:
         if live is None:
             console.print(line)
         else:
-            live.update(line)
+            live.update(Text(line))
 
     if live is None:
         yield step

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130  # exit codes
 PLAIN_WIDTH = 140  # columns where output goes to a file or a pipe
+UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # all but tabs and line breaks
 INTERRUPTED_MESSAGE = (
     "interrupted. What was compiled, verified and measured is kept: the same command resumes from there"
 )
@@ -47,11 +49,21 @@ def stderr() -> Console:
 
 
 def _console(*, stderr: bool) -> Console:
-    from rich.console import Console
+    from gemmgen.cli.console import PlainConsole
 
     stream = sys.stderr if stderr else sys.stdout
     width = shutil.get_terminal_size().columns if stream.isatty() or "COLUMNS" in os.environ else PLAIN_WIDTH
-    return Console(stderr=stderr, width=width, highlight=False)
+    return PlainConsole(stderr=stderr, width=width)
+
+
+def printable(text: str) -> str:
+    """`text` with control characters, which a terminal would obey, and halves of characters as Python writes them."""
+    return UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def _say(text: str) -> None:
+    """Print a line to standard error."""
+    click.echo(printable(text), err=True)
 
 
 def report_error(error: BaseException, *, as_json: bool) -> int:
@@ -61,8 +73,8 @@ def report_error(error: BaseException, *, as_json: bool) -> int:
         click.echo(json.dumps({"error": error_document(error)}, indent=2))
     else:
         if isinstance(error, click.UsageError) and error.ctx is not None:
-            click.echo(error.ctx.get_usage(), err=True)
-        click.echo(f"gemmgen: {kind}: {message}", err=True)
+            _say(error.ctx.get_usage())
+        _say(f"gemmgen: {kind}: {message}")
     return code
 
 
@@ -75,7 +87,7 @@ def show_warning(
     line: str | None = None,
 ) -> None:
     """What `warnings.showwarning` becomes: one line, without the place in the code."""
-    click.echo(f"gemmgen: warning: {message}", err=True)
+    _say(f"gemmgen: warning: {message}")
 
 
 def error_document(error: BaseException) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from gemmgen.cli.options import (
 from gemmgen.cli.output import emit, stdout
 from gemmgen.cli.progress import watch
 from gemmgen.cli.reports.tune import show_tuning
+from gemmgen.cli.reports.words import bold
 from gemmgen.kernel.families import FAMILIES
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import DeviceChoice
@@ -101,9 +102,9 @@ def _show(result: TuneResult, files: Sequence[str], out: Path) -> None:
     show_tuning(console, result)
     folder = "" if out == DEFAULT_OUT else f" --out {shlex.quote(str(out))}"
     name = result.winner.source.name
-    console.print("\n[bold]files[/bold]", *files, sep="\n  ", soft_wrap=True)
+    console.print(bold("\nfiles"), *files, sep="\n  ", soft_wrap=True)
     console.print(
-        "\n[bold]next[/bold]",
+        bold("\nnext"),
         f"gemmgen explain {name}{folder}",
         f"gemmgen verify {name}{folder} --examples 1000",
         f"gemmgen export {name}{folder} --to DIR",

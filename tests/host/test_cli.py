@@ -96,6 +96,38 @@ def test_a_batch_of_pointers_is_written_and_read_back(run: Run, tmp_path: Path) 
     )
 
 
+@pytest.mark.parametrize("folder", ["x[/b]y", "x[bold]y", "a:bomb:b"])
+def test_a_folder_is_named_as_it_was_given(run: Run, tmp_path: Path, folder: str) -> None:
+    code, out, _ = run("generate", SHAPE, "--family", "naive", "--out", folder)
+    assert code == 0 and out == f"{folder}/{RENDERED}.cu\n" and (tmp_path / out.strip()).is_file()
+
+
+def test_a_nul_in_a_file_is_never_printed(run: Run, tmp_path: Path) -> None:
+    run("generate", SHAPE, "--family", "naive")
+    record = tmp_path / "gemmgen-out" / f"{RENDERED}.json"
+    written = json.loads(record.read_text())
+    kernel = str(record.with_suffix(".cu"))
+    for name, value in (("name", "a\0b"), ("family", "a\0b"), ("parameters", [{"name": "a\0b", "ctype": "int"}])):
+        record.write_text(json.dumps({**written, name: value}))
+        code, out, err = run("explain", kernel)
+        assert code == 2 and "\0" not in out + err and "a\\x00b" in err
+    shapes = tmp_path / "shapes"
+    shapes.write_text("64x64\0x64\n")
+    code, out, err = run("suite", "--shapes", str(shapes), "--out", "mine")
+    assert code == 2 and "\0" not in out + err and "64x64\\x00x64" in err
+
+
+def test_a_certificate_that_names_a_file_with_a_nul_is_refused(run: Run, tmp_path: Path) -> None:
+    run("generate", SHAPE, "--family", "naive")
+    run("export", RENDERED, "--to", "vendored", "--examples", "0")
+    (path,) = (tmp_path / "vendored").glob("*.certificate.json")
+    record = json.loads(path.read_text())
+    record["files"]["a\0b"] = "0" * 64
+    path.write_text(json.dumps(record))
+    code, out, err = run("verify", "--certificate", str(path))
+    assert code == 2 and "\0" not in out + err and "names no file: 'a\\x00b'" in err
+
+
 def test_a_batch_is_written_and_read_back(run: Run, tmp_path: Path) -> None:
     code, out, _ = run(
         *["generate", "16x12x8", "--batch", "?", "--stride-b", "0", "--family", "batched", "--dtype", "f64"]
