@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from gemmgen.benchmark.explain import BITS_VARY, BOUNDS, Explanation, LoopUse, Tile
+from gemmgen.benchmark.explain import BOUNDS, Explanation, LoopUse, Tile
 from gemmgen.cli.reports.words import NONE, bold, facts, figure, percent, plural, short, show_table, table
 from gemmgen.run.sass import BANKS_KNOWN
 
@@ -127,8 +127,6 @@ def _time(it: Explanation) -> Table:
     predicted = it.prediction
     made.add_row("  predicted", f"{figure(predicted.time_us)} us, {figure(predicted.tflops(it.case))} TFLOPS")
     made.add_row("  expected bottleneck", BOUNDS[predicted.bound])
-    if not it.kernel.source.deterministic:
-        made.add_row("  bits", BITS_VARY)
     return made
 
 
