@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from gemmgen.cli.printable import printable
 from gemmgen.support.errors import CandidateFailed, GemmgenError, InvalidInput
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130  # exit codes
 PLAIN_WIDTH = 140  # columns where output goes to a file or a pipe
-UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # all but tabs and line breaks
 INTERRUPTED_MESSAGE = (
     "interrupted. What was compiled, verified and measured is kept: the same command resumes from there"
 )
@@ -54,11 +53,6 @@ def _console(*, stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     width = shutil.get_terminal_size().columns if stream.isatty() or "COLUMNS" in os.environ else PLAIN_WIDTH
     return PlainConsole(stderr=stderr, width=width)
-
-
-def printable(text: str) -> str:
-    """`text` with control characters, which a terminal would obey, and halves of characters as Python writes them."""
-    return UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def _say(text: str) -> None:
