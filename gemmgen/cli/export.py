@@ -12,7 +12,7 @@ from gemmgen.artifacts.claims import certified_record, examples_to_certify, know
 from gemmgen.artifacts.folder import export as export_kernel
 from gemmgen.artifacts.kernelfile import KernelFile, find_kernel, require_writable
 from gemmgen.artifacts.records import Document, kernel_document, verdict_document
-from gemmgen.cli.options import arch_option, device_option, json_option, out_option, seed_option
+from gemmgen.cli.options import Whole, arch_option, device_option, json_option, out_option, seed_option
 from gemmgen.cli.output import FAILED, emit
 from gemmgen.cli.progress import counter
 from gemmgen.cli.reports.verify import show_pass, show_verdict
@@ -36,7 +36,7 @@ UNVERIFIED = "--examples 0 exports the kernel unverified, and its certificate sa
 @device_option
 @click.option(
     "--examples",
-    type=click.IntRange(0),
+    type=Whole(0),
     default=None,
     help="Situations to verify, 0 for none.  [default: 100; 20 for large problems]",
 )

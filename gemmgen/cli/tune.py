@@ -15,6 +15,7 @@ from gemmgen.artifacts.records import tune_document
 from gemmgen.cli.options import (
     ProblemOptions,
     Shape,
+    Whole,
     arch_option,
     device_option,
     json_option,
@@ -41,7 +42,7 @@ BUDGET = f"Candidates to try. [{DEFAULT_BUDGET['gpu']} on a GPU, {DEFAULT_BUDGET
 @click.option("--family", help=f"The one kernel family to search: {' or '.join(FAMILIES)}. [all that suit the shape]")
 @arch_option
 @device_option
-@click.option("--budget", type=click.IntRange(1), help=BUDGET)
+@click.option("--budget", type=Whole(1), help=BUDGET)
 @seed_option
 @out_option("Folder for the winner's NAME.cu and NAME.json.")
 @json_option

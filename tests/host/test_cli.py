@@ -277,12 +277,36 @@ def test_a_kernel_that_cannot_be_written_leaves_no_record(tmp_path: Path) -> Non
 
 # Bad input: a clear message, exit code 2 or 1, nothing half-written, no traceback
 
+
+def wide(digits: str) -> str:
+    """`digits` as East Asian typography has them, which int() reads."""
+    return "".join(chr(ord(digit) - ord("0") + 0xFF10) for digit in digits)
+
+
 BROKEN_USAGE = {
     "shape that overflows": ("generate 99999999999x1x1", "M = 99999999999: a size is 1 to 2147418112"),
     "absurd shape": (f"tune {'9' * 5000}x1x1", "a size has at most"),
     "zero size": ("tune 0x64x64", "M = 0"),
     "negative size": ("tune 64x-1x64", "N = -1"),
     "no shape": ("space 64x64", "write MxNxK"),
+    "a shape in full-width digits": (f"tune {wide('512')}x512x512", "is no shape: write MxNxK"),
+    "a parameter in full-width digits": (
+        f"generate 64x64x64 --set BM={wide('64')}",
+        "write NAME=VALUE with an integer",
+    ),
+    "a distance in full-width digits": (f"generate 64x64x64 --lda {wide('64')}", "is no distance"),
+    "a batch in full-width digits": (f"generate 64x64x64 --batch {wide('9')}", "is no batch"),
+    "a budget in full-width digits": (f"tune 64x64x64 --budget {wide('8')}", f"'{wide('8')}' is no whole number"),
+    "a budget with underscores": ("tune 64x64x64 --budget 1_0", "'1_0' is no whole number"),
+    "a seed in full-width digits": (f"verify x --seed {wide('1')}", f"'{wide('1')}' is no whole number"),
+    "an alignment in full-width digits": (
+        f"generate 64x64x64 --pointer-align {wide('8')}",
+        f"'{wide('8')}' is no whole number",
+    ),
+    "minutes in full-width digits": (f"fuzz --minutes {wide('1')}", f"'{wide('1')}' is no number"),
+    "minutes that are no number": ("fuzz --minutes nan", "'nan' is no number"),
+    "a part in full-width digits": (f"suite --part {wide('1')}/2", "is no part: write I/N"),
+    "an arch in full-width digits": (f"explain x --arch sm_{wide('90')}", f"unknown arch 'sm_{wide('90')}'"),
     "dtype": ("tune 64x64x64 --dtype f17", "unknown dtype 'f17': known are f32"),
     "layout": ("generate 64x64x64 --layout rx", "unknown layout 'rx'"),
     "arch": ("tune 64x64x64 --arch sm_10", "unknown arch 'sm_10': known are sm_75"),
