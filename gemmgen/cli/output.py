@@ -9,7 +9,8 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -29,12 +30,35 @@ INTERRUPTED_MESSAGE = (
 Show = Callable[["Console"], None]
 
 
+class OutputLost(GemmgenError):
+    """Standard output takes no more."""
+
+
 def emit(as_json: bool, document: Callable[[], Any], show: Show) -> None:
-    """Print a command's result: `document()` as JSON, or whatever `show` prints to the console."""
+    """Print a command's result: `document()` as JSON, or whatever `show` prints to the console. Raises OutputLost."""
     if as_json:
-        click.echo(json.dumps(document(), indent=2, allow_nan=False))
-    else:
+        _print_json(document())
+        return
+    with _whole_output():
         show(stdout())
+
+
+def _print_json(document: Any) -> None:
+    text = json.dumps(document, indent=2, allow_nan=False)
+    with _whole_output():
+        click.echo(text)
+
+
+@contextmanager
+def _whole_output() -> Iterator[None]:
+    """What is printed within is written when this ends. Raises OutputLost where it cannot be."""
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError as error:
+        with suppress(OSError):  # what is still buffered the interpreter would try to write again as it ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise OutputLost(f"cannot write to standard output: {error.strerror or error}") from error
 
 
 def stdout() -> Console:
@@ -63,12 +87,15 @@ def _say(text: str) -> None:
 def report_error(error: BaseException, *, as_json: bool) -> int:
     """Tell the user what went wrong; returns the exit code. A bug in gemmgen is raised on, with its traceback."""
     kind, message, code = classify(error)
-    if as_json:
-        click.echo(json.dumps({"error": error_document(error)}, indent=2))
-    else:
-        if isinstance(error, click.UsageError) and error.ctx is not None:
-            _say(error.ctx.get_usage())
-        _say(f"gemmgen: {kind}: {message}")
+    if as_json and not isinstance(error, OutputLost):
+        try:
+            _print_json({"error": error_document(error)})
+            return code
+        except OutputLost:
+            pass  # then standard error has it
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        _say(error.ctx.get_usage())
+    _say(f"gemmgen: {kind}: {message}")
     return code
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Console
 
 from gemmgen.api import DEFAULT_OUT
 from gemmgen.api import tune as tune_problem
@@ -24,7 +26,7 @@ from gemmgen.cli.options import (
     seed_option,
     shape,
 )
-from gemmgen.cli.output import emit, stdout
+from gemmgen.cli.output import emit
 from gemmgen.cli.progress import watch
 from gemmgen.cli.reports.tune import show_tuning
 from gemmgen.cli.reports.words import bold
@@ -82,7 +84,7 @@ def command(
         if as_json:
             results.append(tune_document(result, files))
         else:
-            _show(result, files, out)
+            emit(False, dict, partial(_show, result, files, out))
     if as_json:
         emit(True, lambda: {"results": results}, lambda _: None)
 
@@ -92,8 +94,7 @@ def _tune(problem: Problem, words: list[str], **choices: Any) -> TuneResult:
         return tune_problem(problem, command=shlex.join(["gemmgen", *words]), progress=progress, **choices)
 
 
-def _show(result: TuneResult, files: Sequence[str], out: Path) -> None:
-    console = stdout()
+def _show(result: TuneResult, files: Sequence[str], out: Path, console: Console) -> None:
     show_tuning(console, result)
     folder = "" if out == DEFAULT_OUT else f" --out {shlex.quote(str(out))}"
     name = result.winner.source.name

@@ -102,6 +102,22 @@ def test_a_folder_is_named_as_it_was_given(run: Run, tmp_path: Path, folder: str
     assert code == 0 and out == f"{folder}/{RENDERED}.cu\n" and (tmp_path / out.strip()).is_file()
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("words", ["space 64x96x32 --family naive --json", "space 64x96x32 --family naive"])
+def test_a_full_disk_behind_standard_output_is_told_in_one_line(tmp_path: Path, words: str) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "gemmgen", *words.split()],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "gemmgen: failed: cannot write to standard output: No space left on device\n"
+
+
 def test_a_nul_in_a_file_is_never_printed(run: Run, tmp_path: Path) -> None:
     run("generate", SHAPE, "--family", "naive")
     record = tmp_path / "gemmgen-out" / f"{RENDERED}.json"
