@@ -147,11 +147,6 @@ class Epilogue:
         return tuple(name for name in SCALARS if name in self.names)
 
     @property
-    def inputs(self) -> tuple[str, ...]:
-        """The kernel's parameters that it reads, C apart."""
-        return (*self.scalars, *(operand.name for operand in self.operands))
-
-    @property
     def has_matrix(self) -> bool:
         return any(operand.is_matrix for operand in self.operands)
 

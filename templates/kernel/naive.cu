@@ -3,7 +3,7 @@
 //% from "constants.cu" import shape, tiling
 //% from "signature.cu" import signature, matrices_of
 //% from "device/raster.cu" import tile_rows, tile_columns
-//% from "epilogue/tree.cu" import epilogue, applied
+//% from "epilogue/tree.cu" import epilogue, applied_at, inputs
 ${ header(kernel) }
 namespace {
 
@@ -36,8 +36,8 @@ ${ matrices_of(kernel, "matrix") }    const int tile_m = blockIdx.x / columns % 
     }
     ${ T }* const to = C + Offset(m) * s.ldc + n;
 //% if kernel.epilogue
-    const Epilogue e{${ kernel.problem.epilogue.inputs | join(", ") }};
-    *to = ${ applied(kernel, "m", "n", "acc", "*to") };
+    const Epilogue e = ${ inputs(kernel) };
+    *to = ${ applied_at(kernel, "m", "n", "acc", "*to") };
 //% else
     *to = beta == ${ zero } ? alpha * acc : ${ fma }(beta, *to, alpha * acc);  // beta = 0 leaves C unread
 //% endif

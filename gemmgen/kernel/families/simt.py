@@ -149,7 +149,6 @@ class Simt:
             "outer": simt.OUTER == 1,
             "lead": simt.LEAD,
             "compute": "compute/outer.cu" if simt.OUTER else "compute/inner.cu",
-            "epilogue": "epilogue/linear.cu",
             "warped": simt.WM > 0,
             "slices": simt.SLICES,
             "depth": "BK" if simt.SLICES == 1 else "DEPTH",
