@@ -19,12 +19,14 @@ from gemmgen.run.gpu.limits import MeasuredLimits, Roof
 from gemmgen.run.gpu.timing import CAREFUL, Baseline, Timing, speedup
 from gemmgen.run.target import Target
 from gemmgen.search.tuner import Progress, examples_for, tune
+from gemmgen.support.brief import brief
 from gemmgen.support.clock import now
 from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError
 from gemmgen.support.files import Store
 from gemmgen.verification.verifier import Verdict, verify
 
 
+@brief
 @dataclass(frozen=True)
 class BenchRow:
     """One kernel beside cuBLASLt on one card.
