@@ -97,6 +97,23 @@ def measure(kernel: KernelFile, gpu: GpuExecutor, store: Store) -> BenchRow:
     return row
 
 
+def measure_all(
+    wanted: Sequence[Problem | KernelFile], target: Target, store: Store, out: Path, command: str, progress: Progress
+) -> tuple[BenchRow, ...]:
+    """`measure` each kernel, and for a problem the one that is `tuned`."""
+    gpu = target.gpu
+    assert gpu is not None
+    kernels = [
+        one if isinstance(one, KernelFile) else tuned(one, target, store, out, command, progress) for one in wanted
+    ]
+    progress.stage("bench", len(kernels))
+    rows = []
+    for kernel in kernels:
+        rows.append(measure(kernel, gpu, store))
+        progress.step("bench", None)
+    return tuple(rows)
+
+
 def compare(kernels: Sequence[KernelFile], gpu: GpuExecutor, store: Store) -> list[BenchRow | Failure]:
     """Time `kernels`, of one problem, and cuBLASLt's best in one run, round by round; writes nothing.
 

@@ -36,7 +36,7 @@ from gemmgen.verification import seeding as draws
 from gemmgen.verification.reference import LARGE_FLOPS
 from gemmgen.verification.verifier import RUNS, Verdict, verdict_from, verify
 
-Stage = Literal["explore", "compile", "verify", "measure", "compare", "explain"]
+Stage = Literal["explore", "compile", "verify", "measure", "compare", "explain", "bench"]
 
 DEFAULT_BUDGET = {"gpu": 192, "emulator": 8}  # candidates
 EXAMPLES = 20  # situations a candidate must pass to be a finalist; see examples_for
