@@ -17,6 +17,7 @@ from gemmgen.kernel.streamk import Numbers, Shares, Stream
 from gemmgen.problem import epilogue
 from gemmgen.problem.device import MAX_THREADS
 from gemmgen.problem.gemm import BATCH_SIZES, Case, Problem
+from gemmgen.support.brief import brief
 from gemmgen.support.errors import require
 
 OPERANDS = ("A", "B", "C")
@@ -169,6 +170,7 @@ class Launch:
         return self.splits > 1 or self.stream is not None
 
 
+@brief
 @dataclass(frozen=True)
 class KernelSource:
     """A `.cu` file and what a caller needs to use it.
