@@ -27,10 +27,10 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import DeviceChoice, compile_target, open_card, open_target
 from gemmgen.search.tuner import Progress, Trial, TuneResult
 from gemmgen.search.tuner import tune as search
-from gemmgen.support.errors import require
+from gemmgen.support.errors import require, whole
 from gemmgen.support.files import Store
 from gemmgen.verification.host_memory import require_memory
-from gemmgen.verification.sanitizers.tool import Tool
+from gemmgen.verification.sanitizers.tool import TOOLS, Tool
 from gemmgen.verification.verifier import DEFAULT_EXAMPLES, Verdict
 from gemmgen.verification.verifier import verify as property_test
 from gemmgen.verification.with_sanitizers import require_sanitizer
@@ -56,7 +56,7 @@ def tune(
 ) -> TuneResult:
     """Find the fastest correct kernel for `problem`.
 
-    device    "gpu" runs, verifies and measures; "emulator" runs on the CPU, and times are predicted;
+    device    "gpu" (or "cuda") runs, verifies and measures; "emulator" runs on the CPU, and times are predicted;
               "auto" takes the GPU where there is one and it is of `arch`
     arch      what to compile for: "sm_80", ..., a card's name ("A100"), or "auto": the GPU's, else sm_90
     family    name of the one kernel family to search: "simt", "skinny", "batched" or "naive"; None: all that suit the
@@ -72,7 +72,7 @@ def tune(
     Raises InvalidInput (the request is wrong) or GemmgenError (the work failed).
     """
     families = SEARCHED if family is None else (family_named(family),)
-    _require_some("budget", budget)
+    budget, seed = _budget(budget), whole("seed", seed, least=0)
     if out is not None:
         require_writable(Path(out))
     require_memory(problem)
@@ -110,6 +110,7 @@ def generate(
     where `out` cannot be written.
     """
     chosen = family_named(family)
+    values = {name: whole(name, value) for name, value in values.items()}
     arch, spec = compile_target(arch)
     config = chosen.default(problem).with_values(**values)
     check(chosen, problem, config, spec.arch.limits)
@@ -140,7 +141,9 @@ def verify(
     A wrong kernel is a Verdict whose `failure`, `situation` and `mismatch` say how it is wrong.
     Raises InvalidInput (no such kernel, no examples) or CandidateFailed (the device is not available).
     """
-    _require_some("examples", examples)
+    examples, seed = whole("examples", examples, least=1), whole("seed", seed, least=0)
+    for tool in sanitize:
+        require(tool in TOOLS, f"unknown tool {tool!r} of compute-sanitizer: known are {', '.join(TOOLS)}")
     if sanitize:
         require(device != "emulator", "compute-sanitizer watches kernels on a GPU, not in the emulator")
         require_sanitizer()
@@ -172,7 +175,7 @@ def study(
     gemmgen.cli.reports.study_files.write_study writes the result as table, plot and record.
     """
     chosen = study_named(name)
-    _require_some("budget", budget)
+    budget = _budget(budget)
     require_memory(problem)
     target = open_card(device, store := Store())
     with target.executor:
@@ -200,7 +203,7 @@ def check_model(
     Raises InvalidInput (no such file, a card that is not known), GemmgenError (none of its configs is accepted), and
     CandidateFailed (unavailable) where times are to be measured and there is no GPU.
     """
-    _require_some("budget", budget)
+    budget, seed = _budget(budget), whole("seed", seed, least=0)
     require(family in TIMES, f"no times of {family} come with gemmgen: of {', '.join(TIMES)}")
     path = TIMES[family] if data is None else Path(data)
     times = load_times(path)
@@ -212,5 +215,5 @@ def check_model(
     return modelcheck.check_model(times)
 
 
-def _require_some(name: str, count: int | None) -> None:
-    require(count is None or count >= 1, f"{name} = {count}: at least 1 is needed")
+def _budget(count: int | None) -> int | None:
+    return None if count is None else whole("budget", count, least=1)

@@ -26,7 +26,7 @@ from gemmgen.verification.verifier import Verdict, verify
 
 
 @dataclass(frozen=True)
-class Row:
+class BenchRow:
     """One kernel beside cuBLASLt on one card.
 
     baseline  cuBLASLt's best heuristic, timed round by round with ours
@@ -82,7 +82,7 @@ def require_gpu() -> None:
         raise GemmgenError(f"bench measures, and needs a GPU: {missing}")
 
 
-def measure(kernel: KernelFile, gpu: GpuExecutor, store: Store) -> Row:
+def measure(kernel: KernelFile, gpu: GpuExecutor, store: Store) -> BenchRow:
     """Verify `kernel` if its record does not say that it was, then time it beside cuBLASLt; updates NAME.json.
 
     Raises CandidateFailed where it is wrong, does not run, or there is no cuBLASLt.
@@ -95,7 +95,7 @@ def measure(kernel: KernelFile, gpu: GpuExecutor, store: Store) -> Row:
     return row
 
 
-def compare(kernels: Sequence[KernelFile], gpu: GpuExecutor, store: Store) -> list[Row | Failure]:
+def compare(kernels: Sequence[KernelFile], gpu: GpuExecutor, store: Store) -> list[BenchRow | Failure]:
     """Time `kernels`, of one problem, and cuBLASLt's best in one run, round by round; writes nothing.
 
     A kernel that does not compile or run is a Failure. Raises CandidateFailed where there is no cuBLASLt.
@@ -113,11 +113,11 @@ def compare(kernels: Sequence[KernelFile], gpu: GpuExecutor, store: Store) -> li
     baseline, timings, limits = comparison.baseline, iter(comparison.timings), gpu.limits()
     assert baseline is not None
 
-    def row(kernel: KernelFile, outcome: GpuKernel | Failure) -> Row | Failure:
+    def row(kernel: KernelFile, outcome: GpuKernel | Failure) -> BenchRow | Failure:
         timing = outcome if isinstance(outcome, Failure) else next(timings)
         if isinstance(timing, Failure):
             return timing
-        return Row(kernel, case, gpu.description, timing, baseline, limits, comparison.moving)
+        return BenchRow(kernel, case, gpu.description, timing, baseline, limits, comparison.moving)
 
     return [row(kernel, outcome) for kernel, outcome in zip(kernels, loaded, strict=True)]
 
@@ -149,7 +149,7 @@ def _measured_us(kernel: KernelFile, arch: str) -> float | None:
     return float(time["us"]) if time and kernel.record and kernel.record.get("arch") == arch else None
 
 
-def benched(record: Mapping[str, Any], row: Row) -> Document:
+def benched(record: Mapping[str, Any], row: BenchRow) -> Document:
     """`record`, NAME.json's, with what `row` measured."""
     document = row.document()
     entries = {**record, "time": document["ours"], "bench": document, "device": row.limits.card}
@@ -176,7 +176,7 @@ def _verified(kernel: KernelFile, gpu: GpuExecutor) -> Verdict:
     return verdict
 
 
-def _keep(row: Row, verdict: Verdict | None) -> None:
+def _keep(row: BenchRow, verdict: Verdict | None) -> None:
     """Put the result into NAME.json, if the kernel has one and it is of this text."""
     kernel = row.kernel
     if kernel.path is None or kernel.record is None or kernel.edited:

@@ -23,7 +23,7 @@ from gemmgen.artifacts.records import (
     sanitizer_document,
     verdict_document,
 )
-from gemmgen.benchmark.bench import Row, benched, compare, verified_on_gpu
+from gemmgen.benchmark.bench import BenchRow, benched, compare, verified_on_gpu
 from gemmgen.benchmark.scores import failure_path, is_winner, write_failure
 from gemmgen.kernel import families, model, render
 from gemmgen.kernel.model import predict
@@ -44,7 +44,7 @@ from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError, Inval
 from gemmgen.support.files import Store, code_digest, content_key
 from gemmgen.support.paths import TEMPLATES
 from gemmgen.verification.host_memory import host_bytes, installed_bytes, require_memory
-from gemmgen.verification.lanes import Job, emulator_lanes
+from gemmgen.verification.lanes import VerifyJob, emulator_lanes
 from gemmgen.verification.sanitizers.tool import TIMEOUT, TOOLS, SanitizerResult, why_no_sanitizer
 from gemmgen.verification.verifier import Verdict, verify
 from gemmgen.verification.with_sanitizers import sanitize
@@ -59,7 +59,7 @@ NOT_KERNELS = ("host", "plain", "export")  # folders of templates that no render
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ShapeOutcome:
     """What became of one problem in one step.
 
     state    "done", "on file" (it was already), or "failed" for `reason`
@@ -80,7 +80,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SuitePlan:
     """What to run, and where the results lie.
 
     folder    of kernels and records
@@ -120,7 +120,7 @@ def missing_for(step: Step) -> str | None:
     return None
 
 
-def run_step(step: Step, plan: Plan, store: Store, on_done: Callable[[Outcome], None]) -> None:
+def run_step(step: Step, plan: SuitePlan, store: Store, on_done: Callable[[ShapeOutcome], None]) -> None:
     """One step of `plan`; `on_done` hears what became of each problem as it ends, in this thread.
 
     Raises CandidateFailed (unavailable) where something is missing.
@@ -146,7 +146,7 @@ def search_digest() -> str:
 # Tune and bench
 
 
-def measure_all(plan: Plan, target: Target, store: Store, on_done: Callable[[Outcome], None]) -> None:
+def measure_all(plan: SuitePlan, target: Target, store: Store, on_done: Callable[[ShapeOutcome], None]) -> None:
     """Tune and bench each problem, unless that is on file; `on_done` hears what became of each."""
     for problem in plan.problems:
         if plan.late:
@@ -154,7 +154,7 @@ def measure_all(plan: Plan, target: Target, store: Store, on_done: Callable[[Out
         on_done(_measured(problem, plan, target, store))
 
 
-def _measured(problem: Problem, plan: Plan, target: Target, store: Store) -> Outcome:
+def _measured(problem: Problem, plan: SuitePlan, target: Target, store: Store) -> ShapeOutcome:
     started = time.monotonic()
     known = None if plan.again else _on_file(problem, plan, target)
     if known is not None:
@@ -165,12 +165,12 @@ def _measured(problem: Problem, plan: Plan, target: Target, store: Store) -> Out
     except ROW_FAILS as error:
         reason = str(error) or type(error).__name__
         _keep_failure(problem, reason, plan, target)
-        return Outcome("measure", problem, "failed", time.monotonic() - started, reason=reason)
+        return ShapeOutcome("measure", problem, "failed", time.monotonic() - started, reason=reason)
     failure_path(problem, plan.folder).unlink(missing_ok=True)
     return _outcome("measure", kernel, "done", started)
 
 
-def _on_file(problem: Problem, plan: Plan, target: Target) -> KernelFile | None:
+def _on_file(problem: Problem, plan: SuitePlan, target: Target) -> KernelFile | None:
     """The winner that this card and this code found with a budget that is no smaller."""
     for kernel in plan.winners():
         bench = (kernel.record or {}).get("bench") or {}
@@ -189,7 +189,7 @@ def _budget(kernel: KernelFile) -> int:
     return int(found["budget"]) if found.get("code") == search_digest() else -1
 
 
-def _winner(problem: Problem, plan: Plan, target: Target, store: Store) -> KernelFile:
+def _winner(problem: Problem, plan: SuitePlan, target: Target, store: Store) -> KernelFile:
     """Search from those on file, hold the winner against them in one run, and keep the fastest that is right."""
     on_file = [kernel for kernel in plan.winners() if kernel.source.problem == problem]
     rivals = [rival for kernel in on_file if (rival := _rival(kernel, target)) is not None]
@@ -203,7 +203,7 @@ def _winner(problem: Problem, plan: Plan, target: Target, store: Store) -> Kerne
         for kernel in found:
             _write(kernel, kernel.record or {}, plan)  # tuned and verified, if not compared
         raise
-    fastest = sorted((row for row in rows if isinstance(row, Row)), key=lambda row: row.timing.median_us)
+    fastest = sorted((row for row in rows if isinstance(row, BenchRow)), key=lambda row: row.timing.median_us)
     for row in fastest:
         record = row.kernel.record or _record(row, plan, target, store)
         if record is not None:
@@ -218,7 +218,7 @@ def _winner(problem: Problem, plan: Plan, target: Target, store: Store) -> Kerne
 
 
 def _searched(
-    problem: Problem, known: Sequence[KernelFile], plan: Plan, target: Target, store: Store
+    problem: Problem, known: Sequence[KernelFile], plan: SuitePlan, target: Target, store: Store
 ) -> list[KernelFile]:
     """The one kernel that a search finds, verified; it starts with what is known."""
     start = [parse_name(kernel.source.name)[1:] for kernel in known]
@@ -236,7 +236,7 @@ def _rival(kernel: KernelFile, target: Target) -> KernelFile | None:
     return KernelFile(source, kernel.record if stands else None)
 
 
-def _record(row: Row, plan: Plan, target: Target, store: Store) -> Document | None:
+def _record(row: BenchRow, plan: SuitePlan, target: Target, store: Store) -> Document | None:
     """A new record of a kernel whose old one does not hold; None where it is wrong."""
     source = row.kernel.source
     verdict = verify(_gpu(target), source, examples=examples_for(source.problem))
@@ -249,7 +249,7 @@ def _record(row: Row, plan: Plan, target: Target, store: Store) -> Document | No
     return provenance(trial, Origin.of(target, plan.command))
 
 
-def _write(kernel: KernelFile, record: Mapping[str, Any], plan: Plan) -> KernelFile:
+def _write(kernel: KernelFile, record: Mapping[str, Any], plan: SuitePlan) -> KernelFile:
     """Write kernel and record. A rung of a ladder stays one, and verdicts on the same text stand."""
     path = plan.folder / f"{kernel.source.name}.cu"
     before = dict(read_kernel(path).record or {}) if path.exists() else {}
@@ -270,7 +270,7 @@ def _retire(kernel: KernelFile) -> None:
         path.unlink(missing_ok=True)
 
 
-def _keep_failure(problem: Problem, reason: str, plan: Plan, target: Target) -> None:
+def _keep_failure(problem: Problem, reason: str, plan: SuitePlan, target: Target) -> None:
     document = {"problem": problem_document(problem), "reason": reason, "card": target.executor.description}
     write_failure(problem, {**document, "command": plan.command, "date": now()}, plan.folder)
 
@@ -333,14 +333,14 @@ def emulator_check(store: Store) -> Check:
     return Check(
         "emulate",
         lambda kernels: emulator_lanes(emulator, min(len(kernels), _most(kernels))),
-        lambda source: Job(source, examples_for(source.problem)),
+        lambda source: VerifyJob(source, examples_for(source.problem)),
         lambda record: bool((record.get("emulator") or {}).get("passed")),
         lambda verdict: verdict.failure,
         entries,
     )
 
 
-def check_all(check: Check, plan: Plan, on_done: Callable[[Outcome], None]) -> None:
+def check_all(check: Check, plan: SuitePlan, on_done: Callable[[ShapeOutcome], None]) -> None:
     """Judge each winner on file that is not judged yet; an answer goes into the kernel's record as it comes."""
     winners = plan.winners()
     judged = [] if plan.again else [kernel for kernel in winners if check.done(dict(kernel.record or {}))]
@@ -350,7 +350,7 @@ def check_all(check: Check, plan: Plan, on_done: Callable[[Outcome], None]) -> N
     if not left or plan.late:
         return
 
-    def ask(lane: Child, kernel: KernelFile) -> Outcome | None:
+    def ask(lane: Child, kernel: KernelFile) -> ShapeOutcome | None:
         if plan.late:
             return None
         started = time.monotonic()
@@ -382,10 +382,10 @@ def _most(kernels: Sequence[KernelFile]) -> int:
     return max(1, (installed_bytes() or largest) // max(1, 2 * largest))
 
 
-def _outcome(step: Step, kernel: KernelFile, state: State, started: float, reason: str | None = None) -> Outcome:
+def _outcome(step: Step, kernel: KernelFile, state: State, started: float, reason: str | None = None) -> ShapeOutcome:
     ratio = ((kernel.record or {}).get("bench") or {}).get("speedup")
     name, seconds = kernel.source.name, time.monotonic() - started
-    return Outcome(step, kernel.source.problem, state, seconds, name, ratio, reason)
+    return ShapeOutcome(step, kernel.source.problem, state, seconds, name, ratio, reason)
 
 
 def _gpu(target: Target) -> GpuExecutor:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from gemmgen.artifacts.kernelfile import KernelFile, find_kernel, require_writable
-from gemmgen.benchmark.bench import Row, measure, require_gpu, tuned
+from gemmgen.benchmark.bench import BenchRow, measure, require_gpu, tuned
 from gemmgen.cli.options import ProblemOptions, json_option, out_option, problem_options, shape
 from gemmgen.cli.output import emit
 from gemmgen.cli.progress import counter, watch
@@ -50,7 +50,7 @@ def is_shape(text: str) -> bool:
     return True
 
 
-def _measure_all(what: Sequence[str], problems: dict[str, Problem], out: Path, made_by: str) -> list[Row]:
+def _measure_all(what: Sequence[str], problems: dict[str, Problem], out: Path, made_by: str) -> list[BenchRow]:
     target = open_target("gpu", "auto", store := Store())
     gpu = target.gpu
     assert gpu is not None

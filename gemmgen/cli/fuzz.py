@@ -22,7 +22,7 @@ from gemmgen.problem.device import Limits
 from gemmgen.run.executor import Executor
 from gemmgen.run.target import DeviceChoice, open_target
 from gemmgen.support.files import Store
-from gemmgen.verification.fuzz import Budget, Report, Tally
+from gemmgen.verification.fuzz import Budget, FuzzTally, Report
 from gemmgen.verification.fuzz import fuzz as run
 from gemmgen.verification.fuzz import replay as run_entry
 
@@ -30,7 +30,7 @@ FAILED = 1
 DEFAULT_MINUTES = 1.0
 TERMINAL_SECONDS = 0.2  # between two lines of progress; elsewhere LOG_SECONDS
 
-OnStep = Callable[[Tally, str], None]
+OnStep = Callable[[FuzzTally, str], None]
 
 
 @click.command()
@@ -123,7 +123,7 @@ def _progress() -> Iterator[OnStep]:
     every = LOG_SECONDS if live is None else TERMINAL_SECONDS
     due = time.monotonic() + every
 
-    def step(tally: Tally, doing: str) -> None:
+    def step(tally: FuzzTally, doing: str) -> None:
         nonlocal due
         if time.monotonic() < due:
             return
@@ -141,7 +141,7 @@ def _progress() -> Iterator[OnStep]:
         yield step
 
 
-def _line(tally: Tally) -> str:
+def _line(tally: FuzzTally) -> str:
     covered = percent(len(tally.cells) / tally.space)
     return (
         f"{plural(tally.situations, 'situation')}, {tally.rate:.0f} a second, {plural(tally.kernels, 'kernel')}, "

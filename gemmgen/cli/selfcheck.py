@@ -24,8 +24,8 @@ from gemmgen.verification.selfcheck import (
     CORRECT_KERNELS,
     KERNEL_EXAMPLES,
     Alarms,
+    BugOutcome,
     MutantOutcome,
-    Outcome,
     SelfCheck,
     check_kernels,
     chosen,
@@ -116,7 +116,7 @@ def _check(
     kernels: int,
     seed: int,
     tools: tuple[Tool, ...],
-) -> tuple[tuple[Outcome, ...], Alarms]:
+) -> tuple[tuple[BugOutcome, ...], Alarms]:
     """What became of the bugs, and the correct kernels that are rejected."""
     with counter("plant bugs", len(bugs)) as step:
         outcomes = try_bugs(target, bugs, store, examples=examples, seed=seed, tools=tools, on_bug=step)
@@ -158,7 +158,7 @@ def _mutant(outcome: MutantOutcome) -> dict[str, Any]:
     }
 
 
-def _outcome(outcome: Outcome) -> dict[str, Any]:
+def _outcome(outcome: BugOutcome) -> dict[str, Any]:
     bug, verdict = outcome.bug, outcome.verdict
     return {
         "bug": bug.name,

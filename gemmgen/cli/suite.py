@@ -15,7 +15,7 @@ from gemmgen.artifacts.kernelfile import GALLERY, read_text, require_writable
 from gemmgen.benchmark.gallery import write_readme
 from gemmgen.benchmark.scores import scores_in, summaries
 from gemmgen.benchmark.shapes import GROUPS, select, suite
-from gemmgen.benchmark.suite import STEPS, Outcome, Plan, Step, missing_for, run_step
+from gemmgen.benchmark.suite import STEPS, ShapeOutcome, Step, SuitePlan, missing_for, run_step
 from gemmgen.cli.options import ProblemOptions, Shape, json_option, problem_options, shape
 from gemmgen.cli.output import FAILED, emit, stderr
 from gemmgen.cli.progress import rows
@@ -97,8 +97,8 @@ def command(
     require_writable(out)
     deadline = None if limit_seconds is None else time.monotonic() + limit_seconds
     folder = out / compile_target("auto")[0]
-    plan = Plan(problems, folder, shlex.join(["gemmgen", *words]), budget, again, deadline)
-    outcomes: list[Outcome] = []
+    plan = SuitePlan(problems, folder, shlex.join(["gemmgen", *words]), budget, again, deadline)
+    outcomes: list[ShapeOutcome] = []
     try:
         for step in chosen:
             _run(step, plan, outcomes)
@@ -164,11 +164,11 @@ def _chosen(steps: Sequence[Step]) -> list[Step]:
     return chosen
 
 
-def _run(step: Step, plan: Plan, outcomes: list[Outcome]) -> None:
+def _run(step: Step, plan: SuitePlan, outcomes: list[ShapeOutcome]) -> None:
     total = len(plan.problems if step == "measure" else plan.winners())
     with rows(total) as tell:
 
-        def on_done(outcome: Outcome) -> None:
+        def on_done(outcome: ShapeOutcome) -> None:
             outcomes.append(outcome)
             tell(row_line(outcome))
 

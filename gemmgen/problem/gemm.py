@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.matrix import ROW_MAJOR, Layout, Matrix
-from gemmgen.support.errors import require
+from gemmgen.support.errors import require, whole
 
 Size = int | None  # None: a parameter of the kernel at run time, written `?`
 
@@ -27,6 +27,8 @@ TILE_REACH = 2048  # lines past the edge to which a tile may compute (never acce
 POINTER_BYTES = 8
 RUNTIME = "?"
 SERVED = (DType.F32, DType.F64)  # element types that some family has kernels of
+
+Named = TypeVar("Named", DType, Layout)
 
 BATCH_SIZES = ("batch", "stride_a", "stride_b", "stride_c")  # of Problem.sizes, in a batch
 POINTER_SIZES = ("batch", "different_a", "different_b")  # of a Case, in a batch of pointers
@@ -38,7 +40,7 @@ class Problem:
     """What a kernel is built for.
 
     m, n, k         sizes in elements; None (`?`) leaves the size to run time
-    dtype, layout   element type; storage orders of A and B
+    dtype, layout   element type; storage orders of A and B. Their names do as well: "f64", "rc"
     lda, ldb, ldc   elements between the lines of A, B, C; "dense" takes the line's length,
                     None (`?`) leaves it to run time. A dense leading dimension of a run-time
                     size is itself a run-time parameter.
@@ -71,12 +73,9 @@ class Problem:
     pointers: bool = False
 
     def __post_init__(self) -> None:
+        self._take_as_meant()
         for name, size in (("M", self.m), ("N", self.n), ("K", self.k), ("batch", self.batch)):
-            whole = size is None or type(size) is int
-            require(
-                whole and (size is None or 1 <= size <= SIZE_LIMIT),
-                f"{name} = {size}: a size is 1 to {SIZE_LIMIT}, or ?",
-            )
+            require(size is None or 1 <= size <= SIZE_LIMIT, f"{name} = {size}: a size is 1 to {SIZE_LIMIT}, or ?")
         for name, given, line in self._leading_dimensions():
             if given == "dense" or given is None:
                 continue
@@ -94,6 +93,27 @@ class Problem:
         require(self.ld_align in (1, 2, 4), f"ld_align = {self.ld_align}: leading dimensions align to 1, 2 or 4")
         self._require_addressable()
         self._require_apart()
+
+    def _take_as_meant(self) -> None:
+        """Names become what they name, and numpy's integers int. Raises InvalidInput for what means nothing."""
+        require(self.pointers in (True, False), f"pointers = {self.pointers!r}: known are True and False")
+        meant: dict[str, Any] = {
+            "dtype": _named(DType, self.dtype),
+            "layout": _named(Layout, self.layout),
+            "pointer_align": whole("pointer_align", self.pointer_align),
+            "ld_align": whole("ld_align", self.ld_align),
+            "pointers": bool(self.pointers),
+        }
+        for name in ("m", "n", "k", "batch"):
+            size = getattr(self, name)
+            meant[name] = None if size is None else whole(name if name == "batch" else name.upper(), size)
+        for name in ("lda", "ldb", "ldc", "stride_a", "stride_b", "stride_c"):
+            given = getattr(self, name)
+            if isinstance(given, str):
+                require(given == "dense", f'{name} = {given!r}: known are "dense", None and a number of elements')
+            meant[name] = given if given is None or isinstance(given, str) else whole(name, given)
+        for name, value in meant.items():
+            object.__setattr__(self, name, value)
 
     def _require_apart(self) -> None:
         """No matrix of the batch reaches into the next."""
@@ -360,6 +380,11 @@ def _agreed(name: str, fixed: Size, given: Size) -> Size:
     agrees = fixed is None or given is None or fixed == given
     require(agrees, f"{name} = {given}, but this kernel is built for {name} = {fixed}")
     return given if fixed is None else fixed
+
+
+def _named(kind: type[Named], value: object) -> Named:
+    """`value` where it is a `kind`, else the one of that name. Raises InvalidInput with the known names."""
+    return value if isinstance(value, kind) else kind.parse(str(value))
 
 
 def _either(values: Sequence[int | str]) -> str:

@@ -23,6 +23,10 @@ class Layout:
     a: Order = "r"
     b: Order = "r"
 
+    def __post_init__(self) -> None:
+        for name, order in (("A", self.a), ("B", self.b)):
+            require(order in ORDERS, f"unknown order {order!r} of {name}: known are {', '.join(ORDERS)}")
+
     @classmethod
     def parse(cls, text: str) -> Layout:
         """`rr`, `rc`, `cr` or `cc`; raises InvalidInput otherwise."""

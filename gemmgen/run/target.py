@@ -15,7 +15,7 @@ from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.support.errors import CandidateFailed, Failure, require
 from gemmgen.support.files import Store
 
-DeviceChoice = Literal["auto", "gpu", "emulator"]
+DeviceChoice = Literal["auto", "gpu", "cuda", "emulator"]  # "cuda" is "gpu", as PyTorch calls it
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,13 @@ def open_target(device: DeviceChoice, arch: str, store: Store) -> Target:
 
     "auto" takes the GPU where there is one and it is of `arch`, else the emulator. `arch` is
     "auto" (the GPU's, else DEFAULT_ARCH), "sm_NN[a]" or a known card's name.
-    Raises InvalidInput (unknown arch; a GPU of another arch) and CandidateFailed (unavailable).
+    Raises InvalidInput (unknown device or arch; a GPU of another arch) and CandidateFailed (unavailable).
     """
+    known = get_args(DeviceChoice)
+    require(device in known, f"unknown device {device!r}: known are {', '.join(known)}")
     wanted = None if arch == "auto" else spec_for(arch)
     missing = why_no_gpu()
-    if device == "gpu" and missing is not None:
+    if device in ("gpu", "cuda") and missing is not None:
         raise CandidateFailed(Failure("unavailable", missing, "gpu"))
     if device != "emulator" and missing is None:
         gpu = GpuExecutor(store)

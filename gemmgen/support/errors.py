@@ -6,6 +6,7 @@ record, with what failed (`kind`), why (`reason`) and who said so (`source`).
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -47,3 +48,15 @@ def require(condition: bool, message: str) -> None:
     """Raise `InvalidInput(message)` unless `condition`. The message shows both values."""
     if not condition:
         raise InvalidInput(message)
+
+
+def whole(name: str, value: object, least: int | None = None) -> int:
+    """`value` as an int: an int or an integer of numpy's, `least` or more. Raises InvalidInput for any other."""
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = None
+    if number is None:
+        raise InvalidInput(f"{name} = {value!r} is no whole number")
+    require(least is None or number >= least, f"{name} = {number}: at least {least} is needed")
+    return number

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmgen.problem.gemm import Case
-from gemmgen.verification.reference import Comparison
+from gemmgen.verification.reference import Compared
 from gemmgen.verification.situation import EDGES, EXACT_KINDS, Situation, edges
 
 Range = tuple[int, int]  # smallest and largest
@@ -75,7 +75,7 @@ class Errors:
     largest_bound_in: str
 
 
-class Tally:
+class DomainTally:
     """Counts situations as they run; `domain` and `errors` sum them up."""
 
     def __init__(self) -> None:
@@ -105,7 +105,7 @@ class Tally:
         elif watched:
             self._watched_part += 1
 
-    def compared(self, situation: Situation, comparison: Comparison) -> None:
+    def compared(self, situation: Situation, comparison: Compared) -> None:
         """`comparison` is of `situation`, and nothing in it is wrong."""
         if situation.data in EXACT_KINDS:
             return

@@ -24,7 +24,7 @@ from gemmgen.problem.device import Limits
 from gemmgen.run.executor import Executor, LoadedKernel
 from gemmgen.support.errors import CandidateFailed, Failure, InvalidInput
 from gemmgen.verification.corpus import Entry, entries, read, save
-from gemmgen.verification.random_kernels import LAYOUTS, Point, draw_points, schedules, simpler
+from gemmgen.verification.random_kernels import LAYOUTS, RandomKernel, draw_points, schedules, simpler
 from gemmgen.verification.seeding import for_each
 from gemmgen.verification.situation import (
     ALL_DATA_KINDS,
@@ -81,7 +81,7 @@ class Replay:
 
 
 @dataclass
-class Tally:
+class FuzzTally:
     """What was tried so far.
 
     cells  (schedule, layout, edge class) that a situation met, of `space` that there are
@@ -104,7 +104,7 @@ class Tally:
         """Situations a second."""
         return self.situations / max(self.seconds, 1e-9)
 
-    def count(self, point: Point, situation: Situation) -> None:
+    def count(self, point: RandomKernel, situation: Situation) -> None:
         self.situations += 1
         self.data[situation.data] += 1
         layout = str(point.problem.layout)
@@ -121,7 +121,7 @@ class Report:
     executor: str
     seed: int
     seconds: float
-    tally: Tally
+    tally: FuzzTally
     missed: tuple[Cell, ...]
     replays: tuple[Replay, ...] = ()
     found: Found | None = None
@@ -140,7 +140,7 @@ class Budget:
     seconds: float | None = None
     situations: int | None = None
 
-    def left(self, tally: Tally) -> int:
+    def left(self, tally: FuzzTally) -> int:
         """Situations that the next kernel may run."""
         if self.seconds is not None and tally.seconds >= self.seconds:
             return 0
@@ -155,7 +155,7 @@ def fuzz(
     budget: Budget,
     *,
     seed: int = 0,
-    on_step: Callable[[Tally, str], None] = lambda tally, doing: None,
+    on_step: Callable[[FuzzTally, str], None] = lambda tally, doing: None,
 ) -> Report:
     """Replay `corpus`, then draw cases until `budget` is spent or one fails; that one is shrunk and saved.
 
@@ -170,7 +170,7 @@ def fuzz(
         for edge in EDGES
         if family is not BATCHED or edge != "K = 0"  # whose sizes are fixed, and not 0
     }
-    tally = Tally(len(space))
+    tally = FuzzTally(len(space))
     replays = []
     for path, entry in entries(corpus):
         replays.append(_replay(executor, limits, path, entry))
@@ -197,7 +197,7 @@ def replay(executor: Executor, limits: Limits, path: Path) -> Replay:
 
 
 def shrink(
-    executor: Executor, limits: Limits, point: Point, found: Found, on_trial: Callable[[], None] = lambda: None
+    executor: Executor, limits: Limits, point: RandomKernel, found: Found, on_trial: Callable[[], None] = lambda: None
 ) -> tuple[Found, int]:
     """(the smallest kernel and situation that fail in the same way, kernels tried for it)."""
     deadline = time.monotonic() + SHRINK_SECONDS
@@ -221,7 +221,7 @@ def shrink(
     return _reduced(executor, point, found), trials
 
 
-def _reduced(executor: Executor, point: Point, found: Found) -> Found:
+def _reduced(executor: Executor, point: RandomKernel, found: Found) -> Found:
     """The smallest situation of this kernel: hypothesis cannot turn a shape of one form into one of another."""
     _, loaded = _load(executor, point)
     if isinstance(loaded, Failure):
@@ -253,9 +253,9 @@ def _search(
     families: Sequence[Family],
     budget: Budget,
     seed: int,
-    tally: Tally,
-    on_step: Callable[[Tally, str], None],
-) -> tuple[Point, Found] | None:
+    tally: FuzzTally,
+    on_step: Callable[[FuzzTally, str], None],
+) -> tuple[RandomKernel, Found] | None:
     drawn = draw_points(families, limits, seed)
     with _Loader(executor, drawn) as loader:
         while (examples := budget.left(tally)) > 0:
@@ -264,7 +264,7 @@ def _search(
             if isinstance(loaded, Failure):
                 return point, Found(source, loaded, None)
 
-            def counted(situation: Situation, point: Point = point) -> None:
+            def counted(situation: Situation, point: RandomKernel = point) -> None:
                 tally.count(point, situation)
                 on_step(tally, "fuzz")
 
@@ -283,7 +283,7 @@ def _search(
 
 
 def _try(
-    kernel: LoadedKernel, examples: int, seed: int, on_situation: Callable[[Situation], None], tally: Tally | None
+    kernel: LoadedKernel, examples: int, seed: int, on_situation: Callable[[Situation], None], tally: FuzzTally | None
 ) -> Found | None:
     """The smallest situation found in which `kernel` fails."""
     failures: list[Wrong] = []
@@ -310,7 +310,7 @@ def _try(
     return None
 
 
-def _fails(executor: Executor, point: Point, found: Found, examples: int) -> Found | None:
+def _fails(executor: Executor, point: RandomKernel, found: Found, examples: int) -> Found | None:
     """How the kernel of `point` fails, if it does so in the way of `found`."""
     source, loaded = _load(executor, point)
     if isinstance(loaded, Failure):
@@ -362,7 +362,7 @@ def _adapted(source: KernelSource, situation: Situation) -> Situation | None:
 
 
 def _replay(executor: Executor, limits: Limits, path: Path, entry: Entry) -> Replay:
-    point = Point(*parse_name(entry.kernel))
+    point = RandomKernel(*parse_name(entry.kernel))
     rejection = first_rejection(point.family, point.problem, point.config, limits)
     if rejection is not None:
         return Replay(path, entry, None, refused=str(rejection))
@@ -376,7 +376,7 @@ def _replay(executor: Executor, limits: Limits, path: Path, entry: Entry) -> Rep
         loaded.close()
 
 
-def _load(executor: Executor, point: Point) -> tuple[KernelSource, LoadedKernel | Failure]:
+def _load(executor: Executor, point: RandomKernel) -> tuple[KernelSource, LoadedKernel | Failure]:
     """Raises CandidateFailed where the executor is not available, which is no kernel's fault."""
     source = render(point.problem, point.family, point.config)
     try:
@@ -394,12 +394,12 @@ class _Loader:
     fast: there kernels are loaded when they are needed.
     """
 
-    def __init__(self, executor: Executor, points: Iterator[Point]) -> None:
+    def __init__(self, executor: Executor, points: Iterator[RandomKernel]) -> None:
         self._executor, self._points = executor, points
         self._pool = ThreadPoolExecutor(1) if executor.name == "emulator" else None
-        self._waiting: deque[tuple[Point, Future[tuple[KernelSource, LoadedKernel | Failure]]]] = deque()
+        self._waiting: deque[tuple[RandomKernel, Future[tuple[KernelSource, LoadedKernel | Failure]]]] = deque()
 
-    def next(self) -> tuple[Point, KernelSource, LoadedKernel | Failure]:
+    def next(self) -> tuple[RandomKernel, KernelSource, LoadedKernel | Failure]:
         if self._pool is None:
             now = next(self._points)
             return (now, *_load(self._executor, now))

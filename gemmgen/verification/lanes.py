@@ -27,7 +27,7 @@ GPU_SHRINK_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class Job:
+class VerifyJob:
     """A kernel to verify with `examples` situations at most, and the tools of compute-sanitizer to watch it on a GPU.
 
     Without `shrink` the first situation that fails stands.
@@ -52,12 +52,12 @@ class Job:
 
 
 class Lane:
-    """The child's side on a GPU: answers a Job with its Verdict."""
+    """The child's side on a GPU: answers a VerifyJob with its Verdict."""
 
     def __init__(self, store: str) -> None:
         self._gpu = GpuExecutor(Store(Path(store)), timeout=TIMEOUT)
 
-    def __call__(self, job: Job) -> Verdict:
+    def __call__(self, job: VerifyJob) -> Verdict:
         verdict = job.verdict(self._gpu, GPU_SHRINK_SECONDS)
         return sanitize(self._gpu, job.source, verdict, job.tools) if job.tools else verdict
 
@@ -68,12 +68,12 @@ class EmulatorLane:
     def __init__(self, store: str, timeout: str) -> None:
         self._emulator = EmulatorExecutor(Store(Path(store)), float(timeout))
 
-    def __call__(self, job: Job) -> Verdict:
+    def __call__(self, job: VerifyJob) -> Verdict:
         return job.verdict(self._emulator)
 
 
 def verify_many(
-    jobs: Sequence[Job], arch: str, store: Store, on_done: Callable[[], None] = lambda: None
+    jobs: Sequence[VerifyJob], arch: str, store: Store, on_done: Callable[[], None] = lambda: None
 ) -> list[Verdict]:
     """The verdicts on the GPU, in the jobs' order; all kernels are compiled first, side by side.
 
@@ -87,7 +87,7 @@ def verify_many(
 
 
 def emulate_many(
-    emulator: EmulatorExecutor, jobs: Sequence[Job], on_done: Callable[[], None] = lambda: None
+    emulator: EmulatorExecutor, jobs: Sequence[VerifyJob], on_done: Callable[[], None] = lambda: None
 ) -> list[Verdict]:
     """The verdicts of emulators as `emulator` is, one a core, in the jobs' order.
 
@@ -104,6 +104,6 @@ def emulator_lanes(emulator: EmulatorExecutor, most: int) -> list[Child]:
     return [Child(f"{__name__}:EmulatorLane", *settings, environment=ONE_THREAD) for _ in range(count)]
 
 
-def _ask(lane: Child, job: Job) -> Verdict:
+def _ask(lane: Child, job: VerifyJob) -> Verdict:
     verdict: Verdict = lane.request(job)
     return verdict

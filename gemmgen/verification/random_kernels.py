@@ -47,7 +47,7 @@ DRAWS_A_BATCH = 24
 
 
 @dataclass(frozen=True)
-class Point:
+class RandomKernel:
     """A kernel that can be rendered."""
 
     problem: Problem
@@ -119,17 +119,17 @@ def _strides(draw: st.DrawFn, problem: Problem) -> dict[str, Any]:
 
 
 @st.composite
-def points(draw: st.DrawFn, families: Sequence[Family], limits: Limits) -> Point:
+def points(draw: st.DrawFn, families: Sequence[Family], limits: Limits) -> RandomKernel:
     """Any kernel of `families` that `limits` accept; every schedule is as likely as the others."""
     choices = [(family, schedule) for family in families for schedule in schedules(family)]
     family, schedule = draw(st.sampled_from(choices))
     problem = draw(problems(small_batches=family is BATCHED))
     assume(first_rejection(family, problem, family.default(problem), limits) is None)
     rng = random.Random(draw(st.integers(0, 2**32 - 1)))
-    return Point(problem, family, _walk(family, problem, limits, schedule, rng))
+    return RandomKernel(problem, family, _walk(family, problem, limits, schedule, rng))
 
 
-def draw_points(families: Sequence[Family], limits: Limits, seed: int) -> Iterator[Point]:
+def draw_points(families: Sequence[Family], limits: Limits, seed: int) -> Iterator[RandomKernel]:
     """Points without end, none of them twice; the same seed, the same points."""
     met: set[str] = set()
     batch = 0
@@ -141,7 +141,7 @@ def draw_points(families: Sequence[Family], limits: Limits, seed: int) -> Iterat
         batch += 1
 
 
-def simpler(point: Point, limits: Limits) -> Iterator[Point]:
+def simpler(point: RandomKernel, limits: Limits) -> Iterator[RandomKernel]:
     """Accepted points that a person would rather read: plainer problems first, then smaller parameters."""
     for problem in _simpler_problems(point.problem):
         if first_rejection(point.family, problem, point.config, limits) is None:
@@ -228,8 +228,8 @@ def _values(axis: Axis) -> tuple[int, ...]:
     return (*axis.values, *(value for value in UNUSUAL if value <= max(axis.values)))
 
 
-def _batch(strategy: st.SearchStrategy[Point], seed: int) -> list[Point]:
-    drawn: list[Point] = []
+def _batch(strategy: st.SearchStrategy[RandomKernel], seed: int) -> list[RandomKernel]:
+    drawn: list[RandomKernel] = []
     for_each(strategy, drawn.append, examples=DRAWS_A_BATCH, seed=seed, shrink=False)
     return drawn
 

@@ -178,7 +178,7 @@ class Mismatch:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Compared:
     """A result beside the reference.
 
     worst          largest error over its bound; infinite where an element is wrong
@@ -205,7 +205,7 @@ def expected(situation: Situation, window: Window) -> tuple[Doubles, Doubles]:
     return _expected(situation, window)
 
 
-def compare(situation: Situation, result: Floats, window: Window | None = None, atomic_adds: int = 0) -> Comparison:
+def compare(situation: Situation, result: Floats, window: Window | None = None, atomic_adds: int = 0) -> Compared:
     """`result`, C's storage after a run, beside the reference.
 
     Only `window` counts where it is given. NaN or Inf is right just where it is expected. `atomic_adds` is how many
@@ -223,7 +223,7 @@ def compare(situation: Situation, result: Floats, window: Window | None = None, 
     largest_bound = float(bound.max(initial=0.0))
     if not wrong.any():
         ratios = np.divide(error, bound, out=error, where=bound > 0)
-        return Comparison(float(ratios.max(initial=0.0)), None, ratios, largest_bound)
+        return Compared(float(ratios.max(initial=0.0)), None, ratios, largest_bound)
     place = tuple(int(index) for index in np.argwhere(wrong)[0])
     mismatch = Mismatch(
         row=window.top + place[-2],
@@ -236,7 +236,7 @@ def compare(situation: Situation, result: Floats, window: Window | None = None, 
         matrix=None if window.last is None else window.first + place[0],
     )
     with np.errstate(divide="ignore", invalid="ignore"):
-        return Comparison(np.inf, mismatch, error / bound, largest_bound)
+        return Compared(np.inf, mismatch, error / bound, largest_bound)
 
 
 def _error(got: Floats, want: Doubles) -> Doubles:

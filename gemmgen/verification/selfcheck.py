@@ -23,7 +23,7 @@ from gemmgen.run.target import Target
 from gemmgen.support.errors import CandidateFailed, require
 from gemmgen.support.files import Store
 from gemmgen.verification.bugs import BUGS, SUBJECTS, Bug, Subject
-from gemmgen.verification.lanes import Job, emulate_many, verify_many
+from gemmgen.verification.lanes import VerifyJob, emulate_many, verify_many
 from gemmgen.verification.mutation import LAUNCH, Mutant, draw
 from gemmgen.verification.random_kernels import draw_points
 from gemmgen.verification.sanitizers.tool import Tool
@@ -39,7 +39,7 @@ Alarms = tuple[tuple[KernelSource, Verdict], ...]  # correct kernels that are re
 
 
 @dataclass(frozen=True)
-class Outcome:
+class BugOutcome:
     """What became of a planted bug.
 
     emulated  what the emulator says of a bug that survives on a GPU; None elsewhere, and where there is no emulator
@@ -82,7 +82,7 @@ class Outcome:
             well = self.diagnosed or self.verdict.executor == "gpu"
             return None if well else f"not the diagnosis expected: {expected}"
         if self.emulated is not None:
-            return Outcome(self.bug, self.source, self.emulated).trouble
+            return BugOutcome(self.bug, self.source, self.emulated).trouble
         if self.verdict.failure is not None:
             return f"did not run: {self.verdict.failure.reason}"
         return f"survived {self.verdict.examples} situations on the {self.verdict.executor}"
@@ -121,7 +121,7 @@ class SelfCheck:
 
     executor: str
     seed: int
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[BugOutcome, ...]
     kernels: int
     false_alarms: Alarms
     mutants: tuple[MutantOutcome, ...]
@@ -178,10 +178,10 @@ def try_bug(
     examples: int = BUG_EXAMPLES,
     seed: int = 0,
     shrink: bool = True,
-) -> Outcome:
+) -> BugOutcome:
     """Plant `bug` and verify. Without `shrink` the first situation that fails stands."""
     source = plant(bug, limits)
-    return Outcome(bug, source, verify(executor, source, examples=examples, seed=seed, shrink=shrink))
+    return BugOutcome(bug, source, verify(executor, source, examples=examples, seed=seed, shrink=shrink))
 
 
 def try_bugs(
@@ -193,12 +193,12 @@ def try_bugs(
     seed: int = 0,
     tools: tuple[Tool, ...] = (),
     on_bug: Callable[[], None] = lambda: None,
-) -> tuple[Outcome, ...]:
+) -> tuple[BugOutcome, ...]:
     """The outcome of every bug, in their order; what survives on a GPU is tried in the emulator, where there is one."""
     limits = target.spec.arch.limits
     sources = [plant(bug, limits) for bug in bugs]
-    verdicts = verify_all(target, [Job(source, examples, seed, tools) for source in sources], store, on_bug)
-    outcomes = [Outcome(*parts) for parts in zip(bugs, sources, verdicts, strict=True)]
+    verdicts = verify_all(target, [VerifyJob(source, examples, seed, tools) for source in sources], store, on_bug)
+    outcomes = [BugOutcome(*parts) for parts in zip(bugs, sources, verdicts, strict=True)]
     missed = [outcome for outcome in outcomes if not outcome.found]
     if target.gpu is None or not missed:
         return tuple(outcomes)
@@ -207,7 +207,7 @@ def try_bugs(
     except CandidateFailed:
         return tuple(outcomes)
     with emulator:
-        again = emulate_many(emulator, [Job(outcome.source, examples, seed) for outcome in missed])
+        again = emulate_many(emulator, [VerifyJob(outcome.source, examples, seed) for outcome in missed])
     emulated = {outcome.bug: verdict for outcome, verdict in zip(missed, again, strict=True)}
     return tuple(replace(outcome, emulated=emulated.get(outcome.bug)) for outcome in outcomes)
 
@@ -221,7 +221,7 @@ def check_kernels(
     on_kernel: Callable[[], None] = lambda: None,
 ) -> Alarms:
     """Those of `sources`, which are correct kernels, that the verifier rejects: there must be none."""
-    verdicts = verify_all(target, [Job(source, KERNEL_EXAMPLES, seed) for source in sources], store, on_kernel)
+    verdicts = verify_all(target, [VerifyJob(source, KERNEL_EXAMPLES, seed) for source in sources], store, on_kernel)
     return tuple((source, verdict) for source, verdict in zip(sources, verdicts, strict=True) if not verdict.passed)
 
 
@@ -235,7 +235,7 @@ def try_mutants(
     on_mutant: Callable[[], None] = lambda: None,
 ) -> tuple[MutantOutcome, ...]:
     """The outcome of every mutant, in their order."""
-    jobs = [Job(mutant.source, examples, seed, shrink=False) for mutant in mutants]
+    jobs = [VerifyJob(mutant.source, examples, seed, shrink=False) for mutant in mutants]
     verdicts = verify_all(target, jobs, store, on_mutant)
     return tuple(
         MutantOutcome(mutant, verdict, why_harmless(mutant, store) if verdict.passed else None)
@@ -244,7 +244,7 @@ def try_mutants(
 
 
 def verify_all(
-    target: Target, jobs: Sequence[Job], store: Store, on_done: Callable[[], None] = lambda: None
+    target: Target, jobs: Sequence[VerifyJob], store: Store, on_done: Callable[[], None] = lambda: None
 ) -> list[Verdict]:
     """The verdicts on the target's executor, several at a time, in the jobs' order."""
     executor = target.executor

@@ -16,7 +16,7 @@ from gemmgen.kernel.source import KernelSource, Launch
 from gemmgen.problem.gemm import Case, Problem
 from gemmgen.run.executor import Executor, Floats, LoadedKernel, Operands
 from gemmgen.support.errors import CandidateFailed, Failure
-from gemmgen.verification.domain import Domain, Errors, Tally, domain_from, errors_from
+from gemmgen.verification.domain import Domain, DomainTally, Errors, domain_from, errors_from
 from gemmgen.verification.reference import Mismatch, Window, compare, make_operands
 from gemmgen.verification.sanitizers.tool import SanitizerResult
 from gemmgen.verification.seeding import for_each
@@ -183,7 +183,9 @@ Words = npt.NDArray[np.unsignedinteger[Any]]
 Seen = dict[tuple[int, int, int], tuple[set[int], set[Window]]]
 
 
-def check(kernel: LoadedKernel, situation: Situation, seen: Seen | None = None, tally: Tally | None = None) -> float:
+def check(
+    kernel: LoadedKernel, situation: Situation, seen: Seen | None = None, tally: DomainTally | None = None
+) -> float:
     """Run one situation; returns the largest error over its bound, and counts it in `tally`.
 
     `seen` carries what samples showed from one situation to the next: two blocks that write the same tile, while
@@ -191,7 +193,7 @@ def check(kernel: LoadedKernel, situation: Situation, seen: Seen | None = None, 
 
     Raises Wrong (with the first wrong element) and CandidateFailed (the kernel does not run to the end).
     """
-    operands, tally = make_operands(situation), tally or Tally()
+    operands, tally = make_operands(situation), tally or DomainTally()
     case, seed = situation.case, situation.seed
     if not runs_whole(kernel, situation):
         return _check_sample(kernel, situation, operands, {} if seen is None else seen, tally)
@@ -215,7 +217,7 @@ def _cost(case: Case, launch: Launch) -> float:
     return case.flops + THREAD_FLOPS * launch.blocks(case) * launch.threads
 
 
-def _judge(kernel: LoadedKernel, situation: Situation, result: Floats, window: Window, tally: Tally) -> float:
+def _judge(kernel: LoadedKernel, situation: Situation, result: Floats, window: Window, tally: DomainTally) -> float:
     launch = kernel.source.launch
     comparison = compare(situation, result, window, launch.splits if launch.atomic else 0)
     if comparison.mismatch is not None:
@@ -224,7 +226,9 @@ def _judge(kernel: LoadedKernel, situation: Situation, result: Floats, window: W
     return comparison.worst
 
 
-def _check_sample(kernel: LoadedKernel, situation: Situation, operands: Operands, seen: Seen, tally: Tally) -> float:
+def _check_sample(
+    kernel: LoadedKernel, situation: Situation, operands: Operands, seen: Seen, tally: DomainTally
+) -> float:
     """Run the blocks of a few random tiles and check what they write of C, as many tiles; the rest must stay.
 
     Where blocks stream, the last of these tiles is one that they share.
@@ -348,7 +352,7 @@ class _Property:
         self.found: Wrong | None = None
         self.found_after: int | None = None
         self.seen: Seen = {}
-        self.tally = Tally()
+        self.tally = DomainTally()
         self.determinism: Determinism | None = None
 
     def __call__(self, situation: Situation) -> None:

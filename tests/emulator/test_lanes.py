@@ -17,7 +17,7 @@ from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.files import Store
 from gemmgen.verification import lanes, selfcheck
 from gemmgen.verification.bugs import BUGS
-from gemmgen.verification.lanes import Job, verify_many
+from gemmgen.verification.lanes import VerifyJob, verify_many
 from gemmgen.verification.sanitizers.tool import SanitizerResult
 
 LIMITS = ARCHS["sm_90"].limits
@@ -31,7 +31,7 @@ class EmulatedLane:
         self._plays_gpu = factory.endswith(":Lane")
         self._emulator = EmulatorExecutor(Store(Path(store)))
 
-    def request(self, job: Job) -> object:
+    def request(self, job: VerifyJob) -> object:
         verdict = job.verdict(self._emulator)
         if not self._plays_gpu:
             return verdict
@@ -101,7 +101,7 @@ def test_correct_kernels_pass_in_lanes(target):
 
 def test_verdicts_come_in_the_jobs_order(target):
     sources = [selfcheck.plant(bug, LIMITS) for bug in (VALUE, RACE, VALUE)]
-    verdicts = verify_many([Job(source, 20, 0) for source in sources], "sm_90", Store())
+    verdicts = verify_many([VerifyJob(source, 20, 0) for source in sources], "sm_90", Store())
     assert [verdict.passed for verdict in verdicts] == [False, True, False]
 
 

@@ -17,7 +17,7 @@ from gemmgen.run.target import Target
 from gemmgen.support.errors import InvalidInput
 from gemmgen.support.paths import TEMPLATES
 from gemmgen.verification.bugs import BUGS, NAIVE_RR, SUBJECTS, VALUE, Bug
-from gemmgen.verification.lanes import Job, emulate_many
+from gemmgen.verification.lanes import VerifyJob, emulate_many
 from gemmgen.verification.mutation import LAUNCH, OPERATORS, Mutant
 from gemmgen.verification.selfcheck import (
     KERNEL_EXAMPLES,
@@ -107,7 +107,7 @@ def test_kernels_are_verified_side_by_side(emulator):
     wrong = replace(right, text=right.text.replace("k < s.K;", "k < s.K - 1;"))
     broken = replace(right, text=right.text.replace("float acc", "flaot acc"))
     done = []
-    jobs = [Job(source, examples=10) for source in (wrong, right, broken)]
+    jobs = [VerifyJob(source, examples=10) for source in (wrong, right, broken)]
     verdicts = emulate_many(emulator, jobs, lambda: done.append(1))
     assert len(done) == 3
     assert [verdict.failure and verdict.failure.kind for verdict in verdicts] == ["wrong", None, "compile"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gemmgen.benchmark.study import Point, Study, run_study
+from gemmgen.benchmark.study import Study, StudyPoint, run_study
 from gemmgen.benchmark.study.points import BLOCK_TILE, LADDER, SCALAR
 from gemmgen.cli.reports.study_files import write_study
 from gemmgen.problem.gemm import Problem
@@ -25,10 +25,10 @@ SMALL = Study(
     "What becomes of each?",
     "tile",
     (
-        Point("inner", {**SCALAR, "OUTER": 0, "TM": 4, "TN": 4}),
-        Point("outer", {**SCALAR, "OUTER": 1, "TM": 4, "TN": 4}),
-        Point("spills", {**BASE, "TM": 16, "TN": 16}),
-        Point("too many threads", {**BASE, "TM": 1, "TN": 2}),
+        StudyPoint("inner", {**SCALAR, "OUTER": 0, "TM": 4, "TN": 4}),
+        StudyPoint("outer", {**SCALAR, "OUTER": 1, "TM": 4, "TN": 4}),
+        StudyPoint("spills", {**BASE, "TM": 16, "TN": 16}),
+        StudyPoint("too many threads", {**BASE, "TM": 1, "TN": 2}),
         LADDER.points[-1],
     ),
 )

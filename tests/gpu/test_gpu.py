@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gemmgen.benchmark.study import Point, Study, run_study
+from gemmgen.benchmark.study import Study, StudyPoint, run_study
 from gemmgen.benchmark.study.modelcheck import Times, check_model, measure_times
 from gemmgen.benchmark.study.points import BLOCK_TILE, LADDER
 from gemmgen.kernel.families import BATCHED, SIMT, Family
@@ -446,9 +446,9 @@ def test_limits_are_plausible_and_kept(gpu: GpuExecutor) -> None:
 def test_a_study_is_measured_in_turns(gpu: GpuExecutor, tmp_path: Path) -> None:
     base = BLOCK_TILE.points[0].settings
     points = (
-        Point("64x64", {**base, "BM": 64, "BN": 64}),
-        Point("256x256", {**base, "BM": 256, "BN": 256}),  # spills, and still is a row
-        Point("an element a thread", {**base, "BM": 256, "BN": 256, "TM": 1, "TN": 1}),
+        StudyPoint("64x64", {**base, "BM": 64, "BN": 64}),
+        StudyPoint("256x256", {**base, "BM": 256, "BN": 256}),  # spills, and still is a row
+        StudyPoint("an element a thread", {**base, "BM": 256, "BN": 256, "TM": 1, "TN": 1}),
         LADDER.points[-1],
     )
     study = Study("small", "two blocks", "Which is faster?", "block", points)

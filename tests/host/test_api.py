@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 import gemmgen
 from gemmgen import api
+from gemmgen.run import target
 from gemmgen.support.errors import InvalidInput
 
 PROBLEM = gemmgen.Problem(64, 64, 64)
@@ -21,11 +23,33 @@ PROBLEM = gemmgen.Problem(64, 64, 64)
         (lambda: api.study("ladder", PROBLEM, budget=0), "budget = 0"),
         (lambda: api.check_model(budget=0), "budget = 0"),
         (lambda: gemmgen.verify(gemmgen.generate(PROBLEM), examples=0), "examples = 0: at least 1 is needed"),
+        (lambda: gemmgen.tune(PROBLEM, seed=-1), "seed = -1: at least 0 is needed"),
+        (lambda: gemmgen.verify("NAME", seed=-1), "seed = -1: at least 0 is needed"),
+        (lambda: gemmgen.tune(PROBLEM, budget="4"), "budget = '4' is no whole number"),  # type: ignore[arg-type]
+        (lambda: gemmgen.generate(PROBLEM, BM=64.0), "BM = 64.0 is no whole number"),  # type: ignore[arg-type]
+        (
+            lambda: gemmgen.tune(PROBLEM, device="tpu"),  # type: ignore[arg-type]
+            "unknown device 'tpu': known are auto, gpu, cuda, emulator",
+        ),
+        (
+            lambda: gemmgen.verify("NAME", sanitize=["helgrind"]),  # type: ignore[list-item]
+            "unknown tool 'helgrind' of compute-sanitizer: known are memcheck, racecheck, initcheck, synccheck",
+        ),
     ],
 )
-def test_counts_start_at_one(call: Callable[[], object], words: str) -> None:
+def test_what_cannot_be_meant_is_refused(call: Callable[[], object], words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         call()
+
+
+def test_cuda_means_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target, "why_no_gpu", lambda: "no GPU in this test")
+    with pytest.raises(gemmgen.CandidateFailed, match=r"unavailable \(gpu\): no GPU in this test"):
+        gemmgen.tune(PROBLEM, device="cuda")
+
+
+def test_numpys_integers_set_axes() -> None:
+    assert gemmgen.generate(PROBLEM, BM=np.int64(64)) == gemmgen.generate(PROBLEM, BM=64)  # type: ignore[arg-type]
 
 
 def test_the_package_offers_what_it_says() -> None:

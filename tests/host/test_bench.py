@@ -9,7 +9,7 @@ import pytest
 
 from gemmgen.artifacts.kernelfile import KernelFile
 from gemmgen.benchmark import bench
-from gemmgen.benchmark.bench import Row
+from gemmgen.benchmark.bench import BenchRow
 from gemmgen.kernel.families import NAIVE
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
@@ -17,7 +17,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import CompiledKernel
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
 from gemmgen.run.gpu.limits import MeasuredLimits
-from gemmgen.run.gpu.timing import Baseline, Comparison, Timing
+from gemmgen.run.gpu.timing import Baseline, InterleavedTimings, Timing
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.files import Store
 
@@ -43,10 +43,10 @@ class Gpu:
             raise CandidateFailed(Failure("launch", "too much shared memory", "gpu"))
         return GpuKernel(cast(GpuExecutor, self), source, compiled)
 
-    def measure_many(self, kernels: Sequence[GpuKernel], *_: Any, **__: Any) -> Comparison:
+    def measure_many(self, kernels: Sequence[GpuKernel], *_: Any, **__: Any) -> InterleavedTimings:
         theirs = Timing((10.0,), {})
         timings = [WRONG if kernel.source.config["BM"] == 32 else Timing((5.0,), {}) for kernel in kernels]
-        return Comparison(tuple(timings), Baseline(0, 8, theirs, theirs, "cuBLASLt 13.1"), Timing((4.0,), {}))
+        return InterleavedTimings(tuple(timings), Baseline(0, 8, theirs, theirs, "cuBLASLt 13.1"), Timing((4.0,), {}))
 
     def limits(self) -> MeasuredLimits:
         return LIMITS
@@ -63,7 +63,7 @@ def test_kernels_that_fail_to_load_or_run_leave_the_others_their_places(
     gpu = Gpu()
     unloaded, wrong, row = bench.compare(kernels, cast(GpuExecutor, gpu), store)
     assert isinstance(unloaded, Failure) and unloaded.kind == "launch" and wrong == WRONG
-    assert isinstance(row, Row) and row.kernel is kernels[2] and row.speedup == 2.0
+    assert isinstance(row, BenchRow) and row.kernel is kernels[2] and row.speedup == 2.0
     assert row.document()["moving_us"] == 4.0
     assert gpu.closed == [kernel.source.name for kernel in kernels[1:]]
     assert bench.compare(kernels[:1], cast(GpuExecutor, gpu), store) == [unloaded]

@@ -17,8 +17,8 @@ from gemmgen.benchmark.study.modelcheck import (
     TIMES,
     TOP,
     Agreement,
+    CheckRow,
     ModelCheck,
-    Row,
     Times,
     candidates,
     check_model,
@@ -53,7 +53,7 @@ def check() -> ModelCheck:
     return check_model(load_times(TIMES["simt"]))
 
 
-def times_of(*rows: Row) -> Times:
+def times_of(*rows: CheckRow) -> Times:
     return Times(SIMT, CARD, {"date": "2026-11-21"}, ((PROBLEM, rows),))
 
 
@@ -131,7 +131,7 @@ def test_times_within_the_error_are_counted_relative_to_the_measured() -> None:
 
 
 def test_a_row_is_predicted_from_its_registers() -> None:
-    rows = [Row(DEFAULT.values, registers, 10.0 + registers) for registers in (100, 300)]  # the latter spill
+    rows = [CheckRow(DEFAULT.values, registers, 10.0 + registers) for registers in (100, 300)]  # the latter spill
     (one,) = check_model(times_of(*rows)).agreements
     assert one.predicted_us == tuple(predict(PROBLEM, SIMT, DEFAULT, CARD, row.registers).time_us for row in rows)
     assert one.predicted_us[0] != one.predicted_us[1]
@@ -139,17 +139,19 @@ def test_a_row_is_predicted_from_its_registers() -> None:
 
 def test_axes_that_came_since_have_their_defaults() -> None:
     old = {name: value for name, value in DEFAULT.values.items() if name != "SPLIT"}
-    (one,) = check_model(times_of(Row(old, 128, 10), Row(DEFAULT.values, 128, 10))).agreements
+    (one,) = check_model(times_of(CheckRow(old, 128, 10), CheckRow(DEFAULT.values, 128, 10))).agreements
     assert one.skipped == 0 and len(set(one.predicted_us)) == 1
 
 
 def test_what_this_version_does_not_accept_is_skipped_and_counted() -> None:
     unknown, refused = {**DEFAULT.values, "SWIZZLE": 1}, {**DEFAULT.values, "BM": 100}
-    check = check_model(times_of(Row(unknown, 128, 9), Row(DEFAULT.values, 128, 10), Row(refused, 128, 11)))
+    check = check_model(
+        times_of(CheckRow(unknown, 128, 9), CheckRow(DEFAULT.values, 128, 10), CheckRow(refused, 128, 11))
+    )
     assert (check.configs, check.skipped, check.agreements[0].skipped) == (1, 2, 2)
     assert "2 configs skipped" in total(check)
     with pytest.raises(GemmgenError, match="accepts none"):
-        check_model(times_of(Row(unknown, 128, 9)))
+        check_model(times_of(CheckRow(unknown, 128, 9)))
 
 
 # The file
@@ -168,7 +170,7 @@ def test_times_read_back(tmp_path: Path, family: str) -> None:
 @pytest.mark.parametrize(("registers", "us"), [(99, 0.0), (99, -5.0), (99, math.nan), (99, math.inf), (-4, 10.0)])
 def test_times_that_cannot_be_are_refused(registers: int, us: float, tmp_path: Path) -> None:
     path = tmp_path / "times.json"
-    save_times(times_of(Row(DEFAULT.values, registers, us)), path)
+    save_times(times_of(CheckRow(DEFAULT.values, registers, us)), path)
     wrong = f"a kernel of {registers} registers" if registers < 0 else f"a time of {us} us"
     with pytest.raises(InvalidInput, match=re.escape(f"{path} holds no measured times: {wrong}")):
         load_times(path)
@@ -226,7 +228,7 @@ def test_measured_times_replace_the_old_ones(monkeypatch: pytest.MonkeyPatch, sp
         return [*timed[:-1], trials[-1]]
 
     monkeypatch.setattr(Tuner, "measure", measure)
-    fresh = measure_times(times_of(Row(DEFAULT.values, 128, 10)), target, None, "the command", budget=6)  # type: ignore[arg-type]
+    fresh = measure_times(times_of(CheckRow(DEFAULT.values, 128, 10)), target, None, "the command", budget=6)  # type: ignore[arg-type]
     ((problem, rows),) = fresh.problems
     assert problem == PROBLEM and fresh.device is CARD
     assert [row.us for row in rows] == [16, 17, 18, 19, 20] and {row.registers for row in rows} == {99}
@@ -252,7 +254,7 @@ def test_the_command_prints_each_problem_and_the_total(capsys: pytest.CaptureFix
 
 def test_the_command_writes_table_record_and_plot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = tmp_path / "times.json"
-    save_times(times_of(*(Row(DEFAULT.values, registers, 1.0 * registers) for registers in (90, 150, 230))), data)
+    save_times(times_of(*(CheckRow(DEFAULT.values, registers, 1.0 * registers) for registers in (90, 150, 230))), data)
     assert main(["study", "model", "--data", str(data), "--out", str(tmp_path), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["configs"] == 3 and document["in_top"] == {"top": TOP, "problems": 1, "of": 1}

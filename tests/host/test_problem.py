@@ -43,12 +43,42 @@ ANY = Problem(None, None, None, ld_align=4)
         ({"pointers": True}, "arrays of pointers serve a batch, and batch = 1"),
         ({"pointers": True, "batch": 9, "stride_b": None}, "stride_b = ?: matrices behind pointers have no stride"),
         ({"dtype": DType.F64, "pointer_align": 4}, "pointer_align = 4: addresses of f64 align to 8 or 16"),
+        ({"dtype": "float99"}, "unknown dtype 'float99': known are f32, f64"),
+        ({"layout": "row"}, "unknown layout 'row': known are rr, rc, cr, cc"),
+        ({"m": "16"}, "M = '16' is no whole number"),
+        ({"n": 32.0}, "N = 32.0 is no whole number"),
+        ({"k": True}, "K = True is no whole number"),
+        ({"lda": "wide"}, """lda = 'wide': known are "dense", None and a number of elements"""),
+        ({"pointer_align": "16"}, "pointer_align = '16' is no whole number"),
+        ({"pointers": "no", "batch": 9}, "pointers = 'no': known are True and False"),
     ],
 )
 def test_invalid_problems(given_values: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         Problem(**{"m": 16, "n": 32, "k": 64, **given_values})
     assert message in str(caught.value)
+
+
+def test_names_and_numpys_integers_are_taken_as_meant() -> None:
+    given_values: dict[str, Any] = {
+        **dict.fromkeys(("m", "n", "k", "batch"), np.int64(64)),
+        "dtype": "f64",
+        "layout": "rc",
+        "lda": np.int32(72),
+        "stride_c": np.uint64(5000),
+        "ld_align": np.int8(4),
+    }
+    problem = Problem(**given_values)
+    assert problem == Problem(
+        64, 64, 64, dtype=DType.F64, layout=Layout("r", "c"), lda=72, batch=64, stride_c=5000, ld_align=4
+    )
+    numbers = (problem.m, problem.n, problem.k, problem.batch, problem.lda, problem.stride_c, problem.ld_align)
+    assert {type(number) for number in numbers} == {int}  # what JSON takes
+
+
+def test_a_layout_of_unknown_orders_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="unknown order 'row' of A: known are r, c"):
+        Layout("row", "r")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -215,7 +215,7 @@ from pathlib import Path
 if "--version" in sys.argv:
     print("NVIDIA (R) Compute Sanitizer\\nVersion 2025.3.1.0 (build 1) (public-release)")
     sys.exit()
-from gemmgen.verification.sanitizers.tool import Allocation, Outcome
+from gemmgen.verification.sanitizers.tool import Allocation, WatchOutcome
 Path({folder!r}, "arguments").write_text("\\n".join(sys.argv[1:]))
 job = pickle.loads(Path(sys.argv[-2]).read_bytes())
 Path(sys.argv[sys.argv.index("--log-file") + 1]).write_text(Path({folder!r}, "report").read_text())
@@ -223,7 +223,7 @@ Path(sys.argv[sys.argv.index("--log-file") + 1]).write_text(Path({folder!r}, "re
 """
 DONE = """
 allocations = (Allocation(0, "A", 0x7F0000000000, 256),)
-Path(sys.argv[-1]).write_bytes(pickle.dumps(Outcome({ran}, {error!r}, allocations)))
+Path(sys.argv[-1]).write_bytes(pickle.dumps(WatchOutcome({ran}, {error!r}, allocations)))
 sys.exit({code})
 """
 

@@ -14,7 +14,17 @@ import pytest
 from gemmgen.artifacts.kernelfile import KernelFile
 from gemmgen.benchmark import explain as explaining
 from gemmgen.benchmark.explain import Explanation
-from gemmgen.benchmark.study import STUDIES, Limit, Point, Row, Study, StudyResult, engine, run_study, study_named
+from gemmgen.benchmark.study import (
+    STUDIES,
+    Limit,
+    Study,
+    StudyPoint,
+    StudyResult,
+    StudyRow,
+    engine,
+    run_study,
+    study_named,
+)
 from gemmgen.benchmark.study.beside import beside
 from gemmgen.benchmark.study.engine import _measured, spill_us
 from gemmgen.benchmark.study.points import BLOCK_TILE, LADDER, LOOP_ORDER, REGISTER_TILE, config_for
@@ -35,7 +45,7 @@ from gemmgen.run import target
 from gemmgen.run.compile import CompiledKernel
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
 from gemmgen.run.gpu.properties import DeviceProperties
-from gemmgen.run.gpu.timing import Baseline, Comparison, Timing
+from gemmgen.run.gpu.timing import Baseline, InterleavedTimings, Timing
 from gemmgen.run.sass import Instruction, Loop, Sass
 from gemmgen.search.tuner import Trial
 from gemmgen.support.errors import CandidateFailed, Failure, InvalidInput
@@ -45,7 +55,7 @@ PROBLEM = Problem(2048, 2048, 2048)
 LAPTOP, H200 = device_named("RTX 4050 Laptop"), device_named("H200")
 
 
-def rejection_of(point: Point, problem: Problem, spec: DeviceSpec) -> str | None:
+def rejection_of(point: StudyPoint, problem: Problem, spec: DeviceSpec) -> str | None:
     """Why `point` cannot be rendered for `problem`, or None."""
     family, config = FAMILIES[point.family], config_for(problem, point)
     rejection = first_rejection(family, problem, config, spec.arch.limits)
@@ -109,7 +119,7 @@ def test_an_unknown_study_is_refused() -> None:
 )
 def test_what_cannot_be_rendered_names_its_limit(settings: dict[str, int], card: str, expected: str) -> None:
     base = next(point.settings for point in BLOCK_TILE.points)
-    point = Point("tried", {**base, **settings})
+    point = StudyPoint("tried", {**base, **settings})
     assert rejection_of(point, PROBLEM, device_named(card)) == expected
 
 
@@ -134,15 +144,15 @@ class Machine:
         return CompiledKernel(digest, "sm_90", b"cubin", self.registers, self.spill_bytes, 0, 0, "NVRTC 0", (), 0.1)
 
     def explain(self, spec: DeviceSpec, problem: Problem = PROBLEM, **settings: int) -> Explanation:
-        point = Point("tried", {**REGISTER_TILE.points[0].settings, **settings})
+        point = StudyPoint("tried", {**REGISTER_TILE.points[0].settings, **settings})
         source = render(problem, SIMT, config_for(problem, point))
         return explaining.explain(KernelFile(source), spec.arch.name, spec, Store(Path("unused")))
 
-    def row(self, point: Point, spec: DeviceSpec, time_us: float, problem: Problem = PROBLEM) -> Row:
+    def row(self, point: StudyPoint, spec: DeviceSpec, time_us: float, problem: Problem = PROBLEM) -> StudyRow:
         it = self.explain(spec, problem, **point.settings)
         config = config_for(problem, point)
         trial = Trial(it.kernel.source, config, it.prediction, it.compiled)
-        return Row(point, trial, it, time_us=time_us, reason=why(it))
+        return StudyRow(point, trial, it, time_us=time_us, reason=why(it))
 
 
 @pytest.fixture
@@ -203,7 +213,7 @@ def test_spills_cost_time_in_a_prediction(machine: Machine) -> None:
 # Results
 
 
-def result_of(study: Study, rows: list[Row], spec: DeviceSpec = H200, **changes: Any) -> StudyResult:
+def result_of(study: Study, rows: list[StudyRow], spec: DeviceSpec = H200, **changes: Any) -> StudyResult:
     made = StudyResult(
         study, PROBLEM, spec, spec.arch.name, "emulator", "g++ 12", "predicted", Limit(66.9, "data sheet"), tuple(rows)
     )
@@ -218,7 +228,7 @@ def sweep(machine: Machine) -> StudyResult:
     machine.spill_bytes = 2688
     rows.append(machine.row(large, H200, 800.0))
     refused = Failure("rejected", "blocks of 4,096 threads cannot launch: CUDA allows 1,024", "THREADS <= MAX_THREADS")
-    rows.append(Row(Point("512x512", {"BM": 512}), failure=refused, reason=refused.reason))
+    rows.append(StudyRow(StudyPoint("512x512", {"BM": 512}), failure=refused, reason=refused.reason))
     return result_of(BLOCK_TILE, rows)
 
 
@@ -285,7 +295,7 @@ def test_files_of_a_study(sweep: StudyResult, tmp_path: Path, monkeypatch: pytes
 def test_a_teaching_study_keeps_its_kernels(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plotting, "find_spec", lambda name: None)
     point = next(point for point in LADDER.points if point.label == "double buffer")
-    library = Row(LADDER.points[-1], failure=Failure("unavailable", "it needs a GPU", "gpu"))
+    library = StudyRow(LADDER.points[-1], failure=Failure("unavailable", "it needs a GPU", "gpu"))
     result = result_of(LADDER, [machine.row(point, H200, 450.0), library])
     kernel, record = write_study(result, "gemmgen study ladder", tmp_path).paths[-2:]
     assert kernel.suffix == ".cu" and json.loads(record.read_text())["rung"]["title"] == "double buffer"
@@ -327,13 +337,13 @@ class Gpu:
             raise CandidateFailed(Failure("launch", "too many resources requested", "gpu"))
         return GpuKernel(self, source, compiled)  # type: ignore[arg-type]
 
-    def measure_many(self, kernels: Any, case: Any, protocol: Any, *, baseline: bool = False) -> Comparison:
+    def measure_many(self, kernels: Any, case: Any, protocol: Any, *, baseline: bool = False) -> InterleavedTimings:
         self.asked.append(baseline)
         if baseline and not self.library:
             raise CandidateFailed(Failure("unavailable", "cuBLASLt is missing", "gpu"))
         timings = tuple(Timing((float(place),) * 3, {}) for place, _ in enumerate(kernels, start=1))
         theirs = Timing((9.0,) * 3, {})
-        return Comparison(timings, Baseline(0, 1, theirs, theirs, "cuBLASLt 13") if baseline else None)
+        return InterleavedTimings(timings, Baseline(0, 1, theirs, theirs, "cuBLASLt 13") if baseline else None)
 
     def unload(self, kernel: GpuKernel) -> None:
         pass
@@ -342,7 +352,7 @@ class Gpu:
 @pytest.mark.parametrize("library", [True, False])
 def test_what_does_not_load_is_a_row(machine: Machine, library: bool) -> None:
     points = [BLOCK_TILE.points[2], BLOCK_TILE.points[6], BLOCK_TILE.points[3]]
-    rows = [machine.row(point, H200, 1.0) for point in points] + [Row(LADDER.points[-1])]
+    rows = [machine.row(point, H200, 1.0) for point in points] + [StudyRow(LADDER.points[-1])]
     assert rows[1].trial is not None
     gpu = Gpu(rows[1].trial.source.name, library)
     first, refused, last, theirs = _measured(rows, gpu, PROBLEM)  # type: ignore[arg-type]

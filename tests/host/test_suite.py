@@ -18,11 +18,11 @@ from gemmgen import api
 from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, read_kernel
 from gemmgen.artifacts.records import verdict_document
 from gemmgen.benchmark import suite
-from gemmgen.benchmark.bench import Row
+from gemmgen.benchmark.bench import BenchRow
 from gemmgen.benchmark.gallery import check, readme
 from gemmgen.benchmark.scores import scores_in, summaries
 from gemmgen.benchmark.shapes import GROUPS
-from gemmgen.benchmark.suite import Check, Outcome, Plan, check_all, measure_all
+from gemmgen.benchmark.suite import Check, ShapeOutcome, SuitePlan, check_all, measure_all
 from gemmgen.cli import main
 from gemmgen.kernel.families import NAIVE, Config, Family
 from gemmgen.kernel.model import predict, representative
@@ -63,7 +63,7 @@ class Card:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         self.tile, self.times, self.searches = 8, {8: 5.0, 16: 4.0, 32: 8.0}, 0
         self.start: list[int] = []  # tiles that the last search started with
-        self.plan = Plan((PROBLEM,), folder, "gemmgen suite", budget=4)
+        self.plan = SuitePlan((PROBLEM,), folder, "gemmgen suite", budget=4)
         self.fails: GemmgenError | None = None
         gpu = SimpleNamespace(properties=SimpleNamespace(name=LIMITS.card))
         executor: Any = nullcontext()
@@ -72,8 +72,8 @@ class Card:
         monkeypatch.setattr(suite, "tune", self._tune)
         monkeypatch.setattr(suite, "compare", self._compare)
 
-    def run(self, **changes: Any) -> list[Outcome]:
-        outcomes: list[Outcome] = []
+    def run(self, **changes: Any) -> list[ShapeOutcome]:
+        outcomes: list[ShapeOutcome] = []
         measure_all(replace(self.plan, **changes), self.target, Store(self.plan.folder / "store"), outcomes.append)
         return outcomes
 
@@ -89,13 +89,13 @@ class Card:
             raise self.fails
         return SimpleNamespace(winner=trial_of(problem, self.tile))
 
-    def _compare(self, kernels: Sequence[KernelFile], *_: Any) -> list[Row | Failure]:
+    def _compare(self, kernels: Sequence[KernelFile], *_: Any) -> list[BenchRow | Failure]:
         theirs = Timing((10.0,), {})
         baseline = Baseline(0, 8, theirs, theirs, "cuBLASLt 13.1")
 
-        def row(kernel: KernelFile) -> Row:
+        def row(kernel: KernelFile) -> BenchRow:
             ours = Timing((self.times[kernel.source.config["BM"]],), {})
-            return Row(
+            return BenchRow(
                 kernel, representative(kernel.source.problem), "NVIDIA H200", ours, baseline, LIMITS, Timing((4.5,), {})
             )
 
@@ -305,8 +305,8 @@ def emulated(answer: Callable[[Any], Any]) -> Check:
     return Check("emulate", lanes, lambda source: source, done, lambda verdict: verdict.failure, entries)
 
 
-def judged(check: Check, plan: Plan) -> list[tuple[Problem, str, str | None]]:
-    outcomes: list[Outcome] = []
+def judged(check: Check, plan: SuitePlan) -> list[tuple[Problem, str, str | None]]:
+    outcomes: list[ShapeOutcome] = []
     check_all(check, plan, outcomes.append)
     return [(outcome.problem, outcome.state, outcome.reason) for outcome in outcomes]
 
@@ -410,7 +410,7 @@ def test_the_command_shows_each_row_and_what_the_groups_reach(
 def test_an_interrupted_run_still_makes_the_page(
     card: Card, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupted(step: Any, plan: Plan, *_: Any) -> None:
+    def interrupted(step: Any, plan: SuitePlan, *_: Any) -> None:
         measure_all(plan, card.target, Store(tmp_path / "store"), lambda outcome: None)
         raise KeyboardInterrupt
 

@@ -566,7 +566,7 @@ def test_each_operand_has_an_allocation_that_ends_with_it(driver, tool, beta, un
     driver.kernels[SOURCE.name] = lambda *arguments, **shape: None
     case = replace(SMALL, beta=beta)
     situations = tuple(Situation(case, "exact", seed) for seed in (0, 1))
-    job = sanitizer.Job(SOURCE, b"", b"", situations, tool, 0)
+    job = sanitizer.WatchJob(SOURCE, b"", b"", situations, tool, 0)
     runner = importlib.import_module("gemmgen.verification.sanitizers.watched").Runner(job)
     outcome = runner.run()
     assert (outcome.situations, outcome.error) == (2, None) and len(outcome.allocations) == 6
@@ -583,7 +583,7 @@ def test_each_operand_has_an_allocation_that_ends_with_it(driver, tool, beta, un
 def test_a_batch_of_doubles_has_allocations_that_end_with_it(driver):
     driver.kernels[BATCH.name] = lambda *arguments, **shape: None
     situation = Situation(DOUBLES.case(beta=1.0), "random", 0)
-    job = sanitizer.Job(BATCH, b"", b"", (situation,), "initcheck", 0)
+    job = sanitizer.WatchJob(BATCH, b"", b"", (situation,), "initcheck", 0)
     runner = importlib.import_module("gemmgen.verification.sanitizers.watched").Runner(job)
     outcome = runner.run()
     storages = vars(make_operands(situation)).values()
@@ -604,7 +604,7 @@ def test_a_workspace_has_allocations_too(driver, tool, source):
     driver.kernels[source.name] = lambda *arguments, **shape: None
     situations = tuple(Situation(SMALL, "exact", seed) for seed in (0, 1))
     runner = importlib.import_module("gemmgen.verification.sanitizers.watched").Runner(
-        sanitizer.Job(source, b"", b"", situations, tool, 0)
+        sanitizer.WatchJob(source, b"", b"", situations, tool, 0)
     )
     outcome = runner.run()
     assert (outcome.situations, outcome.error) == (2, None)
@@ -624,7 +624,7 @@ def test_what_cuda_refuses_ends_the_run_with_its_words(driver):
         raise driver.Error("cuLaunchKernel failed: too many resources")
 
     driver.kernels[SOURCE.name] = refuse
-    job = sanitizer.Job(SOURCE, b"", b"", (Situation(SMALL, "exact", 0),), "memcheck", 0)
+    job = sanitizer.WatchJob(SOURCE, b"", b"", (Situation(SMALL, "exact", 0),), "memcheck", 0)
     outcome = importlib.import_module("gemmgen.verification.sanitizers.watched").Runner(job).run()
     assert outcome.situations == 0 and "too many resources" in str(outcome.error)
 
@@ -636,7 +636,7 @@ def test_no_situation_starts_after_the_time_for_launches(driver, monkeypatch):
     clock = itertools.count(step=sanitizer.LAUNCH_SECONDS / 2)
     monkeypatch.setattr(sanitized.time, "monotonic", lambda: next(clock))
     situations = tuple(Situation(SMALL, "exact", seed) for seed in range(8))
-    outcome = sanitized.Runner(sanitizer.Job(SOURCE, b"", b"", situations, "racecheck", 0)).run()
+    outcome = sanitized.Runner(sanitizer.WatchJob(SOURCE, b"", b"", situations, "racecheck", 0)).run()
     assert (outcome.situations, outcome.error, len(launched)) == (3, None, 3)
 
 
@@ -660,7 +660,7 @@ def test_matrices_behind_pointers_have_allocations_as_far_as_there_are_few(drive
     driver.kernels[POINTERS.name] = kernel
     for tool in ("memcheck", "initcheck"):
         situations = tuple(Situation(case, "exact", seed) for seed in (0, 1))
-        outcome = sanitized.Runner(sanitizer.Job(POINTERS, b"", b"", situations, tool, 0)).run()
+        outcome = sanitized.Runner(sanitizer.WatchJob(POINTERS, b"", b"", situations, tool, 0)).run()
         assert (outcome.situations, outcome.error, len(outcome.allocations)) == (2, None, 2 * allocations)
         for one in outcome.allocations:
             base = max(start for start in driver.live if start <= one.address)

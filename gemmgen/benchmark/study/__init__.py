@@ -9,7 +9,7 @@ record    the result as JSON-ready data
 modelcheck is a study of another kind: the model's predictions against measured times of many configs.
 """
 
-from gemmgen.benchmark.study.engine import Limit, Row, StudyResult, run_study
-from gemmgen.benchmark.study.points import STUDIES, Point, Study, study_named
+from gemmgen.benchmark.study.engine import Limit, StudyResult, StudyRow, run_study
+from gemmgen.benchmark.study.points import STUDIES, Study, StudyPoint, study_named
 
-__all__ = ["STUDIES", "Limit", "Point", "Row", "Study", "StudyResult", "run_study", "study_named"]
+__all__ = ["STUDIES", "Limit", "Study", "StudyPoint", "StudyResult", "StudyRow", "run_study", "study_named"]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from gemmgen.benchmark.explain import Explanation
-from gemmgen.benchmark.study.engine import Row, StudyResult
+from gemmgen.benchmark.study.engine import StudyResult, StudyRow
 from gemmgen.benchmark.study.points import REPORTED_CARD, REPORTED_DTYPE
 from gemmgen.benchmark.study.reasons import count, number, resident_warps, shared_reads
 from gemmgen.kernel.model import occupancy
@@ -40,7 +40,7 @@ class Beside:
     why: str
 
 
-def reference(result: StudyResult) -> Row | None:
+def reference(result: StudyResult) -> StudyRow | None:
     """The point that is the document's best, or None where it reports nothing of the kind, or that does not run."""
     comparable = result.problem.dtype == REPORTED_DTYPE
     reported = [row for row in result.rows if row.point.reported and comparable]
@@ -65,7 +65,7 @@ def beside(result: StudyResult) -> list[Beside]:
     return compared
 
 
-def _why(row: Row, base: Row, shares: tuple[float, float], result: StudyResult) -> str:
+def _why(row: StudyRow, base: StudyRow, shares: tuple[float, float], result: StudyResult) -> str:
     reported, here = shares
     if not row.runs:
         return "it does not run here either" if reported == 0 else f"it does not run here: {row.reason}"
@@ -82,7 +82,7 @@ def _why(row: Row, base: Row, shares: tuple[float, float], result: StudyResult) 
     return f"relatively {direction} here: {'; '.join(causes)}"
 
 
-def _launches(row: Row) -> str:
+def _launches(row: StudyRow) -> str:
     """The document's kernel asked for more registers than a block of this size may have."""
     assert row.explanation is not None and row.explanation.compiled is not None
     compiled, threads = row.explanation.compiled, row.explanation.kernel.source.launch.threads
@@ -93,7 +93,7 @@ def _launches(row: Row) -> str:
     )
 
 
-def _causes(row: Row, base: Row, faster: bool, result: StudyResult) -> Iterator[str]:
+def _causes(row: StudyRow, base: StudyRow, faster: bool, result: StudyResult) -> Iterator[str]:
     """What changes from the document's card to this one in the direction in which the result does."""
     it, other = row.explanation, base.explanation
     assert it is not None and other is not None

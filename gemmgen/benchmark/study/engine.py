@@ -13,7 +13,7 @@ from typing import Literal
 
 from gemmgen.artifacts.kernelfile import KernelFile
 from gemmgen.benchmark.explain import Explanation, explain, roofline
-from gemmgen.benchmark.study.points import Point, Study, config_for
+from gemmgen.benchmark.study.points import Study, StudyPoint, config_for
 from gemmgen.benchmark.study.reasons import against, spill_accesses, why, why_rejected
 from gemmgen.kernel.families import FAMILIES, SIMT
 from gemmgen.kernel.families.base import first_rejection
@@ -23,7 +23,7 @@ from gemmgen.problem.device import WARP, DeviceSpec
 from gemmgen.problem.gemm import Case, Problem
 from gemmgen.run.compile import Compilation, compile_many
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
-from gemmgen.run.gpu.timing import CAREFUL, Comparison, Timing
+from gemmgen.run.gpu.timing import CAREFUL, InterleavedTimings, Timing
 from gemmgen.run.target import Target
 from gemmgen.search.tuner import Progress, Silent, Trial, Tuner, tune
 from gemmgen.support.errors import CandidateFailed, Failure, require
@@ -33,7 +33,7 @@ Kind = Literal["measured", "predicted"]
 
 
 @dataclass(frozen=True)
-class Row:
+class StudyRow:
     """A point and what became of it.
 
     trial        None where nothing could be rendered, and for cuBLASLt
@@ -42,7 +42,7 @@ class Row:
     reason       one sentence: why it is as fast as it is, or why it does not run
     """
 
-    point: Point
+    point: StudyPoint
     trial: Trial | None = None
     explanation: Explanation | None = None
     timing: Timing | None = None
@@ -82,14 +82,14 @@ class StudyResult:
     runner: str
     kind: Kind
     limit: Limit
-    rows: tuple[Row, ...]
+    rows: tuple[StudyRow, ...]
 
     @property
     def case(self) -> Case:
         return representative(self.problem)
 
     @property
-    def best(self) -> Row | None:
+    def best(self) -> StudyRow | None:
         """The fastest of our kernels, or None where none runs."""
         ours = [row for row in self.rows if row.runs and row.trial is not None]
         return min(ours, key=lambda row: row.time_us, default=None)
@@ -137,7 +137,7 @@ class _Run:
     target: Target
     store: Store
     progress: Progress
-    rows: list[Row] = field(default_factory=list)
+    rows: list[StudyRow] = field(default_factory=list)
 
     def result(self, budget: int | None) -> StudyResult:
         rows = self._verify(self._compile([self._render(point, budget) for point in self.study.points]))
@@ -155,21 +155,21 @@ class _Run:
             rows=tuple(replace(row, reason=_reason(row, by_label.get(row.point.against))) for row in rows),
         )
 
-    def _render(self, point: Point, budget: int | None) -> Row:
+    def _render(self, point: StudyPoint, budget: int | None) -> StudyRow:
         if point.maker == "search":
             winner = tune(self.problem, self.target, self.store, budget=budget, progress=self.progress).winner
-            return Row(point, Trial(winner.source, winner.config, winner.prediction))
+            return StudyRow(point, Trial(winner.source, winner.config, winner.prediction))
         if point.maker == "cuBLASLt":
-            return Row(point)
+            return StudyRow(point)
         spec, family, config = self.target.spec, FAMILIES[point.family], config_for(self.problem, point)
         rejection = first_rejection(family, self.problem, config, spec.arch.limits)
         if rejection is not None:
             reason = why_rejected(self.problem, family, config, rejection, spec.arch.limits)
-            return Row(point, failure=Failure("rejected", reason, rejection.constraint.expression))
+            return StudyRow(point, failure=Failure("rejected", reason, rejection.constraint.expression))
         source = render(self.problem, family, config)
-        return Row(point, Trial(source, config, predict(self.problem, family, config, spec)))
+        return StudyRow(point, Trial(source, config, predict(self.problem, family, config, spec)))
 
-    def _compile(self, rows: Sequence[Row]) -> list[Row]:
+    def _compile(self, rows: Sequence[StudyRow]) -> list[StudyRow]:
         """Compile what was rendered. What spills stays: that is what a study shows."""
         sources = [row.trial.source for row in rows if row.trial is not None]
         self.progress.stage("compile", len(sources))
@@ -180,32 +180,32 @@ class _Run:
         )
         return [row if row.trial is None else self._compiled(row, row.trial, next(results)) for row in rows]
 
-    def _compiled(self, row: Row, trial: Trial, result: Compilation) -> Row:
+    def _compiled(self, row: StudyRow, trial: Trial, result: Compilation) -> StudyRow:
         if isinstance(result, Failure):
             return _with_trial(row, replace(trial, failure=result))
         family = FAMILIES[trial.source.family]
         prediction = predict(self.problem, family, trial.config, self.target.spec, result.registers)
         return _with_trial(row, replace(trial, compiled=result, prediction=prediction))
 
-    def _verify(self, rows: Sequence[Row]) -> list[Row]:
+    def _verify(self, rows: Sequence[StudyRow]) -> list[StudyRow]:
         tuner = Tuner(self.problem, self.target, self.store, (SIMT,), 0, self.progress)
         alive = [row.trial for row in rows if row.trial is not None]
         verified = iter(tuner.verify(alive))
         return [row if row.trial is None else _with_trial(row, next(verified)) for row in rows]
 
-    def _explain(self, rows: Sequence[Row]) -> list[Row]:
+    def _explain(self, rows: Sequence[StudyRow]) -> list[StudyRow]:
         self.progress.stage("explain", len(rows))
         with ThreadPoolExecutor() as pool:  # each waits for a disassembler
             return list(pool.map(self._explained, rows))
 
-    def _explained(self, row: Row) -> Row:
+    def _explained(self, row: StudyRow) -> StudyRow:
         if row.trial is None or row.trial.compiled is None:
             return row
         it = explain(KernelFile(row.trial.source), self.target.arch, self.target.spec, self.store)
         self.progress.step("explain", None)
         return replace(row, explanation=it)
 
-    def _time(self, rows: list[Row]) -> list[Row]:
+    def _time(self, rows: list[StudyRow]) -> list[StudyRow]:
         gpu = self.target.gpu
         if gpu is None:
             return [_predicted(row) for row in rows]
@@ -221,14 +221,14 @@ class _Run:
         return Limit(gpu.limits().roof(case).tflops, "measured")
 
 
-def _with_trial(row: Row, trial: Trial) -> Row:
+def _with_trial(row: StudyRow, trial: Trial) -> StudyRow:
     """`row` with what became of it. A compiler that is missing is no property of the row: it ends the study."""
     if trial.failure is not None and trial.failure.kind == "unavailable":
         raise CandidateFailed(trial.failure)
     return replace(row, trial=trial, failure=trial.failure)
 
 
-def _predicted(row: Row) -> Row:
+def _predicted(row: StudyRow) -> StudyRow:
     if row.point.maker == "cuBLASLt":
         reason = "cuBLASLt's time is measured, never predicted: it needs a GPU"
         return replace(row, failure=Failure("unavailable", reason, "gpu"))
@@ -237,7 +237,7 @@ def _predicted(row: Row) -> Row:
     return replace(row, time_us=row.trial.prediction.time_us + spill_us(row.explanation))
 
 
-def _measured(rows: Sequence[Row], gpu: GpuExecutor, problem: Problem) -> list[Row]:
+def _measured(rows: Sequence[StudyRow], gpu: GpuExecutor, problem: Problem) -> list[StudyRow]:
     """Time all that runs in turns, A B C A B C, cuBLASLt among them: their ratios are paired."""
     loaded = [_load(row, gpu) for row in rows]
     kernels = [kernel for kernel in loaded if isinstance(kernel, GpuKernel)]
@@ -256,7 +256,7 @@ def _measured(rows: Sequence[Row], gpu: GpuExecutor, problem: Problem) -> list[R
     ]
 
 
-def _load(row: Row, gpu: GpuExecutor) -> GpuKernel | Failure | None:
+def _load(row: StudyRow, gpu: GpuExecutor) -> GpuKernel | Failure | None:
     """The row's kernel ready to run, its failure, or None for a row without one."""
     if row.failure is not None or row.trial is None or row.trial.compiled is None:
         return row.failure
@@ -268,7 +268,7 @@ def _load(row: Row, gpu: GpuExecutor) -> GpuKernel | Failure | None:
 
 def _compare(
     kernels: Sequence[GpuKernel], gpu: GpuExecutor, case: Case, baseline: bool
-) -> tuple[Comparison, Failure | None]:
+) -> tuple[InterleavedTimings, Failure | None]:
     """The timings, and why there is no baseline where one was wanted and cannot be had."""
     try:
         return gpu.measure_many(kernels, case, CAREFUL, baseline=baseline), None
@@ -278,14 +278,14 @@ def _compare(
         return gpu.measure_many(kernels, case, CAREFUL), error.failure
 
 
-def _timed(row: Row, timing: Timing | Failure | None) -> Row:
+def _timed(row: StudyRow, timing: Timing | Failure | None) -> StudyRow:
     if isinstance(timing, Timing):
         trial = None if row.trial is None else replace(row.trial, timing=timing)
         return replace(row, trial=trial, timing=timing, time_us=timing.median_us)
     return replace(row, failure=timing)
 
 
-def _reason(row: Row, other: Row | None) -> str:
+def _reason(row: StudyRow, other: StudyRow | None) -> str:
     """Why it does not run, what it gains over `other`, and what the compiled kernel explains."""
     parts = [row.failure.reason] if row.failure is not None else []
     if other is not None and row.runs and other.runs:
@@ -295,7 +295,7 @@ def _reason(row: Row, other: Row | None) -> str:
     return "; ".join(parts)
 
 
-def _gain(row: Row, other: Row) -> str:
+def _gain(row: StudyRow, other: StudyRow) -> str:
     gain = f"{other.time_us / row.time_us:.2f}x as fast as {other.point.label}"
     if row.explanation is None or other.explanation is None:
         return gain

@@ -47,7 +47,7 @@ WITHIN = 2.5  # times the least predicted time: configs beyond it are not drawn
 
 
 @dataclass(frozen=True)
-class Row:
+class CheckRow:
     """A config's axes as they were, the registers of its kernel, and its median time in microseconds."""
 
     values: dict[str, int]
@@ -65,7 +65,7 @@ class Times:
     family: Family
     device: DeviceSpec
     provenance: dict[str, str]
-    problems: tuple[tuple[Problem, tuple[Row, ...]], ...]
+    problems: tuple[tuple[Problem, tuple[CheckRow, ...]], ...]
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def check_model(times: Times) -> ModelCheck:
     return ModelCheck(times, agreements)
 
 
-def _agreement(problem: Problem, rows: Sequence[Row], times: Times) -> Agreement:
+def _agreement(problem: Problem, rows: Sequence[CheckRow], times: Times) -> Agreement:
     pairs = sorted(
         (row.us, predict(problem, times.family, config, times.device, row.registers).time_us)
         for row in rows
@@ -152,7 +152,7 @@ def _agreement(problem: Problem, rows: Sequence[Row], times: Times) -> Agreement
     return Agreement(problem, measured, predicted, len(rows) - len(pairs))
 
 
-def _config(row: Row, problem: Problem, times: Times) -> Config | None:
+def _config(row: CheckRow, problem: Problem, times: Times) -> Config | None:
     """The row's config, axes that came since at their defaults; None where this version has none such."""
     known = {item.name for item in times.family.config_type.axes()}
     if not row.values.keys() <= known:
@@ -230,11 +230,13 @@ def _problem(group: dict[str, Any]) -> Problem:
     )
 
 
-def _row(columns: Sequence[str], values: Sequence[float]) -> Row:
+def _row(columns: Sequence[str], values: Sequence[float]) -> CheckRow:
     *axes, registers, us = values
     require(math.isfinite(us) and us > 0, f"a time of {us} us")
     require(registers >= 1, f"a kernel of {registers} registers")
-    return Row({name: int(value) for name, value in zip(columns[:-2], axes, strict=True)}, int(registers), float(us))
+    return CheckRow(
+        {name: int(value) for name, value in zip(columns[:-2], axes, strict=True)}, int(registers), float(us)
+    )
 
 
 def save_times(times: Times, path: Path) -> None:
@@ -247,7 +249,7 @@ def save_times(times: Times, path: Path) -> None:
     write_atomic(path, "\n".join(["{", *lines, f'"columns": {columns},', f'"problems": [\n{groups}\n]', "}\n"]))
 
 
-def _group(problem: Problem, rows: Sequence[Row], axes: Sequence[str]) -> str:
+def _group(problem: Problem, rows: Sequence[CheckRow], axes: Sequence[str]) -> str:
     named = {"shape": problem.shape, "dtype": problem.dtype.label, "layout": str(problem.layout)}
     values = (json.dumps([*(row.values[name] for name in axes), row.registers, round(row.us, 3)]) for row in rows)
     return json.dumps(named)[:-1] + ', "rows": [\n' + ",\n".join(values) + "\n]}"
@@ -296,10 +298,10 @@ def _search(tuner: Tuner) -> Search:
     return search
 
 
-def _timed(trial: Trial) -> Row | None:
+def _timed(trial: Trial) -> CheckRow | None:
     if trial.failure is not None or trial.compiled is None or trial.timing is None:
         return None
-    return Row(trial.config.values, trial.compiled.registers, trial.timing.median_us)
+    return CheckRow(trial.config.values, trial.compiled.registers, trial.timing.median_us)
 
 
 def _provenance(target: Target, command: str) -> dict[str, str]:

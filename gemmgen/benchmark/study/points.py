@@ -20,7 +20,7 @@ Maker = Literal["config", "search", "cuBLASLt"]
 
 
 @dataclass(frozen=True)
-class Point:
+class StudyPoint:
     """One row of a study.
 
     label     on the axis and in the table
@@ -54,7 +54,7 @@ class Study:
     title: str
     question: str
     axis: str
-    points: tuple[Point, ...]
+    points: tuple[StudyPoint, ...]
     keeps: bool = False
 
 
@@ -64,7 +64,7 @@ def study_named(name: str) -> Study:
     return STUDIES[name]
 
 
-def config_for(problem: Problem, point: Point) -> Config:
+def config_for(problem: Problem, point: StudyPoint) -> Config:
     """The point's config for `problem`: accesses of at most 16 bytes, and no transposition or padding where no lines
     run along k."""
     family = FAMILIES[point.family]
@@ -101,78 +101,80 @@ LADDER = Study(
     "What does each idea add, from one thread an element of C to the tuned kernel?",
     "stage",
     (
-        Point(
+        StudyPoint(
             "naive",
             family="naive",
             lesson="one thread an element of C; every FMA waits for two reads of global memory",
             reported=0.700,
         ),
-        Point(
+        StudyPoint(
             "shared tiles",
             SHARED_TILES,
             against="naive",
             lesson="a block keeps its tiles of A and B in shared memory: each word from global memory serves 32 FMAs",
             reported=0.800,
         ),
-        Point(
+        StudyPoint(
             "1D register tile",
             STRIP,
             against="shared tiles",
             lesson="a thread computes 8 rows of a column: a value of B, read once, feeds 8 FMAs",
         ),
-        Point(
+        StudyPoint(
             "2D tile, inner product",
             INNER,
             against="1D register tile",
             lesson="8 x 8 elements a thread, but each FMA reads its own two values and waits for the FMA before it",
             reported=3.800,
         ),
-        Point(
+        StudyPoint(
             "2D tile, outer product",
             OUTER,
             against="2D tile, inner product",
             lesson="the same tile with k outermost: 16 values in registers feed 64 independent FMAs",
             reported=6.400,
         ),
-        Point(
+        StudyPoint(
             "vectors, A transposed",
             VECTORS,
             against="2D tile, outer product",
             lesson="16-byte reads of global memory, and of shared memory too, where A now lies transposed",
         ),
-        Point(
+        StudyPoint(
             "double buffer",
             DOUBLE_BUFFER,
             against="vectors, A transposed",
             lesson="the next tile is on its way through registers while this one is multiplied: one barrier a step",
             reported=7.007,
         ),
-        Point(
+        StudyPoint(
             "warp tiles",
             WARP_TILES,
             against="double buffer",
             lesson="larger blocks reread less of A and B; a warp's lanes form a tile, so its reads share addresses",
         ),
-        Point(
+        StudyPoint(
             "cp.async stages",
             CP_ASYNC,
             against="warp tiles",
             lesson="copies go straight to shared memory, two tiles ahead, without passing through registers",
         ),
-        Point(
+        StudyPoint(
             "read ahead",
             READ_AHEAD,
             against="cp.async stages",
             lesson="values of two depths in registers, each replaced after its use: no FMA waits for a read",
         ),
-        Point(
+        StudyPoint(
             "sliced K",
             SLICES,
             against="read ahead",
             lesson="two groups of warps share a block's tile, each with half of a step: more warps for few blocks",
         ),
-        Point("tuned", against="sliced K", lesson="what the search finds when all of this may vary", maker="search"),
-        Point(
+        StudyPoint(
+            "tuned", against="sliced K", lesson="what the search finds when all of this may vary", maker="search"
+        ),
+        StudyPoint(
             "cuBLAS",
             against="tuned",
             lesson="NVIDIA's library at its best: the fastest of cuBLASLt's algorithms",
@@ -196,7 +198,7 @@ REGISTER_TILE = Study(
     "How many elements of C should a thread compute? More feed more FMAs with each value read and need more registers.",
     "register tile TM x TN",
     tuple(
-        Point(f"{tm}x{tn}", {**DOUBLE_BUFFER, "TM": tm, "TN": tn}, reported=REPORTED_REGISTER_TILES.get((tm, tn)))
+        StudyPoint(f"{tm}x{tn}", {**DOUBLE_BUFFER, "TM": tm, "TN": tn}, reported=REPORTED_REGISTER_TILES.get((tm, tn)))
         for tm, tn in _pairs((2, 4, 8, 16))
     ),
 )
@@ -208,7 +210,7 @@ BLOCK_TILE = Study(
     "How large a tile should a block compute? Larger ones reread less, and fewer of them run at once.",
     "block tile BM x BN",
     tuple(
-        Point(f"{bm}x{bn}", {**DOUBLE_BUFFER, "BM": bm, "BN": bn}, reported=REPORTED_BLOCK_TILES.get((bm, bn)))
+        StudyPoint(f"{bm}x{bn}", {**DOUBLE_BUFFER, "BM": bm, "BN": bn}, reported=REPORTED_BLOCK_TILES.get((bm, bn)))
         for bm, bn in ((32, 32), (32, 64), (64, 64), (64, 128), (128, 128), (128, 256), (256, 256))
     ),
 )
@@ -222,7 +224,9 @@ LOOP_ORDER = Study(
     "What does it gain to have k outermost in a thread's tile, and to read TM + TN values for TM * TN FMAs?",
     "loop order, TM x TN",
     tuple(
-        Point(f"{order} {tm}x{tn}", {**SCALAR, "OUTER": outer, "TM": tm, "TN": tn}, against=f"inner {tm}x{tn}" * outer)
+        StudyPoint(
+            f"{order} {tm}x{tn}", {**SCALAR, "OUTER": outer, "TM": tm, "TN": tn}, against=f"inner {tm}x{tn}" * outer
+        )
         for tm, tn in ((2, 2), (4, 4), (8, 4), (8, 8), (16, 8))
         for order, outer in (("inner", 0), ("outer", 1))
     ),

@@ -18,7 +18,7 @@ from gemmgen.artifacts.records import (
     verdict_document,
 )
 from gemmgen.benchmark.study.beside import beside
-from gemmgen.benchmark.study.engine import Row, StudyResult
+from gemmgen.benchmark.study.engine import StudyResult, StudyRow
 from gemmgen.benchmark.study.points import REPORTED_CARD
 from gemmgen.kernel.source import KernelSource
 from gemmgen.support.clock import now
@@ -54,7 +54,7 @@ def kernels(result: StudyResult, command: str) -> Iterator[tuple[KernelSource, D
             yield row.trial.source, {**provenance(row.trial, origin), "rung": rung}
 
 
-def _row(row: Row, result: StudyResult) -> Document:
+def _row(row: StudyRow, result: StudyResult) -> Document:
     trial, it = row.trial, row.explanation
     loop = it.main_loop if it is not None else None
     return {
@@ -77,7 +77,7 @@ def _row(row: Row, result: StudyResult) -> Document:
     }
 
 
-def _time(row: Row, result: StudyResult) -> Document | None:
+def _time(row: StudyRow, result: StudyResult) -> Document | None:
     if not row.runs:
         return None
     if row.timing is not None:

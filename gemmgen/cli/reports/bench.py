@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from gemmgen.benchmark.bench import Row
+from gemmgen.benchmark.bench import BenchRow
 from gemmgen.cli.reports.words import NONE, figure, percent, show_table, table
 
 
-def show_bench(console: Console, rows: Sequence[Row]) -> None:
+def show_bench(console: Console, rows: Sequence[BenchRow]) -> None:
     """The table, then what it was measured on and against."""
     columns = ("<problem", "ours, us", "TFLOPS", "GB/s", "spread", "cuBLASLt, us", "TFLOPS", "<algorithm")
     made = table(

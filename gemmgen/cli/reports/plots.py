@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
-from gemmgen.benchmark.study import Row, StudyResult
+from gemmgen.benchmark.study import StudyResult, StudyRow
 from gemmgen.benchmark.study.modelcheck import ModelCheck
 from gemmgen.benchmark.study.points import REPORTED_CARD, REPORTED_DTYPE
 from gemmgen.benchmark.study.reasons import number
@@ -182,7 +182,7 @@ def _legend(panel: Any, result: StudyResult) -> None:
         panel.figure.legend(handles=[*patches, *known], loc="outside lower left", ncols=4, frameon=False, fontsize=8)
 
 
-def _registers(panel: Any, rows: Sequence[Row]) -> None:
+def _registers(panel: Any, rows: Sequence[StudyRow]) -> None:
     _stems(panel, rows, [it.compiled.registers if (it := row.explanation) and it.compiled else None for row in rows])
     panel.axvline(MAX_REGISTERS, color=INK, linestyle="--", linewidth=1)
     panel.set_xlim(0, 340)
@@ -198,7 +198,7 @@ def _registers(panel: Any, rows: Sequence[Row]) -> None:
             panel.text(6, place - 0.3, spilled, va="center", color=SPILLED, fontsize=7)
 
 
-def _shared_loads(panel: Any, rows: Sequence[Row]) -> None:
+def _shared_loads(panel: Any, rows: Sequence[StudyRow]) -> None:
     loads = [
         loop.per_fma("LDS") if (it := row.explanation) and (loop := it.main_loop) and loop.fmas else None
         for row in rows
@@ -208,7 +208,7 @@ def _shared_loads(panel: Any, rows: Sequence[Row]) -> None:
     panel.set_xlabel("shared loads per FMA")
 
 
-def _occupancy(panel: Any, rows: Sequence[Row]) -> None:
+def _occupancy(panel: Any, rows: Sequence[StudyRow]) -> None:
     _stems(
         panel,
         rows,
@@ -220,7 +220,7 @@ def _occupancy(panel: Any, rows: Sequence[Row]) -> None:
     panel.set_xlabel("occupancy, %")
 
 
-def _stems(panel: Any, rows: Sequence[Row], values: Sequence[float | None], texts: Sequence[str] = ()) -> None:
+def _stems(panel: Any, rows: Sequence[StudyRow], values: Sequence[float | None], texts: Sequence[str] = ()) -> None:
     """A dot on a line a row, with its figure."""
     for place, (row, value) in enumerate(zip(rows, values, strict=True)):
         if value is not None:
@@ -240,12 +240,12 @@ def _frame(panel: Any) -> None:
     panel.tick_params(axis="y", length=0)
 
 
-def _colour(row: Row) -> str:
+def _colour(row: StudyRow) -> str:
     if row.trial is None:
         return LIBRARY
     return SPILLED if row.trial.compiled is not None and row.trial.compiled.spill_bytes else OURS
 
 
-def _cannot(row: Row) -> str:
+def _cannot(row: StudyRow) -> str:
     reason = row.failure.reason if row.failure is not None else row.reason
     return textwrap.shorten(reason, LONGEST_REASON, placeholder=" ...")

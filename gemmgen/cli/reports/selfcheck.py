@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from gemmgen.cli.reports.words import NONE, plural, show_table, table
 from gemmgen.verification.sanitizers.tool import TOOLS
-from gemmgen.verification.selfcheck import MutantOutcome, Outcome, SelfCheck
+from gemmgen.verification.selfcheck import BugOutcome, MutantOutcome, SelfCheck
 
 REASON = 70  # characters of a diagnosis that a row shows
 
@@ -101,14 +101,14 @@ def _show_kills(console: Console, result: SelfCheck) -> None:
     console.print("after: situations until the first that fails; a few more shrink it\n")
 
 
-def _found(outcome: Outcome) -> str:
+def _found(outcome: BugOutcome) -> str:
     if outcome.only_emulated:
         return "emulator"
     runs = ("yes",) if outcome.verdict.found_after is not None else ()
     return ", ".join((*runs, *outcome.sanitizers)) or "[bold red]no[/bold red]"
 
 
-def _diagnosis(outcome: Outcome) -> str:
+def _diagnosis(outcome: BugOutcome) -> str:
     verdict = outcome.emulated if outcome.only_emulated and outcome.emulated else outcome.verdict
     failure = verdict.failure
     said = "" if failure is None else f"{failure.kind}: {_shortened(failure.reason)}"

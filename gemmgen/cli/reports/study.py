@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.markup import escape
 
-from gemmgen.benchmark.study import Row, StudyResult
+from gemmgen.benchmark.study import StudyResult, StudyRow
 from gemmgen.benchmark.study.beside import Beside, beside, reference
 from gemmgen.benchmark.study.points import REPORTED_CARD
 from gemmgen.benchmark.study.reasons import number
@@ -70,7 +70,7 @@ def limit_sentence(result: StudyResult) -> str:
     return f"{limit}. Nothing was measured: times are the model's, from what the compiler made of each kernel{added}."
 
 
-def sentence(row: Row) -> str:
+def sentence(row: StudyRow) -> str:
     """The lesson, where there is one, and the reason."""
     return "; ".join(part for part in (row.point.lesson, row.reason) if part)
 
@@ -91,7 +91,7 @@ def _columns(result: StudyResult, newline: str) -> tuple[str, ...]:
     )
 
 
-def _cells(row: Row, result: StudyResult) -> tuple[str, ...]:
+def _cells(row: StudyRow, result: StudyResult) -> tuple[str, ...]:
     it, tflops = row.explanation, row.tflops(result.case)
     loop = it.main_loop if it is not None else None
     compiled = it.compiled if it is not None else None

@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.markup import escape
 
 from gemmgen.benchmark.scores import Summary
-from gemmgen.benchmark.suite import Outcome, Plan
+from gemmgen.benchmark.suite import ShapeOutcome, SuitePlan
 from gemmgen.cli.reports.words import NONE, plural, show_table, table
 
 
-def row_line(outcome: Outcome) -> str:
+def row_line(outcome: ShapeOutcome) -> str:
     """ "measure   512x512x512 f32 rr        41.3 s  1.130x  gemm_..."."""
     ratio = _ratio(outcome.ratio) if outcome.step == "measure" else ""
     said = {"done": outcome.kernel, "on file": f"on file: {outcome.kernel}", "failed": f"fails: {outcome.reason}"}
@@ -22,7 +22,7 @@ def row_line(outcome: Outcome) -> str:
 
 
 def show_suite(
-    console: Console, plan: Plan, outcomes: Sequence[Outcome], groups: Sequence[Summary], readme: Path | None
+    console: Console, plan: SuitePlan, outcomes: Sequence[ShapeOutcome], groups: Sequence[Summary], readme: Path | None
 ) -> None:
     """What the groups reach by all that is on file, what failed in this run, and where the table lies."""
     columns = ("<group", "measured", "geometric mean", "minimum", "<at", "below 1", "miss their goal", "out of reach")

@@ -68,7 +68,7 @@ def whole_pages(length: int) -> int:
 
 
 @dataclass(frozen=True)
-class Layout:
+class ArenaLayout:
     """Where one launch's operands, workspace and list of blocks lie in the shared file.
 
     scattered   of a batch of pointers: the matrices A, B and C in their segments; else none
@@ -107,7 +107,7 @@ class Layout:
         return self.a, self.b, self.c, self.partials, self.tickets
 
     @classmethod
-    def of(cls, case: Case, workspace: Workspace, block_count: int, seed: int) -> Layout:
+    def of(cls, case: Case, workspace: Workspace, block_count: int, seed: int) -> ArenaLayout:
         align, size, high = case.problem.pointer_align, case.problem.dtype.size, seed % 2 == 0
         scattered: tuple[Scattered, ...] = ()
         if case.problem.pointers:
@@ -126,7 +126,7 @@ class Layout:
         return cls(a, b, c, partials, tickets, blocks, matrices, scattered, size, workspace.zero)
 
 
-class Arena:
+class SharedArena:
     """The shared file: fills it before a launch, reads C after it. It has no name and leaves with its last user."""
 
     def __init__(self) -> None:
@@ -137,7 +137,7 @@ class Arena:
         self._words = np.zeros(0, np.uint32)  # lets go of the mapping
         os.close(self.file)
 
-    def fill(self, layout: Layout, case: Case, operands: Operands, blocks: Blocks) -> None:
+    def fill(self, layout: ArenaLayout, case: Case, operands: Operands, blocks: Blocks) -> None:
         self._reserve(layout.matrices.end)
         bits = case.problem.dtype.bits
         for index, (segment, storage) in enumerate(((layout.a, operands.a), (layout.b, operands.b))):
@@ -158,7 +158,7 @@ class Arena:
             self._operand(layout.workspace[name])[:] = 0
         self._operand(layout.blocks)[:] = blocks
 
-    def result(self, layout: Layout, case: Case, before: Floats) -> Floats:
+    def result(self, layout: ArenaLayout, case: Case, before: Floats) -> Floats:
         """C's storage after the launch, its padding as it was."""
         after: Floats = before.copy()
         bits = case.problem.dtype.bits
@@ -167,7 +167,7 @@ class Arena:
         case.c.view(after.view(bits))[...] = found
         return after
 
-    def write_outside(self, layout: Layout, case: Case) -> str | None:
+    def write_outside(self, layout: ArenaLayout, case: Case) -> str | None:
         """Where the launch wrote beside the elements of C; None if nowhere. Spoils C in the arena."""
         dtype = case.problem.dtype
         self._put_c(layout, case, np.full(dtype.words, CANARY, np.uint32).view(dtype.bits))
@@ -179,7 +179,7 @@ class Arena:
             return layout.scattered[2].place(offset // dtype.words)
         return describe_outside(case.c, offset // dtype.words)
 
-    def _put_c(self, layout: Layout, case: Case, values: Bits) -> None:
+    def _put_c(self, layout: ArenaLayout, case: Case, values: Bits) -> None:
         """Write the elements of C in the arena."""
         elements = self._operand(layout.c).view(case.problem.dtype.bits)
         if layout.scattered:
@@ -187,7 +187,7 @@ class Arena:
         else:
             case.c.view(elements)[...] = values
 
-    def workspace_trouble(self, layout: Layout, case: Case, tickets: Numbers) -> str | None:
+    def workspace_trouble(self, layout: ArenaLayout, case: Case, tickets: Numbers) -> str | None:
         """What the launch did to its workspace that it must not; None where all is well.
 
         `tickets` is what the blocks that ran have to leave: zeros where they complete every tile that they begin.

@@ -10,7 +10,7 @@ import numpy as np
 
 from gemmgen.kernel.source import POINTERS, KernelSource, Launch, Parameter
 from gemmgen.problem.gemm import Case
-from gemmgen.run.emulator.arena import Arena, Blocks, Layout
+from gemmgen.run.emulator.arena import ArenaLayout, Blocks, SharedArena
 from gemmgen.run.emulator.compiler import Executables, HostCompiler, failed
 from gemmgen.run.emulator.server import MAX_ARGUMENTS, Request, Server
 from gemmgen.run.executor import Floats, Operands
@@ -35,7 +35,7 @@ class EmulatedKernel:
         self.source = source
         self._timeout = timeout
         self._signature = "".join(_letter(parameter) for parameter in source.parameters)
-        self._arena = Arena()
+        self._arena = SharedArena()
         self._fast = Server(source.name, executables.fast, self._arena.file)
         self._watched = Server(source.name, executables.watched, self._arena.file)
         self.closed = False
@@ -83,7 +83,7 @@ class EmulatedKernel:
     def _launch(
         self, server: Server, case: Case, operands: Operands, blocks: Blocks, seed: int, quiet: bool = False
     ) -> Floats:
-        layout = Layout.of(case, self.source.launch.workspace(case), len(blocks), seed)
+        layout = ArenaLayout.of(case, self.source.launch.workspace(case), len(blocks), seed)
         self._arena.fill(layout, case, operands, blocks)
         # Blocks that share C are watched by one process, which also finds the same race first each time.
         workers = 1 if server is self._watched else len(os.sched_getaffinity(0))
@@ -104,7 +104,7 @@ class EmulatedKernel:
             self._arena.close()
             self.closed = True
 
-    def _request(self, layout: Layout, case: Case, seed: int, workers: int, quiet: bool) -> Request:
+    def _request(self, layout: ArenaLayout, case: Case, seed: int, workers: int, quiet: bool) -> Request:
         return Request(
             layout=layout,
             seed=seed,

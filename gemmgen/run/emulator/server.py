@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass
 
 from gemmgen.problem.dtype import WORD
-from gemmgen.run.emulator.arena import Layout
+from gemmgen.run.emulator.arena import ArenaLayout
 from gemmgen.run.emulator.compiler import failed
 from gemmgen.support.errors import CandidateFailed, FailureKind
 
@@ -35,7 +35,7 @@ class Request:
     quiet       what the kernel prints goes nowhere
     """
 
-    layout: Layout
+    layout: ArenaLayout
     seed: int
     grid: int
     threads: int

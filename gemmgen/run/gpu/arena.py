@@ -35,7 +35,7 @@ GAP_BYTES = 256  # between the matrices of a batch of pointers
 
 
 @dataclass(frozen=True)
-class Arena:
+class DeviceArena:
     """Byte offsets of the operands of `case`. Each base address has the promised alignment and no more.
 
     scattered   of a batch of pointers: where in its operand each matrix lies; else none
@@ -193,7 +193,7 @@ def image_key(case: Case, operands: Operands, token: int, seed: int) -> ImageKey
     return token, case.problem.pointer_align, seed % PLACES
 
 
-def place(case: Case, seed: int) -> Arena:
+def place(case: Case, seed: int) -> DeviceArena:
     """Lay out the operands; the seed chooses one of `PLACES` distances from the alignment boundary.
 
     And in a batch of pointers one of as many orders of the matrices.
@@ -203,10 +203,10 @@ def place(case: Case, seed: int) -> Arena:
         scattered = scatter(case, GAP_BYTES, ALLOCATION_ALIGN, seed % PLACES)
     matrices = tuple(one.matrix for one in scattered) or case.matrices
     offsets, size = _between_guards(_operand_words(case, matrices), case.problem.pointer_align, seed)
-    return Arena(case, offsets, size, scattered)
+    return DeviceArena(case, offsets, size, scattered)
 
 
-def place_pointers(layout: Arena, base: int, seed: int) -> PointerArena | None:
+def place_pointers(layout: DeviceArena, base: int, seed: int) -> PointerArena | None:
     """The arrays for operands that lie at address `base`; None where the kernel takes none."""
     if not layout.scattered:
         return None

@@ -47,12 +47,12 @@ class Cublaslt:
         number = int(self.api.get_version())
         return f"cuBLASLt {number // 10000}.{number // 100 % 100}.{number % 100}"
 
-    def plan(self, case: Case) -> Plan:
+    def plan(self, case: Case) -> LtPlan:
         """Descriptors and heuristics for `case`. Raises CandidateFailed where cuBLASLt has no algorithm."""
-        return Plan(self, case)
+        return LtPlan(self, case)
 
 
-class Plan:
+class LtPlan:
     """One problem as cuBLASLt sees it, and the algorithms that its heuristics offer."""
 
     def __init__(self, library: Cublaslt, case: Case) -> None:

@@ -29,7 +29,7 @@ from gemmgen.run.gpu.arena import image_key
 from gemmgen.run.gpu.limits import MeasuredLimits, measure_limits
 from gemmgen.run.gpu.plain import plain_cubin
 from gemmgen.run.gpu.properties import DeviceProperties
-from gemmgen.run.gpu.timing import QUICK, Comparison, Protocol, Timing
+from gemmgen.run.gpu.timing import QUICK, InterleavedTimings, Protocol, Timing
 from gemmgen.support.child import Child, ChildDied
 from gemmgen.support.errors import CandidateFailed, Failure, FailureKind
 from gemmgen.support.files import Store, content_key
@@ -163,7 +163,7 @@ class GpuExecutor:
 
     def measure_many(
         self, kernels: Sequence[GpuKernel], case: Case, protocol: Protocol = QUICK, *, baseline: bool = False
-    ) -> Comparison:
+    ) -> InterleavedTimings:
         """Time `kernels`, and cuBLASLt's best heuristic if `baseline`, interleaved: A B C A B C ...
 
         A kernel that crashes or hangs gets its Failure, and the others are measured without it. Raises
@@ -227,11 +227,13 @@ class GpuExecutor:
 
     def _measure_together(
         self, kernels: Sequence[GpuKernel], case: Case, protocol: Protocol, baseline: bool
-    ) -> Comparison:
+    ) -> InterleavedTimings:
         uniform, move = (plain_cubin(name, self.arch, self.store) for name in ("uniform", "move"))
         timeout = self._timeout * max(1, len(kernels)) + (BASELINE_TIMEOUT if baseline else 0)
         binaries = [kernel.binary for kernel in kernels]
-        comparison: Comparison = self._request(timeout, "measure", binaries, case, protocol, baseline, uniform, move)
+        comparison: InterleavedTimings = self._request(
+            timeout, "measure", binaries, case, protocol, baseline, uniform, move
+        )
         return comparison
 
     def _request(self, timeout: float, verb: str, *arguments: object) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import pycuda.driver as cuda
 
 from gemmgen.run.executor import Operands
-from gemmgen.run.gpu.arena import Arena, ImageKey
+from gemmgen.run.gpu.arena import DeviceArena, ImageKey
 from gemmgen.run.gpu.replay import allocate
 
 
@@ -23,7 +23,7 @@ class Images:
         self._kept: OrderedDict[ImageKey, tuple[Any, int]] = OrderedDict()
         self.bytes = 0
 
-    def get(self, key: ImageKey | None, layout: Arena, operands: Operands | None) -> Any | None:
+    def get(self, key: ImageKey | None, layout: DeviceArena, operands: Operands | None) -> Any | None:
         """The image of `operands`, uploaded where it is not kept; None without both. Raises CandidateFailed."""
         if key is not None and key in self._kept:
             self._kept.move_to_end(key)

@@ -87,7 +87,7 @@ class Baseline:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class InterleavedTimings:
     """Kernels measured together: timings in input order, and what they are held against if that was asked for.
 
     moving  time of the operands' bytes alone: of a kernel that reads A and B, writes C and computes nothing. None for

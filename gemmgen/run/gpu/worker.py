@@ -25,13 +25,13 @@ from gemmgen.problem.gemm import Case
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.run.gpu import arena
 from gemmgen.run.gpu.cublas import BatchedPlan, Cublas
-from gemmgen.run.gpu.cublaslt import Cublaslt, Plan
+from gemmgen.run.gpu.cublaslt import Cublaslt, LtPlan
 from gemmgen.run.gpu.images import Images
 from gemmgen.run.gpu.launching import Pointers, launch, load_function
 from gemmgen.run.gpu.plain import THREADS
 from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.run.gpu.replay import Enqueue, InputSets, allocate, measure
-from gemmgen.run.gpu.timing import QUICK, Baseline, Comparison, Protocol, Timing
+from gemmgen.run.gpu.timing import QUICK, Baseline, InterleavedTimings, Protocol, Timing
 from gemmgen.support.child import FatalFailure
 from gemmgen.support.errors import CandidateFailed, Failure
 
@@ -49,7 +49,7 @@ Binary = tuple[KernelSource, bytes]  # a kernel and its cubin
 class Champion:
     """The library's fastest algorithm for a case, and how long its first heuristic took."""
 
-    plan: Plan | BatchedPlan
+    plan: LtPlan | BatchedPlan
     algorithm: int
     first: Timing
 
@@ -192,7 +192,7 @@ class Worker:
 
     def measure(
         self, binaries: Sequence[Binary], case: Case, protocol: Protocol, baseline: bool, uniform: bytes, move: bytes
-    ) -> Comparison:
+    ) -> InterleavedTimings:
         """Time the kernels interleaved, if `baseline` with the library's best and with the operands' bytes alone.
 
         `uniform` and `move` are the cubins of uniform.cu and move.cu.
@@ -202,7 +202,7 @@ class Worker:
         for enqueue in contestants:
             self._try_once(enqueue, sets.pointers[0])
         if not baseline:
-            return Comparison(tuple(self._measure(contestants, sets, protocol)))
+            return InterleavedTimings(tuple(self._measure(contestants, sets, protocol)))
         best = self._champion(case, sets)
         movers: list[Enqueue] = [] if case.problem.pointers else [self._mover(case, sets, move)]
         rivals: list[Enqueue] = [partial(best.plan.enqueue, best.algorithm), *movers]
@@ -210,7 +210,7 @@ class Worker:
         ours, (theirs, *moving) = timings[: len(contestants)], timings[len(contestants) :]
         version = self._library(case).version
         champion = Baseline(best.algorithm, best.plan.offered, best.first, theirs, version)
-        return Comparison(tuple(ours), champion, *moving)
+        return InterleavedTimings(tuple(ours), champion, *moving)
 
     def time_plain(self, cubin: bytes, name: str, buffer_bytes: int, count: int) -> tuple[float, int]:
         """(best microseconds, threads) of `name(float* buffer, long long count)` on a grid that fills the card."""
@@ -244,7 +244,7 @@ class Worker:
                 raise
             return make()
 
-    def _count_changed(self, cubin: bytes, layout: arena.Arena, before: Any, after: Any) -> int:
+    def _count_changed(self, cubin: bytes, layout: arena.DeviceArena, before: Any, after: Any) -> int:
         """Words outside C's elements that the launch changed."""
         if self._changed is None:
             self._changed = cuda.module_from_buffer(cubin).get_function("changed")
@@ -262,7 +262,7 @@ class Worker:
         cuda.memcpy_dtoh(found, count)
         return int(found[0])
 
-    def _arrays(self, layout: arena.Arena, base: int, seed: int, spare: arena.ImageKey | None) -> Arrays | None:
+    def _arrays(self, layout: arena.DeviceArena, base: int, seed: int, spare: arena.ImageKey | None) -> Arrays | None:
         """The arrays of pointers to operands at address `base`; None where the kernel takes none."""
         placed = arena.place_pointers(layout, base, seed)
         return None if placed is None else self._with_room(lambda: Arrays(placed), spare)
@@ -282,7 +282,7 @@ class Worker:
             self._images.clear()
             raise
 
-    def _deliver(self, address: int, layout: arena.Arena, results: str | None) -> Floats | int:
+    def _deliver(self, address: int, layout: arena.DeviceArena, results: str | None) -> Floats | int:
         """C's storage, or its length where it is in the shared file `results`."""
         dtype, elements = layout.case.problem.dtype, layout.matrices[2].elements
         if layout.scattered:
@@ -419,7 +419,7 @@ class Worker:
         return float(stop.time_since(start)) * 1e3
 
 
-def _pointers(layout: arena.Arena, base: int, arrays: Arrays | None) -> Pointers:
+def _pointers(layout: arena.DeviceArena, base: int, arrays: Arrays | None) -> Pointers:
     """What a kernel takes as A, B and C: operands at address `base`, or the arrays."""
     if arrays is not None:
         return dict(arrays.pointers)

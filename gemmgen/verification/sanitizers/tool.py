@@ -112,7 +112,7 @@ class SanitizerResult:
 
 
 @dataclass(frozen=True)
-class Job:
+class WatchJob:
     """What watched.py is to do. `fill` is the cubin of fill.cu."""
 
     source: KernelSource
@@ -134,7 +134,7 @@ class Allocation:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class WatchOutcome:
     """What watched.py did.
 
     situations  that ran to their end; less than asked for where LAUNCH_SECONDS were over, or CUDA returned `error`
@@ -179,7 +179,7 @@ def sanitize(
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="gemmgen-") as folder:
         job, outcome, log = (Path(folder, name) for name in ("job", "outcome", "log"))
-        job.write_bytes(pickle.dumps(Job(source, cubin, fill, tuple(situations), tool, device)))
+        job.write_bytes(pickle.dumps(WatchJob(source, cubin, fill, tuple(situations), tool, device)))
         watched = [sys.executable, "-m", "gemmgen.verification.sanitizers.watched", str(job), str(outcome)]
         command = [program, "--tool", tool, *OPTIONS, *TOOL_OPTIONS[tool], "--log-file", str(log), *watched]
         code, said = _run(command, timeout)
@@ -263,7 +263,7 @@ def _unavailable(tool: Tool, report: str, said: str) -> CandidateFailed:
     return CandidateFailed(Failure("unavailable", f"{NAME} --tool {tool} does not work here: {words}", NAME))
 
 
-def _failure(tool: Tool, findings: Sequence[Finding], done: Outcome | None, timeout: float) -> Failure | None:
+def _failure(tool: Tool, findings: Sequence[Finding], done: WatchOutcome | None, timeout: float) -> Failure | None:
     if findings:
         more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
         return Failure("crash", f"{findings[0]}{more}", tool)
@@ -276,7 +276,7 @@ def _failure(tool: Tool, findings: Sequence[Finding], done: Outcome | None, time
 
 
 PREFIX = "========="
-API_ERROR = "Program hit "  # a CUDA call that failed; what matters of them is in the Outcome
+API_ERROR = "Program hit "  # a CUDA call that failed; what matters of them is in the WatchOutcome
 SUMMARY = re.compile(rf"COMPUTE-SANITIZER|\w+ SUMMARY:|Target application returned an error|{API_ERROR}|No attachable")
 # "Error: Race reported" is a finding; other lines that begin so are about the tool or the process that it watches.
 TROUBLE = re.compile(r"(Error|Warning|Internal Sanitizer Error|Fatal)(?!.*(Race reported|hazard detected))[^:]*: ")

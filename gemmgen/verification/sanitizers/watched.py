@@ -29,7 +29,14 @@ from gemmgen.run.gpu.plain import THREADS
 from gemmgen.run.scatter import scatter
 from gemmgen.support.errors import CandidateFailed
 from gemmgen.verification.reference import make_operands
-from gemmgen.verification.sanitizers.tool import LAUNCH_SECONDS, Allocation, Job, Outcome, blocks_to_run, lead_bytes
+from gemmgen.verification.sanitizers.tool import (
+    LAUNCH_SECONDS,
+    Allocation,
+    WatchJob,
+    WatchOutcome,
+    blocks_to_run,
+    lead_bytes,
+)
 from gemmgen.verification.situation import Situation
 
 MOST_MATRICES = 256  # of an operand that have allocations of their own
@@ -42,7 +49,7 @@ Addresses = npt.NDArray[np.uint64]
 
 def main() -> None:
     """Run the job in the file that the first argument names; what became of it goes to the second."""
-    job: Job = pickle.loads(Path(sys.argv[1]).read_bytes())
+    job: WatchJob = pickle.loads(Path(sys.argv[1]).read_bytes())
     cuda.init()
     context = cuda.Device(job.device).retain_primary_context()
     context.push()
@@ -55,12 +62,12 @@ def main() -> None:
 class Runner:
     """Launches the job's situations one by one, and remembers where their operands lie."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: WatchJob) -> None:
         self._job = job
         self._memory: list[Any] = []
         self._allocations: list[Allocation] = []
 
-    def run(self) -> Outcome:
+    def run(self) -> WatchOutcome:
         """Stops where CUDA reports an error: a context that is broken runs nothing more. And after LAUNCH_SECONDS."""
         done, spent = 0, 0.0
         try:
@@ -76,10 +83,10 @@ class Runner:
                 spent += time.monotonic() - started
                 done += 1
         except cuda.Error as error:
-            return Outcome(done, str(error), tuple(self._allocations))
+            return WatchOutcome(done, str(error), tuple(self._allocations))
         except CandidateFailed as error:
-            return Outcome(done, error.failure.reason, tuple(self._allocations))
-        return Outcome(done, None, tuple(self._allocations))
+            return WatchOutcome(done, error.failure.reason, tuple(self._allocations))
+        return WatchOutcome(done, None, tuple(self._allocations))
 
     def _place(self, index: int, situation: Situation) -> dict[str, int]:
         """Allocate and fill the operands, and a workspace where the kernel has one; their addresses."""
