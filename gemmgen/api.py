@@ -49,7 +49,6 @@ def tune(
     family: str | None = None,
     budget: int | None = None,
     seed: int = 0,
-    atomics: bool = False,
     out: Folder | None = None,
     command: str = "gemmgen.tune(...)",
     progress: Progress | None = None,
@@ -63,7 +62,6 @@ def tune(
               problem, naive apart
     budget    candidates to try, at least one (None: gemmgen.search.tuner.DEFAULT_BUDGET)
     seed      of test data, thread schedules and what the property tests draw
-    atomics   consider kernels that add with atomics, too: their bits may differ from run to run, and their names say so
     out       folder for the winner's NAME.cu and NAME.json (None: write nothing)
     command   what NAME.json says that it was made by
     progress  hears each step; see gemmgen.search.tuner.Progress
@@ -85,7 +83,6 @@ def tune(
             families=families,
             budget=budget,
             seed=seed,
-            atomics=atomics,
             progress=progress,
         )
         origin = Origin.of(target, command)

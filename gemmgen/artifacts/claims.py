@@ -103,7 +103,7 @@ def not_shown(record: Mapping[str, Any]) -> Iterator[str]:
     else:
         yield from _not_drawn(problem_from(record["problem"]), verification)
         yield from _not_watched(verification)
-        yield from _not_repeated(verification["determinism"], record.get("deterministic", True))
+        yield from _not_repeated(verification["determinism"])
     yield from _not_on_gpu(verification, record["earlier"])
     if record["resources"] is None:
         yield f"that it compiles for {record['arch']}: no CUDA compiler ran"
@@ -167,13 +167,9 @@ def _not_sanitized(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"what {result['tool']} would find beyond the {result['situations']} situations that it watched{part}"
 
 
-def _not_repeated(determinism: Mapping[str, Any] | None, promised: bool) -> Iterator[str]:
+def _not_repeated(determinism: Mapping[str, Any] | None) -> Iterator[str]:
     if determinism is None:
         yield "that every run gives the same bits: none was repeated"
-    elif not determinism["same_bits"]:
-        yield "that every run gives the same bits: they differ, as the kernel declares"
-    elif not promised:
-        yield "that every run gives the same bits: the kernel promises it not, though those that were compared do"
     elif determinism["blocks"] < determinism["grid"]:
         yield f"the same bits in a whole launch: {determinism['blocks']} of {determinism['grid']} blocks were repeated"
 

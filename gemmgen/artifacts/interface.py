@@ -194,17 +194,8 @@ class Interface:
         return 0 if self.source.launch.stream is None else self.source.launch.stream.blocks
 
     @property
-    def atomic(self) -> bool:
-        return self.source.launch.atomic
-
-    @property
-    def partial_tiles(self) -> int:
-        """Of a tile of C."""
-        return self.source.launch.partial_tiles
-
-    @property
     def partial_elements(self) -> int:
-        """Of each of them."""
+        """Of a part of a tile that a block leaves."""
         return self.source.launch.partial_elements
 
     @property

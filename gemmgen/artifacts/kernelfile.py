@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gemmgen.kernel.families.base import check
+from gemmgen.kernel.families.base import check, without_retired
 from gemmgen.kernel.naming import parse_name
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource, Launch, Parameter
@@ -205,17 +205,15 @@ def _source(record: Mapping[str, Any]) -> KernelSource:
         text="",
         problem=problem_from(record["problem"]),
         family=record["family"],
-        config={name: int(value) for name, value in record["config"].items()},
+        config=without_retired({name: int(value) for name, value in record["config"].items()}),
         launch=Launch(
             launch["threads"],
             tuple((size, tile) for size, tile in launch["grid"]),
             launch["shared_bytes"],
-            launch.get("splits", 1),  # records of kernels whose blocks each have a tile may leave it out,
-            launch.get("atomic", False),  # and others this
+            launch.get("splits", 1),  # records of kernels whose blocks each have a tile may leave it out
             None if launch.get("stream") is None else Stream(**launch["stream"]),
         ),
         parameters=tuple(Parameter(**parameter) for parameter in record["parameters"]),
-        deterministic=bool(record.get("deterministic", True)),  # records of old say nothing
     )
 
 

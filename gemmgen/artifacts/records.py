@@ -81,7 +81,6 @@ def kernel_document(source: KernelSource) -> Document:
         "problem": problem_document(source.problem),
         "family": source.family,
         "config": source.config,
-        "deterministic": source.deterministic,
         "launch": interface["launch"],
         "parameters": interface["parameters"],
         "sha256": source.digest,

@@ -30,8 +30,6 @@ BOUNDS: dict[Bound, str] = {
     "latency": "latency: too few warps an SM to hide how long a load or an FMA takes",
 }
 
-BITS_VARY = "differ from run to run: blocks add with atomics, in the order in which they come"
-
 
 @dataclass(frozen=True)
 class Tile:

@@ -33,8 +33,6 @@ from gemmgen.search.tuner import DEFAULT_BUDGET, TuneResult
 
 BUDGET = f"Candidates to try. [{DEFAULT_BUDGET['gpu']} on a GPU, {DEFAULT_BUDGET['emulator']} in the emulator]"
 
-ATOMICS = "Consider kernels that add with atomics, too: their bits may differ from run to run."
-
 
 @click.command()
 @click.argument("sizes", metavar="SHAPE...", type=shape, nargs=-1, required=True)
@@ -43,7 +41,6 @@ ATOMICS = "Consider kernels that add with atomics, too: their bits may differ fr
 @arch_option
 @device_option
 @click.option("--budget", type=click.IntRange(1), help=BUDGET)
-@click.option("--atomics", is_flag=True, help=ATOMICS)
 @seed_option
 @out_option("Folder for the winner's NAME.cu and NAME.json.")
 @json_option
@@ -56,7 +53,6 @@ def command(
     arch: str,
     device: DeviceChoice,
     budget: int | None,
-    atomics: bool,
     seed: int,
     out: Path,
     as_json: bool,
@@ -68,8 +64,6 @@ def command(
     they are property-tested until a few are right, which are timed again side by side. Without a GPU the emulator tests
     all and the model's prediction decides.
 
-    Kernels give the same bits in every run unless --atomics allows others; the names of these show it.
-
     What is done is kept in a cache: the same command, interrupted and given again, resumes.
 
     \b
@@ -79,7 +73,7 @@ def command(
     """
     problems = [options.problem(size) for size in sizes]
     results: list[dict[str, Any]] = []
-    choices = {"family": family, "arch": arch, "device": device, "budget": budget, "atomics": atomics, "seed": seed}
+    choices = {"family": family, "arch": arch, "device": device, "budget": budget, "seed": seed}
     for problem in problems:
         result = _tune(problem, words, **choices, out=out)
         files = [str(out / f"{result.winner.source.name}{suffix}") for suffix in (".cu", ".json")]

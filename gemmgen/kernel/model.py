@@ -186,14 +186,11 @@ def _time_us(
 
 def _reduction_us(case: Case, work: Work, blocks: int, device: DeviceSpec) -> float:
     """Microseconds that blocks with a common tile take to add up: they write, one after the other takes a ticket, the
-    last one reads. Most of it hides behind other tiles where there are several waves, which is left out.
-
-    Atomics count as writes, for want of a measurement; the last block reads one tile of sums then, and clears it."""
+    last one reads. Most of it hides behind other tiles where there are several waves, which is left out."""
     if work.splits == 1 and not work.stream:
         return 0.0
-    tiles = 1 + 2 / work.splits if work.atomic else 2  # to and from L2, a block
     parts = 2 * work.stream or blocks  # the most that streams leave: a tile's own block one, helpers some of several
-    moved = tiles * work.tile * case.problem.dtype.size * parts / (L2_BYTES_PER_CYCLE * device.sms)
+    moved = 2 * work.tile * case.problem.dtype.size * parts / (L2_BYTES_PER_CYCLE * device.sms)  # to and from L2
     return (REDUCTION_LATENCIES * GLOBAL_LATENCY + moved) / device.clock_ghz / 1000
 
 

@@ -120,12 +120,8 @@ def _slices(slices: int) -> Iterator[str]:
 
 
 def _split(work: Work) -> Iterator[str]:
-    share = f"Split   {work.splits} blocks share a tile: each sums a part of K"
-    if work.atomic:
-        yield f"{share} and adds it with atomics, the last to come stores C"
-        yield "Bits    of C may differ from run to run: the order of these additions does"
-    elif work.splits > 1:
-        yield f"{share}, the last to come adds the parts up"
+    if work.splits > 1:
+        yield f"Split   {work.splits} blocks share a tile: each sums a part of K, the last to come adds the parts up"
     if work.stream:
         yield f"Stream  {work.stream} blocks share the last tiles, by equal runs of steps: none waits for a last wave"
 

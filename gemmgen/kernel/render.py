@@ -86,7 +86,6 @@ class Kernel:
             grid,
             dynamic,
             self.values.get("SPLIT", 1),
-            atomic=self.values.get("ATOMIC", 0) == 1,
             stream=Stream(sharers, self.values["BK"]) if sharers else None,
         )
 
@@ -181,10 +180,7 @@ class Kernel:
             if self.launch.stream is not None:
                 wave = self.launch.stream.blocks
                 blocks, tiles = f"({wave} + T % {wave})", str(wave)
-            if self.launch.atomic:
-                yield f"partials: {tiles} * {sums}, zero before the first launch, which every launch leaves zero"
-            else:
-                yield f"partials: {blocks} * {sums}, holding anything"
+            yield f"partials: {blocks} * {sums}, holding anything"
             yield f"tickets: {tiles} counters, zero before the first launch, which every launch leaves zero"
             yield "no other launch using the same workspace at the same time"
 
@@ -246,7 +242,6 @@ def render(problem: Problem, family: Family, config: Config) -> KernelSource:
         config=dict(config.values),
         launch=kernel.launch,
         parameters=kernel.parameters,
-        deterministic=config.deterministic,
     )
 
 

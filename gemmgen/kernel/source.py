@@ -60,22 +60,15 @@ class Workspace:
 
     partials  sums that blocks leave for the one that adds them: they may hold anything before the launch
     tickets   a counter a tile: zero before the first launch, and each launch leaves it so
-    zeroed    the same holds of the partials
     """
 
     partials: int
     tickets: int
-    zeroed: bool = False
 
     @property
     def words(self) -> dict[str, int]:
         """By the part's name."""
         return dict(zip(WORKSPACE, (self.partials, self.tickets), strict=True))
-
-    @property
-    def zero(self) -> tuple[str, ...]:
-        """The parts that are zero before and after each launch."""
-        return WORKSPACE if self.zeroed else WORKSPACE[1:]
 
 
 @dataclass(frozen=True)
@@ -87,7 +80,6 @@ class Launch:
                   batch; one that is left out is a tile's as a whole
     shared_bytes  dynamic shared memory a block, in bytes (0: the kernel declares its own)
     splits        blocks that share a tile, each with a part of K: blocks t * splits and the next ones have tile t
-    atomic        these add to one tile of sums with atomics
     stream        how blocks share the last tiles by runs of steps along K; None where each tile has blocks of its own
     """
 
@@ -95,7 +87,6 @@ class Launch:
     grid: tuple[tuple[str, int], ...]
     shared_bytes: int = 0
     splits: int = 1
-    atomic: bool = False
     stream: Stream | None = None
 
     def __post_init__(self) -> None:
@@ -107,8 +98,6 @@ class Launch:
         shared = self.shared_bytes
         require(type(shared) is int and 0 <= shared < MOST_SHARED_BYTES, f"{shared} bytes of shared memory a block")
         require(type(self.splits) is int and self.splits >= 1, f"{self.splits} blocks share a tile")
-        require(type(self.atomic) is bool, f"blocks add with atomics or not: {self.atomic}")
-        require(not self.atomic or self.splits > 1, "blocks that share no tile add with atomics")
         require(
             self.stream is None or self.splits == 1,
             f"{self.splits} blocks share a tile, and a stream of blocks all tiles",
@@ -162,11 +151,6 @@ class Launch:
         """Elements of workspace that a block writes: a whole tile, at C's edges too."""
         return math.prod(tile for _, tile in self.grid)
 
-    @property
-    def partial_tiles(self) -> int:
-        """Tiles of workspace for each tile of C."""
-        return 1 if self.atomic else self.splits
-
     def workspace(self, case: Case) -> Workspace:
         """What `case` takes besides its operands."""
         words = self.partial_elements * case.problem.dtype.words
@@ -175,7 +159,7 @@ class Launch:
         if self.stream is not None:
             shares = self.shares(self.stream, case)
             return Workspace(shares.parts * words, self.stream.blocks)
-        return Workspace(self.tiles(case) * self.partial_tiles * words, self.tiles(case), zeroed=self.atomic)
+        return Workspace(self.tiles(case) * self.splits * words, self.tiles(case))
 
     @property
     def adds_up(self) -> bool:
@@ -191,7 +175,6 @@ class KernelSource:
     family      name of the kernel family that rendered it
     config      the family's parameters as plain values, for JSON and tables
     parameters  in the order of the kernel's signature
-    deterministic  whether it promises the same bits in every run
     """
 
     name: str
@@ -201,7 +184,6 @@ class KernelSource:
     config: dict[str, int]
     launch: Launch
     parameters: tuple[Parameter, ...]
-    deterministic: bool = True
 
     @property
     def digest(self) -> str:

@@ -29,19 +29,17 @@ class Operands:
     c: Floats
 
 
-def left_behind(name: str, words: Words, case: Case, wanted: npt.NDArray[Any] | int = 0) -> str | None:
-    """What a launch of `case` leaves in `words`, a part of its workspace, instead of `wanted`; None where it does not.
+def left_behind(tickets: Words, wanted: npt.NDArray[Any] | int = 0) -> str | None:
+    """What a launch leaves in its tickets instead of `wanted`; None where it does not.
 
     After a whole launch that is zero, which the next one starts with.
     """
-    elements: npt.NDArray[Any] = words if name == "tickets" else words.view(case.problem.dtype.bits)
-    left = np.flatnonzero(elements != wanted)
+    left = np.flatnonzero(tickets != wanted)
     if not len(left):
         return None
-    value = elements[left[0]] if name == "tickets" else elements[left[:1]].view(case.problem.dtype.numpy)[0]
-    due = int(np.broadcast_to(wanted, elements.shape)[left[0]])
+    due = int(np.broadcast_to(wanted, tickets.shape)[left[0]])
     reason = "the next launch needs it to be zero" if due == 0 else f"it is to be {due} until the other blocks run"
-    return f"leaves {name}[{left[0]}] = {value}: {reason}"
+    return f"leaves tickets[{left[0]}] = {tickets[left[0]]}: {reason}"
 
 
 class LoadedKernel(Protocol):

@@ -16,8 +16,8 @@ from gemmgen.search.space import Space
 # Axes that change how a tile travels or is split, not its size: the model tells their values apart
 # poorly, so the first round tries one of each shape and later rounds vary these.
 SECONDARY = {
-    "simt": frozenset({"WM", "WN", "STAGES", "ASYNC", "AHEAD", "MINB", "GROUP", "PAD", "ATOMIC"}),
-    "skinny": frozenset({"WARPS", "BK", "ATOMIC"}),
+    "simt": frozenset({"WM", "WN", "STAGES", "ASYNC", "AHEAD", "MINB", "GROUP", "PAD"}),
+    "skinny": frozenset({"WARPS", "BK"}),
     "batched": frozenset({"STAGES", "ASYNC", "MINB", "PAD"}),
     "naive": frozenset(),
 }

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gemmgen.kernel.expression import names_in
-from gemmgen.kernel.families.base import SAME_BITS, Axis, Config, Constraint, Family, Rules, constants
+from gemmgen.kernel.families.base import Axis, Config, Constraint, Family, Rules, constants
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
 
@@ -29,16 +29,15 @@ class Space:
     rejected: tuple[tuple[Constraint, int], ...]
 
 
-def explore(family: Family, problem: Problem, device: DeviceSpec, *, atomics: bool = False) -> Space:
+def explore(family: Family, problem: Problem, device: DeviceSpec) -> Space:
     """Walk the axes' product. A rule is checked as soon as the names it reads are known, which cuts whole branches.
 
-    Pruning rules may read SMS, the card's. `atomics` accepts configs that add in the order in which blocks come, too.
+    Pruning rules may read SMS, the card's.
     """
     axes = family.config_type.axes()
     values = {item.name: item.tried(device.sms) for item in axes}
     given = {**device.arch.limits.names, "SMS": device.sms, **family.facts(problem)}
-    pruning = [rule for rule in family.pruning if not (atomics and rule == SAME_BITS)]
-    ready, late = _earliest((*family.constraints, *pruning), axes, given)
+    ready, late = _earliest((*family.constraints, *family.pruning), axes, given)
     below = [math.prod(len(item.values) for item in axes[depth + 1 :]) for depth in range(len(axes))]
     rejected: Counter[Constraint] = Counter()
 

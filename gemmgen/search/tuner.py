@@ -123,19 +123,18 @@ def tune(
     families: Sequence[Family] = SEARCHED,
     budget: int | None = None,
     seed: int = 0,
-    atomics: bool = False,
     start: Sequence[tuple[Family, Config]] = (),
     progress: Progress | None = None,
 ) -> TuneResult:
     """Find the fastest correct kernel of `families` for `problem` on `target`, trying `budget` candidates.
 
-    Families that accept no config for the problem are left out; the others share the budget. With `atomics` kernels
-    whose bits may differ from run to run are candidates, too. What was best before may be a `start`: it comes first.
+    Families that accept no config for the problem are left out; the others share the budget. What was best
+    before may be a `start`: it comes first.
 
     Raises GemmgenError where no config is accepted or none survives.
     """
     with crew(compiler_processes()) as compilers:
-        tuner = Tuner(problem, target, store, families, seed, progress or Silent(), compilers, atomics, start)
+        tuner = Tuner(problem, target, store, families, seed, progress or Silent(), compilers, start)
         return tuner.run(budget or DEFAULT_BUDGET[target.executor.name])
 
 
@@ -150,14 +149,13 @@ class Tuner:
     seed: int
     progress: Progress
     compilers: Sequence[Child] = ()
-    atomics: bool = False
     start: Sequence[tuple[Family, Config]] = ()
     trials: list[Trial] = field(default_factory=list)
     bodies: set[str] = field(default_factory=set)  # of all that was rendered
 
     def run(self, budget: int) -> TuneResult:
         self.progress.stage("explore", 1)
-        explored = [explore(family, self.problem, self.target.spec, atomics=self.atomics) for family in self.families]
+        explored = [explore(family, self.problem, self.target.spec) for family in self.families]
         spaces = tuple(space for space in explored if space.accepted)
         if not spaces:
             raise GemmgenError("; ".join(self._unsuited(space) for space in explored))

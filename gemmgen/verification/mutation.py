@@ -325,8 +325,6 @@ def _shared_tiles(launch: Launch) -> Iterator[Launch]:
     """Where blocks share tiles, with one block more or less, and with another workspace."""
     for more in (-1, 1):
         if launch.splits > 1:
-            yield replace(launch, splits=launch.splits + more, atomic=launch.atomic and launch.splits + more > 1)
+            yield replace(launch, splits=launch.splits + more)
         if launch.stream is not None and launch.stream.blocks + more > 0:
             yield replace(launch, stream=replace(launch.stream, blocks=launch.stream.blocks + more))
-    if launch.splits > 1:
-        yield replace(launch, atomic=not launch.atomic)

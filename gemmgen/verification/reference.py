@@ -37,9 +37,6 @@ whatever its operands; all of them add up to ((2 K + 1) |alpha| + 2) times that 
 apart; alpha and beta), which is no probability and counts only there: an element that is as large as 2^-100 (2^-1000)
 never notices.
 
-Atomics on f32 take denormal operands and results, which are less than 2^-126, for zeros. A kernel that adds up parts of
-K with them may be off by twice as many of these as it has parts, times |alpha|, besides.
-
 A product that is missing shows where it exceeds the bound: one of average size, S / K, up to K = (LAMBDA u)^(-2/3) =
 19,800 (f64: 1.3e10). Beyond that exact data shows it.
 
@@ -205,18 +202,14 @@ def expected(situation: Situation, window: Window) -> tuple[Doubles, Doubles]:
     return _expected(situation, window)
 
 
-def compare(situation: Situation, result: Floats, window: Window | None = None, atomic_adds: int = 0) -> Compared:
+def compare(situation: Situation, result: Floats, window: Window | None = None) -> Compared:
     """`result`, C's storage after a run, beside the reference.
 
-    Only `window` counts where it is given. NaN or Inf is right just where it is expected. `atomic_adds` is how many
-    atomics the kernel adds up an element with.
+    Only `window` counts where it is given. NaN or Inf is right just where it is expected.
     """
     case = situation.case
     window = window or Window.whole(case)
     want, bound = expected(situation, window)
-    if atomic_adds and case.problem.dtype == DType.F32 and situation.data not in EXACT_KINDS:
-        flushed = 2 * atomic_adds * abs(case.alpha) * SMALLEST_NORMAL
-        bound = np.where(np.isfinite(want), bound + flushed, 0.0)
     got = case.c.view(result)[window.index]
     error = _error(got, want)
     wrong = ~(error <= bound)  # and not `error > bound`: NaN compares false

@@ -143,7 +143,7 @@ def verify(
     """Property-test `source` on `executor`: at most `examples` situations, then shrinking if one fails.
 
     If none fails, one launch runs `runs` times (1: that is left out) in schedules and placements of their own. Bits
-    that differ are a failure of a kernel that promises to be deterministic, and a note of any other.
+    that differ are a failure.
 
     Without `shrink` the first situation that fails stands; with it the smallest one found within `shrink_seconds`.
     `largest` bounds run-time sizes. A kernel that does not compile or load is a Verdict with that failure and no
@@ -218,8 +218,7 @@ def _cost(case: Case, launch: Launch) -> float:
 
 
 def _judge(kernel: LoadedKernel, situation: Situation, result: Floats, window: Window, tally: DomainTally) -> float:
-    launch = kernel.source.launch
-    comparison = compare(situation, result, window, launch.splits if launch.atomic else 0)
+    comparison = compare(situation, result, window)
     if comparison.mismatch is not None:
         raise Wrong(situation, Failure("wrong", str(comparison.mismatch), "verifier"), comparison.mismatch)
     tally.compared(situation, comparison)
@@ -372,7 +371,7 @@ class _Property:
     def repeat(self, runs: int) -> Determinism | None:
         """Compare `runs` runs of the largest launch tried that takes little time, with random data.
 
-        Raises Wrong where they differ though the kernel promises that they do not, or where one fails.
+        Raises Wrong where they differ, or where one fails.
         """
         cases = self.tally.cases
         if not cases:
@@ -386,7 +385,7 @@ class _Property:
         except CandidateFailed as error:
             raise self._keep(Wrong(situation, error.failure, None)) from error
         difference = self.determinism.difference
-        if difference is not None and self.kernel.source.deterministic:
+        if difference is not None:
             raise self._keep(Wrong(situation, Failure("nondeterministic", difference, "verifier"), None))
         return self.determinism
 

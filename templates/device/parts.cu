@@ -1,22 +1,18 @@
 /*# What blocks that share a tile of C do with their sums: each leaves its part, and the last to arrive adds the parts. One
-    launch, no waiting, no float atomics: the parts are added in their order, whichever block does it. But where `atomic`:
-    then each block adds its part with atomics, and the last to arrive finds the sums. Where threads have `ragged` shares of
-    the tile, the last ones of some do not exist. #*/
-//% from "device/add_atomically.cu" import add_atomically
-//% macro add_parts(atomic=false, ragged=false)
+    launch, no waiting, no float atomics: the parts are added in their order, whichever block does it. Where threads have
+    `ragged` shares of the tile, the last ones of some do not exist. #*/
+//% macro add_parts(ragged=false)
 //% macro check(indented="")
 //% if ragged
 ${ indented }        if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
 //% endif
 //% endmacro
-// What the blocks that share a tile of C leave for each other: ${ "the sums of all" if atomic else "their sums, one part behind the other" }, of which this
+// What the blocks that share a tile of C leave for each other: their sums, one part behind the other, of which this
 // thread's are those at THREADS * i + threadIdx.x.
 struct Parts {
     ${ T }* sums;
     int count;  // of blocks
-//% if not atomic
     int mine;   // this block's number among them
-//% endif
     unsigned* ticket;
 };
 
@@ -35,28 +31,16 @@ __device__ __forceinline__ bool last_to_arrive(unsigned* ticket, int count)
     return last;
 }
 
-//% if atomic
-${ add_atomically() }
-// Adds this block's sums, COUNT of each thread, to the tile's. Blocks add in the order in which they come, so that bits may
-// differ from run to run.
-//% if T == "float"
-// Of what they add, denormal numbers count as zero.
-//% endif
-// Returns true in the last of the tile's blocks, which has to take all sums; the others are done with the tile.
-//% else
 // Leaves this block's sums, COUNT of each thread, as its part of the tile. Returns true in the last of the tile's blocks, which
 // has to add all parts; the others are done with the tile.
-//% endif
 template <int COUNT>
 __device__ __forceinline__ bool leave_part(const ${ T }* sums, const Parts& parts)
 {
-//% if not atomic
     ${ T }* const own = parts.sums + parts.mine * (BM * BN);
-//% endif
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
         const int element = i * THREADS + threadIdx.x;
-${ check() }        ${ "add_atomically(parts.sums + element, sums[i])" if atomic else "own[element] = sums[i]" };
+${ check() }        own[element] = sums[i];
     }
     return last_to_arrive(parts.ticket, parts.count);
 }
@@ -65,14 +49,6 @@ ${ check() }        ${ "add_atomically(parts.sums + element, sums[i])" if atomic
 template <int COUNT>
 __device__ __forceinline__ void add_parts(const Parts& parts, int first, ${ T } (&sums)[COUNT])
 {
-//% if atomic
-    #pragma unroll
-    for (int i = 0; i < COUNT; ++i) {
-        const int element = (first + i) * THREADS + threadIdx.x;
-${ check() }        sums[i] = __ldcg(parts.sums + element);
-        parts.sums[element] = ${ zero };  // for the next launch
-    }
-//% else
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) sums[i] = ${ zero };
     #pragma unroll 4
@@ -83,6 +59,5 @@ ${ check() }        sums[i] = __ldcg(parts.sums + element);
 ${ check("    ") }            sums[i] += __ldcg(parts.sums + part * (BM * BN) + element);
         }
     }
-//% endif
 }
 //% endmacro

@@ -21,15 +21,6 @@ extern "C" {
 #endif
 
 //% if out.adds_up
-//% if out.atomic
-/* ${ out.splits } blocks share a tile of C: each sums a part of K and adds it with atomics, in the order in which they come, so that
- * THE BITS OF RESULTS MAY DIFFER FROM RUN TO RUN${ "; of what they add, denormal numbers count as zero" if out.dtype == "f32" }. For that a launch
- * needs a workspace in device memory:
- *
- * partials  ${ out.name }_partials_bytes(...) bytes, and
- * tickets   ${ out.name }_tickets_bytes(...) bytes: set both to zero once, before the first launch; each launch that
- *           runs to its end leaves them zero
-//% else
 //% if out.stream
 /* ${ out.stream } blocks share the last tiles of C: each sums runs along K, and the last at a tile adds its parts in their order, so that
 //% else
@@ -40,7 +31,6 @@ extern "C" {
  * partials  ${ out.name }_partials_bytes(...) bytes that may hold anything
  * tickets   ${ out.name }_tickets_bytes(...) bytes: set them to zero once, before the first launch; each launch that
  *           runs to its end leaves them zero
-//% endif
  *
  * Launches that may run at the same time need a workspace each; those that follow one another on a stream can share
  * one that is large enough for each of them. Sizes must be in the ranges given below.

@@ -33,7 +33,7 @@ extern "C" size_t ${ out.name }_partials_bytes(${ sizes })
 //% if out.stream
     return (${ out.stream } + tiles_of_c(${ out.workspace_sizes | join(", ") }) % ${ out.stream }) * ${ out.partial_elements } * sizeof(${ T });
 //% else
-    return tiles_of_c(${ out.workspace_sizes | join(", ") }) * ${ "%d * " | format(out.partial_tiles) if out.partial_tiles > 1 }${ out.partial_elements } * sizeof(${ T });
+    return tiles_of_c(${ out.workspace_sizes | join(", ") }) * ${ "%d * " | format(out.splits) if out.splits > 1 }${ out.partial_elements } * sizeof(${ T });
 //% endif
 }
 

@@ -70,7 +70,7 @@ std::size_t at_b(const Shape& s, int p, int k, int n) { return std::size_t(${ "s
 std::size_t at_c(const Shape& s, int p, int m, int n) { return std::size_t(${ "slot(s, p)" if out.pointers else "p" }) * s.stride_c + std::size_t(m) * s.ldc + n; }
 
 //% if out.adds_up
-// Device memory that grows with the shapes. ${ "Both parts" if out.atomic else "Tickets" } are set to zero only when they are new: launches leave them so.
+// Device memory that grows with the shapes. Tickets are set to zero only when they are new: launches leave them so.
 struct Workspace {
     void *partials = nullptr, *tickets = nullptr;
     size_t partials_bytes = 0, tickets_bytes = 0;
@@ -85,12 +85,9 @@ struct Workspace {
         cudaFree(tickets);
         partials_bytes = std::max(partials_bytes, partials_needed);
         tickets_bytes = std::max(tickets_bytes, tickets_needed);
-        const std::vector<unsigned> zeros(${ "std::max(partials_bytes, tickets_bytes)" if out.atomic else "tickets_bytes" } / sizeof(unsigned));
+        const std::vector<unsigned> zeros(tickets_bytes / sizeof(unsigned));
         cudaError_t status = cudaMalloc(&partials, partials_bytes);
         if (status == cudaSuccess) status = cudaMalloc(&tickets, tickets_bytes);
-//% if out.atomic
-        if (status == cudaSuccess) status = cudaMemcpy(partials, zeros.data(), partials_bytes, cudaMemcpyHostToDevice);
-//% endif
         return status == cudaSuccess ? cudaMemcpy(tickets, zeros.data(), tickets_bytes, cudaMemcpyHostToDevice) : status;
     }
 };

@@ -56,7 +56,7 @@ ${ place(view.warped, view.slices) }
 ${ dynamic_shared() }
 //% endif
 //% if kernel.launch.splits > 1
-${ split_k("BK", kernel.launch.atomic) }
+${ split_k("BK") }
 //% elif kernel.launch.stream
 ${ stream_k() }
 //% endif

@@ -34,7 +34,7 @@ ${ dynamic_shared() }
 ${ stream(x, w, view) }
 ${ small(x, w, view) }
 //% if kernel.launch.splits > 1
-${ split_k("STEP", atomic=kernel.launch.atomic, ragged=true) }
+${ split_k("STEP", ragged=true) }
 //% endif
 // C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.
 __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS], float alpha, float beta)

@@ -11,7 +11,6 @@ EXPLAINED = {
     "naive": ("gemm_f32_rr_40x56x24_naive_16x16", "24 steps along K = 24"),
     "simt": (f"gemm_f32_rr_512x512x512_{SIMT}_split1_lead2", "16 steps along K = 512"),
     "split": (f"gemm_f32_rr_512x512x2048_{SIMT}_split8_lead2", "8 steps along each of 8 parts of K = 2048"),
-    "atomic": (f"gemm_f32_rr_512x512x2048_{SIMT}_split8_atomic1_lead2", "differ from run to run"),
     "edges": (f"gemm_f32_rr_96x64x512_{SIMT}_split1_lead2", "75% are elements of C"),
     "staged": ("gemm_f32_rr_300x1x4000_skinny_s1_t1_w4_k1024_u8_v4_split8", "128 threads a block"),
     "direct": (

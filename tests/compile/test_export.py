@@ -56,7 +56,7 @@ NAIVE = kernel("100x200x300", "rr", "naive")
 FREE = kernel("?x?x?", "rr")
 BATCH = kernel("?x?x?", "rr", problem={"batch": None})
 POINTERS = kernel("?x?x?", "rr", problem={"batch": None, "pointers": True})
-ATOMIC = kernel("?x?x?", "rr", SPLIT=3, ATOMIC=1)
+SPLIT = kernel("?x?x?", "rr", SPLIT=3)
 STREAM = kernel("?x?x?", "rr", STREAM=264, ASYNC=1, STAGES=3, AHEAD=4, BK=16)
 KERNELS = (
     FIXED,
@@ -72,7 +72,7 @@ KERNELS = (
     kernel("?x512x?", "cc", problem={"lda": None, "pointer_align": 4}, WM=0, WN=0, OUTER=0),
     kernel("8x512x300", "rr", "skinny", SPLIT=4),
     kernel("?x3x?", "rr", "skinny", SPLIT=2),  # the workspace's size depends on an argument
-    ATOMIC,
+    SPLIT,
     STREAM,
     kernel("?x64x?", "rr", problem={"dtype": DType.F64, "batch": None}, SPLIT=4),  # on two, and holds doubles
 )
@@ -81,8 +81,7 @@ SHARING = (
     kernel("?x?x?", "cr", problem={"dtype": DType.F64}, STREAM=3, BM=32, TM=4, WM=32, VEC=2),
     kernel("?x512x300", "rc", STREAM=1),
     kernel("2000x3000x?", "rr", STREAM=20),
-    kernel("?x?x?", "rr", SPLIT=3),
-    ATOMIC,
+    SPLIT,
     kernel("?x64x?", "rr", problem={"dtype": DType.F64, "batch": None}, SPLIT=4),
 )
 
@@ -299,25 +298,17 @@ def test_nvrtc_takes_the_kernel_alone(tmp_path: Path, source: KernelSource) -> N
     assert (exported.registers, exported.shared_bytes) == (alone.registers, alone.shared_bytes)
 
 
-def test_files_of_a_kernel_that_adds_with_atomics_say_what_it_takes(tmp_path: Path) -> None:
-    export(ATOMIC, RECORD, tmp_path / "atomic")
-    ordered = kernel("?x?x?", "rr", SPLIT=3)
-    export(ordered, RECORD, tmp_path / "no")
-    names = {source.name: tmp_path / folder / source.name for source, folder in ((ATOMIC, "atomic"), (ordered, "no"))}
-    headers = {name: path.with_suffix(".h").read_text() for name, path in names.items()}
-    assert "MAY DIFFER FROM RUN TO RUN" in headers[ATOMIC.name] and "set both to zero once" in headers[ATOMIC.name]
-    readmes = [(tmp_path / folder / "README.md").read_text() for folder in ("atomic", "no")]
-    assert ["MAY DIFFER FROM RUN TO RUN" in text for text in readmes] == [True, False]
-    assert "DIFFER" not in headers[ordered.name] and "may hold anything" in headers[ordered.name]
-    sizes = {name: path.with_suffix(".cu").read_text() for name, path in names.items()}
-    assert "tiles_of_c(M, N) * 16384 * sizeof(float)" in sizes[ATOMIC.name]
-    assert "tiles_of_c(M, N) * 3 * 16384 * sizeof(float)" in sizes[ordered.name]
+def test_files_of_a_kernel_that_splits_say_what_it_takes(tmp_path: Path) -> None:
+    export(SPLIT, RECORD, tmp_path)
+    header = (tmp_path / f"{SPLIT.name}.h").read_text()
+    assert "3 blocks share a tile of C" in header and "may hold anything" in header
+    assert "tiles_of_c(M, N) * 3 * 16384 * sizeof(float)" in (tmp_path / f"{SPLIT.name}.cu").read_text()
 
 
 def test_files_of_a_kernel_that_streams_say_what_it_takes(tmp_path: Path) -> None:
     export(STREAM, RECORD, tmp_path)
     header = (tmp_path / f"{STREAM.name}.h").read_text()
-    assert "264 blocks share the last tiles of C" in header and "MAY DIFFER" not in header
+    assert "264 blocks share the last tiles of C" in header
     assert f"tickets   {STREAM.name}_tickets_bytes(...) bytes: set them to zero once" in header
 
 
@@ -378,7 +369,7 @@ def launcher_on_the_host(folder: Path, source: KernelSource) -> ctypes.CDLL:
 
 
 @needs_gcc
-@pytest.mark.parametrize("source", [FREE, ATOMIC, STREAM], ids=["plain", "workspace", "stream"])
+@pytest.mark.parametrize("source", [FREE, SPLIT, STREAM], ids=["plain", "workspace", "stream"])
 @pytest.mark.parametrize("compiler", [("gcc", "-std=c99"), ("g++", "-std=c++11")], ids=["C", "C++"])
 def test_header_is_c_and_cpp(tmp_path: Path, compiler: Sequence[str], source: KernelSource) -> None:
     export(source, RECORD, tmp_path)
@@ -416,10 +407,10 @@ def pointers_selftest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def atomic_selftest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """ATOMIC's, likewise."""
-    names = (f"-DKERNEL_{part.upper()}={ATOMIC.name}_{part}_bytes" for part in WORKSPACE)
-    return build_for_host(tmp_path_factory.mktemp("atomic"), 1 << 30, ATOMIC, "-DSUMS", *names)
+def split_selftest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """SPLIT's, likewise."""
+    names = (f"-DKERNEL_{part.upper()}={SPLIT.name}_{part}_bytes" for part in WORKSPACE)
+    return build_for_host(tmp_path_factory.mktemp("split"), 1 << 30, SPLIT, "-DWORKSPACE", *names)
 
 
 def build_for_host(folder: Path, budget: int, source: KernelSource = FREE, *flags: str) -> Path:
@@ -517,10 +508,10 @@ def test_selftest_finds_in_a_batch_of_pointers(pointers_selftest: Path, bug: str
 
 
 @needs_gcc
-def test_selftest_zeroes_the_sums_that_atomics_add_to(atomic_selftest: Path) -> None:
-    code, lines = outcome(atomic_selftest)
+def test_selftest_zeroes_the_tickets(split_selftest: Path) -> None:
+    code, lines = outcome(split_selftest)
     assert (code, lines[-1]) == (0, "PASS  all")
-    code, lines = outcome(atomic_selftest, "leaves a sum")
+    code, lines = outcome(split_selftest, "leaves a ticket")
     assert code == 1, "it does so once, not before each launch"
 
 

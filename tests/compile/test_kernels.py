@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from gemmgen.artifacts.kernelfile import KernelFile
@@ -57,19 +55,6 @@ def test_edges_cost_nothing_where_the_tile_divides_the_shape(changes, cache):
         assert check in without
         without = without.replace(check, f"constexpr bool EDGE_{size} = false;")
     assert _code(text, cache) == _code(without, cache)
-
-
-@pytest.mark.parametrize("arch", ARCHS)
-@pytest.mark.parametrize("dtype", [DType.F32, DType.F64])
-def test_atomics_wait_for_no_answer(arch, dtype, cache):
-    """They are reductions, and those of f32 flush denormals, as the emulator and the verifier have it."""
-    problem = Problem(512, 512, 4096, dtype=dtype)
-    config = SIMT.default(problem).with_values(BM=64, BN=64, TM=4, TN=4, WM=16, WN=32, SPLIT=4, ATOMIC=1)
-    code = disassemble(compile_text(render(problem, SIMT, config).text, arch, cache).cubin).text
-    adds = set(re.findall(r"\b\w+\.E\.ADD\.F(?:32|64)[.\w]*", code))
-    assert len(adds) == 1, adds
-    (add,) = adds
-    assert add.startswith("RED") and (".FTZ" in add) == (dtype == DType.F32)
 
 
 def test_edges_cost_something_where_it_does_not(cache):

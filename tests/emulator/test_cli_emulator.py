@@ -77,24 +77,6 @@ def test_tune_json_accounts_for_every_candidate(environment: Path, capsys: pytes
     assert "verify: 3" in captured.err
 
 
-def test_tune_tries_atomics_only_where_asked(environment: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["tune", "8x64x4096", "--family", "skinny", "--device", "emulator", "--budget", "4", "--json"]
-    results = {}
-    for options in ((), ("--atomics",)):
-        assert main([*words, *options]) == 0
-        (results[options],) = document(capsys.readouterr().out)["results"]
-    ordered, asked = results.values()
-    assert not [one for one in ordered["candidates"] if "_atomic" in one["name"]]
-    atomic = [one for one in asked["candidates"] if "_atomic1" in one["name"]]
-    assert atomic and all(one["state"] == "accepted" for one in atomic), "differing bits are no failure of theirs"
-    assert asked["winner"]["name"].endswith("_atomic1"), "the model prefers them where few tiles are split often"
-    record = document((environment / "gemmgen-out" / f"{asked['winner']['name']}.json").read_text())
-    assert record["deterministic"] is False and record["launch"]["atomic"] is True and "--atomics" in record["command"]
-    assert record["verification"]["passed"] and record["verification"]["determinism"]["runs"] > 1
-    assert main([*words[:-1], "--atomics"]) == 0
-    assert "differ from run to run" in capsys.readouterr().out
-
-
 def test_tune_says_at_which_size_and_breaks_no_name(
     environment: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -99,19 +99,6 @@ def ahead() -> Iterator[Kernel]:
             yield problem, SIMT, SIMT.default(problem).with_values(**sliced, SLICES=slices, SPLIT=splits)
 
 
-def atomic() -> Iterator[Kernel]:
-    """Parts of K that blocks add with atomics, empty ones too: both families, element types, slices, edges, a batch."""
-    ring = {"BM": 32, "BN": 64, "TM": 4, "TN": 4, "WM": 16, "WN": 32, "SPLIT": 3, "ATOMIC": 1}
-    sliced = {**ring, "BK": 16, "STAGES": 3, "ASYNC": 1, "AHEAD": 2, "SLICES": 2}
-    for dtype, layout, changes, batch in zip((DType.F32, DType.F64), LAYOUTS, (ring, sliced), (None, 1), strict=False):
-        problem = Problem(None, None, None, dtype=dtype, layout=Layout.parse(layout), batch=batch)
-        yield problem, SIMT, SIMT.default(problem).with_values(**changes)
-    for layout, shape in (("cr", (None, None, None)), ("rc", (None, 3, 515))):
-        problem = Problem(*shape, layout=Layout.parse(layout))
-        small = {"S": 4, "WARPS": 2, "BK": 128, "UNROLL": 1, "SPLIT": 3, "ATOMIC": 1}
-        yield problem, SKINNY, SKINNY.default(problem).with_values(**small)
-
-
 def empty_parts() -> Iterator[Kernel]:
     """Split K of fixed, whole steps, of which a last block of a tile has none: EDGE_K guards no read of it."""
     ring = {"STAGES": 3, "ASYNC": 1}
@@ -134,7 +121,7 @@ def streams() -> Iterator[Kernel]:
         {**ring, "BK": 16, "STAGES": 4, "AHEAD": 4},
     )
     for number, changes in enumerate(schedules):
-        for dtype, blocks in zip((DType.F32, DType.F64), ((3, 64), (5, 1), (2, 7))[number % 3], strict=True):
+        for dtype, blocks in zip(DType, ((3, 64), (5, 1), (2, 7))[number % 3], strict=True):
             layout = Layout.parse(LAYOUTS[(number + blocks) % 4])
             problem = Problem(None, None, None, layout=layout, dtype=dtype, ld_align=1 + number % 2)
             yield problem, SIMT, SIMT.default(problem).with_values(**changes, STREAM=blocks)
@@ -254,7 +241,6 @@ ALL = (
     *skinny(),
     *doubles(),
     *ahead(),
-    *atomic(),
     *empty_parts(),
     *streams(),
     *ordered(),
@@ -280,7 +266,7 @@ def test_kernel_computes_every_situation(source, emulator):
     rounds_as_expected = source.problem.dtype == DType.F64 and source.problem.k == 1  # as the reference does
     assert rounds_as_expected or verdict.worst > 0
     assert verdict.worst <= 1
-    assert verdict.deterministic or not source.deterministic
+    assert verdict.deterministic
 
 
 @pytest.mark.parametrize("k", [0, 1, 8, 9, 200])

@@ -409,21 +409,6 @@ def test_tiles_that_move_back_from_an_edge_are_right(
     assert verdict.passed, f"{verdict.situation}: {verdict.failure}"
 
 
-@pytest.mark.parametrize("dtype", [DType.F32, DType.F64])
-def test_blocks_that_add_with_atomics_are_right_before_and_after_they_are_timed(gpu: GpuExecutor, dtype: DType) -> None:
-    """With denormal data among them; beside a kernel whose partials hold anything."""
-    problem = Problem(200, 136, 2000, dtype=dtype)
-    base = SIMT.default(problem).with_values(BM=32, BN=64, TM=4, TN=4, WM=16, WN=32, SPLIT=8)
-    ordered, atomic = (render(problem, SIMT, base.with_values(ATOMIC=value)) for value in (0, 1))
-    for _ in range(2):
-        verdict = verify(gpu, atomic, examples=40)
-        assert verdict.passed, f"{verdict.situation}: {verdict.failure}"
-        assert verdict.domain is not None and "denormal" in verdict.domain.data
-        kernels = [gpu.load(source) for source in (ordered, atomic)]
-        timings = gpu.measure_many(kernels, problem.case(), QUICK).timings
-        assert all(isinstance(timing, Timing) for timing in timings)
-
-
 def test_a_batch_of_pointers_is_measured_beside_cublas(gpu: GpuExecutor) -> None:
     problem = Problem(16, 16, 16, batch=4096, pointers=True)
     source = render(problem, BATCHED, BATCHED.default(problem).with_values(MB=8, ASYNC=1))

@@ -311,11 +311,6 @@ SHOWN: dict[str, tuple[Callable[[dict[str, Any]], object], set[str], tuple[str, 
     ),
     "compiled": (lambda facts: facts.update(resources={"registers": 40}), {"compiled"}, ()),
     "measured": (lambda facts: facts.update(time={"kind": "measured"}), {"time"}, ()),
-    "bits that differ": (
-        lambda facts: facts["verification"]["determinism"].update(same_bits=False),
-        {"repeated"},
-        ("they differ, as the kernel declares",),
-    ),
     "a GPU before": (
         lambda facts: facts.update(earlier={"verification": {"executor": "gpu", "examples": 8}}),
         {"gpu"},

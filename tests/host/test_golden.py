@@ -102,7 +102,7 @@ SAMPLES = {
     "skinny_direct_along_k_rc": Sample(SKINNY, {"S": 2, "BK": 0, "UNROLL": 4}, (None, 4096, 4096), "rc"),
     "skinny_along_k": Sample(SKINNY, {"S": 1, "UNROLL": 2}, (1, 4096, 4096), "rc"),
     "skinny_split": Sample(SKINNY, {"S": 16, "UNROLL": 8, "SPLIT": 8}, (16, 4096, 4096)),
-    "skinny_atomic_rc": Sample(SKINNY, {"SPLIT": 4, "ATOMIC": 1}, (16, 1000, 4096), "rc"),
+    "skinny_split_rc": Sample(SKINNY, {"SPLIT": 4}, (16, 1000, 4096), "rc"),
     "skinny_mirrored_runtime_cr": Sample(SKINNY, {"S": 4, "WARPS": 8, "SPLIT": 2}, (None, 3, None), "cr"),
     "skinny_dynamic_shared": Sample(SKINNY, {"S": 16, "WARPS": 8}, (16, 1000, 512)),
     "f64": Sample(SIMT, {"ASYNC": 1, "STAGES": 3}, dtype=DType.F64),
@@ -113,9 +113,9 @@ SAMPLES = {
         dtype=DType.F64,
         batch=None,
     ),
-    "sliced_f64_atomic": Sample(
+    "sliced_f64_split": Sample(
         SIMT,
-        {"BM": 64, "BN": 64, "BK": 32, "TN": 4, "WM": 32, "ASYNC": 1, "AHEAD": 2, "SLICES": 2, "SPLIT": 4, "ATOMIC": 1},
+        {"BM": 64, "BN": 64, "BK": 32, "TN": 4, "WM": 32, "ASYNC": 1, "AHEAD": 2, "SLICES": 2, "SPLIT": 4},
         dtype=DType.F64,
     ),
     "strided_batch": Sample(SIMT, {}, (None, 64, 64), batch=None),

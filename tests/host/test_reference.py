@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -124,19 +123,6 @@ def test_huge_data_is_large_and_finite():
 def test_denormal_data_has_results_that_are_denormal():
     want, bound = expected(situation("denormal"), Window.whole(situation("denormal").case))
     assert (np.abs(want) < 2.0**-120).all() and (np.abs(want) > bound).any()
-
-
-@pytest.mark.parametrize("dtype", [DType.F32, DType.F64])
-def test_atomics_of_f32_may_flush_denormals(dtype):
-    what = Situation(Problem(9, 8, 12, dtype=dtype).case(alpha=-2.0), "denormal", 1)
-    case, operands = what.case, make_operands(what)
-    c = np.zeros(case.c.elements, dtype.numpy)
-    assert compare(what, c).mismatch is not None, "everything is flushed"
-    assert (compare(what, c, atomic_adds=3).mismatch is None) == (dtype == DType.F32)
-    c[:] = 2.0**-100
-    assert compare(what, c, atomic_adds=3).mismatch is not None
-    exact = replace(what, data="exact")
-    assert compare(exact, c, atomic_adds=3).largest_bound == 0 and operands is make_operands(what)
 
 
 def test_a_large_launch_has_few_denormal_products_and_they_show():

@@ -20,7 +20,7 @@ import numpy as np
 from gemmgen.artifacts.kernelfile import read_text
 from gemmgen.artifacts.records import Document, problem_document
 from gemmgen.kernel.families import FAMILIES, Config, Family
-from gemmgen.kernel.families.base import first_rejection
+from gemmgen.kernel.families.base import first_rejection, without_retired
 from gemmgen.kernel.model import MODEL_ERROR, predict
 from gemmgen.problem.device import DEVICES, DeviceSpec, device_named
 from gemmgen.problem.dtype import DType
@@ -234,9 +234,8 @@ def _row(columns: Sequence[str], values: Sequence[float]) -> CheckRow:
     *axes, registers, us = values
     require(math.isfinite(us) and us > 0, f"a time of {us} us")
     require(registers >= 1, f"a kernel of {registers} registers")
-    return CheckRow(
-        {name: int(value) for name, value in zip(columns[:-2], axes, strict=True)}, int(registers), float(us)
-    )
+    config = without_retired({name: int(value) for name, value in zip(columns[:-2], axes, strict=True)})
+    return CheckRow(config, int(registers), float(us))
 
 
 def save_times(times: Times, path: Path) -> None:

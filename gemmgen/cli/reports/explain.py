@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gemmgen.benchmark.explain import BITS_VARY, BOUNDS, Explanation, LoopUse, Tile
+from gemmgen.benchmark.explain import BOUNDS, Explanation, LoopUse, Tile
 from gemmgen.cli.reports.words import NONE, facts, figure, percent, plural, short, show_table, table
 from gemmgen.run.sass import BANKS_KNOWN
 
@@ -128,8 +128,6 @@ def _time(it: Explanation) -> Table:
     predicted = it.prediction
     made.add_row("  predicted", f"{figure(predicted.time_us)} us, {figure(predicted.tflops(it.case))} TFLOPS")
     made.add_row("  expected bottleneck", BOUNDS[predicted.bound])
-    if not it.kernel.source.deterministic:
-        made.add_row("  bits", BITS_VARY)
     return made
 
 

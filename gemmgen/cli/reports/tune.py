@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gemmgen.benchmark.explain import BITS_VARY, BOUNDS
+from gemmgen.benchmark.explain import BOUNDS
 from gemmgen.cli.reports.words import NONE, accepted, figure, occupancy, percent, plural, show_table, table, verified
 from gemmgen.kernel.model import MODEL_ERROR, representative
 from gemmgen.problem.gemm import Case
@@ -102,8 +102,6 @@ def winner(result: TuneResult) -> Iterator[tuple[str, str]]:
     yield "time", f"{figure(best.time_us)} us, {figure(tflops)} TFLOPS{_where(case)}, {_how(best)}"
     yield "why", _why(result)
     yield "bound by", f"{BOUNDS[best.prediction.bound]} (the model says)"
-    if not best.source.deterministic:
-        yield "bits", BITS_VARY
 
 
 def _where(case: Case) -> str:

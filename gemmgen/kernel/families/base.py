@@ -85,20 +85,22 @@ class Config:
     def values(self) -> dict[str, int]:
         return dict(vars(self))
 
-    @property
-    def deterministic(self) -> bool:
-        """Whether every run gives the same bits, whatever order threads and blocks run in.
-
-        Verification holds a kernel to it. Those that add with atomics do not, by an axis: so their names show it.
-        """
-        return not self.values.get("ATOMIC", 0)
-
     def with_values(self, **changes: int) -> Config:
         """A copy with some axes changed; raises InvalidInput for a name that is no axis."""
         known = [f.name for f in fields(self)]
         for name in changes:
             require(name in known, f"{name!r} is no parameter: known are {', '.join(known)}")
         return replace(self, **changes)
+
+
+RETIRED = {"ATOMIC": 0}  # axes that records of old have, each with the value of the kernels that are still made
+
+
+def without_retired(values: Mapping[str, int]) -> dict[str, int]:
+    """The axes in `values` that a record may still have. Raises InvalidInput for a kernel that is no longer made."""
+    for name, value in RETIRED.items():
+        require(values.get(name, value) == value, f"{name} = {values.get(name)}: kernels have {name} = {value} by now")
+    return {name: value for name, value in values.items() if name not in RETIRED}
 
 
 @dataclass(frozen=True)
@@ -143,19 +145,10 @@ def split_axis() -> Any:
     return axis(1, (1, 2, 3, 4, 6, 8, 16, 32), "blocks that share a tile of C, each with a part of K")
 
 
-def atomic_axis() -> Any:
-    """The axis ATOMIC, which every family that splits K has beside SPLIT."""
-    return axis(0, (0, 1), "1: blocks that share a tile add to one tile of sums with atomics, in any order")
-
-
 SPLIT_CONSTRAINTS = (
     Constraint("SPLIT >= 1", "counts start at one", in_kernel=False),
-    Constraint("ATOMIC <= 1", "a switch is 0 or 1", in_kernel=False),
-    Constraint("ATOMIC == 0 or SPLIT > 1", "only blocks that share a tile add to its sums", in_kernel=False),
     grid_fits(f"{TILES} * BATCH * SPLIT"),
 )
-
-SAME_BITS = Constraint("ATOMIC == 0", "bits would depend on the order of blocks: only tune --atomics asks for that")
 
 
 @dataclass(frozen=True)
@@ -233,7 +226,6 @@ class Work:
     staged         words of a thread's share of the next tile that wait in registers
     shares         threads of a block that share an element, each with its part of a step's depth
     splits         blocks that share a tile of C, each with its part of K
-    atomic         these add to one tile of sums, which the last one reads, rather than leave one each
     stream         blocks that share the last tiles, each an equal run of their steps (0: none do)
     run            FMAs in a row that share an operand with the one before (1: not counted)
     written        depths of a step that a turn of its loop takes where it reads values ahead of their FMAs, else 0
@@ -257,7 +249,6 @@ class Work:
     staged: float = 0
     shares: int = 1
     splits: int = 1
-    atomic: bool = False
     stream: int = 0
     run: int = 1
     written: int = 0

@@ -85,7 +85,7 @@ class Simt:
 
     def unused(self, problem: Problem, config: Config) -> frozenset[str]:
         simt = cast(SimtConfig, config)
-        choices = {"OUTER", "VEC", "TA", "TB", "ASYNC", "ATOMIC", "ORDER", "TEAM", "SHARED_BYTES"}
+        choices = {"OUTER", "VEC", "TA", "TB", "ASYNC", "ORDER", "TEAM", "SHARED_BYTES"}
         idle = {"AHEAD": 0, "SLICES": 1, "SPLIT": 1, "STREAM": 0, "LEAD": 0}
         choices |= {name for name, value in idle.items() if simt.values[name] == value}
         if simt.SLICES == 1:
@@ -124,7 +124,6 @@ class Simt:
             staged=0 if simt.ASYNC or simt.STAGES == 1 else moved / value["THREADS"],
             shares=simt.SLICES,
             splits=simt.SPLIT,
-            atomic=simt.ATOMIC == 1,
             stream=simt.STREAM,
             run=(simt.TN if runs_along_n(simt, a, b) else simt.TM) if simt.OUTER else 1,
             written=simt.AHEAD * simt.SLICES,

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gemmgen.kernel.families.base import (
-    SAME_BITS,
     SPLIT_CONSTRAINTS,
     TILES,
     Config,
     Constraint,
-    atomic_axis,
     axis,
     grid_fits,
     split_axis,
@@ -23,7 +21,7 @@ class SimtConfig(Config):
 
     PATTERN = (
         "outer{OUTER}_{BM}x{BN}x{BK}_{TM}x{TN}_w{WM}x{WN}_v{VEC}_ta{TA}_tb{TB}_pad{PAD}"
-        "_s{STAGES}_async{ASYNC}_ahead{AHEAD}_slices{SLICES}_minb{MINB}_g{GROUP}_split{SPLIT}[_atomic{ATOMIC}]"
+        "_s{STAGES}_async{ASYNC}_ahead{AHEAD}_slices{SLICES}_minb{MINB}_g{GROUP}_split{SPLIT}"
         "[_stream{STREAM}][_lead{LEAD}][_order{ORDER}][_team{TEAM}]"
     )
 
@@ -48,7 +46,6 @@ class SimtConfig(Config):
     MINB: int = axis(1, (1,), "blocks that must fit an SM at once: caps a thread's registers")
     GROUP: int = axis(8, (8, 1), "tile rows that blocks walk down before they step right, for reuse in L2")
     SPLIT: int = split_axis()
-    ATOMIC: int = atomic_axis()
     STREAM: int = axis(
         0, (0, 1, 2, 4), "blocks that share the last tiles of C, each an equal run of their steps along K", per_sm=True
     )
@@ -151,11 +148,10 @@ CONSTRAINTS = (
 )
 
 PRUNING = (
-    # Tried last, or by option alone
-    SAME_BITS,
+    # Tried last, of the fastest
     Constraint(
         "LEAD == 2 * (A_ALONG_K + B_ALONG_K - TA - TB) * (AHEAD > 0)",
-        "reads of a turn's depths gain by it, others seldom; other values are tried last, of the fastest",
+        "reads of a turn's depths gain by it, others seldom",
     ),
     Constraint("ORDER == 0", "registers fall into other banks, of which no model knows: tried last, of the fastest"),
     Constraint("TEAM == 0", "some tiles gain by longer pieces of lines and some lose: tried last, of the fastest"),

@@ -20,14 +20,12 @@ from math import ceil, gcd
 from typing import Any, cast
 
 from gemmgen.kernel.families.base import (
-    SAME_BITS,
     SPLIT_CONSTRAINTS,
     Config,
     Constraint,
     Derived,
     Side,
     Work,
-    atomic_axis,
     axis,
     constants,
     sides,
@@ -45,7 +43,7 @@ MOST_SMALL = 64  # lines of the small operand up to which streaming its partner 
 class SkinnyConfig(Config):
     """The axes of `skinny`."""
 
-    PATTERN = "s{S}_t{T}[_l{LANES}]_w{WARPS}_k{BK}_u{UNROLL}_v{VEC}_split{SPLIT}[_atomic{ATOMIC}]"
+    PATTERN = "s{S}_t{T}[_l{LANES}]_w{WARPS}_k{BK}_u{UNROLL}_v{VEC}_split{SPLIT}"
 
     S: int = axis(8, (1, 2, 4, 8, 16, 32), "lines of the small operand that a block multiplies: uses of a weight")
     T: int = axis(4, (1, 2, 4, 8), "elements along C's long side that a thread sums")
@@ -55,7 +53,6 @@ class SkinnyConfig(Config):
     UNROLL: int = axis(2, (2, 4, 8, 16), "steps along K whose weights are under way at once")
     VEC: int = axis(4, (4, 1), "floats of the widest access: 1, 2 or 4")
     SPLIT: int = split_axis()
-    ATOMIC: int = atomic_axis()
 
 
 CONSTRAINTS = (
@@ -77,7 +74,6 @@ CONSTRAINTS = (
 )
 
 PRUNING = (
-    SAME_BITS,
     Constraint("SMALL >= 1", "neither M nor N is known to be small: simt"),
     Constraint(f"SMALL <= {MOST_SMALL}", "with M and N so large tiles of both operands are reused: simt"),
     Constraint("S < 2 * SMALL", "most of the sums would be of lines that do not exist"),
@@ -191,7 +187,7 @@ class Skinny:
     def unused(self, problem: Problem, config: Config) -> frozenset[str]:
         skinny = cast(SkinnyConfig, config)
         _, w = roles(problem)
-        names = {"VEC", "ATOMIC", "SHARED_BYTES"}
+        names = {"VEC", "SHARED_BYTES"}
         names |= {"BK", "PITCH", "CHUNK_FLOATS"} if skinny.BK == 0 else {"LANE_WORDS", "XW"}
         if w.along_k:
             names |= {"FX", "LANES", "GROUPS"}
@@ -233,7 +229,6 @@ class Skinny:
             staged=skinny.UNROLL * value["LANE_WORDS"] * (skinny.T + skinny.S * direct),
             shares=WARP if w.along_k else value["STEP"],
             splits=skinny.SPLIT,
-            atomic=skinny.ATOMIC == 1,
             others=20,
         )
 

@@ -85,7 +85,6 @@ class ArenaLayout:
     matrices: Segment
     scattered: tuple[Scattered, ...] = ()
     element_bytes: int = 0
-    zero: tuple[str, ...] = ()
 
     @property
     def workspace(self) -> dict[str, Segment]:
@@ -123,7 +122,7 @@ class ArenaLayout:
         blocks = Segment(tickets.end, whole_pages(list_bytes), 0, list_bytes)
         table_bytes = POINTER_BYTES * sum(len(one.slots) for one in scattered)
         matrices = Segment(blocks.end, whole_pages(table_bytes), 0, table_bytes)
-        return cls(a, b, c, partials, tickets, blocks, matrices, scattered, size, workspace.zero)
+        return cls(a, b, c, partials, tickets, blocks, matrices, scattered, size)
 
 
 class SharedArena:
@@ -154,8 +153,7 @@ class SharedArena:
         self._operand(layout.matrices)[:] = np.array(offsets, np.uint64).view(np.uint32).ravel()
         for segment in layout.workspace.values():
             self._segment(segment)[:] = CANARY
-        for name in layout.zero:
-            self._operand(layout.workspace[name])[:] = 0
+        self._operand(layout.tickets)[:] = 0
         self._operand(layout.blocks)[:] = blocks
 
     def result(self, layout: ArenaLayout, case: Case, before: Floats) -> Floats:
@@ -187,16 +185,14 @@ class SharedArena:
         else:
             case.c.view(elements)[...] = values
 
-    def workspace_trouble(self, layout: ArenaLayout, case: Case, tickets: Numbers) -> str | None:
+    def workspace_trouble(self, layout: ArenaLayout, tickets: Numbers) -> str | None:
         """What the launch did to its workspace that it must not; None where all is well.
 
         `tickets` is what the blocks that ran have to leave: zeros where they complete every tile that they begin.
         """
-        for name in layout.zero:
-            wanted = tickets if name == "tickets" else 0
-            left = left_behind(name, self._operand(layout.workspace[name]), case, wanted)
-            if left is not None:
-                return f"the kernel {left}"
+        left = left_behind(self._operand(layout.tickets), tickets)
+        if left is not None:
+            return f"the kernel {left}"
         for name, segment in layout.workspace.items():
             words, first = self._segment(segment), segment.skew // WORD
             end = first + segment.length // WORD

@@ -121,10 +121,9 @@ class DeviceArena:
 class WorkspaceArena:
     """Byte offsets of partials and tickets, aligned as operands are.
 
-    Before a launch all words are GUARD_WORD but for the tickets, and the partials where they have to be zero.
+    Before a launch all words are GUARD_WORD but for the tickets, which are zero.
     """
 
-    case: Case
     workspace: Workspace
     offsets: dict[str, int]
     size: int
@@ -138,23 +137,19 @@ class WorkspaceArena:
         return slice(start, start + self.word_counts[name])
 
     def kept(self) -> tuple[slice, ...]:
-        """The words that a launch must leave as they were: all but partials that may hold anything."""
-        if self.workspace.zeroed:
-            return (slice(0, self.size // WORD),)
+        """The words that a launch must leave as they were: all but the partials, which may hold anything."""
         partials = self.words("partials")
         return slice(0, partials.start), slice(partials.stop, self.size // WORD)
 
     def check(self, after: Words) -> None:
         """Of `after` only the kept words count. Raises CandidateFailed (crash) where one of them changed."""
-        zero = {name: self.words(name) for name in self.workspace.zero}
-        for name, words in zero.items():
-            left = left_behind(name, after[words], self.case)
-            if left is not None:
-                raise CandidateFailed(Failure("crash", f"it {left}", "gpu"))
+        tickets = self.words("tickets")
+        left = left_behind(after[tickets])
+        if left is not None:
+            raise CandidateFailed(Failure("crash", f"it {left}", "gpu"))
         for part in self.kept():
             changed = part.start + np.flatnonzero(after[part] != GUARD_WORD)
-            for words in zero.values():
-                changed = changed[(changed < words.start) | (changed >= words.stop)]
+            changed = changed[(changed < tickets.start) | (changed >= tickets.stop)]
             if len(changed):
                 where = _beside(int(changed[0]) * WORD, self.offsets, self.word_counts)
                 reason = f"it wrote {len(changed)} words beside its workspace, the first {where}"
@@ -225,7 +220,7 @@ def place_workspace(launch: Launch, case: Case, seed: int) -> WorkspaceArena | N
     if not launch.adds_up:
         return None
     offsets, size = _between_guards(workspace.words, case.problem.pointer_align, seed)
-    return WorkspaceArena(case, workspace, offsets, size)
+    return WorkspaceArena(workspace, offsets, size)
 
 
 def _between_guards(word_counts: Mapping[str, int], align: int, seed: int) -> tuple[dict[str, int], int]:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pycuda.driver as cuda
 
-from gemmgen.kernel.source import WORKSPACE, KernelSource
+from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.dtype import WORD
 from gemmgen.problem.gemm import Case
 from gemmgen.run.executor import Floats, Operands
@@ -109,7 +109,7 @@ class Worker:
         self._movers: dict[Case, Enqueue] = {}
         self._libraries: dict[type[Cublaslt] | type[Cublas], Cublaslt | Cublas] = {}
         self._partials = Scratch()  # holding anything
-        self._zeroed = {name: Scratch() for name in WORKSPACE}
+        self._tickets = Scratch()  # zero between launches
 
     def __call__(self, message: tuple[Any, ...]) -> Any:
         verb, *arguments = message
@@ -306,14 +306,13 @@ class Worker:
         and each leaves zero what it found so. Reserve for all before the first runs."""
         enqueue = self._launcher(binary, case)
         workspace = binary[0].launch.workspace(case)
-        scratch = {"partials": self._partials, **{name: self._zeroed[name] for name in workspace.zero}}
-        self._with_room(lambda: scratch["partials"].reserve(workspace.partials))
-        self._with_room(lambda: scratch["tickets"].reserve(workspace.tickets))
-        for name in workspace.zero:
-            scratch[name].clear()  # a kernel that was stopped may have left something
+        self._with_room(lambda: self._partials.reserve(workspace.partials))
+        self._with_room(lambda: self._tickets.reserve(workspace.tickets))
+        self._tickets.clear()  # a kernel that was stopped may have left something
 
         def with_workspace(pointers: Pointers, stream: Any) -> None:
-            enqueue({**pointers, **{name: memory.address for name, memory in scratch.items()}}, stream)
+            scratch = {"partials": self._partials.address, "tickets": self._tickets.address}
+            enqueue({**pointers, **scratch}, stream)
 
         return with_workspace
 
@@ -336,8 +335,7 @@ class Worker:
         memory = self._with_room(lambda: allocate(layout.size), spare)
         base = int(memory)
         cuda.memset_d32(memory, arena.GUARD_WORD, layout.size // WORD)
-        for name in layout.workspace.zero:
-            cuda.memset_d32(base + layout.offsets[name], 0, layout.word_counts[name])
+        cuda.memset_d32(base + layout.offsets["tickets"], 0, layout.word_counts["tickets"])
         self._try_once(enqueue, {**pointers, **{name: base + offset for name, offset in layout.offsets.items()}})
         after = np.empty(layout.size // WORD, np.uint32)
         for part in layout.kept():

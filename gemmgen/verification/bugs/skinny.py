@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gemmgen.kernel.source import Launch
 from gemmgen.verification.bugs.base import (
     BESIDE_PARTIALS,
     DIVERGENCE,
@@ -15,7 +14,6 @@ from gemmgen.verification.bugs.base import (
     RACE_PARTIALS,
     RACE_TICKETS,
     READS,
-    SUMS_LEFT,
     TICKET_LEFT,
     TILES_WRITTEN,
     UNWRITTEN,
@@ -26,7 +24,6 @@ from gemmgen.verification.bugs.base import (
 )
 from gemmgen.verification.bugs.subjects import (
     ACROSS,
-    ACROSS_ATOMIC,
     ACROSS_FIXED,
     ACROSS_SPLIT,
     ALONG_K,
@@ -36,7 +33,6 @@ from gemmgen.verification.bugs.subjects import (
     GROUPED,
     GROUPED_ROW,
     MIRRORED,
-    SLICED_ATOMIC,
     SPLIT_BIG,
 )
 
@@ -87,43 +83,6 @@ SKINNY_BUGS = (
         "min(K, (split + 1) * part + STEP)", (VALUE,)),
     Bug("blocks of a tile next to each other, in the kernel only", "grid", SPLIT_BIG, "tile = blockIdx.x / SPLIT;",
         "tile = blockIdx.x % (gridDim.x / SPLIT);", (TILES_WRITTEN, TICKET_LEFT, POISON), count=2),
-    # Split K with atomics
-    Bug("no fence before the ticket, atomics", "fence", ACROSS_ATOMIC,
-        "__threadfence();                                   // it is", "// it is", (RACE_PARTIALS,)),
-    Bug("no fence after the ticket, atomics", "fence", ACROSS_ATOMIC,
-        "__threadfence();                                   // and parts", "// and parts", (RACE_PARTIALS,)),
-    Bug("no barrier before the ticket, atomics", "barrier", ACROSS_ATOMIC,
-        "__syncthreads();  // the whole block has written its part", "", (RACE_PARTIALS,)),
-    Bug("the ticket is taken before the sums are added", "ticket", ACROSS_ATOMIC,
-        "leave_part(const float* sums, const Parts& parts)\n{",
-        "leave_part(const float* sums, const Parts& parts)\n{\n"
-        "    const bool last = last_to_arrive(parts.ticket, parts.count);",
-        (RACE_PARTIALS, VALUE, SUMS_LEFT), also=("return last_to_arrive(parts.ticket, parts.count);", "return last;")),
-    Bug("sums are added without atomics", "ticket", ACROSS_ATOMIC, "add_atomically(parts.sums + element, sums[i]);",
-        "parts.sums[element] += sums[i];", (RACE_PARTIALS, VALUE)),
-    Bug("the sums are not put back to zero", "workspace", ACROSS_ATOMIC, "parts.sums[element] = 0.0f;  // for",
-        "// for",
-        (SUMS_LEFT,)),
-    Bug("every block puts zeros back", "written twice", ACROSS_ATOMIC,
-        "if (!leave_part<OUTPUTS>(sums, split)) return;", "const bool last = leave_part<OUTPUTS>(sums, split);",
-        (RACE_PARTIALS, VALUE), also=(
-            "add_parts(split, 0, sums);", "add_parts(split, 0, sums);\n    if (!last) return;")),
-    Bug("zeros are put back before the sums are read", "order", ACROSS_ATOMIC,
-        "sums[i] = __ldcg(parts.sums + element);",
-        "parts.sums[element] = 0.0f; sums[i] = __ldcg(parts.sums + element);", (VALUE,)),
-    Bug("the last block adds its own sums twice", "duplicated product", ACROSS_ATOMIC,
-        "sums[i] = __ldcg(parts.sums + element);", "sums[i] += __ldcg(parts.sums + element);", (VALUE,)),
-    Bug("sums of half a tile further", "swapped index", ACROSS_ATOMIC, "partials + tile * (BM * BN)",
-        "partials + tile * (BM * BN / 2)", (VALUE, RACE_PARTIALS)),
-    Bug("a tile of sums for each block", "workspace", ACROSS_ATOMIC, "partials + tile * (BM * BN)",
-        "partials + tile * SPLIT * (BM * BN)", (BESIDE_PARTIALS,)),
-    Bug("the caller does not set the sums to zero", "workspace", ACROSS_ATOMIC, "", "", (POISON,),
-        launch=Launch(64, (("M", 4), ("N", 128)), splits=3)),
-    Bug("a tile of sums that another tile adds to, f64", "swapped index", SLICED_ATOMIC,
-        "partials + tile * (BM * BN)", "partials + tile / 2 * (BM * BN)",
-        (VALUE, RACE_PARTIALS)),
-    Bug("f64 sums are not put back to zero", "workspace", SLICED_ATOMIC, "parts.sums[element] = 0.0;  // for", "// for",
-        (SUMS_LEFT,)),
     # Streaming
     Bug("no barrier before a chunk is overwritten", "barrier", ACROSS,
         "__syncthreads();  // nobody reads the chunk before any more", "", (RACE,)),

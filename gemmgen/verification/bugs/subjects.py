@@ -55,10 +55,6 @@ SLICED = Subject("sliced rr", _runtime("rr"), (("BK", 32), ("STAGES", 3), ("ASYN
 SLICED_SPLIT = Subject(
     "sliced cr vectors, split", _runtime("cr", 4), (("BK", 16), ("ASYNC", 1), ("AHEAD", 4), ("SLICES", 2), ("SPLIT", 3))
 )
-SLICED_ATOMIC = Subject(
-    "sliced rc f64, atomic", _runtime("rc", 2, DType.F64),
-    (("BK", 16), ("STAGES", 3), ("ASYNC", 1), ("AHEAD", 2), ("SLICES", 2), ("SPLIT", 2), ("ATOMIC", 1)),
-)  # fmt: skip
 STREAM = Subject("stream rr", _runtime("rr"), (("STAGES", 3), ("ASYNC", 1), ("STREAM", 3)))
 STREAM_AHEAD = Subject(
     "stream cr vectors, read ahead", _runtime("cr", 4), (("STAGES", 2), ("ASYNC", 1), ("AHEAD", 4), ("STREAM", 7))
@@ -69,7 +65,6 @@ MOVED_AHEAD = Subject("moved, read ahead", Problem(70, 131, 45), (("STAGES", 2),
 MOVED_BIG = Subject("moved, sampled", Problem(1000, 1000, 512))
 ACROSS = Subject("skinny across", Problem(None, None, None), family=SKINNY)
 ACROSS_SPLIT = Subject("skinny across, split", Problem(None, None, None), (("SPLIT", 3),), SKINNY)
-ACROSS_ATOMIC = Subject("skinny across, atomic", Problem(None, None, None), (("SPLIT", 3), ("ATOMIC", 1)), SKINNY)
 ACROSS_FIXED = Subject("skinny across, fixed cr", Problem(3, 200, 67, layout=Layout("c", "r"), ldb=200), family=SKINNY)
 GROUPED = Subject(
     "skinny across, lanes in groups", Problem(None, None, None, ld_align=4), (("T", 8), ("LANES", 4)), SKINNY
@@ -109,9 +104,9 @@ SUBJECTS = (
     SINGLE, SINGLE_INNER, SINGLE_TILED, SINGLE_FIXED,
     DOUBLE, DOUBLE_VECTORS, DOUBLE_RC, DOUBLE_INNER, DOUBLE_BIG, DOUBLE_STRIDES,
     ASYNC, ASYNC_VECTORS, ASYNC_INNER, ASYNC_DYNAMIC,
-    AHEAD, AHEAD_VECTORS, AHEAD_TILED, TURN, TURN_EARLY, LEAD, SLICED, SLICED_SPLIT, SLICED_ATOMIC,
+    AHEAD, AHEAD_VECTORS, AHEAD_TILED, TURN, TURN_EARLY, LEAD, SLICED, SLICED_SPLIT,
     STREAM, STREAM_AHEAD, STREAM_BIG, MOVED, MOVED_AHEAD, MOVED_BIG,
-    ACROSS, ACROSS_SPLIT, ACROSS_ATOMIC, ACROSS_FIXED, GROUPED, GROUPED_ROW, DIRECT, DIRECT_ALONG_K,
+    ACROSS, ACROSS_SPLIT, ACROSS_FIXED, GROUPED, GROUPED_ROW, DIRECT, DIRECT_ALONG_K,
     MIRRORED, ALONG_K, ALONG_K_SPLIT, SPLIT_BIG,
     NAIVE_F64, DOUBLE_F64, ASYNC_F64,
     NAIVE_BATCH, DOUBLE_BATCH, SMALL_BATCH, SMALL_BATCH_CR,

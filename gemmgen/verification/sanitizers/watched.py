@@ -106,10 +106,9 @@ class Runner:
                 self._write(starts, matrix, values)
         workspace = self._job.source.launch.workspace(situation.case)
         if workspace.tickets:
-            for name, words in workspace.words.items():  # holding anything,
+            for name, words in workspace.words.items():  # holding anything
                 pointers[name] = self._allocate(index, situation, name, words)
-            for name in workspace.zero:  # or zero
-                cuda.memset_d32(pointers[name], 0, workspace.words[name])
+            cuda.memset_d32(pointers["tickets"], 0, workspace.tickets)
         return pointers
 
     def _allocate_matrices(self, index: int, situation: Situation, place: int) -> Addresses:

@@ -214,11 +214,6 @@ __device__ __forceinline__ void cp_async_wait() {
   gemmgen::wait_for_copies(N);
 }
 
-template <typename T>
-__device__ __forceinline__ void add_atomically(T* sum, T value, int line = __builtin_LINE()) {
-  gemmgen::atomic_add(sum, value, line);
-}
-
 __device__ __forceinline__ unsigned char* dynamic_shared(int line = __builtin_LINE()) {
   return gemmgen::dynamic_shared_memory(line);
 }

@@ -1,4 +1,4 @@
-// gemm_f64_rr_512x512x512_simt_outer1_64x64x32_8x4_w32x32_v2_ta1_tb0_pad4_s2_async1_ahead2_slices2_minb1_g8_split4_atomic1
+// gemm_f64_rr_512x512x512_simt_outer1_64x64x32_8x4_w32x32_v2_ta1_tb0_pad4_s2_async1_ahead2_slices2_minb1_g8_split4
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; beta = 0 never reads C
 //
@@ -12,15 +12,14 @@
 // Ahead   global memory is read 1 step before its use, while the FMAs run
 // Bound   DFMA issue: FMAs are 83% of the main loop's FMAs, reads and copies
 // Slices  2 groups of warps share the block's tile: each sums a part of every step; they add up
-// Split   4 blocks share a tile: each sums a part of K and adds it with atomics, the last to come stores C
-// Bits    of C may differ from run to run: the order of these additions does
+// Split   4 blocks share a tile: each sums a part of K, the last to come adds the parts up
 //
 // Launch  ceil(M / 64) * ceil(N / 64) * 4 blocks of 256 threads, 67600 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         partials: ceil(M / 64) * ceil(N / 64) * 4096 doubles, zero before the first launch, which every launch leaves zero,
+//         partials: ceil(M / 64) * ceil(N / 64) * 4 * 4096 doubles, holding anything,
 //         tickets: ceil(M / 64) * ceil(N / 64) counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
-// Made by gemmgen generate 512x512x512 --dtype f64 --layout rr --set BM=64 --set BN=64 --set BK=32 --set TN=4 --set WM=32 --set ASYNC=1 --set AHEAD=2 --set SLICES=2 --set SPLIT=4 --set ATOMIC=1
+// Made by gemmgen generate 512x512x512 --dtype f64 --layout rr --set BM=64 --set BN=64 --set BK=32 --set TN=4 --set WM=32 --set ASYNC=1 --set AHEAD=2 --set SLICES=2 --set SPLIT=4
 
 namespace {
 
@@ -192,11 +191,12 @@ __device__ __forceinline__ Depths depths_of_split(int K, int split)
     return {min(K, split * part), min(K, (split + 1) * part)};
 }
 
-// What the blocks that share a tile of C leave for each other: the sums of all, of which this
+// What the blocks that share a tile of C leave for each other: their sums, one part behind the other, of which this
 // thread's are those at THREADS * i + threadIdx.x.
 struct Parts {
     double* sums;
     int count;  // of blocks
+    int mine;   // this block's number among them
     unsigned* ticket;
 };
 
@@ -215,24 +215,16 @@ __device__ __forceinline__ bool last_to_arrive(unsigned* ticket, int count)
     return last;
 }
 
-#ifdef __CUDACC__
-// Adds to a sum in global memory that other blocks add to, too. atomicAdd would wait for the old value before a fence.
-__device__ __forceinline__ void add_atomically(double* sum, double value)
-{
-    asm volatile("red.global.add.f64 [%0], %1;" ::"l"(__cvta_generic_to_global(sum)), "d"(value) : "memory");
-}
-#endif  // __CUDACC__
-
-// Adds this block's sums, COUNT of each thread, to the tile's. Blocks add in the order in which they come, so that bits may
-// differ from run to run.
-// Returns true in the last of the tile's blocks, which has to take all sums; the others are done with the tile.
+// Leaves this block's sums, COUNT of each thread, as its part of the tile. Returns true in the last of the tile's blocks, which
+// has to add all parts; the others are done with the tile.
 template <int COUNT>
 __device__ __forceinline__ bool leave_part(const double* sums, const Parts& parts)
 {
+    double* const own = parts.sums + parts.mine * (BM * BN);
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
         const int element = i * THREADS + threadIdx.x;
-        add_atomically(parts.sums + element, sums[i]);
+        own[element] = sums[i];
     }
     return last_to_arrive(parts.ticket, parts.count);
 }
@@ -242,10 +234,14 @@ template <int COUNT>
 __device__ __forceinline__ void add_parts(const Parts& parts, int first, double (&sums)[COUNT])
 {
     #pragma unroll
-    for (int i = 0; i < COUNT; ++i) {
-        const int element = (first + i) * THREADS + threadIdx.x;
-        sums[i] = __ldcg(parts.sums + element);
-        parts.sums[element] = 0.0;  // for the next launch
+    for (int i = 0; i < COUNT; ++i) sums[i] = 0.0;
+    #pragma unroll 4
+    for (int part = 0; part < parts.count; ++part) {  // always in this order: the same bits every time
+        #pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+            const int element = (first + i) * THREADS + threadIdx.x;
+            sums[i] += __ldcg(parts.sums + part * (BM * BN) + element);
+        }
     }
 }
 
@@ -253,7 +249,7 @@ __device__ __forceinline__ void add_parts(const Parts& parts, int first, double 
 __device__ __forceinline__ Parts parts_of_split(double* partials, unsigned* tickets)
 {
     const long long tile = blockIdx.x / SPLIT;
-    return {partials + tile * (BM * BN), SPLIT, tickets + tile};
+    return {partials + tile * SPLIT * (BM * BN), SPLIT, static_cast<int>(blockIdx.x % SPLIT), tickets + tile};
 }
 
 // Adds up what the block's slices summed, in their order. The threads with the same number in each slice have the same tile,
@@ -508,7 +504,7 @@ __device__ __forceinline__ void store_row(double* tile, Shape s, int rows, int c
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_512x512x512_simt_outer1_64x64x32_8x4_w32x32_v2_ta1_tb0_pad4_s2_async1_ahead2_slices2_minb1_g8_split4_atomic1(
+gemm_f64_rr_512x512x512_simt_outer1_64x64x32_8x4_w32x32_v2_ta1_tb0_pad4_s2_async1_ahead2_slices2_minb1_g8_split4(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

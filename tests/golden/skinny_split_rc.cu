@@ -1,4 +1,4 @@
-// gemm_f32_rc_16x1000x4096_skinny_s8_t4_w4_k256_u2_v4_split4_atomic1
+// gemm_f32_rc_16x1000x4096_skinny_s8_t4_w4_k256_u2_v4_split4
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -11,15 +11,14 @@
 // Weights are the elements of B: each meets (is multiplied by) those of A, the small operand, at its k
 // Reads   each weight once, to a register, 24576 bytes of a block under way at once; 2.67 FLOP for a byte of global memory
 // Bound   global memory: too few FLOP for a byte, on any known card
-// Split   4 blocks share a tile: each sums a part of K and adds it with atomics, the last to come stores C
-// Bits    of C may differ from run to run: the order of these additions does
+// Split   4 blocks share a tile: each sums a part of K, the last to come adds the parts up
 //
 // Launch  ceil(M / 8) * ceil(N / 16) * 4 blocks of 128 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         partials: ceil(M / 8) * ceil(N / 16) * 128 floats, zero before the first launch, which every launch leaves zero,
+//         partials: ceil(M / 8) * ceil(N / 16) * 4 * 128 floats, holding anything,
 //         tickets: ceil(M / 8) * ceil(N / 16) counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
-// Made by gemmgen generate 16x1000x4096 --dtype f32 --layout rc --family skinny --set SPLIT=4 --set ATOMIC=1
+// Made by gemmgen generate 16x1000x4096 --dtype f32 --layout rc --family skinny --set SPLIT=4
 
 namespace {
 
@@ -198,11 +197,12 @@ __device__ __forceinline__ Depths depths_of_split(int K, int split)
     return {min(K, split * part), min(K, (split + 1) * part)};
 }
 
-// What the blocks that share a tile of C leave for each other: the sums of all, of which this
+// What the blocks that share a tile of C leave for each other: their sums, one part behind the other, of which this
 // thread's are those at THREADS * i + threadIdx.x.
 struct Parts {
     float* sums;
     int count;  // of blocks
+    int mine;   // this block's number among them
     unsigned* ticket;
 };
 
@@ -221,26 +221,17 @@ __device__ __forceinline__ bool last_to_arrive(unsigned* ticket, int count)
     return last;
 }
 
-#ifdef __CUDACC__
-// Adds to a sum in global memory that other blocks add to, too. atomicAdd would wait for the old value before a fence.
-__device__ __forceinline__ void add_atomically(float* sum, float value)
-{
-    asm volatile("red.global.add.f32 [%0], %1;" ::"l"(__cvta_generic_to_global(sum)), "f"(value) : "memory");
-}
-#endif  // __CUDACC__
-
-// Adds this block's sums, COUNT of each thread, to the tile's. Blocks add in the order in which they come, so that bits may
-// differ from run to run.
-// Of what they add, denormal numbers count as zero.
-// Returns true in the last of the tile's blocks, which has to take all sums; the others are done with the tile.
+// Leaves this block's sums, COUNT of each thread, as its part of the tile. Returns true in the last of the tile's blocks, which
+// has to add all parts; the others are done with the tile.
 template <int COUNT>
 __device__ __forceinline__ bool leave_part(const float* sums, const Parts& parts)
 {
+    float* const own = parts.sums + parts.mine * (BM * BN);
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
         const int element = i * THREADS + threadIdx.x;
         if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
-        add_atomically(parts.sums + element, sums[i]);
+        own[element] = sums[i];
     }
     return last_to_arrive(parts.ticket, parts.count);
 }
@@ -250,11 +241,15 @@ template <int COUNT>
 __device__ __forceinline__ void add_parts(const Parts& parts, int first, float (&sums)[COUNT])
 {
     #pragma unroll
-    for (int i = 0; i < COUNT; ++i) {
-        const int element = (first + i) * THREADS + threadIdx.x;
-        if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
-        sums[i] = __ldcg(parts.sums + element);
-        parts.sums[element] = 0.0f;  // for the next launch
+    for (int i = 0; i < COUNT; ++i) sums[i] = 0.0f;
+    #pragma unroll 4
+    for (int part = 0; part < parts.count; ++part) {  // always in this order: the same bits every time
+        #pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+            const int element = (first + i) * THREADS + threadIdx.x;
+            if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
+            sums[i] += __ldcg(parts.sums + part * (BM * BN) + element);
+        }
     }
 }
 
@@ -262,7 +257,7 @@ __device__ __forceinline__ void add_parts(const Parts& parts, int first, float (
 __device__ __forceinline__ Parts parts_of_split(float* partials, unsigned* tickets)
 {
     const long long tile = blockIdx.x / SPLIT;
-    return {partials + tile * (BM * BN), SPLIT, tickets + tile};
+    return {partials + tile * SPLIT * (BM * BN), SPLIT, static_cast<int>(blockIdx.x % SPLIT), tickets + tile};
 }
 
 // C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.
@@ -282,7 +277,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rc_16x1000x4096_skinny_s8_t4_w4_k256_u2_v4_split4_atomic1(
+gemm_f32_rc_16x1000x4096_skinny_s8_t4_w4_k256_u2_v4_split4(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
