@@ -13,11 +13,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gemmgen.artifacts.kernelfile import find_kernel, require_writable, write_kernel
 from gemmgen.artifacts.records import Origin, provenance
-from gemmgen.benchmark.study import StudyResult, modelcheck, run_study, study_named
-from gemmgen.benchmark.study.modelcheck import TIMES, ModelCheck, load_times, measure_times, save_times
 from gemmgen.kernel.families import DEFAULT_FAMILY, SEARCHED, family_named
 from gemmgen.kernel.families.base import check
 from gemmgen.kernel.model import predict
@@ -35,6 +34,10 @@ from gemmgen.verification.verifier import DEFAULT_EXAMPLES, Verdict
 from gemmgen.verification.verifier import verify as property_test
 from gemmgen.verification.with_sanitizers import require_sanitizer
 from gemmgen.verification.with_sanitizers import sanitize as add_sanitizers
+
+if TYPE_CHECKING:
+    from gemmgen.benchmark.study import StudyResult
+    from gemmgen.benchmark.study.modelcheck import ModelCheck
 
 Folder = str | os.PathLike[str]
 
@@ -171,6 +174,8 @@ def study(
     What cannot be compiled or launched is a row with its reason. Raises InvalidInput or GemmgenError, as `tune` does.
     gemmgen.cli.reports.study_files.write_study writes the result as table, plot and record.
     """
+    from gemmgen.benchmark.study import run_study, study_named  # late: `tune` does without
+
     chosen = study_named(name)
     budget = _budget(budget)
     require_memory(problem)
@@ -200,6 +205,9 @@ def check_model(
     Raises InvalidInput (no such file, a card that is not known), GemmgenError (none of its configs is accepted), and
     CandidateFailed (unavailable) where times are to be measured and there is no GPU.
     """
+    from gemmgen.benchmark.study import modelcheck  # late: `tune` does without
+    from gemmgen.benchmark.study.modelcheck import TIMES, load_times, measure_times, save_times
+
     budget, seed = _budget(budget), whole("seed", seed, least=0)
     require(family in TIMES, f"no times of {family} come with gemmgen: of {', '.join(TIMES)}")
     path = TIMES[family] if data is None else Path(data)
