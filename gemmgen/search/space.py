@@ -10,8 +10,10 @@ from gemmgen.kernel.expression import first_false, names_in
 from gemmgen.kernel.families.base import Axis, Config, Constraint, Family, constants
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
+from gemmgen.support.brief import brief
 
 
+@brief
 @dataclass(frozen=True)
 class Space:
     """The axes' product, split by the constraints.
