@@ -13,15 +13,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gemmgen.artifacts.exporting import Exported, export_verified
 from gemmgen.artifacts.kernelfile import KernelFile, find_kernel, reading, require_writable, write_kernel
 from gemmgen.artifacts.records import Origin, provenance
-from gemmgen.benchmark.bench import BenchRow, measure_all, require_gpu
-from gemmgen.benchmark.explain import Explanation
-from gemmgen.benchmark.explain import explain as explain_kernel
-from gemmgen.benchmark.study import StudyResult, modelcheck, run_study, study_named
-from gemmgen.benchmark.study.modelcheck import TIMES, ModelCheck, load_times, measure_times, save_times
 from gemmgen.kernel.families import DEFAULT_FAMILY, SEARCHED, config_of, family_named
 from gemmgen.kernel.families.base import check
 from gemmgen.kernel.model import predict
@@ -40,6 +36,12 @@ from gemmgen.verification.verifier import DEFAULT_EXAMPLES, Verdict
 from gemmgen.verification.verifier import verify as property_test
 from gemmgen.verification.with_sanitizers import require_sanitizer
 from gemmgen.verification.with_sanitizers import sanitize as add_sanitizers
+
+if TYPE_CHECKING:  # the functions that need it import the room benchmark themselves: `tune` does without
+    from gemmgen.benchmark.bench import BenchRow
+    from gemmgen.benchmark.explain import Explanation
+    from gemmgen.benchmark.study import StudyResult
+    from gemmgen.benchmark.study.modelcheck import ModelCheck
 
 Folder = str | os.PathLike[str]
 Kernel = KernelSource | KernelFile | Folder  # rendered, read from its files, or a `.cu` file or name to look up
@@ -168,6 +170,8 @@ def explain(kernel: Kernel, *, arch: str = "auto") -> Explanation:
 
     Nothing is run. Raises InvalidInput where there is no such kernel, or its family and config are not known.
     """
+    from gemmgen.benchmark.explain import explain as explain_kernel
+
     name, spec = compile_target(arch)
     found = _kernel_file(kernel, spec)
     if found.record is not None and found.path is not None:
@@ -232,6 +236,8 @@ def bench(
     The result is added to the JSON of a kernel that has one. Raises InvalidInput (no such kernel), GemmgenError (no
     GPU) or CandidateFailed (a kernel is wrong or does not run; there is no cuBLASLt).
     """
+    from gemmgen.benchmark.bench import measure_all, require_gpu
+
     require_gpu()
     require_writable(Path(out))
     target = open_target("gpu", "auto", store := Store())
@@ -259,6 +265,8 @@ def study(
     What cannot be compiled or launched is a row with its reason. Raises InvalidInput or GemmgenError, as `tune` does.
     gemmgen.cli.reports.study_files.write_study writes the result as table, plot and record.
     """
+    from gemmgen.benchmark.study import run_study, study_named
+
     chosen = study_named(name)
     budget = _budget(budget)
     require_memory(problem)
@@ -288,6 +296,9 @@ def check_model(
     Raises InvalidInput (no such file, a card that is not known), GemmgenError (none of its configs is accepted), and
     CandidateFailed (unavailable) where times are to be measured and there is no GPU.
     """
+    from gemmgen.benchmark.study import modelcheck
+    from gemmgen.benchmark.study.modelcheck import TIMES, load_times, measure_times, save_times
+
     budget, seed = _budget(budget), whole("seed", seed, least=0)
     require(family in TIMES, f"no times of {family} come with gemmgen: of {', '.join(TIMES)}")
     path = TIMES[family] if data is None else Path(data)

@@ -149,6 +149,7 @@ def problem_from(fields: Mapping[str, Any]) -> Problem:
         epilogue=parse_epilogue(fields["epilogue"]) if "epilogue" in fields else LINEAR,  # likewise
         ld_residual=_line(fields.get("ld_residual", "dense")),
         stride_residual=_line(fields.get("stride_residual", "dense")),
+        typical=fields.get("typical", {}),
     )
 
 

@@ -106,6 +106,7 @@ def problem_document(problem: Problem) -> Document:
         "epilogue": str(problem.epilogue),
         "ld_residual": _size(problem.ld_residual),
         "stride_residual": _size(problem.stride_residual),
+        **({"typical": dict(problem.typical)} if problem.typical else {}),
     }
 
 

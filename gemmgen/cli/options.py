@@ -106,6 +106,7 @@ class ProblemOptions:
     epilogue: str
     ld_residual: Line
     stride_residual: Line
+    typical: tuple[tuple[str, int], ...]
 
     def problem(self, shape: Shape) -> Problem:
         """The problem of `shape`. Raises InvalidInput."""
@@ -126,6 +127,7 @@ class ProblemOptions:
             epilogue=parse_epilogue(self.epilogue),
             ld_residual=self.ld_residual,
             stride_residual=self.stride_residual,
+            typical=self.typical,
         )
 
 
@@ -203,6 +205,13 @@ _PROBLEM = (
         show_default=True,
         metavar="N|?",
         help="Elements from a residual of the batch to the next; ? leaves it to run time, 0 shares one.",
+    ),
+    click.option(
+        "--typical",
+        type=setting,
+        multiple=True,
+        metavar="NAME=N",
+        help="For what M, N, K or batch a size left to run time is tuned and timed; may be repeated.",
     ),
     click.option(
         "--pointer-align",

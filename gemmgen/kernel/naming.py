@@ -10,6 +10,7 @@ gemm_f32_rr_512x512x512_bias_gelu_simt_...                 with an epilogue; one
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from gemmgen.kernel.families import FAMILIES, Config, Family
 from gemmgen.problem.dtype import DType
@@ -73,6 +74,7 @@ def parse_name(name: str) -> tuple[Problem, Family, Config]:
     epilogue = LINEAR if match["epilogue"] is None else epilogue_of_token(match["epilogue"])
     require(epilogue is not None, f"{name!r} does not say its epilogue: the kernel's JSON does")
     assert epilogue is not None
+    distances: dict[str, Any] = {name: "dense" if match[name] is None else _size(match[name]) for name in _LINES}
     problem = Problem(
         m,
         n,
@@ -84,7 +86,7 @@ def parse_name(name: str) -> tuple[Problem, Family, Config]:
         pointer_align=int(match["pointer_align"] or Problem.pointer_align),
         ld_align=int(match["ld_align"] or Problem.ld_align),
         epilogue=epilogue,
-        **{name: "dense" if match[name] is None else _size(match[name]) for name in _LINES},
+        **distances,
     )
     return problem, family, config
 

@@ -4,9 +4,9 @@
 
 or what another epilogue makes of A * B (see `epilogue`). beta = 0 never reads C. K = 0 makes A * B zero.
 
-A batch is many such products, each on its own A, B and C, which lie a
-stride apart or, in a batch of pointers, anywhere. A size, leading dimension or stride of a Problem that is `None`
-(written `?`) stays a parameter of the kernel; a Case gives it a number.
+A batch is many such products, each on its own A, B and C, which lie a stride apart or, in a batch of pointers, anywhere.
+A size, leading dimension or stride of a Problem that is `None` (written `?`) stays a parameter of the kernel; a Case
+gives it a number.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ SERVED = (DType.F32, DType.F64)  # element types that some family has kernels of
 
 Named = TypeVar("Named", DType, Layout)
 
+TYPICAL = ("M", "N", "K", "batch")  # sizes for which Problem.typical may give a number
 BATCH_SIZES = ("batch", "stride_a", "stride_b", "stride_c", "stride_residual")  # of Problem.sizes, in a batch
 POINTER_SIZES = ("batch", "different_a", "different_b")  # of a Case, in a batch of pointers
 NO_STRIDE = "matrices behind pointers have no stride"
@@ -56,6 +57,8 @@ class Problem:
                     Those to A and B may repeat and overlap; each is divisible by `pointer_align`
     epilogue        what becomes of A * B. Its vectors serve all products of a batch
     ld_residual, stride_residual   of its matrix, where it has one, as those of C
+    typical         for what numbers the sizes left to run time, and their batch, are tuned and timed: {"M": 16}. The
+                    kernel serves every other as well
 
     Raises InvalidInput for sizes outside 1 .. SIZE_LIMIT, for a leading dimension shorter than its line and for a
     stride shorter than its matrix.
@@ -79,6 +82,7 @@ class Problem:
     epilogue: Epilogue = LINEAR
     ld_residual: Size | Literal["dense"] = "dense"
     stride_residual: Size | Literal["dense"] = "dense"
+    typical: Mapping[str, int] | tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
         self._take_as_meant()
@@ -102,6 +106,7 @@ class Problem:
         self._require_operands()
         self._require_addressable()
         self._require_apart()
+        self._require_open()
 
     def _require_operands(self) -> None:
         """Of the epilogue: what is said of them exists, and kernels take it."""
@@ -118,6 +123,8 @@ class Problem:
     def _take_as_meant(self) -> None:
         """Names become what they name, and numpy's integers int. Raises InvalidInput for what means nothing."""
         require(self.pointers in (True, False), f"pointers = {self.pointers!r}: known are True and False")
+        named = isinstance(self.typical, Mapping | tuple)
+        require(named, f"typical = {self.typical!r}: write sizes by name, as {{'M': 16}}")
         meant: dict[str, Any] = {
             "dtype": _named(DType, self.dtype),
             "layout": _named(Layout, self.layout),
@@ -125,6 +132,7 @@ class Problem:
             "ld_align": whole("ld_align", self.ld_align),
             "pointers": bool(self.pointers),
             "epilogue": parse_epilogue(self.epilogue) if isinstance(self.epilogue, str) else self.epilogue,
+            "typical": tuple((name, whole(f"typical {name}", size)) for name, size in dict(self.typical).items()),
         }
         for name in ("m", "n", "k", "batch"):
             size = getattr(self, name)
@@ -137,6 +145,14 @@ class Problem:
             meant[name] = given if given is None or isinstance(given, str) else whole(name, given)
         for name, value in meant.items():
             object.__setattr__(self, name, value)
+
+    def _require_open(self) -> None:
+        """What is typical is said of sizes that are left to run time."""
+        for name, size in dict(self.typical).items():
+            require(name in TYPICAL, f"typical {name} = {size}: known are {', '.join(TYPICAL)}")
+            fixed = self.sizes.get(name, 1)
+            require(fixed is None, f"typical {name} = {size}, but {name} is fixed at {fixed}: write ? for it")
+            require(1 <= size <= SIZE_LIMIT, f"typical {name} = {size}: a size is 1 to {SIZE_LIMIT}")
 
     def _require_apart(self) -> None:
         """No matrix of the batch reaches into the next."""
@@ -225,6 +241,11 @@ class Problem:
     def runtime_names(self) -> tuple[str, ...]:
         """The sizes that the kernel takes as parameters, in their order."""
         return tuple(name for name, size in self.sizes.items() if size is None)
+
+    @property
+    def open_sizes(self) -> tuple[str, ...]:
+        """Those of M, N, K and the batch that are left to run time."""
+        return tuple(name for name in self.runtime_names if name in TYPICAL)
 
     def vector_limit(self, ld: Literal["lda", "ldb", "ldc"]) -> int:
         """Elements of the widest access that every line's start allows: 1, 2, or 4 of 4 bytes."""
@@ -411,7 +432,7 @@ class Case:
     def flops(self) -> int:
         return 2 * self.m * self.n * self.k * self.batch
 
-    @property
+    @cached_property  # a prediction asks
     def bytes_moved(self) -> int:
         """The least traffic with device memory: operands read once, C written once (read with beta), pointers read."""
         c_passes = 2 if self.beta != 0 and self.problem.epilogue.reads_c else 1
@@ -420,8 +441,8 @@ class Case:
         extra = sum((one.stored.batch or 1) * one.rows * one.cols for one in self.extra.values())
         return (a + b + c_passes * c + extra) * self.problem.dtype.size + pointers
 
-    @property
-    def values(self) -> dict[str, int | float]:
+    @cached_property  # a prediction asks
+    def values(self) -> Mapping[str, int | float]:
         """Every number of the launch by name, those among them that a kernel may take as parameters."""
         lines = {name: getattr(self, name) for name in self.problem.line_sizes}
         sizes = {"M": self.m, "N": self.n, "K": self.k, **lines}
