@@ -4,9 +4,9 @@
 
 or what another epilogue makes of A * B (see `epilogue`). beta = 0 never reads C. K = 0 makes A * B zero.
 
-A batch is many such products, each on its own A, B and C, which lie a stride apart or, in a batch of pointers, anywhere.
-A size, leading dimension or stride of a Problem that is `None` (written `?`) stays a parameter of the kernel; a Case
-gives it a number.
+A batch is many such products, each on its own A, B and C, which lie a stride apart or, in a batch of pointers,
+anywhere. A size, leading dimension or stride of a Problem that is `None` (written `?`) stays a parameter of the kernel;
+a Case gives it a number.
 """
 
 from __future__ import annotations
