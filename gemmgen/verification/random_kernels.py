@@ -23,6 +23,7 @@ from gemmgen.kernel.families.base import Axis, Config, Constraint, Family, const
 from gemmgen.kernel.naming import kernel_name
 from gemmgen.problem.device import Limits
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.epilogue import LINEAR, joined_forms
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import ORDERS, Layout
 from gemmgen.support.errors import InvalidInput
@@ -36,7 +37,20 @@ SMALL_SIZES = (1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 24, 32, 40, 64)
 BATCHES = (2, 3, 8, 17)
 # What is made plain, in this order: a stride needs a batch, as pointers do, and a leading dimension its size.
 SIMPLER = (
-    *("pointer_align", "ld_align", "dtype", "layout", "pointers", "stride_c", "stride_b", "stride_a", "batch"),
+    *(
+        "ld_residual",
+        "stride_residual",
+        "epilogue",
+        "pointer_align",
+        "ld_align",
+        "dtype",
+        "layout",
+        "pointers",
+        "stride_c",
+        "stride_b",
+        "stride_a",
+        "batch",
+    ),
     *("ldc", "ldb", "lda", "m", "n", "k"),
 )
 AREAS = (1024, 1024, 4096, 4096, 16384)  # elements of C a block, where it can be chosen: small blocks run fast
@@ -81,6 +95,9 @@ def schedules(family: Family) -> tuple[str, ...]:
     return tuple(found)
 
 
+EPILOGUES = st.one_of(st.just(LINEAR), st.sampled_from(tuple(joined_forms())))  # whose kernels' names read back
+
+
 @st.composite
 def problems(draw: st.DrawFn, small_batches: bool = False) -> Problem:
     """Every element type, layout and promise of alignment; sizes and leading dimensions fixed or left to run time.
@@ -97,8 +114,9 @@ def problems(draw: st.DrawFn, small_batches: bool = False) -> Problem:
     if small_batches or draw(st.sampled_from((False, False, True))):
         batch, pointers = draw(st.sampled_from((None, None, *BATCHES))), draw(st.sampled_from((False, False, True)))
         problem = replace(problem, batch=batch, pointers=pointers)
+    problem = replace(problem, epilogue=draw(EPILOGUES.filter(lambda one: not (problem.pointers and one.has_matrix))))
     lines: dict[str, Any] = {}
-    for name in ("lda", "ldb", "ldc"):
+    for name in problem.line_sizes:
         length = problem.sizes[name]
         padded = [] if length is None else [length + padding for padding in LINE_PADDINGS]
         lines[name] = draw(st.sampled_from(("dense", "dense", None, *padded)))
