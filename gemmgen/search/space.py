@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from gemmgen.kernel.config import Axis, Config, Constraint
 from gemmgen.kernel.expression import names_in
-from gemmgen.kernel.families.base import Axis, Config, Constraint, Family, Rules, constants
+from gemmgen.kernel.families.base import Family, Rules, constants
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
 

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gemmgen.benchmark.explain import BOUNDS, Explanation, LoopUse, Tile
+from gemmgen.benchmark.explain import BOUNDS, Explanation, LoopUse, TileLevel
 from gemmgen.cli.reports.words import NONE, facts, figure, percent, plural, short, show_table, table
 from gemmgen.run.sass import BANKS_KNOWN
 
@@ -54,7 +54,7 @@ def _tiles(it: Explanation) -> Table:
     return made
 
 
-def _count(tile: Tile) -> str:
+def _count(tile: TileLevel) -> str:
     return f"{plural(tile.count, tile.unit)} a {tile.above}"
 
 

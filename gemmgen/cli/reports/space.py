@@ -7,7 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from gemmgen.cli.reports.words import accepted, percent, show_table, table
-from gemmgen.kernel.families.base import Constraint
+from gemmgen.kernel.config import Constraint
 from gemmgen.search.space import Space
 
 
