@@ -53,7 +53,7 @@ class Interface:
             f"{self.name!r} is no C identifier: it cannot name the exported files",
         )
         require(
-            re.fullmatch(r"sm_\d+[af]?", self.arch) is not None,
+            re.fullmatch(r"sm_[0-9]+[af]?", self.arch) is not None,
             f"{self.arch!r} is no architecture: the record's arch reads sm_90 or alike",
         )
 

@@ -24,7 +24,7 @@ from gemmgen.problem.device import Limits
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import RUNTIME, Problem
 from gemmgen.problem.matrix import Layout
-from gemmgen.support.errors import GemmgenError, InvalidInput, require
+from gemmgen.support.errors import GemmgenError, InvalidInput, require, whole
 from gemmgen.support.files import write_atomic
 
 GALLERY = Path("generated")  # of a checkout, searched after the output folder
@@ -206,7 +206,7 @@ def _source(record: Mapping[str, Any]) -> KernelSource:
         text="",
         problem=problem_from(record["problem"]),
         family=record["family"],
-        config=without_retired({name: int(value) for name, value in record["config"].items()}),
+        config=without_retired({name: whole(name, value) for name, value in record["config"].items()}),
         launch=Launch(
             launch["threads"],
             tuple((size, tile) for size, tile in launch["grid"]),
@@ -229,7 +229,7 @@ def _named_source(path: Path) -> KernelSource:
 
 
 def _size(value: int | str) -> int | None:
-    return None if value == RUNTIME else int(value)
+    return None if value == RUNTIME else whole("a size", value)
 
 
 def _line(value: int | str) -> Any:

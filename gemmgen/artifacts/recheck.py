@@ -250,6 +250,7 @@ def _certified_files(record: Mapping[str, Any], path: Path) -> tuple[str, int, d
     file, length, files = record["kernel_file"], record["kernel_bytes"], dict(record["files"])
     require(file in files, f"{path} contradicts itself: its kernel is in {file}, which is not among its files")
     for name, digest in files.items():
+        require("\0" not in name, f"{path} names no file: {name!r}")
         require(Path(name).name == name, f"{path} names a file elsewhere: {name!r}")
         require(isinstance(digest, str), f"{path} has no SHA-256 of {name}, but {digest!r}")
     require(length > 0, f"{path}: kernel_bytes is {length}")

@@ -44,7 +44,7 @@ def folders(root: Path) -> list[Path]:
     """
     if not root.is_dir():
         raise InvalidInput(f"{root} is no folder")
-    archs = [folder for folder in root.iterdir() if re.fullmatch(r"sm_\d+[af]?", folder.name) and folder.is_dir()]
+    archs = [folder for folder in root.iterdir() if re.fullmatch(r"sm_[0-9]+[af]?", folder.name) and folder.is_dir()]
     if not archs:
         raise GemmgenError(f"{root} holds no folder of an architecture, such as sm_90")
     return sorted(archs, key=lambda folder: int("".join(filter(str.isdecimal, folder.name))))

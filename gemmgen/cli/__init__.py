@@ -2,6 +2,7 @@
 
 options.py   options and argument types that commands share
 output.py    what goes to standard output (tables, or one JSON document) and to standard error
+console.py   the console of both, which reads no markup
 progress.py  bars for `gemmgen.search.tuner.Progress`
 """
 

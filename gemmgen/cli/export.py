@@ -12,10 +12,11 @@ from gemmgen.artifacts.claims import certified_record, examples_to_certify, know
 from gemmgen.artifacts.folder import export as export_kernel
 from gemmgen.artifacts.kernelfile import KernelFile, find_kernel, require_writable
 from gemmgen.artifacts.records import Document, kernel_document, verdict_document
-from gemmgen.cli.options import arch_option, device_option, json_option, out_option, seed_option
+from gemmgen.cli.options import Whole, arch_option, device_option, json_option, out_option, seed_option
 from gemmgen.cli.output import FAILED, emit
 from gemmgen.cli.progress import counter
 from gemmgen.cli.reports.verify import show_pass, show_verdict
+from gemmgen.cli.reports.words import bold
 from gemmgen.cli.verify import reproduction
 from gemmgen.kernel.source import KernelSource
 from gemmgen.run.compile import CompiledKernel, compile_kernel
@@ -35,7 +36,7 @@ UNVERIFIED = "--examples 0 exports the kernel unverified, and its certificate sa
 @device_option
 @click.option(
     "--examples",
-    type=click.IntRange(0),
+    type=Whole(0),
     default=None,
     help="Situations to verify, 0 for none.  [default: 100; 20 for large problems]",
 )
@@ -138,7 +139,7 @@ def _document(source: KernelSource, verdict: Verdict | None) -> Document:
 
 def _show(console: Console, verdict: Verdict | None, files: list[Path]) -> None:
     if verdict is None:
-        console.print("[bold]not verified[/bold]: the certificate says so")
+        console.print(bold("not verified"), ": the certificate says so", sep="")
     else:
         show_pass(console, verdict)
     console.print(*files, sep="\n", soft_wrap=True)

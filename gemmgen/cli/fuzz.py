@@ -10,9 +10,10 @@ from pathlib import Path
 
 import click
 from rich.status import Status
+from rich.text import Text
 
 from gemmgen.artifacts.kernelfile import require_writable
-from gemmgen.cli.options import device_option, json_option, seed_option
+from gemmgen.cli.options import Amount, Whole, device_option, json_option, seed_option
 from gemmgen.cli.output import emit, stderr
 from gemmgen.cli.progress import LOG_SECONDS
 from gemmgen.cli.reports.fuzz import replay_document, report_document, show_replay, show_report
@@ -36,10 +37,10 @@ OnStep = Callable[[FuzzTally, str], None]
 @click.command()
 @click.option(
     "--minutes",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Amount(min=0, min_open=True),
     help=f"Stop after this time. [{DEFAULT_MINUTES:g}, unless --examples is given]",
 )
-@click.option("--examples", type=click.IntRange(1), help="Stop after this many situations.")
+@click.option("--examples", type=Whole(1), help="Stop after this many situations.")
 @click.option(
     "--family", "names", multiple=True, help=f"Only this kernel family; may be repeated. [{' and '.join(FAMILIES)}]"
 )
@@ -132,7 +133,7 @@ def _progress() -> Iterator[OnStep]:
         if live is None:
             console.print(line)
         else:
-            live.update(line)
+            live.update(Text(line))
 
     if live is None:
         yield step

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.markup import escape
 
 from gemmgen.artifacts.kernelfile import GALLERY
 from gemmgen.benchmark.gallery import Disagreement, check, rerender, unreadable, write_readmes
@@ -56,4 +55,4 @@ def _show(console: Console, found: list[Disagreement]) -> None:
 
 def _show_each(console: Console, found: list[Disagreement]) -> None:
     for one in found:
-        console.print(escape(f"{one.path} {one.reason}"), soft_wrap=True)
+        console.print(f"{one.path} {one.reason}", soft_wrap=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
@@ -22,6 +23,26 @@ Shape = tuple[Size, Size, Size]
 Line = Size | Literal["dense"]
 
 LONGEST_NUMBER = 20  # digits; beyond it, it is no size that anyone means
+DIGITS = re.compile(rf"[0-9]{{1,{LONGEST_NUMBER}}}")  # int() reads the digits of every script, and 1_0
+
+
+class Whole(click.IntRange):
+    """A whole number in plain digits."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and DIGITS.fullmatch(value.removeprefix("-")) is None:
+            self.fail(f"{value[:LONGEST_NUMBER]!r} is no whole number", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class Amount(click.FloatRange):
+    """A number in plain digits."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        plain = r"-?([0-9]+\.?[0-9]*|\.[0-9]+)"  # float() reads "nan" and "inf", too
+        if isinstance(value, str) and re.fullmatch(plain, value) is None:
+            self.fail(f"{value[:LONGEST_NUMBER]!r} is no number", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 def shape(text: str) -> Shape:
@@ -38,7 +59,7 @@ def distance(text: str) -> Line:
     if text in ("dense", RUNTIME):
         return "dense" if text == "dense" else None
     require(
-        text.isdecimal() and len(text) <= LONGEST_NUMBER,
+        DIGITS.fullmatch(text) is not None,
         f"{text[:LONGEST_NUMBER]!r} is no distance: write a number of elements, ? or dense",
     )
     return int(text)
@@ -49,7 +70,7 @@ def count(text: str) -> Size:
     if text == RUNTIME:
         return None
     require(
-        text.isdecimal() and len(text) <= LONGEST_NUMBER,
+        DIGITS.fullmatch(text) is not None,
         f"{text[:LONGEST_NUMBER]!r} is no batch: write a number of products, or ?",
     )
     return int(text)
@@ -59,7 +80,7 @@ def setting(text: str) -> tuple[str, int]:
     """NAME=VALUE -> (name, value). Raises InvalidInput."""
     name, _, number = text.partition("=")
     require(
-        bool(name) and number.removeprefix("-").isdecimal() and len(number) <= LONGEST_NUMBER,
+        bool(name) and DIGITS.fullmatch(number.removeprefix("-")) is not None,
         f"{text[:40]!r} sets nothing: write NAME=VALUE with an integer, for example BM=128",
     )
     return name, int(number)
@@ -154,14 +175,14 @@ _PROBLEM = (
     ),
     click.option(
         "--pointer-align",
-        type=int,
+        type=Whole(),
         default=16,
         show_default=True,
         help="Bytes that divide the addresses of A, B and C: your promise. 4 and 8 narrow the accesses.",
     ),
     click.option(
         "--ld-align",
-        type=int,
+        type=Whole(),
         default=1,
         show_default=True,
         help="Elements that divide every run-time leading dimension and stride: your promise. 4 widens accesses.",
@@ -222,7 +243,7 @@ def family_option(function: Function) -> Function:
 def seed_option(function: Function) -> Function:
     """--seed: of every random choice."""
     text = "Of test data, thread schedules and what the property tests draw: the same seed, the same run."
-    return click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help=text)(function)
+    return click.option("--seed", type=Whole(0), default=0, show_default=True, help=text)(function)
 
 
 def _all(function: Callable[..., Any], options: tuple[Callable[..., Any], ...]) -> Callable[..., Any]:

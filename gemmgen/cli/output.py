@@ -9,11 +9,13 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from gemmgen.cli.printable import printable
 from gemmgen.support.errors import CandidateFailed, GemmgenError, InvalidInput
 
 if TYPE_CHECKING:
@@ -28,12 +30,35 @@ INTERRUPTED_MESSAGE = (
 Show = Callable[["Console"], None]
 
 
+class OutputLost(GemmgenError):
+    """Standard output takes no more."""
+
+
 def emit(as_json: bool, document: Callable[[], Any], show: Show) -> None:
-    """Print a command's result: `document()` as JSON, or whatever `show` prints to the console."""
+    """Print a command's result: `document()` as JSON, or whatever `show` prints to the console. Raises OutputLost."""
     if as_json:
-        click.echo(json.dumps(document(), indent=2, allow_nan=False))
-    else:
+        _print_json(document())
+        return
+    with _whole_output():
         show(stdout())
+
+
+def _print_json(document: Any) -> None:
+    text = json.dumps(document, indent=2, allow_nan=False)
+    with _whole_output():
+        click.echo(text)
+
+
+@contextmanager
+def _whole_output() -> Iterator[None]:
+    """What is printed within is written when this ends. Raises OutputLost where it cannot be."""
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError as error:
+        with suppress(OSError):  # what is still buffered the interpreter would try to write again as it ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise OutputLost(f"cannot write to standard output: {error.strerror or error}") from error
 
 
 def stdout() -> Console:
@@ -47,22 +72,30 @@ def stderr() -> Console:
 
 
 def _console(*, stderr: bool) -> Console:
-    from rich.console import Console
+    from gemmgen.cli.console import PlainConsole
 
     stream = sys.stderr if stderr else sys.stdout
     width = shutil.get_terminal_size().columns if stream.isatty() or "COLUMNS" in os.environ else PLAIN_WIDTH
-    return Console(stderr=stderr, width=width, highlight=False)
+    return PlainConsole(stderr=stderr, width=width)
+
+
+def _say(text: str) -> None:
+    """Print a line to standard error."""
+    click.echo(printable(text), err=True)
 
 
 def report_error(error: BaseException, *, as_json: bool) -> int:
     """Tell the user what went wrong; returns the exit code. A bug in gemmgen is raised on, with its traceback."""
     kind, message, code = classify(error)
-    if as_json:
-        click.echo(json.dumps({"error": error_document(error)}, indent=2))
-    else:
-        if isinstance(error, click.UsageError) and error.ctx is not None:
-            click.echo(error.ctx.get_usage(), err=True)
-        click.echo(f"gemmgen: {kind}: {message}", err=True)
+    if as_json and not isinstance(error, OutputLost):
+        try:
+            _print_json({"error": error_document(error)})
+            return code
+        except OutputLost:
+            pass  # then standard error has it
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        _say(error.ctx.get_usage())
+    _say(f"gemmgen: {kind}: {message}")
     return code
 
 
@@ -75,7 +108,7 @@ def show_warning(
     line: str | None = None,
 ) -> None:
     """What `warnings.showwarning` becomes: one line, without the place in the code."""
-    click.echo(f"gemmgen: warning: {message}", err=True)
+    _say(f"gemmgen: warning: {message}")
 
 
 def error_document(error: BaseException) -> dict[str, Any]:

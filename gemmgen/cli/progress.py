@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import Protocol
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from gemmgen.cli.output import stderr
@@ -123,7 +122,7 @@ def rows(total: int) -> Iterator[Callable[[str], None]]:
         done = itertools.count(1)
 
         def tell(line: str) -> None:
-            progress.console.print(f"{f'{next(done)}/{total}':>7}  {escape(line)}", soft_wrap=True)
+            progress.console.print(f"{f'{next(done)}/{total}':>7}  {line}", soft_wrap=True)
             progress.advance(task)
 
         yield tell
@@ -154,4 +153,4 @@ def _lines(console: Console, description: str, total: int) -> Iterator[Callable[
 
 
 def _columns() -> tuple[ProgressColumn, ...]:
-    return TextColumn("{task.description:>22}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    return TextColumn("{task.description:>22}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from gemmgen.artifacts.records import failure_document, verdict_document
-from gemmgen.cli.options import device_option, json_option, seed_option
+from gemmgen.cli.options import Whole, device_option, json_option, seed_option
 from gemmgen.cli.output import emit
 from gemmgen.cli.progress import counter
 from gemmgen.cli.reports.selfcheck import killed, show_selfcheck
@@ -43,21 +43,21 @@ FAILED = 1
 @device_option
 @click.option(
     "--examples",
-    type=click.IntRange(1),
+    type=Whole(1),
     default=BUG_EXAMPLES,
     show_default=True,
     help="Situations that each bug gets at most.",
 )
 @click.option(
     "--kernels",
-    type=click.IntRange(0),
+    type=Whole(0),
     default=CORRECT_KERNELS,
     show_default=True,
     help=f"Correct kernels that must pass, with {KERNEL_EXAMPLES} situations each.",
 )
 @click.option(
     "--mutants",
-    type=click.IntRange(0),
+    type=Whole(0),
     default=0,
     show_default=True,
     help="Random mistakes in the same kernels: those that survive are listed.",

@@ -14,7 +14,7 @@ from gemmgen.artifacts.kernelfile import require_writable
 from gemmgen.benchmark.study import STUDIES, Study
 from gemmgen.benchmark.study.modelcheck import PER_PROBLEM, TIMES, check_document
 from gemmgen.benchmark.study.record import study_document
-from gemmgen.cli.options import ProblemOptions, Shape, json_option, problem_options, shape
+from gemmgen.cli.options import ProblemOptions, Shape, Whole, json_option, problem_options, shape
 from gemmgen.cli.output import emit, stderr
 from gemmgen.cli.progress import watch
 from gemmgen.cli.reports.model import show_check, write_check
@@ -80,7 +80,7 @@ for _study in STUDIES.values():
     _series = _subcommand(_study)
     if any(point.maker == "search" for point in _study.points):
         _help = f"For the tuned kernel. {BUDGET}"
-        _series = click.option("--budget", type=click.IntRange(1), help=_help)(_series)
+        _series = click.option("--budget", type=Whole(1), help=_help)(_series)
     _series.__doc__ = f"""{_study.question} [SHAPE: {DEFAULT_SHAPE}]
 
     {sum(point.maker != "cuBLASLt" for point in _study.points)} kernels, each verified, then timed in turns on a GPU, or
@@ -97,10 +97,10 @@ for _study in STUDIES.values():
 @click.option("--measure", is_flag=True, help="Measure its problems anew on the GPU here, and rewrite it, first.")
 @click.option(
     "--budget",
-    type=click.IntRange(1),
+    type=Whole(1),
     help=f"Configs of each problem to measure; {PER_PROBLEM} where nothing is said.",
 )
-@click.option("--seed", type=click.IntRange(0), help="Of the configs that are drawn; 0 where nothing is said.")
+@click.option("--seed", type=Whole(0), help="Of the configs that are drawn; 0 where nothing is said.")
 @click.option("--out", type=click.Path(path_type=Path), help=OUT)
 @json_option
 @click.pass_obj

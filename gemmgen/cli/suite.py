@@ -16,7 +16,7 @@ from gemmgen.benchmark.gallery import write_readme
 from gemmgen.benchmark.scores import scores_in, summaries
 from gemmgen.benchmark.shapes import GROUPS, select, suite
 from gemmgen.benchmark.suite import STEPS, ShapeOutcome, Step, SuitePlan, missing_for, run_step
-from gemmgen.cli.options import ProblemOptions, Shape, json_option, problem_options, shape
+from gemmgen.cli.options import Amount, ProblemOptions, Shape, Whole, json_option, problem_options, shape
 from gemmgen.cli.output import FAILED, emit, stderr
 from gemmgen.cli.progress import rows
 from gemmgen.cli.reports.suite import row_line, show_suite
@@ -31,7 +31,7 @@ Part = tuple[int, int]
 
 def parse_part(text: str) -> Part:
     """I/N -> (i, n). Raises InvalidInput."""
-    found = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
+    found = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text)
     require(found is not None, f"{text[:20]!r} is no part: write I/N, for example 1/4")
     assert found is not None
     return int(found[1]), int(found[2])
@@ -45,13 +45,13 @@ def parse_part(text: str) -> Part:
 @click.option("--step", "steps", type=click.Choice(STEPS), multiple=True, help="Only this one; repeatable.")
 @click.option(
     "--budget",
-    type=click.IntRange(0),
+    type=Whole(0),
     default=DEFAULT_BUDGET["gpu"],
     show_default=True,
     help="Candidates of each search; 0 only benches the winners on file.",
 )
 @click.option("--again", is_flag=True, help="Redo what is on file.")
-@click.option("--limit-seconds", type=click.FloatRange(0), help="Start nothing after so long.")
+@click.option("--limit-seconds", type=Amount(0), help="Start nothing after so long.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Console
 
 from gemmgen.api import DEFAULT_OUT
 from gemmgen.api import tune as tune_problem
@@ -15,6 +17,7 @@ from gemmgen.artifacts.records import tune_document
 from gemmgen.cli.options import (
     ProblemOptions,
     Shape,
+    Whole,
     arch_option,
     device_option,
     json_option,
@@ -23,9 +26,10 @@ from gemmgen.cli.options import (
     seed_option,
     shape,
 )
-from gemmgen.cli.output import emit, stdout
+from gemmgen.cli.output import emit
 from gemmgen.cli.progress import watch
 from gemmgen.cli.reports.tune import show_tuning
+from gemmgen.cli.reports.words import bold
 from gemmgen.kernel.families import FAMILIES
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import DeviceChoice
@@ -40,7 +44,7 @@ BUDGET = f"Candidates to try. [{DEFAULT_BUDGET['gpu']} on a GPU, {DEFAULT_BUDGET
 @click.option("--family", help=f"The one kernel family to search: {' or '.join(FAMILIES)}. [all that suit the shape]")
 @arch_option
 @device_option
-@click.option("--budget", type=click.IntRange(1), help=BUDGET)
+@click.option("--budget", type=Whole(1), help=BUDGET)
 @seed_option
 @out_option("Folder for the winner's NAME.cu and NAME.json.")
 @json_option
@@ -80,7 +84,7 @@ def command(
         if as_json:
             results.append(tune_document(result, files))
         else:
-            _show(result, files, out)
+            emit(False, dict, partial(_show, result, files, out))
     if as_json:
         emit(True, lambda: {"results": results}, lambda _: None)
 
@@ -90,14 +94,13 @@ def _tune(problem: Problem, words: list[str], **choices: Any) -> TuneResult:
         return tune_problem(problem, command=shlex.join(["gemmgen", *words]), progress=progress, **choices)
 
 
-def _show(result: TuneResult, files: Sequence[str], out: Path) -> None:
-    console = stdout()
+def _show(result: TuneResult, files: Sequence[str], out: Path, console: Console) -> None:
     show_tuning(console, result)
     folder = "" if out == DEFAULT_OUT else f" --out {shlex.quote(str(out))}"
     name = result.winner.source.name
-    console.print("\n[bold]files[/bold]", *files, sep="\n  ", soft_wrap=True)
+    console.print(bold("\nfiles"), *files, sep="\n  ", soft_wrap=True)
     console.print(
-        "\n[bold]next[/bold]",
+        bold("\nnext"),
         f"gemmgen explain {name}{folder}",
         f"gemmgen verify {name}{folder} --examples 1000",
         f"gemmgen export {name}{folder} --to DIR",

@@ -13,7 +13,7 @@ from gemmgen.api import DEFAULT_OUT
 from gemmgen.artifacts.kernelfile import KernelFile, find_kernel
 from gemmgen.artifacts.recheck import Recheck, open_certified, read_certificate, recheck, recheck_document, unrun
 from gemmgen.artifacts.records import kernel_document, verdict_document
-from gemmgen.cli.options import device_option, json_option, out_option, seed_option
+from gemmgen.cli.options import Whole, device_option, json_option, out_option, seed_option
 from gemmgen.cli.output import FAILED, emit
 from gemmgen.cli.progress import counter
 from gemmgen.cli.reports.certificate import show_recheck
@@ -41,9 +41,7 @@ FOR_A_KERNEL = ("kernel", "examples", "seed", "sanitize", "tool", "out")  # what
     help="Check an exported kernel's certificate again, from scratch, instead.",
 )
 @device_option
-@click.option(
-    "--examples", type=click.IntRange(1), default=DEFAULT_EXAMPLES, show_default=True, help="Situations to try."
-)
+@click.option("--examples", type=Whole(1), default=DEFAULT_EXAMPLES, show_default=True, help="Situations to try.")
 @seed_option
 @click.option(
     "--sanitize",

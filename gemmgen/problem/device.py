@@ -161,7 +161,7 @@ def least_ridge(dtype: DType) -> float:
 
 def parse_arch(text: str) -> Arch:
     """`sm_NN` or `sm_NNa`; LIKE says whose limits some have. Raises InvalidInput for others, with the known names."""
-    match = re.fullmatch(r"(sm_\d+)[af]?", text)
+    match = re.fullmatch(r"(sm_[0-9]+)[af]?", text)
     name = LIKE.get(match[1], match[1]) if match is not None else ""
     require(name in ARCHS, f"unknown arch {text!r}: known are {', '.join((*ARCHS, *LIKE))}")
     return ARCHS[name]

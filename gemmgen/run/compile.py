@@ -205,7 +205,7 @@ def _run_nvrtc(text: str, arch: str, *options: str) -> CompiledKernel:
 
 
 def _require_known(arch: str) -> None:
-    number = re.fullmatch(r"sm_(\d+)[af]?", arch)
+    number = re.fullmatch(r"sm_([0-9]+)[af]?", arch)
     known = _nvrtc().nvrtcGetSupportedArchs()[-1]
     if number is None or int(number[1]) not in known:
         names = ", ".join(f"sm_{entry}" for entry in known)

@@ -91,11 +91,13 @@ class Store:
 
     Entries appear by rename and carry a checksum. A corrupt entry counts as missing and is
     removed, so that its next `put` repairs it. Without a `root` it is the user's cache, or a temporary folder for this
-    process, with a warning, where that cannot be written.
+    process, with a warning, where that cannot be written. A store that can be written no more, as on a disk that
+    fills up, says so in a warning and keeps nothing new.
     """
 
     def __init__(self, root: Path | None = None) -> None:
         self.root = root if root is not None else _usable(Path(platformdirs.user_cache_dir("gemmgen")))
+        self._writable = True
 
     def path(self, kind: str, key: str) -> Path:
         return self.root / kind / key[:2] / key
@@ -115,5 +117,11 @@ class Store:
         return payload
 
     def put(self, kind: str, key: str, payload: bytes) -> None:
-        """Keep `payload`. Raises GemmgenError where it cannot be written."""
-        write_atomic(self.path(kind, key), hashlib.sha256(payload).digest() + payload)
+        """Keep `payload` where it can be written."""
+        if not self._writable:
+            return
+        try:
+            write_atomic(self.path(kind, key), hashlib.sha256(payload).digest() + payload)
+        except GemmgenError as error:
+            self._writable = False
+            warnings.warn(f"{error}: results are not kept from here on", stacklevel=2)

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from gemmgen.kernel.naming import parse_name
 from gemmgen.problem.gemm import Case, Problem
-from gemmgen.support.errors import Failure, FailureKind, InvalidInput, require
+from gemmgen.support.errors import Failure, FailureKind, InvalidInput, require, whole
 from gemmgen.support.files import content_key, write_atomic
 from gemmgen.verification.situation import ALL_DATA_KINDS, NAN, Situation
 
@@ -91,6 +91,6 @@ def _situation(document: Mapping[str, Any], problem: Problem) -> Situation:
 
 def _case(values: Mapping[str, Any], problem: Problem) -> Case:
     names = ("M", "N", "K", "lda", "ldb", "ldc", *problem.batch_sizes)
-    sizes = {name: int(values[name]) for name in names}
+    sizes = {name: whole(name, values[name]) for name in names}
     alpha, beta = (NAN if math.isnan(number := float(values[name])) else number for name in ("alpha", "beta"))
     return problem.case(**{name.lower(): size for name, size in sizes.items()}, alpha=alpha, beta=beta)

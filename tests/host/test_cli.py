@@ -96,6 +96,54 @@ def test_a_batch_of_pointers_is_written_and_read_back(run: Run, tmp_path: Path) 
     )
 
 
+@pytest.mark.parametrize("folder", ["x[/b]y", "x[bold]y", "a:bomb:b"])
+def test_a_folder_is_named_as_it_was_given(run: Run, tmp_path: Path, folder: str) -> None:
+    code, out, _ = run("generate", SHAPE, "--family", "naive", "--out", folder)
+    assert code == 0 and out == f"{folder}/{RENDERED}.cu\n" and (tmp_path / out.strip()).is_file()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("words", ["space 64x96x32 --family naive --json", "space 64x96x32 --family naive"])
+def test_a_full_disk_behind_standard_output_is_told_in_one_line(tmp_path: Path, words: str) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "gemmgen", *words.split()],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "gemmgen: failed: cannot write to standard output: No space left on device\n"
+
+
+def test_a_nul_in_a_file_is_never_printed(run: Run, tmp_path: Path) -> None:
+    run("generate", SHAPE, "--family", "naive")
+    record = tmp_path / "gemmgen-out" / f"{RENDERED}.json"
+    written = json.loads(record.read_text())
+    kernel = str(record.with_suffix(".cu"))
+    for name, value in (("name", "a\0b"), ("family", "a\0b"), ("parameters", [{"name": "a\0b", "ctype": "int"}])):
+        record.write_text(json.dumps({**written, name: value}))
+        code, out, err = run("explain", kernel)
+        assert code == 2 and "\0" not in out + err and "a\\x00b" in err
+    shapes = tmp_path / "shapes"
+    shapes.write_text("64x64\0x64\n")
+    code, out, err = run("suite", "--shapes", str(shapes), "--out", "mine")
+    assert code == 2 and "\0" not in out + err and "64x64\\x00x64" in err
+
+
+def test_a_certificate_that_names_a_file_with_a_nul_is_refused(run: Run, tmp_path: Path) -> None:
+    run("generate", SHAPE, "--family", "naive")
+    run("export", RENDERED, "--to", "vendored", "--examples", "0")
+    (path,) = (tmp_path / "vendored").glob("*.certificate.json")
+    record = json.loads(path.read_text())
+    record["files"]["a\0b"] = "0" * 64
+    path.write_text(json.dumps(record))
+    code, out, err = run("verify", "--certificate", str(path))
+    assert code == 2 and "\0" not in out + err and "names no file: 'a\\x00b'" in err
+
+
 def test_a_batch_is_written_and_read_back(run: Run, tmp_path: Path) -> None:
     code, out, _ = run(
         *["generate", "16x12x8", "--batch", "?", "--stride-b", "0", "--family", "batched", "--dtype", "f64"]
@@ -245,12 +293,36 @@ def test_a_kernel_that_cannot_be_written_leaves_no_record(tmp_path: Path) -> Non
 
 # Bad input: a clear message, exit code 2 or 1, nothing half-written, no traceback
 
+
+def wide(digits: str) -> str:
+    """`digits` as East Asian typography has them, which int() reads."""
+    return "".join(chr(ord(digit) - ord("0") + 0xFF10) for digit in digits)
+
+
 BROKEN_USAGE = {
     "shape that overflows": ("generate 99999999999x1x1", "M = 99999999999: a size is 1 to 2147418112"),
     "absurd shape": (f"tune {'9' * 5000}x1x1", "a size has at most"),
     "zero size": ("tune 0x64x64", "M = 0"),
     "negative size": ("tune 64x-1x64", "N = -1"),
     "no shape": ("space 64x64", "write MxNxK"),
+    "a shape in full-width digits": (f"tune {wide('512')}x512x512", "is no shape: write MxNxK"),
+    "a parameter in full-width digits": (
+        f"generate 64x64x64 --set BM={wide('64')}",
+        "write NAME=VALUE with an integer",
+    ),
+    "a distance in full-width digits": (f"generate 64x64x64 --lda {wide('64')}", "is no distance"),
+    "a batch in full-width digits": (f"generate 64x64x64 --batch {wide('9')}", "is no batch"),
+    "a budget in full-width digits": (f"tune 64x64x64 --budget {wide('8')}", f"'{wide('8')}' is no whole number"),
+    "a budget with underscores": ("tune 64x64x64 --budget 1_0", "'1_0' is no whole number"),
+    "a seed in full-width digits": (f"verify x --seed {wide('1')}", f"'{wide('1')}' is no whole number"),
+    "an alignment in full-width digits": (
+        f"generate 64x64x64 --pointer-align {wide('8')}",
+        f"'{wide('8')}' is no whole number",
+    ),
+    "minutes in full-width digits": (f"fuzz --minutes {wide('1')}", f"'{wide('1')}' is no number"),
+    "minutes that are no number": ("fuzz --minutes nan", "'nan' is no number"),
+    "a part in full-width digits": (f"suite --part {wide('1')}/2", "is no part: write I/N"),
+    "an arch in full-width digits": (f"explain x --arch sm_{wide('90')}", f"unknown arch 'sm_{wide('90')}'"),
     "dtype": ("tune 64x64x64 --dtype f17", "unknown dtype 'f17': known are f32"),
     "layout": ("generate 64x64x64 --layout rx", "unknown layout 'rx'"),
     "arch": ("tune 64x64x64 --arch sm_10", "unknown arch 'sm_10': known are sm_75"),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
+import tempfile
 import threading
+import warnings
 from pathlib import Path
 
 import pytest
@@ -113,8 +116,26 @@ def test_a_store_that_cannot_be_written_still_reads(tmp_path: Path) -> None:
     store = Store(tmp_path / "file")
     store.root.write_text("no folder")
     assert store.get("cubin", KEY) is None
-    with pytest.raises(GemmgenError, match="cannot write"):
+    with pytest.warns(UserWarning, match="cannot write .*: results are not kept from here on"):
         store.put("cubin", KEY, b"payload")
+
+
+def test_a_disk_that_fills_up_is_told_once_and_what_was_kept_stays(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put("cubin", KEY, b"payload")
+
+    def full(*arguments: object, **names: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "mkstemp", full)
+    other = KEY[::-1]
+    with pytest.warns(UserWarning, match="No space left on device: results are not kept from here on"):
+        store.put("cubin", other, b"payload")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        store.put("cubin", other, b"payload")
+    assert store.get("cubin", other) is None and store.get("cubin", KEY) == b"payload"
 
 
 def test_a_cache_that_cannot_be_written_becomes_a_temporary_one(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from gemmgen.benchmark.bench import BenchRow
-from gemmgen.cli.reports.words import NONE, figure, percent, show_table, table
+from gemmgen.cli.reports.words import NONE, bold, figure, percent, show_table, table
 
 
 def show_bench(console: Console, rows: Sequence[BenchRow]) -> None:
@@ -42,4 +42,4 @@ def show_bench(console: Console, rows: Sequence[BenchRow]) -> None:
     )
     console.print("the limit is the FMA rate of CUDA cores, or the bandwidth where that allows less")
     console.print("bytes alone: a kernel that reads A and B, writes C and computes nothing, in the same rounds")
-    console.print("\n[bold]kernels[/bold]", *(row.kernel.reference for row in rows), sep="\n  ", soft_wrap=True)
+    console.print(bold("\nkernels"), *(row.kernel.reference for row in rows), sep="\n  ", soft_wrap=True)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.markup import escape
 
 from gemmgen.artifacts.recheck import Claim, Recheck
 from gemmgen.cli.reports.verify import show_pass
-from gemmgen.cli.reports.words import facts
+from gemmgen.cli.reports.words import bad, bold, facts, good
 
 
 def show_recheck(console: Console, result: Recheck) -> None:
@@ -18,7 +17,7 @@ def show_recheck(console: Console, result: Recheck) -> None:
         _show_changed(console, result)
         return  # what is rendered for the certified config says nothing of other bytes
     if result.verdict is None:
-        console.print("[bold red]FAIL[/bold red]  the files are those of the certificate, which shows nothing:")
+        console.print(bad("FAIL"), " the files are those of the certificate, which shows nothing:")
         console.print("      the kernel was exported with --examples 0. `gemmgen export` again verifies it")
     elif result.stands:
         _show_standing(console, result)
@@ -28,28 +27,26 @@ def show_recheck(console: Console, result: Recheck) -> None:
 
 
 def _show_changed(console: Console, result: Recheck) -> None:
-    console.print("[bold red]VOID[/bold red]  the certificate no longer stands: it is of other bytes\n")
+    console.print(bad("VOID"), " the certificate no longer stands: it is of other bytes\n")
     for file in result.certificate.changed:
         made = facts()
-        made.add_row("file", escape(file.file))
+        made.add_row("file", file.file)
         made.add_row("certified", file.certified)
         made.add_row("found", file.found or "no such file")
         console.print(made)
     kernel = result.certificate.path.parent / str(result.certificate.record["kernel_file"])
-    console.print(
-        "\n[bold]to judge the kernel as it stands[/bold]", f"gemmgen verify {kernel}", sep="\n  ", soft_wrap=True
-    )
+    console.print(bold("\nto judge the kernel as it stands"), f"gemmgen verify {kernel}", sep="\n  ", soft_wrap=True)
 
 
 def _show_standing(console: Console, result: Recheck) -> None:
     assert result.verdict is not None
-    console.print("[bold green]STANDS[/bold green]  every file is the one certified, and the kernel passes again")
+    console.print(good("STANDS"), " every file is the one certified, and the kernel passes again")
     show_pass(console, result.verdict)
     console.print(f"      {_conditions(result)}", soft_wrap=True)
 
 
 def _show_broken(console: Console, result: Recheck) -> None:
-    console.print("[bold red]FAIL[/bold red]  every file is the one certified, but the kernel does not do what it says")
+    console.print(bad("FAIL"), " every file is the one certified, but the kernel does not do what it says")
     for claim in result.claims:
         if not claim.holds:
             made = facts()
@@ -58,7 +55,7 @@ def _show_broken(console: Console, result: Recheck) -> None:
             made.add_row("found", _short(claim.found))
             console.print(made)
     if result.verdict is not None and result.verdict.failure is not None:
-        console.print(f"      {escape(result.verdict.failure.reason)}")
+        console.print(f"      {result.verdict.failure.reason}")
     console.print(f"      {_conditions(result)}", soft_wrap=True)
 
 
@@ -83,4 +80,4 @@ def _figures(claim: Claim) -> str:
 
 def _short(value: object) -> str:
     text = str(value)
-    return escape(text if len(text) <= 400 else text[:400] + " ...")
+    return text if len(text) <= 400 else text[:400] + " ..."

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
-from gemmgen.cli.reports.words import facts, figure, show_table, table
+from gemmgen.cli.reports.words import bold, facts, figure, show_table, table
 from gemmgen.problem.device import DEVICES
 from gemmgen.problem.dtype import DType
 from gemmgen.run.here import Here
@@ -16,10 +15,10 @@ KB = 1024
 
 def show_devices(console: Console, found: Here) -> None:
     """What is here, then what is known."""
-    console.print("[bold]here[/bold]")
+    console.print(bold("here"))
     made = facts()
     for part in found.parts:
-        made.add_row(f"  {part.name}", part.purpose, escape(part.found or f"none: {part.missing}"))
+        made.add_row(f"  {part.name}", part.purpose, part.found or f"none: {part.missing}")
     console.print(made)
     if found.limits is not None:
         limits = found.limits

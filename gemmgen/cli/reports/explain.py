@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from gemmgen.benchmark.explain import BOUNDS, Explanation, LoopUse, TileLevel
-from gemmgen.cli.reports.words import NONE, facts, figure, percent, plural, short, show_table, table
+from gemmgen.cli.reports.words import NONE, bold, facts, figure, percent, plural, short, show_table, table
 from gemmgen.run.sass import BANKS_KNOWN
 
 OPCODES_SHOWN = 8
@@ -28,7 +27,7 @@ PURPOSES = {
 def show_explanation(console: Console, it: Explanation) -> None:
     """Print the whole explanation, a section a question."""
     source = it.kernel.source
-    console.print(f"[bold]{source.name}[/bold]", soft_wrap=True)
+    console.print(bold(source.name), soft_wrap=True)
     if it.kernel.edited:
         console.print("edited by hand since its JSON was written: tiles and predictions are those of the original")
     console.print(f"\n{it.case}\non {it.device.name} ({it.arch}); rates are those of its data sheet\n")
@@ -39,7 +38,7 @@ def show_explanation(console: Console, it: Explanation) -> None:
         ("resources", _resources(it)),
         ("time", _time(it)),
     ):
-        console.print(f"[bold]{title}[/bold]")
+        console.print(bold(title))
         console.print(rows)
         console.print()
     _show_main_loop(console, it)
@@ -113,7 +112,7 @@ def _resources(it: Explanation) -> Table:
 def _registers(it: Explanation) -> str:
     if it.compiled is None:
         why = it.compile_failure.reason if it.compile_failure else ""
-        return f"{it.prediction.registers}, estimated: it did not compile ({escape(why)})"
+        return f"{it.prediction.registers}, estimated: it did not compile ({why})"
     spills = f"{it.compiled.spill_bytes} bytes spilled" if it.compiled.spill_bytes else "no spills"
     return f"{it.compiled.registers}, {spills} ({it.compiled.compiler})"
 
@@ -134,7 +133,7 @@ def _time(it: Explanation) -> Table:
 def _show_main_loop(console: Console, it: Explanation) -> None:
     if it.main_loop is None:
         reason = it.sass_failure.reason if it.sass_failure else "unknown"
-        console.print(f"[bold]main loop[/bold]  not disassembled: {escape(reason)}")
+        console.print(bold("main loop"), f"not disassembled: {reason}", sep="  ")
         return
     mix = it.main_loop
     made = table(

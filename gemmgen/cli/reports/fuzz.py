@@ -8,9 +8,8 @@ from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 
-from gemmgen.cli.reports.words import facts, figure, percent, plural
+from gemmgen.cli.reports.words import bad, bold, facts, figure, good, percent, plural
 from gemmgen.verification.corpus import situation_document
 from gemmgen.verification.fuzz import Cell, Found, Replay, Report
 
@@ -20,8 +19,8 @@ SHOWN_MISSED = 3
 def show_report(console: Console, report: Report, again: str | None) -> None:
     """PASS or FAIL and what is behind it; `again` is the command that shows the failure."""
     failing = [replay for replay in report.replays if replay.found is not None]
-    passed = "[bold green]PASS[/bold green]" if report.passed else "[bold red]FAIL[/bold red]"
-    console.print(f"{passed}  {_tried(report)}")
+    passed = good("PASS") if report.passed else bad("FAIL")
+    console.print(passed, _tried(report), sep="  ")
     if report.replays:
         console.print(f"      corpus: {plural(len(report.replays), 'case')} replayed, {len(failing)} still fail")
     for replay in report.replays if failing else ():
@@ -29,9 +28,9 @@ def show_report(console: Console, report: Report, again: str | None) -> None:
     if report.found is not None:
         console.print()
         _show_found(console, report.found)
-        console.print(f"\n[bold]saved[/bold]\n  {escape(str(report.path))}", soft_wrap=True)
+        console.print(bold("\nsaved"), str(report.path), sep="\n  ", soft_wrap=True)
     if again is not None:
-        console.print(f"\n[bold]reproduce[/bold]\n  {escape(again)}", soft_wrap=True)
+        console.print(bold("\nreproduce"), again, sep="\n  ", soft_wrap=True)
     if report.tally.situations:
         _show_coverage(console, report)
 
@@ -40,7 +39,7 @@ def show_replay(console: Console, replay: Replay) -> None:
     """One entry of a corpus: does it still fail?"""
     since = ", its text changed since" if replay.changed else ", its text as it was"
     if replay.refused is not None:
-        console.print(f"PASS  {replay.path}: no kernel any more: {escape(replay.refused)}", soft_wrap=True)
+        console.print(f"PASS  {replay.path}: no kernel any more: {replay.refused}", soft_wrap=True)
     elif replay.found is None:
         console.print(f"PASS  {replay.path}: the kernel is right by now{since}", soft_wrap=True)
     else:
@@ -94,10 +93,10 @@ def _found_document(found: Found | None) -> dict[str, Any] | None:
 
 def _show_found(console: Console, found: Found) -> None:
     made = facts()
-    made.add_row("kernel", escape(found.source.name))
+    made.add_row("kernel", found.source.name)
     if found.situation is not None:
-        made.add_row("smallest case", escape(str(found.situation)))
-    made.add_row(found.failure.kind, escape(found.failure.reason))
+        made.add_row("smallest case", str(found.situation))
+    made.add_row(found.failure.kind, found.failure.reason)
     console.print(made)
 
 

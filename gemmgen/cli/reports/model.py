@@ -11,7 +11,7 @@ from rich.console import Console
 from gemmgen.benchmark.study.modelcheck import TOP, Agreement, ModelCheck, check_document
 from gemmgen.cli.reports.plots import draw_check, why_no_plot
 from gemmgen.cli.reports.study_files import Written
-from gemmgen.cli.reports.words import figure, markdown_table, percent, plural, show_table, table
+from gemmgen.cli.reports.words import bold, figure, markdown_table, percent, plural, show_table, table
 from gemmgen.kernel.model import MODEL_ERROR
 from gemmgen.support.files import write_atomic
 
@@ -42,7 +42,7 @@ def show_check(console: Console, check: ModelCheck, files: Sequence[str] = ()) -
     console.print(LEGEND, soft_wrap=True)
     console.print(_source(check), soft_wrap=True)
     if files:
-        console.print("\n[bold]files[/bold]", *files, sep="\n  ", soft_wrap=True)
+        console.print(bold("\nfiles"), *files, sep="\n  ", soft_wrap=True)
 
 
 def check_title(check: ModelCheck) -> str:

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
-from gemmgen.cli.reports.words import NONE, plural, show_table, table
+from gemmgen.cli.reports.words import NONE, bad, good, plural, show_table, table
 from gemmgen.verification.sanitizers.tool import TOOLS
 from gemmgen.verification.selfcheck import BugOutcome, MutantOutcome, SelfCheck
 
@@ -21,24 +21,23 @@ def show_selfcheck(console: Console, result: SelfCheck) -> None:
         _show_kills(console, result)
     for source, verdict in result.false_alarms:
         failure = verdict.failure.reason if verdict.failure else NONE
-        console.print(
-            f"[bold red]false alarm[/bold red]  {source.name}: {escape(f'{verdict.situation}: {failure}')}",
-            soft_wrap=True,
-        )
+        console.print(bad("false alarm"), f"{source.name}: {verdict.situation}: {failure}", sep="  ", soft_wrap=True)
     if result.executor == "gpu":
         _show_who_finds(console, result)
     if result.mutants:
         _show_mutants(console, result.mutants)
     for number, outcome in enumerate(result.outcomes, 1):  # the table above is long
         if outcome.trouble is not None:
-            missed = escape(f"#{number} {outcome.bug.name} ({outcome.bug.subject}): {outcome.trouble}")
-            console.print(f"[bold red]missed[/bold red]  {missed}", soft_wrap=True)
-    mark = "[bold green]PASS[/bold green]" if result.passed else "[bold red]FAIL[/bold red]"
+            missed = f"#{number} {outcome.bug.name} ({outcome.bug.subject}): {outcome.trouble}"
+            console.print(bad("missed"), missed, sep="  ", soft_wrap=True)
+    mark = good("PASS") if result.passed else bad("FAIL")
     diagnosed = "" if result.executor == "gpu" else " and diagnosed"
     console.print(
-        f"{mark}  {killed(result)} of {plural(len(result.outcomes), 'bug')} found{diagnosed}, "
+        mark,
+        f"{killed(result)} of {plural(len(result.outcomes), 'bug')} found{diagnosed}, "
         f"{plural(len(result.false_alarms), 'false alarm')} over {plural(result.kernels, 'correct kernel')}, "
         f"on the {result.executor}, seed {result.seed}, {result.seconds:.0f} s",
+        sep="  ",
         soft_wrap=True,
     )
 
@@ -47,8 +46,8 @@ def _show_mutants(console: Console, outcomes: Sequence[MutantOutcome]) -> None:
     """The survivors, one by one, and the sums."""
     for outcome in outcomes:
         if outcome.survived:
-            mutant = escape(f"{outcome.mutant.source.name}: {outcome.mutant}")
-            console.print(f"[bold red]survivor[/bold red]  {mutant}", soft_wrap=True)
+            mutant = f"{outcome.mutant.source.name}: {outcome.mutant}"
+            console.print(bad("survivor"), mutant, sep="  ", soft_wrap=True)
     tried = [outcome for outcome in outcomes if outcome.counts]
     killed = sum(outcome.killed for outcome in tried)
     harmless = Counter(outcome.harmless for outcome in tried if outcome.harmless is not None)
@@ -79,7 +78,7 @@ def _show_who_finds(console: Console, result: SelfCheck) -> None:
     emulated = [f"{outcome.bug.name} ({outcome.bug.subject})" for outcome in result.outcomes if outcome.only_emulated]
     console.print(f"only the emulator finds: {len(emulated)}", soft_wrap=True)
     for name in emulated:
-        console.print(f"  {escape(name)}", soft_wrap=True)
+        console.print(f"  {name}", soft_wrap=True)
 
 
 def _show_kills(console: Console, result: SelfCheck) -> None:
@@ -88,7 +87,7 @@ def _show_kills(console: Console, result: SelfCheck) -> None:
         bug, verdict = outcome.bug, outcome.verdict
         made.add_row(
             str(number),
-            escape(bug.name),
+            bug.name,
             bug.breaks,
             bug.subject.name,
             bug.subject.skeleton,
@@ -101,20 +100,20 @@ def _show_kills(console: Console, result: SelfCheck) -> None:
     console.print("after: situations until the first that fails; a few more shrink it\n")
 
 
-def _found(outcome: BugOutcome) -> str:
+def _found(outcome: BugOutcome) -> str | Text:
     if outcome.only_emulated:
         return "emulator"
     runs = ("yes",) if outcome.verdict.found_after is not None else ()
-    return ", ".join((*runs, *outcome.sanitizers)) or "[bold red]no[/bold red]"
+    return ", ".join((*runs, *outcome.sanitizers)) or bad("no")
 
 
-def _diagnosis(outcome: BugOutcome) -> str:
+def _diagnosis(outcome: BugOutcome) -> str | Text:
     verdict = outcome.emulated if outcome.only_emulated and outcome.emulated else outcome.verdict
     failure = verdict.failure
     said = "" if failure is None else f"{failure.kind}: {_shortened(failure.reason)}"
     if outcome.trouble is None:
-        return escape(said)
-    return f"[bold red]{escape(outcome.trouble)}[/bold red] {escape(said)}".strip()
+        return said
+    return bad(outcome.trouble).append(f" {said}" if said else "", style="not bold default")
 
 
 def _shortened(reason: str) -> str:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
-from gemmgen.cli.reports.words import accepted, percent, show_table, table
+from gemmgen.cli.reports.words import accepted, bold, percent, show_table, table
 from gemmgen.kernel.config import Constraint
 from gemmgen.search.space import Space
 
 
 def show_space(console: Console, space: Space, arch: str) -> None:
     """Axes, counts, rejections by reason."""
-    console.print(f"[bold]{space.problem}[/bold], family {space.family.name}, {arch}\n")
+    console.print(bold(space.problem), f", family {space.family.name}, {arch}\n", sep="")
     show_table(console, _axes(space))
     console.print(f"{space.total:,} configs, {accepted(len(space.accepted), space.total)}\n")
     show_table(console, _rejections(space))
@@ -32,7 +31,7 @@ def _rejections(space: Space) -> Table:
     made = table("configs", "share", "<kind", "<<rule", "<<because", title="rejected, each by the first rule it breaks")
     for rule, count in space.rejected:
         share = percent(count / space.total)
-        made.add_row(f"{count:,}", share, _kind(space, rule), escape(rule.expression), rule.because)
+        made.add_row(f"{count:,}", share, _kind(space, rule), rule.expression, rule.because)
     return made
 
 

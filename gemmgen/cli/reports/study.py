@@ -8,36 +8,43 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.markup import escape
 
 from gemmgen.benchmark.study import StudyResult, StudyRow
 from gemmgen.benchmark.study.beside import Beside, beside, reference
 from gemmgen.benchmark.study.points import REPORTED_CARD
 from gemmgen.benchmark.study.reasons import number
-from gemmgen.cli.reports.words import NONE, figure, markdown_table, occupancy, percent, show_table, table, verified
+from gemmgen.cli.reports.words import (
+    NONE,
+    bold,
+    figure,
+    markdown_table,
+    occupancy,
+    percent,
+    show_table,
+    table,
+    verified,
+)
 
 
 def show_study(console: Console, result: StudyResult, files: Sequence[str] = ()) -> None:
     """The table, a sentence a row, the comparison with what the document reports, and the files written."""
     made = table(*_columns(result, "\n"), title=title(result))
     for row in result.rows:
-        made.add_row(*(escape(cell) for cell in _cells(row, result)))
+        made.add_row(*_cells(row, result))
     show_table(console, made)
     console.print(result.study.question, soft_wrap=True)
     console.print(limit_sentence(result) + "\n", soft_wrap=True)
-    console.print("[bold]why[/bold]")
+    console.print(bold("why"))
     for row in result.rows:
-        console.print(f"  [bold]{escape(row.point.label)}[/bold]: {escape(sentence(row))}", soft_wrap=True)
+        console.print("  ", bold(row.point.label), f": {sentence(row)}", sep="", soft_wrap=True)
     compared = beside(result)
     if compared:
-        console.print(f"\n[bold]beside the document's {REPORTED_CARD}[/bold]")
-        console.print(f"  {escape(_reference_sentence(result))}", soft_wrap=True)
+        console.print(bold(f"\nbeside the document's {REPORTED_CARD}"))
+        console.print(f"  {_reference_sentence(result)}", soft_wrap=True)
         for one in compared:
-            console.print(
-                f"  [bold]{escape(one.label)}[/bold]: {escape(_beside_sentence(one, result))}", soft_wrap=True
-            )
+            console.print("  ", bold(one.label), f": {_beside_sentence(one, result)}", sep="", soft_wrap=True)
     if files:
-        console.print("\n[bold]files[/bold]", *files, sep="\n  ", soft_wrap=True)
+        console.print(bold("\nfiles"), *files, sep="\n  ", soft_wrap=True)
 
 
 def markdown(result: StudyResult, date: str, command: str, plot: str | None) -> str:

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
 
 from gemmgen.benchmark.scores import Summary
 from gemmgen.benchmark.suite import ShapeOutcome, SuitePlan
-from gemmgen.cli.reports.words import NONE, plural, show_table, table
+from gemmgen.cli.reports.words import NONE, bold, plural, show_table, table
 
 
 def row_line(outcome: ShapeOutcome) -> str:
@@ -36,9 +35,9 @@ def show_suite(
         show_table(console, made)
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]
     if failed:
-        console.print(f"[bold]{plural(len(failed), 'row')} failed[/bold]")
+        console.print(bold(f"{plural(len(failed), 'row')} failed"))
     for outcome in failed:
-        console.print(f"  {outcome.step} {outcome.problem}: {escape(outcome.reason or NONE)}", soft_wrap=True)
+        console.print(f"  {outcome.step} {outcome.problem}: {outcome.reason or NONE}", soft_wrap=True)
     if not outcomes and not plan.winners():
         console.print(f"nothing is on file for these shapes in {plan.folder}, and nothing was measured", soft_wrap=True)
     if readme is not None:

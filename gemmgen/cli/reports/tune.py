@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from gemmgen.benchmark.explain import BOUNDS
-from gemmgen.cli.reports.words import NONE, accepted, figure, occupancy, percent, plural, show_table, table, verified
+from gemmgen.cli.reports.words import (
+    NONE,
+    accepted,
+    bold,
+    figure,
+    occupancy,
+    percent,
+    plural,
+    show_table,
+    table,
+    verified,
+)
 from gemmgen.kernel.model import MODEL_ERROR, representative
 from gemmgen.problem.gemm import Case
 from gemmgen.search.pick import TIE
@@ -23,7 +33,7 @@ RULES_SHOWN = 3  # rejections by reason, in short; `gemmgen space` shows all
 def show_tuning(console: Console, result: TuneResult) -> None:
     """The search and its candidates."""
     ran = "runs and is measured" if result.executor == "gpu" else "runs in the emulator, times are predicted"
-    console.print(f"[bold]{result.problem}[/bold] for {result.target} ({result.arch}): {ran}")
+    console.print(bold(result.problem), f"for {result.target} ({result.arch}): {ran}")
     for space in result.spaces:
         console.print(space_in_short(space))
     show_table(console, candidates(result))
@@ -31,7 +41,7 @@ def show_tuning(console: Console, result: TuneResult) -> None:
         console.print(line)
     console.print()
     for name, value in winner(result):  # no table: that would break the kernel's name in two
-        console.print(f"[bold]{name:<8}[/bold]  {escape(value)}", soft_wrap=True)
+        console.print(bold(f"{name:<8}"), value, sep="  ", soft_wrap=True)
 
 
 def space_in_short(space: Space) -> str:
@@ -40,7 +50,7 @@ def space_in_short(space: Space) -> str:
     lines = [f"{space.total:,} configs of {space.family.name}, {counts}. Most break"]
     shown = space.rejected[:RULES_SHOWN]
     width = max((len(f"{count:,}") for _, count in shown), default=0)
-    lines += [f"  {count:>{width},}  {escape(rule.expression)}: {rule.because}" for rule, count in shown]
+    lines += [f"  {count:>{width},}  {rule.expression}: {rule.because}" for rule, count in shown]
     return "\n".join(lines)
 
 
@@ -90,7 +100,7 @@ def failures(result: TuneResult) -> Iterator[str]:
     """A line for each candidate that is out."""
     for number, trial in enumerate(result.trials, 1):
         if trial.failure is not None:
-            yield f"#{number} {trial.failure.kind} ({trial.failure.source}): {escape(trial.failure.reason)}"
+            yield f"#{number} {trial.failure.kind} ({trial.failure.source}): {trial.failure.reason}"
 
 
 def winner(result: TuneResult) -> Iterator[tuple[str, str]]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.markup import escape
 
 from gemmgen.artifacts.kernelfile import KernelFile
-from gemmgen.cli.reports.words import facts, figure, plural
+from gemmgen.cli.reports.words import bad, bold, facts, figure, good, plural
 from gemmgen.verification.sanitizers.tool import SanitizerResult
 from gemmgen.verification.verifier import SAMPLE_TILES, Verdict
 
@@ -28,7 +27,7 @@ def show_verdict(console: Console, kernel: KernelFile, verdict: Verdict, again: 
 
 def show_pass(console: Console, verdict: Verdict) -> None:
     """How much was tried, and how far off it was."""
-    console.print(f"[bold green]PASS[/bold green]  {_tried(verdict)}, seed {verdict.seed}")
+    console.print(good("PASS"), f"{_tried(verdict)}, seed {verdict.seed}", sep="  ")
     console.print(
         f"      integers exact; random data off by at most {figure(verdict.worst)} of the error bound of its element"
     )
@@ -41,21 +40,19 @@ def show_pass(console: Console, verdict: Verdict) -> None:
 
 def _show_failure(console: Console, verdict: Verdict, again: str) -> None:
     assert verdict.failure is not None
-    console.print(f"[bold red]FAIL[/bold red]  {verdict.failure.kind}, after {_tried(verdict)}\n")
+    console.print(bad("FAIL"), f"{verdict.failure.kind}, after {_tried(verdict)}\n", sep="  ")
     made = facts()
     if verdict.situation is not None:
-        made.add_row("smallest case", escape(str(verdict.situation)))
+        made.add_row("smallest case", str(verdict.situation))
     if verdict.mismatch is not None:
         wrong = verdict.mismatch
-        made.add_row(
-            "first wrong", f"C{escape(f'[{wrong.row}][{wrong.col}]')} of {plural(wrong.count, 'wrong element')}"
-        )
+        made.add_row("first wrong", f"C[{wrong.row}][{wrong.col}] of {plural(wrong.count, 'wrong element')}")
         made.add_row("computed", f"{wrong.got:.9g}, expected {wrong.expected:.9g}")
         made.add_row("error", f"{wrong.error:.3g}, its bound {wrong.bound:.3g}")
     else:
-        made.add_row("reason", escape(verdict.failure.reason))
+        made.add_row("reason", verdict.failure.reason)
     console.print(made)
-    console.print("\n[bold]reproduce[/bold]", again, sep="\n  ", soft_wrap=True)
+    console.print(bold("\nreproduce"), again, sep="\n  ", soft_wrap=True)
 
 
 def _show_sanitizer(console: Console, result: SanitizerResult) -> None:
@@ -64,12 +61,12 @@ def _show_sanitizer(console: Console, result: SanitizerResult) -> None:
     end = ", then the time was up" if result.stopped else ""
     watched = f"{plural(result.situations, 'situation')}{part}{end}, compute-sanitizer {result.version}"
     if result.failure is None:
-        console.print(f"[bold green]PASS[/bold green]  {result.tool}: {watched}", soft_wrap=True)
+        console.print(good("PASS"), f"{result.tool}: {watched}", sep="  ", soft_wrap=True)
         return
-    console.print(f"[bold red]FAIL[/bold red]  {result.tool}: {watched}", soft_wrap=True)
+    console.print(bad("FAIL"), f"{result.tool}: {watched}", sep="  ", soft_wrap=True)
     shown = [f"{finding}; {plural(finding.count, 'report')}" for finding in result.findings[:FINDINGS]]
     for line in shown or [f"{result.failure.kind}: {result.failure.reason}"]:
-        console.print(f"      {escape(line)}", soft_wrap=True)
+        console.print(f"      {line}", soft_wrap=True)
     if len(result.findings) > FINDINGS:
         console.print(f"      and {len(result.findings) - FINDINGS} more")
 

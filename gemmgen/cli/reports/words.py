@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from rich import box
 from rich.console import Console, JustifyMethod
 from rich.table import Table
+from rich.text import Text
 
 from gemmgen.kernel.model import Occupancy
 from gemmgen.verification.verifier import Verdict
@@ -45,6 +46,18 @@ def facts() -> Table:
     made.add_column(style="bold", no_wrap=True)
     made.add_column(overflow="fold")
     return made
+
+
+def bold(words: object) -> Text:
+    return Text(str(words), "bold")
+
+
+def good(words: str) -> Text:
+    return Text(words, "bold green")
+
+
+def bad(words: str) -> Text:
+    return Text(words, "bold red")
 
 
 def figure(value: float) -> str:
