@@ -7,6 +7,8 @@
 
 Problem, Layout, DType    what to compute: C = alpha * A * B + beta * C
 tune, generate, verify    the path, or parts of it; see gemmgen.api
+explain, export, bench    a kernel: why it is as it is, as files that stand alone, beside cuBLASLt
+study, check_model        series of kernels, and how well the model orders them
 TuneResult, Trial, ...    what they return: frozen records
 """
 
@@ -19,7 +21,13 @@ from typing import TYPE_CHECKING
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
 
 if TYPE_CHECKING:
-    from gemmgen.api import generate, tune, verify
+    from gemmgen.api import bench, check_model, explain, export, generate, study, tune, verify
+    from gemmgen.artifacts.exporting import Exported
+    from gemmgen.artifacts.kernelfile import KernelFile
+    from gemmgen.benchmark.bench import BenchRow
+    from gemmgen.benchmark.explain import Explanation
+    from gemmgen.benchmark.study.engine import StudyResult
+    from gemmgen.benchmark.study.modelcheck import ModelCheck
     from gemmgen.kernel.source import KernelSource
     from gemmgen.problem.dtype import DType
     from gemmgen.problem.gemm import Case, Problem
@@ -32,7 +40,13 @@ if TYPE_CHECKING:
 else:
     # Imported when first asked for: `gemmgen --help` needs no numpy.
     HOMES = {
-        "gemmgen.api": ("generate", "tune", "verify"),
+        "gemmgen.api": ("bench", "check_model", "explain", "export", "generate", "study", "tune", "verify"),
+        "gemmgen.artifacts.exporting": ("Exported",),
+        "gemmgen.artifacts.kernelfile": ("KernelFile",),
+        "gemmgen.benchmark.bench": ("BenchRow",),
+        "gemmgen.benchmark.explain": ("Explanation",),
+        "gemmgen.benchmark.study.engine": ("StudyResult",),
+        "gemmgen.benchmark.study.modelcheck": ("ModelCheck",),
         "gemmgen.kernel.source": ("KernelSource",),
         "gemmgen.problem.dtype": ("DType",),
         "gemmgen.problem.gemm": ("Case", "Problem"),
@@ -55,19 +69,30 @@ else:
 
 
 __all__ = [
+    "BenchRow",
     "CandidateFailed",
     "Case",
     "DType",
+    "Explanation",
+    "Exported",
     "Failure",
     "GemmgenError",
     "InvalidInput",
+    "KernelFile",
     "KernelSource",
     "Layout",
+    "ModelCheck",
     "Problem",
+    "StudyResult",
     "Trial",
     "TuneResult",
     "Verdict",
+    "bench",
+    "check_model",
+    "explain",
+    "export",
     "generate",
+    "study",
     "tune",
     "verify",
 ]

@@ -13,19 +13,20 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from gemmgen.artifacts.kernelfile import find_kernel, require_writable, write_kernel
+from gemmgen.artifacts.exporting import Exported, export_verified
+from gemmgen.artifacts.kernelfile import KernelFile, find_kernel, reading, require_writable, write_kernel
 from gemmgen.artifacts.records import Origin, provenance
-from gemmgen.benchmark.study import StudyResult, modelcheck, run_study, study_named
-from gemmgen.benchmark.study.modelcheck import TIMES, ModelCheck, load_times, measure_times, save_times
-from gemmgen.kernel.families import DEFAULT_FAMILY, SEARCHED, family_named
+from gemmgen.kernel.families import DEFAULT_FAMILY, SEARCHED, config_of, family_named
 from gemmgen.kernel.families.base import check
 from gemmgen.kernel.model import predict
 from gemmgen.kernel.render import render_plan
 from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import DeviceChoice, compile_target, open_card, open_target
-from gemmgen.search.tuner import Progress, Trial, TuneResult
+from gemmgen.search.tuner import Progress, Silent, Trial, TuneResult
 from gemmgen.search.tuner import tune as search
 from gemmgen.support.errors import require, whole
 from gemmgen.support.files import Store
@@ -36,7 +37,14 @@ from gemmgen.verification.verifier import verify as property_test
 from gemmgen.verification.with_sanitizers import require_sanitizer
 from gemmgen.verification.with_sanitizers import sanitize as add_sanitizers
 
+if TYPE_CHECKING:  # the functions that need it import the room benchmark themselves: `tune` does without
+    from gemmgen.benchmark.bench import BenchRow
+    from gemmgen.benchmark.explain import Explanation
+    from gemmgen.benchmark.study import StudyResult
+    from gemmgen.benchmark.study.modelcheck import ModelCheck
+
 Folder = str | os.PathLike[str]
+Kernel = KernelSource | KernelFile | Folder  # rendered, read from its files, or a `.cu` file or name to look up
 
 DEFAULT_OUT = Path("gemmgen-out")
 
@@ -122,7 +130,7 @@ def generate(
 
 
 def verify(
-    kernel: KernelSource | Folder,
+    kernel: Kernel,
     *,
     device: DeviceChoice = "auto",
     examples: int = DEFAULT_EXAMPLES,
@@ -147,13 +155,99 @@ def verify(
         require_sanitizer()
     target = open_target(device, "auto", Store())
     with target.executor:
-        if not isinstance(kernel, KernelSource):
-            kernel = find_kernel(os.fspath(kernel), DEFAULT_OUT, target.spec.arch.limits).source
-        require_memory(kernel.problem)
-        verdict = property_test(target.executor, kernel, examples=examples, seed=seed)
+        source = _kernel_file(kernel, target.spec).source
+        require_memory(source.problem)
+        verdict = property_test(target.executor, source, examples=examples, seed=seed)
         if not sanitize or target.gpu is None:
             return verdict
-        return add_sanitizers(target.gpu, kernel, verdict, sanitize)
+        return add_sanitizers(target.gpu, source, verdict, sanitize)
+
+
+def explain(kernel: Kernel, *, arch: str = "auto") -> Explanation:
+    """Why `kernel` is as it is and what to expect of it: tiles, traffic, roofline, occupancy, machine code.
+
+    arch  what to compile for: "sm_80", ..., a card's name, or "auto": the one that the kernel's JSON names, else
+          the GPU's, else sm_90
+
+    Nothing is run. Raises InvalidInput where there is no such kernel, or its family and config are not known.
+    """
+    from gemmgen.benchmark.explain import explain as explain_kernel
+
+    name, spec = compile_target(arch)
+    found = _kernel_file(kernel, spec)
+    if found.record is not None and found.path is not None:
+        with reading(found.path.with_suffix(".json")):
+            config_of(found.source)
+            if arch == "auto" and "arch" in found.record:
+                name, spec = compile_target(str(found.record["arch"]))
+    return explain_kernel(found, name, spec, Store())
+
+
+def export(
+    kernel: Kernel,
+    *,
+    to: Folder,
+    device: DeviceChoice = "auto",
+    arch: str = "auto",
+    examples: int | None = None,
+    seed: int = 0,
+    command: str = "gemmgen.export(...)",
+    progress: Progress | None = None,
+) -> Exported:
+    """Verify `kernel`, and write it to the folder `to`: kernel, launcher, header, self-test, build file, certificate.
+
+    device    where it is verified, as for `tune`
+    arch      what to compile for; "auto" is the one that the kernel's JSON names, else the GPU's, else sm_90
+    examples  situations to verify it in (None: 100, of large problems 20; 0: none, and the certificate says so)
+    seed      of all that is drawn
+    command   what the certificate says that it was made by
+
+    A kernel that is wrong is not written: `files` is empty, and `verdict` says how it is wrong.
+    Raises InvalidInput (no such kernel; `to` holds other files of these names), CandidateFailed (it does not compile)
+    or GemmgenError (the device is not available; `to` cannot be written).
+    """
+    if examples is not None:
+        examples = whole("examples", examples, least=0)
+    seed = whole("seed", seed, least=0)
+    _, spec = compile_target(arch)
+    return export_verified(
+        _kernel_file(kernel, spec),
+        Path(to),
+        device=device,
+        arch=arch,
+        examples=examples,
+        seed=seed,
+        command=command,
+        progress=progress or Silent(),
+    )
+
+
+def bench(
+    *wanted: Problem | Kernel,
+    out: Folder = DEFAULT_OUT,
+    command: str = "gemmgen.bench(...)",
+    progress: Progress | None = None,
+) -> tuple[BenchRow, ...]:
+    """Time kernels beside cuBLASLt's best on the GPU here, each pair interleaved in one run: a row for each.
+
+    wanted   kernels, or problems: of these the winner on file, else one that is tuned now
+    out      folder in which winners are looked up before generated/, and written if tuned now
+    command  what the JSON of one that is tuned now says that it was made by
+
+    The result is added to the JSON of a kernel that has one. Raises InvalidInput (no such kernel), GemmgenError (no
+    GPU) or CandidateFailed (a kernel is wrong or does not run; there is no cuBLASLt).
+    """
+    from gemmgen.benchmark.bench import measure_all, require_gpu
+
+    require_gpu()
+    require_writable(Path(out))
+    target = open_target("gpu", "auto", store := Store())
+    with target.executor:
+        for one in wanted:
+            if isinstance(one, Problem):
+                require_memory(one)
+        found = [one if isinstance(one, Problem) else _kernel_file(one, target.spec, Path(out)) for one in wanted]
+        return measure_all(found, target, store, Path(out), command, progress or Silent())
 
 
 def study(
@@ -172,6 +266,8 @@ def study(
     What cannot be compiled or launched is a row with its reason. Raises InvalidInput or GemmgenError, as `tune` does.
     gemmgen.cli.reports.study_files.write_study writes the result as table, plot and record.
     """
+    from gemmgen.benchmark.study import run_study, study_named
+
     chosen = study_named(name)
     budget = _budget(budget)
     require_memory(problem)
@@ -201,6 +297,9 @@ def check_model(
     Raises InvalidInput (no such file, a card that is not known), GemmgenError (none of its configs is accepted), and
     CandidateFailed (unavailable) where times are to be measured and there is no GPU.
     """
+    from gemmgen.benchmark.study import modelcheck
+    from gemmgen.benchmark.study.modelcheck import TIMES, load_times, measure_times, save_times
+
     budget, seed = _budget(budget), whole("seed", seed, least=0)
     require(family in TIMES, f"no times of {family} come with gemmgen: of {', '.join(TIMES)}")
     path = TIMES[family] if data is None else Path(data)
@@ -211,6 +310,13 @@ def check_model(
             times = measure_times(times, target, store, command, budget=budget, seed=seed, progress=progress)
         save_times(times, path)
     return modelcheck.check_model(times)
+
+
+def _kernel_file(kernel: Kernel, spec: DeviceSpec, out: Path = DEFAULT_OUT) -> KernelFile:
+    """The kernel that is meant; a name is looked up in `out` first."""
+    if isinstance(kernel, KernelSource):
+        return KernelFile(kernel)
+    return kernel if isinstance(kernel, KernelFile) else find_kernel(os.fspath(kernel), out, spec.arch.limits)
 
 
 def _budget(count: int | None) -> int | None:

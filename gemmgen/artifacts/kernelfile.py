@@ -24,12 +24,14 @@ from gemmgen.problem.device import Limits
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import RUNTIME, Problem
 from gemmgen.problem.matrix import Layout
+from gemmgen.support.brief import brief
 from gemmgen.support.errors import GemmgenError, InvalidInput, require, whole
 from gemmgen.support.files import write_atomic
 
 GALLERY = Path("generated")  # of a checkout, searched after the output folder
 
 
+@brief
 @dataclass(frozen=True)
 class KernelFile:
     """A kernel and where it comes from.

@@ -19,12 +19,14 @@ from gemmgen.run.gpu.limits import MeasuredLimits, Roof
 from gemmgen.run.gpu.timing import CAREFUL, Baseline, Timing, speedup
 from gemmgen.run.target import Target
 from gemmgen.search.tuner import Progress, examples_for, tune
+from gemmgen.support.brief import brief
 from gemmgen.support.clock import now
 from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError
 from gemmgen.support.files import Store
 from gemmgen.verification.verifier import Verdict, verify
 
 
+@brief
 @dataclass(frozen=True)
 class BenchRow:
     """One kernel beside cuBLASLt on one card.
@@ -93,6 +95,23 @@ def measure(kernel: KernelFile, gpu: GpuExecutor, store: Store) -> BenchRow:
         raise CandidateFailed(row)
     _keep(row, verdict)
     return row
+
+
+def measure_all(
+    wanted: Sequence[Problem | KernelFile], target: Target, store: Store, out: Path, command: str, progress: Progress
+) -> tuple[BenchRow, ...]:
+    """`measure` each kernel, and for a problem the one that is `tuned`."""
+    gpu = target.gpu
+    assert gpu is not None
+    kernels = [
+        one if isinstance(one, KernelFile) else tuned(one, target, store, out, command, progress) for one in wanted
+    ]
+    progress.stage("bench", len(kernels))
+    rows = []
+    for kernel in kernels:
+        rows.append(measure(kernel, gpu, store))
+        progress.step("bench", None)
+    return tuple(rows)
 
 
 def compare(kernels: Sequence[KernelFile], gpu: GpuExecutor, store: Store) -> list[BenchRow | Failure]:

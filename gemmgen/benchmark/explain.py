@@ -17,6 +17,7 @@ from gemmgen.problem.dtype import WORD, DType
 from gemmgen.problem.gemm import Case
 from gemmgen.run.compile import CompiledKernel, compile_kernel
 from gemmgen.run.sass import FmaUse, InstructionMix, Sass, disassemble, fma_use, skips
+from gemmgen.support.brief import brief
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.files import Store
 
@@ -87,6 +88,7 @@ class LoopUse:
     model_fma_use: float
 
 
+@brief
 @dataclass(frozen=True)
 class Explanation:
     """All that `gemmgen explain` says of a kernel on one card.

@@ -8,17 +8,13 @@ from pathlib import Path
 
 import click
 
-from gemmgen.artifacts.kernelfile import KernelFile, find_kernel, require_writable
-from gemmgen.benchmark.bench import BenchRow, measure, require_gpu, tuned
+from gemmgen.api import bench
 from gemmgen.cli.options import ProblemOptions, json_option, out_option, problem_options, shape
 from gemmgen.cli.output import emit
-from gemmgen.cli.progress import counter, watch
+from gemmgen.cli.progress import watch
 from gemmgen.cli.reports.bench import show_bench
-from gemmgen.problem.gemm import Problem, parse_shape
-from gemmgen.run.target import open_target
+from gemmgen.problem.gemm import parse_shape
 from gemmgen.support.errors import InvalidInput
-from gemmgen.support.files import Store
-from gemmgen.verification.host_memory import require_memory
 
 
 @click.command()
@@ -34,10 +30,9 @@ def command(words: list[str], what: Sequence[str], options: ProblemOptions, out:
     cuBLASLt is asked for all its heuristics and each is timed; its best is the baseline. That of batches of pointers is
     cuBLAS's gemmBatched. Both stand beside the card's own measured limits. The result is added to the kernel's JSON.
     """
-    problems = {text: options.problem(shape(text)) for text in what if is_shape(text)}
-    require_gpu()
-    require_writable(out)
-    rows = _measure_all(what, problems, out, shlex.join(["gemmgen", *words]))
+    wanted = [options.problem(shape(text)) if is_shape(text) else text for text in what]
+    with watch() as progress:
+        rows = bench(*wanted, out=out, command=shlex.join(["gemmgen", *words]), progress=progress)
     emit(as_json, lambda: {"results": [row.document() for row in rows]}, lambda console: show_bench(console, rows))
 
 
@@ -48,24 +43,3 @@ def is_shape(text: str) -> bool:
     except InvalidInput:
         return False
     return True
-
-
-def _measure_all(what: Sequence[str], problems: dict[str, Problem], out: Path, made_by: str) -> list[BenchRow]:
-    target = open_target("gpu", "auto", store := Store())
-    gpu = target.gpu
-    assert gpu is not None
-    with gpu:
-        kernels: list[KernelFile] = []
-        for text in what:
-            if text in problems:
-                require_memory(problems[text])
-                with watch() as progress:
-                    kernels.append(tuned(problems[text], target, store, out, made_by, progress))
-            else:
-                kernels.append(find_kernel(text, out, target.spec.arch.limits))
-        with counter("bench", len(kernels)) as step:
-            rows = []
-            for kernel in kernels:
-                rows.append(measure(kernel, gpu, store))
-                step()
-    return rows

@@ -8,15 +8,14 @@ from typing import Any
 
 import click
 
-from gemmgen.artifacts.kernelfile import find_kernel, reading
+from gemmgen.api import explain
+from gemmgen.artifacts.kernelfile import find_kernel
 from gemmgen.artifacts.records import compiled_document, failure_document, kernel_document, prediction_document
-from gemmgen.benchmark.explain import Explanation, LoopUse, explain
+from gemmgen.benchmark.explain import Explanation, LoopUse
 from gemmgen.cli.options import arch_option, json_option, out_option
 from gemmgen.cli.output import emit
 from gemmgen.cli.reports.explain import show_explanation
-from gemmgen.kernel.families import config_of
 from gemmgen.run.target import compile_target
-from gemmgen.support.files import Store
 
 
 @click.command()
@@ -34,14 +33,8 @@ def command(kernel: str, arch: str, out: Path, as_json: bool) -> None:
     The kernel is a .cu file, or a name that is looked up in --out and generated/ and else rendered. Where it has a
     JSON, that names the architecture for --arch auto.
     """
-    default, spec = compile_target(arch)
-    found = find_kernel(kernel, out, spec.arch.limits)
-    if found.record is not None and found.path is not None:
-        with reading(found.path.with_suffix(".json")):
-            config_of(found.source)
-            if arch == "auto" and "arch" in found.record:
-                default, spec = compile_target(str(found.record["arch"]))
-    it = explain(found, default, spec, Store())
+    _, spec = compile_target(arch)
+    it = explain(find_kernel(kernel, out, spec.arch.limits), arch=arch)
     emit(as_json, lambda: _document(it), lambda console: show_explanation(console, it))
 
 

@@ -25,6 +25,7 @@ STAGES: dict[Stage, str] = {
     "measure": "measure",
     "compare": "compare the finalists",
     "explain": "disassemble",
+    "bench": "bench",
 }
 
 

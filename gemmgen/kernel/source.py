@@ -16,6 +16,7 @@ import numpy.typing as npt
 from gemmgen.kernel.streamk import Numbers, Shares, Stream
 from gemmgen.problem.device import MAX_THREADS
 from gemmgen.problem.gemm import BATCH_SIZES, Case, Problem
+from gemmgen.support.brief import brief
 from gemmgen.support.errors import require
 
 OPERANDS = ("A", "B", "C")
@@ -187,6 +188,7 @@ def size_type(name: str) -> str:
     return "long long" if name.startswith("stride_") else "int"
 
 
+@brief
 @dataclass(frozen=True)
 class KernelSource:
     """A `.cu` file and what a caller needs to use it.

@@ -351,7 +351,7 @@ class Case:
     def flops(self) -> int:
         return 2 * self.m * self.n * self.k * self.batch
 
-    @property
+    @cached_property  # a prediction asks
     def bytes_moved(self) -> int:
         """The least traffic with device memory: A and B read once, C written once (read with beta), pointers read."""
         c_passes = 1 if self.beta == 0 else 2
@@ -359,8 +359,8 @@ class Case:
         pointers = 3 * self.batch * POINTER_BYTES if self.problem.pointers else 0
         return (a + b + c_passes * c) * self.problem.dtype.size + pointers
 
-    @property
-    def values(self) -> dict[str, int | float]:
+    @cached_property  # a prediction asks
+    def values(self) -> Mapping[str, int | float]:
         """Every number of the launch by name, those among them that a kernel may take as parameters."""
         sizes = {"M": self.m, "N": self.n, "K": self.k, "lda": self.lda, "ldb": self.ldb, "ldc": self.ldc}
         batch = {name: getattr(self, name) for name in self.problem.batch_sizes}

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from gemmgen.kernel.source import KernelSource
+from gemmgen.support.brief import brief
 from gemmgen.support.child import Child, ChildDied, crew, spread
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.files import Store, content_key, sha256
@@ -33,6 +34,7 @@ KIND = "cubin"  # in the Store
 COMPILE_TIMEOUT = 300.0  # seconds; the largest register tiles take a few
 
 
+@brief
 @dataclass(frozen=True)
 class CompiledKernel:
     """A cubin and the resources that ptxas reports for it.

@@ -28,6 +28,7 @@ from gemmgen.run.target import Target
 from gemmgen.search.order import Ranked, Search
 from gemmgen.search.pick import Pick, pick_measured, pick_predicted
 from gemmgen.search.space import Space, explore
+from gemmgen.support.brief import brief
 from gemmgen.support.child import Child, crew
 from gemmgen.support.errors import Failure, GemmgenError
 from gemmgen.support.files import Store, code_digest, content_key, sha256
@@ -36,7 +37,7 @@ from gemmgen.verification import seeding as draws
 from gemmgen.verification.reference import LARGE_FLOPS
 from gemmgen.verification.verifier import RUNS, Verdict, verdict_from, verify
 
-Stage = Literal["explore", "compile", "verify", "measure", "compare", "explain"]
+Stage = Literal["explore", "compile", "verify", "measure", "compare", "explain", "bench"]
 
 DEFAULT_BUDGET = {"gpu": 192, "emulator": 8}  # candidates
 EXAMPLES = 20  # situations a candidate must pass to be a finalist; see examples_for
@@ -62,6 +63,7 @@ class Silent:
         pass
 
 
+@brief
 @dataclass(frozen=True)
 class Trial:
     """One candidate and all that became of it.
@@ -93,6 +95,7 @@ class Trial:
         return "predicted" if self.timing is None else "measured"
 
 
+@brief
 @dataclass(frozen=True)
 class TuneResult:
     """What a search found.

@@ -8,7 +8,8 @@ import os
 import shutil
 import tempfile
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -115,6 +116,22 @@ class Store:
                 path.unlink(missing_ok=True)
             return None
         return payload
+
+    @contextmanager
+    def alone(self, kind: str, key: str) -> Iterator[None]:
+        """The block runs in one process and thread at a time, so that what takes long is made once: ask again in it.
+
+        Where the folder takes no lock, nobody waits.
+        """
+        import fcntl  # not on Windows, where only kernels for a GPU are compiled
+
+        lock = self.path(kind, key).with_suffix(".lock")
+        with ExitStack() as held:
+            with suppress(OSError):
+                lock.parent.mkdir(parents=True, exist_ok=True)
+                file = held.enter_context(lock.open("w"))
+                fcntl.flock(file, fcntl.LOCK_EX)
+            yield
 
     def put(self, kind: str, key: str, payload: bytes) -> None:
         """Keep `payload` where it can be written."""

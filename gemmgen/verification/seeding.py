@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
-from unittest import mock
 
 import hypothesis
 
@@ -52,6 +51,8 @@ def _no_found_constants() -> Iterator[None]:
     if providers is None or not hasattr(providers, "_get_local_constants"):
         yield
         return
+    from unittest import mock  # it imports asyncio, which a verdict from the cache does without
+
     known = providers.CONSTANTS_CACHE
     with mock.patch.multiple(
         providers, _get_local_constants=providers.Constants, CONSTANTS_CACHE=type(known)(known.max_size)

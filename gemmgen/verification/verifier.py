@@ -15,6 +15,7 @@ import numpy.typing as npt
 from gemmgen.kernel.source import KernelSource, Launch
 from gemmgen.problem.gemm import Case, Problem
 from gemmgen.run.executor import Executor, Floats, LoadedKernel, Operands
+from gemmgen.support.brief import brief
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.verification.domain import Domain, DomainTally, Errors, domain_from, errors_from
 from gemmgen.verification.reference import Mismatch, Window, compare, make_operands
@@ -61,6 +62,7 @@ class Determinism:
     difference: str | None = None
 
 
+@brief
 @dataclass(frozen=True)
 class Verdict:
     """What verification found.

@@ -121,7 +121,7 @@ def streams() -> Iterator[Kernel]:
         {**ring, "BK": 16, "STAGES": 4, "AHEAD": 4},
     )
     for number, changes in enumerate(schedules):
-        for dtype, blocks in zip(DType, ((3, 64), (5, 1), (2, 7))[number % 3], strict=True):
+        for dtype, blocks in zip((DType.F32, DType.F64), ((3, 64), (5, 1), (2, 7))[number % 3], strict=True):
             layout = Layout.parse(LAYOUTS[(number + blocks) % 4])
             problem = Problem(None, None, None, layout=layout, dtype=dtype, ld_align=1 + number % 2)
             yield problem, SIMT, SIMT.default(problem).with_values(**changes, STREAM=blocks)

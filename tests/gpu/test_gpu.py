@@ -269,7 +269,7 @@ def test_vector_access_beyond_the_promise_is_caught(gpu: GpuExecutor) -> None:
 
 
 def test_hang_costs_one_candidate(gpu: GpuExecutor) -> None:
-    with GpuExecutor(gpu._store, timeout=2.0) as impatient:
+    with GpuExecutor(gpu.store, timeout=2.0) as impatient:
         failure = failure_of(impatient, kernel("{ while (*(volatile float*)C != 12345.0f); }"))
         assert failure == Failure("timeout", "no answer in 2 s", "gpu")
         assert_works(impatient)

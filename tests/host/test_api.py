@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.util
+import inspect
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import gemmgen
 from gemmgen import api
+from gemmgen.benchmark import bench
 from gemmgen.run import target
 from gemmgen.support.errors import InvalidInput
 
@@ -58,3 +62,36 @@ def test_the_package_offers_what_it_says() -> None:
     assert set(gemmgen.__all__) <= set(dir(gemmgen)) and gemmgen.__version__
     with pytest.raises(AttributeError, match="module 'gemmgen' has no attribute 'Shape'"):
         gemmgen.Shape  # noqa: B018
+
+
+@pytest.mark.parametrize("name", ["bench", "check_model", "explain", "export", "generate", "study", "tune", "verify"])
+def test_commands_are_functions_of_the_package(name: str) -> None:
+    """No room has such a name: importing it would put the module into the function's place."""
+    assert inspect.isfunction(getattr(gemmgen, name))
+    assert importlib.util.find_spec(f"gemmgen.{name}") is None
+
+
+def test_explain_takes_what_generate_gives() -> None:
+    source = gemmgen.generate(PROBLEM, family="naive")
+    it = gemmgen.explain(source, arch="sm_80")
+    assert it.kernel.source == source and it.arch == "sm_80" and it.device.name == "A100"
+
+
+def test_explain_takes_the_arch_of_a_kernels_record(tmp_path: Path) -> None:
+    source = gemmgen.generate(PROBLEM, family="naive", arch="sm_80", out=tmp_path)
+    assert gemmgen.explain(tmp_path / f"{source.name}.cu").arch == "sm_80"
+
+
+def test_export_writes_what_stands_alone(tmp_path: Path) -> None:
+    source = gemmgen.generate(PROBLEM, family="naive")
+    exported = gemmgen.export(source, to=tmp_path, examples=0)
+    assert exported.verdict is None and exported.kernel.source == source
+    assert sorted(exported.files) == sorted(tmp_path.iterdir()) and tmp_path / f"{source.name}.cu" in exported.files
+
+
+def test_export_and_bench_refuse_what_cannot_be_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidInput, match="examples = -1: at least 0 is needed"):
+        gemmgen.export("NAME", to=tmp_path, examples=-1)
+    monkeypatch.setattr(bench, "why_no_gpu", lambda: "no GPU in this test")
+    with pytest.raises(gemmgen.GemmgenError, match="bench measures, and needs a GPU: no GPU in this test"):
+        gemmgen.bench(PROBLEM)

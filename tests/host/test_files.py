@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from gemmgen.cli import main
+from gemmgen.support.child import child_environment
 from gemmgen.support.errors import GemmgenError
 from gemmgen.support.files import Store, content_key, write_atomic
 
@@ -70,6 +71,7 @@ FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
 from gemmgen.cli import main
+from gemmgen.support.child import child_environment
 from gemmgen.support.errors import GemmgenError
 from gemmgen.support.files import write_atomic
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -178,6 +180,35 @@ def test_two_processes_write_one_entry(store: Store) -> None:
     assert [writer.wait(60) for writer in writers] == [0, 0]
     assert store.get("cubin", KEY) in (b"a" * 50_000, b"b" * 50_000)
     assert files_below(store.root) == [store.path("cubin", KEY)]
+
+
+# Its arguments: the store's folder, the key.
+MAKER = """
+import sys, time
+from pathlib import Path
+from gemmgen.support.files import Store
+
+store = Store(Path(sys.argv[1]))
+with store.alone("object", sys.argv[2]):
+    if store.get("object", sys.argv[2]) is None:
+        print("made", flush=True)
+        time.sleep(0.2)
+        store.put("object", sys.argv[2], b"whole")
+assert store.get("object", sys.argv[2]) == b"whole"
+"""
+
+
+def test_of_processes_that_start_together_one_makes_what_is_missing(store: Store) -> None:
+    words = [sys.executable, "-c", MAKER, str(store.root), KEY]
+    makers = [subprocess.Popen(words, env=child_environment(), stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    said = [maker.communicate()[0] for maker in makers]
+    assert [maker.returncode for maker in makers] == [0, 0, 0] and sorted(said) == ["", "", "made\n"]
+
+
+def test_nobody_waits_where_there_is_no_lock(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with Store(tmp_path / "file").alone("object", KEY):
+        pass
 
 
 def test_keys_tell_parts_apart() -> None:

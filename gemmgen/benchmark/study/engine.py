@@ -26,12 +26,14 @@ from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
 from gemmgen.run.gpu.timing import CAREFUL, InterleavedTimings, Timing
 from gemmgen.run.target import Target
 from gemmgen.search.tuner import Progress, Silent, Trial, Tuner, tune
+from gemmgen.support.brief import brief
 from gemmgen.support.errors import CandidateFailed, Failure, require
 from gemmgen.support.files import Store
 
 Kind = Literal["measured", "predicted"]
 
 
+@brief
 @dataclass(frozen=True)
 class StudyRow:
     """A point and what became of it.
@@ -66,6 +68,7 @@ class Limit:
     source: Literal["measured", "data sheet"]
 
 
+@brief
 @dataclass(frozen=True)
 class StudyResult:
     """A study on one card.

@@ -33,6 +33,7 @@ from gemmgen.run.target import Target, is_card
 from gemmgen.search.order import Ranked, Search
 from gemmgen.search.space import explore
 from gemmgen.search.tuner import Progress, Silent, Trial, Tuner
+from gemmgen.support.brief import brief
 from gemmgen.support.child import crew
 from gemmgen.support.clock import today
 from gemmgen.support.errors import GemmgenError, InvalidInput, require
@@ -56,6 +57,7 @@ class CheckRow:
     us: float
 
 
+@brief
 @dataclass(frozen=True)
 class Times:
     """Measured times of one family on one card.
@@ -105,6 +107,7 @@ class Agreement:
         return min(self.measured_us[index] for index in order[:TOP]) / self.measured_us[0] - 1
 
 
+@brief
 @dataclass(frozen=True)
 class ModelCheck:
     """The model against `times`: an Agreement for each problem of which configs are left."""

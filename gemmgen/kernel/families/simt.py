@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 from typing import cast
 
@@ -98,34 +99,14 @@ class Simt(Family):
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
         simt = cast(SimtConfig, config)
         a, b = operands(problem, simt)
-        warped = simt.WM > 0
-        lanes_m, lanes_n = ("WM / TM", "WN / TN") if warped else ("BM / TM", "BN / TN")
-        tile, elements = "warp" if warped else "block", f"{problem.dtype.ctype}s"
+        widths = fragment_width(simt, a), fragment_width(simt, b), store_width(problem, simt, b)
         return (
-            *_threads(simt),
-            Derived("LANES_M", lanes_m, f"threads down a {tile}'s tile"),
-            Derived("LANES_N", lanes_n, f"threads across a {tile}'s tile"),
-            Derived(
-                "FM",
-                str(fragment_width(simt, a)),
-                f"{'rows' if a.by_turn else elements} of a thread's shared read of A",
-            ),
-            Derived(
-                "FN",
-                str(fragment_width(simt, b)),
-                f"{'columns' if b.by_turn else elements} of a thread's shared read of B",
-            ),
-            Derived("STEP_M", "FM * LANES_M", "rows from one shared read of a thread to its next"),
-            Derived("STEP_N", "FN * LANES_N", "columns from one shared read of a thread to its next"),
-            Derived("VC", str(store_width(problem, simt, b)), f"{elements} of an access to C"),
+            *_threads(simt.SLICES > 1),
+            *_fragments(simt.WM > 0, a.by_turn, b.by_turn, *widths, f"{problem.dtype.ctype}s"),
             *operand_constants(problem, simt, a),
             *operand_constants(problem, simt, b),
             *_sums_of_slices(),
-            Derived(
-                "SHARED_BYTES",
-                "ELEMENT_BYTES * STAGES * (SHARED_A + SHARED_B) + 16 * (SPLIT > 1 or STREAM > 0)",
-                "bytes of shared memory a block",
-            ),
+            SHARED_BYTES,
         )
 
     def plan(self, problem: Problem, config: Config) -> Plan:
@@ -133,8 +114,7 @@ class Simt(Family):
         launch = launch_of(
             value,
             tile_grid(problem, value),
-            dynamic=simt.SLICES
-            > 1,  # their sums take the place of all tiles together, which static arrays do not allow
+            dynamic=simt.SLICES > 1,  # their sums replace all tiles together, which static arrays do not allow
             splits=simt.SPLIT,
             stream=Stream(simt.STREAM, simt.BK) if simt.STREAM else None,
         )
@@ -250,25 +230,57 @@ def _slices(slices: int) -> Iterator[str]:
         yield f"Slices  {slices} groups of warps share the block's tile: each sums a part of every step; they add up"
 
 
-def _threads(config: SimtConfig) -> Iterator[Derived]:
-    if config.SLICES == 1:
-        yield Derived("THREADS", TILE_THREADS, "threads a block")
-        return
-    yield Derived("DEPTH", "BK / SLICES", "depth of a slice's part of a step")
-    yield Derived("SLICE_THREADS", TILE_THREADS, "threads a slice, which cover the block's tile")
-    yield Derived("THREADS", "SLICE_THREADS * SLICES", "threads a block")
+# What a space's configs have in common is made once: Derived by Derived it takes longer than all else of a search.
 
 
-def _sums_of_slices() -> Iterator[Derived]:
+@cache
+def _threads(sliced: bool) -> tuple[Derived, ...]:
+    if not sliced:
+        return (Derived("THREADS", TILE_THREADS, "threads a block"),)
+    return (
+        Derived("DEPTH", "BK / SLICES", "depth of a slice's part of a step"),
+        Derived("SLICE_THREADS", TILE_THREADS, "threads a slice, which cover the block's tile"),
+        Derived("THREADS", "SLICE_THREADS * SLICES", "threads a block"),
+    )
+
+
+@cache
+def _fragments(
+    warped: bool, a_by_turn: bool, b_by_turn: bool, rows: int, columns: int, store: int, elements: str
+) -> tuple[Derived, ...]:
+    """How a thread's elements lie in the tile: `rows` and `columns` of a shared read, `store` of an access to C."""
+    lanes_m, lanes_n = ("WM / TM", "WN / TN") if warped else ("BM / TM", "BN / TN")
+    tile = "warp" if warped else "block"
+    return (
+        Derived("LANES_M", lanes_m, f"threads down a {tile}'s tile"),
+        Derived("LANES_N", lanes_n, f"threads across a {tile}'s tile"),
+        Derived("FM", str(rows), f"{'rows' if a_by_turn else elements} of a thread's shared read of A"),
+        Derived("FN", str(columns), f"{'columns' if b_by_turn else elements} of a thread's shared read of B"),
+        Derived("STEP_M", "FM * LANES_M", "rows from one shared read of a thread to its next"),
+        Derived("STEP_N", "FN * LANES_N", "columns from one shared read of a thread to its next"),
+        Derived("VC", str(store), f"{elements} of an access to C"),
+    )
+
+
+@cache
+def _sums_of_slices() -> tuple[Derived, ...]:
     room = "STAGES * (SHARED_A + SHARED_B)"  # that the tiles leave
     rounds = f"1 + (SLICES * BM * BN > {room}) + 2 * (SLICES * BM * BN > 2 * {room})"
-    yield Derived(
-        "ROUNDS",
-        rounds,
-        "rounds in which slices add up: 1, 2 or 4, so that the sums of one fit where the tiles were",
-        group=SLICES_GROUP,
+    return (
+        Derived(
+            "ROUNDS",
+            rounds,
+            "rounds in which slices add up: 1, 2 or 4, so that the sums of one fit where the tiles were",
+            group=SLICES_GROUP,
+        ),
+        Derived("ROWS", "TM / SLICES", "rows of a thread's tile that each slice gets, and stores", group=SLICES_GROUP),
     )
-    yield Derived("ROWS", "TM / SLICES", "rows of a thread's tile that each slice gets, and stores", group=SLICES_GROUP)
 
+
+SHARED_BYTES = Derived(
+    "SHARED_BYTES",
+    "ELEMENT_BYTES * STAGES * (SHARED_A + SHARED_B) + 16 * (SPLIT > 1 or STREAM > 0)",
+    "bytes of shared memory a block",
+)
 
 SIMT = Simt()

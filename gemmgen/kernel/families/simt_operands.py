@@ -126,20 +126,26 @@ def store_width(problem: Problem, config: SimtConfig, b: Operand) -> int:
 
 
 def operand_constants(problem: Problem, config: SimtConfig, operand: Operand) -> tuple[Derived, ...]:
+    width, size = global_width(problem, config, operand), problem.dtype.size
+    block = config.BM if operand.x == "a" else config.BN
+    line, count = (config.BK, block) if operand.along_k else (block, config.BK)
+    threads = evaluate(TILE_THREADS, vars(config)) * config.SLICES
+    # Neighbours fetch 128 bytes, the most that L1 looks up at once; transposed, 32 bytes, whose words fall into banks
+    # of their own (PAD = 4), or a longer piece of the line: TEAM elements.
+    asked = config.TEAM if operand.transposed else 0
+    wanted = asked or (32 if operand.transposed else 128) // (width * size)
+    together = team(max(1, line // width), count, threads, wanted)
+    return _copy_constants(operand, width, together, config.ASYNC == 1, f"{problem.dtype.ctype}s")
+
+
+@cache  # the configs of a space have few that differ
+def _copy_constants(operand: Operand, width: int, together: int, by_async: bool, elements: str) -> tuple[Derived, ...]:
     X, block = operand.X, f"B{operand.MN}"
-    width, elements = global_width(problem, config, operand), f"{problem.dtype.ctype}s"
     padded = "" if not operand.along_k else " + PAD"
     shared_line = block if operand.k_rows else "BK"
     shared_lines = "BK" if operand.k_rows else block
     line, count = ("BK", block) if operand.along_k else (block, "BK")
-    value = config.values
-    threads = evaluate(TILE_THREADS, value) * config.SLICES
-    # Neighbours fetch 128 bytes, the most that L1 looks up at once; transposed, 32 bytes, whose words fall into banks
-    # of their own (PAD = 4), or a longer piece of the line: TEAM elements.
-    asked = config.TEAM if operand.transposed else 0
-    wanted = asked or (32 if operand.transposed else 128) // (width * problem.dtype.size)
-    together = team(max(1, value[line] // width), value[count], threads, wanted)
-    stored = f"{X} that one cp.async writes to shared memory" if config.ASYNC else f"a shared store of {X}"
+    stored = f"{X} that one cp.async writes to shared memory" if by_async else f"a shared store of {X}"
     lines = (
         (f"V{X}", str(width), f"{elements} of an access to {X}"),
         (f"STORE_{X}", "1" if operand.transposed else f"V{X}", f"{elements} of {stored}"),

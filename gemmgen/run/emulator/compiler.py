@@ -115,18 +115,22 @@ class HostCompiler:
         return (*self.command, self.version, *_machine(), *LANGUAGE, *runtime)
 
     def _runtime_object(self, store: Store) -> bytes:
-        """The runtime, which is the same for every kernel and compiled once."""
+        """The runtime, which is the same for every kernel: compiled once, also by processes that start together."""
         key = content_key("runtime", *self._identity())
-        program = store.get(KIND, key)
-        if program is None:
-            with tempfile.TemporaryDirectory(prefix="gemmgen-") as folder:
-                main = str(RUNTIME / "emulator_main.cpp")
-                result = self._run(*LANGUAGE, "-c", main, "-o", "runtime.o", folder=folder)
-                if result.returncode != 0:
-                    raise failed("unavailable", f"{self.version} cannot compile the emulator: {result.stderr.strip()}")
-                program = Path(folder, "runtime.o").read_bytes()
-            store.put(KIND, key, program)
+        with store.alone(KIND, key):
+            program = store.get(KIND, key)
+            if program is None:
+                program = self._compile_runtime()
+                store.put(KIND, key, program)
         return program
+
+    def _compile_runtime(self) -> bytes:
+        with tempfile.TemporaryDirectory(prefix="gemmgen-") as folder:
+            main = str(RUNTIME / "emulator_main.cpp")
+            result = self._run(*LANGUAGE, "-c", main, "-o", "runtime.o", folder=folder)
+            if result.returncode != 0:
+                raise failed("unavailable", f"{self.version} cannot compile the emulator: {result.stderr.strip()}")
+            return Path(folder, "runtime.o").read_bytes()
 
     def _build(self, source: KernelSource, flags: tuple[str, ...], runtime_object: bytes) -> bytes:
         kernel, header = f"{source.name}.cu", RUNTIME / "gemmgen_emulator.hpp"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from statistics import median, quantiles
 
 from gemmgen.problem.gemm import Case
+from gemmgen.support.brief import brief
 from gemmgen.support.errors import Failure
 
 
@@ -33,6 +34,7 @@ GEMM_BATCHED = "gemmBatched"  # of cuBLAS, the baseline of batches of pointers
 CAREFUL = Protocol("careful", samples=21, sample_us=10_000, warmup_s=1.0)  # supports a claim
 
 
+@brief
 @dataclass(frozen=True)
 class Timing:
     """Microseconds a launch, one mean for each sample, and the protocol that they come from.
@@ -63,6 +65,7 @@ class Timing:
         return case.bytes_moved / self.median_us * 1e-3
 
 
+@brief
 @dataclass(frozen=True)
 class Baseline:
     """cuBLASLt at its best; of a batch of pointers cuBLAS's gemmBatched, which has one algorithm.
@@ -86,6 +89,7 @@ class Baseline:
         return GEMM_BATCHED if self.version.endswith(GEMM_BATCHED) else f"#{self.algorithm} of {self.offered}"
 
 
+@brief
 @dataclass(frozen=True)
 class InterleavedTimings:
     """Kernels measured together: timings in input order, and what they are held against if that was asked for.

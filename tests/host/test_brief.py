@@ -1,0 +1,59 @@
+"""What gemmgen's functions return can be shown in an interpreter: in at most LONGEST characters, and with its name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import gemmgen
+from gemmgen.artifacts.kernelfile import KernelFile
+from gemmgen.kernel.families import FAMILIES
+from gemmgen.kernel.model import predict
+from gemmgen.problem.device import device_named
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.compile import CompiledKernel
+from gemmgen.run.gpu.timing import Timing
+from gemmgen.search.pick import pick_predicted
+from gemmgen.search.space import explore
+from gemmgen.search.tuner import Trial, TuneResult
+from gemmgen.support.brief import LONGEST
+from gemmgen.support.errors import Failure
+from gemmgen.verification.situation import Situation
+from gemmgen.verification.verifier import Verdict
+
+PROBLEM = Problem(None, 4096, None, batch=None, stride_a=0, ld_align=4)
+SPEC = device_named("H200")
+
+
+@pytest.fixture(scope="module")
+def result() -> TuneResult:
+    """Of a search that tried many, with machine code and samples as long as they come."""
+    family = FAMILIES["simt"]
+    config = family.default(PROBLEM)
+    source, plan = gemmgen.generate(PROBLEM), family.plan(PROBLEM, config)
+    compiled = CompiledKernel(source.digest, "sm_90", bytes(200_000), 255, 0, 0, 0, "NVRTC 13.0", ("-v",), 2.0)
+    failure = Failure("wrong", "C[0][0] is off " * 1000, "verifier")
+    verdict = Verdict("emulator", 20, 0, 0.5, failure, Situation(PROBLEM.case(5, k=7, batch=3), "random", 0))
+    timing = Timing(tuple(i / 7 for i in range(5000)), {"rounds": 7})
+    trial = Trial(source, plan, predict(plan, SPEC), compiled, verdict, timing, failure)
+    trials = tuple(replace(trial) for _ in range(500))
+    spaces = (explore(FAMILIES["naive"], PROBLEM, SPEC),)
+    return TuneResult(PROBLEM, "H200", "sm_90", "emulator", spaces, trials, trials[:2], pick_predicted([1.0, 2.0]))
+
+
+def test_a_result_is_shown_in_short(result: TuneResult) -> None:
+    best = result.winner
+    assert best.compiled is not None and best.verdict is not None
+    kernel = KernelFile(best.source, {"text": best.source.text})
+    for record in (result, best, best.source, best.compiled, best.verdict, best.timing, result.spaces[0], kernel):
+        assert type(record).__name__ in repr(record)
+        assert len(repr(record)) <= LONGEST
+
+
+def test_what_is_long_is_told_by_its_length(result: TuneResult) -> None:
+    best = result.winner
+    assert "trials=<500 entries>" in repr(result)
+    assert f"name='{best.source.name}', text=<{len(best.source.text):,} characters>" in repr(best.source)
+    assert "cubin=<200,000 bytes>" in repr(best.compiled)
+    assert "samples_us=<5,000 entries>" in repr(best.timing)
