@@ -146,6 +146,7 @@ def problem_from(fields: Mapping[str, Any]) -> Problem:
         stride_b=_line(fields.get("stride_b", "dense")),
         stride_c=_line(fields.get("stride_c", "dense")),
         pointers=fields.get("pointers", False),
+        typical=fields.get("typical", {}),
     )
 
 

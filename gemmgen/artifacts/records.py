@@ -103,6 +103,7 @@ def problem_document(problem: Problem) -> Document:
         "batch": _size(problem.batch),
         **{name: _size(getattr(problem, name)) for name in problem.stride_sizes},
         "pointers": problem.pointers,
+        **({"typical": dict(problem.typical)} if problem.typical else {}),
     }
 
 

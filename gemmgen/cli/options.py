@@ -102,6 +102,7 @@ class ProblemOptions:
     stride_b: Line
     stride_c: Line
     pointers: bool
+    typical: tuple[tuple[str, int], ...]
 
     def problem(self, shape: Shape) -> Problem:
         """The problem of `shape`. Raises InvalidInput."""
@@ -119,6 +120,7 @@ class ProblemOptions:
             stride_b=self.stride_b,
             stride_c=self.stride_c,
             pointers=self.pointers,
+            typical=self.typical,
         )
 
 
@@ -172,6 +174,13 @@ _PROBLEM = (
         "--pointers",
         is_flag=True,
         help="The batch comes as arrays of pointers to its matrices A, B and C, which may lie anywhere.",
+    ),
+    click.option(
+        "--typical",
+        type=setting,
+        multiple=True,
+        metavar="NAME=N",
+        help="For what M, N, K or batch a size left to run time is tuned and timed; may be repeated.",
     ),
     click.option(
         "--pointer-align",

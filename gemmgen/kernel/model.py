@@ -114,7 +114,7 @@ def estimate_registers(work: Work, dtype: DType) -> int:
 
 
 def predict(plan: Plan, device: DeviceSpec, registers: int | None = None) -> Prediction:
-    """Predict one launch of `plan` (run-time sizes taken as REPRESENTATIVE_SIZE) on `device`.
+    """Predict one launch of `plan` (run-time sizes as in `representative`) on `device`.
 
     `registers` is the compiled kernel's figure; None estimates it.
     """
@@ -138,12 +138,14 @@ def _registers_to_launch(threads: int) -> int:
 
 @lru_cache(maxsize=16)  # the same for all of a search's predictions
 def representative(problem: Problem) -> Case:
-    """The case that stands for `problem`: its sizes, and for those left to run time REPRESENTATIVE_SIZE.
+    """The case that stands for `problem`: its sizes, and for those left to run time the typical one.
 
-    For a batch that is left to run time as many products as take REPRESENTATIVE_BYTES.
+    Where none is given it is REPRESENTATIVE_SIZE, and of a batch as many products as take REPRESENTATIVE_BYTES.
     """
+    typical = {name.lower(): size for name, size in dict(problem.typical).items()}
     open_sizes = {name.lower(): REPRESENTATIVE_SIZE for name in ("M", "N", "K") if problem.sizes[name] is None}
-    if problem.batch is None:
+    open_sizes |= typical
+    if problem.batch is None and "batch" not in typical:
         one = problem.case(**open_sizes, batch=1)
         open_sizes["batch"] = max(1, REPRESENTATIVE_BYTES // one.bytes_moved)
     return problem.case(**open_sizes)

@@ -9,6 +9,7 @@ gemm_f32_rr_p4096_16x16x16_...                             4096 products whose m
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from gemmgen.kernel.families import FAMILIES, Config, Family
 from gemmgen.problem.dtype import DType
@@ -62,6 +63,7 @@ def parse_name(name: str) -> tuple[Problem, Family, Config]:
     require(config is not None, f"{name!r}: no kernel family reads {match['family']}_{match['config']}")
     assert family is not None and config is not None
     m, n, k = (_size(match[size]) for size in "MNK")
+    distances: dict[str, Any] = {name: "dense" if match[name] is None else _size(match[name]) for name in _LINES}
     problem = Problem(
         m,
         n,
@@ -72,7 +74,7 @@ def parse_name(name: str) -> tuple[Problem, Family, Config]:
         pointers=match["kind"] == "p",
         pointer_align=int(match["pointer_align"] or Problem.pointer_align),
         ld_align=int(match["ld_align"] or Problem.ld_align),
-        **{name: "dense" if match[name] is None else _size(match[name]) for name in _LINES},
+        **distances,
     )
     return problem, family, config
 

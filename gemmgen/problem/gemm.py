@@ -30,6 +30,7 @@ SERVED = (DType.F32, DType.F64)  # element types that some family has kernels of
 
 Named = TypeVar("Named", DType, Layout)
 
+TYPICAL = ("M", "N", "K", "batch")  # sizes for which Problem.typical may give a number
 BATCH_SIZES = ("batch", "stride_a", "stride_b", "stride_c")  # of Problem.sizes, in a batch
 POINTER_SIZES = ("batch", "different_a", "different_b")  # of a Case, in a batch of pointers
 NO_STRIDE = "matrices behind pointers have no stride"
@@ -51,6 +52,8 @@ class Problem:
                     or B) shares one matrix, None leaves it to run time, as "dense" does where a size is left to it
     pointers        the kernel takes arrays of `batch` pointers, to each matrix A, B and C: a batch without strides.
                     Those to A and B may repeat and overlap; each is divisible by `pointer_align`
+    typical         for what numbers the sizes left to run time, and their batch, are tuned and timed: {"M": 16}. The
+                    kernel serves every other as well
 
     Raises InvalidInput for sizes outside 1 .. SIZE_LIMIT, for a leading dimension shorter than its line and for a
     stride shorter than its matrix.
@@ -71,6 +74,7 @@ class Problem:
     stride_b: Size | Literal["dense"] = "dense"
     stride_c: Size | Literal["dense"] = "dense"
     pointers: bool = False
+    typical: Mapping[str, int] | tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
         self._take_as_meant()
@@ -93,16 +97,20 @@ class Problem:
         require(self.ld_align in (1, 2, 4), f"ld_align = {self.ld_align}: leading dimensions align to 1, 2 or 4")
         self._require_addressable()
         self._require_apart()
+        self._require_open()
 
     def _take_as_meant(self) -> None:
         """Names become what they name, and numpy's integers int. Raises InvalidInput for what means nothing."""
         require(self.pointers in (True, False), f"pointers = {self.pointers!r}: known are True and False")
+        named = isinstance(self.typical, Mapping | tuple)
+        require(named, f"typical = {self.typical!r}: write sizes by name, as {{'M': 16}}")
         meant: dict[str, Any] = {
             "dtype": _named(DType, self.dtype),
             "layout": _named(Layout, self.layout),
             "pointer_align": whole("pointer_align", self.pointer_align),
             "ld_align": whole("ld_align", self.ld_align),
             "pointers": bool(self.pointers),
+            "typical": tuple((name, whole(f"typical {name}", size)) for name, size in dict(self.typical).items()),
         }
         for name in ("m", "n", "k", "batch"):
             size = getattr(self, name)
@@ -114,6 +122,14 @@ class Problem:
             meant[name] = given if given is None or isinstance(given, str) else whole(name, given)
         for name, value in meant.items():
             object.__setattr__(self, name, value)
+
+    def _require_open(self) -> None:
+        """What is typical is said of sizes that are left to run time."""
+        for name, size in dict(self.typical).items():
+            require(name in TYPICAL, f"typical {name} = {size}: known are {', '.join(TYPICAL)}")
+            fixed = self.sizes.get(name, 1)
+            require(fixed is None, f"typical {name} = {size}, but {name} is fixed at {fixed}: write ? for it")
+            require(1 <= size <= SIZE_LIMIT, f"typical {name} = {size}: a size is 1 to {SIZE_LIMIT}")
 
     def _require_apart(self) -> None:
         """No matrix of the batch reaches into the next."""
@@ -196,6 +212,11 @@ class Problem:
     def runtime_names(self) -> tuple[str, ...]:
         """The sizes that the kernel takes as parameters, in their order."""
         return tuple(name for name, size in self.sizes.items() if size is None)
+
+    @property
+    def open_sizes(self) -> tuple[str, ...]:
+        """Those of M, N, K and the batch that are left to run time."""
+        return tuple(name for name in self.runtime_names if name in TYPICAL)
 
     def vector_limit(self, ld: Literal["lda", "ldb", "ldc"]) -> int:
         """Elements of the widest access that every line's start allows: 1, 2, or 4 of 4 bytes."""

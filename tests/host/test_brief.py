@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 
 import pytest
 
 import gemmgen
 from gemmgen.artifacts.kernelfile import KernelFile
+from gemmgen.cli.console import PlainConsole
+from gemmgen.cli.reports.tune import show_tuning
 from gemmgen.kernel.families import FAMILIES
 from gemmgen.kernel.model import predict
 from gemmgen.problem.device import device_named
@@ -57,3 +60,15 @@ def test_what_is_long_is_told_by_its_length(result: TuneResult) -> None:
     assert f"name='{best.source.name}', text=<{len(best.source.text):,} characters>" in repr(best.source)
     assert "cubin=<200,000 bytes>" in repr(best.compiled)
     assert "samples_us=<5,000 entries>" in repr(best.timing)
+
+
+def test_the_report_names_the_sizes_that_a_search_was_for(result: TuneResult) -> None:
+    console = PlainConsole(stderr=False, width=200)
+    console.file = io.StringIO()
+    problem = replace(PROBLEM, typical={"M": 16, "batch": 3})
+    source = replace(result.winner.source, problem=problem)
+    trials = (replace(result.winner, source=source, timing=None, failure=None),)
+    show_tuning(console, replace(result, problem=problem, trials=trials, finalists=trials, pick=pick_predicted([1.0])))
+    shown = console.file.getvalue()
+    assert "tuned at M = 16, K = 4096, batch = 3: --typical sets it" in shown
+    assert "TFLOPS at M = 16, K = 4096, batch = 3, predicted for H200" in shown

@@ -146,6 +146,19 @@ def test_a_certificate_that_names_a_file_with_a_nul_is_refused(run: Run, tmp_pat
     assert code == 2 and "\0" not in out + err and "names no file: 'a\\x00b'" in err
 
 
+def test_a_typical_size_goes_into_the_record_and_not_into_the_kernel(run: Run, tmp_path: Path) -> None:
+    words = ["generate", "?x96x32", "--family", "naive"]
+    run(*words, "--out", "usual")
+    code, out, _ = run(*words, "--typical", "M=16")
+    assert code == 0
+    kernel, usual = read_kernel(tmp_path / out.strip()), read_kernel(tmp_path / "usual" / Path(out.strip()).name)
+    assert kernel.source.problem == Problem(None, 96, 32, typical={"M": 16})
+    assert kernel.source.text == usual.source.text and kernel.record and usual.record
+    assert kernel.record["time"]["case"]["M"] == 16 and usual.record["time"]["case"]["M"] == 4096
+    explained = json.loads(run("explain", out.strip(), "--json")[1])
+    assert explained["case"]["M"] == 16
+
+
 def test_a_batch_is_written_and_read_back(run: Run, tmp_path: Path) -> None:
     code, out, _ = run(
         *["generate", "16x12x8", "--batch", "?", "--stride-b", "0", "--family", "batched", "--dtype", "f64"]
@@ -331,6 +344,8 @@ BROKEN_USAGE = {
     "arch in capitals": ("tune 64x64x64 --arch SM_90", "unknown arch 'SM_90': known are sm_75"),
     "card": ("explain x --arch Voodoo2", "unknown arch 'Voodoo2'"),
     "family": ("generate 64x64x64 --family cute", "unknown family 'cute'"),
+    "a typical size that is fixed": ("tune 64x64x64 --typical M=8", "typical M = 8, but M is fixed at 64"),
+    "no typical size": ("tune ?x64x64 --typical M", "write NAME=VALUE with an integer"),
     "constraint": ("generate 64x64x64 --set BM=100", "BM % TM is 4; BM = 100, TM = 8"),
     "nearest values": ("generate 64x64x64 --set BM=100", "Nearest that would do: BM = 64 or 128"),
     "zero parameter": ("generate 64x64x64 --set TM=0", "a tile holds at least one element"),

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import get_args
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gemmgen.benchmark.explain import BOUNDS
 from gemmgen.kernel.families import NAIVE, SIMT, Config, Family
-from gemmgen.kernel.model import Bound, Occupancy, Prediction, estimate_registers, occupancy, predict
+from gemmgen.kernel.model import (
+    REPRESENTATIVE_SIZE,
+    Bound,
+    Occupancy,
+    Prediction,
+    estimate_registers,
+    occupancy,
+    predict,
+    representative,
+)
 from gemmgen.problem.device import ARCHS, MAX_REGISTERS, Arch, device_named
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
@@ -110,3 +121,10 @@ def test_registers_are_estimated_for_copies_that_pass_through_them_alone() -> No
     through = SIMT.plan(problem, tiles).work
     assert (ring.staged, through.staged) == (0, (64 + 128) * 32 / 64)
     assert estimate_registers(ring, problem.dtype) < MAX_REGISTERS < estimate_registers(through, problem.dtype)
+
+
+def test_a_typical_size_stands_for_one_that_is_left_to_run_time() -> None:
+    problem = Problem(None, 768, None, batch=None, typical={"M": 16, "batch": np.int64(3)})  # type: ignore[dict-item]
+    case = representative(problem)
+    assert (case.m, case.n, case.k, case.batch) == (16, 768, REPRESENTATIVE_SIZE, 3)
+    assert problem != replace(problem, typical={}) and problem.sizes["M"] is None

@@ -51,6 +51,12 @@ ANY = Problem(None, None, None, ld_align=4)
         ({"lda": "wide"}, """lda = 'wide': known are "dense", None and a number of elements"""),
         ({"pointer_align": "16"}, "pointer_align = '16' is no whole number"),
         ({"pointers": "no", "batch": 9}, "pointers = 'no': known are True and False"),
+        ({"typical": {"M": 4}}, "typical M = 4, but M is fixed at 16: write ? for it"),
+        ({"typical": {"batch": 4}}, "typical batch = 4, but batch is fixed at 1: write ? for it"),
+        ({"m": None, "typical": {"M": 0}}, "typical M = 0: a size is 1 to"),
+        ({"m": None, "typical": {"M": 4.5}}, "typical M = 4.5 is no whole number"),
+        ({"m": None, "typical": {"m": 4}}, "typical m = 4: known are M, N, K, batch"),
+        ({"m": None, "typical": "M=4"}, "typical = 'M=4': write sizes by name, as {'M': 16}"),
     ],
 )
 def test_invalid_problems(given_values: dict[str, Any], message: str) -> None:

@@ -34,6 +34,8 @@ def show_tuning(console: Console, result: TuneResult) -> None:
     """The search and its candidates."""
     ran = "runs and is measured" if result.executor == "gpu" else "runs in the emulator, times are predicted"
     console.print(bold(result.problem), f"for {result.target} ({result.arch}): {ran}")
+    if result.problem.open_sizes:
+        console.print(f"tuned{_where(representative(result.problem))}: --typical sets it", soft_wrap=True)
     for space in result.spaces:
         console.print(space_in_short(space))
     show_table(console, candidates(result))
@@ -116,8 +118,7 @@ def winner(result: TuneResult) -> Iterator[tuple[str, str]]:
 
 def _where(case: Case) -> str:
     """The sizes that the problem leaves open, as the time has them: " at M = 4096"."""
-    names = [name for name in case.problem.runtime_names if name in ("M", "N", "K", "batch")]
-    open_sizes = [f"{name} = {case.values[name]}" for name in names]
+    open_sizes = [f"{name} = {case.values[name]}" for name in case.problem.open_sizes]
     return f" at {', '.join(open_sizes)}" if open_sizes else ""
 
 
