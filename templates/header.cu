@@ -2,13 +2,20 @@
 //% macro header(kernel)
 // ${ kernel.name }
 //
+//% if kernel.epilogue
+//     C = ${ kernel.problem.epilogue }      acc = A * B; ${ kernel.dtype.label } on CUDA cores${ "; beta = 0 never reads C" if kernel.problem.epilogue.reads_c }
+//% else
 //     C = alpha * A * B + beta * C      ${ kernel.dtype.label } on CUDA cores; beta = 0 never reads C
+//% endif
 //% if kernel.problem.batched
 //     for each of ${ kernel.sizes.batch or "a batch's" } products${ ", whose matrices lie where A_array, B_array and C_array say" if kernel.problem.pointers }
 //% endif
 //
 //% for m in kernel.matrices
 //     ${ m.name }  ${ m.rows } x ${ m.cols }, ${ m.order }-major, ${ m.stride }${ ", " ~ m.apart if m.apart }
+//% endfor
+//% for v in kernel.problem.epilogue.operands if not v.is_matrix
+//     ${ v.name }  ${ kernel.sizes["M" if v.along == "m" else "N"] or v.along | upper } elements, ${ "one a row" if v.along == "m" else "one a column" } of C${ "; the same for all products" if kernel.problem.batched }
 //% endfor
 //
 //% for line in kernel.notes

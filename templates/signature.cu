@@ -8,6 +8,9 @@
     A += ${ product } * s.stride_a;
     B += ${ product } * s.stride_b;
     C += ${ product } * s.stride_c;
+//% for x in kernel.problem.epilogue.operands if x.is_matrix
+    ${ x.name } += ${ product } * s.stride_${ x.name };
+//% endfor
 //% endif
 //% endmacro
 //% macro signature(kernel)

@@ -48,6 +48,8 @@ class Interface:
     arch: str
 
     def __post_init__(self) -> None:
+        epilogue = self.source.problem.epilogue
+        require(epilogue.is_linear, f"exports compute alpha * A * B + beta * C only, not C = {epilogue}")
         require(
             re.fullmatch(r"[A-Za-z_]\w*", self.name, re.ASCII) is not None,
             f"{self.name!r} is no C identifier: it cannot name the exported files",

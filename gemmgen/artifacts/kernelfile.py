@@ -22,6 +22,7 @@ from gemmgen.kernel.source import KernelSource, Launch, Parameter
 from gemmgen.kernel.streamk import Stream
 from gemmgen.problem.device import Limits
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.epilogue import LINEAR, parse_epilogue
 from gemmgen.problem.gemm import RUNTIME, Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.support.brief import brief
@@ -146,6 +147,9 @@ def problem_from(fields: Mapping[str, Any]) -> Problem:
         stride_b=_line(fields.get("stride_b", "dense")),
         stride_c=_line(fields.get("stride_c", "dense")),
         pointers=fields.get("pointers", False),
+        epilogue=parse_epilogue(fields["epilogue"]) if "epilogue" in fields else LINEAR,  # likewise
+        ld_residual=_line(fields.get("ld_residual", "dense")),
+        stride_residual=_line(fields.get("stride_residual", "dense")),
         typical=fields.get("typical", {}),
     )
 

@@ -103,6 +103,9 @@ def problem_document(problem: Problem) -> Document:
         "batch": _size(problem.batch),
         **{name: _size(getattr(problem, name)) for name in problem.stride_sizes},
         "pointers": problem.pointers,
+        "epilogue": str(problem.epilogue),
+        "ld_residual": _size(problem.ld_residual),
+        "stride_residual": _size(problem.stride_residual),
         **({"typical": dict(problem.typical)} if problem.typical else {}),
     }
 

@@ -14,6 +14,7 @@ import click
 from gemmgen.api import DEFAULT_OUT
 from gemmgen.kernel.families import DEFAULT_FAMILY, FAMILIES
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.epilogue import LINEAR, parse_epilogue
 from gemmgen.problem.gemm import RUNTIME, Problem, Size, parse_shape
 from gemmgen.problem.matrix import Layout
 from gemmgen.support.errors import require
@@ -102,6 +103,9 @@ class ProblemOptions:
     stride_b: Line
     stride_c: Line
     pointers: bool
+    epilogue: str
+    ld_residual: Line
+    stride_residual: Line
     typical: tuple[tuple[str, int], ...]
 
     def problem(self, shape: Shape) -> Problem:
@@ -120,6 +124,9 @@ class ProblemOptions:
             stride_b=self.stride_b,
             stride_c=self.stride_c,
             pointers=self.pointers,
+            epilogue=parse_epilogue(self.epilogue),
+            ld_residual=self.ld_residual,
+            stride_residual=self.stride_residual,
             typical=self.typical,
         )
 
@@ -174,6 +181,30 @@ _PROBLEM = (
         "--pointers",
         is_flag=True,
         help="The batch comes as arrays of pointers to its matrices A, B and C, which may lie anywhere.",
+    ),
+    click.option(
+        "--epilogue",
+        default=str(LINEAR),
+        show_default=True,
+        metavar="FORMS|EXPRESSION",
+        help="What becomes of acc, an element of A * B: forms such as bias+gelu, scale_m+scale_n or clamp(-1,1), or an "
+        "expression such as 'gelu(alpha * acc + bias_n) + residual'. CONTRIBUTING.md lists what it may name.",
+    ),
+    click.option(
+        "--ld-residual",
+        type=distance,
+        default="dense",
+        show_default=True,
+        metavar="N|?",
+        help="Elements from a row of the epilogue's residual to the next; ? leaves it to run time.",
+    ),
+    click.option(
+        "--stride-residual",
+        type=distance,
+        default="dense",
+        show_default=True,
+        metavar="N|?",
+        help="Elements from a residual of the batch to the next; ? leaves it to run time, 0 shares one.",
     ),
     click.option(
         "--typical",

@@ -14,7 +14,7 @@ from gemmgen.kernel.plan import Plan, Work
 from gemmgen.kernel.source import Launch
 from gemmgen.problem.device import least_ridge
 from gemmgen.problem.dtype import WORD, DType
-from gemmgen.problem.gemm import Problem
+from gemmgen.problem.gemm import Problem, ld_of, stride_of
 
 ORDER_WORDS = {"r": "row", "c": "column"}
 
@@ -33,26 +33,29 @@ class MatrixText:
     @property
     def stride(self) -> str:
         """ "lda = 512", or "lda at run time"."""
-        name = f"ld{self.name.lower()}"
+        name = ld_of(self.name)
         return f"{name} at run time" if self.ld == name else f"{name} = {self.ld}"
 
     @property
     def apart(self) -> str | None:
         """The distance between matrices of a batch: "stride_a = 256", "stride_a at run time"; None outside of one."""
-        name = f"stride_{self.name.lower()}"
+        name = stride_of(ld_of(self.name))
         if self.batch_stride is None or self.batch_stride == "0":
             return self.batch_stride and "the same for all products"
         return f"{name} at run time" if self.batch_stride == name else f"{name} = {self.batch_stride}"
 
 
-def matrix_texts(problem: Problem) -> tuple[MatrixText, MatrixText, MatrixText]:
-    """A, B and C as headers and documents describe them."""
+def matrix_texts(problem: Problem) -> tuple[MatrixText, ...]:
+    """A, B, C and the epilogue's matrices as headers and documents describe them."""
     text = {name: name if size is None else str(size) for name, size in problem.sizes.items()}
     m, n, k = text["M"], text["N"], text["K"]
     return (
         MatrixText("A", m, k, ORDER_WORDS[problem.layout.a], text["lda"], text.get("stride_a")),
         MatrixText("B", k, n, ORDER_WORDS[problem.layout.b], text["ldb"], text.get("stride_b")),
-        MatrixText("C", m, n, ORDER_WORDS["r"], text["ldc"], text.get("stride_c")),
+        *(
+            MatrixText(name, m, n, ORDER_WORDS["r"], text[ld_of(name)], text.get(stride_of(ld_of(name))))
+            for name in ("C", *(operand.name for operand in problem.epilogue.operands if operand.is_matrix))
+        ),
     )
 
 

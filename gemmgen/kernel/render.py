@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -11,6 +12,7 @@ from typing import Any
 import jinja2
 
 from gemmgen.kernel.config import Config, Constraint, Derived
+from gemmgen.kernel.epilogue_text import EpilogueText, epilogue_text
 from gemmgen.kernel.families import DEFAULT_FAMILY, family_named
 from gemmgen.kernel.families.base import Family
 from gemmgen.kernel.naming import kernel_name
@@ -101,6 +103,13 @@ class Kernel:
     def matrices(self) -> tuple[MatrixText, ...]:
         return matrix_texts(self.problem)
 
+    @cached_property
+    def epilogue(self) -> EpilogueText | None:
+        """None where it is alpha * acc + beta * C, which templates write out."""
+        epilogue = self.problem.epilogue
+        names = {"alpha": "e.alpha", "beta": "e.beta", "C": "c"}
+        return None if epilogue.is_linear else epilogue_text(epilogue, self.dtype, names)
+
     @property
     def constants(self) -> tuple[ConstantGroup, ...]:
         """The axes, then what follows from them, as the kernel declares them."""
@@ -120,12 +129,13 @@ class Kernel:
     def promises(self) -> Iterator[str]:
         """What the caller owes the kernel, which checks none of it."""
         problem = self.problem
+        others = "no other operand" if problem.epilogue.operands else "neither A nor B"
         if problem.pointers:
             yield f"A_array, B_array and C_array of {self.sizes['batch'] or 'batch'} device pointers each"
             yield f"each of them divisible by {problem.pointer_align}; those to A and B may repeat and overlap"
             yield "no matrix C that overlaps another one, of A or B either"
         else:
-            yield f"A, B and C at addresses divisible by {problem.pointer_align}, C overlapping neither A nor B"
+            yield f"{problem.operand_words} at addresses divisible by {problem.pointer_align}, C overlapping {others}"
         if problem.strided:
             yield "no two matrices of C that overlap"
         distances = (*problem.line_sizes, *problem.stride_sizes)
@@ -172,6 +182,8 @@ def _problem_options(problem: Problem) -> Iterator[str]:
         value, option = getattr(problem, name), name.replace("_", "-")
         if value != "dense":
             yield f"--{option} '?'" if value is None else f"--{option} {value}"
+    if not problem.epilogue.is_linear:
+        yield f"--epilogue {shlex.quote(str(problem.epilogue))}"
     if problem.pointer_align != Problem.pointer_align:
         yield f"--pointer-align {problem.pointer_align}"
     if problem.ld_align != Problem.ld_align:

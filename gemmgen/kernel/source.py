@@ -14,22 +14,24 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmgen.kernel.streamk import Numbers, Shares, Stream
+from gemmgen.problem import epilogue
 from gemmgen.problem.device import MAX_THREADS
 from gemmgen.problem.gemm import BATCH_SIZES, Case, Problem
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import require
 
 OPERANDS = ("A", "B", "C")
+EXTRA = tuple(epilogue.OPERANDS)  # that an epilogue may name
 WORKSPACE = ("partials", "tickets")  # of a launch whose blocks share tiles of C: see Workspace
-POINTERS = (*OPERANDS, *WORKSPACE)
-SCALARS = ("M", "N", "K", "lda", "ldb", "ldc", *BATCH_SIZES, "alpha", "beta")
+POINTERS = (*OPERANDS, *WORKSPACE, *EXTRA)
+SCALARS = ("M", "N", "K", "lda", "ldb", "ldc", "ld_residual", *BATCH_SIZES, "alpha", "beta")
 MOST_SHARED_BYTES = 2**20  # no GPU has as much for a block
 MADE_BY = "// Made by "  # begins the line of the text that says how to render it again
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One kernel parameter. Pointers are A, B, C and the workspace's; scalars are named as in `Case.values`.
+    """One kernel parameter. Pointers are A, B, C, the workspace's and the epilogue's; scalars those of `Case.values`.
 
     A, B and C of a batch of pointers are arrays, which the `.cu` calls A_array, B_array and C_array.
     """
@@ -176,10 +178,10 @@ def parameters(problem: Problem, launch: Launch) -> tuple[Parameter, ...]:
         Parameter("A", f"const {ctype}{to}"),
         Parameter("B", f"const {ctype}{to}"),
         Parameter("C", f"{ctype}{to}"),
+        *(Parameter(operand.name, f"const {ctype}*") for operand in problem.epilogue.operands),
         *(workspace if launch.adds_up else ()),
         *(Parameter(name, size_type(name)) for name in problem.runtime_names),
-        Parameter("alpha", ctype),
-        Parameter("beta", ctype),
+        *(Parameter(name, ctype) for name in problem.epilogue.scalars),
     )
 
 

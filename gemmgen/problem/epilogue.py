@@ -147,6 +147,20 @@ class Epilogue:
         return tuple(name for name in SCALARS if name in self.names)
 
     @property
+    def has_matrix(self) -> bool:
+        return any(operand.is_matrix for operand in self.operands)
+
+    @property
+    def reads_rows(self) -> bool:
+        """Whether an operand's element depends on the row of C."""
+        return any("m" in operand.along for operand in self.operands)
+
+    @property
+    def reads_columns(self) -> bool:
+        """Likewise on the column."""
+        return any("n" in operand.along for operand in self.operands)
+
+    @property
     def reads_c(self) -> bool:
         """Whether it reads C, where beta is not 0."""
         return C in self.names

@@ -2,9 +2,11 @@
 
     C = alpha * A * B + beta * C        A: M x K, B: K x N, C: M x N (row-major)
 
-beta = 0 never reads C. K = 0 gives beta * C. A batch is many such products, each on its own A, B and C, which lie a
-stride apart or, in a batch of pointers, anywhere. A size, leading dimension or stride of a Problem that is `None`
-(written `?`) stays a parameter of the kernel; a Case gives it a number.
+or what another epilogue makes of A * B (see `epilogue`). beta = 0 never reads C. K = 0 makes A * B zero.
+
+A batch is many such products, each on its own A, B and C, which lie a stride apart or, in a batch of pointers,
+anywhere. A size, leading dimension or stride of a Problem that is `None` (written `?`) stays a parameter of the kernel;
+a Case gives it a number.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from math import gcd
 from typing import Any, Literal, TypeVar
 
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.epilogue import LINEAR, Epilogue, Operand, parse_epilogue
 from gemmgen.problem.matrix import ROW_MAJOR, Layout, Matrix
 from gemmgen.support.errors import require, whole
 
@@ -31,7 +34,7 @@ SERVED = (DType.F32, DType.F64)  # element types that some family has kernels of
 Named = TypeVar("Named", DType, Layout)
 
 TYPICAL = ("M", "N", "K", "batch")  # sizes for which Problem.typical may give a number
-BATCH_SIZES = ("batch", "stride_a", "stride_b", "stride_c")  # of Problem.sizes, in a batch
+BATCH_SIZES = ("batch", "stride_a", "stride_b", "stride_c", "stride_residual")  # of Problem.sizes, in a batch
 POINTER_SIZES = ("batch", "different_a", "different_b")  # of a Case, in a batch of pointers
 NO_STRIDE = "matrices behind pointers have no stride"
 
@@ -52,6 +55,8 @@ class Problem:
                     or B) shares one matrix, None leaves it to run time, as "dense" does where a size is left to it
     pointers        the kernel takes arrays of `batch` pointers, to each matrix A, B and C: a batch without strides.
                     Those to A and B may repeat and overlap; each is divisible by `pointer_align`
+    epilogue        what becomes of A * B. Its vectors serve all products of a batch
+    ld_residual, stride_residual   of its matrix, where it has one, as those of C
     typical         for what numbers the sizes left to run time, and their batch, are tuned and timed: {"M": 16}. The
                     kernel serves every other as well
 
@@ -74,6 +79,9 @@ class Problem:
     stride_b: Size | Literal["dense"] = "dense"
     stride_c: Size | Literal["dense"] = "dense"
     pointers: bool = False
+    epilogue: Epilogue = LINEAR
+    ld_residual: Size | Literal["dense"] = "dense"
+    stride_residual: Size | Literal["dense"] = "dense"
     typical: Mapping[str, int] | tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
@@ -95,9 +103,22 @@ class Problem:
             f"pointer_align = {self.pointer_align}: addresses of {self.dtype.label} align to {_either(aligns)}",
         )
         require(self.ld_align in (1, 2, 4), f"ld_align = {self.ld_align}: leading dimensions align to 1, 2 or 4")
+        self._require_operands()
         self._require_addressable()
         self._require_apart()
         self._require_open()
+
+    def _require_operands(self) -> None:
+        """Of the epilogue: what is said of them exists, and kernels take it."""
+        matrices = [operand.name for operand in self.epilogue.operands if operand.is_matrix]
+        require(not self.epilogue.outputs, f"the epilogue {self.epilogue} writes more than C, which no kernel does")
+        require(not (self.pointers and matrices), f"a batch of pointers has none to {', '.join(matrices)}")
+        for name in ("ld_residual", "stride_residual"):
+            given = getattr(self, name)
+            require(
+                given == "dense" or "residual" in matrices,
+                f"{name} = {given}, and the epilogue {self.epilogue} has no residual",
+            )
 
     def _take_as_meant(self) -> None:
         """Names become what they name, and numpy's integers int. Raises InvalidInput for what means nothing."""
@@ -110,12 +131,14 @@ class Problem:
             "pointer_align": whole("pointer_align", self.pointer_align),
             "ld_align": whole("ld_align", self.ld_align),
             "pointers": bool(self.pointers),
+            "epilogue": parse_epilogue(self.epilogue) if isinstance(self.epilogue, str) else self.epilogue,
             "typical": tuple((name, whole(f"typical {name}", size)) for name, size in dict(self.typical).items()),
         }
         for name in ("m", "n", "k", "batch"):
             size = getattr(self, name)
             meant[name] = None if size is None else whole(name if name == "batch" else name.upper(), size)
-        for name in ("lda", "ldb", "ldc", "stride_a", "stride_b", "stride_c"):
+        lines = "lda", "ldb", "ldc", "ld_residual"
+        for name in (*lines, "stride_a", "stride_b", "stride_c", "stride_residual"):
             given = getattr(self, name)
             if isinstance(given, str):
                 require(given == "dense", f'{name} = {given!r}: known are "dense", None and a number of elements')
@@ -150,11 +173,10 @@ class Problem:
 
     def _require_addressable(self) -> None:
         """Bytes from the start of a matrix, and what a tile computes past its end, must fit 63 bits."""
-        counts = "M" if self.layout.a == "r" else "K", "K" if self.layout.b == "r" else "N", "M"
-        for matrix, ld, count in zip("ABC", ("lda", "ldb", "ldc"), counts, strict=True):
+        for count, ld, _ in self.stride_sizes.values():
             lines, stride = self.sizes[count], self.sizes[ld]
             fits = lines is None or stride is None or (lines + TILE_REACH) * stride * self.dtype.size < 2**63
-            require(fits, f"{matrix} has {lines} lines of {stride} elements, whose bytes overflow 63 bits")
+            require(fits, f"{matrix_of(ld)} has {lines} lines of {stride} elements, whose bytes overflow 63 bits")
 
     def _leading_dimensions(self) -> tuple[tuple[str, Size | Literal["dense"], Size], ...]:
         """(name, as given, length of the line that it must hold) of A, B and C."""
@@ -163,14 +185,21 @@ class Problem:
 
     @property
     def line_sizes(self) -> dict[str, str]:
-        """The size (M, N or K) along which the lines of A, B and C run, by the name of the leading dimension."""
-        return {"lda": "K" if self.layout.a == "r" else "M", "ldb": "N" if self.layout.b == "r" else "K", "ldc": "N"}
+        """The size (M, N or K) along which lines run, by the name of the leading dimension: of A, B, C and others."""
+        lines = {"lda": "K" if self.layout.a == "r" else "M", "ldb": "N" if self.layout.b == "r" else "K", "ldc": "N"}
+        return {**lines, **{operand.ld: "N" for operand in self.epilogue.operands if operand.is_matrix}}
 
     @property
     def stride_sizes(self) -> dict[str, tuple[str, str, str]]:
-        """(size that counts the lines, leading dimension, size along a line) of A, B and C by the stride's name."""
-        counts = {"lda": "M" if self.layout.a == "r" else "K", "ldb": "K" if self.layout.b == "r" else "N", "ldc": "M"}
-        return {f"stride_{ld[-1]}": (counts[ld], ld, line) for ld, line in self.line_sizes.items()}
+        """(size that counts the lines, leading dimension, size along a line) of each matrix by the stride's name."""
+        counts = {"lda": "M" if self.layout.a == "r" else "K", "ldb": "K" if self.layout.b == "r" else "N"}
+        return {stride_of(ld): (counts.get(ld, "M"), ld, line) for ld, line in self.line_sizes.items()}
+
+    @property
+    def operand_words(self) -> str:
+        """ "A, B and C", and the epilogue's operands among them."""
+        *first, last = ("A", "B", "C", *(operand.name for operand in self.epilogue.operands))
+        return f"{', '.join(first)} and {last}"
 
     @property
     def batched(self) -> bool:
@@ -184,7 +213,7 @@ class Problem:
     @property
     def batch_sizes(self) -> tuple[str, ...]:
         """What a Case says of its batch, by name."""
-        return POINTER_SIZES if self.pointers else BATCH_SIZES if self.batched else ()
+        return POINTER_SIZES if self.pointers else ("batch", *self.stride_sizes) if self.batched else ()
 
     @property
     def shape(self) -> str:
@@ -222,7 +251,7 @@ class Problem:
         """Elements of the widest access that every line's start allows: 1, 2, or 4 of 4 bytes."""
         steps = [self.sizes[ld]]
         if self.strided:
-            steps.append(self.sizes[f"stride_{ld[-1]}"])
+            steps.append(self.sizes[stride_of(ld)])
         aligns = (self.ld_align if step is None else step for step in steps)
         return gcd(self.pointer_align // self.dtype.size, *aligns)
 
@@ -234,7 +263,7 @@ class Problem:
         return (
             max(
                 (matrix.lines + TILE_REACH) * matrix.ld
-                for matrix in self.case(batch=1 if self.batch is None else None).matrices
+                for matrix in self.case(batch=1 if self.batch is None else None).tensors.values()
             )
             >= 2**31
         )
@@ -255,17 +284,25 @@ class Problem:
         stride_c: int | None = None,
         different_a: int = 0,
         different_b: int = 0,
+        ld_residual: int | None = None,
+        stride_residual: int | None = None,
     ) -> Case:
         """One launch of this problem. Sizes fixed here may be left out; run-time ones may not.
 
         A run-time leading dimension or stride that is left out is the shortest one that `ld_align` allows. In a batch
         of pointers products share `different_a` matrices A, in turn, likewise B; 0 gives each its own.
         """
-        strides = {"stride_a": stride_a, "stride_b": stride_b, "stride_c": stride_c}
+        strides = {
+            "stride_a": stride_a,
+            "stride_b": stride_b,
+            "stride_c": stride_c,
+            "stride_residual": stride_residual,
+        }
         for name, stride in strides.items():
             require(not self.pointers or stride is None, f"{name} = {stride}: {NO_STRIDE}")
         require(self.batched or batch in (None, 1), f"batch = {batch}, but this kernel is built for one product")
-        sizes = {"M": m, "N": n, "K": k, "lda": lda, "ldb": ldb, "ldc": ldc, "batch": batch, **strides}
+        lines = {"lda": lda, "ldb": ldb, "ldc": ldc, "ld_residual": ld_residual}
+        sizes = {"M": m, "N": n, "K": k, **lines, "batch": batch, **strides}
         values = {name: _agreed(name, fixed, sizes[name]) for name, fixed in self.sizes.items()}
         for name in ("M", "N", "K", "batch") if self.batched else ("M", "N", "K"):
             require(values[name] is not None, f"{name} is a run-time size of this kernel: give it a value")
@@ -301,7 +338,8 @@ class Problem:
     def __str__(self) -> str:
         batch = f" x {RUNTIME if self.batch is None else self.batch}" if self.batched else ""
         batch += " by pointers" if self.pointers else ""
-        return f"{self.shape}{batch} {self.dtype.label} {self.layout}"
+        epilogue = "" if self.epilogue.is_linear else f" {self.epilogue}"
+        return f"{self.shape}{batch} {self.dtype.label} {self.layout}{epilogue}"
 
 
 @dataclass(frozen=True)
@@ -327,13 +365,16 @@ class Case:
     stride_c: int = 0
     different_a: int = 0
     different_b: int = 0
+    ld_residual: int = 0
+    stride_residual: int = 0
 
     def __post_init__(self) -> None:
         require(self.batch >= 1, f"batch = {self.batch}: a launch needs at least one product")
         for name, different in (("different_a", self.different_a), ("different_b", self.different_b)):
             most = self.batch if self.problem.pointers else 0
             require(0 <= different <= most, f"{name} = {different}: of {self.batch} products at most {most} can differ")
-        for name, matrix in zip(("stride_a", "stride_b", "stride_c"), self.matrices, strict=True):
+        for name, (_, ld, _) in self.problem.stride_sizes.items():
+            matrix = self.tensors[matrix_of(ld)]
             shared = matrix.batch is None or (matrix.stride == 0 and name != "stride_c")
             require(
                 shared or matrix.stride >= matrix.span,
@@ -341,8 +382,10 @@ class Case:
             )
         require(self.m >= 1 and self.n >= 1, f"M = {self.m}, N = {self.n}: a launch needs at least one element of C")
         require(self.k >= 0, f"K = {self.k} is negative")
-        for name, ld, matrix in zip(("lda", "ldb", "ldc"), (self.lda, self.ldb, self.ldc), self.matrices, strict=True):
-            require(ld >= matrix.line_length, f"{name} = {ld} is shorter than a line of {matrix.line_length} elements")
+        for name in self.problem.line_sizes:
+            matrix = self.tensors[matrix_of(name)]
+            given, line = getattr(self, name), matrix.line_length
+            require(given >= line, f"{name} = {given} is shorter than a line of {line} elements")
 
     @property
     def a(self) -> Matrix:
@@ -369,21 +412,40 @@ class Case:
         return self.a, self.b, self.c
 
     @property
+    def extra(self) -> dict[str, Matrix]:
+        """The epilogue's operands by name: vectors are one row or one column, which all products share."""
+        return {operand.name: self._extra(operand) for operand in self.problem.epilogue.operands}
+
+    def _extra(self, operand: Operand) -> Matrix:
+        if operand.is_matrix:
+            ld, stride = getattr(self, operand.ld), getattr(self, stride_of(operand.ld))
+            return Matrix(self.m, self.n, ld, "r", self._batch, stride)
+        rows, cols = (self.m, 1) if operand.along == "m" else (1, self.n)
+        return Matrix(rows, cols, cols, "r", self._batch, 0)
+
+    @property
+    def tensors(self) -> dict[str, Matrix]:
+        """A, B, C and the epilogue's operands, by name."""
+        return {"A": self.a, "B": self.b, "C": self.c, **self.extra}
+
+    @property
     def flops(self) -> int:
         return 2 * self.m * self.n * self.k * self.batch
 
     @cached_property  # a prediction asks
     def bytes_moved(self) -> int:
-        """The least traffic with device memory: A and B read once, C written once (read with beta), pointers read."""
-        c_passes = 1 if self.beta == 0 else 2
+        """The least traffic with device memory: operands read once, C written once (read with beta), pointers read."""
+        c_passes = 2 if self.beta != 0 and self.problem.epilogue.reads_c else 1
         a, b, c = ((matrix.stored.batch or 1) * matrix.rows * matrix.cols for matrix in self.matrices)
         pointers = 3 * self.batch * POINTER_BYTES if self.problem.pointers else 0
-        return (a + b + c_passes * c) * self.problem.dtype.size + pointers
+        extra = sum((one.stored.batch or 1) * one.rows * one.cols for one in self.extra.values())
+        return (a + b + c_passes * c + extra) * self.problem.dtype.size + pointers
 
     @cached_property  # a prediction asks
     def values(self) -> Mapping[str, int | float]:
         """Every number of the launch by name, those among them that a kernel may take as parameters."""
-        sizes = {"M": self.m, "N": self.n, "K": self.k, "lda": self.lda, "ldb": self.ldb, "ldc": self.ldc}
+        lines = {name: getattr(self, name) for name in self.problem.line_sizes}
+        sizes = {"M": self.m, "N": self.n, "K": self.k, **lines}
         batch = {name: getattr(self, name) for name in self.problem.batch_sizes}
         return {**sizes, **batch, "alpha": self.alpha, "beta": self.beta}
 
@@ -394,6 +456,21 @@ class Case:
             if name not in ("M", "N", "K")
         ]
         return f"{self.m}x{self.n}x{self.k} {self.problem.layout} {' '.join(sizes)}"
+
+
+def stride_of(ld: str) -> str:
+    """The name of the stride that goes with a leading dimension: lda and stride_a, ld_residual and stride_residual."""
+    return f"stride_{ld.removeprefix('ld').removeprefix('_')}"
+
+
+def ld_of(matrix: str) -> str:
+    """The name of a matrix' leading dimension."""
+    return f"ld{matrix.lower()}" if len(matrix) == 1 else f"ld_{matrix}"
+
+
+def matrix_of(ld: str) -> str:
+    """The matrix that a leading dimension belongs to."""
+    return ld.removeprefix("ld_") if ld.startswith("ld_") else ld[-1].upper()
 
 
 def _agreed(name: str, fixed: Size, given: Size) -> Size:

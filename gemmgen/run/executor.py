@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -22,11 +22,17 @@ Words = npt.NDArray[np.uint32]
 
 @dataclass(frozen=True)
 class Operands:
-    """Flat storage of A, B and C, each exactly `case.<x>.elements` long, padding included."""
+    """Flat storage of A, B, C and the epilogue's operands, each exactly `elements` long, padding included."""
 
     a: Floats
     b: Floats
     c: Floats
+    extra: Mapping[str, Floats] = field(default_factory=dict)
+
+    @property
+    def by_name(self) -> dict[str, Floats]:
+        """As `Case.tensors` names them."""
+        return {"A": self.a, "B": self.b, "C": self.c, **self.extra}
 
 
 def left_behind(tickets: Words, wanted: npt.NDArray[Any] | int = 0) -> str | None:

@@ -79,6 +79,7 @@ from gemmgen.problem.gemm import Case
 from gemmgen.problem.matrix import Matrix
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.recent import Recent
+from gemmgen.verification.roundings import Bounded, apply_epilogue
 from gemmgen.verification.situation import EXACT_KINDS, EXACT_SCALARS, DataKind, Situation
 
 Doubles = npt.NDArray[np.float64]
@@ -89,6 +90,8 @@ LARGEST_INTEGER = 8
 SLICED_BITS = 56  # of the elements of A and B, below the largest of a row of A or column of B, that slices hold
 SLICE_RESIDUE = 2.0 ** (2 - SLICED_BITS)  # what slices leave out of a sum, over K times its largest product
 REFERENCE_ROUNDINGS = 4  # of the slices' sum, alpha, beta and their sum: each at most u * (|A| |B|)
+FACTORS = ("scale_m", "scale_n")  # of an epilogue's operands
+EXACT_FACTORS = (0.5, 1.0, 2.0, -1.0)
 SPECIALS = (np.inf, -np.inf, np.nan, 0.0)
 SMALLEST_NORMAL = 2.0**-126  # f32
 DENORMAL_FLOPS = 1e6  # with a denormal factor, of a launch
@@ -192,7 +195,9 @@ class Compared:
 
 def make_operands(situation: Situation) -> Operands:
     """A, B and C for `situation`. What a kernel must not use (padding, C with beta = 0) is NaN."""
-    return _operands(_unscaled(situation.case), situation.data, _data_seed(situation), situation.case.beta == 0)
+    case = situation.case
+    unread = case.beta == 0 or not case.problem.epilogue.reads_c
+    return _operands(_unscaled(case), situation.data, _data_seed(situation), unread)
 
 
 def expected(situation: Situation, window: Window) -> tuple[Doubles, Doubles]:
@@ -263,7 +268,7 @@ def _operands(case: Case, data: DataKind, seed: int, unread_c: bool) -> Operands
     key = case, data, seed, unread_c
     if unread_c:
         return OPERANDS.get(key, lambda: _without_c(_operands(case, data, seed, False)), lambda made: (made.c,))
-    return OPERANDS.get(key, lambda: _fresh(case, data, seed), lambda made: (made.a, made.b, made.c))
+    return OPERANDS.get(key, lambda: _fresh(case, data, seed), lambda made: tuple(made.by_name.values()))
 
 
 def _without_c(operands: Operands) -> Operands:
@@ -274,7 +279,9 @@ def _fresh(case: Case, data: DataKind, seed: int) -> Operands:
     rng = np.random.default_rng(seed)
     one_hot = "AB"[seed // 4 % 2]  # of one-hot data, the operand that selects
     named = zip("ABC", case.matrices, strict=True)
-    return Operands(*(_read_only(_fill(name, matrix, case, data, rng, one_hot)) for name, matrix in named))
+    a, b, c = (_read_only(_fill(name, matrix, case, data, rng, one_hot)) for name, matrix in named)
+    extra = {name: _read_only(_fill_extra(name, matrix, case, data, rng)) for name, matrix in case.extra.items()}
+    return Operands(a, b, c, extra)
 
 
 def _read_only(values: Floats) -> Floats:
@@ -296,6 +303,20 @@ def _fill(name: str, matrix: Matrix, case: Case, data: DataKind, rng: np.random.
     else:
         view[...] = 2 * rng.random(view.shape, np.float32 if dtype == DType.F32 else np.float64) - 1
         _reshape_data(name, view, data, case, rng)
+    return flat
+
+
+def _fill_extra(name: str, matrix: Matrix, case: Case, data: DataKind, rng: np.random.Generator) -> Floats:
+    """An operand of the epilogue: where data is exact, integers, and powers of two for factors; else as C, or A."""
+    flat: Floats = np.full(matrix.elements, np.nan, case.problem.dtype.numpy)
+    view = matrix.stored.view(flat)
+    factor = name in FACTORS
+    if data in EXACT_KINDS:
+        view[...] = rng.choice(EXACT_FACTORS, view.shape) if factor else rng.integers(-8, 8, view.shape, endpoint=True)
+    else:
+        view[...] = 2 * rng.random(view.shape, case.problem.dtype.numpy) - 1
+        if data == "special" or not factor:  # factors stay near 1, so that nothing passes the type's range
+            _reshape_data("C", view, data, case, rng)
     return flat
 
 
@@ -354,6 +375,8 @@ def _expected(situation: Situation, window: Window) -> tuple[Doubles, Doubles]:
     of = _unscaled(case), situation.data, _data_seed(situation), window
     small = window.elements <= KEPT_ELEMENTS
     product, size, largest = PRODUCTS.get(of, lambda: _products(*of), lambda made: made) if small else _products(*of)
+    if not case.problem.epilogue.is_linear:
+        return _through_epilogue(situation, window, product, size, largest)
     with np.errstate(invalid="ignore"):
         values, size = case.alpha * product, abs(case.alpha) * size
         if case.beta != 0:  # beta = 0 must not read C, which may hold NaN
@@ -370,6 +393,40 @@ def _expected(situation: Situation, window: Window) -> tuple[Doubles, Doubles]:
         residue = abs(case.alpha) * case.k * SLICE_RESIDUE * largest
     bound = roundings * (dtype.unit_roundoff * size) + residue + np.ceil(underflows / 2) * dtype.smallest
     return values, np.where(np.isfinite(values), bound, 0.0)
+
+
+def _through_epilogue(
+    situation: Situation, window: Window, product: Doubles, size: Doubles, largest: Doubles
+) -> tuple[Doubles, Doubles]:
+    """What the problem's epilogue makes of `product`, and the bound that its tree makes of the sum's.
+
+    The sum passes alpha and beta * C no more, so that n is K.
+    """
+    case, dtype, exact = situation.case, situation.case.problem.dtype, situation.data in EXACT_KINDS
+    operands = make_operands(situation)
+    bound: Doubles = np.zeros_like(product)
+    if not exact and case.k > 0:
+        bound = LAMBDA * np.sqrt(case.k) * dtype.unit_roundoff * size + case.k * dtype.smallest
+        if dtype == DType.F64:  # the reference's own
+            bound = bound + REFERENCE_ROUNDINGS * dtype.unit_roundoff * size + case.k * SLICE_RESIDUE * largest
+    inputs = {"acc": Bounded(product, np.where(np.isfinite(product), bound, 0.0))}
+    inputs |= {name: Bounded.exact(getattr(case, name)) for name in case.problem.epilogue.scalars}
+    if case.problem.epilogue.reads_c:
+        old = case.c.view(operands.c)[window.index].astype(np.float64)
+        inputs["C"] = Bounded.exact(old if case.beta != 0 else np.zeros_like(old))
+    for name, matrix in case.extra.items():
+        inputs[name] = Bounded.exact(_in_window(matrix.view(operands.extra[name]).astype(np.float64), window))
+    result = apply_epilogue(case.problem.epilogue, inputs, dtype, exact).c
+    shape = product.shape
+    return np.broadcast_to(result.value, shape).copy(), np.broadcast_to(result.bound, shape).copy()
+
+
+def _in_window(values: Doubles, window: Window) -> Doubles:
+    """Of an operand as large as C the window's part; of one that is as large along one dimension that one's."""
+    rows = window.rows if values.shape[-2] > 1 else slice(None)
+    cols = window.cols if values.shape[-1] > 1 else slice(None)
+    index = *window.matrices, rows, cols
+    return np.asarray(values[index])
 
 
 def _products(case: Case, data: DataKind, seed: int, window: Window) -> tuple[Doubles, Doubles, Doubles]:

@@ -24,6 +24,8 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Binary, Call, Epilogue, Name, Negation, Node, Number, parse
 from gemmgen.problem.functions import FUNCTIONS
 
+FLOAT64 = 2.0**-30  # of a bound: more than float64's own rounding takes away
+
 Doubles = npt.NDArray[np.float64]
 
 
@@ -101,15 +103,22 @@ class _Arithmetic:
         widest = np.maximum.reduce(np.broadcast_arrays(*(argument.bound for argument in arguments)))
         inherited = np.where(widest > 0, widest * function.slope(x.value - widest, x.value + widest), 0.0)
         if function.ulps == 0:
-            return _finite(value, inherited)
+            return self._finite(value, inherited)
         least = 2.0 ** (1 - self.dtype.max_exponent)  # results below it may be zero
         own = 2 * function.ulps * self.dtype.unit_roundoff * (np.abs(value) + inherited) + least
-        return _finite(value, inherited + self._twice(own))
+        return self._finite(value, inherited + self._twice(own))
 
     def _rounded(self, value: Doubles, inherited: Doubles) -> Bounded:
-        unit, least = self.dtype.unit_roundoff, self.dtype.smallest / 2
+        unit, least = self.dtype.unit_roundoff * (1 + FLOAT64), self.dtype.smallest / 2
         own = np.where((inherited == 0) & self._held(value), 0.0, unit * (np.abs(value) + inherited) + least)
-        return _finite(value, inherited + self._twice(own))
+        return self._finite(value, inherited + self._twice(own))
+
+    def _finite(self, value: Doubles, bound: Doubles) -> Bounded:
+        """NaN and infinities are what they are, not near it; what the type cannot hold is infinite in a kernel."""
+        most = self.dtype.largest
+        value = np.where(np.abs(value) - bound > most, np.copysign(np.inf, value), value)
+        bound = np.where(np.isnan(bound) | (np.abs(value) + bound > most), np.inf, bound)
+        return Bounded(value, np.where(np.isfinite(value), bound, 0.0))
 
     def _held(self, value: Doubles) -> npt.NDArray[np.bool_]:
         """Where the type holds the exact value."""
@@ -119,11 +128,6 @@ class _Arithmetic:
     def _twice(self, own: Doubles) -> Doubles:
         """In f64 the reference rounds as the kernel does."""
         return 2 * own if self.dtype == DType.F64 else own
-
-
-def _finite(value: Doubles, bound: Doubles) -> Bounded:
-    """NaN and infinities are what they are, not near it."""
-    return Bounded(value, np.where(np.isfinite(value), np.where(np.isnan(bound), np.inf, bound), 0.0))
 
 
 @cache

@@ -1,5 +1,5 @@
 /*# registers -> global: C = alpha * sums + beta * C, row by row of a thread's. #*/
-//% macro store_c(moves_m=false, moves_n=false, sliced=false, shared=false)
+//% macro store_c(kernel, moves_m=false, moves_n=false, sliced=false, shared=false)
 // The first `valid` of N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
 template <int N>
 __device__ __forceinline__ void store_edge(${ T }* to, Vec<N> value, ${ T } beta, int valid)

@@ -5,7 +5,9 @@
 //% from "device/vec.cu" import vec
 //% from "device/cp_async.cu" import cp_async
 //% from "device/dynamic_shared.cu" import dynamic_shared
-//% from "epilogue/linear.cu" import store_c
+//% from "epilogue/linear.cu" import store_c as store_linear
+//% from "epilogue/tree.cu" import inputs, store_c as store_tree
+//% set store_c = store_tree if kernel.epilogue else store_linear
 //% from "copy/whole.cu" import copy
 //% from "fragment/whole.cu" import fragment
 //% set A, B = ("A_array", "B_array") if kernel.problem.pointers else ("A", "B")
@@ -71,7 +73,7 @@ __device__ __forceinline__ void multiply(const MatrixA& As, const MatrixB& Bs, P
     }
 }
 
-${ store_c() }
+${ store_c(kernel) }
 }  // namespace
 
 ${ signature(kernel) }{
@@ -111,7 +113,10 @@ ${ signature(kernel) }{
 //% endif
             ${ T } acc[TM][TN] = {};
             multiply(As[stage * MB + mine], Bs[stage * MB + mine], place, acc);
-            store_c(${ "C" if kernel.problem.pointers else "C + product * s.stride_c" }, s, BM, BN, place, acc, alpha, beta);
+//% if kernel.epilogue
+            const Epilogue e = ${ inputs(kernel, product="product") };
+//% endif
+            store_c(${ "C" if kernel.problem.pointers else "C + product * s.stride_c" }, s, BM, BN, place, acc, ${ "e" if kernel.epilogue else "alpha, beta" });
         }
         const int next = step + STAGES;
         if (next < WALK) {

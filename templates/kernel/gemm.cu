@@ -15,7 +15,10 @@
 //% from view.a.fragment import fragment as fragment_a
 //% from view.b.fragment import fragment as fragment_b
 //% from view.compute import multiply
-//% from view.epilogue import store_c
+//% from "epilogue/linear.cu" import store_c as store_linear
+//% from "epilogue/tree.cu" import inputs, store_c as store_tree
+//% set store_c = store_tree if kernel.epilogue else store_linear
+//% set factors = "e" if kernel.epilogue else "alpha, beta"
 /*# How far into K a block's first tile lies. #*/
 //% macro from_begin(x)
 //% if kernel.launch.adds_up
@@ -29,7 +32,7 @@
 for (int i = 0; i < ${ rows }; ++i) {
     ${ T } row[TN];
     add_parts(parts, i * TN, row);
-    store_row(${ where }, i, row, alpha, beta);
+    store_row(${ where }, i, row, ${ factors });
 }
 //% endmacro
 ${ header(kernel) }
@@ -75,7 +78,7 @@ ${ fragment_b(view.b) }
 /*% block compute %*/
 ${ multiply(view) }
 /*% endblock %*/
-${ store_c(view.a.moves, view.b.moves, view.slices > 1, kernel.launch.splits > 1) }
+${ store_c(kernel, view.a.moves, view.b.moves, view.slices > 1, kernel.launch.splits > 1) }
 /*% endblock %*/
 }  // namespace
 
@@ -132,6 +135,9 @@ ${ matrices_of(kernel, "matrix").rstrip() }
 //% endif
 //% set sums, rows = ("sums", "ROWS") if view.slices > 1 else ("acc", "TM")
     ${ T }* const c_tile = C + Offset(tile.m) * s.ldc + tile.n;
+//% if kernel.epilogue
+    const Epilogue e = ${ inputs(kernel, "tile.m", "tile.n") };
+//% endif
 //% set where = "c_tile, s, " ~ ("own.m - tile.m" if view.a.moves else "rows") ~ ", " ~ ("own.n - tile.n" if view.b.moves else "columns") ~ ", place"
 //% if kernel.launch.splits > 1
     const Parts parts = parts_of_split(partials, tickets);
@@ -140,12 +146,12 @@ ${ add_rows(where, rows) | indent(4, true) | trim("\n") }
 //% elif kernel.launch.stream
     const Parts parts = parts_of_tile(shares, run.tile, partials, tickets);
     if (parts.count == 1) {
-        store_c(${ where }, ${ sums }, alpha, beta);
+        store_c(${ where }, ${ sums }, ${ factors });
     } else if (leave_part<${ rows } * TN>(&${ sums }[0][0], parts)) {
 ${ add_rows(where, rows) | indent(8, true) | trim("\n") }
     }
 //% else
-    store_c(${ where }, ${ sums }, alpha, beta);
+    store_c(${ where }, ${ sums }, ${ factors });
 //% endif
 //% endfilter
 //% if kernel.launch.stream

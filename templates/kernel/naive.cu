@@ -3,11 +3,15 @@
 //% from "constants.cu" import shape, tiling
 //% from "signature.cu" import signature, matrices_of
 //% from "device/raster.cu" import tile_rows, tile_columns
+//% from "epilogue/tree.cu" import epilogue, applied_at, inputs
 ${ header(kernel) }
 namespace {
 
 ${ shape(kernel) }
 ${ tiling(kernel) }
+//% if kernel.epilogue
+${ epilogue(kernel) }
+//% endif
 }  // namespace
 
 ${ signature(kernel) }{
@@ -31,5 +35,10 @@ ${ matrices_of(kernel, "matrix") }    const int tile_m = blockIdx.x / columns % 
         acc = ${ fma }(a, b, acc);
     }
     ${ T }* const to = C + Offset(m) * s.ldc + n;
+//% if kernel.epilogue
+    const Epilogue e = ${ inputs(kernel) };
+    *to = ${ applied_at(kernel, "m", "n", "acc", "*to") };
+//% else
     *to = beta == ${ zero } ? alpha * acc : ${ fma }(beta, *to, alpha * acc);  // beta = 0 leaves C unread
+//% endif
 }

@@ -8,6 +8,7 @@
 //% from "device/dynamic_shared.cu" import dynamic_shared
 //% from view.stream import stream
 //% from view.small import small, sum_products
+//% from "epilogue/tree.cu" import epilogue, applied_at, inputs
 //% set x, w = view.x, view.w
 ${ header(kernel) }
 namespace {
@@ -36,8 +37,14 @@ ${ small(x, w, view) }
 //% if kernel.launch.splits > 1
 ${ split_k("STEP", ragged=true) }
 //% endif
+//% if kernel.epilogue
+${ epilogue(kernel) }
+// This thread's elements of C that exist: those at THREADS * i + threadIdx.x of the tile.
+__device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS], const Epilogue& e)
+//% else
 // C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.
 __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS], float alpha, float beta)
+//% endif
 {
     #pragma unroll
     for (int i = 0; i < OUTPUTS; ++i) {
@@ -46,7 +53,11 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
         if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
         if ((EDGE_M && m >= s.M) || (EDGE_N && n >= s.N)) continue;
         float* const to = C + Offset(m) * s.ldc + n;
+//% if kernel.epilogue
+        *to = ${ applied_at(kernel, "m", "n", "sums[i]", "*to") };
+//% else
         *to = beta == 0.0f ? alpha * sums[i] : fmaf(beta, *to, alpha * sums[i]);  // beta = 0 leaves C unread
+//% endif
     }
 }
 
@@ -96,5 +107,5 @@ ${ sum_products(x, w) }
     if (!leave_part<OUTPUTS>(sums, split)) return;
     add_parts(split, 0, sums);
 //% endif
-    store_c(C, s, tile_m, tile_n, sums, alpha, beta);
+    store_c(C, s, tile_m, tile_n, sums, ${ inputs(kernel) if kernel.epilogue else "alpha, beta" });
 }

@@ -13,11 +13,11 @@ import pytest
 
 from gemmgen.kernel.families import BATCHED, FAMILIES, NAIVE, SIMT, SKINNY, Family
 from gemmgen.kernel.families.base import check
-from gemmgen.kernel.naming import parse_name
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.epilogue import LINEAR
 from gemmgen.problem.gemm import Problem, Size
 from gemmgen.problem.matrix import Layout
 from gemmgen.support.paths import TEMPLATES
@@ -38,6 +38,7 @@ class Sample:
     dtype: DType = DType.F32
     batch: Size = 1
     pointers: bool = False
+    epilogue: str = str(LINEAR)
 
     def render(self) -> KernelSource:
         leading: dict[str, int] = {} if self.lda is None else {"lda": self.lda}
@@ -49,6 +50,7 @@ class Sample:
             pointer_align=self.pointer_align,
             batch=self.batch,
             pointers=self.pointers,
+            epilogue=self.epilogue,
             **leading,
         )
         config = self.family.default(problem).with_values(**self.axes)
@@ -57,6 +59,18 @@ class Sample:
 
 
 SAMPLES = {
+    "naive_epilogue": Sample(NAIVE, epilogue="gelu(alpha * acc + bias_n) + residual"),
+    "double_buffer_epilogue_split": Sample(
+        SIMT, {"SPLIT": 4}, (None, 300, None), batch=None, epilogue="scale_m+scale_n+bias+silu+residual"
+    ),
+    "skinny_epilogue": Sample(SKINNY, {}, (4, 4096, 1024), epilogue="bias+gelu"),
+    "batched_epilogue": Sample(
+        BATCHED,
+        {"MB": 4},
+        (8, 12, 16),
+        batch=None,
+        epilogue="clamp(acc + beta * C, -1, 1) * scale_m + residual",
+    ),
     "naive": Sample(NAIVE),
     "naive_runtime_cc": Sample(NAIVE, {"BM": 8, "BN": 32}, (None, None, None), "cc"),
     "single_buffer": Sample(SIMT, {"STAGES": 1}),
@@ -144,6 +158,8 @@ def test_no_snapshot_is_left_over(request: pytest.FixtureRequest) -> None:
 
 def test_samples_reach_every_kernel_template() -> None:
     rendered = [sample.render() for sample in SAMPLES.values()]
-    reached = {FAMILIES[source.family].template(parse_name(source.name)[2]) for source in rendered}
+    families = [FAMILIES[source.family] for source in rendered]
+    configs = zip(families, rendered, strict=True)
+    reached = {family.template(family.config_type(**source.config)) for family, source in configs}
     skeletons = {f"kernel/{path.name}" for path in (TEMPLATES / "kernel").iterdir()}
     assert reached == skeletons - {"kernel/gemm.cu"}  # what the others extend

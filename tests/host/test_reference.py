@@ -145,7 +145,7 @@ def test_operands_and_references_are_kept_for_the_next_candidate() -> None:
     first = [(make_operands(one), expected(one, Window.whole(one.case))) for one in situations]
     again = [(make_operands(one), expected(one, Window.whole(one.case))) for one in situations]
     assert all(a is b and c is d for (a, c), (b, d) in zip(first, again, strict=True))
-    assert not any(array.flags.writeable for operands, _ in first for array in vars(operands).values())
+    assert not any(array.flags.writeable for operands, _ in first for array in operands.by_name.values())
 
 
 def test_what_is_kept_is_bounded_in_number_and_bytes() -> None:

@@ -577,7 +577,7 @@ def test_a_batch_of_doubles_has_allocations_that_end_with_it(driver):
     job = sanitizer.WatchJob(BATCH, b"", b"", (situation,), "initcheck", 0)
     runner = importlib.import_module("gemmgen.verification.sanitizers.watched").Runner(job)
     outcome = runner.run()
-    storages = vars(make_operands(situation)).values()
+    storages = make_operands(situation).by_name.values()
     assert (outcome.situations, outcome.error) == (1, None)
     for one, matrix, values in zip(outcome.allocations, situation.case.matrices, storages, strict=True):
         base = max(start for start in driver.live if start <= one.address)

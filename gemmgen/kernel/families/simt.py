@@ -42,7 +42,7 @@ class SimtView:
     """What the templates of `simt` need beside the constants.
 
     outer          outer products, k outermost
-    compute, epilogue  templates
+    compute        its template
     warped         warps have tiles of their own
     slices         groups of warps that share the block's tile
     depth, first   of a step, a slice's part: its depths, and the first of them
@@ -58,7 +58,6 @@ class SimtView:
     b: Operand
     outer: bool
     compute: str
-    epilogue: str
     warped: bool
     slices: int
     depth: str
@@ -154,7 +153,6 @@ class Simt(Family):
             b=b,
             outer=simt.OUTER == 1,
             compute="compute/outer.cu" if simt.OUTER else "compute/inner.cu",
-            epilogue="epilogue/linear.cu",
             warped=simt.WM > 0,
             slices=simt.SLICES,
             depth="BK" if simt.SLICES == 1 else "DEPTH",

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import mmap
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.kernel.source import WORKSPACE, Workspace
+from gemmgen.kernel.source import EXTRA, WORKSPACE, Workspace
 from gemmgen.kernel.streamk import Numbers
 from gemmgen.problem.dtype import WIDEST_ACCESS, WORD
 from gemmgen.problem.gemm import POINTER_BYTES, Case
@@ -85,6 +85,7 @@ class ArenaLayout:
     matrices: Segment
     scattered: tuple[Scattered, ...] = ()
     element_bytes: int = 0
+    extra: dict[str, Segment] = field(default_factory=dict)  # the epilogue's operands by name
 
     @property
     def workspace(self) -> dict[str, Segment]:
@@ -103,7 +104,9 @@ class ArenaLayout:
     @property
     def pointers(self) -> tuple[Segment, ...]:
         """What a kernel may have a pointer to, in the order of source.POINTERS."""
-        return self.a, self.b, self.c, self.partials, self.tickets
+        absent = Segment(0, 0, 0, 0)
+        extra = (self.extra.get(name, absent) for name in EXTRA)
+        return self.a, self.b, self.c, self.partials, self.tickets, *extra
 
     @classmethod
     def of(cls, case: Case, workspace: Workspace, block_count: int, seed: int) -> ArenaLayout:
@@ -116,13 +119,17 @@ class ArenaLayout:
         a = place(0, lengths[0], align, high)
         b = place(a.end, lengths[1], align, high)
         c = place(b.end, lengths[2], align, high)
-        partials = place(c.end, workspace.partials * WORD, WORKSPACE_ALIGN, high)
+        extra, end = {}, c.end
+        for name, matrix in case.extra.items():
+            extra[name] = place(end, size * matrix.elements, align, high)
+            end = extra[name].end
+        partials = place(end, workspace.partials * WORD, WORKSPACE_ALIGN, high)
         tickets = place(partials.end, workspace.tickets * WORD, WORKSPACE_ALIGN, high)
         list_bytes = block_count * WORD
         blocks = Segment(tickets.end, whole_pages(list_bytes), 0, list_bytes)
         table_bytes = POINTER_BYTES * sum(len(one.slots) for one in scattered)
         matrices = Segment(blocks.end, whole_pages(table_bytes), 0, table_bytes)
-        return cls(a, b, c, partials, tickets, blocks, matrices, scattered, size)
+        return cls(a, b, c, partials, tickets, blocks, matrices, scattered, size, extra)
 
 
 class SharedArena:
@@ -147,6 +154,9 @@ class SharedArena:
             else:
                 self._slack_to_canary(segment)
                 self._operand(segment)[:] = storage.view(np.uint32)
+        for name, segment in layout.extra.items():
+            self._slack_to_canary(segment)
+            self._operand(segment)[:] = operands.extra[name].view(np.uint32)
         self._segment(layout.c)[:] = CANARY
         self._put_c(layout, case, case.c.view(operands.c.view(bits)))
         offsets = [case.problem.dtype.size * one.offsets for one in layout.scattered]

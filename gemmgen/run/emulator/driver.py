@@ -187,7 +187,8 @@ def _watched_blocks(launch: Launch, case: Case, order: Blocks, affordable: int, 
 
 def _check_sizes(case: Case, operands: Operands) -> None:
     wanted = case.problem.dtype.numpy
-    for name, matrix, storage in zip("ABC", case.matrices, (operands.a, operands.b, operands.c), strict=True):
+    for name, matrix in case.tensors.items():
+        storage = operands.by_name[name]
         require(
             storage.shape == (matrix.elements,) and storage.dtype == wanted,
             f"{name} is {storage.dtype} {storage.shape}; its storage is {matrix.elements} {wanted} elements",

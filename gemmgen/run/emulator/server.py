@@ -18,7 +18,7 @@ from gemmgen.run.emulator.arena import ArenaLayout
 from gemmgen.run.emulator.compiler import failed
 from gemmgen.support.errors import CandidateFailed, FailureKind
 
-MAX_ARGUMENTS = 24
+MAX_ARGUMENTS = 32
 GRACE = 2.0  # seconds that a process has to report its own time-out
 SUCCESS = b"ok\n"
 

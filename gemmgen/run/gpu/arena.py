@@ -70,6 +70,8 @@ class DeviceArena:
                 self.scattered[index].put(words.view(bits), self.case.matrices[index].view(values.view(bits)))
             else:
                 words[:] = values.view(np.uint32)
+        for name, values in operands.extra.items():
+            self.words(image, name)[:] = values.view(np.uint32)
         return image
 
     def storage(self, c: Floats) -> Floats:
@@ -182,7 +184,7 @@ def image_key(case: Case, operands: Operands, token: int, seed: int) -> ImageKey
 
     Small ones are sent again, and so are arrays that their owner may still change.
     """
-    arrays = (operands.a, operands.b, operands.c)
+    arrays = tuple(operands.by_name.values())
     if sum(array.nbytes for array in arrays) < KEPT_BYTES or any(array.flags.writeable for array in arrays):
         return None
     return token, case.problem.pointer_align, seed % PLACES
@@ -235,7 +237,8 @@ def _between_guards(word_counts: Mapping[str, int], align: int, seed: int) -> tu
 
 
 def _operand_words(case: Case, matrices: tuple[Matrix, ...]) -> dict[str, int]:
-    return {name: matrix.elements * case.problem.dtype.words for name, matrix in zip(OPERANDS, matrices, strict=True)}
+    named = {**dict(zip(OPERANDS, matrices, strict=True)), **case.extra}
+    return {name: matrix.elements * case.problem.dtype.words for name, matrix in named.items()}
 
 
 def _beside(offset: int, offsets: Mapping[str, int], word_counts: Mapping[str, int]) -> str:

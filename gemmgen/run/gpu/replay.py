@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -50,19 +51,20 @@ class InputSets:
 
     def __init__(self, case: Case, l2_bytes: int, fill: Callable[[Any, int], None]) -> None:
         scattered = scatter(case, 0, WIDEST_ACCESS, 0) if case.problem.pointers else ()
-        matrices = [one.matrix for one in scattered] or case.matrices
-        sizes = [-(-matrix.elements * case.problem.dtype.size // ALIGN) * ALIGN for matrix in matrices]
+        matrices = {**case.tensors, **dict(zip(OPERANDS, (one.matrix for one in scattered), strict=False))}
+        sizes = {
+            name: -(-matrix.elements * case.problem.dtype.size // ALIGN) * ALIGN for name, matrix in matrices.items()
+        }
         self.case = case
-        self.set_bytes = sum(sizes)
-        self.read_bytes, self.written_bytes = sizes[0] + sizes[1], sizes[2]
+        self.set_bytes = sum(sizes.values())
+        self.read_bytes, self.written_bytes = self.set_bytes - sizes["C"], sizes["C"]
         count = min(max(2, -(-2 * l2_bytes // self.set_bytes)), MAX_SETS)
         self._memory = allocate(count * self.set_bytes)
         fill(self._memory, count * self.set_bytes // case.problem.dtype.size)
         base = int(self._memory)
         starts = [base + index * self.set_bytes for index in range(count)]
-        self.pointers: list[Pointers] = [
-            {"A": start, "B": start + sizes[0], "C": start + sizes[0] + sizes[1]} for start in starts
-        ]
+        places = dict(zip(sizes, accumulate(sizes.values(), initial=0), strict=False))
+        self.pointers: list[Pointers] = [{name: start + place for name, place in places.items()} for start in starts]
         self._arrays: Any = None
         if scattered:
             self._point(np.array([case.problem.dtype.size * one.offsets for one in scattered], np.uint64))
@@ -75,8 +77,11 @@ class InputSets:
         cuda.memcpy_htod(self._arrays, addresses)
         base, array_bytes = int(self._arrays), POINTER_BYTES * offsets.shape[1]
         self.pointers = [
-            {name: base + (len(OPERANDS) * index + place) * array_bytes for place, name in enumerate(OPERANDS)}
-            for index in range(len(self.pointers))
+            {
+                **pointers,
+                **{name: base + (len(OPERANDS) * index + place) * array_bytes for place, name in enumerate(OPERANDS)},
+            }
+            for index, pointers in enumerate(self.pointers)
         ]
 
     def free(self) -> None:

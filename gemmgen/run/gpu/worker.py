@@ -418,10 +418,9 @@ class Worker:
 
 
 def _pointers(layout: arena.DeviceArena, base: int, arrays: Arrays | None) -> Pointers:
-    """What a kernel takes as A, B and C: operands at address `base`, or the arrays."""
-    if arrays is not None:
-        return dict(arrays.pointers)
-    return {name: base + offset for name, offset in layout.offsets.items()}
+    """What a kernel takes for its operands: those at address `base`, of A, B and C perhaps the arrays."""
+    operands = {name: base + offset for name, offset in layout.offsets.items()}
+    return operands if arrays is None else {**operands, **arrays.pointers}
 
 
 def _identity(source: KernelSource) -> tuple[str, str, int]:

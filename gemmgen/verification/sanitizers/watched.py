@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pycuda.driver as cuda
 
+from gemmgen.kernel.source import OPERANDS
 from gemmgen.problem.dtype import WIDEST_ACCESS, WORD
 from gemmgen.problem.gemm import POINTER_BYTES
 from gemmgen.problem.matrix import Matrix
@@ -92,18 +93,16 @@ class Runner:
         """Allocate and fill the operands, and a workspace where the kernel has one; their addresses."""
         operands = make_operands(situation)
         pointers: dict[str, int] = {}
-        storages = (operands.a, operands.b, operands.c)
         size, words = situation.case.problem.dtype.size, situation.case.problem.dtype.words
-        scattered = situation.case.problem.pointers
-        for place, (name, matrix, values) in enumerate(zip("ABC", situation.case.matrices, storages, strict=True)):
-            if scattered:
+        for place, (name, matrix) in enumerate(situation.case.tensors.items()):
+            if situation.case.problem.pointers and name in OPERANDS:
                 starts = self._allocate_matrices(index, situation, place)
                 pointers[name] = self._place_pointers(index, situation, name, starts)
             else:
                 pointers[name] = self._allocate(index, situation, name, words * matrix.elements)
                 starts = pointers[name] + size * matrix.stride * np.arange(matrix.stored.batch or 1, dtype=np.uint64)
             if name != "C" or situation.case.beta != 0 or self._job.tool != "initcheck":
-                self._write(starts, matrix, values)
+                self._write(starts, matrix, operands.by_name[name])
         workspace = self._job.source.launch.workspace(situation.case)
         if workspace.tickets:
             for name, words in workspace.words.items():  # holding anything

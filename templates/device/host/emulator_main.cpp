@@ -215,7 +215,8 @@ void prepare_launch() {
          request.threads, gemmgen_kernel_most_threads);
   for (int i = 0; i < OPERANDS; ++i) {
     const Placement& place = request.operands[i];
-    const bool writable = i >= FIRST_WRITTEN;
+    const bool writable = i >= FIRST_WRITTEN && i < END_WRITTEN;
+    if (i >= END_WRITTEN && place.bytes == 0) continue;  // the epilogue names it not
     operands[i] = map_operand(OPERAND_NAMES[i], arena, off_t(place.offset), place.segment_bytes, place.skew,
                               place.bytes, writable);
   }

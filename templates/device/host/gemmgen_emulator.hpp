@@ -61,6 +61,12 @@ float logf(float) noexcept;
 float tanhf(float) noexcept;
 float erff(float) noexcept;
 double fma(double, double, double) noexcept;
+double fabs(double) noexcept;
+double fmin(double, double) noexcept;
+double fmax(double, double) noexcept;
+double exp(double) noexcept;
+double tanh(double) noexcept;
+double erf(double) noexcept;
 int printf(const char*, ...);
 }
 

@@ -34,7 +34,7 @@ class GlobalRaces {
     blocks_.clear();
     released_.clear();
     atomics_.clear();
-    for (int i = FIRST_WRITTEN; i < OPERANDS; ++i) {
+    for (int i = FIRST_WRITTEN; i < END_WRITTEN; ++i) {
       const std::size_t needed = operands[i].bytes / 4 * sizeof(Cell);
       if (shadows_[i].bytes >= needed) continue;
       unmap(shadows_[i]);
@@ -51,7 +51,7 @@ class GlobalRaces {
 
   // Elements are words; nothing is said of an access to a part of one.
   void access(const void* raw_address, std::size_t bytes, Place place, Kind kind) {
-    for (int i = FIRST_WRITTEN; i < OPERANDS; ++i) {
+    for (int i = FIRST_WRITTEN; i < END_WRITTEN; ++i) {
       const std::size_t start = std::size_t(static_cast<const unsigned char*>(raw_address) - operands[i].data);
       if (start >= operands[i].bytes) continue;
       if (start + bytes > operands[i].bytes || (start | bytes) % 4 != 0) return;

@@ -8,10 +8,12 @@
 
 namespace gemmgen {
 
-constexpr int OPERANDS = 5;  // the workspace's among them
-constexpr const char* OPERAND_NAMES[OPERANDS] = {"A", "B", "C", "partials", "tickets"};
+constexpr int OPERANDS = 11;  // the workspace's among them
+constexpr const char* OPERAND_NAMES[OPERANDS] = {"A",       "B",       "C",       "partials", "tickets", "bias_m",
+                                                 "bias_n", "scale_m", "scale_n", "residual", "aux"};
 constexpr int FIRST_WRITTEN = 2;  // C; blocks write the workspace, too
-constexpr int MAX_ARGUMENTS = 24;
+constexpr int END_WRITTEN = 5;
+constexpr int MAX_ARGUMENTS = 32;
 constexpr int ARRAYS = 3;  // of pointers, which the kernel takes in the place of A, B and C
 constexpr const char* ARRAY_NAMES[ARRAYS] = {"the pointers to A", "the pointers to B", "the pointers to C"};
 
@@ -44,7 +46,7 @@ struct Request {
   char signature[MAX_ARGUMENTS];
 };
 
-static_assert(sizeof(Request) == 464, "the driver packs 464 bytes");
+static_assert(sizeof(Request) == 728, "the driver packs 728 bytes");
 
 inline Region operands[OPERANDS];
 inline Region pointer_arrays[ARRAYS];

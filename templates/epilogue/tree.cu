@@ -1,0 +1,120 @@
+/*# Epilogues that are more than alpha * acc + beta * C: their functions and inputs, C's new element, and how a thread stores
+    its elements. #*/
+//% macro epilogue(kernel)
+/*% for f in kernel.epilogue.functions %*/
+__device__ __forceinline__ ${ T } ${ f.name }(${ T } ${ f.parameters | join(", %s " | format(T)) })
+{
+    return ${ f.text };
+}
+
+/*% endfor %*/
+//% set e = kernel.problem.epilogue
+// What the epilogue takes beside the sum${ " and C" if e.reads_c }${ ": pointers lead to the first row and column that it is asked for" if e.operands }.
+struct Epilogue {
+//% if e.scalars
+    ${ T } ${ e.scalars | join(", ") };
+//% endif
+//% for x in e.operands
+    const ${ T }* ${ x.name };
+//% endfor
+};
+
+// C's new element${ " in row m" if e.reads_rows }${ " and" if e.reads_rows and e.reads_columns }${ " in" if e.reads_columns and not e.reads_rows }${ " column n" if e.reads_columns }${ "; c is the old one, or 0 where beta = 0" if e.reads_c }:
+// ${ e }
+__device__ __forceinline__ ${ T } epilogue(const Epilogue& e${ ", Shape s" if e.has_matrix }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, ${ T } acc${ ", %s c" | format(T) if e.reads_c })
+{
+//% for x in e.operands
+    const ${ T } ${ x.name } = e.${ x.name }[${ {"m": "m", "n": "n", "mn": "Offset(m) * s.%s + n" | format(x.ld)}[x.along] }];
+//% endfor
+//% for s in kernel.epilogue.statements
+    const ${ T } ${ s.name } = ${ s.text };
+//% endfor
+    return ${ kernel.epilogue.result };
+}
+//% endmacro
+/*# The call for row `m` and column `n`, with C's old element. #*/
+//% macro applied(kernel, m, n, acc, c)
+//% set e = kernel.problem.epilogue
+epilogue(e${ ", s" if e.has_matrix }${ ", " ~ m if e.reads_rows }${ ", " ~ n if e.reads_columns }, ${ acc }${ ", " ~ c if e.reads_c })
+//%- endmacro
+/*# The same with C's old element at `to`, which beta = 0 leaves unread. #*/
+//% macro applied_at(kernel, m, n, acc, to)
+${ applied(kernel, m, n, acc, "e.beta == %s ? %s : %s" | format(zero, zero, to)) }
+//%- endmacro
+/*# The epilogue's inputs, from row `m` and column `n` of C on, or of the matrix `product` of a batch. #*/
+//% macro inputs(kernel, m="", n="", product="")
+{
+//%- for name in kernel.problem.epilogue.scalars
+${ name }${ ", " if not loop.last or kernel.problem.epilogue.operands }
+//%- endfor
+//%- for x in kernel.problem.epilogue.operands
+${ x.name }
+//%- if m
+${ {"m": " + " ~ m, "n": " + " ~ n, "mn": " + Offset(%s) * s.%s + %s" | format(m, x.ld, n)}[x.along] }
+//%- endif
+//%- if product and x.is_matrix
+ + ${ product } * s.stride_${ x.name }
+//%- endif
+${ ", " if not loop.last }
+//%- endfor
+}
+//%- endmacro
+/*# registers -> global, row by row of a thread's. #*/
+//% macro store_c(kernel, moves_m=false, moves_n=false, sliced=false, shared=false)
+//% set e = kernel.problem.epilogue
+${ epilogue(kernel) }
+// The first `valid` of N new elements${ " from row m" if e.reads_rows }${ "," if e.reads_rows and e.reads_columns }${ " from" if e.reads_columns and not e.reads_rows }${ " column n on" if e.reads_columns } to C${ ". beta = 0 overwrites C unread: what stood there may be NaN" if e.reads_c }.
+template <int N>
+__device__ __forceinline__ void store_edge(${ T }* to, const Epilogue& e${ ", Shape s" if e.has_matrix }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, Vec<N> value, int valid)
+{
+    if (valid >= N) {
+//% if e.reads_c
+        Vec<N> old = {};
+        if (e.beta != ${ zero }) old = load<N>(to);
+//% endif
+        #pragma unroll
+        for (int i = 0; i < N; ++i) value.at[i] = ${ applied(kernel, "m", "n + i", "value.at[i]", "old.at[i]") };
+        store<N>(to, value);
+        return;
+    }
+    #pragma unroll
+    for (int i = 0; i < N - 1; ++i) {
+        if (i < valid) to[i] = ${ applied_at(kernel, "m", "n + i", "value.at[i]", "to[i]") };
+    }
+}
+
+// The i-th of this thread's ${ "ROWS" if sliced else "TM" } rows of C, those elements that ${ "exist" if not (moves_m and moves_n) }${ " and " if moves_m != moves_n }${ "are the tile's own" if moves_m or moves_n }.
+//% set rows, columns = "above" if moves_m else "rows", "left" if moves_n else "columns"
+//% if moves_m or moves_n
+// The first ${ "`above` rows" if moves_m }${ " and " if moves_m and moves_n }${ "`left` columns" if moves_n } of a tile that moved back are another tile's, which stores them.
+//% endif
+__device__ __forceinline__ void store_row(${ T }* tile, Shape s, int ${ rows }, int ${ columns }, Place place, int i,
+                                          const ${ T } (&sums)[TN], const Epilogue& e)
+{
+//% if sliced
+    const int row = static_cast<int>(threadIdx.x) / SLICE_THREADS * ROWS + i;  // of the tile that slices share
+    const int m = place.m + row / FM * STEP_M + row % FM;
+//% else
+    const int m = place.m + i / FM * STEP_M + i % FM;
+//% endif
+    if (${ "m < above" if moves_m else "EDGE_M && m >= rows" }) return;
+    #pragma unroll
+    for (int j = 0; j < TN; j += VC) {
+        const int n = place.n + j / FN * STEP_N + j % FN;
+        Vec<VC> value;
+        #pragma unroll
+        for (int v = 0; v < VC; ++v) value.at[v] = sums[j + v];
+        store_edge<VC>(tile + Offset(m) * s.ldc + n, e${ ", s" if e.has_matrix }${ ", m" if e.reads_rows }${ ", n" if e.reads_columns }, value, ${ "n < left ? 0" if moves_n else "EDGE_N ? columns - n" } : VC);
+    }
+}
+/*% if not shared %*/
+
+// The same for all of this thread's rows.
+__device__ __forceinline__ void store_c(${ T }* tile, Shape s, int ${ rows }, int ${ columns }, Place place,
+                                        const ${ T } (&sums)[${ "ROWS" if sliced else "TM" }][TN], const Epilogue& e)
+{
+    #pragma unroll
+    for (int i = 0; i < ${ "ROWS" if sliced else "TM" }; ++i) store_row(tile, s, ${ rows }, ${ columns }, place, i, sums[i], e);
+}
+//% endif
+//% endmacro

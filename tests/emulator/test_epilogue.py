@@ -1,0 +1,56 @@
+"""Kernels with epilogues in the emulator: right for every family, and operands guarded as A and B are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gemmgen.kernel.families import FAMILIES
+from gemmgen.kernel.families.base import check
+from gemmgen.kernel.render import render
+from gemmgen.problem.device import DEFAULT_ARCH, parse_arch
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.matrix import Layout
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.verification.bugs.base import Subject
+from gemmgen.verification.verifier import verify
+
+RUNTIME = Problem(None, None, None)
+BATCH = replace(RUNTIME, batch=None)
+WHOLE = "scale_m+scale_n+bias+gelu+residual"
+KERNELS = [
+    ("naive", {}, "bias+gelu", RUNTIME),
+    ("naive", {}, "scale_m+scale_n+bias+clamp(-1,2)+residual", replace(RUNTIME, dtype=DType.F64)),
+    ("naive", {}, "silu(alpha * acc + bias_m) + residual", replace(BATCH, layout=Layout("r", "c"))),
+    ("naive", {}, "bias+relu", replace(BATCH, pointers=True)),
+    ("naive", {}, "tanh(acc)", Problem(33, 17, 20, ldc=19)),
+    ("simt", {}, WHOLE, RUNTIME),
+    ("simt", {"SPLIT": 3}, "bias_m+relu+residual", replace(RUNTIME, ld_align=4)),
+    ("simt", {"STAGES": 3, "ASYNC": 1, "STREAM": 3}, WHOLE, RUNTIME),
+    ("simt", {"BK": 32, "STAGES": 3, "ASYNC": 1, "AHEAD": 2, "SLICES": 4}, "bias+silu", BATCH),
+    ("simt", {}, "max(alpha * acc, bias_n) - residual", Problem(70, 100, 35, dtype=DType.F64)),
+    ("simt", {"STAGES": 2, "ASYNC": 1, "AHEAD": 4}, WHOLE, Problem(70, 131, 45)),
+    ("skinny", {}, "bias+gelu_tanh", Problem(3, 200, None)),
+    ("skinny", {"SPLIT": 3}, WHOLE, RUNTIME),
+    ("skinny", {"SPLIT": 2}, "bias_m+residual", Problem(None, 5, None, layout=Layout("c", "c"))),
+    ("batched", {"MB": 4, "WALK": 5}, WHOLE, Problem(8, 12, 16, batch=None)),
+    ("batched", {}, "bias+relu", Problem(8, 12, 16, batch=None, pointers=True)),
+]
+
+
+@pytest.fixture(scope="module")
+def executor():
+    with EmulatorExecutor() as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(("family", "values", "epilogue", "problem"), KERNELS, ids=str)
+def test_kernels_compute_their_epilogue(executor, family, values, epilogue, problem):
+    chosen, problem = FAMILIES[family], replace(problem, epilogue=epilogue)
+    config = Subject("", problem, tuple(values.items()), chosen).config
+    check(chosen, problem, config, parse_arch(DEFAULT_ARCH).limits)
+    source = render(problem, chosen, config)
+    verdict = verify(executor, source, examples=25, runs=2)
+    assert verdict.passed, f"{verdict.failure} in {verdict.situation}"

@@ -1,0 +1,312 @@
+// gemm_f32_rr_bB_8x12x16_ep97a66a26_batched_mb4_4x4_v4_pad4_s1_async0_walk1_minb1
+//
+//     C = clamp(acc + beta * C, -1, 1) * scale_m + residual      acc = A * B; f32 on CUDA cores; beta = 0 never reads C
+//     for each of a batch's products
+//
+//     A  8 x 16, row-major, lda = 16, stride_a = 128
+//     B  16 x 12, row-major, ldb = 12, stride_b = 192
+//     C  8 x 12, row-major, ldc = 12, stride_c = 96
+//     residual  8 x 12, row-major, ld_residual = 12, stride_residual = 96
+//     scale_m  8 elements, one a row of C; the same for all products
+//
+// Block   4 products at once by 24 threads, 1 time, 5632 bytes of shared memory
+// Thread  16 elements of C: for each k 16 FMAs on 8 words of shared memory, taken in 2 reads
+// Reads   K / 4.8 words of global and K / 2 of shared memory for each element of C; 2.4 FLOP for a byte of global
+// Ahead   nothing: a block waits for each tile, and only other blocks hide that
+// Bound   device memory: 1.5 FLOP for a byte that has to move, too few for any known card
+//
+// Launch  ceil(batch / 4) blocks of 24 threads
+// Expects A, B, C, scale_m and residual at addresses divisible by 16, C overlapping no other operand,
+//         no two matrices of C that overlap
+// Made by gemmgen generate 8x12x16 --dtype f32 --layout rr --batch '?' --epilogue 'clamp(acc + beta * C, -1, 1) * scale_m + residual' --family batched
+
+namespace {
+
+// Sizes and the elements between lines (leading dimensions) and between matrices of the batch (strides).
+// What is known here folds into the code.
+struct Shape {
+    static constexpr int M = 8;
+    static constexpr int N = 12;
+    static constexpr int K = 16;
+    static constexpr int lda = 16;
+    static constexpr int ldb = 12;
+    static constexpr int ldc = 12;
+    static constexpr int ld_residual = 12;
+    int batch;
+    static constexpr long long stride_a = 128;
+    static constexpr long long stride_b = 192;
+    static constexpr long long stride_c = 96;
+    static constexpr long long stride_residual = 96;
+};
+using Offset = int;  // elements from a matrix's start: stays below 2^31 here
+
+// Parameters
+constexpr int MB = 4;      // products that a block computes at once
+constexpr int TM = 4;      // rows of C that a thread computes
+constexpr int TN = 4;      // columns of C that a thread computes
+constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
+constexpr int STAGES = 1;  // groups of MB products that shared memory holds
+constexpr int WALK = 1;    // groups that a block computes one after the other
+constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
+
+// Work split
+constexpr int BM = 8;                     // rows of C: all of them
+constexpr int BN = 12;                    // columns of C: all of them
+constexpr int BK = 16;                    // depth of the products: all of it
+constexpr int LANES_M = BM / TM;          // threads down a matrix
+constexpr int LANES_N = BN / TN;          // threads across a matrix
+constexpr int LANES = LANES_M * LANES_N;  // threads a product
+constexpr int THREADS = MB * LANES;       // threads a block
+constexpr int PAIR = 1;                   // neighbouring threads that share rows
+constexpr int DEPTH = 4;                  // values of k that a thread reads at once
+constexpr int UNROLL = 4;                 // reads that the loop along k unrolls
+constexpr int FM = 1;                     // floats of a thread's neighbouring rows
+constexpr int FN = 4;                     // floats of a thread's neighbouring columns
+constexpr int STEP_M = FM * LANES_M;      // rows from those to its next
+constexpr int STEP_N = FN * LANES_N;      // columns from those to its next
+constexpr int VC = 4;                     // floats of an access to C
+
+// How A gets to shared memory
+constexpr int VA = 4;                                               // floats of an access to A
+constexpr int READ_A = DEPTH;                                       // floats of a thread's shared read of A
+constexpr int A_LINE = BK;                                          // floats of a line of A
+constexpr int A_ACCESSES = BK / VA * BM;                            // accesses that fetch a matrix A
+constexpr int A_SHARE = (MB * A_ACCESSES + THREADS - 1) / THREADS;  // of which, for all MB, a thread makes at most
+constexpr int PITCH_A = BK + PAD;                                   // floats from one shared line of A to the next
+constexpr int SHARED_A = BM * PITCH_A;                              // floats of a shared matrix A
+
+// How B gets to shared memory
+constexpr int VB = 4;                                               // floats of an access to B
+constexpr int READ_B = FN;                                          // floats of a thread's shared read of B
+constexpr int B_LINE = BN;                                          // floats of a line of B
+constexpr int B_ACCESSES = BN / VB * BK;                            // accesses that fetch a matrix B
+constexpr int B_SHARE = (MB * B_ACCESSES + THREADS - 1) / THREADS;  // of which, for all MB, a thread makes at most
+constexpr int PITCH_B = BN;                                         // floats from one shared line of B to the next
+constexpr int SHARED_B = BK * PITCH_B;                              // floats of a shared matrix B
+
+static_assert(PITCH_A % VA == 0 and PITCH_A % READ_A == 0, "vector accesses to A's shared lines stay aligned");
+static_assert(PITCH_B % VB == 0 and PITCH_B % READ_B == 0, "vector accesses to B's shared lines stay aligned");
+
+// Products are whole and need no checks at an edge of C; a group of them does where the batch ends in it.
+constexpr bool EDGE_M = Shape::M % BM != 0;
+constexpr bool EDGE_N = Shape::N % BN != 0;
+constexpr bool EDGE_BATCH = true;
+
+// N floats that move as one access of 4 * N bytes.
+template <int N>
+struct alignas(4 * N) Vec {
+    float at[N];
+};
+
+template <int N>
+__device__ __forceinline__ Vec<N> load(const float* from)
+{
+    return *reinterpret_cast<const Vec<N>*>(from);
+}
+
+template <int N>
+__device__ __forceinline__ void store(float* to, const Vec<N>& value)
+{
+    *reinterpret_cast<Vec<N>*>(to) = value;
+}
+
+using MatrixA = float[SHARED_A / PITCH_A][PITCH_A];  // A in shared memory, line by line: [m][k]
+using MatrixB = float[SHARED_B / PITCH_B][PITCH_B];  // B in shared memory, line by line: [k][n]
+
+// Where a thread's elements start within its product. They come in FM x FN patches, STEP_M and STEP_N apart,
+// so that neighbouring threads read neighbouring addresses of shared memory.
+struct Place {
+    int m, n;
+};
+
+__device__ __forceinline__ Place place_of_lane(int lane)
+{
+    // PAIR neighbours share rows, and those PAIR apart share columns: a vector read that meets an address
+    // twice in neighbouring lanes takes half the shared-memory cycles.
+    const int lane_m = lane / PAIR % LANES_M;
+    const int lane_n = lane / (PAIR * LANES_M) * PAIR + lane % PAIR;
+    return {lane_m * FM, lane_n * FN};
+}
+
+// Copy this thread's share of MB matrices A to shared memory, as far as the batch has so many.
+__device__ __forceinline__ void copy_a(const float* batch, Shape s, int first, MatrixA* shared)
+{
+    #pragma unroll
+    for (int i = 0; i < A_SHARE; ++i) {
+        const int access = threadIdx.x + i * THREADS;
+        if (MB * A_ACCESSES % THREADS != 0 && access >= MB * A_ACCESSES) break;
+        const int matrix = access / A_ACCESSES, within = access % A_ACCESSES;
+        const int line = within / (A_LINE / VA), at = within % (A_LINE / VA) * VA;
+        if (EDGE_BATCH && first + matrix >= s.batch) break;
+        const float* from = batch + (first + matrix) * s.stride_a + Offset(line) * s.lda + at;
+        store<VA>(&shared[matrix][line][at], load<VA>(from));
+    }
+}
+
+// Copy this thread's share of MB matrices B to shared memory, as far as the batch has so many.
+__device__ __forceinline__ void copy_b(const float* batch, Shape s, int first, MatrixB* shared)
+{
+    #pragma unroll
+    for (int i = 0; i < B_SHARE; ++i) {
+        const int access = threadIdx.x + i * THREADS;
+        if (MB * B_ACCESSES % THREADS != 0 && access >= MB * B_ACCESSES) break;
+        const int matrix = access / B_ACCESSES, within = access % B_ACCESSES;
+        const int line = within / (B_LINE / VB), at = within % (B_LINE / VB) * VB;
+        if (EDGE_BATCH && first + matrix >= s.batch) break;
+        const float* from = batch + (first + matrix) * s.stride_b + Offset(line) * s.ldb + at;
+        store<VB>(&shared[matrix][line][at], load<VB>(from));
+    }
+}
+
+// This thread's TM values of A for each of DEPTH neighbouring k, which one read takes.
+__device__ __forceinline__ void read_a(const MatrixA& shared, int k, int m, float (&fragment)[DEPTH][TM])
+{
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) {
+        const Vec<DEPTH> part = load<DEPTH>(&shared[m + i * STEP_M][k]);
+        #pragma unroll
+        for (int d = 0; d < DEPTH; ++d) fragment[d][i] = part.at[d];
+    }
+}
+
+// This thread's TN values of B for each of DEPTH neighbouring k, FN to a read.
+__device__ __forceinline__ void read_b(const MatrixB& shared, int k, int n, float (&fragment)[DEPTH][TN])
+{
+    #pragma unroll
+    for (int d = 0; d < DEPTH; ++d) {
+        #pragma unroll
+        for (int i = 0; i < TN; i += FN) {
+            const Vec<FN> part = load<FN>(&shared[k + d][n + i / FN * STEP_N]);
+            #pragma unroll
+            for (int v = 0; v < FN; ++v) fragment[d][i + v] = part.at[v];
+        }
+    }
+}
+
+// acc += A * B: for each k an outer product of this thread's TM values of A and TN of B.
+__device__ __forceinline__ void multiply(const MatrixA& As, const MatrixB& Bs, Place place, float (&acc)[TM][TN])
+{
+    #pragma unroll UNROLL
+    for (int k = 0; k < Shape::K; k += DEPTH) {
+        float a[DEPTH][TM], b[DEPTH][TN];
+        read_a(As, k, place.m, a);
+        read_b(Bs, k, place.n, b);
+        #pragma unroll
+        for (int d = 0; d < DEPTH; ++d) {
+            #pragma unroll
+            for (int i = 0; i < TM; ++i) {
+                #pragma unroll
+                for (int j = 0; j < TN; ++j) acc[i][j] = fmaf(a[d][i], b[d][j], acc[i][j]);
+            }
+        }
+    }
+}
+
+__device__ __forceinline__ float clamp(float x, float lo, float hi)
+{
+    return x < lo ? lo : x > hi ? hi : x;
+}
+
+// What the epilogue takes beside the sum and C: pointers lead to the first row and column that it is asked for.
+struct Epilogue {
+    float beta;
+    const float* scale_m;
+    const float* residual;
+};
+
+// C's new element in row m and column n; c is the old one, or 0 where beta = 0:
+// clamp(acc + beta * C, -1, 1) * scale_m + residual
+__device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int n, float acc, float c)
+{
+    const float scale_m = e.scale_m[m];
+    const float residual = e.residual[Offset(m) * s.ld_residual + n];
+    const float x = fmaf(e.beta, c, acc);
+    return fmaf(clamp(x, -1.0f, 1.0f), scale_m, residual);
+}
+
+// The first `valid` of N new elements from row m, column n on to C. beta = 0 overwrites C unread: what stood there may be NaN.
+template <int N>
+__device__ __forceinline__ void store_edge(float* to, const Epilogue& e, Shape s, int m, int n, Vec<N> value, int valid)
+{
+    if (valid >= N) {
+        Vec<N> old = {};
+        if (e.beta != 0.0f) old = load<N>(to);
+        #pragma unroll
+        for (int i = 0; i < N; ++i) value.at[i] = epilogue(e, s, m, n + i, value.at[i], old.at[i]);
+        store<N>(to, value);
+        return;
+    }
+    #pragma unroll
+    for (int i = 0; i < N - 1; ++i) {
+        if (i < valid) to[i] = epilogue(e, s, m, n + i, value.at[i], e.beta == 0.0f ? 0.0f : to[i]);
+    }
+}
+
+// The i-th of this thread's TM rows of C, those elements that exist.
+__device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int columns, Place place, int i,
+                                          const float (&sums)[TN], const Epilogue& e)
+{
+    const int m = place.m + i / FM * STEP_M + i % FM;
+    if (EDGE_M && m >= rows) return;
+    #pragma unroll
+    for (int j = 0; j < TN; j += VC) {
+        const int n = place.n + j / FN * STEP_N + j % FN;
+        Vec<VC> value;
+        #pragma unroll
+        for (int v = 0; v < VC; ++v) value.at[v] = sums[j + v];
+        store_edge<VC>(tile + Offset(m) * s.ldc + n, e, s, m, n, value, EDGE_N ? columns - n : VC);
+    }
+}
+
+// The same for all of this thread's rows.
+__device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int columns, Place place,
+                                        const float (&sums)[TM][TN], const Epilogue& e)
+{
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) store_row(tile, s, rows, columns, place, i, sums[i], e);
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(THREADS, MINB)
+gemm_f32_rr_bB_8x12x16_ep97a66a26_batched_mb4_4x4_v4_pad4_s1_async0_walk1_minb1(
+    const float* __restrict__ A,
+    const float* __restrict__ B,
+    float* __restrict__ C,
+    const float* __restrict__ scale_m,
+    const float* __restrict__ residual,
+    int batch,
+    float beta)
+{
+    __shared__ __align__(16) MatrixA As[STAGES * MB];  // STAGES groups of MB
+    __shared__ __align__(16) MatrixB Bs[STAGES * MB];
+    const Shape s{batch};
+    const int first = blockIdx.x * (MB * WALK);  // product of the block
+    const int mine = threadIdx.x / LANES;        // of a group, this thread's
+    const Place place = place_of_lane(threadIdx.x % LANES);
+
+    #pragma unroll
+    for (int stage = 0; stage < STAGES; ++stage) {
+        copy_a(A, s, first + stage * MB, &As[stage * MB]);
+        copy_b(B, s, first + stage * MB, &Bs[stage * MB]);
+    }
+
+    int stage = 0;
+    for (int step = 0; step < WALK; ++step) {
+        __syncthreads();  // the group is complete
+        const int product = first + step * MB + mine;
+        if (!EDGE_BATCH || product < s.batch) {
+            float acc[TM][TN] = {};
+            multiply(As[stage * MB + mine], Bs[stage * MB + mine], place, acc);
+            const Epilogue e = {beta, scale_m, residual + product * s.stride_residual};
+            store_c(C + product * s.stride_c, s, BM, BN, place, acc, e);
+        }
+        const int next = step + STAGES;
+        if (next < WALK) {
+            __syncthreads();  // nobody reads the stage any more
+            copy_a(A, s, first + next * MB, &As[stage * MB]);
+            copy_b(B, s, first + next * MB, &Bs[stage * MB]);
+        }
+        stage = stage + 1 < STAGES ? stage + 1 : 0;
+    }
+}

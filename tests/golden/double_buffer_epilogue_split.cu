@@ -1,0 +1,572 @@
+// gemm_f32_rr_bB_Mx300xK_scale_m_scale_n_bias_silu_residual_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb0_pad4_s2_async0_ahead0_slices1_minb1_g8_split4
+//
+//     C = silu(alpha * acc * scale_m * scale_n + beta * C + bias_n) + residual      acc = A * B; f32 on CUDA cores; beta = 0 never reads C
+//     for each of a batch's products
+//
+//     A  M x K, row-major, lda at run time, stride_a at run time
+//     B  K x 300, row-major, ldb = 300, stride_b at run time
+//     C  M x 300, row-major, ldc = 300, stride_c at run time
+//     residual  M x 300, row-major, ld_residual = 300, stride_residual at run time
+//     bias_n  300 elements, one a column of C; the same for all products
+//     scale_m  M elements, one a row of C; the same for all products
+//     scale_n  300 elements, one a column of C; the same for all products
+//
+// Block   128 x 128 of C by 256 threads, in steps of 8 along K, 16656 bytes of shared memory
+// Thread  64 elements of C: for each k 64 FMAs on 16 words of shared memory, taken in 4 reads
+// Reads   K / 64 words of global and K / 4 of shared memory for each element of C; 32 FLOP for a byte of global
+// Ahead   global memory is read 1 step before its use, while the FMAs run
+// Bound   FFMA issue: FMAs are 91% of the main loop's FMAs, reads and copies
+// Split   4 blocks share a tile: each sums a part of K, the last to come adds the parts up
+//
+// Launch  ceil(M / 128) * ceil(N / 128) * batch * 4 blocks of 256 threads
+// Expects A, B, C, bias_n, scale_m, scale_n and residual at addresses divisible by 16, C overlapping no other operand,
+//         no two matrices of C that overlap,
+//         partials: ceil(M / 128) * ceil(N / 128) * batch * 4 * 16384 floats, holding anything,
+//         tickets: ceil(M / 128) * ceil(N / 128) * batch counters, zero before the first launch, which every launch leaves zero,
+//         no other launch using the same workspace at the same time
+// Made by gemmgen generate '?x300x?' --dtype f32 --layout rr --batch '?' --epilogue 'silu(alpha * acc * scale_m * scale_n + beta * C + bias_n) + residual' --set SPLIT=4
+
+namespace {
+
+// Sizes and the elements between lines (leading dimensions) and between matrices of the batch (strides).
+// What is known here folds into the code.
+struct Shape {
+    int M;
+    static constexpr int N = 300;
+    int K;
+    int lda;
+    static constexpr int ldb = 300;
+    static constexpr int ldc = 300;
+    static constexpr int ld_residual = 300;
+    int batch;
+    long long stride_a;
+    long long stride_b;
+    long long stride_c;
+    long long stride_residual;
+};
+using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
+
+// Parameters
+constexpr int BM = 128;    // rows of C that a block computes
+constexpr int BN = 128;    // columns of C that a block computes
+constexpr int BK = 8;      // depth of one step along K
+constexpr int TM = 8;      // rows of C that a thread computes
+constexpr int TN = 8;      // columns of C that a thread computes
+constexpr int WM = 64;     // rows of C that a warp computes (0: no warp tiles)
+constexpr int WN = 32;     // columns of C that a warp computes (0: no warp tiles)
+constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
+constexpr int STAGES = 2;  // tiles of A and B that shared memory holds
+constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
+constexpr int GROUP = 8;   // tile rows that blocks walk down before they step right, for reuse in L2
+constexpr int SPLIT = 4;   // blocks that share a tile of C, each with a part of K
+
+// Work split
+constexpr int THREADS = BM / TM * (BN / TN);  // threads a block
+constexpr int LANES_M = WM / TM;              // threads down a warp's tile
+constexpr int LANES_N = WN / TN;              // threads across a warp's tile
+constexpr int FM = 4;                         // floats of a thread's shared read of A
+constexpr int FN = 4;                         // floats of a thread's shared read of B
+constexpr int STEP_M = FM * LANES_M;          // rows from one shared read of a thread to its next
+constexpr int STEP_N = FN * LANES_N;          // columns from one shared read of a thread to its next
+constexpr int VC = 1;                         // floats of an access to C
+
+// How A gets to shared memory
+constexpr int VA = 1;                                                                  // floats of an access to A
+constexpr int STORE_A = 1;                                                             // floats of a shared store of A
+constexpr int A_LINE = BK;                                                             // floats of a line of A's tile
+constexpr int A_LINES = BM;                                                            // lines of A's tile
+constexpr int A_TEAM = 8;                                                              // neighbouring threads that fetch a line together
+constexpr int A_STRIDE = THREADS / A_TEAM;                                             // lines that all threads fetch at once
+constexpr int A_SHARE = A_LINE / VA / A_TEAM * ((A_LINES + A_STRIDE - 1) / A_STRIDE);  // accesses that a thread makes at most
+constexpr int PITCH_A = BM + PAD;                                                      // floats from one shared line of A to the next
+constexpr int SHARED_A = BK * PITCH_A;                                                 // floats of a shared tile of A
+
+// How B gets to shared memory
+constexpr int VB = 1;                                                                  // floats of an access to B
+constexpr int STORE_B = VB;                                                            // floats of a shared store of B
+constexpr int B_LINE = BN;                                                             // floats of a line of B's tile
+constexpr int B_LINES = BK;                                                            // lines of B's tile
+constexpr int B_TEAM = 32;                                                             // neighbouring threads that fetch a line together
+constexpr int B_STRIDE = THREADS / B_TEAM;                                             // lines that all threads fetch at once
+constexpr int B_SHARE = B_LINE / VB / B_TEAM * ((B_LINES + B_STRIDE - 1) / B_STRIDE);  // accesses that a thread makes at most
+constexpr int PITCH_B = BN;                                                            // floats from one shared line of B to the next
+constexpr int SHARED_B = BK * PITCH_B;                                                 // floats of a shared tile of B
+
+static_assert(BM % TM == 0, "threads split a block's rows evenly");
+static_assert(BN % TN == 0, "threads split a block's columns evenly");
+static_assert(WM == 0 or BM % WM == 0, "warps split a block's rows evenly");
+static_assert(WM == 0 or BN % WN == 0, "warps split a block's columns evenly");
+static_assert(WM == 0 or WM % TM == 0, "lanes split a warp's rows evenly");
+static_assert(WM == 0 or WN % (2 * TN) == 0, "lanes stand in pairs along a warp's columns");
+static_assert(WM == 0 or WM * WN == 32 * TM * TN, "a warp has 32 lanes, each with a TM x TN tile");
+static_assert(A_LINE % VA == 0, "a line of A's tile is a whole number of accesses");
+static_assert(B_LINE % VB == 0, "a line of B's tile is a whole number of accesses");
+static_assert(TM % FM == 0, "a thread's rows are a whole number of shared reads");
+static_assert(TN % FN == 0, "a thread's columns are a whole number of shared reads");
+static_assert(FN % VC == 0, "a thread's neighbouring columns are a whole number of stores");
+static_assert(PITCH_A % FM == 0 and PITCH_A % STORE_A == 0, "vector accesses to A's shared lines stay aligned");
+static_assert(PITCH_B % FN == 0 and PITCH_B % STORE_B == 0, "vector accesses to B's shared lines stay aligned");
+static_assert(STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0, "vector accesses to B's tiles, which may follow A's, stay aligned");
+
+// A size that its tile divides needs no checks at the edge.
+constexpr bool EDGE_M = true;
+constexpr bool EDGE_K = true;
+
+// N floats that move as one access of 4 * N bytes.
+template <int N>
+struct alignas(4 * N) Vec {
+    float at[N];
+};
+
+template <int N>
+__device__ __forceinline__ Vec<N> load(const float* from)
+{
+    return *reinterpret_cast<const Vec<N>*>(from);
+}
+
+template <int N>
+__device__ __forceinline__ void store(float* to, const Vec<N>& value)
+{
+    *reinterpret_cast<Vec<N>*>(to) = value;
+}
+
+// An element of a tile on its way to shared memory: row or column mn of C, and depth k.
+struct Spot {
+    int mn, k;
+};
+
+using TileA = float[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [k][m]
+using TileB = float[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
+
+// The tile of C that a block computes. Blocks walk down GROUP tile rows before they step right, so
+// that blocks that run together read the same tiles of A and B from L2.
+struct TileOrigin {
+    int m, n;
+};
+
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
+{
+    const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
+    const int group = block / (GROUP * columns);
+    const int first = group * GROUP;
+    const int height = min(GROUP, rows - first);  // the last group may be lower
+    const int within = block % (GROUP * columns);
+    return {(first + within % height) * BM, within / height * BN};
+}
+
+// Where this thread's elements start within the block's tile. They come in FM x FN patches, STEP_M and
+// STEP_N apart, so that neighbouring threads read neighbouring addresses of shared memory.
+struct Place {
+    int m, n;
+};
+
+__device__ __forceinline__ Place place_of_thread()
+{
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    // Lanes zigzag in pairs: i and i^1 share rows, i and i^2 columns (if LANES_M > 1), so a vector read of
+    // either operand meets each address twice in neighbouring lanes and takes half the shared-memory cycles.
+    const int lane_m = lane / 2 % LANES_M;
+    const int lane_n = lane / (2 * LANES_M) * 2 + lane % 2;
+    const int m = warp / (BN / WN) * WM + lane_m * FM, n = warp % (BN / WN) * WN + lane_n * FN;
+    return {m, n};
+}
+
+// The depths [begin, end) that one of a tile's SPLIT blocks sums: equal parts of K, each a whole number of steps. The
+// last parts may be shorter, or empty.
+struct Depths {
+    int begin, end;
+};
+
+__device__ __forceinline__ Depths depths_of_split(int K, int split)
+{
+    const int part = (K + SPLIT * BK - 1) / (SPLIT * BK) * BK;
+    return {min(K, split * part), min(K, (split + 1) * part)};
+}
+
+// What the blocks that share a tile of C leave for each other: their sums, one part behind the other, of which this
+// thread's are those at THREADS * i + threadIdx.x.
+struct Parts {
+    float* sums;
+    int count;  // of blocks
+    int mine;   // this block's number among them
+    unsigned* ticket;
+};
+
+// True in the last of a tile's `count` blocks to come here, which then sees all that the others wrote before they came.
+// Nobody waits for anybody, so it does not matter in which order blocks run, or whether they run at once.
+__device__ __forceinline__ bool last_to_arrive(unsigned* ticket, int count)
+{
+    __shared__ int last;
+    __syncthreads();  // the whole block has written its part
+    if (threadIdx.x == 0) {
+        __threadfence();                                   // it is visible to all before the ticket is taken,
+        last = atomicInc(ticket, count - 1) == count - 1;  // (the last ticket turns the counter back to zero)
+        __threadfence();                                   // and parts of earlier tickets are visible after it
+    }
+    __syncthreads();
+    return last;
+}
+
+// Leaves this block's sums, COUNT of each thread, as its part of the tile. Returns true in the last of the tile's blocks, which
+// has to add all parts; the others are done with the tile.
+template <int COUNT>
+__device__ __forceinline__ bool leave_part(const float* sums, const Parts& parts)
+{
+    float* const own = parts.sums + parts.mine * (BM * BN);
+    #pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+        const int element = i * THREADS + threadIdx.x;
+        own[element] = sums[i];
+    }
+    return last_to_arrive(parts.ticket, parts.count);
+}
+
+// What all blocks summed for COUNT of this thread's elements, from its `first` on.
+template <int COUNT>
+__device__ __forceinline__ void add_parts(const Parts& parts, int first, float (&sums)[COUNT])
+{
+    #pragma unroll
+    for (int i = 0; i < COUNT; ++i) sums[i] = 0.0f;
+    #pragma unroll 4
+    for (int part = 0; part < parts.count; ++part) {  // always in this order: the same bits every time
+        #pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+            const int element = (first + i) * THREADS + threadIdx.x;
+            sums[i] += __ldcg(parts.sums + part * (BM * BN) + element);
+        }
+    }
+}
+
+// What the SPLIT blocks of this one's tile share.
+__device__ __forceinline__ Parts parts_of_split(float* partials, unsigned* tickets)
+{
+    const long long tile = blockIdx.x / SPLIT;
+    return {partials + tile * SPLIT * (BM * BN), SPLIT, static_cast<int>(blockIdx.x % SPLIT), tickets + tile};
+}
+
+// The first `valid` of N floats, the rest zero: one access where all exist, else one by one.
+template <int N>
+__device__ __forceinline__ Vec<N> load_edge(const float* from, int valid)
+{
+    if (valid >= N) return load<N>(from);
+    Vec<N> value = {};
+    #pragma unroll
+    for (int i = 0; i < N - 1; ++i) {
+        if (i < valid) value.at[i] = from[i];
+    }
+    return value;
+}
+
+// Where this thread's first access to A's tile starts: A_TEAM neighbouring threads fetch a line together, along k.
+__device__ __forceinline__ Spot spot_a()
+{
+    const int line = threadIdx.x / A_TEAM, along = threadIdx.x % A_TEAM * VA;
+    return {line, along};
+}
+
+// From there to its i-th: further along the line first, then A_STRIDE lines on. The same for all threads.
+__device__ __forceinline__ Spot step_a(int i)
+{
+    constexpr int TIMES = A_LINE / VA / A_TEAM;  // accesses of a thread to a line
+    const int line = i / TIMES * A_STRIDE, along = i % TIMES * A_TEAM * VA;
+    return {line, along};
+}
+
+// Floats from the origin of A's tile to `at`, in global memory.
+__device__ __forceinline__ Offset offset_a(Spot at, Shape s)
+{
+    return Offset(at.mn) * s.lda + at.k;
+}
+
+// How many floats from there on lie inside A, whose edge is rows x depth from the tile's origin:
+// VA or more where the whole access does, 0 or less where nothing of it does.
+__device__ __forceinline__ int valid_a(Spot at, int rows, int depth)
+{
+    if (EDGE_M && at.mn >= rows) return 0;
+    return EDGE_K ? depth - at.k : VA;
+}
+
+// Global memory -> registers: this thread's share of A's tile. Zeros stand for what lies outside A.
+__device__ __forceinline__ void fetch_a(const float* tile, Shape s, int rows, int depth,
+                                        Vec<VA> (&staged)[A_SHARE])
+{
+    const Spot first = spot_a();
+    const float* from = tile + offset_a(first, s);
+    #pragma unroll
+    for (int i = 0; i < A_SHARE; ++i) {
+        const Spot step = step_a(i), at = {first.mn + step.mn, first.k + step.k};
+        if (A_LINES % A_STRIDE != 0 && at.mn >= A_LINES) break;
+        staged[i] = load_edge<VA>(from + offset_a(step, s), valid_a(at, rows, depth));
+    }
+}
+
+// Registers -> shared memory: across its lines, which turns k into the line number.
+__device__ __forceinline__ void store_shared_a(const Vec<VA> (&staged)[A_SHARE], TileA& shared)
+{
+    const Spot first = spot_a();
+    #pragma unroll
+    for (int i = 0; i < A_SHARE; ++i) {
+        const Spot step = step_a(i), at = {first.mn + step.mn, first.k + step.k};
+        if (A_LINES % A_STRIDE != 0 && at.mn >= A_LINES) break;
+        #pragma unroll
+        for (int v = 0; v < VA; ++v) {
+            shared[at.k + v][at.mn] = staged[i].at[v];
+        }
+    }
+}
+
+// Where this thread's first access to B's tile starts: B_TEAM neighbouring threads fetch a line together, along n.
+__device__ __forceinline__ Spot spot_b()
+{
+    const int line = threadIdx.x / B_TEAM, along = threadIdx.x % B_TEAM * VB;
+    return {along, line};
+}
+
+// From there to its i-th: further along the line first, then B_STRIDE lines on. The same for all threads.
+__device__ __forceinline__ Spot step_b(int i)
+{
+    constexpr int TIMES = B_LINE / VB / B_TEAM;  // accesses of a thread to a line
+    const int line = i / TIMES * B_STRIDE, along = i % TIMES * B_TEAM * VB;
+    return {along, line};
+}
+
+// Floats from the origin of B's tile to `at`, in global memory.
+__device__ __forceinline__ Offset offset_b(Spot at, Shape s)
+{
+    return Offset(at.k) * s.ldb + at.mn;
+}
+
+// How many floats from there on lie inside B, whose edge is columns x depth from the tile's origin:
+// VB or more where the whole access does, 0 or less where nothing of it does.
+__device__ __forceinline__ int valid_b(Spot at, int columns, int depth)
+{
+    if (EDGE_K && at.k >= depth) return 0;
+    return VB;
+}
+
+// Global memory -> registers: this thread's share of B's tile. Zeros stand for what lies outside B.
+__device__ __forceinline__ void fetch_b(const float* tile, Shape s, int columns, int depth,
+                                        Vec<VB> (&staged)[B_SHARE])
+{
+    const Spot first = spot_b();
+    const float* from = tile + offset_b(first, s);
+    #pragma unroll
+    for (int i = 0; i < B_SHARE; ++i) {
+        const Spot step = step_b(i), at = {first.mn + step.mn, first.k + step.k};
+        if (B_LINES % B_STRIDE != 0 && at.k >= B_LINES) break;
+        staged[i] = load_edge<VB>(from + offset_b(step, s), valid_b(at, columns, depth));
+    }
+}
+
+// Registers -> shared memory.
+__device__ __forceinline__ void store_shared_b(const Vec<VB> (&staged)[B_SHARE], TileB& shared)
+{
+    const Spot first = spot_b();
+    #pragma unroll
+    for (int i = 0; i < B_SHARE; ++i) {
+        const Spot step = step_b(i), at = {first.mn + step.mn, first.k + step.k};
+        if (B_LINES % B_STRIDE != 0 && at.k >= B_LINES) break;
+        store<VB>(&shared[at.k][at.mn], staged[i]);
+    }
+}
+
+// This thread's TM values of A at one depth, the first of which lies at `from`, FM to a read.
+__device__ __forceinline__ void read_a(const float* from, float (&fragment)[TM])
+{
+    #pragma unroll
+    for (int i = 0; i < TM; i += FM) {
+        const Vec<FM> part = load<FM>(from + i / FM * STEP_M);
+        #pragma unroll
+        for (int v = 0; v < FM; ++v) fragment[i + v] = part.at[v];
+    }
+}
+
+// This thread's TN values of B at one depth, the first of which lies at `from`, FN to a read.
+__device__ __forceinline__ void read_b(const float* from, float (&fragment)[TN])
+{
+    #pragma unroll
+    for (int i = 0; i < TN; i += FN) {
+        const Vec<FN> part = load<FN>(from + i / FN * STEP_N);
+        #pragma unroll
+        for (int v = 0; v < FN; ++v) fragment[i + v] = part.at[v];
+    }
+}
+
+// acc += a * b, an outer product, to and fro along the columns: each FMA shares a value with the one before it.
+// Two register banks give an operand a cycle each, so an FMA that reads three registers anew takes two cycles.
+__device__ __forceinline__ void add_product(const float (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN])
+{
+    #pragma unroll
+    for (int j = 0; j < TN; ++j) {
+        #pragma unroll
+        for (int step = 0; step < TM; ++step) {
+            const int i = j % 2 ? TM - 1 - step : step;
+            acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
+        }
+    }
+}
+
+// acc += A's tile * B's tile. k is outermost: TM + TN values feed TM * TN FMAs, an outer product per k.
+__device__ __forceinline__ void multiply(const TileA& As, const TileB& Bs, Place place, float (&acc)[TM][TN])
+{
+    #pragma unroll
+    for (int k = 0; k < BK; ++k) {
+        float a[TM], b[TN];
+        read_a(&As[k][place.m], a);
+        read_b(&Bs[k][place.n], b);
+        add_product(a, b, acc);
+    }
+}
+
+__device__ __forceinline__ float sigmoid(float x)
+{
+    return 1 / (1 + expf(-x));
+}
+
+__device__ __forceinline__ float silu(float x)
+{
+    return x * sigmoid(x);
+}
+
+// What the epilogue takes beside the sum and C: pointers lead to the first row and column that it is asked for.
+struct Epilogue {
+    float alpha, beta;
+    const float* bias_n;
+    const float* scale_m;
+    const float* scale_n;
+    const float* residual;
+};
+
+// C's new element in row m and column n; c is the old one, or 0 where beta = 0:
+// silu(alpha * acc * scale_m * scale_n + beta * C + bias_n) + residual
+__device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int n, float acc, float c)
+{
+    const float bias_n = e.bias_n[n];
+    const float scale_m = e.scale_m[m];
+    const float scale_n = e.scale_n[n];
+    const float residual = e.residual[Offset(m) * s.ld_residual + n];
+    const float x = fmaf(e.beta, c, e.alpha * acc * scale_m * scale_n) + bias_n;
+    return silu(x) + residual;
+}
+
+// The first `valid` of N new elements from row m, column n on to C. beta = 0 overwrites C unread: what stood there may be NaN.
+template <int N>
+__device__ __forceinline__ void store_edge(float* to, const Epilogue& e, Shape s, int m, int n, Vec<N> value, int valid)
+{
+    if (valid >= N) {
+        Vec<N> old = {};
+        if (e.beta != 0.0f) old = load<N>(to);
+        #pragma unroll
+        for (int i = 0; i < N; ++i) value.at[i] = epilogue(e, s, m, n + i, value.at[i], old.at[i]);
+        store<N>(to, value);
+        return;
+    }
+    #pragma unroll
+    for (int i = 0; i < N - 1; ++i) {
+        if (i < valid) to[i] = epilogue(e, s, m, n + i, value.at[i], e.beta == 0.0f ? 0.0f : to[i]);
+    }
+}
+
+// The i-th of this thread's TM rows of C, those elements that exist and are the tile's own.
+// The first `left` columns of a tile that moved back are another tile's, which stores them.
+__device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int left, Place place, int i,
+                                          const float (&sums)[TN], const Epilogue& e)
+{
+    const int m = place.m + i / FM * STEP_M + i % FM;
+    if (EDGE_M && m >= rows) return;
+    #pragma unroll
+    for (int j = 0; j < TN; j += VC) {
+        const int n = place.n + j / FN * STEP_N + j % FN;
+        Vec<VC> value;
+        #pragma unroll
+        for (int v = 0; v < VC; ++v) value.at[v] = sums[j + v];
+        store_edge<VC>(tile + Offset(m) * s.ldc + n, e, s, m, n, value, n < left ? 0 : VC);
+    }
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(THREADS, MINB)
+gemm_f32_rr_bB_Mx300xK_scale_m_scale_n_bias_silu_residual_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb0_pad4_s2_async0_ahead0_slices1_minb1_g8_split4(
+    const float* __restrict__ A,
+    const float* __restrict__ B,
+    float* __restrict__ C,
+    const float* __restrict__ bias_n,
+    const float* __restrict__ scale_m,
+    const float* __restrict__ scale_n,
+    const float* __restrict__ residual,
+    float* __restrict__ partials,
+    unsigned* __restrict__ tickets,
+    int M,
+    int K,
+    int lda,
+    int batch,
+    long long stride_a,
+    long long stride_b,
+    long long stride_c,
+    long long stride_residual,
+    float alpha,
+    float beta)
+{
+    __shared__ __align__(16) TileA As[STAGES];
+    __shared__ __align__(16) TileB Bs[STAGES];
+    const Shape s{M, K, lda, batch, stride_a, stride_b, stride_c, stride_residual};
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix of the batch
+    const int matrix = blockIdx.x / SPLIT / tiles;                    // the block's
+    A += matrix * s.stride_a;
+    B += matrix * s.stride_b;
+    C += matrix * s.stride_c;
+    residual += matrix * s.stride_residual;
+    const TileOrigin own = tile_of_block(s, blockIdx.x / SPLIT % tiles);
+    // A tile that would cross an edge of C moves back until it ends there: copies need no checks, and what it computes of
+    // another tile is not stored.
+    const TileOrigin tile = {own.m, min(own.n, s.N - BN)};
+    const auto [begin, end] = depths_of_split(s.K, blockIdx.x % SPLIT);
+    const int part = end - begin;  // of K, which this block sums
+    const Place place = place_of_thread();
+    const int rows = s.M - tile.m, columns = s.N - tile.n;  // from the tile's origin to the edge of C
+    const float* a_tile = A + Offset(tile.m) * s.lda + begin;
+    const float* b_tile = B + tile.n + Offset(begin) * s.ldb;
+    const Offset a_step = BK;  // to the next tile along K
+    const Offset b_step = Offset(BK) * s.ldb;
+    float acc[TM][TN] = {};
+
+    Vec<VA> a_staged[A_SHARE];
+    Vec<VB> b_staged[B_SHARE];
+    if (part > 0) {
+        fetch_a(a_tile, s, rows, part, a_staged);
+        fetch_b(b_tile, s, columns, part, b_staged);
+        store_shared_a(a_staged, As[0]);
+        store_shared_b(b_staged, Bs[0]);
+    }
+    __syncthreads();
+
+    int stage = 0;
+    for (int k = 0; k < part; k += BK) {
+        const int depth = part - k - BK;  // of what follows this tile
+        if (depth > 0) {                 // these loads run while this tile is multiplied
+            a_tile += a_step;
+            b_tile += b_step;
+            fetch_a(a_tile, s, rows, depth, a_staged);
+            fetch_b(b_tile, s, columns, depth, b_staged);
+        }
+        multiply(As[stage], Bs[stage], place, acc);
+        stage ^= 1;
+        if (depth > 0) {
+            store_shared_a(a_staged, As[stage]);
+            store_shared_b(b_staged, Bs[stage]);
+        }
+        __syncthreads();  // the next tile is complete, and nobody reads this one any more
+    }
+
+    float* const c_tile = C + Offset(tile.m) * s.ldc + tile.n;
+    const Epilogue e = {alpha, beta, bias_n + tile.n, scale_m + tile.m, scale_n + tile.n, residual + Offset(tile.m) * s.ld_residual + tile.n};
+    const Parts parts = parts_of_split(partials, tickets);
+    if (!leave_part<TM * TN>(&acc[0][0], parts)) return;
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) {
+        float row[TN];
+        add_parts(parts, i * TN, row);
+        store_row(c_tile, s, rows, own.n - tile.n, place, i, row, e);
+    }
+}
