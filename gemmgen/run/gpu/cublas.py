@@ -52,7 +52,7 @@ class BatchedPlan:
     offered = 1
 
     def __init__(self, library: Cublas, case: Case) -> None:
-        dtype = case.problem.dtype
+        dtype = case.problem.types.accumulator
         self._library, self._case = library, case
         self._product = library.products[dtype]
         self._alpha, self._beta = np.array([case.alpha], dtype.numpy), np.array([case.beta], dtype.numpy)

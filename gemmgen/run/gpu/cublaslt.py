@@ -58,7 +58,7 @@ class LtPlan:
     def __init__(self, library: Cublaslt, case: Case) -> None:
         api = library.api
         self._library = library
-        dtype = case.problem.dtype
+        dtype = case.problem.types.accumulator
         self._real = REAL[dtype]
         self._alpha, self._beta = np.array([case.alpha], dtype.numpy), np.array([case.beta], dtype.numpy)
         self._operation = api.matmul_desc_create(library.compute_types[dtype], self._real)
