@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import mmap
 import os
+import struct
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.kernel.source import EXTRA, WORKSPACE, Workspace
+from gemmgen.kernel.source import OPERANDS, WORKSPACE, Workspace
 from gemmgen.kernel.streamk import Numbers
 from gemmgen.problem.dtype import WIDEST_ACCESS, WORD
 from gemmgen.problem.gemm import POINTER_BYTES, Case
@@ -68,6 +69,29 @@ def whole_pages(length: int) -> int:
 
 
 @dataclass(frozen=True)
+class Placement:
+    """A segment as the executable is told of it.
+
+    element_bytes  of what it holds
+    written        whether the kernel may write there
+    matrix_bytes   of each matrix, where the kernel takes an array of pointers to them; else None
+    """
+
+    name: str
+    segment: Segment
+    element_bytes: int
+    written: bool
+    matrix_bytes: int | None = None
+
+    def pack(self) -> bytes:
+        """As `Placement` of launch.hpp lays it out."""
+        at = self.segment
+        place = (at.offset, at.bytes_mapped, at.skew, at.length)
+        array = (False, 0) if self.matrix_bytes is None else (True, self.matrix_bytes)
+        return struct.pack("<24s4QIHHQ", self.name.encode(), *place, self.element_bytes, self.written, *array)
+
+
+@dataclass(frozen=True)
 class ArenaLayout:
     """Where one launch's operands, workspace and list of blocks lie in the shared file.
 
@@ -97,16 +121,17 @@ class ArenaLayout:
         return len(self.scattered[0].slots) if self.scattered else 0
 
     @property
-    def matrix_bytes(self) -> tuple[int, ...]:
-        """Of one A, B and C of a batch of pointers, else 0."""
-        return tuple(self.element_bytes * one.matrix.span for one in self.scattered) or (0, 0, 0)
-
-    @property
-    def pointers(self) -> tuple[Segment, ...]:
-        """What a kernel may have a pointer to, in the order of source.POINTERS."""
-        absent = Segment(0, 0, 0, 0)
-        extra = (self.extra.get(name, absent) for name in EXTRA)
-        return self.a, self.b, self.c, self.partials, self.tickets, *extra
+    def placements(self) -> tuple[Placement, ...]:
+        """What a kernel may have a pointer to."""
+        size = self.element_bytes
+        matrices: list[int | None] = [size * one.matrix.span for one in self.scattered] or [None] * len(OPERANDS)
+        operands = zip(OPERANDS, (self.a, self.b, self.c), matrices, strict=True)
+        return (
+            *(Placement(name, segment, size, name == "C", matrix) for name, segment, matrix in operands),
+            Placement("partials", self.partials, size, True),
+            Placement("tickets", self.tickets, WORD, True),
+            *(Placement(name, segment, size, False) for name, segment in self.extra.items()),
+        )
 
     @classmethod
     def of(cls, case: Case, workspace: Workspace, block_count: int, seed: int) -> ArenaLayout:
