@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import mmap
 import os
+import struct
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.kernel.source import EXTRA, OPERANDS, WORKSPACE, Workspace
+from gemmgen.kernel.source import OPERANDS, TICKET_BYTES, WORKSPACE, Workspace
 from gemmgen.kernel.streamk import Numbers
 from gemmgen.problem.dtype import CANARY, WIDEST_ACCESS, WORD
 from gemmgen.problem.gemm import POINTER_BYTES, Case
@@ -69,6 +70,29 @@ def whole_pages(length: int) -> int:
 
 
 @dataclass(frozen=True)
+class Placement:
+    """A segment as the executable is told of it.
+
+    element_bytes  of what it holds
+    written        whether the kernel may write there
+    matrix_bytes   of each matrix, where the kernel takes an array of pointers to them; else None
+    """
+
+    name: str
+    segment: Segment
+    element_bytes: int
+    written: bool
+    matrix_bytes: int | None = None
+
+    def pack(self) -> bytes:
+        """As `Placement` of launch.hpp lays it out."""
+        at = self.segment
+        place = (at.offset, at.bytes_mapped, at.skew, at.length)
+        array = (False, 0) if self.matrix_bytes is None else (True, self.matrix_bytes)
+        return struct.pack("<24s4QIHHQ", self.name.encode(), *place, self.element_bytes, self.written, *array)
+
+
+@dataclass(frozen=True)
 class ArenaLayout:
     """Where one launch's operands, workspace and list of blocks lie in the shared file.
 
@@ -85,7 +109,7 @@ class ArenaLayout:
     blocks: Segment
     matrices: Segment
     scattered: tuple[Scattered, ...] = ()
-    element_sizes: tuple[int, ...] = (0, 0, 0)
+    element_sizes: dict[str, int] = field(default_factory=dict)  # in bytes, of what kernels have pointers to
     extra: dict[str, Segment] = field(default_factory=dict)  # the epilogue's operands by name
 
     @property
@@ -98,17 +122,25 @@ class ArenaLayout:
         return len(self.scattered[0].slots) if self.scattered else 0
 
     @property
-    def matrix_bytes(self) -> tuple[int, ...]:
-        """Of one A, B and C of a batch of pointers, else 0."""
-        of_each = zip(self.element_sizes, self.scattered, strict=bool(self.scattered))
-        return tuple(size * one.matrix.span for size, one in of_each) or (0, 0, 0)
+    def element_bytes(self) -> int:
+        """The least that shared memory may hold: of an operand, or a sum."""
+        return min(self.element_sizes.values())
 
     @property
-    def pointers(self) -> tuple[Segment, ...]:
-        """What a kernel may have a pointer to, in the order of source.POINTERS."""
-        absent = Segment(0, 0, 0, 0)
-        extra = (self.extra.get(name, absent) for name in EXTRA)
-        return self.a, self.b, self.c, self.partials, self.tickets, *extra
+    def placements(self) -> tuple[Placement, ...]:
+        """What a kernel may have a pointer to."""
+        size = self.element_sizes
+        spans: list[int | None] = [one.matrix.span for one in self.scattered] or [None] * len(OPERANDS)
+        operands = zip(OPERANDS, (self.a, self.b, self.c), spans, strict=True)
+        return (
+            *(
+                Placement(name, segment, size[name], name == "C", None if span is None else size[name] * span)
+                for name, segment, span in operands
+            ),
+            Placement("partials", self.partials, size["partials"], True),
+            Placement("tickets", self.tickets, TICKET_BYTES, True),
+            *(Placement(name, segment, size[name], False) for name, segment in self.extra.items()),
+        )
 
     @classmethod
     def of(cls, case: Case, workspace: Workspace, block_count: int, seed: int) -> ArenaLayout:
@@ -131,7 +163,8 @@ class ArenaLayout:
         blocks = Segment(tickets.end, whole_pages(list_bytes), 0, list_bytes)
         table_bytes = POINTER_BYTES * sum(len(one.slots) for one in scattered)
         matrices = Segment(blocks.end, whole_pages(table_bytes), 0, table_bytes)
-        sizes = tuple(dtype.size for dtype in case.problem.types.operands)
+        sizes = {name: case.problem.dtype_of(name).size for name in case.tensors}
+        sizes["partials"] = case.problem.types.accumulator.size
         return cls(a, b, c, partials, tickets, blocks, matrices, scattered, sizes, extra)
 
 
@@ -162,8 +195,7 @@ class SharedArena:
             self._operand(segment)[:] = operands.extra[name].view(np.uint8)
         self._segment(layout.c)[:] = CANARY_BYTE
         self._put_c(layout, case, case.c.view(operands.c.view(case.c.dtype.bits)))
-        sizes = zip(layout.element_sizes, layout.scattered, strict=bool(layout.scattered))
-        offsets = [size * one.offsets for size, one in sizes]
+        offsets = [one.matrix.dtype.size * one.offsets for one in layout.scattered]
         self._operand(layout.matrices)[:] = np.array(offsets, np.uint64).view(np.uint8).ravel()
         for segment in layout.workspace.values():
             self._segment(segment)[:] = CANARY_BYTE

@@ -24,7 +24,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Literal
 
 from gemmgen.kernel.source import KernelSource
@@ -33,6 +32,7 @@ from gemmgen.run.compile import PROGRAM
 from gemmgen.run.gpu import why_no_gpu
 from gemmgen.support.child import child_environment
 from gemmgen.support.errors import CandidateFailed, Failure
+from gemmgen.support.scratch import scratch_folder
 from gemmgen.verification.situation import Situation
 
 Tool = Literal["memcheck", "racecheck", "initcheck", "synccheck"]
@@ -176,8 +176,8 @@ def sanitize(
     if program is None:
         raise CandidateFailed(Failure("unavailable", f"{NAME} is missing: {INSTALL}", NAME))
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="gemmgen-") as folder:
-        job, outcome, log = (Path(folder, name) for name in ("job", "outcome", "log"))
+    with scratch_folder() as folder:
+        job, outcome, log = (folder / name for name in ("job", "outcome", "log"))
         job.write_bytes(pickle.dumps(WatchJob(source, cubin, fill, tuple(situations), tool, device)))
         watched = [sys.executable, "-m", "gemmgen.verification.sanitizers.watched", str(job), str(outcome)]
         command = [program, "--tool", tool, *OPTIONS, *TOOL_OPTIONS[tool], "--log-file", str(log), *watched]
