@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from gemmgen.kernel.source import KernelSource, Launch, Parameter
+from gemmgen.problem.dtype import CANARY
 from gemmgen.problem.gemm import Case, Problem
 from gemmgen.run.emulator import EmulatorExecutor
-from gemmgen.run.emulator.arena import CANARY, Segment, place
+from gemmgen.run.emulator.arena import Segment, place
 from gemmgen.run.emulator.compiler import HostCompiler
 from gemmgen.run.executor import Executor, Floats, Operands
 from gemmgen.support.errors import CandidateFailed, InvalidInput
@@ -410,7 +411,7 @@ def test_infinite_loop(store: Store) -> None:
         with pytest.raises(CandidateFailed) as caught:
             loaded.run(stuck, data(stuck))
         assert caught.value.failure.kind == "timeout"
-        assert caught.value.failure.reason == "block 0, thread 0 still runs after 0.3 s (k.cu:2)"
+        assert caught.value.failure.reason == "block 0, thread 0 still runs after 0.3 s of processor time (k.cu:2)"
         np.testing.assert_array_equal(loaded.run(case, data(case)), expected(case, data(case)))
 
 
