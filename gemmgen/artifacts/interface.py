@@ -73,22 +73,22 @@ class Interface:
 
     @property
     def dtype(self) -> str:
-        return self.source.problem.dtype.label
+        return str(self.source.problem.types)
 
     @property
     def precision(self) -> int:
         """Bits of an element's significand."""
-        return self.source.problem.dtype.precision
+        return self.source.problem.types.accumulator.precision
 
     @property
     def wide(self) -> str:
         """C++'s type for the self-test's reference."""
-        return "double" if self.source.problem.dtype == DType.F32 else "long double"
+        return "double" if self.source.problem.types.accumulator == DType.F32 else "long double"
 
     @property
     def digits(self) -> int:
         """Decimal digits that tell any two elements apart."""
-        return 9 if self.source.problem.dtype == DType.F32 else 17
+        return 9 if self.source.problem.types.accumulator == DType.F32 else 17
 
     @property
     def layout(self) -> Layout:

@@ -76,7 +76,7 @@ def _strides(case: Case) -> dict[str, int]:
 
 def _behind_pointers(case: Case) -> Case:
     """`case` with strides for matrices that pointers name: something between them, and each aligned as promised."""
-    unit = case.problem.pointer_align // case.problem.dtype.size
+    unit = case.problem.pointer_align // case.problem.types.accumulator.size
     a, b, c = (-(-(matrix.span + PADDING) // unit) * unit for matrix in case.matrices)
     return replace(case, stride_a=a, stride_b=b, stride_c=c)
 

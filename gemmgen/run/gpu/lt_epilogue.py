@@ -8,9 +8,9 @@ from functools import cache
 from gemmgen.kernel.families import NAIVE
 from gemmgen.kernel.render import Kernel, environment
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Epilogue, parse_epilogue
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.types import F32_TYPES
 
 APART_COLUMNS = 256  # that a block of the kernel behind the product serves: of one row
 APART = "a kernel behind it"
@@ -47,7 +47,7 @@ def _own() -> dict[Epilogue, LtEpilogue]:
 
 def own_epilogue(problem: Problem) -> LtEpilogue | None:
     """cuBLASLt's own for `problem`; None where it has none, or the epilogue is linear."""
-    served = problem.dtype == DType.F32 and not problem.pointers
+    served = problem.types == F32_TYPES and not problem.pointers
     return _own().get(problem.epilogue) if served else None
 
 
@@ -60,7 +60,7 @@ def epilogue_apart(problem: Problem) -> KernelSource | None:
         return None
     plan = NAIVE.plan(problem, NAIVE.config_type(BM=1, BN=APART_COLUMNS))
     kernel = Kernel(plan)
-    text = environment(problem.dtype).get_template("epilogue/apart.cu").render(kernel=kernel)
+    text = environment(problem.types).get_template("epilogue/apart.cu").render(kernel=kernel)
     return KernelSource(kernel.name, text, problem, plan.family, dict(plan.config.values), plan.launch, plan.parameters)
 
 
