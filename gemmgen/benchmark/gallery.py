@@ -20,8 +20,7 @@ from gemmgen.kernel.model import representative
 from gemmgen.kernel.naming import parse_name
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
-from gemmgen.run.compile import compile_kernel
-from gemmgen.run.sass import disassemble
+from gemmgen.run.compile import compile_kernel, machine_code
 from gemmgen.support.errors import GemmgenError, InvalidInput
 from gemmgen.support.files import Store, write_atomic
 
@@ -189,16 +188,11 @@ def _updated_record(kernel: KernelFile, fresh: KernelSource, store: Store) -> di
     if fresh.text == kernel.source.text:  # an axis that the family has had since
         return record
     arch = str(record["arch"])
-    if _machine_code(kernel.source, arch, store) == _machine_code(fresh, arch, store):
+    before, now = (compile_kernel(source, arch, store) for source in (kernel.source, fresh))
+    if machine_code(before.cubin) == machine_code(now.cubin) and before.registers == now.registers:
         return record
     kept = {name: value for name, value in {**record, **DROPPED}.items() if name not in GONE}
     return {**kept, "rung": {**record["rung"], "time": None}} if "rung" in record else kept
-
-
-def _machine_code(source: KernelSource, arch: str, store: Store) -> tuple[str, int, int]:
-    """(instructions, registers, bytes of shared memory). The cubin names unused constants besides."""
-    compiled = compile_kernel(source, arch, store)
-    return disassemble(compiled.cubin).text.replace(source.name, "kernel"), compiled.registers, compiled.shared_bytes
 
 
 def _record(kernel: KernelFile) -> dict[str, Any]:
