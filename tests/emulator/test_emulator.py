@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from gemmgen.kernel.source import KernelSource, Launch, Parameter
+from gemmgen.problem.dtype import CANARY
 from gemmgen.problem.gemm import Case, Problem
 from gemmgen.run.emulator import EmulatorExecutor
-from gemmgen.run.emulator.arena import CANARY, Segment, place
+from gemmgen.run.emulator.arena import Segment, place
 from gemmgen.run.emulator.compiler import HostCompiler
 from gemmgen.run.executor import Executor, Floats, Operands
 from gemmgen.support.errors import CandidateFailed, InvalidInput

@@ -189,10 +189,9 @@ def _watched_blocks(launch: Launch, case: Case, order: Blocks, affordable: int, 
 
 
 def _check_sizes(case: Case, operands: Operands) -> None:
-    wanted = case.problem.dtype.numpy
     for name, matrix in case.tensors.items():
         storage = operands.by_name[name]
         require(
-            storage.shape == (matrix.elements,) and storage.dtype == wanted,
-            f"{name} is {storage.dtype} {storage.shape}; its storage is {matrix.elements} {wanted} elements",
+            storage.shape == (matrix.elements,) and storage.dtype == matrix.dtype.numpy,
+            f"{name} is {storage.dtype} {storage.shape}; its storage is {matrix.elements} of {matrix.dtype.numpy}",
         )

@@ -151,7 +151,7 @@ class GpuExecutor:
         if reply is None:
             reply = run_with(operands)
         assert reply is not None
-        return self._results.read(reply, case.problem.dtype) if isinstance(reply, int) else reply
+        return self._results.read(reply, case.problem.types.c) if isinstance(reply, int) else reply
 
     def run_baseline(self, case: Case, operands: Operands) -> Floats:
         """C's storage after cuBLASLt's product, or of a batch of pointers cuBLAS's. Raises CandidateFailed."""

@@ -20,7 +20,7 @@ import numpy as np
 import pycuda.driver as cuda
 
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.dtype import WORD
+from gemmgen.problem.dtype import CANARY, WORD, DType
 from gemmgen.problem.gemm import Case
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.run.gpu import arena
@@ -59,23 +59,24 @@ class Scratch:
 
     def __init__(self) -> None:
         self._memory: Any = None
-        self._words = 0
+        self._size = 0
 
     @property
     def address(self) -> int:
         return 0 if self._memory is None else int(self._memory)
 
-    def reserve(self, words: int) -> None:
-        if words > self._words:
+    def reserve(self, size: int) -> None:
+        """Bytes, a multiple of 4."""
+        if size > self._size:
             if self._memory is not None:
                 self._memory.free()
-                self._memory, self._words = None, 0
-            self._memory = allocate(WORD * words)
-            self._words = words
+                self._memory, self._size = None, 0
+            self._memory = allocate(size)
+            self._size = size
 
     def clear(self) -> None:
         if self._memory is not None:
-            cuda.memset_d32(self._memory, 0, self._words)
+            cuda.memset_d32(self._memory, 0, self._size // WORD)
 
 
 class Arrays:
@@ -245,14 +246,14 @@ class Worker:
             return make()
 
     def _count_changed(self, cubin: bytes, layout: arena.DeviceArena, before: Any, after: Any) -> int:
-        """Words outside C's elements that the launch changed."""
+        """Bytes outside C's elements that the launch changed."""
         if self._changed is None:
             self._changed = cuda.module_from_buffer(cubin).get_function("changed")
         count, c = allocate(8), layout.matrices[2]
         cuda.memset_d32(count, 0, 2)
-        numbers = np.int64(layout.size // WORD), np.int64(layout.offsets["C"] // WORD)
+        numbers = np.int64(layout.size // WORD), np.int64(layout.offsets["C"])
         sizes = np.int32(c.rows), np.int32(c.cols), np.int32(c.ld)
-        batch = np.int32(layout.case.problem.dtype.words), np.int64(c.batch or 1), np.int64(c.stride)
+        batch = np.int32(c.dtype.size), np.int64(c.batch or 1), np.int64(c.stride)
         pointers = (np.uintp(int(memory)) for memory in (before, after))
         blocks = self._plain_threads // THREADS
         self._changed(
@@ -284,7 +285,7 @@ class Worker:
 
     def _deliver(self, address: int, layout: arena.DeviceArena, results: str | None) -> Floats | int:
         """C's storage, or its length where it is in the shared file `results`."""
-        dtype, elements = layout.case.problem.dtype, layout.matrices[2].elements
+        dtype, elements = layout.case.c.dtype, layout.matrices[2].elements
         if layout.scattered:
             scattered: Floats = np.empty(elements, dtype.numpy)
             cuda.memcpy_dtoh(scattered, address)
@@ -306,8 +307,8 @@ class Worker:
         and each leaves zero what it found so. Reserve for all before the first runs."""
         enqueue = self._launcher(binary, case)
         workspace = binary[0].launch.workspace(case)
-        self._with_room(lambda: self._partials.reserve(workspace.partials))
-        self._with_room(lambda: self._tickets.reserve(workspace.tickets))
+        self._with_room(lambda: self._partials.reserve(workspace.lengths["partials"]))
+        self._with_room(lambda: self._tickets.reserve(workspace.lengths["tickets"]))
         self._tickets.clear()  # a kernel that was stopped may have left something
 
         def with_workspace(pointers: Pointers, stream: Any) -> None:
@@ -334,8 +335,8 @@ class Worker:
         """One launch, to its end, in a workspace of its own. Raises CandidateFailed: crash, for what it leaves."""
         memory = self._with_room(lambda: allocate(layout.size), spare)
         base = int(memory)
-        cuda.memset_d32(memory, arena.GUARD_WORD, layout.size // WORD)
-        cuda.memset_d32(base + layout.offsets["tickets"], 0, layout.word_counts["tickets"])
+        cuda.memset_d32(memory, CANARY, layout.size // WORD)
+        cuda.memset_d32(base + layout.offsets["tickets"], 0, layout.workspace.tickets)
         self._try_once(enqueue, {**pointers, **{name: base + offset for name, offset in layout.offsets.items()}})
         after = np.empty(layout.size // WORD, np.uint32)
         for part in layout.kept():
@@ -356,8 +357,11 @@ class Worker:
             if self._sets is not None:
                 self._sets.free()
                 self._sets = None
-            function = cuda.module_from_buffer(uniform).get_function(f"uniform_{case.problem.dtype.label}")
-            fill = partial(self._launch_plain, function)
+            module = cuda.module_from_buffer(uniform)
+
+            def fill(memory: Any, count: int, dtype: DType) -> None:
+                self._launch_plain(module.get_function(f"uniform_{dtype.label}"), memory, count)
+
             self._sets = self._with_room(lambda: InputSets(case, self._device.l2_cache_size, fill))
         return self._sets
 

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "convert.hpp"
 #include "kernel_entry.hpp"
 
 // Keywords. Shared arrays gather in one section, which the runtime poisons before every block. Each begins at
