@@ -26,15 +26,10 @@ from gemmgen.verification.situation import ALL_DATA_KINDS
 LIMITS = ARCHS["sm_90"].limits
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture
-def environment(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def environment(tmp_path: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Own folder, shared cache."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(shared_cache))
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.chdir(tmp_path)
     return tmp_path
