@@ -21,7 +21,7 @@ from gemmgen.artifacts.records import Origin, provenance
 from gemmgen.kernel.families import DEFAULT_FAMILY, SEARCHED, config_of, family_named
 from gemmgen.kernel.families.base import check
 from gemmgen.kernel.model import predict
-from gemmgen.kernel.render import render
+from gemmgen.kernel.render import render_plan
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
@@ -121,9 +121,10 @@ def generate(
     check(chosen, problem, config, spec.arch.limits)
     if out is not None:
         require_writable(Path(out))
-    source = render(problem, chosen, config)
+    plan = chosen.plan(problem, config)
+    source = render_plan(plan)
     if out is not None:
-        trial = Trial(source, config, predict(problem, chosen, config, spec))
+        trial = Trial(source, plan, predict(plan, spec))
         write_kernel(source, provenance(trial, Origin.unrun(arch, spec, command)), Path(out))
     return source
 

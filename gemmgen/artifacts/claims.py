@@ -7,7 +7,7 @@ from typing import Any
 
 from gemmgen.artifacts.kernelfile import KernelFile, problem_from
 from gemmgen.artifacts.records import Document, Origin, compiled_document, kernel_document, provenance, verdict_document
-from gemmgen.kernel.families import config_of
+from gemmgen.kernel.families import plan_of
 from gemmgen.kernel.model import predict
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
@@ -60,8 +60,8 @@ def certified_record(
     source = kernel.source
     known = known_record(kernel)
     if known is None:
-        family, config = config_of(source)
-        trial = Trial(source, config, predict(source.problem, family, config, spec), compiled)
+        plan = plan_of(source)
+        trial = Trial(source, plan, predict(plan, spec), compiled)
         known = provenance(trial, Origin.unrun(arch, spec, command))
     earlier = {name: known.get(name) for name in ("verification", "executor", "date")}
     record = {

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gemmgen.kernel.families.base import check, without_retired
+from gemmgen.kernel.config import without_retired
+from gemmgen.kernel.families.base import check
 from gemmgen.kernel.naming import parse_name
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource, Launch, Parameter

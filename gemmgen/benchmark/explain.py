@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from itertools import pairwise
 
 from gemmgen.artifacts.kernelfile import KernelFile
 from gemmgen.kernel.analysis import Traffic, traffic
-from gemmgen.kernel.families import config_of
-from gemmgen.kernel.families.base import Work, constants
+from gemmgen.kernel.families import plan_of
 from gemmgen.kernel.model import Bound, Prediction, predict, representative
+from gemmgen.kernel.plan import Plan, Tile
 from gemmgen.problem.device import WARP, DeviceSpec
-from gemmgen.problem.dtype import DType
+from gemmgen.problem.dtype import WORD, DType
 from gemmgen.problem.gemm import Case
 from gemmgen.run.compile import CompiledKernel, compile_kernel
 from gemmgen.run.sass import FmaUse, InstructionMix, Sass, disassemble, fma_use, skips
@@ -33,7 +34,7 @@ BOUNDS: dict[Bound, str] = {
 
 
 @dataclass(frozen=True)
-class Tile:
+class TileLevel:
     """One level of tiling: rows x columns of C that one `unit` computes, and how many of them the level above holds."""
 
     unit: str
@@ -106,7 +107,7 @@ class Explanation:
     device: DeviceSpec
     arch: str
     case: Case
-    tiles: tuple[Tile, ...]
+    tiles: tuple[TileLevel, ...]
     parts: int
     steps: int
     used: float
@@ -129,27 +130,24 @@ class Explanation:
 def explain(kernel: KernelFile, arch: str, device: DeviceSpec, store: Store) -> Explanation:
     """Explain `kernel` on `device`. A compiler or disassembler that is missing leaves its part out, with the reason."""
     source = kernel.source
-    family, config = config_of(source)
-    case = representative(source.problem)
-    values = constants(family, source.problem, config)
+    case, plan = representative(source.problem), plan_of(source)
     compiled = _compiled(kernel, arch, store)
     registers = compiled.registers if isinstance(compiled, CompiledKernel) else None
     sass = _disassembled(compiled, source.problem.dtype)
-    prediction = predict(source.problem, family, config, device, registers)
-    moved, work = traffic(source.problem, family, config), family.work(source.problem, config)
+    prediction = predict(plan, device, registers)
+    moved, work = traffic(plan), plan.work
     use = None
     if isinstance(sass, Sass) and sass.main_loop.fmas:
-        use = _loop_use(sass, work, moved, prediction, case, device)
-    parts = values.get("SPLIT", 1)
+        use = _loop_use(sass, plan, moved, prediction, case, device)
     return Explanation(
         kernel=kernel,
         device=device,
         arch=arch,
         case=case,
-        tiles=_tiles(case, values),
-        parts=parts,
-        steps=math.ceil(case.k / parts / (values.get("BK") or work.depth)),
-        used=_used(case, values),
+        tiles=tuple(_tiles(case, plan)),
+        parts=plan.launch.splits,
+        steps=math.ceil(case.k / plan.launch.splits / (work.chunk or work.depth)),
+        used=_used(case, plan),
         traffic=moved,
         roofline=roofline(case, device),
         prediction=prediction,
@@ -169,35 +167,19 @@ def roofline(case: Case, device: DeviceSpec) -> Roofline:
     return Roofline(intensity, peak * 1000 / device.bandwidth, min(peak, memory_tflops))
 
 
-def _tiles(case: Case, values: Mapping[str, int]) -> tuple[Tile, ...]:
-    rows, cols = values["BM"], values["BN"]
-    products = values.get("MB", 1) * values.get("WALK", 1)  # of a block
-    blocks = -(-case.m // rows) * -(-case.n // cols) * -(-case.batch // products)
-    splits = values.get("SPLIT", 1)
-    shared = splits > 1 or values.get("STREAM", 0) > 0  # by several blocks
-    tiles = [Tile("tile" if shared else "block", rows, cols, blocks, "grid")]
-    if splits > 1:
-        tiles.append(Tile("block", rows, cols, splits, "tile"))
-    if "MB" in values:
-        tiles.append(Tile("product", rows, cols, products, "block"))
-    if values.get("SLICES", 1) > 1:
-        tiles.append(Tile("slice", rows, cols, values["SLICES"], tiles[-1].unit))
-    if values.get("WM"):
-        count = rows * cols // (values["WM"] * values["WN"])
-        tiles.append(Tile("warp", values["WM"], values["WN"], count, tiles[-1].unit))
-    above = tiles[-1]
-    if "S" in values:  # several threads sum the same elements, at other depths
-        thread = (values["S"], values["T"]) if rows == values["S"] else (values["T"], values["S"])
-        count = values["THREADS"]
-    else:
-        thread = values.get("TM", 1), values.get("TN", 1)
-        count = above.rows * above.cols // (thread[0] * thread[1])
-    tiles.append(Tile("thread", *thread, count, above.unit))
-    return tuple(tiles)
+def _tiles(case: Case, plan: Plan) -> Iterator[TileLevel]:
+    """From the grid down to a thread."""
+    launch, (rows, cols) = plan.launch, plan.tile
+    levels = [Tile("tile" if launch.adds_up else "block", rows, cols, launch.tiles(case))]
+    if launch.splits > 1:
+        levels.append(Tile("block", rows, cols, launch.splits))
+    levels += plan.tiles
+    for above, level in pairwise([Tile("grid", case.m, case.n, 1), *levels]):
+        yield TileLevel(**asdict(level), above=above.unit)
 
 
-def _used(case: Case, values: Mapping[str, int]) -> float:
-    rows, cols = values["BM"], values["BN"]
+def _used(case: Case, plan: Plan) -> float:
+    rows, cols = plan.tile
     return case.m * case.n / (-(-case.m // rows) * rows * -(-case.n // cols) * cols)
 
 
@@ -218,11 +200,11 @@ def _disassembled(compiled: CompiledKernel | Failure, dtype: DType) -> Sass | Fa
 
 
 def _loop_use(
-    sass: Sass, work: Work, moved: Traffic, prediction: Prediction, case: Case, device: DeviceSpec
+    sass: Sass, plan: Plan, moved: Traffic, prediction: Prediction, case: Case, device: DeviceSpec
 ) -> LoopUse:
     """The main loop's machine code beside the family's counts; it has FMAs."""
-    loop, dtype, often = sass.loop, case.problem.dtype, skips(work)
-    per_word = work.wavefronts / work.shared_words if work.shared_words else 1.0  # lanes may share words
+    work, loop, dtype, often = plan.work, sass.loop, case.problem.dtype, skips(plan.work)
+    per_word = WORD * work.wavefronts / work.read_bytes if work.read_bytes else 1.0  # lanes may share words
     fmas, step = sass.main_loop.fmas, work.fmas * work.depth
     return LoopUse(
         fma=fma_use(loop, work, device.arch, dtype),
@@ -232,7 +214,7 @@ def _loop_use(
         ),
         model_fma_share=moved.ffma_share,
         model_wavefronts=Wavefronts(
-            work.wavefronts / work.fmas, work.copy_wavefronts / (-(-work.threads // WARP) * step)
+            work.wavefronts / work.fmas, work.copy_wavefronts / (-(-plan.launch.threads // WARP) * step)
         ),
         model_fma_use=prediction.tflops(case) / device.tflops(dtype),
     )

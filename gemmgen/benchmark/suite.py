@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
+import gemmgen.kernel
 from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, read_kernel, render_name, write_kernel, write_record
 from gemmgen.artifacts.records import (
     Document,
@@ -25,7 +26,7 @@ from gemmgen.artifacts.records import (
 )
 from gemmgen.benchmark.bench import BenchRow, benched, compare, verified_on_gpu
 from gemmgen.benchmark.scores import failure_path, is_winner, write_failure
-from gemmgen.kernel import families, model, render
+from gemmgen.kernel.families import plan_of
 from gemmgen.kernel.model import predict
 from gemmgen.kernel.naming import parse_name
 from gemmgen.kernel.source import KernelSource
@@ -135,12 +136,12 @@ def run_step(step: Step, plan: SuitePlan, store: Store, on_done: Callable[[Shape
 
 @cache
 def search_digest() -> str:
-    """One key for what decides which kernels a search tries: templates, families, model and search."""
-    modules = sorted(Path(str(families.__file__)).parent.glob("*.py"))
+    """One key for what decides which kernels a search tries: templates, what makes kernels, and search."""
+    modules = sorted(Path(str(gemmgen.kernel.__file__)).parent.rglob("*.py"))
     templates = (path.relative_to(TEMPLATES) for path in sorted(TEMPLATES.rglob("*.cu")))
     rendered = [TEMPLATES / path for path in templates if not {*path.parts} & {*NOT_KERNELS}]
     texts = [path.read_text() for path in (*modules, *rendered)]
-    return content_key(*texts, code_digest(model, order, pick, render, space, tuner))
+    return content_key(*texts, code_digest(order, pick, space, tuner))
 
 
 # Tune and bench
@@ -242,10 +243,10 @@ def _record(row: BenchRow, plan: SuitePlan, target: Target, store: Store) -> Doc
     verdict = verify(_gpu(target), source, examples=examples_for(source.problem))
     if not verdict.passed:
         return None
-    problem, family, config = parse_name(source.name)
+    lowered = plan_of(source)
     compiled = compile_kernel(source, target.arch, store)
-    prediction = predict(problem, family, config, target.spec, compiled.registers)
-    trial = Trial(source, config, prediction, compiled, verdict, row.timing)
+    prediction = predict(lowered, target.spec, compiled.registers)
+    trial = Trial(source, lowered, prediction, compiled, verdict, row.timing)
     return provenance(trial, Origin.of(target, plan.command))
 
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gemmgen.kernel.families.base import Config, Family, Work, constants
+from gemmgen.kernel.plan import Plan, Work
 from gemmgen.problem.dtype import WORD, DType
-from gemmgen.problem.gemm import Problem
 
 # Of an SM with 128 FP32 lanes, as most have, and 64 FP64 lanes, as sm_90 has: see device.py for others.
 CYCLES_PER_WARP_FMA = {DType.F32: 0.25, DType.F64: 0.5}
@@ -37,27 +36,25 @@ class Traffic:
     bound: str
 
 
-def traffic(problem: Problem, family: Family, config: Config) -> Traffic:
-    """Count for one config; the counts per unit of K hold for every K."""
-    value = constants(family, problem, config)
-    work = family.work(problem, config)
-    results = value["BM"] * value["BN"] * value.get("MB", 1)
-    words_per_k = work.global_words / work.depth
+def traffic(plan: Plan) -> Traffic:
+    """Count for one plan; the counts per unit of K hold for every K."""
+    work, results = plan.work, plan.results
+    bytes_per_k, read_words = work.global_bytes / work.depth, work.read_bytes / WORD
     ffma = work.fmas * work.depth
     reads = work.shared_reads * work.depth
     return Traffic(
-        global_words=words_per_k / results,
-        shared_words=work.shared_words / work.fmas,
-        fmas_per_shared_word=_ratio(work.fmas, work.shared_words),
+        global_words=bytes_per_k / WORD / results,
+        shared_words=read_words / work.fmas,
+        fmas_per_shared_word=_ratio(work.fmas, read_words),
         fmas_per_shared_read=_ratio(work.fmas, work.shared_reads),
-        intensity=2 * results / (words_per_k * WORD),
+        intensity=2 * results / bytes_per_k,
         ffma_share=ffma / (ffma + reads + work.copies),
-        bound=_bound(work, problem.dtype),
+        bound=_bound(work, plan.problem.dtype),
     )
 
 
 def _bound(work: Work, dtype: DType) -> str:
-    if not work.shared_words:
+    if not work.read_bytes:
         return "global memory"
     return "shared memory" if work.wavefronts > work.fmas * CYCLES_PER_WARP_FMA[dtype] else "FMA"
 

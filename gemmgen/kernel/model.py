@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from gemmgen.kernel.families.base import Config, Family, Work, constants
-from gemmgen.kernel.source import Launch
-from gemmgen.kernel.streamk import Stream
+from gemmgen.kernel.plan import Plan, Work
 from gemmgen.problem.device import (
     MAX_REGISTERS,
     REGISTER_UNIT,
@@ -21,7 +19,7 @@ from gemmgen.problem.device import (
     Arch,
     DeviceSpec,
 )
-from gemmgen.problem.dtype import WORD, DType
+from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case, Problem
 
 Limiter = Literal["threads", "blocks", "registers", "shared memory"]
@@ -31,7 +29,7 @@ Bound = Literal["FMA", "issue", "instruction fetch", "shared memory", "L2", "DRA
 # H200 (f32, 11 shapes and layouts, 2026-11-21).
 MODEL_ERROR = 0.2  # relative: of the 594 times of its calibration 582 were predicted within it, of 585 others 568
 L2_BYTES_PER_CYCLE = 28  # per SM, sustained
-L1_HITS = 7 / 8  # share of the words that the SM's blocks repeat which L1 serves
+L1_HITS = 7 / 8  # share of the bytes that the SM's blocks repeat which L1 serves
 GLOBAL_LATENCY = 700  # cycles, from a tile's first load to its barrier
 REDUCTION_LATENCIES = 2  # of adding up what blocks leave for each other: writes, tickets and reads, as far as they show
 LAUNCH_US = 3.0  # from the first block's start to the last one's end when there is no work
@@ -111,34 +109,25 @@ def occupancy(arch: Arch, threads: int, registers: int, shared_bytes: int) -> Oc
 def estimate_registers(work: Work, dtype: DType) -> int:
     """Registers a thread before it is compiled: accumulators, two fragments, copies under way, addresses."""
     # A row of A and one of B, of a square thread tile, for this k and the next; or one of them for the four of a turn.
-    fragments = (6 if work.by_turn else 4) * math.isqrt(work.outputs) if work.shared_words else 2
+    fragments = (6 if work.by_turn else 4) * math.isqrt(work.outputs) if work.read_bytes else 2
     return dtype.words * (work.outputs + fragments) + int(work.staged) + work.others
 
 
-def predict(
-    problem: Problem, family: Family, config: Config, device: DeviceSpec, registers: int | None = None
-) -> Prediction:
-    """Predict one launch of `problem` (run-time sizes as in `representative`) on `device`.
+def predict(plan: Plan, device: DeviceSpec, registers: int | None = None) -> Prediction:
+    """Predict one launch of `plan` (run-time sizes as in `representative`) on `device`.
 
     `registers` is the compiled kernel's figure; None estimates it.
     """
-    case = representative(problem)
-    value = constants(family, problem, config)
-    work = family.work(problem, config)
-    used = estimate_registers(work, problem.dtype) if registers is None else registers
+    case, work, launch = representative(plan.problem), plan.work, plan.launch
+    used = estimate_registers(work, plan.problem.dtype) if registers is None else registers
     # __launch_bounds__ keeps the compiler to what lets a block launch: it spills the others.
-    most = MAX_REGISTERS if registers is not None else min(MAX_REGISTERS, _registers_to_launch(work.threads))
-    shared = value["SHARED_BYTES"]
-    fit = occupancy(device.arch, work.threads, min(used, most), shared)
-    stream = Stream(work.stream, work.depth) if work.stream else None
-    launch = Launch(work.threads, family.grid(problem, config), splits=work.splits, stream=stream)
+    most = MAX_REGISTERS if registers is not None else min(MAX_REGISTERS, _registers_to_launch(launch.threads))
+    fit = occupancy(device.arch, launch.threads, min(used, most), plan.shared_bytes)
     if fit.blocks == 0:
-        return Prediction(device.name, used, shared, fit, math.inf, math.inf, "latency")
+        return Prediction(device.name, used, plan.shared_bytes, fit, math.inf, math.inf, "latency")
     waves = launch.blocks(case) / (fit.blocks * device.sms)
-    blocks = launch.splits * launch.tiles(case)  # as many as there would be without a stream: their work
-    steps = math.ceil(max(case.k, 1) / work.splits / work.depth) * value.get("WALK", 1)
-    time, bound = _time_us(case, work, fit, blocks, steps, device, max(0, used - most))
-    return Prediction(device.name, used, shared, fit, waves, time, bound)
+    time, bound = _time_us(case, plan, fit, device, max(0, used - most))
+    return Prediction(device.name, used, plan.shared_bytes, fit, waves, time, bound)
 
 
 def _registers_to_launch(threads: int) -> int:
@@ -162,14 +151,15 @@ def representative(problem: Problem) -> Case:
     return problem.case(**open_sizes)
 
 
-def _time_us(
-    case: Case, work: Work, fit: Occupancy, blocks: int, steps: int, device: DeviceSpec, spilled: int
-) -> tuple[float, Bound]:
+def _time_us(case: Case, plan: Plan, fit: Occupancy, device: DeviceSpec, spilled: int) -> tuple[float, Bound]:
     """(time in microseconds, what bounds it): the busiest SM's steps, each as long as its slowest unit."""
+    work, launch = plan.work, plan.launch
+    blocks = launch.splits * launch.tiles(case)  # as many as there would be without a stream: their work
+    steps = math.ceil(max(case.k, 1) / launch.splits / work.depth) * work.passes
     # Blocks that stream share the last wave evenly; without them the busiest SM has one block more than others.
-    per_sm = blocks / device.sms if work.stream else -(-blocks // device.sms)
+    per_sm = blocks / device.sms if launch.stream else -(-blocks // device.sms)
     resident = min(fit.blocks, math.ceil(per_sm))
-    cycles = _step_cycles(work, resident, device.arch, spilled, case.problem.dtype)
+    cycles = _step_cycles(plan, resident, device.arch, spilled)
     bound = max(cycles, key=lambda unit: cycles[unit])
     step = cycles[bound] + OVERLAP_LOSS * (sum(cycles.values()) - cycles[bound])
     step += BARRIER_CYCLES / resident
@@ -178,27 +168,30 @@ def _time_us(
     compute_us = per_sm / resident * steps * step / device.clock_ghz / 1000
     dram_us = case.bytes_moved / device.bandwidth / 1000
     if case.problem.batched:  # nothing is read twice: what hides the latency is bytes under way
-        under_way = resident * work.global_words * WORD * max(1, work.prefetch)
+        under_way = resident * work.global_bytes * max(1, work.prefetch)
         dram_us *= max(1.0, BYTES_UNDER_WAY / under_way)
     if dram_us > compute_us:
         bound = "DRAM"
     both_us = (compute_us**SHARPNESS + dram_us**SHARPNESS) ** (1 / SHARPNESS)
-    return both_us + _reduction_us(case, work, blocks, device) + LAUNCH_US, bound
+    return both_us + _reduction_us(plan, blocks, device) + LAUNCH_US, bound
 
 
-def _reduction_us(case: Case, work: Work, blocks: int, device: DeviceSpec) -> float:
+def _reduction_us(plan: Plan, blocks: int, device: DeviceSpec) -> float:
     """Microseconds that blocks with a common tile take to add up: they write, one after the other takes a ticket, the
     last one reads. Most of it hides behind other tiles where there are several waves, which is left out."""
-    if work.splits == 1 and not work.stream:
+    launch = plan.launch
+    if not launch.adds_up:
         return 0.0
-    parts = 2 * work.stream or blocks  # the most that streams leave: a tile's own block one, helpers some of several
-    moved = 2 * work.tile * case.problem.dtype.size * parts / (L2_BYTES_PER_CYCLE * device.sms)  # to and from L2
+    # The most that streams leave: a tile's own block one, helpers some of several.
+    parts = 2 * launch.stream.blocks if launch.stream else blocks
+    moved = 2 * plan.results * plan.problem.dtype.size * parts / (L2_BYTES_PER_CYCLE * device.sms)  # to and from L2
     return (REDUCTION_LATENCIES * GLOBAL_LATENCY + moved) / device.clock_ghz / 1000
 
 
-def _step_cycles(work: Work, resident: int, arch: Arch, spilled: int, dtype: DType) -> dict[Bound, float]:
+def _step_cycles(plan: Plan, resident: int, arch: Arch, spilled: int) -> dict[Bound, float]:
     """Cycles that each unit of an SM needs for one step of its `resident` blocks."""
-    warps = -(-work.threads // WARP) * resident
+    work, dtype = plan.work, plan.problem.dtype
+    warps = -(-plan.launch.threads // WARP) * resident
     warps_per_scheduler = max(1.0, warps / SCHEDULERS)  # a warp issues on one scheduler only
     fmas = work.fmas * work.depth
     run_cycles = OPERAND_CYCLES if work.written else UNORDERED_OPERAND_CYCLES
@@ -206,7 +199,7 @@ def _step_cycles(work: Work, resident: int, arch: Arch, spilled: int, dtype: DTy
     turns = work.depth / work.written if work.written else 1
     overhead = (
         STEP_INSTRUCTIONS
-        + (STREAM_INSTRUCTIONS if work.stream else 0)
+        + (STREAM_INSTRUCTIONS if plan.launch.stream else 0)
         + COPY_INSTRUCTIONS * work.copies
         + (LOOP_INSTRUCTIONS * turns if work.written else 0)
     )
@@ -218,6 +211,6 @@ def _step_cycles(work: Work, resident: int, arch: Arch, spilled: int, dtype: DTy
         "issue": (warps_per_scheduler + stalls) * instructions,
         "instruction fetch": FETCH_CYCLES * instructions if uncached else 0.0,
         "shared memory": warps * work.wavefronts * work.depth + work.copy_wavefronts * resident,
-        "L2": (work.global_words - L1_HITS * work.repeated) * WORD * resident / L2_BYTES_PER_CYCLE,
+        "L2": (work.global_bytes - L1_HITS * work.repeated_bytes) * resident / L2_BYTES_PER_CYCLE,
         "latency": GLOBAL_LATENCY / work.prefetch if work.prefetch else 0.0,
     }

@@ -1,4 +1,4 @@
-"""Problem + config -> KernelSource: Python computes every value, the templates place them."""
+"""Plan -> KernelSource: Python computes every value, the templates place them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from typing import Any
 
 import jinja2
 
+from gemmgen.kernel.config import Config, Constraint, Derived
 from gemmgen.kernel.epilogue_text import EpilogueText, epilogue_text
-from gemmgen.kernel.expression import names_in
-from gemmgen.kernel.families import DEFAULT_FAMILY
-from gemmgen.kernel.families.base import Config, Constraint, Derived, Family, constants
+from gemmgen.kernel.families import DEFAULT_FAMILY, family_named
+from gemmgen.kernel.families.base import Family
 from gemmgen.kernel.naming import kernel_name
-from gemmgen.kernel.notes import MatrixText, matrix_texts, notes
-from gemmgen.kernel.source import KernelSource, Launch, Parameter
-from gemmgen.kernel.streamk import Stream
-from gemmgen.problem.device import STATIC_SHARED_BYTES
+from gemmgen.kernel.notes import MatrixText, matrix_texts
+from gemmgen.kernel.plan import Plan
+from gemmgen.kernel.source import KernelSource, Launch, Parameter, size_type
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import RUNTIME, Problem, Size
 from gemmgen.support.paths import TEMPLATES
@@ -47,13 +46,15 @@ class ConstantGroup:
 class Kernel:
     """Everything the templates may ask about a kernel beyond its family's own view."""
 
-    problem: Problem
-    family: Family
-    config: Config
+    plan: Plan
+
+    @property
+    def problem(self) -> Problem:
+        return self.plan.problem
 
     @cached_property
     def name(self) -> str:
-        return kernel_name(self.problem, self.family, self.config)
+        return kernel_name(self.problem, family_named(self.plan.family), self.plan.config)
 
     @property
     def dtype(self) -> DType:
@@ -63,33 +64,13 @@ class Kernel:
     def sizes(self) -> Mapping[str, Size]:
         return self.problem.sizes
 
-    @cached_property
-    def values(self) -> Mapping[str, int]:
-        """Every constant of the kernel by name."""
-        return constants(self.family, self.problem, self.config)
-
     @property
-    def threads(self) -> int:
-        return self.values["THREADS"]
+    def launch(self) -> Launch:
+        return self.plan.launch
 
     @property
     def launch_bounds(self) -> tuple[str, ...]:
-        return ("THREADS", "MINB") if "MINB" in self.values else ("THREADS",)
-
-    @cached_property
-    def launch(self) -> Launch:
-        shared = self.values["SHARED_BYTES"]
-        # The sums of slices take the place of all tiles together, which static arrays do not allow.
-        dynamic = shared if shared > STATIC_SHARED_BYTES or self.values.get("SLICES", 1) > 1 else 0
-        grid = self.family.grid(self.problem, self.config)
-        sharers = self.values.get("STREAM", 0)
-        return Launch(
-            self.threads,
-            grid,
-            dynamic,
-            self.values.get("SPLIT", 1),
-            stream=Stream(sharers, self.values["BK"]) if sharers else None,
-        )
+        return ("THREADS", "MINB") if "MINB" in self.plan.constants else ("THREADS",)
 
     @property
     def tiles(self) -> str:
@@ -109,28 +90,14 @@ class Kernel:
             return ""
         return f", for T = {self.tiles} tiles"
 
-    @cached_property
+    @property
     def parameters(self) -> tuple[Parameter, ...]:
-        ctype, to = self.dtype.ctype, "* const*" if self.problem.pointers else "*"
-        return (
-            Parameter("A", f"const {ctype}{to}"),
-            Parameter("B", f"const {ctype}{to}"),
-            Parameter("C", f"{ctype}{to}"),
-            *(Parameter(operand.name, f"const {ctype}*") for operand in self.problem.epilogue.operands),
-            *self._workspace(),
-            *(Parameter(name, self.ctype(name)) for name in self.problem.runtime_names),
-            *(Parameter(name, ctype) for name in self.problem.epilogue.scalars),
-        )
-
-    def _workspace(self) -> Iterator[Parameter]:
-        if self.launch.adds_up:
-            yield Parameter("partials", f"{self.dtype.ctype}*")
-            yield Parameter("tickets", "unsigned*")
+        return self.plan.parameters
 
     @staticmethod
     def ctype(size: str) -> str:
         """The type of one of `sizes`."""
-        return "long long" if size.startswith("stride_") else "int"
+        return size_type(size)
 
     @property
     def matrices(self) -> tuple[MatrixText, ...]:
@@ -143,24 +110,15 @@ class Kernel:
         names = {"alpha": "e.alpha", "beta": "e.beta", "C": "c"}
         return None if epilogue.is_linear else epilogue_text(epilogue, self.dtype, names)
 
-    @cached_property
+    @property
     def constants(self) -> tuple[ConstantGroup, ...]:
         """The axes, then what follows from them, as the kernel declares them."""
-        unused = self.family.unused(self.problem, self.config)
-        axes = [
-            Derived(item.name, str(getattr(self.config, item.name)), item.meaning, "Parameters")
-            for item in self.config.axes()
-        ]
-        lines = [line for line in (*axes, *self.family.derive(self.problem, self.config)) if line.name not in unused]
-        return tuple(_aligned(title, list(group)) for title, group in groupby(lines, key=lambda line: line.group))
+        groups = groupby(self.plan.declares, key=lambda line: line.group)
+        return tuple(_aligned(title, list(group)) for title, group in groups)
 
     @property
-    def asserts(self) -> Iterator[Constraint]:
-        """The constraints that the kernel's own constants decide."""
-        known = {line.name for group in self.constants for line in group.lines}
-        for constraint in self.family.constraints:
-            if constraint.in_kernel and names_in(constraint.expression) <= known:
-                yield constraint
+    def asserts(self) -> tuple[Constraint, ...]:
+        return self.plan.asserts
 
     @property
     def edges(self) -> tuple[tuple[str, str], ...]:
@@ -196,7 +154,7 @@ class Kernel:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return notes(self.problem, self.family, self.config)
+        return self.plan.prose
 
     @property
     def command(self) -> str:
@@ -204,12 +162,12 @@ class Kernel:
         return " ".join(["gemmgen generate", *_problem_options(self.problem), *self._settings()])
 
     def _settings(self) -> Iterator[str]:
-        if self.family.name != DEFAULT_FAMILY:
-            yield f"--family {self.family.name}"
-        for item in self.config.axes():
-            value = getattr(self.config, item.name)
-            if value != getattr(self.family.default(self.problem), item.name):
-                yield f"--set {item.name}={value}"
+        if self.plan.family != DEFAULT_FAMILY:
+            yield f"--family {self.plan.family}"
+        default = family_named(self.plan.family).default(self.problem).values
+        for name, value in self.plan.config.values.items():
+            if value != default[name]:
+                yield f"--set {name}={value}"
 
 
 def _problem_options(problem: Problem) -> Iterator[str]:
@@ -243,17 +201,21 @@ def _aligned(title: str, group: list[Derived]) -> ConstantGroup:
 
 def render(problem: Problem, family: Family, config: Config) -> KernelSource:
     """The `.cu` of `config` for `problem`, which must hold its constraints (see `families.base.check`)."""
-    kernel = Kernel(problem, family, config)
-    template = environment(problem.dtype).get_template(family.template(config))
-    text = template.render(kernel=kernel, view=family.view(problem, config))
+    return render_plan(family.plan(problem, config))
+
+
+def render_plan(plan: Plan) -> KernelSource:
+    """The `.cu` of `plan`."""
+    kernel = Kernel(plan)
+    template = environment(plan.problem.dtype).get_template(plan.template)
     return KernelSource(
         name=kernel.name,
-        text=text,
-        problem=problem,
-        family=family.name,
-        config=dict(config.values),
-        launch=kernel.launch,
-        parameters=kernel.parameters,
+        text=template.render(kernel=kernel, view=plan.view),
+        problem=plan.problem,
+        family=plan.family,
+        config=dict(plan.config.values),
+        launch=plan.launch,
+        parameters=plan.parameters,
     )
 
 

@@ -170,6 +170,26 @@ class Launch:
         return self.splits > 1 or self.stream is not None
 
 
+def parameters(problem: Problem, launch: Launch) -> tuple[Parameter, ...]:
+    """What a kernel of `problem` that is launched so takes, in the order of its signature."""
+    ctype, to = problem.dtype.ctype, "* const*" if problem.pointers else "*"
+    workspace = (Parameter("partials", f"{ctype}*"), Parameter("tickets", "unsigned*"))
+    return (
+        Parameter("A", f"const {ctype}{to}"),
+        Parameter("B", f"const {ctype}{to}"),
+        Parameter("C", f"{ctype}{to}"),
+        *(Parameter(operand.name, f"const {ctype}*") for operand in problem.epilogue.operands),
+        *(workspace if launch.adds_up else ()),
+        *(Parameter(name, size_type(name)) for name in problem.runtime_names),
+        *(Parameter(name, ctype) for name in problem.epilogue.scalars),
+    )
+
+
+def size_type(name: str) -> str:
+    """The C type of one of `Problem.sizes`."""
+    return "long long" if name.startswith("stride_") else "int"
+
+
 @brief
 @dataclass(frozen=True)
 class KernelSource:

@@ -175,7 +175,7 @@ class Epilogue:
         """In a kernel's name: the forms that it is made of, else digits that are its own. Empty where linear."""
         if self.is_linear:
             return ""
-        forms = _joined_forms().get(self)
+        forms = joined_forms().get(self)
         return f"ep{self._digest[:8]}" if forms is None else forms.replace("+", "_")
 
     @cached_property
@@ -388,7 +388,7 @@ ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh")
 
 
 @cache
-def _joined_forms() -> dict[Epilogue, str]:
+def joined_forms() -> dict[Epilogue, str]:
     """The forms that people join most, by what they mean: names of kernels read as these."""
     parts = ("", "scale_m"), ("", "scale_n"), ("", "bias", "bias_m"), ("", *ACTIVATIONS), ("", "residual")
     joined = ("+".join(filter(None, chosen)) for chosen in product(*parts))
@@ -397,4 +397,4 @@ def _joined_forms() -> dict[Epilogue, str]:
 
 def epilogue_of_token(token: str) -> Epilogue | None:
     """The epilogue whose `token` this is, where it is made of forms; None for any other text."""
-    return next((one for one, forms in _joined_forms().items() if forms.replace("+", "_") == token), None)
+    return next((one for one, forms in joined_forms().items() if forms.replace("+", "_") == token), None)

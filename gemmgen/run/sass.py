@@ -16,8 +16,8 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
-from gemmgen.kernel.families.base import Work
 from gemmgen.kernel.model import SCHEDULERS
+from gemmgen.kernel.plan import Work
 from gemmgen.problem.device import WARP, Arch
 from gemmgen.problem.dtype import DType
 from gemmgen.run.compile import wheel_folders

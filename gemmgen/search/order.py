@@ -8,31 +8,34 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from gemmgen.kernel.families.base import Config, Family, first_rejection
+from gemmgen.kernel.config import Config
+from gemmgen.kernel.families.base import Family, first_rejection
 from gemmgen.kernel.model import Prediction, predict
+from gemmgen.kernel.plan import Plan
 from gemmgen.problem.device import DeviceSpec
+from gemmgen.problem.gemm import Problem
 from gemmgen.search.space import Space
 
-# Axes that change how a tile travels or is split, not its size: the model tells their values apart
-# poorly, so the first round tries one of each shape and later rounds vary these.
-SECONDARY = {
-    "simt": frozenset({"WM", "WN", "STAGES", "ASYNC", "AHEAD", "MINB", "GROUP", "PAD"}),
-    "skinny": frozenset({"WARPS", "BK"}),
-    "batched": frozenset({"STAGES", "ASYNC", "MINB", "PAD"}),
-    "naive": frozenset(),
-}
-DETAILS = ("TEAM", "LEAD", "ORDER")  # axes that the model hardly prices: varied in turn, of the fastest
 BEST_KEPT = 4  # configs whose neighbours a round tries
 REACH = 3  # axes in which a neighbour may differ: a deeper step goes with other slices and stages
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """An accepted config of a family with its prediction from estimated registers."""
+    """An accepted config of a family, lowered, with its prediction from estimated registers."""
 
     family: Family
-    config: Config
+    plan: Plan
     prediction: Prediction
+
+    @classmethod
+    def of(cls, problem: Problem, family: Family, config: Config, device: DeviceSpec) -> Ranked:
+        plan = family.plan(problem, config)
+        return cls(family, plan, predict(plan, device))
+
+    @property
+    def config(self) -> Config:
+        return self.plan.config
 
 
 @dataclass
@@ -47,7 +50,7 @@ class Search:
 
     def __post_init__(self) -> None:
         predicted = [
-            Ranked(space.family, config, predict(space.problem, space.family, config, self.device))
+            Ranked.of(space.problem, space.family, config, self.device)
             for space in self.spaces
             for config in space.accepted
         ]
@@ -63,6 +66,11 @@ class Search:
         turns = [_distinct_first(self._untried_of(space.family)) for space in self.spaces]
         return self._note(list(_interleave(turns))[:count])
 
+    @property
+    def details(self) -> tuple[str, ...]:
+        """The families' axes that the model hardly prices."""
+        return tuple(dict.fromkeys(axis for space in self.spaces for axis in space.family.details))
+
     def _untried_of(self, family: Family) -> list[Ranked]:
         return [entry for entry in self._untried.values() if entry.family is family]
 
@@ -72,7 +80,7 @@ class Search:
         return self._note(list(_interleave([self._neighbours(config) for config in fastest]))[:count])
 
     def moved(self, axis: str, count: int, timed: Sequence[tuple[Config, float]]) -> list[Ranked]:
-        """Up to `count` untried configs that differ from the fastest of `timed` in `axis` alone, one of DETAILS."""
+        """Up to `count` untried configs that differ from the fastest of `timed` in `axis` alone, one of `details`."""
         fastest = [self._known[config] for config, _ in sorted(timed, key=lambda pair: pair[1])[:BEST_KEPT]]
         others = ((entry.family, config) for entry in fastest for config in _others(entry.config, axis))
         return self._note(islice(self._sound(others), count))
@@ -87,7 +95,7 @@ class Search:
         for family, config in configs:
             tried = config in self._known and config not in self._untried
             if not tried and first_rejection(family, problem, config, limits) is None:
-                yield Ranked(family, config, predict(problem, family, config, self.device))
+                yield Ranked.of(problem, family, config, self.device)
 
     def _note(self, entries: Iterable[Ranked]) -> list[Ranked]:
         """They are tried now."""
@@ -119,7 +127,7 @@ def _distinct_first(entries: Sequence[Ranked]) -> list[Ranked]:
 
 def _shape(entry: Ranked) -> tuple[tuple[str, int], ...]:
     """The axes that are not secondary."""
-    secondary = SECONDARY[entry.family.name]
+    secondary = entry.family.secondary
     return tuple((name, value) for name, value in entry.config.values.items() if name not in secondary)
 
 

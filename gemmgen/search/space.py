@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from gemmgen.kernel.config import Axis, Config, Constraint
 from gemmgen.kernel.expression import first_false, names_in
-from gemmgen.kernel.families.base import Axis, Config, Constraint, Family, constants
+from gemmgen.kernel.families.base import Family, constants
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
 from gemmgen.support.brief import brief

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, Protocol
 
-from gemmgen.kernel.families import FAMILIES, SEARCHED, Config, Family
+from gemmgen.kernel.families import SEARCHED, Config, Family
 from gemmgen.kernel.model import Prediction, predict, representative
-from gemmgen.kernel.render import render
+from gemmgen.kernel.plan import Plan
+from gemmgen.kernel.render import render_plan
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import CompiledKernel, compile_many, compiler_processes
@@ -24,7 +25,7 @@ from gemmgen.run.gpu.executor import GpuKernel
 from gemmgen.run.gpu.timing import CAREFUL, QUICK, Timing
 from gemmgen.run.gpu.timing import Protocol as TimingProtocol
 from gemmgen.run.target import Target
-from gemmgen.search.order import DETAILS, Ranked, Search
+from gemmgen.search.order import Ranked, Search
 from gemmgen.search.pick import Pick, pick_measured, pick_predicted
 from gemmgen.search.space import Space, explore
 from gemmgen.support.brief import brief
@@ -73,12 +74,16 @@ class Trial:
     """
 
     source: KernelSource
-    config: Config
+    plan: Plan
     prediction: Prediction
     compiled: CompiledKernel | None = None
     verdict: Verdict | None = None
     timing: Timing | None = None
     failure: Failure | None = None
+
+    @property
+    def config(self) -> Config:
+        return self.plan.config
 
     @property
     def time_us(self) -> float:
@@ -181,7 +186,7 @@ class Tuner:
             yield given + search.first(max(0, budget - len(given)))
             return
         yield given + search.first(max(0, budget - budget // 2 - len(given)))
-        rounds = (None, *DETAILS)
+        rounds = (None, *search.details)
         for number, axis in enumerate(rounds):
             timed = [(trial.config, trial.time_us) for trial in self.trials if trial.timing is not None]
             count = math.ceil((budget - len(self.trials)) / (len(rounds) - number))
@@ -190,9 +195,7 @@ class Tuner:
 
     def render(self, batch: Sequence[Ranked]) -> list[Trial]:
         """Those of `batch` that are no kernel which another config gave before: not every detail tells everywhere."""
-        trials = [
-            Trial(render(self.problem, entry.family, entry.config), entry.config, entry.prediction) for entry in batch
-        ]
+        trials = [Trial(render_plan(entry.plan), entry.plan, entry.prediction) for entry in batch]
         fresh = {trial.source.body: trial for trial in reversed(trials) if trial.source.body not in self.bodies}
         self.bodies |= fresh.keys()
         return list(reversed(fresh.values()))
@@ -212,10 +215,7 @@ class Tuner:
     def _compiled(self, trial: Trial, result: CompiledKernel | Failure) -> Trial:
         if isinstance(result, Failure):
             return replace(trial, failure=result)
-        prediction = predict(
-            self.problem, FAMILIES[trial.source.family], trial.config, self.target.spec, result.registers
-        )
-        trial = replace(trial, compiled=result, prediction=prediction)
+        trial = replace(trial, compiled=result, prediction=predict(trial.plan, self.target.spec, result.registers))
         if result.spill_bytes:
             reason = f"{result.spill_bytes} bytes of registers spill to local memory ({result.registers} registers)"
             return replace(trial, failure=Failure("rejected", reason, "ptxas"))

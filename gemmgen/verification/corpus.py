@@ -90,7 +90,7 @@ def _situation(document: Mapping[str, Any], problem: Problem) -> Situation:
 
 
 def _case(values: Mapping[str, Any], problem: Problem) -> Case:
-    names = ("M", "N", "K", "lda", "ldb", "ldc", *problem.batch_sizes)
+    names = ("M", "N", "K", *problem.line_sizes, *problem.batch_sizes)
     sizes = {name: whole(name, values[name]) for name in names}
     alpha, beta = (NAN if math.isnan(number := float(values[name])) else number for name in ("alpha", "beta"))
     return problem.case(**{name.lower(): size for name, size in sizes.items()}, alpha=alpha, beta=beta)

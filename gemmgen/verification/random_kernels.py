@@ -11,18 +11,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
-from pathlib import PurePath
 from typing import Any
 
 from hypothesis import assume
 from hypothesis import strategies as st
 
+from gemmgen.kernel.config import Axis, Config, Constraint
 from gemmgen.kernel.expression import evaluate, names_in
-from gemmgen.kernel.families import BATCHED
-from gemmgen.kernel.families.base import Axis, Config, Constraint, Family, constants, first_rejection
+from gemmgen.kernel.families.base import Family, constants, first_rejection
 from gemmgen.kernel.naming import kernel_name
 from gemmgen.problem.device import Limits
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.epilogue import LINEAR, joined_forms
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import ORDERS, Layout
 from gemmgen.support.errors import InvalidInput
@@ -36,7 +36,20 @@ SMALL_SIZES = (1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 24, 32, 40, 64)
 BATCHES = (2, 3, 8, 17)
 # What is made plain, in this order: a stride needs a batch, as pointers do, and a leading dimension its size.
 SIMPLER = (
-    *("pointer_align", "ld_align", "dtype", "layout", "pointers", "stride_c", "stride_b", "stride_a", "batch"),
+    *(
+        "ld_residual",
+        "stride_residual",
+        "epilogue",
+        "pointer_align",
+        "ld_align",
+        "dtype",
+        "layout",
+        "pointers",
+        "stride_c",
+        "stride_b",
+        "stride_a",
+        "batch",
+    ),
     *("ldc", "ldb", "lda", "m", "n", "k"),
 )
 AREAS = (1024, 1024, 4096, 4096, 16384)  # elements of C a block, where it can be chosen: small blocks run fast
@@ -60,32 +73,30 @@ class RandomKernel:
 
     @property
     def schedule(self) -> str:
-        return schedule_name(self.family, self.config)
-
-
-def schedule_name(family: Family, config: Config) -> str:
-    """The skeleton that a config renders ("double_buffer", ...), or "sliced" where it slices K besides."""
-    return "sliced" if config.values.get("SLICES", 1) > 1 else PurePath(family.template(config)).stem
+        return self.family.schedule(self.config)
 
 
 @lru_cache(maxsize=16)
 def schedules(family: Family) -> tuple[str, ...]:
     """The schedules that a family's axes can choose, one or two of them changed at a time."""
     base = family.config_type()
-    found = {schedule_name(family, base): None}
+    found = {family.schedule(base): None}
     for first, second in combinations(base.axes(), 2):
         for one in first.values:
             for other in second.values:
                 changed = base.with_values(**{first.name: one, second.name: other})
-                found.setdefault(schedule_name(family, changed))
+                found.setdefault(family.schedule(changed))
     return tuple(found)
+
+
+EPILOGUES = st.one_of(st.just(LINEAR), st.sampled_from(tuple(joined_forms())))  # whose kernels' names read back
 
 
 @st.composite
 def problems(draw: st.DrawFn, small_batches: bool = False) -> Problem:
     """Every element type, layout and promise of alignment; sizes and leading dimensions fixed or left to run time.
 
-    `small_batches` are what the family `batched` serves: small fixed sizes, and a batch.
+    `small_batches`: small fixed sizes, and a batch.
     """
     layout = Layout.parse(draw(st.sampled_from(LAYOUTS)))
     sizes = st.sampled_from(SMALL_SIZES) if small_batches else st.one_of(st.none(), st.sampled_from(FIXED_SIZES))
@@ -97,8 +108,9 @@ def problems(draw: st.DrawFn, small_batches: bool = False) -> Problem:
     if small_batches or draw(st.sampled_from((False, False, True))):
         batch, pointers = draw(st.sampled_from((None, None, *BATCHES))), draw(st.sampled_from((False, False, True)))
         problem = replace(problem, batch=batch, pointers=pointers)
+    problem = replace(problem, epilogue=draw(EPILOGUES.filter(lambda one: not (problem.pointers and one.has_matrix))))
     lines: dict[str, Any] = {}
-    for name in ("lda", "ldb", "ldc"):
+    for name in problem.line_sizes:
         length = problem.sizes[name]
         padded = [] if length is None else [length + padding for padding in LINE_PADDINGS]
         lines[name] = draw(st.sampled_from(("dense", "dense", None, *padded)))
@@ -123,7 +135,7 @@ def points(draw: st.DrawFn, families: Sequence[Family], limits: Limits) -> Rando
     """Any kernel of `families` that `limits` accept; every schedule is as likely as the others."""
     choices = [(family, schedule) for family in families for schedule in schedules(family)]
     family, schedule = draw(st.sampled_from(choices))
-    problem = draw(problems(small_batches=family is BATCHED))
+    problem = draw(problems(small_batches=family.small_batches))
     assume(first_rejection(family, problem, family.default(problem), limits) is None)
     rng = random.Random(draw(st.integers(0, 2**32 - 1)))
     return RandomKernel(problem, family, _walk(family, problem, limits, schedule, rng))
@@ -157,7 +169,7 @@ def _walk(family: Family, problem: Problem, limits: Limits, schedule: str, rng: 
     limit = rng.choice(AREAS), rng.choice(SHARED_BYTES)
     for _ in range(STEPS):
         proposal = _changed(config, rng)
-        if schedule_name(family, proposal) != schedule or first_rejection(family, problem, proposal, limits):
+        if family.schedule(proposal) != schedule or first_rejection(family, problem, proposal, limits):
             continue
         sizes = zip(_sizes(family, problem, proposal), _sizes(family, problem, config), limit, strict=True)
         if all(new <= max(most, old) for new, old, most in sizes):
@@ -170,10 +182,10 @@ def _met(family: Family, problem: Problem, limits: Limits, schedule: str, rng: r
     config = default = family.default(problem)
     broken = _broken(family, problem, config, limits)
     for _ in range(REPAIRS):
-        if broken == 0 and schedule_name(family, config) == schedule:
+        if broken == 0 and family.schedule(config) == schedule:
             return config
         proposal = _changed(config, rng)
-        met, was_met = (schedule_name(family, one) == schedule for one in (proposal, config))
+        met, was_met = (family.schedule(one) == schedule for one in (proposal, config))
         breaks = _broken(family, problem, proposal, limits)
         if met > was_met or (met == was_met and breaks <= broken):
             config, broken = proposal, breaks
@@ -217,8 +229,8 @@ def _scaled(axis: Axis, value: int, rng: random.Random) -> int:
 
 def _sizes(family: Family, problem: Problem, config: Config) -> tuple[int, int]:
     """(elements of C, bytes of shared memory) of a block."""
-    value = constants(family, problem, config)
-    return value["BM"] * value["BN"], value["SHARED_BYTES"]
+    plan = family.plan(problem, config)
+    return plan.tile[0] * plan.tile[1], plan.shared_bytes
 
 
 def _values(axis: Axis) -> tuple[int, ...]:

@@ -47,11 +47,11 @@ __device__ __forceinline__ Place place_of_lane(int lane)
 //% if kernel.launch.shared_bytes
 ${ dynamic_shared() }
 //% endif
-//% if view.async
+//% if view.asynchronous
 ${ cp_async() }
 //% endif
-${ copy(view.a, view.async, kernel.problem.pointers) }
-${ copy(view.b, view.async, kernel.problem.pointers) }
+${ copy(view.a, view.asynchronous, kernel.problem.pointers) }
+${ copy(view.b, view.asynchronous, kernel.problem.pointers) }
 ${ fragment(view.a) }
 ${ fragment(view.b) }
 // acc += A * B: for each k an outer product of this thread's TM values of A and TN of B.
@@ -93,14 +93,14 @@ ${ signature(kernel) }{
     for (int stage = 0; stage < STAGES; ++stage) {
         copy_a(${ A }, s, first + stage * MB, &As[stage * MB]);
         copy_b(${ B }, s, first + stage * MB, &Bs[stage * MB]);
-//% if view.async
+//% if view.asynchronous
         cp_async_commit();
 //% endif
     }
 
     int stage = 0;
     for (int step = 0; step < WALK; ++step) {
-//% if view.async
+//% if view.asynchronous
         cp_async_wait<STAGES - 1>();  // this thread's share of the group has landed
         __syncthreads();              // so has everybody's
 //% else
@@ -124,7 +124,7 @@ ${ signature(kernel) }{
             copy_a(${ A }, s, first + next * MB, &As[stage * MB]);
             copy_b(${ B }, s, first + next * MB, &Bs[stage * MB]);
         }
-//% if view.async
+//% if view.asynchronous
         cp_async_commit();  // an empty group too: the wait counts groups
 //% endif
         stage = stage + 1 < STAGES ? stage + 1 : 0;

@@ -53,7 +53,7 @@ using TileB = ${ T }[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory
 
 /*% endblock %*/
 /*% block device %*/
-${ raster(kernel.values.GROUP) }
+${ raster(view.group) }
 ${ place(view.warped, view.slices) }
 //% if kernel.launch.shared_bytes
 ${ dynamic_shared() }

@@ -34,12 +34,12 @@ def result() -> TuneResult:
     """Of a search that tried many, with machine code and samples as long as they come."""
     family = FAMILIES["simt"]
     config = family.default(PROBLEM)
-    source = gemmgen.generate(PROBLEM)
+    source, plan = gemmgen.generate(PROBLEM), family.plan(PROBLEM, config)
     compiled = CompiledKernel(source.digest, "sm_90", bytes(200_000), 255, 0, 0, 0, "NVRTC 13.0", ("-v",), 2.0)
     failure = Failure("wrong", "C[0][0] is off " * 1000, "verifier")
     verdict = Verdict("emulator", 20, 0, 0.5, failure, Situation(PROBLEM.case(5, k=7, batch=3), "random", 0))
     timing = Timing(tuple(i / 7 for i in range(5000)), {"rounds": 7})
-    trial = Trial(source, config, predict(PROBLEM, family, config, SPEC), compiled, verdict, timing, failure)
+    trial = Trial(source, plan, predict(plan, SPEC), compiled, verdict, timing, failure)
     trials = tuple(replace(trial) for _ in range(500))
     spaces = (explore(FAMILIES["naive"], PROBLEM, SPEC),)
     return TuneResult(PROBLEM, "H200", "sm_90", "emulator", spaces, trials, trials[:2], pick_predicted([1.0, 2.0]))

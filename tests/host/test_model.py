@@ -73,7 +73,7 @@ def test_more_of_anything_never_fits_more_blocks(arch: Arch, threads: int, regis
 
 def prediction(family: Family, registers: int | None = None, **changes: int) -> Prediction:
     config: Config = family.default(SQUARE).with_values(**changes)
-    return predict(SQUARE, family, config, LAPTOP, registers)
+    return predict(family.plan(SQUARE, config), LAPTOP, registers)
 
 
 def test_the_ladder_descends() -> None:
@@ -117,8 +117,8 @@ def test_registers_are_estimated_for_copies_that_pass_through_them_alone() -> No
     """Whatever cp.async copies takes none: blocks of few threads, which copy much each, would seem to spill."""
     problem = Problem(4096, 4096, 4096)
     tiles = SIMT.default(problem).with_values(BM=64, BN=128, BK=32, TN=16, WM=32, WN=128)
-    ring = SIMT.work(problem, tiles.with_values(ASYNC=1, AHEAD=4))
-    through = SIMT.work(problem, tiles)
+    ring = SIMT.plan(problem, tiles.with_values(ASYNC=1, AHEAD=4)).work
+    through = SIMT.plan(problem, tiles).work
     assert (ring.staged, through.staged) == (0, (64 + 128) * 32 / 64)
     assert estimate_registers(ring, problem.dtype) < MAX_REGISTERS < estimate_registers(through, problem.dtype)
 

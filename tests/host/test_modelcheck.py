@@ -133,7 +133,7 @@ def test_times_within_the_error_are_counted_relative_to_the_measured() -> None:
 def test_a_row_is_predicted_from_its_registers() -> None:
     rows = [CheckRow(DEFAULT.values, registers, 10.0 + registers) for registers in (100, 300)]  # the latter spill
     (one,) = check_model(times_of(*rows)).agreements
-    assert one.predicted_us == tuple(predict(PROBLEM, SIMT, DEFAULT, CARD, row.registers).time_us for row in rows)
+    assert one.predicted_us == tuple(predict(SIMT.plan(PROBLEM, DEFAULT), CARD, row.registers).time_us for row in rows)
     assert one.predicted_us[0] != one.predicted_us[1]
 
 

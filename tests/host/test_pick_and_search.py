@@ -89,7 +89,7 @@ def test_the_fastest_is_tried_with_its_instructions_in_other_places_last(space: 
     assert all(first_rejection(SIMT, space.problem, entry.config, CARD.arch.limits) is None for entry in orders), (
         "they compute the same"
     )
-    assert all(entry.prediction == predict(space.problem, SIMT, entry.config, CARD) for entry in (*early, *orders))
+    assert all(entry.prediction == predict(SIMT.plan(space.problem, entry.config), CARD) for entry in (*early, *orders))
     assert {config.values["TEAM"] for config in space.accepted} == {0}
     transposed = next(entry.config for entry in search.ranked if entry.config.values["TA"])
     teams = search.moved("TEAM", 9, [(transposed, 1.0)])

@@ -167,8 +167,9 @@ def used_templates() -> set[str]:
     """Every template that a kernel can reach: those that families name, and what they extend and import."""
     found: set[str] = set()
     for layout in ("rr", "rc", "cr", "cc"):
-        problem = Problem(512, 512, 512, layout=Layout.parse(layout))
         for family in FAMILIES.values():
+            size, batch = (16, 64) if family.small_batches else (512, 1)
+            problem = Problem(size, size, size, layout=Layout.parse(layout), batch=batch)
             for changes in (
                 {},
                 {"ASYNC": 1},
@@ -186,7 +187,8 @@ def used_templates() -> set[str]:
 
 
 def reachable(family: Family, problem: Problem, config: Config) -> set[str]:
-    named = [family.template(config), *_paths(dict(family.view(problem, config)))]
+    plan = family.plan(problem, config)
+    named = [plan.template, *_paths(vars(plan.view) if plan.view else {})]
     found: set[str] = set()
     while named:
         name = named.pop()

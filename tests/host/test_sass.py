@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gemmgen.kernel.families.base import Work
+from gemmgen.kernel.plan import Work
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
 from gemmgen.run.sass import Instruction, Loop, fma_use, read_sass
@@ -121,7 +121,7 @@ def test_what_is_kept_outlasts_other_instructions_and_the_turn_of_the_loop() -> 
 
 def work(depth: int, written: int) -> Work:
     """Of a kernel whose loop over a step of `depth` writes out `written` of it; 0 for all."""
-    return Work(128, 64, depth, 4, 16, 8, 2, 64, 2048, 1, written=written)
+    return Work(64, depth, 4, 64, 8, 2, 64, 8192, 1, written=written)
 
 
 def test_the_fma_pipe_shares_issue_with_everything_else() -> None:

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gemmgen.kernel.config import Constraint
 from gemmgen.kernel.expression import evaluate
 from gemmgen.kernel.families import NAIVE, SIMT, Config, Family
-from gemmgen.kernel.families.base import Constraint, constants, first_rejection
+from gemmgen.kernel.families.base import constants, first_rejection
 from gemmgen.problem.device import ARCHS, device_for
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout

@@ -131,7 +131,7 @@ def test_the_search_serves_small_sizes_that_are_known(shape: tuple[int | None, .
 
 def test_splitting_fills_a_card_that_few_tiles_leave_idle() -> None:
     def predicted(problem: Problem, **axes: int) -> float:
-        return predict(problem, SKINNY, SKINNY.default(problem).with_values(UNROLL=8, **axes), CARD).time_us
+        return predict(SKINNY.plan(problem, SKINNY.default(problem).with_values(UNROLL=8, **axes)), CARD).time_us
 
     narrow, wide = Problem(8, 1024, 16384), Problem(8, 65536, 16384)
     assert predicted(narrow, SPLIT=16) < predicted(narrow) / 2

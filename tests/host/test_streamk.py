@@ -261,7 +261,7 @@ def test_no_stream_for_short_k_nor_few_nor_many_waves(shape: tuple[int, int, int
 def test_the_model_sees_that_a_stream_fills_the_last_wave() -> None:
     def predicted(problem: Problem, stream: int) -> float:
         config = SIMT.default(problem).with_values(ASYNC=1, STAGES=3, AHEAD=4, BK=16, STREAM=stream)
-        return predict(problem, SIMT, config, CARD).time_us
+        return predict(SIMT.plan(problem, config), CARD).time_us
 
     # 128 x 128 tiles: 12 * 12 are one wave of 132 and 12 tiles more; 12 * 11 are one wave.
     ragged, full = Problem(1536, 1536, 8192), Problem(1536, 1408, 8192)
@@ -272,7 +272,7 @@ def test_the_model_sees_that_a_stream_fills_the_last_wave() -> None:
 def test_a_stream_of_as_many_blocks_as_run_at_once_takes_whole_waves() -> None:
     problem = Problem(4096, 4096, 4096)
     config = SIMT.default(problem).with_values(TN=16, WN=64, STREAM=264)  # 255 registers: two blocks an SM
-    streamed, tiled = (predict(problem, SIMT, one, CARD, 255) for one in (config, config.with_values(STREAM=0)))
+    streamed, tiled = (predict(SIMT.plan(problem, one), CARD, 255) for one in (config, config.with_values(STREAM=0)))
     assert streamed.occupancy.blocks == 2 and streamed.waves == 4
     assert tiled.waves == 1024 / 264
 

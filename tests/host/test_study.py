@@ -151,7 +151,7 @@ class Machine:
     def row(self, point: StudyPoint, spec: DeviceSpec, time_us: float, problem: Problem = PROBLEM) -> StudyRow:
         it = self.explain(spec, problem, **point.settings)
         config = config_for(problem, point)
-        trial = Trial(it.kernel.source, config, it.prediction, it.compiled)
+        trial = Trial(it.kernel.source, SIMT.plan(problem, config), it.prediction, it.compiled)
         return StudyRow(point, trial, it, time_us=time_us, reason=why(it))
 
 

@@ -26,7 +26,7 @@ from gemmgen.benchmark.suite import Check, ShapeOutcome, SuitePlan, check_all, m
 from gemmgen.cli import main
 from gemmgen.kernel.families import NAIVE, Config, Family
 from gemmgen.kernel.model import predict, representative
-from gemmgen.kernel.render import render
+from gemmgen.kernel.render import render_plan
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import device_named
 from gemmgen.problem.gemm import Problem
@@ -52,9 +52,10 @@ WRONG = Failure("wrong", "C[0][0] is off", "verifier")
 
 def trial_of(problem: Problem, tile: int) -> Trial:
     config = NAIVE.default(problem).with_values(BM=tile, BN=8)
-    source = render(problem, NAIVE, config)
+    plan = NAIVE.plan(problem, config)
+    source = render_plan(plan)
     compiled = CompiledKernel(source.digest, "sm_90", b"", 32, 0, 0, 0, "NVRTC 13.0", (), 0.2)
-    return Trial(source, config, predict(problem, NAIVE, config, SPEC), compiled, Verdict("gpu", 20, 0, 0.1))
+    return Trial(source, plan, predict(plan, SPEC), compiled, Verdict("gpu", 20, 0, 0.1))
 
 
 class Card:

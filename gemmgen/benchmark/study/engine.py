@@ -18,7 +18,7 @@ from gemmgen.benchmark.study.reasons import against, spill_accesses, why, why_re
 from gemmgen.kernel.families import FAMILIES, SIMT
 from gemmgen.kernel.families.base import first_rejection
 from gemmgen.kernel.model import predict, representative
-from gemmgen.kernel.render import render
+from gemmgen.kernel.render import render_plan
 from gemmgen.problem.device import WARP, DeviceSpec
 from gemmgen.problem.gemm import Case, Problem
 from gemmgen.run.compile import Compilation, compile_many
@@ -161,7 +161,7 @@ class _Run:
     def _render(self, point: StudyPoint, budget: int | None) -> StudyRow:
         if point.maker == "search":
             winner = tune(self.problem, self.target, self.store, budget=budget, progress=self.progress).winner
-            return StudyRow(point, Trial(winner.source, winner.config, winner.prediction))
+            return StudyRow(point, Trial(winner.source, winner.plan, winner.prediction))
         if point.maker == "cuBLASLt":
             return StudyRow(point)
         spec, family, config = self.target.spec, FAMILIES[point.family], config_for(self.problem, point)
@@ -169,8 +169,8 @@ class _Run:
         if rejection is not None:
             reason = why_rejected(self.problem, family, config, rejection, spec.arch.limits)
             return StudyRow(point, failure=Failure("rejected", reason, rejection.constraint.expression))
-        source = render(self.problem, family, config)
-        return StudyRow(point, Trial(source, config, predict(self.problem, family, config, spec)))
+        plan = family.plan(self.problem, config)
+        return StudyRow(point, Trial(render_plan(plan), plan, predict(plan, spec)))
 
     def _compile(self, rows: Sequence[StudyRow]) -> list[StudyRow]:
         """Compile what was rendered. What spills stays: that is what a study shows."""
@@ -186,8 +186,7 @@ class _Run:
     def _compiled(self, row: StudyRow, trial: Trial, result: Compilation) -> StudyRow:
         if isinstance(result, Failure):
             return _with_trial(row, replace(trial, failure=result))
-        family = FAMILIES[trial.source.family]
-        prediction = predict(self.problem, family, trial.config, self.target.spec, result.registers)
+        prediction = predict(trial.plan, self.target.spec, result.registers)
         return _with_trial(row, replace(trial, compiled=result, prediction=prediction))
 
     def _verify(self, rows: Sequence[StudyRow]) -> list[StudyRow]:

@@ -19,8 +19,9 @@ import numpy as np
 
 from gemmgen.artifacts.kernelfile import read_text
 from gemmgen.artifacts.records import Document, problem_document
+from gemmgen.kernel.config import without_retired
 from gemmgen.kernel.families import FAMILIES, Config, Family
-from gemmgen.kernel.families.base import first_rejection, without_retired
+from gemmgen.kernel.families.base import first_rejection
 from gemmgen.kernel.model import MODEL_ERROR, predict
 from gemmgen.problem.device import DEVICES, DeviceSpec, device_named
 from gemmgen.problem.dtype import DType
@@ -147,7 +148,7 @@ def check_model(times: Times) -> ModelCheck:
 
 def _agreement(problem: Problem, rows: Sequence[CheckRow], times: Times) -> Agreement:
     pairs = sorted(
-        (row.us, predict(problem, times.family, config, times.device, row.registers).time_us)
+        (row.us, predict(times.family.plan(problem, config), times.device, row.registers).time_us)
         for row in rows
         if (config := _config(row, problem, times)) is not None
     )

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gemmgen.benchmark.explain import BOUNDS, Explanation
+from gemmgen.kernel.config import Config
 from gemmgen.kernel.expression import names_in
-from gemmgen.kernel.families.base import Config, Family, Rejection, constants
+from gemmgen.kernel.families.base import Family, Rejection, constants
 from gemmgen.kernel.model import Limiter
 from gemmgen.problem.device import MAX_REGISTERS, REGISTER_UNIT, REGISTERS_PER_SM, WARP, DeviceSpec, Limits
 from gemmgen.problem.gemm import Problem

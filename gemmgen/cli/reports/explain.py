@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from gemmgen.benchmark.explain import BOUNDS, Explanation, LoopUse, Tile
+from gemmgen.benchmark.explain import BOUNDS, Explanation, LoopUse, TileLevel
 from gemmgen.cli.reports.words import NONE, bold, facts, figure, percent, plural, short, show_table, table
 from gemmgen.run.sass import BANKS_KNOWN
 
@@ -53,7 +53,7 @@ def _tiles(it: Explanation) -> Table:
     return made
 
 
-def _count(tile: Tile) -> str:
+def _count(tile: TileLevel) -> str:
     return f"{plural(tile.count, tile.unit)} a {tile.above}"
 
 

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gemmgen.cli.reports.words import accepted, bold, percent, show_table, table
-from gemmgen.kernel.families.base import Constraint
+from gemmgen.kernel.config import Constraint
 from gemmgen.search.space import Space
 
 

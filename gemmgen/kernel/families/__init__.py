@@ -1,10 +1,12 @@
 """Kernel families by name. A new family is a module here, a line below and its templates."""
 
-from gemmgen.kernel.families.base import Config, Family
+from gemmgen.kernel.config import Config
+from gemmgen.kernel.families.base import Family
 from gemmgen.kernel.families.batched import BATCHED
 from gemmgen.kernel.families.naive import NAIVE
 from gemmgen.kernel.families.simt import SIMT
 from gemmgen.kernel.families.skinny import SKINNY
+from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.source import KernelSource
 from gemmgen.support.errors import require
 
@@ -25,6 +27,12 @@ def config_of(source: KernelSource) -> tuple[Family, Config]:
     return family, family.config_type().with_values(**source.config)
 
 
+def plan_of(source: KernelSource) -> Plan:
+    """The plan that `source` was rendered from. Raises InvalidInput for names that are none."""
+    family, config = config_of(source)
+    return family.plan(source.problem, config)
+
+
 __all__ = [
     "BATCHED",
     "DEFAULT_FAMILY",
@@ -37,4 +45,5 @@ __all__ = [
     "Family",
     "config_of",
     "family_named",
+    "plan_of",
 ]

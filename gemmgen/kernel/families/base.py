@@ -1,133 +1,27 @@
-"""What a kernel family is: its parameters, the constants derived from them, its constraints.
+"""What a kernel family is: its parameters, the constants that follow, its constraints, and how it lowers a config.
 
-A family module defines a frozen `Config` whose fields are axes, and a `Family` that ties it to a
-template. Search, naming, error messages, `static_assert`s and the tables all read these records.
+A family module defines a frozen `Config` whose fields are axes, and a `Family` that ties it to its templates. Search,
+naming, error messages, `static_assert`s and the tables all read these records.
 """
 
 from __future__ import annotations
 
-import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
-from functools import cache, lru_cache
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import PurePath
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, Literal
 
+from gemmgen.kernel.config import Config, Constraint, Derived, axis
 from gemmgen.kernel.expression import evaluate, first_false, names_in, show_values
-from gemmgen.problem.device import Limits
+from gemmgen.kernel.plan import Plan, Tile
+from gemmgen.kernel.source import Launch
+from gemmgen.kernel.streamk import Stream
+from gemmgen.problem.device import STATIC_SHARED_BYTES, Limits
 from gemmgen.problem.gemm import Problem
-from gemmgen.support.errors import InvalidInput, require
-
-
-@dataclass(frozen=True)
-class Axis:
-    """One tunable parameter: a field of a Config and, where the kernel uses it, a constexpr.
-
-    values   what the search tries, in order; any other value is judged by the constraints
-    meaning  the comment beside it, in kernels and tables
-    per_sm   the search tries multiples of the card's SMs: so many each
-    """
-
-    name: str
-    default: int
-    values: tuple[int, ...]
-    meaning: str
-    per_sm: bool = False
-
-    def tried(self, sms: int) -> tuple[int, ...]:
-        """What the search tries on a card of `sms` SMs."""
-        return tuple(value * sms for value in self.values) if self.per_sm else self.values
-
-
-def axis(default: int, values: tuple[int, ...], meaning: str, per_sm: bool = False) -> Any:
-    """Declare a Config field as an axis."""
-    return field(default=default, metadata={"values": values, "meaning": meaning, "per_sm": per_sm})
-
-
-@dataclass(frozen=True)
-class Config:
-    """Base of every family's parameter record: integers by axis name.
-
-    PATTERN names every axis once; it writes a config into a kernel's name and reads it back. A part in brackets is left
-    out where its axes have their defaults.
-    """
-
-    PATTERN: ClassVar[str]
-
-    def __str__(self) -> str:
-        return re.sub(r"\[(.+?)\]", self._optional, self.PATTERN).format_map(self.values)
-
-    def _optional(self, part: re.Match[str]) -> str:
-        """What the part of PATTERN in brackets adds to the name."""
-        names = re.findall(r"\{(\w+)\}", part[1])
-        return part[1] if any(getattr(self, name) != getattr(type(self), name) for name in names) else ""
-
-    @classmethod
-    def parse(cls, text: str) -> Config | None:
-        """The config that `str` wrote as `text`, or None where it is none."""
-        groups = re.sub(r"\{(\w+)\}", r"(?P<\1>\\d+)", re.sub(r"\[(.+?)\]", r"(?:\1)?", cls.PATTERN))
-        match = re.fullmatch(groups, text)
-        if match is None:
-            return None
-        config = cls(**{name: int(value) for name, value in match.groupdict().items() if value})
-        return config if str(config) == text else None
-
-    @classmethod
-    @cache
-    def axes(cls) -> tuple[Axis, ...]:
-        """The axes in the order in which the class declares them."""
-        return tuple(
-            Axis(f.name, getattr(cls, f.name), f.metadata["values"], f.metadata["meaning"], f.metadata["per_sm"])
-            for f in fields(cls)
-        )
-
-    @property
-    def values(self) -> dict[str, int]:
-        return dict(vars(self))
-
-    def with_values(self, **changes: int) -> Config:
-        """A copy with some axes changed; raises InvalidInput for a name that is no axis."""
-        known = [f.name for f in fields(self)]
-        for name in changes:
-            require(name in known, f"{name!r} is no parameter: known are {', '.join(known)}")
-        return replace(self, **changes)
-
-
-RETIRED = {"ATOMIC": 0}  # axes that records of old have, each with the value of the kernels that are still made
-
-
-def without_retired(values: Mapping[str, int]) -> dict[str, int]:
-    """The axes in `values` that a record may still have. Raises InvalidInput for a kernel that is no longer made."""
-    for name, value in RETIRED.items():
-        require(values.get(name, value) == value, f"{name} = {values.get(name)}: kernels have {name} = {value} by now")
-    return {name: value for name, value in values.items() if name not in RETIRED}
-
-
-@dataclass(frozen=True)
-class Derived:
-    """A constant computed from axes: rendered as a constexpr with the same expression.
-
-    group  heading under which the kernel declares it
-    """
-
-    name: str
-    expression: str
-    meaning: str
-    group: str = "Work split"
-
-
-@dataclass(frozen=True)
-class Constraint:
-    """A condition on axes and derived constants, beside its reason.
-
-    in_kernel  whether the rendered kernel asserts it too, for those who edit it by hand (only
-               where all the names it reads are the kernel's own constants)
-    """
-
-    expression: str
-    because: str
-    in_kernel: bool = True
-
+from gemmgen.support.errors import InvalidInput
 
 TILES = "(M + BM - 1) / BM * ((N + BN - 1) / BN)"  # of one matrix C
 
@@ -194,6 +88,19 @@ def tile_grid(problem: Problem, value: Mapping[str, int]) -> tuple[tuple[str, in
     return (*tiles, ("batch", 1)) if problem.batched else tiles
 
 
+def launch_of(
+    value: Mapping[str, int],
+    grid: tuple[tuple[str, int], ...],
+    *,
+    dynamic: bool = False,
+    splits: int = 1,
+    stream: Stream | None = None,
+) -> Launch:
+    """The launch that the constants THREADS and SHARED_BYTES say; `dynamic` where static arrays will not do."""
+    shared = value["SHARED_BYTES"]
+    return Launch(value["THREADS"], grid, shared if dynamic or shared > STATIC_SHARED_BYTES else 0, splits, stream)
+
+
 @dataclass(frozen=True)
 class Rejection:
     """A constraint that a config breaks, with the numbers that break it."""
@@ -209,109 +116,80 @@ class Rejection:
         return f"{self.constraint.expression} fails ({self.values}): {self.constraint.because}"
 
 
-@dataclass(frozen=True)
-class Work:
-    """What one thread, or one block of `threads`, does for each step of `depth` along K.
+class Family(ABC):
+    """A kernel family: the one place that knows its axes. Everybody else asks its plans, or what stands here.
 
-    outputs        elements of C a thread computes, or sums that it keeps where several threads share an element
-    shared_reads   shared-memory reads of a thread per unit of depth, in instructions
-    shared_words   the same in 4-byte words
-    wavefronts     shared-memory cycles per warp and unit of depth for these reads
-    copies         instructions that bring a thread's share of the tiles to shared memory, a step
-    copy_wavefronts  shared-memory cycles that writing the block's tiles takes, a step
-    global_words   words that the block reads from global memory, a step
-    repeated       of these, words that other blocks of the SM read as well, and L1 may have
-    prefetch       steps that global loads run ahead of their use (0: the block waits for them)
-    waits          global latencies, besides, for which the block waits a step
-    staged         words of a thread's share of the next tile that wait in registers
-    shares         threads of a block that share an element, each with its part of a step's depth
-    splits         blocks that share a tile of C, each with its part of K
-    stream         blocks that share the last tiles, each an equal run of their steps (0: none do)
-    run            FMAs in a row that share an operand with the one before (1: not counted)
-    written        depths of a step that a turn of its loop takes where it reads values ahead of their FMAs, else 0
-    by_turn        the values of one operand are read for a whole turn at once
-    lead           rows or columns of a product that come a depth early, before the branch to the next tile or turn
-    others         registers of a thread for addresses and counters, as compiled on sm_90
-    """
-
-    threads: int
-    outputs: int
-    depth: int
-    shared_reads: float
-    shared_words: float
-    wavefronts: float
-    copies: float
-    copy_wavefronts: float
-    global_words: float
-    prefetch: int
-    repeated: float = 0
-    waits: float = 0
-    staged: float = 0
-    shares: int = 1
-    splits: int = 1
-    stream: int = 0
-    run: int = 1
-    written: int = 0
-    by_turn: bool = False
-    lead: int = 0
-    others: int = 44
-
-    @property
-    def fmas(self) -> float:
-        """FMAs of a thread per unit of depth."""
-        return self.outputs / self.shares
-
-    @property
-    def tile(self) -> int:
-        """Elements of C that a block computes."""
-        return self.outputs * self.threads // self.shares
-
-
-class Family(Protocol):
-    """A kernel family. `derive` may depend on the problem (layouts, alignment, fixed sizes).
-
-    constraints  what every kernel must hold
-    pruning      what the search leaves out besides, though it would work: each with its reason
+    name           in kernels' names and on the command line
+    config_type    its axes
+    constraints    what every kernel must hold
+    pruning        what the search leaves out besides, though it would work: each with its reason
+    secondary      axes that change how a tile travels or is split, not its size: the model tells their values apart
+                   poorly, so the search tries one config of each shape first and varies these later
+    details        axes that the model hardly prices: the search varies them last, in turn, of the fastest
+    small          axes of a kernel with small tiles: its blocks have few threads, and small matrices have many blocks
+    small_batches  it serves batches of small products alone, their sizes fixed
     """
 
     name: str
     config_type: type[Config]
     constraints: tuple[Constraint, ...]
-    pruning: tuple[Constraint, ...]
+    pruning: tuple[Constraint, ...] = ()
+    secondary: frozenset[str] = frozenset()
+    details: tuple[str, ...] = ()
+    small: Mapping[str, int] = MappingProxyType({})
+    small_batches: bool = False
 
-    def __hash__(self) -> int: ...
-
+    @abstractmethod
     def default(self, problem: Problem) -> Config:
         """A sound config for `problem`: where `gemmgen generate --set` starts from."""
-        ...
 
     def facts(self, problem: Problem) -> dict[str, int]:
         """Names that constraints may read and that the problem alone decides; those of `sizes_of` among them."""
-        ...
+        return sizes_of(problem)
 
+    @abstractmethod
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
-        """Constants that follow from the config, each after those that it reads."""
-        ...
+        """Constants that follow from the config, each after those that it reads; THREADS and SHARED_BYTES among them.
 
-    def grid(self, problem: Problem, config: Config) -> tuple[tuple[str, int], ...]:
-        """((size name, tile), ...): see `gemmgen.kernel.source.Launch`."""
-        ...
+        They may depend on the problem: layouts, alignment, fixed sizes. A constant MINB bounds a thread's registers.
+        """
 
-    def unused(self, problem: Problem, config: Config) -> frozenset[str]:
-        """Names that this kernel's body never reads: they stay out of its text."""
-        ...
+    @abstractmethod
+    def plan(self, problem: Problem, config: Config) -> Plan:
+        """`config`, which holds the constraints, lowered for `problem`: what a block does, and how it is launched."""
 
-    def work(self, problem: Problem, config: Config) -> Work:
-        """What a block does per step along K, for the model and for explanations."""
-        ...
-
+    @abstractmethod
     def template(self, config: Config) -> str:
         """Path of the kernel skeleton below templates/."""
-        ...
 
-    def view(self, problem: Problem, config: Config) -> Mapping[str, Any]:
-        """What the template needs beyond the constants: named choices, no code."""
-        ...
+    def schedule(self, config: Config) -> str:
+        """The way in which a kernel goes along K: its skeleton, or what a family tells apart besides."""
+        return PurePath(self.template(config)).stem
+
+    def declares(self, plan: Plan) -> tuple[Derived, ...]:
+        """The axes and constants that the kernel's text reads, each after those that it reads itself."""
+        unused = self.unused(plan)
+        axes = (
+            Derived(item.name, str(plan.constants[item.name]), item.meaning, "Parameters")
+            for item in plan.config.axes()
+        )
+        return tuple(line for line in (*axes, *self.derive(plan.problem, plan.config)) if line.name not in unused)
+
+    @abstractmethod
+    def unused(self, plan: Plan) -> frozenset[str]:
+        """Names that this kernel's body never reads: they stay out of its text."""
+
+    def view(self, plan: Plan) -> object:
+        """What the template needs beyond the constants: named choices in a record, no code."""
+        return None
+
+    @abstractmethod
+    def tiles(self, plan: Plan) -> tuple[Tile, ...]:
+        """The levels of tiling below the block's, the largest first."""
+
+    @abstractmethod
+    def prose(self, plan: Plan) -> tuple[str, ...]:
+        """Lines for the comment at the kernel's top, each a label and a sentence."""
 
 
 @lru_cache(maxsize=2**15)  # the space and the model ask for those of each config

@@ -10,13 +10,16 @@ rows (A) or columns (B) at once, else its rows or columns of one k, as vectors.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import gcd
-from typing import Any, cast
+from typing import cast
 
-from gemmgen.kernel.families.base import Config, Constraint, Derived, Side, Work, axis, constants, sides, sizes_of
-from gemmgen.problem.device import STATIC_SHARED_BYTES
+from gemmgen.kernel.config import Config, Constraint, Derived, axis
+from gemmgen.kernel.families.base import Family, Side, constants, launch_of, sides, sizes_of
+from gemmgen.kernel.notes import main_loop, plural
+from gemmgen.kernel.plan import Plan, Tile, Work
+from gemmgen.problem.device import WARP
+from gemmgen.problem.dtype import WORD
 from gemmgen.problem.gemm import Problem
 
 
@@ -97,13 +100,27 @@ def depth(problem: Problem, config: BatchedConfig) -> int:
     return gcd(config.VEC, problem.k or 0) if any(operand.along_k for operand in sides(problem)) else 1
 
 
-class Batched:
+@dataclass(frozen=True)
+class BatchedView:
+    """What the template of `batched` needs beside the constants.
+
+    asynchronous  cp.async copies to shared memory, rather than threads through registers
+    """
+
+    a: Side
+    b: Side
+    asynchronous: bool
+
+
+class Batched(Family):
     """The family record: see `gemmgen.kernel.families.base.Family`."""
 
     name = "batched"
-    config_type: type[Config] = BatchedConfig
-    constraints: tuple[Constraint, ...] = CONSTRAINTS
-    pruning: tuple[Constraint, ...] = PRUNING
+    config_type = BatchedConfig
+    constraints = CONSTRAINTS
+    pruning = PRUNING
+    secondary = frozenset({"STAGES", "ASYNC", "MINB", "PAD"})
+    small_batches = True
 
     def default(self, problem: Problem) -> Config:
         pad = 4 if any(operand.along_k for operand in sides(problem)) else 0
@@ -145,44 +162,52 @@ class Batched:
             Derived("SHARED_BYTES", "BYTES_A + ELEMENT_BYTES * STAGES * MB * SHARED_B", "of a block"),
         )
 
-    def grid(self, problem: Problem, config: Config) -> tuple[tuple[str, int], ...]:
-        batched = cast(BatchedConfig, config)
-        return (("batch", batched.MB * batched.WALK),)
-
-    def unused(self, problem: Problem, config: Config) -> frozenset[str]:
-        choices = {"VEC", "ASYNC", "SHARED_BYTES"}
-        if not any(operand.along_k for operand in sides(problem)):
-            choices.add("PAD")
-        if constants(self, problem, config)["SHARED_BYTES"] <= STATIC_SHARED_BYTES:
-            choices.add("BYTES_A")
-        return frozenset(choices)
-
-    def work(self, problem: Problem, config: Config) -> Work:
-        batched = cast(BatchedConfig, config)
-        value = constants(self, problem, config)
-        words = problem.dtype.words
+    def plan(self, problem: Problem, config: Config) -> Plan:
+        batched, value, size = cast(BatchedConfig, config), constants(self, problem, config), problem.dtype.size
         copies = value["A_SHARE"] + value["B_SHARE"]
-        reads = sum(batched.values[f"T{mn}"] / value[f"READ_{x}"] for x, mn in (("A", "M"), ("B", "N")))
-        moved = words * batched.MB * (value["BM"] + value["BN"]) * value["BK"]
-        return Work(
-            threads=value["THREADS"],
+        moved = size * batched.MB * (value["BM"] + value["BN"]) * value["BK"]
+        read = size * (batched.TM + batched.TN)
+        work = Work(
             outputs=batched.TM * batched.TN,
             depth=value["BK"],
-            shared_reads=reads,
-            shared_words=words * (batched.TM + batched.TN),
-            wavefronts=words * (batched.TM + batched.TN) / value["PAIR"],
+            shared_reads=batched.TM / value["READ_A"] + batched.TN / value["READ_B"],
+            read_bytes=read,
+            wavefronts=read / WORD / value["PAIR"],
             copies=copies if batched.ASYNC else 2 * copies,
-            copy_wavefronts=moved / 32,
-            global_words=moved,
+            copy_wavefronts=moved / (WARP * WORD),
+            global_bytes=moved,
             prefetch=batched.STAGES - 1,
+            passes=batched.WALK,
         )
+        launch = launch_of(value, (("batch", batched.MB * batched.WALK),))
+        return Plan(problem, config, self, value, (value["BM"], value["BN"]), value["SHARED_BYTES"], work, launch)
 
     def template(self, config: Config) -> str:
         return "kernel/batched.cu"
 
-    def view(self, problem: Problem, config: Config) -> Mapping[str, Any]:
-        a, b = sides(problem)
-        return {"a": a, "b": b, "async": cast(BatchedConfig, config).ASYNC == 1}
+    def unused(self, plan: Plan) -> frozenset[str]:
+        choices = {"VEC", "ASYNC", "SHARED_BYTES"}
+        if not any(operand.along_k for operand in sides(plan.problem)):
+            choices.add("PAD")
+        if not plan.launch.shared_bytes:
+            choices.add("BYTES_A")
+        return frozenset(choices)
+
+    def view(self, plan: Plan) -> BatchedView:
+        a, b = sides(plan.problem)
+        return BatchedView(a, b, cast(BatchedConfig, plan.config).ASYNC == 1)
+
+    def tiles(self, plan: Plan) -> tuple[Tile, ...]:
+        batched, (rows, cols) = cast(BatchedConfig, plan.config), plan.tile
+        return (
+            Tile("product", rows, cols, batched.MB * batched.WALK),
+            Tile("thread", batched.TM, batched.TN, plan.constants["LANES"]),
+        )
+
+    def prose(self, plan: Plan) -> tuple[str, ...]:
+        batched, threads = cast(BatchedConfig, plan.config), plan.launch.threads
+        block = f"{plural(batched.MB, 'product')} at once by {threads} threads, {plural(batched.WALK, 'time')}"
+        return f"Block   {block}, {plan.shared_bytes} bytes of shared memory", *main_loop(plan)
 
 
 def _operand_constants(problem: Problem, config: BatchedConfig, operand: Side) -> tuple[Derived, ...]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from gemmgen.kernel.families.base import GRID_FITS, Config, Constraint, Derived, Work, axis, sizes_of, tile_grid
+from gemmgen.kernel.analysis import traffic
+from gemmgen.kernel.config import Config, Constraint, Derived, axis
+from gemmgen.kernel.families.base import GRID_FITS, Family, constants, launch_of, tile_grid
+from gemmgen.kernel.notes import block
+from gemmgen.kernel.plan import Plan, Tile, Work
 from gemmgen.problem.gemm import Problem
 
 
@@ -20,24 +22,19 @@ class NaiveConfig(Config):
     BN: int = axis(16, (8, 16, 32, 64), "columns of C that a block computes")
 
 
-class Naive:
+class Naive(Family):
     """The family record: see `gemmgen.kernel.families.base.Family`."""
 
     name = "naive"
-    config_type: type[Config] = NaiveConfig
-    constraints: tuple[Constraint, ...] = (
+    config_type = NaiveConfig
+    constraints = (
         Constraint("BM >= 1 and BN >= 1", "a tile holds at least one element"),
         GRID_FITS,
         Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
     )
 
-    pruning: tuple[Constraint, ...] = ()
-
     def default(self, problem: Problem) -> Config:
         return NaiveConfig()
-
-    def facts(self, problem: Problem) -> dict[str, int]:
-        return sizes_of(problem)
 
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
         return (
@@ -45,32 +42,34 @@ class Naive:
             Derived("SHARED_BYTES", "0", "shared memory a block, in bytes"),
         )
 
-    def grid(self, problem: Problem, config: Config) -> tuple[tuple[str, int], ...]:
-        return tile_grid(problem, config.values)
-
-    def unused(self, problem: Problem, config: Config) -> frozenset[str]:
-        return frozenset({"SHARED_BYTES"})
-
-    def work(self, problem: Problem, config: Config) -> Work:
-        threads = config.values["BM"] * config.values["BN"]
-        return Work(
-            threads=threads,
+    def plan(self, problem: Problem, config: Config) -> Plan:
+        value = constants(self, problem, config)
+        work = Work(
             outputs=1,
             depth=1,
             shared_reads=0,
-            shared_words=0,
+            read_bytes=0,
             wavefronts=0,
             copies=2,
             copy_wavefronts=0,
-            global_words=2 * threads * problem.dtype.words,
+            global_bytes=2 * value["THREADS"] * problem.dtype.size,
             prefetch=0,
         )
+        tile = value["BM"], value["BN"]
+        return Plan(problem, config, self, value, tile, 0, work, launch_of(value, tile_grid(problem, value)))
 
     def template(self, config: Config) -> str:
         return "kernel/naive.cu"
 
-    def view(self, problem: Problem, config: Config) -> Mapping[str, Any]:
-        return {}
+    def unused(self, plan: Plan) -> frozenset[str]:
+        return frozenset({"SHARED_BYTES"})
+
+    def tiles(self, plan: Plan) -> tuple[Tile, ...]:
+        return (Tile("thread", 1, 1, plan.launch.threads),)
+
+    def prose(self, plan: Plan) -> tuple[str, ...]:
+        bound = traffic(plan).bound
+        return block(plan), f"Bound   {bound}: every FMA takes two reads of it, most of which caches serve"
 
 
 NAIVE = Naive()

@@ -8,13 +8,17 @@ inner product two for each. Tiles of A and B pass through shared memory in one, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, cast
+from types import MappingProxyType
+from typing import cast
 
-from gemmgen.kernel.families.base import Config, Constraint, Derived, Work, constants, sizes_of, tile_grid
+from gemmgen.kernel.config import Config, Derived
+from gemmgen.kernel.families.base import Family, constants, launch_of, sizes_of, tile_grid
 from gemmgen.kernel.families.simt_axes import CONSTRAINTS, PRUNING, TILE_THREADS, SimtConfig
 from gemmgen.kernel.families.simt_operands import (
+    Operand,
     copy_wavefronts,
     fragment_width,
     last_first,
@@ -24,18 +28,61 @@ from gemmgen.kernel.families.simt_operands import (
     runs_along_n,
     store_width,
 )
+from gemmgen.kernel.notes import block, main_loop, shared_tiles
+from gemmgen.kernel.plan import Plan, Tile, Work
+from gemmgen.kernel.streamk import Stream
+from gemmgen.problem.dtype import WORD
 from gemmgen.problem.gemm import Problem
 
 SLICES_GROUP = "How slices add up"
 
 
-class Simt:
+@dataclass(frozen=True)
+class SimtView:
+    """What the templates of `simt` need beside the constants.
+
+    outer          outer products, k outermost
+    compute        its template
+    warped         warps have tiles of their own
+    slices         groups of warps that share the block's tile
+    depth, first   of a step, a slice's part: its depths, and the first of them
+    K              the depths that the block sums
+    group          tile rows that blocks walk down before they step right
+    runs_along_n   a thread's FMAs go row by row, through `lines` of its tile
+    by_turn        the operand whose values a read takes for a whole turn, if any
+    lead           lines of a product that come a depth early
+    from_far_end, last_first, b_first  the order of FMAs and of reads
+    """
+
+    a: Operand
+    b: Operand
+    outer: bool
+    compute: str
+    warped: bool
+    slices: int
+    depth: str
+    first: str
+    K: str
+    group: int
+    runs_along_n: bool
+    lines: str
+    by_turn: Operand | None
+    lead: int
+    from_far_end: bool
+    last_first: bool
+    b_first: bool
+
+
+class Simt(Family):
     """The family record: see `gemmgen.kernel.families.base.Family`."""
 
     name = "simt"
-    config_type: type[Config] = SimtConfig
-    constraints: tuple[Constraint, ...] = CONSTRAINTS
-    pruning: tuple[Constraint, ...] = PRUNING
+    config_type = SimtConfig
+    constraints = CONSTRAINTS
+    pruning = PRUNING
+    secondary = frozenset({"WM", "WN", "STAGES", "ASYNC", "AHEAD", "MINB", "GROUP", "PAD"})
+    details = ("TEAM", "LEAD", "ORDER")
+    small = MappingProxyType({"BM": 32, "BN": 64, "BK": 8, "TM": 4, "TN": 4, "WM": 16, "WN": 32, "STAGES": 2})
 
     def default(self, problem: Problem) -> Config:
         a, b = operands(problem, SimtConfig())
@@ -61,56 +108,17 @@ class Simt:
             SHARED_BYTES,
         )
 
-    def grid(self, problem: Problem, config: Config) -> tuple[tuple[str, int], ...]:
-        return tile_grid(problem, config.values)
-
-    def unused(self, problem: Problem, config: Config) -> frozenset[str]:
-        simt = cast(SimtConfig, config)
-        choices = {"OUTER", "VEC", "TA", "TB", "ASYNC", "ORDER", "TEAM", "SHARED_BYTES"}
-        idle = {"AHEAD": 0, "SLICES": 1, "SPLIT": 1, "STREAM": 0, "LEAD": 0}
-        choices |= {name for name, value in idle.items() if simt.values[name] == value}
-        if simt.SLICES == 1:
-            choices |= {"ROUNDS", "ROWS"}
-        if simt.WM == 0:
-            choices |= {"WM", "WN"}
-        if not any(operand.along_k for operand in operands(problem, simt)):
-            choices.add("PAD")
-        return frozenset(choices)
-
-    def work(self, problem: Problem, config: Config) -> Work:
-        simt = cast(SimtConfig, config)
-        value = constants(self, problem, config)
-        outputs, words = simt.TM * simt.TN, problem.dtype.words
-        values: float = simt.TM + simt.TN if simt.OUTER else 2 * outputs
-        a, b = operands(problem, simt)
-        wide_a, wide_b = (read_width(simt, operand) for operand in (a, b))
-        reads: float = simt.TM / wide_a + simt.TN / wide_b if simt.OUTER else 2 * outputs
-        # A warp's read of 4-byte words takes one cycle, of 16-byte vectors four; zigzag lanes halve the latter.
-        halved = 2 if simt.WM > 0 and problem.dtype.widest == simt.VEC else 1
-        wavefronts = simt.TM / min(halved, wide_a) + simt.TN / min(halved, wide_b) if simt.OUTER else values
-        stores = sum(value[f"{x}_SHARE"] * value[f"V{x}"] / value[f"STORE_{x}"] for x in "AB")
-        loads = value["A_SHARE"] + value["B_SHARE"]
-        moved = words * (simt.BM + simt.BN) * simt.BK
-        return Work(
-            threads=value["THREADS"],
-            outputs=outputs,
-            depth=simt.BK,
-            shared_reads=reads / simt.SLICES,
-            shared_words=words * values / simt.SLICES,
-            wavefronts=words * wavefronts / simt.SLICES,
-            copies=loads if simt.ASYNC else loads + stores,
-            copy_wavefronts=words * (copy_wavefronts(value, a) + copy_wavefronts(value, b)),
-            global_words=moved,
-            prefetch=simt.STAGES - 1,
-            staged=0 if simt.ASYNC or simt.STAGES == 1 else moved / value["THREADS"],
-            shares=simt.SLICES,
+    def plan(self, problem: Problem, config: Config) -> Plan:
+        simt, value = cast(SimtConfig, config), constants(self, problem, config)
+        launch = launch_of(
+            value,
+            tile_grid(problem, value),
+            dynamic=simt.SLICES > 1,  # their sums replace all tiles together, which static arrays do not allow
             splits=simt.SPLIT,
-            stream=simt.STREAM,
-            run=(simt.TN if runs_along_n(simt, a, b) else simt.TM) if simt.OUTER else 1,
-            written=simt.AHEAD * simt.SLICES,
-            by_turn=a.by_turn or b.by_turn,
-            lead=simt.LEAD,
+            stream=Stream(simt.STREAM, simt.BK) if simt.STREAM else None,
         )
+        work = _work(problem, simt, value)
+        return Plan(problem, config, self, value, (simt.BM, simt.BN), value["SHARED_BYTES"], work, launch)
 
     def template(self, config: Config) -> str:
         simt = cast(SimtConfig, config)
@@ -120,28 +128,104 @@ class Simt:
             return "kernel/cp_async_stages.cu"
         return "kernel/double_buffer.cu" if simt.STAGES == 2 else "kernel/single_buffer.cu"
 
-    def view(self, problem: Problem, config: Config) -> Mapping[str, Any]:
-        simt = cast(SimtConfig, config)
-        a, b = operands(problem, simt)
+    def schedule(self, config: Config) -> str:
+        return "sliced" if cast(SimtConfig, config).SLICES > 1 else super().schedule(config)
+
+    def unused(self, plan: Plan) -> frozenset[str]:
+        simt = cast(SimtConfig, plan.config)
+        choices = {"OUTER", "VEC", "TA", "TB", "ASYNC", "ORDER", "TEAM", "SHARED_BYTES"}
+        idle = {"AHEAD": 0, "SLICES": 1, "SPLIT": 1, "STREAM": 0, "LEAD": 0}
+        choices |= {name for name, value in idle.items() if simt.values[name] == value}
+        if simt.SLICES == 1:
+            choices |= {"ROUNDS", "ROWS"}
+        if simt.WM == 0:
+            choices |= {"WM", "WN"}
+        if not any(operand.along_k for operand in operands(plan.problem, simt)):
+            choices.add("PAD")
+        return frozenset(choices)
+
+    def view(self, plan: Plan) -> SimtView:
+        simt = cast(SimtConfig, plan.config)
+        a, b = operands(plan.problem, simt)
         along_n = runs_along_n(simt, a, b)
-        return {
-            "a": a,
-            "b": b,
-            "outer": simt.OUTER == 1,
-            "lead": simt.LEAD,
-            "compute": "compute/outer.cu" if simt.OUTER else "compute/inner.cu",
-            "warped": simt.WM > 0,
-            "slices": simt.SLICES,
-            "depth": "BK" if simt.SLICES == 1 else "DEPTH",
-            "first": "0" if simt.SLICES == 1 else "place.k",
-            "K": "s.K" if simt.SPLIT == 1 and simt.STREAM == 0 else "part",
-            "runs_along_n": along_n,
-            "lines": "TM" if along_n else "TN",
-            "by_turn": next((operand for operand in (a, b) if operand.by_turn), None),
-            "from_far_end": simt.ORDER & 1 > 0,
-            "last_first": last_first(simt),
-            "b_first": simt.ORDER & 4 > 0,
-        }
+        return SimtView(
+            a=a,
+            b=b,
+            outer=simt.OUTER == 1,
+            compute="compute/outer.cu" if simt.OUTER else "compute/inner.cu",
+            warped=simt.WM > 0,
+            slices=simt.SLICES,
+            depth="BK" if simt.SLICES == 1 else "DEPTH",
+            first="0" if simt.SLICES == 1 else "place.k",
+            K="part" if plan.launch.adds_up else "s.K",
+            group=simt.GROUP,
+            runs_along_n=along_n,
+            lines="TM" if along_n else "TN",
+            by_turn=next((operand for operand in (a, b) if operand.by_turn), None),
+            lead=simt.LEAD,
+            from_far_end=simt.ORDER & 1 > 0,
+            last_first=last_first(simt),
+            b_first=simt.ORDER & 4 > 0,
+        )
+
+    def tiles(self, plan: Plan) -> tuple[Tile, ...]:
+        simt = cast(SimtConfig, plan.config)
+        threads = plan.launch.threads // simt.SLICES
+        slices = (Tile("slice", simt.BM, simt.BN, simt.SLICES),) if simt.SLICES > 1 else ()
+        if simt.WM == 0:
+            return (*slices, Tile("thread", simt.TM, simt.TN, threads))
+        warps = simt.BM * simt.BN // (simt.WM * simt.WN)
+        return (
+            *slices,
+            Tile("warp", simt.WM, simt.WN, warps),
+            Tile("thread", simt.TM, simt.TN, threads // warps),
+        )
+
+    def prose(self, plan: Plan) -> tuple[str, ...]:
+        shared = f"{plan.shared_bytes} bytes of shared memory"
+        return (
+            f"{block(plan)}, in steps of {plan.work.depth} along K, {shared}",
+            *main_loop(plan),
+            *_slices(plan.work.shares),
+            *shared_tiles(plan.launch),
+        )
+
+
+def _work(problem: Problem, simt: SimtConfig, value: Mapping[str, int]) -> Work:
+    outputs, size = simt.TM * simt.TN, problem.dtype.size
+    words = size / WORD
+    values: float = simt.TM + simt.TN if simt.OUTER else 2 * outputs
+    a, b = operands(problem, simt)
+    wide_a, wide_b = (read_width(simt, operand) for operand in (a, b))
+    reads: float = simt.TM / wide_a + simt.TN / wide_b if simt.OUTER else 2 * outputs
+    # A warp's read of 4-byte words takes one cycle, of 16-byte vectors four; zigzag lanes halve the latter.
+    halved = 2 if simt.WM > 0 and problem.dtype.widest == simt.VEC else 1
+    wavefronts = simt.TM / min(halved, wide_a) + simt.TN / min(halved, wide_b) if simt.OUTER else values
+    stores = sum(value[f"{x}_SHARE"] * value[f"V{x}"] / value[f"STORE_{x}"] for x in "AB")
+    loads = value["A_SHARE"] + value["B_SHARE"]
+    moved = size * (simt.BM + simt.BN) * simt.BK
+    return Work(
+        outputs=outputs,
+        depth=simt.BK,
+        shared_reads=reads / simt.SLICES,
+        read_bytes=size * values / simt.SLICES,
+        wavefronts=words * wavefronts / simt.SLICES,
+        copies=loads if simt.ASYNC else loads + stores,
+        copy_wavefronts=words * (copy_wavefronts(value, a) + copy_wavefronts(value, b)),
+        global_bytes=moved,
+        prefetch=simt.STAGES - 1,
+        staged=0 if simt.ASYNC or simt.STAGES == 1 else moved / WORD / value["THREADS"],
+        shares=simt.SLICES,
+        run=(simt.TN if runs_along_n(simt, a, b) else simt.TM) if simt.OUTER else 1,
+        written=simt.AHEAD * simt.SLICES,
+        by_turn=a.by_turn or b.by_turn,
+        lead=simt.LEAD,
+    )
+
+
+def _slices(slices: int) -> Iterator[str]:
+    if slices > 1:
+        yield f"Slices  {slices} groups of warps share the block's tile: each sums a part of every step; they add up"
 
 
 # What a space's configs have in common is made once: Derived by Derived it takes longer than all else of a search.

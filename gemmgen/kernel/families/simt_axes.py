@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gemmgen.kernel.families.base import (
-    SPLIT_CONSTRAINTS,
-    TILES,
-    Config,
-    Constraint,
-    axis,
-    grid_fits,
-    split_axis,
-)
+from gemmgen.kernel.config import Config, Constraint, axis
+from gemmgen.kernel.families.base import SPLIT_CONSTRAINTS, TILES, grid_fits, split_axis
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from math import gcd
 
+from gemmgen.kernel.config import Derived
 from gemmgen.kernel.expression import evaluate
-from gemmgen.kernel.families.base import Derived, Side, sides
+from gemmgen.kernel.families.base import Side, sides
 from gemmgen.kernel.families.simt_axes import TILE_THREADS, SimtConfig
 from gemmgen.problem.gemm import Problem
 

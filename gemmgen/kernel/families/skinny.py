@@ -14,26 +14,29 @@ LANES do the same by narrower tiles, with nothing to add up between blocks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil, gcd
-from typing import Any, cast
+from types import MappingProxyType
+from typing import cast
 
+from gemmgen.kernel.analysis import traffic
+from gemmgen.kernel.config import Config, Constraint, Derived, axis
 from gemmgen.kernel.families.base import (
     SPLIT_CONSTRAINTS,
-    Config,
-    Constraint,
-    Derived,
+    Family,
     Side,
-    Work,
-    axis,
     constants,
+    launch_of,
     sides,
     sizes_of,
     split_axis,
     tile_grid,
 )
+from gemmgen.kernel.notes import block, memory_bound, shared_tiles
+from gemmgen.kernel.plan import Plan, Tile, Work
 from gemmgen.problem.device import WARP
+from gemmgen.problem.dtype import WORD
 from gemmgen.problem.gemm import TILE_REACH, Problem
 
 MOST_SMALL = 64  # lines of the small operand up to which streaming its partner is the plan
@@ -101,13 +104,39 @@ def roles(problem: Problem) -> tuple[Side, Side]:
     return (b, a) if n_is_less and not m_is_small else (a, b)
 
 
-class Skinny:
+@dataclass(frozen=True)
+class SkinnyView:
+    """What the templates of `skinny` need beside the constants.
+
+    x, w           the small operand, and the weights
+    along_k        lines of the weights run along k
+    grouped        a warp's lanes form groups, each at a depth of its own
+    stores         vectors are stored to shared memory
+    stream, small  templates: how threads share the weights, and how the small operand comes to them
+    direct         the small operand passes by shared memory
+    stage_unroll   loads of a thread under way at once while it stages a chunk
+    """
+
+    x: Side
+    w: Side
+    along_k: bool
+    grouped: bool
+    stores: bool
+    stream: str
+    small: str
+    direct: bool
+    stage_unroll: int
+
+
+class Skinny(Family):
     """The family record: see `gemmgen.kernel.families.base.Family`."""
 
     name = "skinny"
-    config_type: type[Config] = SkinnyConfig
-    constraints: tuple[Constraint, ...] = CONSTRAINTS
-    pruning: tuple[Constraint, ...] = PRUNING
+    config_type = SkinnyConfig
+    constraints = CONSTRAINTS
+    pruning = PRUNING
+    secondary = frozenset({"WARPS", "BK"})
+    small = MappingProxyType({"S": 4, "T": 4, "WARPS": 2, "BK": 32, "UNROLL": 2})
 
     def default(self, problem: Problem) -> Config:
         return SkinnyConfig()
@@ -181,29 +210,12 @@ class Skinny:
             Derived("SHARED_BYTES", "4 * SHARED_FLOATS + 16 * (SPLIT > 1)", "shared memory a block, in bytes"),
         )
 
-    def grid(self, problem: Problem, config: Config) -> tuple[tuple[str, int], ...]:
-        return tile_grid(problem, constants(self, problem, config))
-
-    def unused(self, problem: Problem, config: Config) -> frozenset[str]:
-        skinny = cast(SkinnyConfig, config)
-        _, w = roles(problem)
-        names = {"VEC", "SHARED_BYTES"}
-        names |= {"BK", "PITCH", "CHUNK_FLOATS"} if skinny.BK == 0 else {"LANE_WORDS", "XW"}
-        if w.along_k:
-            names |= {"FX", "LANES", "GROUPS"}
-        if skinny.SPLIT == 1:
-            names.add("SPLIT")
-        if constants(self, problem, config)["SHARED_BYTES"] > 48 * 1024:
-            names |= {"SHARED_FLOATS", "CHUNK_FLOATS", "SUMS_FLOATS"}
-        return frozenset(names)
-
-    def work(self, problem: Problem, config: Config) -> Work:
-        skinny = cast(SkinnyConfig, config)
-        value = constants(self, problem, config)
+    def plan(self, problem: Problem, config: Config) -> Plan:
+        skinny, value = cast(SkinnyConfig, config), constants(self, problem, config)
         x, w = roles(problem)
         turn = skinny.UNROLL * value["STEP"]  # depths
         direct = skinny.BK == 0
-        staged = 0 if direct else skinny.S * turn  # words
+        staged = 0 if direct else skinny.S * turn  # elements
         conflicts = 1 if w.along_k == x.along_k else 4
         # A thread's accesses to the small operand a step, each of so many words.
         words = value["XW"] if direct else value["VW"] if w.along_k else value["FX"]
@@ -213,42 +225,93 @@ class Skinny:
         cycles = WARP if apart else words if w.along_k else max(1, words * value["GROUPS"] / WARP)
         reads = 0 if direct else accesses / value["STEP"]
         rounds = ceil(skinny.S * skinny.BK / (value["THREADS"] * STAGE_UNROLL))  # of loads that stage a chunk
-        return Work(
-            threads=value["THREADS"],
+        work = Work(
             outputs=skinny.S * skinny.T,
             depth=turn,
             shared_reads=reads,
-            shared_words=reads * words,
+            read_bytes=WORD * reads * words,
             wavefronts=accesses / value["STEP"] * cycles,
             copies=skinny.UNROLL * (value["LOADS"] + accesses * direct) + 2 * staged / value["THREADS"],
             copy_wavefronts=staged / WARP * conflicts,
-            global_words=(value[f"B{w.MN}"] + skinny.S) * turn,
-            repeated=skinny.S * turn * direct,
+            global_bytes=WORD * (value[f"B{w.MN}"] + skinny.S) * turn,
+            repeated_bytes=WORD * skinny.S * turn * direct,
             prefetch=1,
             waits=0 if direct else rounds * turn / skinny.BK,
             staged=skinny.UNROLL * value["LANE_WORDS"] * (skinny.T + skinny.S * direct),
             shares=WARP if w.along_k else value["STEP"],
-            splits=skinny.SPLIT,
+            chunk=skinny.BK,
             others=20,
         )
+        tile, launch = (value["BM"], value["BN"]), launch_of(value, tile_grid(problem, value), splits=skinny.SPLIT)
+        return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch)
 
     def template(self, config: Config) -> str:
         return "kernel/skinny.cu"
 
-    def view(self, problem: Problem, config: Config) -> Mapping[str, Any]:
-        skinny = cast(SkinnyConfig, config)
-        x, w = roles(problem)
-        return {
-            "x": x,
-            "w": w,
-            "along_k": w.along_k,
-            "grouped": skinny.LANES < WARP,
-            "stores": not w.along_k and skinny.LANES == WARP,
-            "stream": "stream/along_k.cu" if w.along_k else "stream/across.cu",
-            "small": "small/staged.cu" if skinny.BK else "small/direct.cu",
-            "direct": skinny.BK == 0,
-            "stage_unroll": STAGE_UNROLL,
-        }
+    def unused(self, plan: Plan) -> frozenset[str]:
+        skinny = cast(SkinnyConfig, plan.config)
+        _, w = roles(plan.problem)
+        names = {"VEC", "SHARED_BYTES"}
+        names |= {"BK", "PITCH", "CHUNK_FLOATS"} if skinny.BK == 0 else {"LANE_WORDS", "XW"}
+        if w.along_k:
+            names |= {"FX", "LANES", "GROUPS"}
+        if skinny.SPLIT == 1:
+            names.add("SPLIT")
+        if plan.launch.shared_bytes:
+            names |= {"SHARED_FLOATS", "CHUNK_FLOATS", "SUMS_FLOATS"}
+        return frozenset(names)
+
+    def view(self, plan: Plan) -> SkinnyView:
+        skinny = cast(SkinnyConfig, plan.config)
+        x, w = roles(plan.problem)
+        return SkinnyView(
+            x=x,
+            w=w,
+            along_k=w.along_k,
+            grouped=skinny.LANES < WARP,
+            stores=not w.along_k and skinny.LANES == WARP,
+            stream="stream/along_k.cu" if w.along_k else "stream/across.cu",
+            small="small/staged.cu" if skinny.BK else "small/direct.cu",
+            direct=skinny.BK == 0,
+            stage_unroll=STAGE_UNROLL,
+        )
+
+    def tiles(self, plan: Plan) -> tuple[Tile, ...]:
+        """Several threads sum the same elements, at other depths."""
+        skinny = cast(SkinnyConfig, plan.config)
+        rows, cols = (skinny.S, skinny.T) if roles(plan.problem)[0].mn == "m" else (skinny.T, skinny.S)
+        return (Tile("thread", rows, cols, plan.launch.threads),)
+
+    def prose(self, plan: Plan) -> tuple[str, ...]:
+        return (
+            f"{block(plan)}, {plan.shared_bytes} bytes of shared memory",
+            *_streaming(plan),
+            *shared_tiles(plan.launch),
+        )
+
+
+def _streaming(plan: Plan) -> Iterator[str]:
+    """How the weights travel, and what bounds the kernel."""
+    work, intensity = plan.work, traffic(plan).intensity
+    small, weights = (role.X for role in roles(plan.problem))
+    yield (
+        f"Thread  {work.outputs} sums, each of one k in {work.shares}: {work.shares} threads share an element of C and "
+        "add up at the end"
+    )
+    yield (
+        f"Weights are the elements of {weights}: each meets (is multiplied by) those of {small}, the small operand, "
+        "at its k"
+    )
+    yield (
+        f"Reads   each weight once, to a register, {work.global_bytes:g} bytes of a block under way at once; "
+        f"{intensity:.3g} FLOP for a byte of global memory"
+    )
+    if work.repeated_bytes:
+        yield "Cached  what the weights meet, which every warp reads again: L1 serves most of it"
+    if memory_bound(intensity, plan.problem.dtype):
+        yield "Bound   global memory: too few FLOP for a byte, on any known card"
+    else:
+        yield "Bound   global memory on a card that can compute more than that for each byte, else FFMA issue"
 
 
 SHARED = "Shared memory"

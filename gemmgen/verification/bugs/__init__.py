@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from gemmgen.verification.bugs.base import VALUE, Bug, Diagnosis, Subject
 from gemmgen.verification.bugs.batches import BATCH_BUGS
+from gemmgen.verification.bugs.epilogues import EPILOGUE_BUGS
 from gemmgen.verification.bugs.f64 import F64_BUGS
 from gemmgen.verification.bugs.naive import NAIVE_BUGS
 from gemmgen.verification.bugs.pointers import POINTER_BUGS
@@ -19,6 +20,7 @@ from gemmgen.verification.bugs.subjects import NAIVE_RR, SUBJECTS
 BUGS: tuple[Bug, ...] = (
     *NAIVE_BUGS, *SINGLE_BUGS, *DOUBLE_BUGS, *ASYNC_BUGS, *AHEAD_BUGS, *TURN_BUGS, *SLICED_BUGS, *SKINNY_BUGS,
     *F64_BUGS, *BATCH_BUGS, *POINTER_BUGS, *STREAM_BUGS, *MOVED_BUGS, *REMAINDER_BUGS,
+    *EPILOGUE_BUGS,
 )  # fmt: skip
 
 __all__ = ["BUGS", "NAIVE_RR", "POINTER_BUGS", "SUBJECTS", "VALUE", "Bug", "Diagnosis", "Subject"]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePath
 
+from gemmgen.kernel.config import Config
 from gemmgen.kernel.families import SIMT
-from gemmgen.kernel.families.base import Config, Family
+from gemmgen.kernel.families.base import Family
 from gemmgen.kernel.source import Launch
 from gemmgen.problem.gemm import Problem
 from gemmgen.support.errors import FailureKind
@@ -13,7 +15,7 @@ from gemmgen.support.errors import FailureKind
 
 @dataclass(frozen=True)
 class Subject:
-    """A correct kernel to plant bugs in: `settings` are the axes that differ from `TILES` or the default."""
+    """A correct kernel to plant bugs in: `settings` differ from the family's `small` axes, or its default."""
 
     name: str
     problem: Problem
@@ -25,13 +27,12 @@ class Subject:
 
     @property
     def config(self) -> Config:
-        tiles = TILES.get(self.family.name, {})
-        return self.family.default(self.problem).with_values(**tiles).with_values(**dict(self.settings))
+        return self.family.default(self.problem).with_values(**{**self.family.small, **dict(self.settings)})
 
     @property
     def skeleton(self) -> str:
         """ "double_buffer": the schedule's template."""
-        return self.family.template(self.config).removeprefix("kernel/").removesuffix(".cu")
+        return PurePath(self.family.template(self.config)).stem
 
 
 @dataclass(frozen=True)
@@ -62,12 +63,6 @@ class Bug:
     launch: Launch | None = None
     also: tuple[str, str] | None = None
 
-
-# Small tiles: a block has few threads, and small matrices have many blocks.
-TILES = {
-    "simt": {"BM": 32, "BN": 64, "BK": 8, "TM": 4, "TN": 4, "WM": 16, "WN": 32, "STAGES": 2},
-    "skinny": {"S": 4, "T": 4, "WARPS": 2, "BK": 32, "UNROLL": 2},
-}
 
 VALUE = Diagnosis("wrong", r"off by [\d.i]")  # a wrong number
 POISON = Diagnosis("wrong", "is nan")  # nobody wrote it, or what nobody may read was read

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from gemmgen.kernel.families import BATCHED, NAIVE, SKINNY
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.verification.bugs.base import Subject
@@ -99,6 +100,27 @@ SMALL_POINTERS = Subject(
 )  # fmt: skip
 SMALL_BATCH_CR = Subject("batched cr", Problem(12, 8, 5, layout=Layout("c", "r"), batch=7), family=BATCHED)
 
+_FUSED = parse_epilogue("scale_m+bias+gelu+residual")
+NAIVE_EPILOGUE = Subject("naive epilogue", replace(_runtime("rr"), epilogue=_FUSED), (("BM", 8),), family=NAIVE)
+_CLAMPED = parse_epilogue("bias_m+clamp(-1,2)")
+NAIVE_CLAMPED = Subject("naive clamped", replace(_runtime("cr"), epilogue=_CLAMPED), family=NAIVE)
+_SILU = parse_epilogue("silu+residual")
+NAIVE_BATCH_EPILOGUE = Subject(
+    "naive batch, epilogue", replace(_runtime("rr"), batch=None, epilogue=_SILU), family=NAIVE
+)
+_RESIDUAL = parse_epilogue("bias+relu+residual")
+DOUBLE_EPILOGUE = Subject("double epilogue", replace(_runtime("rr", 4), epilogue=_RESIDUAL))
+_RELU = parse_epilogue("bias+relu")
+SPLIT_EPILOGUE = Subject("double split, epilogue", replace(_runtime("rc"), epilogue=_RELU), (("SPLIT", 3),))
+_TANH = parse_epilogue("bias+gelu_tanh")
+SKINNY_EPILOGUE = Subject("skinny epilogue", replace(_runtime("rr"), epilogue=_TANH), family=SKINNY)
+SMALL_EPILOGUE = Subject(
+    "batched epilogue",
+    Problem(8, 12, 16, batch=None, stride_residual=None, epilogue=parse_epilogue("bias+residual")),
+    (("MB", 4), ("WALK", 5)),
+    BATCHED,
+)
+
 SUBJECTS = (
     NAIVE_RR, NAIVE_CC, NAIVE_FIXED, NAIVE_TALL,
     SINGLE, SINGLE_INNER, SINGLE_TILED, SINGLE_FIXED,
@@ -111,4 +133,6 @@ SUBJECTS = (
     NAIVE_F64, DOUBLE_F64, ASYNC_F64,
     NAIVE_BATCH, DOUBLE_BATCH, SMALL_BATCH, SMALL_BATCH_CR,
     NAIVE_POINTERS, DOUBLE_POINTERS, SMALL_POINTERS,
+    NAIVE_EPILOGUE, NAIVE_CLAMPED, NAIVE_BATCH_EPILOGUE, DOUBLE_EPILOGUE, SPLIT_EPILOGUE, SKINNY_EPILOGUE,
+    SMALL_EPILOGUE,
 )  # fmt: skip

@@ -1,0 +1,121 @@
+"""The parameters of a kernel family as data: axes, the configs that they span, constants that follow, constraints."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from typing import Any, ClassVar
+
+from gemmgen.support.errors import require
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One tunable parameter: a field of a Config and, where the kernel uses it, a constexpr.
+
+    values   what the search tries, in order; any other value is judged by the constraints
+    meaning  the comment beside it, in kernels and tables
+    per_sm   the search tries multiples of the card's SMs: so many each
+    """
+
+    name: str
+    default: int
+    values: tuple[int, ...]
+    meaning: str
+    per_sm: bool = False
+
+    def tried(self, sms: int) -> tuple[int, ...]:
+        """What the search tries on a card of `sms` SMs."""
+        return tuple(value * sms for value in self.values) if self.per_sm else self.values
+
+
+def axis(default: int, values: tuple[int, ...], meaning: str, per_sm: bool = False) -> Any:
+    """Declare a Config field as an axis."""
+    return field(default=default, metadata={"values": values, "meaning": meaning, "per_sm": per_sm})
+
+
+@dataclass(frozen=True)
+class Config:
+    """Base of every family's parameter record: integers by axis name.
+
+    PATTERN names every axis once; it writes a config into a kernel's name and reads it back. A part in brackets is left
+    out where its axes have their defaults.
+    """
+
+    PATTERN: ClassVar[str]
+
+    def __str__(self) -> str:
+        return re.sub(r"\[(.+?)\]", self._optional, self.PATTERN).format_map(self.values)
+
+    def _optional(self, part: re.Match[str]) -> str:
+        """What the part of PATTERN in brackets adds to the name."""
+        names = re.findall(r"\{(\w+)\}", part[1])
+        return part[1] if any(getattr(self, name) != getattr(type(self), name) for name in names) else ""
+
+    @classmethod
+    def parse(cls, text: str) -> Config | None:
+        """The config that `str` wrote as `text`, or None where it is none."""
+        groups = re.sub(r"\{(\w+)\}", r"(?P<\1>\\d+)", re.sub(r"\[(.+?)\]", r"(?:\1)?", cls.PATTERN))
+        match = re.fullmatch(groups, text)
+        if match is None:
+            return None
+        config = cls(**{name: int(value) for name, value in match.groupdict().items() if value})
+        return config if str(config) == text else None
+
+    @classmethod
+    @cache
+    def axes(cls) -> tuple[Axis, ...]:
+        """The axes in the order in which the class declares them."""
+        return tuple(
+            Axis(f.name, getattr(cls, f.name), f.metadata["values"], f.metadata["meaning"], f.metadata["per_sm"])
+            for f in fields(cls)
+        )
+
+    @property
+    def values(self) -> dict[str, int]:
+        return dict(vars(self))
+
+    def with_values(self, **changes: int) -> Config:
+        """A copy with some axes changed; raises InvalidInput for a name that is no axis."""
+        known = [f.name for f in fields(self)]
+        for name in changes:
+            require(name in known, f"{name!r} is no parameter: known are {', '.join(known)}")
+        return replace(self, **changes)
+
+
+RETIRED = {"ATOMIC": 0}  # axes that records of old have, each with the value of the kernels that are still made
+
+
+def without_retired(values: Mapping[str, int]) -> dict[str, int]:
+    """The axes in `values` that a record may still have. Raises InvalidInput for a kernel that is no longer made."""
+    for name, value in RETIRED.items():
+        require(values.get(name, value) == value, f"{name} = {values.get(name)}: kernels have {name} = {value} by now")
+    return {name: value for name, value in values.items() if name not in RETIRED}
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A constant computed from axes: rendered as a constexpr with the same expression.
+
+    group  heading under which the kernel declares it
+    """
+
+    name: str
+    expression: str
+    meaning: str
+    group: str = "Work split"
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A condition on axes and derived constants, beside its reason.
+
+    in_kernel  whether the rendered kernel asserts it too, for those who edit it by hand (only
+               where all the names it reads are the kernel's own constants)
+    """
+
+    expression: str
+    because: str
+    in_kernel: bool = True

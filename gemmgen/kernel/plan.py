@@ -1,0 +1,172 @@
+"""A lowered config: all that follows from it, once. Who has a plan asks neither for its family nor for an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol
+
+from gemmgen.kernel.config import Config, Constraint, Derived
+from gemmgen.kernel.expression import names_in
+from gemmgen.kernel.source import Launch, Parameter, parameters
+from gemmgen.problem.gemm import Problem
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one thread, or one block, does for each step of `depth` along K.
+
+    outputs        elements of C a thread computes, or sums that it keeps where several threads share an element
+    shared_reads   shared-memory reads of a thread per unit of depth, in instructions
+    read_bytes     the same in bytes
+    wavefronts     shared-memory cycles per warp and unit of depth for these reads
+    copies         instructions that bring a thread's share of the tiles to shared memory, a step
+    copy_wavefronts  shared-memory cycles that writing the block's tiles takes, a step
+    global_bytes   bytes that the block reads from global memory, a step
+    repeated_bytes  of these, bytes that other blocks of the SM read as well, and L1 may have
+    prefetch       steps that global loads run ahead of their use (0: the block waits for them)
+    waits          global latencies, besides, for which the block waits a step
+    staged         registers of a thread's share of the next tile, which waits there
+    shares         threads of a block that share an element, each with its part of a step's depth
+    passes         times that a block goes along K, one after the other, each time for other products
+    chunk          depths between two barriers, where those are not a step's (0: they are)
+    run            FMAs in a row that share an operand with the one before (1: not counted)
+    written        depths of a step that a turn of its loop takes where it reads values ahead of their FMAs, else 0
+    by_turn        the values of one operand are read for a whole turn at once
+    lead           rows or columns of a product that come a depth early, before the branch to the next tile or turn
+    others         registers of a thread for addresses and counters, as compiled on sm_90
+    """
+
+    outputs: int
+    depth: int
+    shared_reads: float
+    read_bytes: float
+    wavefronts: float
+    copies: float
+    copy_wavefronts: float
+    global_bytes: float
+    prefetch: int
+    repeated_bytes: float = 0
+    waits: float = 0
+    staged: float = 0
+    shares: int = 1
+    passes: int = 1
+    chunk: int = 0
+    run: int = 1
+    written: int = 0
+    by_turn: bool = False
+    lead: int = 0
+    others: int = 44
+
+    @property
+    def fmas(self) -> float:
+        """FMAs of a thread per unit of depth."""
+        return self.outputs / self.shares
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One level of tiling below the tile of C that the grid counts: rows x columns of C that one `unit` computes.
+
+    count  how many of them the level above holds
+    """
+
+    unit: str
+    rows: int
+    cols: int
+    count: int
+
+
+class Author(Protocol):
+    """What a family says of one of its plans when its text is written, or a person asks."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """What every kernel must hold."""
+        ...
+
+    def template(self, config: Config) -> str:
+        """Path of the kernel skeleton below templates/."""
+        ...
+
+    def declares(self, plan: Plan) -> tuple[Derived, ...]:
+        """The axes and constants that the kernel's text reads, each after those that it reads itself."""
+        ...
+
+    def view(self, plan: Plan) -> object:
+        """What the template needs beyond the constants: named choices in a record, no code."""
+        ...
+
+    def tiles(self, plan: Plan) -> tuple[Tile, ...]:
+        """The levels of tiling below the block's, the largest first."""
+        ...
+
+    def prose(self, plan: Plan) -> tuple[str, ...]:
+        """Lines for the comment at the kernel's top, each a label and a sentence."""
+        ...
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A config of a family, lowered for a problem.
+
+    What only a text or a person needs is made when it is asked for: a search compares thousands and renders a few.
+
+    constants     every fact, axis and derived constant by name
+    tile          rows and columns of one C that a block computes
+    shared_bytes  shared memory a block, in bytes, static or dynamic
+    """
+
+    problem: Problem
+    config: Config
+    author: Author = field(repr=False)
+    constants: Mapping[str, int] = field(repr=False, compare=False)
+    tile: tuple[int, int] = field(compare=False)
+    shared_bytes: int = field(compare=False)
+    work: Work = field(compare=False)
+    launch: Launch = field(compare=False)
+
+    @property
+    def family(self) -> str:
+        """The family's name."""
+        return self.author.name
+
+    @property
+    def results(self) -> int:
+        """Elements of C that a block computes at once."""
+        return self.work.outputs * self.launch.threads // self.work.shares
+
+    @property
+    def template(self) -> str:
+        return self.author.template(self.config)
+
+    @cached_property
+    def declares(self) -> tuple[Derived, ...]:
+        return self.author.declares(self)
+
+    @property
+    def asserts(self) -> tuple[Constraint, ...]:
+        """The constraints that the kernel's own constants decide."""
+        known = {line.name for line in self.declares}
+        return tuple(rule for rule in self.author.constraints if rule.in_kernel and names_in(rule.expression) <= known)
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Of the kernel, in the order of its signature."""
+        return parameters(self.problem, self.launch)
+
+    @property
+    def view(self) -> object:
+        return self.author.view(self)
+
+    @property
+    def tiles(self) -> tuple[Tile, ...]:
+        return self.author.tiles(self)
+
+    @property
+    def prose(self) -> tuple[str, ...]:
+        return self.author.prose(self)
