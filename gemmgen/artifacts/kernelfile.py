@@ -25,6 +25,7 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import LINEAR, parse_epilogue
 from gemmgen.problem.gemm import RUNTIME, Problem
 from gemmgen.problem.matrix import Layout
+from gemmgen.problem.types import Compute, Types
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import GemmgenError, InvalidInput, require, whole
 from gemmgen.support.files import write_atomic
@@ -135,7 +136,7 @@ def problem_from(fields: Mapping[str, Any]) -> Problem:
         m=_size(fields["m"]),
         n=_size(fields["n"]),
         k=_size(fields["k"]),
-        dtype=DType.parse(fields["dtype"]),
+        types=_types(fields),
         layout=Layout.parse(fields["layout"]),
         lda=_line(fields["lda"]),
         ldb=_line(fields["ldb"]),
@@ -233,6 +234,14 @@ def _named_source(path: Path) -> KernelSource:
             f"how to launch {path} is not known: {path.stem!r} is not the name of a gemmgen kernel and there is no "
             f"{path.with_suffix('.json').name} beside it. Keep the file's name, or copy its JSON along"
         ) from error
+
+
+def _types(fields: Mapping[str, Any]) -> Types:
+    """Records written before operands had types of their own hold one dtype."""
+    if "types" not in fields:
+        return Types.of(DType.parse(fields["dtype"]))
+    a, b, c = (DType.parse(fields["types"][operand]) for operand in "abc")
+    return Types(a, b, c, Compute.parse(fields["compute"]))
 
 
 def _size(value: int | str) -> int | None:

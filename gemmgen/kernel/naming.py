@@ -13,10 +13,10 @@ import re
 from typing import Any
 
 from gemmgen.kernel.families import FAMILIES, Config, Family
-from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import ACTIVATIONS, LINEAR, epilogue_of_token
 from gemmgen.problem.gemm import Problem, Size
 from gemmgen.problem.matrix import Layout
+from gemmgen.problem.types import Types
 from gemmgen.support.errors import require
 
 # Leading dimensions and strides as names write them.
@@ -24,7 +24,7 @@ _LINES = {"lda": "lda", "ldb": "ldb", "ldc": "ldc", "stride_a": "sa", "stride_b"
 _LINES |= {"ld_residual": "ldr", "stride_residual": "sr"}
 _FORM = f"(?:{'|'.join((*ACTIVATIONS, 'scale_m', 'scale_n', 'bias_m', 'bias', 'residual'))})"  # of an epilogue
 _NAME = re.compile(
-    r"gemm_(?P<dtype>[a-z0-9]+)_(?P<layout>[rc]{2})(?:_(?P<kind>[bp])(?P<batch>B|[1-9]\d*))?"
+    r"gemm_(?P<types>[a-z0-9]+)_(?P<layout>[rc]{2})(?:_(?P<kind>[bp])(?P<batch>B|[1-9]\d*))?"
     r"_(?P<M>M|0|[1-9]\d*)x(?P<N>N|0|[1-9]\d*)x(?P<K>K|0|[1-9]\d*)"
     r"(?:_lda(?P<lda>\d*))?(?:_ldb(?P<ldb>\d*))?(?:_ldc(?P<ldc>\d*))?"
     r"(?:_sa(?P<stride_a>\d*))?(?:_sb(?P<stride_b>\d*))?(?:_sc(?P<stride_c>\d*))?"
@@ -47,7 +47,7 @@ def problem_name(problem: Problem) -> str:
     shape = "x".join(name if sizes[name] is None else str(sizes[name]) for name in "MNK")
     kind = "p" if problem.pointers else "b"
     batch = [f"{kind}{'B' if problem.batch is None else problem.batch}"] if problem.batched else []
-    parts = [problem.dtype.label, str(problem.layout), *batch, shape]
+    parts = [problem.types.token, str(problem.layout), *batch, shape]
     for name, letters in _LINES.items():
         value = getattr(problem, name)
         if value != "dense":
@@ -79,7 +79,7 @@ def parse_name(name: str) -> tuple[Problem, Family, Config]:
         m,
         n,
         k,
-        dtype=DType.parse(match["dtype"]),
+        types=Types.from_token(match["types"]),
         layout=Layout.parse(match["layout"]),
         batch=1 if match["batch"] is None else _size(match["batch"]),
         pointers=match["kind"] == "p",

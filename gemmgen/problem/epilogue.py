@@ -15,7 +15,7 @@ import ast
 import hashlib
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import product
@@ -187,7 +187,7 @@ class Epilogue:
         return int(self._digest[:15], 16)
 
     def __str__(self) -> str:
-        return _text(self.tree)
+        return unparse(self.tree)
 
 
 def _is_old(node: Node) -> bool:
@@ -214,20 +214,27 @@ def _walk(node: Node) -> Iterator[Node]:
 _STRENGTH = {"+": 1, "-": 1, "*": 2, "/": 2}
 
 
-def _text(node: Node, strength: int = 0) -> str:
-    """As `parse_epilogue` reads it; in parentheses where its operator binds less than `strength`."""
+def _plain(value: float) -> str:
+    return repr(value) if value != int(value) or abs(value) >= 2**53 else str(int(value))
+
+
+def unparse(node: Node, number: Callable[[float], str] = _plain, strength: int = 0) -> str:
+    """As `parse_epilogue` reads it, numbers as `number` writes them.
+
+    In parentheses where its operator binds less than `strength`.
+    """
     match node:
         case Name(name):
             return name
         case Number(value):
-            return repr(value) if value != int(value) or abs(value) >= 2**53 else str(int(value))
+            return number(value)
         case Negation(value):
-            return f"-{_text(value, 3)}"
+            return f"-{unparse(value, number, 3)}"
         case Call(name, arguments):
-            return f"{name}({', '.join(map(_text, arguments))})"
+            return f"{name}({', '.join(unparse(argument, number) for argument in arguments)})"
         case Binary(operator, left, right):
             own = _STRENGTH[operator]
-            text = f"{_text(left, own)} {operator} {_text(right, own + 1)}"
+            text = f"{unparse(left, number, own)} {operator} {unparse(right, number, own + 1)}"
             return f"({text})" if own < strength else text
 
 
@@ -364,7 +371,7 @@ def _applied(text: str, form: Node, value: Node) -> Node:
             return Call("clamp", (value, lo, hi))
     known = ", ".join((*_FORMS, "clamp(lo, hi)"))
     raise InvalidInput(
-        f"epilogue: {_text(form)!r} of {text!r} is no form, and without acc it is no expression: forms are {known}"
+        f"epilogue: {unparse(form)!r} of {text!r} is no form, and without acc it is no expression: forms are {known}"
     )
 
 

@@ -16,12 +16,11 @@ from gemmgen.kernel.families import BATCHED, SIMT, Family
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource, Launch, Parameter
 from gemmgen.problem.device import DEVICES
-from gemmgen.problem.dtype import DType
+from gemmgen.problem.dtype import CANARY, DType
 from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.run.executor import Operands
 from gemmgen.run.gpu import arena, why_no_gpu
-from gemmgen.run.gpu.arena import GUARD_WORD
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.run.gpu.timing import CAREFUL, QUICK, Timing, speedup
 from gemmgen.run.target import Target, is_card, spec_of
@@ -77,7 +76,7 @@ def kernel(body: str, *, pointer_align: int = 16, shared_bytes: int = 0, tile: i
 def operands_of(case: Case, seed: int = 0) -> Operands:
     random = np.random.default_rng(seed)
     return Operands(
-        *(random.uniform(-1, 1, matrix.elements).astype(case.problem.dtype.numpy) for matrix in case.matrices)
+        *(random.uniform(-1, 1, matrix.elements).astype(case.problem.types.c.numpy) for matrix in case.matrices)
     )
 
 
@@ -151,9 +150,9 @@ BATCH = Problem(5, 7, 9, dtype=DType.F64, batch=3, stride_b=0, stride_c=40).case
 def test_elements_of_c_may_change(case: Case) -> None:
     layout = arena.place(case, seed=1)
     before = layout.image(operands_of(case))
-    assert (before[: layout.offsets["A"] // 4] == GUARD_WORD).all()
+    assert (before[: layout.offsets["A"] // 4] == CANARY).all()
     after = before.copy()
-    case.c.view(layout.words(after, "C").view(case.problem.dtype.numpy))[:] = 7
+    case.c.view(layout.elements(after, "C").view(case.problem.types.c.numpy))[:] = 7
     assert (case.c.view(layout.result(before, after)) == 7).all()
 
 
@@ -161,13 +160,13 @@ def test_what_lies_between_the_matrices_of_a_batch_may_not_change() -> None:
     layout = arena.place(BATCH, seed=1)
     before = layout.image(operands_of(BATCH))
     after = before.copy()
-    layout.words(after, "C").view(np.float64)[40 + 36] = 7
+    layout.elements(after, "C").view(np.float64)[40 + 36] = 7
     with pytest.raises(CandidateFailed, match=r"row 5, column 1 of matrix 1 \(C is 5 x 7, ldc = 7, stride_c = 40\)"):
         layout.result(before, after)
 
 
 def test_guards_are_no_numbers_of_any_dtype() -> None:
-    guards = np.full(2, GUARD_WORD, np.uint32)
+    guards = np.full(2, CANARY, np.uint32)
     assert all(np.isnan(guards.view(dtype.numpy)).all() for dtype in DType)
 
 

@@ -21,7 +21,8 @@ from gemmgen.problem.matrix import Layout
 from gemmgen.run.executor import Operands
 from gemmgen.run.gpu import arena, executor
 from gemmgen.support.errors import CandidateFailed
-from gemmgen.verification.reference import compare, make_operands
+from gemmgen.verification.data import make_operands
+from gemmgen.verification.reference import compare
 from gemmgen.verification.sanitizers import tool as sanitizer
 from gemmgen.verification.situation import Situation
 
@@ -110,18 +111,18 @@ class Driver(ModuleType):
     def module_from_buffer(self, cubin: bytes) -> SimpleNamespace:
         return SimpleNamespace(get_function=lambda name: self.kernels[name])
 
-    def changed(self, before, after, words, c, rows, columns, ldc, width, batch, stride, count, **shape) -> None:
+    def changed(self, before, after, words, c, rows, columns, ldc, size, batch, stride, count, **shape) -> None:
         """changed.cu"""
-        differs = np.flatnonzero(self.words(before, 4 * words).view("u4") != self.words(after, 4 * words).view("u4"))
-        matrix, inside = divmod((differs - c) // width, stride) if stride else (0, (differs - c) // width)
+        differs = np.flatnonzero(self.words(before, 4 * words) != self.words(after, 4 * words))
+        matrix, inside = divmod((differs - c) // size, stride) if stride else (0, (differs - c) // size)
         element = (differs >= c) & (matrix < batch) & (inside // ldc < rows) & (inside % ldc < columns)
         self.words(count, 8).view(np.uint64)[0] += np.count_nonzero(~element)
 
-    def fill(self, values, sources, targets, words, *, grid, **shape) -> None:
+    def fill(self, values, sources, targets, size, *, grid, **shape) -> None:
         """fill.cu"""
         for line, to in enumerate(self.words(targets, 8 * grid[0]).view(np.uint64)):
             source = int(self.words(sources, 8 * grid[0]).view(np.int64)[line])
-            self.words(to, 4 * int(words))[:] = self.words(int(values) + 4 * source, 4 * int(words))
+            self.words(to, int(size))[:] = self.words(int(values) + source, int(size))
 
 
 def product(driver: Driver, outside: int | None = None):
@@ -306,7 +307,7 @@ def test_arrays_of_pointers_are_guarded(worker, driver, harm, words):
 def test_timed_pointers_rotate_over_sets_that_hold_their_own_matrices(driver):
     replay = importlib.import_module("gemmgen.run.gpu.replay")
     case = POINTED.case(batch=6)
-    sets = replay.InputSets(case, 3000, lambda memory, count: None)
+    sets = replay.InputSets(case, 3000, lambda memory, count, dtype: None)
     assert len(sets.pointers) > 1 and len({pointers["A"] for pointers in sets.pointers}) == len(sets.pointers)
     met = set()
     for pointers in sets.pointers:
@@ -383,9 +384,9 @@ def adding(driver: Driver, harm: Callable[[np.ndarray, np.ndarray], None] = lamb
     fill, workspace = product(driver), of.launch.workspace(LARGE)
 
     def run(a, b, c, partials, tickets, *scalars, **shape) -> None:
-        parts = driver.words(partials, 4 * workspace.partials).view(np.uint32)
+        parts = driver.words(partials, workspace.partials).view(np.uint32)
         counters = driver.words(tickets, 4 * workspace.tickets).view(np.uint32)
-        assert (parts == arena.GUARD_WORD).all() and (counters == 0).all()
+        assert (parts == arena.CANARY).all() and (counters == 0).all()
         parts[:] = 1
         harm(parts, counters)
         fill(a, b, c, *scalars)
@@ -410,7 +411,7 @@ def test_timed_kernels_share_a_workspace(worker, driver):
         def run(a, b, c, partials, tickets, *scalars, **shape) -> None:
             addresses[of.name].add((int(partials), int(tickets)))
             assert (driver.words(tickets, 4 * workspace.tickets).view(np.uint32) == 0).all()
-            driver.words(partials, 4 * workspace.partials).view(np.uint32)[:] = 1
+            driver.words(partials, workspace.partials).view(np.uint32)[:] = 1
 
         return run
 
@@ -599,7 +600,7 @@ def test_a_workspace_has_allocations_too(driver, tool):
     outcome = runner.run()
     assert (outcome.situations, outcome.error) == (2, None)
     workspace = SPLIT.launch.workspace(SMALL)
-    sizes = {"partials": 4 * workspace.partials, "tickets": 4 * workspace.tickets}
+    sizes = {"partials": workspace.partials, "tickets": 4 * workspace.tickets}
     ours = [one for one in outcome.allocations if one.operand in sizes]
     assert [one.operand for one in ours] == ["partials", "tickets"] * 2
     for one in ours:

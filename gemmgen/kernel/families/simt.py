@@ -87,7 +87,10 @@ class Simt(Family):
     def default(self, problem: Problem) -> Config:
         a, b = operands(problem, SimtConfig())
         return SimtConfig(
-            VEC=problem.dtype.widest, TA=int(a.along_k), TB=int(b.along_k), PAD=4 if a.along_k or b.along_k else 0
+            VEC=problem.types.accumulator.widest,
+            TA=int(a.along_k),
+            TB=int(b.along_k),
+            PAD=4 if a.along_k or b.along_k else 0,
         )
 
     def facts(self, problem: Problem) -> dict[str, int]:
@@ -101,7 +104,7 @@ class Simt(Family):
         widths = fragment_width(simt, a), fragment_width(simt, b), store_width(problem, simt, b)
         return (
             *_threads(simt.SLICES > 1),
-            *_fragments(simt.WM > 0, a.by_turn, b.by_turn, *widths, f"{problem.dtype.ctype}s"),
+            *_fragments(simt.WM > 0, a.by_turn, b.by_turn, *widths, f"{problem.types.accumulator.ctype}s"),
             *operand_constants(problem, simt, a),
             *operand_constants(problem, simt, b),
             *_sums_of_slices(),
@@ -192,14 +195,14 @@ class Simt(Family):
 
 
 def _work(problem: Problem, simt: SimtConfig, value: Mapping[str, int]) -> Work:
-    outputs, size = simt.TM * simt.TN, problem.dtype.size
+    outputs, size = simt.TM * simt.TN, problem.types.accumulator.size
     words = size / WORD
     values: float = simt.TM + simt.TN if simt.OUTER else 2 * outputs
     a, b = operands(problem, simt)
     wide_a, wide_b = (read_width(simt, operand) for operand in (a, b))
     reads: float = simt.TM / wide_a + simt.TN / wide_b if simt.OUTER else 2 * outputs
     # A warp's read of 4-byte words takes one cycle, of 16-byte vectors four; zigzag lanes halve the latter.
-    halved = 2 if simt.WM > 0 and problem.dtype.widest == simt.VEC else 1
+    halved = 2 if simt.WM > 0 and problem.types.accumulator.widest == simt.VEC else 1
     wavefronts = simt.TM / min(halved, wide_a) + simt.TN / min(halved, wide_b) if simt.OUTER else values
     stores = sum(value[f"{x}_SHARE"] * value[f"V{x}"] / value[f"STORE_{x}"] for x in "AB")
     loads = value["A_SHARE"] + value["B_SHARE"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gemmgen.kernel.config import Config, Constraint, axis
-from gemmgen.kernel.families.base import SPLIT_CONSTRAINTS, TILES, grid_fits, split_axis
+from gemmgen.kernel.families.base import CONVERTS_NOTHING, SPLIT_CONSTRAINTS, TILES, grid_fits, split_axis
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,7 @@ TILE_THREADS = "BM / TM * (BN / TN)"  # that cover a block's tile of C
 ALL_TRANSPOSED = "TA + TB == A_ALONG_K + B_ALONG_K"  # of the operands that lie along k, if any
 
 CONSTRAINTS = (
+    CONVERTS_NOTHING,
     # Values
     Constraint("BM >= 1 and BN >= 1 and BK >= 1 and TM >= 1 and TN >= 1", "a tile holds at least one element", False),
     Constraint("STAGES >= 1 and MINB >= 1 and GROUP >= 1 and SLICES >= 1", "counts start at one", False),

@@ -126,7 +126,7 @@ def store_width(problem: Problem, config: SimtConfig, b: Operand) -> int:
 
 
 def operand_constants(problem: Problem, config: SimtConfig, operand: Operand) -> tuple[Derived, ...]:
-    width, size = global_width(problem, config, operand), problem.dtype.size
+    width, size = global_width(problem, config, operand), problem.types.accumulator.size
     block = config.BM if operand.x == "a" else config.BN
     line, count = (config.BK, block) if operand.along_k else (block, config.BK)
     threads = evaluate(TILE_THREADS, vars(config)) * config.SLICES
@@ -135,7 +135,7 @@ def operand_constants(problem: Problem, config: SimtConfig, operand: Operand) ->
     asked = config.TEAM if operand.transposed else 0
     wanted = asked or (32 if operand.transposed else 128) // (width * size)
     together = team(max(1, line // width), count, threads, wanted)
-    return _copy_constants(operand, width, together, config.ASYNC == 1, f"{problem.dtype.ctype}s")
+    return _copy_constants(operand, width, together, config.ASYNC == 1, f"{problem.types.accumulator.ctype}s")
 
 
 @cache  # the configs of a space have few that differ

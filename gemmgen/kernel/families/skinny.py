@@ -23,6 +23,7 @@ from typing import cast
 from gemmgen.kernel.analysis import traffic
 from gemmgen.kernel.config import Config, Constraint, Derived, axis
 from gemmgen.kernel.families.base import (
+    CONVERTS_NOTHING,
     SPLIT_CONSTRAINTS,
     Family,
     Side,
@@ -59,6 +60,7 @@ class SkinnyConfig(Config):
 
 
 CONSTRAINTS = (
+    CONVERTS_NOTHING,
     Constraint("ELEMENT_BYTES == 4", "its copies and shuffles move words of 4 bytes: f32 only", False),
     Constraint("BATCH == 1", "it serves no batches", False),
     Constraint("S >= 1 and T >= 1 and LANES >= 1 and WARPS >= 1 and UNROLL >= 1", "counts start at one", False),
@@ -308,7 +310,7 @@ def _streaming(plan: Plan) -> Iterator[str]:
     )
     if work.repeated_bytes:
         yield "Cached  what the weights meet, which every warp reads again: L1 serves most of it"
-    if memory_bound(intensity, plan.problem.dtype):
+    if memory_bound(intensity, plan.problem.types.accumulator):
         yield "Bound   global memory: too few FLOP for a byte, on any known card"
     else:
         yield "Bound   global memory on a card that can compute more than that for each byte, else FFMA issue"
