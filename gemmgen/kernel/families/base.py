@@ -130,6 +130,7 @@ class Family(ABC):
     details        axes that the model hardly prices: the search varies them last, in turn, of the fastest
     small          axes of a kernel with small tiles: its blocks have few threads, and small matrices have many blocks
     small_batches  it serves batches of small products alone, their sizes fixed
+    arch_specific  its kernels need instructions of one architecture: they are compiled for sm_90a, others for sm_90
     """
 
     name: str
@@ -140,6 +141,7 @@ class Family(ABC):
     details: tuple[str, ...] = ()
     small: Mapping[str, int] = MappingProxyType({})
     small_batches: bool = False
+    arch_specific: bool = False
 
     @abstractmethod
     def default(self, problem: Problem) -> Config:
