@@ -259,5 +259,6 @@ def environment(types: Types) -> jinja2.Environment:
     made = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), **options)
     sums = types.accumulator
     made.globals.update(T=sums.ctype, size=sums.size, fma=sums.arithmetic.fma, zero=sums.arithmetic.zero, types=types)
-    made.globals.update(zip(("TA", "TB", "TC"), (dtype.ctype for dtype in types.operands), strict=True))
+    named = (*types.operands, types.scalar)
+    made.globals.update(zip(("TA", "TB", "TC", "TS"), (dtype.ctype for dtype in named), strict=True))
     return made

@@ -1,3 +1,7 @@
+/*# A scalar as C stores it, with one rounding. #*/
+//% macro narrowed(value)
+${ types.c.narrowing ~ "(" ~ value ~ ")" if types.c.narrowing else value }
+//%- endmacro
 /*# What is stored in C: alpha * sum + beta * old, where `old` is C's element, in C's type. beta = 0 leaves it unread. #*/
 //% macro result(sum, old)
 //% set narrow = types.c.narrowing
