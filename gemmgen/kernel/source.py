@@ -25,7 +25,7 @@ EXTRA = tuple(epilogue.OPERANDS)  # that an epilogue may name
 WORKSPACE = ("partials", "semaphores")  # of a launch whose blocks share tiles of C: see Workspace
 POINTERS = (*OPERANDS, *WORKSPACE, *EXTRA)
 SCALARS = ("M", "N", "K", "lda", "ldb", "ldc", "ld_residual", *BATCH_SIZES, "alpha", "beta")
-TICKET_BYTES = 4
+SEMAPHORE_BYTES = 4
 MOST_SHARED_BYTES = 2**20  # no GPU has as much for a block
 MOST_CLUSTER_BLOCKS = 16  # of sm_90, beyond 8 for kernels that ask
 LAUNCH_ATTRIBUTES = ("cooperative", "programmatic_stream_serialization")
@@ -78,7 +78,7 @@ class Workspace:
     @property
     def lengths(self) -> dict[str, int]:
         """Bytes by the part's name."""
-        return dict(zip(WORKSPACE, (self.partials, TICKET_BYTES * self.semaphores), strict=True))
+        return dict(zip(WORKSPACE, (self.partials, SEMAPHORE_BYTES * self.semaphores), strict=True))
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ extern "C" size_t ${ out.name }_partials_bytes(${ sizes })
 //% endif
 }
 
-extern "C" size_t ${ out.name }_tickets_bytes(${ sizes })
+extern "C" size_t ${ out.name }_semaphores_bytes(${ sizes })
 {
 //% if out.stream
 //% for size in out.workspace_sizes

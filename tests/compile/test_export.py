@@ -315,7 +315,7 @@ def test_files_of_a_kernel_that_streams_say_what_it_takes(tmp_path: Path) -> Non
     export(STREAM, RECORD, tmp_path)
     header = (tmp_path / f"{STREAM.name}.h").read_text()
     assert "264 blocks share the last tiles of C" in header
-    assert f"semaphores   {STREAM.name}_tickets_bytes(...) bytes: set them to zero once" in header
+    assert f"semaphores   {STREAM.name}_semaphores_bytes(...) bytes: set them to zero once" in header
 
 
 SOME_SIZES = (1, 31, 32, 33, 127, 128, 129, 500, 1000, 2048, 2049, 5000, 33_000)
@@ -345,7 +345,7 @@ def test_launcher_counts_blocks_and_bytes_as_the_launch_does(tmp_path: Path, sou
         assert (ctypes.c_uint * 3).in_dll(library, "launched")[:] == [
             launch.blocks(case), launch.threads, launch.shared_bytes
         ]  # fmt: skip
-        assert (partials(*sizes), semaphores(*sizes)) == (4 * workspace.partials, 4 * workspace.semaphores)
+        assert (partials(*sizes), semaphores(*sizes)) == (workspace.partials, 4 * workspace.semaphores)
 
 
 CTYPES = {"int": ctypes.c_int, "long long": ctypes.c_longlong, "float": ctypes.c_float, "double": ctypes.c_double}
@@ -535,7 +535,7 @@ def test_selftest_finds_in_an_epilogue(epilogue_selftest: Path, bug: str) -> Non
 
 
 @needs_gcc
-def test_selftest_zeroes_the_tickets(split_selftest: Path) -> None:
+def test_selftest_zeroes_the_semaphores(split_selftest: Path) -> None:
     code, lines = outcome(split_selftest)
     assert (code, lines[-1]) == (0, "PASS  all")
     code, lines = outcome(split_selftest, "leaves a semaphore")

@@ -324,7 +324,7 @@ def sharing(*lines: str) -> KernelSource:
         ),
     ],
 )
-def test_fences_and_tickets_order_blocks(lines: tuple[str, ...], seed: int, emulator: EmulatorExecutor) -> None:
+def test_fences_and_semaphores_order_blocks(lines: tuple[str, ...], seed: int, emulator: EmulatorExecutor) -> None:
     assert run(emulator, sharing(*lines), ANY_SHAPE.case(1, 1, 1), seed)[0] == 3
 
 
@@ -386,7 +386,7 @@ COLLECT = """if (last == 0) return;
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3])
-def test_atomics_that_tickets_follow_are_ordered(seed: int, emulator: EmulatorExecutor) -> None:
+def test_atomics_that_semaphores_follow_are_ordered(seed: int, emulator: EmulatorExecutor) -> None:
     source = sharing(ADD, "__syncthreads();", TAKE, "__syncthreads();", COLLECT)
     assert run(emulator, source, ANY_SHAPE.case(1, 1, 1), seed)[0] == 3
 

@@ -150,7 +150,7 @@ def test_a_launch_knows_the_blocks_of_tiles_and_the_tiles_of_blocks(
 
 
 @given(launches())
-def test_a_launch_that_runs_whole_leaves_no_ticket(launched: tuple[Launch, Problem, tuple[int, int, int]]) -> None:
+def test_a_launch_that_runs_whole_leaves_no_semaphore(launched: tuple[Launch, Problem, tuple[int, int, int]]) -> None:
     launch, problem, shape = launched
     case = problem.case(*shape)
     blocks = np.arange(launch.blocks(case))

@@ -499,7 +499,7 @@ def test_timed_kernels_share_a_workspace(worker, driver):
     assert few == more and len(few) == 1
 
 
-def leave_a_ticket(partials, semaphores):
+def leave_a_semaphore(partials, semaphores):
     semaphores[1] = 1
 
 
@@ -511,7 +511,7 @@ def write_behind(partials, semaphores):
 @pytest.mark.parametrize(
     ("harm", "words"),
     [
-        (leave_a_ticket, r"leaves semaphores\[1\] = 1"),
+        (leave_a_semaphore, r"leaves semaphores\[1\] = 1"),
         (write_behind, "beside its workspace, the first 0 bytes after the end"),
     ],
 )

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.kernel.source import OPERANDS, TICKET_BYTES, WORKSPACE, Workspace
+from gemmgen.kernel.source import OPERANDS, SEMAPHORE_BYTES, WORKSPACE, Workspace
 from gemmgen.kernel.streamk import Numbers
 from gemmgen.problem.dtype import CANARY, WIDEST_ACCESS, WORD
 from gemmgen.problem.gemm import POINTER_BYTES, Case
@@ -138,7 +138,7 @@ class ArenaLayout:
                 for name, segment, span in operands
             ),
             Placement("partials", self.partials, size["partials"], True),
-            Placement("semaphores", self.semaphores, TICKET_BYTES, True),
+            Placement("semaphores", self.semaphores, SEMAPHORE_BYTES, True),
             *(Placement(name, segment, size[name], False) for name, segment in self.extra.items()),
         )
 

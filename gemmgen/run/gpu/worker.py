@@ -123,7 +123,7 @@ class Worker:
         self._movers: dict[Case, Enqueue] = {}
         self._libraries: dict[type[Cublaslt] | type[Cublas], Cublaslt | Cublas] = {}
         self._partials = Scratch()  # holding anything
-        self._tickets = Scratch()  # zero between launches
+        self._semaphores = Scratch()  # zero between launches
 
     def __call__(self, message: tuple[Any, ...]) -> Any:
         verb, *arguments = message
@@ -329,11 +329,11 @@ class Worker:
         enqueue = self._launcher(binary, case)
         workspace = binary[0].launch.workspace(case)
         self._with_room(lambda: self._partials.reserve(workspace.lengths["partials"]))
-        self._with_room(lambda: self._tickets.reserve(workspace.lengths["semaphores"]))
-        self._tickets.clear()  # a kernel that was stopped may have left something
+        self._with_room(lambda: self._semaphores.reserve(workspace.lengths["semaphores"]))
+        self._semaphores.clear()  # a kernel that was stopped may have left something
 
         def with_workspace(pointers: Pointers, stream: Any) -> None:
-            scratch = {"partials": self._partials.address, "semaphores": self._tickets.address}
+            scratch = {"partials": self._partials.address, "semaphores": self._semaphores.address}
             enqueue({**pointers, **scratch}, stream)
 
         return with_workspace

@@ -6,7 +6,7 @@ from gemmgen.kernel.source import Launch
 from gemmgen.kernel.streamk import Stream
 from gemmgen.verification.bugs.base import (
     BESIDE_PARTIALS,
-    BESIDE_TICKETS,
+    BESIDE_SEMAPHORES,
     DIVISION,
     MISALIGNED,
     OUTSIDE_C,
@@ -14,9 +14,9 @@ from gemmgen.verification.bugs.base import (
     RACE,
     RACE_C,
     RACE_PARTIALS,
-    RACE_TICKETS,
+    RACE_SEMAPHORES,
     READS,
-    TICKET_LEFT,
+    SEMAPHORE_LEFT,
     TILES_WRITTEN,
     VALUE,
     WRITES,
@@ -40,8 +40,8 @@ LENGTH = "static_cast<int>(first_k_tile(schedule, stream_block + 1) - first),"
 PARTS = "static_cast<long long>(first + 2 * in_wave) * (BM * BN)"
 HELPERS = "static_cast<int>(min(streamed, static_cast<long long>(STREAM - last_wave)))"
 # Which of these shows first depends on the sizes drawn: what a block makes of another's share.
-MIXED = (VALUE, POISON, RACE_PARTIALS, TICKET_LEFT, RACE_C)
-BEYOND = (*MIXED, READS, WRITES, BESIDE_PARTIALS, BESIDE_TICKETS, RACE_TICKETS, OUTSIDE_C)
+MIXED = (VALUE, POISON, RACE_PARTIALS, SEMAPHORE_LEFT, RACE_C)
+BEYOND = (*MIXED, READS, WRITES, BESIDE_PARTIALS, BESIDE_SEMAPHORES, RACE_SEMAPHORES, OUTSIDE_C)
 
 STREAM_BUGS = (
     Bug("no barrier before the semaphore, stream", "barrier", STREAM,
@@ -79,12 +79,12 @@ STREAM_BUGS = (
     Bug("sums go on into the next tile", "duplicated product", STREAM, LOOP, f"    {ACC}{LOOP}", (VALUE,),
         also=(f"        {ACC}", "")),
     Bug("whoever is not the last leaves", "not written", STREAM, "        unit = {unit.tile", "        else return;\n"
-        "        unit = {unit.tile", (POISON, VALUE, TICKET_LEFT)),
+        "        unit = {unit.tile", (POISON, VALUE, SEMAPHORE_LEFT)),
     Bug("every block of a tile writes C", "written twice", STREAM,
         "} else if (store_partial<TM * TN>(&acc[0][0], fixup)) {",
         "} else {\n            store_partial<TM * TN>(&acc[0][0], fixup);", (RACE_C, RACE_PARTIALS, POISON, VALUE)),
     Bug("shared tiles are stored as their first block has them", "missing product", STREAM, "if (fixup.peers == 1) {",
-        "if (blockIdx.x < schedule.tiles) {", (VALUE, TICKET_LEFT)),
+        "if (blockIdx.x < schedule.tiles) {", (VALUE, SEMAPHORE_LEFT)),
     Bug("the last wave counts as whole", "grid", STREAM, "{tiles, tiles - last_wave,", "{tiles, tiles,", BEYOND),
     Bug("shared tiles from the first one on", "grid", STREAM, "{tiles, tiles - last_wave,", "{tiles, 0,", BEYOND),
     Bug("own steps rounded down", "not written", STREAM, "* k_tiles + STREAM - 1) / STREAM)", "* k_tiles) / STREAM)",
@@ -130,12 +130,12 @@ STREAM_BUGS = (
     Bug("one part is not counted", "semaphore", STREAM, "last - first + 2, rank", "last - first + 1, rank",
         MIXED),
     Bug("one part is counted twice", "semaphore", STREAM, "last - first + 2, rank", "last - first + 3, rank",
-        (TICKET_LEFT, POISON, VALUE)),
+        (SEMAPHORE_LEFT, POISON, VALUE)),
     Bug("the semaphore of the tile before", "semaphore", STREAM, "semaphores + in_wave}",
         "semaphores + max(0, in_wave - 1)}",
-        (TICKET_LEFT, RACE_PARTIALS, POISON, VALUE)),
+        (SEMAPHORE_LEFT, RACE_PARTIALS, POISON, VALUE)),
     Bug("a semaphore for every tile of C", "semaphore", STREAM_BIG, "semaphores + in_wave}", "semaphores + tile}",
-        (BESIDE_TICKETS,)),
+        (BESIDE_SEMAPHORES,)),
     Bug("shared tiles numbered from C's first", "swapped index", STREAM_BIG,
         "schedule.data_parallel + static_cast<int>(first / per_tile)", "static_cast<int>(first / per_tile)",
         (TILES_WRITTEN, *MIXED)),

@@ -164,7 +164,7 @@ extern "C" cudaError_t KERNEL_LAUNCH(const float* A, const float* B, float* C, c
 }
 #elif defined(WORKSPACE)
 extern "C" size_t KERNEL_PARTIALS(int M, int N) { return sizeof(float) * M * N; }
-extern "C" size_t KERNEL_TICKETS(int M, int N) { return sizeof(unsigned) * (M + N); }
+extern "C" size_t KERNEL_SEMAPHORES(int M, int N) { return sizeof(unsigned) * (M + N); }
 
 extern "C" cudaError_t KERNEL_LAUNCH(const float* A, const float* B, float* C, float* partials, unsigned* semaphores, int M,
                                      int N, int K, int lda, int ldb, int ldc, float alpha, float beta, cudaStream_t)
