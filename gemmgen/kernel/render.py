@@ -257,7 +257,7 @@ def environment(types: Types) -> jinja2.Environment:
     made.globals.update(zip(("TA", "TB", "TC"), (dtype.ctype for dtype in types.operands), strict=True))
     element = dict(zip("ABC", (dtype.ctype for dtype in types.operands), strict=True))
     # The first template argument of Vec, which holds one type only where all are the same.
-    vectors = {**element, "sums": sums.ctype}
+    vectors = {**element, "sums": sums.ctype, "scalar": types.scalar.ctype}
     of = {name: "" if types.uniform else f"{ctype}, " for name, ctype in vectors.items()}
     made.globals.update(element=element, of=of)
     return made

@@ -1,3 +1,14 @@
+/*# A number in C's type. #*/
+//% macro narrowed(value)
+//% set narrow = types.c.narrowing
+${ narrow ~ "(" if narrow }${ value }${ ")" if narrow }
+//%- endmacro
+
+/*# alpha * sum, in the type of scalars. #*/
+//% macro scaled(sum)
+${ "multiply_add(alpha, %s, 0)" % sum if types.scalar.is_integer else "alpha * " ~ sum }
+//%- endmacro
+
 /*# What is stored in C: alpha * sum + beta * old, where `old` is C's element, in C's type. beta = 0 leaves it unread. #*/
 //% macro result(sum, old)
 //% set narrow = types.c.narrowing

@@ -11,7 +11,7 @@ __device__ __forceinline__ void read_${ x.x }(const Matrix${ X }& shared, int k,
 //% if x.along_k
     #pragma unroll
     for (int i = 0; i < T${ MN }; ++i) {
-        const Vec<DEPTH> part = load<DEPTH>(&shared[${ mn } + i * STEP_${ MN }][k]);
+        const Vec<${ of.sums }DEPTH> part = load<DEPTH>(&shared[${ mn } + i * STEP_${ MN }][k]);
         #pragma unroll
         for (int d = 0; d < DEPTH; ++d) fragment[d][i] = part.at[d];
     }
@@ -20,7 +20,7 @@ __device__ __forceinline__ void read_${ x.x }(const Matrix${ X }& shared, int k,
     for (int d = 0; d < DEPTH; ++d) {
         #pragma unroll
         for (int i = 0; i < T${ MN }; i += F${ MN }) {
-            const Vec<F${ MN }> part = load<F${ MN }>(&shared[k + d][${ mn } + i / F${ MN } * STEP_${ MN }]);
+            const Vec<${ of.sums }F${ MN }> part = load<F${ MN }>(&shared[k + d][${ mn } + i / F${ MN } * STEP_${ MN }]);
             #pragma unroll
             for (int v = 0; v < F${ MN }; ++v) fragment[d][i + v] = part.at[v];
         }

@@ -2,6 +2,7 @@
 //% from "header.cu" import header
 //% from "constants.cu" import shape, tiling
 //% from "signature.cu" import signature
+//% from "device/convert.cu" import element_types
 //% from "device/vec.cu" import vec
 //% from "device/cp_async.cu" import cp_async
 //% from "device/dynamic_shared.cu" import dynamic_shared
@@ -14,7 +15,7 @@
 ${ header(kernel) }
 namespace {
 
-${ shape(kernel) }
+${ element_types() }${ shape(kernel) }
 ${ tiling(kernel) }
 // Products are whole and need no checks at an edge of C; a group of them does where the batch ends in it.
 constexpr bool EDGE_M = Shape::M % BM != 0;
@@ -109,7 +110,7 @@ ${ signature(kernel) }{
         const int product = first + step * MB + mine;
         if (!EDGE_BATCH || product < s.batch) {
 //% if kernel.problem.pointers
-            ${ T }* const C = C_array[product];  // on its way while the products are summed
+            ${ TC }* const C = C_array[product];  // on its way while the products are summed
 //% endif
             ${ T } acc[TM][TN] = {};
             multiply(As[stage * MB + mine], Bs[stage * MB + mine], place, acc);
