@@ -16,13 +16,13 @@ __device__ __forceinline__ Spot step_${ x.x }(int i)
     return {${ "line, along" if x.along_k else "along, line" }};
 }
 
-// ${ T | capitalize }s from the origin of ${ x.X }'s tile to `at`, in global memory.
+// ${ (T if types.uniform else "element") | capitalize }s from the origin of ${ x.X }'s tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_${ x.x }(Spot at, Shape s)
 {
     return Offset(at.${ line }) * s.${ x.ld } + at.${ along };
 }
 
-// How many ${ T }s from there on lie inside ${ x.X }, whose edge is ${ x.extent } x depth from the tile's origin:
+// How many ${ T if types.uniform else "element" }s from there on lie inside ${ x.X }, whose edge is ${ x.extent } x depth from the tile's origin:
 // V${ x.X } or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_${ x.x }(Spot at, int ${ x.extent }, int depth)
 {
@@ -50,7 +50,7 @@ ${ caller() }    }
 
 /*# The address that all accesses of a thread share, from which they lie at fixed distances. #*/
 //% macro from(x)
-    const ${ T }* from = tile + offset_${ x.x }(first, s);
+    const ${ element[x.X] }* from = tile + offset_${ x.x }(first, s);
 //% endmacro
 
 /*# The element of the shared tile that lies `i` elements along the line from `at`. #*/

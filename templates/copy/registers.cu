@@ -3,8 +3,8 @@
 //% macro copy(x)
 ${ access(x) }
 // Global memory -> registers: this thread's share of ${ x.X }'s tile. Zeros stand for what lies outside ${ x.X }.
-__device__ __forceinline__ void fetch_${ x.x }(const ${ T }* tile, Shape s, int ${ x.extent }, int depth,
-                                        Vec<V${ x.X }> (&staged)[${ x.X }_SHARE])
+__device__ __forceinline__ void fetch_${ x.x }(const ${ element[x.X] }* tile, Shape s, int ${ x.extent }, int depth,
+                                        Vec<${ of[x.X] }V${ x.X }> (&staged)[${ x.X }_SHARE])
 {
 //% call for_each_access(x, from(x))
         staged[i] = load_edge<V${ x.X }>(from + offset_${ x.x }(step, s), valid_${ x.x }(at, ${ x.extent }, depth));
@@ -12,10 +12,10 @@ __device__ __forceinline__ void fetch_${ x.x }(const ${ T }* tile, Shape s, int 
 }
 
 // Registers -> shared memory${ ": across its lines, which turns k into the line number" if x.transposed }.
-__device__ __forceinline__ void store_shared_${ x.x }(const Vec<V${ x.X }> (&staged)[${ x.X }_SHARE], Tile${ x.X }& shared)
+__device__ __forceinline__ void store_shared_${ x.x }(const Vec<${ of[x.X] }V${ x.X }> (&staged)[${ x.X }_SHARE], Tile${ x.X }& shared)
 {
 //% call for_each_access(x)
-//% if x.transposed
+//% if x.transposed or not types.uniform
         #pragma unroll
         for (int v = 0; v < V${ x.X }; ++v) {
             ${ shared_element(x, " + v") | trim } = staged[i].at[v];

@@ -7,7 +7,7 @@
 //% if x.in_parts
 template <int FIRST, int END>  // values
 //% endif
-__device__ __forceinline__ void read_${ x.x }(const ${ T }* from, Vec<AHEAD> (&fragment)[T${ x.MN }])
+__device__ __forceinline__ void read_${ x.x }(const ${ T }* from, Vec<${ of.sums }AHEAD> (&fragment)[T${ x.MN }])
 {
 //% set first, end = ("0", "T" ~ x.MN) if not x.in_parts else ("T%s - END" % x.MN, "T%s - FIRST" % x.MN) if x.last_first else ("FIRST", "END")
     #pragma unroll

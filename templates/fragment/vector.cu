@@ -5,7 +5,7 @@ __device__ __forceinline__ void read_${ x.x }(const ${ T }* from, ${ T } (&fragm
 {
     #pragma unroll
     for (int i = 0; i < T${ x.MN }; i += F${ x.MN }) {
-        const Vec<F${ x.MN }> part = load<F${ x.MN }>(from + i / F${ x.MN } * STEP_${ x.MN });
+        const Vec<${ of.sums }F${ x.MN }> part = load<F${ x.MN }>(from + i / F${ x.MN } * STEP_${ x.MN });
         #pragma unroll
         for (int v = 0; v < F${ x.MN }; ++v) fragment[i + v] = part.at[v];
     }

@@ -1,8 +1,8 @@
 /*# Two tiles in shared memory: the next one travels through registers while this one is multiplied. #*/
 //% extends "kernel/gemm.cu"
 //% block main_loop
-    Vec<VA> a_staged[A_SHARE];
-    Vec<VB> b_staged[B_SHARE];
+    Vec<${ of.A }VA> a_staged[A_SHARE];
+    Vec<${ of.B }VB> b_staged[B_SHARE];
     if (${ view.K } > 0) {
         fetch_a(a_tile, s, rows, ${ view.K }, a_staged);
         fetch_b(b_tile, s, columns, ${ view.K }, b_staged);

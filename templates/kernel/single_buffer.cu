@@ -1,8 +1,8 @@
 /*# One tile in shared memory: load, wait, multiply, wait. #*/
 //% extends "kernel/gemm.cu"
 //% block main_loop
-    Vec<VA> a_staged[A_SHARE];
-    Vec<VB> b_staged[B_SHARE];
+    Vec<${ of.A }VA> a_staged[A_SHARE];
+    Vec<${ of.B }VB> b_staged[B_SHARE];
     for (int k = 0; k < ${ view.K }; k += BK) {
         fetch_a(a_tile, s, rows, ${ view.K } - k, a_staged);
         fetch_b(b_tile, s, columns, ${ view.K } - k, b_staged);

@@ -31,7 +31,6 @@ def grid_fits(blocks: str) -> Constraint:
     return Constraint(f"{blocks} <= MAX_BLOCKS", "CUDA bounds the blocks of a grid", in_kernel=False)
 
 
-CONVERTS_NOTHING = Constraint("UNIFORM == 1", "its copies convert nothing: A, B and C are f32, or f64", False)
 GRID_FITS = grid_fits(f"{TILES} * BATCH")
 
 
