@@ -14,7 +14,10 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.run.gpu.lt_epilogue import epilogue_apart
 from gemmgen.verification.bugs.base import Subject
+from gemmgen.verification.reference import compare, make_operands
+from gemmgen.verification.situation import Situation
 from gemmgen.verification.verifier import verify
 
 RUNTIME = Problem(None, None, None)
@@ -44,6 +47,21 @@ KERNELS = [
 def executor():
     with EmulatorExecutor() as opened:
         yield opened
+
+
+@pytest.mark.parametrize("epilogue", ["bias+silu+residual", "scale_m+bias", "tanh(acc) * alpha"])
+@pytest.mark.parametrize("batch", [1, 3])
+def test_an_epilogue_apart_makes_of_a_product_what_a_fused_kernel_does(executor, epilogue, batch):
+    case = Problem(20, 300, 7, batch=batch, ldc=303, epilogue=epilogue).case(alpha=2.0)
+    situation = Situation(case, "exact", 0)
+    operands = make_operands(situation)
+    c = operands.c.copy()
+    case.c.view(c)[...] = case.a.view(operands.a) @ case.b.view(operands.b)
+    source = epilogue_apart(case.problem)
+    kernel = executor.load(source)
+    comparison = compare(situation, kernel.run(case, replace(operands, c=c)))
+    kernel.close()
+    assert comparison.mismatch is None, comparison.mismatch
 
 
 @pytest.mark.parametrize(("family", "values", "epilogue", "problem"), KERNELS, ids=str)

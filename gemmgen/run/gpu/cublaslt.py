@@ -15,6 +15,7 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case
 from gemmgen.problem.matrix import Matrix
 from gemmgen.run.gpu.launching import Pointers
+from gemmgen.run.gpu.lt_epilogue import own_epilogue
 from gemmgen.run.gpu.replay import allocate
 from gemmgen.support.errors import CandidateFailed, Failure
 
@@ -81,6 +82,13 @@ class LtPlan:
             if order == "c":
                 transposed = ctypes.c_int32(OPERATION_T)
                 _set(api.matmul_desc_set_attribute, self._operation, api.MatmulDescAttribute[attribute], transposed)
+        self._own = own_epilogue(case.problem)
+        if self._own is not None:
+            epilogue = ctypes.c_int32(self._own.number)
+            bias = ctypes.c_void_p(int(library.workspace))  # somewhere: each launch has its own
+            _set(api.matmul_desc_set_attribute, self._operation, api.MatmulDescAttribute.EPILOGUE, epilogue)
+            if self._own.bias:
+                _set(api.matmul_desc_set_attribute, self._operation, api.MatmulDescAttribute.BIAS_POINTER, bias)
         try:
             self._algorithms = self._heuristics()
         except api.cuBLASLtError as error:
@@ -94,6 +102,9 @@ class LtPlan:
     def enqueue(self, algorithm: int, pointers: Pointers, stream: Any) -> None:
         """Put one product on `stream`. Raises CandidateFailed (launch)."""
         api, c, c_layout = self._library.api, pointers["C"], self._layouts["C"]
+        if self._own is not None and self._own.bias:
+            bias = ctypes.c_void_p(pointers["bias_n"])
+            _set(api.matmul_desc_set_attribute, self._operation, api.MatmulDescAttribute.BIAS_POINTER, bias)
         try:
             api.matmul(
                 self._library.handle,

@@ -27,6 +27,7 @@ from gemmgen.run.executor import Floats, Operands
 from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.gpu.arena import image_key
 from gemmgen.run.gpu.limits import MeasuredLimits, measure_limits
+from gemmgen.run.gpu.lt_epilogue import epilogue_apart
 from gemmgen.run.gpu.plain import plain_cubin
 from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.run.gpu.timing import QUICK, InterleavedTimings, Protocol, Timing
@@ -231,8 +232,10 @@ class GpuExecutor:
         uniform, move = (plain_cubin(name, self.arch, self.store) for name in ("uniform", "move"))
         timeout = self._timeout * max(1, len(kernels)) + (BASELINE_TIMEOUT if baseline else 0)
         binaries = [kernel.binary for kernel in kernels]
+        follower = epilogue_apart(case.problem) if baseline else None
+        apart = None if follower is None else (follower, compile_kernel(follower, self.arch, self.store).cubin)
         comparison: InterleavedTimings = self._request(
-            timeout, "measure", binaries, case, protocol, baseline, uniform, move
+            timeout, "measure", binaries, case, protocol, baseline, uniform, move, apart
         )
         return comparison
 

@@ -11,7 +11,7 @@ import mmap
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -45,11 +45,24 @@ IMAGES_SHARE = 4  # a quarter of it
 Binary = tuple[KernelSource, bytes]  # a kernel and its cubin
 
 
+class FollowedPlan:
+    """A library's product, and behind each launch of it another kernel's."""
+
+    def __init__(self, product: LtPlan | BatchedPlan, follow: Enqueue) -> None:
+        self._product, self._follow = product, follow
+        self.offered = product.offered
+
+    def enqueue(self, algorithm: int, pointers: Pointers, stream: Any) -> None:
+        """Put both on `stream`. Raises CandidateFailed (launch)."""
+        self._product.enqueue(algorithm, pointers, stream)
+        self._follow(pointers, stream)
+
+
 @dataclass(frozen=True)
 class Champion:
     """The library's fastest algorithm for a case, and how long its first heuristic took."""
 
-    plan: LtPlan | BatchedPlan
+    plan: LtPlan | BatchedPlan | FollowedPlan
     algorithm: int
     first: Timing
 
@@ -192,11 +205,19 @@ class Worker:
             plan.close()
 
     def measure(
-        self, binaries: Sequence[Binary], case: Case, protocol: Protocol, baseline: bool, uniform: bytes, move: bytes
+        self,
+        binaries: Sequence[Binary],
+        case: Case,
+        protocol: Protocol,
+        baseline: bool,
+        uniform: bytes,
+        move: bytes,
+        apart: Binary | None = None,
     ) -> InterleavedTimings:
         """Time the kernels interleaved, if `baseline` with the library's best and with the operands' bytes alone.
 
-        `uniform` and `move` are the cubins of uniform.cu and move.cu.
+        `uniform` and `move` are the cubins of uniform.cu and move.cu. `apart` is the epilogue that follows the
+        library's product where it has none like it.
         """
         sets = self._input_sets(case, uniform)
         contestants = [self._with_workspace(binary, case) for binary in binaries]
@@ -204,7 +225,7 @@ class Worker:
             self._try_once(enqueue, sets.pointers[0])
         if not baseline:
             return InterleavedTimings(tuple(self._measure(contestants, sets, protocol)))
-        best = self._champion(case, sets)
+        best = self._champion(case, sets, apart)
         movers: list[Enqueue] = [] if case.problem.pointers else [self._mover(case, sets, move)]
         rivals: list[Enqueue] = [partial(best.plan.enqueue, best.algorithm), *movers]
         timings = self._measure([*contestants, *rivals], sets, protocol)
@@ -368,14 +389,21 @@ class Worker:
     def _measure(self, contestants: Sequence[Enqueue], sets: InputSets, protocol: Protocol) -> list[Timing]:
         return measure(contestants, sets, protocol, self._stream)
 
-    def _champion(self, case: Case, sets: InputSets) -> Champion:
+    def _champion(self, case: Case, sets: InputSets, apart: Binary | None) -> Champion:
         """The winner of a contest between all of the heuristics' algorithms, held once a case."""
         if case not in self._champions:
-            plan = self._library(case).plan(case)
+            plan = self._library_plan(case, apart)
             timings = self._measure([partial(plan.enqueue, index) for index in range(plan.offered)], sets, QUICK)
             best = min(range(plan.offered), key=lambda index: timings[index].median_us)
             self._champions[case] = Champion(plan, best, timings[0])
         return self._champions[case]
+
+    def _library_plan(self, case: Case, apart: Binary | None) -> LtPlan | BatchedPlan | FollowedPlan:
+        """The library's product, and behind it `apart`, which finds A * B in C."""
+        if apart is None:
+            return self._library(case).plan(case)
+        product = self._library(case).plan(replace(case, alpha=1.0, beta=0.0))
+        return FollowedPlan(product, self._launcher(apart, replace(case, beta=0.0)))
 
     def _mover(self, case: Case, sets: InputSets, cubin: bytes) -> Enqueue:
         """What moves the bytes of a set, on the grid of several that is the fastest; found once a case."""
