@@ -31,6 +31,7 @@ def grid_fits(blocks: str) -> Constraint:
     return Constraint(f"{blocks} <= MAX_BLOCKS", "CUDA bounds the blocks of a grid", in_kernel=False)
 
 
+CONVERTS = Constraint("LEAST_ARCH <= ARCH", "older architectures have no instruction that converts these types", False)
 GRID_FITS = grid_fits(f"{TILES} * BATCH")
 
 
@@ -40,6 +41,7 @@ def split_axis() -> Any:
 
 
 SPLIT_CONSTRAINTS = (
+    CONVERTS,
     Constraint("SPLIT >= 1", "counts start at one", in_kernel=False),
     grid_fits(f"{TILES} * BATCH * SPLIT"),
 )
@@ -77,10 +79,16 @@ def sides(problem: Problem) -> tuple[Side, Side]:
 
 
 def sizes_of(problem: Problem) -> dict[str, int]:
-    """Facts that every family has: M, N, K and BATCH (0 at run time), ELEMENT_BYTES (of sums) and UNIFORM (1: operands
-    lie in memory in the type of the sums)."""
+    """Facts that every family has: M, N, K and BATCH (0 at run time), ELEMENT_BYTES (of sums), UNIFORM (1: operands
+    lie in memory in the type of the sums) and LEAST_ARCH (NN of the first sm_NN that converts their types)."""
     sizes = {"M": problem.m or 0, "N": problem.n or 0, "K": problem.k or 0, "BATCH": problem.batch or 0}
-    return {**sizes, "ELEMENT_BYTES": problem.types.accumulator.size, "UNIFORM": int(problem.types.uniform)}
+    types = problem.types
+    return {
+        **sizes,
+        "ELEMENT_BYTES": types.accumulator.size,
+        "UNIFORM": int(types.uniform),
+        "LEAST_ARCH": types.least_arch,
+    }
 
 
 def tile_grid(problem: Problem, value: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
