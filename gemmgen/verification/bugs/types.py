@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gemmgen.verification.bugs.base import MISALIGNED, POISON, READS, VALUE, Bug
+from gemmgen.verification.bugs.base import MISALIGNED, POISON, READS, UNWRITTEN, VALUE, Bug, Diagnosis
 from gemmgen.verification.bugs.subjects import (
     BATCHED_BF16,
     DOUBLE_F16,
@@ -12,6 +12,8 @@ from gemmgen.verification.bugs.subjects import (
     NAIVE_TO_S8,
     SKINNY_BF16,
 )
+
+NOT_NAN = Diagnosis("wrong", "not nan")  # a number where NaN is due
 
 TYPE_BUGS = (
     # Storing
@@ -33,9 +35,10 @@ TYPE_BUGS = (
         "return __uint_as_float(static_cast<unsigned>(bits) << 16);",
         "return bits & 0x7F80 ? __uint_as_float(static_cast<unsigned>(bits) << 16) : 0.0f;", (VALUE,)),
     Bug("fp8's NaN is a number", "conversion", NAIVE_E4M3, "return float_from_e4m3(bits);",
-        "return (bits & 0x7F) == 0x7F ? (bits >> 7 ? -480.0f : 480.0f) : float_from_e4m3(bits);", (VALUE, POISON)),
+        "return (bits & 0x7F) == 0x7F ? (bits >> 7 ? -480.0f : 480.0f) : float_from_e4m3(bits);", (VALUE, NOT_NAN)),
     Bug("fp8's Inf of another format", "conversion", NAIVE_E4M3, "return float_from_e4m3(bits);",
-        "return (bits & 0x78) == 0x78 ? __uint_as_float(0x7F800000u) : float_from_e4m3(bits);", (VALUE, POISON)),
+        "return (bits & 0x78) == 0x78 ? __uint_as_float(0x7F800000u) : float_from_e4m3(bits);",
+        (VALUE, POISON, NOT_NAN)),
     Bug("fp8 without its sign", "conversion", NAIVE_E4M3, "return float_from_e4m3(bits);",
         "return float_from_e4m3(bits & 0x7F);", (VALUE,)),
     Bug("too large becomes NaN", "saturation", NAIVE_E4M3, ": bits(e4m3_from_float(value))",
@@ -58,7 +61,8 @@ TYPE_BUGS = (
     # Vectors
     Bug("half of each vector twice", "vectors", SKINNY_BF16, "weights[t].at[v + j]", "weights[t].at[j]", (VALUE,)),
     Bug("vectors wider than lines are aligned", "misaligned", SKINNY_BF16, "constexpr int VW = 8; ",
-        "constexpr int VW = 16;", (MISALIGNED, READS, VALUE, POISON)),
+        "constexpr int VW = 16;", (MISALIGNED, READS, VALUE, POISON),
+        also=("constexpr int UNROLL = 2;", "constexpr int UNROLL = 1;")),
     Bug("the first half of x", "vectors", SKINNY_BF16, "load<RX>(&chunk[i][k + v])", "load<RX>(&chunk[i][k])",
         (VALUE,)),
     Bug("sums in the storage type", "precision", SKINNY_BF16,
@@ -71,5 +75,5 @@ TYPE_BUGS = (
     Bug("C is read as it is stored next", "beta", DOUBLE_F16, "fmaf(beta, old.at[i], value.at[i])",
         "fmaf(beta, old.at[0], value.at[i])", (VALUE,)),
     Bug("half of what is read is converted", "vectors", BATCHED_BF16, "for (int v = 0; v < VB; ++v) shared",
-        "for (int v = 0; v < VB / 2; ++v) shared", (VALUE, POISON)),
+        "for (int v = 0; v < VB / 2; ++v) shared", (VALUE, POISON, UNWRITTEN)),
 )  # fmt: skip
