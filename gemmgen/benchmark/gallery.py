@@ -20,7 +20,7 @@ from gemmgen.kernel.model import representative
 from gemmgen.kernel.naming import parse_name
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
-from gemmgen.run.compile import compile_kernel
+from gemmgen.run.compile import compile_kernel, machine_code
 from gemmgen.support.errors import GemmgenError, InvalidInput
 from gemmgen.support.files import Store, write_atomic
 
@@ -188,7 +188,8 @@ def _updated_record(kernel: KernelFile, fresh: KernelSource, store: Store) -> di
     if fresh.text == kernel.source.text:  # an axis that the family has had since
         return record
     arch = str(record["arch"])
-    if compile_kernel(kernel.source, arch, store).cubin == compile_kernel(fresh, arch, store).cubin:
+    before, now = (compile_kernel(source, arch, store) for source in (kernel.source, fresh))
+    if machine_code(before.cubin) == machine_code(now.cubin) and before.registers == now.registers:
         return record
     kept = {name: value for name, value in {**record, **DROPPED}.items() if name not in GONE}
     return {**kept, "rung": {**record["rung"], "time": None}} if "rung" in record else kept

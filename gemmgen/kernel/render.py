@@ -131,9 +131,14 @@ class Kernel:
         return self.plan.asserts
 
     @property
-    def edges(self) -> tuple[tuple[str, str], ...]:
-        """(size, the tile that may not divide it)."""
-        return ("M", "BM"), ("N", "BN"), ("K", "BK")
+    def edges(self) -> frozenset[str]:
+        return self.plan.edges
+
+    @property
+    def whole_tiles(self) -> tuple[tuple[str, str], ...]:
+        """(size, tile): the fixed sizes of which each is a whole number of tiles."""
+        tiles = {"M": "BM", "N": "BN", "K": "BK"}
+        return tuple((size, tile) for size, tile in tiles.items() if size not in self.edges)
 
     @property
     def promises(self) -> Iterator[str]:

@@ -12,6 +12,7 @@ import importlib.util
 import json
 import os
 import re
+import struct
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -31,6 +32,9 @@ FLAGS = ("--std=c++17", "--ptxas-options=-v", "--no-cache")
 LINES = "--generate-line-info"  # debuggers and sanitizers name lines; the machine code stays as it is
 PROGRAM = "kernel.cu"  # what they call the text
 KIND = "cubin"  # in the Store
+# Of an ELF64 file: offset of the section headers, their size, their number, and which of them has the sections' names.
+ELF_HEADER = (("<Q", 0x28), ("<H", 0x3A), ("<H", 0x3C), ("<H", 0x3E))
+SECTION = struct.Struct("<I20xQQ")  # a header's offset of the name, offset and length of the section
 COMPILE_TIMEOUT = 300.0  # seconds; the largest register tiles take a few
 
 
@@ -131,6 +135,19 @@ def _compile_in(child: Child, text: str, arch: str, store: Store, timeout: float
 def compiler_process() -> Callable[[tuple[str, str]], CompiledKernel]:
     """What a child of `compile_many` answers with."""
     return lambda request: _run_nvrtc(*request)
+
+
+def machine_code(cubin: bytes) -> list[tuple[str, bytes]]:
+    """The sections of a cubin that hold instructions and constants: the same for texts that differ in names alone."""
+    sections, size, count, names = (struct.unpack_from(kind, cubin, at)[0] for kind, at in ELF_HEADER)
+    table = [SECTION.unpack_from(cubin, sections + size * index) for index in range(count)]
+    found = []
+    for name, offset, length in table:
+        start = table[names][1] + name
+        title = cubin[start : cubin.index(b"\0", start)].decode()
+        if kind := re.match(r"\.(text|nv\.constant\d)", title):
+            found.append((kind[1], cubin[offset : offset + length]))
+    return found
 
 
 # The cache

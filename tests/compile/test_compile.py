@@ -12,7 +12,15 @@ import pytest
 from gemmgen.kernel.source import KernelSource, Launch, Parameter
 from gemmgen.problem.gemm import Problem
 from gemmgen.run import compile as compiler
-from gemmgen.run.compile import LINES, CompiledKernel, compile_kernel, compile_many, compile_text, compiler_processes
+from gemmgen.run.compile import (
+    LINES,
+    CompiledKernel,
+    compile_kernel,
+    compile_many,
+    compile_text,
+    compiler_processes,
+    machine_code,
+)
 from gemmgen.run.gpu.plain import FOLDER, plain_path
 from gemmgen.run.sass import disassemble
 from gemmgen.support.child import Child, crew
@@ -45,6 +53,14 @@ def source_of(text: str) -> KernelSource:
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store(tmp_path)
+
+
+def test_texts_that_differ_in_names_have_the_same_machine_code(store: Store) -> None:
+    texts = (NAIVE, NAIVE.replace("row", "line").replace("naive", "plain"), NAIVE.replace("k % 64", "(k + 1) % 64"))
+    cubins = [compile_text(text, "sm_90", store).cubin for text in texts]
+    assert cubins[0] != cubins[1] and machine_code(cubins[0]) == machine_code(cubins[1])
+    assert {kind for kind, _ in machine_code(cubins[0])} == {"text", "nv.constant0"}
+    assert machine_code(cubins[0]) != machine_code(cubins[2])
 
 
 def test_compiled_kernel_says_what_it_needs(store: Store) -> None:

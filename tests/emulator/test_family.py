@@ -100,7 +100,7 @@ def ahead() -> Iterator[Kernel]:
 
 
 def empty_parts() -> Iterator[Kernel]:
-    """Split K of fixed, whole steps, of which a last block of a tile has none: EDGE_K guards no read of it."""
+    """Split K of fixed, whole steps, of which a last block of a tile has none: no read of it is checked."""
     ring = {"STAGES": 3, "ASYNC": 1}
     for changes in ({"STAGES": 1}, {"STAGES": 2}, ring, {**ring, "AHEAD": 4}, {**ring, "AHEAD": 4, "SLICES": 2}):
         problem = Problem(64, 64, 64)

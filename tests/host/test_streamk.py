@@ -307,7 +307,7 @@ def test_a_tile_moves_where_c_has_room_and_accesses_start(
         assert operand.moves == (size is not None and size % tile != 0 and fits)
         text = render(problem, SIMT, config).text
         assert (f"min(own.{operand.mn}, s.{operand.MN} - B{operand.MN})" in text) == operand.moves
-        assert (f"constexpr bool EDGE_{operand.MN}" in text) != operand.moves
+        assert (f"static_assert(Shape::{operand.MN} % B{operand.MN}" in text) == (size is not None and size % tile == 0)
 
 
 def test_padded_lines_of_c_keep_tiles_that_accesses_would_leave() -> None:

@@ -9,7 +9,7 @@ inner product two for each. Tiles of A and B pass through shared memory in one, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
 from typing import cast
@@ -149,7 +149,7 @@ class Simt(Family):
 
     def view(self, plan: Plan) -> SimtView:
         simt = cast(SimtConfig, plan.config)
-        a, b = operands(plan.problem, simt)
+        a, b = (_rendered(plan, operand) for operand in operands(plan.problem, simt))
         along_n = runs_along_n(simt, a, b)
         return SimtView(
             a=a,
@@ -224,6 +224,12 @@ def _work(problem: Problem, simt: SimtConfig, value: Mapping[str, int]) -> Work:
         by_turn=a.by_turn or b.by_turn,
         lead=simt.LEAD,
     )
+
+
+def _rendered(plan: Plan, operand: Operand) -> Operand:
+    """`operand` with what its copies need to know of accesses and edges."""
+    mn_edge = operand.MN in plan.edges and not operand.moves
+    return replace(operand, width=plan.constants[f"V{operand.X}"], mn_edge=mn_edge, k_edge="K" in plan.edges)
 
 
 def _slices(slices: int) -> Iterator[str]:

@@ -26,6 +26,9 @@ class Operand(Side):
     by_turn     its shared lines run along k, and a read takes the depths of a whole turn of the loop
     in_parts    of these reads some come early, with the lines of a product that do
     last_first  those of its last lines
+    width       elements of a global access; this and what follows is known when a kernel is rendered
+    mn_edge     a tile may cross an edge of C, so that copies are checked there
+    k_edge      a step may cross the end of K, likewise
     """
 
     transposed: bool
@@ -34,6 +37,13 @@ class Operand(Side):
     by_turn: bool = False
     in_parts: bool = False
     last_first: bool = False
+    width: int = 0
+    mn_edge: bool = False
+    k_edge: bool = False
+
+    @property
+    def at_edge(self) -> bool:
+        return self.mn_edge or self.k_edge
 
     @property
     def k_rows(self) -> bool:

@@ -117,6 +117,8 @@ class SkinnyView:
     stream, small  templates: how threads share the weights, and how the small operand comes to them
     direct         the small operand passes by shared memory
     stage_unroll   loads of a thread under way at once while it stages a chunk
+    x_edge, w_edge  a tile may cross an edge of C along the lines of x, or of the weights
+    partial        the end of a line of the weights can cut an access
     """
 
     x: Side
@@ -128,6 +130,9 @@ class SkinnyView:
     small: str
     direct: bool
     stage_unroll: int
+    x_edge: bool
+    w_edge: bool
+    partial: bool
 
 
 class Skinny(Family):
@@ -278,6 +283,7 @@ class Skinny(Family):
     def view(self, plan: Plan) -> SkinnyView:
         skinny = cast(SkinnyConfig, plan.config)
         x, w = roles(plan.problem)
+        line = plan.problem.sizes["K" if w.along_k else w.MN]
         return SkinnyView(
             x=x,
             w=w,
@@ -288,6 +294,9 @@ class Skinny(Family):
             small="small/staged.cu" if skinny.BK else "small/direct.cu",
             direct=skinny.BK == 0,
             stage_unroll=STAGE_UNROLL,
+            x_edge=x.MN in plan.edges,
+            w_edge=w.MN in plan.edges,
+            partial=plan.constants["VW"] > 1 and (line is None or line % plan.constants["VW"] != 0),
         )
 
     def tiles(self, plan: Plan) -> tuple[Tile, ...]:
