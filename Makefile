@@ -25,7 +25,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format gpu clean
+.PHONY: help demo test soak lint format gpu clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -35,6 +35,11 @@ demo: $(BASE) $(EXECUTORS) ## tune a kernel for a 512 x 512 x 512 problem, on a 
 
 test: lint $(EXECUTORS) ## lint, then every test that this machine can run
 	@$(BIN)/pytest --numprocesses auto
+
+soak: $(DEV) $(EXECUTORS) ## what takes long: all seeded bugs, 500 correct kernels, mutants, ten minutes of fuzzing
+	@$(BIN)/gemmgen selfcheck
+	@$(BIN)/pytest --numprocesses auto -m soak
+	@$(BIN)/gemmgen fuzz --minutes 10
 
 lint: $(DEV) ## style, types, and which module may import which
 	@$(BIN)/ruff check

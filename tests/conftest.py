@@ -4,6 +4,8 @@ host      nothing
 compile   NVRTC           \\ missing, they skip with the reason; in CI they fail with it
 emulator  a C++ compiler  /
 gpu       an NVIDIA GPU, for the tests that take the fixture `gpu`
+
+What takes long is marked `soak`: `make soak` runs it, `make test` does not.
 """
 
 from __future__ import annotations
@@ -65,6 +67,21 @@ def why_not(look: Callable[[], object]) -> str | None:
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "store")
+
+
+@pytest.fixture(scope="session")
+def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One cache of this run, for all tests that do not harm it and all of xdist's workers."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared-cache"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def shared_store(shared_cache: Path) -> Store:
+    """That cache, as commands with XDG_CACHE_HOME = `shared_cache` find it."""
+    return Store(shared_cache / "gemmgen")
 
 
 @pytest.fixture

@@ -221,6 +221,8 @@ def _source(record: Mapping[str, Any]) -> KernelSource:
             launch["shared_bytes"],
             launch.get("splits", 1),  # records of kernels whose blocks each have a tile may leave it out
             None if launch.get("stream") is None else Stream(**launch["stream"]),
+            launch.get("cluster", 1),  # likewise of records from before there were clusters
+            tuple(launch.get("attributes", ())),
         ),
         parameters=tuple(Parameter(**parameter) for parameter in record["parameters"]),
     )

@@ -22,7 +22,8 @@ from gemmgen.support.errors import require
 # Leading dimensions and strides as names write them.
 _LINES = {"lda": "lda", "ldb": "ldb", "ldc": "ldc", "stride_a": "sa", "stride_b": "sb", "stride_c": "sc"}
 _LINES |= {"ld_residual": "ldr", "stride_residual": "sr"}
-_FORM = f"(?:{'|'.join((*ACTIVATIONS, 'scale_m', 'scale_n', 'bias_m', 'bias', 'residual'))})"  # of an epilogue
+# Of an epilogue.
+_FORM = f"(?:{'|'.join((*ACTIVATIONS, 'zero_m', 'zero_n', 'scale_m', 'scale_n', 'bias_m', 'bias', 'residual'))})"
 _NAME = re.compile(
     r"gemm_(?P<types>[a-z0-9]+)_(?P<layout>[rc]{2})(?:_(?P<kind>[bp])(?P<batch>B|[1-9]\d*))?"
     r"_(?P<M>M|0|[1-9]\d*)x(?P<N>N|0|[1-9]\d*)x(?P<K>K|0|[1-9]\d*)"

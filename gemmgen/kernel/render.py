@@ -259,7 +259,8 @@ def environment(types: Types) -> jinja2.Environment:
     made = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), **options)
     sums = types.accumulator
     made.globals.update(T=sums.ctype, size=sums.size, fma=sums.arithmetic.fma, zero=sums.arithmetic.zero, types=types)
-    made.globals.update(zip(("TA", "TB", "TC"), (dtype.ctype for dtype in types.operands), strict=True))
+    named = (*types.operands, types.scalar)
+    made.globals.update(zip(("TA", "TB", "TC", "TS"), (dtype.ctype for dtype in named), strict=True))
     element = dict(zip("ABC", (dtype.ctype for dtype in types.operands), strict=True))
     # The first template argument of Vec, which holds one type only where all are the same.
     vectors = {**element, "sums": sums.ctype, "scalar": types.scalar.ctype}

@@ -27,6 +27,8 @@ POINTERS = (*OPERANDS, *WORKSPACE, *EXTRA)
 SCALARS = ("M", "N", "K", "lda", "ldb", "ldc", "ld_residual", *BATCH_SIZES, "alpha", "beta")
 TICKET_BYTES = 4
 MOST_SHARED_BYTES = 2**20  # no GPU has as much for a block
+MOST_CLUSTER_BLOCKS = 16  # of sm_90, beyond 8 for kernels that ask
+LAUNCH_ATTRIBUTES = ("cooperative", "programmatic_stream_serialization")
 MADE_BY = "// Made by "  # begins the line of the text that says how to render it again
 
 
@@ -89,6 +91,8 @@ class Launch:
     shared_bytes  dynamic shared memory a block, in bytes (0: the kernel declares its own)
     splits        blocks that share a tile, each with a part of K: blocks t * splits and the next ones have tile t
     stream        how blocks share the last tiles by runs of steps along K; None where each tile has blocks of its own
+    cluster       blocks of a cluster, which run at once on neighbouring SMs: the grid's next ones
+    attributes    of the launch besides, by CUDA's names: see LAUNCH_ATTRIBUTES
     """
 
     threads: int
@@ -96,6 +100,8 @@ class Launch:
     shared_bytes: int = 0
     splits: int = 1
     stream: Stream | None = None
+    cluster: int = 1
+    attributes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         require(type(self.threads) is int and 1 <= self.threads <= MAX_THREADS, f"{self.threads} threads a block")
@@ -110,6 +116,12 @@ class Launch:
             self.stream is None or self.splits == 1,
             f"{self.splits} blocks share a tile, and a stream of blocks all tiles",
         )
+        require(
+            type(self.cluster) is int and 1 <= self.cluster <= MOST_CLUSTER_BLOCKS, f"{self.cluster} blocks a cluster"
+        )
+        for name in self.attributes:
+            known = ", ".join(LAUNCH_ATTRIBUTES)
+            require(name in LAUNCH_ATTRIBUTES, f"unknown launch attribute {name!r}: known are {known}")
 
     def tiles(self, case: Case) -> int:
         """Tiles of C that the grid computes for `case`."""

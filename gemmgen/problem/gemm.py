@@ -117,8 +117,8 @@ class Problem:
     def _require_operands(self) -> None:
         """Of the epilogue: what is said of them exists, and kernels take it."""
         matrices = [operand.name for operand in self.epilogue.operands if operand.is_matrix]
-        linear = self.epilogue.is_linear or self.types.uniform
-        require(linear, f"the epilogue {self.epilogue} takes A, B and C of the type of the sums, not {self.types}")
+        computed = self.epilogue.is_linear or not self.types.scalar.is_integer
+        require(computed, f"the epilogue {self.epilogue} takes a C of another type than {self.types.c.label}")
         require(not self.epilogue.outputs, f"the epilogue {self.epilogue} writes more than C, which no kernel does")
         require(not (self.pointers and matrices), f"a batch of pointers has none to {', '.join(matrices)}")
         for name in ("ld_residual", "stride_residual"):

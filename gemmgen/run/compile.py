@@ -20,6 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from gemmgen.kernel.families import FAMILIES
 from gemmgen.kernel.source import KernelSource
 from gemmgen.support.brief import brief
 from gemmgen.support.child import Child, ChildDied, crew, spread
@@ -71,9 +72,18 @@ Compilation = CompiledKernel | Failure
 def compile_kernel(source: KernelSource, arch: str, store: Store, *options: str) -> CompiledKernel:
     """`source` compiled for `arch` ("sm_90"), from the store where it is known; `options` for NVRTC, such as LINES.
 
+    A kernel of a family with instructions that one architecture alone has is compiled for that: see `arch_for`.
+
     Raises CandidateFailed: compile (with NVRTC's first error) or unavailable (no NVRTC).
     """
-    return compile_text(source.text, arch, store, *options)
+    return compile_text(source.text, arch_for(source, arch), store, *options)
+
+
+def arch_for(source: KernelSource, arch: str) -> str:
+    """What `source` is compiled for where `arch` is: "sm_90a" for "sm_90" if its family is `arch_specific`."""
+    family = FAMILIES.get(source.family)
+    specific = family is not None and family.arch_specific
+    return f"{arch}a" if specific and arch[-1:].isdigit() else arch
 
 
 def compile_text(text: str, arch: str, store: Store, *options: str) -> CompiledKernel:
@@ -104,7 +114,7 @@ def compile_many(
     """
 
     def ask(compiler: Child, source: KernelSource) -> Compilation:
-        return _compile_in(compiler, source.text, arch, store, timeout)
+        return _compile_in(compiler, source.text, arch_for(source, arch), store, timeout)
 
     if compilers:
         return spread(compilers, sources, ask, on_done)

@@ -20,6 +20,7 @@ from gemmgen.verification.situation import EXACT_KINDS, EXACT_SCALARS, DataKind,
 
 LARGEST_INTEGER = 8
 FACTORS = ("scale_m", "scale_n")  # of an epilogue's operands
+ZEROS, SUMS = ("zero_m", "zero_n"), ("sum_m", "sum_n")  # likewise: integers
 EXACT_FACTORS = (0.5, 1.0, 2.0, -1.0)
 SPECIALS = (np.inf, -np.inf, np.nan, 0.0)
 DENORMAL_FLOPS = 1e6  # with a denormal factor, of a launch
@@ -121,13 +122,27 @@ def _fill_extra(name: str, matrix: Matrix, case: Case, data: DataKind, rng: np.r
     flat, dtype = _unused(matrix), matrix.dtype
     view = matrix.stored.view(flat)
     factor = name in FACTORS
-    if data in EXACT_KINDS:
+    if name in ZEROS or name in SUMS:
+        most = 8 if data in EXACT_KINDS else 128 if name in ZEROS else 128 * math.isqrt(case.k + 1)
+        view[...] = rng.integers(-most, most, view.shape, endpoint=True)
+    elif data in EXACT_KINDS:
         view[...] = rng.choice(EXACT_FACTORS, view.shape) if factor else rng.integers(-8, 8, view.shape, endpoint=True)
     else:
         view[...] = 2 * rng.random(view.shape, dtype.numpy) - 1
-        if data == "special" or not factor:  # factors stay near 1, so that nothing passes the type's range
+        special = data == "special" and case.c.dtype.has_nan
+        if special or (not factor and data != "special"):  # factors stay near 1: nothing passes the type's range
             _reshape("C", view, dtype, data, case, rng)
+    if name == next((one for one in FACTORS if one in case.extra), None):
+        view *= dtype.numpy.type(_into_range(case))
     return flat
+
+
+def _into_range(case: Case) -> float:
+    """A power of two that brings most sums into the range of a C which saturates; 1 for others."""
+    if not case.c.dtype.saturates:
+        return 1.0
+    a, b = (dtype.largest / 2 if dtype.is_integer else 1.0 for dtype in case.problem.types.operands[:2])
+    return float(2.0 ** round(math.log2(case.c.dtype.largest / (2 * a * b * math.sqrt(case.k + 1)))))
 
 
 def _reshape(name: str, values: Floats, dtype: DType, data: DataKind, case: Case, rng: np.random.Generator) -> None:

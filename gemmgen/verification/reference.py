@@ -234,7 +234,8 @@ def _right(types: Types, got: Doubles, values: Doubles, bound: Doubles) -> Mask:
     Where storing rounds, that is any number of C's type from that of the least such result to that of the greatest.
     """
     if types.c == types.scalar:
-        return np.asarray(_error(got, _stored(types, values)) <= bound)  # and not `> bound`: NaN compares false
+        near = _error(got, _stored(types, values)) <= bound  # and not `> bound`: NaN compares false
+        return np.asarray(near | (_error(got, values) <= bound))  # storing an exact result rounds it, too
     with np.errstate(invalid="ignore"):
         low, high = types.c.nearest(values - bound), types.c.nearest(values + bound)
         return np.asarray((low <= got) & (got <= high) | np.isnan(got) & np.isnan(values))
@@ -308,21 +309,27 @@ def _through_epilogue(
     The sum passes alpha and beta * C no more, so that n is K.
     """
     case, exact = situation.case, situation.data in EXACT_KINDS
-    dtype = case.problem.types.accumulator
+    dtype, scalar = case.problem.types.accumulator, case.problem.types.scalar
     operands = make_operands(situation)
     bound: Doubles = np.zeros_like(product)
-    if not exact and case.k > 0:
+    if dtype.is_integer:  # exact but for its way to a scalar
+        product = dtype.wrap(product.astype(np.int64)).astype(np.float64)
+        bound = np.where(scalar.nearest(product) == product, 0.0, scalar.unit_roundoff * np.abs(product))
+    elif not exact and case.k > 0:
         bound = LAMBDA * np.sqrt(case.k) * dtype.unit_roundoff * size + case.k * dtype.smallest
         if dtype == DType.F64:  # the reference's own
             bound = bound + REFERENCE_ROUNDINGS * dtype.unit_roundoff * size + case.k * SLICE_RESIDUE * largest
     inputs = {"acc": Bounded(product, np.where(np.isfinite(product), bound, 0.0))}
-    inputs |= {name: Bounded.exact(getattr(case, name)) for name in case.problem.epilogue.scalars}
+    inputs |= {
+        name: Bounded.exact(scalar.nearest(np.asarray(getattr(case, name), np.float64)))
+        for name in case.problem.epilogue.scalars
+    }
     if case.problem.epilogue.reads_c:
-        old = case.c.view(operands.c)[window.index].astype(np.float64)
+        old = case.c.dtype.decode(case.c.view(operands.c)[window.index])
         inputs["C"] = Bounded.exact(old if case.beta != 0 else np.zeros_like(old))
     for name, matrix in case.extra.items():
         inputs[name] = Bounded.exact(_in_window(matrix.view(operands.extra[name]).astype(np.float64), window))
-    result = apply_epilogue(case.problem.epilogue, inputs, dtype, exact).c
+    result = apply_epilogue(case.problem.epilogue, inputs, scalar, exact).c
     shape = product.shape
     return np.broadcast_to(result.value, shape).copy(), np.broadcast_to(result.bound, shape).copy()
 

@@ -2,10 +2,12 @@
 //% from "constants.cu" import shape, tiling
 //% from "signature.cu" import signature, matrices_of
 //% from "device/raster.cu" import tile_rows, tile_columns
+//% from "device/convert.cu" import element_types
+//% from "epilogue/result.cu" import narrowed
 //% from "epilogue/tree.cu" import epilogue, applied, inputs
 namespace {
 
-${ shape(kernel) }
+${ element_types() }${ shape(kernel) }
 ${ tiling(kernel) }
 ${ epilogue(kernel) }
 }  // namespace
@@ -24,7 +26,7 @@ ${ matrices_of(kernel, "matrix") }    const int tile_m = blockIdx.x / columns % 
     const int n = tile_n * BN + threadIdx.x % BN;
     if (m >= s.M || n >= s.N) return;
 
-    ${ T }* const to = C + Offset(m) * s.ldc + n;
+    ${ TC }* const to = C + Offset(m) * s.ldc + n;
     const Epilogue e = ${ inputs(kernel) };
-    *to = ${ applied(kernel, "m", "n", "*to", zero) };
+    *to = ${ narrowed(applied(kernel, "m", "n", "*to", types.scalar.arithmetic.zero)) };
 }

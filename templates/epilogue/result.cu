@@ -1,7 +1,6 @@
-/*# A number in C's type. #*/
+/*# A scalar as C stores it, with one rounding. #*/
 //% macro narrowed(value)
-//% set narrow = types.c.narrowing
-${ narrow ~ "(" if narrow }${ value }${ ")" if narrow }
+${ types.c.narrowing ~ "(" ~ value ~ ")" if types.c.narrowing else value }
 //%- endmacro
 
 /*# alpha * sum, in the type of scalars. #*/

@@ -3,7 +3,7 @@
 //% from "epilogue/linear.cu" import extent
 //% macro epilogue(kernel)
 /*% for f in kernel.epilogue.functions %*/
-__device__ __forceinline__ ${ T } ${ f.name }(${ T } ${ f.parameters | join(", %s " | format(T)) })
+__device__ __forceinline__ ${ TS } ${ f.name }(${ TS } ${ f.parameters | join(", %s " | format(TS)) })
 {
     return ${ f.text };
 }
@@ -13,22 +13,22 @@ __device__ __forceinline__ ${ T } ${ f.name }(${ T } ${ f.parameters | join(", %
 // What the epilogue takes beside the sum${ " and C" if e.reads_c }${ ": pointers lead to the first row and column that it is asked for" if e.operands }.
 struct Epilogue {
 //% if e.scalars
-    ${ T } ${ e.scalars | join(", ") };
+    ${ TS } ${ e.scalars | join(", ") };
 //% endif
 //% for x in e.operands
-    const ${ T }* ${ x.name };
+    const ${ TS }* ${ x.name };
 //% endfor
 };
 
 // C's new element${ " in row m" if e.reads_rows }${ " and" if e.reads_rows and e.reads_columns }${ " in" if e.reads_columns and not e.reads_rows }${ " column n" if e.reads_columns }${ "; c is the old one, or 0 where beta = 0" if e.reads_c }:
 // ${ e }
-__device__ __forceinline__ ${ T } epilogue(const Epilogue& e${ ", Shape s" if e.has_matrix }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, ${ T } acc${ ", %s c" | format(T) if e.reads_c })
+__device__ __forceinline__ ${ TS } epilogue(const Epilogue& e${ ", Shape s" if e.has_matrix }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, ${ TS } acc${ ", %s c" | format(TS) if e.reads_c })
 {
 //% for x in e.operands
-    const ${ T } ${ x.name } = e.${ x.name }[${ {"m": "m", "n": "n", "mn": "Offset(m) * s.%s + n" | format(x.ld)}[x.along] }];
+    const ${ TS } ${ x.name } = e.${ x.name }[${ {"m": "m", "n": "n", "mn": "Offset(m) * s.%s + n" | format(x.ld)}[x.along] }];
 //% endfor
 //% for s in kernel.epilogue.statements
-    const ${ T } ${ s.name } = ${ s.text };
+    const ${ TS } ${ s.name } = ${ s.text };
 //% endfor
     return ${ kernel.epilogue.result };
 }
@@ -40,7 +40,7 @@ epilogue(e${ ", s" if e.has_matrix }${ ", " ~ m if e.reads_rows }${ ", " ~ n if 
 //%- endmacro
 /*# The same with C's old element at `to`, which beta = 0 leaves unread. #*/
 //% macro applied_at(kernel, m, n, acc, to)
-${ applied(kernel, m, n, acc, "e.beta == %s ? %s : %s" | format(zero, zero, to)) }
+${ applied(kernel, m, n, acc, "e.beta == %s ? %s : %s" | format(types.scalar.arithmetic.zero, types.scalar.arithmetic.zero, to)) }
 //%- endmacro
 /*# The epilogue's inputs, from row `m` and column `n` of C on, or of the matrix `product` of a batch. #*/
 //% macro inputs(kernel, m="", n="", product="")

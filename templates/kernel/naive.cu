@@ -3,7 +3,7 @@
 //% from "constants.cu" import shape, tiling
 //% from "signature.cu" import signature, matrices_of
 //% from "device/convert.cu" import element_types
-//% from "epilogue/result.cu" import result
+//% from "epilogue/result.cu" import result, narrowed
 //% from "device/raster.cu" import tile_rows, tile_columns
 //% from "epilogue/tree.cu" import epilogue, applied_at, inputs
 ${ header(kernel) }
@@ -39,7 +39,7 @@ ${ matrices_of(kernel, "matrix") }    const int tile_m = blockIdx.x / columns % 
     ${ TC }* const to = C + Offset(m) * s.ldc + n;
 //% if kernel.epilogue
     const Epilogue e = ${ inputs(kernel) };
-    *to = ${ applied_at(kernel, "m", "n", "acc", "*to") };
+    *to = ${ narrowed(applied_at(kernel, "m", "n", "acc", "*to")) };
 //% else
     *to = ${ result("acc", "*to") };  // beta = 0 leaves C unread
 //% endif

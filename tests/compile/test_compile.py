@@ -6,6 +6,7 @@ import signal
 import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -53,6 +54,17 @@ def source_of(text: str) -> KernelSource:
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store(tmp_path)
+
+
+def test_an_arch_specific_familys_kernels_have_its_instructions(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = source_of(NAIVE.replace("__syncthreads();", 'asm volatile("wgmma.fence.sync.aligned;");'))
+    with pytest.raises(CandidateFailed, match="wgmma"):
+        compile_kernel(source, "sm_90", store)
+    monkeypatch.setitem(compiler.FAMILIES, source.family, SimpleNamespace(arch_specific=True))
+    compiled = compile_kernel(source, "sm_90", store)
+    assert compiled.arch == "sm_90a" and compiled.flags[-1] == "--gpu-architecture=sm_90a"
+    (again,) = compile_many([source], "sm_90", store)
+    assert again == compiled
 
 
 def test_texts_that_differ_in_names_have_the_same_machine_code(store: Store) -> None:

@@ -438,7 +438,7 @@ def build_for_host(folder: Path, budget: int, source: KernelSource = FREE, *flag
 
 def outcome(program: Path, bug: str = "") -> tuple[int, list[str]]:
     environment = {**os.environ, "BUG": bug}
-    result = subprocess.run([program], env=environment, capture_output=True, text=True, timeout=60, check=False)
+    result = subprocess.run([program], env=environment, capture_output=True, text=True, timeout=600, check=False)
     return result.returncode, result.stdout.splitlines()
 
 

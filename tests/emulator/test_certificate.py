@@ -20,15 +20,10 @@ CHECK = ("verify", "--certificate")
 Run = Callable[..., tuple[int, str]]
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture
-def run(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(tmp_path: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Runs a command line in `tmp_path`; returns its exit code and standard output."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(shared_cache))
     monkeypatch.setenv("COLUMNS", "160")
     monkeypatch.chdir(tmp_path)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,16 +17,17 @@ import pytest
 
 import gemmgen
 from gemmgen.cli import main
+from gemmgen.run.emulator.compiler import HostCompiler
 
 REPOSITORY = Path(__file__).parents[2]
 HERE = {"PYTHONPATH": str(REPOSITORY), "PYTHONWARNINGS": "error", "COLUMNS": "140"}
 TUNE = ("tune", "96x64x40", "--device", "emulator", "--budget", "3")
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One cache for the tests that do not harm it."""
-    return tmp_path_factory.mktemp("cache")
+@pytest.fixture
+def cache(shared_cache: Path) -> Path:
+    """For the tests that do not harm it."""
+    return shared_cache
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def call(*words: str, folder: Path, cache: Path, **extra: str) -> subprocess.Com
     """The command line as a process of its own."""
     environ = {**os.environ, **HERE, "XDG_CACHE_HOME": str(cache), **extra}
     command = [sys.executable, "-m", "gemmgen", *words]
-    return subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, check=False, timeout=300)
+    return subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, check=False)
 
 
 def document(text: str) -> dict[str, Any]:
@@ -126,7 +127,7 @@ def test_the_example_of_the_readme_runs(tmp_path: Path, cache: Path) -> None:
     (example,) = re.findall(r"```python\n(.*?)```", (REPOSITORY / "README.md").read_text(), re.DOTALL)
     environ = {**os.environ, **HERE, "XDG_CACHE_HOME": str(cache)}
     words = [sys.executable, "-c", example]
-    done = subprocess.run(words, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(words, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "us predicted" in done.stdout or "us measured" in done.stdout
 
@@ -181,9 +182,13 @@ def test_no_compiler(tmp_path: Path) -> None:
     assert "unavailable (emulator)" in done.stderr and "pip install ziglang" in done.stderr
 
 
-def test_an_interrupt_leaves_nothing_half_written_and_resumes(tmp_path: Path) -> None:
-    cache, words = tmp_path / "own", ("tune", "256x256x256", "--device", "emulator", "--budget", "4")
-    environ = {**os.environ, **HERE, "XDG_CACHE_HOME": str(cache)}
+def test_an_interrupt_leaves_nothing_half_written_and_resumes(tmp_path: Path, cache: Path) -> None:
+    """In the middle of a compilation, which here takes long."""
+    real = shlex.join(HostCompiler.find().command)
+    hang = f"touch {tmp_path}/stuck; sleep 5"
+    stuck = compiler(tmp_path, f'case "$*" in *emulator_main.cpp*) {hang};; esac\nexec {real} "$@"')
+    words = ("tune", "48x64x32", "--device", "emulator", "--budget", "2")
+    environ = {**os.environ, **HERE, "XDG_CACHE_HOME": str(cache), "CXX": stuck}
     command = [sys.executable, "-u", "-m", "gemmgen", *words]
     with subprocess.Popen(
         command, cwd=tmp_path, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -191,26 +196,11 @@ def test_an_interrupt_leaves_nothing_half_written_and_resumes(tmp_path: Path) ->
         # Ignored in what a shell starts in the background, and so in its children.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  (no threads here)
     ) as process:  # fmt: skip
-        assert process.stderr is not None
-        while "compile" not in process.stderr.readline():
-            pass
-        time.sleep(0.3)  # of several seconds that it takes
+        while process.poll() is None and not (tmp_path / "stuck").exists():
+            time.sleep(0.05)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to every process of the group
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate()
     assert process.returncode == 130 and out == ""
     assert "the same command resumes" in err and "Traceback" not in err
     assert not (tmp_path / "gemmgen-out").exists()
     assert call(*words, folder=tmp_path, cache=cache).returncode == 0
-
-
-def test_a_second_run_takes_under_three_seconds(tmp_path: Path, cache: Path) -> None:
-    """Of processor time, which other tests beside this one do not lengthen; the least of a few, as hosts are shared."""
-
-    def seconds() -> float:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        assert call("tune", "512x512x512", "--device", "emulator", folder=tmp_path, cache=cache).returncode == 0
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-    seconds()
-    assert any(seconds() < 3 for _ in range(5))

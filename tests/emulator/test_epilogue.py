@@ -13,6 +13,7 @@ from gemmgen.problem.device import DEFAULT_ARCH, parse_arch
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
+from gemmgen.problem.types import Types
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.gpu.lt_epilogue import epilogue_apart
 from gemmgen.verification.bugs.base import Subject
@@ -24,6 +25,11 @@ RUNTIME = Problem(None, None, None)
 BATCH = replace(RUNTIME, batch=None)
 WHOLE = "scale_m+scale_n+bias+gelu+residual"
 KERNELS = [
+    ("naive", {}, "scale_m+scale_n+bias", replace(RUNTIME, types=Types.parse("s8,s8,s8"))),
+    ("naive", {}, "zero_m+zero_n+scale_m+scale_n", replace(RUNTIME, types=Types.parse("u8,s8,f32"))),
+    ("naive", {}, "zero_m+scale_m+scale_n+bias+gelu", Problem(17, 20, 33, types=Types.parse("u8,s8,bf16"))),
+    ("naive", {}, "bias+silu+residual", replace(BATCH, types=Types.parse("bf16"))),
+    ("naive", {}, "scale_n+clamp(-100,100)", replace(RUNTIME, types=Types.parse("f16,e4m3,e5m2"))),
     ("naive", {}, "bias+gelu", RUNTIME),
     ("naive", {}, "scale_m+scale_n+bias+clamp(-1,2)+residual", replace(RUNTIME, dtype=DType.F64)),
     ("naive", {}, "silu(alpha * acc + bias_m) + residual", replace(BATCH, layout=Layout("r", "c"))),

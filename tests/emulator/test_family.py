@@ -18,9 +18,10 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.verification.situation import Situation
-from gemmgen.verification.verifier import check, verify
+from gemmgen.verification.verifier import THOROUGH, check, verify
 
-EXAMPLES = 20  # situations a kernel: from so many on, sizes beyond 16 bits are among them; more than 1,000 in all
+EXAMPLES = 12  # situations a kernel: more than 1,000 in all
+EVERY = 4  # of them one is THOROUGH, with sizes beyond 16 bits; in `make soak` each is
 LIMITS = ARCHS["sm_90"].limits
 LAYOUTS = ("rr", "rc", "cr", "cc")
 SMALL = {"BM": (16, 32, 64), "BN": (16, 32, 64), "TM": (1, 2, 4, 8), "TN": (1, 2, 4, 8), "PAD": (0, 1, 4)}
@@ -248,7 +249,7 @@ ALL = (
     *moved(),
     *batches(),
     *pointers(),
-    *drawn(20),
+    *drawn(12),
 )
 KERNELS = [render(*kernel) for kernel in ALL]
 
@@ -261,7 +262,17 @@ def emulator() -> Iterator[EmulatorExecutor]:
 
 @pytest.mark.parametrize("source", KERNELS, ids=lambda source: source.name)
 def test_kernel_computes_every_situation(source, emulator):
-    verdict = verify(emulator, source, examples=EXAMPLES, seed=1)
+    computes(emulator, source, EXAMPLES if KERNELS.index(source) % EVERY else THOROUGH)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("source", KERNELS, ids=lambda source: source.name)
+def test_kernel_computes_far_situations(source, emulator):
+    computes(emulator, source, THOROUGH)
+
+
+def computes(emulator, source, examples):
+    verdict = verify(emulator, source, examples=examples, seed=1)
     assert verdict.passed, f"{verdict.situation}: {verdict.failure}"
     rounds_as_expected = (
         source.problem.types.accumulator == DType.F64 and source.problem.k == 1

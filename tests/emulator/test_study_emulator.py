@@ -34,17 +34,16 @@ SMALL = Study(
 )
 
 
-def test_every_point_becomes_a_row(tmp_path: Path) -> None:
+def test_every_point_becomes_a_row(tmp_path: Path, shared_store: Store) -> None:
     try:
         compiler_version(), find_nvdisasm()
     except CandidateFailed as error:
         pytest.skip(str(error))
-    store = Store(tmp_path / "store")
-    target = open_card("RTX 4050 Laptop", store)
+    target = open_card("RTX 4050 Laptop", shared_store)
     if target.gpu is not None:
         pytest.skip("that card is here, and would be measured")
     with target.executor:
-        result = run_study(SMALL, PROBLEM, target, store)
+        result = run_study(SMALL, PROBLEM, target, shared_store)
     inner, outer, spills, refused, library = result.rows
     assert result.kind == "predicted" and result.device.name == "RTX 4050 Laptop" and result.arch == "sm_89"
 

@@ -14,9 +14,9 @@ from gemmgen.problem.gemm import Problem
 
 
 def test_winners_on_file_are_verified_in_the_emulator(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(shared_cache))
     folder = tmp_path / "generated" / "sm_90"
     source = api.generate(Problem(40, 24, 16), family="naive", out=folder)
     (tmp_path / "mine").write_text("40x24x16\n8x8x8  # no winner on file\n")
@@ -31,9 +31,9 @@ def test_winners_on_file_are_verified_in_the_emulator(
 
 
 def test_a_wrong_winner_fails_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(shared_cache))
     folder = tmp_path / "generated" / "sm_90"
     source = api.generate(Problem(40, 24, 16), family="naive", out=folder)
     path, record = folder / f"{source.name}.cu", folder / f"{source.name}.json"

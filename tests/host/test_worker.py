@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import itertools
+import struct
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -373,6 +374,78 @@ def test_cublas_multiplies_a_batch_of_pointers(worker, driver, monkeypatch):
         assert compare(situation, result).mismatch is None, layout
     assert worker._library(situation.case).version == "cuBLAS 13.1.0 gemmBatched"
     assert played.calls == ["stream", "workspace"] * 4
+
+
+def played_launches(monkeypatch, driver: Driver) -> list[SimpleNamespace]:
+    """Play the parts of cuda.bindings that pycuda lacks; returns what is launched."""
+    from cuda.bindings import driver as bindings
+
+    launches: list[SimpleNamespace] = []
+    loaded: dict[str, list[tuple[object, int]]] = {}
+    done = bindings.CUresult.CUDA_SUCCESS
+
+    def launch_kernel(config, function, parameters, extra):
+        pointer, address, size, length, end = (ctypes.c_void_p * 5).from_address(extra)
+        assert (pointer, size, end, parameters) == (1, 2, None, 0)
+        data = ctypes.string_at(address, ctypes.c_size_t.from_address(length).value)
+        attributes = {attribute.id.name: attribute.value for attribute in config.attrs}
+        launches.append(SimpleNamespace(config=config, function=function, data=data, attributes=attributes))
+        launches[-1].settings = loaded[function]
+        return (done,)
+
+    def get_function(module, name):
+        loaded[name.decode()] = []
+        return done, name.decode()
+
+    def set_attribute(function, attribute, value):
+        loaded[function].append((attribute.name, value))
+        return (done,)
+
+    monkeypatch.setattr(bindings, "cuModuleLoadData", lambda cubin: (done, "module"))
+    monkeypatch.setattr(bindings, "cuModuleGetFunction", get_function)
+    monkeypatch.setattr(bindings, "cuFuncSetAttribute", set_attribute)
+    monkeypatch.setattr(bindings, "cuLaunchKernelEx", launch_kernel)
+    return launches
+
+
+def test_what_pycuda_lacks_is_launched_through_cuda_bindings(worker, driver, monkeypatch):
+    launches = played_launches(monkeypatch, driver)
+    monkeypatch.setattr(worker._stream, "handle", 0x1234, raising=False)
+    wanted = replace(
+        SOURCE.launch, cluster=16, shared_bytes=100_000, attributes=("cooperative", "programmatic_stream_serialization")
+    )
+    np.testing.assert_array_equal(run(worker, OPERANDS, source=replace(SOURCE, launch=wanted)), OPERANDS.c)
+    (launch,) = launches
+    config = launch.config
+    assert (config.gridDimX, config.gridDimY, config.gridDimZ) == (wanted.blocks(LARGE), 1, 1)
+    assert (config.blockDimX, config.blockDimY, config.blockDimZ) == (wanted.threads, 1, 1)
+    assert (config.sharedMemBytes, int(config.hStream)) == (100_000, 0x1234)
+    cluster = launch.attributes["CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION"].clusterDim
+    assert (cluster.x, cluster.y, cluster.z) == (16, 1, 1)
+    assert launch.attributes["CU_LAUNCH_ATTRIBUTE_COOPERATIVE"].cooperative == 1
+    serialization = launch.attributes["CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION"]
+    assert serialization.programmaticStreamSerializationAllowed == 1
+    assert launch.settings == [
+        ("CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES", 100_000),
+        ("CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1),
+    ]
+    *pointers, m, n, k, lda, ldb, ldc, alpha, beta = struct.unpack("<3Q6i2f", launch.data)
+    assert (m, n, k, lda, ldb, ldc) == (LARGE.m, LARGE.n, LARGE.k, LARGE.a.ld, LARGE.b.ld, LARGE.c.ld)
+    assert (alpha, beta) == (np.float32(LARGE.alpha), np.float32(LARGE.beta)) and sorted(pointers) == pointers
+
+
+def test_what_the_driver_refuses_is_a_launch_failure(worker, driver, monkeypatch):
+    from cuda.bindings import driver as bindings
+
+    played_launches(monkeypatch, driver)
+    monkeypatch.setattr(worker._stream, "handle", 0, raising=False)
+    refusal = bindings.CUresult.CUDA_ERROR_INVALID_CLUSTER_SIZE
+    monkeypatch.setattr(bindings, "cuLaunchKernelEx", lambda *_: (refusal,))
+    driver.LogicError = type("LogicError", (driver.Error,), {})
+    clustered = replace(SOURCE, launch=replace(SOURCE.launch, cluster=2))
+    with pytest.raises(CandidateFailed, match="CUDA_ERROR_INVALID_CLUSTER_SIZE") as caught:
+        run(worker, OPERANDS, source=clustered)
+    assert caught.value.failure.kind == "launch"
 
 
 SPLIT = render(PROBLEM, SKINNY, SKINNY.default(PROBLEM).with_values(SPLIT=2))

@@ -8,11 +8,12 @@ from types import TracebackType
 
 import numpy as np
 
-from gemmgen.kernel.source import KernelSource, Launch, Parameter
+from gemmgen.kernel.source import KernelSource, Launch
 from gemmgen.problem.gemm import Case
+from gemmgen.run.arguments import Argument, arguments_of, packed
 from gemmgen.run.emulator.arena import ArenaLayout, Blocks, SharedArena
 from gemmgen.run.emulator.compiler import Executables, HostCompiler, failed
-from gemmgen.run.emulator.server import MAX_ARGUMENT_BYTES, Argument, Request, Server, packed
+from gemmgen.run.emulator.server import MAX_ARGUMENT_BYTES, Request, Server
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.errors import require
 from gemmgen.support.files import Store
@@ -143,6 +144,8 @@ class EmulatorExecutor:
 
     def load(self, source: KernelSource) -> EmulatedKernel:
         """Compile, or fetch from the store. Raises CandidateFailed: compile or launch."""
+        if source.launch.cluster > 1:
+            raise failed("launch", f"clusters of {source.launch.cluster} blocks are not emulated")
         kernel = EmulatedKernel(source, self._compiler.executables(source, self.store), self.timeout)
         self._loaded = [*(other for other in self._loaded if not other.closed), kernel]
         return kernel
@@ -162,17 +165,12 @@ class EmulatorExecutor:
 
 
 def _arguments(source: KernelSource, case: Case, layout: ArenaLayout) -> tuple[Argument, ...]:
-    """What a launch of `case` passes, in order."""
-    values = source.arguments(case, {placed.name: number for number, placed in enumerate(layout.placements)})
-    arguments = tuple(_argument(one, value) for one, value in zip(source.parameters, values, strict=True))
+    """What a launch of `case` passes; a pointer is the number of its operand."""
+    arguments = arguments_of(source, case, {placed.name: number for number, placed in enumerate(layout.placements)})
     size = len(packed(arguments))
     if size > MAX_ARGUMENT_BYTES:
         raise failed("launch", f"{size} bytes of arguments are more than {MAX_ARGUMENT_BYTES}")
     return arguments
-
-
-def _argument(parameter: Parameter, value: float) -> Argument:
-    return Argument.pointer(int(value)) if parameter.is_pointer else Argument.scalar(parameter.ctype, value)
 
 
 def _block_order(grid: int, seed: int) -> Blocks:

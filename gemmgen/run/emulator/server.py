@@ -10,69 +10,19 @@ import shutil
 import struct
 import subprocess
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gemmgen.problem.dtype import WORD
-from gemmgen.problem.gemm import POINTER_BYTES
+from gemmgen.run.arguments import Argument, packed
 from gemmgen.run.emulator.arena import ArenaLayout
 from gemmgen.run.emulator.compiler import failed
-from gemmgen.support.errors import CandidateFailed, FailureKind, require
+from gemmgen.support.errors import CandidateFailed, FailureKind
 from gemmgen.support.lifeline import Lifeline
 
 MAX_ARGUMENT_BYTES = 4096  # as in launch.hpp
 PATIENCE = 6  # times the limit of processor time that a launch may take, on a busy machine
 GRACE = 2.0  # seconds that a process has to report its own time-out
 SUCCESS = b"ok\n"
-
-
-@dataclass(frozen=True)
-class Argument:
-    """What a launch passes for a parameter, by value: a p(ointer), i(nteger), f(loating-point number) or s(truct).
-
-    A pointer is the number of its operand in the request, in 8 bytes.
-    """
-
-    kind: str
-    data: bytes
-    alignment: int
-
-    def __post_init__(self) -> None:
-        require(self.kind in tuple("pifs"), f"an argument of unknown kind {self.kind!r}")
-        require(len(self.data) % self.alignment == 0, f"{len(self.data)} bytes are no multiple of {self.alignment}")
-
-    @classmethod
-    def pointer(cls, number: int) -> Argument:
-        return cls("p", struct.pack("<Q", number), POINTER_BYTES)
-
-    @classmethod
-    def scalar(cls, ctype: str, value: float) -> Argument:
-        """`value` as C's type `ctype`."""
-        code = SCALARS[ctype]
-        data = struct.pack(f"<{code}", value if code in "fd" else int(value))
-        return cls("f" if code in "fd" else "i", data, len(data))
-
-
-SCALARS = {
-    "signed char": "b",
-    "unsigned char": "B",
-    "short": "h",
-    "unsigned short": "H",
-    "int": "i",
-    "unsigned": "I",
-    "long long": "q",
-    "unsigned long long": "Q",
-    "float": "f",
-    "double": "d",
-}
-
-
-def packed(arguments: Sequence[Argument]) -> bytes:
-    """One behind the other, each at a multiple of its alignment."""
-    data = b""
-    for argument in arguments:
-        data = data.ljust(-(-len(data) // argument.alignment) * argument.alignment, b"\0") + argument.data
-    return data
 
 
 @dataclass(frozen=True)

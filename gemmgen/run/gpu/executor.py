@@ -116,8 +116,11 @@ class GpuExecutor:
         self._tokens: dict[int, int] = {}
         self._numbers = itertools.count()
         self.description = str(self.properties)
-        self.arch = self.properties.arch
-        self.flags = flags_for(self.arch)
+        self.compile_for(self.properties.arch)
+
+    def compile_for(self, arch: str) -> None:
+        """From now on kernels are compiled for `arch`, which the card runs: "sm_90a" where it is of "sm_90"."""
+        self.arch, self.flags = arch, flags_for(arch)
 
     @property
     def environment(self) -> str:

@@ -20,7 +20,7 @@ from cuda.bindings import driver
 from gemmgen.kernel.source import OPERANDS
 from gemmgen.problem.dtype import WIDEST_ACCESS, DType
 from gemmgen.problem.gemm import POINTER_BYTES, Case
-from gemmgen.run.gpu.launching import Pointers
+from gemmgen.run.gpu.launching import Pointers, checked
 from gemmgen.run.gpu.timing import STABLE, Protocol, Timing
 from gemmgen.run.scatter import scatter
 from gemmgen.support.clock import now
@@ -192,11 +192,3 @@ def _notes(
         "data": "uniform [-1, 1]" if not sets.case.problem.types.accumulator.is_integer else "uniform integers",
         "date": now(),
     }
-
-
-def checked(result: tuple[Any, ...]) -> Any:
-    """The value of a cuda.bindings call. Raises pycuda's LogicError for a CUDA error."""
-    status, *values = result
-    if status != driver.CUresult.CUDA_SUCCESS:
-        raise cuda.LogicError(status.name)
-    return values[0] if values else None
