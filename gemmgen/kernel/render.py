@@ -164,7 +164,7 @@ class Kernel:
                 wave = self.launch.stream.blocks
                 blocks, tiles = f"({wave} + T % {wave})", str(wave)
             yield f"partials: {blocks} * {sums}, holding anything"
-            yield f"tickets: {tiles} counters, zero before the first launch, which every launch leaves zero"
+            yield f"semaphores: {tiles} counters, zero before the first launch, which every launch leaves zero"
             yield "no other launch using the same workspace at the same time"
 
     @property

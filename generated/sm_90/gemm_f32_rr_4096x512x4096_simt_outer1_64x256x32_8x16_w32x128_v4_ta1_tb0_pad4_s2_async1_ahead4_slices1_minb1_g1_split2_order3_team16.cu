@@ -16,9 +16,9 @@
 // Launch  ceil(M / 64) * ceil(N / 256) * 2 blocks of 128 threads, 82960 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         partials: ceil(M / 64) * ceil(N / 256) * 2 * 16384 floats, holding anything,
-//         tickets: ceil(M / 64) * ceil(N / 256) counters, zero before the first launch, which every launch leaves zero,
+//         semaphores: ceil(M / 64) * ceil(N / 256) counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
-// Made by gemmgen generate 4096x512x4096 --dtype f32 --layout rr --set BM=64 --set BN=256 --set BK=32 --set TN=16 --set WM=32 --set WN=128 --set ASYNC=1 --set AHEAD=4 --set GROUP=1 --set SPLIT=2 --set ORDER=3 --set TEAM=16
+// Made by gemmgen generate 4096x512x4096 --dtype f32 --layout rr --set BM=64 --set BN=256 --set BK=32 --set TN=16 --set WM=32 --set WN=128 --set ASYNC=1 --set K_UNROLL=4 --set GROUP=1 --set SPLIT=2 --set FMA_ORDER=3 --set COPY_THREADS=16
 
 namespace {
 
@@ -34,19 +34,19 @@ struct Shape {
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 64;     // rows of C that a block computes
-constexpr int BN = 256;    // columns of C that a block computes
-constexpr int BK = 32;     // depth of one step along K
-constexpr int TM = 8;      // rows of C that a thread computes
-constexpr int TN = 16;     // columns of C that a thread computes
-constexpr int WM = 32;     // rows of C that a warp computes
-constexpr int WN = 128;    // columns of C that a warp computes
-constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
-constexpr int STAGES = 2;  // tiles of A and B that shared memory holds
-constexpr int AHEAD = 4;   // depths that the loop over a step unrolls, reading two ahead
-constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
-constexpr int GROUP = 1;   // tile rows that blocks walk down before they step right, for reuse in L2
-constexpr int SPLIT = 2;   // blocks that share a tile of C, each with a part of K
+constexpr int BM = 64;       // rows of C that a block computes
+constexpr int BN = 256;      // columns of C that a block computes
+constexpr int BK = 32;       // depth of a k tile
+constexpr int TM = 8;        // rows of C that a thread computes
+constexpr int TN = 16;       // columns of C that a thread computes
+constexpr int WM = 32;       // rows of C that a warp computes
+constexpr int WN = 128;      // columns of C that a warp computes
+constexpr int PAD = 4;       // elements after each shared line of an operand stored along k: spreads banks
+constexpr int STAGES = 2;    // stages: k tiles of A and B that shared memory holds
+constexpr int K_UNROLL = 4;  // k that a mainloop iteration unrolls, with fragments prefetched two k ahead
+constexpr int MINB = 1;      // blocks that must fit an SM at once: caps a thread's registers
+constexpr int GROUP = 1;     // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int SPLIT = 2;     // blocks that share a tile of C, each with a part of K
 
 // Work split
 constexpr int THREADS = BM / TM * (BN / TN);  // threads a block
@@ -59,26 +59,26 @@ constexpr int STEP_N = FN * LANES_N;          // columns from one shared read of
 constexpr int VC = 4;                         // floats of an access to C
 
 // How A gets to shared memory
-constexpr int VA = 1;                                                                  // floats of an access to A
-constexpr int STORE_A = 1;                                                             // floats of A that one cp.async writes to shared memory
-constexpr int A_LINE = BK;                                                             // floats of a line of A's tile
-constexpr int A_LINES = BM;                                                            // lines of A's tile
-constexpr int A_TEAM = 16;                                                             // neighbouring threads that fetch a line together
-constexpr int A_STRIDE = THREADS / A_TEAM;                                             // lines that all threads fetch at once
-constexpr int A_SHARE = A_LINE / VA / A_TEAM * ((A_LINES + A_STRIDE - 1) / A_STRIDE);  // accesses that a thread makes at most
-constexpr int PITCH_A = BM + PAD;                                                      // floats from one shared line of A to the next
-constexpr int SHARED_A = BK * PITCH_A;                                                 // floats of a shared tile of A
+constexpr int VA = 1;                                                                            // floats of an access to A
+constexpr int STORE_A = 1;                                                                       // floats of A that one cp.async writes to shared memory
+constexpr int A_CONTIGUOUS = BK;                                                                 // floats of A's tile along its contiguous dimension
+constexpr int A_STRIDED = BM;                                                                    // extent of A's tile along the other, strided dimension
+constexpr int A_LANES = 16;                                                                      // threads along the contiguous dimension
+constexpr int A_PASS = THREADS / A_LANES;                                                        // threads along the strided dimension
+constexpr int A_ITERATIONS = A_CONTIGUOUS / VA / A_LANES * ((A_STRIDED + A_PASS - 1) / A_PASS);  // accesses of a thread, at most
+constexpr int PITCH_A = BM + PAD;                                                                // floats from one row of A's shared tile to the next
+constexpr int SHARED_A = BK * PITCH_A;                                                           // floats of a shared tile of A
 
 // How B gets to shared memory
-constexpr int VB = 4;                                                                  // floats of an access to B
-constexpr int STORE_B = VB;                                                            // floats of B that one cp.async writes to shared memory
-constexpr int B_LINE = BN;                                                             // floats of a line of B's tile
-constexpr int B_LINES = BK;                                                            // lines of B's tile
-constexpr int B_TEAM = 8;                                                              // neighbouring threads that fetch a line together
-constexpr int B_STRIDE = THREADS / B_TEAM;                                             // lines that all threads fetch at once
-constexpr int B_SHARE = B_LINE / VB / B_TEAM * ((B_LINES + B_STRIDE - 1) / B_STRIDE);  // accesses that a thread makes at most
-constexpr int PITCH_B = BN;                                                            // floats from one shared line of B to the next
-constexpr int SHARED_B = BK * PITCH_B;                                                 // floats of a shared tile of B
+constexpr int VB = 4;                                                                            // floats of an access to B
+constexpr int STORE_B = VB;                                                                      // floats of B that one cp.async writes to shared memory
+constexpr int B_CONTIGUOUS = BN;                                                                 // floats of B's tile along its contiguous dimension
+constexpr int B_STRIDED = BK;                                                                    // extent of B's tile along the other, strided dimension
+constexpr int B_LANES = 8;                                                                       // threads along the contiguous dimension
+constexpr int B_PASS = THREADS / B_LANES;                                                        // threads along the strided dimension
+constexpr int B_ITERATIONS = B_CONTIGUOUS / VB / B_LANES * ((B_STRIDED + B_PASS - 1) / B_PASS);  // accesses of a thread, at most
+constexpr int PITCH_B = BN;                                                                      // floats from one row of B's shared tile to the next
+constexpr int SHARED_B = BK * PITCH_B;                                                           // floats of a shared tile of B
 
 static_assert(BM % TM == 0, "threads split a block's rows evenly");
 static_assert(BN % TN == 0, "threads split a block's columns evenly");
@@ -87,13 +87,13 @@ static_assert(BN % WN == 0, "warps split a block's columns evenly");
 static_assert(WM % TM == 0, "lanes split a warp's rows evenly");
 static_assert(WN % (2 * TN) == 0, "lanes stand in pairs along a warp's columns");
 static_assert(WM * WN == 32 * TM * TN, "a warp has 32 lanes, each with a TM x TN tile");
-static_assert(A_LINE % VA == 0, "a line of A's tile is a whole number of accesses");
-static_assert(B_LINE % VB == 0, "a line of B's tile is a whole number of accesses");
+static_assert(A_CONTIGUOUS % VA == 0, "A's tile is a whole number of accesses along its contiguous dimension");
+static_assert(B_CONTIGUOUS % VB == 0, "B's tile is a whole number of accesses along its contiguous dimension");
 static_assert(TM % FM == 0, "a thread's rows are a whole number of shared reads");
 static_assert(TN % FN == 0, "a thread's columns are a whole number of shared reads");
 static_assert(FN % VC == 0, "a thread's neighbouring columns are a whole number of stores");
-static_assert(PITCH_A % FM == 0 and PITCH_A % STORE_A == 0, "vector accesses to A's shared lines stay aligned");
-static_assert(PITCH_B % FN == 0 and PITCH_B % STORE_B == 0, "vector accesses to B's shared lines stay aligned");
+static_assert(PITCH_A % FM == 0 and PITCH_A % STORE_A == 0, "vector accesses to A's shared tile stay aligned");
+static_assert(PITCH_B % FN == 0 and PITCH_B % STORE_B == 0, "vector accesses to B's shared tile stay aligned");
 static_assert(STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0, "vector accesses to B's tiles, which may follow A's, stay aligned");
 static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
@@ -117,15 +117,15 @@ __device__ __forceinline__ void store(float* to, const Vec<N>& value)
     *reinterpret_cast<Vec<N>*>(to) = value;
 }
 
-// An element of a tile on its way to shared memory: row or column mn of C, and depth k.
-struct Spot {
+// An element of A's or B's tile: row or column mn of C's tile, and k.
+struct Coord {
     int mn, k;
 };
 
 using TileA = float[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [k][m]
 using TileB = float[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
 
-// The tile of C that a block computes. Blocks walk along the rows of tiles, one after the other: GROUP is 1.
+// The raster: which tile of C a block computes. Blocks follow the rows of tiles, one after the other: GROUP is 1.
 struct TileOrigin {
     int m, n;
 };
@@ -140,17 +140,17 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
     return {(first + within % height) * BM, within / height * BN};
 }
 
-// Where this thread's elements start within the block's tile. They come in FM x FN patches, STEP_M and
+// The first element of this thread's tile within the block tile. Thread tiles are FM x FN patches, STEP_M and
 // STEP_N apart, so that neighbouring threads read neighbouring addresses of shared memory.
-struct Place {
+struct ThreadOrigin {
     int m, n;
 };
 
-__device__ __forceinline__ Place place_of_thread()
+__device__ __forceinline__ ThreadOrigin thread_origin()
 {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    // Lanes zigzag in pairs: i and i^1 share rows, i and i^2 columns (if LANES_M > 1), so a vector read of
-    // either operand meets each address twice in neighbouring lanes and takes half the shared-memory cycles.
+    // Lanes zigzag in pairs: i and i^1 share rows, i and i^2 columns (if LANES_M > 1), so in a vector load of
+    // either operand neighbouring lanes read the same address, which takes half the shared-memory wavefronts.
     const int lane_m = lane / 2 % LANES_M;
     const int lane_n = lane / (2 * LANES_M) * 2 + lane % 2;
     const int m = warp / (BN / WN) * WM + lane_m * FM, n = warp % (BN / WN) * WN + lane_n * FN;
@@ -166,77 +166,77 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
 }
 #endif  // __CUDACC__
 
-// The depths [begin, end) that one of a tile's SPLIT blocks sums: equal parts of K, each a whole number of steps. The
-// last parts may be shorter, or empty.
-struct Depths {
+// The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of BK, the same for all but the last
+// ranges, which may be shorter or empty.
+struct KRange {
     int begin, end;
 };
 
-__device__ __forceinline__ Depths depths_of_split(int K, int split)
+__device__ __forceinline__ KRange split_k_range(int K, int split)
 {
-    const int part = (K + SPLIT * BK - 1) / (SPLIT * BK) * BK;
-    return {min(K, split * part), min(K, (split + 1) * part)};
+    const int extent = (K + SPLIT * BK - 1) / (SPLIT * BK) * BK;
+    return {min(K, split * extent), min(K, (split + 1) * extent)};
 }
 
-// What the blocks that share a tile of C leave for each other: their sums, one part behind the other, of which this
-// thread's are those at THREADS * i + threadIdx.x.
-struct Parts {
-    float* sums;
-    int count;  // of blocks
-    int mine;   // this block's number among them
-    unsigned* ticket;
+// The partial sums of a tile of C, one BM x BN array for each of its blocks. A thread's elements are those at
+// THREADS * i + threadIdx.x.
+struct Fixup {
+    float* partials;
+    int peers;  // blocks that compute the tile
+    int rank;   // this block's among them
+    unsigned* semaphore;
 };
 
-// True in the last of a tile's `count` blocks to come here, which then sees all that the others wrote before they came.
-// Nobody waits for anybody, so it does not matter in which order blocks run, or whether they run at once.
-__device__ __forceinline__ bool last_to_arrive(unsigned* ticket, int count)
+// True in the last of a tile's `count` blocks to arrive, to which the partials of all others are visible. No block waits
+// for another: they may run in any order, at once or not.
+__device__ __forceinline__ bool last_to_arrive(unsigned* semaphore, int count)
 {
     __shared__ int last;
-    __syncthreads();  // the whole block has written its part
+    __syncthreads();  // the whole block has stored its partial
     if (threadIdx.x == 0) {
-        __threadfence();                                   // it is visible to all before the ticket is taken,
-        last = atomicInc(ticket, count - 1) == count - 1;  // (the last ticket turns the counter back to zero)
-        __threadfence();                                   // and parts of earlier tickets are visible after it
+        __threadfence();                                      // release: the partial is visible before the count,
+        last = atomicInc(semaphore, count - 1) == count - 1;  // which wraps to zero for the next launch;
+        __threadfence();                                      // acquire: the partials counted before are visible now
     }
     __syncthreads();
     return last;
 }
 
-// Leaves this block's sums, COUNT of each thread, as its part of the tile. Returns true in the last of the tile's blocks, which
-// has to add all parts; the others are done with the tile.
+// Stores this block's sums, COUNT of each thread. Returns true in the last of the tile's blocks, which has to reduce the
+// partials; the others are done with the tile.
 template <int COUNT>
-__device__ __forceinline__ bool leave_part(const float* sums, const Parts& parts)
+__device__ __forceinline__ bool store_partial(const float* sums, const Fixup& fixup)
 {
-    float* const own = parts.sums + parts.mine * (BM * BN);
+    float* const partial = fixup.partials + fixup.rank * (BM * BN);
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
         const int element = i * THREADS + threadIdx.x;
-        own[element] = sums[i];
+        partial[element] = sums[i];
     }
-    return last_to_arrive(parts.ticket, parts.count);
+    return last_to_arrive(fixup.semaphore, fixup.peers);
 }
 
-// What all blocks summed for COUNT of this thread's elements, from its `first` on.
+// The sums over all blocks of COUNT elements of this thread, from its `first` on.
 template <int COUNT>
-__device__ __forceinline__ void add_parts(const Parts& parts, int first, float (&sums)[COUNT])
+__device__ __forceinline__ void reduce_partials(const Fixup& fixup, int first, float (&sums)[COUNT])
 {
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) sums[i] = 0.0f;
     #pragma unroll 4
-    for (int part = 0; part < parts.count; ++part) {  // always in this order: the same bits every time
+    for (int peer = 0; peer < fixup.peers; ++peer) {  // always in this order: the same bits in every run
         #pragma unroll
         for (int i = 0; i < COUNT; ++i) {
             const int element = (first + i) * THREADS + threadIdx.x;
-            sums[i] += __ldcg(parts.sums + part * (BM * BN) + element);
+            sums[i] += __ldcg(fixup.partials + peer * (BM * BN) + element);
         }
     }
 }
 
-// What the SPLIT blocks of this one's tile share.
-__device__ __forceinline__ Parts parts_of_split(float* partials, unsigned* tickets)
+// The partials and the semaphore of this block's tile.
+__device__ __forceinline__ Fixup split_k_fixup(float* partials, unsigned* semaphores)
 {
     const long long tile = blockIdx.x / SPLIT;
-    return {partials + tile * SPLIT * (BM * BN), SPLIT, static_cast<int>(blockIdx.x % SPLIT), tickets + tile};
+    return {partials + tile * SPLIT * (BM * BN), SPLIT, static_cast<int>(blockIdx.x % SPLIT), semaphores + tile};
 }
 
 #ifdef __CUDACC__
@@ -266,101 +266,101 @@ __device__ __forceinline__ void cp_async_wait()
 }
 #endif  // __CUDACC__
 
-// Where this thread's first access to A's tile starts: A_TEAM neighbouring threads fetch a line together, along k.
-__device__ __forceinline__ Spot spot_a()
+// This thread's first access to A's tile: A_LANES neighbouring threads copy along k, which is contiguous.
+__device__ __forceinline__ Coord access_origin_a()
 {
-    const int line = threadIdx.x / A_TEAM, along = threadIdx.x % A_TEAM * VA;
-    return {line, along};
+    const int strided = threadIdx.x / A_LANES, contiguous = threadIdx.x % A_LANES * VA;
+    return {strided, contiguous};
 }
 
-// From there to its i-th: further along the line first, then A_STRIDE lines on. The same for all threads.
-__device__ __forceinline__ Spot step_a(int i)
+// From there to its i-th access: along the contiguous dimension first. The same for all threads.
+__device__ __forceinline__ Coord access_offset_a(int i)
 {
-    constexpr int TIMES = A_LINE / VA / A_TEAM;  // accesses of a thread to a line
-    const int line = i / TIMES * A_STRIDE, along = i % TIMES * A_TEAM * VA;
-    return {line, along};
+    constexpr int TIMES = A_CONTIGUOUS / VA / A_LANES;  // accesses along the contiguous dimension
+    const int strided = i / TIMES * A_PASS, contiguous = i % TIMES * A_LANES * VA;
+    return {strided, contiguous};
 }
 
 // Floats from the origin of A's tile to `at`, in global memory.
-__device__ __forceinline__ Offset offset_a(Spot at, Shape s)
+__device__ __forceinline__ Offset offset_a(Coord at, Shape s)
 {
     return Offset(at.mn) * s.lda + at.k;
 }
 
-// Start this thread's share of A's tile on its way to shared memory.
+// Start this thread's copies of A's tile to shared memory.
 __device__ __forceinline__ void copy_a(const float* tile, Shape s, TileA& shared)
 {
-    const Spot first = spot_a();
+    const Coord first = access_origin_a();
     const float* from = tile + offset_a(first, s);
     #pragma unroll
-    for (int i = 0; i < A_SHARE; ++i) {
-        const Spot step = step_a(i), at = {first.mn + step.mn, first.k + step.k};
-        if (A_LINES % A_STRIDE != 0 && at.mn >= A_LINES) break;
+    for (int i = 0; i < A_ITERATIONS; ++i) {
+        const Coord step = access_offset_a(i), at = {first.mn + step.mn, first.k + step.k};
+        if (A_STRIDED % A_PASS != 0 && at.mn >= A_STRIDED) break;
         cp_async<4 * VA>(&shared[at.k][at.mn], from + offset_a(step, s), 4 * VA);
     }
 }
 
-// Where this thread's first access to B's tile starts: B_TEAM neighbouring threads fetch a line together, along n.
-__device__ __forceinline__ Spot spot_b()
+// This thread's first access to B's tile: B_LANES neighbouring threads copy along n, which is contiguous.
+__device__ __forceinline__ Coord access_origin_b()
 {
-    const int line = threadIdx.x / B_TEAM, along = threadIdx.x % B_TEAM * VB;
-    return {along, line};
+    const int strided = threadIdx.x / B_LANES, contiguous = threadIdx.x % B_LANES * VB;
+    return {contiguous, strided};
 }
 
-// From there to its i-th: further along the line first, then B_STRIDE lines on. The same for all threads.
-__device__ __forceinline__ Spot step_b(int i)
+// From there to its i-th access: along the contiguous dimension first. The same for all threads.
+__device__ __forceinline__ Coord access_offset_b(int i)
 {
-    constexpr int TIMES = B_LINE / VB / B_TEAM;  // accesses of a thread to a line
-    const int line = i / TIMES * B_STRIDE, along = i % TIMES * B_TEAM * VB;
-    return {along, line};
+    constexpr int TIMES = B_CONTIGUOUS / VB / B_LANES;  // accesses along the contiguous dimension
+    const int strided = i / TIMES * B_PASS, contiguous = i % TIMES * B_LANES * VB;
+    return {contiguous, strided};
 }
 
 // Floats from the origin of B's tile to `at`, in global memory.
-__device__ __forceinline__ Offset offset_b(Spot at, Shape s)
+__device__ __forceinline__ Offset offset_b(Coord at, Shape s)
 {
     return Offset(at.k) * s.ldb + at.mn;
 }
 
-// Start this thread's share of B's tile on its way to shared memory.
+// Start this thread's copies of B's tile to shared memory.
 __device__ __forceinline__ void copy_b(const float* tile, Shape s, TileB& shared)
 {
-    const Spot first = spot_b();
+    const Coord first = access_origin_b();
     const float* from = tile + offset_b(first, s);
     #pragma unroll
-    for (int i = 0; i < B_SHARE; ++i) {
-        const Spot step = step_b(i), at = {first.mn + step.mn, first.k + step.k};
-        if (B_LINES % B_STRIDE != 0 && at.k >= B_LINES) break;
+    for (int i = 0; i < B_ITERATIONS; ++i) {
+        const Coord step = access_offset_b(i), at = {first.mn + step.mn, first.k + step.k};
+        if (B_STRIDED % B_PASS != 0 && at.k >= B_STRIDED) break;
         cp_async<4 * VB>(&shared[at.k][at.mn], from + offset_b(step, s), 4 * VB);
     }
 }
 
-// This thread's TM values of A at one depth, the first of which lies at `from`, FM to a read.
-__device__ __forceinline__ void read_a(const float* from, float (&fragment)[TM])
+// This thread's fragment of A at one k, from `from` on: TM values, FM a load.
+__device__ __forceinline__ void load_fragment_a(const float* from, float (&fragment)[TM])
 {
     #pragma unroll
     for (int i = 0; i < TM; i += FM) {
-        const Vec<FM> part = load<FM>(from + i / FM * STEP_M);
+        const Vec<FM> vector = load<FM>(from + i / FM * STEP_M);
         #pragma unroll
-        for (int v = 0; v < FM; ++v) fragment[i + v] = part.at[v];
+        for (int v = 0; v < FM; ++v) fragment[i + v] = vector.at[v];
     }
 }
 
-// This thread's TN values of B at one depth, the first of which lies at `from`, FN to a read.
-__device__ __forceinline__ void read_b(const float* from, float (&fragment)[TN])
+// This thread's fragment of B at one k, from `from` on: TN values, FN a load.
+__device__ __forceinline__ void load_fragment_b(const float* from, float (&fragment)[TN])
 {
     #pragma unroll
     for (int i = 0; i < TN; i += FN) {
-        const Vec<FN> part = load<FN>(from + i / FN * STEP_N);
+        const Vec<FN> vector = load<FN>(from + i / FN * STEP_N);
         #pragma unroll
-        for (int v = 0; v < FN; ++v) fragment[i + v] = part.at[v];
+        for (int v = 0; v < FN; ++v) fragment[i + v] = vector.at[v];
     }
 }
 
-// acc += a * b, an outer product, to and fro along the rows: each FMA shares a value with the one before it.
-// Two register banks give an operand a cycle each, so an FMA that reads three registers anew takes two cycles.
-// The last row comes first: so registers fall into other banks.
-// Even rows start at their far end: so registers fall into other banks.
-__device__ __forceinline__ void add_product(const float (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN])
+// acc += a * b, an outer product, in a serpentine along the rows: each FMA reuses an operand of the one before it.
+// There are two register banks, so an FMA that reads three new registers takes two cycles.
+// The last row comes first: another register allocation, with fewer bank conflicts here.
+// Even rows start at their far end: another register allocation, with fewer bank conflicts here.
+__device__ __forceinline__ void outer_product(const float (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN])
 {
     #pragma unroll
     for (int nth = 0; nth < TM; ++nth) {
@@ -386,13 +386,13 @@ __device__ __forceinline__ void store_results(float* to, Vec<N> value, float bet
 }
 
 // C = alpha * sums + beta * C in the i-th of this thread's TM rows.
-__device__ __forceinline__ void store_row(float* tile, Shape s, Place place, int i,
+__device__ __forceinline__ void store_row(float* tile, Shape s, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
-    const int m = place.m + i / FM * STEP_M + i % FM;
+    const int m = thread.m + i / FM * STEP_M + i % FM;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
-        const int n = place.n + j / FN * STEP_N + j % FN;
+        const int n = thread.n + j / FN * STEP_N + j % FN;
         Vec<VC> value;
         #pragma unroll
         for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
@@ -408,7 +408,7 @@ gemm_f32_rr_4096x512x4096_simt_outer1_64x256x32_8x16_w32x128_v4_ta1_tb0_pad4_s2_
     const float* __restrict__ B,
     float* __restrict__ C,
     float* __restrict__ partials,
-    unsigned* __restrict__ tickets,
+    unsigned* __restrict__ semaphores,
     float alpha,
     float beta)
 {
@@ -416,16 +416,16 @@ gemm_f32_rr_4096x512x4096_simt_outer1_64x256x32_8x16_w32x128_v4_ta1_tb0_pad4_s2_
     TileB* const Bs = reinterpret_cast<TileB*>(As + STAGES);
     const Shape s{};
     const TileOrigin tile = tile_of_block(s, blockIdx.x / SPLIT);
-    const auto [begin, end] = depths_of_split(s.K, blockIdx.x % SPLIT);
-    const int part = end - begin;  // of K, which this block sums
-    const Place place = place_of_thread();
+    const auto [begin, end] = split_k_range(s.K, blockIdx.x % SPLIT);
+    const int extent = end - begin;  // of K, which this block sums
+    const ThreadOrigin thread = thread_origin();
     const float* a_tile = A + Offset(tile.m) * s.lda + begin;
     const float* b_tile = B + tile.n + Offset(begin) * s.ldb;
     const Offset a_step = BK;  // to the next tile along K
     const Offset b_step = Offset(BK) * s.ldb;
     float acc[TM][TN] = {};
 
-    const int padded = (part + BK - 1) / BK * BK;  // rounded up to whole steps
+    const int padded = (extent + BK - 1) / BK * BK;  // rounded up to whole k tiles
     #pragma unroll
     for (int stage = 0; stage < STAGES; ++stage) {
         if (padded > stage * BK) {
@@ -438,30 +438,30 @@ gemm_f32_rr_4096x512x4096_simt_outer1_64x256x32_8x16_w32x128_v4_ta1_tb0_pad4_s2_
     }
 
     if (padded > 0) {
-        cp_async_wait<STAGES - 1>();  // this thread's share of the first tile has landed
-        __syncthreads();              // so has everybody's
-        // The values of depth d are replaced by those of d + 2 once they are used, and arrive while those of d + 1 are
-        // multiplied. A turn of the loop takes AHEAD depths; a_from and b_from say where the values of these lie.
-        const float* a_from = &As[0][0][place.m];
-        const float* b_from = &Bs[0][0][place.n];
+        cp_async_wait<STAGES - 1>();  // this thread's copies of the first k tile have landed
+        __syncthreads();              // and all other threads'
+        // Once k's fragments are used, those of k + 2 are loaded into their registers, while the FMAs of k + 1 run. The
+        // mainloop is unrolled K_UNROLL times; a_from and b_from point to the fragments of an unrolled iteration.
+        const float* a_from = &As[0][0][thread.m];
+        const float* b_from = &Bs[0][0][thread.n];
         float a[2][TM], b[2][TN];
         #pragma unroll
         for (int d = 0; d < 2; ++d) {
-            read_a(a_from + d * PITCH_A, a[d]);
-            read_b(b_from + d * PITCH_B, b[d]);
+            load_fragment_a(a_from + d * PITCH_A, a[d]);
+            load_fragment_b(b_from + d * PITCH_B, b[d]);
         }
 
         int stage = 0;
-        for (int k = AHEAD; k < padded; k += AHEAD) {
+        for (int k = K_UNROLL; k < padded; k += K_UNROLL) {
             #pragma unroll
-            for (int d = 0; d < AHEAD; ++d) {
-                if (d == AHEAD - 2) {  // what is read from here on is the next turn's
-                    a_from += AHEAD * PITCH_A;
-                    b_from += AHEAD * PITCH_B;
+            for (int d = 0; d < K_UNROLL; ++d) {
+                if (d == K_UNROLL - 2) {  // loads from here on are of the next iteration
+                    a_from += K_UNROLL * PITCH_A;
+                    b_from += K_UNROLL * PITCH_B;
                 }
-                if (d == AHEAD - 2 && k % BK == 0) {  // and of the next tile
-                    cp_async_wait<STAGES - 2>();      // this thread's share of it has landed
-                    __syncthreads();                  // so has everybody's, and nobody reads this tile any more
+                if (d == K_UNROLL - 2 && k % BK == 0) {  // and of the next k tile
+                    cp_async_wait<STAGES - 2>();      // this thread's copies of it have landed
+                    __syncthreads();                  // and all threads'; none reads this tile any more
                     if (padded - k > (STAGES - 1) * BK) {
                         copy_a(a_tile, s, As[stage]);
                         copy_b(b_tile, s, Bs[stage]);
@@ -470,32 +470,32 @@ gemm_f32_rr_4096x512x4096_simt_outer1_64x256x32_8x16_w32x128_v4_ta1_tb0_pad4_s2_
                     a_tile += a_step;
                     b_tile += b_step;
                     stage = stage + 1 < STAGES ? stage + 1 : 0;
-                    a_from = &As[stage][0][place.m];
-                    b_from = &Bs[stage][0][place.n];
+                    a_from = &As[stage][0][thread.m];
+                    b_from = &Bs[stage][0][thread.n];
                 }
-                add_product(a[d % 2], b[d % 2], acc);
-                read_a(a_from + (d + 2) % AHEAD * PITCH_A, a[d % 2]);
-                read_b(b_from + (d + 2) % AHEAD * PITCH_B, b[d % 2]);
+                outer_product(a[d % 2], b[d % 2], acc);
+                load_fragment_a(a_from + (d + 2) % K_UNROLL * PITCH_A, a[d % 2]);
+                load_fragment_b(b_from + (d + 2) % K_UNROLL * PITCH_B, b[d % 2]);
             }
         }
 
         #pragma unroll
-        for (int d = 0; d < AHEAD; ++d) {  // the last turn
-            add_product(a[d % 2], b[d % 2], acc);
-            if (d + 2 < AHEAD) {
-                read_a(a_from + (d + 2) * PITCH_A, a[d % 2]);
-                read_b(b_from + (d + 2) * PITCH_B, b[d % 2]);
+        for (int d = 0; d < K_UNROLL; ++d) {  // the last iteration
+            outer_product(a[d % 2], b[d % 2], acc);
+            if (d + 2 < K_UNROLL) {
+                load_fragment_a(a_from + (d + 2) * PITCH_A, a[d % 2]);
+                load_fragment_b(b_from + (d + 2) * PITCH_B, b[d % 2]);
             }
         }
     }
 
     float* const c_tile = C + Offset(tile.m) * s.ldc + tile.n;
-    const Parts parts = parts_of_split(partials, tickets);
-    if (!leave_part<TM * TN>(&acc[0][0], parts)) return;
+    const Fixup fixup = split_k_fixup(partials, semaphores);
+    if (!store_partial<TM * TN>(&acc[0][0], fixup)) return;
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
         float row[TN];
-        add_parts(parts, i * TN, row);
-        store_row(c_tile, s, place, i, row, alpha, beta);
+        reduce_partials(fixup, i * TN, row);
+        store_row(c_tile, s, thread, i, row, alpha, beta);
     }
 }

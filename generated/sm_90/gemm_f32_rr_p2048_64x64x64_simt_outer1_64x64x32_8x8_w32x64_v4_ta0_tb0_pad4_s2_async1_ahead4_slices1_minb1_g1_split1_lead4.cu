@@ -17,7 +17,7 @@
 // Expects A_array, B_array and C_array of 2048 device pointers each,
 //         each of them divisible by 16; those to A and B may repeat and overlap,
 //         no matrix C that overlaps another one, of A or B either
-// Made by gemmgen generate 64x64x64 --dtype f32 --layout rr --batch 2048 --pointers --set BM=64 --set BN=64 --set BK=32 --set WM=32 --set WN=64 --set TA=0 --set ASYNC=1 --set AHEAD=4 --set GROUP=1 --set LEAD=4
+// Made by gemmgen generate 64x64x64 --dtype f32 --layout rr --batch 2048 --pointers --set BM=64 --set BN=64 --set BK=32 --set WM=32 --set WN=64 --set TA=0 --set ASYNC=1 --set K_UNROLL=4 --set GROUP=1 --set HOIST=4
 
 namespace {
 
@@ -34,19 +34,19 @@ struct Shape {
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 64;     // rows of C that a block computes
-constexpr int BN = 64;     // columns of C that a block computes
-constexpr int BK = 32;     // depth of one step along K
-constexpr int TM = 8;      // rows of C that a thread computes
-constexpr int TN = 8;      // columns of C that a thread computes
-constexpr int WM = 32;     // rows of C that a warp computes
-constexpr int WN = 64;     // columns of C that a warp computes
-constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
-constexpr int STAGES = 2;  // tiles of A and B that shared memory holds
-constexpr int AHEAD = 4;   // depths that the loop over a step unrolls, reading two ahead
-constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
-constexpr int GROUP = 1;   // tile rows that blocks walk down before they step right, for reuse in L2
-constexpr int LEAD = 4;    // rows or columns of a thread's tile whose FMAs come before the branch to the next tile or turn
+constexpr int BM = 64;       // rows of C that a block computes
+constexpr int BN = 64;       // columns of C that a block computes
+constexpr int BK = 32;       // depth of a k tile
+constexpr int TM = 8;        // rows of C that a thread computes
+constexpr int TN = 8;        // columns of C that a thread computes
+constexpr int WM = 32;       // rows of C that a warp computes
+constexpr int WN = 64;       // columns of C that a warp computes
+constexpr int PAD = 4;       // elements after each shared line of an operand stored along k: spreads banks
+constexpr int STAGES = 2;    // stages: k tiles of A and B that shared memory holds
+constexpr int K_UNROLL = 4;  // k that a mainloop iteration unrolls, with fragments prefetched two k ahead
+constexpr int MINB = 1;      // blocks that must fit an SM at once: caps a thread's registers
+constexpr int GROUP = 1;     // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int HOIST = 4;     // rows or columns of the thread tile whose FMAs are hoisted above the mainloop's branch
 
 // Work split
 constexpr int THREADS = BM / TM * (BN / TN);  // threads a block
@@ -59,26 +59,26 @@ constexpr int STEP_N = FN * LANES_N;          // columns from one shared read of
 constexpr int VC = 4;                         // floats of an access to C
 
 // How A gets to shared memory
-constexpr int VA = 4;                                                                  // floats of an access to A
-constexpr int STORE_A = VA;                                                            // floats of A that one cp.async writes to shared memory
-constexpr int A_LINE = BK;                                                             // floats of a line of A's tile
-constexpr int A_LINES = BM;                                                            // lines of A's tile
-constexpr int A_TEAM = 8;                                                              // neighbouring threads that fetch a line together
-constexpr int A_STRIDE = THREADS / A_TEAM;                                             // lines that all threads fetch at once
-constexpr int A_SHARE = A_LINE / VA / A_TEAM * ((A_LINES + A_STRIDE - 1) / A_STRIDE);  // accesses that a thread makes at most
-constexpr int PITCH_A = BK + PAD;                                                      // floats from one shared line of A to the next
-constexpr int SHARED_A = BM * PITCH_A;                                                 // floats of a shared tile of A
+constexpr int VA = 4;                                                                            // floats of an access to A
+constexpr int STORE_A = VA;                                                                      // floats of A that one cp.async writes to shared memory
+constexpr int A_CONTIGUOUS = BK;                                                                 // floats of A's tile along its contiguous dimension
+constexpr int A_STRIDED = BM;                                                                    // extent of A's tile along the other, strided dimension
+constexpr int A_LANES = 8;                                                                       // threads along the contiguous dimension
+constexpr int A_PASS = THREADS / A_LANES;                                                        // threads along the strided dimension
+constexpr int A_ITERATIONS = A_CONTIGUOUS / VA / A_LANES * ((A_STRIDED + A_PASS - 1) / A_PASS);  // accesses of a thread, at most
+constexpr int PITCH_A = BK + PAD;                                                                // floats from one row of A's shared tile to the next
+constexpr int SHARED_A = BM * PITCH_A;                                                           // floats of a shared tile of A
 
 // How B gets to shared memory
-constexpr int VB = 4;                                                                  // floats of an access to B
-constexpr int STORE_B = VB;                                                            // floats of B that one cp.async writes to shared memory
-constexpr int B_LINE = BN;                                                             // floats of a line of B's tile
-constexpr int B_LINES = BK;                                                            // lines of B's tile
-constexpr int B_TEAM = 8;                                                              // neighbouring threads that fetch a line together
-constexpr int B_STRIDE = THREADS / B_TEAM;                                             // lines that all threads fetch at once
-constexpr int B_SHARE = B_LINE / VB / B_TEAM * ((B_LINES + B_STRIDE - 1) / B_STRIDE);  // accesses that a thread makes at most
-constexpr int PITCH_B = BN;                                                            // floats from one shared line of B to the next
-constexpr int SHARED_B = BK * PITCH_B;                                                 // floats of a shared tile of B
+constexpr int VB = 4;                                                                            // floats of an access to B
+constexpr int STORE_B = VB;                                                                      // floats of B that one cp.async writes to shared memory
+constexpr int B_CONTIGUOUS = BN;                                                                 // floats of B's tile along its contiguous dimension
+constexpr int B_STRIDED = BK;                                                                    // extent of B's tile along the other, strided dimension
+constexpr int B_LANES = 8;                                                                       // threads along the contiguous dimension
+constexpr int B_PASS = THREADS / B_LANES;                                                        // threads along the strided dimension
+constexpr int B_ITERATIONS = B_CONTIGUOUS / VB / B_LANES * ((B_STRIDED + B_PASS - 1) / B_PASS);  // accesses of a thread, at most
+constexpr int PITCH_B = BN;                                                                      // floats from one row of B's shared tile to the next
+constexpr int SHARED_B = BK * PITCH_B;                                                           // floats of a shared tile of B
 
 static_assert(BM % TM == 0, "threads split a block's rows evenly");
 static_assert(BN % TN == 0, "threads split a block's columns evenly");
@@ -87,13 +87,13 @@ static_assert(BN % WN == 0, "warps split a block's columns evenly");
 static_assert(WM % TM == 0, "lanes split a warp's rows evenly");
 static_assert(WN % (2 * TN) == 0, "lanes stand in pairs along a warp's columns");
 static_assert(WM * WN == 32 * TM * TN, "a warp has 32 lanes, each with a TM x TN tile");
-static_assert(A_LINE % VA == 0, "a line of A's tile is a whole number of accesses");
-static_assert(B_LINE % VB == 0, "a line of B's tile is a whole number of accesses");
+static_assert(A_CONTIGUOUS % VA == 0, "A's tile is a whole number of accesses along its contiguous dimension");
+static_assert(B_CONTIGUOUS % VB == 0, "B's tile is a whole number of accesses along its contiguous dimension");
 static_assert(TM % FM == 0, "a thread's rows are a whole number of shared reads");
 static_assert(TN % FN == 0, "a thread's columns are a whole number of shared reads");
 static_assert(FN % VC == 0, "a thread's neighbouring columns are a whole number of stores");
-static_assert(PITCH_A % FM == 0 and PITCH_A % STORE_A == 0, "vector accesses to A's shared lines stay aligned");
-static_assert(PITCH_B % FN == 0 and PITCH_B % STORE_B == 0, "vector accesses to B's shared lines stay aligned");
+static_assert(PITCH_A % FM == 0 and PITCH_A % STORE_A == 0, "vector accesses to A's shared tile stay aligned");
+static_assert(PITCH_B % FN == 0 and PITCH_B % STORE_B == 0, "vector accesses to B's shared tile stay aligned");
 static_assert(STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0, "vector accesses to B's tiles, which may follow A's, stay aligned");
 static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
@@ -117,15 +117,15 @@ __device__ __forceinline__ void store(float* to, const Vec<N>& value)
     *reinterpret_cast<Vec<N>*>(to) = value;
 }
 
-// An element of a tile on its way to shared memory: row or column mn of C, and depth k.
-struct Spot {
+// An element of A's or B's tile: row or column mn of C's tile, and k.
+struct Coord {
     int mn, k;
 };
 
 using TileA = float[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [m][k]
 using TileB = float[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
 
-// The tile of C that a block computes. Blocks walk along the rows of tiles, one after the other: GROUP is 1.
+// The raster: which tile of C a block computes. Blocks follow the rows of tiles, one after the other: GROUP is 1.
 struct TileOrigin {
     int m, n;
 };
@@ -140,17 +140,17 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
     return {(first + within % height) * BM, within / height * BN};
 }
 
-// Where this thread's elements start within the block's tile. They come in FM x FN patches, STEP_M and
+// The first element of this thread's tile within the block tile. Thread tiles are FM x FN patches, STEP_M and
 // STEP_N apart, so that neighbouring threads read neighbouring addresses of shared memory.
-struct Place {
+struct ThreadOrigin {
     int m, n;
 };
 
-__device__ __forceinline__ Place place_of_thread()
+__device__ __forceinline__ ThreadOrigin thread_origin()
 {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    // Lanes zigzag in pairs: i and i^1 share rows, i and i^2 columns (if LANES_M > 1), so a vector read of
-    // either operand meets each address twice in neighbouring lanes and takes half the shared-memory cycles.
+    // Lanes zigzag in pairs: i and i^1 share rows, i and i^2 columns (if LANES_M > 1), so in a vector load of
+    // either operand neighbouring lanes read the same address, which takes half the shared-memory wavefronts.
     const int lane_m = lane / 2 % LANES_M;
     const int lane_n = lane / (2 * LANES_M) * 2 + lane % 2;
     const int m = warp / (BN / WN) * WM + lane_m * FM, n = warp % (BN / WN) * WN + lane_n * FN;
@@ -184,98 +184,98 @@ __device__ __forceinline__ void cp_async_wait()
 }
 #endif  // __CUDACC__
 
-// Where this thread's first access to A's tile starts: A_TEAM neighbouring threads fetch a line together, along k.
-__device__ __forceinline__ Spot spot_a()
+// This thread's first access to A's tile: A_LANES neighbouring threads copy along k, which is contiguous.
+__device__ __forceinline__ Coord access_origin_a()
 {
-    const int line = threadIdx.x / A_TEAM, along = threadIdx.x % A_TEAM * VA;
-    return {line, along};
+    const int strided = threadIdx.x / A_LANES, contiguous = threadIdx.x % A_LANES * VA;
+    return {strided, contiguous};
 }
 
-// From there to its i-th: further along the line first, then A_STRIDE lines on. The same for all threads.
-__device__ __forceinline__ Spot step_a(int i)
+// From there to its i-th access: along the contiguous dimension first. The same for all threads.
+__device__ __forceinline__ Coord access_offset_a(int i)
 {
-    constexpr int TIMES = A_LINE / VA / A_TEAM;  // accesses of a thread to a line
-    const int line = i / TIMES * A_STRIDE, along = i % TIMES * A_TEAM * VA;
-    return {line, along};
+    constexpr int TIMES = A_CONTIGUOUS / VA / A_LANES;  // accesses along the contiguous dimension
+    const int strided = i / TIMES * A_PASS, contiguous = i % TIMES * A_LANES * VA;
+    return {strided, contiguous};
 }
 
 // Floats from the origin of A's tile to `at`, in global memory.
-__device__ __forceinline__ Offset offset_a(Spot at, Shape s)
+__device__ __forceinline__ Offset offset_a(Coord at, Shape s)
 {
     return Offset(at.mn) * s.lda + at.k;
 }
 
-// Start this thread's share of A's tile on its way to shared memory.
+// Start this thread's copies of A's tile to shared memory.
 __device__ __forceinline__ void copy_a(const float* tile, Shape s, TileA& shared)
 {
-    const Spot first = spot_a();
+    const Coord first = access_origin_a();
     const float* from = tile + offset_a(first, s);
     #pragma unroll
-    for (int i = 0; i < A_SHARE; ++i) {
-        const Spot step = step_a(i), at = {first.mn + step.mn, first.k + step.k};
-        if (A_LINES % A_STRIDE != 0 && at.mn >= A_LINES) break;
+    for (int i = 0; i < A_ITERATIONS; ++i) {
+        const Coord step = access_offset_a(i), at = {first.mn + step.mn, first.k + step.k};
+        if (A_STRIDED % A_PASS != 0 && at.mn >= A_STRIDED) break;
         cp_async<4 * VA>(&shared[at.mn][at.k], from + offset_a(step, s), 4 * VA);
     }
 }
 
-// Where this thread's first access to B's tile starts: B_TEAM neighbouring threads fetch a line together, along n.
-__device__ __forceinline__ Spot spot_b()
+// This thread's first access to B's tile: B_LANES neighbouring threads copy along n, which is contiguous.
+__device__ __forceinline__ Coord access_origin_b()
 {
-    const int line = threadIdx.x / B_TEAM, along = threadIdx.x % B_TEAM * VB;
-    return {along, line};
+    const int strided = threadIdx.x / B_LANES, contiguous = threadIdx.x % B_LANES * VB;
+    return {contiguous, strided};
 }
 
-// From there to its i-th: further along the line first, then B_STRIDE lines on. The same for all threads.
-__device__ __forceinline__ Spot step_b(int i)
+// From there to its i-th access: along the contiguous dimension first. The same for all threads.
+__device__ __forceinline__ Coord access_offset_b(int i)
 {
-    constexpr int TIMES = B_LINE / VB / B_TEAM;  // accesses of a thread to a line
-    const int line = i / TIMES * B_STRIDE, along = i % TIMES * B_TEAM * VB;
-    return {along, line};
+    constexpr int TIMES = B_CONTIGUOUS / VB / B_LANES;  // accesses along the contiguous dimension
+    const int strided = i / TIMES * B_PASS, contiguous = i % TIMES * B_LANES * VB;
+    return {contiguous, strided};
 }
 
 // Floats from the origin of B's tile to `at`, in global memory.
-__device__ __forceinline__ Offset offset_b(Spot at, Shape s)
+__device__ __forceinline__ Offset offset_b(Coord at, Shape s)
 {
     return Offset(at.k) * s.ldb + at.mn;
 }
 
-// Start this thread's share of B's tile on its way to shared memory.
+// Start this thread's copies of B's tile to shared memory.
 __device__ __forceinline__ void copy_b(const float* tile, Shape s, TileB& shared)
 {
-    const Spot first = spot_b();
+    const Coord first = access_origin_b();
     const float* from = tile + offset_b(first, s);
     #pragma unroll
-    for (int i = 0; i < B_SHARE; ++i) {
-        const Spot step = step_b(i), at = {first.mn + step.mn, first.k + step.k};
-        if (B_LINES % B_STRIDE != 0 && at.k >= B_LINES) break;
+    for (int i = 0; i < B_ITERATIONS; ++i) {
+        const Coord step = access_offset_b(i), at = {first.mn + step.mn, first.k + step.k};
+        if (B_STRIDED % B_PASS != 0 && at.k >= B_STRIDED) break;
         cp_async<4 * VB>(&shared[at.k][at.mn], from + offset_b(step, s), 4 * VB);
     }
 }
 
-// This thread's TM values of A at the depths of a turn, the first of which lies at `from`, AHEAD to a read.
+// This thread's fragments of A at K_UNROLL k, from `from` on: TM loads of K_UNROLL values along k.
 template <int FIRST, int END>  // values
-__device__ __forceinline__ void read_a(const float* from, Vec<AHEAD> (&fragment)[TM])
+__device__ __forceinline__ void load_fragment_a(const float* from, Vec<K_UNROLL> (&fragment)[TM])
 {
     #pragma unroll
-    for (int i = FIRST; i < END; ++i) fragment[i] = load<AHEAD>(from + i * STEP_M * PITCH_A);
+    for (int i = FIRST; i < END; ++i) fragment[i] = load<K_UNROLL>(from + i * STEP_M * PITCH_A);
 }
 
-// This thread's TN values of B at one depth, the first of which lies at `from`, FN to a read.
-__device__ __forceinline__ void read_b(const float* from, float (&fragment)[TN])
+// This thread's fragment of B at one k, from `from` on: TN values, FN a load.
+__device__ __forceinline__ void load_fragment_b(const float* from, float (&fragment)[TN])
 {
     #pragma unroll
     for (int i = 0; i < TN; i += FN) {
-        const Vec<FN> part = load<FN>(from + i / FN * STEP_N);
+        const Vec<FN> vector = load<FN>(from + i / FN * STEP_N);
         #pragma unroll
-        for (int v = 0; v < FN; ++v) fragment[i + v] = part.at[v];
+        for (int v = 0; v < FN; ++v) fragment[i + v] = vector.at[v];
     }
 }
 
-// acc += a * b, an outer product, to and fro along the rows: each FMA shares a value with the one before it.
-// Two register banks give an operand a cycle each, so an FMA that reads three registers anew takes two cycles.
-// `a` holds the depths of a turn, of which this is the d-th.
-template <int FIRST, int END>  // rows of the thread's tile
-__device__ __forceinline__ void add_product(const Vec<AHEAD> (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN], int d)
+// acc += a * b, an outer product, in a serpentine along the rows: each FMA reuses an operand of the one before it.
+// There are two register banks, so an FMA that reads three new registers takes two cycles.
+// `a` holds K_UNROLL k, of which this is the d-th.
+template <int FIRST, int END>  // rows of the thread tile
+__device__ __forceinline__ void outer_product(const Vec<K_UNROLL> (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN], int d)
 {
     #pragma unroll
     for (int i = FIRST; i < END; ++i) {
@@ -300,13 +300,13 @@ __device__ __forceinline__ void store_results(float* to, Vec<N> value, float bet
 }
 
 // C = alpha * sums + beta * C in the i-th of this thread's TM rows.
-__device__ __forceinline__ void store_row(float* tile, Shape s, Place place, int i,
+__device__ __forceinline__ void store_row(float* tile, Shape s, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
-    const int m = place.m + i / FM * STEP_M + i % FM;
+    const int m = thread.m + i / FM * STEP_M + i % FM;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
-        const int n = place.n + j / FN * STEP_N + j % FN;
+        const int n = thread.n + j / FN * STEP_N + j % FN;
         Vec<VC> value;
         #pragma unroll
         for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
@@ -315,11 +315,11 @@ __device__ __forceinline__ void store_row(float* tile, Shape s, Place place, int
 }
 
 // The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(float* tile, Shape s, Place place,
+__device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin thread,
                                         const float (&sums)[TM][TN], float alpha, float beta)
 {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) store_row(tile, s, place, i, sums[i], alpha, beta);
+    for (int i = 0; i < TM; ++i) store_row(tile, s, thread, i, sums[i], alpha, beta);
 }
 
 }  // namespace
@@ -341,14 +341,14 @@ gemm_f32_rr_p2048_64x64x64_simt_outer1_64x64x32_8x8_w32x64_v4_ta0_tb0_pad4_s2_as
     const float* __restrict__ const B = B_array[matrix];
     float* __restrict__ const C = C_array[matrix];
     const TileOrigin tile = tile_of_block(s, blockIdx.x % tiles);
-    const Place place = place_of_thread();
+    const ThreadOrigin thread = thread_origin();
     const float* a_tile = A + Offset(tile.m) * s.lda;
     const float* b_tile = B + tile.n;
     const Offset a_step = BK;  // to the next tile along K
     const Offset b_step = Offset(BK) * s.ldb;
     float acc[TM][TN] = {};
 
-    const int padded = (s.K + BK - 1) / BK * BK;  // rounded up to whole steps
+    const int padded = (s.K + BK - 1) / BK * BK;  // rounded up to whole k tiles
     #pragma unroll
     for (int stage = 0; stage < STAGES; ++stage) {
         if (padded > stage * BK) {
@@ -361,33 +361,33 @@ gemm_f32_rr_p2048_64x64x64_simt_outer1_64x64x32_8x8_w32x64_v4_ta0_tb0_pad4_s2_as
     }
 
     if (padded > 0) {
-        cp_async_wait<STAGES - 1>();  // this thread's share of the first tile has landed
-        __syncthreads();              // so has everybody's
-        // The values of depth d are replaced by those of d + 2 once they are used, and arrive while those of d + 1 are
-        // multiplied. A turn of the loop takes AHEAD depths; a_from and b_from say where the values of these lie.
-        // A read of A takes all depths of a turn: its values are replaced after the last of them.
-        // The compiler puts a read off to the next branch, unless it sees the values used before that. So the first LEAD
-        // rows of each product come a depth early: before the branch to the next tile or turn, which the others follow.
-        const float* a_from = &As[0][place.m][0];
-        const float* b_from = &Bs[0][0][place.n];
-        Vec<AHEAD> a[TM];
-        read_a<0, TM>(a_from, a);
+        cp_async_wait<STAGES - 1>();  // this thread's copies of the first k tile have landed
+        __syncthreads();              // and all other threads'
+        // Once k's fragments are used, those of k + 2 are loaded into their registers, while the FMAs of k + 1 run. The
+        // mainloop is unrolled K_UNROLL times; a_from and b_from point to the fragments of an unrolled iteration.
+        // A vector of A along k holds the K_UNROLL k of an iteration: it is replaced after the last of them.
+        // The compiler sinks a load to the next branch, unless its value is used before that. So the first HOIST rows
+        // of the next k's product are hoisted above the branch, and the others follow it.
+        const float* a_from = &As[0][thread.m][0];
+        const float* b_from = &Bs[0][0][thread.n];
+        Vec<K_UNROLL> a[TM];
+        load_fragment_a<0, TM>(a_from, a);
         float b[2][TN];
         #pragma unroll
-        for (int d = 0; d < 2; ++d) read_b(b_from + d * PITCH_B, b[d]);
+        for (int d = 0; d < 2; ++d) load_fragment_b(b_from + d * PITCH_B, b[d]);
 
-        add_product<0, LEAD>(a, b[0], acc, 0);
+        outer_product<0, HOIST>(a, b[0], acc, 0);
         int stage = 0;
-        for (int k = AHEAD; k < padded; k += AHEAD) {
+        for (int k = K_UNROLL; k < padded; k += K_UNROLL) {
             #pragma unroll
-            for (int d = 0; d < AHEAD; ++d) {
-                if (d == AHEAD - 2) {  // what is read from here on is the next turn's
-                    a_from += AHEAD;
-                    b_from += AHEAD * PITCH_B;
+            for (int d = 0; d < K_UNROLL; ++d) {
+                if (d == K_UNROLL - 2) {  // loads from here on are of the next iteration
+                    a_from += K_UNROLL;
+                    b_from += K_UNROLL * PITCH_B;
                 }
-                if (d == AHEAD - 2 && k % BK == 0) {  // and of the next tile
-                    cp_async_wait<STAGES - 2>();      // this thread's share of it has landed
-                    __syncthreads();                  // so has everybody's, and nobody reads this tile any more
+                if (d == K_UNROLL - 2 && k % BK == 0) {  // and of the next k tile
+                    cp_async_wait<STAGES - 2>();      // this thread's copies of it have landed
+                    __syncthreads();                  // and all threads'; none reads this tile any more
                     if (padded - k > (STAGES - 1) * BK) {
                         copy_a(a_tile, s, As[stage]);
                         copy_b(b_tile, s, Bs[stage]);
@@ -396,27 +396,27 @@ gemm_f32_rr_p2048_64x64x64_simt_outer1_64x64x32_8x8_w32x64_v4_ta0_tb0_pad4_s2_as
                     a_tile += a_step;
                     b_tile += b_step;
                     stage = stage + 1 < STAGES ? stage + 1 : 0;
-                    a_from = &As[stage][place.m][0];
-                    b_from = &Bs[stage][0][place.n];
+                    a_from = &As[stage][thread.m][0];
+                    b_from = &Bs[stage][0][thread.n];
                 }
-                add_product<LEAD, TM>(a, b[d % 2], acc, d);
-                if (d == AHEAD - 1) read_a<LEAD, TM>(a_from, a);
-                read_b(b_from + (d + 2) % AHEAD * PITCH_B, b[d % 2]);
-                add_product<0, LEAD>(a, b[(d + 1) % 2], acc, (d + 1) % AHEAD);
-                if (d + 1 == AHEAD - 1) read_a<0, LEAD>(a_from, a);
+                outer_product<HOIST, TM>(a, b[d % 2], acc, d);
+                if (d == K_UNROLL - 1) load_fragment_a<HOIST, TM>(a_from, a);
+                load_fragment_b(b_from + (d + 2) % K_UNROLL * PITCH_B, b[d % 2]);
+                outer_product<0, HOIST>(a, b[(d + 1) % 2], acc, (d + 1) % K_UNROLL);
+                if (d + 1 == K_UNROLL - 1) load_fragment_a<0, HOIST>(a_from, a);
             }
         }
 
         #pragma unroll
-        for (int d = 0; d < AHEAD; ++d) {  // the last turn
-            add_product<LEAD, TM>(a, b[d % 2], acc, d);
-            if (d + 2 < AHEAD) {
-                read_b(b_from + (d + 2) * PITCH_B, b[d % 2]);
+        for (int d = 0; d < K_UNROLL; ++d) {  // the last iteration
+            outer_product<HOIST, TM>(a, b[d % 2], acc, d);
+            if (d + 2 < K_UNROLL) {
+                load_fragment_b(b_from + (d + 2) * PITCH_B, b[d % 2]);
             }
-            if (d + 1 < AHEAD) add_product<0, LEAD>(a, b[(d + 1) % 2], acc, (d + 1) % AHEAD);
+            if (d + 1 < K_UNROLL) outer_product<0, HOIST>(a, b[(d + 1) % 2], acc, (d + 1) % K_UNROLL);
         }
     }
 
     float* const c_tile = C + Offset(tile.m) * s.ldc + tile.n;
-    store_c(c_tile, s, place, acc, alpha, beta);
+    store_c(c_tile, s, thread, acc, alpha, beta);
 }

@@ -36,7 +36,7 @@ extern "C" {
  * results do not depend on the order in which blocks run. For that a launch needs a workspace in device memory:
  *
  * partials  ${ out.name }_partials_bytes(...) bytes that may hold anything
- * tickets   ${ out.name }_tickets_bytes(...) bytes: set them to zero once, before the first launch; each launch that
+ * semaphores   ${ out.name }_tickets_bytes(...) bytes: set them to zero once, before the first launch; each launch that
  *           runs to its end leaves them zero
  *
  * Launches that may run at the same time need a workspace each; those that follow one another on a stream can share
@@ -62,7 +62,7 @@ size_t ${ out.name }_tickets_bytes(${ sizes });
  *           device memory, likewise, which C does not overlap either${ "; vectors serve all products" if out.batched }
 //% endif
 //% if out.adds_up
- * partials, tickets: the workspace, see above
+ * partials, semaphores: the workspace, see above
 //% endif
 //% if out.runtime_sizes
  * ${ "%-9s" | format(out.runtime_sizes | join(", ")) } 0 to ${ out.size_limit }${ "; with no element in C nothing is launched" if out.may_be_empty }

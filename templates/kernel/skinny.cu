@@ -1,5 +1,5 @@
 /*# One operand with few lines: the other one, the weights, is streamed from global memory straight to registers.
-    `stream` says how threads share the weights, by the direction of their lines. #*/
+    `stream` says how threads divide the weights, by their storage order. #*/
 //% from "header.cu" import header
 //% from "constants.cu" import shape, tiling
 //% from "signature.cu" import signature
@@ -19,8 +19,8 @@ ${ element_types() }${ shape(kernel) }
 ${ tiling(kernel, "MN") }
 ${ vec(view.stores) }
 ${ load_edge() }
-// Where a thread's work starts: depth k and ${ "column n" if w.mn == "n" else "row m" } of C.
-struct Place {
+// Where a thread starts: k and ${ "column n" if w.mn == "n" else "row m" } of C.
+struct ThreadOrigin {
     int k, ${ w.mn };
 };
 
@@ -71,27 +71,27 @@ ${ signature(kernel) }{
 //% if not view.direct
     Chunk& chunk = *reinterpret_cast<Chunk*>(shared);
 //% endif
-    Sums* const parts = reinterpret_cast<Sums*>(shared);  // PARTS of each element${ ", after the last chunk" if not view.direct }
+    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element${ ", after the last chunk" if not view.direct }
 
     const Shape s{${ kernel.problem.runtime_names | join(", ") }};
 //% if kernel.launch.splits > 1
     const int tile = blockIdx.x / SPLIT;
-    const auto [begin, end] = depths_of_split(s.K, blockIdx.x % SPLIT);
+    const auto [begin, end] = split_k_range(s.K, blockIdx.x % SPLIT);
 //% else
     const int tile = blockIdx.x;
     const int begin = 0, end = s.K;
 //% endif
-    const int thin = (s.${ x.MN } + B${ x.MN } - 1) / B${ x.MN };  // tiles along ${ x.MN }, which share their weights: they run together
+    const int thin = (s.${ x.MN } + B${ x.MN } - 1) / B${ x.MN };  // tiles along ${ x.MN }, which read the same weights: they run together
     const int tile_${ x.mn } = tile % thin * B${ x.MN }, tile_${ w.mn } = tile / thin * B${ w.MN };
-    const Place place = place_of_thread();
-    const int ${ w.mn } = tile_${ w.mn } + place.${ w.mn };
+    const ThreadOrigin thread = thread_origin();
+    const int ${ w.mn } = tile_${ w.mn } + thread.${ w.mn };
 
 ${ sum_products(x, w) }
-    // What the threads summed over different depths, added up in the order of these.
+    // Reduce the sums of threads at different k, in the order of these.
 //% if not view.direct
-    __syncthreads();  // nobody reads the last chunk any more
+    __syncthreads();  // no thread reads the last chunk any more
 //% endif
-    leave(acc, place, parts);
+    store_sums(acc, thread, block_sums);
     __syncthreads();
     ${ T } sums[OUTPUTS] = {};
     #pragma unroll
@@ -99,12 +99,12 @@ ${ sum_products(x, w) }
         const int element = i * THREADS + threadIdx.x;
         if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
         #pragma unroll
-        for (int part = 0; part < PARTS; ++part) sums[i] += parts[part][element ${ "/" if x.mn == "m" else "%" } BN][element ${ "%" if x.mn == "m" else "/" } BN];
+        for (int p = 0; p < PARTIALS; ++p) sums[i] += block_sums[p][element ${ "/" if x.mn == "m" else "%" } BN][element ${ "%" if x.mn == "m" else "/" } BN];
     }
 //% if kernel.launch.splits > 1
-    const Parts split = parts_of_split(partials, tickets);
-    if (!leave_part<OUTPUTS>(sums, split)) return;
-    add_parts(split, 0, sums);
+    const Fixup fixup = split_k_fixup(partials, semaphores);
+    if (!store_partial<OUTPUTS>(sums, fixup)) return;
+    reduce_partials(fixup, 0, sums);
 //% endif
     store_c(C, s, tile_m, tile_n, sums, ${ inputs(kernel) if kernel.epilogue else "alpha, beta" });
 }

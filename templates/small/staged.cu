@@ -1,6 +1,6 @@
-/*# The small operand passes through shared memory: a block's threads bring a chunk of it there together. #*/
+/*# The small operand passes through shared memory: all threads of a block copy a chunk of it. #*/
 //% macro small(x, w, view)
-// ${ x.X }'s values at depths [k, k + BK) to shared memory. Zeros stand for those that do not exist, and from depth `end` on.
+// ${ x.X }'s values at k to k + BK - 1 to shared memory. Zeros stand for those that do not exist, and from k = `end` on.
 __device__ __forceinline__ void stage(const ${ element[x.X] }* ${ x.X }, Shape s, int ${ x.mn }, int k, int end, Chunk& chunk)
 {
     #pragma unroll ${ view.stage_unroll }
@@ -13,24 +13,24 @@ __device__ __forceinline__ void stage(const ${ element[x.X] }* ${ x.X }, Shape s
 }
 //% endmacro
 
-/*# What the threads sum, each over its own depths of one chunk after the other. #*/
+/*# The mainloop: each thread sums over its own k of one chunk after the other. #*/
 //% macro sum_products(x, w)
     // A ring of registers: a step's weights are loaded UNROLL steps before their use, also while the block waits.
     Vec<${ of[w.X] }VW> weights[UNROLL][LOADS];
     #pragma unroll
-    for (int u = 0; u < UNROLL; ++u) fetch(${ w.X }, s, begin + place.k + u * STEP, end, ${ w.mn }, weights[u]);
+    for (int u = 0; u < UNROLL; ++u) fetch(${ w.X }, s, begin + thread.k + u * STEP, end, ${ w.mn }, weights[u]);
 
     ${ T } acc[S][T] = {};
     for (int k = begin; k < end; k += BK) {
-        __syncthreads();  // nobody reads the chunk before any more
+        __syncthreads();  // no thread reads the chunk before any more
         stage(${ x.X }, s, tile_${ x.mn }, k, end, chunk);
         __syncthreads();  // the chunk is complete
         const int depth = min(BK, end - k);
         for (int step = 0; step < depth; step += UNROLL * STEP) {
             #pragma unroll
             for (int u = 0; u < UNROLL; ++u) {
-                const int at = place.k + step + u * STEP;  // in the chunk
-                multiply(chunk, at, weights[u], acc);
+                const int at = thread.k + step + u * STEP;  // in the chunk
+                mma(chunk, at, weights[u], acc);
                 fetch(${ w.X }, s, k + at + UNROLL * STEP, end, ${ w.mn }, weights[u]);
             }
         }

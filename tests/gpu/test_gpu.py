@@ -391,15 +391,19 @@ def test_cublaslt_solves_the_same_problem(gpu: GpuExecutor, layout: str, dtype: 
 BATCHES = [
     (SIMT, Problem(100, 90, 80, dtype=DType.F64), {"ASYNC": 1, "STAGES": 3}),
     (SIMT, Problem(None, 64, 64, batch=None, stride_a=0), {}),
-    (BATCHED, Problem(16, 16, 16, batch=None), {"MB": 8, "ASYNC": 1, "STAGES": 2, "WALK": 4}),
+    (BATCHED, Problem(16, 16, 16, batch=None), {"MB": 8, "ASYNC": 1, "STAGES": 2, "BATCH_TILES": 4}),
     (SIMT, Problem(None, 64, 64, batch=None, pointers=True), {}),
-    (BATCHED, Problem(16, 16, 16, batch=None, pointers=True), {"MB": 8, "ASYNC": 1, "STAGES": 2, "WALK": 4}),
-    (BATCHED, Problem(12, 8, 5, batch=4001, dtype=DType.F64, pointers=True), {"WALK": 2}),
-    (BATCHED, Problem(32, 24, 20, batch=1001, dtype=DType.F64, layout=Layout("c", "c")), {"ASYNC": 1, "WALK": 2}),
+    (BATCHED, Problem(16, 16, 16, batch=None, pointers=True), {"MB": 8, "ASYNC": 1, "STAGES": 2, "BATCH_TILES": 4}),
+    (BATCHED, Problem(12, 8, 5, batch=4001, dtype=DType.F64, pointers=True), {"BATCH_TILES": 2}),
+    (
+        BATCHED,
+        Problem(32, 24, 20, batch=1001, dtype=DType.F64, layout=Layout("c", "c")),
+        {"ASYNC": 1, "BATCH_TILES": 2},
+    ),
     (
         BATCHED,
         Problem(64, 64, 64, batch=300),
-        {"MB": 1, "TM": 8, "TN": 8, "ASYNC": 1, "STAGES": 2, "WALK": 4},
+        {"MB": 1, "TM": 8, "TN": 8, "ASYNC": 1, "STAGES": 2, "BATCH_TILES": 4},
     ),  # dynamic
 ]
 
@@ -422,7 +426,7 @@ def test_blocks_that_stream_are_right_before_and_after_they_are_timed(
     """Whole waves and none, parts of several tiles to a block, and blocks without a step; K = 0 among them."""
     problem = Problem(None, None, None, dtype=dtype, layout=Layout("r", "c"))
     tiles = {"BM": 32, "BN": 64, "TM": 4, "TN": 4, "WM": 16, "WN": 32, "BK": 16}
-    schedules = ({"STAGES": 2}, {"STAGES": 3, "ASYNC": 1}, {"STAGES": 3, "ASYNC": 1, "AHEAD": 4})
+    schedules = ({"STAGES": 2}, {"STAGES": 3, "ASYNC": 1}, {"STAGES": 3, "ASYNC": 1, "K_UNROLL": 4})
     base = SIMT.default(problem).with_values(**tiles, STREAM=blocks)
     for source in (render(problem, SIMT, base.with_values(**schedule)) for schedule in schedules):
         for _ in range(2):
@@ -437,11 +441,11 @@ def test_blocks_that_stream_are_right_before_and_after_they_are_timed(
 
 
 MOVED = [
-    (Problem(127, 4000, 399), {"BK": 16, "STAGES": 3, "ASYNC": 1, "AHEAD": 4}),
+    (Problem(127, 4000, 399), {"BK": 16, "STAGES": 3, "ASYNC": 1, "K_UNROLL": 4}),
     (Problem(300, 201, 100, layout=Layout("c", "r")), {"STAGES": 3, "ASYNC": 1}),
     (Problem(300, 200, 101, layout=Layout("r", "c"), batch=5), {}),
-    (Problem(130, 514, 77, layout=Layout("c", "c"), dtype=DType.F64), {"BK": 16, "ASYNC": 1, "AHEAD": 2}),
-    (Problem(1000, 1100, None), {"BK": 16, "STAGES": 3, "ASYNC": 1, "AHEAD": 4, "STREAM": 20}),
+    (Problem(130, 514, 77, layout=Layout("c", "c"), dtype=DType.F64), {"BK": 16, "ASYNC": 1, "K_UNROLL": 2}),
+    (Problem(1000, 1100, None), {"BK": 16, "STAGES": 3, "ASYNC": 1, "K_UNROLL": 4, "STREAM": 20}),
 ]
 
 

@@ -68,7 +68,7 @@ CONSTRAINTS = (
     Constraint("BK % (UNROLL * STEP) == 0", "a chunk is a whole number of turns of the ring of registers"),
     Constraint(f"2 * UNROLL * STEP <= {TILE_REACH}", "loads that run ahead stay near the edge of K"),
     Constraint("BK <= 8192 and SPLIT * STEP <= 32768", "depths past the edge of K stay below 2^31", False),
-    Constraint("PARTS > 1 or 32 % (S * T) == 0 or S * T % 32 == 0", "lanes halve the sums until each has its own"),
+    Constraint("PARTIALS > 1 or 32 % (S * T) == 0 or S * T % 32 == 0", "lanes halve the sums until each has its own"),
     Constraint("32 % LANES == 0", "a warp is a whole number of groups of lanes"),
     Constraint("LANES == 32 or ALONG_K == 0", "where weights run along k, a warp's lanes lie along k as well", False),
     Constraint("GROUPS % (S * T) == 0 or S * T % GROUPS == 0", "groups halve the sums until each has its own"),
@@ -201,7 +201,7 @@ class Skinny(Family):
             Derived("PITCH", pitch, "floats from one line of a chunk to the next", group=SHARED),
             Derived("SUMS_PITCH", f"B{w.MN} + 4", "floats from one line of sums to the next", group=SHARED),
             Derived(
-                "PARTS",
+                "PARTIALS",
                 "1" if w.along_k else "WARPS",
                 "sums of each element of C that meet in shared memory",
                 group=SHARED,
@@ -209,7 +209,7 @@ class Skinny(Family):
             Derived("CHUNK_FLOATS", f"{lines} * PITCH", "floats of a chunk of the small operand", group=SHARED),
             Derived(
                 "SUMS_FLOATS",
-                "PARTS * S * SUMS_PITCH",
+                "PARTIALS * S * SUMS_PITCH",
                 "floats of the sums at the end" if direct else "floats of the sums that replace it at the end",
                 group=SHARED,
             ),

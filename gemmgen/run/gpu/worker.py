@@ -329,11 +329,11 @@ class Worker:
         enqueue = self._launcher(binary, case)
         workspace = binary[0].launch.workspace(case)
         self._with_room(lambda: self._partials.reserve(workspace.lengths["partials"]))
-        self._with_room(lambda: self._tickets.reserve(workspace.lengths["tickets"]))
+        self._with_room(lambda: self._tickets.reserve(workspace.lengths["semaphores"]))
         self._tickets.clear()  # a kernel that was stopped may have left something
 
         def with_workspace(pointers: Pointers, stream: Any) -> None:
-            scratch = {"partials": self._partials.address, "tickets": self._tickets.address}
+            scratch = {"partials": self._partials.address, "semaphores": self._tickets.address}
             enqueue({**pointers, **scratch}, stream)
 
         return with_workspace
@@ -357,7 +357,7 @@ class Worker:
         memory = self._with_room(lambda: allocate(layout.size), spare)
         base = int(memory)
         cuda.memset_d32(memory, CANARY, layout.size // WORD)
-        cuda.memset_d32(base + layout.offsets["tickets"], 0, layout.workspace.tickets)
+        cuda.memset_d32(base + layout.offsets["semaphores"], 0, layout.workspace.semaphores)
         self._try_once(enqueue, {**pointers, **{name: base + offset for name, offset in layout.offsets.items()}})
         after = np.empty(layout.size // WORD, np.uint32)
         for part in layout.kept():
