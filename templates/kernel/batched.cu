@@ -106,7 +106,7 @@ ${ signature(kernel) }{
         const int product = first + step * MB + in_tile;
         ${ "if (product < s.batch) " if edge }{
 //% if kernel.problem.pointers
-            ${ T }* const C = C_array[product];  // loaded while the products are summed
+            ${ TC }* const C = C_array[product];  // loaded while the products are summed
 //% endif
             ${ T } acc[TM][TN] = {};
             mma(As[stage * MB + in_tile], Bs[stage * MB + in_tile], thread, acc);
