@@ -16,14 +16,14 @@ __device__ __forceinline__ Coord access_offset_${ x.x }(int i)
     return {${ "strided, contiguous" if x.along_k else "contiguous, strided" }};
 }
 
-// ${ T | capitalize }s from the origin of ${ x.X }'s tile to `at`, in global memory.
+// ${ (T if types.uniform else "element") | capitalize }s from the origin of ${ x.X }'s tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_${ x.x }(Coord at, Shape s)
 {
     return Offset(at.${ strided }) * s.${ x.ld } + at.${ contiguous };
 }
 /*% if x.at_edge %*/
 
-// How many ${ T }s from there on lie inside ${ x.X }, whose edge is ${ x.extent if x.mn_edge }${ " x " if x.mn_edge and x.k_edge }${ "depth" if x.k_edge } from the tile's origin:
+// How many ${ T if types.uniform else "element" }s from there on lie inside ${ x.X }, whose edge is ${ x.extent if x.mn_edge }${ " x " if x.mn_edge and x.k_edge }${ "depth" if x.k_edge } from the tile's origin:
 // V${ x.X } or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_${ x.x }(Coord at${ limits(x, "int ") })
 {
@@ -59,7 +59,7 @@ ${ caller() }    }
 
 /*# The address that all accesses of a thread share, from which they lie at fixed distances. #*/
 //% macro from(x)
-    const ${ T }* from = tile + offset_${ x.x }(first, s);
+    const ${ element[x.X] }* from = tile + offset_${ x.x }(first, s);
 //% endmacro
 
 /*# The element of the shared tile that lies `i` elements along the contiguous dimension from `at`. #*/

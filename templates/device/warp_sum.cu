@@ -11,15 +11,15 @@
 //% endif
 // Steps are template arguments so that every index is a constant early: in a loop over them values went to local memory.
 template <int DISTANCE, int COUNT>
-__device__ __forceinline__ void warp_sum(float (&values)[COUNT])
+__device__ __forceinline__ void warp_sum(${ T } (&values)[COUNT])
 {
     constexpr bool HALVED = COUNT * DISTANCE >= 32;
     constexpr int KEPT = HALVED ? COUNT * DISTANCE / 32 : 1;  // values after this step
     #pragma unroll
     for (int i = 0; i < KEPT; ++i) {
         const bool second = threadIdx.x & DISTANCE;
-        const float first = values[i], last = values[HALVED ? KEPT + i : i];
-        const float kept = second ? last : first, sent = second ? first : last;
+        const ${ T } first = values[i], last = values[HALVED ? KEPT + i : i];
+        const ${ T } kept = second ? last : first, sent = second ? first : last;
         values[i] = kept + __shfl_xor_sync(0xffffffffu, sent, DISTANCE);
     }
     if constexpr (DISTANCE > ${ "LANES" if grouped else "1" }) warp_sum<DISTANCE / 2>(values);

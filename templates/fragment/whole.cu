@@ -11,7 +11,7 @@ __device__ __forceinline__ void load_fragment_${ x.x }(const Matrix${ X }& share
 //% if x.along_k
     #pragma unroll
     for (int i = 0; i < T${ MN }; ++i) {
-        const Vec<DEPTH> vector = load<DEPTH>(&shared[${ mn } + i * STEP_${ MN }][k]);
+        const Vec<${ of.sums }DEPTH> vector = load<DEPTH>(&shared[${ mn } + i * STEP_${ MN }][k]);
         #pragma unroll
         for (int d = 0; d < DEPTH; ++d) fragment[d][i] = vector.at[d];
     }
@@ -20,7 +20,7 @@ __device__ __forceinline__ void load_fragment_${ x.x }(const Matrix${ X }& share
     for (int d = 0; d < DEPTH; ++d) {
         #pragma unroll
         for (int i = 0; i < T${ MN }; i += F${ MN }) {
-            const Vec<F${ MN }> vector = load<F${ MN }>(&shared[k + d][${ mn } + i / F${ MN } * STEP_${ MN }]);
+            const Vec<${ of.sums }F${ MN }> vector = load<F${ MN }>(&shared[k + d][${ mn } + i / F${ MN } * STEP_${ MN }]);
             #pragma unroll
             for (int v = 0; v < F${ MN }; ++v) fragment[d][i + v] = vector.at[v];
         }

@@ -2,6 +2,7 @@
 //% from "header.cu" import header
 //% from "constants.cu" import shape, tiling
 //% from "signature.cu" import signature
+//% from "device/convert.cu" import element_types
 //% from "device/vec.cu" import vec
 //% from "device/cp_async.cu" import cp_async
 //% from "device/dynamic_shared.cu" import dynamic_shared
@@ -14,7 +15,7 @@
 ${ header(kernel) }
 namespace {
 
-${ shape(kernel) }
+${ element_types() }${ shape(kernel) }
 ${ tiling(kernel, "MN") }
 //% set edge = "batch" in kernel.edges
 //% if not edge
@@ -105,7 +106,7 @@ ${ signature(kernel) }{
         const int product = first + step * MB + in_tile;
         ${ "if (product < s.batch) " if edge }{
 //% if kernel.problem.pointers
-            ${ T }* const C = C_array[product];  // loaded while the products are summed
+            ${ TC }* const C = C_array[product];  // loaded while the products are summed
 //% endif
             ${ T } acc[TM][TN] = {};
             mma(As[stage * MB + in_tile], Bs[stage * MB + in_tile], thread, acc);

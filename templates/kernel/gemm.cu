@@ -3,6 +3,7 @@
 //% from "header.cu" import header
 //% from "constants.cu" import shape, tiling
 //% from "signature.cu" import signature, matrices_of
+//% from "device/convert.cu" import element_types
 //% from "device/vec.cu" import vec, load_edge
 //% from "device/raster.cu" import raster, tile_rows, tile_columns
 //% from "device/thread_origin.cu" import thread_origin
@@ -37,7 +38,7 @@ for (int i = 0; i < ${ rows }; ++i) {
 ${ header(kernel) }
 namespace {
 
-${ shape(kernel) }
+${ element_types() }${ shape(kernel) }
 ${ tiling(kernel, "MNK") }
 /*% block types %*/
 ${ vec() }
@@ -123,8 +124,8 @@ ${ matrices_of(kernel, "matrix").rstrip() }
 //% if rows or columns
     const int ${ "rows = s.M - tile.m" if rows }${ ", " if rows and columns }${ "columns = s.N - tile.n" if columns };  // from the tile's origin to the edge of C
 //% endif
-    const ${ T }* a_tile = A + ${ "Offset(tile.m) * s.lda" if view.a.along_k else "tile.m" }${ from_begin(view.a) };
-    const ${ T }* b_tile = B + ${ "Offset(tile.n) * s.ldb" if view.b.along_k else "tile.n" }${ from_begin(view.b) };
+    const ${ TA }* a_tile = A + ${ "Offset(tile.m) * s.lda" if view.a.along_k else "tile.m" }${ from_begin(view.a) };
+    const ${ TB }* b_tile = B + ${ "Offset(tile.n) * s.ldb" if view.b.along_k else "tile.n" }${ from_begin(view.b) };
     const Offset a_step = ${ "BK" if view.a.along_k else "Offset(BK) * s.lda" };  // to the next tile along K
     const Offset b_step = ${ "BK" if view.b.along_k else "Offset(BK) * s.ldb" };
     ${ T } acc[TM][TN] = {};
@@ -137,7 +138,7 @@ ${ matrices_of(kernel, "matrix").rstrip() }
     add_slices(acc, sums, reinterpret_cast<${ T }*>(As));
 //% endif
 //% set sums, count = ("sums", "ROWS") if view.slices > 1 else ("acc", "TM")
-    ${ T }* const c_tile = C + Offset(tile.m) * s.ldc + tile.n;
+    ${ TC }* const c_tile = C + Offset(tile.m) * s.ldc + tile.n;
 //% if kernel.epilogue
     const Epilogue e = ${ inputs(kernel, "tile.m", "tile.n") };
 //% endif

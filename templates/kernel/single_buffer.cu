@@ -2,8 +2,8 @@
 //% extends "kernel/gemm.cu"
 //% from "copy/access.cu" import limits
 //% block main_loop
-    Vec<VA> a_staged[A_ITERATIONS];
-    Vec<VB> b_staged[B_ITERATIONS];
+    Vec<${ of.A }VA> a_staged[A_ITERATIONS];
+    Vec<${ of.B }VB> b_staged[B_ITERATIONS];
     for (int k = 0; k < ${ view.K }; k += BK) {
         fetch_a(a_tile, s${ limits(view.a, depth=view.K ~ " - k") }, a_staged);
         fetch_b(b_tile, s${ limits(view.b, depth=view.K ~ " - k") }, b_staged);

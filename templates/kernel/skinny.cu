@@ -4,16 +4,18 @@
 //% from "constants.cu" import shape, tiling
 //% from "signature.cu" import signature
 //% from "device/vec.cu" import vec, load_edge
+//% from "device/convert.cu" import element_types
 //% from "device/split.cu" import split_k
 //% from "device/dynamic_shared.cu" import dynamic_shared
 //% from view.stream import stream
 //% from view.small import small, sum_products
+//% from "epilogue/result.cu" import result
 //% from "epilogue/tree.cu" import epilogue, applied_at, inputs
 //% set x, w = view.x, view.w
 ${ header(kernel) }
 namespace {
 
-${ shape(kernel) }
+${ element_types() }${ shape(kernel) }
 ${ tiling(kernel, "MN") }
 ${ vec(view.stores) }
 ${ load_edge() }
@@ -22,7 +24,7 @@ struct ThreadOrigin {
     int k, ${ w.mn };
 };
 
-using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [${ x.mn }][${ w.mn }]
+using Sums = ${ T }[S][SUMS_PITCH];  // one of each element of a block's tile: [${ x.mn }][${ w.mn }]
 
 //% if kernel.launch.shared_bytes
 ${ dynamic_shared() }
@@ -38,7 +40,7 @@ ${ epilogue(kernel) }
 __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS], const Epilogue& e)
 //% else
 // C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.
-__device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS], float alpha, float beta)
+__device__ __forceinline__ void store_c(${ TC }* C, Shape s, int tile_m, int tile_n, const ${ T } (&sums)[OUTPUTS], ${ types.scalar.ctype } alpha, ${ types.scalar.ctype } beta)
 //% endif
 {
     #pragma unroll
@@ -49,11 +51,11 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 //% if "M" in kernel.edges or "N" in kernel.edges
         if (${ "m >= s.M" if "M" in kernel.edges }${ " || " if "M" in kernel.edges and "N" in kernel.edges }${ "n >= s.N" if "N" in kernel.edges }) continue;
 //% endif
-        float* const to = C + Offset(m) * s.ldc + n;
+        ${ TC }* const to = C + Offset(m) * s.ldc + n;
 //% if kernel.epilogue
         *to = ${ applied_at(kernel, "m", "n", "sums[i]", "*to") };
 //% else
-        *to = beta == 0.0f ? alpha * sums[i] : fmaf(beta, *to, alpha * sums[i]);  // beta = 0 leaves C unread
+        *to = ${ result("sums[i]", "*to") };  // beta = 0 leaves C unread
 //% endif
     }
 }
@@ -62,9 +64,9 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 
 ${ signature(kernel) }{
 //% if kernel.launch.shared_bytes
-    float* const shared = reinterpret_cast<float*>(dynamic_shared());
+    ${ T }* const shared = reinterpret_cast<${ T }*>(dynamic_shared());
 //% else
-    __shared__ __align__(16) float shared[SHARED_FLOATS];
+    __shared__ __align__(16) ${ T } shared[SHARED_FLOATS];
 //% endif
 //% if not view.direct
     Chunk& chunk = *reinterpret_cast<Chunk*>(shared);
@@ -91,7 +93,7 @@ ${ sum_products(x, w) }
 //% endif
     store_sums(acc, thread, block_sums);
     __syncthreads();
-    float sums[OUTPUTS] = {};
+    ${ T } sums[OUTPUTS] = {};
     #pragma unroll
     for (int i = 0; i < OUTPUTS; ++i) {
         const int element = i * THREADS + threadIdx.x;

@@ -2,10 +2,10 @@
 //% from "device/warp_sum.cu" import warp_sum
 //% macro stream(x, w, view)
 //% if view.direct
-using Chunk = float[1][S];  // what a step's weights meet, in registers: ${ x.X }'s values, [k][${ x.mn }]
+using Chunk = ${ element[x.X] }[1][S];  // what a step's weights meet, in registers: ${ x.X }'s values, [k][${ x.mn }]
 
 //% else
-using Chunk = float[BK][PITCH];  // of ${ x.X } in shared memory: [k][${ x.mn }], so that a k's values are neighbours
+using Chunk = ${ T }[BK][PITCH];  // of ${ x.X } in shared memory: [k][${ x.mn }], so that a k's values are neighbours
 
 //% endif
 // This thread's first weights, from the block's: one k for each LANES lanes, which take neighbouring vectors of it.
@@ -22,7 +22,7 @@ __device__ __forceinline__ int output(int t)
 }
 
 // Start the loads of one step: this thread's ${ "columns" if w.X == "B" else "rows" } of ${ w.X } at k, zeros from k = `end` on.
-__device__ __forceinline__ void fetch(const float* ${ w.X }, Shape s, int k, int end, int ${ w.mn }, Vec<VW> (&weights)[LOADS])
+__device__ __forceinline__ void fetch(const ${ element[w.X] }* ${ w.X }, Shape s, int k, int end, int ${ w.mn }, Vec<${ of[w.X] }VW> (&weights)[LOADS])
 {
     #pragma unroll
     for (int i = 0; i < LOADS; ++i) {
@@ -34,15 +34,15 @@ __device__ __forceinline__ void fetch(const float* ${ w.X }, Shape s, int k, int
 }
 
 // acc += the outer product of ${ x.X }'s S values at k and this thread's T weights: every weight serves S times.
-__device__ __forceinline__ void mma(const Chunk& chunk, int k, const Vec<VW> (&weights)[LOADS], float (&acc)[S][T])
+__device__ __forceinline__ void mma(const Chunk& chunk, int k, const Vec<${ of[w.X] }VW> (&weights)[LOADS], ${ T } (&acc)[S][T])
 {
     #pragma unroll
     for (int i = 0; i < S; i += FX) {
-        const Vec<FX> x = load<FX>(&chunk[k][i]);${ "  // the same for LANES lanes, in other banks for others" if not view.direct }
+        const Vec<${ of[x.X] if view.direct else of.sums }FX> x = load<FX>(&chunk[k][i]);${ "  // the same for LANES lanes, in other banks for others" if not view.direct }
         #pragma unroll
         for (int j = 0; j < FX; ++j) {
             #pragma unroll
-            for (int t = 0; t < T; ++t) acc[i + j][t] = fmaf(x.at[j], weights[t / VW].at[t % VW], acc[i + j][t]);
+            for (int t = 0; t < T; ++t) acc[i + j][t] = ${ fma }(x.at[j], weights[t / VW].at[t % VW], acc[i + j][t]);
         }
     }
 }
@@ -50,9 +50,9 @@ __device__ __forceinline__ void mma(const Chunk& chunk, int k, const Vec<VW> (&w
 //% if view.grouped
 ${ warp_sum(grouped=true) }
 // Reduce the sums of a warp's groups, each over its own k, and store them to shared memory.
-__device__ __forceinline__ void store_sums(float (&acc)[S][T], ThreadOrigin thread, Sums* sums)
+__device__ __forceinline__ void store_sums(${ T } (&acc)[S][T], ThreadOrigin thread, Sums* sums)
 {
-    float (&values)[S * T] = reinterpret_cast<float (&)[S * T]>(acc);
+    ${ T } (&values)[S * T] = reinterpret_cast<${ T } (&)[S * T]>(acc);
     warp_sum<16>(values);
     const int warp = threadIdx.x / 32;
     const int first = threadIdx.x % 32 / LANES * (S * T);  // GROUPS times the number of this group's first sum
@@ -64,18 +64,19 @@ __device__ __forceinline__ void store_sums(float (&acc)[S][T], ThreadOrigin thre
     }
 }
 //% else
+//% set store_width = "VW" if types.uniform else "RX"
 // Store this thread's sums, over the k of its warp, to shared memory.
-__device__ __forceinline__ void store_sums(float (&acc)[S][T], ThreadOrigin thread, Sums* sums)
+__device__ __forceinline__ void store_sums(${ T } (&acc)[S][T], ThreadOrigin thread, Sums* sums)
 {
     const int warp = threadIdx.x / 32;
     #pragma unroll
     for (int i = 0; i < S; ++i) {
         #pragma unroll
-        for (int t = 0; t < T; t += VW) {
-            Vec<VW> values;
+        for (int t = 0; t < T; t += ${ store_width }) {
+            Vec<${ of.sums }${ store_width }> values;
             #pragma unroll
-            for (int v = 0; v < VW; ++v) values.at[v] = acc[i][t + v];
-            store<VW>(&sums[warp][i][thread.${ w.mn } + output(t)], values);
+            for (int v = 0; v < ${ store_width }; ++v) values.at[v] = acc[i][t + v];
+            store<${ store_width }>(&sums[warp][i][thread.${ w.mn } + output(t)], values);
         }
     }
 }

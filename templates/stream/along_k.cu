@@ -2,10 +2,10 @@
 //% from "device/warp_sum.cu" import warp_sum
 //% macro stream(x, w, view)
 //% if view.direct
-using Chunk = float[S][VW];  // what a step's weights meet, in registers: ${ x.X }'s values, [${ x.mn }][k]
+using Chunk = ${ element[x.X] }[S][VW];  // what a step's weights meet, in registers: ${ x.X }'s values, [${ x.mn }][k]
 
 //% else
-using Chunk = float[S][PITCH];  // of ${ x.X } in shared memory: [${ x.mn }][k], so that a lane reads vectors along k
+using Chunk = ${ T }[S][PITCH];  // of ${ x.X } in shared memory: [${ x.mn }][k], so that a lane reads vectors along k
 
 //% endif
 // This thread's first weights, from the block's: T ${ "columns" if w.X == "B" else "rows" } a warp, whose lanes take neighbouring vectors along k.
@@ -16,7 +16,7 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
 }
 
 // Start the loads of one step: VW k from `k` on of the warp's T ${ "columns" if w.X == "B" else "rows" } of ${ w.X }, zeros from k = `end` on.
-__device__ __forceinline__ void fetch(const float* ${ w.X }, Shape s, int k, int end, int ${ w.mn }, Vec<VW> (&weights)[LOADS])
+__device__ __forceinline__ void fetch(const ${ element[w.X] }* ${ w.X }, Shape s, int k, int end, int ${ w.mn }, Vec<${ of[w.X] }VW> (&weights)[LOADS])
 {
     #pragma unroll
     for (int t = 0; t < T; ++t) {
@@ -27,24 +27,36 @@ __device__ __forceinline__ void fetch(const float* ${ w.X }, Shape s, int k, int
 }
 
 // acc += ${ x.X }'s S values times the weights of T ${ "columns" if w.X == "B" else "rows" }, over VW k from `k` on: every weight serves S times.
-__device__ __forceinline__ void mma(const Chunk& chunk, int k, const Vec<VW> (&weights)[LOADS], float (&acc)[S][T])
+__device__ __forceinline__ void mma(const Chunk& chunk, int k, const Vec<${ of[w.X] }VW> (&weights)[LOADS], ${ T } (&acc)[S][T])
 {
     #pragma unroll
     for (int i = 0; i < S; ++i) {
-        const Vec<VW> x = load<VW>(&chunk[i][k]);
+//% if types.uniform or view.direct
+        const Vec<${ of[x.X] }VW> x = load<VW>(&chunk[i][k]);
         #pragma unroll
         for (int t = 0; t < T; ++t) {
             #pragma unroll
-            for (int v = 0; v < VW; ++v) acc[i][t] = fmaf(x.at[v], weights[t].at[v], acc[i][t]);
+            for (int v = 0; v < VW; ++v) acc[i][t] = ${ fma }(x.at[v], weights[t].at[v], acc[i][t]);
         }
+//% else
+        #pragma unroll
+        for (int v = 0; v < VW; v += RX) {
+            const Vec<${ of.sums }RX> x = load<RX>(&chunk[i][k + v]);
+            #pragma unroll
+            for (int t = 0; t < T; ++t) {
+                #pragma unroll
+                for (int j = 0; j < RX; ++j) acc[i][t] = ${ fma }(x.at[j], weights[t].at[v + j], acc[i][t]);
+            }
+        }
+//% endif
     }
 }
 
 ${ warp_sum() }
 // Reduce the sums of a warp's lanes, each over its own k, and store them to shared memory.
-__device__ __forceinline__ void store_sums(float (&acc)[S][T], ThreadOrigin thread, Sums* sums)
+__device__ __forceinline__ void store_sums(${ T } (&acc)[S][T], ThreadOrigin thread, Sums* sums)
 {
-    float (&values)[S * T] = reinterpret_cast<float (&)[S * T]>(acc);
+    ${ T } (&values)[S * T] = reinterpret_cast<${ T } (&)[S * T]>(acc);
     warp_sum<16>(values);
     const int first = threadIdx.x % 32 * (S * T);  // 32 times the number of this lane's first sum
     if (first % 32 != 0) return;                   // a lane before it has the same sum

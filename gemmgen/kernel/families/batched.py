@@ -15,7 +15,7 @@ from math import gcd
 from typing import cast
 
 from gemmgen.kernel.config import Config, Constraint, Derived, axis
-from gemmgen.kernel.families.base import CONVERTS_NOTHING, Family, Side, constants, launch_of, sides, sizes_of
+from gemmgen.kernel.families.base import CONVERTS, PLAIN_EPILOGUES, Family, Side, constants, launch_of, sides, sizes_of
 from gemmgen.kernel.notes import main_loop, plural
 from gemmgen.kernel.plan import Plan, Tile, Work
 from gemmgen.problem.device import WARP
@@ -32,7 +32,7 @@ class BatchedConfig(Config):
     MB: int = axis(4, (8, 4, 16, 2, 32, 1), "products that a block computes at once")
     TM: int = axis(4, (4, 8, 2, 1, 3, 5, 6, 7), "rows of C that a thread computes")
     TN: int = axis(4, (4, 8, 2, 1, 3, 5, 6, 7), "columns of C that a thread computes")
-    VEC: int = axis(4, (4, 2, 1), "elements of the widest access: 1, 2, or 4 of 4 bytes")
+    VEC: int = axis(4, (4, 2, 1), "elements of the widest access to shared memory: 1, 2, or 4 of 4 bytes")
     PAD: int = axis(4, (4, 0), "elements after each shared line of an operand stored along k: spreads banks")
     STAGES: int = axis(1, (2, 1, 3), "groups of MB products that shared memory holds")
     ASYNC: int = axis(0, (1, 0), "1: cp.async copies to shared memory, 0: through registers")
@@ -41,7 +41,8 @@ class BatchedConfig(Config):
 
 
 CONSTRAINTS = (
-    CONVERTS_NOTHING,
+    CONVERTS,
+    PLAIN_EPILOGUES,
     Constraint("BATCH != 1", "it serves batches only", False),
     Constraint("M >= 1 and N >= 1 and K >= 1", "sizes must be fixed: matrices lie whole in shared memory", False),
     Constraint("MB >= 1 and TM >= 1 and TN >= 1", "a block has at least one element to compute", False),
@@ -51,6 +52,7 @@ CONSTRAINTS = (
     Constraint("VEC * ELEMENT_BYTES <= 16", "an access is at most 16 bytes wide", False),
     Constraint("ASYNC <= 1", "a switch is 0 or 1", False),
     Constraint("ASYNC <= HAS_CP_ASYNC", "cp.async needs sm_80 or newer"),
+    Constraint("ASYNC <= UNIFORM", "cp.async converts nothing", False),
     Constraint("STAGES <= BATCH_TILES", "a stage serves at least one of a block's batch tiles", False),
     Constraint("ASYNC == 1 or STAGES == 1", "copies through registers wait for their data", False),
     Constraint("PAD == 0 or A_ALONG_K + B_ALONG_K >= 1", "padding serves tiles that come from lines along k", False),
@@ -71,7 +73,7 @@ PRUNING = (
         "VEC * ELEMENT_BYTES == 16",
         "narrower accesses only add instructions (lines that are not aligned narrow their own)",
     ),
-    Constraint("ASYNC == HAS_CP_ASYNC", "copies through registers hold the threads up"),
+    Constraint("ASYNC == 1 or HAS_CP_ASYNC * UNIFORM == 0", "copies through registers hold the threads up"),
     Constraint("PAD >= A_ALONG_K and PAD >= B_ALONG_K", "lines along k without padding meet in a bank"),
     Constraint("TM * TN >= 4 or M % 2 == 1 or N % 2 == 1", "a smaller thread tile reads more than it multiplies"),
     Constraint("TM * TN * ELEMENT_BYTES <= 256", "a larger thread tile leaves an SM short of warps"),
@@ -91,8 +93,11 @@ def line_length(problem: Problem, operand: Side) -> int:
 
 def copy_width(problem: Problem, config: BatchedConfig, operand: Side) -> int:
     """Elements of one access that copies: the length and the alignment of the operand's lines cap VEC."""
-    limit = problem.vector_limit(operand.ld)
-    return gcd(config.VEC, limit, line_length(problem, operand))
+    limit, types = problem.vector_limit(operand.ld), problem.types
+    widest = config.VEC * types.accumulator.size // problem.dtype_of(operand.X).size
+    width = gcd(max(1, widest), limit, line_length(problem, operand))
+    # Shared lines are as far apart as their accesses are wide, or a multiple of it.
+    return width if types.uniform or not operand.along_k else gcd(width, config.PAD)
 
 
 def patch(config: BatchedConfig, operand: Side) -> int:
@@ -131,7 +136,9 @@ class Batched(Family):
         pad = 4 if any(operand.along_k for operand in sides(problem)) else 0
         tm, tn = gcd(4, problem.m or 4), gcd(4, problem.n or 4)
         lanes = (problem.m or 4) // tm * ((problem.n or 4) // tn)
-        return BatchedConfig(MB=max(1, min(4, 128 // lanes)), TM=tm, TN=tn, VEC=problem.types.a.widest, PAD=pad)
+        return BatchedConfig(
+            MB=max(1, min(4, 128 // lanes)), TM=tm, TN=tn, VEC=problem.types.accumulator.widest, PAD=pad
+        )
 
     def facts(self, problem: Problem) -> dict[str, int]:
         a, b = sides(problem)
@@ -173,6 +180,8 @@ class Batched(Family):
         size = problem.types.accumulator.size
         copies = value["A_ITERATIONS"] + value["B_ITERATIONS"]
         moved = size * batched.MB * (value["BM"] + value["BN"]) * value["BK"]
+        a, b = problem.types.a.size, problem.types.b.size
+        fetched = batched.MB * (a * value["BM"] + b * value["BN"]) * value["BK"]
         read = size * (batched.TM + batched.TN)
         work = Work(
             outputs=batched.TM * batched.TN,
@@ -182,7 +191,7 @@ class Batched(Family):
             wavefronts=read / WORD / value["PAIR"],
             copies=copies if batched.ASYNC else 2 * copies,
             copy_wavefronts=moved / (WARP * WORD),
-            global_bytes=moved,
+            global_bytes=fetched,
             prefetch=batched.STAGES - 1,
             passes=batched.BATCH_TILES,
         )

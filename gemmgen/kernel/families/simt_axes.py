@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gemmgen.kernel.config import Config, Constraint, axis
-from gemmgen.kernel.families.base import CONVERTS_NOTHING, SPLIT_CONSTRAINTS, TILES, grid_fits, split_axis
+from gemmgen.kernel.families.base import SPLIT_CONSTRAINTS, TILES, grid_fits, split_axis
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,6 @@ TILE_THREADS = "BM / TM * (BN / TN)"  # that cover a block's tile of C
 ALL_TRANSPOSED = "TA + TB == A_ALONG_K + B_ALONG_K"  # of the operands that lie along k, if any
 
 CONSTRAINTS = (
-    CONVERTS_NOTHING,
     # Values
     Constraint("BM >= 1 and BN >= 1 and BK >= 1 and TM >= 1 and TN >= 1", "a tile holds at least one element", False),
     Constraint("STAGES >= 1 and MINB >= 1 and GROUP >= 1 and SLICES >= 1", "counts start at one", False),
@@ -123,6 +122,7 @@ CONSTRAINTS = (
     ),
     # Copies, and accesses that stay aligned
     Constraint("ASYNC <= HAS_CP_ASYNC", "cp.async needs sm_80 or newer"),
+    Constraint("ASYNC <= UNIFORM", "cp.async converts nothing", False),
     Constraint("TA <= A_ALONG_K", "only an A with k contiguous can be transposed", False),
     Constraint("TB <= B_ALONG_K", "only a B with k contiguous can be transposed", False),
     Constraint("PAD == 0 or A_ALONG_K + B_ALONG_K >= 1", "padding serves operands with k contiguous", False),
@@ -227,7 +227,7 @@ PRUNING = (
     Constraint(
         "K_UNROLL > 0 or ASYNC == 0", "values that are read when used make FMAs wait and read registers out of order"
     ),
-    Constraint("ASYNC == HAS_CP_ASYNC", "cp.async beats copies through registers"),
+    Constraint("ASYNC == 1 or HAS_CP_ASYNC * UNIFORM == 0", "cp.async beats copies through registers"),
     Constraint("BK <= 32 * SLICES", "a longer k tile only takes shared memory from other stages and blocks"),
     Constraint("BK >= 16 or ASYNC == 0", "so short a k tile waits as often as it multiplies"),
     Constraint("BK >= 8 * SLICES", "so short a part of a k tile is mostly barrier"),

@@ -9,6 +9,7 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
+from gemmgen.problem.types import Types
 from gemmgen.verification.bugs.base import Subject
 
 UNWARPED = (("OUTER", 0), ("WM", 0), ("WN", 0))
@@ -16,6 +17,10 @@ UNWARPED = (("OUTER", 0), ("WM", 0), ("WN", 0))
 
 def _runtime(layout: str, ld_align: int = 1, dtype: DType = DType.F32) -> Problem:
     return Problem(None, None, None, dtype=dtype, layout=Layout.parse(layout), ld_align=ld_align)
+
+
+def _typed(types: str, layout: str) -> Problem:
+    return replace(_runtime(layout), types=Types.parse(types))
 
 
 NAIVE_RR = Subject("naive rr", _runtime("rr"), family=NAIVE)
@@ -90,6 +95,18 @@ ALONG_K_SPLIT = Subject(
 SPLIT_BIG = Subject("skinny split, sampled", Problem(16, 16384, 4096), (("SPLIT", 8),), SKINNY)
 
 NAIVE_F64 = Subject("naive f64 cr", _runtime("cr", dtype=DType.F64), family=NAIVE)
+NAIVE_BF16 = Subject("naive bf16 rr", _typed("bf16", "rr"), family=NAIVE)
+NAIVE_E4M3 = Subject("naive e4m3 rc", _typed("e4m3", "rc"), family=NAIVE)
+NAIVE_S8 = Subject("naive s8 to s32, rr", _typed("s8,s8,s32", "rr"), family=NAIVE)
+NAIVE_TO_S8 = Subject("naive u8, s8 to s8, cr", _typed("u8,s8,s8", "cr"), family=NAIVE)
+SKINNY_BF16 = Subject(
+    "skinny bf16 rc", Problem(3, None, None, types=Types.parse("bf16"), layout=Layout("r", "c"), ld_align=8),
+    (("S", 4), ("WARPS", 2), ("BK", 512)), SKINNY,
+)  # fmt: skip
+DOUBLE_F16 = Subject("double f16 rr vectors", replace(_typed("f16", "rr"), ld_align=4))
+BATCHED_BF16 = Subject(
+    "batched bf16 rr", Problem(8, 8, 8, batch=None, types=Types.parse("bf16")), (("MB", 4), ("PAD", 0)), BATCHED
+)
 DOUBLE_F64 = Subject("double f64 rc", _runtime("rc", dtype=DType.F64))
 ASYNC_F64 = Subject("cp.async f64 cr vectors", _runtime("cr", 2, DType.F64), (("STAGES", 3), ("ASYNC", 1)))
 
@@ -138,6 +155,7 @@ SUBJECTS = (
     ACROSS, ACROSS_SPLIT, ACROSS_FIXED, GROUPED, GROUPED_ROW, DIRECT, DIRECT_ALONG_K,
     MIRRORED, ALONG_K, ALONG_K_SPLIT, SPLIT_BIG,
     NAIVE_F64, DOUBLE_F64, ASYNC_F64,
+    NAIVE_BF16, NAIVE_E4M3, NAIVE_S8, NAIVE_TO_S8, SKINNY_BF16, DOUBLE_F16, BATCHED_BF16,
     NAIVE_BATCH, DOUBLE_BATCH, SMALL_BATCH, SMALL_BATCH_CR,
     NAIVE_POINTERS, DOUBLE_POINTERS, SMALL_POINTERS,
     NAIVE_EPILOGUE, NAIVE_CLAMPED, NAIVE_BATCH_EPILOGUE, DOUBLE_EPILOGUE, SPLIT_EPILOGUE, SKINNY_EPILOGUE,
