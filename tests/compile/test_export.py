@@ -315,7 +315,7 @@ def test_files_of_a_kernel_that_streams_say_what_it_takes(tmp_path: Path) -> Non
     export(STREAM, RECORD, tmp_path)
     header = (tmp_path / f"{STREAM.name}.h").read_text()
     assert "264 blocks share the last tiles of C" in header
-    assert f"semaphores   {STREAM.name}_semaphores_bytes(...) bytes: set them to zero once" in header
+    assert f"semaphores  {STREAM.name}_semaphores_bytes(...) bytes: set them to zero once" in header
 
 
 SOME_SIZES = (1, 31, 32, 33, 127, 128, 129, 500, 1000, 2048, 2049, 5000, 33_000)

@@ -456,7 +456,7 @@ def test_tiles_that_move_back_from_an_edge_are_right(
     """They overlap others of C, which with beta != 0 shows what is stored twice."""
     tiles = {"BM": 64, "BN": 64, "TM": 8, "TN": 4, "WM": 32, "WN": 32}
     source = render(problem, SIMT, SIMT.default(problem).with_values(**tiles, **values))
-    assert "min(own.m" in source.text and "min(own.n" in source.text
+    assert "min(nominal.m" in source.text and "min(nominal.n" in source.text
     verdict = verify(gpu, source, examples=20)
     assert verdict.passed, f"{verdict.situation}: {verdict.failure}"
 

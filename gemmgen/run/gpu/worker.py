@@ -115,7 +115,7 @@ class Worker:
         self._device = cuda.Device(int(index))
         self._device.retain_primary_context().push()
         self._stream = cuda.Stream()
-        self._functions: dict[tuple[str, str, int], Any] = {}
+        self._functions: dict[tuple[object, ...], Any] = {}
         self._images = Images(min(IMAGES_BYTES, self._device.total_memory() // IMAGES_SHARE))
         self._changed: Any = None
         self._sets: InputSets | None = None
@@ -455,9 +455,10 @@ def _pointers(layout: arena.DeviceArena, base: int, arrays: Arrays | None) -> Po
     return operands if arrays is None else {**operands, **arrays.pointers}
 
 
-def _identity(source: KernelSource) -> tuple[str, str, int]:
-    """What a loaded function depends on."""
-    return source.digest, source.name, source.launch.shared_bytes
+def _identity(source: KernelSource) -> tuple[object, ...]:
+    """What a loaded function depends on: its text, and how it is launched."""
+    launch = source.launch
+    return source.digest, source.name, launch.shared_bytes, launch.cluster, launch.attributes
 
 
 def _driver_version() -> str:
