@@ -234,7 +234,7 @@ def test_kernels_see_the_promised_alignment(gpu: GpuExecutor, align: int) -> Non
     [
         (BODY.replace("col < N", "col <= N"), "padding of C at row 0"),
         (BODY.replace("row >= M", "row >= M + 1"), "after the end of C"),
-        (BODY.replace("C[row * ldc", "C[-1 + row * ldc"), " bytes before C"),
+        (BODY.replace("C[row * ldc", "C[-1 + row * ldc"), "the first 1 bytes before C"),
         (BODY.replace("C[row * ldc", "const_cast<float*>(A)[row * ldc"), "in A, at element 0"),
     ],
 )
