@@ -313,7 +313,7 @@ def test_kernels_here_move_tiles_in_every_way():
 
 def moves(source):
     """In which directions tiles of the kernel move: "mn", "m", "n" or ""."""
-    return "".join(mn for mn in "mn" if f"min(own.{mn}" in source.text)
+    return "".join(mn for mn in "mn" if f"min(nominal.{mn}" in source.text)
 
 
 def test_the_suite_runs_a_thousand_examples():

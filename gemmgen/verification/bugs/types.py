@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gemmgen.verification.bugs.base import MISALIGNED, POISON, READS, UNWRITTEN, VALUE, Bug, Diagnosis
+from gemmgen.verification.bugs.base import MISALIGNED, POISON, READS, STALE, UNWRITTEN, VALUE, Bug, Diagnosis
 from gemmgen.verification.bugs.subjects import (
     BATCHED_BF16,
     DOUBLE_F16,
@@ -69,7 +69,7 @@ TYPE_BUGS = (
         "acc[i][t] = fmaf(x.at[j], weights[t].at[v + j], acc[i][t]);",
         "acc[i][t] = BF16(fmaf(x.at[j], weights[t].at[v + j], acc[i][t]));", (VALUE,)),
     Bug("the last of a vector stays", "vectors", DOUBLE_F16, "for (int v = 0; v < VA; ++v) {",
-        "for (int v = 0; v < VA - 1; ++v) {", (VALUE, POISON)),
+        "for (int v = 0; v < VA - 1; ++v) {", STALE),
     Bug("stores the next element's value", "vectors", DOUBLE_F16, "stored.at[i] = F16(value.at[i]);",
         "stored.at[i] = F16(value.at[i ^ 1]);", (VALUE,)),
     Bug("C is read as it is stored next", "beta", DOUBLE_F16, "fmaf(beta, old.at[i], value.at[i])",
