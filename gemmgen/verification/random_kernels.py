@@ -115,8 +115,8 @@ def problems(draw: st.DrawFn, small_batches: bool = False) -> Problem:
     if small_batches or draw(st.sampled_from((False, False, True))):
         batch, pointers = draw(st.sampled_from((None, None, *BATCHES))), draw(st.sampled_from((False, False, True)))
         problem = replace(problem, batch=batch, pointers=pointers)
-    fits = EPILOGUES.filter(lambda one: not (problem.pointers and one.has_matrix)) if types.uniform else st.just(LINEAR)
-    problem = replace(problem, epilogue=draw(fits))
+    fits = EPILOGUES.filter(lambda one: not (problem.pointers and one.has_matrix))
+    problem = replace(problem, epilogue=draw(st.just(LINEAR) if types.scalar.is_integer else fits))
     lines: dict[str, Any] = {}
     for name in problem.line_sizes:
         length = problem.sizes[name]

@@ -24,6 +24,15 @@ ${ saturated() }
 //% endif
 //% endmacro
 
+/*# sum += term; an integer sum wraps around. #*/
+//% macro add_to(sum, term)
+//% if types.accumulator.is_integer
+${ sum } = multiply_add(1, ${ term }, ${ sum });
+//%- else
+${ sum } += ${ term };
+//%- endif
+//%- endmacro
+
 //% macro multiply_add()
 // a * b + c, which wraps around at 32 bits.
 __device__ __forceinline__ int multiply_add(int a, int b, int c)

@@ -1,6 +1,7 @@
 /*# Epilogues that are more than alpha * acc + beta * C: their functions and inputs, C's new element, and how a thread stores
     its elements. #*/
 //% from "epilogue/linear.cu" import extent
+//% from "epilogue/result.cu" import narrowed
 //% macro epilogue(kernel)
 /*% for f in kernel.epilogue.functions %*/
 __device__ __forceinline__ ${ TS } ${ f.name }(${ TS } ${ f.parameters | join(", %s " | format(TS)) })
@@ -60,6 +61,20 @@ ${ ", " if not loop.last }
 //%- endfor
 }
 //%- endmacro
+/*# N new elements of the sums `value` to C. #*/
+//% macro store_vector(kernel)
+//% if kernel.problem.epilogue.reads_c
+Vec<${ of.C }N> old = {};
+if (e.beta != ${ types.scalar.arithmetic.zero }) old = load<N>(to);
+//% endif
+//% set into = "value" if types.uniform else "stored"
+//% if not types.uniform
+Vec<${ of.C }N> stored;
+//% endif
+#pragma unroll
+for (int i = 0; i < N; ++i) ${ into }.at[i] = ${ narrowed(applied(kernel, "m", "n + i", "value.at[i]", "old.at[i]")) };
+store<N>(to, ${ into });
+//% endmacro
 /*# registers -> global, row by row of a thread's. #*/
 //% macro store_c(kernel, moves_m=false, moves_n=false, sliced=false, shared=false)
 //% set e = kernel.problem.epilogue
@@ -68,35 +83,23 @@ ${ epilogue(kernel) }
 //% if n_edge
 // The first `valid` of N new elements${ " from row m" if e.reads_rows }${ "," if e.reads_rows and e.reads_columns }${ " from" if e.reads_columns and not e.reads_rows }${ " column n on" if e.reads_columns } to C${ ". beta = 0 overwrites C unread: what stood there may be NaN" if e.reads_c }.
 template <int N>
-__device__ __forceinline__ void store_edge(${ T }* to, const Epilogue& e${ ", Shape s" if e.has_matrix }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, Vec<N> value, int valid)
+__device__ __forceinline__ void store_edge(${ TC }* to, const Epilogue& e${ ", Shape s" if e.has_matrix }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, Vec<${ of.sums }N> value, int valid)
 {
     if (valid >= N) {
-//% if e.reads_c
-        Vec<N> old = {};
-        if (e.beta != ${ zero }) old = load<N>(to);
-//% endif
-        #pragma unroll
-        for (int i = 0; i < N; ++i) value.at[i] = ${ applied(kernel, "m", "n + i", "value.at[i]", "old.at[i]") };
-        store<N>(to, value);
+${ store_vector(kernel) | indent(8, true) | trim("\n") }
         return;
     }
     #pragma unroll
     for (int i = 0; i < N - 1; ++i) {
-        if (i < valid) to[i] = ${ applied_at(kernel, "m", "n + i", "value.at[i]", "to[i]") };
+        if (i < valid) to[i] = ${ narrowed(applied_at(kernel, "m", "n + i", "value.at[i]", "to[i]")) };
     }
 }
 //% else
 // N new elements${ " from row m" if e.reads_rows }${ "," if e.reads_rows and e.reads_columns }${ " from" if e.reads_columns and not e.reads_rows }${ " column n on" if e.reads_columns } to C${ ". beta = 0 overwrites C unread: what stood there may be NaN" if e.reads_c }.
 template <int N>
-__device__ __forceinline__ void store_results(${ T }* to, const Epilogue& e${ ", Shape s" if e.has_matrix }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, Vec<N> value)
+__device__ __forceinline__ void store_results(${ TC }* to, const Epilogue& e${ ", Shape s" if e.has_matrix }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, Vec<${ of.sums }N> value)
 {
-//% if e.reads_c
-    Vec<N> old = {};
-    if (e.beta != ${ zero }) old = load<N>(to);
-//% endif
-    #pragma unroll
-    for (int i = 0; i < N; ++i) value.at[i] = ${ applied(kernel, "m", "n + i", "value.at[i]", "old.at[i]") };
-    store<N>(to, value);
+${ store_vector(kernel) | indent(4, true) | trim("\n") }
 }
 /*% endif %*/
 
@@ -106,7 +109,7 @@ __device__ __forceinline__ void store_results(${ T }* to, const Epilogue& e${ ",
 //% if moves_m or moves_n
 // The first ${ "`skip_rows` rows" if moves_m }${ " and " if moves_m and moves_n }${ "`skip_columns` columns" if moves_n } of a tile that moved back are another tile's, which stores them.
 //% endif
-__device__ __forceinline__ void store_row(${ T }* tile, Shape s${ parameters }, ThreadOrigin thread, int i,
+__device__ __forceinline__ void store_row(${ TC }* tile, Shape s${ parameters }, ThreadOrigin thread, int i,
                                           const ${ T } (&sums)[TN], const Epilogue& e)
 {
 //% if sliced
@@ -121,7 +124,7 @@ __device__ __forceinline__ void store_row(${ T }* tile, Shape s${ parameters }, 
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = thread.n + j / FN * STEP_N + j % FN;
-        Vec<VC> value;
+        Vec<${ of.sums }VC> value;
         #pragma unroll
         for (int v = 0; v < VC; ++v) value.at[v] = sums[j + v];
 //% if n_edge
@@ -134,7 +137,7 @@ __device__ __forceinline__ void store_row(${ T }* tile, Shape s${ parameters }, 
 /*% if not shared %*/
 
 // The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(${ T }* tile, Shape s${ parameters }, ThreadOrigin thread,
+__device__ __forceinline__ void store_c(${ TC }* tile, Shape s${ parameters }, ThreadOrigin thread,
                                         const ${ T } (&sums)[${ "ROWS" if sliced else "TM" }][TN], const Epilogue& e)
 {
     #pragma unroll

@@ -32,7 +32,6 @@ def grid_fits(blocks: str) -> Constraint:
 
 
 CONVERTS = Constraint("LEAST_ARCH <= ARCH", "older architectures have no instruction that converts these types", False)
-PLAIN_EPILOGUES = Constraint("UNIFORM == 1 or LINEAR == 1", "naive alone applies epilogues to converted types", False)
 GRID_FITS = grid_fits(f"{TILES} * BATCH")
 
 
@@ -43,7 +42,6 @@ def split_axis() -> Any:
 
 SPLIT_CONSTRAINTS = (
     CONVERTS,
-    PLAIN_EPILOGUES,
     Constraint("SPLIT >= 1", "counts start at one", in_kernel=False),
     grid_fits(f"{TILES} * BATCH * SPLIT"),
 )
@@ -82,8 +80,7 @@ def sides(problem: Problem) -> tuple[Side, Side]:
 
 def sizes_of(problem: Problem) -> dict[str, int]:
     """Facts that every family has: M, N, K and BATCH (0 at run time), ELEMENT_BYTES (of sums), UNIFORM (1: operands
-    lie in memory in the type of the sums) and LEAST_ARCH (NN of the first sm_NN that converts their types), and
-    LINEAR (1: the epilogue is alpha * acc + beta * C)."""
+    lie in memory in the type of the sums) and LEAST_ARCH (NN of the first sm_NN that converts their types)."""
     sizes = {"M": problem.m or 0, "N": problem.n or 0, "K": problem.k or 0, "BATCH": problem.batch or 0}
     types = problem.types
     return {
@@ -91,7 +88,6 @@ def sizes_of(problem: Problem) -> dict[str, int]:
         "ELEMENT_BYTES": types.accumulator.size,
         "UNIFORM": int(types.uniform),
         "LEAST_ARCH": types.least_arch,
-        "LINEAR": int(problem.epilogue.is_linear),
     }
 
 

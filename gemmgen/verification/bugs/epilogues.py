@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from gemmgen.verification.bugs.base import POISON, RACE_PARTIALS, READS, VALUE, Bug, Diagnosis
+from gemmgen.verification.bugs.base import OVERFLOW, POISON, RACE_PARTIALS, READS, VALUE, Bug, Diagnosis
 from gemmgen.verification.bugs.subjects import (
+    BATCHED_FUSED_F16,
     DOUBLE_EPILOGUE,
+    DOUBLE_TO_S8,
     NAIVE_BATCH_EPILOGUE,
     NAIVE_CLAMPED,
     NAIVE_EPILOGUE,
     SKINNY_EPILOGUE,
+    SKINNY_SCALED,
     SMALL_EPILOGUE,
     SPLIT_EPILOGUE,
 )
@@ -75,4 +78,28 @@ EPILOGUE_BUGS = (
         "residual + first * s.stride_residual", (VALUE,)),
     Bug("the residual at C's stride", "batch", SMALL_EPILOGUE, "product * s.stride_residual", "product * s.stride_c",
         ANYWHERE),
+    # Of types that are converted
+    Bug("no saturation of a vector", "saturation", DOUBLE_TO_S8, "stored.at[i] = saturated_s8(",
+        "stored.at[i] = static_cast<signed char>(", (VALUE, OVERFLOW)),
+    Bug("no saturation at the edge", "saturation", DOUBLE_TO_S8, "to[i] = saturated_s8(",
+        "to[i] = static_cast<signed char>(", (VALUE, OVERFLOW)),
+    Bug("rounds before the bias", "rounding", DOUBLE_TO_S8, "scale_m * scale_n) + bias_n",
+        "scale_m * scale_n) + __float2int_rn(bias_n)", (VALUE,)),
+    Bug("rounds before the scales", "rounding", DOUBLE_TO_S8, "e.alpha * acc * scale_m",
+        "__float2int_rn(e.alpha * acc) * scale_m", (VALUE,)),
+    Bug("saturates before the bias", "saturation", DOUBLE_TO_S8, "scale_n) + bias_n",
+        "saturated_s8(scale_n)) + bias_n", (VALUE,)),
+    Bug("C's bits as they are", "vectors", DOUBLE_TO_S8, "value.at[i], old.at[i]",
+        "value.at[i], static_cast<unsigned char>(old.at[i])", (VALUE,)),
+    Bug("the row's scale twice", "epilogue", SKINNY_SCALED, "acc * scale_m * scale_n)",
+        "acc * scale_m * scale_m)", (VALUE,)),
+    Bug("the column's scale of row m", "epilogue", SKINNY_SCALED, "e.scale_n[n]", "e.scale_n[m]", ANYWHERE),
+    Bug("each block of a split is scaled and stored as bf16", "rounding", SKINNY_SCALED, "e.alpha * acc *",
+        "e.alpha * BF16(acc) *", (VALUE,)),
+    Bug("sums of a split meet as floats", "precision", SKINNY_SCALED, "sums[i] = multiply_add(1, __ldcg(",
+        "sums[i] = static_cast<int>(sums[i] + 1.0f * __ldcg(", (VALUE,)),
+    Bug("silu of what is already rounded", "rounding", BATCHED_FUSED_F16, "return silu(x)", "return silu(F16(x))",
+        (VALUE,)),
+    Bug("the residual as f16", "rounding", BATCHED_FUSED_F16, "+ residual;", "+ F16(residual);", (VALUE,)),
+    Bug("the vector's first old element", "beta", BATCHED_FUSED_F16, "old.at[i]", "old.at[0]", (VALUE,)),
 )  # fmt: skip
