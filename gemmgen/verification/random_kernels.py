@@ -21,7 +21,7 @@ from gemmgen.kernel.expression import evaluate, names_in
 from gemmgen.kernel.families.base import Family, constants, first_rejection
 from gemmgen.kernel.naming import kernel_name
 from gemmgen.problem.device import Limits
-from gemmgen.problem.epilogue import LINEAR, joined_forms
+from gemmgen.problem.epilogue import LINEAR, Epilogue, joined_forms
 from gemmgen.problem.gemm import ALIGNS, Problem
 from gemmgen.problem.matrix import ORDERS, Layout
 from gemmgen.problem.types import Types
@@ -95,7 +95,14 @@ ANY_TYPES = (
     *("bf16,bf16,f32", "s8", "s8,u8,bf16", "bf16,s8,bf16", "e4m3,e5m2,f16", "f32,bf16,f32"),
 )
 # Whose kernels' names read back; listed when one is drawn.
-EPILOGUES = st.deferred(lambda: st.one_of(st.just(LINEAR), st.sampled_from(tuple(joined_forms()))))
+EPILOGUES = st.deferred(lambda: st.one_of(st.just(LINEAR), *(st.sampled_from(forms) for forms in _forms())))
+
+
+def _forms() -> tuple[tuple[Epilogue, ...], ...]:
+    """Those for which no operand is summed, which most families serve alone, twice, and all."""
+    every = tuple(joined_forms())
+    plain = tuple(one for one in every if not one.sums)
+    return plain, plain, every
 
 
 @st.composite

@@ -41,6 +41,14 @@ __device__ __forceinline__ int multiply_add(int a, int b, int c)
 }
 //% endmacro
 
+//% macro multiply_subtract()
+// c - a * b, which wraps around at 32 bits.
+__device__ __forceinline__ int multiply_subtract(int a, int b, int c)
+{
+    return static_cast<int>(static_cast<unsigned>(c) - static_cast<unsigned>(a) * static_cast<unsigned>(b));
+}
+//% endmacro
+
 //% macro bf16(stored)
 //% if stored
 #ifdef __CUDACC__

@@ -2,7 +2,11 @@
     its elements. #*/
 //% from "epilogue/linear.cu" import extent
 //% from "epilogue/result.cu" import narrowed
+//% from "device/convert.cu" import multiply_subtract
 //% macro epilogue(kernel)
+//% if kernel.epilogue.subtracts
+${ multiply_subtract() }
+//% endif
 /*% for f in kernel.epilogue.functions %*/
 __device__ __forceinline__ ${ TS } ${ f.name }(${ TS } ${ f.parameters | join(", %s " | format(TS)) })
 {
@@ -17,16 +21,16 @@ struct Epilogue {
     ${ TS } ${ e.scalars | join(", ") };
 //% endif
 //% for x in e.operands
-    const ${ TS }* ${ x.name };
+    const ${ kernel.ctype_of(x) }* ${ x.name };
 //% endfor
 };
 
 // C's new element${ " in row m" if e.reads_rows }${ " and" if e.reads_rows and e.reads_columns }${ " in" if e.reads_columns and not e.reads_rows }${ " column n" if e.reads_columns }${ "; c is the old one, or 0 where beta = 0" if e.reads_c }:
 // ${ e }
-__device__ __forceinline__ ${ TS } epilogue(const Epilogue& e${ ", Shape s" if e.has_matrix }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, ${ TS } acc${ ", %s c" | format(TS) if e.reads_c })
+__device__ __forceinline__ ${ TS } epilogue(const Epilogue& e${ ", Shape s" if e.reads_shape }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, ${ T } acc${ sums_of(e, T) }${ ", %s c" | format(TS) if e.reads_c })
 {
 //% for x in e.operands
-    const ${ TS } ${ x.name } = e.${ x.name }[${ {"m": "m", "n": "n", "mn": "Offset(m) * s.%s + n" | format(x.ld)}[x.along] }];
+    const ${ kernel.ctype_of(x) } ${ x.name } = e.${ x.name }[${ {"m": "m", "n": "n", "mn": "Offset(m) * s.%s + n" | format(x.ld)}[x.along] }];
 //% endfor
 //% for s in kernel.epilogue.statements
     const ${ TS } ${ s.name } = ${ s.text };
@@ -34,14 +38,20 @@ __device__ __forceinline__ ${ TS } epilogue(const Epilogue& e${ ", Shape s" if e
     return ${ kernel.epilogue.result };
 }
 //% endmacro
-/*# The call for row `m` and column `n`, with C's old element. #*/
-//% macro applied(kernel, m, n, acc, c)
+/*# The sums of A and B that the epilogue takes, as further parameters of `type`, or as arguments. #*/
+//% macro sums_of(e, type="", at="")
+//%- for name in e.sums
+, ${ type ~ " " if type }${ name }${ at if name == "column_sum" }
+//%- endfor
+//%- endmacro
+/*# The call for row `m` and column `n`, with C's old element; `at` leads to the column's of several sums. #*/
+//% macro applied(kernel, m, n, acc, c, at="")
 //% set e = kernel.problem.epilogue
-epilogue(e${ ", s" if e.has_matrix }${ ", " ~ m if e.reads_rows }${ ", " ~ n if e.reads_columns }, ${ acc }${ ", " ~ c if e.reads_c })
+epilogue(e${ ", s" if e.reads_shape }${ ", " ~ m if e.reads_rows }${ ", " ~ n if e.reads_columns }, ${ acc }${ sums_of(e, at=at) }${ ", " ~ c if e.reads_c })
 //%- endmacro
 /*# The same with C's old element at `to`, which beta = 0 leaves unread. #*/
-//% macro applied_at(kernel, m, n, acc, to)
-${ applied(kernel, m, n, acc, "e.beta == %s ? %s : %s" | format(types.scalar.arithmetic.zero, types.scalar.arithmetic.zero, to)) }
+//% macro applied_at(kernel, m, n, acc, to, at="")
+${ applied(kernel, m, n, acc, "e.beta == %s ? %s : %s" | format(types.scalar.arithmetic.zero, types.scalar.arithmetic.zero, to), at) }
 //%- endmacro
 /*# The epilogue's inputs, from row `m` and column `n` of C on, or of the matrix `product` of a batch. #*/
 //% macro inputs(kernel, m="", n="", product="")
@@ -83,7 +93,7 @@ ${ epilogue(kernel) }
 //% if n_edge
 // The first `valid` of N new elements${ " from row m" if e.reads_rows }${ "," if e.reads_rows and e.reads_columns }${ " from" if e.reads_columns and not e.reads_rows }${ " column n on" if e.reads_columns } to C${ ". beta = 0 overwrites C unread: what stood there may be NaN" if e.reads_c }.
 template <int N>
-__device__ __forceinline__ void store_edge(${ TC }* to, const Epilogue& e${ ", Shape s" if e.has_matrix }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, Vec<${ of.sums }N> value, int valid)
+__device__ __forceinline__ void store_edge(${ TC }* to, const Epilogue& e${ ", Shape s" if e.reads_shape }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, Vec<${ of.sums }N> value, int valid)
 {
     if (valid >= N) {
 ${ store_vector(kernel) | indent(8, true) | trim("\n") }
@@ -97,7 +107,7 @@ ${ store_vector(kernel) | indent(8, true) | trim("\n") }
 //% else
 // N new elements${ " from row m" if e.reads_rows }${ "," if e.reads_rows and e.reads_columns }${ " from" if e.reads_columns and not e.reads_rows }${ " column n on" if e.reads_columns } to C${ ". beta = 0 overwrites C unread: what stood there may be NaN" if e.reads_c }.
 template <int N>
-__device__ __forceinline__ void store_results(${ TC }* to, const Epilogue& e${ ", Shape s" if e.has_matrix }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, Vec<${ of.sums }N> value)
+__device__ __forceinline__ void store_results(${ TC }* to, const Epilogue& e${ ", Shape s" if e.reads_shape }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, Vec<${ of.sums }N> value)
 {
 ${ store_vector(kernel) | indent(4, true) | trim("\n") }
 }
@@ -128,9 +138,9 @@ __device__ __forceinline__ void store_row(${ TC }* tile, Shape s${ parameters },
         #pragma unroll
         for (int v = 0; v < VC; ++v) value.at[v] = sums[j + v];
 //% if n_edge
-        store_edge<VC>(tile + Offset(m) * s.ldc + n, e${ ", s" if e.has_matrix }${ ", m" if e.reads_rows }${ ", n" if e.reads_columns }, value, ${ "n < skip_columns ? 0 : VC" if moves_n else "columns - n" });
+        store_edge<VC>(tile + Offset(m) * s.ldc + n, e${ ", s" if e.reads_shape }${ ", m" if e.reads_rows }${ ", n" if e.reads_columns }, value, ${ "n < skip_columns ? 0 : VC" if moves_n else "columns - n" });
 //% else
-        store_results<VC>(tile + Offset(m) * s.ldc + n, e${ ", s" if e.has_matrix }${ ", m" if e.reads_rows }${ ", n" if e.reads_columns }, value);
+        store_results<VC>(tile + Offset(m) * s.ldc + n, e${ ", s" if e.reads_shape }${ ", m" if e.reads_rows }${ ", n" if e.reads_columns }, value);
 //% endif
     }
 }

@@ -32,6 +32,7 @@ def grid_fits(blocks: str) -> Constraint:
 
 
 CONVERTS = Constraint("LEAST_ARCH <= ARCH", "older architectures have no instruction that converts these types", False)
+NO_SUMS = Constraint("SUMMED == 0", "naive alone sums rows of A and columns of B for an epilogue", False)
 GRID_FITS = grid_fits(f"{TILES} * BATCH")
 
 
@@ -42,6 +43,7 @@ def split_axis() -> Any:
 
 SPLIT_CONSTRAINTS = (
     CONVERTS,
+    NO_SUMS,
     Constraint("SPLIT >= 1", "counts start at one", in_kernel=False),
     grid_fits(f"{TILES} * BATCH * SPLIT"),
 )
@@ -80,7 +82,8 @@ def sides(problem: Problem) -> tuple[Side, Side]:
 
 def sizes_of(problem: Problem) -> dict[str, int]:
     """Facts that every family has: M, N, K and BATCH (0 at run time), ELEMENT_BYTES (of sums), UNIFORM (1: operands
-    lie in memory in the type of the sums) and LEAST_ARCH (NN of the first sm_NN that converts their types)."""
+    lie in memory in the type of the sums), LEAST_ARCH (NN of the first sm_NN that converts their types) and SUMMED (of
+    A and B, the operands whose rows or columns an epilogue has summed)."""
     sizes = {"M": problem.m or 0, "N": problem.n or 0, "K": problem.k or 0, "BATCH": problem.batch or 0}
     types = problem.types
     return {
@@ -88,6 +91,7 @@ def sizes_of(problem: Problem) -> dict[str, int]:
         "ELEMENT_BYTES": types.accumulator.size,
         "UNIFORM": int(types.uniform),
         "LEAST_ARCH": types.least_arch,
+        "SUMMED": len(problem.epilogue.sums),
     }
 
 
