@@ -245,7 +245,7 @@ _PROBLEM = (
         type=Whole(min=1, max=ALIGNS[-1]),
         default=1,
         show_default=True,
-        help="Elements that divide every run-time leading dimension and stride: your promise. More widens the accesses.",
+        help="Elements that divide every run-time leading dimension and stride: your promise. More widens accesses.",
     ),
 )
 
