@@ -7,7 +7,7 @@ constraints accept: that reaches every accepted point and asks nothing of a fami
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
@@ -16,9 +16,8 @@ from typing import Any
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from gemmgen.kernel.config import Axis, Config, Constraint
-from gemmgen.kernel.expression import evaluate, names_in
-from gemmgen.kernel.families.base import Family, constants, first_rejection
+from gemmgen.kernel.config import Axis, Config
+from gemmgen.kernel.families.base import Family, broken_count, first_rejection
 from gemmgen.kernel.naming import kernel_name
 from gemmgen.problem.device import Limits
 from gemmgen.problem.epilogue import LINEAR, Epilogue, joined_forms
@@ -195,34 +194,16 @@ def _walk(family: Family, problem: Problem, limits: Limits, schedule: str, rng: 
 def _met(family: Family, problem: Problem, limits: Limits, schedule: str, rng: random.Random) -> Config:
     """From the default to some config of `schedule`, then to ones that break fewer and fewer constraints."""
     config = default = family.default(problem)
-    broken = _broken(family, problem, config, limits)
+    broken = broken_count(family, problem, config, limits)
     for _ in range(REPAIRS):
         if broken == 0 and family.schedule(config) == schedule:
             return config
         proposal = _changed(config, rng)
         met, was_met = (family.schedule(one) == schedule for one in (proposal, config))
-        breaks = _broken(family, problem, proposal, limits)
+        breaks = broken_count(family, problem, proposal, limits)
         if met > was_met or (met == was_met and breaks <= broken):
             config, broken = proposal, breaks
     return default
-
-
-def _broken(family: Family, problem: Problem, config: Config, limits: Limits) -> int:
-    """The constraints that `config` breaks, of which those on axes alone come first."""
-    names = {**limits.names, **family.facts(problem), **config.values}
-    early = [rule for rule in family.constraints if names_in(rule.expression) <= names.keys()]
-    broken = sum(not _holds(rule, names) for rule in early)
-    if broken:  # derived constants may divide by what these rule out
-        return broken + len(family.constraints)
-    names.update(constants(family, problem, config))
-    return sum(not _holds(rule, names) for rule in family.constraints)
-
-
-def _holds(rule: Constraint, names: Mapping[str, int]) -> bool:
-    try:
-        return bool(evaluate(rule.expression, names))
-    except ZeroDivisionError:  # of a divisor that an earlier constraint rules out
-        return False
 
 
 def _changed(config: Config, rng: random.Random) -> Config:
