@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from types import TracebackType
 
 import numpy as np
@@ -17,6 +18,7 @@ from gemmgen.run.emulator.server import MAX_ARGUMENT_BYTES, Request, Server
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.errors import require
 from gemmgen.support.files import Store
+from gemmgen.support.lifeline import Lifelines
 
 WHOLE_FLOPS = 5e8  # a fraction of a second; verification samples the tiles of larger cases
 WHOLE_THREADS = 2**21  # and of those with more threads: a row of 16 x 16 threads for 2^16 columns stays below
@@ -134,7 +136,7 @@ class EmulatorExecutor:
     name = "emulator"
 
     def __init__(self, store: Store | None = None, timeout: float = 10.0) -> None:
-        self._compiler = HostCompiler.find()
+        self._compiler = replace(HostCompiler.find(), running=Lifelines())
         self.store = store if store is not None else Store()
         self.timeout = timeout
         self._loaded: list[EmulatedKernel] = []
@@ -151,6 +153,9 @@ class EmulatorExecutor:
         return kernel
 
     def close(self) -> None:
+        """End its kernels' processes, and compilers that threads still wait for."""
+        self._compiler.running.close()
+        self._compiler = replace(self._compiler, running=Lifelines())
         for kernel in self._loaded:
             kernel.close()
         self._loaded.clear()
