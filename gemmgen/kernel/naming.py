@@ -13,7 +13,7 @@ import re
 from typing import Any
 
 from gemmgen.kernel.families import FAMILIES, Config, Family
-from gemmgen.problem.epilogue import ACTIVATIONS, LINEAR, epilogue_of_token
+from gemmgen.problem.epilogue import FORMS, LINEAR, epilogue_of_token
 from gemmgen.problem.gemm import Problem, Size
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Types
@@ -23,7 +23,7 @@ from gemmgen.support.errors import require
 _LINES = {"lda": "lda", "ldb": "ldb", "ldc": "ldc", "stride_a": "sa", "stride_b": "sb", "stride_c": "sc"}
 _LINES |= {"ld_residual": "ldr", "stride_residual": "sr"}
 # Of an epilogue.
-_FORM = f"(?:{'|'.join((*ACTIVATIONS, 'zero_m', 'zero_n', 'scale_m', 'scale_n', 'bias_m', 'bias', 'residual'))})"
+_FORM = f"(?:{'|'.join(sorted(FORMS, key=len, reverse=True))})"
 _NAME = re.compile(
     r"gemm_(?P<types>[a-z0-9]+)_(?P<layout>[rc]{2})(?:_(?P<kind>[bp])(?P<batch>B|[1-9]\d*))?"
     r"_(?P<M>M|0|[1-9]\d*)x(?P<N>N|0|[1-9]\d*)x(?P<K>K|0|[1-9]\d*)"
