@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -10,12 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from gemmgen.artifacts.claims import executor_document
-from gemmgen.artifacts.kernelfile import source_from_record
+from gemmgen.artifacts.kernelfile import KernelFile, rendered_again, source_from_record
 from gemmgen.artifacts.records import Document, verdict_document
-from gemmgen.kernel.families import config_of
-from gemmgen.kernel.naming import kernel_name
-from gemmgen.kernel.render import render
-from gemmgen.kernel.source import KernelSource
+from gemmgen.kernel.naming import full_name_of
+from gemmgen.kernel.source import CONFIG, KernelSource
 from gemmgen.run.target import DeviceChoice, Target, open_target
 from gemmgen.support.errors import CandidateFailed, InvalidInput, require
 from gemmgen.support.files import Store, generator_digest, sha256
@@ -100,10 +99,9 @@ def read_certificate(path: Path) -> Certificate:
     record = _read_object(path)
     source = source_from_record(record, path)
     try:
-        named = kernel_name(source.problem, *config_of(source))
+        named = full_name_of(source)
     except InvalidInput as error:
         raise InvalidInput(f"{path} is of a kernel that this gemmgen does not know: {error}") from error
-    require(named == source.name, f"{path} contradicts itself: it is named {source.name}, its config is of {named}")
     file, length, files = _certified_files(record, path)
     kernel = path.parent / file
     try:
@@ -111,6 +109,9 @@ def read_certificate(path: Path) -> Certificate:
     except OSError as error:
         raise InvalidInput(f"{path} is of {file}, which cannot be read beside it: {error.strerror}") from error
     require(source.name.encode() in text, f"{path} is of another kernel: {kernel} has no function {source.name}")
+    says = re.search(rf"^{CONFIG}(\w+)$".encode(), text, re.MULTILINE)
+    config = says[1].decode() if says else source.name  # which was the full name once
+    require(config == named, f"{path} contradicts its kernel, whose config is {config}: it says {named}")
     asked = record["certified"]
     return Certificate(
         path,
@@ -136,7 +137,7 @@ def open_certified(certificate: Certificate, device: DeviceChoice, store: Store)
 
 def unrun(certificate: Certificate) -> Recheck:
     """The recheck of a certificate whose files changed, or that names no verification: nothing is to be run."""
-    return Recheck(certificate, _is_rendered(certificate.source))
+    return Recheck(certificate, _is_rendered(certificate.source, certificate.record))
 
 
 def recheck(certificate: Certificate, target: Target, on_example: Callable[[], None] = lambda: None) -> Recheck:
@@ -154,7 +155,7 @@ def recheck(certificate: Certificate, target: Target, on_example: Callable[[], N
     examples, seed = certificate.examples, certificate.seed
     verdict = verify(executor, certificate.source, examples=examples, seed=seed, on_example=on_example)
     claims = tuple(_claims(certificate, verdict, same))
-    return Recheck(certificate, _is_rendered(certificate.source), verdict, here, same, claims)
+    return Recheck(certificate, _is_rendered(certificate.source, certificate.record), verdict, here, same, claims)
 
 
 def recheck_document(result: Recheck) -> Document:
@@ -187,12 +188,11 @@ def _same_bits(verification: Mapping[str, Any]) -> bool | None:
     return None if determinism is None else bool(determinism.get("same_bits"))
 
 
-def _is_rendered(source: KernelSource) -> bool:
+def _is_rendered(source: KernelSource, record: Mapping[str, Any]) -> bool:
     try:
-        rendered = render(source.problem, *config_of(source))
+        return rendered_again(KernelFile(source, record)) == source
     except (InvalidInput, ZeroDivisionError):  # a config that this version refuses
         return False
-    return rendered == source
 
 
 def _read_object(path: Path) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from gemmgen.kernel.config import Axis, Config, Constraint
 from gemmgen.kernel.expression import evaluate, names_in
 from gemmgen.kernel.families.base import Family, constants, first_rejection
-from gemmgen.kernel.naming import kernel_name
+from gemmgen.kernel.naming import full_name
 from gemmgen.problem.device import Limits
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import LINEAR, joined_forms
@@ -69,7 +69,7 @@ class RandomKernel:
 
     @property
     def name(self) -> str:
-        return kernel_name(self.problem, self.family, self.config)
+        return full_name(self.problem, self.family, self.config)
 
     @property
     def schedule(self) -> str:
