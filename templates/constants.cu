@@ -17,7 +17,8 @@ using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 //% endif
 //% endmacro
 
-//% macro tiling(kernel)
+/*# The constants and what holds of them; of the sizes in `whole` those that end with a tile are never checked for an edge. #*/
+//% macro tiling(kernel, whole="")
 /*% for group in kernel.constants %*/
 // ${ group.title }
 /*% for c in group.lines %*/
@@ -28,15 +29,7 @@ constexpr int ${ c.name } = ${ c.text };${ " " * c.space }// ${ c.meaning }
 //% for c in kernel.asserts
 static_assert(${ c.expression }, "${ c.because }");
 //% endfor
-//% endmacro
-
-//% macro edges(kernel, checked="MNK")
-// A size that its tile divides needs no checks at the edge.
-//% for size, tile in kernel.edges if size in checked
-//% if kernel.sizes[size] is none
-constexpr bool EDGE_${ size } = true;
-//% else
-constexpr bool EDGE_${ size } = Shape::${ size } % ${ tile } != 0;
-//% endif
+//% for size, tile in kernel.whole_tiles if size in whole
+static_assert(Shape::${ size } % ${ tile } == 0, "tiles end where ${ size } does: no access is checked for that");
 //% endfor
 //% endmacro

@@ -3,9 +3,9 @@
 // ${ kernel.name }
 //
 //% if kernel.epilogue
-//     C = ${ kernel.problem.epilogue }      acc = A * B; ${ kernel.dtype.label } on CUDA cores${ "; beta = 0 never reads C" if kernel.problem.epilogue.reads_c }
+//     C = ${ kernel.problem.epilogue }      acc = A * B; ${ kernel.computes }${ "; beta = 0 never reads C" if kernel.problem.epilogue.reads_c }
 //% else
-//     C = alpha * A * B + beta * C      ${ kernel.dtype.label } on CUDA cores; beta = 0 never reads C
+//     C = alpha * A * B + beta * C      ${ kernel.computes }; beta = 0 never reads C
 //% endif
 //% if kernel.problem.batched
 //     for each of ${ kernel.sizes.batch or "a batch's" } products${ ", whose matrices lie where A_array, B_array and C_array say" if kernel.problem.pointers }

@@ -1,9 +1,9 @@
 /*# A batch's matrices of the product number `product`, as A, B and C. #*/
 //% macro matrices_of(kernel, product)
 //% if kernel.problem.pointers
-    const ${ T }* __restrict__ const A = A_array[${ product }];
-    const ${ T }* __restrict__ const B = B_array[${ product }];
-    ${ T }* __restrict__ const C = C_array[${ product }];
+    const ${ TA }* __restrict__ const A = A_array[${ product }];
+    const ${ TB }* __restrict__ const B = B_array[${ product }];
+    ${ TC }* __restrict__ const C = C_array[${ product }];
 //% else
     A += ${ product } * s.stride_a;
     B += ${ product } * s.stride_b;

@@ -17,7 +17,7 @@ from gemmgen.search.tuner import Trial
 from gemmgen.support.clock import now
 from gemmgen.support.files import generator_digest
 from gemmgen.support.version import gemmgen_version
-from gemmgen.verification.reference import LARGE_FLOPS
+from gemmgen.verification.data import LARGE_FLOPS
 from gemmgen.verification.sanitizers.tool import TOOLS
 from gemmgen.verification.situation import ALL_DATA_KINDS, RUNTIME_SIZES
 from gemmgen.verification.verifier import DEFAULT_EXAMPLES, SAMPLE_TILES, Verdict

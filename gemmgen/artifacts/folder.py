@@ -38,7 +38,7 @@ def folder_texts(source: KernelSource, arch: str) -> dict[str, str]:
     shapes = selftest_shapes(source)
 
     def render(template: str) -> str:
-        return environment(source.problem.dtype).get_template(f"export/{template}").render(out=out, shapes=shapes)
+        return environment(source.problem.types).get_template(f"export/{template}").render(out=out, shapes=shapes)
 
     return {
         f"{source.name}.cu": source.text + render("launcher.cu"),

@@ -6,9 +6,11 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
+from gemmgen.kernel.epilogue_text import ReferenceText, reference_text
 from gemmgen.kernel.notes import MatrixText, matrix_texts
 from gemmgen.kernel.source import OPERANDS, KernelSource, Parameter
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.epilogue import Epilogue
 from gemmgen.problem.gemm import POINTER_BYTES, SIZE_LIMIT
 from gemmgen.problem.matrix import Layout
 from gemmgen.support.errors import require
@@ -48,8 +50,6 @@ class Interface:
     arch: str
 
     def __post_init__(self) -> None:
-        epilogue = self.source.problem.epilogue
-        require(epilogue.is_linear, f"exports compute alpha * A * B + beta * C only, not C = {epilogue}")
         require(
             re.fullmatch(r"[A-Za-z_]\w*", self.name, re.ASCII) is not None,
             f"{self.name!r} is no C identifier: it cannot name the exported files",
@@ -73,22 +73,22 @@ class Interface:
 
     @property
     def dtype(self) -> str:
-        return self.source.problem.dtype.label
+        return str(self.source.problem.types)
 
     @property
     def precision(self) -> int:
         """Bits of an element's significand."""
-        return self.source.problem.dtype.precision
+        return self.source.problem.types.accumulator.precision
 
     @property
     def wide(self) -> str:
         """C++'s type for the self-test's reference."""
-        return "double" if self.source.problem.dtype == DType.F32 else "long double"
+        return "double" if self.source.problem.types.accumulator == DType.F32 else "long double"
 
     @property
     def digits(self) -> int:
         """Decimal digits that tell any two elements apart."""
-        return 9 if self.source.problem.dtype == DType.F32 else 17
+        return 9 if self.source.problem.types.accumulator == DType.F32 else 17
 
     @property
     def layout(self) -> Layout:
@@ -209,6 +209,35 @@ class Interface:
     def workspace_sizes(self) -> tuple[str, ...]:
         """The arguments that the workspace's size depends on."""
         return tuple(name for name in self.runtime_sizes if name != "K")
+
+    @property
+    def epilogue(self) -> Epilogue:
+        return self.source.problem.epilogue
+
+    @property
+    def formula(self) -> str:
+        """What becomes of C."""
+        return "alpha * A * B + beta * C" if self.epilogue.is_linear else f"{self.epilogue}, acc = A * B"
+
+    @property
+    def reference(self) -> ReferenceText | None:
+        """The self-test's, where the epilogue is not the linear one."""
+        return None if self.epilogue.is_linear else reference_text(self.epilogue)
+
+    @property
+    def extra(self) -> tuple[str, ...]:
+        """The arguments that say where the epilogue's operands are."""
+        return tuple(operand.name for operand in self.epilogue.operands)
+
+    @property
+    def shape_fields(self) -> tuple[str, ...]:
+        """Sizes and leading dimensions of a self-test's shape."""
+        return ("M", "N", "K", *self.source.problem.line_sizes, "batch")
+
+    @property
+    def shape_strides(self) -> tuple[str, ...]:
+        """And its strides."""
+        return tuple(self.source.problem.stride_sizes)
 
     @property
     def matrices(self) -> tuple[MatrixText, ...]:

@@ -28,6 +28,7 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import LINEAR, parse_epilogue
 from gemmgen.problem.gemm import RUNTIME, Problem
 from gemmgen.problem.matrix import Layout
+from gemmgen.problem.types import Compute, Types
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import GemmgenError, InvalidInput, require, whole
 from gemmgen.support.files import write_atomic
@@ -180,7 +181,7 @@ def problem_from(fields: Mapping[str, Any]) -> Problem:
         m=_size(fields["m"]),
         n=_size(fields["n"]),
         k=_size(fields["k"]),
-        dtype=DType.parse(fields["dtype"]),
+        types=_types(fields),
         layout=Layout.parse(fields["layout"]),
         lda=_line(fields["lda"]),
         ldb=_line(fields["ldb"]),
@@ -265,6 +266,8 @@ def _source(record: Mapping[str, Any]) -> KernelSource:
             launch["shared_bytes"],
             launch.get("splits", 1),  # records of kernels whose blocks each have a tile may leave it out
             None if launch.get("stream") is None else Stream(**launch["stream"]),
+            launch.get("cluster", 1),  # likewise of records from before there were clusters
+            tuple(launch.get("attributes", ())),
         ),
         parameters=tuple(Parameter(**parameter) for parameter in record["parameters"]),
     )
@@ -282,6 +285,14 @@ def _source_from_header(path: Path, text: str) -> KernelSource:
             f"is the file's, and there is no {path.with_suffix('.json').name} beside it. Copy its JSON along"
         ) from error
     return replace(source, name=function[1] if config and function else path.stem)
+
+
+def _types(fields: Mapping[str, Any]) -> Types:
+    """Records written before operands had types of their own hold one dtype."""
+    if "types" not in fields:
+        return Types.of(DType.parse(fields["dtype"]))
+    a, b, c = (DType.parse(fields["types"][operand]) for operand in "abc")
+    return Types(a, b, c, Compute.parse(fields["compute"]))
 
 
 def _size(value: int | str) -> int | None:

@@ -59,6 +59,7 @@ def _padded(dense: Case) -> Case:
         lda=longer("lda", dense.lda),
         ldb=longer("ldb", dense.ldb),
         ldc=longer("ldc", dense.ldc),
+        ld_residual=longer("ld_residual", dense.ld_residual),
         batch=dense.batch,
     )
     if problem.pointers:
@@ -69,17 +70,17 @@ def _padded(dense: Case) -> Case:
 def _strides(case: Case) -> dict[str, int]:
     """Matrices further apart, where their distance is a run-time parameter; all products share B, if they may."""
     extra = PADDING * case.problem.ld_align
-    strides = {"stride_a": case.stride_a + extra, "stride_b": 0, "stride_c": case.stride_c + extra}
+    strides = {name: getattr(case, name) + extra for name in case.problem.stride_sizes} | {"stride_b": 0}
     return {name: stride for name, stride in strides.items() if name in case.problem.runtime_names}
 
 
 def _behind_pointers(case: Case) -> Case:
     """`case` with strides for matrices that pointers name: something between them, and each aligned as promised."""
-    unit = case.problem.pointer_align // case.problem.dtype.size
+    unit = case.problem.pointer_align // case.problem.types.accumulator.size
     a, b, c = (-(-(matrix.span + PADDING) // unit) * unit for matrix in case.matrices)
     return replace(case, stride_a=a, stride_b=b, stride_c=c)
 
 
 def _all_but_scalars(case: Case) -> dict[str, int]:
-    names = ("m", "n", "k", "lda", "ldb", "ldc", "batch")
+    names = ("m", "n", "k", *case.problem.line_sizes, "batch")
     return {name: getattr(case, name) for name in names}

@@ -16,6 +16,7 @@ from gemmgen.run.compile import compile_kernel
 from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
 from gemmgen.run.gpu.limits import MeasuredLimits, Roof
+from gemmgen.run.gpu.lt_epilogue import baseline_words
 from gemmgen.run.gpu.timing import CAREFUL, Baseline, Timing, speedup
 from gemmgen.run.target import Target
 from gemmgen.search.tuner import Progress, examples_for, tune
@@ -65,6 +66,7 @@ class BenchRow:
             "cublaslt": {
                 **timing_document(best.timing, self.case),
                 "version": best.version,
+                "epilogue": baseline_words(self.case.problem).removeprefix(", ").removeprefix(" and "),
                 "algorithm": best.algorithm,
                 "offered": best.offered,
                 "first_us": best.first.median_us,

@@ -133,7 +133,7 @@ def explain(kernel: KernelFile, arch: str, device: DeviceSpec, store: Store) -> 
     case, plan = representative(source.problem), plan_of(source)
     compiled = _compiled(kernel, arch, store)
     registers = compiled.registers if isinstance(compiled, CompiledKernel) else None
-    sass = _disassembled(compiled, source.problem.dtype)
+    sass = _disassembled(compiled, source.problem.types.accumulator)
     prediction = predict(plan, device, registers)
     moved, work = traffic(plan), plan.work
     use = None
@@ -162,7 +162,7 @@ def explain(kernel: KernelFile, arch: str, device: DeviceSpec, store: Store) -> 
 def roofline(case: Case, device: DeviceSpec) -> Roofline:
     """The roofline of `case` on `device`."""
     intensity = case.flops / case.bytes_moved
-    peak = device.tflops(case.problem.dtype)
+    peak = device.tflops(case.problem.types.accumulator)
     memory_tflops = intensity * device.bandwidth / 1000
     return Roofline(intensity, peak * 1000 / device.bandwidth, min(peak, memory_tflops))
 
@@ -203,7 +203,7 @@ def _loop_use(
     sass: Sass, plan: Plan, moved: Traffic, prediction: Prediction, case: Case, device: DeviceSpec
 ) -> LoopUse:
     """The main loop's machine code beside the family's counts; it has FMAs."""
-    work, loop, dtype, often = plan.work, sass.loop, case.problem.dtype, skips(plan.work)
+    work, loop, dtype, often = plan.work, sass.loop, case.problem.types.accumulator, skips(plan.work)
     per_word = WORD * work.wavefronts / work.read_bytes if work.read_bytes else 1.0  # lanes may share words
     fmas, step = sass.main_loop.fmas, work.fmas * work.depth
     return LoopUse(

@@ -18,7 +18,7 @@ from gemmgen.artifacts.records import kernel_document
 from gemmgen.benchmark.scores import FAILED, line, link, number, page, read_failure, scores_in, times
 from gemmgen.kernel.model import representative
 from gemmgen.kernel.source import KernelSource
-from gemmgen.run.compile import compile_kernel
+from gemmgen.run.compile import compile_kernel, machine_code
 from gemmgen.support.errors import GemmgenError, InvalidInput
 from gemmgen.support.files import Store, write_atomic
 
@@ -189,8 +189,9 @@ def _updated_record(kernel: KernelFile, fresh: KernelSource, store: Store) -> di
     record = {**_record(kernel), **kernel_document(fresh)}
     if fresh.text == kernel.source.text:  # an axis that the family has had since
         return record
-    arch, before = str(record["arch"]), kernel.source.renamed(fresh.name)  # so that the name makes no difference
-    if compile_kernel(before, arch, store).cubin == compile_kernel(fresh, arch, store).cubin:
+    arch = str(record["arch"])
+    before, now = (compile_kernel(source, arch, store) for source in (kernel.source.renamed(fresh.name), fresh))
+    if machine_code(before.cubin) == machine_code(now.cubin) and before.registers == now.registers:
         return record
     kept = {name: value for name, value in {**record, **DROPPED}.items() if name not in GONE}
     return {**kept, "rung": {**record["rung"], "time": None}} if "rung" in record else kept

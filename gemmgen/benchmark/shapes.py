@@ -53,7 +53,7 @@ class Group:
 def group_of(problem: Problem) -> Group:
     """The one group that `problem` belongs to."""
     case = representative(problem)
-    if problem.dtype is DType.F64:
+    if problem.types.accumulator is DType.F64:
         return GROUPS["f64"]
     if problem.batched:
         return GROUPS["batched"]
@@ -112,7 +112,7 @@ def _skinny() -> Iterator[Problem]:
 
 def _skinny_goal(problem: Problem) -> Goal:
     case = representative(problem)
-    weights = max(case.m, case.n) * case.k * problem.dtype.size
+    weights = max(case.a.least_bytes, case.b.least_bytes)
     return Goal(1.5 if min(case.m, case.n) in (8, 16) else 1.0, 0.85 if weights > L2_BYTES else None)
 
 

@@ -17,6 +17,7 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import LINEAR, parse_epilogue
 from gemmgen.problem.gemm import RUNTIME, Problem, Size, parse_shape
 from gemmgen.problem.matrix import Layout
+from gemmgen.problem.types import ELEMENTS, Compute, Types
 from gemmgen.support.errors import require
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -91,7 +92,9 @@ def setting(text: str) -> tuple[str, int]:
 class ProblemOptions:
     """What the options say of a problem, its shape apart."""
 
-    dtype: str
+    dtype: str | None
+    types: str | None
+    compute: str
     layout: str
     lda: Line
     ldb: Line
@@ -108,11 +111,16 @@ class ProblemOptions:
     stride_residual: Line
     typical: tuple[tuple[str, int], ...]
 
+    def _types(self) -> Types:
+        require(self.dtype is None or self.types is None, "--dtype and --types both say what A, B and C are: give one")
+        types = self.types or DType.parse(self.dtype or DType.F32.label).label
+        return Types.parse(types, Compute.parse(self.compute))
+
     def problem(self, shape: Shape) -> Problem:
         """The problem of `shape`. Raises InvalidInput."""
         return Problem(
             *shape,
-            dtype=DType.parse(self.dtype),
+            types=self._types(),
             layout=Layout.parse(self.layout),
             lda=self.lda,
             ldb=self.ldb,
@@ -134,10 +142,22 @@ class ProblemOptions:
 _PROBLEM = (
     click.option(
         "--dtype",
-        default="f32",
+        show_default="f32",
+        metavar="TYPE",
+        help=f"Element type of A, B and C: {', '.join(dtype.label for dtype in ELEMENTS)}. Sums of less than 32 bits "
+        "are f32, or s32.",
+    ),
+    click.option(
+        "--types",
+        metavar="A,B,C",
+        help="Element types of A, B and C where they differ: s8,s8,s32 or bf16,bf16,f32.",
+    ),
+    click.option(
+        "--compute",
+        default=Compute.FMA.label,
         show_default=True,
-        metavar="f32|f64",
-        help="Element type of A, B, C and the accumulator.",
+        metavar="|".join(compute.label for compute in Compute),
+        help="How products are made and summed. fma: on CUDA cores, in the type of the sums.",
     ),
     click.option(
         "--layout",

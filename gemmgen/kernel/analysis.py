@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from gemmgen.kernel.plan import Plan, Work
 from gemmgen.problem.dtype import WORD, DType
 
-# Of an SM with 128 FP32 lanes, as most have, and 64 FP64 lanes, as sm_90 has: see device.py for others.
-CYCLES_PER_WARP_FMA = {DType.F32: 0.25, DType.F64: 0.5}
+# Of an SM with 128 FP32 lanes, as most have, 64 for integers and, as sm_90, for FP64: see device.py for others.
+CYCLES_PER_WARP_FMA = {DType.F32: 0.25, DType.F64: 0.5, DType.S32: 0.5}
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def traffic(plan: Plan) -> Traffic:
         fmas_per_shared_read=_ratio(work.fmas, work.shared_reads),
         intensity=2 * results / bytes_per_k,
         ffma_share=ffma / (ffma + reads + work.copies),
-        bound=_bound(work, plan.problem.dtype),
+        bound=_bound(work, plan.problem.types.accumulator),
     )
 
 

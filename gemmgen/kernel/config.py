@@ -17,6 +17,7 @@ class Axis:
 
     values   what the search tries, in order; any other value is judged by the constraints
     meaning  the comment beside it, in kernels and tables
+    at_zero  what 0 means, where that is something else: in tables alone, as such kernels declare it not
     per_sm   the search tries multiples of the card's SMs: so many each
     """
 
@@ -24,16 +25,23 @@ class Axis:
     default: int
     values: tuple[int, ...]
     meaning: str
+    at_zero: str = ""
     per_sm: bool = False
+
+    @property
+    def described(self) -> str:
+        """The meaning of all its values."""
+        return f"{self.meaning} (0: {self.at_zero})" if self.at_zero else self.meaning
 
     def tried(self, sms: int) -> tuple[int, ...]:
         """What the search tries on a card of `sms` SMs."""
         return tuple(value * sms for value in self.values) if self.per_sm else self.values
 
 
-def axis(default: int, values: tuple[int, ...], meaning: str, per_sm: bool = False) -> Any:
+def axis(default: int, values: tuple[int, ...], meaning: str, at_zero: str = "", per_sm: bool = False) -> Any:
     """Declare a Config field as an axis."""
-    return field(default=default, metadata={"values": values, "meaning": meaning, "per_sm": per_sm})
+    told = {"values": values, "meaning": meaning, "at_zero": at_zero, "per_sm": per_sm}
+    return field(default=default, metadata=told)
 
 
 @dataclass(frozen=True)
@@ -68,10 +76,7 @@ class Config:
     @cache
     def axes(cls) -> tuple[Axis, ...]:
         """The axes in the order in which the class declares them."""
-        return tuple(
-            Axis(f.name, getattr(cls, f.name), f.metadata["values"], f.metadata["meaning"], f.metadata["per_sm"])
-            for f in fields(cls)
-        )
+        return tuple(Axis(f.name, getattr(cls, f.name), **f.metadata) for f in fields(cls))
 
     @property
     def values(self) -> dict[str, int]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.epilogue import Binary, Call, Epilogue, Name, Negation, Node, Number, Operand, parse
+from gemmgen.problem.epilogue import Binary, Call, Epilogue, Name, Negation, Node, Number, Operand, parse, unparse
 from gemmgen.problem.functions import FUNCTIONS, Function
 
 _LIBRARY = re.compile(r"(\w+\{f\})\([\w, ]+\)")  # a call of CUDA's math library and nothing else
@@ -59,6 +59,53 @@ def epilogue_text(epilogue: Epilogue, dtype: DType, names: dict[str, str]) -> Ep
     called = dict.fromkeys(name for root in _calls(epilogue.tree) for name in _needed(root))
     functions = tuple(_device_function(FUNCTIONS[name], dtype) for name in called)
     return EpilogueText(functions, tuple(writer.statements), result, epilogue.operands)
+
+
+@dataclass(frozen=True)
+class ReferenceFunction:
+    """A function of a reference in C++, over a class `Bounded` of values and bounds.
+
+    text   its expression: over Bounded where it is `defined` by others, else over plain numbers
+    ulps   see `Function`
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    text: str
+    defined: bool
+    ulps: float
+
+
+@dataclass(frozen=True)
+class ReferenceText:
+    """An epilogue's reference in C++: the functions that it calls, each behind its callees, and C's new element."""
+
+    functions: tuple[ReferenceFunction, ...]
+    result: str
+
+
+def reference_text(epilogue: Epilogue) -> ReferenceText:
+    """`epilogue` for a C++ program that has Bounded, its operators, and `number(double)`."""
+    called = dict.fromkeys(name for root in _calls(epilogue.tree) for name in _closure(root))
+    functions = tuple(_reference_function(FUNCTIONS[name]) for name in called)
+    return ReferenceText(functions, unparse(epilogue.tree, _number))
+
+
+def _number(value: float) -> str:
+    return f"number({value!r})"
+
+
+def _closure(name: str) -> Iterator[str]:
+    for callee in re.findall(r"(\w+)\(", FUNCTIONS[name].definition):
+        yield from _closure(callee)
+    yield name
+
+
+def _reference_function(function: Function) -> ReferenceFunction:
+    text = function.cuda.format(f="")
+    if function.definition:
+        text = unparse(parse(function.definition, function.parameters), _number)
+    return ReferenceFunction(function.name, function.parameters, text, bool(function.definition), function.ulps)
 
 
 def _calls(tree: Node) -> list[str]:

@@ -65,6 +65,24 @@ def first_false(texts: Sequence[str]) -> Callable[[Names], int]:
     return place_of
 
 
+def without_guards(text: str, names: Names) -> str | None:
+    """What `guard or condition` asks where `names` are fixed: the condition, or None where the guard holds.
+
+    A guard compares a name with a number, and stands before the condition: "WM == 0 or BM % WM == 0".
+    """
+    tree = ast.parse(text, mode="eval").body
+    if not (isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.Or) and _is_guard(tree.values[0])):
+        return text
+    if _value(tree.values[0], names):
+        return None
+    return text[tree.values[1].col_offset :]
+
+
+def _is_guard(tree: ast.expr) -> bool:
+    sides = (tree.left, tree.comparators[0]) if isinstance(tree, ast.Compare) else ()
+    return tuple(map(type, sides)) == (ast.Name, ast.Constant)
+
+
 def show_values(text: str, names: Names) -> str:
     """Both sides of the comparison that decides `text`, then the names it reads, with their values.
 

@@ -119,7 +119,7 @@ def predict(plan: Plan, device: DeviceSpec, registers: int | None = None) -> Pre
     `registers` is the compiled kernel's figure; None estimates it.
     """
     case, work, launch = representative(plan.problem), plan.work, plan.launch
-    used = estimate_registers(work, plan.problem.dtype) if registers is None else registers
+    used = estimate_registers(work, plan.problem.types.accumulator) if registers is None else registers
     # __launch_bounds__ keeps the compiler to what lets a block launch: it spills the others.
     most = MAX_REGISTERS if registers is not None else min(MAX_REGISTERS, _registers_to_launch(launch.threads))
     fit = occupancy(device.arch, launch.threads, min(used, most), plan.shared_bytes)
@@ -184,13 +184,14 @@ def _reduction_us(plan: Plan, blocks: int, device: DeviceSpec) -> float:
         return 0.0
     # The most that streams leave: a tile's own block one, helpers some of several.
     parts = 2 * launch.stream.blocks if launch.stream else blocks
-    moved = 2 * plan.results * plan.problem.dtype.size * parts / (L2_BYTES_PER_CYCLE * device.sms)  # to and from L2
+    size = plan.problem.types.accumulator.size
+    moved = 2 * plan.results * size * parts / (L2_BYTES_PER_CYCLE * device.sms)  # to and from L2
     return (REDUCTION_LATENCIES * GLOBAL_LATENCY + moved) / device.clock_ghz / 1000
 
 
 def _step_cycles(plan: Plan, resident: int, arch: Arch, spilled: int) -> dict[Bound, float]:
     """Cycles that each unit of an SM needs for one step of its `resident` blocks."""
-    work, dtype = plan.work, plan.problem.dtype
+    work, dtype = plan.work, plan.problem.types.accumulator
     warps = -(-plan.launch.threads // WARP) * resident
     warps_per_scheduler = max(1.0, warps / SCHEDULERS)  # a warp issues on one scheduler only
     fmas = work.fmas * work.depth

@@ -19,18 +19,19 @@ from typing import Any
 
 from gemmgen.kernel.families import FAMILIES, Config, Family, config_of
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import ACTIVATIONS, LINEAR, epilogue_of_token
 from gemmgen.problem.gemm import Problem, Size
 from gemmgen.problem.matrix import Layout
+from gemmgen.problem.types import Types
 from gemmgen.support.errors import require
 
 # Leading dimensions and strides as names write them.
 _LINES = {"lda": "lda", "ldb": "ldb", "ldc": "ldc", "stride_a": "sa", "stride_b": "sb", "stride_c": "sc"}
 _LINES |= {"ld_residual": "ldr", "stride_residual": "sr"}
-_FORM = f"(?:{'|'.join((*ACTIVATIONS, 'scale_m', 'scale_n', 'bias_m', 'bias', 'residual'))})"  # of an epilogue
+# Of an epilogue.
+_FORM = f"(?:{'|'.join((*ACTIVATIONS, 'zero_m', 'zero_n', 'scale_m', 'scale_n', 'bias_m', 'bias', 'residual'))})"
 _NAME = re.compile(
-    r"gemm_(?P<dtype>[a-z0-9]+)_(?P<layout>[rc]{2})(?:_(?P<kind>[bp])(?P<batch>B|[1-9]\d*))?"
+    r"gemm_(?P<types>[a-z0-9]+)_(?P<layout>[rc]{2})(?:_(?P<kind>[bp])(?P<batch>B|[1-9]\d*))?"
     r"_(?P<M>M|0|[1-9]\d*)x(?P<N>N|0|[1-9]\d*)x(?P<K>K|0|[1-9]\d*)"
     r"(?:_lda(?P<lda>\d*))?(?:_ldb(?P<ldb>\d*))?(?:_ldc(?P<ldc>\d*))?"
     r"(?:_sa(?P<stride_a>\d*))?(?:_sb(?P<stride_b>\d*))?(?:_sc(?P<stride_c>\d*))?"
@@ -44,93 +45,36 @@ _NAME = re.compile(
 
 LONGEST = 64  # characters of a short name
 DIGITS = 8  # of the digest in it
-KEYWORDS = frozenset(
-    [
-        "alignas",
-        "alignof",
-        "asm",
-        "auto",
-        "bool",
-        "break",
-        "case",
-        "catch",
-        "char",
-        "class",
-        "const",
-        "constexpr",
-        "continue",
-        "default",
-        "delete",
-        "do",
-        "double",
-        "else",
-        "enum",
-        "explicit",
-        "export",
-        "extern",
-        "false",
-        "float",
-        "for",
-        "friend",
-        "goto",
-        "if",
-        "inline",
-        "int",
-        "long",
-        "mutable",
-        "namespace",
-        "new",
-        "noexcept",
-        "nullptr",
-        "operator",
-        "private",
-        "protected",
-        "public",
-        "register",
-        "restrict",
-        "return",
-        "short",
-        "signed",
-        "sizeof",
-        "static",
-        "struct",
-        "switch",
-        "template",
-        "this",
-        "throw",
-        "true",
-        "try",
-        "typedef",
-        "typeid",
-        "typename",
-        "union",
-        "unsigned",
-        "using",
-        "virtual",
-        "void",
-        "volatile",
-        "while",
-    ]
+KEYWORDS = (  # of C and C++
+    "alignas alignof asm auto bool break case catch char class const constexpr continue default delete do double else",
+    "enum explicit export extern false float for friend goto if inline int long mutable namespace new noexcept",
+    "nullptr operator private protected public register restrict return short signed sizeof static struct switch",
+    "template this throw true try typedef typeid typename union unsigned using virtual void volatile while",
 )
 
 
 def short_name(problem: Problem, arch: str, digits: str) -> str:
     """A valid C identifier and file stem: `digits` tell apart what else differs.
 
-    What would make it longer than LONGEST is left out: epilogue, then batch.
+    What would make it longer than LONGEST is left out: epilogue, then batch, then types and layout.
     """
+    what = [problem.types.token, str(problem.layout)]
+    epilogue = [problem.epilogue.token] if problem.epilogue.token else []
+    choices: tuple[tuple[list[str], list[str]], ...] = (
+        ([*what, *_batch(problem)], epilogue),
+        ([*what, *_batch(problem)], []),
+        (what, []),
+        ([], []),
+    )
     shape, ends = "x".join(_size_texts(problem)), (arch.replace("_", ""), digits)
-    begins = ["gemm", problem.dtype.label, str(problem.layout)]
-    token = [problem.epilogue.token] if problem.epilogue.token else []
-    choices: tuple[tuple[list[str], list[str]], ...] = ((_batch(problem), token), (_batch(problem), []), ([], []))
-    names = ["_".join([*begins, *batch, shape, *epilogue, *ends]) for batch, epilogue in choices]
+    names = ["_".join(["gemm", *before, shape, *behind, *ends]) for before, behind in choices]
     return next((name for name in names if len(name) <= LONGEST), names[-1])
 
 
 def require_identifier(name: str) -> None:
     """Raise InvalidInput unless `name` can be that of a C function and of a file."""
     require(
-        re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,99}", name) is not None and name not in KEYWORDS,
+        re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,99}", name) is not None and name not in " ".join(KEYWORDS).split(),
         f"{name[:100]!r} can name no kernel: write a C identifier, as my_gemm, of at most 100 letters, digits and _",
     )
 
@@ -147,7 +91,7 @@ def full_name_of(source: KernelSource) -> str:
 
 def problem_name(problem: Problem) -> str:
     """ "f32_rr_512x512x512", and whatever else the problem says."""
-    parts = [problem.dtype.label, str(problem.layout), *_batch(problem), "x".join(_size_texts(problem))]
+    parts = [problem.types.token, str(problem.layout), *_batch(problem), "x".join(_size_texts(problem))]
     for name, letters in _LINES.items():
         value = getattr(problem, name)
         if value != "dense":
@@ -191,7 +135,7 @@ def parse_name(name: str) -> tuple[Problem, Family, Config]:
         m,
         n,
         k,
-        dtype=DType.parse(match["dtype"]),
+        types=Types.from_token(match["types"]),
         layout=Layout.parse(match["layout"]),
         batch=1 if match["batch"] is None else _size(match["batch"]),
         pointers=match["kind"] == "p",

@@ -111,7 +111,7 @@ def _ahead(work: Work) -> str:
 
 
 def _bound(plan: Plan, counts: Traffic) -> str:
-    problem, work, dtype = plan.problem, plan.work, plan.problem.dtype
+    problem, work, dtype = plan.problem, plan.work, plan.problem.types.accumulator
     case = representative(problem)
     intensity = case.flops / case.bytes_moved
     if None not in (problem.m, problem.n, problem.k) and memory_bound(intensity, dtype):

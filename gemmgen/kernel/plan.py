@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
 
 from gemmgen.kernel.config import Config, Constraint, Derived
-from gemmgen.kernel.expression import names_in
+from gemmgen.kernel.expression import names_in, without_guards
 from gemmgen.kernel.source import Launch, Parameter, parameters
 from gemmgen.problem.gemm import Problem
 
@@ -140,6 +140,13 @@ class Plan:
         """Elements of C that a block computes at once."""
         return self.work.outputs * self.launch.threads // self.work.shares
 
+    @cached_property
+    def edges(self) -> frozenset[str]:
+        """The sizes, of M, N, K and batch, that may be no whole number of tiles: only there are accesses checked."""
+        tiles = {"M": self.tile[0], "N": self.tile[1], "K": self.work.depth, "batch": 1, **dict(self.launch.grid)}
+        known = {name: size for name, size in self.problem.sizes.items() if name in tiles}
+        return frozenset(name for name, size in known.items() if size is None or size % tiles[name] != 0)
+
     @property
     def template(self) -> str:
         return self.author.template(self.config)
@@ -150,9 +157,18 @@ class Plan:
 
     @property
     def asserts(self) -> tuple[Constraint, ...]:
-        """The constraints that the kernel's own constants decide."""
+        """The constraints that the kernel's own constants decide, as far as they concern it."""
         known = {line.name for line in self.declares}
-        return tuple(rule for rule in self.author.constraints if rule.in_kernel and names_in(rule.expression) <= known)
+        asked = (
+            (without_guards(rule.expression, self.constants), rule)
+            for rule in self.author.constraints
+            if rule.in_kernel
+        )
+        return tuple(
+            replace(rule, expression=expression)
+            for expression, rule in asked
+            if expression is not None and names_in(expression) <= known
+        )
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:

@@ -20,8 +20,8 @@ from gemmgen.kernel.notes import MatrixText, matrix_texts
 from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.source import KernelSource, Launch, Parameter, size_type
 from gemmgen.problem.device import DEFAULT_ARCH
-from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import RUNTIME, Problem, Size
+from gemmgen.problem.types import Types
 from gemmgen.support.files import content_key
 from gemmgen.support.paths import TEMPLATES
 
@@ -61,8 +61,18 @@ class Kernel:
         return full_name(self.problem, family_named(self.plan.family), self.plan.config)
 
     @property
-    def dtype(self) -> DType:
-        return self.problem.dtype
+    def types(self) -> Types:
+        return self.problem.types
+
+    @property
+    def computes(self) -> str:
+        """ "f32 on CUDA cores", with the types of operands and sums where they differ."""
+        types = self.types
+        if types.uniform:
+            return f"{types} on CUDA cores"
+        same = types.a == types.b == types.c
+        operands = ", ".join(f"{name} {dtype.label}" for name, dtype in zip("ABC", types.operands, strict=True))
+        return f"{types if same else operands}; sums in {types.accumulator.label} on CUDA cores"
 
     @cached_property
     def sizes(self) -> Mapping[str, Size]:
@@ -112,7 +122,7 @@ class Kernel:
         """None where it is alpha * acc + beta * C, which templates write out."""
         epilogue = self.problem.epilogue
         names = {"alpha": "e.alpha", "beta": "e.beta", "C": "c"}
-        return None if epilogue.is_linear else epilogue_text(epilogue, self.dtype, names)
+        return None if epilogue.is_linear else epilogue_text(epilogue, self.types.scalar, names)
 
     @property
     def constants(self) -> tuple[ConstantGroup, ...]:
@@ -125,9 +135,14 @@ class Kernel:
         return self.plan.asserts
 
     @property
-    def edges(self) -> tuple[tuple[str, str], ...]:
-        """(size, the tile that may not divide it)."""
-        return ("M", "BM"), ("N", "BN"), ("K", "BK")
+    def edges(self) -> frozenset[str]:
+        return self.plan.edges
+
+    @property
+    def whole_tiles(self) -> tuple[tuple[str, str], ...]:
+        """(size, tile): the fixed sizes of which each is a whole number of tiles."""
+        tiles = {"M": "BM", "N": "BN", "K": "BK"}
+        return tuple((size, tile) for size, tile in tiles.items() if size not in self.edges)
 
     @property
     def promises(self) -> Iterator[str]:
@@ -147,7 +162,7 @@ class Kernel:
         if problem.ld_align > 1 and free:
             yield f"{', '.join(free)} divisible by {problem.ld_align}"
         if self.launch.adds_up:
-            sums = f"{self.launch.partial_elements} {self.dtype.ctype}s"
+            sums = f"{self.launch.partial_elements} {self.types.accumulator.ctype}s"
             blocks, tiles = self.blocks, self.tiles
             if self.launch.stream is not None:
                 wave = self.launch.stream.blocks
@@ -177,7 +192,8 @@ class Kernel:
 
 def _problem_options(problem: Problem) -> Iterator[str]:
     yield f"'{problem.shape}'" if RUNTIME in problem.shape else problem.shape
-    yield f"--dtype {problem.dtype.label}"
+    types = problem.types
+    yield f"--dtype {types}" if types.a == types.b == types.c else f"--types {types}"
     yield f"--layout {problem.layout}"
     if problem.batched:
         yield "--batch '?'" if problem.batch is None else f"--batch {problem.batch}"
@@ -212,7 +228,7 @@ def render(problem: Problem, family: Family, config: Config, arch: str = DEFAULT
 def render_plan(plan: Plan, arch: str = DEFAULT_ARCH) -> KernelSource:
     """The `.cu` of `plan`, named for `arch` ("sm_90") and by a digest of its text, in which the config stands."""
     unnamed = short_name(plan.problem, arch, "0" * DIGITS)
-    template = environment(plan.problem.dtype).get_template(plan.template)
+    template = environment(plan.problem.types).get_template(plan.template)
     text = template.render(kernel=Kernel(plan, arch, unnamed), view=plan.view)
     name = short_name(plan.problem, arch, content_key(text)[:DIGITS])
     return KernelSource(
@@ -226,11 +242,12 @@ def render_plan(plan: Plan, arch: str = DEFAULT_ARCH) -> KernelSource:
     )
 
 
-@lru_cache(maxsize=len(DType))
-def environment(dtype: DType) -> jinja2.Environment:
+@lru_cache(maxsize=64)
+def environment(types: Types) -> jinja2.Environment:
     """Delimiters that leave CUDA and inline PTX alone; a misspelt name is an error.
 
-    Every template and macro knows the element type: `T` its name, `size` its bytes, and its `fma` and `zero`.
+    Every template and macro knows the types: `TA`, `TB`, `TC` of the operands' elements, `T` of the sums with its bytes
+    `size`, its `fma` and `zero`, and `types`, the record.
     """
     options: dict[str, Any] = {
         "block_start_string": "/*%",
@@ -247,5 +264,8 @@ def environment(dtype: DType) -> jinja2.Environment:
         "autoescape": False,
     }
     made = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), **options)
-    made.globals.update(T=dtype.ctype, size=dtype.size, fma=dtype.arithmetic.fma, zero=dtype.arithmetic.zero)
+    sums = types.accumulator
+    made.globals.update(T=sums.ctype, size=sums.size, fma=sums.arithmetic.fma, zero=sums.arithmetic.zero, types=types)
+    named = (*types.operands, types.scalar)
+    made.globals.update(zip(("TA", "TB", "TC", "TS"), (dtype.ctype for dtype in named), strict=True))
     return made

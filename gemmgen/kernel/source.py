@@ -26,7 +26,10 @@ EXTRA = tuple(epilogue.OPERANDS)  # that an epilogue may name
 WORKSPACE = ("partials", "tickets")  # of a launch whose blocks share tiles of C: see Workspace
 POINTERS = (*OPERANDS, *WORKSPACE, *EXTRA)
 SCALARS = ("M", "N", "K", "lda", "ldb", "ldc", "ld_residual", *BATCH_SIZES, "alpha", "beta")
+TICKET_BYTES = 4
 MOST_SHARED_BYTES = 2**20  # no GPU has as much for a block
+MOST_CLUSTER_BLOCKS = 16  # of sm_90, beyond 8 for kernels that ask
+LAUNCH_ATTRIBUTES = ("cooperative", "programmatic_stream_serialization")
 MADE_BY = "// Made by "  # begins the line of the text that says how to render it again,
 CONFIG = "// Config  "  # and this the one with its full name
 
@@ -53,6 +56,10 @@ class Parameter:
     def is_array(self) -> bool:
         return self.ctype.endswith("* const*")
 
+    def passed(self, value: float) -> float:
+        """`value` as Python's type that stands for the parameter's."""
+        return value if self.ctype in ("float", "double") else int(value)
+
     @property
     def text(self) -> str:
         """The parameter's name in the `.cu`."""
@@ -61,19 +68,19 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Workspace:
-    """Device memory that a launch needs besides its operands, in words of 4 bytes; none where a tile has one block.
+    """Device memory that a launch needs besides its operands; none where a tile has one block.
 
-    partials  sums that blocks leave for the one that adds them: they may hold anything before the launch
-    tickets   a counter a tile: zero before the first launch, and each launch leaves it so
+    partials  bytes of the sums that blocks leave for the one that adds them: they may hold anything before the launch
+    tickets   counters of 4 bytes, one a tile: zero before the first launch, and each launch leaves them so
     """
 
     partials: int
     tickets: int
 
     @property
-    def words(self) -> dict[str, int]:
-        """By the part's name."""
-        return dict(zip(WORKSPACE, (self.partials, self.tickets), strict=True))
+    def lengths(self) -> dict[str, int]:
+        """Bytes by the part's name."""
+        return dict(zip(WORKSPACE, (self.partials, TICKET_BYTES * self.tickets), strict=True))
 
 
 @dataclass(frozen=True)
@@ -86,6 +93,8 @@ class Launch:
     shared_bytes  dynamic shared memory a block, in bytes (0: the kernel declares its own)
     splits        blocks that share a tile, each with a part of K: blocks t * splits and the next ones have tile t
     stream        how blocks share the last tiles by runs of steps along K; None where each tile has blocks of its own
+    cluster       blocks of a cluster, which run at once on neighbouring SMs: the grid's next ones
+    attributes    of the launch besides, by CUDA's names: see LAUNCH_ATTRIBUTES
     """
 
     threads: int
@@ -93,6 +102,8 @@ class Launch:
     shared_bytes: int = 0
     splits: int = 1
     stream: Stream | None = None
+    cluster: int = 1
+    attributes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         require(type(self.threads) is int and 1 <= self.threads <= MAX_THREADS, f"{self.threads} threads a block")
@@ -107,6 +118,12 @@ class Launch:
             self.stream is None or self.splits == 1,
             f"{self.splits} blocks share a tile, and a stream of blocks all tiles",
         )
+        require(
+            type(self.cluster) is int and 1 <= self.cluster <= MOST_CLUSTER_BLOCKS, f"{self.cluster} blocks a cluster"
+        )
+        for name in self.attributes:
+            known = ", ".join(LAUNCH_ATTRIBUTES)
+            require(name in LAUNCH_ATTRIBUTES, f"unknown launch attribute {name!r}: known are {known}")
 
     def tiles(self, case: Case) -> int:
         """Tiles of C that the grid computes for `case`."""
@@ -158,13 +175,13 @@ class Launch:
 
     def workspace(self, case: Case) -> Workspace:
         """What `case` takes besides its operands."""
-        words = self.partial_elements * case.problem.dtype.words
+        size = self.partial_elements * case.problem.types.accumulator.size
         if not self.adds_up:
             return Workspace(0, 0)
         if self.stream is not None:
             shares = self.shares(self.stream, case)
-            return Workspace(shares.parts * words, self.stream.blocks)
-        return Workspace(self.tiles(case) * self.splits * words, self.tiles(case))
+            return Workspace(shares.parts * size, self.stream.blocks)
+        return Workspace(self.tiles(case) * self.splits * size, self.tiles(case))
 
     @property
     def adds_up(self) -> bool:
@@ -174,16 +191,16 @@ class Launch:
 
 def parameters(problem: Problem, launch: Launch) -> tuple[Parameter, ...]:
     """What a kernel of `problem` that is launched so takes, in the order of its signature."""
-    ctype, to = problem.dtype.ctype, "* const*" if problem.pointers else "*"
-    workspace = (Parameter("partials", f"{ctype}*"), Parameter("tickets", "unsigned*"))
+    types, to = problem.types, "* const*" if problem.pointers else "*"
+    workspace = (Parameter("partials", f"{types.accumulator.ctype}*"), Parameter("tickets", "unsigned*"))
     return (
-        Parameter("A", f"const {ctype}{to}"),
-        Parameter("B", f"const {ctype}{to}"),
-        Parameter("C", f"{ctype}{to}"),
-        *(Parameter(operand.name, f"const {ctype}*") for operand in problem.epilogue.operands),
+        Parameter("A", f"const {types.a.ctype}{to}"),
+        Parameter("B", f"const {types.b.ctype}{to}"),
+        Parameter("C", f"{types.c.ctype}{to}"),
+        *(Parameter(operand.name, f"const {types.scalar.ctype}*") for operand in problem.epilogue.operands),
         *(workspace if launch.adds_up else ()),
         *(Parameter(name, size_type(name)) for name in problem.runtime_names),
-        *(Parameter(name, ctype) for name in problem.epilogue.scalars),
+        *(Parameter(name, types.scalar.ctype) for name in problem.epilogue.scalars),
     )
 
 
@@ -241,7 +258,7 @@ class KernelSource:
 
     def arguments(self, case: Case, pointers: dict[str, Any]) -> list[Any]:
         """The values to pass, in order; `pointers` maps POINTERS to whatever the executor uses."""
-        return [pointers[p.name] if p.is_pointer else case.values[p.name] for p in self.parameters]
+        return [pointers[p.name] if p.is_pointer else p.passed(case.values[p.name]) for p in self.parameters]
 
     def interface(self) -> dict[str, Any]:
         """Name, launch geometry and parameters as JSON-ready data."""

@@ -19,6 +19,7 @@ MAX_THREADS = 1024  # a block
 MAX_BLOCKS = 2**31 - 1  # of a grid, in its first dimension
 STATIC_SHARED_BYTES = 48 * 1024  # of a block, as `__shared__` arrays; more is dynamic, and has to be asked for
 WARP = 32
+INTEGER_LANES = 64  # 32-bit integer multiply-adds an SM starts per cycle (Programming Guide, as fp32_lanes)
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,8 @@ class Arch:
         return int(self.name.removeprefix("sm_"))
 
     def lanes(self, dtype: DType) -> int:
-        """FMAs of `dtype` an SM starts per cycle."""
-        return {DType.F32: self.fp32_lanes, DType.F64: self.fp64_lanes}[dtype]
+        """Multiply-adds in `dtype`, that of the sums, an SM starts per cycle."""
+        return {DType.F32: self.fp32_lanes, DType.F64: self.fp64_lanes, DType.S32: INTEGER_LANES}[dtype]
 
     @property
     def has_cp_async(self) -> bool:
@@ -125,7 +126,7 @@ class DeviceSpec:
     memory_gb: float
 
     def tflops(self, dtype: DType) -> float:
-        """Peak of FFMA or DFMA at boost clock, TFLOPS."""
+        """Peak of multiply-adds in `dtype`, that of the sums, at boost clock: TFLOPS, or TOPS of integers."""
         return 2 * self.sms * self.arch.lanes(dtype) * self.clock_ghz / 1000
 
 

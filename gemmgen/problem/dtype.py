@@ -18,6 +18,8 @@ from gemmgen.support.errors import require
 
 WORD = 4  # bytes of a register, and of what a bank of shared memory serves at once
 WIDEST_ACCESS = 16  # bytes that a thread reads or writes at once
+# A word of memory that no kernel may use: a NaN of every floating-point type, and one that no GPU's arithmetic yields.
+CANARY = 0xFFFFFFFF
 
 Doubles = npt.NDArray[np.float64]
 
@@ -58,7 +60,7 @@ class DType(Enum):
     F64 = ("f64", "double", 64, 53, 1023, float(np.finfo(np.float64).max))
     F16 = ("f16", "F16", 16, 11, 15, 65504.0)
     BF16 = ("bf16", "BF16", 16, 8, 127, 2.0**128 - 2.0**120)
-    E4M3 = ("e4m3", "E4M3", 8, 4, 7, 448.0)  # no Inf: all but one code of the highest exponent are numbers
+    E4M3 = ("e4m3", "E4M3", 8, 4, 8, 448.0)  # no Inf: all but one code of the highest exponent are numbers
     E5M2 = ("e5m2", "E5M2", 8, 3, 15, 57344.0)
     S32 = ("s32", "int", 32, 31, None, 2.0**31 - 1)
     S8 = ("s8", "signed char", 8, 7, None, 127.0)
@@ -142,6 +144,13 @@ class DType(Enum):
     def words(self) -> int:
         """4-byte words (of shared memory, of registers) that an element takes."""
         return self.size // WORD
+
+    @property
+    def narrowing(self) -> str:
+        """What kernels call to store a float as such an element, by rounding; "" where they just assign it."""
+        if self.ctype in ("F16", "BF16", "E4M3", "E5M2"):
+            return self.ctype
+        return f"saturated_{self.label}" if self in (DType.S8, DType.U8) else ""
 
     @property
     def widest(self) -> int:

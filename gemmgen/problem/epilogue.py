@@ -15,7 +15,7 @@ import ast
 import hashlib
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import product
@@ -62,6 +62,10 @@ _OPERANDS = (
     Operand("bias_n", "n", "added to each element of its column"),
     Operand("scale_m", "m", "a factor of each element of its row"),
     Operand("scale_n", "n", "a factor of each element of its column"),
+    Operand("zero_m", "m", "the zero point of a row of A"),
+    Operand("zero_n", "n", "the zero point of a column of B"),
+    Operand("sum_m", "m", "the sum of a row of A"),
+    Operand("sum_n", "n", "the sum of a column of B, less K times its zero point where it has one"),
     Operand("residual", "mn", "added, element by element"),
     Operand("aux", "mn", "takes its argument: the value before an activation, say", written=True),
 )
@@ -187,7 +191,7 @@ class Epilogue:
         return int(self._digest[:15], 16)
 
     def __str__(self) -> str:
-        return _text(self.tree)
+        return unparse(self.tree)
 
 
 def _is_old(node: Node) -> bool:
@@ -214,31 +218,39 @@ def _walk(node: Node) -> Iterator[Node]:
 _STRENGTH = {"+": 1, "-": 1, "*": 2, "/": 2}
 
 
-def _text(node: Node, strength: int = 0) -> str:
-    """As `parse_epilogue` reads it; in parentheses where its operator binds less than `strength`."""
+def _plain(value: float) -> str:
+    return repr(value) if value != int(value) or abs(value) >= 2**53 else str(int(value))
+
+
+def unparse(node: Node, number: Callable[[float], str] = _plain, strength: int = 0) -> str:
+    """As `parse_epilogue` reads it, numbers as `number` writes them.
+
+    In parentheses where its operator binds less than `strength`.
+    """
     match node:
         case Name(name):
             return name
         case Number(value):
-            return repr(value) if value != int(value) or abs(value) >= 2**53 else str(int(value))
+            return number(value)
         case Negation(value):
-            return f"-{_text(value, 3)}"
+            return f"-{unparse(value, number, 3)}"
         case Call(name, arguments):
-            return f"{name}({', '.join(map(_text, arguments))})"
+            return f"{name}({', '.join(unparse(argument, number) for argument in arguments)})"
         case Binary(operator, left, right):
             own = _STRENGTH[operator]
-            text = f"{_text(left, own)} {operator} {_text(right, own + 1)}"
+            text = f"{unparse(left, number, own)} {operator} {unparse(right, number, own + 1)}"
             return f"({text})" if own < strength else text
 
 
 def parse_epilogue(text: str) -> Epilogue:
     """An expression over acc, or names of forms joined by +: `bias+gelu`. Raises InvalidInput.
 
-    Forms apply in their order to alpha * acc; the first that is no scale adds beta * C before.
+    Forms apply in their order to alpha * acc; the first that is no scale adds beta * C before. zero_m and zero_n, which
+    begin, take the zero points of A's rows and B's columns from acc.
     """
     if re.search(r"\bacc\b", text, re.ASCII):
         return Epilogue(parse(text, (ACC, *SCALARS, C, *(name for name, one in OPERANDS.items() if not one.written))))
-    return Epilogue(_joined(text, parse(text, tuple(_FORMS), forms=True)))
+    return Epilogue(_joined(text, parse(text, (*_ZEROS, *_FORMS), forms=True)))
 
 
 def parse(text: str, names: tuple[str, ...], forms: bool = False) -> Node:
@@ -323,6 +335,8 @@ class _Parser:
         return InvalidInput(f"epilogue: {self.text[start:end]!r} {what} ({place})")
 
 
+# What zero points take from acc: (A - zero_m) * (B - zero_n) is A * B - zero_m * sum_n - sum_m * zero_n.
+_ZEROS = {"zero_m": "x - zero_m * sum_n", "zero_n": "x - sum_m * zero_n"}
 # What --epilogue calls by a name: an expression over x, the value so far.
 _FORMS = {
     "bias": "x + bias_n",
@@ -336,11 +350,21 @@ _FORMS = {
 _SCALES = ("scale_m", "scale_n")
 
 
+@cache
+def _form(name: str) -> Node:
+    return parse((_ZEROS | _FORMS)[name], ("x", *OPERANDS))
+
+
 def _joined(text: str, tree: Node) -> Node:
     """The tree that forms joined by + mean: bias + gelu is gelu(alpha * acc + beta * C + bias_n)."""
-    value: Node = Binary("*", Name("alpha"), Name(ACC))
+    acc: Node = Name(ACC)
+    forms = list(_terms(tree))
+    while forms and isinstance(first := forms[0], Name) and first.name in _ZEROS:
+        acc = substitute(_form(first.name), {"x": acc})
+        forms.pop(0)
+    value: Node = Binary("*", Name("alpha"), acc)
     plain = True
-    for form in _terms(tree):
+    for form in forms:
         if plain and not (isinstance(form, Name) and form.name in _SCALES):
             value, plain = Binary("+", value, Binary("*", Name("beta"), Name(C))), False
         value = _applied(text, form, value)
@@ -359,12 +383,12 @@ def _applied(text: str, form: Node, value: Node) -> Node:
     """What `form` makes of `value`: a name's expression, or clamp(lo, hi)."""
     match form:
         case Name(name) if name in _FORMS:
-            return substitute(parse(_FORMS[name], ("x", *OPERANDS)), {"x": value})
+            return substitute(_form(name), {"x": value})
         case Call("clamp", (lo, hi)):
             return Call("clamp", (value, lo, hi))
-    known = ", ".join((*_FORMS, "clamp(lo, hi)"))
+    known = ", ".join((*_ZEROS, *_FORMS, "clamp(lo, hi)"))
     raise InvalidInput(
-        f"epilogue: {_text(form)!r} of {text!r} is no form, and without acc it is no expression: forms are {known}"
+        f"epilogue: {unparse(form)!r} of {text!r} is no form, and without acc it is no expression: forms are {known}"
     )
 
 
@@ -390,7 +414,8 @@ ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh")
 @cache
 def joined_forms() -> dict[Epilogue, str]:
     """The forms that people join most, by what they mean: names of kernels read as these."""
-    parts = ("", "scale_m"), ("", "scale_n"), ("", "bias", "bias_m"), ("", *ACTIVATIONS), ("", "residual")
+    zeros, scales = (("", "zero_m"), ("", "zero_n")), (("", "scale_m"), ("", "scale_n"))
+    parts = *zeros, *scales, ("", "bias", "bias_m"), ("", *ACTIVATIONS), ("", "residual")
     joined = ("+".join(filter(None, chosen)) for chosen in product(*parts))
     return {parse_epilogue(forms): forms for forms in joined if forms}
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from functools import cached_property
 from math import gcd
 from typing import Any, Literal, TypeVar
@@ -21,6 +21,7 @@ from typing import Any, Literal, TypeVar
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import LINEAR, Epilogue, Operand, parse_epilogue
 from gemmgen.problem.matrix import ROW_MAJOR, Layout, Matrix
+from gemmgen.problem.types import F32_TYPES, Types
 from gemmgen.support.errors import require, whole
 
 Size = int | None  # None: a parameter of the kernel at run time, written `?`
@@ -29,9 +30,9 @@ SIZE_LIMIT = 2**31 - 2**16  # sizes travel as 32-bit int, and rounding one up to
 TILE_REACH = 2048  # lines past the edge to which a tile may compute (never access) an address
 POINTER_BYTES = 8
 RUNTIME = "?"
-SERVED = (DType.F32, DType.F64)  # element types that some family has kernels of
+ALIGNS = (1, 2, 4, 8, 16)  # of addresses, in bytes, and of leading dimensions, in elements: to the widest access
 
-Named = TypeVar("Named", DType, Layout)
+Named = TypeVar("Named", DType, Types, Layout)
 
 TYPICAL = ("M", "N", "K", "batch")  # sizes for which Problem.typical may give a number
 BATCH_SIZES = ("batch", "stride_a", "stride_b", "stride_c", "stride_residual")  # of Problem.sizes, in a batch
@@ -44,17 +45,20 @@ class Problem:
     """What a kernel is built for.
 
     m, n, k         sizes in elements; None (`?`) leaves the size to run time
-    dtype, layout   element type; storage orders of A and B. Their names do as well: "f64", "rc"
+    dtype           shorthand for `types`: one element type for A, B and C
+    layout          storage orders of A and B. Names do as well: "f64", "rc", and "s8,s8,s32" for types
     lda, ldb, ldc   elements between the lines of A, B, C; "dense" takes the line's length,
                     None (`?`) leaves it to run time. A dense leading dimension of a run-time
                     size is itself a run-time parameter.
-    pointer_align   bytes that divide the addresses of A, B and C: a promise of the caller
+    pointer_align   bytes that divide the addresses of A, B and C, as the size of their elements does anyway: a promise
+                    of the caller
     ld_align        elements that divide every run-time leading dimension and stride: likewise
     batch           products; 1 is a plain GEMM, None (`?`) leaves their number to run time
     stride_a, ...   elements from one matrix of the batch to the next: "dense" is lines times leading dimension, 0 (of A
                     or B) shares one matrix, None leaves it to run time, as "dense" does where a size is left to it
     pointers        the kernel takes arrays of `batch` pointers, to each matrix A, B and C: a batch without strides.
                     Those to A and B may repeat and overlap; each is divisible by `pointer_align`
+    types           element types of A, B and C, and what computes with them
     epilogue        what becomes of A * B. Its vectors serve all products of a batch
     ld_residual, stride_residual   of its matrix, where it has one, as those of C
     typical         for what numbers the sizes left to run time, and their batch, are tuned and timed: {"M": 16}. The
@@ -67,7 +71,7 @@ class Problem:
     m: Size
     n: Size
     k: Size
-    dtype: DType = DType.F32
+    dtype: InitVar[DType | None] = None
     layout: Layout = ROW_MAJOR
     lda: Size | Literal["dense"] = "dense"
     ldb: Size | Literal["dense"] = "dense"
@@ -79,13 +83,14 @@ class Problem:
     stride_b: Size | Literal["dense"] = "dense"
     stride_c: Size | Literal["dense"] = "dense"
     pointers: bool = False
+    types: Types = F32_TYPES
     epilogue: Epilogue = LINEAR
     ld_residual: Size | Literal["dense"] = "dense"
     stride_residual: Size | Literal["dense"] = "dense"
     typical: Mapping[str, int] | tuple[tuple[str, int], ...] = ()
 
-    def __post_init__(self) -> None:
-        self._take_as_meant()
+    def __post_init__(self, dtype: DType | None) -> None:
+        self._take_as_meant(dtype)
         for name, size in (("M", self.m), ("N", self.n), ("K", self.k), ("batch", self.batch)):
             require(size is None or 1 <= size <= SIZE_LIMIT, f"{name} = {size}: a size is 1 to {SIZE_LIMIT}, or ?")
         for name, given, line in self._leading_dimensions():
@@ -94,15 +99,16 @@ class Problem:
             require(given <= SIZE_LIMIT, f"{name} = {given} exceeds {SIZE_LIMIT}")
             require(line is not None, f"{name} = {given} is fixed while its line's length is a run-time size: write ?")
             require(line is None or given >= line, f"{name} = {given} is shorter than a line of {line} elements")
-        require(
-            self.dtype in SERVED, f"{self.dtype.label}: kernels are made of {_either([d.label for d in SERVED])} only"
-        )
-        aligns = [align for align in (4, 8, 16) if align >= self.dtype.size]
+        smallest = min(self.types.operands, key=lambda dtype: dtype.size)
+        aligns = [align for align in ALIGNS if align >= smallest.size]
         require(
             self.pointer_align in aligns,
-            f"pointer_align = {self.pointer_align}: addresses of {self.dtype.label} align to {_either(aligns)}",
+            f"pointer_align = {self.pointer_align}: addresses of {smallest.label} align to {_either(aligns)}",
         )
-        require(self.ld_align in (1, 2, 4), f"ld_align = {self.ld_align}: leading dimensions align to 1, 2 or 4")
+        require(
+            self.ld_align in ALIGNS,
+            f"ld_align = {self.ld_align}: leading dimensions align to {_either(ALIGNS)} elements",
+        )
         self._require_operands()
         self._require_addressable()
         self._require_apart()
@@ -111,6 +117,8 @@ class Problem:
     def _require_operands(self) -> None:
         """Of the epilogue: what is said of them exists, and kernels take it."""
         matrices = [operand.name for operand in self.epilogue.operands if operand.is_matrix]
+        computed = self.epilogue.is_linear or not self.types.scalar.is_integer
+        require(computed, f"the epilogue {self.epilogue} takes a C of another type than {self.types.c.label}")
         require(not self.epilogue.outputs, f"the epilogue {self.epilogue} writes more than C, which no kernel does")
         require(not (self.pointers and matrices), f"a batch of pointers has none to {', '.join(matrices)}")
         for name in ("ld_residual", "stride_residual"):
@@ -120,13 +128,13 @@ class Problem:
                 f"{name} = {given}, and the epilogue {self.epilogue} has no residual",
             )
 
-    def _take_as_meant(self) -> None:
+    def _take_as_meant(self, dtype: DType | None) -> None:
         """Names become what they name, and numpy's integers int. Raises InvalidInput for what means nothing."""
         require(self.pointers in (True, False), f"pointers = {self.pointers!r}: known are True and False")
         named = isinstance(self.typical, Mapping | tuple)
         require(named, f"typical = {self.typical!r}: write sizes by name, as {{'M': 16}}")
         meant: dict[str, Any] = {
-            "dtype": _named(DType, self.dtype),
+            "types": _named(Types, self.types if dtype is None else Types.of(_named(DType, dtype))),
             "layout": _named(Layout, self.layout),
             "pointer_align": whole("pointer_align", self.pointer_align),
             "ld_align": whole("ld_align", self.ld_align),
@@ -169,14 +177,17 @@ class Problem:
             require(known, f"{name} = {given} is fixed while its matrix has a run-time size: write ?")
             span = (count - 1) * pitch + length if known else 0  # type: ignore[operator]
             require(given >= span, f"{name} = {given} is shorter than a matrix of {span} elements")
-            require(given * (self.batch or 1) * self.dtype.size < 2**63, f"{name} = {given}: bytes overflow 63 bits")
+            size = self.dtype_of(matrix_of(ld)).size
+            require(given * (self.batch or 1) * size < 2**63, f"{name} = {given}: bytes overflow 63 bits")
 
     def _require_addressable(self) -> None:
         """Bytes from the start of a matrix, and what a tile computes past its end, must fit 63 bits."""
         for count, ld, _ in self.stride_sizes.values():
             lines, stride = self.sizes[count], self.sizes[ld]
-            fits = lines is None or stride is None or (lines + TILE_REACH) * stride * self.dtype.size < 2**63
-            require(fits, f"{matrix_of(ld)} has {lines} lines of {stride} elements, whose bytes overflow 63 bits")
+            matrix = matrix_of(ld)
+            size = self.dtype_of(matrix).size
+            fits = lines is None or stride is None or (lines + TILE_REACH) * stride * size < 2**63
+            require(fits, f"{matrix} has {lines} lines of {stride} elements, whose bytes overflow 63 bits")
 
     def _leading_dimensions(self) -> tuple[tuple[str, Size | Literal["dense"], Size], ...]:
         """(name, as given, length of the line that it must hold) of A, B and C."""
@@ -247,13 +258,21 @@ class Problem:
         """Those of M, N, K and the batch that are left to run time."""
         return tuple(name for name in self.runtime_names if name in TYPICAL)
 
+    def dtype_of(self, operand: str) -> DType:
+        """The element type of an operand: of A, B or C, or one of the epilogue's."""
+        return dict(zip("ABC", self.types.operands, strict=True)).get(operand, self.types.scalar)
+
+    def align_of(self, operand: str) -> int:
+        """Bytes that divide the address of an operand."""
+        return max(self.pointer_align, self.dtype_of(operand).size)
+
     def vector_limit(self, ld: Literal["lda", "ldb", "ldc"]) -> int:
-        """Elements of the widest access that every line's start allows: 1, 2, or 4 of 4 bytes."""
+        """Elements of the widest access that every line's start allows: a power of two, of 16 bytes at most."""
         steps = [self.sizes[ld]]
         if self.strided:
             steps.append(self.sizes[stride_of(ld)])
         aligns = (self.ld_align if step is None else step for step in steps)
-        return gcd(self.pointer_align // self.dtype.size, *aligns)
+        return gcd(self.align_of(matrix_of(ld)) // self.dtype_of(matrix_of(ld)).size, *aligns)
 
     @property
     def needs_64bit(self) -> bool:
@@ -339,7 +358,7 @@ class Problem:
         batch = f" x {RUNTIME if self.batch is None else self.batch}" if self.batched else ""
         batch += " by pointers" if self.pointers else ""
         epilogue = "" if self.epilogue.is_linear else f" {self.epilogue}"
-        return f"{self.shape}{batch} {self.dtype.label} {self.layout}{epilogue}"
+        return f"{self.shape}{batch} {self.types} {self.layout}{epilogue}"
 
 
 @dataclass(frozen=True)
@@ -382,6 +401,9 @@ class Case:
             )
         require(self.m >= 1 and self.n >= 1, f"M = {self.m}, N = {self.n}: a launch needs at least one element of C")
         require(self.k >= 0, f"K = {self.k} is negative")
+        for name, scalar in (("alpha", self.alpha), ("beta", self.beta)):
+            whole = not self.problem.types.scalar.is_integer or float(scalar).is_integer()
+            require(whole, f"{name} = {scalar}: with C of {self.problem.types.c.label} scalars are integers")
         for name in self.problem.line_sizes:
             matrix = self.tensors[matrix_of(name)]
             given, line = getattr(self, name), matrix.line_length
@@ -389,19 +411,19 @@ class Case:
 
     @property
     def a(self) -> Matrix:
-        return Matrix(
-            self.m, self.k, self.lda, self.problem.layout.a, self._batch, self.stride_a, self.different_a or None
-        )
+        batch, different = self._batch, self.different_a or None
+        order, dtype = self.problem.layout.a, self.problem.types.a
+        return Matrix(self.m, self.k, self.lda, order, batch, self.stride_a, different, dtype)
 
     @property
     def b(self) -> Matrix:
-        return Matrix(
-            self.k, self.n, self.ldb, self.problem.layout.b, self._batch, self.stride_b, self.different_b or None
-        )
+        batch, different = self._batch, self.different_b or None
+        order, dtype = self.problem.layout.b, self.problem.types.b
+        return Matrix(self.k, self.n, self.ldb, order, batch, self.stride_b, different, dtype)
 
     @property
     def c(self) -> Matrix:
-        return Matrix(self.m, self.n, self.ldc, "r", self._batch, self.stride_c)
+        return Matrix(self.m, self.n, self.ldc, "r", self._batch, self.stride_c, dtype=self.problem.types.c)
 
     @property
     def _batch(self) -> int | None:
@@ -419,9 +441,9 @@ class Case:
     def _extra(self, operand: Operand) -> Matrix:
         if operand.is_matrix:
             ld, stride = getattr(self, operand.ld), getattr(self, stride_of(operand.ld))
-            return Matrix(self.m, self.n, ld, "r", self._batch, stride)
+            return Matrix(self.m, self.n, ld, "r", self._batch, stride, dtype=self.problem.types.scalar)
         rows, cols = (self.m, 1) if operand.along == "m" else (1, self.n)
-        return Matrix(rows, cols, cols, "r", self._batch, 0)
+        return Matrix(rows, cols, cols, "r", self._batch, 0, dtype=self.problem.types.scalar)
 
     @property
     def tensors(self) -> dict[str, Matrix]:
@@ -436,10 +458,9 @@ class Case:
     def bytes_moved(self) -> int:
         """The least traffic with device memory: operands read once, C written once (read with beta), pointers read."""
         c_passes = 2 if self.beta != 0 and self.problem.epilogue.reads_c else 1
-        a, b, c = ((matrix.stored.batch or 1) * matrix.rows * matrix.cols for matrix in self.matrices)
+        a, b, c = (matrix.stored.least_bytes for matrix in self.matrices)
         pointers = 3 * self.batch * POINTER_BYTES if self.problem.pointers else 0
-        extra = sum((one.stored.batch or 1) * one.rows * one.cols for one in self.extra.values())
-        return (a + b + c_passes * c + extra) * self.problem.dtype.size + pointers
+        return a + b + c_passes * c + sum(one.stored.least_bytes for one in self.extra.values()) + pointers
 
     @cached_property  # a prediction asks
     def values(self) -> Mapping[str, int | float]:

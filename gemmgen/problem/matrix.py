@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from gemmgen.problem.dtype import DType
 from gemmgen.support.errors import require
 
 Order = Literal["r", "c"]  # r row-major, c column-major
@@ -57,6 +58,7 @@ class Matrix:
     batch: int | None = None
     stride: int = 0
     different: int | None = None
+    dtype: DType = DType.F32
 
     @property
     def lines(self) -> int:
@@ -77,6 +79,16 @@ class Matrix:
         return 0 if self.rows == 0 or self.cols == 0 else (self.lines - 1) * self.ld + self.line_length
 
     @property
+    def bytes(self) -> int:
+        """What `elements` take."""
+        return self.dtype.bytes(self.elements)
+
+    @property
+    def least_bytes(self) -> int:
+        """The same without padding."""
+        return (self.batch or 1) * self.dtype.bytes(self.rows * self.cols)
+
+    @property
     def stored(self) -> Matrix:
         """Every element once: one matrix, or the `different` ones, where the batch repeats them."""
         if self.different is not None:
@@ -91,7 +103,9 @@ class Matrix:
         if self.different is not None:
             assert self.batch is not None
             return self.stored.view(flat)[np.arange(self.batch) % self.different]
-        step = flat.itemsize
+        step, kind = flat.itemsize, flat.dtype
+        if kind.kind not in "biuf" or kind.name.startswith("float8"):  # as_strided knows none of ml_dtypes' types
+            return self.view(flat.view(f"u{step}")).view(kind)
         shape, strides = (self.rows, self.cols), (self.ld * step, step)
         if self.order == "c":
             strides = strides[::-1]

@@ -12,6 +12,7 @@ import importlib.util
 import json
 import os
 import re
+import struct
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -19,6 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from gemmgen.kernel.families import FAMILIES
 from gemmgen.kernel.source import KernelSource
 from gemmgen.support.brief import brief
 from gemmgen.support.child import Child, ChildDied, crew, spread
@@ -31,6 +33,9 @@ FLAGS = ("--std=c++17", "--ptxas-options=-v", "--no-cache")
 LINES = "--generate-line-info"  # debuggers and sanitizers name lines; the machine code stays as it is
 PROGRAM = "kernel.cu"  # what they call the text
 KIND = "cubin"  # in the Store
+# Of an ELF64 file: offset of the section headers, their size, their number, and which of them has the sections' names.
+ELF_HEADER = (("<Q", 0x28), ("<H", 0x3A), ("<H", 0x3C), ("<H", 0x3E))
+SECTION = struct.Struct("<I20xQQ")  # a header's offset of the name, offset and length of the section
 COMPILE_TIMEOUT = 300.0  # seconds; the largest register tiles take a few
 
 
@@ -67,9 +72,18 @@ Compilation = CompiledKernel | Failure
 def compile_kernel(source: KernelSource, arch: str, store: Store, *options: str) -> CompiledKernel:
     """`source` compiled for `arch` ("sm_90"), from the store where it is known; `options` for NVRTC, such as LINES.
 
+    A kernel of a family with instructions that one architecture alone has is compiled for that: see `arch_for`.
+
     Raises CandidateFailed: compile (with NVRTC's first error) or unavailable (no NVRTC).
     """
-    return compile_text(source.text, arch, store, *options)
+    return compile_text(source.text, arch_for(source, arch), store, *options)
+
+
+def arch_for(source: KernelSource, arch: str) -> str:
+    """What `source` is compiled for where `arch` is: "sm_90a" for "sm_90" if its family is `arch_specific`."""
+    family = FAMILIES.get(source.family)
+    specific = family is not None and family.arch_specific
+    return f"{arch}a" if specific and arch[-1:].isdigit() else arch
 
 
 def compile_text(text: str, arch: str, store: Store, *options: str) -> CompiledKernel:
@@ -100,7 +114,7 @@ def compile_many(
     """
 
     def ask(compiler: Child, source: KernelSource) -> Compilation:
-        return _compile_in(compiler, source.text, arch, store, timeout)
+        return _compile_in(compiler, source.text, arch_for(source, arch), store, timeout)
 
     if compilers:
         return spread(compilers, sources, ask, on_done)
@@ -131,6 +145,19 @@ def _compile_in(child: Child, text: str, arch: str, store: Store, timeout: float
 def compiler_process() -> Callable[[tuple[str, str]], CompiledKernel]:
     """What a child of `compile_many` answers with."""
     return lambda request: _run_nvrtc(*request)
+
+
+def machine_code(cubin: bytes) -> list[tuple[str, bytes]]:
+    """The sections of a cubin that hold instructions and constants: the same for texts that differ in names alone."""
+    sections, size, count, names = (struct.unpack_from(kind, cubin, at)[0] for kind, at in ELF_HEADER)
+    table = [SECTION.unpack_from(cubin, sections + size * index) for index in range(count)]
+    found = []
+    for name, offset, length in table:
+        start = table[names][1] + name
+        title = cubin[start : cubin.index(b"\0", start)].decode()
+        if kind := re.match(r"\.(text|nv\.constant\d)", title):
+            found.append((kind[1], cubin[offset : offset + length]))
+    return found
 
 
 # The cache

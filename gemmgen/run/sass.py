@@ -8,13 +8,11 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
 
 from gemmgen.kernel.model import SCHEDULERS
 from gemmgen.kernel.plan import Work
@@ -22,6 +20,7 @@ from gemmgen.problem.device import WARP, Arch
 from gemmgen.problem.dtype import DType
 from gemmgen.run.compile import wheel_folders
 from gemmgen.support.errors import CandidateFailed, Failure
+from gemmgen.support.scratch import scratch_folder
 
 INSTRUCTION = re.compile(
     r"/\*[0-9a-f]{4,}\*/\s+(?P<guard>@!?U?P\w+\s+)?(?P<opcode>[A-Z]\w*)(?P<modifiers>\S*)(?P<operands>.*)"
@@ -220,8 +219,8 @@ def _skipped(jump: slice, loop: slice, code: Sequence[Instruction], fma: str) ->
 
 
 def _run_nvdisasm(cubin: bytes) -> str:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "kernel.cubin")
+    with scratch_folder() as folder:
+        path = folder / "kernel.cubin"
         path.write_bytes(cubin)
         done = subprocess.run([find_nvdisasm(), "-c", str(path)], check=False, capture_output=True, text=True)
     if done.returncode != 0:

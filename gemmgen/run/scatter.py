@@ -59,10 +59,11 @@ def scatter(case: Case, gap: int, unit: int, seed: int) -> tuple[Scattered, Scat
     Each begins a multiple of `unit` bytes, at least the widest access, after the first one: with no less alignment than
     that one, and no more. A matrix that products share has one slot.
     """
-    rng, size = np.random.default_rng(seed), case.problem.dtype.size
+    rng = np.random.default_rng(seed)
 
     def scattered(matrix: Matrix) -> Scattered:
         count = matrix.stored.batch or 1
+        size = matrix.dtype.size
         pitch = -(-(matrix.span * size + gap) // unit) * unit // size
         slots = rng.permutation(count)[np.arange(case.batch) % count]
         return Scattered(replace(matrix, batch=count, stride=pitch, different=None), slots)

@@ -49,7 +49,8 @@ def open_target(device: DeviceChoice, arch: str, store: Store) -> Target:
         gpu = GpuExecutor(store)
         found = spec_of(gpu.properties)
         if wanted is None or wanted.arch == found.arch:
-            return Target(gpu, _arch_name(arch, gpu.arch), found)
+            gpu.compile_for(_arch_name(arch, gpu.arch))
+            return Target(gpu, gpu.arch, found)
         gpu.close()
         require(device == "auto", f"--arch {arch} is {wanted.arch.name}, but the GPU here is {found.arch.name}")
     spec = wanted if wanted is not None else device_for(parse_arch(DEFAULT_ARCH))

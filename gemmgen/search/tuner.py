@@ -34,7 +34,7 @@ from gemmgen.support.errors import Failure, GemmgenError
 from gemmgen.support.files import Store, code_digest, content_key, sha256
 from gemmgen.verification import domain, reference, situation, verifier
 from gemmgen.verification import seeding as draws
-from gemmgen.verification.reference import LARGE_FLOPS
+from gemmgen.verification.data import LARGE_FLOPS
 from gemmgen.verification.verifier import RUNS, Verdict, verdict_from, verify
 
 Stage = Literal["explore", "compile", "verify", "measure", "compare", "explain", "bench"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import hashlib
 import os
-import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ import platformdirs
 
 from gemmgen.support.errors import GemmgenError
 from gemmgen.support.paths import TEMPLATES
+from gemmgen.support.scratch import scratch_folder
 
 CHECKSUM_BYTES = hashlib.sha256().digest_size
 
@@ -80,11 +80,12 @@ def _usable(folder: Path) -> Path:
         with tempfile.TemporaryFile(dir=folder):
             return folder
     except OSError as error:
-        temporary = tempfile.mkdtemp(prefix="gemmgen-cache-")
-        atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+        until_exit = ExitStack()
+        temporary = until_exit.enter_context(scratch_folder())
+        atexit.register(until_exit.close)
         reason = error.strerror or error
         warnings.warn(f"cannot write the cache {folder} ({reason}): results are not kept for later", stacklevel=3)
-        return Path(temporary)
+        return temporary
 
 
 class Store:

@@ -17,8 +17,8 @@ def host_bytes(problem: Problem) -> int:
     """Bytes of host memory that verifying `problem` takes at least; 0 with run-time sizes, which are drawn small."""
     if None in (problem.m, problem.n, problem.k, problem.batch):
         return 0
-    a, b, c = (matrix.elements for matrix in representative(problem).matrices)
-    return problem.dtype.size * (INPUT_COPIES * (a + b) + OUTPUT_COPIES * c)
+    a, b, c = (matrix.bytes for matrix in representative(problem).matrices)
+    return INPUT_COPIES * (a + b) + OUTPUT_COPIES * c
 
 
 def require_memory(problem: Problem) -> None:

@@ -67,8 +67,6 @@ as above.
 
 from __future__ import annotations
 
-import math
-import os
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -76,29 +74,22 @@ import numpy.typing as npt
 
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case
-from gemmgen.problem.matrix import Matrix
-from gemmgen.run.executor import Floats, Operands
+from gemmgen.problem.types import Types
+from gemmgen.run.executor import Floats
 from gemmgen.support.recent import Recent
+from gemmgen.verification.data import MEMORY, data_seed, make_operands, operands_of, unscaled
 from gemmgen.verification.roundings import Bounded, apply_epilogue
-from gemmgen.verification.situation import EXACT_KINDS, EXACT_SCALARS, DataKind, Situation
+from gemmgen.verification.situation import EXACT_KINDS, DataKind, Situation
 
 Doubles = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
 LAMBDA = 6.0
-LARGEST_INTEGER = 8
 SLICED_BITS = 56  # of the elements of A and B, below the largest of a row of A or column of B, that slices hold
 SLICE_RESIDUE = 2.0 ** (2 - SLICED_BITS)  # what slices leave out of a sum, over K times its largest product
+SCALING_ROUNDINGS = 4  # of an integer sum: its own to a float, alpha, beta and their sum
 REFERENCE_ROUNDINGS = 4  # of the slices' sum, alpha, beta and their sum: each at most u * (|A| |B|)
-FACTORS = ("scale_m", "scale_n")  # of an epilogue's operands
-EXACT_FACTORS = (0.5, 1.0, 2.0, -1.0)
-SPECIALS = (np.inf, -np.inf, np.nan, 0.0)
 SMALLEST_NORMAL = 2.0**-126  # f32
-DENORMAL_FLOPS = 1e6  # with a denormal factor, of a launch
-NEAR_DENORMAL = 8  # times the largest denormal: sums of such products are seldom denormal, and hide no denormal one
-# Making data and reference takes long: from so many flops on there are so many sets of data, for all seeds and scalars.
-LARGE_FLOPS = 10**9
-SHARED_DATA = ((LARGE_FLOPS, 2), (10**7, 8))
 KEPT_ELEMENTS = 2**18  # of a product that is kept for other scalars
 
 
@@ -193,17 +184,10 @@ class Compared:
     largest_bound: float
 
 
-def make_operands(situation: Situation) -> Operands:
-    """A, B and C for `situation`. What a kernel must not use (padding, C with beta = 0) is NaN."""
-    case = situation.case
-    unread = case.beta == 0 or not case.problem.epilogue.reads_c
-    return _operands(_unscaled(case), situation.data, _data_seed(situation), unread)
-
-
 def expected(situation: Situation, window: Window) -> tuple[Doubles, Doubles]:
     """(C, bound) inside `window`: the result in float64 and what each element of a kernel may be off by."""
     if window == Window.whole(situation.case):
-        return _expected_whole(replace(situation, seed=_data_seed(situation)))
+        return _expected_whole(replace(situation, seed=data_seed(situation)))
     return _expected(situation, window)
 
 
@@ -214,14 +198,16 @@ def compare(situation: Situation, result: Floats, window: Window | None = None) 
     """
     case = situation.case
     window = window or Window.whole(case)
-    want, bound = expected(situation, window)
-    got = case.c.view(result)[window.index]
-    error = _error(got, want)
-    wrong = ~(error <= bound)  # and not `error > bound`: NaN compares false
+    values, bound = expected(situation, window)
+    want = _stored(case.problem.types, values)
+    got = case.c.dtype.decode(case.c.view(result)[window.index])
+    wrong = ~_right(case.problem.types, got, values, bound)
     largest_bound = float(bound.max(initial=0.0))
     if not wrong.any():
-        ratios = np.divide(error, bound, out=error, where=bound > 0)
+        error = _error(got, values) if want is values else _error_before_storing(got, want, values)
+        ratios = np.divide(error, bound, out=np.zeros_like(error), where=bound > 0)
         return Compared(float(ratios.max(initial=0.0)), None, ratios, largest_bound)
+    error = _error(got, want)
     place = tuple(int(index) for index in np.argwhere(wrong)[0])
     mismatch = Mismatch(
         row=window.top + place[-2],
@@ -237,7 +223,32 @@ def compare(situation: Situation, result: Floats, window: Window | None = None) 
         return Compared(np.inf, mismatch, error / bound, largest_bound)
 
 
-def _error(got: Floats, want: Doubles) -> Doubles:
+def _stored(types: Types, values: Doubles) -> Doubles:
+    """What C's type makes of exact `values`; the same array where it is that of sums and scalars."""
+    return values if types.uniform or types.scalar.is_integer else types.c.nearest(values)
+
+
+def _right(types: Types, got: Doubles, values: Doubles, bound: Doubles) -> Mask:
+    """Which of `got` a right kernel may store, whose results before that are off by `bound` at most.
+
+    Where storing rounds, that is any number of C's type from that of the least such result to that of the greatest.
+    """
+    if types.c == types.scalar:
+        near = _error(got, _stored(types, values)) <= bound  # and not `> bound`: NaN compares false
+        return np.asarray(near | (_error(got, values) <= bound))  # storing an exact result rounds it, too
+    with np.errstate(invalid="ignore"):
+        low, high = types.c.nearest(values - bound), types.c.nearest(values + bound)
+        return np.asarray((low <= got) & (got <= high) | np.isnan(got) & np.isnan(values))
+
+
+def _error_before_storing(got: Doubles, want: Doubles, values: Doubles) -> Doubles:
+    """What results were off by at least: as far as `values` are from what is stored as `got`, not as `want`."""
+    with np.errstate(invalid="ignore"):
+        between = np.abs((got + want) / 2 - values)
+    return np.where((got == want) | ~np.isfinite(between), 0.0, between)
+
+
+def _error(got: Doubles, want: Doubles) -> Doubles:
     """|got - want|; 0 where both are NaN or the same Inf, and NaN or Inf where only one of them is."""
     with np.errstate(invalid="ignore"):
         error: Doubles = np.abs(got - want)
@@ -246,124 +257,9 @@ def _error(got: Floats, want: Doubles) -> Doubles:
     return error
 
 
-def _unscaled(case: Case) -> Case:
-    """The case that shares its data with every alpha and beta."""
-    return replace(case, alpha=1.0, beta=0.0)
-
-
-def _data_seed(situation: Situation) -> int:
-    sets = next((sets for flops, sets in SHARED_DATA if situation.case.flops > flops), None)
-    return situation.seed if sets is None else situation.seed % sets
-
-
-# The candidates of one search meet the same data again and again, so it is kept.
-MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # of this machine, in bytes
-OPERANDS = Recent(64, max(2**30, MEMORY // 16))  # a situation of 8192 x 8192 x 8192 takes 2^30
+# The candidates of one search meet the same data again and again, so what comes out is kept.
 EXPECTED = Recent(32, max(2**30, MEMORY // 8))
 PRODUCTS = Recent(16, 2**26)
-
-
-def _operands(case: Case, data: DataKind, seed: int, unread_c: bool) -> Operands:
-    """Kept, and read-only: the same object for the same arguments, whose arrays stay as they are."""
-    key = case, data, seed, unread_c
-    if unread_c:
-        return OPERANDS.get(key, lambda: _without_c(_operands(case, data, seed, False)), lambda made: (made.c,))
-    return OPERANDS.get(key, lambda: _fresh(case, data, seed), lambda made: tuple(made.by_name.values()))
-
-
-def _without_c(operands: Operands) -> Operands:
-    return replace(operands, c=_read_only(np.full_like(operands.c, np.nan)))
-
-
-def _fresh(case: Case, data: DataKind, seed: int) -> Operands:
-    rng = np.random.default_rng(seed)
-    one_hot = "AB"[seed // 4 % 2]  # of one-hot data, the operand that selects
-    named = zip("ABC", case.matrices, strict=True)
-    a, b, c = (_read_only(_fill(name, matrix, case, data, rng, one_hot)) for name, matrix in named)
-    extra = {name: _read_only(_fill_extra(name, matrix, case, data, rng)) for name, matrix in case.extra.items()}
-    return Operands(a, b, c, extra)
-
-
-def _read_only(values: Floats) -> Floats:
-    values.flags.writeable = False
-    return values
-
-
-def _fill(name: str, matrix: Matrix, case: Case, data: DataKind, rng: np.random.Generator, one_hot: str) -> Floats:
-    dtype = case.problem.dtype
-    flat: Floats = np.full(matrix.elements, np.nan, dtype.numpy)
-    if not matrix.elements:
-        return flat
-    view = matrix.stored.view(flat)
-    if data == "exact":
-        limit = _exact_magnitude(case.k, dtype.precision)
-        view[...] = rng.integers(-limit, limit, view.shape, np.int8, endpoint=True)
-    elif data == "onehot":
-        view[...] = _selection(name, view.shape, rng) if name == one_hot else _codes(view.shape, dtype)
-    else:
-        view[...] = 2 * rng.random(view.shape, np.float32 if dtype == DType.F32 else np.float64) - 1
-        _reshape_data(name, view, data, case, rng)
-    return flat
-
-
-def _fill_extra(name: str, matrix: Matrix, case: Case, data: DataKind, rng: np.random.Generator) -> Floats:
-    """An operand of the epilogue: where data is exact, integers, and powers of two for factors; else as C, or A."""
-    flat: Floats = np.full(matrix.elements, np.nan, case.problem.dtype.numpy)
-    view = matrix.stored.view(flat)
-    factor = name in FACTORS
-    if data in EXACT_KINDS:
-        view[...] = rng.choice(EXACT_FACTORS, view.shape) if factor else rng.integers(-8, 8, view.shape, endpoint=True)
-    else:
-        view[...] = 2 * rng.random(view.shape, case.problem.dtype.numpy) - 1
-        if data == "special" or not factor:  # factors stay near 1, so that nothing passes the type's range
-            _reshape_data("C", view, data, case, rng)
-    return flat
-
-
-def _reshape_data(name: str, values: Floats, data: DataKind, case: Case, rng: np.random.Generator) -> None:
-    """Make of random values, in place, what `data` is."""
-    top = case.problem.dtype.max_exponent
-    if data == "denormal" and name != "B":
-        if name == "A" and case.flops > DENORMAL_FLOPS:
-            normal = rng.random(values.shape) > DENORMAL_FLOPS / case.flops
-            values[normal] += NEAR_DENORMAL * np.sign(values[normal])
-        values *= values.dtype.type(2.0**-top)
-    elif data == "huge":  # products stay a factor of 16 below the largest number
-        factor = 2.0 ** ((top - 3) // 2)
-        values *= values.dtype.type(factor**2 if name == "C" else factor / (case.k + 1) ** 0.5)
-    elif data == "special":
-        count = 1 + values.size // 64
-        places = rng.integers(0, values.shape, (count, values.ndim))
-        values[tuple(places.T)] = rng.choice(np.array(SPECIALS, values.dtype), count)
-
-
-def _selection(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> npt.NDArray[np.int8]:
-    """Zeros with a 1 in each row of A, or column of B: each k is somebody's, as far as there are rows enough."""
-    if len(shape) > 2:
-        return np.stack([_selection(name, shape[1:], rng) for _ in range(shape[0])])
-    rows, cols = shape
-    selected = np.zeros(shape, np.int8)
-    if name == "A":
-        selected[np.arange(rows), rng.permutation(cols)[np.arange(rows) % cols]] = 1
-    else:
-        selected[rng.permutation(rows)[np.arange(cols) % rows], np.arange(cols)] = 1
-    return selected
-
-
-def _codes(shape: tuple[int, ...], dtype: DType) -> npt.NDArray[np.int64]:
-    """1, 2, 3, ... in row order, each odd one plus a high bit that f64 alone holds with it.
-
-    They repeat before two of them, each times two, are no exact sum.
-    """
-    codes = 1 + np.arange(math.prod(shape)).reshape(shape) % 2**22
-    return codes + codes % 2 * 2 ** (dtype.precision - 3) if dtype == DType.F64 else codes
-
-
-def _exact_magnitude(k: int, precision: int) -> int:
-    """The largest integer whose products, summed K times and scaled by the exact scalars, stay exact."""
-    scale = max(abs(scalar) for scalar in EXACT_SCALARS)
-    limit = int((2**precision / (scale * (k + 1))) ** 0.5)
-    return max(1, min(LARGEST_INTEGER, limit))
 
 
 def _expected_whole(situation: Situation) -> tuple[Doubles, Doubles]:
@@ -371,8 +267,8 @@ def _expected_whole(situation: Situation) -> tuple[Doubles, Doubles]:
 
 
 def _expected(situation: Situation, window: Window) -> tuple[Doubles, Doubles]:
-    case, dtype, exact = situation.case, situation.case.problem.dtype, situation.data in EXACT_KINDS
-    of = _unscaled(case), situation.data, _data_seed(situation), window
+    case, types = situation.case, situation.case.problem.types
+    of = unscaled(case), situation.data, data_seed(situation), window
     small = window.elements <= KEPT_ELEMENTS
     product, size, largest = PRODUCTS.get(of, lambda: _products(*of), lambda made: made) if small else _products(*of)
     if not case.problem.epilogue.is_linear:
@@ -380,19 +276,29 @@ def _expected(situation: Situation, window: Window) -> tuple[Doubles, Doubles]:
     with np.errstate(invalid="ignore"):
         values, size = case.alpha * product, abs(case.alpha) * size
         if case.beta != 0:  # beta = 0 must not read C, which may hold NaN
-            old = case.c.view(make_operands(situation).c)[window.index].astype(np.float64)
+            old = case.c.dtype.decode(case.c.view(make_operands(situation).c)[window.index])
             values, size = values + case.beta * old, size + np.abs(case.beta * old)
-    if exact:
+    if types.scalar.is_integer:
+        return types.scalar.wrap(values.astype(np.int64)).astype(np.float64), np.zeros_like(values)
+    if situation.data in EXACT_KINDS:
         return values, np.zeros_like(values)
+    return values, np.where(np.isfinite(values), _bound(case, size, largest), 0.0)
+
+
+def _bound(case: Case, size: Doubles, largest: Doubles) -> Doubles:
+    """What an element may be off by before it is stored: see the module. `size` is S."""
+    sums, scalar = case.problem.types.accumulator, case.problem.types.scalar
+    if sums.is_integer:  # exact, and then scaled
+        return SCALING_ROUNDINGS * scalar.unit_roundoff * size + scalar.smallest
     roundings = LAMBDA * np.sqrt(case.k + 2)  # two more: alpha and beta
     underflows = (2 * case.k + 1) * abs(case.alpha) + 2
     residue: Doubles | float = 0.0
-    if dtype == DType.F64:  # the reference's own
+    if sums == DType.F64:  # the reference's own
         roundings += REFERENCE_ROUNDINGS
         underflows += abs(case.alpha) + 2
         residue = abs(case.alpha) * case.k * SLICE_RESIDUE * largest
-    bound = roundings * (dtype.unit_roundoff * size) + residue + np.ceil(underflows / 2) * dtype.smallest
-    return values, np.where(np.isfinite(values), bound, 0.0)
+    bound: Doubles = roundings * (sums.unit_roundoff * size) + residue + np.ceil(underflows / 2) * sums.smallest
+    return bound
 
 
 def _through_epilogue(
@@ -402,21 +308,28 @@ def _through_epilogue(
 
     The sum passes alpha and beta * C no more, so that n is K.
     """
-    case, dtype, exact = situation.case, situation.case.problem.dtype, situation.data in EXACT_KINDS
+    case, exact = situation.case, situation.data in EXACT_KINDS
+    dtype, scalar = case.problem.types.accumulator, case.problem.types.scalar
     operands = make_operands(situation)
     bound: Doubles = np.zeros_like(product)
-    if not exact and case.k > 0:
+    if dtype.is_integer:  # exact but for its way to a scalar
+        product = dtype.wrap(product.astype(np.int64)).astype(np.float64)
+        bound = np.where(scalar.nearest(product) == product, 0.0, scalar.unit_roundoff * np.abs(product))
+    elif not exact and case.k > 0:
         bound = LAMBDA * np.sqrt(case.k) * dtype.unit_roundoff * size + case.k * dtype.smallest
         if dtype == DType.F64:  # the reference's own
             bound = bound + REFERENCE_ROUNDINGS * dtype.unit_roundoff * size + case.k * SLICE_RESIDUE * largest
     inputs = {"acc": Bounded(product, np.where(np.isfinite(product), bound, 0.0))}
-    inputs |= {name: Bounded.exact(getattr(case, name)) for name in case.problem.epilogue.scalars}
+    inputs |= {
+        name: Bounded.exact(scalar.nearest(np.asarray(getattr(case, name), np.float64)))
+        for name in case.problem.epilogue.scalars
+    }
     if case.problem.epilogue.reads_c:
-        old = case.c.view(operands.c)[window.index].astype(np.float64)
+        old = case.c.dtype.decode(case.c.view(operands.c)[window.index])
         inputs["C"] = Bounded.exact(old if case.beta != 0 else np.zeros_like(old))
     for name, matrix in case.extra.items():
         inputs[name] = Bounded.exact(_in_window(matrix.view(operands.extra[name]).astype(np.float64), window))
-    result = apply_epilogue(case.problem.epilogue, inputs, dtype, exact).c
+    result = apply_epilogue(case.problem.epilogue, inputs, scalar, exact).c
     shape = product.shape
     return np.broadcast_to(result.value, shape).copy(), np.broadcast_to(result.bound, shape).copy()
 
@@ -432,15 +345,18 @@ def _in_window(values: Doubles, window: Window) -> Doubles:
 def _products(case: Case, data: DataKind, seed: int, window: Window) -> tuple[Doubles, Doubles, Doubles]:
     """(A * B, |A| * |B|, the largest of the products in each sum of A * B) inside `window`, whatever alpha and beta.
 
-    Exact data needs no |A| * |B|, and f64 alone the largest.
+    Exact data needs no |A| * |B|, and f64 alone the largest. Integers sum up exactly, modulo 2^32: |A * B| will do.
     """
-    operands, dtype = _operands(case, data, seed, True), case.problem.dtype
-    a = case.a.view(operands.a)[window.a_index].astype(np.float64)
-    b = case.b.view(operands.b)[window.b_index].astype(np.float64)
+    operands, sums = operands_of(case, data, seed, True), case.problem.types.accumulator
+    a = case.a.dtype.decode(case.a.view(operands.a)[window.a_index])
+    b = case.b.dtype.decode(case.b.view(operands.b)[window.b_index])
+    if sums.is_integer:
+        product = sums.wrap((a @ b).astype(np.int64)).astype(np.float64)
+        return product, np.abs(product), np.zeros((1, 1))
     with np.errstate(invalid="ignore"):
-        product = _product(a, b, dtype, data)
+        product = _product(a, b, sums, data)
         size = product if data in EXACT_KINDS else _float_product(np.abs(a), np.abs(b), data)
-    return product, size, _largest_products(a, b) if dtype == DType.F64 else np.zeros((1, 1))
+    return product, size, _largest_products(a, b) if sums == DType.F64 else np.zeros((1, 1))
 
 
 def _product(a: Doubles, b: Doubles, dtype: DType, data: DataKind) -> Doubles:

@@ -13,15 +13,20 @@ from hypothesis import strategies as st
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case, Problem
+from gemmgen.problem.types import Types
 
 DataKind = Literal["exact", "random", "denormal", "huge", "special", "onehot"]
 DATA_KINDS: tuple[DataKind, ...] = ("exact", "random")  # of most examples of a verification
 RARE_KINDS: tuple[DataKind, ...] = ("special", "onehot", "huge", "denormal")  # of one example in each round of SIZES
 ALL_DATA_KINDS: tuple[DataKind, ...] = (*DATA_KINDS, "onehot", "denormal", "huge", "special")
+INTEGER_KINDS: frozenset[DataKind] = frozenset({"exact", "random", "onehot"})
 EXACT_KINDS: frozenset[DataKind] = frozenset({"exact", "onehot"})
 
 EXACT_SCALARS = (0.0, 1.0, -1.0, 2.0)
 RANDOM_SCALARS = (*EXACT_SCALARS, 0.5, -1.75)
+INTEGER_SCALARS = (*EXACT_SCALARS, 3.0, -77.0)  # where all arithmetic is that of integers
+# Of integer sums that are stored in a type of less range: most are outside of it otherwise.
+SHRINKING_SCALARS = (2.0**-7, -(2.0**-10), 0.003)
 HUGE_SCALARS = {DType.F32: 2.0**100, DType.F64: 2.0**900}
 NAN = math.nan  # one object: a NaN is equal to itself only by identity
 PADDINGS = (0, 1, 2, 3, 7)  # of leading dimensions and strides, in units of ld_align
@@ -68,7 +73,6 @@ FORMS: dict[str, tuple[str, str, str]] = {
     "deep": ("tiny", "tiny", "long"),
 }
 
-ANY_DATA = st.sampled_from(ALL_DATA_KINDS)
 ANY_FORM = st.sampled_from(tuple(FORMS))
 ANY_SEED = st.integers(0, SEEDS)
 
@@ -101,6 +105,17 @@ class Stratum:
     far: int
 
 
+@functools.cache
+def data_kinds(types: Types) -> tuple[DataKind, ...]:
+    """The kinds of data that differ for these types: integers have no denormal or huge numbers, no Inf and no NaN."""
+    return tuple(kind for kind in ALL_DATA_KINDS if not types.accumulator.is_integer or kind in INTEGER_KINDS)
+
+
+def _kind_for(types: Types, kind: DataKind) -> DataKind:
+    """`kind`, or random data where `types` have none of it."""
+    return kind if kind in data_kinds(types) else "random"
+
+
 def stratum(example: int) -> Stratum:
     """That of a run's example of this number, from 0: all STRATA in turn, so that no seed misses any for long."""
     cycle, place = divmod(example, len(SIZES))
@@ -120,14 +135,14 @@ def situations(draw: st.DrawFn, problem: Problem, largest: int) -> Callable[[Str
     # Everything is drawn, whether its stratum uses it or not: a failure shrinks best where no draw moves. Sizes are
     # drawn close to the seed, for which hypothesis tries other values when it makes them smaller.
     exact, plain, near = (draw(ANY_SEED) == 0 for _ in range(3))  # hardly ever, but where draws shrink
-    scalars = {kind: draw(_scalars(kind)) for kind in (*DATA_KINDS, *RARE_KINDS)}
+    scalars = {kind: draw(_scalars(kind, problem.types)) for kind in (*DATA_KINDS, *RARE_KINDS)}
     tiny = {name: draw(_tiny(name, largest)) for name in runtime}
     usual = {name: draw(_sizes(name, largest)) for name in runtime}
     distances = draw(_distances(problem.runtime_names, problem.ld_align, problem.pointers))
     seed = draw(ANY_SEED)
 
     def situation(stratum: Stratum) -> Situation:
-        data = DATA_KINDS[0] if exact else stratum.data
+        data = DATA_KINDS[0] if exact else _kind_for(problem.types, stratum.data)
         far, distance = stratum.sizes.removeprefix("far "), FAR_SIZES[0] if near else stratum.far
         sizes = tiny if stratum.sizes == "tiny" and not plain else usual
         if far in runtime and distance <= largest and not plain:
@@ -192,8 +207,8 @@ def wide_situations(draw: st.DrawFn, problem: Problem, largest: int) -> Situatio
 
     Tall, flat and deep shapes reach beyond `largest`, up to LONG times. Draws shrink as those of `situations` do.
     """
-    data = draw(ANY_DATA)
-    alpha, beta = (draw(scalar) for scalar in _wide_scalars(data, problem.dtype))
+    data = draw(_any_data(problem.types))
+    alpha, beta = (draw(scalar) for scalar in _wide_scalars(data, problem.types))
     form = draw(ANY_FORM)
     sizes = {
         name.lower(): draw(_form_size(name, FORMS[form][index], largest))
@@ -217,7 +232,8 @@ def simpler_situations(situation: Situation) -> Iterator[Situation]:
     for case in _plainer_cases(situation.case):
         yield replace(situation, case=case)
     scalars = {situation.case.alpha, situation.case.beta}
-    for data in ALL_DATA_KINDS[: ALL_DATA_KINDS.index(situation.data)]:
+    kinds = data_kinds(situation.case.problem.types)
+    for data in kinds[: kinds.index(situation.data)]:
         if data not in EXACT_KINDS or scalars <= set(EXACT_SCALARS):
             yield replace(situation, data=data)
     for seed in range(min(situation.seed, OTHER_SEEDS)):
@@ -342,19 +358,33 @@ def _is_prime(size: int) -> bool:
 
 
 @functools.cache
-def _scalars(data: DataKind) -> st.SearchStrategy[tuple[float, float]]:
+def _any_data(types: Types) -> st.SearchStrategy[DataKind]:
+    return st.sampled_from(data_kinds(types))
+
+
+def _known_scalars(data: DataKind, types: Types) -> tuple[float, ...]:
+    if types.scalar.is_integer:
+        return INTEGER_SCALARS
+    if data in EXACT_KINDS:
+        return EXACT_SCALARS
+    return (*RANDOM_SCALARS, *SHRINKING_SCALARS) if types.accumulator.is_integer else RANDOM_SCALARS
+
+
+@functools.cache
+def _scalars(data: DataKind, types: Types) -> st.SearchStrategy[tuple[float, float]]:
     """alpha, of which 1 is the plainest, and beta."""
-    scalars = EXACT_SCALARS if data in EXACT_KINDS else RANDOM_SCALARS
+    scalars = _known_scalars(data, types)
     return st.tuples(st.sampled_from(_plainest_first(scalars)), st.sampled_from(scalars))
 
 
 @functools.cache
-def _wide_scalars(data: DataKind, dtype: DType) -> tuple[st.SearchStrategy[float], st.SearchStrategy[float]]:
-    """As `_scalars`; huge where the data allows, and NaN for beta."""
-    scalars: tuple[float, ...] = EXACT_SCALARS if data in EXACT_KINDS else RANDOM_SCALARS
-    if data not in EXACT_KINDS and data != "huge":
-        scalars = (*scalars, HUGE_SCALARS[dtype])
-    return st.sampled_from(_plainest_first(scalars)), st.sampled_from((*scalars, NAN))
+def _wide_scalars(data: DataKind, types: Types) -> tuple[st.SearchStrategy[float], st.SearchStrategy[float]]:
+    """As `_scalars`; huge where the data allows, and NaN for beta where C has one."""
+    scalars = _known_scalars(data, types)
+    if data not in EXACT_KINDS and data != "huge" and not types.accumulator.is_integer:
+        scalars = (*scalars, HUGE_SCALARS[types.scalar])
+    betas = (*scalars, NAN) if types.c.has_nan else scalars
+    return st.sampled_from(_plainest_first(scalars)), st.sampled_from(betas)
 
 
 def _plainest_first(alphas: tuple[float, ...]) -> list[float]:

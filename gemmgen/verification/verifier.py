@@ -13,12 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmgen.kernel.source import KernelSource, Launch
+from gemmgen.problem.dtype import CANARY, DType
 from gemmgen.problem.gemm import Case, Problem
 from gemmgen.run.executor import Executor, Floats, LoadedKernel, Operands
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import CandidateFailed, Failure
+from gemmgen.verification.data import make_operands
 from gemmgen.verification.domain import Domain, DomainTally, Errors, domain_from, errors_from
-from gemmgen.verification.reference import Mismatch, Window, compare, make_operands
+from gemmgen.verification.reference import Mismatch, Window, compare
 from gemmgen.verification.sanitizers.tool import SanitizerResult
 from gemmgen.verification.seeding import for_each
 from gemmgen.verification.situation import (
@@ -38,8 +40,8 @@ WHOLE_SEEDS = 8  # of so many seeds, one runs such a case whole
 THREAD_FLOPS = 200  # what a thread costs beside its arithmetic
 THOROUGH = 20  # from so many examples on, sizes that take long are among them
 EXHAUSTIVE = 100  # and from so many on those that take a second
-SHRINK_SECONDS = 60.0  # where each run hangs or crashes, shrinking would take hours
-POISON = 0x7FFCBEEF  # a NaN that no kernel computes; two of them are a double's
+SHRINK_SECONDS = 60.0  # where each run crashes, shrinking would take hours; one that hangs does not shrink
+INTEGER_POISON = 0xA5  # of bytes that stand in C to see what is written: saturated results are 0x7F, 0x80, 0 and 0xFF
 
 RUNS = 10  # of one launch, whose results must have the same bits
 REPEATED_COST = 5e7  # of such a launch where there is a choice; of a larger one that sampling may divide, some tiles
@@ -254,7 +256,8 @@ def _check_sample(
         reason = f"the blocks of {len(all_numbers)} tiles write {len(all_tiles)} tiles of C: some write the same"
         raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
     result = kernel.run(case, operands, seed=situation.seed, blocks=chosen)
-    outside = case.c.view(result != operands.c) & ~np.isnan(case.c.view(operands.c))
+    bits = case.c.dtype.bits
+    outside = case.c.view(result.view(bits) != operands.c.view(bits))
     for tile in written:
         outside[tile.index] = False
     if outside.any():
@@ -291,21 +294,23 @@ def compare_runs(kernel: LoadedKernel, situation: Situation, runs: int) -> Deter
         order = np.random.default_rng(seed).permutation(blocks)
         part = None if complete else [int(block) for block in order]
         result = kernel.run(case, operands, seed=seed, blocks=part, watch=watch)
-        return case.c.view(result.view(case.problem.dtype.bits))
+        return case.c.view(result.view(case.c.dtype.bits))
 
     run(situation.seed, watch=True)  # whether there is a race does not hang on the schedule
     first, difference = run(situation.seed), None
     for seed in range(situation.seed + 1, situation.seed + runs):
-        difference = difference or _first_difference(first, run(seed), f"seeds {situation.seed} and {seed}")
+        difference = difference or _first_difference(
+            first, run(seed), case.c.dtype, f"seeds {situation.seed} and {seed}"
+        )
     return Determinism(runs, str(situation), len(blocks), launch.blocks(case), difference)
 
 
-def _first_difference(first: Words, again: Words, seeds: str) -> str | None:
+def _first_difference(first: Words, again: Words, dtype: DType, seeds: str) -> str | None:
     differs = first != again
     if not differs.any():
         return None
     at = tuple(int(index) for index in np.argwhere(differs)[0])
-    one, other = (float(bits[at].view(f"f{bits.itemsize}")) for bits in (first, again))
+    one, other = (float(dtype.decode(bits[at].view(dtype.numpy))) for bits in (first, again))
     place = "".join(f"[{index}]" for index in at)
     return (
         f"C{place} is {one:.9g} in one run and {other:.9g} in another of the same launch ({seeds}); "
@@ -316,8 +321,9 @@ def _first_difference(first: Words, again: Words, seeds: str) -> str | None:
 def _tiles_written(kernel: LoadedKernel, situation: Situation, operands: Operands, blocks: list[int]) -> list[Window]:
     """The tiles in which a run of `blocks` with beta = 0 changes C, seen by what happens to poison."""
     case = replace(situation.case, beta=0.0)
-    dtype = case.problem.dtype
-    poison = np.full(operands.c.size * dtype.words, POISON, np.uint32).view(dtype.numpy)
+    dtype = case.c.dtype
+    byte = INTEGER_POISON if dtype.is_integer else CANARY & 0xFF
+    poison = np.full(operands.c.nbytes, byte, np.uint8).view(dtype.numpy)
     result = kernel.run(case, replace(operands, c=poison), seed=situation.seed, blocks=blocks, watch=False)
     written = case.c.view(result.view(dtype.bits) != poison.view(dtype.bits))
     return [tile for tile in _tiles(case, kernel.source.launch) if written[tile.index].any()]
@@ -395,7 +401,8 @@ class _Property:
         self.found = wrong  # the last one is the smallest: hypothesis shrinks
         if self.found_after is None:
             self.found_after = self.examples
-            self.shrink_until = time.monotonic() + self.shrink_seconds
+            hangs = wrong.failure.kind == "timeout"
+            self.shrink_until = time.monotonic() + (0 if hangs else self.shrink_seconds)
         return wrong
 
 

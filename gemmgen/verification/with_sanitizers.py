@@ -11,7 +11,7 @@ from gemmgen.run.compile import LINES, compile_kernel
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.run.gpu.plain import plain_cubin
 from gemmgen.support.errors import CandidateFailed, Failure
-from gemmgen.verification.reference import LARGE_FLOPS
+from gemmgen.verification.data import LARGE_FLOPS
 from gemmgen.verification.sanitizers.tool import NAME, TIMEOUT, SanitizerResult, Tool, why_no_sanitizer
 from gemmgen.verification.sanitizers.tool import sanitize as watch
 from gemmgen.verification.situation import Situation

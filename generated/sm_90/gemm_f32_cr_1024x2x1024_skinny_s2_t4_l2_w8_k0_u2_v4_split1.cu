@@ -63,16 +63,10 @@ constexpr int SHARED_FLOATS = SUMS_FLOATS;  // floats of shared memory
 
 static_assert(S * T <= 256, "a thread has no registers for more sums");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
-static_assert(PARTS > 1 or 32 % (S * T) == 0 or S * T % 32 == 0, "lanes halve the sums until each has its own");
 static_assert(32 % LANES == 0, "a warp is a whole number of groups of lanes");
 static_assert(GROUPS % (S * T) == 0 or S * T % GROUPS == 0, "groups halve the sums until each has its own");
-
-// A size that its tile divides needs no checks at the edge.
-constexpr bool EDGE_M = Shape::M % BM != 0;
-constexpr bool EDGE_N = Shape::N % BN != 0;
-
-// Whether the end of a line of A can cut an access.
-constexpr bool PARTIAL = Shape::M % VW != 0;
+static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
+static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
 // N floats that move as one access of 4 * N bytes.
 template <int N>
@@ -127,8 +121,8 @@ __device__ __forceinline__ void fetch(const float* A, Shape s, int k, int end, i
     #pragma unroll
     for (int i = 0; i < LOADS; ++i) {
         const int first = m + output(i * VW);
-        const bool exists = k < end && (!EDGE_M || first < s.M);
-        const int valid = !exists ? 0 : PARTIAL ? s.M - first : VW;
+        const bool exists = k < end;
+        const int valid = !exists ? 0 : VW;
         weights[i] = load_edge<VW>(A + Offset(k) * s.lda + first, valid);
     }
 }
@@ -190,8 +184,8 @@ __device__ __forceinline__ void fetch_small(const float* B, Shape s, int n, int 
     for (int line = 0; line < S; line += XW) {
         #pragma unroll
         for (int depth = 0; depth < LANE_WORDS; depth += 1) {
-            const bool exists = k + depth < end && (!EDGE_N || n + line < s.N);
-            const int valid = !exists ? 0 : EDGE_N ? s.N - n - line : XW;
+            const bool exists = k + depth < end;
+            const int valid = !exists ? 0 : XW;
             const Vec<XW> x = load_edge<XW>(B + Offset(k + depth) * s.ldb + n + line, valid);
             #pragma unroll
             for (int i = 0; i < XW; ++i) chunk[depth][line + i] = x.at[i];
@@ -207,7 +201,6 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
         const int element = i * THREADS + threadIdx.x;
         const int m = tile_m + element / BN, n = tile_n + element % BN;
         if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
-        if ((EDGE_M && m >= s.M) || (EDGE_N && n >= s.N)) continue;
         float* const to = C + Offset(m) * s.ldc + n;
         *to = beta == 0.0f ? alpha * sums[i] : fmaf(beta, *to, alpha * sums[i]);  // beta = 0 leaves C unread
     }

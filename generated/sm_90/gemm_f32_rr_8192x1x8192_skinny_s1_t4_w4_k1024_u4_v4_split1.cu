@@ -60,14 +60,9 @@ constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUM
 static_assert(S * T <= 256, "a thread has no registers for more sums");
 static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of turns of the ring of registers");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
-static_assert(PARTS > 1 or 32 % (S * T) == 0 or S * T % 32 == 0, "lanes halve the sums until each has its own");
-
-// A size that its tile divides needs no checks at the edge.
-constexpr bool EDGE_M = Shape::M % BM != 0;
-constexpr bool EDGE_N = Shape::N % BN != 0;
-
-// Whether the end of a line of A can cut an access.
-constexpr bool PARTIAL = Shape::K % VW != 0;
+static_assert(32 % (S * T) == 0 or S * T % 32 == 0, "lanes halve the sums until each has its own");
+static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
+static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
 // N floats that move as one access of 4 * N bytes.
 template <int N>
@@ -115,8 +110,8 @@ __device__ __forceinline__ void fetch(const float* A, Shape s, int k, int end, i
 {
     #pragma unroll
     for (int t = 0; t < T; ++t) {
-        const bool exists = k < end && (!EDGE_M || m + t < s.M);
-        const int valid = !exists ? 0 : PARTIAL ? end - k : VW;
+        const bool exists = k < end;
+        const int valid = !exists ? 0 : VW;
         weights[t] = load_edge<VW>(A + Offset(m + t) * s.lda + k, valid);
     }
 }
@@ -174,7 +169,7 @@ __device__ __forceinline__ void stage(const float* B, Shape s, int n, int k, int
     #pragma unroll 8
     for (int i = threadIdx.x; i < S * BK; i += THREADS) {  // neighbouring threads read along B's lines
         const int line = i % S, depth = i / S;
-        const bool exists = k + depth < end && (!EDGE_N || n + line < s.N);
+        const bool exists = k + depth < end;
         const Offset at = Offset(k + depth) * s.ldb + n + line;
         chunk[line][depth] = exists ? B[at] : 0.0f;
     }
@@ -188,7 +183,6 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
         const int element = i * THREADS + threadIdx.x;
         const int m = tile_m + element / BN, n = tile_n + element % BN;
         if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
-        if ((EDGE_M && m >= s.M) || (EDGE_N && n >= s.N)) continue;
         float* const to = C + Offset(m) * s.ldc + n;
         *to = beta == 0.0f ? alpha * sums[i] : fmaf(beta, *to, alpha * sums[i]);  // beta = 0 leaves C unread
     }

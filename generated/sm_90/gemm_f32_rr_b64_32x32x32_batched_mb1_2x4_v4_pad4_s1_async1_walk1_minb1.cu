@@ -82,11 +82,10 @@ constexpr int SHARED_B = BK * PITCH_B;                              // floats of
 
 static_assert(PITCH_A % VA == 0 and PITCH_A % READ_A == 0, "vector accesses to A's shared lines stay aligned");
 static_assert(PITCH_B % VB == 0 and PITCH_B % READ_B == 0, "vector accesses to B's shared lines stay aligned");
+static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
+static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
-// Products are whole and need no checks at an edge of C; a group of them does where the batch ends in it.
-constexpr bool EDGE_M = Shape::M % BM != 0;
-constexpr bool EDGE_N = Shape::N % BN != 0;
-constexpr bool EDGE_BATCH = Shape::batch % (MB * WALK) != 0;
+static_assert(Shape::batch % (MB * WALK) == 0, "groups end where the batch does: no product is checked for that");
 
 // N floats that move as one access of 4 * N bytes.
 template <int N>
@@ -151,7 +150,7 @@ __device__ __forceinline__ void cp_async_wait()
 }
 #endif  // __CUDACC__
 
-// Start this thread's share of MB matrices A on their way to shared memory, as far as the batch has so many.
+// Start this thread's share of MB matrices A on their way to shared memory.
 __device__ __forceinline__ void copy_a(const float* batch, Shape s, int first, MatrixA* shared)
 {
     #pragma unroll
@@ -160,13 +159,12 @@ __device__ __forceinline__ void copy_a(const float* batch, Shape s, int first, M
         if (MB * A_ACCESSES % THREADS != 0 && access >= MB * A_ACCESSES) break;
         const int matrix = access / A_ACCESSES, within = access % A_ACCESSES;
         const int line = within / (A_LINE / VA), at = within % (A_LINE / VA) * VA;
-        if (EDGE_BATCH && first + matrix >= s.batch) break;
         const float* from = batch + (first + matrix) * s.stride_a + Offset(line) * s.lda + at;
         cp_async<4 * VA>(&shared[matrix][line][at], from, 4 * VA);
     }
 }
 
-// Start this thread's share of MB matrices B on their way to shared memory, as far as the batch has so many.
+// Start this thread's share of MB matrices B on their way to shared memory.
 __device__ __forceinline__ void copy_b(const float* batch, Shape s, int first, MatrixB* shared)
 {
     #pragma unroll
@@ -175,7 +173,6 @@ __device__ __forceinline__ void copy_b(const float* batch, Shape s, int first, M
         if (MB * B_ACCESSES % THREADS != 0 && access >= MB * B_ACCESSES) break;
         const int matrix = access / B_ACCESSES, within = access % B_ACCESSES;
         const int line = within / (B_LINE / VB), at = within % (B_LINE / VB) * VB;
-        if (EDGE_BATCH && first + matrix >= s.batch) break;
         const float* from = batch + (first + matrix) * s.stride_b + Offset(line) * s.ldb + at;
         cp_async<4 * VB>(&shared[matrix][line][at], from, 4 * VB);
     }
@@ -225,47 +222,39 @@ __device__ __forceinline__ void multiply(const MatrixA& As, const MatrixB& Bs, P
     }
 }
 
-// The first `valid` of N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
 template <int N>
-__device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, int valid)
+__device__ __forceinline__ void store_results(float* to, Vec<N> value, float beta)
 {
-    if (valid >= N) {
-        if (beta != 0.0f) {
-            const Vec<N> old = load<N>(to);
-            #pragma unroll
-            for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
-        }
-        store<N>(to, value);
-        return;
+    if (beta != 0.0f) {
+        const Vec<N> old = load<N>(to);
+        #pragma unroll
+        for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
     }
-    #pragma unroll
-    for (int i = 0; i < N - 1; ++i) {
-        if (i < valid) to[i] = beta == 0.0f ? value.at[i] : fmaf(beta, to[i], value.at[i]);
-    }
+    store<N>(to, value);
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that exist.
-__device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int columns, Place place, int i,
+// C = alpha * sums + beta * C in the i-th of this thread's TM rows.
+__device__ __forceinline__ void store_row(float* tile, Shape s, Place place, int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
     const int m = place.m + i / FM * STEP_M + i % FM;
-    if (EDGE_M && m >= rows) return;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = place.n + j / FN * STEP_N + j % FN;
         Vec<VC> value;
         #pragma unroll
         for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
-        store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, EDGE_N ? columns - n : VC);
+        store_results<VC>(tile + Offset(m) * s.ldc + n, value, beta);
     }
 }
 
 // The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int columns, Place place,
+__device__ __forceinline__ void store_c(float* tile, Shape s, Place place,
                                         const float (&sums)[TM][TN], float alpha, float beta)
 {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) store_row(tile, s, rows, columns, place, i, sums[i], alpha, beta);
+    for (int i = 0; i < TM; ++i) store_row(tile, s, place, i, sums[i], alpha, beta);
 }
 
 }  // namespace
@@ -297,10 +286,10 @@ gemm_f32_rr_b64_32x32x32_batched_mb1_2x4_v4_pad4_s1_async1_walk1_minb1(
         cp_async_wait<STAGES - 1>();  // this thread's share of the group has landed
         __syncthreads();              // so has everybody's
         const int product = first + step * MB + mine;
-        if (!EDGE_BATCH || product < s.batch) {
+        {
             float acc[TM][TN] = {};
             multiply(As[stage * MB + mine], Bs[stage * MB + mine], place, acc);
-            store_c(C + product * s.stride_c, s, BM, BN, place, acc, alpha, beta);
+            store_c(C + product * s.stride_c, s, place, acc, alpha, beta);
         }
         const int next = step + STAGES;
         if (next < WALK) {

@@ -36,11 +36,11 @@ constexpr int BN = 128;    // columns of C that a block computes
 constexpr int BK = 16;     // depth of one step along K
 constexpr int TM = 8;      // rows of C that a thread computes
 constexpr int TN = 8;      // columns of C that a thread computes
-constexpr int WM = 16;     // rows of C that a warp computes (0: no warp tiles)
-constexpr int WN = 128;    // columns of C that a warp computes (0: no warp tiles)
+constexpr int WM = 16;     // rows of C that a warp computes
+constexpr int WN = 128;    // columns of C that a warp computes
 constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
 constexpr int STAGES = 4;  // tiles of A and B that shared memory holds
-constexpr int AHEAD = 4;   // depths that the loop over a step unrolls, reading two ahead (0: a whole step, none ahead)
+constexpr int AHEAD = 4;   // depths that the loop over a step unrolls, reading two ahead
 constexpr int SLICES = 2;  // groups of warps that share a block's tile, each with a part of a step's depth
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
 constexpr int GROUP = 8;   // tile rows that blocks walk down before they step right, for reuse in L2
@@ -85,12 +85,12 @@ constexpr int ROWS = TM / SLICES;                                               
 
 static_assert(BM % TM == 0, "threads split a block's rows evenly");
 static_assert(BN % TN == 0, "threads split a block's columns evenly");
-static_assert(WM == 0 or BM % WM == 0, "warps split a block's rows evenly");
-static_assert(WM == 0 or BN % WN == 0, "warps split a block's columns evenly");
-static_assert(WM == 0 or WM % TM == 0, "lanes split a warp's rows evenly");
-static_assert(WM == 0 or WN % (2 * TN) == 0, "lanes stand in pairs along a warp's columns");
-static_assert(WM == 0 or WM * WN == 32 * TM * TN, "a warp has 32 lanes, each with a TM x TN tile");
-static_assert(SLICES == 1 or SLICES * BM * BN <= ROUNDS * STAGES * (SHARED_A + SHARED_B), "the slices' sums take the place of the tiles");
+static_assert(BM % WM == 0, "warps split a block's rows evenly");
+static_assert(BN % WN == 0, "warps split a block's columns evenly");
+static_assert(WM % TM == 0, "lanes split a warp's rows evenly");
+static_assert(WN % (2 * TN) == 0, "lanes stand in pairs along a warp's columns");
+static_assert(WM * WN == 32 * TM * TN, "a warp has 32 lanes, each with a TM x TN tile");
+static_assert(SLICES * BM * BN <= ROUNDS * STAGES * (SHARED_A + SHARED_B), "the slices' sums take the place of the tiles");
 static_assert(A_LINE % VA == 0, "a line of A's tile is a whole number of accesses");
 static_assert(B_LINE % VB == 0, "a line of B's tile is a whole number of accesses");
 static_assert(TM % FM == 0, "a thread's rows are a whole number of shared reads");
@@ -99,9 +99,6 @@ static_assert(FN % VC == 0, "a thread's neighbouring columns are a whole number 
 static_assert(PITCH_A % FM == 0 and PITCH_A % STORE_A == 0, "vector accesses to A's shared lines stay aligned");
 static_assert(PITCH_B % FN == 0 and PITCH_B % STORE_B == 0, "vector accesses to B's shared lines stay aligned");
 static_assert(STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0, "vector accesses to B's tiles, which may follow A's, stay aligned");
-
-// A size that its tile divides needs no checks at the edge.
-constexpr bool EDGE_K = Shape::K % BK != 0;
 
 // N doubles that move as one access of 8 * N bytes.
 template <int N>
@@ -264,16 +261,16 @@ __device__ __forceinline__ Offset offset_a(Spot at, Shape s)
     return Offset(at.mn) * s.lda + at.k;
 }
 
-// How many doubles from there on lie inside A, whose edge is rows x depth from the tile's origin:
+// How many doubles from there on lie inside A, whose edge is depth from the tile's origin:
 // VA or more where the whole access does, 0 or less where nothing of it does.
-__device__ __forceinline__ int valid_a(Spot at, int rows, int depth)
+__device__ __forceinline__ int valid_a(Spot at, int depth)
 {
-    return EDGE_K ? depth - at.k : VA;
+    return depth - at.k;
 }
 
 // Start this thread's share of A's tile on its way to shared memory. Zeros stand for what lies outside A.
 template <bool AT_EDGE>
-__device__ __forceinline__ void start_a(const double* tile, Shape s, int rows, int depth, TileA& shared)
+__device__ __forceinline__ void start_a(const double* tile, Shape s, int depth, TileA& shared)
 {
     const Spot first = spot_a();
     const double* from = tile + offset_a(first, s);
@@ -281,18 +278,18 @@ __device__ __forceinline__ void start_a(const double* tile, Shape s, int rows, i
     for (int i = 0; i < A_SHARE; ++i) {
         const Spot step = step_a(i), at = {first.mn + step.mn, first.k + step.k};
         if (A_LINES % A_STRIDE != 0 && at.mn >= A_LINES) break;
-        const int valid = AT_EDGE ? valid_a(at, rows, depth) : VA;
-        const int bytes = VA == 1 ? (valid > 0 ? 8 : 0) : 8 * max(0, min(VA, valid));
+        const int valid = AT_EDGE ? valid_a(at, depth) : VA;
+        const int bytes = valid > 0 ? 8 : 0;
         cp_async<8 * VA>(&shared[at.k][at.mn], from + offset_a(step, s), bytes);
     }
 }
 
 // The same for all threads: only a tile that crosses an edge of A pays for finding out what lies outside.
-__device__ __forceinline__ void copy_a(const double* tile, Shape s, int rows, int depth, TileA& shared)
+__device__ __forceinline__ void copy_a(const double* tile, Shape s, int depth, TileA& shared)
 {
-    const bool inside = !EDGE_K || depth >= BK;
-    if (inside) start_a<false>(tile, s, rows, depth, shared);
-    else start_a<true>(tile, s, rows, depth, shared);
+    const bool inside = depth >= BK;
+    if (inside) start_a<false>(tile, s, depth, shared);
+    else start_a<true>(tile, s, depth, shared);
 }
 
 // Where this thread's first access to B's tile starts: B_TEAM neighbouring threads fetch a line together, along n.
@@ -316,17 +313,17 @@ __device__ __forceinline__ Offset offset_b(Spot at, Shape s)
     return Offset(at.k) * s.ldb + at.mn;
 }
 
-// How many doubles from there on lie inside B, whose edge is columns x depth from the tile's origin:
+// How many doubles from there on lie inside B, whose edge is depth from the tile's origin:
 // VB or more where the whole access does, 0 or less where nothing of it does.
-__device__ __forceinline__ int valid_b(Spot at, int columns, int depth)
+__device__ __forceinline__ int valid_b(Spot at, int depth)
 {
-    if (EDGE_K && at.k >= depth) return 0;
+    if (at.k >= depth) return 0;
     return VB;
 }
 
 // Start this thread's share of B's tile on its way to shared memory. Zeros stand for what lies outside B.
 template <bool AT_EDGE>
-__device__ __forceinline__ void start_b(const double* tile, Shape s, int columns, int depth, TileB& shared)
+__device__ __forceinline__ void start_b(const double* tile, Shape s, int depth, TileB& shared)
 {
     const Spot first = spot_b();
     const double* from = tile + offset_b(first, s);
@@ -334,18 +331,18 @@ __device__ __forceinline__ void start_b(const double* tile, Shape s, int columns
     for (int i = 0; i < B_SHARE; ++i) {
         const Spot step = step_b(i), at = {first.mn + step.mn, first.k + step.k};
         if (B_LINES % B_STRIDE != 0 && at.k >= B_LINES) break;
-        const int valid = AT_EDGE ? valid_b(at, columns, depth) : VB;
-        const int bytes = VB == 1 ? (valid > 0 ? 8 : 0) : 8 * max(0, min(VB, valid));
+        const int valid = AT_EDGE ? valid_b(at, depth) : VB;
+        const int bytes = 8 * max(0, min(VB, valid));
         cp_async<8 * VB>(&shared[at.k][at.mn], from + offset_b(step, s), bytes);
     }
 }
 
 // The same for all threads: only a tile that crosses an edge of B pays for finding out what lies outside.
-__device__ __forceinline__ void copy_b(const double* tile, Shape s, int columns, int depth, TileB& shared)
+__device__ __forceinline__ void copy_b(const double* tile, Shape s, int depth, TileB& shared)
 {
-    const bool inside = !EDGE_K || depth >= BK;
-    if (inside) start_b<false>(tile, s, columns, depth, shared);
-    else start_b<true>(tile, s, columns, depth, shared);
+    const bool inside = depth >= BK;
+    if (inside) start_b<false>(tile, s, depth, shared);
+    else start_b<true>(tile, s, depth, shared);
 }
 
 // This thread's TM values of A at one depth, the first of which lies at `from`, FM to a read.
@@ -447,7 +444,6 @@ gemm_f64_rr_1000x1000x1000_simt_outer1_32x128x16_8x8_w16x128_v2_ta1_tb0_pad4_s4_
     // another tile is not stored.
     const TileOrigin tile = {min(own.m, s.M - BM), min(own.n, s.N - BN)};
     const Place place = place_of_thread();
-    const int rows = s.M - tile.m, columns = s.N - tile.n;  // from the tile's origin to the edge of C
     const double* a_tile = A + Offset(tile.m) * s.lda;
     const double* b_tile = B + tile.n;
     const Offset a_step = BK;  // to the next tile along K
@@ -458,10 +454,10 @@ gemm_f64_rr_1000x1000x1000_simt_outer1_32x128x16_8x8_w16x128_v2_ta1_tb0_pad4_s4_
     #pragma unroll
     for (int stage = 0; stage < STAGES; ++stage) {
         // The first step takes the remainder and zeros behind it, so that all others are whole.
-        const int depth = EDGE_K && stage == 0 ? s.K - (padded - BK) : BK;
+        const int depth = stage == 0 ? s.K - (padded - BK) : BK;
         if (padded > stage * BK) {
-            copy_a(a_tile, s, rows, depth, As[stage]);
-            copy_b(b_tile, s, columns, depth, Bs[stage]);
+            copy_a(a_tile, s, depth, As[stage]);
+            copy_b(b_tile, s, depth, Bs[stage]);
         }
         cp_async_commit();
         a_tile += depth;
@@ -494,8 +490,8 @@ gemm_f64_rr_1000x1000x1000_simt_outer1_32x128x16_8x8_w16x128_v2_ta1_tb0_pad4_s4_
                     cp_async_wait<STAGES - 2>();      // this thread's share of it has landed
                     __syncthreads();                  // so has everybody's, and nobody reads this tile any more
                     if (padded - k * SLICES > (STAGES - 1) * BK) {
-                        copy_a(a_tile, s, rows, BK, As[stage]);
-                        copy_b(b_tile, s, columns, BK, Bs[stage]);
+                        copy_a(a_tile, s, BK, As[stage]);
+                        copy_b(b_tile, s, BK, Bs[stage]);
                     }
                     cp_async_commit();  // an empty group too: the wait counts groups
                     a_tile += a_step;

@@ -21,22 +21,31 @@ __device__ __forceinline__ Offset offset_${ x.x }(Spot at, Shape s)
 {
     return Offset(at.${ line }) * s.${ x.ld } + at.${ along };
 }
+/*% if x.at_edge %*/
 
-// How many ${ T }s from there on lie inside ${ x.X }, whose edge is ${ x.extent } x depth from the tile's origin:
+// How many ${ T }s from there on lie inside ${ x.X }, whose edge is ${ x.extent if x.mn_edge }${ " x " if x.mn_edge and x.k_edge }${ "depth" if x.k_edge } from the tile's origin:
 // V${ x.X } or more where the whole access does, 0 or less where nothing of it does.
-__device__ __forceinline__ int valid_${ x.x }(Spot at, int ${ x.extent }, int depth)
+__device__ __forceinline__ int valid_${ x.x }(Spot at${ limits(x, "int ") })
 {
 //% if x.along_k
-//% if not x.moves
-    if (EDGE_${ x.MN } && at.mn >= ${ x.extent }) return 0;
+//% if x.mn_edge
+    if (at.mn >= ${ x.extent }) return 0;
 //% endif
-    return EDGE_K ? depth - at.k : V${ x.X };
+    return ${ "depth - at.k" if x.k_edge else "V" ~ x.X };
 //% else
-    if (EDGE_K && at.k >= depth) return 0;
-    return ${ "V" ~ x.X if x.moves else "EDGE_%s ? %s - at.mn : V%s" % (x.MN, x.extent, x.X) };
+//% if x.k_edge
+    if (at.k >= depth) return 0;
+//% endif
+    return ${ x.extent ~ " - at.mn" if x.mn_edge else "V" ~ x.X };
 //% endif
 }
+//% endif
 //% endmacro
+
+/*# What says how much of a tile of x exists, as further arguments, or as parameters of that `type`. #*/
+//% macro limits(x, type="", depth="depth")
+${ ", " ~ type ~ x.extent if x.mn_edge }${ ", " ~ type ~ depth if x.k_edge }
+//%- endmacro
 
 /*# A loop over this thread's accesses; `before` stands ahead of it. #*/
 //% macro for_each_access(x, before="")

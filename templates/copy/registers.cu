@@ -1,13 +1,16 @@
 /*# global -> registers -> shared: the loads run while the tile before them is multiplied. #*/
-//% from "copy/access.cu" import access, for_each_access, from, shared_element
+//% from "copy/access.cu" import access, for_each_access, from, limits, shared_element
 //% macro copy(x)
 ${ access(x) }
-// Global memory -> registers: this thread's share of ${ x.X }'s tile. Zeros stand for what lies outside ${ x.X }.
-__device__ __forceinline__ void fetch_${ x.x }(const ${ T }* tile, Shape s, int ${ x.extent }, int depth,
-                                        Vec<V${ x.X }> (&staged)[${ x.X }_SHARE])
+// Global memory -> registers: this thread's share of ${ x.X }'s tile.${ " Zeros stand for what lies outside %s." % x.X if x.at_edge }
+__device__ __forceinline__ void fetch_${ x.x }(const ${ T }* tile, Shape s${ limits(x, "int ") }, Vec<V${ x.X }> (&staged)[${ x.X }_SHARE])
 {
 //% call for_each_access(x, from(x))
-        staged[i] = load_edge<V${ x.X }>(from + offset_${ x.x }(step, s), valid_${ x.x }(at, ${ x.extent }, depth));
+//% if x.at_edge
+        staged[i] = load_edge<V${ x.X }>(from + offset_${ x.x }(step, s), valid_${ x.x }(at${ limits(x) }));
+//% else
+        staged[i] = load<V${ x.X }>(from + offset_${ x.x }(step, s));
+//% endif
 //% endcall
 }
 

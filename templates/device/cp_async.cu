@@ -1,3 +1,4 @@
+//% from "copy/access.cu" import limits
 //% macro cp_async()
 #ifdef __CUDACC__
 // Start copying BYTES from global to shared memory; those past `valid_bytes` become zeros. No data passes a register.
@@ -28,10 +29,10 @@ __device__ __forceinline__ void cp_async_wait()
 //% endmacro
 
 /*# Start the next tile of A and B on its way to `stage`, where it `exists`: `depth` of K is left from there on. #*/
-//% macro start_tile(exists, depth, stage, note="")
+//% macro start_tile(a, b, exists, depth, stage, note="")
 if (${ exists }) {
-    copy_a(a_tile, s, rows, ${ depth }, As[${ stage }]);
-    copy_b(b_tile, s, columns, ${ depth }, Bs[${ stage }]);
+    copy_a(a_tile, s${ limits(a, depth=depth) }, As[${ stage }]);
+    copy_b(b_tile, s${ limits(b, depth=depth) }, Bs[${ stage }]);
 }
 cp_async_commit();${ note }
 //% endmacro

@@ -1,8 +1,9 @@
 /*# Epilogues that are more than alpha * acc + beta * C: their functions and inputs, C's new element, and how a thread stores
     its elements. #*/
+//% from "epilogue/linear.cu" import extent
 //% macro epilogue(kernel)
 /*% for f in kernel.epilogue.functions %*/
-__device__ __forceinline__ ${ T } ${ f.name }(${ T } ${ f.parameters | join(", %s " | format(T)) })
+__device__ __forceinline__ ${ TS } ${ f.name }(${ TS } ${ f.parameters | join(", %s " | format(TS)) })
 {
     return ${ f.text };
 }
@@ -12,22 +13,22 @@ __device__ __forceinline__ ${ T } ${ f.name }(${ T } ${ f.parameters | join(", %
 // What the epilogue takes beside the sum${ " and C" if e.reads_c }${ ": pointers lead to the first row and column that it is asked for" if e.operands }.
 struct Epilogue {
 //% if e.scalars
-    ${ T } ${ e.scalars | join(", ") };
+    ${ TS } ${ e.scalars | join(", ") };
 //% endif
 //% for x in e.operands
-    const ${ T }* ${ x.name };
+    const ${ TS }* ${ x.name };
 //% endfor
 };
 
 // C's new element${ " in row m" if e.reads_rows }${ " and" if e.reads_rows and e.reads_columns }${ " in" if e.reads_columns and not e.reads_rows }${ " column n" if e.reads_columns }${ "; c is the old one, or 0 where beta = 0" if e.reads_c }:
 // ${ e }
-__device__ __forceinline__ ${ T } epilogue(const Epilogue& e${ ", Shape s" if e.has_matrix }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, ${ T } acc${ ", %s c" | format(T) if e.reads_c })
+__device__ __forceinline__ ${ TS } epilogue(const Epilogue& e${ ", Shape s" if e.has_matrix }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, ${ TS } acc${ ", %s c" | format(TS) if e.reads_c })
 {
 //% for x in e.operands
-    const ${ T } ${ x.name } = e.${ x.name }[${ {"m": "m", "n": "n", "mn": "Offset(m) * s.%s + n" | format(x.ld)}[x.along] }];
+    const ${ TS } ${ x.name } = e.${ x.name }[${ {"m": "m", "n": "n", "mn": "Offset(m) * s.%s + n" | format(x.ld)}[x.along] }];
 //% endfor
 //% for s in kernel.epilogue.statements
-    const ${ T } ${ s.name } = ${ s.text };
+    const ${ TS } ${ s.name } = ${ s.text };
 //% endfor
     return ${ kernel.epilogue.result };
 }
@@ -39,7 +40,7 @@ epilogue(e${ ", s" if e.has_matrix }${ ", " ~ m if e.reads_rows }${ ", " ~ n if 
 //%- endmacro
 /*# The same with C's old element at `to`, which beta = 0 leaves unread. #*/
 //% macro applied_at(kernel, m, n, acc, to)
-${ applied(kernel, m, n, acc, "e.beta == %s ? %s : %s" | format(zero, zero, to)) }
+${ applied(kernel, m, n, acc, "e.beta == %s ? %s : %s" | format(types.scalar.arithmetic.zero, types.scalar.arithmetic.zero, to)) }
 //%- endmacro
 /*# The epilogue's inputs, from row `m` and column `n` of C on, or of the matrix `product` of a batch. #*/
 //% macro inputs(kernel, m="", n="", product="")
@@ -62,7 +63,9 @@ ${ ", " if not loop.last }
 /*# registers -> global, row by row of a thread's. #*/
 //% macro store_c(kernel, moves_m=false, moves_n=false, sliced=false, shared=false)
 //% set e = kernel.problem.epilogue
+//% set m_edge, n_edge = "M" in kernel.edges, "N" in kernel.edges
 ${ epilogue(kernel) }
+//% if n_edge
 // The first `valid` of N new elements${ " from row m" if e.reads_rows }${ "," if e.reads_rows and e.reads_columns }${ " from" if e.reads_columns and not e.reads_rows }${ " column n on" if e.reads_columns } to C${ ". beta = 0 overwrites C unread: what stood there may be NaN" if e.reads_c }.
 template <int N>
 __device__ __forceinline__ void store_edge(${ T }* to, const Epilogue& e${ ", Shape s" if e.has_matrix }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, Vec<N> value, int valid)
@@ -82,13 +85,28 @@ __device__ __forceinline__ void store_edge(${ T }* to, const Epilogue& e${ ", Sh
         if (i < valid) to[i] = ${ applied_at(kernel, "m", "n + i", "value.at[i]", "to[i]") };
     }
 }
+//% else
+// N new elements${ " from row m" if e.reads_rows }${ "," if e.reads_rows and e.reads_columns }${ " from" if e.reads_columns and not e.reads_rows }${ " column n on" if e.reads_columns } to C${ ". beta = 0 overwrites C unread: what stood there may be NaN" if e.reads_c }.
+template <int N>
+__device__ __forceinline__ void store_results(${ T }* to, const Epilogue& e${ ", Shape s" if e.has_matrix }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, Vec<N> value)
+{
+//% if e.reads_c
+    Vec<N> old = {};
+    if (e.beta != ${ zero }) old = load<N>(to);
+//% endif
+    #pragma unroll
+    for (int i = 0; i < N; ++i) value.at[i] = ${ applied(kernel, "m", "n + i", "value.at[i]", "old.at[i]") };
+    store<N>(to, value);
+}
+/*% endif %*/
 
-// The i-th of this thread's ${ "ROWS" if sliced else "TM" } rows of C, those elements that ${ "exist" if not (moves_m and moves_n) }${ " and " if moves_m != moves_n }${ "are the tile's own" if moves_m or moves_n }.
+// The i-th of this thread's ${ "ROWS" if sliced else "TM" } rows of C${ extent(m_edge, n_edge, moves_m, moves_n) }.
 //% set rows, columns = "above" if moves_m else "rows", "left" if moves_n else "columns"
+//% set parameters = (", int " ~ rows if m_edge) ~ (", int " ~ columns if n_edge)
 //% if moves_m or moves_n
 // The first ${ "`above` rows" if moves_m }${ " and " if moves_m and moves_n }${ "`left` columns" if moves_n } of a tile that moved back are another tile's, which stores them.
 //% endif
-__device__ __forceinline__ void store_row(${ T }* tile, Shape s, int ${ rows }, int ${ columns }, Place place, int i,
+__device__ __forceinline__ void store_row(${ T }* tile, Shape s${ parameters }, Place place, int i,
                                           const ${ T } (&sums)[TN], const Epilogue& e)
 {
 //% if sliced
@@ -97,24 +115,30 @@ __device__ __forceinline__ void store_row(${ T }* tile, Shape s, int ${ rows }, 
 //% else
     const int m = place.m + i / FM * STEP_M + i % FM;
 //% endif
-    if (${ "m < above" if moves_m else "EDGE_M && m >= rows" }) return;
+//% if m_edge
+    if (${ "m < above" if moves_m else "m >= rows" }) return;
+//% endif
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = place.n + j / FN * STEP_N + j % FN;
         Vec<VC> value;
         #pragma unroll
         for (int v = 0; v < VC; ++v) value.at[v] = sums[j + v];
-        store_edge<VC>(tile + Offset(m) * s.ldc + n, e${ ", s" if e.has_matrix }${ ", m" if e.reads_rows }${ ", n" if e.reads_columns }, value, ${ "n < left ? 0" if moves_n else "EDGE_N ? columns - n" } : VC);
+//% if n_edge
+        store_edge<VC>(tile + Offset(m) * s.ldc + n, e${ ", s" if e.has_matrix }${ ", m" if e.reads_rows }${ ", n" if e.reads_columns }, value, ${ "n < left ? 0 : VC" if moves_n else "columns - n" });
+//% else
+        store_results<VC>(tile + Offset(m) * s.ldc + n, e${ ", s" if e.has_matrix }${ ", m" if e.reads_rows }${ ", n" if e.reads_columns }, value);
+//% endif
     }
 }
 /*% if not shared %*/
 
 // The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(${ T }* tile, Shape s, int ${ rows }, int ${ columns }, Place place,
+__device__ __forceinline__ void store_c(${ T }* tile, Shape s${ parameters }, Place place,
                                         const ${ T } (&sums)[${ "ROWS" if sliced else "TM" }][TN], const Epilogue& e)
 {
     #pragma unroll
-    for (int i = 0; i < ${ "ROWS" if sliced else "TM" }; ++i) store_row(tile, s, ${ rows }, ${ columns }, place, i, sums[i], e);
+    for (int i = 0; i < ${ "ROWS" if sliced else "TM" }; ++i) store_row(tile, s${ ", " ~ rows if m_edge }${ ", " ~ columns if n_edge }, place, i, sums[i], e);
 }
 //% endif
 //% endmacro

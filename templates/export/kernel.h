@@ -1,12 +1,19 @@
 /* ${ out.name }
  *
- *     C = alpha * A * B + beta * C      ${ out.dtype }${ ", for each of %s products" % out.batch if out.batched }
+ *     C = ${ out.formula }      ${ out.dtype }${ ", for each of %s products" % out.batch if out.batched }
  *
 //% for m in out.matrices
  *     ${ m.name }  ${ m.rows } x ${ m.cols }, ${ m.order }-major, ${ m.ld } elements from one ${ m.order } to the next${ ", " ~ m.batch_stride ~ " to the next matrix" if m.batch_stride }
 //% endfor
+//% for v in out.epilogue.operands if not v.is_matrix
+ *     ${ v.name }  ${ out.sizes["M" if v.along == "m" else "N"] } elements, one a ${ "row" if v.along == "m" else "column" } of C
+//% endfor
  *
- * beta = 0 never reads C.${ " K = 0 gives beta * C and reads neither A nor B." if "K" in out.runtime_sizes and not out.pointers }
+//% if out.epilogue.reads_c
+ * beta = 0 never reads C.${ (" K = 0 gives beta * C and reads neither A nor B." if out.epilogue.is_linear else " K = 0 makes acc zero and reads neither A nor B.") if "K" in out.runtime_sizes and not out.pointers }
+//% else
+ * C is not read.${ " K = 0 makes acc zero and reads neither A nor B." if "K" in out.runtime_sizes and not out.pointers }
+//% endif
  */
 #ifndef ${ out.name | upper }_H
 #define ${ out.name | upper }_H
@@ -50,6 +57,10 @@ size_t ${ out.name }_tickets_bytes(${ sizes });
 //% else
  * A, B, C   device memory, at addresses divisible by ${ out.pointer_align }; C overlaps neither A nor B
 //% endif
+//% if out.extra
+ * ${ out.extra | join(", ") }
+ *           device memory, likewise, which C does not overlap either${ "; vectors serve all products" if out.batched }
+//% endif
 //% if out.adds_up
  * partials, tickets: the workspace, see above
 //% endif
@@ -65,7 +76,7 @@ size_t ${ out.name }_tickets_bytes(${ sizes });
  *
  * Returns cudaSuccess, or
  *     cudaErrorInvalidValue           ${ "a null pointer, or a size or leading dimension outside its range" if out.runtime_names else "a null pointer" }
- *     cudaErrorMisalignedAddress      ${ "%s, %s or %s" | format(*out.operands) } at an address that ${ out.operand_align } does not divide${ "; what it holds is not checked" if out.pointers }
+ *     cudaErrorMisalignedAddress      ${ "%s, %s or %s" | format(*out.operands) } at an address that ${ out.operand_align } does not divide${ ", or %s at one that %d does not" | format(out.extra | join(", "), out.pointer_align) if out.extra }${ "; what it holds is not checked" if out.pointers }
  *     cudaErrorInvalidConfiguration   a grid of more than 2^31 - 1 blocks
  *     what cudaGetLastError() reports after the launch: an error that an earlier call left behind, too.
  */

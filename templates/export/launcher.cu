@@ -83,6 +83,12 @@ extern "C" cudaError_t ${ out.name }_launch(
 //% if out.adds_up
     if (partials == nullptr || tickets == nullptr) return cudaErrorInvalidValue;
 //% endif
+//% if out.extra
+    for (const ${ T }* operand : {${ out.extra | join(", ") }}) {
+        if (operand == nullptr) return cudaErrorInvalidValue;
+        if (reinterpret_cast<std::uintptr_t>(operand) % ${ out.pointer_align } != 0) return cudaErrorMisalignedAddress;
+    }
+//% endif
     for (const ${ T }* ${ "const* array" if out.pointers else "matrix" } : {${ A }, ${ B }, static_cast<const ${ T }*${ " const*" if out.pointers }>(${ C })}) {
         if (reinterpret_cast<std::uintptr_t>(${ "array" if out.pointers else "matrix" }) % ${ out.operand_align } != 0) return cudaErrorMisalignedAddress;
     }

@@ -24,13 +24,17 @@ namespace {
 
 // Sizes, leading dimensions and strides between products, in elements.
 struct Shape {
-    int M, N, K, lda, ldb, ldc, batch;
-    long long stride_a, stride_b, stride_c;
+    int ${ out.shape_fields | join(", ") };
+    long long ${ out.shape_strides | join(", ") };
 };
 
 constexpr Shape SHAPES[] = {
 //% for case in shapes
-    {${ [case.m, case.n, case.k, case.lda, case.ldb, case.ldc, case.batch, case.stride_a, case.stride_b, case.stride_c] | join(", ") }},
+    {
+//%- for name in out.shape_fields + out.shape_strides
+${ case[name | lower] }${ ", " if not loop.last }
+//%- endfor
+},
 //% endfor
 };
 
@@ -69,6 +73,19 @@ std::size_t at_a(const Shape& s, int p, int m, int k) { return std::size_t(${ "s
 std::size_t at_b(const Shape& s, int p, int k, int n) { return std::size_t(${ "slot(s, p)" if out.pointers else "p" }) * s.stride_b + std::size_t(${ "k" if out.layout.b == "r" else "n" }) * s.ldb + ${ "n" if out.layout.b == "r" else "k" }; }
 std::size_t at_c(const Shape& s, int p, int m, int n) { return std::size_t(${ "slot(s, p)" if out.pointers else "p" }) * s.stride_c + std::size_t(m) * s.ldc + n; }
 
+//% for x in out.epilogue.operands
+std::size_t at_${ x.name }(${ "const Shape& s, int p" if x.is_matrix else "const Shape&, int" }, int${ " m" if "m" in x.along }, int${ " n" if "n" in x.along }) { return ${ "std::size_t(p) * s.stride_%s + std::size_t(m) * s.%s + n" | format(x.name, x.ld) if x.is_matrix else x.along }; }
+//% endfor
+//% if out.extra
+
+// Where the epilogue's operands are.
+struct Extra {
+//% for name in out.extra
+    const ${ T }* ${ name };
+//% endfor
+};
+
+//% endif
 //% if out.adds_up
 // Device memory that grows with the shapes. Tickets are set to zero only when they are new: launches leave them so.
 struct Workspace {
@@ -77,7 +94,7 @@ struct Workspace {
 
     cudaError_t reserve(const Shape& s)
     {
-        [[maybe_unused]] const auto& [M, N, K, lda, ldb, ldc, batch, stride_a, stride_b, stride_c] = s;
+        [[maybe_unused]] const auto& [${ (out.shape_fields + out.shape_strides) | join(", ") }] = s;
         const size_t partials_needed = ${ out.name }_partials_bytes(${ out.workspace_sizes | join(", ") });
         const size_t tickets_needed = ${ out.name }_tickets_bytes(${ out.workspace_sizes | join(", ") });
         if (partials_needed <= partials_bytes && tickets_needed <= tickets_bytes) return cudaSuccess;
@@ -97,10 +114,13 @@ Workspace workspace;
 //% endif
 //% set A, B, C = out.operands
 //% set to_const, to = out.parameters[0].ctype, out.parameters[2].ctype
-cudaError_t launch(const Shape& s, ${ to_const } ${ A }, ${ to_const } ${ B }, ${ to } ${ C }, Scalars scalars)
+cudaError_t launch(const Shape& s, ${ to_const } ${ A }, ${ to_const } ${ B }, ${ to } ${ C }, ${ "const Extra& extra, " if out.extra }Scalars scalars)
 {
-    [[maybe_unused]] const auto& [M, N, K, lda, ldb, ldc, batch, stride_a, stride_b, stride_c] = s;
-    const auto& [alpha, beta] = scalars;
+    [[maybe_unused]] const auto& [${ (out.shape_fields + out.shape_strides) | join(", ") }] = s;
+    [[maybe_unused]] const auto& [alpha, beta] = scalars;
+//% if out.extra
+    const auto& [${ out.extra | join(", ") }] = extra;
+//% endif
 //% if out.adds_up
     if (M > 0 && N > 0 && batch > 0) {
         const cudaError_t status = workspace.reserve(s);
@@ -211,7 +231,7 @@ private:
 //% endif
 // The operands of a check: C before the run holds NaN where beta = 0.
 struct Operands {
-    Storage a, b, c;
+    Storage a, b, c${ ", " if out.extra }${ out.extra | join(", ") };
 };
 
 Operands make_operands(const Check& check)
@@ -223,11 +243,19 @@ Operands make_operands(const Check& check)
     const int reach = int(std::min(8.0, std::max(1.0, std::sqrt(most))));
     Random random(s.M * 3u + s.N * 5u + s.K * 7u);
     const auto value = [&, exact = data == Data::exact] { return exact ? random.integer(reach) : random.uniform(); };
+//% if "scale_m" in out.extra or "scale_n" in out.extra
+    const auto factor = [&, exact = data == Data::exact] { return exact ? ${ T }(1 << random.below(3)) / 2 : random.uniform(); };
+//% endif
     const auto before = [&, unread = scalars.beta == 0] { return unread ? NOTHING : value(); };
     const Shape& shape = s;
     return {Storage(s.batch, s.M, s.K, [&](int p, int m, int k) { return at_a(shape, p, m, k); }, value),
             Storage(s.batch, s.K, s.N, [&](int p, int k, int n) { return at_b(shape, p, k, n); }, value),
-            Storage(s.batch, s.M, s.N, [&](int p, int m, int n) { return at_c(shape, p, m, n); }, before)};
+            Storage(s.batch, s.M, s.N, [&](int p, int m, int n) { return at_c(shape, p, m, n); }, before)
+//%- for x in out.epilogue.operands
+,
+            Storage(${ "s.batch" if x.is_matrix else "1" }, ${ "s.M" if "m" in x.along else "1" }, ${ "s.N" if "n" in x.along else "1" }, [&](int p, int m, int n) { return at_${ x.name }(shape, p, m, n); }, ${ "factor" if x.name in ("scale_m", "scale_n") else "value" })
+//%- endfor
+};
 }
 
 struct Expected {
@@ -235,6 +263,68 @@ struct Expected {
     double bound;  // of the error
 };
 
+//% if out.reference
+// A value, and what a kernel's may be off by.
+struct Bounded {
+    ${ out.wide } value;
+    double bound;
+};
+
+// A result with what its operands' errors make of it, and its own rounding: none where the type holds an exact result.
+Bounded rounded(${ out.wide } value, double inherited)
+{
+    const bool held = inherited == 0 && static_cast<${ T }>(value) == value;
+    const double own = UNIT_ROUNDOFF * (std::fabs(double(value)) + inherited) + std::numeric_limits<${ T }>::denorm_min();
+    return {value, held ? 0 : inherited + ${ "SHARES * " if out.dtype == "f64" }own};
+}
+
+[[maybe_unused]] Bounded number(double value) { return rounded(value, 0); }
+[[maybe_unused]] Bounded operator-(Bounded a) { return {-a.value, a.bound}; }
+[[maybe_unused]] Bounded operator+(Bounded a, Bounded b) { return rounded(a.value + b.value, a.bound + b.bound); }
+[[maybe_unused]] Bounded operator-(Bounded a, Bounded b) { return rounded(a.value - b.value, a.bound + b.bound); }
+[[maybe_unused]] Bounded operator*(Bounded a, Bounded b)
+{
+    const double x = std::fabs(double(a.value)), y = std::fabs(double(b.value));
+    return rounded(a.value * b.value, x * b.bound + y * a.bound + a.bound * b.bound);
+}
+[[maybe_unused]] Bounded operator/(Bounded a, Bounded b)
+{
+    const double ratio = std::fabs(double(a.value / b.value));
+    return rounded(a.value / b.value, (a.bound + ratio * b.bound) / (std::fabs(double(b.value)) - b.bound));
+}
+
+//% if out.reference.functions | selectattr("ulps") | list
+// A function that rises or falls, of which CUDA's is off by `ulps` units in the last place.
+template <typename Function>
+Bounded called(Function f, double ulps, Bounded x)
+{
+    const ${ out.wide } value = f(x.value), off = x.bound;
+    const double inherited = double(std::max(std::fabs(f(x.value + off) - value), std::fabs(f(x.value - off) - value)));
+    const double own = 2 * ulps * UNIT_ROUNDOFF * (std::fabs(double(value)) + inherited) + std::numeric_limits<${ T }>::min();
+    return {value, inherited + ${ "SHARES * " if out.dtype == "f64" }own};
+}
+
+//% endif
+//% for f in out.reference.functions
+Bounded ${ f.name }(Bounded ${ f.parameters | join(", Bounded ") })
+{
+//% if f.defined
+    return ${ f.text };
+//% else
+    const auto f = [](${ out.wide } ${ f.parameters | join(", %s " | format(out.wide)) }) -> ${ out.wide } {
+        using std::erf, std::exp, std::fabs, std::fmax, std::fmin, std::tanh;
+        return ${ f.text };
+    };
+//% if f.ulps
+    return called(f, ${ f.ulps }, x);
+//% else
+    return {f(${ f.parameters | join(".value, ") }.value), std::max({${ f.parameters | join(".bound, ") }.bound})};
+//% endif
+//% endif
+}
+
+//% endfor
+//% endif
 // Row m of product p, in ${ out.wide } arithmetic.
 std::vector<Expected> reference_row(const Check& check, const Operands& x, int p, int m)
 {
@@ -248,6 +338,28 @@ std::vector<Expected> reference_row(const Check& check, const Operands& x, int p
             sum[n] += product;
             magnitude[n] += std::fabs(product);
         }
+//% if out.reference
+    // Rounding errors add up like a random walk (Higham and Mary, 2019): of K products.
+    const double roundoffs = check.data == Data::exact ? 0.0 : ${ "SHARES * " if out.dtype == "f64" }LAMBDA * std::sqrt(double(s.K));
+    std::vector<Expected> row(s.N);
+    for (int n = 0; n < s.N; ++n) {
+        const Bounded acc = {sum[n], roundoffs * UNIT_ROUNDOFF * double(magnitude[n])};
+//% for name in out.epilogue.scalars
+        const Bounded ${ name } = {check.scalars.${ name }, 0};
+//% endfor
+//% if out.epilogue.reads_c
+        const Bounded C = {check.scalars.beta == 0 ? 0 : x.c[at_c(s, p, m, n)], 0};
+//% endif
+//% for name in out.extra
+        const Bounded ${ name } = {x.${ name }[at_${ name }(s, p, m, n)], 0};
+//% endfor
+        const Bounded result = ${ out.reference.result };
+        row[n] = {result.value, result.bound};
+    }
+    return row;
+}
+
+//% else
     // Rounding errors add up like a random walk (Higham and Mary, 2019): of K products, alpha and beta.
     const double roundoffs = check.data == Data::exact ? 0.0 : ${ "SHARES * " if out.dtype == "f64" }LAMBDA * std::sqrt(s.K + 2.0);
     std::vector<Expected> row(s.N);
@@ -259,6 +371,7 @@ std::vector<Expected> reference_row(const Check& check, const Operands& x, int p
     }
     return row;
 }
+//% endif
 
 int rows_of_all(const Shape& s) { return s.batch * s.M; }
 
@@ -279,6 +392,7 @@ std::vector<int> rows_to_check(const Shape& s)
     return rows;
 }
 
+//% if not out.reference
 // An integer modulo 2^64, where sums and products of whole rows are exact.
 std::uint64_t whole(${ T } value) { return std::uint64_t(std::int64_t(value)); }
 
@@ -308,6 +422,7 @@ int first_row_off(const Check& check, const Operands& x, const Storage& c)
     return rows_of_all(s);
 }
 
+//% endif
 std::string describe(const Check& check)
 {
     const auto& [s, data, scalars] = check;
@@ -356,13 +471,21 @@ bool passes(const Check& check)
     const Shape& s = check.shape;
     const Operands x = make_operands(check);
     const DeviceCopy a(x.a), b(x.b), c(x.c);
+//% if out.extra
+    const DeviceCopy
+//%- for name in out.extra
+ ${ name }(x.${ name })${ "," if not loop.last }
+//%- endfor
+;
+    const Extra extra = {${ out.extra | join(".matrix(), ") }.matrix()};
+//% endif
 //% if out.pointers
     const DevicePointers to_a(a, s.batch, [&](int p) { return at_a(s, p, 0, 0); });
     const DevicePointers to_b(b, s.batch, [&](int p) { return at_b(s, p, 0, 0); });
     const DevicePointers to_c(c, s.batch, [&](int p) { return at_c(s, p, 0, 0); });
-    must(describe(check).c_str(), launch(s, to_a.array(), to_b.array(), to_c.array(), check.scalars));
+    must(describe(check).c_str(), launch(s, to_a.array(), to_b.array(), to_c.array(), ${ "extra, " if out.extra }check.scalars));
 //% else
-    must(describe(check).c_str(), launch(s, a.matrix(), b.matrix(), c.matrix(), check.scalars));
+    must(describe(check).c_str(), launch(s, a.matrix(), b.matrix(), c.matrix(), ${ "extra, " if out.extra }check.scalars));
 //% endif
     must(describe(check).c_str(), cudaDeviceSynchronize());
     const Storage result = c.read(x.c);
@@ -370,11 +493,13 @@ bool passes(const Check& check)
     std::vector<int> rows = rows_to_check(s);
     const bool sampled = int(rows.size()) < rows_of_all(s);
     std::string scope = sampled ? std::to_string(rows.size()) + " of " + std::to_string(rows_of_all(s)) + " rows" : "every element";
+//% if not out.reference
     if (sampled && check.data == Data::exact) {
         scope += " in full, all rows by their weighted sums";
         const int off = first_row_off(check, x, result);
         if (off < rows_of_all(s)) rows.push_back(off);
     }
+//% endif
     std::sort(rows.begin(), rows.end());
     std::string problem = wrong_element(check, x, result, rows);
     if (problem.empty()) problem = writes_outside(check, x.c, result);
@@ -384,10 +509,13 @@ bool passes(const Check& check)
 }
 
 // The launcher's answer to arguments that it must refuse, or that need no launch: no memory is touched.
-bool answers(const char* what, const Shape& s, std::uintptr_t a, std::uintptr_t b, std::uintptr_t c, cudaError_t wanted)
+bool answers(const char* what, const Shape& s, std::uintptr_t a, std::uintptr_t b, std::uintptr_t c, cudaError_t wanted${ ", std::uintptr_t operand = 4096" if out.extra })
 {
+//% if out.extra
+    const auto* const other = reinterpret_cast<const ${ T }*>(operand);
+//% endif
     const cudaError_t status = launch(s, reinterpret_cast<${ to_const }>(a), reinterpret_cast<${ to_const }>(b),
-                                      reinterpret_cast<${ to }>(c), {1, 0});
+                                      reinterpret_cast<${ to }>(c), ${ "{%s}, " | format((["other"] * (out.extra | length)) | join(", ")) if out.extra }{1, 0});
     std::printf("%s  %s: %s\n", status == wanted ? "PASS" : "FAIL", what, cudaGetErrorName(status));
     return status == wanted;
 }
@@ -399,6 +527,10 @@ bool checks_its_arguments()
     bool passed = answers("A misaligned", good, misaligned, somewhere, somewhere, cudaErrorMisalignedAddress);
     passed &= answers("B misaligned", good, somewhere, misaligned, somewhere, cudaErrorMisalignedAddress);
     passed &= answers("C misaligned", good, somewhere, somewhere, misaligned, cudaErrorMisalignedAddress);
+//% if out.extra
+    passed &= answers("${ out.extra | join(", ") } misaligned", good, somewhere, somewhere, somewhere, cudaErrorMisalignedAddress, somewhere + ${ out.pointer_align // 2 });
+    passed &= answers("${ out.extra | join(", ") } null", good, somewhere, somewhere, somewhere, cudaErrorInvalidValue, 0);
+//% endif
     passed &= answers("C null", good, somewhere, somewhere, 0, cudaErrorInvalidValue);
 //% if out.runtime_names
     Shape bad = good;

@@ -15,16 +15,12 @@ ${ header(kernel) }
 namespace {
 
 ${ shape(kernel) }
-${ tiling(kernel) }
-// Products are whole and need no checks at an edge of C; a group of them does where the batch ends in it.
-constexpr bool EDGE_M = Shape::M % BM != 0;
-constexpr bool EDGE_N = Shape::N % BN != 0;
-//% if kernel.problem.batch is none
-constexpr bool EDGE_BATCH = true;
-//% else
-constexpr bool EDGE_BATCH = Shape::batch % (MB * WALK) != 0;
-/*% endif %*/
+${ tiling(kernel, "MN") }
+//% set edge = "batch" in kernel.edges
+//% if not edge
+static_assert(Shape::batch % (MB * WALK) == 0, "groups end where the batch does: no product is checked for that");
 
+/*% endif %*/
 ${ vec() }
 using MatrixA = ${ T }[SHARED_A / PITCH_A][PITCH_A];  // A in shared memory, line by line: [${ "m][k" if view.a.along_k else "k][m" }]
 using MatrixB = ${ T }[SHARED_B / PITCH_B][PITCH_B];  // B in shared memory, line by line: [${ "n][k" if view.b.along_k else "k][n" }]
@@ -50,8 +46,8 @@ ${ dynamic_shared() }
 //% if view.asynchronous
 ${ cp_async() }
 //% endif
-${ copy(view.a, view.asynchronous, kernel.problem.pointers) }
-${ copy(view.b, view.asynchronous, kernel.problem.pointers) }
+${ copy(view.a, view.asynchronous, kernel.problem.pointers, edge) }
+${ copy(view.b, view.asynchronous, kernel.problem.pointers, edge) }
 ${ fragment(view.a) }
 ${ fragment(view.b) }
 // acc += A * B: for each k an outer product of this thread's TM values of A and TN of B.
@@ -107,7 +103,7 @@ ${ signature(kernel) }{
         __syncthreads();  // the group is complete
 //% endif
         const int product = first + step * MB + mine;
-        if (!EDGE_BATCH || product < s.batch) {
+        ${ "if (product < s.batch) " if edge }{
 //% if kernel.problem.pointers
             ${ T }* const C = C_array[product];  // on its way while the products are summed
 //% endif
@@ -116,7 +112,7 @@ ${ signature(kernel) }{
 //% if kernel.epilogue
             const Epilogue e = ${ inputs(kernel, product="product") };
 //% endif
-            store_c(${ "C" if kernel.problem.pointers else "C + product * s.stride_c" }, s, BM, BN, place, acc, ${ "e" if kernel.epilogue else "alpha, beta" });
+            store_c(${ "C" if kernel.problem.pointers else "C + product * s.stride_c" }, s, place, acc, ${ "e" if kernel.epilogue else "alpha, beta" });
         }
         const int next = step + STAGES;
         if (next < WALK) {

@@ -8,7 +8,7 @@ ${ cp_async() }
     #pragma unroll
     for (int stage = 0; stage < STAGES - 1; ++stage) {
         const int depth = ${ view.K } - stage * BK;
-${ start_tile("depth > 0", "depth", "stage") | indent(8, first=true) }        a_tile += a_step;
+${ start_tile(view.a, view.b, "depth > 0", "depth", "stage") | indent(8, first=true) }        a_tile += a_step;
         b_tile += b_step;
     }
 
@@ -17,7 +17,7 @@ ${ start_tile("depth > 0", "depth", "stage") | indent(8, first=true) }        a_
         cp_async_wait<STAGES - 2>();  // this thread's share of the tile to read has landed
         __syncthreads();              // so has everybody's, and nobody reads the tile to write any more
         const int depth = ${ view.K } - k - (STAGES - 1) * BK;
-${ start_tile("depth > 0", "depth", "write", "  // an empty group too: the wait counts groups") | indent(8, first=true) }        a_tile += a_step;
+${ start_tile(view.a, view.b, "depth > 0", "depth", "write", "  // an empty group too: the wait counts groups") | indent(8, first=true) }        a_tile += a_step;
         b_tile += b_step;
         multiply(As[read], Bs[read], place, acc);
         read = read + 1 < STAGES ? read + 1 : 0;

@@ -1,11 +1,12 @@
 /*# Two tiles in shared memory: the next one travels through registers while this one is multiplied. #*/
 //% extends "kernel/gemm.cu"
+//% from "copy/access.cu" import limits
 //% block main_loop
     Vec<VA> a_staged[A_SHARE];
     Vec<VB> b_staged[B_SHARE];
     if (${ view.K } > 0) {
-        fetch_a(a_tile, s, rows, ${ view.K }, a_staged);
-        fetch_b(b_tile, s, columns, ${ view.K }, b_staged);
+        fetch_a(a_tile, s${ limits(view.a, depth=view.K) }, a_staged);
+        fetch_b(b_tile, s${ limits(view.b, depth=view.K) }, b_staged);
         store_shared_a(a_staged, As[0]);
         store_shared_b(b_staged, Bs[0]);
     }
@@ -17,8 +18,8 @@
         if (depth > 0) {                 // these loads run while this tile is multiplied
             a_tile += a_step;
             b_tile += b_step;
-            fetch_a(a_tile, s, rows, depth, a_staged);
-            fetch_b(b_tile, s, columns, depth, b_staged);
+            fetch_a(a_tile, s${ limits(view.a) }, a_staged);
+            fetch_b(b_tile, s${ limits(view.b) }, b_staged);
         }
         multiply(As[stage], Bs[stage], place, acc);
         stage ^= 1;

@@ -1,7 +1,7 @@
 /*# Skeleton of the kernels that tile through shared memory: header, constants, device functions, kernel.
     A schedule extends it and fills `main_loop`; the family names the copy, fragment and compute files. #*/
 //% from "header.cu" import header
-//% from "constants.cu" import shape, tiling, edges
+//% from "constants.cu" import shape, tiling
 //% from "signature.cu" import signature, matrices_of
 //% from "device/vec.cu" import vec, load_edge
 //% from "device/raster.cu" import raster, tile_rows, tile_columns
@@ -39,8 +39,7 @@ ${ header(kernel) }
 namespace {
 
 ${ shape(kernel) }
-${ tiling(kernel) }
-${ edges(kernel, ("" if view.a.moves else "M") ~ ("" if view.b.moves else "N") ~ "K") }
+${ tiling(kernel, "MNK") }
 /*% block types %*/
 ${ vec() }
 // An element of a tile on its way to shared memory: row or column mn of C, and depth k.
@@ -67,7 +66,9 @@ ${ stream_k() }
 ${ add_slices() }
 //% endif
 /*% block access %*/
+//% if view.a.at_edge or view.b.at_edge
 ${ load_edge() }
+//% endif
 /*% endblock %*/
 ${ copy_a(view.a) }
 ${ copy_b(view.b) }
@@ -119,7 +120,10 @@ ${ matrices_of(kernel, "matrix").rstrip() }
     const int part = end - begin;  // of K, which this block sums
 //% endif
     const Place place = place_of_thread();
-    const int rows = s.M - tile.m, columns = s.N - tile.n;  // from the tile's origin to the edge of C
+//% set rows, columns = "M" in kernel.edges and not view.a.moves, "N" in kernel.edges and not view.b.moves
+//% if rows or columns
+    const int ${ "rows = s.M - tile.m" if rows }${ ", " if rows and columns }${ "columns = s.N - tile.n" if columns };  // from the tile's origin to the edge of C
+//% endif
     const ${ T }* a_tile = A + ${ "Offset(tile.m) * s.lda" if view.a.along_k else "tile.m" }${ from_begin(view.a) };
     const ${ T }* b_tile = B + ${ "Offset(tile.n) * s.ldb" if view.b.along_k else "tile.n" }${ from_begin(view.b) };
     const Offset a_step = ${ "BK" if view.a.along_k else "Offset(BK) * s.lda" };  // to the next tile along K
@@ -133,22 +137,22 @@ ${ matrices_of(kernel, "matrix").rstrip() }
     ${ T } sums[ROWS][TN];
     add_slices(acc, sums, reinterpret_cast<${ T }*>(As));
 //% endif
-//% set sums, rows = ("sums", "ROWS") if view.slices > 1 else ("acc", "TM")
+//% set sums, count = ("sums", "ROWS") if view.slices > 1 else ("acc", "TM")
     ${ T }* const c_tile = C + Offset(tile.m) * s.ldc + tile.n;
 //% if kernel.epilogue
     const Epilogue e = ${ inputs(kernel, "tile.m", "tile.n") };
 //% endif
-//% set where = "c_tile, s, " ~ ("own.m - tile.m" if view.a.moves else "rows") ~ ", " ~ ("own.n - tile.n" if view.b.moves else "columns") ~ ", place"
+//% set where = "c_tile, s" ~ (", own.m - tile.m" if view.a.moves else ", rows" if rows) ~ (", own.n - tile.n" if view.b.moves else ", columns" if columns) ~ ", place"
 //% if kernel.launch.splits > 1
     const Parts parts = parts_of_split(partials, tickets);
-    if (!leave_part<${ rows } * TN>(&${ sums }[0][0], parts)) return;
-${ add_rows(where, rows) | indent(4, true) | trim("\n") }
+    if (!leave_part<${ count } * TN>(&${ sums }[0][0], parts)) return;
+${ add_rows(where, count) | indent(4, true) | trim("\n") }
 //% elif kernel.launch.stream
     const Parts parts = parts_of_tile(shares, run.tile, partials, tickets);
     if (parts.count == 1) {
         store_c(${ where }, ${ sums }, ${ factors });
-    } else if (leave_part<${ rows } * TN>(&${ sums }[0][0], parts)) {
-${ add_rows(where, rows) | indent(8, true) | trim("\n") }
+    } else if (leave_part<${ count } * TN>(&${ sums }[0][0], parts)) {
+${ add_rows(where, count) | indent(8, true) | trim("\n") }
     }
 //% else
     store_c(${ where }, ${ sums }, ${ factors });

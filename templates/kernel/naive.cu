@@ -2,12 +2,14 @@
 //% from "header.cu" import header
 //% from "constants.cu" import shape, tiling
 //% from "signature.cu" import signature, matrices_of
+//% from "device/convert.cu" import element_types
+//% from "epilogue/result.cu" import result, narrowed
 //% from "device/raster.cu" import tile_rows, tile_columns
 //% from "epilogue/tree.cu" import epilogue, applied_at, inputs
 ${ header(kernel) }
 namespace {
 
-${ shape(kernel) }
+${ element_types() }${ shape(kernel) }
 ${ tiling(kernel) }
 //% if kernel.epilogue
 ${ epilogue(kernel) }
@@ -34,11 +36,11 @@ ${ matrices_of(kernel, "matrix") }    const int tile_m = blockIdx.x / columns % 
         const ${ T } b = B[${ "Offset(k) * s.ldb + n" if kernel.problem.layout.b == "r" else "Offset(n) * s.ldb + k" }];
         acc = ${ fma }(a, b, acc);
     }
-    ${ T }* const to = C + Offset(m) * s.ldc + n;
+    ${ TC }* const to = C + Offset(m) * s.ldc + n;
 //% if kernel.epilogue
     const Epilogue e = ${ inputs(kernel) };
-    *to = ${ applied_at(kernel, "m", "n", "acc", "*to") };
+    *to = ${ narrowed(applied_at(kernel, "m", "n", "acc", "*to")) };
 //% else
-    *to = beta == ${ zero } ? alpha * acc : ${ fma }(beta, *to, alpha * acc);  // beta = 0 leaves C unread
+    *to = ${ result("acc", "*to") };  // beta = 0 leaves C unread
 //% endif
 }

@@ -25,10 +25,15 @@ add_product${ some }(a${ slot if not view.a.by_turn }, b${ slot if not view.b.by
     const int padded = (${ view.K } + BK - 1) / BK * BK;  // rounded up to whole steps
     #pragma unroll
     for (int stage = 0; stage < STAGES; ++stage) {
+//% if view.a.k_edge
         // The first step takes the remainder and zeros behind it, so that all others are whole.
-        const int depth = EDGE_K && stage == 0 ? ${ view.K } - (padded - BK) : BK;
-${ start_tile("padded > stage * BK", "depth", "stage") | indent(8, first=true) }        a_tile += ${ "depth" if view.a.along_k else "Offset(depth) * s.lda" };
+        const int depth = stage == 0 ? ${ view.K } - (padded - BK) : BK;
+${ start_tile(view.a, view.b, "padded > stage * BK", "depth", "stage") | indent(8, first=true) }        a_tile += ${ "depth" if view.a.along_k else "Offset(depth) * s.lda" };
         b_tile += ${ "depth" if view.b.along_k else "Offset(depth) * s.ldb" };
+//% else
+${ start_tile(view.a, view.b, "padded > stage * BK", "BK", "stage") | indent(8, first=true) }        a_tile += a_step;
+        b_tile += b_step;
+//% endif
     }
 
     if (padded > 0) {
@@ -77,7 +82,7 @@ ${ start_tile("padded > stage * BK", "depth", "stage") | indent(8, first=true) }
                 if (d == AHEAD - 2 && k % ${ view.depth } == 0) {  // and of the next tile
                     cp_async_wait<STAGES - 2>();      // this thread's share of it has landed
                     __syncthreads();                  // so has everybody's, and nobody reads this tile any more
-${ start_tile("padded - k%s > (STAGES - 1) * BK" % (" * SLICES" if view.slices > 1), "BK", "stage", "  // an empty group too: the wait counts groups") | indent(20, first=true) }                    a_tile += a_step;
+${ start_tile(view.a, view.b, "padded - k%s > (STAGES - 1) * BK" % (" * SLICES" if view.slices > 1), "BK", "stage", "  // an empty group too: the wait counts groups") | indent(20, first=true) }                    a_tile += a_step;
                     b_tile += b_step;
                     stage = stage + 1 < STAGES ? stage + 1 : 0;
                     a_from = ${ begin_of(view.a, "stage") };

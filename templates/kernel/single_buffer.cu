@@ -1,11 +1,12 @@
 /*# One tile in shared memory: load, wait, multiply, wait. #*/
 //% extends "kernel/gemm.cu"
+//% from "copy/access.cu" import limits
 //% block main_loop
     Vec<VA> a_staged[A_SHARE];
     Vec<VB> b_staged[B_SHARE];
     for (int k = 0; k < ${ view.K }; k += BK) {
-        fetch_a(a_tile, s, rows, ${ view.K } - k, a_staged);
-        fetch_b(b_tile, s, columns, ${ view.K } - k, b_staged);
+        fetch_a(a_tile, s${ limits(view.a, depth=view.K ~ " - k") }, a_staged);
+        fetch_b(b_tile, s${ limits(view.b, depth=view.K ~ " - k") }, b_staged);
         store_shared_a(a_staged, As[0]);
         store_shared_b(b_staged, Bs[0]);
         __syncthreads();  // the tiles are complete

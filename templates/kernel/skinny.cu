@@ -1,7 +1,7 @@
 /*# One operand with few lines: the other one, the weights, is streamed from global memory straight to registers.
     `stream` says how threads share the weights, by the direction of their lines. #*/
 //% from "header.cu" import header
-//% from "constants.cu" import shape, tiling, edges
+//% from "constants.cu" import shape, tiling
 //% from "signature.cu" import signature
 //% from "device/vec.cu" import vec, load_edge
 //% from "device/split.cu" import split_k
@@ -14,12 +14,7 @@ ${ header(kernel) }
 namespace {
 
 ${ shape(kernel) }
-${ tiling(kernel) }
-${ edges(kernel, "MN") }
-//% set line = "K" if w.along_k else w.MN
-// Whether the end of a line of ${ w.X } can cut an access.
-constexpr bool PARTIAL = ${ "VW > 1" if kernel.sizes[line] is none else "Shape::%s %% VW != 0" % line };
-
+${ tiling(kernel, "MN") }
 ${ vec(view.stores) }
 ${ load_edge() }
 // Where a thread's work starts: depth k and ${ "column n" if w.mn == "n" else "row m" } of C.
@@ -51,7 +46,9 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
         const int element = i * THREADS + threadIdx.x;
         const int m = tile_m + element / BN, n = tile_n + element % BN;
         if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
-        if ((EDGE_M && m >= s.M) || (EDGE_N && n >= s.N)) continue;
+//% if "M" in kernel.edges or "N" in kernel.edges
+        if (${ "m >= s.M" if "M" in kernel.edges }${ " || " if "M" in kernel.edges and "N" in kernel.edges }${ "n >= s.N" if "N" in kernel.edges }) continue;
+//% endif
         float* const to = C + Offset(m) * s.ldc + n;
 //% if kernel.epilogue
         *to = ${ applied_at(kernel, "m", "n", "sums[i]", "*to") };

@@ -9,14 +9,14 @@ __device__ __forceinline__ void fetch_small(const float* ${ x.X }, Shape s, int 
     for (int line = 0; line < S; line += ${ line_step }) {
         #pragma unroll
         for (int depth = 0; depth < LANE_WORDS; depth += ${ depth_step }) {
-            const bool exists = k + depth < end && (!EDGE_${ x.MN } || ${ x.mn } + line < s.${ x.MN });
+            const bool exists = k + depth < end${ " && %s + line < s.%s" % (x.mn, x.MN) if view.x_edge };
 //% if x.along_k
-            const int valid = !exists ? 0 : ${ "PARTIAL ? end - k - depth : " if w.along_k }XW;
+            const int valid = !exists ? 0 : ${ "end - k - depth" if w.along_k and view.partial else "XW" };
             const Vec<XW> x = load_edge<XW>(${ x.X } + Offset(${ x.mn } + line) * s.${ x.ld } + k + depth, valid);
             #pragma unroll
             for (int i = 0; i < XW; ++i) chunk[${ "line][depth + i" if w.along_k else "depth + i][line" }] = x.at[i];
 //% else
-            const int valid = !exists ? 0 : EDGE_${ x.MN } ? s.${ x.MN } - ${ x.mn } - line : XW;
+            const int valid = !exists ? 0 : ${ "s.%s - %s - line" % (x.MN, x.mn) if view.x_edge else "XW" };
             const Vec<XW> x = load_edge<XW>(${ x.X } + Offset(k + depth) * s.${ x.ld } + ${ x.mn } + line, valid);
             #pragma unroll
             for (int i = 0; i < XW; ++i) chunk[${ "line + i][depth" if w.along_k else "depth][line + i" }] = x.at[i];

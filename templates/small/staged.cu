@@ -6,7 +6,7 @@ __device__ __forceinline__ void stage(const float* ${ x.X }, Shape s, int ${ x.m
     #pragma unroll ${ view.stage_unroll }
     for (int i = threadIdx.x; i < S * BK; i += THREADS) {  // neighbouring threads read along ${ x.X }'s lines
         const int line = ${ "i / BK" if x.along_k else "i % S" }, depth = ${ "i % BK" if x.along_k else "i / S" };
-        const bool exists = k + depth < end && (!EDGE_${ x.MN } || ${ x.mn } + line < s.${ x.MN });
+        const bool exists = k + depth < end${ " && %s + line < s.%s" % (x.mn, x.MN) if view.x_edge };
         const Offset at = ${ "Offset(%s + line) * s.%s + k + depth" % (x.mn, x.ld) if x.along_k else "Offset(k + depth) * s.%s + %s + line" % (x.ld, x.mn) };
         chunk[${ "line][depth" if w.along_k else "depth][line" }] = exists ? ${ x.X }[at] : 0.0f;
     }

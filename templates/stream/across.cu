@@ -27,8 +27,8 @@ __device__ __forceinline__ void fetch(const float* ${ w.X }, Shape s, int k, int
     #pragma unroll
     for (int i = 0; i < LOADS; ++i) {
         const int first = ${ w.mn } + output(i * VW);
-        const bool exists = k < end && (!EDGE_${ w.MN } || first < s.${ w.MN });
-        const int valid = !exists ? 0 : PARTIAL ? s.${ w.MN } - first : VW;
+        const bool exists = k < end${ " && first < s.%s" % w.MN if view.w_edge };
+        const int valid = !exists ? 0 : ${ "s.%s - first" % w.MN if view.partial else "VW" };
         weights[i] = load_edge<VW>(${ w.X } + Offset(k) * s.${ w.ld } + first, valid);
     }
 }

@@ -20,8 +20,8 @@ __device__ __forceinline__ void fetch(const float* ${ w.X }, Shape s, int k, int
 {
     #pragma unroll
     for (int t = 0; t < T; ++t) {
-        const bool exists = k < end && (!EDGE_${ w.MN } || ${ w.mn } + t < s.${ w.MN });
-        const int valid = !exists ? 0 : PARTIAL ? end - k : VW;
+        const bool exists = k < end${ " && %s + t < s.%s" % (w.mn, w.MN) if view.w_edge };
+        const int valid = !exists ? 0 : ${ "end - k" if view.partial else "VW" };
         weights[t] = load_edge<VW>(${ w.X } + Offset(${ w.mn } + t) * s.${ w.ld } + k, valid);
     }
 }

@@ -6,13 +6,22 @@ import signal
 import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from gemmgen.kernel.source import KernelSource, Launch, Parameter
 from gemmgen.problem.gemm import Problem
 from gemmgen.run import compile as compiler
-from gemmgen.run.compile import LINES, CompiledKernel, compile_kernel, compile_many, compile_text, compiler_processes
+from gemmgen.run.compile import (
+    LINES,
+    CompiledKernel,
+    compile_kernel,
+    compile_many,
+    compile_text,
+    compiler_processes,
+    machine_code,
+)
 from gemmgen.run.gpu.plain import FOLDER, plain_path
 from gemmgen.run.sass import disassemble
 from gemmgen.support.child import Child, crew
@@ -45,6 +54,25 @@ def source_of(text: str) -> KernelSource:
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store(tmp_path)
+
+
+def test_an_arch_specific_familys_kernels_have_its_instructions(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = source_of(NAIVE.replace("__syncthreads();", 'asm volatile("wgmma.fence.sync.aligned;");'))
+    with pytest.raises(CandidateFailed, match="wgmma"):
+        compile_kernel(source, "sm_90", store)
+    monkeypatch.setitem(compiler.FAMILIES, source.family, SimpleNamespace(arch_specific=True))
+    compiled = compile_kernel(source, "sm_90", store)
+    assert compiled.arch == "sm_90a" and compiled.flags[-1] == "--gpu-architecture=sm_90a"
+    (again,) = compile_many([source], "sm_90", store)
+    assert again == compiled
+
+
+def test_texts_that_differ_in_names_have_the_same_machine_code(store: Store) -> None:
+    texts = (NAIVE, NAIVE.replace("row", "line").replace("naive", "plain"), NAIVE.replace("k % 64", "(k + 1) % 64"))
+    cubins = [compile_text(text, "sm_90", store).cubin for text in texts]
+    assert cubins[0] != cubins[1] and machine_code(cubins[0]) == machine_code(cubins[1])
+    assert {kind for kind, _ in machine_code(cubins[0])} == {"text", "nv.constant0"}
+    assert machine_code(cubins[0]) != machine_code(cubins[2])
 
 
 def test_compiled_kernel_says_what_it_needs(store: Store) -> None:

@@ -58,6 +58,7 @@ BATCH = kernel("?x?x?", "rr", problem={"batch": None})
 POINTERS = kernel("?x?x?", "rr", problem={"batch": None, "pointers": True})
 SPLIT = kernel("?x?x?", "rr", SPLIT=3)
 STREAM = kernel("?x?x?", "rr", STREAM=264, ASYNC=1, STAGES=3, AHEAD=4, BK=16)
+EPILOGUE = kernel("?x?x?", "rr", problem={"epilogue": "scale_m+bias+gelu+residual"})
 KERNELS = (
     FIXED,
     NAIVE,
@@ -75,6 +76,11 @@ KERNELS = (
     SPLIT,
     STREAM,
     kernel("?x64x?", "rr", problem={"dtype": DType.F64, "batch": None}, SPLIT=4),  # on two, and holds doubles
+    EPILOGUE,
+    kernel("?x64x?", "rr", problem={"dtype": DType.F64, "batch": None, "epilogue": "bias_m+silu+residual"}, SPLIT=4),
+    kernel(
+        "16x32x24", "rc", "batched", problem={"batch": 9, "pointers": True, "epilogue": "clamp(acc * scale_n, -1, 1)"}
+    ),
 )
 SHARING = (
     STREAM,
@@ -413,6 +419,12 @@ def split_selftest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_for_host(tmp_path_factory.mktemp("split"), 1 << 30, SPLIT, "-DWORKSPACE", *names)
 
 
+@pytest.fixture(scope="module")
+def epilogue_selftest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """EPILOGUE's, likewise."""
+    return build_for_host(tmp_path_factory.mktemp("epilogue"), 1 << 30, EPILOGUE, "-DEPILOGUE")
+
+
 def build_for_host(folder: Path, budget: int, source: KernelSource = FREE, *flags: str) -> Path:
     export(source, RECORD, folder)
     text = (folder / f"{source.name}_selftest.cu").read_text()
@@ -505,6 +517,21 @@ def test_selftest_finds_in_a_batch_of_pointers(pointers_selftest: Path, bug: str
     code, lines = outcome(pointers_selftest, bug)
     assert code == 1
     assert any(line.startswith("FAIL") and symptom in line for line in lines), lines
+
+
+@needs_gcc
+def test_selftest_passes_a_right_epilogue(epilogue_selftest: Path) -> None:
+    code, lines = outcome(epilogue_selftest)
+    assert (code, lines[-1]) == (0, "PASS  all"), lines
+    assert any("misaligned: cudaErrorMisalignedAddress" in line and "residual" in line for line in lines)
+
+
+@needs_gcc
+@pytest.mark.parametrize("bug", ["the bias by row", "gelu by tanh", "a dense residual"])
+def test_selftest_finds_in_an_epilogue(epilogue_selftest: Path, bug: str) -> None:
+    code, lines = outcome(epilogue_selftest, bug)
+    assert code == 1
+    assert any(line.startswith("FAIL") and ": C[" in line for line in lines), lines
 
 
 @needs_gcc

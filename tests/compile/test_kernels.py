@@ -46,17 +46,6 @@ def test_every_schedule_compiles_without_spills(arch, cache):
     assert len(sources) == (6 if arch == "sm_75" else 8), "sm_75 has no cp.async"
 
 
-@pytest.mark.parametrize("changes", [{"STAGES": 2}, {"STAGES": 3, "ASYNC": 1}], ids=str)
-def test_edges_cost_nothing_where_the_tile_divides_the_shape(changes, cache):
-    text = render(PROBLEM, SIMT, SIMT.default(PROBLEM).with_values(**changes)).text
-    without = text
-    for size, tile in (("M", "BM"), ("N", "BN"), ("K", "BK")):
-        check = f"constexpr bool EDGE_{size} = Shape::{size} % {tile} != 0;"
-        assert check in without
-        without = without.replace(check, f"constexpr bool EDGE_{size} = false;")
-    assert _code(text, cache) == _code(without, cache)
-
-
 def test_edges_cost_something_where_it_does_not(cache):
     config = SIMT.default(PROBLEM)
     ragged = render(Problem(500, 500, 500), SIMT, config).text

@@ -183,11 +183,10 @@ def test_no_compiler(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_leaves_nothing_half_written_and_resumes(tmp_path: Path, cache: Path) -> None:
-    """In the middle of a compilation, which here has no end of its own."""
+    """In the middle of a compilation, which here takes long."""
     real = shlex.join(HostCompiler.find().command)
-    stuck = compiler(
-        tmp_path, f'case "$*" in *emulator_main.cpp*) touch {tmp_path}/stuck; sleep 600;; esac\nexec {real} "$@"'
-    )
+    hang = f"touch {tmp_path}/stuck; sleep 5"
+    stuck = compiler(tmp_path, f'case "$*" in *emulator_main.cpp*) {hang};; esac\nexec {real} "$@"')
     words = ("tune", "48x64x32", "--device", "emulator", "--budget", "2")
     environ = {**os.environ, **HERE, "XDG_CACHE_HOME": str(cache), "CXX": stuck}
     command = [sys.executable, "-u", "-m", "gemmgen", *words]

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from gemmgen.kernel.source import KernelSource, Launch, Parameter
+from gemmgen.problem.dtype import CANARY
 from gemmgen.problem.gemm import Case, Problem
 from gemmgen.run.emulator import EmulatorExecutor
-from gemmgen.run.emulator.arena import CANARY, Segment, place
+from gemmgen.run.emulator.arena import Segment, place
 from gemmgen.run.emulator.compiler import HostCompiler
 from gemmgen.run.executor import Executor, Floats, Operands
 from gemmgen.support.errors import CandidateFailed, InvalidInput
@@ -140,7 +141,7 @@ def expected(case: Case, operands: Operands) -> Floats:
 
 @pytest.fixture
 def emulator(shared_store: Store) -> Iterator[EmulatorExecutor]:
-    with EmulatorExecutor(shared_store) as executor:
+    with EmulatorExecutor(shared_store, timeout=20.0) as executor:
         yield executor
 
 
@@ -398,21 +399,21 @@ def test_barrier_divergence(emulator: EmulatorExecutor) -> None:
 
 def test_infinite_loop(shared_store: Store) -> None:
     body = "if (alpha == 2.0f) for (volatile int i = 0;;) i = 1;" + NAIVE
-    with EmulatorExecutor(shared_store, timeout=2.0) as impatient:
+    with EmulatorExecutor(shared_store, timeout=0.3) as impatient:
         loaded = impatient.load(kernel(body))
         case, stuck = ANY_SHAPE.case(2, 2, 2), ANY_SHAPE.case(2, 2, 2, alpha=2.0)
         with pytest.raises(CandidateFailed) as caught:
             loaded.run(stuck, data(stuck))
         assert caught.value.failure.kind == "timeout"
-        assert caught.value.failure.reason == "block 0, thread 0 still runs after 2 s (k.cu:2)"
+        assert caught.value.failure.reason == "block 0, thread 0 still runs after 0.3 s of processor time (k.cu:2)"
         np.testing.assert_array_equal(loaded.run(case, data(case)), expected(case, data(case)))
 
 
 def test_infinite_loop_in_a_helper_process(shared_store: Store) -> None:
     body = "if (blockIdx.x == 1000 && threadIdx.x == 7) for (volatile int i = 0;;) i = 1;" + TILED
     case = ANY_SHAPE.case(256, 256, 64)
-    with EmulatorExecutor(shared_store, timeout=4.0) as impatient:
-        assert "block 1000, thread 7 still runs after 4 s" in fails(impatient, kernel(body, TILES), case)
+    with EmulatorExecutor(shared_store, timeout=1.0) as impatient:
+        assert "block 1000, thread 7 still runs after 1 s" in fails(impatient, kernel(body, TILES), case)
 
 
 def test_printf_prints_once(emulator: EmulatorExecutor, capfd: pytest.CaptureFixture[str]) -> None:

@@ -13,14 +13,23 @@ from gemmgen.problem.device import DEFAULT_ARCH, parse_arch
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
+from gemmgen.problem.types import Types
 from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.run.gpu.lt_epilogue import epilogue_apart
 from gemmgen.verification.bugs.base import Subject
+from gemmgen.verification.reference import compare, make_operands
+from gemmgen.verification.situation import Situation
 from gemmgen.verification.verifier import verify
 
 RUNTIME = Problem(None, None, None)
 BATCH = replace(RUNTIME, batch=None)
 WHOLE = "scale_m+scale_n+bias+gelu+residual"
 KERNELS = [
+    ("naive", {}, "scale_m+scale_n+bias", replace(RUNTIME, types=Types.parse("s8,s8,s8"))),
+    ("naive", {}, "zero_m+zero_n+scale_m+scale_n", replace(RUNTIME, types=Types.parse("u8,s8,f32"))),
+    ("naive", {}, "zero_m+scale_m+scale_n+bias+gelu", Problem(17, 20, 33, types=Types.parse("u8,s8,bf16"))),
+    ("naive", {}, "bias+silu+residual", replace(BATCH, types=Types.parse("bf16"))),
+    ("naive", {}, "scale_n+clamp(-100,100)", replace(RUNTIME, types=Types.parse("f16,e4m3,e5m2"))),
     ("naive", {}, "bias+gelu", RUNTIME),
     ("naive", {}, "scale_m+scale_n+bias+clamp(-1,2)+residual", replace(RUNTIME, dtype=DType.F64)),
     ("naive", {}, "silu(alpha * acc + bias_m) + residual", replace(BATCH, layout=Layout("r", "c"))),
@@ -44,6 +53,21 @@ KERNELS = [
 def executor():
     with EmulatorExecutor() as opened:
         yield opened
+
+
+@pytest.mark.parametrize("epilogue", ["bias+silu+residual", "scale_m+bias", "tanh(acc) * alpha"])
+@pytest.mark.parametrize("batch", [1, 3])
+def test_an_epilogue_apart_makes_of_a_product_what_a_fused_kernel_does(executor, epilogue, batch):
+    case = Problem(20, 300, 7, batch=batch, ldc=303, epilogue=epilogue).case(alpha=2.0)
+    situation = Situation(case, "exact", 0)
+    operands = make_operands(situation)
+    c = operands.c.copy()
+    case.c.view(c)[...] = case.a.view(operands.a) @ case.b.view(operands.b)
+    source = epilogue_apart(case.problem)
+    kernel = executor.load(source)
+    comparison = compare(situation, kernel.run(case, replace(operands, c=c)))
+    kernel.close()
+    assert comparison.mismatch is None, comparison.mismatch
 
 
 @pytest.mark.parametrize(("family", "values", "epilogue", "problem"), KERNELS, ids=str)

@@ -101,7 +101,7 @@ def ahead() -> Iterator[Kernel]:
 
 
 def empty_parts() -> Iterator[Kernel]:
-    """Split K of fixed, whole steps, of which a last block of a tile has none: EDGE_K guards no read of it."""
+    """Split K of fixed, whole steps, of which a last block of a tile has none: no read of it is checked."""
     ring = {"STAGES": 3, "ASYNC": 1}
     for changes in ({"STAGES": 1}, {"STAGES": 2}, ring, {**ring, "AHEAD": 4}, {**ring, "AHEAD": 4, "SLICES": 2}):
         problem = Problem(64, 64, 64)
@@ -274,7 +274,9 @@ def test_kernel_computes_far_situations(source, emulator):
 def computes(emulator, source, examples):
     verdict = verify(emulator, source, examples=examples, seed=1)
     assert verdict.passed, f"{verdict.situation}: {verdict.failure}"
-    rounds_as_expected = source.problem.dtype == DType.F64 and source.problem.k == 1  # as the reference does
+    rounds_as_expected = (
+        source.problem.types.accumulator == DType.F64 and source.problem.k == 1
+    )  # as the reference does
     assert rounds_as_expected or verdict.worst > 0
     assert verdict.worst <= 1
     assert verdict.deterministic
@@ -301,7 +303,7 @@ def streaming(blocks: int, **changes: int) -> Kernel:
 
 def test_kernels_here_move_tiles_in_every_way():
     sources = [render(*kernel) for kernel in moved()]
-    ways = [(source.problem.dtype, str(source.problem.layout), moves(source)) for source in sources]
+    ways = [(source.problem.types.accumulator, str(source.problem.layout), moves(source)) for source in sources]
     both = {way[:2] for way in ways if way[2] == "mn"}
     assert both == {(dtype, layout) for dtype in (DType.F32, DType.F64) for layout in LAYOUTS}
     assert {way[2] for way in ways} == {"mn", "m", "n", ""}

@@ -16,7 +16,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.executor import Operands
-from gemmgen.verification.reference import make_operands
+from gemmgen.verification.data import make_operands
 from gemmgen.verification.situation import NAN, Situation
 from gemmgen.verification.verifier import check
 

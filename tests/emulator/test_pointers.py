@@ -19,7 +19,8 @@ from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.emulator.arena import GUARDED_MATRICES
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.errors import CandidateFailed, InvalidInput
-from gemmgen.verification.reference import compare, make_operands
+from gemmgen.verification.data import make_operands
+from gemmgen.verification.reference import compare
 from gemmgen.verification.situation import Situation
 
 PROBLEM = Problem(4, 8, 6, batch=None, pointers=True)
@@ -29,7 +30,7 @@ LARGE = Problem(128, 128, 128, batch=None, pointers=True)  # so large that seeds
 
 def by_hand(body: str, problem: Problem = PROBLEM) -> KernelSource:
     """A kernel called `k`, of one thread for each product `p`."""
-    T, batch = problem.dtype.ctype, "" if problem.batch else "int batch, "
+    T, batch = problem.types.accumulator.ctype, "" if problem.batch else "int batch, "
     arrays = f"const {T}* const* A, const {T}* const* B, {T}* const* C"
     head = f'extern "C" __global__ void k({arrays}, {batch}{T} alpha, {T} beta)'
     parameters = (

@@ -81,6 +81,15 @@ def test_shrinking_ends_in_time_with_what_it_has(emulator):
     assert verdict.examples == verdict.found_after
 
 
+def test_a_kernel_that_hangs_hangs_once():
+    source = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
+    wrong = replace(source, text=source.text.replace("++k", "k += 1 - (s.M > 20)"))
+    with EmulatorExecutor(timeout=0.5) as impatient:
+        verdict = verify(impatient, wrong, examples=200)
+    assert verdict.failure is not None and verdict.failure.kind == "timeout"
+    assert verdict.examples == verdict.found_after
+
+
 def test_a_verdict_says_what_was_run_and_watched(emulator):
     source = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
     verdict = verify(emulator, source, examples=30)
@@ -132,7 +141,7 @@ def test_indices_of_16_bits_are_found(old, new, emulator):
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("    int K,\n", "    short K,\n"),
+        ("k < s.K", "k < short(s.K)"),
         ("const int tile_m =", "const short tile_m ="),
     ],
 )

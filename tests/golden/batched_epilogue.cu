@@ -86,11 +86,8 @@ constexpr int SHARED_B = BK * PITCH_B;                              // floats of
 
 static_assert(PITCH_A % VA == 0 and PITCH_A % READ_A == 0, "vector accesses to A's shared lines stay aligned");
 static_assert(PITCH_B % VB == 0 and PITCH_B % READ_B == 0, "vector accesses to B's shared lines stay aligned");
-
-// Products are whole and need no checks at an edge of C; a group of them does where the batch ends in it.
-constexpr bool EDGE_M = Shape::M % BM != 0;
-constexpr bool EDGE_N = Shape::N % BN != 0;
-constexpr bool EDGE_BATCH = true;
+static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
+static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
 // N floats that move as one access of 4 * N bytes.
 template <int N>
@@ -137,7 +134,7 @@ __device__ __forceinline__ void copy_a(const float* batch, Shape s, int first, M
         if (MB * A_ACCESSES % THREADS != 0 && access >= MB * A_ACCESSES) break;
         const int matrix = access / A_ACCESSES, within = access % A_ACCESSES;
         const int line = within / (A_LINE / VA), at = within % (A_LINE / VA) * VA;
-        if (EDGE_BATCH && first + matrix >= s.batch) break;
+        if (first + matrix >= s.batch) break;
         const float* from = batch + (first + matrix) * s.stride_a + Offset(line) * s.lda + at;
         store<VA>(&shared[matrix][line][at], load<VA>(from));
     }
@@ -152,7 +149,7 @@ __device__ __forceinline__ void copy_b(const float* batch, Shape s, int first, M
         if (MB * B_ACCESSES % THREADS != 0 && access >= MB * B_ACCESSES) break;
         const int matrix = access / B_ACCESSES, within = access % B_ACCESSES;
         const int line = within / (B_LINE / VB), at = within % (B_LINE / VB) * VB;
-        if (EDGE_BATCH && first + matrix >= s.batch) break;
+        if (first + matrix >= s.batch) break;
         const float* from = batch + (first + matrix) * s.stride_b + Offset(line) * s.ldb + at;
         store<VB>(&shared[matrix][line][at], load<VB>(from));
     }
@@ -224,46 +221,38 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int
     return fmaf(clamp(x, -1.0f, 1.0f), scale_m, residual);
 }
 
-// The first `valid` of N new elements from row m, column n on to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N new elements from row m, column n on to C. beta = 0 overwrites C unread: what stood there may be NaN.
 template <int N>
-__device__ __forceinline__ void store_edge(float* to, const Epilogue& e, Shape s, int m, int n, Vec<N> value, int valid)
+__device__ __forceinline__ void store_results(float* to, const Epilogue& e, Shape s, int m, int n, Vec<N> value)
 {
-    if (valid >= N) {
-        Vec<N> old = {};
-        if (e.beta != 0.0f) old = load<N>(to);
-        #pragma unroll
-        for (int i = 0; i < N; ++i) value.at[i] = epilogue(e, s, m, n + i, value.at[i], old.at[i]);
-        store<N>(to, value);
-        return;
-    }
+    Vec<N> old = {};
+    if (e.beta != 0.0f) old = load<N>(to);
     #pragma unroll
-    for (int i = 0; i < N - 1; ++i) {
-        if (i < valid) to[i] = epilogue(e, s, m, n + i, value.at[i], e.beta == 0.0f ? 0.0f : to[i]);
-    }
+    for (int i = 0; i < N; ++i) value.at[i] = epilogue(e, s, m, n + i, value.at[i], old.at[i]);
+    store<N>(to, value);
 }
 
-// The i-th of this thread's TM rows of C, those elements that exist.
-__device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int columns, Place place, int i,
+// The i-th of this thread's TM rows of C.
+__device__ __forceinline__ void store_row(float* tile, Shape s, Place place, int i,
                                           const float (&sums)[TN], const Epilogue& e)
 {
     const int m = place.m + i / FM * STEP_M + i % FM;
-    if (EDGE_M && m >= rows) return;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = place.n + j / FN * STEP_N + j % FN;
         Vec<VC> value;
         #pragma unroll
         for (int v = 0; v < VC; ++v) value.at[v] = sums[j + v];
-        store_edge<VC>(tile + Offset(m) * s.ldc + n, e, s, m, n, value, EDGE_N ? columns - n : VC);
+        store_results<VC>(tile + Offset(m) * s.ldc + n, e, s, m, n, value);
     }
 }
 
 // The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int columns, Place place,
+__device__ __forceinline__ void store_c(float* tile, Shape s, Place place,
                                         const float (&sums)[TM][TN], const Epilogue& e)
 {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) store_row(tile, s, rows, columns, place, i, sums[i], e);
+    for (int i = 0; i < TM; ++i) store_row(tile, s, place, i, sums[i], e);
 }
 
 }  // namespace
@@ -295,11 +284,11 @@ gemm_f32_rr_bB_8x12x16_ep97a66a26_batched_mb4_4x4_v4_pad4_s1_async0_walk1_minb1(
     for (int step = 0; step < WALK; ++step) {
         __syncthreads();  // the group is complete
         const int product = first + step * MB + mine;
-        if (!EDGE_BATCH || product < s.batch) {
+        if (product < s.batch) {
             float acc[TM][TN] = {};
             multiply(As[stage * MB + mine], Bs[stage * MB + mine], place, acc);
             const Epilogue e = {beta, scale_m, residual + product * s.stride_residual};
-            store_c(C + product * s.stride_c, s, BM, BN, place, acc, e);
+            store_c(C + product * s.stride_c, s, place, acc, e);
         }
         const int next = step + STAGES;
         if (next < WALK) {

@@ -35,8 +35,8 @@ constexpr int BN = 128;    // columns of C that a block computes
 constexpr int BK = 8;      // depth of one step along K
 constexpr int TM = 8;      // rows of C that a thread computes
 constexpr int TN = 8;      // columns of C that a thread computes
-constexpr int WM = 64;     // rows of C that a warp computes (0: no warp tiles)
-constexpr int WN = 32;     // columns of C that a warp computes (0: no warp tiles)
+constexpr int WM = 64;     // rows of C that a warp computes
+constexpr int WN = 32;     // columns of C that a warp computes
 constexpr int STAGES = 3;  // tiles of A and B that shared memory holds
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
 constexpr int GROUP = 8;   // tile rows that blocks walk down before they step right, for reuse in L2
@@ -75,11 +75,11 @@ constexpr int SHARED_B = BK * PITCH_B;                                          
 
 static_assert(BM % TM == 0, "threads split a block's rows evenly");
 static_assert(BN % TN == 0, "threads split a block's columns evenly");
-static_assert(WM == 0 or BM % WM == 0, "warps split a block's rows evenly");
-static_assert(WM == 0 or BN % WN == 0, "warps split a block's columns evenly");
-static_assert(WM == 0 or WM % TM == 0, "lanes split a warp's rows evenly");
-static_assert(WM == 0 or WN % (2 * TN) == 0, "lanes stand in pairs along a warp's columns");
-static_assert(WM == 0 or WM * WN == 32 * TM * TN, "a warp has 32 lanes, each with a TM x TN tile");
+static_assert(BM % WM == 0, "warps split a block's rows evenly");
+static_assert(BN % WN == 0, "warps split a block's columns evenly");
+static_assert(WM % TM == 0, "lanes split a warp's rows evenly");
+static_assert(WN % (2 * TN) == 0, "lanes stand in pairs along a warp's columns");
+static_assert(WM * WN == 32 * TM * TN, "a warp has 32 lanes, each with a TM x TN tile");
 static_assert(A_LINE % VA == 0, "a line of A's tile is a whole number of accesses");
 static_assert(B_LINE % VB == 0, "a line of B's tile is a whole number of accesses");
 static_assert(TM % FM == 0, "a thread's rows are a whole number of shared reads");
@@ -88,11 +88,9 @@ static_assert(FN % VC == 0, "a thread's neighbouring columns are a whole number 
 static_assert(PITCH_A % FM == 0 and PITCH_A % STORE_A == 0, "vector accesses to A's shared lines stay aligned");
 static_assert(PITCH_B % FN == 0 and PITCH_B % STORE_B == 0, "vector accesses to B's shared lines stay aligned");
 static_assert(STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0, "vector accesses to B's tiles, which may follow A's, stay aligned");
-
-// A size that its tile divides needs no checks at the edge.
-constexpr bool EDGE_M = Shape::M % BM != 0;
-constexpr bool EDGE_N = Shape::N % BN != 0;
-constexpr bool EDGE_K = Shape::K % BK != 0;
+static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
+static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
+static_assert(Shape::K % BK == 0, "tiles end where K does: no access is checked for that");
 
 // N floats that move as one access of 4 * N bytes.
 template <int N>
@@ -201,17 +199,8 @@ __device__ __forceinline__ Offset offset_a(Spot at, Shape s)
     return Offset(at.k) * s.lda + at.mn;
 }
 
-// How many floats from there on lie inside A, whose edge is rows x depth from the tile's origin:
-// VA or more where the whole access does, 0 or less where nothing of it does.
-__device__ __forceinline__ int valid_a(Spot at, int rows, int depth)
-{
-    if (EDGE_K && at.k >= depth) return 0;
-    return EDGE_M ? rows - at.mn : VA;
-}
-
-// Start this thread's share of A's tile on its way to shared memory. Zeros stand for what lies outside A.
-template <bool AT_EDGE>
-__device__ __forceinline__ void start_a(const float* tile, Shape s, int rows, int depth, TileA& shared)
+// Start this thread's share of A's tile on its way to shared memory.
+__device__ __forceinline__ void copy_a(const float* tile, Shape s, TileA& shared)
 {
     const Spot first = spot_a();
     const float* from = tile + offset_a(first, s);
@@ -219,18 +208,8 @@ __device__ __forceinline__ void start_a(const float* tile, Shape s, int rows, in
     for (int i = 0; i < A_SHARE; ++i) {
         const Spot step = step_a(i), at = {first.mn + step.mn, first.k + step.k};
         if (A_LINES % A_STRIDE != 0 && at.k >= A_LINES) break;
-        const int valid = AT_EDGE ? valid_a(at, rows, depth) : VA;
-        const int bytes = VA == 1 ? (valid > 0 ? 4 : 0) : 4 * max(0, min(VA, valid));
-        cp_async<4 * VA>(&shared[at.k][at.mn], from + offset_a(step, s), bytes);
+        cp_async<4 * VA>(&shared[at.k][at.mn], from + offset_a(step, s), 4 * VA);
     }
-}
-
-// The same for all threads: only a tile that crosses an edge of A pays for finding out what lies outside.
-__device__ __forceinline__ void copy_a(const float* tile, Shape s, int rows, int depth, TileA& shared)
-{
-    const bool inside = (!EDGE_M || rows >= BM) && (!EDGE_K || depth >= BK);
-    if (inside) start_a<false>(tile, s, rows, depth, shared);
-    else start_a<true>(tile, s, rows, depth, shared);
 }
 
 // Where this thread's first access to B's tile starts: B_TEAM neighbouring threads fetch a line together, along n.
@@ -254,17 +233,8 @@ __device__ __forceinline__ Offset offset_b(Spot at, Shape s)
     return Offset(at.k) * s.ldb + at.mn;
 }
 
-// How many floats from there on lie inside B, whose edge is columns x depth from the tile's origin:
-// VB or more where the whole access does, 0 or less where nothing of it does.
-__device__ __forceinline__ int valid_b(Spot at, int columns, int depth)
-{
-    if (EDGE_K && at.k >= depth) return 0;
-    return EDGE_N ? columns - at.mn : VB;
-}
-
-// Start this thread's share of B's tile on its way to shared memory. Zeros stand for what lies outside B.
-template <bool AT_EDGE>
-__device__ __forceinline__ void start_b(const float* tile, Shape s, int columns, int depth, TileB& shared)
+// Start this thread's share of B's tile on its way to shared memory.
+__device__ __forceinline__ void copy_b(const float* tile, Shape s, TileB& shared)
 {
     const Spot first = spot_b();
     const float* from = tile + offset_b(first, s);
@@ -272,18 +242,8 @@ __device__ __forceinline__ void start_b(const float* tile, Shape s, int columns,
     for (int i = 0; i < B_SHARE; ++i) {
         const Spot step = step_b(i), at = {first.mn + step.mn, first.k + step.k};
         if (B_LINES % B_STRIDE != 0 && at.k >= B_LINES) break;
-        const int valid = AT_EDGE ? valid_b(at, columns, depth) : VB;
-        const int bytes = VB == 1 ? (valid > 0 ? 4 : 0) : 4 * max(0, min(VB, valid));
-        cp_async<4 * VB>(&shared[at.k][at.mn], from + offset_b(step, s), bytes);
+        cp_async<4 * VB>(&shared[at.k][at.mn], from + offset_b(step, s), 4 * VB);
     }
-}
-
-// The same for all threads: only a tile that crosses an edge of B pays for finding out what lies outside.
-__device__ __forceinline__ void copy_b(const float* tile, Shape s, int columns, int depth, TileB& shared)
-{
-    const bool inside = (!EDGE_N || columns >= BN) && (!EDGE_K || depth >= BK);
-    if (inside) start_b<false>(tile, s, columns, depth, shared);
-    else start_b<true>(tile, s, columns, depth, shared);
 }
 
 // This thread's TM values of A at one depth, the first of which lies at `from`, FM to a read.
@@ -334,47 +294,39 @@ __device__ __forceinline__ void multiply(const TileA& As, const TileB& Bs, Place
     }
 }
 
-// The first `valid` of N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
 template <int N>
-__device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, int valid)
+__device__ __forceinline__ void store_results(float* to, Vec<N> value, float beta)
 {
-    if (valid >= N) {
-        if (beta != 0.0f) {
-            const Vec<N> old = load<N>(to);
-            #pragma unroll
-            for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
-        }
-        store<N>(to, value);
-        return;
+    if (beta != 0.0f) {
+        const Vec<N> old = load<N>(to);
+        #pragma unroll
+        for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
     }
-    #pragma unroll
-    for (int i = 0; i < N - 1; ++i) {
-        if (i < valid) to[i] = beta == 0.0f ? value.at[i] : fmaf(beta, to[i], value.at[i]);
-    }
+    store<N>(to, value);
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that exist.
-__device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int columns, Place place, int i,
+// C = alpha * sums + beta * C in the i-th of this thread's TM rows.
+__device__ __forceinline__ void store_row(float* tile, Shape s, Place place, int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
     const int m = place.m + i / FM * STEP_M + i % FM;
-    if (EDGE_M && m >= rows) return;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = place.n + j / FN * STEP_N + j % FN;
         Vec<VC> value;
         #pragma unroll
         for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
-        store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, EDGE_N ? columns - n : VC);
+        store_results<VC>(tile + Offset(m) * s.ldc + n, value, beta);
     }
 }
 
 // The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int columns, Place place,
+__device__ __forceinline__ void store_c(float* tile, Shape s, Place place,
                                         const float (&sums)[TM][TN], float alpha, float beta)
 {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) store_row(tile, s, rows, columns, place, i, sums[i], alpha, beta);
+    for (int i = 0; i < TM; ++i) store_row(tile, s, place, i, sums[i], alpha, beta);
 }
 
 }  // namespace
@@ -392,7 +344,6 @@ gemm_f32_cr_512x512x512_simt_outer1_128x128x8_8x8_w64x32_v4_ta0_tb0_pad0_s3_asyn
     const Shape s{};
     const TileOrigin tile = tile_of_block(s, blockIdx.x);
     const Place place = place_of_thread();
-    const int rows = s.M - tile.m, columns = s.N - tile.n;  // from the tile's origin to the edge of C
     const float* a_tile = A + tile.m;
     const float* b_tile = B + tile.n;
     const Offset a_step = Offset(BK) * s.lda;  // to the next tile along K
@@ -403,8 +354,8 @@ gemm_f32_cr_512x512x512_simt_outer1_128x128x8_8x8_w64x32_v4_ta0_tb0_pad0_s3_asyn
     for (int stage = 0; stage < STAGES - 1; ++stage) {
         const int depth = s.K - stage * BK;
         if (depth > 0) {
-            copy_a(a_tile, s, rows, depth, As[stage]);
-            copy_b(b_tile, s, columns, depth, Bs[stage]);
+            copy_a(a_tile, s, As[stage]);
+            copy_b(b_tile, s, Bs[stage]);
         }
         cp_async_commit();
         a_tile += a_step;
@@ -417,8 +368,8 @@ gemm_f32_cr_512x512x512_simt_outer1_128x128x8_8x8_w64x32_v4_ta0_tb0_pad0_s3_asyn
         __syncthreads();              // so has everybody's, and nobody reads the tile to write any more
         const int depth = s.K - k - (STAGES - 1) * BK;
         if (depth > 0) {
-            copy_a(a_tile, s, rows, depth, As[write]);
-            copy_b(b_tile, s, columns, depth, Bs[write]);
+            copy_a(a_tile, s, As[write]);
+            copy_b(b_tile, s, Bs[write]);
         }
         cp_async_commit();  // an empty group too: the wait counts groups
         a_tile += a_step;
@@ -429,5 +380,5 @@ gemm_f32_cr_512x512x512_simt_outer1_128x128x8_8x8_w64x32_v4_ta0_tb0_pad0_s3_asyn
     }
 
     float* const c_tile = C + Offset(tile.m) * s.ldc + tile.n;
-    store_c(c_tile, s, rows, columns, place, acc, alpha, beta);
+    store_c(c_tile, s, place, acc, alpha, beta);
 }

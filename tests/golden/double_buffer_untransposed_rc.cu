@@ -35,8 +35,8 @@ constexpr int BN = 128;    // columns of C that a block computes
 constexpr int BK = 8;      // depth of one step along K
 constexpr int TM = 8;      // rows of C that a thread computes
 constexpr int TN = 8;      // columns of C that a thread computes
-constexpr int WM = 64;     // rows of C that a warp computes (0: no warp tiles)
-constexpr int WN = 32;     // columns of C that a warp computes (0: no warp tiles)
+constexpr int WM = 64;     // rows of C that a warp computes
+constexpr int WN = 32;     // columns of C that a warp computes
 constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
 constexpr int STAGES = 2;  // tiles of A and B that shared memory holds
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
@@ -76,11 +76,11 @@ constexpr int SHARED_B = BN * PITCH_B;                                          
 
 static_assert(BM % TM == 0, "threads split a block's rows evenly");
 static_assert(BN % TN == 0, "threads split a block's columns evenly");
-static_assert(WM == 0 or BM % WM == 0, "warps split a block's rows evenly");
-static_assert(WM == 0 or BN % WN == 0, "warps split a block's columns evenly");
-static_assert(WM == 0 or WM % TM == 0, "lanes split a warp's rows evenly");
-static_assert(WM == 0 or WN % (2 * TN) == 0, "lanes stand in pairs along a warp's columns");
-static_assert(WM == 0 or WM * WN == 32 * TM * TN, "a warp has 32 lanes, each with a TM x TN tile");
+static_assert(BM % WM == 0, "warps split a block's rows evenly");
+static_assert(BN % WN == 0, "warps split a block's columns evenly");
+static_assert(WM % TM == 0, "lanes split a warp's rows evenly");
+static_assert(WN % (2 * TN) == 0, "lanes stand in pairs along a warp's columns");
+static_assert(WM * WN == 32 * TM * TN, "a warp has 32 lanes, each with a TM x TN tile");
 static_assert(A_LINE % VA == 0, "a line of A's tile is a whole number of accesses");
 static_assert(B_LINE % VB == 0, "a line of B's tile is a whole number of accesses");
 static_assert(TM % FM == 0, "a thread's rows are a whole number of shared reads");
@@ -89,9 +89,7 @@ static_assert(FN % VC == 0, "a thread's neighbouring columns are a whole number 
 static_assert(PITCH_A % FM == 0 and PITCH_A % STORE_A == 0, "vector accesses to A's shared lines stay aligned");
 static_assert(PITCH_B % FN == 0 and PITCH_B % STORE_B == 0, "vector accesses to B's shared lines stay aligned");
 static_assert(STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0, "vector accesses to B's tiles, which may follow A's, stay aligned");
-
-// A size that its tile divides needs no checks at the edge.
-constexpr bool EDGE_K = Shape::K % BK != 0;
+static_assert(Shape::K % BK == 0, "tiles end where K does: no access is checked for that");
 
 // N floats that move as one access of 4 * N bytes.
 template <int N>
@@ -152,19 +150,6 @@ __device__ __forceinline__ Place place_of_thread()
     return {m, n};
 }
 
-// The first `valid` of N floats, the rest zero: one access where all exist, else one by one.
-template <int N>
-__device__ __forceinline__ Vec<N> load_edge(const float* from, int valid)
-{
-    if (valid >= N) return load<N>(from);
-    Vec<N> value = {};
-    #pragma unroll
-    for (int i = 0; i < N - 1; ++i) {
-        if (i < valid) value.at[i] = from[i];
-    }
-    return value;
-}
-
 // Where this thread's first access to A's tile starts: A_TEAM neighbouring threads fetch a line together, along k.
 __device__ __forceinline__ Spot spot_a()
 {
@@ -186,16 +171,8 @@ __device__ __forceinline__ Offset offset_a(Spot at, Shape s)
     return Offset(at.mn) * s.lda + at.k;
 }
 
-// How many floats from there on lie inside A, whose edge is rows x depth from the tile's origin:
-// VA or more where the whole access does, 0 or less where nothing of it does.
-__device__ __forceinline__ int valid_a(Spot at, int rows, int depth)
-{
-    return EDGE_K ? depth - at.k : VA;
-}
-
-// Global memory -> registers: this thread's share of A's tile. Zeros stand for what lies outside A.
-__device__ __forceinline__ void fetch_a(const float* tile, Shape s, int rows, int depth,
-                                        Vec<VA> (&staged)[A_SHARE])
+// Global memory -> registers: this thread's share of A's tile.
+__device__ __forceinline__ void fetch_a(const float* tile, Shape s, Vec<VA> (&staged)[A_SHARE])
 {
     const Spot first = spot_a();
     const float* from = tile + offset_a(first, s);
@@ -203,7 +180,7 @@ __device__ __forceinline__ void fetch_a(const float* tile, Shape s, int rows, in
     for (int i = 0; i < A_SHARE; ++i) {
         const Spot step = step_a(i), at = {first.mn + step.mn, first.k + step.k};
         if (A_LINES % A_STRIDE != 0 && at.mn >= A_LINES) break;
-        staged[i] = load_edge<VA>(from + offset_a(step, s), valid_a(at, rows, depth));
+        staged[i] = load<VA>(from + offset_a(step, s));
     }
 }
 
@@ -240,16 +217,8 @@ __device__ __forceinline__ Offset offset_b(Spot at, Shape s)
     return Offset(at.mn) * s.ldb + at.k;
 }
 
-// How many floats from there on lie inside B, whose edge is columns x depth from the tile's origin:
-// VB or more where the whole access does, 0 or less where nothing of it does.
-__device__ __forceinline__ int valid_b(Spot at, int columns, int depth)
-{
-    return EDGE_K ? depth - at.k : VB;
-}
-
-// Global memory -> registers: this thread's share of B's tile. Zeros stand for what lies outside B.
-__device__ __forceinline__ void fetch_b(const float* tile, Shape s, int columns, int depth,
-                                        Vec<VB> (&staged)[B_SHARE])
+// Global memory -> registers: this thread's share of B's tile.
+__device__ __forceinline__ void fetch_b(const float* tile, Shape s, Vec<VB> (&staged)[B_SHARE])
 {
     const Spot first = spot_b();
     const float* from = tile + offset_b(first, s);
@@ -257,7 +226,7 @@ __device__ __forceinline__ void fetch_b(const float* tile, Shape s, int columns,
     for (int i = 0; i < B_SHARE; ++i) {
         const Spot step = step_b(i), at = {first.mn + step.mn, first.k + step.k};
         if (B_LINES % B_STRIDE != 0 && at.mn >= B_LINES) break;
-        staged[i] = load_edge<VB>(from + offset_b(step, s), valid_b(at, columns, depth));
+        staged[i] = load<VB>(from + offset_b(step, s));
     }
 }
 
@@ -375,7 +344,6 @@ gemm_f32_rc_500x300x200_simt_outer1_128x128x8_8x8_w64x32_v4_ta0_tb0_pad4_s2_asyn
     // another tile is not stored.
     const TileOrigin tile = {min(own.m, s.M - BM), min(own.n, s.N - BN)};
     const Place place = place_of_thread();
-    const int rows = s.M - tile.m, columns = s.N - tile.n;  // from the tile's origin to the edge of C
     const float* a_tile = A + Offset(tile.m) * s.lda;
     const float* b_tile = B + Offset(tile.n) * s.ldb;
     const Offset a_step = BK;  // to the next tile along K
@@ -385,8 +353,8 @@ gemm_f32_rc_500x300x200_simt_outer1_128x128x8_8x8_w64x32_v4_ta0_tb0_pad4_s2_asyn
     Vec<VA> a_staged[A_SHARE];
     Vec<VB> b_staged[B_SHARE];
     if (s.K > 0) {
-        fetch_a(a_tile, s, rows, s.K, a_staged);
-        fetch_b(b_tile, s, columns, s.K, b_staged);
+        fetch_a(a_tile, s, a_staged);
+        fetch_b(b_tile, s, b_staged);
         store_shared_a(a_staged, As[0]);
         store_shared_b(b_staged, Bs[0]);
     }
@@ -398,8 +366,8 @@ gemm_f32_rc_500x300x200_simt_outer1_128x128x8_8x8_w64x32_v4_ta0_tb0_pad4_s2_asyn
         if (depth > 0) {                 // these loads run while this tile is multiplied
             a_tile += a_step;
             b_tile += b_step;
-            fetch_a(a_tile, s, rows, depth, a_staged);
-            fetch_b(b_tile, s, columns, depth, b_staged);
+            fetch_a(a_tile, s, a_staged);
+            fetch_b(b_tile, s, b_staged);
         }
         multiply(As[stage], Bs[stage], place, acc);
         stage ^= 1;

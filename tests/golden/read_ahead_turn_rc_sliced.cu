@@ -36,11 +36,11 @@ constexpr int BN = 128;    // columns of C that a block computes
 constexpr int BK = 32;     // depth of one step along K
 constexpr int TM = 8;      // rows of C that a thread computes
 constexpr int TN = 16;     // columns of C that a thread computes
-constexpr int WM = 64;     // rows of C that a warp computes (0: no warp tiles)
-constexpr int WN = 64;     // columns of C that a warp computes (0: no warp tiles)
+constexpr int WM = 64;     // rows of C that a warp computes
+constexpr int WN = 64;     // columns of C that a warp computes
 constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
 constexpr int STAGES = 2;  // tiles of A and B that shared memory holds
-constexpr int AHEAD = 4;   // depths that the loop over a step unrolls, reading two ahead (0: a whole step, none ahead)
+constexpr int AHEAD = 4;   // depths that the loop over a step unrolls, reading two ahead
 constexpr int SLICES = 2;  // groups of warps that share a block's tile, each with a part of a step's depth
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
 constexpr int GROUP = 8;   // tile rows that blocks walk down before they step right, for reuse in L2
@@ -86,12 +86,12 @@ constexpr int ROWS = TM / SLICES;                                               
 
 static_assert(BM % TM == 0, "threads split a block's rows evenly");
 static_assert(BN % TN == 0, "threads split a block's columns evenly");
-static_assert(WM == 0 or BM % WM == 0, "warps split a block's rows evenly");
-static_assert(WM == 0 or BN % WN == 0, "warps split a block's columns evenly");
-static_assert(WM == 0 or WM % TM == 0, "lanes split a warp's rows evenly");
-static_assert(WM == 0 or WN % (2 * TN) == 0, "lanes stand in pairs along a warp's columns");
-static_assert(WM == 0 or WM * WN == 32 * TM * TN, "a warp has 32 lanes, each with a TM x TN tile");
-static_assert(SLICES == 1 or SLICES * BM * BN <= ROUNDS * STAGES * (SHARED_A + SHARED_B), "the slices' sums take the place of the tiles");
+static_assert(BM % WM == 0, "warps split a block's rows evenly");
+static_assert(BN % WN == 0, "warps split a block's columns evenly");
+static_assert(WM % TM == 0, "lanes split a warp's rows evenly");
+static_assert(WN % (2 * TN) == 0, "lanes stand in pairs along a warp's columns");
+static_assert(WM * WN == 32 * TM * TN, "a warp has 32 lanes, each with a TM x TN tile");
+static_assert(SLICES * BM * BN <= ROUNDS * STAGES * (SHARED_A + SHARED_B), "the slices' sums take the place of the tiles");
 static_assert(A_LINE % VA == 0, "a line of A's tile is a whole number of accesses");
 static_assert(B_LINE % VB == 0, "a line of B's tile is a whole number of accesses");
 static_assert(TM % FM == 0, "a thread's rows are a whole number of shared reads");
@@ -100,11 +100,6 @@ static_assert(FN % VC == 0, "a thread's neighbouring columns are a whole number 
 static_assert(PITCH_A % FM == 0 and PITCH_A % STORE_A == 0, "vector accesses to A's shared lines stay aligned");
 static_assert(PITCH_B % FN == 0 and PITCH_B % STORE_B == 0, "vector accesses to B's shared lines stay aligned");
 static_assert(STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0, "vector accesses to B's tiles, which may follow A's, stay aligned");
-
-// A size that its tile divides needs no checks at the edge.
-constexpr bool EDGE_M = true;
-constexpr bool EDGE_N = true;
-constexpr bool EDGE_K = true;
 
 // N floats that move as one access of 4 * N bytes.
 template <int N>
@@ -271,8 +266,8 @@ __device__ __forceinline__ Offset offset_a(Spot at, Shape s)
 // VA or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_a(Spot at, int rows, int depth)
 {
-    if (EDGE_M && at.mn >= rows) return 0;
-    return EDGE_K ? depth - at.k : VA;
+    if (at.mn >= rows) return 0;
+    return depth - at.k;
 }
 
 // Start this thread's share of A's tile on its way to shared memory. Zeros stand for what lies outside A.
@@ -286,7 +281,7 @@ __device__ __forceinline__ void start_a(const float* tile, Shape s, int rows, in
         const Spot step = step_a(i), at = {first.mn + step.mn, first.k + step.k};
         if (A_LINES % A_STRIDE != 0 && at.mn >= A_LINES) break;
         const int valid = AT_EDGE ? valid_a(at, rows, depth) : VA;
-        const int bytes = VA == 1 ? (valid > 0 ? 4 : 0) : 4 * max(0, min(VA, valid));
+        const int bytes = valid > 0 ? 4 : 0;
         cp_async<4 * VA>(&shared[at.k][at.mn], from + offset_a(step, s), bytes);
     }
 }
@@ -294,7 +289,7 @@ __device__ __forceinline__ void start_a(const float* tile, Shape s, int rows, in
 // The same for all threads: only a tile that crosses an edge of A pays for finding out what lies outside.
 __device__ __forceinline__ void copy_a(const float* tile, Shape s, int rows, int depth, TileA& shared)
 {
-    const bool inside = (!EDGE_M || rows >= BM) && (!EDGE_K || depth >= BK);
+    const bool inside = rows >= BM && depth >= BK;
     if (inside) start_a<false>(tile, s, rows, depth, shared);
     else start_a<true>(tile, s, rows, depth, shared);
 }
@@ -324,8 +319,8 @@ __device__ __forceinline__ Offset offset_b(Spot at, Shape s)
 // VB or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_b(Spot at, int columns, int depth)
 {
-    if (EDGE_N && at.mn >= columns) return 0;
-    return EDGE_K ? depth - at.k : VB;
+    if (at.mn >= columns) return 0;
+    return depth - at.k;
 }
 
 // Start this thread's share of B's tile on its way to shared memory. Zeros stand for what lies outside B.
@@ -339,7 +334,7 @@ __device__ __forceinline__ void start_b(const float* tile, Shape s, int columns,
         const Spot step = step_b(i), at = {first.mn + step.mn, first.k + step.k};
         if (B_LINES % B_STRIDE != 0 && at.mn >= B_LINES) break;
         const int valid = AT_EDGE ? valid_b(at, columns, depth) : VB;
-        const int bytes = VB == 1 ? (valid > 0 ? 4 : 0) : 4 * max(0, min(VB, valid));
+        const int bytes = valid > 0 ? 4 : 0;
         cp_async<4 * VB>(&shared[at.mn][at.k], from + offset_b(step, s), bytes);
     }
 }
@@ -347,7 +342,7 @@ __device__ __forceinline__ void start_b(const float* tile, Shape s, int columns,
 // The same for all threads: only a tile that crosses an edge of B pays for finding out what lies outside.
 __device__ __forceinline__ void copy_b(const float* tile, Shape s, int columns, int depth, TileB& shared)
 {
-    const bool inside = (!EDGE_N || columns >= BN) && (!EDGE_K || depth >= BK);
+    const bool inside = columns >= BN && depth >= BK;
     if (inside) start_b<false>(tile, s, columns, depth, shared);
     else start_b<true>(tile, s, columns, depth, shared);
 }
@@ -416,14 +411,14 @@ __device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int co
 {
     const int row = static_cast<int>(threadIdx.x) / SLICE_THREADS * ROWS + i;  // of the tile that slices share
     const int m = place.m + row / FM * STEP_M + row % FM;
-    if (EDGE_M && m >= rows) return;
+    if (m >= rows) return;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = place.n + j / FN * STEP_N + j % FN;
         Vec<VC> value;
         #pragma unroll
         for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
-        store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, EDGE_N ? columns - n : VC);
+        store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, columns - n);
     }
 }
 
@@ -467,7 +462,7 @@ gemm_f32_rc_MxNxK_simt_outer1_128x128x32_8x16_w64x64_v4_ta1_tb0_pad4_s2_async1_a
     #pragma unroll
     for (int stage = 0; stage < STAGES; ++stage) {
         // The first step takes the remainder and zeros behind it, so that all others are whole.
-        const int depth = EDGE_K && stage == 0 ? s.K - (padded - BK) : BK;
+        const int depth = stage == 0 ? s.K - (padded - BK) : BK;
         if (padded > stage * BK) {
             copy_a(a_tile, s, rows, depth, As[stage]);
             copy_b(b_tile, s, columns, depth, Bs[stage]);

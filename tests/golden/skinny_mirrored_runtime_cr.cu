@@ -68,16 +68,8 @@ constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUM
 static_assert(S * T <= 256, "a thread has no registers for more sums");
 static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of turns of the ring of registers");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
-static_assert(PARTS > 1 or 32 % (S * T) == 0 or S * T % 32 == 0, "lanes halve the sums until each has its own");
 static_assert(32 % LANES == 0, "a warp is a whole number of groups of lanes");
 static_assert(GROUPS % (S * T) == 0 or S * T % GROUPS == 0, "groups halve the sums until each has its own");
-
-// A size that its tile divides needs no checks at the edge.
-constexpr bool EDGE_M = true;
-constexpr bool EDGE_N = Shape::N % BN != 0;
-
-// Whether the end of a line of A can cut an access.
-constexpr bool PARTIAL = VW > 1;
 
 // N floats that move as one access of 4 * N bytes.
 template <int N>
@@ -138,8 +130,8 @@ __device__ __forceinline__ void fetch(const float* A, Shape s, int k, int end, i
     #pragma unroll
     for (int i = 0; i < LOADS; ++i) {
         const int first = m + output(i * VW);
-        const bool exists = k < end && (!EDGE_M || first < s.M);
-        const int valid = !exists ? 0 : PARTIAL ? s.M - first : VW;
+        const bool exists = k < end && first < s.M;
+        const int valid = !exists ? 0 : VW;
         weights[i] = load_edge<VW>(A + Offset(k) * s.lda + first, valid);
     }
 }
@@ -180,7 +172,7 @@ __device__ __forceinline__ void stage(const float* B, Shape s, int n, int k, int
     #pragma unroll 8
     for (int i = threadIdx.x; i < S * BK; i += THREADS) {  // neighbouring threads read along B's lines
         const int line = i % S, depth = i / S;
-        const bool exists = k + depth < end && (!EDGE_N || n + line < s.N);
+        const bool exists = k + depth < end && n + line < s.N;
         const Offset at = Offset(k + depth) * s.ldb + n + line;
         chunk[depth][line] = exists ? B[at] : 0.0f;
     }
@@ -269,7 +261,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
         const int element = i * THREADS + threadIdx.x;
         const int m = tile_m + element / BN, n = tile_n + element % BN;
         if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
-        if ((EDGE_M && m >= s.M) || (EDGE_N && n >= s.N)) continue;
+        if (m >= s.M || n >= s.N) continue;
         float* const to = C + Offset(m) * s.ldc + n;
         *to = beta == 0.0f ? alpha * sums[i] : fmaf(beta, *to, alpha * sums[i]);  // beta = 0 leaves C unread
     }

@@ -14,17 +14,16 @@ from gemmgen.benchmark.study.modelcheck import Times, check_model, measure_times
 from gemmgen.benchmark.study.points import BLOCK_TILE, LADDER
 from gemmgen.kernel.families import BATCHED, SIMT, Family
 from gemmgen.kernel.render import render
-from gemmgen.kernel.source import KernelSource, Launch, Parameter
+from gemmgen.kernel.source import LAUNCH_ATTRIBUTES, KernelSource, Launch, Parameter
 from gemmgen.problem.device import DEVICES
-from gemmgen.problem.dtype import DType
+from gemmgen.problem.dtype import CANARY, DType
 from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.run.executor import Operands
 from gemmgen.run.gpu import arena, why_no_gpu
-from gemmgen.run.gpu.arena import GUARD_WORD
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.run.gpu.timing import CAREFUL, QUICK, Timing, speedup
-from gemmgen.run.target import Target, is_card, spec_of
+from gemmgen.run.target import Target, is_card, open_target, spec_of
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.files import Store
 from gemmgen.verification.situation import Situation
@@ -77,7 +76,7 @@ def kernel(body: str, *, pointer_align: int = 16, shared_bytes: int = 0, tile: i
 def operands_of(case: Case, seed: int = 0) -> Operands:
     random = np.random.default_rng(seed)
     return Operands(
-        *(random.uniform(-1, 1, matrix.elements).astype(case.problem.dtype.numpy) for matrix in case.matrices)
+        *(random.uniform(-1, 1, matrix.elements).astype(case.problem.types.c.numpy) for matrix in case.matrices)
     )
 
 
@@ -151,9 +150,9 @@ BATCH = Problem(5, 7, 9, dtype=DType.F64, batch=3, stride_b=0, stride_c=40).case
 def test_elements_of_c_may_change(case: Case) -> None:
     layout = arena.place(case, seed=1)
     before = layout.image(operands_of(case))
-    assert (before[: layout.offsets["A"] // 4] == GUARD_WORD).all()
+    assert (before[: layout.offsets["A"] // 4] == CANARY).all()
     after = before.copy()
-    case.c.view(layout.words(after, "C").view(case.problem.dtype.numpy))[:] = 7
+    case.c.view(layout.elements(after, "C").view(case.problem.types.c.numpy))[:] = 7
     assert (case.c.view(layout.result(before, after)) == 7).all()
 
 
@@ -161,13 +160,13 @@ def test_what_lies_between_the_matrices_of_a_batch_may_not_change() -> None:
     layout = arena.place(BATCH, seed=1)
     before = layout.image(operands_of(BATCH))
     after = before.copy()
-    layout.words(after, "C").view(np.float64)[40 + 36] = 7
+    layout.elements(after, "C").view(np.float64)[40 + 36] = 7
     with pytest.raises(CandidateFailed, match=r"row 5, column 1 of matrix 1 \(C is 5 x 7, ldc = 7, stride_c = 40\)"):
         layout.result(before, after)
 
 
 def test_guards_are_no_numbers_of_any_dtype() -> None:
-    guards = np.full(2, GUARD_WORD, np.uint32)
+    guards = np.full(2, CANARY, np.uint32)
     assert all(np.isnan(guards.view(dtype.numpy)).all() for dtype in DType)
 
 
@@ -285,6 +284,55 @@ def test_dynamic_shared_memory_over_48_kb(gpu: GpuExecutor) -> None:
     case = replace(PADDED, m=1)
     result = gpu.load(kernel(body, shared_bytes=60_000)).run(case, operands_of(case))
     assert (result[: case.n] == 14999).all()
+
+
+CLUSTER = """{
+    unsigned rank, blocks;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    asm("mov.u32 %0, %%cluster_nctaid.x;" : "=r"(blocks));
+    if (threadIdx.x == 0) C[blockIdx.x * ldc] = 100 * blocks + 10 * rank + (alpha == 1.5f && ldb == 40 && N == 33);
+}"""
+
+
+@pytest.mark.parametrize("cluster", [2, 4, 16])
+def test_a_launch_in_clusters(cluster: int, gpu: GpuExecutor) -> None:
+    if gpu.properties.arch < "sm_90":
+        pytest.skip("clusters came with sm_90")
+    source = kernel(CLUSTER, tile=1)
+    source = replace(source, launch=replace(source.launch, cluster=cluster))
+    case = replace(PADDED, m=64)
+    result = gpu.load(source).run(case, operands_of(case))
+    ranks = np.arange(64) % cluster
+    np.testing.assert_array_equal(case.c.view(result)[:, 0], 100 * cluster + 10 * ranks + 1)
+    assert isinstance(gpu.measure(gpu.load(source), case), Timing)  # in a graph, too
+
+
+def test_a_grid_of_no_whole_clusters_is_refused(gpu: GpuExecutor) -> None:
+    source = kernel(BODY, tile=1)  # 70 blocks
+    failure = failure_of(gpu, replace(source, launch=replace(source.launch, cluster=4)))
+    assert failure.kind == "launch", failure
+    assert_works(gpu)
+
+
+@pytest.mark.parametrize("attribute", LAUNCH_ATTRIBUTES)
+def test_launch_attributes_change_no_result(attribute: str, gpu: GpuExecutor) -> None:
+    source = kernel(BODY, shared_bytes=60_000)
+    source = replace(source, launch=replace(source.launch, attributes=(attribute,)))
+    operands = operands_of(PADDED)
+    result = gpu.load(source).run(PADDED, operands)
+    np.testing.assert_allclose(PADDED.c.view(result), expected(PADDED, operands), rtol=1e-4, atol=1e-4)
+
+
+def test_instructions_of_one_architecture(gpu: GpuExecutor) -> None:
+    if gpu.properties.arch != "sm_90":
+        pytest.skip("wgmma is sm_90a's")
+    source = kernel(BODY.replace("{", '{ asm volatile("wgmma.fence.sync.aligned;");', 1))
+    assert failure_of(gpu, source).kind == "compile"
+    with open_target("gpu", "sm_90a", gpu.store).executor as executor:
+        assert isinstance(executor, GpuExecutor)
+        operands = operands_of(PADDED)
+        result = executor.load(source).run(PADDED, operands)
+        np.testing.assert_allclose(PADDED.c.view(result), expected(PADDED, operands), rtol=1e-4, atol=1e-4)
 
 
 def test_kernel_that_cannot_launch(gpu: GpuExecutor) -> None:

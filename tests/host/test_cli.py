@@ -475,7 +475,7 @@ WRONG_RECORDS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "threads": (lambda record: record["launch"].update(threads=-5), "-5 threads a block"),
     "a tile": (lambda record: record["launch"]["grid"][0].__setitem__(1, 0), "the grid divides M by 0"),
     "a size": (lambda record: record["problem"].update(m=-1), "M = -1"),
-    "a dtype": (lambda record: record["problem"].update(dtype="f17"), "unknown dtype 'f17'"),
+    "a dtype": (lambda record: record["problem"]["types"].update(b="f17"), "unknown dtype 'f17'"),
     "a parameter": (lambda record: record["parameters"][0].update(name="X"), "unknown parameter const float* X"),
     "the family": (lambda record: record.update(family="nope"), "unknown family 'nope'"),
     "an axis": (lambda record: record["config"].update(XX=1), "'XX' is no parameter"),

@@ -27,6 +27,8 @@ from gemmgen.problem.epilogue import (
     parse_epilogue,
 )
 from gemmgen.problem.functions import FUNCTIONS
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.gpu.lt_epilogue import baseline_words, epilogue_apart, own_epilogue
 from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.roundings import Bounded, apply_epilogue
 
@@ -88,7 +90,7 @@ def test_tokens_of_forms_read_back_and_others_are_digits_of_their_own():
     [
         ("gelu(alpha*acc + bais)", r"'bais' is no name here: known are acc, .* \(character 18 of"),
         ("foo(acc)", r"'foo\(acc\)' is no function: known are relu, .*character 1 of"),
-        ("bias+swish", "'swish' is no name here: known are bias, "),
+        ("bias+swish", "'swish' is no name here: known are zero_m, zero_n, bias, "),
         ("bias*gelu", "'bias \\* gelu' of 'bias\\*gelu' is no form"),
         ("acc/alpha", "'alpha' divides: only numbers"),
         ("acc/0", "'0' divides"),
@@ -259,3 +261,22 @@ def test_outputs_take_the_value_of_their_argument():
     results = apply_epilogue(parse_epilogue("relu(aux(alpha * acc - 12))"), values, DType.F32)
     assert (results.outputs["aux"].value == -3).all()
     assert (results.c.value == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("alpha * acc + beta * C", ""),
+        ("bias", ", BIAS"),
+        ("bias+relu", ", RELU_BIAS"),
+        ("gelu(alpha * acc + bias_n)", ", GELU_BIAS"),
+        ("gelu_tanh", ", GELU"),
+        ("bias_m", " and a kernel behind it"),
+        ("bias+gelu+residual", " and a kernel behind it"),
+    ],
+)
+def test_a_baseline_takes_its_own_epilogue_or_a_kernel_behind_it(text, words):
+    problem = Problem(64, 64, 64, epilogue=text)
+    assert baseline_words(problem) == words
+    assert (epilogue_apart(problem) is not None) == (words == " and a kernel behind it")
+    assert own_epilogue(Problem(64, 64, 64, dtype=DType.F64, epilogue=text)) is None

@@ -120,7 +120,11 @@ def test_registers_are_estimated_for_copies_that_pass_through_them_alone() -> No
     ring = SIMT.plan(problem, tiles.with_values(ASYNC=1, AHEAD=4)).work
     through = SIMT.plan(problem, tiles).work
     assert (ring.staged, through.staged) == (0, (64 + 128) * 32 / 64)
-    assert estimate_registers(ring, problem.dtype) < MAX_REGISTERS < estimate_registers(through, problem.dtype)
+    assert (
+        estimate_registers(ring, problem.types.accumulator)
+        < MAX_REGISTERS
+        < estimate_registers(through, problem.types.accumulator)
+    )
 
 
 def test_a_typical_size_stands_for_one_that_is_left_to_run_time() -> None:

@@ -10,15 +10,14 @@ import pytest
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.support.recent import Recent
+from gemmgen.verification.data import DENORMAL_FLOPS, make_operands
 from gemmgen.verification.reference import (
-    DENORMAL_FLOPS,
     LAMBDA,
     SLICE_RESIDUE,
     Window,
     accurate_product,
     compare,
     expected,
-    make_operands,
 )
 from gemmgen.verification.situation import ALL_DATA_KINDS, HUGE_SCALARS, NAN, Situation
 
@@ -36,7 +35,7 @@ def computed(what):
     """What a kernel computes that sums in order of k, in the problem's dtype."""
     case, operands = what.case, make_operands(what)
     a, b = case.a.view(operands.a), case.b.view(operands.b)
-    real = case.problem.dtype.numpy.type
+    real = case.problem.types.c.numpy.type
     total = np.zeros(case.c.view(operands.c).shape, real)
     with np.errstate(all="ignore"):
         for k in range(case.k):

@@ -128,7 +128,7 @@ def test_memcheck_says_what_where_and_beside_which_operand():
         "Invalid __global__ read of size 4 bytes at line 41 by thread 3 of block 2: 4 bytes after the end of A"
     )
     assert (misaligned.what, misaligned.lines) == ("Invalid __global__ write of size 16 bytes, misaligned", (57,))
-    assert (misaligned.where, misaligned.situation) == ("element 1 of C's storage", SITUATIONS[1])
+    assert (misaligned.where, misaligned.situation) == ("byte 4 of C's storage", SITUATIONS[1])
     assert (shared.where, shared.situation, shared.lines) == (None, None, (63,))
 
 
@@ -144,7 +144,7 @@ def test_racecheck_names_the_lines_of_all_accesses():
 
 def test_initcheck_and_synccheck():
     (unwritten,) = parse(INITCHECK, ALLOCATIONS, SITUATIONS)
-    assert unwritten.where == "element 4 of C's storage" and unwritten.situation is SITUATIONS[0]
+    assert unwritten.where == "byte 16 of C's storage" and unwritten.situation is SITUATIONS[0]
     divergent, arguments = parse(SYNCCHECK)
     assert str(divergent) == ("Barrier error detected. Divergent thread(s) in block at line 79 by thread 37 of block 0")
     assert arguments.lines == (48,), "a library's barrier is at the line that calls it"

@@ -36,7 +36,7 @@ def test_a_launch_says_what_workspace_a_case_takes() -> None:
     launch = Launch(64, (("M", 8), ("N", 32)), splits=3)
     case = Problem(None, None, None).case(9, 65, 7)
     assert (launch.tiles(case), launch.blocks(case)) == (6, 18)
-    assert launch.workspace(case) == Workspace(partials=18 * 256, tickets=6)
+    assert launch.workspace(case) == Workspace(partials=4 * 18 * 256, tickets=6)
     assert Launch(64, (("M", 8), ("N", 32))).workspace(case) == Workspace(0, 0)
     with pytest.raises(InvalidInput, match="0 blocks share a tile"):
         Launch(64, (), splits=0)
@@ -85,7 +85,7 @@ def test_the_workspace_is_aligned_as_operands_are(align: int, seed: int) -> None
     problem = Problem(5, 70, 9, pointer_align=align)
     launch = Launch(64, (("M", 8), ("N", 32)), splits=2)
     layout = arena.place_workspace(launch, problem.case(), seed)
-    assert layout is not None and layout.word_counts == {"partials": 6 * 256, "tickets": 3}
+    assert layout is not None and layout.lengths == {"partials": 4 * 6 * 256, "tickets": 4 * 3}
     assert [offset % (2 * align) for offset in layout.offsets.values()] == [align] * 2
     assert arena.place_workspace(replace(launch, splits=1), problem.case(), seed) is None
 
@@ -94,7 +94,7 @@ def test_the_gpu_guards_the_workspace() -> None:
     launch = Launch(64, (("M", 5), ("N", 2)), splits=3)
     layout = arena.place_workspace(launch, Problem(5, 7, 9).case(), 3)
     assert layout is not None
-    good = np.full(layout.size // arena.WORD, arena.GUARD_WORD, np.uint32)
+    good = np.full(layout.size // arena.WORD, arena.CANARY, np.uint32)
     partials, tickets = layout.words("partials"), layout.words("tickets")
     good[partials], good[tickets] = 1, 0
     layout.check(good)

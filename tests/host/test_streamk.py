@@ -146,7 +146,7 @@ def test_a_launch_knows_the_blocks_of_tiles_and_the_tiles_of_blocks(
     )
     assert not any(tickets[given.shared :])
     assert launch.blocks(case) == given.grid == len(dealt(given))
-    assert launch.workspace(case) == Workspace(given.parts * 32 * problem.dtype.words, given.stream.blocks)
+    assert launch.workspace(case) == Workspace(given.parts * 32 * problem.types.accumulator.size, given.stream.blocks)
 
 
 @given(launches())
@@ -198,7 +198,7 @@ def test_the_header_counts_as_the_launch_does(m: int, n: int, wave: int) -> None
     launch = Launch(256, (("M", 128), ("N", 128)), stream=Stream(wave, 8))
     case, tiles = FREE.case(m, n, 8), -(-m // 128) * -(-n // 128)
     assert launch.blocks(case) == math.ceil(tiles / wave) * wave
-    assert launch.workspace(case) == Workspace((wave + tiles % wave) * 16384, wave)
+    assert launch.workspace(case) == Workspace((wave + tiles % wave) * 4 * 16384, wave)
 
 
 def test_the_record_of_a_kernel_keeps_its_stream(tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ def test_a_tile_moves_where_c_has_room_and_accesses_start(
         assert operand.moves == (size is not None and size % tile != 0 and fits)
         text = render(problem, SIMT, config).text
         assert (f"min(own.{operand.mn}, s.{operand.MN} - B{operand.MN})" in text) == operand.moves
-        assert (f"constexpr bool EDGE_{operand.MN}" in text) != operand.moves
+        assert (f"static_assert(Shape::{operand.MN} % B{operand.MN}" in text) == (size is not None and size % tile == 0)
 
 
 def test_padded_lines_of_c_keep_tiles_that_accesses_would_leave() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import itertools
+import struct
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,7 +22,8 @@ from gemmgen.problem.matrix import Layout
 from gemmgen.run.executor import Operands
 from gemmgen.run.gpu import arena, executor
 from gemmgen.support.errors import CandidateFailed
-from gemmgen.verification.reference import compare, make_operands
+from gemmgen.verification.data import make_operands
+from gemmgen.verification.reference import compare
 from gemmgen.verification.sanitizers import tool as sanitizer
 from gemmgen.verification.situation import Situation
 
@@ -110,18 +112,18 @@ class Driver(ModuleType):
     def module_from_buffer(self, cubin: bytes) -> SimpleNamespace:
         return SimpleNamespace(get_function=lambda name: self.kernels[name])
 
-    def changed(self, before, after, words, c, rows, columns, ldc, width, batch, stride, count, **shape) -> None:
+    def changed(self, before, after, words, c, rows, columns, ldc, size, batch, stride, count, **shape) -> None:
         """changed.cu"""
-        differs = np.flatnonzero(self.words(before, 4 * words).view("u4") != self.words(after, 4 * words).view("u4"))
-        matrix, inside = divmod((differs - c) // width, stride) if stride else (0, (differs - c) // width)
+        differs = np.flatnonzero(self.words(before, 4 * words) != self.words(after, 4 * words))
+        matrix, inside = divmod((differs - c) // size, stride) if stride else (0, (differs - c) // size)
         element = (differs >= c) & (matrix < batch) & (inside // ldc < rows) & (inside % ldc < columns)
         self.words(count, 8).view(np.uint64)[0] += np.count_nonzero(~element)
 
-    def fill(self, values, sources, targets, words, *, grid, **shape) -> None:
+    def fill(self, values, sources, targets, size, *, grid, **shape) -> None:
         """fill.cu"""
         for line, to in enumerate(self.words(targets, 8 * grid[0]).view(np.uint64)):
             source = int(self.words(sources, 8 * grid[0]).view(np.int64)[line])
-            self.words(to, 4 * int(words))[:] = self.words(int(values) + 4 * source, 4 * int(words))
+            self.words(to, int(size))[:] = self.words(int(values) + source, int(size))
 
 
 def product(driver: Driver, outside: int | None = None):
@@ -306,7 +308,7 @@ def test_arrays_of_pointers_are_guarded(worker, driver, harm, words):
 def test_timed_pointers_rotate_over_sets_that_hold_their_own_matrices(driver):
     replay = importlib.import_module("gemmgen.run.gpu.replay")
     case = POINTED.case(batch=6)
-    sets = replay.InputSets(case, 3000, lambda memory, count: None)
+    sets = replay.InputSets(case, 3000, lambda memory, count, dtype: None)
     assert len(sets.pointers) > 1 and len({pointers["A"] for pointers in sets.pointers}) == len(sets.pointers)
     met = set()
     for pointers in sets.pointers:
@@ -374,6 +376,78 @@ def test_cublas_multiplies_a_batch_of_pointers(worker, driver, monkeypatch):
     assert played.calls == ["stream", "workspace"] * 4
 
 
+def played_launches(monkeypatch, driver: Driver) -> list[SimpleNamespace]:
+    """Play the parts of cuda.bindings that pycuda lacks; returns what is launched."""
+    from cuda.bindings import driver as bindings
+
+    launches: list[SimpleNamespace] = []
+    loaded: dict[str, list[tuple[object, int]]] = {}
+    done = bindings.CUresult.CUDA_SUCCESS
+
+    def launch_kernel(config, function, parameters, extra):
+        pointer, address, size, length, end = (ctypes.c_void_p * 5).from_address(extra)
+        assert (pointer, size, end, parameters) == (1, 2, None, 0)
+        data = ctypes.string_at(address, ctypes.c_size_t.from_address(length).value)
+        attributes = {attribute.id.name: attribute.value for attribute in config.attrs}
+        launches.append(SimpleNamespace(config=config, function=function, data=data, attributes=attributes))
+        launches[-1].settings = loaded[function]
+        return (done,)
+
+    def get_function(module, name):
+        loaded[name.decode()] = []
+        return done, name.decode()
+
+    def set_attribute(function, attribute, value):
+        loaded[function].append((attribute.name, value))
+        return (done,)
+
+    monkeypatch.setattr(bindings, "cuModuleLoadData", lambda cubin: (done, "module"))
+    monkeypatch.setattr(bindings, "cuModuleGetFunction", get_function)
+    monkeypatch.setattr(bindings, "cuFuncSetAttribute", set_attribute)
+    monkeypatch.setattr(bindings, "cuLaunchKernelEx", launch_kernel)
+    return launches
+
+
+def test_what_pycuda_lacks_is_launched_through_cuda_bindings(worker, driver, monkeypatch):
+    launches = played_launches(monkeypatch, driver)
+    monkeypatch.setattr(worker._stream, "handle", 0x1234, raising=False)
+    wanted = replace(
+        SOURCE.launch, cluster=16, shared_bytes=100_000, attributes=("cooperative", "programmatic_stream_serialization")
+    )
+    np.testing.assert_array_equal(run(worker, OPERANDS, source=replace(SOURCE, launch=wanted)), OPERANDS.c)
+    (launch,) = launches
+    config = launch.config
+    assert (config.gridDimX, config.gridDimY, config.gridDimZ) == (wanted.blocks(LARGE), 1, 1)
+    assert (config.blockDimX, config.blockDimY, config.blockDimZ) == (wanted.threads, 1, 1)
+    assert (config.sharedMemBytes, int(config.hStream)) == (100_000, 0x1234)
+    cluster = launch.attributes["CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION"].clusterDim
+    assert (cluster.x, cluster.y, cluster.z) == (16, 1, 1)
+    assert launch.attributes["CU_LAUNCH_ATTRIBUTE_COOPERATIVE"].cooperative == 1
+    serialization = launch.attributes["CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION"]
+    assert serialization.programmaticStreamSerializationAllowed == 1
+    assert launch.settings == [
+        ("CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES", 100_000),
+        ("CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1),
+    ]
+    *pointers, m, n, k, lda, ldb, ldc, alpha, beta = struct.unpack("<3Q6i2f", launch.data)
+    assert (m, n, k, lda, ldb, ldc) == (LARGE.m, LARGE.n, LARGE.k, LARGE.a.ld, LARGE.b.ld, LARGE.c.ld)
+    assert (alpha, beta) == (np.float32(LARGE.alpha), np.float32(LARGE.beta)) and sorted(pointers) == pointers
+
+
+def test_what_the_driver_refuses_is_a_launch_failure(worker, driver, monkeypatch):
+    from cuda.bindings import driver as bindings
+
+    played_launches(monkeypatch, driver)
+    monkeypatch.setattr(worker._stream, "handle", 0, raising=False)
+    refusal = bindings.CUresult.CUDA_ERROR_INVALID_CLUSTER_SIZE
+    monkeypatch.setattr(bindings, "cuLaunchKernelEx", lambda *_: (refusal,))
+    driver.LogicError = type("LogicError", (driver.Error,), {})
+    clustered = replace(SOURCE, launch=replace(SOURCE.launch, cluster=2))
+    with pytest.raises(CandidateFailed, match="CUDA_ERROR_INVALID_CLUSTER_SIZE") as caught:
+        run(worker, OPERANDS, source=clustered)
+    assert caught.value.failure.kind == "launch"
+
+
 SPLIT = render(PROBLEM, SKINNY, SKINNY.default(PROBLEM).with_values(SPLIT=2))
 SPLIT_MORE = render(PROBLEM, SKINNY, SKINNY.default(PROBLEM).with_values(SPLIT=4))
 
@@ -383,9 +457,9 @@ def adding(driver: Driver, harm: Callable[[np.ndarray, np.ndarray], None] = lamb
     fill, workspace = product(driver), of.launch.workspace(LARGE)
 
     def run(a, b, c, partials, tickets, *scalars, **shape) -> None:
-        parts = driver.words(partials, 4 * workspace.partials).view(np.uint32)
+        parts = driver.words(partials, workspace.partials).view(np.uint32)
         counters = driver.words(tickets, 4 * workspace.tickets).view(np.uint32)
-        assert (parts == arena.GUARD_WORD).all() and (counters == 0).all()
+        assert (parts == arena.CANARY).all() and (counters == 0).all()
         parts[:] = 1
         harm(parts, counters)
         fill(a, b, c, *scalars)
@@ -410,7 +484,7 @@ def test_timed_kernels_share_a_workspace(worker, driver):
         def run(a, b, c, partials, tickets, *scalars, **shape) -> None:
             addresses[of.name].add((int(partials), int(tickets)))
             assert (driver.words(tickets, 4 * workspace.tickets).view(np.uint32) == 0).all()
-            driver.words(partials, 4 * workspace.partials).view(np.uint32)[:] = 1
+            driver.words(partials, workspace.partials).view(np.uint32)[:] = 1
 
         return run
 
@@ -599,7 +673,7 @@ def test_a_workspace_has_allocations_too(driver, tool):
     outcome = runner.run()
     assert (outcome.situations, outcome.error) == (2, None)
     workspace = SPLIT.launch.workspace(SMALL)
-    sizes = {"partials": 4 * workspace.partials, "tickets": 4 * workspace.tickets}
+    sizes = {"partials": workspace.partials, "tickets": 4 * workspace.tickets}
     ours = [one for one in outcome.allocations if one.operand in sizes]
     assert [one.operand for one in ours] == ["partials", "tickets"] * 2
     for one in ours:

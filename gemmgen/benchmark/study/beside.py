@@ -42,7 +42,7 @@ class Beside:
 
 def reference(result: StudyResult) -> StudyRow | None:
     """The point that is the document's best, or None where it reports nothing of the kind, or that does not run."""
-    comparable = result.problem.dtype == REPORTED_DTYPE
+    comparable = result.problem.types.accumulator == REPORTED_DTYPE
     reported = [row for row in result.rows if row.point.reported and comparable]
     best = max(reported, key=lambda row: row.point.reported or 0, default=None)
     return best if best is not None and best.runs else None

@@ -253,7 +253,7 @@ def save_times(times: Times, path: Path) -> None:
 
 
 def _group(problem: Problem, rows: Sequence[CheckRow], axes: Sequence[str]) -> str:
-    named = {"shape": problem.shape, "dtype": problem.dtype.label, "layout": str(problem.layout)}
+    named = {"shape": problem.shape, "dtype": str(problem.types), "layout": str(problem.layout)}
     values = (json.dumps([*(row.values[name] for name in axes), row.registers, round(row.us, 3)]) for row in rows)
     return json.dumps(named)[:-1] + ', "rows": [\n' + ",\n".join(values) + "\n]}"
 

@@ -74,7 +74,7 @@ def config_for(problem: Problem, point: StudyPoint) -> Config:
         settings["TA"] = settings.get("TA", 0) * facts["A_ALONG_K"]
         settings["TB"] = settings.get("TB", 0) * facts["B_ALONG_K"]
         if "VEC" in settings:
-            settings["VEC"] = min(settings["VEC"], problem.dtype.widest)
+            settings["VEC"] = min(settings["VEC"], problem.types.accumulator.widest)
         settings["PAD"] = settings.get("PAD", 0) * max(facts["A_ALONG_K"], facts["B_ALONG_K"])
     return family.default(problem).with_values(**settings)
 

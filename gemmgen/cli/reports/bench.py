@@ -8,6 +8,7 @@ from rich.console import Console
 
 from gemmgen.benchmark.bench import BenchRow
 from gemmgen.cli.reports.words import NONE, bold, figure, percent, show_table, table
+from gemmgen.run.gpu.lt_epilogue import baseline_words
 
 
 def show_bench(console: Console, rows: Sequence[BenchRow]) -> None:
@@ -26,7 +27,7 @@ def show_bench(console: Console, rows: Sequence[BenchRow]) -> None:
             percent(row.timing.spread),
             figure(best.timing.median_us),
             figure(best.timing.tflops(row.case)),
-            best.choice,
+            best.choice + baseline_words(row.case.problem),
             f"{row.speedup:.3f}x",
             percent(row.timing.tflops(row.case) / row.roof.tflops),
             row.roof.limit,

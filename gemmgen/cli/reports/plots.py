@@ -160,7 +160,7 @@ def _document(panel: Any, result: StudyResult) -> dict[int, float]:
     """Mark what the document reports, moved to this card's limit: the top axis holds for both. Returns place: rate."""
     card = device_named(REPORTED_CARD)
     scale = 1.0 if is_card(card, result.device.name) else result.limit.tflops / card.tflops(REPORTED_DTYPE)
-    rows = result.rows if result.problem.dtype == REPORTED_DTYPE else ()
+    rows = result.rows if result.problem.types.accumulator == REPORTED_DTYPE else ()
     marks = {place: row.point.reported * scale for place, row in enumerate(rows) if row.point.reported}
     if marks:
         label = f"the document's {REPORTED_CARD}, at its share of that card's limit"

@@ -23,7 +23,7 @@ def _axes(space: Space) -> Table:
     default = space.family.default(space.problem)
     for axis in space.family.config_type.axes():
         tried = " ".join(map(str, axis.values)) + (" per SM" if axis.per_sm else "")
-        made.add_row(axis.name, tried, str(default.values[axis.name]), axis.meaning)
+        made.add_row(axis.name, tried, str(default.values[axis.name]), axis.described)
     return made
 
 

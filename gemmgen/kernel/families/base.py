@@ -31,6 +31,7 @@ def grid_fits(blocks: str) -> Constraint:
     return Constraint(f"{blocks} <= MAX_BLOCKS", "CUDA bounds the blocks of a grid", in_kernel=False)
 
 
+CONVERTS_NOTHING = Constraint("UNIFORM == 1", "its copies convert nothing: A, B and C are f32, or f64", False)
 GRID_FITS = grid_fits(f"{TILES} * BATCH")
 
 
@@ -77,9 +78,10 @@ def sides(problem: Problem) -> tuple[Side, Side]:
 
 
 def sizes_of(problem: Problem) -> dict[str, int]:
-    """Facts that every family has: M, N, K and BATCH (0 at run time), and ELEMENT_BYTES."""
+    """Facts that every family has: M, N, K and BATCH (0 at run time), ELEMENT_BYTES (of sums) and UNIFORM (1: operands
+    lie in memory in the type of the sums)."""
     sizes = {"M": problem.m or 0, "N": problem.n or 0, "K": problem.k or 0, "BATCH": problem.batch or 0}
-    return {**sizes, "ELEMENT_BYTES": problem.dtype.size}
+    return {**sizes, "ELEMENT_BYTES": problem.types.accumulator.size, "UNIFORM": int(problem.types.uniform)}
 
 
 def tile_grid(problem: Problem, value: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
@@ -128,6 +130,7 @@ class Family(ABC):
     details        axes that the model hardly prices: the search varies them last, in turn, of the fastest
     small          axes of a kernel with small tiles: its blocks have few threads, and small matrices have many blocks
     small_batches  it serves batches of small products alone, their sizes fixed
+    arch_specific  its kernels need instructions of one architecture: they are compiled for sm_90a, others for sm_90
     """
 
     name: str
@@ -138,6 +141,7 @@ class Family(ABC):
     details: tuple[str, ...] = ()
     small: Mapping[str, int] = MappingProxyType({})
     small_batches: bool = False
+    arch_specific: bool = False
 
     @abstractmethod
     def default(self, problem: Problem) -> Config:

@@ -15,7 +15,7 @@ from math import gcd
 from typing import cast
 
 from gemmgen.kernel.config import Config, Constraint, Derived, axis
-from gemmgen.kernel.families.base import Family, Side, constants, launch_of, sides, sizes_of
+from gemmgen.kernel.families.base import CONVERTS_NOTHING, Family, Side, constants, launch_of, sides, sizes_of
 from gemmgen.kernel.notes import main_loop, plural
 from gemmgen.kernel.plan import Plan, Tile, Work
 from gemmgen.problem.device import WARP
@@ -41,6 +41,7 @@ class BatchedConfig(Config):
 
 
 CONSTRAINTS = (
+    CONVERTS_NOTHING,
     Constraint("BATCH != 1", "it serves batches only", False),
     Constraint("M >= 1 and N >= 1 and K >= 1", "sizes must be fixed: matrices lie whole in shared memory", False),
     Constraint("MB >= 1 and TM >= 1 and TN >= 1", "a block has at least one element to compute", False),
@@ -126,7 +127,7 @@ class Batched(Family):
         pad = 4 if any(operand.along_k for operand in sides(problem)) else 0
         tm, tn = gcd(4, problem.m or 4), gcd(4, problem.n or 4)
         lanes = (problem.m or 4) // tm * ((problem.n or 4) // tn)
-        return BatchedConfig(MB=max(1, min(4, 128 // lanes)), TM=tm, TN=tn, VEC=problem.dtype.widest, PAD=pad)
+        return BatchedConfig(MB=max(1, min(4, 128 // lanes)), TM=tm, TN=tn, VEC=problem.types.a.widest, PAD=pad)
 
     def facts(self, problem: Problem) -> dict[str, int]:
         a, b = sides(problem)
@@ -137,7 +138,8 @@ class Batched(Family):
         a, b = sides(problem)
         m, n, k = problem.m or 0, problem.n or 0, problem.k or 0
         fm, fn = patch(batched, a), patch(batched, b)
-        elements, size, step = f"{problem.dtype.ctype}s", problem.dtype.size, depth(problem, batched)
+        sums, step = problem.types.accumulator, depth(problem, batched)
+        elements, size = f"{sums.ctype}s", sums.size
         return (
             Derived("BM", str(m), "rows of C: all of them"),
             Derived("BN", str(n), "columns of C: all of them"),
@@ -163,7 +165,8 @@ class Batched(Family):
         )
 
     def plan(self, problem: Problem, config: Config) -> Plan:
-        batched, value, size = cast(BatchedConfig, config), constants(self, problem, config), problem.dtype.size
+        batched, value = cast(BatchedConfig, config), constants(self, problem, config)
+        size = problem.types.accumulator.size
         copies = value["A_SHARE"] + value["B_SHARE"]
         moved = size * batched.MB * (value["BM"] + value["BN"]) * value["BK"]
         read = size * (batched.TM + batched.TN)
@@ -211,7 +214,7 @@ class Batched(Family):
 
 
 def _operand_constants(problem: Problem, config: BatchedConfig, operand: Side) -> tuple[Derived, ...]:
-    X, mn, elements = operand.X, f"B{operand.MN}", f"{problem.dtype.ctype}s"
+    X, mn, elements = operand.X, f"B{operand.MN}", f"{problem.types.accumulator.ctype}s"
     line, lines = ("BK", mn) if operand.along_k else (mn, "BK")
     read = "DEPTH" if operand.along_k else f"F{operand.MN}"
     constant = (

@@ -52,7 +52,7 @@ class Naive(Family):
             wavefronts=0,
             copies=2,
             copy_wavefronts=0,
-            global_bytes=2 * value["THREADS"] * problem.dtype.size,
+            global_bytes=value["THREADS"] * (problem.types.a.size + problem.types.b.size),
             prefetch=0,
         )
         tile = value["BM"], value["BN"]

@@ -9,7 +9,7 @@ inner product two for each. Tiles of A and B pass through shared memory in one, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
 from typing import cast
@@ -87,7 +87,10 @@ class Simt(Family):
     def default(self, problem: Problem) -> Config:
         a, b = operands(problem, SimtConfig())
         return SimtConfig(
-            VEC=problem.dtype.widest, TA=int(a.along_k), TB=int(b.along_k), PAD=4 if a.along_k or b.along_k else 0
+            VEC=problem.types.accumulator.widest,
+            TA=int(a.along_k),
+            TB=int(b.along_k),
+            PAD=4 if a.along_k or b.along_k else 0,
         )
 
     def facts(self, problem: Problem) -> dict[str, int]:
@@ -101,7 +104,7 @@ class Simt(Family):
         widths = fragment_width(simt, a), fragment_width(simt, b), store_width(problem, simt, b)
         return (
             *_threads(simt.SLICES > 1),
-            *_fragments(simt.WM > 0, a.by_turn, b.by_turn, *widths, f"{problem.dtype.ctype}s"),
+            *_fragments(simt.WM > 0, a.by_turn, b.by_turn, *widths, f"{problem.types.accumulator.ctype}s"),
             *operand_constants(problem, simt, a),
             *operand_constants(problem, simt, b),
             *_sums_of_slices(),
@@ -146,7 +149,7 @@ class Simt(Family):
 
     def view(self, plan: Plan) -> SimtView:
         simt = cast(SimtConfig, plan.config)
-        a, b = operands(plan.problem, simt)
+        a, b = (_rendered(plan, operand) for operand in operands(plan.problem, simt))
         along_n = runs_along_n(simt, a, b)
         return SimtView(
             a=a,
@@ -192,14 +195,14 @@ class Simt(Family):
 
 
 def _work(problem: Problem, simt: SimtConfig, value: Mapping[str, int]) -> Work:
-    outputs, size = simt.TM * simt.TN, problem.dtype.size
+    outputs, size = simt.TM * simt.TN, problem.types.accumulator.size
     words = size / WORD
     values: float = simt.TM + simt.TN if simt.OUTER else 2 * outputs
     a, b = operands(problem, simt)
     wide_a, wide_b = (read_width(simt, operand) for operand in (a, b))
     reads: float = simt.TM / wide_a + simt.TN / wide_b if simt.OUTER else 2 * outputs
     # A warp's read of 4-byte words takes one cycle, of 16-byte vectors four; zigzag lanes halve the latter.
-    halved = 2 if simt.WM > 0 and problem.dtype.widest == simt.VEC else 1
+    halved = 2 if simt.WM > 0 and problem.types.accumulator.widest == simt.VEC else 1
     wavefronts = simt.TM / min(halved, wide_a) + simt.TN / min(halved, wide_b) if simt.OUTER else values
     stores = sum(value[f"{x}_SHARE"] * value[f"V{x}"] / value[f"STORE_{x}"] for x in "AB")
     loads = value["A_SHARE"] + value["B_SHARE"]
@@ -221,6 +224,12 @@ def _work(problem: Problem, simt: SimtConfig, value: Mapping[str, int]) -> Work:
         by_turn=a.by_turn or b.by_turn,
         lead=simt.LEAD,
     )
+
+
+def _rendered(plan: Plan, operand: Operand) -> Operand:
+    """`operand` with what its copies need to know of accesses and edges."""
+    mn_edge = operand.MN in plan.edges and not operand.moves
+    return replace(operand, width=plan.constants[f"V{operand.X}"], mn_edge=mn_edge, k_edge="K" in plan.edges)
 
 
 def _slices(slices: int) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gemmgen.kernel.config import Config, Constraint, axis
-from gemmgen.kernel.families.base import SPLIT_CONSTRAINTS, TILES, grid_fits, split_axis
+from gemmgen.kernel.families.base import CONVERTS_NOTHING, SPLIT_CONSTRAINTS, TILES, grid_fits, split_axis
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class SimtConfig(Config):
     BK: int = axis(8, (16, 32, 64, 128, 8), "depth of one step along K")
     TM: int = axis(8, (4, 8, 16), "rows of C that a thread computes")
     TN: int = axis(8, (4, 8, 16), "columns of C that a thread computes")
-    WM: int = axis(64, (0, 16, 32, 64, 128, 8, 4), "rows of C that a warp computes (0: no warp tiles)")
-    WN: int = axis(32, (0, 16, 32, 64, 128, 8), "columns of C that a warp computes (0: no warp tiles)")
+    WM: int = axis(64, (0, 16, 32, 64, 128, 8, 4), "rows of C that a warp computes", "no warp tiles")
+    WN: int = axis(32, (0, 16, 32, 64, 128, 8), "columns of C that a warp computes", "no warp tiles")
     VEC: int = axis(4, (4, 2, 1), "elements of the widest access: 1, 2, or 4 of 4 bytes")
     TA: int = axis(0, (1, 0), "1: A, stored along k, is transposed into shared memory")
     TB: int = axis(0, (1, 0), "1: B, stored along k, is transposed into shared memory")
@@ -33,7 +33,7 @@ class SimtConfig(Config):
     STAGES: int = axis(2, (3, 2, 4, 1), "tiles of A and B that shared memory holds")
     ASYNC: int = axis(0, (1, 0), "1: cp.async copies to shared memory, 0: through registers")
     AHEAD: int = axis(
-        0, (4, 0), "depths that the loop over a step unrolls, reading two ahead (0: a whole step, none ahead)"
+        0, (4, 0), "depths that the loop over a step unrolls, reading two ahead", "a whole step, none ahead"
     )
     SLICES: int = axis(1, (1, 2, 4, 8), "groups of warps that share a block's tile, each with a part of a step's depth")
     MINB: int = axis(1, (1,), "blocks that must fit an SM at once: caps a thread's registers")
@@ -51,7 +51,7 @@ class SimtConfig(Config):
         "order of a thread's FMAs, reads: 1 starts at a line's far end, 2 takes the last line first, 4 reads B first",
     )
     TEAM: int = axis(
-        0, (0, 16, 32), "neighbouring threads that copy a line word by word together (0: as many as meet in no bank)"
+        0, (0, 16, 32), "neighbouring threads that copy a line word by word together", "as many as meet in no bank"
     )
 
 
@@ -59,6 +59,7 @@ TILE_THREADS = "BM / TM * (BN / TN)"  # that cover a block's tile of C
 ALL_TRANSPOSED = "TA + TB == A_ALONG_K + B_ALONG_K"  # of the operands that lie along k, if any
 
 CONSTRAINTS = (
+    CONVERTS_NOTHING,
     # Values
     Constraint("BM >= 1 and BN >= 1 and BK >= 1 and TM >= 1 and TN >= 1", "a tile holds at least one element", False),
     Constraint("STAGES >= 1 and MINB >= 1 and GROUP >= 1 and SLICES >= 1", "counts start at one", False),

@@ -26,6 +26,9 @@ class Operand(Side):
     by_turn     its shared lines run along k, and a read takes the depths of a whole turn of the loop
     in_parts    of these reads some come early, with the lines of a product that do
     last_first  those of its last lines
+    width       elements of a global access; this and what follows is known when a kernel is rendered
+    mn_edge     a tile may cross an edge of C, so that copies are checked there
+    k_edge      a step may cross the end of K, likewise
     """
 
     transposed: bool
@@ -34,6 +37,13 @@ class Operand(Side):
     by_turn: bool = False
     in_parts: bool = False
     last_first: bool = False
+    width: int = 0
+    mn_edge: bool = False
+    k_edge: bool = False
+
+    @property
+    def at_edge(self) -> bool:
+        return self.mn_edge or self.k_edge
 
     @property
     def k_rows(self) -> bool:
@@ -126,7 +136,7 @@ def store_width(problem: Problem, config: SimtConfig, b: Operand) -> int:
 
 
 def operand_constants(problem: Problem, config: SimtConfig, operand: Operand) -> tuple[Derived, ...]:
-    width, size = global_width(problem, config, operand), problem.dtype.size
+    width, size = global_width(problem, config, operand), problem.types.accumulator.size
     block = config.BM if operand.x == "a" else config.BN
     line, count = (config.BK, block) if operand.along_k else (block, config.BK)
     threads = evaluate(TILE_THREADS, vars(config)) * config.SLICES
@@ -135,7 +145,7 @@ def operand_constants(problem: Problem, config: SimtConfig, operand: Operand) ->
     asked = config.TEAM if operand.transposed else 0
     wanted = asked or (32 if operand.transposed else 128) // (width * size)
     together = team(max(1, line // width), count, threads, wanted)
-    return _copy_constants(operand, width, together, config.ASYNC == 1, f"{problem.dtype.ctype}s")
+    return _copy_constants(operand, width, together, config.ASYNC == 1, f"{problem.types.accumulator.ctype}s")
 
 
 @cache  # the configs of a space have few that differ

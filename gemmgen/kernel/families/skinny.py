@@ -23,6 +23,7 @@ from typing import cast
 from gemmgen.kernel.analysis import traffic
 from gemmgen.kernel.config import Config, Constraint, Derived, axis
 from gemmgen.kernel.families.base import (
+    CONVERTS_NOTHING,
     SPLIT_CONSTRAINTS,
     Family,
     Side,
@@ -59,6 +60,7 @@ class SkinnyConfig(Config):
 
 
 CONSTRAINTS = (
+    CONVERTS_NOTHING,
     Constraint("ELEMENT_BYTES == 4", "its copies and shuffles move words of 4 bytes: f32 only", False),
     Constraint("BATCH == 1", "it serves no batches", False),
     Constraint("S >= 1 and T >= 1 and LANES >= 1 and WARPS >= 1 and UNROLL >= 1", "counts start at one", False),
@@ -115,6 +117,8 @@ class SkinnyView:
     stream, small  templates: how threads share the weights, and how the small operand comes to them
     direct         the small operand passes by shared memory
     stage_unroll   loads of a thread under way at once while it stages a chunk
+    x_edge, w_edge  a tile may cross an edge of C along the lines of x, or of the weights
+    partial        the end of a line of the weights can cut an access
     """
 
     x: Side
@@ -126,6 +130,9 @@ class SkinnyView:
     small: str
     direct: bool
     stage_unroll: int
+    x_edge: bool
+    w_edge: bool
+    partial: bool
 
 
 class Skinny(Family):
@@ -264,6 +271,7 @@ class Skinny(Family):
     def view(self, plan: Plan) -> SkinnyView:
         skinny = cast(SkinnyConfig, plan.config)
         x, w = roles(plan.problem)
+        line = plan.problem.sizes["K" if w.along_k else w.MN]
         return SkinnyView(
             x=x,
             w=w,
@@ -274,6 +282,9 @@ class Skinny(Family):
             small="small/staged.cu" if skinny.BK else "small/direct.cu",
             direct=skinny.BK == 0,
             stage_unroll=STAGE_UNROLL,
+            x_edge=x.MN in plan.edges,
+            w_edge=w.MN in plan.edges,
+            partial=plan.constants["VW"] > 1 and (line is None or line % plan.constants["VW"] != 0),
         )
 
     def tiles(self, plan: Plan) -> tuple[Tile, ...]:
@@ -308,7 +319,7 @@ def _streaming(plan: Plan) -> Iterator[str]:
     )
     if work.repeated_bytes:
         yield "Cached  what the weights meet, which every warp reads again: L1 serves most of it"
-    if memory_bound(intensity, plan.problem.dtype):
+    if memory_bound(intensity, plan.problem.types.accumulator):
         yield "Bound   global memory: too few FLOP for a byte, on any known card"
     else:
         yield "Bound   global memory on a card that can compute more than that for each byte, else FFMA issue"

@@ -2,7 +2,7 @@
 
 A segment of whole pages holds one of them; the emulator maps it between bands that no access survives. It
 touches the upper or the lower band, as far as its alignment allows. Whatever of C's segment is no
-element of C holds a canary, so that a write there shows; so do the words beside the workspace. Of a batch of pointers a
+element of C holds a canary, so that a write there shows; so do the bytes beside the workspace. Of a batch of pointers a
 segment holds all matrices of an operand, and canaries between them; few enough have pages between them that no access
 survives, too.
 """
@@ -11,24 +11,26 @@ from __future__ import annotations
 
 import mmap
 import os
+import struct
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.kernel.source import EXTRA, WORKSPACE, Workspace
+from gemmgen.kernel.source import OPERANDS, TICKET_BYTES, WORKSPACE, Workspace
 from gemmgen.kernel.streamk import Numbers
-from gemmgen.problem.dtype import WIDEST_ACCESS, WORD
+from gemmgen.problem.dtype import CANARY, WIDEST_ACCESS, WORD
 from gemmgen.problem.gemm import POINTER_BYTES, Case
 from gemmgen.problem.matrix import Matrix
-from gemmgen.run.executor import Floats, Operands, Words, left_behind
+from gemmgen.run.executor import Floats, Operands, left_behind
 from gemmgen.run.scatter import Scattered, scatter
 
 Bits = npt.NDArray[np.unsignedinteger[Any]]  # elements as bit patterns
+Bytes = npt.NDArray[np.uint8]
 Blocks = npt.NDArray[np.int64]
 
-CANARY = 0x7FFA9A87  # a NaN that no arithmetic yields; two of them are a double's
+CANARY_BYTE = CANARY & 0xFF  # each of its bytes is the same
 WORKSPACE_ALIGN = 16  # bytes
 GUARDED_MATRICES = 64  # of an operand at most, that have pages between them: a process can have some 2^16 mappings
 GUARD = mmap.PAGESIZE + 2 * WIDEST_ACCESS  # bytes between such matrices: a whole page, wherever they are skewed
@@ -68,6 +70,29 @@ def whole_pages(length: int) -> int:
 
 
 @dataclass(frozen=True)
+class Placement:
+    """A segment as the executable is told of it.
+
+    element_bytes  of what it holds
+    written        whether the kernel may write there
+    matrix_bytes   of each matrix, where the kernel takes an array of pointers to them; else None
+    """
+
+    name: str
+    segment: Segment
+    element_bytes: int
+    written: bool
+    matrix_bytes: int | None = None
+
+    def pack(self) -> bytes:
+        """As `Placement` of launch.hpp lays it out."""
+        at = self.segment
+        place = (at.offset, at.bytes_mapped, at.skew, at.length)
+        array = (False, 0) if self.matrix_bytes is None else (True, self.matrix_bytes)
+        return struct.pack("<24s4QIHHQ", self.name.encode(), *place, self.element_bytes, self.written, *array)
+
+
+@dataclass(frozen=True)
 class ArenaLayout:
     """Where one launch's operands, workspace and list of blocks lie in the shared file.
 
@@ -84,7 +109,7 @@ class ArenaLayout:
     blocks: Segment
     matrices: Segment
     scattered: tuple[Scattered, ...] = ()
-    element_bytes: int = 0
+    element_sizes: dict[str, int] = field(default_factory=dict)  # in bytes, of what kernels have pointers to
     extra: dict[str, Segment] = field(default_factory=dict)  # the epilogue's operands by name
 
     @property
@@ -97,39 +122,50 @@ class ArenaLayout:
         return len(self.scattered[0].slots) if self.scattered else 0
 
     @property
-    def matrix_bytes(self) -> tuple[int, ...]:
-        """Of one A, B and C of a batch of pointers, else 0."""
-        return tuple(self.element_bytes * one.matrix.span for one in self.scattered) or (0, 0, 0)
+    def element_bytes(self) -> int:
+        """The least that shared memory may hold: of an operand, or a sum."""
+        return min(self.element_sizes.values())
 
     @property
-    def pointers(self) -> tuple[Segment, ...]:
-        """What a kernel may have a pointer to, in the order of source.POINTERS."""
-        absent = Segment(0, 0, 0, 0)
-        extra = (self.extra.get(name, absent) for name in EXTRA)
-        return self.a, self.b, self.c, self.partials, self.tickets, *extra
+    def placements(self) -> tuple[Placement, ...]:
+        """What a kernel may have a pointer to."""
+        size = self.element_sizes
+        spans: list[int | None] = [one.matrix.span for one in self.scattered] or [None] * len(OPERANDS)
+        operands = zip(OPERANDS, (self.a, self.b, self.c), spans, strict=True)
+        return (
+            *(
+                Placement(name, segment, size[name], name == "C", None if span is None else size[name] * span)
+                for name, segment, span in operands
+            ),
+            Placement("partials", self.partials, size["partials"], True),
+            Placement("tickets", self.tickets, TICKET_BYTES, True),
+            *(Placement(name, segment, size[name], False) for name, segment in self.extra.items()),
+        )
 
     @classmethod
     def of(cls, case: Case, workspace: Workspace, block_count: int, seed: int) -> ArenaLayout:
-        align, size, high = case.problem.pointer_align, case.problem.dtype.size, seed % 2 == 0
+        aligns, high = [case.problem.align_of(name) for name in OPERANDS], seed % 2 == 0
         scattered: tuple[Scattered, ...] = ()
         if case.problem.pointers:
             few = case.batch <= GUARDED_MATRICES
             scattered = scatter(case, GUARD if few else GAP, mmap.PAGESIZE if few else 2 * WIDEST_ACCESS, seed)
-        lengths = [size * one.elements for one in ([one.matrix for one in scattered] or case.matrices)]
-        a = place(0, lengths[0], align, high)
-        b = place(a.end, lengths[1], align, high)
-        c = place(b.end, lengths[2], align, high)
+        lengths = [one.bytes for one in ([one.matrix for one in scattered] or case.matrices)]
+        a = place(0, lengths[0], aligns[0], high)
+        b = place(a.end, lengths[1], aligns[1], high)
+        c = place(b.end, lengths[2], aligns[2], high)
         extra, end = {}, c.end
         for name, matrix in case.extra.items():
-            extra[name] = place(end, size * matrix.elements, align, high)
+            extra[name] = place(end, matrix.bytes, case.problem.align_of(name), high)
             end = extra[name].end
-        partials = place(end, workspace.partials * WORD, WORKSPACE_ALIGN, high)
-        tickets = place(partials.end, workspace.tickets * WORD, WORKSPACE_ALIGN, high)
+        partials = place(end, workspace.lengths["partials"], WORKSPACE_ALIGN, high)
+        tickets = place(partials.end, workspace.lengths["tickets"], WORKSPACE_ALIGN, high)
         list_bytes = block_count * WORD
         blocks = Segment(tickets.end, whole_pages(list_bytes), 0, list_bytes)
         table_bytes = POINTER_BYTES * sum(len(one.slots) for one in scattered)
         matrices = Segment(blocks.end, whole_pages(table_bytes), 0, table_bytes)
-        return cls(a, b, c, partials, tickets, blocks, matrices, scattered, size, extra)
+        sizes = {name: case.problem.dtype_of(name).size for name in case.tensors}
+        sizes["partials"] = case.problem.types.accumulator.size
+        return cls(a, b, c, partials, tickets, blocks, matrices, scattered, sizes, extra)
 
 
 class SharedArena:
@@ -137,39 +173,39 @@ class SharedArena:
 
     def __init__(self) -> None:
         self.file = os.memfd_create("gemmgen-operands")
-        self._words: Words = np.zeros(0, np.uint32)
+        self._bytes: Bytes = np.zeros(0, np.uint8)
 
     def close(self) -> None:
-        self._words = np.zeros(0, np.uint32)  # lets go of the mapping
+        self._bytes = np.zeros(0, np.uint8)  # lets go of the mapping
         os.close(self.file)
 
     def fill(self, layout: ArenaLayout, case: Case, operands: Operands, blocks: Blocks) -> None:
         self._reserve(layout.matrices.end)
-        bits = case.problem.dtype.bits
         for index, (segment, storage) in enumerate(((layout.a, operands.a), (layout.b, operands.b))):
             if layout.scattered:
-                self._segment(segment)[:] = CANARY
-                values = case.matrices[index].view(storage.view(bits))
-                layout.scattered[index].put(self._operand(segment).view(bits), values)
+                self._segment(segment)[:] = CANARY_BYTE
+                matrix = case.matrices[index]
+                elements = self._operand(segment).view(matrix.dtype.bits)
+                layout.scattered[index].put(elements, matrix.view(storage.view(matrix.dtype.bits)))
             else:
                 self._slack_to_canary(segment)
-                self._operand(segment)[:] = storage.view(np.uint32)
+                self._operand(segment)[:] = storage.view(np.uint8)
         for name, segment in layout.extra.items():
             self._slack_to_canary(segment)
-            self._operand(segment)[:] = operands.extra[name].view(np.uint32)
-        self._segment(layout.c)[:] = CANARY
-        self._put_c(layout, case, case.c.view(operands.c.view(bits)))
-        offsets = [case.problem.dtype.size * one.offsets for one in layout.scattered]
-        self._operand(layout.matrices)[:] = np.array(offsets, np.uint64).view(np.uint32).ravel()
+            self._operand(segment)[:] = operands.extra[name].view(np.uint8)
+        self._segment(layout.c)[:] = CANARY_BYTE
+        self._put_c(layout, case, case.c.view(operands.c.view(case.c.dtype.bits)))
+        offsets = [one.matrix.dtype.size * one.offsets for one in layout.scattered]
+        self._operand(layout.matrices)[:] = np.array(offsets, np.uint64).view(np.uint8).ravel()
         for segment in layout.workspace.values():
-            self._segment(segment)[:] = CANARY
+            self._segment(segment)[:] = CANARY_BYTE
         self._operand(layout.tickets)[:] = 0
-        self._operand(layout.blocks)[:] = blocks
+        self._operand(layout.blocks).view(np.uint32)[:] = blocks
 
     def result(self, layout: ArenaLayout, case: Case, before: Floats) -> Floats:
         """C's storage after the launch, its padding as it was."""
         after: Floats = before.copy()
-        bits = case.problem.dtype.bits
+        bits = case.c.dtype.bits
         elements = self._operand(layout.c).view(bits)
         found = layout.scattered[2].take(elements) if layout.scattered else case.c.view(elements)
         case.c.view(after.view(bits))[...] = found
@@ -177,19 +213,19 @@ class SharedArena:
 
     def write_outside(self, layout: ArenaLayout, case: Case) -> str | None:
         """Where the launch wrote beside the elements of C; None if nowhere. Spoils C in the arena."""
-        dtype = case.problem.dtype
-        self._put_c(layout, case, np.full(dtype.words, CANARY, np.uint32).view(dtype.bits))
-        changed = self._segment(layout.c) != CANARY
-        if not changed.any():
+        dtype = case.c.dtype
+        self._put_c(layout, case, np.full(dtype.size, CANARY_BYTE, np.uint8).view(dtype.bits))
+        segment = self._segment(layout.c)
+        if (segment.view(np.uint32) == CANARY).all():
             return None
-        offset = int(np.argmax(changed)) - layout.c.skew // WORD
+        offset = (int(np.argmax(segment != CANARY_BYTE)) - layout.c.skew) // dtype.size
         if layout.scattered and offset >= 0:
-            return layout.scattered[2].place(offset // dtype.words)
-        return describe_outside(case.c, offset // dtype.words)
+            return layout.scattered[2].place(offset)
+        return describe_outside(case.c, offset)
 
     def _put_c(self, layout: ArenaLayout, case: Case, values: Bits) -> None:
         """Write the elements of C in the arena."""
-        elements = self._operand(layout.c).view(case.problem.dtype.bits)
+        elements = self._operand(layout.c).view(case.c.dtype.bits)
         if layout.scattered:
             layout.scattered[2].put(elements, values)
         else:
@@ -200,35 +236,35 @@ class SharedArena:
 
         `tickets` is what the blocks that ran have to leave: zeros where they complete every tile that they begin.
         """
-        left = left_behind(self._operand(layout.tickets), tickets)
+        left = left_behind(self._operand(layout.tickets).view(np.uint32), tickets)
         if left is not None:
             return f"the kernel {left}"
         for name, segment in layout.workspace.items():
-            words, first = self._segment(segment), segment.skew // WORD
-            end = first + segment.length // WORD
-            beside = [start + np.flatnonzero(words[start:stop] != CANARY) for start, stop in ((0, first), (end, None))]
+            held, first = self._segment(segment), segment.skew
+            parts = (0, first), (first + segment.length, None)
+            beside = [start + np.flatnonzero(held[start:stop] != CANARY_BYTE) for start, stop in parts]
             changed = np.concatenate(beside)
             if len(changed):
-                offset = int(changed[0]) * WORD - segment.skew
+                offset = int(changed[0]) - segment.skew
                 return f"the kernel writes beside {name}, {offset} bytes from its start"
         return None
 
     def _reserve(self, size: int) -> None:
-        if self._words.nbytes < size:
+        if self._bytes.nbytes < size:
             os.ftruncate(self.file, size)
-            self._words = np.frombuffer(mmap.mmap(self.file, size), np.uint32)
+            self._bytes = np.frombuffer(mmap.mmap(self.file, size), np.uint8)
 
-    def _segment(self, segment: Segment) -> Words:
-        return self._words[segment.offset // WORD : segment.end // WORD]
+    def _segment(self, segment: Segment) -> Bytes:
+        return self._bytes[segment.offset : segment.end]
 
-    def _operand(self, segment: Segment) -> Words:
-        first = (segment.offset + segment.skew) // WORD
-        return self._words[first : first + segment.length // WORD]
+    def _operand(self, segment: Segment) -> Bytes:
+        first = segment.offset + segment.skew
+        return self._bytes[first : first + segment.length]
 
     def _slack_to_canary(self, segment: Segment) -> None:
-        words, first = self._segment(segment), segment.skew // WORD
-        words[:first] = CANARY
-        words[first + segment.length // WORD :] = CANARY
+        held = self._segment(segment)
+        held[: segment.skew] = CANARY_BYTE
+        held[segment.skew + segment.length :] = CANARY_BYTE
 
 
 def describe_outside(c: Matrix, offset: int) -> str:

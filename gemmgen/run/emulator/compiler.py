@@ -10,7 +10,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,9 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import MAX_THREADS
 from gemmgen.support.errors import CandidateFailed, Failure, FailureKind
 from gemmgen.support.files import Store, content_key
+from gemmgen.support.lifeline import Lifeline
 from gemmgen.support.paths import TEMPLATES
+from gemmgen.support.scratch import scratch_folder
 
 RUNTIME = TEMPLATES / "device" / "host"
 KIND = "emulator"  # of the store's entries
@@ -125,7 +126,7 @@ class HostCompiler:
         return program
 
     def _compile_runtime(self) -> bytes:
-        with tempfile.TemporaryDirectory(prefix="gemmgen-") as folder:
+        with scratch_folder() as folder:
             main = str(RUNTIME / "emulator_main.cpp")
             result = self._run(*LANGUAGE, "-c", main, "-o", "runtime.o", folder=folder)
             if result.returncode != 0:
@@ -134,9 +135,9 @@ class HostCompiler:
 
     def _build(self, source: KernelSource, flags: tuple[str, ...], runtime_object: bytes) -> bytes:
         kernel, header = f"{source.name}.cu", RUNTIME / "gemmgen_emulator.hpp"
-        with tempfile.TemporaryDirectory(prefix="gemmgen-") as folder:
-            Path(folder, kernel).write_text(source.text)
-            Path(folder, "runtime.o").write_bytes(runtime_object)
+        with scratch_folder() as folder:
+            (folder / kernel).write_text(source.text)
+            (folder / "runtime.o").write_bytes(runtime_object)
             # The kernel's file stays as it is; what is compiled is the one line that exports it.
             result = self._run(
                 *(*LANGUAGE, *flags),
@@ -150,9 +151,9 @@ class HostCompiler:
             result = self._run(*self.link_flags, "kernel.o", "runtime.o", "-o", "emulator", folder=folder)
             if result.returncode != 0:
                 raise failed("compile", f"the kernel does not link: {result.stderr.strip()[-1000:]}")
-            return Path(folder, "emulator").read_bytes()
+            return (folder / "emulator").read_bytes()
 
-    def _run(self, *arguments: str, folder: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    def _run(self, *arguments: str, folder: Path, text: str = "") -> subprocess.CompletedProcess[str]:
         try:
             return _call([*self.command, *arguments], text, folder)
         except subprocess.TimeoutExpired:
@@ -209,22 +210,35 @@ def _version(command: list[str]) -> str | None:
 
 def _accepts(command: list[str], *flags: str) -> bool:
     """Whether a program of nothing is made with `flags`: some systems lack the static libraries."""
-    with tempfile.TemporaryDirectory(prefix="gemmgen-") as folder:
+    with scratch_folder() as folder:
         arguments = (*flags, "-x", "c++", "-", "-o", "accepted.o")
         return _call([*command, *arguments], "int main() {}\n", folder).returncode == 0
 
 
-def _call(command: list[str], text: str = "", folder: str | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command,
-        input=text,
-        cwd=folder,
-        env={**os.environ, "LC_ALL": "C"},  # messages in plain English
-        timeout=COMPILE_TIMEOUT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def _call(command: list[str], text: str = "", folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run `command`, which ends with this process; its own temporary files are in `folder`, too."""
+    environment = {**os.environ, "LC_ALL": "C"}  # messages in plain English
+    if folder is not None:
+        environment["TMPDIR"] = str(folder)
+    with Lifeline() as line:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=folder,
+            env=environment,
+            text=True,
+            start_new_session=True,
+            pass_fds=(line.end,),
+        )
+        line.tie(process.pid)
+        with process:
+            try:
+                said, complained = process.communicate(text, timeout=COMPILE_TIMEOUT)
+            finally:
+                line.close()  # of a compiler that works for too long, or is interrupted, nothing stays
+    return subprocess.CompletedProcess(command, process.returncode, said, complained)
 
 
 @functools.cache

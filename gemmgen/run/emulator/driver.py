@@ -8,17 +8,16 @@ from types import TracebackType
 
 import numpy as np
 
-from gemmgen.kernel.source import POINTERS, KernelSource, Launch, Parameter
+from gemmgen.kernel.source import KernelSource, Launch
 from gemmgen.problem.gemm import Case
+from gemmgen.run.arguments import Argument, arguments_of, packed
 from gemmgen.run.emulator.arena import ArenaLayout, Blocks, SharedArena
 from gemmgen.run.emulator.compiler import Executables, HostCompiler, failed
-from gemmgen.run.emulator.server import MAX_ARGUMENTS, Request, Server
+from gemmgen.run.emulator.server import MAX_ARGUMENT_BYTES, Request, Server
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.errors import require
 from gemmgen.support.files import Store
 
-POINTER_NUMBERS = {name: number for number, name in enumerate(POINTERS)}
-LETTERS = {"int": "i", "long long": "l", "float": "f", "double": "d"}
 WHOLE_FLOPS = 5e8  # a fraction of a second; verification samples the tiles of larger cases
 WHOLE_THREADS = 2**21  # and of those with more threads: a row of 16 x 16 threads for 2^16 columns stays below
 WATCHED_FLOPS = 2e6  # a launch is watched for races as far as this goes,
@@ -34,7 +33,6 @@ class EmulatedKernel:
     def __init__(self, source: KernelSource, executables: Executables, timeout: float) -> None:
         self.source = source
         self._timeout = timeout
-        self._signature = "".join(_letter(parameter) for parameter in source.parameters)
         self._arena = SharedArena()
         self._fast = Server(source.name, executables.fast, self._arena.file)
         self._watched = Server(source.name, executables.watched, self._arena.file)
@@ -113,8 +111,7 @@ class EmulatedKernel:
             shared_bytes=self.source.launch.shared_bytes,
             workers=workers,
             timeout=self._timeout,
-            signature=self._signature,
-            arguments=self.source.arguments(case, POINTER_NUMBERS),
+            arguments=_arguments(self.source, case, layout),
             quiet=quiet,
         )
 
@@ -130,12 +127,13 @@ class EmulatorExecutor:
         seed // 2 % 2   cp.async lands as late (0) or as early (1) as it may
         seed % 8    blocks of a large launch are watched for races (0) or none (others)
 
+    A launch has `timeout` seconds of processor time; the largest takes about one.
     Raises CandidateFailed (unavailable) where the machine has no C++ compiler.
     """
 
     name = "emulator"
 
-    def __init__(self, store: Store | None = None, timeout: float = 60.0) -> None:
+    def __init__(self, store: Store | None = None, timeout: float = 10.0) -> None:
         self._compiler = HostCompiler.find()
         self.store = store if store is not None else Store()
         self.timeout = timeout
@@ -146,7 +144,8 @@ class EmulatorExecutor:
 
     def load(self, source: KernelSource) -> EmulatedKernel:
         """Compile, or fetch from the store. Raises CandidateFailed: compile or launch."""
-        _check_launch(source)
+        if source.launch.cluster > 1:
+            raise failed("launch", f"clusters of {source.launch.cluster} blocks are not emulated")
         kernel = EmulatedKernel(source, self._compiler.executables(source, self.store), self.timeout)
         self._loaded = [*(other for other in self._loaded if not other.closed), kernel]
         return kernel
@@ -165,9 +164,13 @@ class EmulatorExecutor:
         self.close()
 
 
-def _letter(parameter: Parameter) -> str:
-    """How an argument travels: see `Request.signature`."""
-    return "p" if parameter.is_pointer else LETTERS[parameter.ctype]
+def _arguments(source: KernelSource, case: Case, layout: ArenaLayout) -> tuple[Argument, ...]:
+    """What a launch of `case` passes; a pointer is the number of its operand."""
+    arguments = arguments_of(source, case, {placed.name: number for number, placed in enumerate(layout.placements)})
+    size = len(packed(arguments))
+    if size > MAX_ARGUMENT_BYTES:
+        raise failed("launch", f"{size} bytes of arguments are more than {MAX_ARGUMENT_BYTES}")
+    return arguments
 
 
 def _block_order(grid: int, seed: int) -> Blocks:
@@ -186,16 +189,9 @@ def _watched_blocks(launch: Launch, case: Case, order: Blocks, affordable: int, 
 
 
 def _check_sizes(case: Case, operands: Operands) -> None:
-    wanted = case.problem.dtype.numpy
     for name, matrix in case.tensors.items():
         storage = operands.by_name[name]
         require(
-            storage.shape == (matrix.elements,) and storage.dtype == wanted,
-            f"{name} is {storage.dtype} {storage.shape}; its storage is {matrix.elements} {wanted} elements",
+            storage.shape == (matrix.elements,) and storage.dtype == matrix.dtype.numpy,
+            f"{name} is {storage.dtype} {storage.shape}; its storage is {matrix.elements} of {matrix.dtype.numpy}",
         )
-
-
-def _check_launch(source: KernelSource) -> None:
-    parameters = len(source.parameters)
-    if parameters > MAX_ARGUMENTS:
-        raise failed("launch", f"{parameters} parameters are more than the emulator's {MAX_ARGUMENTS}")

@@ -7,31 +7,30 @@ import os
 import re
 import select
 import shutil
-import signal
 import struct
 import subprocess
 import time
 from dataclasses import dataclass
 
 from gemmgen.problem.dtype import WORD
+from gemmgen.run.arguments import Argument, packed
 from gemmgen.run.emulator.arena import ArenaLayout
 from gemmgen.run.emulator.compiler import failed
 from gemmgen.support.errors import CandidateFailed, FailureKind
+from gemmgen.support.lifeline import Lifeline
 
-MAX_ARGUMENTS = 32
+MAX_ARGUMENT_BYTES = 4096  # as in launch.hpp
+PATIENCE = 6  # times the limit of processor time that a launch may take, on a busy machine
 GRACE = 2.0  # seconds that a process has to report its own time-out
 SUCCESS = b"ok\n"
-
-Argument = int | float  # a pointer is its number in source.POINTERS
 
 
 @dataclass(frozen=True)
 class Request:
     """One launch of `grid` blocks, of which it runs those that the layout's list names.
 
-    signature   p(ointer), i(nt), l(ong long), f(loat) or d(ouble) for each argument
     workers     processes that may share the blocks
-    timeout     seconds
+    timeout     seconds of processor time, for each process
     quiet       what the kernel prints goes nowhere
     """
 
@@ -42,27 +41,23 @@ class Request:
     shared_bytes: int
     workers: int
     timeout: float
-    signature: str
-    arguments: list[Argument]
+    arguments: tuple[Argument, ...]
     quiet: bool
 
     def pack(self) -> bytes:
-        """As `Request` of launch.hpp lays it out."""
-        blocks = self.layout.blocks
+        """As launch.hpp lays it out."""
+        layout, values = self.layout, packed(self.arguments)
         head = struct.pack(
-            "<QQIIIIIIII",
-            *(self.seed % 2**64, blocks.offset, blocks.length // WORD, self.grid, self.threads),
-            *(self.shared_bytes, self.workers, int(self.timeout * 1000), self.quiet, 0),
+            "<QQ12IQQ",
+            *(self.seed % 2**64, layout.blocks.offset, layout.blocks.length // WORD, self.grid, self.threads),
+            *(self.shared_bytes, self.workers, int(self.timeout * 1000), self.quiet, layout.element_bytes),
+            *(len(layout.placements), len(self.arguments), len(values), 0, layout.products, layout.matrices.offset),
         )
-        matrices = self.layout.matrices
-        head += struct.pack("<5Q", self.layout.products, matrices.offset, *self.layout.matrix_bytes)
-        operands = b"".join(
-            struct.pack("<4Q", segment.offset, segment.bytes_mapped, segment.skew, segment.length)
-            for segment in self.layout.pointers
+        operands = b"".join(placement.pack() for placement in layout.placements)
+        parameters = b"".join(
+            struct.pack("<cBH", one.kind.encode(), one.alignment, len(one.data)) for one in self.arguments
         )
-        kinds = "".join("d" if kind in "fd" else "q" for kind in self.signature)
-        slots = struct.pack(f"<{kinds}", *self.arguments).ljust(8 * MAX_ARGUMENTS, b"\0")
-        return head + operands + slots + self.signature.encode().ljust(MAX_ARGUMENTS, b"\0")
+        return head + operands + parameters + values
 
 
 class Server:
@@ -73,6 +68,7 @@ class Server:
         self._executable = _in_memory_file(name, executable)
         self._arena_file = arena_file
         self._process: subprocess.Popen[bytes] | None = None
+        self._line: Lifeline | None = None
         self._replies = -1
         self._lines: dict[str, list[int]] = {}  # by instruction: a failure that shrinks meets it again
 
@@ -83,7 +79,7 @@ class Server:
         try:
             with contextlib.suppress(BrokenPipeError):  # it has died: the reply, or its lack, says why
                 process.stdin.write(request.pack())
-            reply = self._receive(request.timeout + GRACE)
+            reply = self._receive(PATIENCE * request.timeout + GRACE)
             if reply == SUCCESS:
                 return
             failure = self._failure(reply, request.timeout)
@@ -104,23 +100,24 @@ class Server:
             self._kill()  # it died between two launches: nobody's fault
         if self._process is None:
             self._replies, replies_end = os.pipe()
+            self._line = line = Lifeline()
             try:
                 self._process = subprocess.Popen(
                     [f"/proc/self/fd/{self._executable}", str(self._arena_file), str(replies_end)],
                     bufsize=0,
                     stdin=subprocess.PIPE,
-                    pass_fds=(self._executable, self._arena_file, replies_end),
+                    pass_fds=(self._executable, self._arena_file, replies_end, line.end),
                     start_new_session=True,  # Ctrl-C is the driver's to handle; helpers end with their group
                 )
+                line.tie(self._process.pid)
             finally:
                 os.close(replies_end)
         return self._process
 
     def _kill(self) -> None:
-        if self._process is None:
+        if self._process is None or self._line is None:
             return
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        self._line.close()
         self._process.wait()
         if self._process.stdin is not None:
             self._process.stdin.close()
@@ -144,7 +141,7 @@ class Server:
     def _failure(self, reply: bytes | None, timeout: float) -> CandidateFailed:
         assert self._process is not None
         if reply is None:
-            return failed("timeout", f"no result after {timeout:g} s")
+            return failed("timeout", f"no result after {PATIENCE * timeout:g} s")
         if not reply.endswith(b"\n"):
             return failed("crash", f"the emulator's process ended with status {self._process.wait()}")
         # Processes that fail together each send a line; the first one counts.

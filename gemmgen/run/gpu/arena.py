@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.kernel.source import OPERANDS, WORKSPACE, Launch, Workspace
-from gemmgen.problem.dtype import WORD
+from gemmgen.kernel.source import OPERANDS, Launch, Workspace
+from gemmgen.problem.dtype import CANARY, WORD
 from gemmgen.problem.gemm import POINTER_BYTES, Case
 from gemmgen.problem.matrix import Matrix
 from gemmgen.run.executor import Floats, Operands, Words, left_behind
@@ -25,9 +26,9 @@ from gemmgen.run.scatter import Scattered, scatter
 from gemmgen.support.errors import CandidateFailed, Failure
 
 ImageKey = tuple[int, int, int]
+Elements = npt.NDArray[Any]
 
 GUARD_BYTES = 256 * 1024  # on each side of each operand
-GUARD_WORD = 0x7FFCDEAD  # a NaN, and two are a double's: it shows in the result of whoever reads it
 ALLOCATION_ALIGN = 256  # bytes, as cuMemAlloc gives
 KEPT_BYTES = 2**20  # from here on, operands take longer to send than to keep
 PLACES = 8  # different placements, chosen by the seed
@@ -52,64 +53,63 @@ class DeviceArena:
         return tuple(one.matrix for one in self.scattered) or self.case.matrices
 
     @property
-    def word_counts(self) -> dict[str, int]:
-        return _operand_words(self.case, self.matrices)
+    def lengths(self) -> dict[str, int]:
+        """Bytes of the operands."""
+        return _operand_bytes(self.case, self.matrices)
 
-    def words(self, image: Words, name: str) -> Words:
-        """The operand's storage inside `image`."""
-        start = self.offsets[name] // WORD
-        return image[start : start + self.word_counts[name]]
+    def elements(self, image: Words, name: str) -> Elements:
+        """The operand's storage inside `image`, as bit patterns."""
+        start = self.offsets[name]
+        dtype = self.case.problem.dtype_of(name)
+        return image.view(np.uint8)[start : start + self.lengths[name]].view(dtype.bits)
 
     def image(self, operands: Operands) -> Words:
         """What to copy to the device: guard words, and the operands where they belong."""
-        image = np.full(self.size // WORD, GUARD_WORD, np.uint32)
+        image = np.full(self.size // WORD, CANARY, np.uint32)
         for index, values in enumerate((operands.a, operands.b, operands.c)):
-            words = self.words(image, OPERANDS[index])
+            elements, bits = self.elements(image, OPERANDS[index]), self.matrices[index].dtype.bits
             if self.scattered:
-                bits = self.case.problem.dtype.bits
-                self.scattered[index].put(words.view(bits), self.case.matrices[index].view(values.view(bits)))
+                self.scattered[index].put(elements, self.case.matrices[index].view(values.view(bits)))
             else:
-                words[:] = values.view(np.uint32)
+                elements[:] = values.view(bits)
         for name, values in operands.extra.items():
-            self.words(image, name)[:] = values.view(np.uint32)
+            elements = self.elements(image, name)
+            elements[:] = values.view(elements.dtype)
         return image
 
     def storage(self, c: Floats) -> Floats:
         """`c`, the elements of C as they lie here, as Operands hold them."""
         if not self.scattered:
             return c
-        stored: Floats = np.full(self.case.c.elements, np.nan, c.dtype)
+        stored: Floats = np.full(self.case.c.bytes, CANARY & 0xFF, np.uint8).view(c.dtype)
         self.case.c.view(stored)[...] = self.scattered[2].take(c)
         return stored
 
     def addresses(self, base: int) -> npt.NDArray[np.uint64]:
         """What the pointers to each product's A, B and C are where the arena begins at address `base`."""
-        size = self.case.problem.dtype.size
         starts = [base + self.offsets[name] for name in OPERANDS]
-        return np.array(
-            [start + size * one.offsets for start, one in zip(starts, self.scattered, strict=True)], np.uint64
-        )
+        placed = zip(starts, self.scattered, strict=True)
+        return np.array([start + one.matrix.dtype.size * one.offsets for start, one in placed], np.uint64)
 
     def result(self, before: Words, after: Words) -> Floats:
         """C's storage after the launch. Raises CandidateFailed (crash) where anything else changed."""
-        changed = before != after
-        dtype = self.case.problem.dtype
-        self.matrices[2].view(self.words(changed, "C").view(f"u{dtype.words}"))[...] = 0  # a byte a word
+        changed = before ^ after
+        self.matrices[2].view(self.elements(changed, "C"))[...] = 0
         if changed.any():
-            where = self._describe(int(changed.argmax()) * WORD)
-            reason = f"it wrote {np.count_nonzero(changed)} words outside C's elements, the first {where}"
+            wrong = np.flatnonzero(changed.view(np.uint8))
+            reason = f"it wrote {len(wrong)} bytes outside C's elements, the first {self._describe(int(wrong[0]))}"
             raise CandidateFailed(Failure("crash", reason, "gpu"))
-        return self.storage(self.words(after, "C").view(dtype.numpy).copy())
+        return self.storage(self.elements(after, "C").view(self.case.c.dtype.numpy).copy())
 
     def _describe(self, offset: int) -> str:
         """Where the byte `offset` is, for a person: in an operand, or how far from the nearest one."""
         for name, start in self.offsets.items():
-            if start <= offset < start + WORD * self.word_counts[name]:
+            if start <= offset < start + self.lengths[name]:
                 return self._describe_inside(name, offset - start)
-        return _beside(offset, self.offsets, self.word_counts)
+        return _beside(offset, self.offsets, self.lengths)
 
     def _describe_inside(self, name: str, offset: int) -> str:
-        element = offset // (WORD if name in WORKSPACE else self.case.problem.dtype.size)
+        element = offset // self.case.problem.dtype_of(name).size
         if name != "C":
             return f"in {name}, at element {element} of its storage"
         if self.scattered:
@@ -123,7 +123,7 @@ class DeviceArena:
 class WorkspaceArena:
     """Byte offsets of partials and tickets, aligned as operands are.
 
-    Before a launch all words are GUARD_WORD but for the tickets, which are zero.
+    Before a launch all words are CANARY but for the tickets, which are zero.
     """
 
     workspace: Workspace
@@ -131,12 +131,13 @@ class WorkspaceArena:
     size: int
 
     @property
-    def word_counts(self) -> dict[str, int]:
-        return self.workspace.words
+    def lengths(self) -> dict[str, int]:
+        """Bytes of both parts."""
+        return self.workspace.lengths
 
     def words(self, name: str) -> slice:
         start = self.offsets[name] // WORD
-        return slice(start, start + self.word_counts[name])
+        return slice(start, start + self.lengths[name] // WORD)
 
     def kept(self) -> tuple[slice, ...]:
         """The words that a launch must leave as they were: all but the partials, which may hold anything."""
@@ -150,10 +151,10 @@ class WorkspaceArena:
         if left is not None:
             raise CandidateFailed(Failure("crash", f"it {left}", "gpu"))
         for part in self.kept():
-            changed = part.start + np.flatnonzero(after[part] != GUARD_WORD)
+            changed = part.start + np.flatnonzero(after[part] != CANARY)
             changed = changed[(changed < tickets.start) | (changed >= tickets.stop)]
             if len(changed):
-                where = _beside(int(changed[0]) * WORD, self.offsets, self.word_counts)
+                where = _beside(int(changed[0]) * WORD, self.offsets, self.lengths)
                 reason = f"it wrote {len(changed)} words beside its workspace, the first {where}"
                 raise CandidateFailed(Failure("crash", reason, "gpu"))
 
@@ -163,7 +164,7 @@ class PointerArena:
     """Byte offsets of the arrays of pointers, by the operand's name, and what to copy to the device."""
 
     offsets: dict[str, int]
-    word_counts: dict[str, int]
+    lengths: dict[str, int]
     image: Words
 
     def check(self, after: Words) -> None:
@@ -172,9 +173,9 @@ class PointerArena:
         if not len(changed):
             return
         at, named = int(changed[0]) * WORD, {f"the pointers to {name}": start for name, start in self.offsets.items()}
-        counts = {f"the pointers to {name}": count for name, count in self.word_counts.items()}
-        inside = [name for name, start in named.items() if start <= at < start + WORD * counts[name]]
-        where = f"in {inside[0]}" if inside else _beside(at, named, counts)
+        lengths = {f"the pointers to {name}": length for name, length in self.lengths.items()}
+        inside = [name for name, start in named.items() if start <= at < start + lengths[name]]
+        where = f"in {inside[0]}" if inside else _beside(at, named, lengths)
         reason = f"it wrote {len(changed)} words beside C, the first {where}"
         raise CandidateFailed(Failure("crash", reason, "gpu"))
 
@@ -199,7 +200,8 @@ def place(case: Case, seed: int) -> DeviceArena:
     if case.problem.pointers:
         scattered = scatter(case, GAP_BYTES, ALLOCATION_ALIGN, seed % PLACES)
     matrices = tuple(one.matrix for one in scattered) or case.matrices
-    offsets, size = _between_guards(_operand_words(case, matrices), case.problem.pointer_align, seed)
+    lengths = _operand_bytes(case, matrices)
+    offsets, size = _between_guards(lengths, {name: case.problem.align_of(name) for name in lengths}, seed)
     return DeviceArena(case, offsets, size, scattered)
 
 
@@ -208,12 +210,12 @@ def place_pointers(layout: DeviceArena, base: int, seed: int) -> PointerArena | 
     if not layout.scattered:
         return None
     addresses = layout.addresses(base).view(np.uint32).reshape(len(OPERANDS), -1)
-    counts = dict.fromkeys(OPERANDS, addresses.shape[1])
-    offsets, size = _between_guards(counts, POINTER_BYTES, seed)
-    image = np.full(size // WORD, GUARD_WORD, np.uint32)
+    lengths = dict.fromkeys(OPERANDS, WORD * addresses.shape[1])
+    offsets, size = _between_guards(lengths, dict.fromkeys(OPERANDS, POINTER_BYTES), seed)
+    image = np.full(size // WORD, CANARY, np.uint32)
     for name, words in zip(OPERANDS, addresses, strict=True):
         image[offsets[name] // WORD :][: len(words)] = words
-    return PointerArena(offsets, counts, image)
+    return PointerArena(offsets, lengths, image)
 
 
 def place_workspace(launch: Launch, case: Case, seed: int) -> WorkspaceArena | None:
@@ -221,31 +223,32 @@ def place_workspace(launch: Launch, case: Case, seed: int) -> WorkspaceArena | N
     workspace = launch.workspace(case)
     if not launch.adds_up:
         return None
-    offsets, size = _between_guards(workspace.words, case.problem.pointer_align, seed)
+    align = max(case.problem.pointer_align, case.problem.types.accumulator.size)
+    offsets, size = _between_guards(workspace.lengths, dict.fromkeys(workspace.lengths, align), seed)
     return WorkspaceArena(workspace, offsets, size)
 
 
-def _between_guards(word_counts: Mapping[str, int], align: int, seed: int) -> tuple[dict[str, int], int]:
+def _between_guards(lengths: Mapping[str, int], aligns: Mapping[str, int], seed: int) -> tuple[dict[str, int], int]:
     """(byte offset of each, size of all)."""
-    lead = align * (1 + 2 * (seed % PLACES))  # an odd multiple: aligned to `align` and not to 2 * align
     offsets: dict[str, int] = {}
     end = 0
-    for name, words in word_counts.items():
+    for name, length in lengths.items():
+        lead = aligns[name] * (1 + 2 * (seed % PLACES))  # an odd multiple: aligned to that and not to twice as much
         offsets[name] = _round_up(end + GUARD_BYTES, ALLOCATION_ALIGN) + lead
-        end = offsets[name] + WORD * words
+        end = offsets[name] + length
     return offsets, _round_up(end + GUARD_BYTES, ALLOCATION_ALIGN)
 
 
-def _operand_words(case: Case, matrices: tuple[Matrix, ...]) -> dict[str, int]:
+def _operand_bytes(case: Case, matrices: tuple[Matrix, ...]) -> dict[str, int]:
     named = {**dict(zip(OPERANDS, matrices, strict=True)), **case.extra}
-    return {name: matrix.elements * case.problem.dtype.words for name, matrix in named.items()}
+    return {name: matrix.bytes for name, matrix in named.items()}
 
 
-def _beside(offset: int, offsets: Mapping[str, int], word_counts: Mapping[str, int]) -> str:
+def _beside(offset: int, offsets: Mapping[str, int], lengths: Mapping[str, int]) -> str:
     """How far the byte `offset`, which is in none of them, lies from the nearest one."""
     distances: list[tuple[int, str]] = []
     for name, start in offsets.items():
-        end = start + WORD * word_counts[name]
+        end = start + lengths[name]
         beyond = offset >= end
         distance = offset - end if beyond else start - offset
         distances.append((distance, f"{distance} bytes {'after the end of' if beyond else 'before'} {name}"))

@@ -52,7 +52,11 @@ class BatchedPlan:
     offered = 1
 
     def __init__(self, library: Cublas, case: Case) -> None:
-        dtype = case.problem.dtype
+        types = case.problem.types
+        if not types.uniform:
+            reason = f"no baseline: {GEMM_BATCHED} has no kernel for {types}"
+            raise CandidateFailed(Failure("unavailable", reason, "cublas"))
+        dtype = types.accumulator
         self._library, self._case = library, case
         self._product = library.products[dtype]
         self._alpha, self._beta = np.array([case.alpha], dtype.numpy), np.array([case.beta], dtype.numpy)

@@ -15,12 +15,24 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case
 from gemmgen.problem.matrix import Matrix
 from gemmgen.run.gpu.launching import Pointers
+from gemmgen.run.gpu.lt_epilogue import own_epilogue
 from gemmgen.run.gpu.replay import allocate
 from gemmgen.support.errors import CandidateFailed, Failure
 
 WORKSPACE_BYTES = 64 * 2**20  # NVIDIA recommends 32 MiB for Hopper
 REQUESTED = 64  # heuristics; cuBLASLt offers fewer, about 8
-REAL = {DType.F32: 0, DType.F64: 1}  # cudaDataType: R_32F, R_64F
+# cudaDataType_t: R_32F and so on
+DATA_TYPES = {
+    DType.F32: 0,
+    DType.F64: 1,
+    DType.F16: 2,
+    DType.S8: 3,
+    DType.U8: 8,
+    DType.S32: 10,
+    DType.BF16: 14,
+    DType.E4M3: 28,
+    DType.E5M2: 29,
+}
 OPERATION_T = 1  # cublasOperation_t
 
 
@@ -39,6 +51,7 @@ class Cublaslt:
         self.compute_types = {
             DType.F32: cublas.ComputeType.COMPUTE_32F,  # FP32 FMA; FAST_TF32 would round the inputs
             DType.F64: cublas.ComputeType.COMPUTE_64F,  # may take tensor cores, which round no more than FMAs do
+            DType.S32: cublas.ComputeType.COMPUTE_32I,
         }
         self.workspace = allocate(WORKSPACE_BYTES)
 
@@ -58,21 +71,40 @@ class LtPlan:
     def __init__(self, library: Cublaslt, case: Case) -> None:
         api = library.api
         self._library = library
-        dtype = case.problem.dtype
-        self._real = REAL[dtype]
-        self._alpha, self._beta = np.array([case.alpha], dtype.numpy), np.array([case.beta], dtype.numpy)
-        self._operation = api.matmul_desc_create(library.compute_types[dtype], self._real)
+        sums, scalar = case.problem.types.accumulator, case.problem.types.scalar
+        self._alpha, self._beta = np.array([case.alpha], scalar.numpy), np.array([case.beta], scalar.numpy)
+        try:
+            self._operation = api.matmul_desc_create(library.compute_types[sums], DATA_TYPES[scalar])
+        except api.cuBLASLtError as error:
+            raise _no_kernel(case, error) from error
         self._layouts = {name: self._layout(matrix) for name, matrix in zip("ABC", case.matrices, strict=True)}
         for attribute, order in (("TRANSA", case.b.order), ("TRANSB", case.a.order)):  # swapped: see the module
             if order == "c":
                 transposed = ctypes.c_int32(OPERATION_T)
                 _set(api.matmul_desc_set_attribute, self._operation, api.MatmulDescAttribute[attribute], transposed)
-        self._algorithms = self._heuristics()
+        self._own = own_epilogue(case.problem)
+        if self._own is not None:
+            epilogue = ctypes.c_int32(self._own.number)
+            bias = ctypes.c_void_p(int(library.workspace))  # somewhere: each launch has its own
+            _set(api.matmul_desc_set_attribute, self._operation, api.MatmulDescAttribute.EPILOGUE, epilogue)
+            if self._own.bias:
+                _set(api.matmul_desc_set_attribute, self._operation, api.MatmulDescAttribute.BIAS_POINTER, bias)
+        try:
+            self._algorithms = self._heuristics()
+        except api.cuBLASLtError as error:
+            self.close()
+            raise _no_kernel(case, error) from error
+        if not self._algorithms:
+            self.close()
+            raise _no_kernel(case, "it offers no algorithm")
         self.offered = len(self._algorithms)
 
     def enqueue(self, algorithm: int, pointers: Pointers, stream: Any) -> None:
         """Put one product on `stream`. Raises CandidateFailed (launch)."""
         api, c, c_layout = self._library.api, pointers["C"], self._layouts["C"]
+        if self._own is not None and self._own.bias:
+            bias = ctypes.c_void_p(pointers["bias_n"])
+            _set(api.matmul_desc_set_attribute, self._operation, api.MatmulDescAttribute.BIAS_POINTER, bias)
         try:
             api.matmul(
                 self._library.handle,
@@ -104,7 +136,7 @@ class LtPlan:
     def _layout(self, matrix: Matrix) -> Any:
         """The matrix as its lines lie in memory: a column of cuBLASLt's is a line of ours."""
         api = self._library.api
-        layout = api.matrix_layout_create(self._real, matrix.line_length, matrix.lines, matrix.ld)
+        layout = api.matrix_layout_create(DATA_TYPES[matrix.dtype], matrix.line_length, matrix.lines, matrix.ld)
         if matrix.batch is not None:
             attributes = api.MatrixLayoutAttribute
             count, stride = ctypes.c_int32(matrix.batch), ctypes.c_int64(matrix.stride)
@@ -126,12 +158,15 @@ class LtPlan:
             api.matmul_algo_get_heuristic(
                 self._library.handle, self._operation, *operands, preference, REQUESTED, results.ptr, count.ctypes.data
             )
-        except api.cuBLASLtError as error:
-            raise CandidateFailed(Failure("unavailable", f"no algorithm: {error}", "cublaslt")) from error
         finally:
             api.matmul_preference_destroy(preference)
         # A copy, so that each algorithm's memory lives as long as the plan.
         return [np.array(results[index]["algo"]) for index in range(int(count[0])) if results[index]["state"] == 0]
+
+
+def _no_kernel(case: Case, why: object) -> CandidateFailed:
+    reason = f"no baseline: cuBLASLt has no kernel for {case.problem.types} {case.problem.layout} ({why})"
+    return CandidateFailed(Failure("unavailable", reason, "cublaslt"))
 
 
 def _set(setter: Any, descriptor: Any, attribute: int, value: Any) -> None:

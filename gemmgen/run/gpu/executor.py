@@ -27,6 +27,7 @@ from gemmgen.run.executor import Floats, Operands
 from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.gpu.arena import image_key
 from gemmgen.run.gpu.limits import MeasuredLimits, measure_limits
+from gemmgen.run.gpu.lt_epilogue import epilogue_apart
 from gemmgen.run.gpu.plain import plain_cubin
 from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.run.gpu.timing import QUICK, InterleavedTimings, Protocol, Timing
@@ -115,8 +116,11 @@ class GpuExecutor:
         self._tokens: dict[int, int] = {}
         self._numbers = itertools.count()
         self.description = str(self.properties)
-        self.arch = self.properties.arch
-        self.flags = flags_for(self.arch)
+        self.compile_for(self.properties.arch)
+
+    def compile_for(self, arch: str) -> None:
+        """From now on kernels are compiled for `arch`, which the card runs: "sm_90a" where it is of "sm_90"."""
+        self.arch, self.flags = arch, flags_for(arch)
 
     @property
     def environment(self) -> str:
@@ -148,7 +152,7 @@ class GpuExecutor:
         if reply is None:
             reply = run_with(operands)
         assert reply is not None
-        return self._results.read(reply, case.problem.dtype) if isinstance(reply, int) else reply
+        return self._results.read(reply, case.problem.types.c) if isinstance(reply, int) else reply
 
     def run_baseline(self, case: Case, operands: Operands) -> Floats:
         """C's storage after cuBLASLt's product, or of a batch of pointers cuBLAS's. Raises CandidateFailed."""
@@ -231,8 +235,10 @@ class GpuExecutor:
         uniform, move = (plain_cubin(name, self.arch, self.store) for name in ("uniform", "move"))
         timeout = self._timeout * max(1, len(kernels)) + (BASELINE_TIMEOUT if baseline else 0)
         binaries = [kernel.binary for kernel in kernels]
+        follower = epilogue_apart(case.problem) if baseline else None
+        apart = None if follower is None else (follower, compile_kernel(follower, self.arch, self.store).cubin)
         comparison: InterleavedTimings = self._request(
-            timeout, "measure", binaries, case, protocol, baseline, uniform, move
+            timeout, "measure", binaries, case, protocol, baseline, uniform, move, apart
         )
         return comparison
 

@@ -14,7 +14,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tempfile
 from collections.abc import Iterator, Sequence
 from importlib.metadata import requires
 from pathlib import Path
@@ -22,6 +21,7 @@ from pathlib import Path
 from gemmgen.run.compile import wheel_folders
 from gemmgen.run.gpu import DRIVER
 from gemmgen.support.errors import GemmgenError
+from gemmgen.support.scratch import scratch_folder
 
 COMPILERS = ("c++", "g++", "clang++")
 SETTINGS = ".aksetup-defaults.py"  # pycuda's setup.py reads it from the home folder
@@ -74,8 +74,8 @@ def driver_library() -> Path:
 @contextlib.contextmanager
 def settings_folder(driver: Path) -> Iterator[Path]:
     """A home folder like the user's own, with the settings of pycuda's build added."""
-    with tempfile.TemporaryDirectory(prefix="gemmgen-") as folder:
-        home, libraries = Path(folder, "home"), Path(folder, "lib")
+    with scratch_folder() as folder:
+        home, libraries = folder / "home", folder / "lib"
         home.mkdir()
         libraries.mkdir()
         (libraries / "libcuda.so").symlink_to(driver)  # what -lcuda looks for; a driver alone brings libcuda.so.1

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import ctypes
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pycuda.driver as cuda
+from cuda.bindings import driver
 
-from gemmgen.kernel.source import KernelSource
+from gemmgen.kernel.source import KernelSource, Launch
 from gemmgen.problem.device import STATIC_SHARED_BYTES
 from gemmgen.problem.gemm import Case
+from gemmgen.run.arguments import Argument, arguments_of, packed
 from gemmgen.support.errors import CandidateFailed, Failure
 
 Pointers = dict[str, int]  # device addresses by name: A, B, C, and the workspace's where a kernel has one
+
+PORTABLE_CLUSTER_BLOCKS = 8  # that a cluster may have everywhere
 
 SCALARS: dict[str, Callable[[Any], Any]] = {
     "int": np.int32,
@@ -25,9 +30,63 @@ SCALARS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+class DriverFunction:
+    """A kernel that cuda.bindings loads and launches, on pycuda's context and streams: pycuda has no launch attributes,
+    no clusters and no structs by value. Raises CandidateFailed: launch."""
+
+    def __init__(self, name: str, launch: Launch, cubin: bytes) -> None:
+        self._module = checked(driver.cuModuleLoadData(cubin))
+        self._function = checked(driver.cuModuleGetFunction(self._module, name.encode()))
+        self._launch = launch
+        attribute = driver.CUfunction_attribute
+        if launch.shared_bytes > STATIC_SHARED_BYTES:
+            self._set(attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, launch.shared_bytes)
+        if launch.cluster > PORTABLE_CLUSTER_BLOCKS:
+            self._set(attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)
+
+    def __call__(self, arguments: Sequence[Argument], blocks: int, stream: Any) -> None:
+        config = driver.CUlaunchConfig()
+        config.gridDimX, config.gridDimY, config.gridDimZ = blocks, 1, 1
+        config.blockDimX, config.blockDimY, config.blockDimZ = self._launch.threads, 1, 1
+        config.sharedMemBytes = self._launch.shared_bytes
+        config.hStream = driver.CUstream(stream.handle)
+        config.attrs = _attributes(self._launch)
+        config.numAttrs = len(config.attrs)
+        data = packed(arguments)
+        held = ctypes.create_string_buffer(data, len(data)), ctypes.c_size_t(len(data))  # for as long as the call lasts
+        # CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE, CU_LAUNCH_PARAM_END
+        extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(held[0]), 2, ctypes.addressof(held[1]), 0)
+        checked(driver.cuLaunchKernelEx(config, self._function, 0, ctypes.addressof(extra)))
+
+    def _set(self, attribute: Any, value: int) -> None:
+        checked(driver.cuFuncSetAttribute(self._function, attribute, value))
+
+
+def _attributes(launch: Launch) -> list[Any]:
+    known, attributes = driver.CUlaunchAttributeID, []
+
+    def add(number: Any) -> Any:
+        attribute = driver.CUlaunchAttribute()
+        attribute.id = number
+        attributes.append(attribute)
+        return attribute.value
+
+    if launch.cluster > 1:
+        cluster = add(known.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION).clusterDim
+        cluster.x, cluster.y, cluster.z = launch.cluster, 1, 1
+    if "cooperative" in launch.attributes:
+        add(known.CU_LAUNCH_ATTRIBUTE_COOPERATIVE).cooperative = 1
+    if "programmatic_stream_serialization" in launch.attributes:
+        serialization = add(known.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+        serialization.programmaticStreamSerializationAllowed = 1
+    return attributes
+
+
 def load_function(source: KernelSource, cubin: bytes) -> Any:
     """The kernel, with leave to use its shared memory. Raises CandidateFailed: launch."""
     with launch_errors():
+        if source.launch.cluster > 1 or source.launch.attributes:
+            return DriverFunction(source.name, source.launch, cubin)
         function = cuda.module_from_buffer(cubin).get_function(source.name)
         if source.launch.shared_bytes > STATIC_SHARED_BYTES:
             attribute = cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -39,13 +98,14 @@ def launch(
     function: Any, source: KernelSource, case: Case, pointers: Pointers, stream: Any, blocks: int | None = None
 ) -> None:
     """Enqueue one launch, of the whole grid or its first `blocks`. Raises CandidateFailed: launch."""
-    values = source.arguments(case, pointers)
-    arguments = [
-        as_argument(parameter.ctype, value) for parameter, value in zip(source.parameters, values, strict=True)
-    ]
-    grid = (source.launch.blocks(case) if blocks is None else blocks, 1)
-    shape = {"grid": grid, "block": (source.launch.threads, 1, 1), "shared": source.launch.shared_bytes}
+    count = source.launch.blocks(case) if blocks is None else blocks
     with launch_errors():
+        if isinstance(function, DriverFunction):
+            function(arguments_of(source, case, pointers), count, stream)
+            return
+        values = zip(source.parameters, source.arguments(case, pointers), strict=True)
+        arguments = [as_argument(parameter.ctype, value) for parameter, value in values]
+        shape = {"grid": (count, 1), "block": (source.launch.threads, 1, 1), "shared": source.launch.shared_bytes}
         function(*arguments, **shape, stream=stream)
 
 
@@ -54,6 +114,14 @@ def as_argument(ctype: str, value: Any) -> Any:
     if ctype.endswith("*"):
         return np.uintp(value)
     return SCALARS[ctype.removeprefix("const ").strip()](value)
+
+
+def checked(result: tuple[Any, ...]) -> Any:
+    """The value of a cuda.bindings call. Raises pycuda's LogicError for a CUDA error."""
+    status, *values = result
+    if status != driver.CUresult.CUDA_SUCCESS:
+        raise cuda.LogicError(status.name)
+    return values[0] if values else None
 
 
 @contextmanager

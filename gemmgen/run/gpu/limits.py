@@ -23,7 +23,8 @@ BANDWIDTHS = ("read", "copy")
 COPY_SHARE = 0.25  # of the traffic: from there on, writing C makes it a copy's. Batches of squares write a third
 
 LimitName = Literal["FFMA rate", "DFMA rate", "read bandwidth", "copy bandwidth"]
-FMA_RATE: dict[DType, LimitName] = {DType.F32: "FFMA rate", DType.F64: "DFMA rate"}
+# Integers are not measured: on every architecture since sm_80 half as many lanes multiply them as FP32 numbers.
+FMA_RATE: dict[DType, LimitName] = {DType.F32: "FFMA rate", DType.F64: "DFMA rate", DType.S32: "FFMA rate"}
 
 
 @dataclass(frozen=True)
@@ -53,12 +54,12 @@ class MeasuredLimits:
     date: str
 
     def fma_tflops(self, dtype: DType) -> float:
-        return {DType.F32: self.ffma_tflops, DType.F64: self.dfma_tflops}[dtype]
+        return {DType.F32: self.ffma_tflops, DType.F64: self.dfma_tflops, DType.S32: self.ffma_tflops / 2}[dtype]
 
     def roof(self, case: Case) -> Roof:
         """The FMA rate, or the bandwidth at the case's least traffic where that allows less."""
-        written = case.m * case.n * case.batch * case.problem.dtype.size / case.bytes_moved
-        flops_per_byte, dtype = case.flops / case.bytes_moved, case.problem.dtype
+        written = case.c.least_bytes / case.bytes_moved
+        flops_per_byte, dtype = case.flops / case.bytes_moved, case.problem.types.accumulator
         fma = Roof(self.fma_tflops(dtype), FMA_RATE[dtype])
         read = Roof(flops_per_byte * self.read_gbs / 1000, "read bandwidth")
         copy = Roof(flops_per_byte * self.copy_gbs / 1000, "copy bandwidth")

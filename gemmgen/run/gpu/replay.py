@@ -18,9 +18,9 @@ import pycuda.driver as cuda
 from cuda.bindings import driver
 
 from gemmgen.kernel.source import OPERANDS
-from gemmgen.problem.dtype import WIDEST_ACCESS
+from gemmgen.problem.dtype import WIDEST_ACCESS, DType
 from gemmgen.problem.gemm import POINTER_BYTES, Case
-from gemmgen.run.gpu.launching import Pointers
+from gemmgen.run.gpu.launching import Pointers, checked
 from gemmgen.run.gpu.timing import STABLE, Protocol, Timing
 from gemmgen.run.scatter import scatter
 from gemmgen.support.clock import now
@@ -44,30 +44,38 @@ def allocate(size: int) -> Any:
 
 
 class InputSets:
-    """Operands of `case` as often as it takes to hold twice the L2 cache, filled with uniform [-1, 1].
+    """Operands of `case` as often as it takes to hold twice the L2 cache, filled with uniform [-1, 1], or integers.
 
     The matrices of a batch of pointers lie close, in no order; each set has arrays of its own.
     """
 
-    def __init__(self, case: Case, l2_bytes: int, fill: Callable[[Any, int], None]) -> None:
+    def __init__(self, case: Case, l2_bytes: int, fill: Callable[[Any, int, DType], None]) -> None:
         scattered = scatter(case, 0, WIDEST_ACCESS, 0) if case.problem.pointers else ()
         matrices = {**case.tensors, **dict(zip(OPERANDS, (one.matrix for one in scattered), strict=False))}
-        sizes = {
-            name: -(-matrix.elements * case.problem.dtype.size // ALIGN) * ALIGN for name, matrix in matrices.items()
-        }
+        sizes = {name: -(-matrix.bytes // ALIGN) * ALIGN for name, matrix in matrices.items()}
         self.case = case
         self.set_bytes = sum(sizes.values())
         self.read_bytes, self.written_bytes = self.set_bytes - sizes["C"], sizes["C"]
         count = min(max(2, -(-2 * l2_bytes // self.set_bytes)), MAX_SETS)
         self._memory = allocate(count * self.set_bytes)
-        fill(self._memory, count * self.set_bytes // case.problem.dtype.size)
         base = int(self._memory)
         starts = [base + index * self.set_bytes for index in range(count)]
         places = dict(zip(sizes, accumulate(sizes.values(), initial=0), strict=False))
         self.pointers: list[Pointers] = [{name: start + place for name, place in places.items()} for start in starts]
+        self._fill(fill, sizes)
         self._arrays: Any = None
         if scattered:
-            self._point(np.array([case.problem.dtype.size * one.offsets for one in scattered], np.uint64))
+            self._point(np.array([one.matrix.dtype.size * one.offsets for one in scattered], np.uint64))
+
+    def _fill(self, fill: Callable[[Any, int, DType], None], sizes: dict[str, int]) -> None:
+        """All at once where they have one type, else operand by operand."""
+        dtypes = {name: self.case.problem.dtype_of(name) for name in sizes}
+        if len(set(dtypes.values())) == 1:
+            fill(self._memory, len(self.pointers) * self.set_bytes // dtypes["A"].size, dtypes["A"])
+            return
+        for pointers in self.pointers:
+            for name, size in sizes.items():
+                fill(np.uintp(pointers[name]), size // dtypes[name].size, dtypes[name])
 
     def _point(self, offsets: npt.NDArray[np.uint64]) -> None:
         """Put arrays of pointers in the place of the operands; `offsets` are bytes within each."""
@@ -181,14 +189,6 @@ def _notes(
         "interleaved_with": contestants - 1,
         "input_sets": len(sets.pointers),
         "set_bytes": sets.set_bytes,
-        "data": "uniform [-1, 1]",
+        "data": "uniform [-1, 1]" if not sets.case.problem.types.accumulator.is_integer else "uniform integers",
         "date": now(),
     }
-
-
-def checked(result: tuple[Any, ...]) -> Any:
-    """The value of a cuda.bindings call. Raises pycuda's LogicError for a CUDA error."""
-    status, *values = result
-    if status != driver.CUresult.CUDA_SUCCESS:
-        raise cuda.LogicError(status.name)
-    return values[0] if values else None

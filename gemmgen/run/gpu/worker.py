@@ -11,7 +11,7 @@ import mmap
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import numpy as np
 import pycuda.driver as cuda
 
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.dtype import WORD
+from gemmgen.problem.dtype import CANARY, WORD, DType
 from gemmgen.problem.gemm import Case
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.run.gpu import arena
@@ -45,11 +45,24 @@ IMAGES_SHARE = 4  # a quarter of it
 Binary = tuple[KernelSource, bytes]  # a kernel and its cubin
 
 
+class FollowedPlan:
+    """A library's product, and behind each launch of it another kernel's."""
+
+    def __init__(self, product: LtPlan | BatchedPlan, follow: Enqueue) -> None:
+        self._product, self._follow = product, follow
+        self.offered = product.offered
+
+    def enqueue(self, algorithm: int, pointers: Pointers, stream: Any) -> None:
+        """Put both on `stream`. Raises CandidateFailed (launch)."""
+        self._product.enqueue(algorithm, pointers, stream)
+        self._follow(pointers, stream)
+
+
 @dataclass(frozen=True)
 class Champion:
     """The library's fastest algorithm for a case, and how long its first heuristic took."""
 
-    plan: LtPlan | BatchedPlan
+    plan: LtPlan | BatchedPlan | FollowedPlan
     algorithm: int
     first: Timing
 
@@ -59,23 +72,24 @@ class Scratch:
 
     def __init__(self) -> None:
         self._memory: Any = None
-        self._words = 0
+        self._size = 0
 
     @property
     def address(self) -> int:
         return 0 if self._memory is None else int(self._memory)
 
-    def reserve(self, words: int) -> None:
-        if words > self._words:
+    def reserve(self, size: int) -> None:
+        """Bytes, a multiple of 4."""
+        if size > self._size:
             if self._memory is not None:
                 self._memory.free()
-                self._memory, self._words = None, 0
-            self._memory = allocate(WORD * words)
-            self._words = words
+                self._memory, self._size = None, 0
+            self._memory = allocate(size)
+            self._size = size
 
     def clear(self) -> None:
         if self._memory is not None:
-            cuda.memset_d32(self._memory, 0, self._words)
+            cuda.memset_d32(self._memory, 0, self._size // WORD)
 
 
 class Arrays:
@@ -191,11 +205,19 @@ class Worker:
             plan.close()
 
     def measure(
-        self, binaries: Sequence[Binary], case: Case, protocol: Protocol, baseline: bool, uniform: bytes, move: bytes
+        self,
+        binaries: Sequence[Binary],
+        case: Case,
+        protocol: Protocol,
+        baseline: bool,
+        uniform: bytes,
+        move: bytes,
+        apart: Binary | None = None,
     ) -> InterleavedTimings:
         """Time the kernels interleaved, if `baseline` with the library's best and with the operands' bytes alone.
 
-        `uniform` and `move` are the cubins of uniform.cu and move.cu.
+        `uniform` and `move` are the cubins of uniform.cu and move.cu. `apart` is the epilogue that follows the
+        library's product where it has none like it.
         """
         sets = self._input_sets(case, uniform)
         contestants = [self._with_workspace(binary, case) for binary in binaries]
@@ -203,7 +225,7 @@ class Worker:
             self._try_once(enqueue, sets.pointers[0])
         if not baseline:
             return InterleavedTimings(tuple(self._measure(contestants, sets, protocol)))
-        best = self._champion(case, sets)
+        best = self._champion(case, sets, apart)
         movers: list[Enqueue] = [] if case.problem.pointers else [self._mover(case, sets, move)]
         rivals: list[Enqueue] = [partial(best.plan.enqueue, best.algorithm), *movers]
         timings = self._measure([*contestants, *rivals], sets, protocol)
@@ -245,14 +267,14 @@ class Worker:
             return make()
 
     def _count_changed(self, cubin: bytes, layout: arena.DeviceArena, before: Any, after: Any) -> int:
-        """Words outside C's elements that the launch changed."""
+        """Bytes outside C's elements that the launch changed."""
         if self._changed is None:
             self._changed = cuda.module_from_buffer(cubin).get_function("changed")
         count, c = allocate(8), layout.matrices[2]
         cuda.memset_d32(count, 0, 2)
-        numbers = np.int64(layout.size // WORD), np.int64(layout.offsets["C"] // WORD)
+        numbers = np.int64(layout.size // WORD), np.int64(layout.offsets["C"])
         sizes = np.int32(c.rows), np.int32(c.cols), np.int32(c.ld)
-        batch = np.int32(layout.case.problem.dtype.words), np.int64(c.batch or 1), np.int64(c.stride)
+        batch = np.int32(c.dtype.size), np.int64(c.batch or 1), np.int64(c.stride)
         pointers = (np.uintp(int(memory)) for memory in (before, after))
         blocks = self._plain_threads // THREADS
         self._changed(
@@ -284,7 +306,7 @@ class Worker:
 
     def _deliver(self, address: int, layout: arena.DeviceArena, results: str | None) -> Floats | int:
         """C's storage, or its length where it is in the shared file `results`."""
-        dtype, elements = layout.case.problem.dtype, layout.matrices[2].elements
+        dtype, elements = layout.case.c.dtype, layout.matrices[2].elements
         if layout.scattered:
             scattered: Floats = np.empty(elements, dtype.numpy)
             cuda.memcpy_dtoh(scattered, address)
@@ -306,8 +328,8 @@ class Worker:
         and each leaves zero what it found so. Reserve for all before the first runs."""
         enqueue = self._launcher(binary, case)
         workspace = binary[0].launch.workspace(case)
-        self._with_room(lambda: self._partials.reserve(workspace.partials))
-        self._with_room(lambda: self._tickets.reserve(workspace.tickets))
+        self._with_room(lambda: self._partials.reserve(workspace.lengths["partials"]))
+        self._with_room(lambda: self._tickets.reserve(workspace.lengths["tickets"]))
         self._tickets.clear()  # a kernel that was stopped may have left something
 
         def with_workspace(pointers: Pointers, stream: Any) -> None:
@@ -334,8 +356,8 @@ class Worker:
         """One launch, to its end, in a workspace of its own. Raises CandidateFailed: crash, for what it leaves."""
         memory = self._with_room(lambda: allocate(layout.size), spare)
         base = int(memory)
-        cuda.memset_d32(memory, arena.GUARD_WORD, layout.size // WORD)
-        cuda.memset_d32(base + layout.offsets["tickets"], 0, layout.word_counts["tickets"])
+        cuda.memset_d32(memory, CANARY, layout.size // WORD)
+        cuda.memset_d32(base + layout.offsets["tickets"], 0, layout.workspace.tickets)
         self._try_once(enqueue, {**pointers, **{name: base + offset for name, offset in layout.offsets.items()}})
         after = np.empty(layout.size // WORD, np.uint32)
         for part in layout.kept():
@@ -356,22 +378,32 @@ class Worker:
             if self._sets is not None:
                 self._sets.free()
                 self._sets = None
-            function = cuda.module_from_buffer(uniform).get_function(f"uniform_{case.problem.dtype.label}")
-            fill = partial(self._launch_plain, function)
+            module = cuda.module_from_buffer(uniform)
+
+            def fill(memory: Any, count: int, dtype: DType) -> None:
+                self._launch_plain(module.get_function(f"uniform_{dtype.label}"), memory, count)
+
             self._sets = self._with_room(lambda: InputSets(case, self._device.l2_cache_size, fill))
         return self._sets
 
     def _measure(self, contestants: Sequence[Enqueue], sets: InputSets, protocol: Protocol) -> list[Timing]:
         return measure(contestants, sets, protocol, self._stream)
 
-    def _champion(self, case: Case, sets: InputSets) -> Champion:
+    def _champion(self, case: Case, sets: InputSets, apart: Binary | None) -> Champion:
         """The winner of a contest between all of the heuristics' algorithms, held once a case."""
         if case not in self._champions:
-            plan = self._library(case).plan(case)
+            plan = self._library_plan(case, apart)
             timings = self._measure([partial(plan.enqueue, index) for index in range(plan.offered)], sets, QUICK)
             best = min(range(plan.offered), key=lambda index: timings[index].median_us)
             self._champions[case] = Champion(plan, best, timings[0])
         return self._champions[case]
+
+    def _library_plan(self, case: Case, apart: Binary | None) -> LtPlan | BatchedPlan | FollowedPlan:
+        """The library's product, and behind it `apart`, which finds A * B in C."""
+        if apart is None:
+            return self._library(case).plan(case)
+        product = self._library(case).plan(replace(case, alpha=1.0, beta=0.0))
+        return FollowedPlan(product, self._launcher(apart, replace(case, beta=0.0)))
 
     def _mover(self, case: Case, sets: InputSets, cubin: bytes) -> Enqueue:
         """What moves the bytes of a set, on the grid of several that is the fastest; found once a case."""

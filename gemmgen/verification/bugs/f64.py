@@ -11,7 +11,7 @@ F64_BUGS = (
         "i + j == 0 ? fmaf(a[i], b[j], acc[i][j]) : fma(a[i], b[j], acc[i][j])", (VALUE,)),
     Bug("operands keep 24 bits", "precision", DOUBLE_F64, "fma(a[i], b[j], acc[i][j])",
         "fma(double(float(a[i])), b[j], acc[i][j])", (VALUE,)),
-    Bug("bytes of floats", "zero fill", ASYNC_F64, ": 8 * max(0,", ": 4 * max(0,", (VALUE, POISON), count=2),
+    Bug("bytes of floats", "zero fill", ASYNC_F64, "= 8 * max(0,", "= 4 * max(0,", (VALUE, POISON), count=2),
     Bug("vectors of 16 bytes from lines of 8", "misaligned", DOUBLE_F64, "constexpr int VA = 1;",
         "constexpr int VA = 2;", (MISALIGNED,)),
 )  # fmt: skip

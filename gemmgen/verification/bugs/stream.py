@@ -154,7 +154,7 @@ MOVED_BUGS = (
 )  # fmt: skip
 
 REMAINDER_BUGS = (
-    Bug("no step takes the remainder", "K tail", AHEAD, "EDGE_K && stage == 0 ? s.K - (padded - BK) : BK", "BK",
+    Bug("no step takes the remainder", "K tail", AHEAD, "stage == 0 ? s.K - (padded - BK) : BK", "BK",
         (READS, VALUE, POISON)),
     Bug("the second step takes the remainder", "K tail", AHEAD, "stage == 0 ?", "stage == 1 ?",
         (READS, VALUE, POISON)),
@@ -165,10 +165,10 @@ REMAINDER_BUGS = (
         (READS, VALUE, POISON)),
     Bug("B goes on a whole step behind the first", "K tail", MOVED_AHEAD, "b_tile += Offset(depth) * s.ldb;",
         "b_tile += Offset(BK) * s.ldb;", (READS, VALUE, POISON)),
-    Bug("no zeros behind the remainder", "zero fill", MOVED_AHEAD, "const bool inside = !EDGE_K || depth >= BK;",
+    Bug("no zeros behind the remainder", "zero fill", MOVED_AHEAD, "const bool inside = depth >= BK;",
         "const bool inside = true;", (VALUE,), count=2),
-    Bug("no zeros behind A's remainder", "zero fill", AHEAD, "return EDGE_K ? depth - at.k : VA;", "return VA;",
+    Bug("no zeros behind A's remainder", "zero fill", AHEAD, "return depth - at.k;", "return VA;",
         (VALUE, READS, POISON)),
-    Bug("no zeros behind B's remainder", "zero fill", AHEAD, "if (EDGE_K && at.k >= depth) return 0;", "",
+    Bug("no zeros behind B's remainder", "zero fill", AHEAD, "if (at.k >= depth) return 0;", "",
         (VALUE, READS, POISON)),
 )  # fmt: skip

@@ -24,16 +24,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Literal
 
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.dtype import WORD
 from gemmgen.problem.gemm import Case
 from gemmgen.run.compile import PROGRAM
 from gemmgen.run.gpu import why_no_gpu
 from gemmgen.support.child import child_environment
 from gemmgen.support.errors import CandidateFailed, Failure
+from gemmgen.support.scratch import scratch_folder
 from gemmgen.verification.situation import Situation
 
 Tool = Literal["memcheck", "racecheck", "initcheck", "synccheck"]
@@ -177,8 +176,8 @@ def sanitize(
     if program is None:
         raise CandidateFailed(Failure("unavailable", f"{NAME} is missing: {INSTALL}", NAME))
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="gemmgen-") as folder:
-        job, outcome, log = (Path(folder, name) for name in ("job", "outcome", "log"))
+    with scratch_folder() as folder:
+        job, outcome, log = (folder / name for name in ("job", "outcome", "log"))
         job.write_bytes(pickle.dumps(WatchJob(source, cubin, fill, tuple(situations), tool, device)))
         watched = [sys.executable, "-m", "gemmgen.verification.sanitizers.watched", str(job), str(outcome)]
         command = [program, "--tool", tool, *OPTIONS, *TOOL_OPTIONS[tool], "--log-file", str(log), *watched]
@@ -207,7 +206,8 @@ def lead_bytes(situation: Situation) -> int:
 
     By even seeds it starts there, so that the first byte before it is seen.
     """
-    return situation.case.problem.pointer_align if situation.seed % 2 else 0
+    largest = max(dtype.size for dtype in situation.case.problem.types.operands)
+    return max(situation.case.problem.pointer_align, largest) if situation.seed % 2 else 0
 
 
 def blocks_to_run(source: KernelSource, case: Case, tool: Tool) -> int:
@@ -366,7 +366,7 @@ def _locate(address: int, allocations: Sequence[Allocation]) -> tuple[str | None
     for one in allocations:
         offset = address - one.address
         if 0 <= offset < one.size:
-            return f"element {offset // WORD} of {one.operand}'s storage", one.situation
+            return f"byte {offset} of {one.operand}'s storage", one.situation
         if offset >= 0:
             distances.append(
                 (offset - one.size, f"{offset - one.size} bytes after the end of {one.operand}", one.situation)

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pycuda.driver as cuda
 
 from gemmgen.kernel.source import OPERANDS
-from gemmgen.problem.dtype import WIDEST_ACCESS, WORD
+from gemmgen.problem.dtype import WIDEST_ACCESS
 from gemmgen.problem.gemm import POINTER_BYTES
 from gemmgen.problem.matrix import Matrix
 from gemmgen.run.executor import Floats
@@ -29,7 +29,7 @@ from gemmgen.run.gpu.launching import launch, load_function
 from gemmgen.run.gpu.plain import THREADS
 from gemmgen.run.scatter import scatter
 from gemmgen.support.errors import CandidateFailed
-from gemmgen.verification.reference import make_operands
+from gemmgen.verification.data import make_operands
 from gemmgen.verification.sanitizers.tool import (
     LAUNCH_SECONDS,
     Allocation,
@@ -93,50 +93,50 @@ class Runner:
         """Allocate and fill the operands, and a workspace where the kernel has one; their addresses."""
         operands = make_operands(situation)
         pointers: dict[str, int] = {}
-        size, words = situation.case.problem.dtype.size, situation.case.problem.dtype.words
         for place, (name, matrix) in enumerate(situation.case.tensors.items()):
             if situation.case.problem.pointers and name in OPERANDS:
                 starts = self._allocate_matrices(index, situation, place)
                 pointers[name] = self._place_pointers(index, situation, name, starts)
             else:
-                pointers[name] = self._allocate(index, situation, name, words * matrix.elements)
-                starts = pointers[name] + size * matrix.stride * np.arange(matrix.stored.batch or 1, dtype=np.uint64)
+                pointers[name] = self._allocate(index, situation, name, matrix.bytes)
+                step = matrix.dtype.size * matrix.stride
+                starts = pointers[name] + step * np.arange(matrix.stored.batch or 1, dtype=np.uint64)
             if name != "C" or situation.case.beta != 0 or self._job.tool != "initcheck":
                 self._write(starts, matrix, operands.by_name[name])
         workspace = self._job.source.launch.workspace(situation.case)
         if workspace.tickets:
-            for name, words in workspace.words.items():  # holding anything
-                pointers[name] = self._allocate(index, situation, name, words)
+            for name, length in workspace.lengths.items():  # holding anything
+                pointers[name] = self._allocate(index, situation, name, length)
             cuda.memset_d32(pointers["tickets"], 0, workspace.tickets)
         return pointers
 
     def _allocate_matrices(self, index: int, situation: Situation, place: int) -> Addresses:
         """Addresses of an operand's matrices, as far as they are different."""
         name, case = "ABC"[place], situation.case
-        matrix, words = case.matrices[place], case.problem.dtype.words
-        count = matrix.stored.batch or 1
+        matrix = case.matrices[place]
+        count, size = matrix.stored.batch or 1, matrix.dtype.size
         if count <= MOST_MATRICES:
-            starts = [self._allocate(index, situation, f"{name}[{p}]", words * matrix.span) for p in range(count)]
+            starts = [self._allocate(index, situation, f"{name}[{p}]", size * matrix.span) for p in range(count)]
             return np.array(starts, np.uint64)
         slots = scatter(case, GAP_BYTES, WIDEST_ACCESS, situation.seed)[place]
-        base = self._allocate(index, situation, name, words * slots.matrix.elements)
-        return base + (case.problem.dtype.size * slots.offsets[:count]).astype(np.uint64)
+        base = self._allocate(index, situation, name, slots.matrix.bytes)
+        return np.asarray(base + (size * slots.offsets[:count]).astype(np.uint64))
 
     def _place_pointers(self, index: int, situation: Situation, name: str, starts: Addresses) -> int:
         """Allocate and fill the array of pointers to an operand's matrices; its address."""
         array = np.resize(starts, situation.case.batch)
         lead = POINTER_BYTES * (situation.seed % 2)  # as operands by odd seeds: aligned to that and no more
-        address = self._allocate(index, situation, f"the pointers to {name}", array.nbytes // WORD, lead)
+        address = self._allocate(index, situation, f"the pointers to {name}", array.nbytes, lead)
         cuda.memcpy_htod(address, array)
         return address
 
-    def _allocate(self, index: int, situation: Situation, name: str, words: int, lead: int | None = None) -> int:
-        """The address of an allocation's last `words`, `lead` bytes from its start."""
-        lead = EMPTY_BYTES if words == 0 else lead_bytes(situation) if lead is None else lead
-        memory = cuda.mem_alloc(lead + WORD * words)
+    def _allocate(self, index: int, situation: Situation, name: str, length: int, lead: int | None = None) -> int:
+        """The address of an allocation's last `length` bytes, `lead` bytes from its start."""
+        lead = EMPTY_BYTES if length == 0 else lead_bytes(situation) if lead is None else lead
+        memory = cuda.mem_alloc(lead + length)
         self._memory.append(memory)
         address = int(memory) + lead
-        self._allocations.append(Allocation(index, name, address, WORD * words))
+        self._allocations.append(Allocation(index, name, address, length))
         return address
 
     def _write(self, starts: Addresses, matrix: Matrix, values: Floats) -> None:
@@ -152,10 +152,12 @@ class Runner:
         within = matrix.ld * np.arange(lines)
         sources = matrix.stride * np.arange(len(starts))[:, None] + within
         targets = starts[:, None] + (values.itemsize * within).astype(np.uint64)
-        words = values.itemsize // WORD
-        staged = [cuda.to_device(np.ascontiguousarray(array)) for array in (values, words * sources, targets)]
-        grid = (targets.size, min(FILL_PARTS, -(-words * length // THREADS)))
-        self._fill(*staged, np.int64(words * length), grid=grid, block=(THREADS, 1, 1))
+        size = values.itemsize
+        staged = [
+            cuda.to_device(np.ascontiguousarray(array)) for array in (values.view(np.uint8), size * sources, targets)
+        ]
+        grid = (targets.size, min(FILL_PARTS, -(-size * length // THREADS)))
+        self._fill(*staged, np.int64(size * length), grid=grid, block=(THREADS, 1, 1))
 
     @cached_property
     def _fill(self) -> Any:

@@ -34,7 +34,7 @@ class Place {
   uint32_t code_ = 0;
 };
 
-enum class Kind : uint8_t { read, write, copy_under_way, copy_done, atomic };
+enum class Kind : uint8_t { read, write, copy, atomic };
 
 // What stands in a message between the thread and the place in memory.
 inline const char* verb(Kind kind) {
@@ -42,24 +42,16 @@ inline const char* verb(Kind kind) {
     case Kind::read: return " reads ";
     case Kind::write: return " writes ";
     case Kind::atomic: return "'s atomic updates ";
-    case Kind::copy_under_way:
-    case Kind::copy_done: break;
+    case Kind::copy: break;
   }
   return "'s cp_async writes ";
 }
 
 struct Access {
-  uint32_t epoch = 0;     // 0 where there was none
-  uint32_t interval = 0;  // of the warp: barriers that its lanes have passed
+  uint32_t time = 0;  // of its agent's clock; 0 where there was none
   Place place;
-  uint16_t thread = 0;
+  uint16_t agent = 0;  // see clocks.hpp
   Kind kind = Kind::read;
-};
-
-// What is remembered of a word of memory: its last write and two of the reads since (Order::note_read says which).
-struct Cell {
-  Access write;
-  Access reads[2];
 };
 
 }  // namespace gemmgen

@@ -4,11 +4,12 @@
 // races.hpp takes the bytes to be written from the issue to the wait.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <vector>
 
-#include "races.hpp"
+#include "clocks.hpp"
 
 namespace gemmgen {
 
@@ -24,41 +25,38 @@ struct AsyncCopy {
 class AsyncCopies {
  public:
   void issue(AsyncCopy copy, bool land_now) {
-    copy.group = committed_;
+    copy.group = unsigned(group_ends_.size());
     if (land_now) land(copy);
     pending_.push_back(copy);
   }
 
-  void commit() { ++committed_; }
+  void commit() { group_ends_.push_back(clocks.tick()); }
 
   // Completes all groups but the `groups_left` newest.
   void wait(unsigned groups_left) {
-    const unsigned done = committed_ > groups_left ? committed_ - groups_left : 0;
-    std::size_t completed = 0;
-    while (completed < pending_.size() && pending_[completed].group < done) complete(pending_[completed++]);
-    pending_.erase(pending_.begin(), pending_.begin() + std::ptrdiff_t(completed));
+    if (group_ends_.size() <= groups_left) return;
+    const std::size_t done = group_ends_.size() - groups_left;
+    const auto end = std::find_if(pending_.begin(), pending_.end(), [done](const AsyncCopy& copy) { return copy.group >= done; });
+    for (auto copy = pending_.begin(); copy != end; ++copy) land(*copy);
+    pending_.erase(pending_.begin(), end);
+    clocks.complete_copies(group_ends_[done - 1]);
   }
 
   // At a thread's exit everything lands, committed or not.
   void finish() {
-    for (AsyncCopy& copy : pending_) complete(copy);
+    for (AsyncCopy& copy : pending_) land(copy);
     pending_.clear();
-    committed_ = 0;
+    group_ends_.clear();
   }
 
  private:
   static void land(AsyncCopy& copy) {
-    std::memcpy(copy.destination, copy.data, copy.bytes);
+    if (!copy.landed) std::memcpy(copy.destination, copy.data, copy.bytes);
     copy.landed = true;
   }
 
-  static void complete(AsyncCopy& copy) {
-    if (!copy.landed) land(copy);
-    races.complete_copy(copy.destination, copy.bytes);
-  }
-
   std::vector<AsyncCopy> pending_;
-  unsigned committed_ = 0;
+  std::vector<uint32_t> group_ends_;  // by group, in the time of clocks.hpp
 };
 
 }  // namespace gemmgen

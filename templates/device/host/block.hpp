@@ -5,14 +5,17 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <numeric>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "async_copy.hpp"
+#include "clocks.hpp"
 #include "failure.hpp"
 #include "fiber.hpp"
 #include "gemmgen_emulator.hpp"
@@ -21,19 +24,26 @@
 
 namespace gemmgen {
 
-constexpr std::size_t STACK_BYTES = 64 * 1024;
+constexpr unsigned NAMED_BARRIERS = 16;
 
-enum class State { ready, at_syncthreads, at_warp_barrier, exited };
+enum class State { ready, at_syncthreads, at_named_barrier, at_warp_barrier, exited };
 
 struct Thread {
   Fiber fiber;
   State state = State::ready;
-  unsigned line = 0;  // of the barrier where it waits
-  unsigned mask = 0;  // lanes that meet at the warp barrier where it waits
-  unsigned source_lane = 0;
-  uint64_t offered = 0;   // to the lanes that it meets there
-  uint64_t received = 0;  // from its source lane
+  unsigned line = 0;     // of the barrier where it waits
+  unsigned barrier = 0;  // its number, where it has one
+  unsigned mask = 0;     // lanes that meet at the warp collective where it waits
+  void* operand = nullptr;
+  Combine combine = nullptr;
   AsyncCopies copies;
+};
+
+// bar.sync and bar.arrive: the phase of a barrier that some threads complete, not all of which wait for that.
+struct NamedBarrier {
+  unsigned threads = 0;           // that complete it; 0 where none has arrived
+  std::vector<unsigned> arrived;  // their indices
+  Clock clock;                    // what they release
 };
 
 // splitmix64: a good generator in three lines.
@@ -76,22 +86,31 @@ class Block {
     wait(State::at_syncthreads, line);
   }
 
-  void warp_barrier(unsigned mask, unsigned line) {
+  // The running thread arrives at barrier `number` of `threads`, and may wait there for all of them.
+  void named_barrier(unsigned number, unsigned threads, bool waits, unsigned line) {
+    check_named_barrier(number, threads, line);
+    NamedBarrier& barrier = barriers_[number];
+    barrier.threads = threads;
+    barrier.arrived.push_back(index());
+    clocks.release(barrier.clock);
+    if (waits) running_->state = State::at_named_barrier;
+    running_->barrier = number;
+    running_->line = line;
+    if (barrier.arrived.size() == threads) release_named_barrier(number);
+    if (running_->state != State::ready) wait(State::at_named_barrier, line);
+  }
+
+  // The lanes of `mask` meet; `combine` sees what each of them brings as `operand` and leaves it changed.
+  void warp_collective(unsigned mask, void* operand, Combine combine, unsigned line) {
     if ((mask & lane_mask()) == 0)
       fail("crash", {line}, "%s is not in the mask 0x%08x of its warp collective", where().c_str(), mask);
     running_->mask = mask;
+    running_->operand = operand;
+    running_->combine = combine;
     running_->state = State::at_warp_barrier;
     running_->line = line;
     release_warp_barrier(mask);
     if (running_->state != State::ready) wait(State::at_warp_barrier, line);
-  }
-
-  // Gives every lane of `mask` the value of its `source_lane`; poison if that lane takes no part.
-  uint64_t warp_exchange(unsigned mask, uint64_t value, unsigned source_lane, unsigned line) {
-    running_->offered = value;
-    running_->source_lane = source_lane;
-    warp_barrier(mask, line);
-    return running_->received;
   }
 
   bool in_kernel() const { return running_ != nullptr; }
@@ -114,6 +133,7 @@ class Block {
     count_ = alive_ = threads;
     waiting_ = 0;
     blockIdx = {index, 0, 0};
+    for (NamedBarrier& barrier : barriers_) barrier = {};
     races.start_block();
     for (unsigned t = 0; t < threads; ++t) {
       threads_[t].state = State::ready;
@@ -142,7 +162,7 @@ class Block {
     for (unsigned t : order_) {
       if (threads_[t].state != State::ready) continue;
       running_ = &threads_[t];
-      races.run(t);
+      clocks.run(t);
       threadIdx.x = t;
       switch_fiber(scheduler_, running_->fiber);
       progress = true;
@@ -171,6 +191,31 @@ class Block {
     races.pass_block_barrier();
   }
 
+  void check_named_barrier(unsigned number, unsigned threads, unsigned line) const {
+    const auto refuse = [&](const std::string& why) {
+      fail("crash", {line}, "%s comes to barrier %u %s", where().c_str(), number, why.c_str());
+    };
+    if (number == 0 || number >= NAMED_BARRIERS)
+      refuse("of 1 to " + std::to_string(NAMED_BARRIERS - 1) + ": 0 is that of __syncthreads");
+    const std::string of_threads = "of " + std::to_string(threads) + " threads";
+    if (threads == 0 || threads % WARP != 0) refuse(of_threads + ", which are no whole warps");
+    if (threads > count_) refuse(of_threads + " in a block of " + std::to_string(count_));
+    const NamedBarrier& barrier = barriers_[number];
+    if (barrier.threads != 0 && barrier.threads != threads)
+      refuse(of_threads + ", where others came to one of " + std::to_string(barrier.threads));
+    if (std::find(barrier.arrived.begin(), barrier.arrived.end(), index()) != barrier.arrived.end())
+      refuse("again, before all of its " + std::to_string(threads) + " threads have come once");
+  }
+
+  void release_named_barrier(unsigned number) {
+    const NamedBarrier barrier = std::exchange(barriers_[number], {});
+    for (unsigned t : barrier.arrived) {
+      if (threads_[t].state != State::at_named_barrier || threads_[t].barrier != number) continue;
+      threads_[t].state = State::ready;
+      clocks.acquire(t, barrier.clock);
+    }
+  }
+
   // Releases the running thread's warp barrier once all lanes of `mask` that still run are there.
   void release_warp_barrier(unsigned mask) {
     const unsigned warp = index() & ~(WARP - 1);
@@ -183,43 +228,52 @@ class Block {
       const Thread& thread = threads_[warp + lane];
       if (thread.state != State::at_warp_barrier || (thread.mask & mask) == 0) continue;
       if (first == nullptr) first = &thread;
-      if (thread.mask == first->mask && thread.line == first->line) arrived |= 1u << lane;
+      const bool same = thread.mask == first->mask && thread.line == first->line && thread.combine == first->combine;
+      if (same) arrived |= 1u << lane;
     }
     if (first == nullptr) return;
     for (unsigned lane = 0; lane < lanes; ++lane)
       if ((first->mask >> lane & 1) && !(arrived >> lane & 1) && threads_[warp + lane].state != State::exited) return;
+    void* operands[WARP] = {};
     for (unsigned lane = 0; lane < lanes; ++lane) {
       if (!(arrived >> lane & 1)) continue;
-      Thread& thread = threads_[warp + lane];
-      const bool takes_part = thread.source_lane < lanes && (arrived >> thread.source_lane & 1);
-      thread.received = takes_part ? threads_[warp + thread.source_lane].offered : ~uint64_t(0);
-      thread.state = State::ready;
+      operands[lane] = threads_[warp + lane].operand;
+      threads_[warp + lane].state = State::ready;
     }
-    races.pass_warp_barrier(warp, arrived);
+    if (first->combine != nullptr) first->combine(operands);
+    clocks.pass_warp_barrier(warp, arrived);
   }
+
+  using Stop = std::tuple<State, unsigned, unsigned>;  // where threads wait: the line, the barrier's number
 
   // Threads that can never meet: says how many wait where, with a few of them by number.
   [[noreturn]] void report_deadlock() {
-    std::map<std::pair<State, unsigned>, std::vector<unsigned>> groups;
+    std::map<Stop, std::vector<unsigned>> groups;
     for (unsigned t = 0; t < count_; ++t) {
       const Thread& thread = threads_[t];
-      groups[{thread.state, thread.state == State::exited ? 0 : thread.line}].push_back(t);
+      const bool exited = thread.state == State::exited, named = thread.state == State::at_named_barrier;
+      groups[{thread.state, exited ? 0 : thread.line, named ? thread.barrier : 0}].push_back(t);
     }
     std::string text;
     unsigned barrier_line = 0;
-    for (const auto& [place, members] : groups) {
+    for (const auto& [stop, members] : groups) {
       if (!text.empty()) text += "; ";
-      text += std::to_string(members.size()) + " of " + std::to_string(count_) + " threads " + describe(place);
+      text += std::to_string(members.size()) + " of " + std::to_string(count_) + " threads " + describe(stop);
       text += " (" + list_some(members) + ")";
-      if (barrier_line == 0) barrier_line = place.second;
+      if (barrier_line == 0) barrier_line = std::get<1>(stop);
     }
     fail("crash", {barrier_line}, "barrier divergence in block %u: %s", blockIdx.x, text.c_str());
   }
 
-  static std::string describe(std::pair<State, unsigned> place) {
-    const std::string line = " of line " + std::to_string(place.second);
-    switch (place.first) {
+  std::string describe(const Stop& stop) const {
+    const auto& [state, number, barrier] = stop;
+    const std::string line = " of line " + std::to_string(number);
+    switch (state) {
       case State::at_syncthreads: return "wait at the __syncthreads" + line;
+      case State::at_named_barrier:
+        return "wait at barrier " + std::to_string(barrier) + line + ", where " +
+               std::to_string(barriers_[barrier].arrived.size()) + " of " +
+               std::to_string(barriers_[barrier].threads) + " threads have come";
       case State::at_warp_barrier: return "wait at the warp collective" + line;
       case State::exited: return "have exited";
       case State::ready: break;
@@ -237,6 +291,7 @@ class Block {
 
   std::vector<Thread> threads_;  // of the largest block so far; the first `count_` are this block's
   std::vector<unsigned> order_;
+  std::array<NamedBarrier, NAMED_BARRIERS> barriers_;
   Fiber scheduler_;
   Thread* running_ = nullptr;
   Region stacks_;

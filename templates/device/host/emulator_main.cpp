@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -13,6 +14,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <memory>  // before the macros of gemmgen_emulator.hpp
+#include <string>
+#include <type_traits>
 #include <vector>
 
 #include "block.hpp"
@@ -36,6 +40,9 @@ namespace gemmgen {
 namespace {
 
 Request request;
+std::vector<Placement> placements;
+std::vector<Parameter> parameters;
+std::vector<unsigned char> arguments;
 bool copies_land_late = true;
 
 bool aligned(const void* address, int bytes) { return reinterpret_cast<uintptr_t>(address) % unsigned(bytes) == 0; }
@@ -66,7 +73,7 @@ T update(T* address, int line, Change change) {
   while (!place->compare_exchange_weak(old, change(old))) {
   }
   runtime_line = 0;
-  races.atomic(address, sizeof *address, Place::line(unsigned(line)));
+  races.atomic(reinterpret_cast<const unsigned char*>(address), sizeof *address, Place::line(unsigned(line)), std::is_integral<T>::value);
   return old;
 }
 
@@ -77,13 +84,62 @@ float flushed(float value) { return std::fabs(value) < std::numeric_limits<float
 
 // The kernel's side of the runtime.
 void block_barrier(int line) { block.block_barrier(unsigned(line)); }
-void warp_barrier(unsigned mask, int line) { block.warp_barrier(mask, unsigned(line)); }
 unsigned lane() { return block.lane(); }
 void commit_copies() { block.running().copies.commit(); }
 void wait_for_copies(int groups_left) { block.running().copies.wait(unsigned(groups_left)); }
 
-uint64_t warp_exchange(unsigned mask, uint64_t value, unsigned source_lane, int line) {
-  return block.warp_exchange(mask, value, source_lane, unsigned(line));
+void named_barrier(unsigned number, unsigned threads, bool waits, int line) {
+  block.named_barrier(number, threads, waits, unsigned(line));
+}
+
+void warp_collective(unsigned mask, void* operand, Combine combine, int line) {
+  block.warp_collective(mask, operand, combine, unsigned(line));
+}
+
+namespace {
+
+struct Exchange {
+  const void* value;
+  void* received;
+  std::size_t bytes;
+  unsigned source_lane;
+};
+
+// Every lane receives its source lane's value; poison if that lane takes no part.
+void exchange(void* const* operands) {
+  for (unsigned lane = 0; lane < WARP; ++lane) {
+    const auto* const to = static_cast<const Exchange*>(operands[lane]);
+    if (to == nullptr) continue;
+    const auto* const from = to->source_lane < WARP ? static_cast<const Exchange*>(operands[to->source_lane]) : nullptr;
+    if (from != nullptr && from->bytes == to->bytes) std::memcpy(to->received, from->value, to->bytes);
+    else std::memset(to->received, POISON, to->bytes);
+  }
+}
+
+struct Vote {
+  bool vote;
+  unsigned lanes;  // that say yes
+};
+
+void count_votes(void* const* operands) {
+  unsigned lanes = 0;
+  for (unsigned lane = 0; lane < WARP; ++lane)
+    if (const auto* const vote = static_cast<const Vote*>(operands[lane])) lanes |= unsigned(vote->vote) << lane;
+  for (unsigned lane = 0; lane < WARP; ++lane)
+    if (auto* const vote = static_cast<Vote*>(operands[lane])) vote->lanes = lanes;
+}
+
+}  // namespace
+
+void warp_exchange(unsigned mask, const void* value, void* received, size_t bytes, unsigned source_lane, int line) {
+  Exchange operand = {value, received, bytes, source_lane};
+  block.warp_collective(mask, &operand, exchange, unsigned(line));
+}
+
+unsigned warp_vote(unsigned mask, bool vote, int line) {
+  Vote operand = {vote, 0};
+  block.warp_collective(mask, &operand, count_votes, unsigned(line));
+  return operand.lanes;
 }
 
 // CUDA's atomicInc: counts to `limit` and starts again from 0.
@@ -149,9 +205,9 @@ int printed = -1;  // standard output
 int nowhere = -1;
 
 void run_thread() {
-  Argument arguments[MAX_ARGUMENTS];  // where a kernel may read them: on its stack
-  std::memcpy(arguments, request.arguments, sizeof arguments);
-  gemmgen_kernel_call(arguments);
+  alignas(ARGUMENT_ALIGNMENT) unsigned char copy[MAX_ARGUMENT_BYTES];  // where a kernel may read them: on its stack
+  std::memcpy(copy, arguments.data(), arguments.size());
+  gemmgen_kernel_call(copy);
   block.exit_thread();
 }
 
@@ -206,34 +262,75 @@ void run_grid(const uint32_t* blocks) {
   for (pid_t helper : helpers) join(helper);
 }
 
+// "p8 i4 s128": the kinds and the bytes of a signature.
+std::string signature(const Parameter* parameters, unsigned count) {
+  std::string text;
+  for (unsigned i = 0; i < count; ++i)
+    text += (i == 0 ? "" : " ") + std::string(1, parameters[i].kind) + std::to_string(parameters[i].bytes);
+  return text;
+}
+
+void check_parameters() {
+  const std::string takes = signature(gemmgen_kernel_parameters, gemmgen_kernel_parameter_count);
+  const std::string given = signature(parameters.data(), request.argument_count);
+  if (takes != given)
+    fail("launch", {}, "the kernel takes the parameters \"%s\" and is launched with \"%s\" (p(ointer), i(nteger), f(loat) or "
+                       "s(truct) with its bytes)", takes.c_str(), given.c_str());
+  for (unsigned i = 0; i < request.argument_count; ++i)
+    if (gemmgen_kernel_parameters[i].alignment != parameters[i].alignment)
+      fail("launch", {}, "the kernel aligns parameter %u to %u bytes, the launch to %u", i,
+           gemmgen_kernel_parameters[i].alignment, parameters[i].alignment);
+}
+
+// Puts addresses in the place of operands' numbers.
+void place_pointers() {
+  for (unsigned i = 0; i < request.argument_count; ++i) {
+    if (parameters[i].kind != 'p') continue;
+    unsigned char* const place = arguments.data() + offset_of(parameters.data(), i);
+    uint64_t number;
+    std::memcpy(&number, place, sizeof number);
+    unsigned char* const pointer = operands[number].pointer();
+    std::memcpy(place, &pointer, sizeof pointer);
+  }
+}
+
+void map_operands() {
+  for (const Placement& place : placements) {
+    Region region = map_operand(place.name, arena, off_t(place.offset), place.segment_bytes, place.skew, place.bytes,
+                                place.written != 0);
+    operands.push_back({std::move(region), {}, place.element_bytes, place.written != 0});
+  }
+  if (request.products == 0) return;
+  const auto has_array = [](const Placement& place) { return place.array != 0; };
+  const auto arrays = std::size_t(std::count_if(placements.begin(), placements.end(), has_array));
+  const std::size_t bytes = arrays * request.products * sizeof(uint64_t);
+  void* const table = map(nullptr, bytes, PROT_READ, MAP_SHARED, arena, off_t(request.matrices_offset));
+  const auto* offsets = static_cast<const uint64_t*>(table);
+  for (std::size_t i = 0; i < placements.size(); ++i) {
+    if (!has_array(placements[i])) continue;
+    map_pointers(operands[i], placements[i].matrix_bytes, offsets, request);
+    offsets += request.products;
+  }
+  munmap(table, bytes);
+}
+
+void unmap_operands() {
+  for (Operand& operand : operands) {
+    unmap(operand.region);
+    unmap(operand.array);
+  }
+  operands.clear();
+}
+
 void prepare_launch() {
-  if (std::strncmp(request.signature, gemmgen_kernel_signature, MAX_ARGUMENTS) != 0)
-    fail("launch", {}, "the kernel takes the parameters \"%s\" and is launched with \"%.*s\" (pointer, int, long, float, double)",
-         gemmgen_kernel_signature, MAX_ARGUMENTS, request.signature);
+  check_parameters();
   if (request.threads > gemmgen_kernel_most_threads)
     fail("launch", {}, "blocks of %u threads are more than the kernel's __launch_bounds__ of %u: a GPU refuses them",
          request.threads, gemmgen_kernel_most_threads);
-  for (int i = 0; i < OPERANDS; ++i) {
-    const Placement& place = request.operands[i];
-    const bool writable = i >= FIRST_WRITTEN && i < END_WRITTEN;
-    if (i >= END_WRITTEN && place.bytes == 0) continue;  // the epilogue names it not
-    operands[i] = map_operand(OPERAND_NAMES[i], arena, off_t(place.offset), place.segment_bytes, place.skew,
-                              place.bytes, writable);
-  }
-  if (request.products > 0) {
-    const std::size_t bytes = ARRAYS * request.products * sizeof(uint64_t);
-    void* const offsets = map(nullptr, bytes, PROT_READ, MAP_SHARED, arena, off_t(request.matrices_offset));
-    for (int i = 0; i < ARRAYS; ++i) map_pointers(i, static_cast<uint64_t*>(offsets) + i * request.products, request);
-    munmap(offsets, bytes);
-  }
-  for (int i = 0; request.signature[i] != '\0'; ++i) {
-    if (request.signature[i] != 'p') continue;
-    const long long number = request.arguments[i].integer;
-    const bool array = request.products > 0 && number < ARRAYS;
-    request.arguments[i].pointer = (array ? pointer_arrays[number] : operands[number]).data;
-  }
+  map_operands();
+  place_pointers();
   shared_memory.resize_dynamic(request.shared_bytes);
-  races.start_launch();
+  races.start_launch(request.threads, request.element_bytes);
   blockDim.x = request.threads;
   gridDim.x = request.grid;
   copies_land_late = request.seed / 2 % 2 == 0;
@@ -249,31 +346,42 @@ void serve_launch() {
   run_grid(static_cast<const uint32_t*>(blocks));
   set_alarm(0);
   munmap(blocks, list_bytes);
-  for (Region& operand : operands) unmap(operand);
-  unmap_pointers();
+  unmap_operands();
   std::fflush(nullptr);  // what the kernel printed
   reply_success();
 }
 
-bool receive_request() {
+bool receive(void* data, std::size_t bytes) {
   std::size_t received = 0;
-  while (received < sizeof request) {
-    const ssize_t bytes = read(STDIN_FILENO, reinterpret_cast<char*>(&request) + received, sizeof request - received);
-    if (bytes <= 0) return false;
-    received += std::size_t(bytes);
+  while (received < bytes) {
+    const ssize_t some = read(STDIN_FILENO, static_cast<char*>(data) + received, bytes - received);
+    if (some <= 0) return false;
+    received += std::size_t(some);
   }
   return true;
+}
+
+template <typename T>
+bool receive(std::vector<T>& items, std::size_t count) {
+  items.resize(count);
+  return receive(items.data(), count * sizeof(T));
+}
+
+bool receive_request() {
+  if (!receive(&request, sizeof request)) return false;
+  return receive(placements, request.operand_count) && receive(parameters, request.argument_count) &&
+         receive(arguments, request.argument_bytes);
 }
 
 }  // namespace
 
 }  // namespace gemmgen
 
-int main(int count, char** arguments) {
+int main(int count, char** values) {
   using namespace gemmgen;
   if (count != 3) return 2;
-  arena = std::atoi(arguments[1]);
-  reply_pipe = std::atoi(arguments[2]);
+  arena = std::atoi(values[1]);
+  reply_pipe = std::atoi(values[2]);
   printed = dup(STDOUT_FILENO);
   nowhere = open("/dev/null", O_WRONLY);
   next_block = static_cast<std::atomic<uint32_t>*>(

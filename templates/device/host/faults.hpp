@@ -74,9 +74,9 @@ inline void on_fault(int signal, siginfo_t* info, void* raw_context) {
 }
 
 inline void on_alarm(int, siginfo_t*, void* raw_context) {
-  if (!block.in_kernel()) return;  // a helper runs the block: its own alarm tells
+  if (!block.in_kernel()) return;  // the launch has just ended
   const Location location = {0, instruction_of(*static_cast<const ucontext_t*>(raw_context))};
-  fail("timeout", location, "%s still runs after %g s", block.where().c_str(), timeout_ms / 1000.0);
+  fail("timeout", location, "%s still runs after %g s of processor time", block.where().c_str(), timeout_ms / 1000.0);
 }
 
 // Handlers run on a stack of their own: the thread's may be what overflowed.
@@ -91,14 +91,15 @@ inline void catch_faults() {
   action.sa_sigaction = on_fault;
   for (int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) sigaction(signal, &action, nullptr);
   action.sa_sigaction = on_alarm;
-  sigaction(SIGALRM, &action, nullptr);
+  sigaction(SIGPROF, &action, nullptr);
 }
 
+// Rings once this process has worked for so long: a busy machine makes no kernel hang.
 inline void set_alarm(unsigned milliseconds) {
   itimerval timer = {};
   timer.it_value.tv_sec = milliseconds / 1000;
   timer.it_value.tv_usec = milliseconds % 1000 * 1000;
-  setitimer(ITIMER_REAL, &timer, nullptr);
+  setitimer(ITIMER_PROF, &timer, nullptr);
 }
 
 }  // namespace gemmgen

@@ -4,6 +4,7 @@
 // costs two system calls a switch.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #if !defined(__x86_64__) && !defined(__aarch64__)
@@ -11,6 +12,8 @@
 #endif
 
 namespace gemmgen {
+
+constexpr std::size_t STACK_BYTES = 64 * 1024;
 
 using FiberEntry = void (*)();  // never returns
 

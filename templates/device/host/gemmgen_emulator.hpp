@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "convert.hpp"
 #include "kernel_entry.hpp"
 
 // Keywords. Shared arrays gather in one section, which the runtime poisons before every block. Each begins at
@@ -24,6 +25,7 @@
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __shared__ static __attribute__((used, section("gemmgen_shared"), aligned(GEMMGEN_SPACING)))
 #define __constant__ static const
+#define __grid_constant__
 
 // Vector types, aligned as CUDA aligns them.
 #define GEMMGEN_VECTORS(scalar, base)                                                              \
@@ -126,14 +128,21 @@ void __stcs(T* address, T value) {
   *address = value;
 }
 
+inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
+
 inline size_t __cvta_generic_to_shared(const void* address) { return reinterpret_cast<size_t>(address); }
 
 // The runtime's side. `line` is the caller's line in the .cu, for diagnoses.
 namespace gemmgen {
 
 void block_barrier(int line);
-void warp_barrier(unsigned mask, int line);
-uint64_t warp_exchange(unsigned mask, uint64_t value, unsigned source_lane, int line);
+void named_barrier(unsigned number, unsigned threads, bool waits, int line);
+
+// What lanes bring to a warp collective, by lane: null where a lane takes no part.
+using Combine = void (*)(void* const* operands);
+void warp_collective(unsigned mask, void* operand, Combine combine, int line);
+void warp_exchange(unsigned mask, const void* value, void* received, size_t bytes, unsigned source_lane, int line);
+unsigned warp_vote(unsigned mask, bool vote, int line);
 unsigned lane();
 void copy_async(void* shared, const void* global, int bytes, int valid_bytes, int line);
 void commit_copies();
@@ -147,19 +156,18 @@ unsigned char* dynamic_shared_memory(int line);
 
 template <typename T>
 T shuffle(unsigned mask, T value, unsigned source_lane, int line) {
-  static_assert(sizeof(T) <= sizeof(uint64_t), "a shuffle moves at most 8 bytes");
-  uint64_t bits = 0;
-  memcpy(&bits, &value, sizeof value);
-  bits = warp_exchange(mask, bits, source_lane, line);
-  memcpy(&value, &bits, sizeof value);
-  return value;
+  T received;
+  warp_exchange(mask, &value, &received, sizeof value, source_lane, line);
+  return received;
 }
 
 }  // namespace gemmgen
 
 // Barriers and warp collectives.
 inline void __syncthreads(int line = __builtin_LINE()) { gemmgen::block_barrier(line); }
-inline void __syncwarp(unsigned mask = ~0u, int line = __builtin_LINE()) { gemmgen::warp_barrier(mask, line); }
+inline void __syncwarp(unsigned mask = ~0u, int line = __builtin_LINE()) {
+  gemmgen::warp_collective(mask, nullptr, nullptr, line);
+}
 inline void __threadfence() { gemmgen::fence(); }
 inline void __threadfence_block() {}
 
@@ -177,6 +185,18 @@ inline float atomicAdd(float* address, float value, int line = __builtin_LINE())
 
 inline double atomicAdd(double* address, double value, int line = __builtin_LINE()) {
   return gemmgen::atomic_add(address, value, line);
+}
+
+inline unsigned __ballot_sync(unsigned mask, int vote, int line = __builtin_LINE()) {
+  return gemmgen::warp_vote(mask, vote != 0, line);
+}
+
+inline int __any_sync(unsigned mask, int vote, int line = __builtin_LINE()) {
+  return gemmgen::warp_vote(mask, vote != 0, line) != 0;
+}
+
+inline int __all_sync(unsigned mask, int vote, int line = __builtin_LINE()) {
+  return gemmgen::warp_vote(mask, vote == 0, line) == 0;
 }
 
 // A shuffle stays inside its segment of `width` lanes: a source outside it is the lane itself.
@@ -218,6 +238,15 @@ __device__ __forceinline__ void cp_async_commit() { gemmgen::commit_copies(); }
 template <int N>
 __device__ __forceinline__ void cp_async_wait() {
   gemmgen::wait_for_copies(N);
+}
+
+// bar.sync and bar.arrive: barrier `number` of 1 to 15, which so many threads complete.
+__device__ __forceinline__ void named_barrier_sync(int number, int threads, int line = __builtin_LINE()) {
+  gemmgen::named_barrier(unsigned(number), unsigned(threads), true, line);
+}
+
+__device__ __forceinline__ void named_barrier_arrive(int number, int threads, int line = __builtin_LINE()) {
+  gemmgen::named_barrier(unsigned(number), unsigned(threads), false, line);
 }
 
 __device__ __forceinline__ unsigned char* dynamic_shared(int line = __builtin_LINE()) {

@@ -1,190 +1,202 @@
-// Data races on C and on the workspace. Within a block order.hpp says what comes before what; the accesses of two
+// Data races on C and on the workspace. Within a block clocks.hpp says what comes before what; the accesses of two
 // blocks are ordered by a fence and an atomic on either side:
 //
 //     one writes     a barrier, a __threadfence, an atomic        what came before the fence is released
 //     other reads    an atomic that finds the first one's, a __threadfence, a barrier       and acquired
 //
-// where the barriers may lack if one thread does both. Atomics on one word never race with each other, and each of them
-// has to come before whoever reads or writes it otherwise. Blocks run one after the other here; whether they might
-// have run otherwise is what fences and atomics say. What a block acquires it does not pass on to a third one,
-// unless both used the same counter.
+// where the barriers may lack if one thread does both. What a block has acquired it passes on to a third one. Atomics on
+// one address never race with each other; those on a counter come before other accesses to it by who found them and fenced.
+// Blocks run one after the other here; whether they might have run otherwise is what fences and atomics say.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "access.hpp"
+#include "clocks.hpp"
 #include "failure.hpp"
 #include "gemmgen_emulator.hpp"
 #include "launch.hpp"
 #include "memory.hpp"
-#include "order.hpp"
+#include "shadow.hpp"
 
 namespace gemmgen {
 
 class GlobalRaces {
  public:
   void start_launch() {
-    start_of_launch_ = order.epoch() + 1;
+    start_of_launch_ = clocks.time() + 1;
     blocks_.clear();
-    released_.clear();
-    atomics_.clear();
-    for (int i = FIRST_WRITTEN; i < END_WRITTEN; ++i) {
-      const std::size_t needed = operands[i].bytes / 4 * sizeof(Cell);
-      if (shadows_[i].bytes >= needed) continue;
-      unmap(shadows_[i]);
-      shadows_[i] = map_private("the shadow of an operand", needed);
-    }
+    locations_.clear();
+    more_reads_.clear();
+    shadows_.resize(operands.size());
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      if (operands[i].written) shadows_[i].resize(operands[i].region.bytes, operands[i].element_bytes);
   }
 
   void start_block() {
-    blocks_.push_back({order.epoch(), blockIdx.x});
+    blocks_.push_back({clocks.start_of_block(), blockIdx.x});
     fences_.clear();
     found_.clear();
     acquired_.clear();
   }
 
-  // Elements are words; nothing is said of an access to a part of one.
-  void access(const void* raw_address, std::size_t bytes, Place place, Kind kind) {
-    for (int i = FIRST_WRITTEN; i < END_WRITTEN; ++i) {
-      const std::size_t start = std::size_t(static_cast<const unsigned char*>(raw_address) - operands[i].data);
-      if (start >= operands[i].bytes) continue;
-      if (start + bytes > operands[i].bytes || (start | bytes) % 4 != 0) return;
-      Cell* const cells = reinterpret_cast<Cell*>(shadows_[i].data);
-      for (std::size_t offset = start; offset < start + bytes; offset += 4)
-        access_word(cells[offset / 4], i, offset, place, kind);
-      return;
-    }
+  // An access inside of operand `number`, which the kernel writes.
+  void access(std::size_t number, const unsigned char* address, std::size_t bytes, Place place, Kind kind) {
+    const Region& operand = operands[number].region;
+    shadows_[number].each_cell(std::size_t(address - operand.data), bytes, [&](Cell& cell, std::size_t offset) {
+      access_element(cell, operand, operand.data + offset, place, kind);
+    });
   }
 
   // The running thread's __threadfence: releases what came before it, and acquires what its atomics have found.
   void fence() {
-    const Access now = order.now(Place(), Kind::read);
+    const Access now = clocks.now(Place(), Kind::read);
     for (const Found& found : found_)
-      if (order.before(found.at)) acquired_.push_back({now, found.releases});
-    fences_.push_back({now, order.pass_fence()});
+      if (clocks.before(found.at)) acquired_.push_back({now, found});
+    Past past;
+    clocks.release(past[clocks.start_of_block()]);
+    for (const Acquired& acquired : acquired_)
+      if (clocks.before(acquired.at) && acquired.found.past != nullptr) join(past, *acquired.found.past);
+    fences_.push_back({now, std::move(past)});
   }
 
-  // The running thread's atomic: finds what was released there, and releases what fences have covered.
-  void atomic(const void* address, std::size_t bytes, Place place) {
-    access(address, bytes, place, Kind::atomic);
-    const auto released = released_.find(address);
-    if (released != released_.end()) found_.push_back({order.now(place, Kind::atomic), &released->second});
-    for (const Fence& fence : fences_) {
-      if (!order.before(fence.at)) continue;
-      std::vector<Release>& releases = released_[address];
-      if (releases.empty() || releases.back().start_of_block != order.start_of_block())
-        releases.push_back({order.start_of_block()});
-      releases.back().add(fence);
-    }
+  // The running thread's atomic: finds what was released there, and releases what its fences have covered.
+  void atomic(std::size_t number, const unsigned char* address, std::size_t bytes, Place place, bool counts) {
+    Location& location = locations_[address];
+    if (!location.atomics.empty())
+      found_.push_back({clocks.now(place, Kind::atomic), counts ? address : nullptr, location.released});
+    access(number, address, bytes, place, Kind::atomic);
+    for (const Fence& fence : fences_)
+      if (clocks.before(fence.at)) location.release(fence.past);
+    clocks.tick();
   }
 
  private:
-  // A __threadfence: what of its thread's warp comes before it in its epoch.
+  // What came before a fence: of each block that has a part in it, by the start of the block.
+  using Past = std::map<uint32_t, Clock>;
+
+  static void join(Past& past, const Past& other) {
+    for (const auto& [start, clock] : other) gemmgen::join(past[start], clock);
+  }
+
   struct Fence {
     Access at;
-    Order::Known known;
+    Past past;
   };
 
-  // What an atomic offers of its block: the accesses that any of these fences covers.
-  struct Release {
-    uint32_t start_of_block;
-    uint32_t epoch = 0;                      // the last one with a fence: all before it is covered, and in it
-    std::map<unsigned, Order::Known> known;  // what these know, by warp
-
-    void add(const Fence& fence) {
-      if (fence.at.epoch < epoch) return;
-      if (fence.at.epoch > epoch) known.clear();
-      epoch = fence.at.epoch;
-      Order::Known& most = known[fence.at.thread / WARP];
-      for (unsigned lane = 0; lane < WARP; ++lane) most[lane] = std::max(most[lane], fence.known[lane]);
-    }
-
-    bool covers(const Access& access) const {
-      if (access.epoch != epoch) return access.epoch < epoch;
-      const auto lanes = known.find(access.thread / WARP);
-      return lanes != known.end() && lanes->second[access.thread % WARP] > access.interval;
-    }
-  };
-
-  // What an atomic found on its word, or what a fence after it acquired: releases in the order of their blocks. Those
-  // of other blocks stay as they are while this one runs.
+  // What an atomic found: the atomics before it at an address, and what these released.
   struct Found {
     Access at;
-    const std::vector<Release>* releases;
+    const unsigned char* address;
+    std::shared_ptr<const Past> past;
+  };
+
+  struct Acquired {
+    Access at;  // a fence
+    Found found;
+  };
+
+  // Where atomics are made.
+  struct Location {
+    std::vector<Access> atomics;           // since the last write there: none of them orders another
+    std::shared_ptr<const Past> released;  // null where nothing is
+
+    void release(const Past& past) {
+      Past all = released == nullptr ? Past() : *released;
+      join(all, past);
+      released = std::make_shared<const Past>(std::move(all));
+    }
   };
 
   struct StartedBlock {
-    uint32_t epoch;
+    uint32_t start;
     unsigned index;
   };
 
-  void access_word(Cell& cell, int operand, std::size_t offset, Place place, Kind kind) {
-    std::vector<Access>* const atomics = kind == Kind::atomic || cell.write.kind == Kind::atomic ? &atomics_[&cell] : nullptr;
-    if (kind != Kind::atomic && atomics != nullptr)
-      for (const Access& earlier : *atomics)
-        if (!before_anywhere(earlier)) refuse(earlier, operand, offset, place, kind);
-    if (cell.write.kind != Kind::atomic && !before_anywhere(cell.write)) refuse(cell.write, operand, offset, place, kind);
-    if (kind == Kind::read) {
-      if (order.of_this_block(cell.reads[0]) || before_anywhere(cell.reads[0])) order.note_read(cell, place);
-      return;
+  void access_element(Cell& cell, const Region& operand, const unsigned char* address, Place place, Kind kind) {
+    Location* const location = kind == Kind::atomic || cell.write.kind == Kind::atomic ? &locations_[address] : nullptr;
+    const auto check = [&](const Access& earlier) {
+      if (!before_anywhere(earlier, address)) refuse(earlier, operand, address, place, kind);
+    };
+    if (kind != Kind::atomic && location != nullptr)
+      for (const Access& earlier : location->atomics) check(earlier);
+    if (cell.write.kind != Kind::atomic) check(cell.write);
+    if (kind == Kind::read) return note_read(cell, address, place);
+    for (const Access& read : cell.reads) check(read);
+    if (const auto more = more_reads_.find(address); more != more_reads_.end()) {
+      for (const Access& read : more->second) check(read);
+      more_reads_.erase(more);
     }
-    for (const Access& read : cell.reads)
-      if (!before_anywhere(read)) refuse(read, operand, offset, place, kind);
-    if (kind == Kind::atomic) note_atomic(*atomics, place);
-    else if (atomics != nullptr) atomics->clear();
-    cell.write = order.now(place, kind);
-    cell.reads[0] = cell.reads[1] = Access();
+    if (kind == Kind::atomic) note_atomic(location->atomics, address, place);
+    else if (location != nullptr) location->atomics.clear();
+    cell = {clocks.now(place, kind), {}};
   }
 
-  // One that comes before this one in its block need not be known any more: what this one precedes it precedes, too.
-  void note_atomic(std::vector<Access>& atomics, Place place) const {
-    const bool follows = !atomics.empty() && order.of_this_block(atomics.back()) && order.before(atomics.back());
-    if (follows) atomics.back() = order.now(place, Kind::atomic);
-    else atomics.push_back(order.now(place, Kind::atomic));
+  // An access that comes before this one need not be known any more: what this one precedes it precedes, too.
+  void note_read(Cell& cell, const unsigned char* address, Place place) {
+    const Access now = clocks.now(place, Kind::read);
+    for (Access& read : cell.reads)
+      if (before_anywhere(read, address)) {
+        read = now;
+        return;
+      }
+    std::vector<Access>& more = more_reads_[address];
+    for (Access& read : more)
+      if (before_anywhere(read, address)) {
+        read = now;
+        return;
+      }
+    more.push_back(now);
   }
 
-  // Whether an access of any block of this launch, or of an earlier launch, comes before the running thread's next.
-  bool before_anywhere(const Access& access) const {
-    if (access.epoch < start_of_launch_) return true;
-    return order.of_this_block(access) ? order.before(access) : is_acquired(access);
+  void note_atomic(std::vector<Access>& atomics, const unsigned char* address, Place place) const {
+    const bool follows = !atomics.empty() && before_anywhere(atomics.back(), address);
+    if (follows) atomics.back() = clocks.now(place, Kind::atomic);
+    else atomics.push_back(clocks.now(place, Kind::atomic));
   }
 
-  bool is_acquired(const Access& access) const {
-    for (const Found& found : acquired_) {
-      if (!order.before(found.at)) continue;
-      const auto starts_later = [](uint32_t epoch, const Release& release) { return epoch < release.start_of_block; };
-      const auto after = std::upper_bound(found.releases->begin(), found.releases->end(), access.epoch, starts_later);
-      if (after != found.releases->begin() && (after - 1)->covers(access)) return true;
-    }
+  // Whether an access to `address` by any block, of this launch or an earlier one, comes before the running thread's next.
+  bool before_anywhere(const Access& access, const unsigned char* address) const {
+    if (access.time < start_of_launch_) return true;
+    if (clocks.of_this_block(access) && clocks.before(access)) return true;
+    for (const Acquired& acquired : acquired_)
+      if (clocks.before(acquired.at) && orders(acquired.found, access, address)) return true;
     return false;
   }
 
-  [[noreturn]] __attribute__((noinline)) void refuse(const Access& first, int operand, std::size_t offset, Place place,
-                                                     Kind kind) const {
+  static bool orders(const Found& found, const Access& access, const unsigned char* address) {
+    if (access.kind == Kind::atomic && address == found.address && access.time < found.at.time) return true;
+    if (found.past == nullptr) return false;
+    const auto after = found.past->upper_bound(access.time);
+    return after != found.past->begin() && std::prev(after)->second.covers(access);
+  }
+
+  [[noreturn]] __attribute__((noinline)) void refuse(const Access& first, const Region& operand, const unsigned char* address,
+                                                     Place place, Kind kind) const {
     unsigned block = 0;
     for (const StartedBlock& started : blocks_)
-      if (started.epoch <= first.epoch) block = started.index;
-    const std::string where = operands[operand].describe(operands[operand].data + offset);
+      if (started.start <= first.time) block = started.index;
     fail("crash", {}, "data race on %s: block %u, thread %u%s%s at %s, block %u, thread %u%sit at %s, %s",
-         OPERAND_NAMES[operand], block, first.thread, verb(first.kind), where.c_str(), first.place.text().c_str(),
-         blockIdx.x, order.thread(), verb(kind), place.text().c_str(),
+         operand.name.c_str(), block, unsigned(first.agent), verb(first.kind),
+         operand.describe(address).c_str(), first.place.text().c_str(), blockIdx.x, clocks.thread(),
+         verb(kind), place.text().c_str(),
          block == blockIdx.x ? "no barrier between" : "and nothing orders blocks");
   }
 
   uint32_t start_of_launch_ = 0;
   std::vector<StartedBlock> blocks_;  // of this launch
-  Region shadows_[OPERANDS];          // a cell for each word of C and of the workspace
-  std::unordered_map<const Cell*, std::vector<Access>> atomics_;  // on each word since its last write: none orders another
-  std::vector<Fence> fences_;    // of this block
-  std::vector<Found> found_;     // by its atomics
-  std::vector<Found> acquired_;  // by its fences
-  std::map<const void*, std::vector<Release>> released_;  // by an atomic's address, in this launch
+  std::vector<Shadow> shadows_;       // of the operands that the kernel writes
+  std::unordered_map<const unsigned char*, Location> locations_;
+  std::unordered_map<const unsigned char*, std::vector<Access>> more_reads_;  // than a cell holds
+  std::vector<Fence> fences_;      // of this block
+  std::vector<Found> found_;       // by its atomics
+  std::vector<Acquired> acquired_;  // by its fences
 };
 
 }  // namespace gemmgen

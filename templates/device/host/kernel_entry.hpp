@@ -6,38 +6,51 @@
 
 namespace gemmgen {
 
-union Argument {
-  void* pointer;
-  long long integer;
-  double real;
+// A parameter as driver and kernel each see it, who must agree. Arguments lie one behind the other, each at a multiple of
+// its alignment: as CUDA packs them.
+struct Parameter {
+  char kind;  // p(ointer), i(nteger), f(loating point) or s(truct) by value
+  unsigned char alignment;
+  unsigned short bytes;
 };
+
+constexpr size_t offset_of(const Parameter* parameters, size_t index) {
+  size_t offset = 0;
+  for (size_t i = 0;; ++i) {
+    offset = (offset + parameters[i].alignment - 1) / parameters[i].alignment * parameters[i].alignment;
+    if (i == index) return offset;
+    offset += parameters[i].bytes;
+  }
+}
 
 }  // namespace gemmgen
 
 extern "C" const char gemmgen_kernel_name[];
-extern "C" const char* const gemmgen_kernel_signature;  // a letter a parameter: see Unpack
-extern "C" const unsigned gemmgen_kernel_most_threads;    // of a block: its __launch_bounds__
-extern "C" void gemmgen_kernel_call(const gemmgen::Argument* arguments);
+extern "C" const gemmgen::Parameter* const gemmgen_kernel_parameters;
+extern "C" const unsigned gemmgen_kernel_parameter_count;
+extern "C" const unsigned gemmgen_kernel_most_threads;  // of a block: its __launch_bounds__
+extern "C" void gemmgen_kernel_call(const unsigned char* arguments);
 
 namespace gemmgen {
 
-template <typename T>
-struct Unpack {
-  static constexpr bool is_real = T(0.5) != T(0);
-  static constexpr bool is_long = sizeof(T) == 8;
-  static constexpr char letter = is_real ? (is_long ? 'd' : 'f') : is_long ? 'l' : 'i';
-  static T from(const Argument& argument) { return is_real ? T(argument.real) : T(argument.integer); }
+template <typename T, bool is_class = __is_class(T)>
+struct KindOf {
+  static constexpr char letter = 's';
 };
 
 template <typename T>
-struct Unpack<T*> {
+struct KindOf<T, false> {
+  static constexpr char letter = T(0.5) != T(0) ? 'f' : 'i';
+};
+
+template <typename T>
+struct KindOf<T*, false> {
   static constexpr char letter = 'p';
-  static T* from(const Argument& argument) { return static_cast<T*>(argument.pointer); }
 };
 
-template <typename... Parameters>
+template <typename... Types>
 struct Signature {
-  static constexpr char letters[] = {Unpack<Parameters>::letter..., '\0'};
+  static constexpr Parameter parameters[] = {{KindOf<Types>::letter, alignof(Types), sizeof(Types)}..., {}};
 };
 
 template <size_t... Indices>
@@ -51,25 +64,32 @@ struct MakeIndexList<0, Indices...> {
   using type = IndexList<Indices...>;
 };
 
-template <typename... Parameters>
-constexpr const char* signature_of(void (*)(Parameters...)) {
-  return Signature<Parameters...>::letters;
+template <typename... Types>
+constexpr const Parameter* parameters_of(void (*)(Types...)) {
+  return Signature<Types...>::parameters;
 }
 
-template <typename... Parameters, size_t... Indices>
-void call(void (*kernel)(Parameters...), const Argument* arguments, IndexList<Indices...>) {
-  kernel(Unpack<Parameters>::from(arguments[Indices])...);
+template <typename... Types>
+constexpr unsigned count_of(void (*)(Types...)) {
+  return sizeof...(Types);
 }
 
-template <typename... Parameters>
-void call(void (*kernel)(Parameters...), const Argument* arguments) {
-  call(kernel, arguments, typename MakeIndexList<sizeof...(Parameters)>::type());
+template <typename... Types, size_t... Indices>
+void call(void (*kernel)(Types...), const unsigned char* arguments, IndexList<Indices...>) {
+  constexpr const Parameter* parameters = Signature<Types...>::parameters;
+  kernel(*reinterpret_cast<const Types*>(arguments + offset_of(parameters, Indices))...);
+}
+
+template <typename... Types>
+void call(void (*kernel)(Types...), const unsigned char* arguments) {
+  call(kernel, arguments, typename MakeIndexList<sizeof...(Types)>::type());
 }
 
 }  // namespace gemmgen
 
-#define GEMMGEN_ENTRY(kernel, most_threads)                                              \
-  extern "C" const char gemmgen_kernel_name[] = #kernel;                                 \
-  extern "C" const char* const gemmgen_kernel_signature = gemmgen::signature_of(kernel); \
-  extern "C" const unsigned gemmgen_kernel_most_threads = most_threads;                  \
-  extern "C" void gemmgen_kernel_call(const gemmgen::Argument* arguments) { gemmgen::call(kernel, arguments); }
+#define GEMMGEN_ENTRY(kernel, most_threads)                                                              \
+  extern "C" const char gemmgen_kernel_name[] = #kernel;                                                 \
+  extern "C" const gemmgen::Parameter* const gemmgen_kernel_parameters = gemmgen::parameters_of(kernel); \
+  extern "C" const unsigned gemmgen_kernel_parameter_count = gemmgen::count_of(kernel);                  \
+  extern "C" const unsigned gemmgen_kernel_most_threads = most_threads;                                  \
+  extern "C" void gemmgen_kernel_call(const unsigned char* arguments) { gemmgen::call(kernel, arguments); }

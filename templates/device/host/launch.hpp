@@ -1,28 +1,28 @@
 // One launch as the driver sends it, and its operands where the kernel finds them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
-#include "kernel_entry.hpp"
 #include "memory.hpp"
 
 namespace gemmgen {
 
-constexpr int OPERANDS = 11;  // the workspace's among them
-constexpr const char* OPERAND_NAMES[OPERANDS] = {"A",       "B",       "C",       "partials", "tickets", "bias_m",
-                                                 "bias_n", "scale_m", "scale_n", "residual", "aux"};
-constexpr int FIRST_WRITTEN = 2;  // C; blocks write the workspace, too
-constexpr int END_WRITTEN = 5;
-constexpr int MAX_ARGUMENTS = 32;
-constexpr int ARRAYS = 3;  // of pointers, which the kernel takes in the place of A, B and C
-constexpr const char* ARRAY_NAMES[ARRAYS] = {"the pointers to A", "the pointers to B", "the pointers to C"};
+constexpr std::size_t MAX_ARGUMENT_BYTES = 4096;  // CUDA's own limit before 12.1
+constexpr std::size_t ARGUMENT_ALIGNMENT = 128;   // at most
 
-// Where an operand lies in the file that driver and emulator share.
+// An operand, or a part of the workspace, and where it lies in the file that driver and emulator share.
 struct Placement {
+  char name[24];
   uint64_t offset;         // of the segment, a multiple of the page
   uint64_t segment_bytes;  // whole pages
   uint64_t skew;           // from the segment's start to the operand's first byte
   uint64_t bytes;
+  uint32_t element_bytes;
+  uint16_t written;       // whether the kernel may write there
+  uint16_t array;         // whether it takes an array of pointers to the matrices that lie there,
+  uint64_t matrix_bytes;  // each of so many bytes
 };
 
 // Laid out as gemmgen/run/emulator/server.py packs it.
@@ -35,28 +35,37 @@ struct Request {
   uint32_t shared_bytes;
   uint32_t workers;
   uint32_t timeout_ms;
-  uint32_t quiet;  // what the kernel prints goes nowhere
+  uint32_t quiet;           // what the kernel prints goes nowhere
+  uint32_t element_bytes;   // of what shared memory holds
+  uint32_t operand_count;   // whose Placements follow the Request,
+  uint32_t argument_count;  // then the Parameters of so many arguments,
+  uint32_t argument_bytes;  // then these, a pointer as the number of its operand
   uint32_t unused;
-  uint64_t products;               // of a batch of pointers, else 0
-  uint64_t matrices_offset;        // in the shared file: for A, B and C in turn where each product's matrix starts, in
-                                   // bytes from the operand's first
-  uint64_t matrix_bytes[ARRAYS];   // of one A, B and C
-  Placement operands[OPERANDS];
-  Argument arguments[MAX_ARGUMENTS];  // a pointer arrives as the number of its operand
-  char signature[MAX_ARGUMENTS];
+  uint64_t products;         // of a batch of pointers, else 0
+  uint64_t matrices_offset;  // in the shared file: for each operand that has an array in turn where each product's matrix
+                             // starts, in bytes from the operand's first
 };
 
-static_assert(sizeof(Request) == 728, "the driver packs 728 bytes");
+static_assert(sizeof(Request) == 80 && sizeof(Placement) == 72, "the driver packs as many bytes");
 
-inline Region operands[OPERANDS];
-inline Region pointer_arrays[ARRAYS];
+struct Operand {
+  Region region;
+  Region array;  // of pointers to its matrices, where the kernel takes such
+  std::size_t element_bytes;
+  bool written;
+
+  // What the kernel takes for it.
+  unsigned char* pointer() const { return array.data != nullptr ? array.data : region.data; }
+};
+
+inline std::vector<Operand> operands;
 
 // The operand, or the array of pointers, that `address` is in or beside; null where it is far from all.
 inline const Region* region_near(const unsigned char* address) {
-  for (const Region& operand : operands)
-    if (operand.near(address)) return &operand;
-  for (const Region& array : pointer_arrays)
-    if (array.near(address)) return &array;
+  for (const Operand& operand : operands) {
+    if (operand.region.near(address)) return &operand.region;
+    if (operand.array.near(address)) return &operand.array;
+  }
   return nullptr;
 }
 

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -48,12 +49,12 @@ struct Matrices {
 
 // `data` lies between `band_start` and `band_end`; what the pages hold beside it is slack.
 struct Region {
-  const char* name = nullptr;
+  std::string name;
   unsigned char* band_start = nullptr;
   unsigned char* band_end = nullptr;
   unsigned char* data = nullptr;
   std::size_t bytes = 0;
-  const Matrices* matrices = nullptr;  // where an access has to stay inside one of these
+  std::shared_ptr<const Matrices> matrices;  // where an access has to stay inside one of these
 
   bool near(const unsigned char* address) const { return address >= band_start && address < band_end; }
   bool contains(const unsigned char* address, std::size_t some) const {
@@ -82,7 +83,7 @@ inline unsigned char* map_bands(std::size_t bytes) {
 }
 
 // Maps `segment_bytes` of `file` between bands; the operand starts `skew` bytes into them.
-inline Region map_operand(const char* name, int file, off_t offset, std::size_t segment_bytes, std::size_t skew,
+inline Region map_operand(const std::string& name, int file, off_t offset, std::size_t segment_bytes, std::size_t skew,
                           std::size_t bytes, bool writable) {
   unsigned char* start = map_bands(segment_bytes);
   unsigned char* segment = start + BAND_BYTES;
@@ -97,7 +98,7 @@ inline void unmap(Region& region) {
 }
 
 // Private zeroed memory between bands.
-inline Region map_private(const char* name, std::size_t bytes) {
+inline Region map_private(const std::string& name, std::size_t bytes) {
   unsigned char* start = map_bands(bytes);
   unsigned char* data = start + BAND_BYTES;
   map(data, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE);

@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 #include "launch.hpp"
 #include "memory.hpp"
 
 namespace gemmgen {
-
-inline Matrices matrices[ARRAYS];
 
 // No access survives the whole pages between matrices, where there are such.
 inline void protect_between(const Matrices& all) {
@@ -23,35 +23,30 @@ inline void protect_between(const Matrices& all) {
   }
 }
 
-// Makes operand `i` matrices that start `offsets` from its first byte, and the array that points to them. The array
-// cannot be written; it touches the upper or the lower band.
-inline void map_pointers(int i, const uint64_t* offsets, const Request& request) {
+// Makes `operand` matrices of `matrix_bytes` that start `offsets` from its first byte, and the array that points to them,
+// which cannot be written; it touches the upper or the lower band.
+inline void map_pointers(Operand& operand, std::size_t matrix_bytes, const uint64_t* offsets, const Request& request) {
   const std::size_t bytes = request.products * sizeof(void*), page = page_bytes();
-  Region array = map_private(ARRAY_NAMES[i], (bytes + page - 1) / page * page);
+  Region& array = operand.array;
+  array = map_private("the pointers to " + operand.region.name, (bytes + page - 1) / page * page);
   unsigned char* const pages = array.data;
   const std::size_t mapped = array.bytes;
   array.data += request.seed % 2 == 0 ? mapped - bytes : 0;
   array.bytes = bytes;
-  Matrices& all = matrices[i];
-  all.bytes = request.matrix_bytes[i];
-  all.by_address.clear();
+  auto all = std::make_shared<Matrices>();
+  all->bytes = matrix_bytes;
   for (std::size_t product = 0; product < request.products; ++product) {
-    unsigned char* const start = operands[i].data + offsets[product];
+    unsigned char* const start = operand.region.data + offsets[product];
     reinterpret_cast<unsigned char**>(array.data)[product] = start;
-    all.by_address.push_back({start, product});
+    all->by_address.push_back({start, product});
   }
   const auto earlier = [](const Matrices::Matrix& a, const Matrices::Matrix& b) { return a.start < b.start; };
   const auto same = [](const Matrices::Matrix& a, const Matrices::Matrix& b) { return a.start == b.start; };
-  std::stable_sort(all.by_address.begin(), all.by_address.end(), earlier);
-  all.by_address.erase(std::unique(all.by_address.begin(), all.by_address.end(), same), all.by_address.end());
+  std::stable_sort(all->by_address.begin(), all->by_address.end(), earlier);
+  all->by_address.erase(std::unique(all->by_address.begin(), all->by_address.end(), same), all->by_address.end());
   mprotect(pages, mapped, PROT_READ);
-  protect_between(all);
-  operands[i].matrices = &all;
-  pointer_arrays[i] = array;
-}
-
-inline void unmap_pointers() {
-  for (Region& array : pointer_arrays) unmap(array);
+  protect_between(*all);
+  operand.region.matrices = std::move(all);
 }
 
 }  // namespace gemmgen

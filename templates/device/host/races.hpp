@@ -4,7 +4,7 @@
 // The compiler announces every access of a kernel (-fsanitize=thread; its library is not linked, the calls end in
 // race_callbacks.hpp). Two accesses race where nothing orders them and at least one writes:
 //
-//     order.hpp            says which accesses of a block come before which
+//     clocks.hpp           says which accesses of a block come before which
 //     shared_races.hpp     judges those of shared memory, cp.async's among them
 //     global_races.hpp     judges those of C and of the workspace, where two blocks may meet
 //
@@ -15,12 +15,13 @@
 #include <string>
 
 #include "access.hpp"
+#include "clocks.hpp"
 #include "failure.hpp"
+#include "fiber.hpp"
 #include "gemmgen_emulator.hpp"
 #include "global_races.hpp"
 #include "launch.hpp"
 #include "memory.hpp"
-#include "order.hpp"
 #include "shared_memory.hpp"
 #include "shared_races.hpp"
 
@@ -31,31 +32,25 @@ inline bool watching = false;
 
 class Races {
  public:
-  void start_launch() {
-    if (watching) global_.start_launch();
+  // Of blocks of `threads`; shared memory holds elements of `element_bytes`.
+  void start_launch(unsigned threads, std::size_t element_bytes) {
+    if (!watching) return;
+    shared_.start_launch(threads, element_bytes);
+    global_.start_launch();
   }
 
   void start_block() {
-    order.start_block();
+    clocks.start_block();
+    if (!watching) return;
     shared_.start_block();
-    if (watching) global_.start_block();
+    global_.start_block();
   }
 
-  void finish_block() { shared_.finish_epoch(); }
+  void finish_block() { shared_.tell_unset_read(); }
 
   void pass_block_barrier() {
-    shared_.finish_epoch();
-    order.start_epoch();
-    shared_.start_epoch();
-  }
-
-  // `thread` goes on.
-  void run(unsigned thread) { order.run(thread); }
-
-  // The lanes of `mask` have met.
-  void pass_warp_barrier(unsigned first_thread, unsigned mask) {
-    order.pass_warp_barrier(first_thread, mask);
-    shared_.pass_warp_barrier(first_thread / WARP);
+    shared_.tell_unset_read();
+    clocks.pass_block_barrier();
   }
 
   void read(const void* raw_address, std::size_t bytes, Place place) {
@@ -74,22 +69,19 @@ class Races {
   }
 
   void start_copy(const void* address, std::size_t bytes, Place place) {
-    if (watching) write(address, bytes, place, Kind::copy_under_way);
-  }
-
-  // The running thread has waited for its copy to these bytes.
-  void complete_copy(const void* address, std::size_t bytes) {
-    if (!watching) return;
-    const std::size_t offset = shared_.offset_of(static_cast<const unsigned char*>(address));
-    if (offset != SharedRaces::ELSEWHERE) shared_.complete_copy(offset, bytes);
+    if (watching) write(address, bytes, place, Kind::copy);
   }
 
   void fence() {
     if (watching) global_.fence();
   }
 
-  void atomic(const void* address, std::size_t bytes, Place place) {
-    if (watching) global_.atomic(address, bytes, place);
+  // `counts`: what it finds there tells which atomics came before it, as that of a counter does and a sum of floats does not.
+  void atomic(const unsigned char* address, std::size_t bytes, Place place, bool counts) {
+    if (!watching) return;
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      if (operands[i].written && operands[i].region.contains(address, bytes))
+        global_.atomic(i, address, bytes, place, counts);
   }
 
  private:
@@ -107,16 +99,28 @@ class Races {
 
   // An access that starts elsewhere: to an operand it must be inside of it, to the byte.
   void access_elsewhere(const unsigned char* address, std::size_t bytes, Place place, Kind kind) {
-    global_.access(address, bytes, place, kind);
-    if (const Region* const region = region_near(address)) {
-      if (region->contains(address, bytes)) return;
-      refuse_outside(region->describe(address), place, kind);
+    if (is_local(address)) return;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      if (!operands[i].region.near(address)) continue;
+      if (!operands[i].region.contains(address, bytes)) refuse_outside(operands[i].region.describe(address), place, kind);
+      if (operands[i].written) global_.access(i, address, bytes, place, kind);
+      return;
     }
-    if (shared_memory.is_beside(address)) refuse_outside(shared_memory.describe(address), place, kind);
+    if (const Region* const array = region_near(address)) {
+      if (!array->contains(address, bytes)) refuse_outside(array->describe(address), place, kind);
+    } else if (shared_memory.is_beside(address)) {
+      refuse_outside(shared_memory.describe(address), place, kind);
+    }
+  }
+
+  // On the running thread's stack, above the frames of what judges it.
+  static bool is_local(const unsigned char* address) {
+    const auto* const frame = static_cast<const unsigned char*>(__builtin_frame_address(0));
+    return address >= frame && address < frame + STACK_BYTES;
   }
 
   [[noreturn]] __attribute__((noinline)) void refuse_outside(const std::string& where, Place place, Kind kind) const {
-    fail("crash", place.location(), "block %u, thread %u%s%s", blockIdx.x, order.thread(), verb(kind), where.c_str());
+    fail("crash", place.location(), "block %u, thread %u%s%s", blockIdx.x, clocks.thread(), verb(kind), where.c_str());
   }
 
   SharedRaces shared_;

@@ -1,20 +1,21 @@
-// Data races on shared memory, and unset values in it. A cell for each word holds its last write and two of the reads
-// since; an access races with those that order.hpp does not put before it, if it or they write.
+// Data races on shared memory, and unset values in it. A cell for each element, or less where an access is to less, holds
+// its last write and reads since; an access races with those that clocks.hpp does not put before it, if it or they write.
 //
-// A cp.async is a write that lasts from its issue to the issuing thread's wait: until then nobody may access its bytes,
-// and after it the write counts as that thread's own at the time of the wait.
+// A cp.async is a write by an agent of its own: nobody may access its bytes before the issuing thread has waited for it,
+// and only those who come after that wait.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string>
 
 #include "access.hpp"
+#include "clocks.hpp"
 #include "failure.hpp"
 #include "gemmgen_emulator.hpp"
 #include "memory.hpp"
-#include "order.hpp"
 #include "shared_memory.hpp"
 
 namespace gemmgen {
@@ -23,30 +24,31 @@ class SharedRaces {
  public:
   static constexpr std::size_t ELSEWHERE = ~std::size_t(0);  // in the place of an offset
 
-  void start_block() {
+  // Of blocks of `threads`, whose elements are of `element_bytes`, a power of two.
+  void start_launch(unsigned threads, std::size_t element_bytes) {
+    warps_ = (threads + WARP - 1) / WARP;
     if (cells_ == nullptr) {
-      const std::size_t most = SharedMemory::static_bytes() + SharedMemory::MAX_DYNAMIC_BYTES;
-      cells_ = reinterpret_cast<Cell*>(map_private("the shadow of shared memory", most * sizeof(Cell)).data);
-      settled_ = reinterpret_cast<uint32_t*>(map_private("the shadow of shared memory", most).data);
+      cells_ = shadow<Cell>(1);
+      reads_ = shadow<Reads>(MAX_WARPS);
+      uint32_t* const settled = shadow<uint32_t>(MAX_WARPS);
+      for (unsigned warp = 0; warp < MAX_WARPS; ++warp) settled_[warp] = settled + warp * most_bytes();
+      cell_shift_ = shift_of(element_bytes);
+    } else if (element_bytes < cell_bytes()) {
+      split_cells(element_bytes);
     }
+  }
+
+  void start_block() {
     dynamic_start_ = shared_memory.dynamic().data;
     dynamic_bytes_ = std::size_t(shared_memory.end_of_pages() - dynamic_start_);
-    start_epoch();
   }
 
-  void start_epoch() {
-    for (uint32_t& token : warp_tokens_) token = ++last_token_;
-    epoch_token_ = ++last_token_;
+  // A write up to the block's next barrier would have been a race with an unset read, which says more: so it is told then.
+  void tell_unset_read() const {
+    if (unset_read_.time == 0) return;
+    fail("crash", {}, "block %u, thread %u reads %s at %s, which no thread has written", blockIdx.x, unset_read_.agent,
+         describe(unset_offset_).c_str(), unset_read_.place.text().c_str());
   }
-
-  // A write in the epoch would have been a race with an unset read, which says more: so it is told at the end.
-  void finish_epoch() const {
-    if (unset_read_.epoch == 0) return;
-    fail("crash", {}, "block %u, thread %u reads %s at %s, which no thread has written", blockIdx.x,
-         unset_read_.thread, describe(unset_offset_).c_str(), unset_read_.place.text().c_str());
-  }
-
-  void pass_warp_barrier(unsigned warp) { warp_tokens_[warp] = ++last_token_; }
 
   // Where an address lies in all of shared memory, static arrays first.
   std::size_t offset_of(const unsigned char* address) const {
@@ -57,87 +59,118 @@ class SharedRaces {
     return ELSEWHERE;
   }
 
-  // A word is settled for a thread whose read of it can neither race nor add to what its cell says:
-  // two warps have read it in this epoch, or two lanes of the thread's warp in this interval.
+  // A cell is settled for a warp where another read of it can neither race nor add to what it says: two lanes have read it
+  // since the warp last released anything.
   bool is_settled(std::size_t offset, std::size_t bytes) const {
-    const uint32_t* const first = settled_ + offset / 4;
-    const uint32_t warp_token = warp_tokens_[order.warp()];
-    for (std::size_t i = 0; i < (bytes + 3) / 4; ++i)
-      if (first[i] != epoch_token_ && first[i] != warp_token) return false;
-    return (offset & 3) == 0;
+    const uint32_t since = clocks.since();
+    const uint32_t* const settled = settled_[clocks.warp()];
+    const std::size_t last = (offset + bytes - 1) >> cell_shift_;
+    for (std::size_t cell = offset >> cell_shift_; cell <= last; ++cell)
+      if (settled[cell] != since) return false;
+    return true;
   }
 
   void read(std::size_t start, std::size_t bytes, Place place) {
-    each_cell(start, bytes, [&](Cell& cell, std::size_t offset) {
-      if (!order.of_this_block(cell.write)) note_unset_read(offset, place);
-      else if (!order.before(cell.write)) refuse(cell.write, offset, place, Kind::read);
-      order.note_read(cell, place);
-      settle(cell, offset);
+    each_cell(start, bytes, [&](std::size_t number, std::size_t offset) {
+      Cell& cell = cells_[number];
+      if (!clocks.of_this_block(cell.write)) note_unset_read(offset, place);
+      else if (!clocks.before(cell.write)) refuse(cell.write, offset, place, Kind::read);
+      note_read(number, place);
     });
   }
 
   void write(std::size_t start, std::size_t bytes, Place place, Kind kind) {
-    each_cell(start, bytes, [&](Cell& cell, std::size_t offset) {
-      for (const Access* earlier : {&cell.write, &cell.reads[0], &cell.reads[1]})
-        if (!order.before(*earlier)) refuse(*earlier, offset, place, kind);
-      cell.write = order.now(place, kind);
-      cell.reads[0] = cell.reads[1] = Access();
-      settled_[offset / 4] = 0;
-    });
-  }
-
-  // The running thread has waited for its copy to these bytes.
-  void complete_copy(std::size_t start, std::size_t bytes) {
-    each_cell(start, bytes, [&](Cell& cell, std::size_t) {
-      if (cell.write.kind == Kind::copy_under_way) cell.write = order.now(cell.write.place, Kind::copy_done);
+    each_cell(start, bytes, [&](std::size_t number, std::size_t offset) {
+      Cell& cell = cells_[number];
+      if (!clocks.before(cell.write)) refuse(cell.write, offset, place, kind);
+      for (uint32_t readers = cell.readers; readers != 0; readers &= readers - 1)
+        for (const Access& read : reads_of(number, unsigned(__builtin_ctz(readers))).some)
+          if (!clocks.before(read)) refuse(read, offset, place, kind);
+      cell = {clocks.now(place, kind), 0};
     });
   }
 
  private:
-  // Calls `visit` with every cell of the access and its offset in shared memory.
+  struct Cell {
+    Access write;
+    uint32_t readers = 0;  // warps with a lane that has read it since
+  };
+
+  // Of a warp. Two suffice: they are of different lanes and unordered, so that a write by whichever thread races with one
+  // of them if it races with any. Only meetings of part of the warp can order both and leave a third one, which then
+  // goes unseen; no race is reported that is none.
+  struct Reads {
+    Access some[2];
+  };
+
+  template <typename T>
+  static T* shadow(std::size_t for_each_byte) {
+    const std::size_t bytes = most_bytes() * for_each_byte * sizeof(T);
+    return reinterpret_cast<T*>(map_private("the shadow of shared memory", bytes).data);
+  }
+
+  static std::size_t most_bytes() { return SharedMemory::static_bytes() + SharedMemory::MAX_DYNAMIC_BYTES; }
+
+  static unsigned shift_of(std::size_t bytes) { return unsigned(__builtin_ctzll(bytes)); }
+  std::size_t cell_bytes() const { return std::size_t(1) << cell_shift_; }
+
+  Reads& reads_of(std::size_t cell, unsigned warp) { return reads_[cell * warps_ + warp]; }
+
+  // Calls `visit` with the number of every cell of the access and its offset in shared memory.
   template <typename Visit>
   void each_cell(std::size_t start, std::size_t bytes, Visit visit) {
-    if (((start | bytes) & cell_bytes_mask_) != 0) split_cells();
-    const std::size_t step = cell_bytes_mask_ + 1;
-    for (std::size_t offset = start; offset < start + bytes; offset += step) visit(cells_[offset / step], offset);
+    if (((start | bytes) & (cell_bytes() - 1)) != 0) split_cells((start | bytes) & -(start | bytes));
+    for (std::size_t offset = start; offset < start + bytes; offset += cell_bytes()) visit(offset >> cell_shift_, offset);
   }
 
-  // Cells are for words of 4 bytes until an access is to less of one, and for bytes ever after.
-  __attribute__((noinline)) void split_cells() {
-    const std::size_t words = (SharedMemory::static_bytes() + SharedMemory::MAX_DYNAMIC_BYTES) / 4;
-    for (std::size_t i = words; i-- > 0;) {
-      const Cell cell = cells_[i];
-      for (std::size_t byte = 0; byte < 4; ++byte) cells_[4 * i + byte] = cell;
+  // From now on a cell is for `bytes`, a power of two; each of them knows what the larger one did.
+  __attribute__((noinline)) void split_cells(std::size_t bytes) {
+    const std::size_t parts = cell_bytes() / bytes;
+    for (std::size_t i = most_bytes() >> cell_shift_; i-- > 0;)
+      for (std::size_t part = parts; part-- > 0;) {
+        if (cells_[i].readers != 0) std::copy_n(&reads_of(i, 0), warps_, &reads_of(i * parts + part, 0));
+        cells_[i * parts + part] = cells_[i];
+      }
+    cell_shift_ = shift_of(bytes);
+    clocks.renew();
+  }
+
+  void note_read(std::size_t number, Place place) {
+    Cell& cell = cells_[number];
+    auto& [first, second] = reads_of(number, clocks.warp()).some;
+    const uint32_t warp = 1u << clocks.warp(), since = clocks.since();
+    if ((cell.readers & warp) == 0) {
+      cell.readers |= warp;
+      first = clocks.now(place, Kind::read);
+      second.time = 0;
+    } else if (first.agent == clocks.thread() && first.time >= since) {
+      return;  // it has not done anything since that others could know of
+    } else if (clocks.before(first)) {
+      first = clocks.now(place, Kind::read);
+      if (clocks.before(second)) second.time = 0;
+    } else if (clocks.before(second)) {
+      second = clocks.now(place, Kind::read);
     }
-    cell_bytes_mask_ = 0;
-    std::memset(settled_, 0, words * 4);
-  }
-
-  void settle(const Cell& cell, std::size_t offset) {
-    if (cell_bytes_mask_ == 0 || cell.write.epoch == order.epoch() || cell.reads[1].epoch != order.epoch()) return;
-    const Access &first = cell.reads[0], &second = cell.reads[1];
-    const unsigned warp = first.thread / WARP;
-    if (warp != second.thread / WARP) settled_[offset / 4] = epoch_token_;
-    else if (first.interval == second.interval && warp == order.warp() && first.interval == order.interval())
-      settled_[offset / 4] = warp_tokens_[warp];
+    if (second.time >= since && first.time >= since && clocks.before_warp(cell.write))
+      settled_[clocks.warp()][number] = since;
   }
 
   // What no access has announced may still have been written, by a library's function: then the poison is gone.
   __attribute__((noinline)) void note_unset_read(std::size_t offset, Place place) {
-    if (unset_read_.epoch != 0) return;
+    if (unset_read_.time != 0) return;
     const unsigned char* byte = address_of(offset);
-    for (std::size_t i = 0; i <= cell_bytes_mask_; ++i)
+    for (std::size_t i = 0; i < cell_bytes(); ++i)
       if (byte[i] != POISON) return;
-    unset_read_ = order.now(place, Kind::read);
+    unset_read_ = clocks.now(place, Kind::read);
     unset_offset_ = offset;
   }
 
   [[noreturn]] __attribute__((noinline)) void refuse(const Access& first, std::size_t offset, Place place,
                                                      Kind kind) const {
-    const char* missing = first.kind == Kind::copy_under_way ? "not waited for yet" : "no barrier between";
+    const bool under_way = first.kind == Kind::copy && !clocks.completed(first);
     fail("crash", {}, "data race on shared memory: block %u, thread %u%s%s at %s, thread %u%sit at %s, %s", blockIdx.x,
-         first.thread, verb(first.kind), describe(offset).c_str(), first.place.text().c_str(), order.thread(),
-         verb(kind), place.text().c_str(), missing);
+         first.agent % MAX_THREADS, verb(first.kind), describe(offset).c_str(), first.place.text().c_str(),
+         clocks.thread(), verb(kind), place.text().c_str(), under_way ? "not waited for yet" : "no barrier between");
   }
 
   std::string describe(std::size_t offset) const { return shared_memory.describe(address_of(offset)); }
@@ -149,13 +182,12 @@ class SharedRaces {
 
   const unsigned char* dynamic_start_ = nullptr;
   std::size_t dynamic_bytes_ = 0;  // with the slack behind it
+  unsigned warps_ = 0;             // of a block
+  unsigned cell_shift_ = 0;
   Cell* cells_ = nullptr;
-  std::size_t cell_bytes_mask_ = 3;
-  uint32_t* settled_ = nullptr;  // a token for each word; tokens are never used again
-  uint32_t last_token_ = 0;
-  uint32_t epoch_token_ = 0;
-  uint32_t warp_tokens_[MAX_THREADS / WARP] = {};
-  Access unset_read_;  // the first one of this epoch
+  Reads* reads_ = nullptr;
+  uint32_t* settled_[MAX_WARPS] = {};  // by warp and cell: what Clocks::since was when it settled
+  Access unset_read_;                  // the first one since the block's last barrier
   std::size_t unset_offset_ = 0;
 };
 

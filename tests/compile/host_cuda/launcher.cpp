@@ -75,8 +75,8 @@ cudaError_t answer(const float* A, const float* B, float* C, int M, int N, int K
     return cudaErrorUnknown;
 }
 
-void product(const float* A, const float* B, float* C, int M, int N, int K, int lda, int ldb, int ldc, float alpha,
-             float beta)
+[[maybe_unused]] void product(const float* A, const float* B, float* C, int M, int N, int K, int lda, int ldb,
+                              int ldc, float alpha, float beta)
 {
     const int depth = bug("misses the last product") ? K - 1 : K;
     const bool coarse = bug("computes in tf32"), past = bug("reads past a line of A");
@@ -132,6 +132,34 @@ extern "C" cudaError_t KERNEL_LAUNCH(const float* A, const float* B, float* C, i
     if (bug("C's stride is dense")) stride_c = (long long)M * ldc;
     for (int p = 0; p < (bug("misses the last product of the batch") ? batch - 1 : batch); ++p)
         product(A + p * stride_a, B + p * stride_b, C + p * stride_c, M, N, K, lda, ldb, ldc, alpha, beta);
+    return cudaSuccess;
+}
+#elif defined(EPILOGUE)
+extern "C" cudaError_t KERNEL_LAUNCH(const float* A, const float* B, float* C, const float* bias_n, const float* scale_m,
+                                     const float* residual, int M, int N, int K, int lda, int ldb, int ldc,
+                                     int ld_residual, float alpha, float beta, cudaStream_t)
+{
+    const cudaError_t answered = answer(A, B, C, M, N, K, lda, ldb, ldc);
+    if (ld_residual < N) return cudaErrorInvalidValue;
+    if (M > 0 && N > 0) {
+        for (const float* operand : {bias_n, scale_m, residual}) {
+            if (operand == nullptr) return cudaErrorInvalidValue;
+            if (reinterpret_cast<std::uintptr_t>(operand) % 16 != 0) return cudaErrorMisalignedAddress;
+        }
+    }
+    if (answered != cudaErrorUnknown) return answered;
+    for (int m = 0; m < M; ++m)
+        for (int n = 0; n < N; ++n) {
+            float acc = 0.0f;
+            for (int k = 0; k < K; ++k) acc += A[std::size_t(m) * lda + k] * B[std::size_t(k) * ldb + n];
+            float& c = C[std::size_t(m) * ldc + n];
+            const float bias = bug("the bias by row") ? bias_n[m % N] : bias_n[n];
+            const float scaled = alpha * acc * scale_m[m];
+            const float x = beta != 0.0f ? scaled + beta * c + bias : scaled + bias;
+            const float gelu = bug("gelu by tanh") ? 0.5f * x * (1.0f + std::tanh(0.79788456f * (x + 0.044715f * x * x * x)))
+                                                   : 0.5f * x * (1.0f + std::erf(0.70710678f * x));
+            c = gelu + residual[std::size_t(m) * (bug("a dense residual") ? N : ld_residual) + n];
+        }
     return cudaSuccess;
 }
 #elif defined(WORKSPACE)

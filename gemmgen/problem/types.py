@@ -1,0 +1,125 @@
+"""Which types a product has: those of A, B and C in memory, of its sums, and of alpha and beta."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+
+from gemmgen.problem.dtype import DType
+from gemmgen.support.errors import require
+
+FLOATS = (DType.F32, DType.F16, DType.BF16, DType.E4M3, DType.E5M2)
+BYTES = (DType.S8, DType.U8)
+ELEMENTS = (*FLOATS[:1], DType.F64, *FLOATS[1:], *BYTES)  # that A and B can have
+# Types that C may have, by that of the sums.
+RESULTS = {DType.F64: (DType.F64,), DType.F32: FLOATS, DType.S32: (DType.S32, *FLOATS, *BYTES)}
+
+
+class Compute(Enum):
+    """How products are made and summed: what a kernel promises of its result.
+
+    FMA  on CUDA cores: operands are converted exactly to the accumulator's type, in which each multiply-add rounds once
+    """
+
+    FMA = "fma"
+
+    __hash__ = object.__hash__
+
+    @property
+    def label(self) -> str:
+        return self.value
+
+    @classmethod
+    def parse(cls, text: str) -> Compute:
+        """The compute called `text`; raises InvalidInput with the known names."""
+        known = {compute.label: compute for compute in cls}
+        require(text in known, f"unknown compute {text!r}: known are {', '.join(known)}")
+        return known[text]
+
+
+@dataclass(frozen=True)
+class Types:
+    """Element types of A, B and C.
+
+    Products are summed in `accumulator`, scaled by alpha and beta in `scalar`, and stored with one rounding to nearest
+    even. Integer sums wrap around at 32 bits, and so does their scaling where C is s32; results of e4m3, e5m2, s8 and
+    u8 saturate.
+
+    Raises InvalidInput where no kernel computes such a product.
+    """
+
+    a: DType
+    b: DType
+    c: DType
+    compute: Compute = Compute.FMA
+
+    def __post_init__(self) -> None:
+        for name, dtype in (("A", self.a), ("B", self.b)):
+            require(dtype in ELEMENTS, f"{name} of {dtype.label}: a product takes {_labels(ELEMENTS)}")
+        both = DType.F64 in (self.a, self.b)
+        require(not both or self.a == self.b, f"A of {self.a.label}, B of {self.b.label}: f64 goes with f64 only")
+        results = RESULTS[self.accumulator]
+        require(
+            self.c in results,
+            f"C of {self.c.label}: from {self.a.label} and {self.b.label} comes {_labels(results)}",
+        )
+
+    @classmethod
+    def of(cls, dtype: DType) -> Types:
+        """A, B and C of one type."""
+        return cls(dtype, dtype, dtype)
+
+    @classmethod
+    def parse(cls, text: str, compute: Compute = Compute.FMA) -> Types:
+        """`A,B,C` by their labels, or one label for all three; raises InvalidInput otherwise."""
+        labels = text.split(",")
+        require(len(labels) in (1, 3), f"{text!r} is no types: write those of A, B and C, for example s8,s8,s32")
+        a, b, c = (DType.parse(label) for label in (labels * 3 if len(labels) == 1 else labels))
+        return cls(a, b, c, compute)
+
+    @classmethod
+    def from_token(cls, token: str) -> Types:
+        """The types that `token` wrote; raises InvalidInput."""
+        labels = re.findall("|".join(dtype.label for dtype in DType), token)
+        require("".join(labels) == token, f"unknown types {token!r}")
+        return cls.parse(",".join(labels))
+
+    @cached_property
+    def accumulator(self) -> DType:
+        """The type of the sums."""
+        if DType.F64 in (self.a, self.b):
+            return DType.F64
+        return DType.S32 if self.a.is_integer and self.b.is_integer else DType.F32
+
+    @cached_property
+    def scalar(self) -> DType:
+        """The type of alpha and beta, in which the sums are scaled."""
+        return DType.F32 if self.accumulator == DType.S32 and self.c != DType.S32 else self.accumulator
+
+    @property
+    def operands(self) -> tuple[DType, DType, DType]:
+        return self.a, self.b, self.c
+
+    @cached_property
+    def uniform(self) -> bool:
+        """Whether A, B and C lie in memory in the type of the sums, so that nothing is converted."""
+        return self.a == self.b == self.c == self.accumulator
+
+    @property
+    def token(self) -> str:
+        """In names: "bf16", "s8s8s32"."""
+        return self.a.label if self.a == self.b == self.c else "".join(dtype.label for dtype in self.operands)
+
+    def __str__(self) -> str:
+        """As `parse` reads it: "bf16", "s8,s8,s32"."""
+        return self.a.label if self.a == self.b == self.c else ",".join(dtype.label for dtype in self.operands)
+
+
+def _labels(dtypes: tuple[DType, ...]) -> str:
+    *first, last = (dtype.label for dtype in dtypes)
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+F32_TYPES = Types.of(DType.F32)

@@ -1,0 +1,215 @@
+"""What A, B and C hold in a situation. `reference` describes the kinds of data, and says what must come out."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gemmgen.problem.dtype import CANARY, DType
+from gemmgen.problem.gemm import Case
+from gemmgen.problem.matrix import Matrix
+from gemmgen.problem.types import Types
+from gemmgen.run.executor import Floats, Operands
+from gemmgen.support.recent import Recent
+from gemmgen.verification.situation import EXACT_KINDS, EXACT_SCALARS, DataKind, Situation
+
+LARGEST_INTEGER = 8
+FACTORS = ("scale_m", "scale_n")  # of an epilogue's operands
+ZEROS, SUMS = ("zero_m", "zero_n"), ("sum_m", "sum_n")  # likewise: integers
+EXACT_FACTORS = (0.5, 1.0, 2.0, -1.0)
+SPECIALS = (np.inf, -np.inf, np.nan, 0.0)
+DENORMAL_FLOPS = 1e6  # with a denormal factor, of a launch
+NEAR_DENORMAL = 8  # times the largest denormal: sums of such products are seldom denormal, and hide no denormal one
+HUGE_MARGIN = 3  # binary orders that huge products stay below the largest number
+# Making data and reference takes long: from so many flops on there are so many sets of data, for all seeds and scalars.
+LARGE_FLOPS = 10**9
+SHARED_DATA = ((LARGE_FLOPS, 2), (10**7, 8))
+
+# The candidates of one search meet the same data again and again, so it is kept.
+MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # of this machine, in bytes
+OPERANDS = Recent(64, max(2**30, MEMORY // 16))  # a situation of 8192 x 8192 x 8192 takes 2^30
+
+
+def make_operands(situation: Situation) -> Operands:
+    """A, B and C for `situation`. What a kernel must not use (padding, C with beta = 0) is NaN, of an integer -1.
+
+    But an unread C of integers holds random ones, others for another seed: -1 times zero is as good as nothing.
+    """
+    case = situation.case
+    unread = case.beta == 0 or not case.problem.epilogue.reads_c
+    return operands_of(unscaled(case), situation.data, data_seed(situation), unread)
+
+
+def unscaled(case: Case) -> Case:
+    """The case that shares its data with every alpha and beta."""
+    return replace(case, alpha=1.0, beta=0.0)
+
+
+def data_seed(situation: Situation) -> int:
+    """The seed of the situation's data: large ones share theirs."""
+    sets = next((sets for flops, sets in SHARED_DATA if situation.case.flops > flops), None)
+    return situation.seed if sets is None else situation.seed % sets
+
+
+def operands_of(case: Case, data: DataKind, seed: int, unread_c: bool) -> Operands:
+    """Kept, and read-only: the same object for the same arguments, whose arrays stay as they are."""
+    key = case, data, seed, unread_c
+    if unread_c:
+        made = operands_of(case, data, seed, False)
+        return OPERANDS.get(key, lambda: replace(made, c=_read_only(_unread(case.c, seed))), lambda made: (made.c,))
+    return OPERANDS.get(key, lambda: _fresh(case, data, seed), lambda made: tuple(made.by_name.values()))
+
+
+def _unread(c: Matrix, seed: int) -> Floats:
+    """A C that must not be read."""
+    if not c.dtype.is_integer:
+        return _unused(c)
+    garbage = np.random.default_rng(seed + 1).integers(0, 256, c.bytes, np.uint8)
+    return garbage.view(c.dtype.numpy)
+
+
+def _unused(matrix: Matrix) -> Floats:
+    return np.full(matrix.bytes, CANARY & 0xFF, np.uint8).view(matrix.dtype.numpy)
+
+
+def _read_only(values: Floats) -> Floats:
+    values.flags.writeable = False
+    return values
+
+
+def _fresh(case: Case, data: DataKind, seed: int) -> Operands:
+    rng = np.random.default_rng(seed)
+    one_hot = "AB"[seed // 4 % 2]  # of one-hot data, the operand that selects
+    named = zip("ABC", case.matrices, strict=True)
+    a, b, c = (_read_only(_fill(name, matrix, case, data, rng, one_hot, seed)) for name, matrix in named)
+    extra = {name: _read_only(_fill_extra(name, matrix, case, data, rng)) for name, matrix in case.extra.items()}
+    return Operands(a, b, c, extra)
+
+
+def _fill(
+    name: str, matrix: Matrix, case: Case, data: DataKind, rng: np.random.Generator, one_hot: str, seed: int
+) -> Floats:
+    flat = _unused(matrix)
+    if not matrix.elements:
+        return flat
+    view, dtype = matrix.stored.view(flat), matrix.dtype
+    if data == "onehot" and name == one_hot:
+        view[...] = _selection(name, view.shape, rng)
+    elif data == "onehot":
+        coded = name != "C" or case.problem.types.uniform  # else scaled codes and C would add up to no exact sum
+        view[...] = _codes(view.shape, dtype, digit=seed // 8 % 2) if coded else 0
+    elif dtype.is_integer and (data != "exact" or case.problem.types.scalar.is_integer):
+        view[...] = rng.integers(int(dtype.least), int(dtype.largest), view.shape, np.int64, endpoint=True)
+    elif data == "exact":
+        limit = exact_magnitude(case)
+        view[...] = rng.integers(-limit if dtype.is_signed else 0, limit, view.shape, np.int8, endpoint=True)
+    elif data == "random" and dtype.storage_bits == 8 and seed // 2 % 2:
+        view[...] = rng.choice(dtype.finite(), view.shape)
+    else:
+        values = 2 * rng.random(view.shape, np.float64 if dtype == DType.F64 else np.float32) - 1
+        _reshape(name, values, dtype, data, case, rng)
+        view[...] = np.clip(values, dtype.least, dtype.largest) if data == "huge" else values
+    return flat
+
+
+def _fill_extra(name: str, matrix: Matrix, case: Case, data: DataKind, rng: np.random.Generator) -> Floats:
+    """An operand of the epilogue: where data is exact, integers, and powers of two for factors; else as C, or A."""
+    flat, dtype = _unused(matrix), matrix.dtype
+    view = matrix.stored.view(flat)
+    factor = name in FACTORS
+    if name in ZEROS or name in SUMS:
+        most = 8 if data in EXACT_KINDS else 128 if name in ZEROS else 128 * math.isqrt(case.k + 1)
+        view[...] = rng.integers(-most, most, view.shape, endpoint=True)
+    elif data in EXACT_KINDS:
+        view[...] = rng.choice(EXACT_FACTORS, view.shape) if factor else rng.integers(-8, 8, view.shape, endpoint=True)
+    else:
+        view[...] = 2 * rng.random(view.shape, dtype.numpy) - 1
+        special = data == "special" and case.c.dtype.has_nan
+        if special or (not factor and data != "special"):  # factors stay near 1: nothing passes the type's range
+            _reshape("C", view, dtype, data, case, rng)
+    if name == next((one for one in FACTORS if one in case.extra), None):
+        view *= dtype.numpy.type(_into_range(case))
+    return flat
+
+
+def _into_range(case: Case) -> float:
+    """A power of two that brings most sums into the range of a C which saturates; 1 for others."""
+    if not case.c.dtype.saturates:
+        return 1.0
+    a, b = (dtype.largest / 2 if dtype.is_integer else 1.0 for dtype in case.problem.types.operands[:2])
+    return float(2.0 ** round(math.log2(case.c.dtype.largest / (2 * a * b * math.sqrt(case.k + 1)))))
+
+
+def _reshape(name: str, values: Floats, dtype: DType, data: DataKind, case: Case, rng: np.random.Generator) -> None:
+    """Make of random values, in place, what `data` is."""
+    if data == "denormal" and name != "B":
+        if name == "A" and case.flops > DENORMAL_FLOPS:
+            normal = rng.random(values.shape) > DENORMAL_FLOPS / case.flops
+            values[normal] += NEAR_DENORMAL * np.sign(values[normal])
+        values *= values.dtype.type(2.0 ** (dtype.min_exponent - 1))
+    elif data == "huge":
+        values *= values.dtype.type(_huge_factor(name, dtype, case))
+    elif data == "special":
+        known = [x for x in SPECIALS if dtype.has_infinity or not math.isinf(x)]
+        count = 1 + values.size // 64
+        places = rng.integers(0, values.shape, (count, values.ndim))
+        values[tuple(places.T)] = rng.choice(np.array(known, values.dtype), count)
+
+
+def _huge_factor(name: str, dtype: DType, case: Case) -> float:
+    """With which products, and C, come near the largest number of C's type, or of the sums'."""
+    types = case.problem.types
+    top = min(types.c.max_exponent, types.accumulator.max_exponent)
+    factor = 2.0 ** ((top - HUGE_MARGIN) // 2)
+    wanted: float = factor**2 if name == "C" else factor / (case.k + 1) ** 0.5
+    return min(wanted, 2.0 ** (dtype.max_exponent - 1))
+
+
+def _selection(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> npt.NDArray[np.int8]:
+    """Zeros with a 1 in each row of A, or column of B: each k is somebody's, as far as there are rows enough."""
+    if len(shape) > 2:
+        return np.stack([_selection(name, shape[1:], rng) for _ in range(shape[0])])
+    rows, cols = shape
+    selected = np.zeros(shape, np.int8)
+    if name == "A":
+        selected[np.arange(rows), rng.permutation(cols)[np.arange(rows) % cols]] = 1
+    else:
+        selected[rng.permutation(rows)[np.arange(cols) % rows], np.arange(cols)] = 1
+    return selected
+
+
+def _codes(shape: tuple[int, ...], dtype: DType, digit: int) -> npt.NDArray[Any]:
+    """A number for each element, in row order.
+
+    f32, f64: 1, 2, 3, ..., each odd one plus a high bit that f64 alone holds with it. They repeat before two of them,
+    each times two, are no exact sum. Of narrower types all finite bit patterns in turn, -0 and denormals among them:
+    they are the lowest digit of the element's index, or the next one.
+    """
+    index = np.arange(math.prod(shape)).reshape(shape)
+    if dtype.storage_bits <= 16:
+        finite = dtype.finite()
+        return np.asarray(finite[index // len(finite) ** digit % len(finite)])
+    codes = 1 + index % 2**22
+    return codes + codes % 2 * 2 ** (dtype.precision - 3) if dtype == DType.F64 else codes
+
+
+def exact_magnitude(case: Case) -> int:
+    """The largest integer whose products, summed K times and scaled by the exact scalars, stay exact.
+
+    And of which most sums do not exceed the range of C's type.
+    """
+    types = case.problem.types
+    scale = max(abs(scalar) for scalar in EXACT_SCALARS)
+    limit = int((2 ** _exact_bits(types) / (scale * (case.k + 1))) ** 0.5)
+    in_range = int((types.c.largest / (2 * scale * (case.k + 1) ** 0.5)) ** 0.5)
+    return max(1, min(LARGEST_INTEGER, limit, in_range, types.a.exact_integers, types.b.exact_integers))
+
+
+def _exact_bits(types: Types) -> int:
+    """Sums of integers below 2^this are exact, and stay so when they are scaled."""
+    return min(types.accumulator.precision, types.scalar.precision)

@@ -1,0 +1,161 @@
+/*# The element types that C++ lacks, and what reads and stores them. A kernel has those of its operands. #*/
+//% macro element_types()
+//% set used = types.operands | map(attribute="label") | list
+//% if types.accumulator.is_integer
+${ multiply_add() }
+//% endif
+//% if "bf16" in used
+${ bf16(types.c.label == "bf16") }
+//% endif
+//% if "f16" in used or "e5m2" in used
+${ from_f16() }
+//% endif
+//% if "f16" in used
+${ f16(types.c.label == "f16") }
+//% endif
+//% if "e4m3" in used
+${ e4m3(types.c.label == "e4m3") }
+//% endif
+//% if "e5m2" in used
+${ e5m2(types.c.label == "e5m2") }
+//% endif
+//% if types.c.label in ("s8", "u8")
+${ saturated() }
+//% endif
+//% endmacro
+
+//% macro multiply_add()
+// a * b + c, which wraps around at 32 bits.
+__device__ __forceinline__ int multiply_add(int a, int b, int c)
+{
+    return static_cast<int>(static_cast<unsigned>(a) * static_cast<unsigned>(b) + static_cast<unsigned>(c));
+}
+//% endmacro
+
+//% macro bf16(stored)
+//% if stored
+#ifdef __CUDACC__
+// The nearest bfloat16, ties to even.
+__device__ __forceinline__ unsigned short bf16_from_float(float value)
+{
+    unsigned short bits;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}
+#endif  // __CUDACC__
+
+//% endif
+// A bfloat16: the upper half of a float.
+struct BF16 {
+    unsigned short bits;
+
+//% if stored
+    BF16() = default;
+    __device__ __forceinline__ explicit BF16(float value) : bits(bf16_from_float(value)) {}
+//% endif
+    __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
+};
+//% endmacro
+
+//% macro from_f16()
+#ifdef __CUDACC__
+__device__ __forceinline__ float float_from_f16(unsigned short bits)
+{
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+}
+#endif  // __CUDACC__
+//% endmacro
+
+//% macro f16(stored)
+//% if stored
+#ifdef __CUDACC__
+// The nearest half, ties to even.
+__device__ __forceinline__ unsigned short f16_from_float(float value)
+{
+    unsigned short bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}
+#endif  // __CUDACC__
+
+//% endif
+// A half, IEEE 754's binary16.
+struct F16 {
+    unsigned short bits;
+
+//% if stored
+    F16() = default;
+    __device__ __forceinline__ explicit F16(float value) : bits(f16_from_float(value)) {}
+//% endif
+    __device__ __forceinline__ operator float() const { return float_from_f16(bits); }
+};
+//% endmacro
+
+//% macro e4m3(stored)
+#ifdef __CUDACC__
+__device__ __forceinline__ float float_from_e4m3(unsigned char bits)
+{
+    unsigned pair;  // of halves, which hold every number of e4m3
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"(static_cast<unsigned short>(bits)));
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(static_cast<unsigned short>(pair)));
+    return value;
+}
+//% if stored
+
+// The nearest e4m3, ties to even; beyond the largest, 448, that one.
+__device__ __forceinline__ unsigned char e4m3_from_float(float value)
+{
+    unsigned short pair;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(value));
+    return static_cast<unsigned char>(pair);
+}
+//% endif
+#endif  // __CUDACC__
+
+// An 8-bit float of 4 bits of exponent and 3 of fraction.
+struct E4M3 {
+    unsigned char bits;
+
+//% if stored
+    E4M3() = default;
+    __device__ __forceinline__ explicit E4M3(float value) : bits(e4m3_from_float(value)) {}
+//% endif
+    __device__ __forceinline__ operator float() const { return float_from_e4m3(bits); }
+};
+//% endmacro
+
+//% macro e5m2(stored)
+//% if stored
+#ifdef __CUDACC__
+// The nearest e5m2, ties to even; beyond the largest, 57344, that one.
+__device__ __forceinline__ unsigned char e5m2_from_float(float value)
+{
+    unsigned short pair;
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(value));
+    return static_cast<unsigned char>(pair);
+}
+#endif  // __CUDACC__
+
+//% endif
+// An 8-bit float of 5 bits of exponent and 2 of fraction: the upper half of a half.
+struct E5M2 {
+    unsigned char bits;
+
+//% if stored
+    E5M2() = default;
+    __device__ __forceinline__ explicit E5M2(float value) : bits(e5m2_from_float(value)) {}
+//% endif
+    __device__ __forceinline__ operator float() const { return float_from_f16(static_cast<unsigned short>(bits << 8)); }
+};
+//% endmacro
+
+//% macro saturated()
+// The nearest ${ types.c.ctype }, ties to even; beyond its range the end of that.
+__device__ __forceinline__ ${ types.c.ctype } ${ types.c.narrowing }(float value)
+{
+    return static_cast<${ types.c.ctype }>(max(${ types.c.least | int }, min(${ types.c.largest | int }, __float2int_rn(value))));
+}
+//% endmacro

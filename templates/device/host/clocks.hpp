@@ -1,0 +1,186 @@
+// Which accesses of a block come before which, whatever order its threads run in here: by vector clocks.
+//
+// A component of a clock stands for an agent, whose accesses have an order of their own: a thread, or the cp.asyncs of a
+// thread. Time counts synchronisations and is the same for all of them. A thread's clock says of each agent which of its
+// accesses come before the thread's own: those before a time.
+//
+//     a barrier of the block      each thread knows all that any thread knew or did: one number says so
+//     a meeting of lanes          __syncwarp or a warp collective: these lanes know what any of them knew or did
+//     release and acquire         the halves of every other synchronisation, with a clock in between
+//     complete                    a thread has waited for copies of its own; others learn of it as of all that it did
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "access.hpp"
+
+namespace gemmgen {
+
+constexpr unsigned WARP = 32;
+constexpr unsigned MAX_THREADS = 1024;
+constexpr unsigned MAX_WARPS = MAX_THREADS / WARP;
+
+// Agents, in groups of a warp's.
+constexpr unsigned COPIES = MAX_THREADS;  // of thread 0; those of thread t are agent COPIES + t
+constexpr unsigned AGENTS = 2 * MAX_THREADS;
+constexpr unsigned GROUPS = AGENTS / WARP;
+
+using Times = std::array<uint32_t, WARP>;  // of the agents of a group
+
+inline void join(Times& times, const Times& others) {
+  for (unsigned i = 0; i < WARP; ++i) times[i] = std::max(times[i], others[i]);
+}
+
+// What a thread releases, for others to acquire: a clock of one block.
+struct Clock {
+  uint32_t threads = 0;             // of every thread
+  std::map<unsigned, Times> later;  // of agents that are known of beyond that, by group
+
+  bool covers(const Access& access) const {
+    if (access.agent < COPIES && access.time < threads) return true;
+    const auto group = later.find(access.agent / WARP);
+    return group != later.end() && group->second[access.agent % WARP] > access.time;
+  }
+
+};
+
+inline void join(Clock& clock, const Clock& other) {
+  clock.threads = std::max(clock.threads, other.threads);
+  for (const auto& [group, times] : other.later) join(clock.later[group], times);
+}
+
+class Clocks {
+ public:
+  void start_block() {
+    start_of_block_ = time_ + 1;
+    pass_block_barrier();
+  }
+
+  void pass_block_barrier() {
+    threads_known_ = ++time_;
+    for (unsigned thread : completed_) copies_known_[thread] = known(thread, COPIES + thread);
+    completed_.clear();
+    for (unsigned warp = 0; warp < MAX_WARPS; ++warp) groups_[warp] = uint64_t(1) << warp;
+    renew();
+  }
+
+  // `thread` goes on.
+  void run(unsigned thread) { thread_ = thread; }
+
+  // The lanes of `mask` have met.
+  void pass_warp_barrier(unsigned first_thread, unsigned mask) {
+    const unsigned warp = first_thread / WARP;
+    since_[warp] = ++time_;
+    each_group(groups_[warp], [&](unsigned group) {
+      Known& known = known_[warp][group];
+      Times all = {};
+      for (unsigned lane = 0; lane < WARP; ++lane)
+        if (mask >> lane & 1) join(all, known[lane]);
+      for (unsigned lane = 0; lane < WARP && group == warp; ++lane)
+        if (mask >> lane & 1) all[lane] = time_;
+      for (unsigned lane = 0; lane < WARP; ++lane)
+        if (mask >> lane & 1) known[lane] = all;
+    });
+  }
+
+  // Adds to `clock` what the running thread knows and what it has done, but not what it does from now on.
+  void release(Clock& clock) {
+    since_[warp()] = ++time_;
+    clock.threads = std::max(clock.threads, threads_known_);
+    each_group(groups_[warp()], [&](unsigned group) { join(clock.later[group], known_[warp()][group][lane()]); });
+    clock.later[warp()][lane()] = time_;
+  }
+
+  // `thread` knows from now on what `clock` does.
+  void acquire(unsigned thread, const Clock& clock) {
+    for (const auto& [group, times] : clock.later) {
+      groups_[thread / WARP] |= uint64_t(1) << group;
+      join(known_[thread / WARP][group][thread % WARP], times);
+    }
+  }
+
+  // The running thread has waited for its copies of before `time`.
+  void complete_copies(uint32_t time) {
+    const unsigned group = COPIES / WARP + warp();
+    groups_[warp()] |= uint64_t(1) << group;
+    known_[warp()][group][lane()][lane()] = time;
+    completed_.push_back(thread_);
+  }
+
+  // What is settled (see shared_races.hpp) is so no more.
+  void renew() {
+    ++time_;
+    for (uint32_t& since : since_) since = time_;
+  }
+
+  // What comes from now on is later, though nothing is synchronised. Returns that time.
+  uint32_t tick() { return ++time_; }
+
+  // Whether an access comes before the running thread's next.
+  bool before(const Access& access) const { return known_to_block(access) || comes_before(access, thread_); }
+
+  // Whether it comes before the next access of each lane of the running warp.
+  bool before_warp(const Access& access) const {
+    if (known_to_block(access)) return true;
+    for (unsigned lane = 0; lane < WARP; ++lane)
+      if (!comes_before(access, warp() * WARP + lane)) return false;
+    return true;
+  }
+
+  // Whether the thread of a cp.async has waited for it.
+  bool completed(const Access& copy) const { return known(copy.agent - COPIES, copy.agent) > copy.time; }
+
+  Access now(Place place, Kind kind) const {
+    return {time_, place, uint16_t(kind == Kind::copy ? COPIES + thread_ : thread_), kind};
+  }
+
+  uint32_t time() const { return time_; }
+  uint32_t start_of_block() const { return start_of_block_; }
+  bool of_this_block(const Access& access) const { return access.time >= start_of_block_; }
+
+  unsigned thread() const { return thread_; }  // that runs
+  unsigned warp() const { return thread_ / WARP; }
+
+  // Since when no lane of the running warp has released anything: its reads of a word since then are as good as one.
+  uint32_t since() const { return since_[warp()]; }
+
+ private:
+  using Known = std::array<Times, WARP>;  // by lane
+
+  template <typename Visit>
+  static void each_group(uint64_t groups, Visit visit) {
+    for (; groups != 0; groups &= groups - 1) visit(unsigned(__builtin_ctzll(groups)));
+  }
+
+  unsigned lane() const { return thread_ % WARP; }
+
+  uint32_t known(unsigned thread, unsigned agent) const {
+    return known_[thread / WARP][agent / WARP][thread % WARP][agent % WARP];
+  }
+
+  bool known_to_block(const Access& access) const {
+    return access.time < (access.agent < COPIES ? threads_known_ : copies_known_[access.agent - COPIES]);
+  }
+
+  __attribute__((noinline)) bool comes_before(const Access& access, unsigned thread) const {
+    return !of_this_block(access) || access.agent == thread || known(thread, access.agent) > access.time;
+  }
+
+  uint32_t time_ = 0;  // synchronisations and blocks so far; it only grows, so that nothing is ever cleared
+  uint32_t start_of_block_ = 0;
+  uint32_t threads_known_ = 0;              // to every thread
+  uint32_t copies_known_[MAX_THREADS] = {};  // likewise, by thread
+  std::vector<unsigned> completed_;         // threads that have waited for copies since the last barrier of the block
+  unsigned thread_ = 0;
+  uint32_t since_[MAX_WARPS] = {};
+  uint64_t groups_[MAX_WARPS] = {};         // that lanes know of beyond what is known to every thread, their own among them
+  Known known_[MAX_WARPS][GROUPS] = {};     // never cleared, as time only grows
+};
+
+inline Clocks clocks;
+
+}  // namespace gemmgen

@@ -1,0 +1,32 @@
+/*# An epilogue as a kernel of its own, behind a product that left A * B in C: what a fused one saves. One thread an element. #*/
+//% from "constants.cu" import shape, tiling
+//% from "signature.cu" import signature, matrices_of
+//% from "device/raster.cu" import tile_rows, tile_columns
+//% from "device/convert.cu" import element_types
+//% from "epilogue/result.cu" import narrowed
+//% from "epilogue/tree.cu" import epilogue, applied, inputs
+namespace {
+
+${ element_types() }${ shape(kernel) }
+${ tiling(kernel) }
+${ epilogue(kernel) }
+}  // namespace
+
+${ signature(kernel) }{
+    const Shape s{${ kernel.problem.runtime_names | join(", ") }};
+    const int columns = ${ tile_columns };  // of tiles
+//% if kernel.problem.batched
+    const int rows = ${ tile_rows };
+    const int matrix = blockIdx.x / (rows * columns);
+${ matrices_of(kernel, "matrix") }    const int tile_m = blockIdx.x / columns % rows, tile_n = blockIdx.x % columns;
+//% else
+    const int tile_m = blockIdx.x / columns, tile_n = blockIdx.x % columns;
+//% endif
+    const int m = tile_m * BM + threadIdx.x / BN;
+    const int n = tile_n * BN + threadIdx.x % BN;
+    if (m >= s.M || n >= s.N) return;
+
+    ${ TC }* const to = C + Offset(m) * s.ldc + n;
+    const Epilogue e = ${ inputs(kernel) };
+    *to = ${ narrowed(applied(kernel, "m", "n", "*to", types.scalar.arithmetic.zero)) };
+}

@@ -1,0 +1,9 @@
+/*# A scalar as C stores it, with one rounding. #*/
+//% macro narrowed(value)
+${ types.c.narrowing ~ "(" ~ value ~ ")" if types.c.narrowing else value }
+//%- endmacro
+/*# What is stored in C: alpha * sum + beta * old, where `old` is C's element, in C's type. beta = 0 leaves it unread. #*/
+//% macro result(sum, old)
+//% set narrow = types.c.narrowing
+${ narrow ~ "(" if narrow }/*% if types.scalar.is_integer %*/beta == 0 ? multiply_add(alpha, ${ sum }, 0) : multiply_add(beta, ${ old }, multiply_add(alpha, ${ sum }, 0))/*% else %*/beta == ${ types.scalar.arithmetic.zero } ? alpha * ${ sum } : ${ types.scalar.arithmetic.fma }(beta, ${ old }, alpha * ${ sum })/*% endif %*/${ ")" if narrow }
+//%- endmacro

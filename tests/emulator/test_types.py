@@ -1,0 +1,113 @@
+"""Kernels of every element type compute the right thing, and the host's conversions are those of the types."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from gemmgen.kernel.families.naive import NAIVE
+from gemmgen.kernel.render import render
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.matrix import Layout
+from gemmgen.problem.types import Types
+from gemmgen.run.emulator.compiler import RUNTIME, HostCompiler
+from gemmgen.run.emulator.driver import EmulatorExecutor
+from gemmgen.verification.verifier import verify
+
+
+@pytest.fixture(scope="module")
+def emulator() -> Iterator[EmulatorExecutor]:
+    with EmulatorExecutor() as executor:
+        yield executor
+
+
+NARROW = {"f16": DType.F16, "bf16": DType.BF16, "e4m3": DType.E4M3, "e5m2": DType.E5M2}
+
+
+@pytest.mark.parametrize(
+    ("text", "layout"),
+    [("bf16", "rr"), ("f16", "cr"), ("e4m3", "rc"), ("e5m2,e4m3,f32", "cc"), ("s8,u8,s32", "rr"), ("u8,s8,s8", "rc")],
+)
+def test_naive_kernels_are_right(emulator: EmulatorExecutor, text: str, layout: str) -> None:
+    problem = Problem(None, None, None, types=Types.parse(text), layout=Layout.parse(layout), pointer_align=4)
+    verdict = verify(emulator, render(problem, NAIVE, NAIVE.default(problem)), examples=28, seed=2)
+    assert verdict.passed, f"{verdict.situation}: {verdict.failure}"
+
+
+CONVERT = """
+#include "convert.hpp"
+#include <stdio.h>
+int main() {
+  float value;
+  while (fread(&value, 4, 1, stdin) == 1) {
+    const unsigned short halves[] = {f16_from_float(value), bf16_from_float(value)};
+    const unsigned char bytes[] = {e4m3_from_float(value), e5m2_from_float(value)};
+    fwrite(halves, 2, 2, stdout);
+    fwrite(bytes, 1, 2, stdout);
+  }
+}
+"""
+WIDEN = """
+#include "convert.hpp"
+#include <stdio.h>
+int main() {
+  for (unsigned bits = 0; bits < 65536; ++bits) {
+    const float value = float_from_f16(bits);
+    fwrite(&value, 4, 1, stdout);
+  }
+  for (unsigned bits = 0; bits < 256; ++bits) {
+    const float value = float_from_e4m3(bits);
+    fwrite(&value, 4, 1, stdout);
+  }
+}
+"""
+
+
+def run(program: str, given: bytes, folder: object) -> bytes:
+    command = [
+        *HostCompiler.find().command,
+        "-std=c++17",
+        "-O1",
+        f"-I{RUNTIME}",
+        "-x",
+        "c++",
+        "-",
+        "-o",
+        f"{folder}/run",
+    ]
+    subprocess.run(command, input=program.encode(), check=True)
+    return subprocess.run([f"{folder}/run"], input=given, capture_output=True, check=True).stdout
+
+
+def test_the_host_stores_as_the_types_do(tmp_path: object) -> None:
+    """Random bits, every narrow number, the middles between neighbours, and what is next to these."""
+    rng = np.random.default_rng(0)
+    values = [rng.integers(0, 2**32, 100_000, np.uint32).view(np.float32), np.float32([0, -0.0, np.inf, -np.inf])]
+    for dtype in NARROW.values():
+        numbers = np.unique(dtype.decode(dtype.finite())).astype(np.float32)
+        middles = ((numbers[:-1].astype(np.float64) + numbers[1:]) / 2).astype(np.float32)
+        values += [
+            numbers,
+            middles,
+            np.nextafter(middles, np.float32(np.inf)),
+            np.nextafter(middles, np.float32(-np.inf)),
+        ]
+        values.append(np.clip(dtype.largest * np.array([1.01, -1.1, 2]), -3e38, 3e38).astype(np.float32))
+    given = np.concatenate(values)
+    given = given[~np.isnan(given)]
+    stored = np.frombuffer(run(CONVERT, given.tobytes(), tmp_path), [(name, d.bits) for name, d in NARROW.items()])
+    for name, dtype in NARROW.items():
+        want = dtype.encode(given).view(dtype.bits)
+        wrong = np.flatnonzero(stored[name] != want)
+        assert not len(wrong), f"{name} of {given[wrong[0]]!r} is {stored[name][wrong[0]]:#x}, not {want[wrong[0]]:#x}"
+
+
+def test_the_host_reads_every_number(tmp_path: object) -> None:
+    found = np.frombuffer(run(WIDEN, b"", tmp_path), np.float32)
+    halves = DType.F16.decode(np.arange(65536, dtype=np.uint16).view(np.float16))
+    bytes_ = DType.E4M3.decode(np.arange(256, dtype=np.uint8).view(DType.E4M3.numpy))
+    np.testing.assert_array_equal(found.astype(np.float64), np.concatenate([halves, bytes_]))

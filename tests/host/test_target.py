@@ -1,0 +1,63 @@
+"""What kernels are compiled for: the card's architecture, or that with instructions that it alone has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from gemmgen.kernel import families
+from gemmgen.kernel.families import NAIVE
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import Launch
+from gemmgen.problem.gemm import Problem
+from gemmgen.run import target
+from gemmgen.run.compile import arch_for, flags_for
+from gemmgen.run.gpu.executor import GpuExecutor
+from gemmgen.run.gpu.properties import DeviceProperties
+from gemmgen.support.errors import InvalidInput
+from gemmgen.support.files import Store
+
+PROBLEM = Problem(64, 64, 64)
+SOURCE = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
+H200 = DeviceProperties(
+    "NVIDIA H200", "sm_90", "580.1", 132, 141 * 10**9, 50 * 10**6, 1980.0, 232448, 233472, 65536, 2048
+)
+
+
+@pytest.fixture
+def h200(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with an H200, none of whose kernels run."""
+    monkeypatch.setattr(target, "why_no_gpu", lambda: None)
+    monkeypatch.setattr("gemmgen.run.gpu.executor.why_no_gpu", lambda: None)
+    monkeypatch.setattr(GpuExecutor, "_start", lambda self: H200)
+
+
+@pytest.mark.parametrize(
+    ("asked", "arch"), [("auto", "sm_90"), ("sm_90", "sm_90"), ("sm_90a", "sm_90a"), ("H200", "sm_90")]
+)
+def test_a_gpu_compiles_for_the_arch_that_is_asked_for(asked: str, arch: str, h200: None, store: Store) -> None:
+    opened = target.open_target("gpu", asked, store)
+    with opened.executor as executor:
+        assert isinstance(executor, GpuExecutor)
+        assert opened.arch == executor.arch == arch and executor.flags == flags_for(arch)
+
+
+def test_another_cards_arch_does_not_run_here(h200: None, store: Store) -> None:
+    with pytest.raises(InvalidInput, match="--arch sm_80 is sm_80, but the GPU here is sm_90"):
+        target.open_target("gpu", "sm_80", store)
+
+
+def test_a_family_may_need_the_instructions_of_one_architecture(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert arch_for(SOURCE, "sm_90") == "sm_90" and arch_for(SOURCE, "sm_90a") == "sm_90a"
+    specific = SimpleNamespace(arch_specific=True)
+    monkeypatch.setitem(families.FAMILIES, NAIVE.name, specific)
+    assert arch_for(SOURCE, "sm_90") == "sm_90a" and arch_for(SOURCE, "sm_90a") == "sm_90a"
+
+
+def test_clusters_and_attributes_are_checked() -> None:
+    with pytest.raises(InvalidInput, match="17 blocks a cluster"):
+        Launch(64, (("M", 1),), cluster=17)
+    with pytest.raises(InvalidInput, match="unknown launch attribute 'fast': known are cooperative, programmatic"):
+        replace(SOURCE.launch, attributes=("fast",))
