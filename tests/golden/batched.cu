@@ -1,4 +1,4 @@
-// gemm_f32_rr_bB_16x16x16_batched_mb4_4x4_v4_pad4_s2_async1_walk4_minb1
+// gemm_f32_rr_bB_16x16x16_sm90_44ded87e
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //     for each of a batch's products
@@ -16,7 +16,8 @@
 // Launch  ceil(batch / 16) blocks of 64 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         no two matrices of C that overlap
-// Made by gemmgen generate 16x16x16 --dtype f32 --layout rr --batch '?' --family batched --set STAGES=2 --set ASYNC=1 --set WALK=4
+// Config  gemm_f32_rr_bB_16x16x16_batched_mb4_4x4_v4_pad4_s2_async1_walk4_minb1
+// Made by gemmgen generate 16x16x16 --dtype f32 --layout rr --batch '?' --arch sm_90 --family batched --set STAGES=2 --set ASYNC=1 --set WALK=4
 
 namespace {
 
@@ -260,7 +261,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, Place place,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_bB_16x16x16_batched_mb4_4x4_v4_pad4_s2_async1_walk4_minb1(
+gemm_f32_rr_bB_16x16x16_sm90_44ded87e(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f64_cr_b1000_24x32x40_batched_mb2_4x4_v2_pad0_s1_async0_walk1_minb1
+// gemm_f64_cr_b1000_24x32x40_sm90_c731251a
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; beta = 0 never reads C
 //     for each of 1000 products
@@ -16,7 +16,8 @@
 // Launch  ceil(batch / 2) blocks of 96 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         no two matrices of C that overlap
-// Made by gemmgen generate 24x32x40 --dtype f64 --layout cr --batch 1000 --family batched
+// Config  gemm_f64_cr_b1000_24x32x40_batched_mb2_4x4_v2_pad0_s1_async0_walk1_minb1
+// Made by gemmgen generate 24x32x40 --dtype f64 --layout cr --batch 1000 --arch sm_90 --family batched
 
 namespace {
 
@@ -235,7 +236,7 @@ __device__ __forceinline__ void store_c(double* tile, Shape s, Place place,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_cr_b1000_24x32x40_batched_mb2_4x4_v2_pad0_s1_async0_walk1_minb1(
+gemm_f64_cr_b1000_24x32x40_sm90_c731251a(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_cr_512x512x512_simt_outer1_128x128x8_8x8_w64x32_v4_ta0_tb0_pad0_s3_async1_ahead0_slices1_minb1_g8_split1
+// gemm_f32_cr_512x512x512_sm90_bf8776c6
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -14,7 +14,8 @@
 //
 // Launch  ceil(M / 128) * ceil(N / 128) blocks of 256 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Made by gemmgen generate 512x512x512 --dtype f32 --layout cr --set STAGES=3 --set ASYNC=1
+// Config  gemm_f32_cr_512x512x512_simt_outer1_128x128x8_8x8_w64x32_v4_ta0_tb0_pad0_s3_async1_ahead0_slices1_minb1_g8_split1
+// Made by gemmgen generate 512x512x512 --dtype f32 --layout cr --arch sm_90 --set STAGES=3 --set ASYNC=1
 
 namespace {
 
@@ -332,7 +333,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, Place place,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_cr_512x512x512_simt_outer1_128x128x8_8x8_w64x32_v4_ta0_tb0_pad0_s3_async1_ahead0_slices1_minb1_g8_split1(
+gemm_f32_cr_512x512x512_sm90_bf8776c6(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

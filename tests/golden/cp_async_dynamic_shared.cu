@@ -1,4 +1,4 @@
-// gemm_f32_rr_512x512x512_simt_outer1_128x128x32_8x8_w64x32_v4_ta1_tb0_pad4_s4_async1_ahead0_slices1_minb1_g1_split1
+// gemm_f32_rr_512x512x512_sm90_6f90b221
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -14,7 +14,8 @@
 //
 // Launch  ceil(M / 128) * ceil(N / 128) blocks of 256 threads, 133120 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Made by gemmgen generate 512x512x512 --dtype f32 --layout rr --set BK=32 --set STAGES=4 --set ASYNC=1 --set GROUP=1
+// Config  gemm_f32_rr_512x512x512_simt_outer1_128x128x32_8x8_w64x32_v4_ta1_tb0_pad4_s4_async1_ahead0_slices1_minb1_g1_split1
+// Made by gemmgen generate 512x512x512 --dtype f32 --layout rr --arch sm_90 --set BK=32 --set STAGES=4 --set ASYNC=1 --set GROUP=1
 
 namespace {
 
@@ -341,7 +342,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, Place place,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_512x512x512_simt_outer1_128x128x32_8x8_w64x32_v4_ta1_tb0_pad4_s4_async1_ahead0_slices1_minb1_g1_split1(
+gemm_f32_rr_512x512x512_sm90_6f90b221(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

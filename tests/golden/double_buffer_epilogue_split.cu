@@ -1,4 +1,4 @@
-// gemm_f32_rr_bB_Mx300xK_scale_m_scale_n_bias_silu_residual_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb0_pad4_s2_async0_ahead0_slices1_minb1_g8_split4
+// gemm_f32_rr_bB_Mx300xK_sm90_7eaf9edd
 //
 //     C = silu(alpha * acc * scale_m * scale_n + beta * C + bias_n) + residual      acc = A * B; f32 on CUDA cores; beta = 0 never reads C
 //     for each of a batch's products
@@ -24,7 +24,8 @@
 //         partials: ceil(M / 128) * ceil(N / 128) * batch * 4 * 16384 floats, holding anything,
 //         tickets: ceil(M / 128) * ceil(N / 128) * batch counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
-// Made by gemmgen generate '?x300x?' --dtype f32 --layout rr --batch '?' --epilogue 'silu(alpha * acc * scale_m * scale_n + beta * C + bias_n) + residual' --set SPLIT=4
+// Config  gemm_f32_rr_bB_Mx300xK_scale_m_scale_n_bias_silu_residual_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb0_pad4_s2_async0_ahead0_slices1_minb1_g8_split4
+// Made by gemmgen generate '?x300x?' --dtype f32 --layout rr --batch '?' --epilogue 'silu(alpha * acc * scale_m * scale_n + beta * C + bias_n) + residual' --arch sm_90 --set SPLIT=4
 
 namespace {
 
@@ -481,7 +482,7 @@ __device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int le
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_bB_Mx300xK_scale_m_scale_n_bias_silu_residual_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb0_pad4_s2_async0_ahead0_slices1_minb1_g8_split4(
+gemm_f32_rr_bB_Mx300xK_sm90_7eaf9edd(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rc_300x4096xK_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb1_pad4_s2_async0_ahead0_slices1_minb1_g8_split1_stream8
+// gemm_f32_rc_300x4096xK_sm90_8831cb78
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -18,7 +18,8 @@
 //         partials: (8 + T % 8) * 16384 floats, holding anything,
 //         tickets: 8 counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
-// Made by gemmgen generate '300x4096x?' --dtype f32 --layout rc --set STREAM=8
+// Config  gemm_f32_rc_300x4096xK_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb1_pad4_s2_async0_ahead0_slices1_minb1_g8_split1_stream8
+// Made by gemmgen generate '300x4096x?' --dtype f32 --layout rc --arch sm_90 --set STREAM=8
 
 namespace {
 
@@ -489,7 +490,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int above, Place p
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_300x4096xK_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb1_pad4_s2_async0_ahead0_slices1_minb1_g8_split1_stream8(
+gemm_f32_rc_300x4096xK_sm90_8831cb78(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

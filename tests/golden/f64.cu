@@ -1,4 +1,4 @@
-// gemm_f64_rr_512x512x512_simt_outer1_128x128x8_8x8_w64x32_v2_ta1_tb0_pad4_s3_async1_ahead0_slices1_minb1_g8_split1
+// gemm_f64_rr_512x512x512_sm90_1389979f
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; beta = 0 never reads C
 //
@@ -14,7 +14,8 @@
 //
 // Launch  ceil(M / 128) * ceil(N / 128) blocks of 256 threads, 49920 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Made by gemmgen generate 512x512x512 --dtype f64 --layout rr --set STAGES=3 --set ASYNC=1
+// Config  gemm_f64_rr_512x512x512_simt_outer1_128x128x8_8x8_w64x32_v2_ta1_tb0_pad4_s3_async1_ahead0_slices1_minb1_g8_split1
+// Made by gemmgen generate 512x512x512 --dtype f64 --layout rr --arch sm_90 --set STAGES=3 --set ASYNC=1
 
 namespace {
 
@@ -342,7 +343,7 @@ __device__ __forceinline__ void store_c(double* tile, Shape s, Place place,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_512x512x512_simt_outer1_128x128x8_8x8_w64x32_v2_ta1_tb0_pad4_s3_async1_ahead0_slices1_minb1_g8_split1(
+gemm_f64_rr_512x512x512_sm90_1389979f(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rc_p12_100x64x64_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb1_pad4_s2_async0_ahead0_slices1_minb1_g8_split1
+// gemm_f32_rc_p12_100x64x64_sm90_9ab13082
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //     for each of 12 products, whose matrices lie where A_array, B_array and C_array say
@@ -17,7 +17,8 @@
 // Expects A_array, B_array and C_array of 12 device pointers each,
 //         each of them divisible by 16; those to A and B may repeat and overlap,
 //         no matrix C that overlaps another one, of A or B either
-// Made by gemmgen generate 100x64x64 --dtype f32 --layout rc --batch 12 --pointers
+// Config  gemm_f32_rc_p12_100x64x64_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb1_pad4_s2_async0_ahead0_slices1_minb1_g8_split1
+// Made by gemmgen generate 100x64x64 --dtype f32 --layout rc --batch 12 --pointers --arch sm_90
 
 namespace {
 
@@ -375,7 +376,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_p12_100x64x64_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb1_pad4_s2_async0_ahead0_slices1_minb1_g8_split1(
+gemm_f32_rc_p12_100x64x64_sm90_9ab13082(
     const float* const* __restrict__ A_array,
     const float* const* __restrict__ B_array,
     float* const* __restrict__ C_array,

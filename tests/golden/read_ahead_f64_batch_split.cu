@@ -1,4 +1,4 @@
-// gemm_f64_rr_bB_Mx64xK_simt_outer1_64x64x8_8x4_w32x32_v2_ta1_tb0_pad4_s2_async1_ahead2_slices1_minb1_g8_split4
+// gemm_f64_rr_bB_Mx64xK_sm90_b56961a0
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; beta = 0 never reads C
 //     for each of a batch's products
@@ -20,7 +20,8 @@
 //         partials: ceil(M / 64) * ceil(N / 64) * batch * 4 * 4096 doubles, holding anything,
 //         tickets: ceil(M / 64) * ceil(N / 64) * batch counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
-// Made by gemmgen generate '?x64x?' --dtype f64 --layout rr --batch '?' --set BM=64 --set BN=64 --set TN=4 --set WM=32 --set ASYNC=1 --set AHEAD=2 --set SPLIT=4
+// Config  gemm_f64_rr_bB_Mx64xK_simt_outer1_64x64x8_8x4_w32x32_v2_ta1_tb0_pad4_s2_async1_ahead2_slices1_minb1_g8_split4
+// Made by gemmgen generate '?x64x?' --dtype f64 --layout rr --batch '?' --arch sm_90 --set BM=64 --set BN=64 --set TN=4 --set WM=32 --set ASYNC=1 --set AHEAD=2 --set SPLIT=4
 
 namespace {
 
@@ -436,7 +437,7 @@ __device__ __forceinline__ void store_row(double* tile, Shape s, int rows, Place
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_bB_Mx64xK_simt_outer1_64x64x8_8x4_w32x32_v2_ta1_tb0_pad4_s2_async1_ahead2_slices1_minb1_g8_split4(
+gemm_f64_rr_bB_Mx64xK_sm90_b56961a0(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rr_300x200x100_simt_outer1_128x128x16_8x8_w64x32_v4_ta1_tb0_pad4_s3_async1_ahead4_slices1_minb1_g8_split1
+// gemm_f32_rr_300x200x100_sm90_38650c0b
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -14,7 +14,8 @@
 //
 // Launch  ceil(M / 128) * ceil(N / 128) blocks of 256 threads, 49920 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Made by gemmgen generate 300x200x100 --dtype f32 --layout rr --set BK=16 --set STAGES=3 --set ASYNC=1 --set AHEAD=4
+// Config  gemm_f32_rr_300x200x100_simt_outer1_128x128x16_8x8_w64x32_v4_ta1_tb0_pad4_s3_async1_ahead4_slices1_minb1_g8_split1
+// Made by gemmgen generate 300x200x100 --dtype f32 --layout rr --arch sm_90 --set BK=16 --set STAGES=3 --set ASYNC=1 --set AHEAD=4
 
 namespace {
 
@@ -374,7 +375,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int above, int lef
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_300x200x100_simt_outer1_128x128x16_8x8_w64x32_v4_ta1_tb0_pad4_s3_async1_ahead4_slices1_minb1_g8_split1(
+gemm_f32_rr_300x200x100_sm90_38650c0b(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

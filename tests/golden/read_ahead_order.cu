@@ -1,4 +1,4 @@
-// gemm_f32_rr_512x512x512_simt_outer1_128x128x16_4x8_w32x32_v4_ta1_tb0_pad4_s2_async1_ahead4_slices1_minb1_g8_split1_order7
+// gemm_f32_rr_512x512x512_sm90_4ca81a8b
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -14,7 +14,8 @@
 //
 // Launch  ceil(M / 128) * ceil(N / 128) blocks of 512 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Made by gemmgen generate 512x512x512 --dtype f32 --layout rr --set BK=16 --set TM=4 --set WM=32 --set ASYNC=1 --set AHEAD=4 --set ORDER=7
+// Config  gemm_f32_rr_512x512x512_simt_outer1_128x128x16_4x8_w32x32_v4_ta1_tb0_pad4_s2_async1_ahead4_slices1_minb1_g8_split1_order7
+// Made by gemmgen generate 512x512x512 --dtype f32 --layout rr --arch sm_90 --set BK=16 --set TM=4 --set WM=32 --set ASYNC=1 --set AHEAD=4 --set ORDER=7
 
 namespace {
 
@@ -325,7 +326,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, Place place,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_512x512x512_simt_outer1_128x128x16_4x8_w32x32_v4_ta1_tb0_pad4_s2_async1_ahead4_slices1_minb1_g8_split1_order7(
+gemm_f32_rr_512x512x512_sm90_4ca81a8b(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rr_MxNxK_simt_outer1_128x128x16_8x8_w64x32_v4_ta1_tb0_pad4_s3_async1_ahead4_slices1_minb1_g8_split1_stream264
+// gemm_f32_rr_MxNxK_sm90_76dbb6a4
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -18,7 +18,8 @@
 //         partials: (264 + T % 264) * 16384 floats, holding anything,
 //         tickets: 264 counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
-// Made by gemmgen generate '?x?x?' --dtype f32 --layout rr --set BK=16 --set STAGES=3 --set ASYNC=1 --set AHEAD=4 --set STREAM=264
+// Config  gemm_f32_rr_MxNxK_simt_outer1_128x128x16_8x8_w64x32_v4_ta1_tb0_pad4_s3_async1_ahead4_slices1_minb1_g8_split1_stream264
+// Made by gemmgen generate '?x?x?' --dtype f32 --layout rr --arch sm_90 --set BK=16 --set STAGES=3 --set ASYNC=1 --set AHEAD=4 --set STREAM=264
 
 namespace {
 
@@ -500,7 +501,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_MxNxK_simt_outer1_128x128x16_8x8_w64x32_v4_ta1_tb0_pad4_s3_async1_ahead4_slices1_minb1_g8_split1_stream264(
+gemm_f32_rr_MxNxK_sm90_76dbb6a4(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rr_512x512x512_simt_outer1_128x128x32_8x16_w64x64_v4_ta0_tb0_pad4_s2_async1_ahead4_slices1_minb1_g8_split1_lead2
+// gemm_f32_rr_512x512x512_sm90_5d99297d
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -14,7 +14,8 @@
 //
 // Launch  ceil(M / 128) * ceil(N / 128) blocks of 128 threads, 69632 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Made by gemmgen generate 512x512x512 --dtype f32 --layout rr --set BK=32 --set TN=16 --set WN=64 --set TA=0 --set ASYNC=1 --set AHEAD=4 --set LEAD=2
+// Config  gemm_f32_rr_512x512x512_simt_outer1_128x128x32_8x16_w64x64_v4_ta0_tb0_pad4_s2_async1_ahead4_slices1_minb1_g8_split1_lead2
+// Made by gemmgen generate 512x512x512 --dtype f32 --layout rr --arch sm_90 --set BK=32 --set TN=16 --set WN=64 --set TA=0 --set ASYNC=1 --set AHEAD=4 --set LEAD=2
 
 namespace {
 
@@ -331,7 +332,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, Place place,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_512x512x512_simt_outer1_128x128x32_8x16_w64x64_v4_ta0_tb0_pad4_s2_async1_ahead4_slices1_minb1_g8_split1_lead2(
+gemm_f32_rr_512x512x512_sm90_5d99297d(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rc_MxNxK_simt_outer1_128x128x32_8x16_w64x64_v4_ta1_tb0_pad4_s2_async1_ahead4_slices2_minb1_g8_split1_lead1_order7
+// gemm_f32_rc_MxNxK_sm90_ccca5eb9
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -15,7 +15,8 @@
 //
 // Launch  ceil(M / 128) * ceil(N / 128) blocks of 256 threads, 70656 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Made by gemmgen generate '?x?x?' --dtype f32 --layout rc --set BK=32 --set TN=16 --set WN=64 --set TB=0 --set ASYNC=1 --set AHEAD=4 --set SLICES=2 --set LEAD=1 --set ORDER=7
+// Config  gemm_f32_rc_MxNxK_simt_outer1_128x128x32_8x16_w64x64_v4_ta1_tb0_pad4_s2_async1_ahead4_slices2_minb1_g8_split1_lead1_order7
+// Made by gemmgen generate '?x?x?' --dtype f32 --layout rc --arch sm_90 --set BK=32 --set TN=16 --set WN=64 --set TB=0 --set ASYNC=1 --set AHEAD=4 --set SLICES=2 --set LEAD=1 --set ORDER=7
 
 namespace {
 
@@ -433,7 +434,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_MxNxK_simt_outer1_128x128x32_8x16_w64x64_v4_ta1_tb0_pad4_s2_async1_ahead4_slices2_minb1_g8_split1_lead1_order7(
+gemm_f32_rc_MxNxK_sm90_ccca5eb9(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_cc_Mx4096xK_simt_outer1_128x128x8_8x8_w64x32_v4_ta0_tb1_pad4_s2_async0_ahead0_slices1_minb1_g8_split1
+// gemm_f32_cc_Mx4096xK_sm90_c37f4a0b
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -14,7 +14,8 @@
 //
 // Launch  ceil(M / 128) * ceil(N / 128) blocks of 256 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Made by gemmgen generate '?x4096x?' --dtype f32 --layout cc
+// Config  gemm_f32_cc_Mx4096xK_simt_outer1_128x128x8_8x8_w64x32_v4_ta0_tb1_pad4_s2_async0_ahead0_slices1_minb1_g8_split1
+// Made by gemmgen generate '?x4096x?' --dtype f32 --layout cc --arch sm_90
 
 namespace {
 
@@ -360,7 +361,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, Place pl
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_cc_Mx4096xK_simt_outer1_128x128x8_8x8_w64x32_v4_ta0_tb1_pad4_s2_async0_ahead0_slices1_minb1_g8_split1(
+gemm_f32_cc_Mx4096xK_sm90_c37f4a0b(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_cr_Mx3xK_skinny_s4_t4_w8_k256_u2_v4_split2
+// gemm_f32_cr_Mx3xK_sm90_cdd55f7e
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -18,7 +18,8 @@
 //         partials: ceil(M / 128) * ceil(N / 4) * 2 * 512 floats, holding anything,
 //         tickets: ceil(M / 128) * ceil(N / 4) counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
-// Made by gemmgen generate '?x3x?' --dtype f32 --layout cr --family skinny --set S=4 --set WARPS=8 --set SPLIT=2
+// Config  gemm_f32_cr_Mx3xK_skinny_s4_t4_w8_k256_u2_v4_split2
+// Made by gemmgen generate '?x3x?' --dtype f32 --layout cr --arch sm_90 --family skinny --set S=4 --set WARPS=8 --set SPLIT=2
 
 namespace {
 
@@ -270,7 +271,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_cr_Mx3xK_skinny_s4_t4_w8_k256_u2_v4_split2(
+gemm_f32_cr_Mx3xK_sm90_cdd55f7e(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rr_16x4096x4096_skinny_s16_t4_w4_k256_u8_v4_split8
+// gemm_f32_rr_16x4096x4096_sm90_8da9f7ee
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -18,7 +18,8 @@
 //         partials: ceil(M / 16) * ceil(N / 128) * 8 * 2048 floats, holding anything,
 //         tickets: ceil(M / 16) * ceil(N / 128) counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
-// Made by gemmgen generate 16x4096x4096 --dtype f32 --layout rr --family skinny --set S=16 --set UNROLL=8 --set SPLIT=8
+// Config  gemm_f32_rr_16x4096x4096_skinny_s16_t4_w4_k256_u8_v4_split8
+// Made by gemmgen generate 16x4096x4096 --dtype f32 --layout rr --arch sm_90 --family skinny --set S=16 --set UNROLL=8 --set SPLIT=8
 
 namespace {
 
@@ -271,7 +272,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_16x4096x4096_skinny_s16_t4_w4_k256_u8_v4_split8(
+gemm_f32_rr_16x4096x4096_sm90_8da9f7ee(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

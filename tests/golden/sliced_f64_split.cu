@@ -1,4 +1,4 @@
-// gemm_f64_rr_512x512x512_simt_outer1_64x64x32_8x4_w32x32_v2_ta1_tb0_pad4_s2_async1_ahead2_slices2_minb1_g8_split4
+// gemm_f64_rr_512x512x512_sm90_acce4542
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; beta = 0 never reads C
 //
@@ -19,7 +19,8 @@
 //         partials: ceil(M / 64) * ceil(N / 64) * 4 * 4096 doubles, holding anything,
 //         tickets: ceil(M / 64) * ceil(N / 64) counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
-// Made by gemmgen generate 512x512x512 --dtype f64 --layout rr --set BM=64 --set BN=64 --set BK=32 --set TN=4 --set WM=32 --set ASYNC=1 --set AHEAD=2 --set SLICES=2 --set SPLIT=4
+// Config  gemm_f64_rr_512x512x512_simt_outer1_64x64x32_8x4_w32x32_v2_ta1_tb0_pad4_s2_async1_ahead2_slices2_minb1_g8_split4
+// Made by gemmgen generate 512x512x512 --dtype f64 --layout rr --arch sm_90 --set BM=64 --set BN=64 --set BK=32 --set TN=4 --set WM=32 --set ASYNC=1 --set AHEAD=2 --set SLICES=2 --set SPLIT=4
 
 namespace {
 
@@ -456,7 +457,7 @@ __device__ __forceinline__ void store_row(double* tile, Shape s, Place place, in
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_512x512x512_simt_outer1_64x64x32_8x4_w32x32_v2_ta1_tb0_pad4_s2_async1_ahead2_slices2_minb1_g8_split4(
+gemm_f64_rr_512x512x512_sm90_acce4542(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,
