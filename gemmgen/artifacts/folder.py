@@ -25,6 +25,8 @@ def export(source: KernelSource, record: Mapping[str, Any], to: Path) -> list[Pa
     of these names that are not an earlier export's, and GemmgenError where `to` cannot be written. `to` is then
     as it was before.
     """
+    types = source.problem.types
+    require(types.uniform, f"export writes no launcher for types that are converted ({types}): f32 and f64 alone")
     require("arch" in record, f"the record of {source.name} has no arch: the build files need one, such as sm_90")
     files = {name: text.encode() for name, text in folder_texts(source, str(record["arch"])).items()}
     certified = certificate(source, record, files)

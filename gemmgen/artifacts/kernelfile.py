@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gemmgen.kernel.config import without_retired
+from gemmgen.kernel.config import axes_of_record
 from gemmgen.kernel.families import config_of
 from gemmgen.kernel.families.base import check
 from gemmgen.kernel.naming import parse_name, require_identifier
@@ -259,7 +259,7 @@ def _source(record: Mapping[str, Any]) -> KernelSource:
         text="",
         problem=problem_from(record["problem"]),
         family=record["family"],
-        config=without_retired({name: whole(name, value) for name, value in record["config"].items()}),
+        config=axes_of_record({name: whole(name, value) for name, value in record["config"].items()}),
         launch=Launch(
             launch["threads"],
             tuple((size, tile) for size, tile in launch["grid"]),
@@ -269,7 +269,7 @@ def _source(record: Mapping[str, Any]) -> KernelSource:
             launch.get("cluster", 1),  # likewise of records from before there were clusters
             tuple(launch.get("attributes", ())),
         ),
-        parameters=tuple(Parameter(**parameter) for parameter in record["parameters"]),
+        parameters=tuple(_parameter(one) for one in record["parameters"]),
     )
 
 
@@ -302,3 +302,8 @@ def _size(value: int | str) -> int | None:
 def _line(value: int | str) -> Any:
     """A leading dimension: "dense", "?" or a number."""
     return value if value == "dense" else _size(value)
+
+
+def _parameter(fields: Mapping[str, str]) -> Parameter:
+    name = "semaphores" if fields["name"] == "tickets" else fields["name"]  # as records of old call them
+    return Parameter(**{**fields, "name": name})

@@ -13,6 +13,7 @@ from typing import Any
 from gemmgen.artifacts.claims import executor_document
 from gemmgen.artifacts.kernelfile import KernelFile, rendered_again, source_from_record
 from gemmgen.artifacts.records import Document, verdict_document
+from gemmgen.kernel.config import todays_words
 from gemmgen.kernel.naming import full_name_of
 from gemmgen.kernel.source import CONFIG, KernelSource
 from gemmgen.run.target import DeviceChoice, Target, open_target
@@ -110,7 +111,7 @@ def read_certificate(path: Path) -> Certificate:
         raise InvalidInput(f"{path} is of {file}, which cannot be read beside it: {error.strerror}") from error
     require(source.name.encode() in text, f"{path} is of another kernel: {kernel} has no function {source.name}")
     says = re.search(rf"^{CONFIG}(\w+)$".encode(), text, re.MULTILINE)
-    config = says[1].decode() if says else source.name  # which was the full name once
+    config = todays_words(says[1].decode() if says else source.name)  # which was the full name once
     require(config == named, f"{path} contradicts its kernel, whose config is {config}: it says {named}")
     asked = record["certified"]
     return Certificate(

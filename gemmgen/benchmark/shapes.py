@@ -15,11 +15,13 @@ from gemmgen.problem.device import DEVICES
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
+from gemmgen.problem.types import Types
 from gemmgen.support.errors import require
 
 THIN = 64  # rows or columns of C up to which a product streams its weights
 SMALL, MIDDLE = 32, 128  # largest sizes of a batch's products, by what they are to reach
 L2_BYTES = DEVICES["H200"].l2_mb * 1e6
+LARGE_WEIGHTS = 128e6  # bytes of them, from which on reading them is to be near the card's bandwidth
 
 
 @dataclass(frozen=True)
@@ -50,14 +52,46 @@ class Group:
     geomean: float | None = None
 
 
+def _narrow_group(problem: Problem) -> str:
+    """That of a problem whose types are converted: by A's type."""
+    if problem.types.accumulator.is_integer:
+        return "s8"
+    return "bf16 batched" if problem.batched else "f16" if problem.types.a == DType.F16 else "bf16"
+
+
 def group_of(problem: Problem) -> Group:
     """The one group that `problem` belongs to."""
     case = representative(problem)
     if problem.types.accumulator is DType.F64:
         return GROUPS["f64"]
+    if not problem.types.uniform:
+        return GROUPS[_narrow_group(problem)]
     if problem.batched:
         return GROUPS["batched"]
     return GROUPS["skinny" if min(case.m, case.n) <= THIN else "large"]
+
+
+def _narrow_skinny(dtype: DType) -> Iterator[Problem]:
+    """M rows against N x K weights of the sizes that language models have."""
+    for size, m, layout in product((4096, 8192, 16384), (1, 2, 4, 8), ("rr", "rc")):
+        yield Problem(m, size, size, dtype=dtype, layout=Layout.parse(layout))
+
+
+def _narrow_skinny_goal(problem: Problem) -> Goal:
+    case = representative(problem)
+    large = max(case.a.least_bytes, case.b.least_bytes) >= LARGE_WEIGHTS
+    return Goal(1.2 if case.m == 1 else 1.0, 0.85 if large else None)
+
+
+def _narrow_batched() -> Iterator[Problem]:
+    for size, batch, pointers in product((8, 16, 32), (4096, 65536), (False, True)):
+        yield Problem(size, size, size, dtype=DType.BF16, batch=batch, pointers=pointers)
+
+
+def _integers() -> Iterator[Problem]:
+    types = Types(DType.S8, DType.S8, DType.S32)
+    for size, m in product((4096, 8192, 16384), (1, 2, 4)):
+        yield Problem(m, size, size, types=types, layout=Layout.parse("rc"))
 
 
 def suite() -> tuple[Problem, ...]:
@@ -155,6 +189,10 @@ GROUPS = {
         Group("large", "f32, large", tuple(_large()), _large_goal, geomean=1.05),
         Group("skinny", f"f32, up to {THIN} rows or columns of C", tuple(_skinny()), _skinny_goal),
         Group("batched", "f32, batched", tuple(_batched()), _batched_goal),
+        Group("bf16", "bf16, up to 8 rows of C", tuple(_narrow_skinny(DType.BF16)), _narrow_skinny_goal),
+        Group("f16", "f16, up to 8 rows of C", tuple(_narrow_skinny(DType.F16)), _narrow_skinny_goal),
+        Group("bf16 batched", "bf16, batched", tuple(_narrow_batched()), lambda problem: Goal(2.0)),
+        Group("s8", "s8 to s32, up to 4 rows of C", tuple(_integers()), _narrow_skinny_goal),
         Group("f64", "f64 on CUDA cores (cuBLASLt may take tensor cores)", tuple(_f64()), lambda problem: Goal()),
     )
 }

@@ -90,14 +90,30 @@ class Config:
         return replace(self, **changes)
 
 
+RENAMED = {  # axes, as records of old call them
+    "AHEAD": "K_UNROLL",
+    "LEAD": "HOIST",
+    "ORDER": "FMA_ORDER",
+    "TEAM": "COPY_THREADS",
+    "WALK": "BATCH_TILES",
+}
+_WORDS = {"ahead": "unroll", "lead": "hoist", "order": "fma", "team": "copy", "walk": "tiles"}  # of names, likewise
 RETIRED = {"ATOMIC": 0}  # axes that records of old have, each with the value of the kernels that are still made
 
 
-def without_retired(values: Mapping[str, int]) -> dict[str, int]:
-    """The axes in `values` that a record may still have. Raises InvalidInput for a kernel that is no longer made."""
+def axes_of_record(values: Mapping[str, int]) -> dict[str, int]:
+    """The axes in `values`, which a record of any age holds, by today's names.
+
+    Raises InvalidInput for a kernel that is no longer made.
+    """
     for name, value in RETIRED.items():
         require(values.get(name, value) == value, f"{name} = {values.get(name)}: kernels have {name} = {value} by now")
-    return {name: value for name, value in values.items() if name not in RETIRED}
+    return {RENAMED.get(name, name): value for name, value in values.items() if name not in RETIRED}
+
+
+def todays_words(name: str) -> str:
+    """A full name of any age, its axes by the words that PATTERN has for them today."""
+    return re.sub(rf"(?<=_)({'|'.join(_WORDS)})(?=\d)", lambda word: _WORDS[word[1]], name)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,9 @@ MODEL_ERROR = 0.2  # relative: of the 594 times of its calibration 582 were pred
 L2_BYTES_PER_CYCLE = 28  # per SM, sustained
 L1_HITS = 7 / 8  # share of the bytes that the SM's blocks repeat which L1 serves
 GLOBAL_LATENCY = 700  # cycles, from a tile's first load to its barrier
-REDUCTION_LATENCIES = 2  # of adding up what blocks leave for each other: writes, tickets and reads, as far as they show
+REDUCTION_LATENCIES = (
+    2  # of adding up what blocks leave for each other: writes, semaphores and reads, as far as they show
+)
 LAUNCH_US = 3.0  # from the first block's start to the last one's end when there is no work
 OVERLAP_LOSS = 0.05  # share of the other units' time that does not hide behind the slowest
 SHARPNESS = 8  # of the maximum of computing and moving data: 9% more where both take as long
@@ -109,7 +111,7 @@ def occupancy(arch: Arch, threads: int, registers: int, shared_bytes: int) -> Oc
 def estimate_registers(work: Work, dtype: DType) -> int:
     """Registers a thread before it is compiled: accumulators, two fragments, copies under way, addresses."""
     # A row of A and one of B, of a square thread tile, for this k and the next; or one of them for the four of a turn.
-    fragments = (6 if work.by_turn else 4) * math.isqrt(work.outputs) if work.read_bytes else 2
+    fragments = (6 if work.k_vector else 4) * math.isqrt(work.outputs) if work.read_bytes else 2
     return dtype.words * (work.outputs + fragments) + int(work.staged) + work.others
 
 
@@ -177,7 +179,7 @@ def _time_us(case: Case, plan: Plan, fit: Occupancy, device: DeviceSpec, spilled
 
 
 def _reduction_us(plan: Plan, blocks: int, device: DeviceSpec) -> float:
-    """Microseconds that blocks with a common tile take to add up: they write, one after the other takes a ticket, the
+    """Microseconds that blocks with a common tile take to add up: they write, they count a semaphore, and the
     last one reads. Most of it hides behind other tiles where there are several waves, which is left out."""
     launch = plan.launch
     if not launch.adds_up:
@@ -206,7 +208,7 @@ def _step_cycles(plan: Plan, resident: int, arch: Arch, spilled: int) -> dict[Bo
     )
     instructions = fmas + operands + work.shared_reads * work.depth + overhead + 2 * spilled * work.depth
     uncached = instructions / turns * SASS_BYTES > INSTRUCTION_CACHE
-    stalls = STALLS + (TURN_STALLS if work.by_turn and not work.lead else 0.0)
+    stalls = STALLS + (TURN_STALLS if work.k_vector and not work.lead else 0.0)
     return {
         "FMA": warps_per_scheduler * fmas * SCHEDULERS * WARP / arch.lanes(dtype),
         "issue": (warps_per_scheduler + stalls) * instructions,

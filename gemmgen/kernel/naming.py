@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from gemmgen.kernel.config import todays_words
 from gemmgen.kernel.families import FAMILIES, Config, Family, config_of
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.epilogue import ACTIVATIONS, LINEAR, epilogue_of_token
@@ -45,12 +46,17 @@ _NAME = re.compile(
 
 LONGEST = 64  # characters of a short name
 DIGITS = 8  # of the digest in it
-KEYWORDS = (  # of C and C++
-    "alignas alignof asm auto bool break case catch char class const constexpr continue default delete do double else",
-    "enum explicit export extern false float for friend goto if inline int long mutable namespace new noexcept",
-    "nullptr operator private protected public register restrict return short signed sizeof static struct switch",
-    "template this throw true try typedef typeid typename union unsigned using virtual void volatile while",
+_RESERVED = (  # words of C and C++, then CUDA's own and what its headers declare
+    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class",
+    "co_await co_return co_yield compl concept const const_cast consteval constexpr constinit continue decltype",
+    "default delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline int",
+    "long main mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public register",
+    "reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast struct switch",
+    "template this thread_local throw true try typedef typeid typename typeof union unsigned using virtual void",
+    "volatile wchar_t while xor xor_eq threadIdx blockIdx blockDim gridDim warpSize uint3 dim3 float2 float4 double2",
+    "half half2 cudaError_t cudaStream_t",
 )
+RESERVED = frozenset(" ".join(_RESERVED).split())
 
 
 def short_name(problem: Problem, arch: str, digits: str) -> str:
@@ -74,9 +80,10 @@ def short_name(problem: Problem, arch: str, digits: str) -> str:
 def require_identifier(name: str) -> None:
     """Raise InvalidInput unless `name` can be that of a C function and of a file."""
     require(
-        re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,99}", name) is not None and name not in " ".join(KEYWORDS).split(),
+        re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,99}", name) is not None,
         f"{name[:100]!r} can name no kernel: write a C identifier, as my_gemm, of at most 100 letters, digits and _",
     )
+    require(name not in RESERVED, f"{name!r} can name no kernel: CUDA C++ has another use for it")
 
 
 def full_name(problem: Problem, family: Family, config: Config) -> str:
@@ -118,8 +125,8 @@ def _batch(problem: Problem) -> list[str]:
 
 
 def parse_name(name: str) -> tuple[Problem, Family, Config]:
-    """The problem, family and config of a full name; raises InvalidInput for what is none."""
-    match = _NAME.fullmatch(name)
+    """The problem, family and config of a full name of any age; raises InvalidInput for what is none."""
+    match = _NAME.fullmatch(todays_words(name))
     require(match is not None, f"{name!r} is not the full name of a gemmgen kernel")
     assert match is not None
     family = FAMILIES.get(match["family"])

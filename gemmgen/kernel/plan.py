@@ -33,7 +33,7 @@ class Work:
     chunk          depths between two barriers, where those are not a step's (0: they are)
     run            FMAs in a row that share an operand with the one before (1: not counted)
     written        depths of a step that a turn of its loop takes where it reads values ahead of their FMAs, else 0
-    by_turn        the values of one operand are read for a whole turn at once
+    k_vector        the values of one operand are read for a whole turn at once
     lead           rows or columns of a product that come a depth early, before the branch to the next tile or turn
     others         registers of a thread for addresses and counters, as compiled on sm_90
     """
@@ -55,7 +55,7 @@ class Work:
     chunk: int = 0
     run: int = 1
     written: int = 0
-    by_turn: bool = False
+    k_vector: bool = False
     lead: int = 0
     others: int = 44
 

@@ -168,7 +168,7 @@ class Kernel:
                 wave = self.launch.stream.blocks
                 blocks, tiles = f"({wave} + T % {wave})", str(wave)
             yield f"partials: {blocks} * {sums}, holding anything"
-            yield f"tickets: {tiles} counters, zero before the first launch, which every launch leaves zero"
+            yield f"semaphores: {tiles} counters, zero before the first launch, which every launch leaves zero"
             yield "no other launch using the same workspace at the same time"
 
     @property
@@ -247,7 +247,7 @@ def environment(types: Types) -> jinja2.Environment:
     """Delimiters that leave CUDA and inline PTX alone; a misspelt name is an error.
 
     Every template and macro knows the types: `TA`, `TB`, `TC` of the operands' elements, `T` of the sums with its bytes
-    `size`, its `fma` and `zero`, and `types`, the record.
+    `size`, its `fma` and `zero`, and `types`, the record. `element["A"]` is `TA`, and `Vec<${ of["A"] }N>` N of them.
     """
     options: dict[str, Any] = {
         "block_start_string": "/*%",
@@ -268,4 +268,9 @@ def environment(types: Types) -> jinja2.Environment:
     made.globals.update(T=sums.ctype, size=sums.size, fma=sums.arithmetic.fma, zero=sums.arithmetic.zero, types=types)
     named = (*types.operands, types.scalar)
     made.globals.update(zip(("TA", "TB", "TC", "TS"), (dtype.ctype for dtype in named), strict=True))
+    element = dict(zip("ABC", (dtype.ctype for dtype in types.operands), strict=True))
+    # The first template argument of Vec, which holds one type only where all are the same.
+    vectors = {**element, "sums": sums.ctype, "scalar": types.scalar.ctype}
+    of = {name: "" if types.uniform else f"{ctype}, " for name, ctype in vectors.items()}
+    made.globals.update(element=element, of=of)
     return made

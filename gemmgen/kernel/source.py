@@ -23,10 +23,10 @@ from gemmgen.support.errors import require
 
 OPERANDS = ("A", "B", "C")
 EXTRA = tuple(epilogue.OPERANDS)  # that an epilogue may name
-WORKSPACE = ("partials", "tickets")  # of a launch whose blocks share tiles of C: see Workspace
+WORKSPACE = ("partials", "semaphores")  # of a launch whose blocks share tiles of C: see Workspace
 POINTERS = (*OPERANDS, *WORKSPACE, *EXTRA)
 SCALARS = ("M", "N", "K", "lda", "ldb", "ldc", "ld_residual", *BATCH_SIZES, "alpha", "beta")
-TICKET_BYTES = 4
+SEMAPHORE_BYTES = 4
 MOST_SHARED_BYTES = 2**20  # no GPU has as much for a block
 MOST_CLUSTER_BLOCKS = 16  # of sm_90, beyond 8 for kernels that ask
 LAUNCH_ATTRIBUTES = ("cooperative", "programmatic_stream_serialization")
@@ -71,16 +71,16 @@ class Workspace:
     """Device memory that a launch needs besides its operands; none where a tile has one block.
 
     partials  bytes of the sums that blocks leave for the one that adds them: they may hold anything before the launch
-    tickets   counters of 4 bytes, one a tile: zero before the first launch, and each launch leaves them so
+    semaphores   counters of 4 bytes, one a tile: zero before the first launch, and each launch leaves them so
     """
 
     partials: int
-    tickets: int
+    semaphores: int
 
     @property
     def lengths(self) -> dict[str, int]:
         """Bytes by the part's name."""
-        return dict(zip(WORKSPACE, (self.partials, TICKET_BYTES * self.tickets), strict=True))
+        return dict(zip(WORKSPACE, (self.partials, SEMAPHORE_BYTES * self.semaphores), strict=True))
 
 
 @dataclass(frozen=True)
@@ -159,14 +159,14 @@ class Launch:
         complete = shares.whole + np.flatnonzero(arrived == needed)
         return np.concatenate([np.sort(blocks[blocks < shares.whole]), complete])
 
-    def tickets_left(self, case: Case, blocks: Numbers) -> Numbers:
-        """What the tickets hold when `blocks` have run: zero for each tile that is complete or begun by none."""
+    def semaphores_left(self, case: Case, blocks: Numbers) -> Numbers:
+        """What the semaphores hold when `blocks` have run: zero for each tile that is complete or begun by none."""
         if self.stream is None:
-            return np.zeros(self.workspace(case).tickets, np.int64)
-        tickets = np.zeros(self.stream.blocks, np.int64)
+            return np.zeros(self.workspace(case).semaphores, np.int64)
+        semaphores = np.zeros(self.stream.blocks, np.int64)
         arrived, needed = self.shares(self.stream, case).arrivals(blocks)
-        tickets[: len(arrived)] = np.where(arrived == needed, 0, arrived)
-        return tickets
+        semaphores[: len(arrived)] = np.where(arrived == needed, 0, arrived)
+        return semaphores
 
     @property
     def partial_elements(self) -> int:
@@ -192,7 +192,7 @@ class Launch:
 def parameters(problem: Problem, launch: Launch) -> tuple[Parameter, ...]:
     """What a kernel of `problem` that is launched so takes, in the order of its signature."""
     types, to = problem.types, "* const*" if problem.pointers else "*"
-    workspace = (Parameter("partials", f"{types.accumulator.ctype}*"), Parameter("tickets", "unsigned*"))
+    workspace = (Parameter("partials", f"{types.accumulator.ctype}*"), Parameter("semaphores", "unsigned*"))
     return (
         Parameter("A", f"const {types.a.ctype}{to}"),
         Parameter("B", f"const {types.b.ctype}{to}"),

@@ -29,12 +29,14 @@ class Limits:
     threads       the most of a block
     sm_threads    the most resident on one SM
     shared_bytes  the most a block may use, in bytes (dynamic above STATIC_SHARED_BYTES)
+    arch          NN of sm_NN
     """
 
     threads: int
     sm_threads: int
     shared_bytes: int
     has_cp_async: bool
+    arch: int = 90
 
     @property
     def names(self) -> dict[str, int]:
@@ -44,6 +46,7 @@ class Limits:
             "MAX_SM_THREADS": self.sm_threads,
             "MAX_SHARED_BYTES": self.shared_bytes,
             "HAS_CP_ASYNC": int(self.has_cp_async),
+            "ARCH": self.arch,
         }
 
 
@@ -84,7 +87,7 @@ class Arch:
 
     @property
     def limits(self) -> Limits:
-        return Limits(MAX_THREADS, self.sm_threads, self.block_shared, self.has_cp_async)
+        return Limits(MAX_THREADS, self.sm_threads, self.block_shared, self.has_cp_async, self.number)
 
 
 def _arch(number: int, threads: int, blocks: int, sm_kb: int, block_kb: int, fp32: int, fp64: int) -> Arch:

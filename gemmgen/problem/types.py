@@ -108,6 +108,14 @@ class Types:
         return self.a == self.b == self.c == self.accumulator
 
     @property
+    def least_arch(self) -> int:
+        """NN of the first sm_NN whose instructions convert these types: e4m3 and what is stored as it or as e5m2 need
+        sm_89, storing bf16 sm_80."""
+        if DType.E4M3 in self.operands or self.c == DType.E5M2:
+            return 89
+        return 80 if self.c == DType.BF16 else 75
+
+    @property
     def token(self) -> str:
         """In names: "bf16", "s8s8s32"."""
         return self.a.label if self.a == self.b == self.c else "".join(dtype.label for dtype in self.operands)

@@ -35,17 +35,17 @@ class Operands:
         return {"A": self.a, "B": self.b, "C": self.c, **self.extra}
 
 
-def left_behind(tickets: Words, wanted: npt.NDArray[Any] | int = 0) -> str | None:
-    """What a launch leaves in its tickets instead of `wanted`; None where it does not.
+def left_behind(semaphores: Words, wanted: npt.NDArray[Any] | int = 0) -> str | None:
+    """What a launch leaves in its semaphores instead of `wanted`; None where it does not.
 
     After a whole launch that is zero, which the next one starts with.
     """
-    left = np.flatnonzero(tickets != wanted)
+    left = np.flatnonzero(semaphores != wanted)
     if not len(left):
         return None
-    due = int(np.broadcast_to(wanted, tickets.shape)[left[0]])
+    due = int(np.broadcast_to(wanted, semaphores.shape)[left[0]])
     reason = "the next launch needs it to be zero" if due == 0 else f"it is to be {due} until the other blocks run"
-    return f"leaves tickets[{left[0]}] = {tickets[left[0]]}: {reason}"
+    return f"leaves semaphores[{left[0]}] = {semaphores[left[0]]}: {reason}"
 
 
 class LoadedKernel(Protocol):
@@ -73,12 +73,12 @@ class LoadedKernel(Protocol):
         that run parts. Without `watch` no block is watched for data races: another run of the launch is.
 
         The executor surrounds every operand with memory that a kernel must not touch and gives
-        base pointers the alignment that the problem promises and no more; likewise the workspace, whose tickets are
+        base pointers the alignment that the problem promises and no more; likewise the workspace, whose semaphores are
         zero and whose partials are, too, or hold NaN: see source.Workspace. `seed` selects what the executor is free to
         choose (thread schedule, order of the blocks, placement); the same seed gives the same run, up to the order in
         which blocks add.
 
-        Raises CandidateFailed: launch, crash (illegal access, misaligned access, write outside C, tickets or sums
+        Raises CandidateFailed: launch, crash (illegal access, misaligned access, write outside C, semaphores or sums
         that are not zero again, deadlock) or timeout.
         """
         ...

@@ -96,10 +96,12 @@ ROLES = """
     lda ldb ldc, stride_a stride_b stride_c, M N K, rows columns depth, m n k, mn k, i j v, i k,
     A B C, a b, As Bs, A_array B_array C_array, a_tile b_tile, a_step b_step, alpha beta,
     BM BN BK, TM TN, WM WN, FM FN, VA VB VC, LANES_M LANES_N, STEP_M STEP_N, PITCH_A PITCH_B, SHARED_A SHARED_B,
-    STORE_A STORE_B, A_LINE B_LINE, A_ACCESSES B_ACCESSES, A_SHARE B_SHARE,
-    read write, read_a read_b, copy_a copy_b, fetch_a fetch_b, store_shared_a store_shared_b, load load_edge,
-    spot_a spot_b, valid_a valid_b, a_staged b_staged, TileA TileB, tile_m tile_n, lane_m lane_n, lane warp,
-    group first within, threadIdx blockIdx, min max, tile place, STAGES GROUP, THREADS BN, continue break, value old,
+    STORE_A STORE_B, A_CONTIGUOUS B_CONTIGUOUS, A_ACCESSES B_ACCESSES, A_ITERATIONS B_ITERATIONS,
+    read write, load_fragment_a load_fragment_b, copy_a copy_b, fetch_a fetch_b, store_shared_a store_shared_b,
+    load load_edge, access_origin_a access_origin_b, valid_a valid_b, a_staged b_staged,
+    TileA TileB, tile_m tile_n, lane_m lane_n,
+    lane warp, group first within, threadIdx blockIdx, min max, tile thread, STAGES GROUP, THREADS BN,
+    continue break, value old,
     cp_async_wait cp_async
 """
 _ROLES = [role.split() for role in ROLES.split(",")]

@@ -21,10 +21,10 @@ from gemmgen.kernel.expression import evaluate, names_in
 from gemmgen.kernel.families.base import Family, constants, first_rejection
 from gemmgen.kernel.naming import full_name
 from gemmgen.problem.device import Limits
-from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import LINEAR, joined_forms
-from gemmgen.problem.gemm import Problem
+from gemmgen.problem.gemm import ALIGNS, Problem
 from gemmgen.problem.matrix import ORDERS, Layout
+from gemmgen.problem.types import Types
 from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.seeding import for_each
 
@@ -89,6 +89,11 @@ def schedules(family: Family) -> tuple[str, ...]:
     return tuple(found)
 
 
+# The first one is what a failure shrinks to, and as often f32 or f64 as a type that is converted.
+ANY_TYPES = (
+    *("f32", "f32", "f32", "f32", "f64", "f64", "bf16", "f16", "e4m3", "e5m2", "s8,s8,s32", "u8,s8,s32"),
+    *("bf16,bf16,f32", "s8", "s8,u8,bf16", "bf16,s8,bf16", "e4m3,e5m2,f16", "f32,bf16,f32"),
+)
 # Whose kernels' names read back; listed when one is drawn.
 EPILOGUES = st.deferred(lambda: st.one_of(st.just(LINEAR), st.sampled_from(tuple(joined_forms()))))
 
@@ -102,14 +107,16 @@ def problems(draw: st.DrawFn, small_batches: bool = False) -> Problem:
     layout = Layout.parse(draw(st.sampled_from(LAYOUTS)))
     sizes = st.sampled_from(SMALL_SIZES) if small_batches else st.one_of(st.none(), st.sampled_from(FIXED_SIZES))
     m, n, k = (draw(sizes) for _ in range(3))
-    dtype = draw(st.sampled_from((DType.F32, DType.F32, DType.F64)))
-    aligns = [align for align in (16, 8, 4) if align >= dtype.size]
-    pointer_align, ld_align = draw(st.sampled_from(aligns)), draw(st.sampled_from((1, 2, 4)))
-    problem = Problem(m, n, k, dtype=dtype, layout=layout, pointer_align=pointer_align, ld_align=ld_align)
+    types = Types.parse(draw(st.sampled_from(ANY_TYPES)))
+    least = min(dtype.size for dtype in types.operands)
+    aligns = [align for align in reversed(ALIGNS) if align >= least]
+    pointer_align, ld_align = draw(st.sampled_from(aligns)), draw(st.sampled_from(ALIGNS))
+    problem = Problem(m, n, k, types=types, layout=layout, pointer_align=pointer_align, ld_align=ld_align)
     if small_batches or draw(st.sampled_from((False, False, True))):
         batch, pointers = draw(st.sampled_from((None, None, *BATCHES))), draw(st.sampled_from((False, False, True)))
         problem = replace(problem, batch=batch, pointers=pointers)
-    problem = replace(problem, epilogue=draw(EPILOGUES.filter(lambda one: not (problem.pointers and one.has_matrix))))
+    fits = EPILOGUES.filter(lambda one: not (problem.pointers and one.has_matrix)) if types.uniform else st.just(LINEAR)
+    problem = replace(problem, epilogue=draw(fits))
     lines: dict[str, Any] = {}
     for name in problem.line_sizes:
         length = problem.sizes[name]

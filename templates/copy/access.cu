@@ -1,31 +1,31 @@
-/*# How the threads of a block share the accesses that bring a tile into shared memory. #*/
+/*# Which accesses of a tile's copy to shared memory each thread makes. The contiguous dimension is that of global memory. #*/
 //% macro access(x)
-//% set line, along = ("mn", "k") if x.along_k else ("k", "mn")
-// Where this thread's first access to ${ x.X }'s tile starts: ${ x.X }_TEAM neighbouring threads fetch a line together, along ${ x.mn if along == "mn" else "k" }.
-__device__ __forceinline__ Spot spot_${ x.x }()
+//% set strided, contiguous = ("mn", "k") if x.along_k else ("k", "mn")
+// This thread's first access to ${ x.X }'s tile: ${ x.X }_LANES neighbouring threads copy along ${ x.mn if contiguous == "mn" else "k" }, which is contiguous.
+__device__ __forceinline__ Coord access_origin_${ x.x }()
 {
-    const int line = threadIdx.x / ${ x.X }_TEAM, along = threadIdx.x % ${ x.X }_TEAM * V${ x.X };
-    return {${ "line, along" if x.along_k else "along, line" }};
+    const int strided = threadIdx.x / ${ x.X }_LANES, contiguous = threadIdx.x % ${ x.X }_LANES * V${ x.X };
+    return {${ "strided, contiguous" if x.along_k else "contiguous, strided" }};
 }
 
-// From there to its i-th: further along the line first, then ${ x.X }_STRIDE lines on. The same for all threads.
-__device__ __forceinline__ Spot step_${ x.x }(int i)
+// From there to its i-th access: along the contiguous dimension first. The same for all threads.
+__device__ __forceinline__ Coord access_offset_${ x.x }(int i)
 {
-    constexpr int TIMES = ${ x.X }_LINE / V${ x.X } / ${ x.X }_TEAM;  // accesses of a thread to a line
-    const int line = i / TIMES * ${ x.X }_STRIDE, along = i % TIMES * ${ x.X }_TEAM * V${ x.X };
-    return {${ "line, along" if x.along_k else "along, line" }};
+    constexpr int TIMES = ${ x.X }_CONTIGUOUS / V${ x.X } / ${ x.X }_LANES;  // accesses along the contiguous dimension
+    const int strided = i / TIMES * ${ x.X }_PASS, contiguous = i % TIMES * ${ x.X }_LANES * V${ x.X };
+    return {${ "strided, contiguous" if x.along_k else "contiguous, strided" }};
 }
 
-// ${ T | capitalize }s from the origin of ${ x.X }'s tile to `at`, in global memory.
-__device__ __forceinline__ Offset offset_${ x.x }(Spot at, Shape s)
+// ${ (T if types.uniform else "element") | capitalize }s from the origin of ${ x.X }'s tile to `at`, in global memory.
+__device__ __forceinline__ Offset offset_${ x.x }(Coord at, Shape s)
 {
-    return Offset(at.${ line }) * s.${ x.ld } + at.${ along };
+    return Offset(at.${ strided }) * s.${ x.ld } + at.${ contiguous };
 }
 /*% if x.at_edge %*/
 
-// How many ${ T }s from there on lie inside ${ x.X }, whose edge is ${ x.extent if x.mn_edge }${ " x " if x.mn_edge and x.k_edge }${ "depth" if x.k_edge } from the tile's origin:
+// How many ${ T if types.uniform else "element" }s from there on lie inside ${ x.X }, whose edge is ${ x.extent if x.mn_edge }${ " x " if x.mn_edge and x.k_edge }${ "depth" if x.k_edge } from the tile's origin:
 // V${ x.X } or more where the whole access does, 0 or less where nothing of it does.
-__device__ __forceinline__ int valid_${ x.x }(Spot at${ limits(x, "int ") })
+__device__ __forceinline__ int valid_${ x.x }(Coord at${ limits(x, "int ") })
 {
 //% if x.along_k
 //% if x.mn_edge
@@ -47,22 +47,22 @@ __device__ __forceinline__ int valid_${ x.x }(Spot at${ limits(x, "int ") })
 ${ ", " ~ type ~ x.extent if x.mn_edge }${ ", " ~ type ~ depth if x.k_edge }
 //%- endmacro
 
-/*# A loop over this thread's accesses; `before` stands ahead of it. #*/
+/*# A loop over this thread's accesses; `before` stands above it. #*/
 //% macro for_each_access(x, before="")
-    const Spot first = spot_${ x.x }();
+    const Coord first = access_origin_${ x.x }();
 ${ before }    #pragma unroll
-    for (int i = 0; i < ${ x.X }_SHARE; ++i) {
-        const Spot step = step_${ x.x }(i), at = {first.mn + step.mn, first.k + step.k};
-        if (${ x.X }_LINES % ${ x.X }_STRIDE != 0 && at.${ "mn" if x.along_k else "k" } >= ${ x.X }_LINES) break;
+    for (int i = 0; i < ${ x.X }_ITERATIONS; ++i) {
+        const Coord step = access_offset_${ x.x }(i), at = {first.mn + step.mn, first.k + step.k};
+        if (${ x.X }_STRIDED % ${ x.X }_PASS != 0 && at.${ "mn" if x.along_k else "k" } >= ${ x.X }_STRIDED) break;
 ${ caller() }    }
 //% endmacro
 
 /*# The address that all accesses of a thread share, from which they lie at fixed distances. #*/
 //% macro from(x)
-    const ${ T }* from = tile + offset_${ x.x }(first, s);
+    const ${ element[x.X] }* from = tile + offset_${ x.x }(first, s);
 //% endmacro
 
-/*# The element of the shared tile that lies `i` elements along the line from `at`. #*/
+/*# The element of the shared tile that lies `i` elements along the contiguous dimension from `at`. #*/
 //% macro shared_element(x, i="")
 //% set k = "at.k" ~ i if x.along_k else "at.k"
 //% set mn = "at.mn" if x.along_k else "at.mn" ~ i

@@ -3,7 +3,7 @@
 //% macro copy(x)
 ${ access(x) }
 //% if x.at_edge
-// Start this thread's share of ${ x.X }'s tile on its way to shared memory. Zeros stand for what lies outside ${ x.X }.
+// Start this thread's copies of ${ x.X }'s tile to shared memory. Zeros stand for what lies outside ${ x.X }.
 template <bool AT_EDGE>
 __device__ __forceinline__ void start_${ x.x }(const ${ T }* tile, Shape s${ limits(x, "int ") }, Tile${ x.X }& shared)
 {
@@ -14,7 +14,7 @@ __device__ __forceinline__ void start_${ x.x }(const ${ T }* tile, Shape s${ lim
 //% endcall
 }
 
-// The same for all threads: only a tile that crosses an edge of ${ x.X } pays for finding out what lies outside.
+// Only tiles that cross an edge of ${ x.X } pay for predicates: the branch is uniform across the block.
 __device__ __forceinline__ void copy_${ x.x }(const ${ T }* tile, Shape s${ limits(x, "int ") }, Tile${ x.X }& shared)
 {
     const bool inside = ${ "%s >= B%s" % (x.extent, x.MN) if x.mn_edge }${ " && " if x.mn_edge and x.k_edge }${ "depth >= BK" if x.k_edge };
@@ -22,7 +22,7 @@ __device__ __forceinline__ void copy_${ x.x }(const ${ T }* tile, Shape s${ limi
     else start_${ x.x }<true>(tile, s${ limits(x) }, shared);
 }
 //% else
-// Start this thread's share of ${ x.X }'s tile on its way to shared memory.
+// Start this thread's copies of ${ x.X }'s tile to shared memory.
 __device__ __forceinline__ void copy_${ x.x }(const ${ T }* tile, Shape s, Tile${ x.X }& shared)
 {
 //% call for_each_access(x, from(x))

@@ -1,9 +1,9 @@
-/*# global -> registers -> shared: the loads run while the tile before them is multiplied. #*/
+/*# global -> registers -> shared: the loads run during the FMAs of the k tile before. #*/
 //% from "copy/access.cu" import access, for_each_access, from, limits, shared_element
 //% macro copy(x)
 ${ access(x) }
-// Global memory -> registers: this thread's share of ${ x.X }'s tile.${ " Zeros stand for what lies outside %s." % x.X if x.at_edge }
-__device__ __forceinline__ void fetch_${ x.x }(const ${ T }* tile, Shape s${ limits(x, "int ") }, Vec<V${ x.X }> (&staged)[${ x.X }_SHARE])
+// Global memory -> registers: this thread's accesses to ${ x.X }'s tile.${ " Zeros stand for what lies outside %s." % x.X if x.at_edge }
+__device__ __forceinline__ void fetch_${ x.x }(const ${ element[x.X] }* tile, Shape s${ limits(x, "int ") }, Vec<${ of[x.X] }V${ x.X }> (&staged)[${ x.X }_ITERATIONS])
 {
 //% call for_each_access(x, from(x))
 //% if x.at_edge
@@ -14,11 +14,11 @@ __device__ __forceinline__ void fetch_${ x.x }(const ${ T }* tile, Shape s${ lim
 //% endcall
 }
 
-// Registers -> shared memory${ ": across its lines, which turns k into the line number" if x.transposed }.
-__device__ __forceinline__ void store_shared_${ x.x }(const Vec<V${ x.X }> (&staged)[${ x.X }_SHARE], Tile${ x.X }& shared)
+// Registers -> shared memory${ ", transposed" if x.transposed }.
+__device__ __forceinline__ void store_shared_${ x.x }(const Vec<${ of[x.X] }V${ x.X }> (&staged)[${ x.X }_ITERATIONS], Tile${ x.X }& shared)
 {
 //% call for_each_access(x)
-//% if x.transposed
+//% if x.transposed or not types.uniform
         #pragma unroll
         for (int v = 0; v < V${ x.X }; ++v) {
             ${ shared_element(x, " + v") | trim } = staged[i].at[v];

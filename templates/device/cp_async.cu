@@ -28,7 +28,7 @@ __device__ __forceinline__ void cp_async_wait()
 #endif  // __CUDACC__
 //% endmacro
 
-/*# Start the next tile of A and B on its way to `stage`, where it `exists`: `depth` of K is left from there on. #*/
+/*# Start the copies of the next k tile to `stage`, where it `exists`: `depth` of K is left from there on. #*/
 //% macro start_tile(a, b, exists, depth, stage, note="")
 if (${ exists }) {
     copy_a(a_tile, s${ limits(a, depth=depth) }, As[${ stage }]);

@@ -2,9 +2,9 @@
 //% set tile_rows, tile_columns = "(s.M + BM - 1) / BM", "(s.N + BN - 1) / BN"
 //% macro raster(group)
 //% if group == 1
-// The tile of C that a block computes. Blocks walk along the rows of tiles, one after the other: GROUP is 1.
+// The raster: which tile of C a block computes. Blocks follow the rows of tiles, one after the other: GROUP is 1.
 //% else
-// The tile of C that a block computes. Blocks walk down GROUP tile rows before they step right, so
+// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
 // that blocks that run together read the same tiles of A and B from L2.
 //% endif
 struct TileOrigin {

@@ -1,43 +1,43 @@
-/*# Sliced K: groups of a block's warps share its tile of C, each sums a part of every step's depth. #*/
+/*# Sliced-K: groups of a block's warps compute the same tile of C, each over DEPTH k of every k tile. #*/
 //% macro add_slices()
-// Adds up what the block's slices summed, in their order. The threads with the same number in each slice have the same tile,
-// of which each gets ROWS rows: those from slice * ROWS on. `shared` may hold tiles that other threads still read.
+// Reduces the sums of the block's slices, in their order. Threads of the same rank in each slice have the same thread tile, of
+// which each gets ROWS rows: those from slice * ROWS on. `shared` may hold tiles that other threads still read.
 __device__ __forceinline__ void add_slices(const ${ T } (&acc)[TM][TN], ${ T } (&sums)[ROWS][TN], ${ T }* shared)
 {
     constexpr int WIDTH = 16 / sizeof(${ T });  // of an access
-    constexpr int LINE = TN * SLICE_THREADS;   // elements of one row of all the slice's threads, the threads' vectors in turns
+    constexpr int PITCH = TN * SLICE_THREADS;  // elements of a row of thread tiles, interleaved by vectors
     constexpr int TAKEN = ROWS / ROUNDS;       // rows that a slice gets in a round
-    const int slice = threadIdx.x / SLICE_THREADS, thread = threadIdx.x % SLICE_THREADS;
+    const int slice = threadIdx.x / SLICE_THREADS, rank = threadIdx.x % SLICE_THREADS;
     #pragma unroll
     for (int round = 0; round < ROUNDS; ++round) {
-        __syncthreads();  // nobody reads what stands there any more
+        __syncthreads();  // no thread reads what is there any more
         #pragma unroll
         for (int to = 0; to < SLICES; ++to) {
             #pragma unroll
             for (int i = 0; i < TAKEN; ++i) {
-                ${ T }* const line = shared + ((slice * SLICES + to) * TAKEN + i) * LINE + thread * WIDTH;
+                ${ T }* const row = shared + ((slice * SLICES + to) * TAKEN + i) * PITCH + rank * WIDTH;
                 #pragma unroll
                 for (int j = 0; j < TN; j += WIDTH) {
-                    Vec<WIDTH> part;
+                    Vec<WIDTH> vector;
                     #pragma unroll
-                    for (int v = 0; v < WIDTH; ++v) part.at[v] = acc[to * ROWS + round * TAKEN + i][j + v];
-                    store<WIDTH>(line + j * SLICE_THREADS, part);
+                    for (int v = 0; v < WIDTH; ++v) vector.at[v] = acc[to * ROWS + round * TAKEN + i][j + v];
+                    store<WIDTH>(row + j * SLICE_THREADS, vector);
                 }
             }
         }
-        __syncthreads();  // the sums of all slices stand there
+        __syncthreads();  // the sums of all slices are there
         #pragma unroll
         for (int i = 0; i < TAKEN; ++i) {
             #pragma unroll
             for (int j = 0; j < TN; ++j) sums[round * TAKEN + i][j] = ${ zero };
             #pragma unroll
             for (int from = 0; from < SLICES; ++from) {
-                const ${ T }* const line = shared + ((from * SLICES + slice) * TAKEN + i) * LINE + thread * WIDTH;
+                const ${ T }* const row = shared + ((from * SLICES + slice) * TAKEN + i) * PITCH + rank * WIDTH;
                 #pragma unroll
                 for (int j = 0; j < TN; j += WIDTH) {
-                    const Vec<WIDTH> part = load<WIDTH>(line + j * SLICE_THREADS);
+                    const Vec<WIDTH> vector = load<WIDTH>(row + j * SLICE_THREADS);
                     #pragma unroll
-                    for (int v = 0; v < WIDTH; ++v) sums[round * TAKEN + i][j + v] += part.at[v];
+                    for (int v = 0; v < WIDTH; ++v) sums[round * TAKEN + i][j + v] += vector.at[v];
                 }
             }
         }

@@ -1,23 +1,23 @@
-/*# Split K: SPLIT blocks share a tile of C, each sums a part of K, and the last to arrive has the whole sums. #*/
-//% from "device/parts.cu" import add_parts
+/*# Split-K: SPLIT blocks compute a tile of C, each over a range of K. #*/
+//% from "device/fixup.cu" import fixup
 //% macro split_k(step, ragged=false)
-// The depths [begin, end) that one of a tile's SPLIT blocks sums: equal parts of K, each a whole number of steps. The
-// last parts may be shorter, or empty.
-struct Depths {
+// The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of ${ step }, the same for all but the last
+// ranges, which may be shorter or empty.
+struct KRange {
     int begin, end;
 };
 
-__device__ __forceinline__ Depths depths_of_split(int K, int split)
+__device__ __forceinline__ KRange split_k_range(int K, int split)
 {
-    const int part = (K + SPLIT * ${ step } - 1) / (SPLIT * ${ step }) * ${ step };
-    return {min(K, split * part), min(K, (split + 1) * part)};
+    const int extent = (K + SPLIT * ${ step } - 1) / (SPLIT * ${ step }) * ${ step };
+    return {min(K, split * extent), min(K, (split + 1) * extent)};
 }
 
-${ add_parts(ragged) }
-// What the SPLIT blocks of this one's tile share.
-__device__ __forceinline__ Parts parts_of_split(${ T }* partials, unsigned* tickets)
+${ fixup(ragged) }
+// The partials and the semaphore of this block's tile.
+__device__ __forceinline__ Fixup split_k_fixup(${ T }* partials, unsigned* semaphores)
 {
     const long long tile = blockIdx.x / SPLIT;
-    return {partials + tile * SPLIT * (BM * BN), SPLIT, static_cast<int>(blockIdx.x % SPLIT), tickets + tile};
+    return {partials + tile * SPLIT * (BM * BN), SPLIT, static_cast<int>(blockIdx.x % SPLIT), semaphores + tile};
 }
 //% endmacro

@@ -1,73 +1,74 @@
-/*# Stream-K: the blocks of the last wave, which would leave a part of the card idle, share its tiles. Parts add up as those of
-    split K do. gemmgen/kernel/streamk.py says the same in Python. #*/
-//% from "device/parts.cu" import add_parts
+/*# Stream-K for the tiles of the last wave, which would leave SMs idle. Its fixup is that of split-K.
+    gemmgen/kernel/streamk.py says the same in Python. #*/
+//% from "device/fixup.cu" import fixup
 //% from "device/raster.cu" import tile_rows, tile_columns
 //% macro stream_k()
-// Who computes which tiles of C. STREAM blocks run at once, a wave. The tiles of whole waves have a block each. Those that are
-// left have one each, too, which does only its first `own` steps along K; the other blocks of their wave, the helpers, do
-// the rest: as if the rest of all these tiles stood in one row, each helper takes a run of it. So all blocks of the wave have
-// about as many steps to do, and most of them go through the same depths of K at the same time, which serves the caches.
-struct Shares {
-    int tiles;       // of C, and blocks that are no helpers
-    int whole;       // of these, the first ones, are whole waves
-    int steps;       // of a tile: at least one, which stores C where K = 0
-    int own;         // of a shared tile, which the block does that has its number
-    int helpers;     // blocks that do the rest: no more than this has steps
-    long long rest;  // steps that helpers do
+// Which block computes which k tiles of which tile of C. STREAM blocks run at once, a wave. Tiles of whole waves are
+// data-parallel: one block each. A tile of the last wave has an owner, which does its first `owner_k_tiles`; the k tiles that
+// owners leave, one tile's behind the other's, are dealt out evenly to the wave's other blocks, the stream blocks. So all
+// blocks of the wave do about as many k tiles, and most read the same k at the same time, which serves L2.
+struct StreamK {
+    int tiles;           // of C; as many blocks own one
+    int data_parallel;   // of these, the first ones
+    int k_tiles;         // of a tile: at least one, whose epilogue stores C where K = 0
+    int owner_k_tiles;   // of these its owner's, in the last wave
+    int stream_blocks;   // no more than there are k tiles for them
+    long long streamed;  // k tiles that stream blocks do
 };
 
-__device__ __forceinline__ Shares shares_of(Shape s)
+__device__ __forceinline__ StreamK stream_k_schedule(Shape s)
 {
-    const int tiles = (${ tile_rows }) * (${ tile_columns }), shared = tiles % STREAM;
-    const int steps = max(1, (s.K + BK - 1) / BK);
-    const int own = static_cast<int>((static_cast<long long>(shared) * steps + STREAM - 1) / STREAM);
-    const long long rest = static_cast<long long>(shared) * (steps - own);
-    return {tiles, tiles - shared, steps, own, static_cast<int>(min(rest, static_cast<long long>(STREAM - shared))), rest};
+    const int tiles = (${ tile_rows }) * (${ tile_columns }), last_wave = tiles % STREAM;
+    const int k_tiles = max(1, (s.K + BK - 1) / BK);
+    const int owner_k_tiles = static_cast<int>((static_cast<long long>(last_wave) * k_tiles + STREAM - 1) / STREAM);
+    const long long streamed = static_cast<long long>(last_wave) * (k_tiles - owner_k_tiles);
+    const int stream_blocks = static_cast<int>(min(streamed, static_cast<long long>(STREAM - last_wave)));
+    return {tiles, tiles - last_wave, k_tiles, owner_k_tiles, stream_blocks, streamed};
 }
 
-// The first of the helpers' steps that one of them takes. It takes those up to the next helper's first.
-__device__ __forceinline__ long long first_step(const Shares& shares, int helper)
+// The first of the streamed k tiles that a stream block does. It does those up to the next block's first.
+__device__ __forceinline__ long long first_k_tile(const StreamK& schedule, int stream_block)
 {
-    return helper * shares.rest / shares.helpers;
+    return stream_block * schedule.streamed / schedule.stream_blocks;
 }
 
-// The helper that takes one of their steps: the last one whose first step is no later.
-__device__ __forceinline__ int helper_of(const Shares& shares, long long step)
+// The stream block that does a streamed k tile: the last one whose first is no later.
+__device__ __forceinline__ int stream_block_of(const StreamK& schedule, long long k_tile)
 {
-    return static_cast<int>(((step + 1) * shares.helpers - 1) / shares.rest);
+    return static_cast<int>(((k_tile + 1) * schedule.stream_blocks - 1) / schedule.streamed);
 }
 
-// What a block does: `length` steps, the first of them `step` of `tile`, the others behind it and in the tiles that follow.
-struct Run {
-    int tile, step, length;
+// What a block does: `k_tiles` from number `k_tile` of `tile` on, past its end those of the tiles that follow.
+struct WorkUnit {
+    int tile, k_tile, k_tiles;
 };
 
-__device__ __forceinline__ Run run_of_block(const Shares& shares)
+__device__ __forceinline__ WorkUnit work_unit_of_block(const StreamK& schedule)
 {
-    const int block = blockIdx.x, helper = block - shares.tiles;
-    if (helper < 0) return {block, 0, block < shares.whole ? shares.steps : shares.own};
-    if (helper >= shares.helpers) return {0, 0, 0};  // nothing is left for this one
-    const int rest = shares.steps - shares.own;  // of a tile
-    const long long first = first_step(shares, helper);
+    const int block = blockIdx.x, stream_block = block - schedule.tiles;
+    if (stream_block < 0) return {block, 0, block < schedule.data_parallel ? schedule.k_tiles : schedule.owner_k_tiles};
+    if (stream_block >= schedule.stream_blocks) return {0, 0, 0};  // nothing is left for this one
+    const int per_tile = schedule.k_tiles - schedule.owner_k_tiles;  // streamed
+    const long long first = first_k_tile(schedule, stream_block);
     return {
-        shares.whole + static_cast<int>(first / rest), shares.own + static_cast<int>(first % rest),
-        static_cast<int>(first_step(shares, helper + 1) - first),
+        schedule.data_parallel + static_cast<int>(first / per_tile), schedule.owner_k_tiles + static_cast<int>(first % per_tile),
+        static_cast<int>(first_k_tile(schedule, stream_block + 1) - first),
     };
 }
 
-${ add_parts() }
-// What the blocks of a tile share, one where the tile is this block's alone.
-__device__ __forceinline__ Parts parts_of_tile(const Shares& shares, int tile, ${ T }* partials, unsigned* tickets)
+${ fixup() }
+// The partials and the semaphore of a tile; one peer where the tile is this block's alone.
+__device__ __forceinline__ Fixup stream_k_fixup(const StreamK& schedule, int tile, ${ T }* partials, unsigned* semaphores)
 {
-    const int shared = tile - shares.whole;
-    if (shared < 0 || shares.helpers == 0) return {partials, 1, 0, tickets};
-    const int rest = shares.steps - shares.own;  // of a tile
-    const long long begin = static_cast<long long>(shared) * rest;
-    const int first = helper_of(shares, begin), last = helper_of(shares, begin + rest - 1);
-    // A tile's own block leaves part 0, the helpers theirs behind it, in the order of their steps. From tile to tile the
-    // parts go on where they ended: a helper's next part is in the next tile, behind that tile's own.
-    const int helper = static_cast<int>(blockIdx.x) - shares.tiles, mine = helper < 0 ? 0 : helper - first + 1;
-    ${ T }* const parts = partials + static_cast<long long>(first + 2 * shared) * (BM * BN);
-    return {parts, last - first + 2, mine, tickets + shared};
+    const int in_wave = tile - schedule.data_parallel;  // its number among the tiles of the last wave
+    if (in_wave < 0 || schedule.stream_blocks == 0) return {partials, 1, 0, semaphores};
+    const int per_tile = schedule.k_tiles - schedule.owner_k_tiles;  // streamed
+    const long long begin = static_cast<long long>(in_wave) * per_tile;
+    const int first = stream_block_of(schedule, begin), last = stream_block_of(schedule, begin + per_tile - 1);
+    // Rank 0 is the owner's, then come the stream blocks in the order of their k tiles. A block whose work unit reaches
+    // into the next tile is a peer there, too, so that a tile's partials begin behind those of all tiles before it.
+    const int stream_block = static_cast<int>(blockIdx.x) - schedule.tiles, rank = stream_block < 0 ? 0 : stream_block - first + 1;
+    ${ T }* const tile_partials = partials + static_cast<long long>(first + 2 * in_wave) * (BM * BN);
+    return {tile_partials, last - first + 2, rank, semaphores + in_wave};
 }
 //% endmacro

@@ -2,6 +2,12 @@
 //% macro narrowed(value)
 ${ types.c.narrowing ~ "(" ~ value ~ ")" if types.c.narrowing else value }
 //%- endmacro
+
+/*# alpha * sum, in the type of scalars. #*/
+//% macro scaled(sum)
+${ "multiply_add(alpha, %s, 0)" % sum if types.scalar.is_integer else "alpha * " ~ sum }
+//%- endmacro
+
 /*# What is stored in C: alpha * sum + beta * old, where `old` is C's element, in C's type. beta = 0 leaves it unread. #*/
 //% macro result(sum, old)
 //% set narrow = types.c.narrowing

@@ -101,31 +101,31 @@ __device__ __forceinline__ void store_results(${ T }* to, const Epilogue& e${ ",
 /*% endif %*/
 
 // The i-th of this thread's ${ "ROWS" if sliced else "TM" } rows of C${ extent(m_edge, n_edge, moves_m, moves_n) }.
-//% set rows, columns = "above" if moves_m else "rows", "left" if moves_n else "columns"
+//% set rows, columns = "skip_rows" if moves_m else "rows", "skip_columns" if moves_n else "columns"
 //% set parameters = (", int " ~ rows if m_edge) ~ (", int " ~ columns if n_edge)
 //% if moves_m or moves_n
-// The first ${ "`above` rows" if moves_m }${ " and " if moves_m and moves_n }${ "`left` columns" if moves_n } of a tile that moved back are another tile's, which stores them.
+// The first ${ "`skip_rows` rows" if moves_m }${ " and " if moves_m and moves_n }${ "`skip_columns` columns" if moves_n } of a tile that moved back are another tile's, which stores them.
 //% endif
-__device__ __forceinline__ void store_row(${ T }* tile, Shape s${ parameters }, Place place, int i,
+__device__ __forceinline__ void store_row(${ T }* tile, Shape s${ parameters }, ThreadOrigin thread, int i,
                                           const ${ T } (&sums)[TN], const Epilogue& e)
 {
 //% if sliced
-    const int row = static_cast<int>(threadIdx.x) / SLICE_THREADS * ROWS + i;  // of the tile that slices share
-    const int m = place.m + row / FM * STEP_M + row % FM;
+    const int row = static_cast<int>(threadIdx.x) / SLICE_THREADS * ROWS + i;  // of the thread tile
+    const int m = thread.m + row / FM * STEP_M + row % FM;
 //% else
-    const int m = place.m + i / FM * STEP_M + i % FM;
+    const int m = thread.m + i / FM * STEP_M + i % FM;
 //% endif
 //% if m_edge
-    if (${ "m < above" if moves_m else "m >= rows" }) return;
+    if (${ "m < skip_rows" if moves_m else "m >= rows" }) return;
 //% endif
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
-        const int n = place.n + j / FN * STEP_N + j % FN;
+        const int n = thread.n + j / FN * STEP_N + j % FN;
         Vec<VC> value;
         #pragma unroll
         for (int v = 0; v < VC; ++v) value.at[v] = sums[j + v];
 //% if n_edge
-        store_edge<VC>(tile + Offset(m) * s.ldc + n, e${ ", s" if e.has_matrix }${ ", m" if e.reads_rows }${ ", n" if e.reads_columns }, value, ${ "n < left ? 0 : VC" if moves_n else "columns - n" });
+        store_edge<VC>(tile + Offset(m) * s.ldc + n, e${ ", s" if e.has_matrix }${ ", m" if e.reads_rows }${ ", n" if e.reads_columns }, value, ${ "n < skip_columns ? 0 : VC" if moves_n else "columns - n" });
 //% else
         store_results<VC>(tile + Offset(m) * s.ldc + n, e${ ", s" if e.has_matrix }${ ", m" if e.reads_rows }${ ", n" if e.reads_columns }, value);
 //% endif
@@ -134,11 +134,11 @@ __device__ __forceinline__ void store_row(${ T }* tile, Shape s${ parameters }, 
 /*% if not shared %*/
 
 // The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(${ T }* tile, Shape s${ parameters }, Place place,
+__device__ __forceinline__ void store_c(${ T }* tile, Shape s${ parameters }, ThreadOrigin thread,
                                         const ${ T } (&sums)[${ "ROWS" if sliced else "TM" }][TN], const Epilogue& e)
 {
     #pragma unroll
-    for (int i = 0; i < ${ "ROWS" if sliced else "TM" }; ++i) store_row(tile, s${ ", " ~ rows if m_edge }${ ", " ~ columns if n_edge }, place, i, sums[i], e);
+    for (int i = 0; i < ${ "ROWS" if sliced else "TM" }; ++i) store_row(tile, s${ ", " ~ rows if m_edge }${ ", " ~ columns if n_edge }, thread, i, sums[i], e);
 }
 //% endif
 //% endmacro

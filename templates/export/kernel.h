@@ -35,16 +35,16 @@ extern "C" {
 //% endif
  * results do not depend on the order in which blocks run. For that a launch needs a workspace in device memory:
  *
- * partials  ${ out.name }_partials_bytes(...) bytes that may hold anything
- * tickets   ${ out.name }_tickets_bytes(...) bytes: set them to zero once, before the first launch; each launch that
- *           runs to its end leaves them zero
+ * partials    ${ out.name }_partials_bytes(...) bytes that may hold anything
+ * semaphores  ${ out.name }_semaphores_bytes(...) bytes: set them to zero once, before the first launch; each launch that
+ *             runs to its end leaves them zero
  *
  * Launches that may run at the same time need a workspace each; those that follow one another on a stream can share
  * one that is large enough for each of them. Sizes must be in the ranges given below.
  */
 //% set sizes = out.workspace_sizes | map("replace", "", "int ", 1) | join(", ") or "void"
 size_t ${ out.name }_partials_bytes(${ sizes });
-size_t ${ out.name }_tickets_bytes(${ sizes });
+size_t ${ out.name }_semaphores_bytes(${ sizes });
 
 //% endif
 /* Start the kernel on `stream` of the current device; returns before it has run.
@@ -62,7 +62,7 @@ size_t ${ out.name }_tickets_bytes(${ sizes });
  *           device memory, likewise, which C does not overlap either${ "; vectors serve all products" if out.batched }
 //% endif
 //% if out.adds_up
- * partials, tickets: the workspace, see above
+ * partials, semaphores: the workspace, see above
 //% endif
 //% if out.runtime_sizes
  * ${ "%-9s" | format(out.runtime_sizes | join(", ")) } 0 to ${ out.size_limit }${ "; with no element in C nothing is launched" if out.may_be_empty }

@@ -37,7 +37,7 @@ extern "C" size_t ${ out.name }_partials_bytes(${ sizes })
 //% endif
 }
 
-extern "C" size_t ${ out.name }_tickets_bytes(${ sizes })
+extern "C" size_t ${ out.name }_semaphores_bytes(${ sizes })
 {
 //% if out.stream
 //% for size in out.workspace_sizes
@@ -81,7 +81,7 @@ extern "C" cudaError_t ${ out.name }_launch(
     if (${ A } == nullptr || ${ B } == nullptr || ${ C } == nullptr) return cudaErrorInvalidValue;
 //% endif
 //% if out.adds_up
-    if (partials == nullptr || tickets == nullptr) return cudaErrorInvalidValue;
+    if (partials == nullptr || semaphores == nullptr) return cudaErrorInvalidValue;
 //% endif
 //% if out.extra
     for (const ${ T }* operand : {${ out.extra | join(", ") }}) {

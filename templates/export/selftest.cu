@@ -87,25 +87,25 @@ struct Extra {
 
 //% endif
 //% if out.adds_up
-// Device memory that grows with the shapes. Tickets are set to zero only when they are new: launches leave them so.
+// Device memory that grows with the shapes. Semaphores are set to zero only when they are new: launches leave them so.
 struct Workspace {
-    void *partials = nullptr, *tickets = nullptr;
-    size_t partials_bytes = 0, tickets_bytes = 0;
+    void *partials = nullptr, *semaphores = nullptr;
+    size_t partials_bytes = 0, semaphores_bytes = 0;
 
     cudaError_t reserve(const Shape& s)
     {
         [[maybe_unused]] const auto& [${ (out.shape_fields + out.shape_strides) | join(", ") }] = s;
         const size_t partials_needed = ${ out.name }_partials_bytes(${ out.workspace_sizes | join(", ") });
-        const size_t tickets_needed = ${ out.name }_tickets_bytes(${ out.workspace_sizes | join(", ") });
-        if (partials_needed <= partials_bytes && tickets_needed <= tickets_bytes) return cudaSuccess;
+        const size_t semaphores_needed = ${ out.name }_semaphores_bytes(${ out.workspace_sizes | join(", ") });
+        if (partials_needed <= partials_bytes && semaphores_needed <= semaphores_bytes) return cudaSuccess;
         cudaFree(partials);
-        cudaFree(tickets);
+        cudaFree(semaphores);
         partials_bytes = std::max(partials_bytes, partials_needed);
-        tickets_bytes = std::max(tickets_bytes, tickets_needed);
-        const std::vector<unsigned> zeros(tickets_bytes / sizeof(unsigned));
+        semaphores_bytes = std::max(semaphores_bytes, semaphores_needed);
+        const std::vector<unsigned> zeros(semaphores_bytes / sizeof(unsigned));
         cudaError_t status = cudaMalloc(&partials, partials_bytes);
-        if (status == cudaSuccess) status = cudaMalloc(&tickets, tickets_bytes);
-        return status == cudaSuccess ? cudaMemcpy(tickets, zeros.data(), tickets_bytes, cudaMemcpyHostToDevice) : status;
+        if (status == cudaSuccess) status = cudaMalloc(&semaphores, semaphores_bytes);
+        return status == cudaSuccess ? cudaMemcpy(semaphores, zeros.data(), semaphores_bytes, cudaMemcpyHostToDevice) : status;
     }
 };
 
@@ -127,7 +127,7 @@ cudaError_t launch(const Shape& s, ${ to_const } ${ A }, ${ to_const } ${ B }, $
         if (status != cudaSuccess) return status;
     }
     ${ T }* const partials = static_cast<${ T }*>(workspace.partials);
-    unsigned* const tickets = static_cast<unsigned*>(workspace.tickets);
+    unsigned* const semaphores = static_cast<unsigned*>(workspace.semaphores);
 //% endif
     return ${ out.name }_launch(${ out.parameters | map(attribute="text") | join(", ") }, nullptr);
 }

@@ -1,13 +1,13 @@
-/*# shared -> registers where the thread's elements are neighbours in a shared line: vector reads. #*/
+/*# shared -> registers where m or n is contiguous in shared memory: vector loads. #*/
 //% macro fragment(x)
-// This thread's T${ x.MN } values of ${ x.X } at one depth, the first of which lies at `from`, F${ x.MN } to a read.
-__device__ __forceinline__ void read_${ x.x }(const ${ T }* from, ${ T } (&fragment)[T${ x.MN }])
+// This thread's fragment of ${ x.X } at one k, from `from` on: T${ x.MN } values, F${ x.MN } a load.
+__device__ __forceinline__ void load_fragment_${ x.x }(const ${ T }* from, ${ T } (&fragment)[T${ x.MN }])
 {
     #pragma unroll
     for (int i = 0; i < T${ x.MN }; i += F${ x.MN }) {
-        const Vec<F${ x.MN }> part = load<F${ x.MN }>(from + i / F${ x.MN } * STEP_${ x.MN });
+        const Vec<${ of.sums }F${ x.MN }> vector = load<F${ x.MN }>(from + i / F${ x.MN } * STEP_${ x.MN });
         #pragma unroll
-        for (int v = 0; v < F${ x.MN }; ++v) fragment[i + v] = part.at[v];
+        for (int v = 0; v < F${ x.MN }; ++v) fragment[i + v] = vector.at[v];
     }
 }
 //% endmacro

@@ -1,7 +1,8 @@
-/*# Many small products: a block copies MB matrices A and B whole, multiplies, and walks on to the next. #*/
+/*# Many small products: a block copies MB matrices A and B whole, multiplies them, and goes on to the next MB. #*/
 //% from "header.cu" import header
 //% from "constants.cu" import shape, tiling
 //% from "signature.cu" import signature
+//% from "device/convert.cu" import element_types
 //% from "device/vec.cu" import vec
 //% from "device/cp_async.cu" import cp_async
 //% from "device/dynamic_shared.cu" import dynamic_shared
@@ -14,27 +15,27 @@
 ${ header(kernel) }
 namespace {
 
-${ shape(kernel) }
+${ element_types() }${ shape(kernel) }
 ${ tiling(kernel, "MN") }
 //% set edge = "batch" in kernel.edges
 //% if not edge
-static_assert(Shape::batch % (MB * WALK) == 0, "groups end where the batch does: no product is checked for that");
+static_assert(Shape::batch % (MB * BATCH_TILES) == 0, "batch tiles end where the batch does: no product is checked for that");
 
 /*% endif %*/
 ${ vec() }
 using MatrixA = ${ T }[SHARED_A / PITCH_A][PITCH_A];  // A in shared memory, line by line: [${ "m][k" if view.a.along_k else "k][m" }]
 using MatrixB = ${ T }[SHARED_B / PITCH_B][PITCH_B];  // B in shared memory, line by line: [${ "n][k" if view.b.along_k else "k][n" }]
 
-// Where a thread's elements start within its product. They come in FM x FN patches, STEP_M and STEP_N apart,
+// The first element of a thread tile within its product. Thread tiles are FM x FN patches, STEP_M and STEP_N apart,
 // so that neighbouring threads read neighbouring addresses of shared memory.
-struct Place {
+struct ThreadOrigin {
     int m, n;
 };
 
-__device__ __forceinline__ Place place_of_lane(int lane)
+__device__ __forceinline__ ThreadOrigin lane_origin(int lane)
 {
-    // PAIR neighbours share rows, and those PAIR apart share columns: a vector read that meets an address
-    // twice in neighbouring lanes takes half the shared-memory cycles.
+    // PAIR neighbouring lanes have the same rows, lanes PAIR apart the same columns: a vector load of one address by
+    // neighbouring lanes takes half the shared-memory wavefronts.
     const int lane_m = lane / PAIR % LANES_M;
     const int lane_n = lane / (PAIR * LANES_M) * PAIR + lane % PAIR;
     return {lane_m * FM, lane_n * FN};
@@ -51,13 +52,13 @@ ${ copy(view.b, view.asynchronous, kernel.problem.pointers, edge) }
 ${ fragment(view.a) }
 ${ fragment(view.b) }
 // acc += A * B: for each k an outer product of this thread's TM values of A and TN of B.
-__device__ __forceinline__ void multiply(const MatrixA& As, const MatrixB& Bs, Place place, ${ T } (&acc)[TM][TN])
+__device__ __forceinline__ void mma(const MatrixA& As, const MatrixB& Bs, ThreadOrigin thread, ${ T } (&acc)[TM][TN])
 {
     #pragma unroll UNROLL
     for (int k = 0; k < Shape::K; k += DEPTH) {
         ${ T } a[DEPTH][TM], b[DEPTH][TN];
-        read_a(As, k, place.m, a);
-        read_b(Bs, k, place.n, b);
+        load_fragment_a(As, k, thread.m, a);
+        load_fragment_b(Bs, k, thread.n, b);
         #pragma unroll
         for (int d = 0; d < DEPTH; ++d) {
             #pragma unroll
@@ -74,16 +75,16 @@ ${ store_c(kernel) }
 
 ${ signature(kernel) }{
 //% if kernel.launch.shared_bytes
-    MatrixA* const As = reinterpret_cast<MatrixA*>(dynamic_shared());  // STAGES groups of MB
+    MatrixA* const As = reinterpret_cast<MatrixA*>(dynamic_shared());  // STAGES batch tiles of MB
     MatrixB* const Bs = reinterpret_cast<MatrixB*>(dynamic_shared() + BYTES_A);
 //% else
-    __shared__ __align__(16) MatrixA As[STAGES * MB];  // STAGES groups of MB
+    __shared__ __align__(16) MatrixA As[STAGES * MB];  // STAGES batch tiles of MB
     __shared__ __align__(16) MatrixB Bs[STAGES * MB];
 //% endif
     const Shape s{${ kernel.problem.runtime_names | join(", ") }};
-    const int first = blockIdx.x * (MB * WALK);  // product of the block
-    const int mine = threadIdx.x / LANES;        // of a group, this thread's
-    const Place place = place_of_lane(threadIdx.x % LANES);
+    const int first = blockIdx.x * (MB * BATCH_TILES);  // product of the block
+    const int in_tile = threadIdx.x / LANES;            // this thread's product of each batch tile
+    const ThreadOrigin thread = lane_origin(threadIdx.x % LANES);
 
     #pragma unroll
     for (int stage = 0; stage < STAGES; ++stage) {
@@ -95,28 +96,28 @@ ${ signature(kernel) }{
     }
 
     int stage = 0;
-    for (int step = 0; step < WALK; ++step) {
+    for (int step = 0; step < BATCH_TILES; ++step) {
 //% if view.asynchronous
-        cp_async_wait<STAGES - 1>();  // this thread's share of the group has landed
-        __syncthreads();              // so has everybody's
+        cp_async_wait<STAGES - 1>();  // this thread's copies of the batch tile have landed
+        __syncthreads();              // and all other threads'
 //% else
-        __syncthreads();  // the group is complete
+        __syncthreads();  // the batch tile is complete
 //% endif
-        const int product = first + step * MB + mine;
+        const int product = first + step * MB + in_tile;
         ${ "if (product < s.batch) " if edge }{
 //% if kernel.problem.pointers
-            ${ T }* const C = C_array[product];  // on its way while the products are summed
+            ${ TC }* const C = C_array[product];  // loaded while the products are summed
 //% endif
             ${ T } acc[TM][TN] = {};
-            multiply(As[stage * MB + mine], Bs[stage * MB + mine], place, acc);
+            mma(As[stage * MB + in_tile], Bs[stage * MB + in_tile], thread, acc);
 //% if kernel.epilogue
             const Epilogue e = ${ inputs(kernel, product="product") };
 //% endif
-            store_c(${ "C" if kernel.problem.pointers else "C + product * s.stride_c" }, s, place, acc, ${ "e" if kernel.epilogue else "alpha, beta" });
+            store_c(${ "C" if kernel.problem.pointers else "C + product * s.stride_c" }, s, thread, acc, ${ "e" if kernel.epilogue else "alpha, beta" });
         }
         const int next = step + STAGES;
-        if (next < WALK) {
-            __syncthreads();  // nobody reads the stage any more
+        if (next < BATCH_TILES) {
+            __syncthreads();  // no thread reads the stage any more
             copy_a(${ A }, s, first + next * MB, &As[stage * MB]);
             copy_b(${ B }, s, first + next * MB, &Bs[stage * MB]);
         }

@@ -1,4 +1,4 @@
-/*# A ring of STAGES tiles in shared memory, filled by cp.async STAGES - 1 tiles ahead. #*/
+/*# A ring of STAGES tiles in shared memory, filled by cp.async STAGES - 1 k tiles ahead. #*/
 //% extends "kernel/gemm.cu"
 //% from "device/cp_async.cu" import cp_async, start_tile
 //% block access
@@ -14,12 +14,12 @@ ${ start_tile(view.a, view.b, "depth > 0", "depth", "stage") | indent(8, first=t
 
     int read = 0, write = STAGES - 1;
     for (int k = 0; k < ${ view.K }; k += BK) {
-        cp_async_wait<STAGES - 2>();  // this thread's share of the tile to read has landed
-        __syncthreads();              // so has everybody's, and nobody reads the tile to write any more
+        cp_async_wait<STAGES - 2>();  // this thread's copies of the stage to read have landed
+        __syncthreads();              // and all threads'; none reads the stage to write any more
         const int depth = ${ view.K } - k - (STAGES - 1) * BK;
 ${ start_tile(view.a, view.b, "depth > 0", "depth", "write", "  // an empty group too: the wait counts groups") | indent(8, first=true) }        a_tile += a_step;
         b_tile += b_step;
-        multiply(As[read], Bs[read], place, acc);
+        mma(As[read], Bs[read], thread, acc);
         read = read + 1 < STAGES ? read + 1 : 0;
         write = write + 1 < STAGES ? write + 1 : 0;
     }

@@ -1,9 +1,9 @@
-/*# Two tiles in shared memory: the next one travels through registers while this one is multiplied. #*/
+/*# Two stages in shared memory: the next k tile is loaded to registers while this one is multiplied. #*/
 //% extends "kernel/gemm.cu"
 //% from "copy/access.cu" import limits
 //% block main_loop
-    Vec<VA> a_staged[A_SHARE];
-    Vec<VB> b_staged[B_SHARE];
+    Vec<${ of.A }VA> a_staged[A_ITERATIONS];
+    Vec<${ of.B }VB> b_staged[B_ITERATIONS];
     if (${ view.K } > 0) {
         fetch_a(a_tile, s${ limits(view.a, depth=view.K) }, a_staged);
         fetch_b(b_tile, s${ limits(view.b, depth=view.K) }, b_staged);
@@ -14,19 +14,19 @@
 
     int stage = 0;
     for (int k = 0; k < ${ view.K }; k += BK) {
-        const int depth = ${ view.K } - k - BK;  // of what follows this tile
-        if (depth > 0) {                 // these loads run while this tile is multiplied
+        const int depth = ${ view.K } - k - BK;  // of K behind this k tile
+        if (depth > 0) {                 // these loads run during the FMAs of this k tile
             a_tile += a_step;
             b_tile += b_step;
             fetch_a(a_tile, s${ limits(view.a) }, a_staged);
             fetch_b(b_tile, s${ limits(view.b) }, b_staged);
         }
-        multiply(As[stage], Bs[stage], place, acc);
+        mma(As[stage], Bs[stage], thread, acc);
         stage ^= 1;
         if (depth > 0) {
             store_shared_a(a_staged, As[stage]);
             store_shared_b(b_staged, Bs[stage]);
         }
-        __syncthreads();  // the next tile is complete, and nobody reads this one any more
+        __syncthreads();  // the next stage is complete, and no thread reads this one any more
     }
 //% endblock

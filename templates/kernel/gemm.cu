@@ -3,9 +3,10 @@
 //% from "header.cu" import header
 //% from "constants.cu" import shape, tiling
 //% from "signature.cu" import signature, matrices_of
+//% from "device/convert.cu" import element_types
 //% from "device/vec.cu" import vec, load_edge
 //% from "device/raster.cu" import raster, tile_rows, tile_columns
-//% from "device/place.cu" import place
+//% from "device/thread_origin.cu" import thread_origin
 //% from "device/dynamic_shared.cu" import dynamic_shared
 //% from "device/slices.cu" import add_slices
 //% from "device/split.cu" import split_k
@@ -14,36 +15,35 @@
 //% from view.b.copy import copy as copy_b
 //% from view.a.fragment import fragment as fragment_a
 //% from view.b.fragment import fragment as fragment_b
-//% from view.compute import multiply
+//% from view.compute import mma
 //% from "epilogue/linear.cu" import store_c as store_linear
 //% from "epilogue/tree.cu" import inputs, store_c as store_tree
 //% set store_c = store_tree if kernel.epilogue else store_linear
 //% set factors = "e" if kernel.epilogue else "alpha, beta"
-/*# How far into K a block's first tile lies. #*/
+/*# Where in K a block's first k tile starts. #*/
 //% macro from_begin(x)
 //% if kernel.launch.adds_up
  + ${ "begin" if x.along_k else "Offset(begin) * s." ~ x.ld }
 //%- endif
 //%- endmacro
-/*# The sums of all that share the tile go to C row by row: no register of the main loop has to take them, so that these stay
-    as the compiler chose them for the FMAs. #*/
+/*# The reduced sums go to C row by row: they take no registers beside the accumulators, whose allocation serves the FMAs. #*/
 //% macro add_rows(where, rows)
 #pragma unroll
 for (int i = 0; i < ${ rows }; ++i) {
     ${ T } row[TN];
-    add_parts(parts, i * TN, row);
+    reduce_partials(fixup, i * TN, row);
     store_row(${ where }, i, row, ${ factors });
 }
 //% endmacro
 ${ header(kernel) }
 namespace {
 
-${ shape(kernel) }
+${ element_types() }${ shape(kernel) }
 ${ tiling(kernel, "MNK") }
 /*% block types %*/
 ${ vec() }
-// An element of a tile on its way to shared memory: row or column mn of C, and depth k.
-struct Spot {
+// An element of A's or B's tile: row or column mn of C's tile, and k.
+struct Coord {
     int mn, k;
 };
 
@@ -53,7 +53,7 @@ using TileB = ${ T }[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory
 /*% endblock %*/
 /*% block device %*/
 ${ raster(view.group) }
-${ place(view.warped, view.slices) }
+${ thread_origin(view.warped, view.slices) }
 //% if kernel.launch.shared_bytes
 ${ dynamic_shared() }
 //% endif
@@ -77,7 +77,7 @@ ${ fragment_a(view.a) }
 ${ fragment_b(view.b) }
 //% endif
 /*% block compute %*/
-${ multiply(view) }
+${ mma(view) }
 /*% endblock %*/
 ${ store_c(kernel, view.a.moves, view.b.moves, view.slices > 1, kernel.launch.splits > 1) }
 /*% endblock %*/
@@ -93,12 +93,12 @@ ${ signature(kernel) }{
     __shared__ __align__(16) TileB Bs[STAGES];
 //% endif
     const Shape s{${ kernel.problem.runtime_names | join(", ") }};
-//% set number = "blockIdx.x / SPLIT" if kernel.launch.splits > 1 else "run.tile" if kernel.launch.stream else "blockIdx.x"
+//% set number = "blockIdx.x / SPLIT" if kernel.launch.splits > 1 else "unit.tile" if kernel.launch.stream else "blockIdx.x"
 //% if kernel.launch.stream
-    const Shares shares = shares_of(s);
-    for (Run run = run_of_block(shares); run.length > 0;) {
-        const int steps = min(run.length, shares.steps - run.step);  // of this tile
-        const int begin = run.step * BK, part = min(s.K - begin, steps * BK);  // of K, which this block sums
+    const StreamK schedule = stream_k_schedule(s);
+    for (WorkUnit unit = work_unit_of_block(schedule); unit.k_tiles > 0;) {
+        const int k_tiles = min(unit.k_tiles, schedule.k_tiles - unit.k_tile);  // of this tile
+        const int begin = unit.k_tile * BK, extent = min(s.K - begin, k_tiles * BK);  // of K, which this block sums
 //% endif
 //% filter indent(4 if kernel.launch.stream else 0, true)
 //% if kernel.problem.batched
@@ -108,24 +108,24 @@ ${ signature(kernel) }{
 ${ matrices_of(kernel, "matrix").rstrip() }
 //% endif
 //% if view.a.moves or view.b.moves
-    const TileOrigin own = tile_of_block(s, ${ number });
-    // A tile that would cross an edge of C moves back until it ends there: copies need no checks, and what it computes of
+    const TileOrigin nominal = tile_of_block(s, ${ number });
+    // A tile that would cross an edge of C moves back until it ends there: copies need no predicates, and what overlaps
     // another tile is not stored.
-    const TileOrigin tile = {${ "min(own.m, s.M - BM)" if view.a.moves else "own.m" }, ${ "min(own.n, s.N - BN)" if view.b.moves else "own.n" }};
+    const TileOrigin tile = {${ "min(nominal.m, s.M - BM)" if view.a.moves else "nominal.m" }, ${ "min(nominal.n, s.N - BN)" if view.b.moves else "nominal.n" }};
 //% else
     const TileOrigin tile = tile_of_block(s, ${ number });
 //% endif
 //% if kernel.launch.splits > 1
-    const auto [begin, end] = depths_of_split(s.K, blockIdx.x % SPLIT);
-    const int part = end - begin;  // of K, which this block sums
+    const auto [begin, end] = split_k_range(s.K, blockIdx.x % SPLIT);
+    const int extent = end - begin;  // of K, which this block sums
 //% endif
-    const Place place = place_of_thread();
+    const ThreadOrigin thread = thread_origin();
 //% set rows, columns = "M" in kernel.edges and not view.a.moves, "N" in kernel.edges and not view.b.moves
 //% if rows or columns
     const int ${ "rows = s.M - tile.m" if rows }${ ", " if rows and columns }${ "columns = s.N - tile.n" if columns };  // from the tile's origin to the edge of C
 //% endif
-    const ${ T }* a_tile = A + ${ "Offset(tile.m) * s.lda" if view.a.along_k else "tile.m" }${ from_begin(view.a) };
-    const ${ T }* b_tile = B + ${ "Offset(tile.n) * s.ldb" if view.b.along_k else "tile.n" }${ from_begin(view.b) };
+    const ${ TA }* a_tile = A + ${ "Offset(tile.m) * s.lda" if view.a.along_k else "tile.m" }${ from_begin(view.a) };
+    const ${ TB }* b_tile = B + ${ "Offset(tile.n) * s.ldb" if view.b.along_k else "tile.n" }${ from_begin(view.b) };
     const Offset a_step = ${ "BK" if view.a.along_k else "Offset(BK) * s.lda" };  // to the next tile along K
     const Offset b_step = ${ "BK" if view.b.along_k else "Offset(BK) * s.ldb" };
     ${ T } acc[TM][TN] = {};
@@ -138,20 +138,20 @@ ${ matrices_of(kernel, "matrix").rstrip() }
     add_slices(acc, sums, reinterpret_cast<${ T }*>(As));
 //% endif
 //% set sums, count = ("sums", "ROWS") if view.slices > 1 else ("acc", "TM")
-    ${ T }* const c_tile = C + Offset(tile.m) * s.ldc + tile.n;
+    ${ TC }* const c_tile = C + Offset(tile.m) * s.ldc + tile.n;
 //% if kernel.epilogue
     const Epilogue e = ${ inputs(kernel, "tile.m", "tile.n") };
 //% endif
-//% set where = "c_tile, s" ~ (", own.m - tile.m" if view.a.moves else ", rows" if rows) ~ (", own.n - tile.n" if view.b.moves else ", columns" if columns) ~ ", place"
+//% set where = "c_tile, s" ~ (", nominal.m - tile.m" if view.a.moves else ", rows" if rows) ~ (", nominal.n - tile.n" if view.b.moves else ", columns" if columns) ~ ", thread"
 //% if kernel.launch.splits > 1
-    const Parts parts = parts_of_split(partials, tickets);
-    if (!leave_part<${ count } * TN>(&${ sums }[0][0], parts)) return;
+    const Fixup fixup = split_k_fixup(partials, semaphores);
+    if (!store_partial<${ count } * TN>(&${ sums }[0][0], fixup)) return;
 ${ add_rows(where, count) | indent(4, true) | trim("\n") }
 //% elif kernel.launch.stream
-    const Parts parts = parts_of_tile(shares, run.tile, partials, tickets);
-    if (parts.count == 1) {
+    const Fixup fixup = stream_k_fixup(schedule, unit.tile, partials, semaphores);
+    if (fixup.peers == 1) {
         store_c(${ where }, ${ sums }, ${ factors });
-    } else if (leave_part<${ count } * TN>(&${ sums }[0][0], parts)) {
+    } else if (store_partial<${ count } * TN>(&${ sums }[0][0], fixup)) {
 ${ add_rows(where, count) | indent(8, true) | trim("\n") }
     }
 //% else
@@ -159,7 +159,7 @@ ${ add_rows(where, count) | indent(8, true) | trim("\n") }
 //% endif
 //% endfilter
 //% if kernel.launch.stream
-        run = {run.tile + 1, shares.own, run.length - steps};  // a helper's next tile, behind the barriers of leave_part
+        unit = {unit.tile + 1, schedule.owner_k_tiles, unit.k_tiles - k_tiles};  // store_partial's barrier ends the use of As and Bs
     }
 //% endif
 /*% endblock %*/

@@ -1,28 +1,30 @@
 /*# One operand with few lines: the other one, the weights, is streamed from global memory straight to registers.
-    `stream` says how threads share the weights, by the direction of their lines. #*/
+    `stream` says how threads divide the weights, by their storage order. #*/
 //% from "header.cu" import header
 //% from "constants.cu" import shape, tiling
 //% from "signature.cu" import signature
 //% from "device/vec.cu" import vec, load_edge
+//% from "device/convert.cu" import element_types
 //% from "device/split.cu" import split_k
 //% from "device/dynamic_shared.cu" import dynamic_shared
 //% from view.stream import stream
 //% from view.small import small, sum_products
+//% from "epilogue/result.cu" import result
 //% from "epilogue/tree.cu" import epilogue, applied_at, inputs
 //% set x, w = view.x, view.w
 ${ header(kernel) }
 namespace {
 
-${ shape(kernel) }
+${ element_types() }${ shape(kernel) }
 ${ tiling(kernel, "MN") }
 ${ vec(view.stores) }
 ${ load_edge() }
-// Where a thread's work starts: depth k and ${ "column n" if w.mn == "n" else "row m" } of C.
-struct Place {
+// Where a thread starts: k and ${ "column n" if w.mn == "n" else "row m" } of C.
+struct ThreadOrigin {
     int k, ${ w.mn };
 };
 
-using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [${ x.mn }][${ w.mn }]
+using Sums = ${ T }[S][SUMS_PITCH];  // one of each element of a block's tile: [${ x.mn }][${ w.mn }]
 
 //% if kernel.launch.shared_bytes
 ${ dynamic_shared() }
@@ -38,7 +40,7 @@ ${ epilogue(kernel) }
 __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS], const Epilogue& e)
 //% else
 // C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.
-__device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS], float alpha, float beta)
+__device__ __forceinline__ void store_c(${ TC }* C, Shape s, int tile_m, int tile_n, const ${ T } (&sums)[OUTPUTS], ${ types.scalar.ctype } alpha, ${ types.scalar.ctype } beta)
 //% endif
 {
     #pragma unroll
@@ -49,11 +51,11 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 //% if "M" in kernel.edges or "N" in kernel.edges
         if (${ "m >= s.M" if "M" in kernel.edges }${ " || " if "M" in kernel.edges and "N" in kernel.edges }${ "n >= s.N" if "N" in kernel.edges }) continue;
 //% endif
-        float* const to = C + Offset(m) * s.ldc + n;
+        ${ TC }* const to = C + Offset(m) * s.ldc + n;
 //% if kernel.epilogue
         *to = ${ applied_at(kernel, "m", "n", "sums[i]", "*to") };
 //% else
-        *to = beta == 0.0f ? alpha * sums[i] : fmaf(beta, *to, alpha * sums[i]);  // beta = 0 leaves C unread
+        *to = ${ result("sums[i]", "*to") };  // beta = 0 leaves C unread
 //% endif
     }
 }
@@ -62,47 +64,47 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 
 ${ signature(kernel) }{
 //% if kernel.launch.shared_bytes
-    float* const shared = reinterpret_cast<float*>(dynamic_shared());
+    ${ T }* const shared = reinterpret_cast<${ T }*>(dynamic_shared());
 //% else
-    __shared__ __align__(16) float shared[SHARED_FLOATS];
+    __shared__ __align__(16) ${ T } shared[SHARED_FLOATS];
 //% endif
 //% if not view.direct
     Chunk& chunk = *reinterpret_cast<Chunk*>(shared);
 //% endif
-    Sums* const parts = reinterpret_cast<Sums*>(shared);  // PARTS of each element${ ", after the last chunk" if not view.direct }
+    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element${ ", after the last chunk" if not view.direct }
 
     const Shape s{${ kernel.problem.runtime_names | join(", ") }};
 //% if kernel.launch.splits > 1
     const int tile = blockIdx.x / SPLIT;
-    const auto [begin, end] = depths_of_split(s.K, blockIdx.x % SPLIT);
+    const auto [begin, end] = split_k_range(s.K, blockIdx.x % SPLIT);
 //% else
     const int tile = blockIdx.x;
     const int begin = 0, end = s.K;
 //% endif
-    const int thin = (s.${ x.MN } + B${ x.MN } - 1) / B${ x.MN };  // tiles along ${ x.MN }, which share their weights: they run together
+    const int thin = (s.${ x.MN } + B${ x.MN } - 1) / B${ x.MN };  // tiles along ${ x.MN }, which read the same weights: they run together
     const int tile_${ x.mn } = tile % thin * B${ x.MN }, tile_${ w.mn } = tile / thin * B${ w.MN };
-    const Place place = place_of_thread();
-    const int ${ w.mn } = tile_${ w.mn } + place.${ w.mn };
+    const ThreadOrigin thread = thread_origin();
+    const int ${ w.mn } = tile_${ w.mn } + thread.${ w.mn };
 
 ${ sum_products(x, w) }
-    // What the threads summed over different depths, added up in the order of these.
+    // Reduce the sums of threads at different k, in the order of these.
 //% if not view.direct
-    __syncthreads();  // nobody reads the last chunk any more
+    __syncthreads();  // no thread reads the last chunk any more
 //% endif
-    leave(acc, place, parts);
+    store_sums(acc, thread, block_sums);
     __syncthreads();
-    float sums[OUTPUTS] = {};
+    ${ T } sums[OUTPUTS] = {};
     #pragma unroll
     for (int i = 0; i < OUTPUTS; ++i) {
         const int element = i * THREADS + threadIdx.x;
         if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
         #pragma unroll
-        for (int part = 0; part < PARTS; ++part) sums[i] += parts[part][element ${ "/" if x.mn == "m" else "%" } BN][element ${ "%" if x.mn == "m" else "/" } BN];
+        for (int p = 0; p < PARTIALS; ++p) sums[i] += block_sums[p][element ${ "/" if x.mn == "m" else "%" } BN][element ${ "%" if x.mn == "m" else "/" } BN];
     }
 //% if kernel.launch.splits > 1
-    const Parts split = parts_of_split(partials, tickets);
-    if (!leave_part<OUTPUTS>(sums, split)) return;
-    add_parts(split, 0, sums);
+    const Fixup fixup = split_k_fixup(partials, semaphores);
+    if (!store_partial<OUTPUTS>(sums, fixup)) return;
+    reduce_partials(fixup, 0, sums);
 //% endif
     store_c(C, s, tile_m, tile_n, sums, ${ inputs(kernel) if kernel.epilogue else "alpha, beta" });
 }

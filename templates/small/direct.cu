@@ -1,8 +1,8 @@
-/*# The small operand without shared memory: each thread reads what its own weights meet, which takes no barrier. #*/
+/*# The small operand without shared memory: each thread reads what its own weights meet, with no barrier. #*/
 //% macro small(x, w, view)
-// Start the loads of what one step's weights meet: ${ x.X }'s S values at each of a thread's depths from k on. Zeros stand
-// for those that do not exist, and from depth `end` on.
-__device__ __forceinline__ void fetch_small(const float* ${ x.X }, Shape s, int ${ x.mn }, int k, int end, Chunk& chunk)
+// Start the loads of what one step's weights meet: ${ x.X }'s S values at each of a thread's k from `k` on. Zeros stand
+// for those that do not exist, and from k = `end` on.
+__device__ __forceinline__ void fetch_small(const ${ element[x.X] }* ${ x.X }, Shape s, int ${ x.mn }, int k, int end, Chunk& chunk)
 {
 //% set line_step, depth_step = ("1", "XW") if x.along_k else ("XW", "1")
     #pragma unroll
@@ -12,12 +12,12 @@ __device__ __forceinline__ void fetch_small(const float* ${ x.X }, Shape s, int 
             const bool exists = k + depth < end${ " && %s + line < s.%s" % (x.mn, x.MN) if view.x_edge };
 //% if x.along_k
             const int valid = !exists ? 0 : ${ "end - k - depth" if w.along_k and view.partial else "XW" };
-            const Vec<XW> x = load_edge<XW>(${ x.X } + Offset(${ x.mn } + line) * s.${ x.ld } + k + depth, valid);
+            const Vec<${ of[x.X] }XW> x = load_edge<XW>(${ x.X } + Offset(${ x.mn } + line) * s.${ x.ld } + k + depth, valid);
             #pragma unroll
             for (int i = 0; i < XW; ++i) chunk[${ "line][depth + i" if w.along_k else "depth + i][line" }] = x.at[i];
 //% else
             const int valid = !exists ? 0 : ${ "s.%s - %s - line" % (x.MN, x.mn) if view.x_edge else "XW" };
-            const Vec<XW> x = load_edge<XW>(${ x.X } + Offset(k + depth) * s.${ x.ld } + ${ x.mn } + line, valid);
+            const Vec<${ of[x.X] }XW> x = load_edge<XW>(${ x.X } + Offset(k + depth) * s.${ x.ld } + ${ x.mn } + line, valid);
             #pragma unroll
             for (int i = 0; i < XW; ++i) chunk[${ "line + i][depth" if w.along_k else "depth][line + i" }] = x.at[i];
 //% endif
@@ -26,23 +26,23 @@ __device__ __forceinline__ void fetch_small(const float* ${ x.X }, Shape s, int 
 }
 //% endmacro
 
-/*# What the threads sum, each over its own depths. #*/
+/*# The mainloop: each thread sums over its own k. #*/
 //% macro sum_products(x, w)
     // A ring of registers: a step's weights, and what they meet, are loaded UNROLL steps before their use.
-    Vec<VW> weights[UNROLL][LOADS];
+    Vec<${ of[w.X] }VW> weights[UNROLL][LOADS];
     __align__(16) Chunk chunks[UNROLL];
     #pragma unroll
     for (int u = 0; u < UNROLL; ++u) {
-        fetch(${ w.X }, s, begin + place.k + u * STEP, end, ${ w.mn }, weights[u]);
-        fetch_small(${ x.X }, s, tile_${ x.mn }, begin + place.k + u * STEP, end, chunks[u]);
+        fetch(${ w.X }, s, begin + thread.k + u * STEP, end, ${ w.mn }, weights[u]);
+        fetch_small(${ x.X }, s, tile_${ x.mn }, begin + thread.k + u * STEP, end, chunks[u]);
     }
 
-    float acc[S][T] = {};
+    ${ T } acc[S][T] = {};
     for (int k = begin; k < end; k += UNROLL * STEP) {
         #pragma unroll
         for (int u = 0; u < UNROLL; ++u) {
-            const int next = place.k + k + (u + UNROLL) * STEP;
-            multiply(chunks[u], 0, weights[u], acc);
+            const int next = thread.k + k + (u + UNROLL) * STEP;
+            mma(chunks[u], 0, weights[u], acc);
             fetch(${ w.X }, s, next, end, ${ w.mn }, weights[u]);
             fetch_small(${ x.X }, s, tile_${ x.mn }, next, end, chunks[u]);
         }

@@ -1,22 +1,22 @@
-/*# Weights whose lines run along k: a warp takes T lines, its lanes neighbouring vectors along k. #*/
+/*# Weights whose lines run along k: a warp takes T rows or columns, its lanes neighbouring vectors along k. #*/
 //% from "device/warp_sum.cu" import warp_sum
 //% macro stream(x, w, view)
 //% if view.direct
-using Chunk = float[S][VW];  // what a step's weights meet, in registers: ${ x.X }'s values, [${ x.mn }][k]
+using Chunk = ${ element[x.X] }[S][VW];  // what a step's weights meet, in registers: ${ x.X }'s values, [${ x.mn }][k]
 
 //% else
-using Chunk = float[S][PITCH];  // of ${ x.X } in shared memory: [${ x.mn }][k], so that a lane reads vectors along k
+using Chunk = ${ T }[S][PITCH];  // of ${ x.X } in shared memory: [${ x.mn }][k], so that a lane reads vectors along k
 
 //% endif
-// Where this thread's weights start, from the block's: T lines a warp, neighbouring vectors along k for its lanes.
-__device__ __forceinline__ Place place_of_thread()
+// This thread's first weights, from the block's: T ${ "columns" if w.X == "B" else "rows" } a warp, whose lanes take neighbouring vectors along k.
+__device__ __forceinline__ ThreadOrigin thread_origin()
 {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     return {lane * VW, warp * T};
 }
 
-// Start the loads of one step: VW depths from k on of the warp's T ${ "columns" if w.X == "B" else "rows" } of ${ w.X }, zeros from depth `end` on.
-__device__ __forceinline__ void fetch(const float* ${ w.X }, Shape s, int k, int end, int ${ w.mn }, Vec<VW> (&weights)[LOADS])
+// Start the loads of one step: VW k from `k` on of the warp's T ${ "columns" if w.X == "B" else "rows" } of ${ w.X }, zeros from k = `end` on.
+__device__ __forceinline__ void fetch(const ${ element[w.X] }* ${ w.X }, Shape s, int k, int end, int ${ w.mn }, Vec<${ of[w.X] }VW> (&weights)[LOADS])
 {
     #pragma unroll
     for (int t = 0; t < T; ++t) {
@@ -26,32 +26,44 @@ __device__ __forceinline__ void fetch(const float* ${ w.X }, Shape s, int k, int
     }
 }
 
-// acc += ${ x.X }'s S values times the weights of T lines, over the VW depths from k on: every weight serves S times.
-__device__ __forceinline__ void multiply(const Chunk& chunk, int k, const Vec<VW> (&weights)[LOADS], float (&acc)[S][T])
+// acc += ${ x.X }'s S values times the weights of T ${ "columns" if w.X == "B" else "rows" }, over VW k from `k` on: every weight serves S times.
+__device__ __forceinline__ void mma(const Chunk& chunk, int k, const Vec<${ of[w.X] }VW> (&weights)[LOADS], ${ T } (&acc)[S][T])
 {
     #pragma unroll
     for (int i = 0; i < S; ++i) {
-        const Vec<VW> x = load<VW>(&chunk[i][k]);
+//% if types.uniform or view.direct
+        const Vec<${ of[x.X] }VW> x = load<VW>(&chunk[i][k]);
         #pragma unroll
         for (int t = 0; t < T; ++t) {
             #pragma unroll
-            for (int v = 0; v < VW; ++v) acc[i][t] = fmaf(x.at[v], weights[t].at[v], acc[i][t]);
+            for (int v = 0; v < VW; ++v) acc[i][t] = ${ fma }(x.at[v], weights[t].at[v], acc[i][t]);
         }
+//% else
+        #pragma unroll
+        for (int v = 0; v < VW; v += RX) {
+            const Vec<${ of.sums }RX> x = load<RX>(&chunk[i][k + v]);
+            #pragma unroll
+            for (int t = 0; t < T; ++t) {
+                #pragma unroll
+                for (int j = 0; j < RX; ++j) acc[i][t] = ${ fma }(x.at[j], weights[t].at[v + j], acc[i][t]);
+            }
+        }
+//% endif
     }
 }
 
 ${ warp_sum() }
-// Add up what the lanes of this thread's warp summed, each over its own depths, and leave it for the block.
-__device__ __forceinline__ void leave(float (&acc)[S][T], Place place, Sums* sums)
+// Reduce the sums of a warp's lanes, each over its own k, and store them to shared memory.
+__device__ __forceinline__ void store_sums(${ T } (&acc)[S][T], ThreadOrigin thread, Sums* sums)
 {
-    float (&values)[S * T] = reinterpret_cast<float (&)[S * T]>(acc);
+    ${ T } (&values)[S * T] = reinterpret_cast<${ T } (&)[S * T]>(acc);
     warp_sum<16>(values);
     const int first = threadIdx.x % 32 * (S * T);  // 32 times the number of this lane's first sum
     if (first % 32 != 0) return;                   // a lane before it has the same sum
     #pragma unroll
     for (int i = 0; i < (S * T + 31) / 32; ++i) {
         const int value = first / 32 + i;
-        sums[0][value / T][place.${ w.mn } + value % T] = values[i];
+        sums[0][value / T][thread.${ w.mn } + value % T] = values[i];
     }
 }
 //% endmacro

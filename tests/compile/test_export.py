@@ -57,7 +57,7 @@ FREE = kernel("?x?x?", "rr")
 BATCH = kernel("?x?x?", "rr", problem={"batch": None})
 POINTERS = kernel("?x?x?", "rr", problem={"batch": None, "pointers": True})
 SPLIT = kernel("?x?x?", "rr", SPLIT=3)
-STREAM = kernel("?x?x?", "rr", STREAM=264, ASYNC=1, STAGES=3, AHEAD=4, BK=16)
+STREAM = kernel("?x?x?", "rr", STREAM=264, ASYNC=1, STAGES=3, K_UNROLL=4, BK=16)
 EPILOGUE = kernel("?x?x?", "rr", problem={"epilogue": "scale_m+bias+gelu+residual"})
 KERNELS = (
     FIXED,
@@ -315,7 +315,7 @@ def test_files_of_a_kernel_that_streams_say_what_it_takes(tmp_path: Path) -> Non
     export(STREAM, RECORD, tmp_path)
     header = (tmp_path / f"{STREAM.name}.h").read_text()
     assert "264 blocks share the last tiles of C" in header
-    assert f"tickets   {STREAM.name}_tickets_bytes(...) bytes: set them to zero once" in header
+    assert f"semaphores  {STREAM.name}_semaphores_bytes(...) bytes: set them to zero once" in header
 
 
 SOME_SIZES = (1, 31, 32, 33, 127, 128, 129, 500, 1000, 2048, 2049, 5000, 33_000)
@@ -326,8 +326,8 @@ SOME_SIZES = (1, 31, 32, 33, 127, 128, 129, 500, 1000, 2048, 2049, 5000, 33_000)
 def test_launcher_counts_blocks_and_bytes_as_the_launch_does(tmp_path: Path, source: KernelSource) -> None:
     library = launcher_on_the_host(tmp_path, source)
     launch, problem = source.launch, source.problem
-    partials, tickets = (getattr(library, f"{source.name}_{part}_bytes") for part in WORKSPACE)
-    partials.restype = tickets.restype = ctypes.c_size_t
+    partials, semaphores = (getattr(library, f"{source.name}_{part}_bytes") for part in WORKSPACE)
+    partials.restype = semaphores.restype = ctypes.c_size_t
     free = [name for name in ("m", "n", "batch") if getattr(problem, name) is None]
     cases = [
         problem.case(**dict(zip(free, sizes, strict=True)), **({"k": 70} if problem.k is None else {}))
@@ -345,7 +345,7 @@ def test_launcher_counts_blocks_and_bytes_as_the_launch_does(tmp_path: Path, sou
         assert (ctypes.c_uint * 3).in_dll(library, "launched")[:] == [
             launch.blocks(case), launch.threads, launch.shared_bytes
         ]  # fmt: skip
-        assert (partials(*sizes), tickets(*sizes)) == (4 * workspace.partials, 4 * workspace.tickets)
+        assert (partials(*sizes), semaphores(*sizes)) == (workspace.partials, 4 * workspace.semaphores)
 
 
 CTYPES = {"int": ctypes.c_int, "long long": ctypes.c_longlong, "float": ctypes.c_float, "double": ctypes.c_double}
@@ -535,10 +535,10 @@ def test_selftest_finds_in_an_epilogue(epilogue_selftest: Path, bug: str) -> Non
 
 
 @needs_gcc
-def test_selftest_zeroes_the_tickets(split_selftest: Path) -> None:
+def test_selftest_zeroes_the_semaphores(split_selftest: Path) -> None:
     code, lines = outcome(split_selftest)
     assert (code, lines[-1]) == (0, "PASS  all")
-    code, lines = outcome(split_selftest, "leaves a ticket")
+    code, lines = outcome(split_selftest, "leaves a semaphore")
     assert code == 1, "it does so once, not before each launch"
 
 

@@ -66,7 +66,7 @@ def test_an_outer_product_reads_its_fragments_as_vectors(cache):
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"ASYNC": 1, "STAGES": 3}, {"ASYNC": 1, "STAGES": 2, "AHEAD": 4, "BK": 32}], ids=str
+    "changes", [{}, {"ASYNC": 1, "STAGES": 3}, {"ASYNC": 1, "STAGES": 2, "K_UNROLL": 4, "BK": 32}], ids=str
 )
 def test_the_machine_code_takes_what_the_model_counts(changes, cache):
     problem = Problem(512, 512, 512, layout=Layout("c", "r"))  # nothing is transposed: no bank conflicts to count

@@ -23,7 +23,7 @@ SEEDS = range(4)  # orders of threads; copies land late and early
 def by_hand(body: str, threads: int = 96, workspace: bool = False) -> KernelSource:
     """A kernel called `k` of rows of C, whose body starts at line 2; three blocks a row with a workspace."""
     parameters = [Parameter("A", "const float*"), Parameter("B", "const float*"), Parameter("C", "float*")]
-    parameters += [Parameter("partials", "float*"), Parameter("tickets", "unsigned*")] if workspace else []
+    parameters += [Parameter("partials", "float*"), Parameter("semaphores", "unsigned*")] if workspace else []
     signature = ", ".join(f"{one.ctype} {one.name}" for one in parameters)
     text = f'extern "C" __global__ void __launch_bounds__({threads}) k({signature}) {{\n{body}\n}}\n'
     launch = Launch(threads, (("M", 1), ("N", 64)), splits=3) if workspace else Launch(threads, (("M", 1),))
@@ -285,9 +285,9 @@ LAST = """__shared__ int last;
         __syncthreads();
         if (threadIdx.x == 0) {
             __threadfence();
-            last = atomicAdd(tickets, 1u) == 2;
+            last = atomicAdd(semaphores, 1u) == 2;
             FENCE
-            if (last) *tickets = 0;
+            if (last) *semaphores = 0;
         }
         __syncthreads();
         if (last && threadIdx.x == 0) C[0] = partials[0] + partials[64] + partials[128];"""
@@ -298,7 +298,7 @@ def test_the_last_block_may_put_its_counter_back(emulator: EmulatorExecutor) -> 
     assert run(emulator, by_hand(LAST.replace("FENCE", "__threadfence();"), 64, True), case)[0] == 3
     for reason in diagnoses(emulator, by_hand(LAST.replace("FENCE", ""), 64, True), case):
         assert re.search(
-            r"data race on tickets: .*'s atomic updates .* at k.cu:7, block \d, thread 0 writes it", reason
+            r"data race on semaphores: .*'s atomic updates .* at k.cu:7, block \d, thread 0 writes it", reason
         )
 
 
@@ -306,7 +306,7 @@ def test_blocks_pass_on_what_they_have_acquired(emulator: EmulatorExecutor) -> N
     """The first block to come writes, and the third reads; each meets only its neighbour at a counter of its own."""
     source = by_hand(
         """if (threadIdx.x > 0) return;
-        const unsigned turn = atomicInc(tickets, 2);
+        const unsigned turn = atomicInc(semaphores, 2);
         if (turn == 0) { partials[64] = 7; __threadfence(); atomicAdd(counters, 1u); }
         if (turn == 1) {
             atomicAdd(counters, 1u); FENCE atomicAdd(counters + 1, 1u);

@@ -38,13 +38,13 @@ KERNELS = [
     ("simt", {}, WHOLE, RUNTIME),
     ("simt", {"SPLIT": 3}, "bias_m+relu+residual", replace(RUNTIME, ld_align=4)),
     ("simt", {"STAGES": 3, "ASYNC": 1, "STREAM": 3}, WHOLE, RUNTIME),
-    ("simt", {"BK": 32, "STAGES": 3, "ASYNC": 1, "AHEAD": 2, "SLICES": 4}, "bias+silu", BATCH),
+    ("simt", {"BK": 32, "STAGES": 3, "ASYNC": 1, "K_UNROLL": 2, "SLICES": 4}, "bias+silu", BATCH),
     ("simt", {}, "max(alpha * acc, bias_n) - residual", Problem(70, 100, 35, dtype=DType.F64)),
-    ("simt", {"STAGES": 2, "ASYNC": 1, "AHEAD": 4}, WHOLE, Problem(70, 131, 45)),
+    ("simt", {"STAGES": 2, "ASYNC": 1, "K_UNROLL": 4}, WHOLE, Problem(70, 131, 45)),
     ("skinny", {}, "bias+gelu_tanh", Problem(3, 200, None)),
     ("skinny", {"SPLIT": 3}, WHOLE, RUNTIME),
     ("skinny", {"SPLIT": 2}, "bias_m+residual", Problem(None, 5, None, layout=Layout("c", "c"))),
-    ("batched", {"MB": 4, "WALK": 5}, WHOLE, Problem(8, 12, 16, batch=None)),
+    ("batched", {"MB": 4, "BATCH_TILES": 5}, WHOLE, Problem(8, 12, 16, batch=None)),
     ("batched", {}, "bias+relu", Problem(8, 12, 16, batch=None, pointers=True)),
 ]
 

@@ -91,7 +91,7 @@ def doubles() -> Iterator[Kernel]:
 
 def ahead() -> Iterator[Kernel]:
     """Values read ahead, in both element types, with and without batch and split K, sliced K and not."""
-    ring = {"BM": 32, "BN": 64, "TM": 4, "TN": 4, "WM": 16, "WN": 32, "ASYNC": 1, "STAGES": 2, "AHEAD": 2}
+    ring = {"BM": 32, "BN": 64, "TM": 4, "TN": 4, "WM": 16, "WN": 32, "ASYNC": 1, "STAGES": 2, "K_UNROLL": 2}
     sliced = {**ring, "BK": 32, "STAGES": 3}
     for dtype in (DType.F32, DType.F64):
         for layout, batch, splits, slices in zip(LAYOUTS, (1, None, 1, None), (1, 1, 3, 2), (2, 4, 2, 4), strict=True):
@@ -103,7 +103,7 @@ def ahead() -> Iterator[Kernel]:
 def empty_parts() -> Iterator[Kernel]:
     """Split K of fixed, whole steps, of which a last block of a tile has none: no read of it is checked."""
     ring = {"STAGES": 3, "ASYNC": 1}
-    for changes in ({"STAGES": 1}, {"STAGES": 2}, ring, {**ring, "AHEAD": 4}, {**ring, "AHEAD": 4, "SLICES": 2}):
+    for changes in ({"STAGES": 1}, {"STAGES": 2}, ring, {**ring, "K_UNROLL": 4}, {**ring, "K_UNROLL": 4, "SLICES": 2}):
         problem = Problem(64, 64, 64)
         base = SIMT.default(problem).with_values(BM=32, BN=64, BK=16, TM=4, TN=4, WM=16, WN=32, SPLIT=3)
         yield problem, SIMT, base.with_values(**changes)
@@ -117,9 +117,9 @@ def streams() -> Iterator[Kernel]:
         {**small, "STAGES": 1},
         {**small, "STAGES": 2},
         ring,
-        {**ring, "STAGES": 2, "AHEAD": 2},
+        {**ring, "STAGES": 2, "K_UNROLL": 2},
         {**small, "STAGES": 1, "OUTER": 0, "WM": 0, "WN": 0},
-        {**ring, "BK": 16, "STAGES": 4, "AHEAD": 4},
+        {**ring, "BK": 16, "STAGES": 4, "K_UNROLL": 4},
     )
     for number, changes in enumerate(schedules):
         for dtype, blocks in zip((DType.F32, DType.F64), ((3, 64), (5, 1), (2, 7))[number % 3], strict=True):
@@ -127,27 +127,27 @@ def streams() -> Iterator[Kernel]:
             problem = Problem(None, None, None, layout=layout, dtype=dtype, ld_align=1 + number % 2)
             yield problem, SIMT, SIMT.default(problem).with_values(**changes, STREAM=blocks)
     for shape in ((64, 192, 512), (70, 100, None)):  # nothing at an edge; tiles that move
-        yield Problem(*shape), SIMT, SIMT.default(Problem(*shape)).with_values(**ring, AHEAD=2, STREAM=4)
+        yield Problem(*shape), SIMT, SIMT.default(Problem(*shape)).with_values(**ring, K_UNROLL=2, STREAM=4)
 
 
 def ordered() -> Iterator[Kernel]:
     """FMAs and reads in other orders, along rows and along columns; tiles of 16 rows or columns."""
-    low = {"BM": 16, "BN": 64, "BK": 16, "TM": 4, "TN": 8, "WM": 16, "WN": 64, "ASYNC": 1, "STAGES": 2, "AHEAD": 4}
+    low = {"BM": 16, "BN": 64, "BK": 16, "TM": 4, "TN": 8, "WM": 16, "WN": 64, "ASYNC": 1, "STAGES": 2, "K_UNROLL": 4}
     narrow = {**low, "BM": 64, "BN": 16, "TM": 8, "TN": 4, "WM": 64, "WN": 16}
     for order, changes in ((4, low), (7, narrow)):
         problem = Problem(None, None, None, layout=Layout.parse(LAYOUTS[order % 4]))
-        yield problem, SIMT, SIMT.default(problem).with_values(**changes, ORDER=order)
+        yield problem, SIMT, SIMT.default(problem).with_values(**changes, FMA_ORDER=order)
 
 
 def by_turns() -> Iterator[Kernel]:
     """Values of a turn's depths read at once, from lines along k; rows or columns that come early."""
     ring = {"BM": 32, "BN": 64, "TM": 4, "TN": 4, "WM": 16, "WN": 32, "ASYNC": 1, "STAGES": 2}
-    four, two = {**ring, "BK": 16, "AHEAD": 4, "VEC": 4, "PAD": 4}, {**ring, "AHEAD": 2, "VEC": 2, "PAD": 2}
+    four, two = {**ring, "BK": 16, "K_UNROLL": 4, "VEC": 4, "PAD": 4}, {**ring, "K_UNROLL": 2, "VEC": 2, "PAD": 2}
     for layout, changes in (
         ("rr", {**four, "TA": 0}),
-        ("rc", {**four, "TB": 0, "STAGES": 3, "LEAD": 1, "SPLIT": 2, "TEAM": 16}),
-        ("cc", {**four, "TB": 0, "SLICES": 2, "LEAD": 2, "ORDER": 2}),
-        ("rr", {**four, "LEAD": 3, "ORDER": 3, "STREAM": 5}),
+        ("rc", {**four, "TB": 0, "STAGES": 3, "HOIST": 1, "SPLIT": 2, "COPY_THREADS": 16}),
+        ("cc", {**four, "TB": 0, "SLICES": 2, "HOIST": 2, "FMA_ORDER": 2}),
+        ("rr", {**four, "HOIST": 3, "FMA_ORDER": 3, "STREAM": 5}),
     ):
         problem = Problem(None, None, None, layout=Layout.parse(layout))
         yield problem, SIMT, SIMT.default(problem).with_values(**changes)
@@ -157,9 +157,9 @@ def by_turns() -> Iterator[Kernel]:
         k,
         changes,
     ) in (  # vectors along k, whose lines all steps but the first leave behind K's remainder
-        (DType.F32, "rr", 68, {**four, "TA": 0, "LEAD": 2}),
-        (DType.F32, "rc", 50, {**four, "TA": 0, "LEAD": 1, "ORDER": 7}),
-        (DType.F64, "cc", 35, {**two, "TB": 0, "LEAD": 1}),
+        (DType.F32, "rr", 68, {**four, "TA": 0, "HOIST": 2}),
+        (DType.F32, "rc", 50, {**four, "TA": 0, "HOIST": 1, "FMA_ORDER": 7}),
+        (DType.F64, "cc", 35, {**two, "TB": 0, "HOIST": 1}),
         (DType.F64, "rc", 64, {**two, "TA": 0}),
     ):
         problem = Problem(None, None, k, dtype=dtype, layout=Layout.parse(layout), ld_align=4)
@@ -170,7 +170,7 @@ def moved() -> Iterator[Kernel]:
     """Tiles that would cross an edge of C and move back, in both directions, in one and in none; batches of them."""
     small = {"BM": 32, "BN": 64, "TM": 4, "TN": 4, "WM": 16, "WN": 32}
     ring = {**small, "ASYNC": 1, "STAGES": 3}
-    ahead = {**ring, "BK": 16, "STAGES": 2, "AHEAD": 2}
+    ahead = {**ring, "BK": 16, "STAGES": 2, "K_UNROLL": 2}
     schedules = ({**small, "STAGES": 1}, {**small, "STAGES": 2}, ring, {**ahead, "SLICES": 2})
     for number, (layout, changes) in enumerate(zip(LAYOUTS, schedules, strict=True)):
         for dtype, m, n, batch in (  # columns in whole vectors of four and two, and one by one
@@ -195,9 +195,9 @@ def batches() -> Iterator[Kernel]:
         free = Problem(None, None, None, layout=Layout.parse(layout), batch=None)
         yield free, SIMT, SIMT.default(free).with_values(BM=32, BN=64, TM=4, TN=4, WM=16, WN=32)
         small = Problem(16, 12, 8, layout=Layout.parse(layout), batch=None, stride_a=0, stride_b=None, stride_c=200)
-        yield small, BATCHED, BATCHED.default(small).with_values(MB=2, WALK=4, STAGES=2, ASYNC=1)
+        yield small, BATCHED, BATCHED.default(small).with_values(MB=2, BATCH_TILES=4, STAGES=2, ASYNC=1)
         odd = Problem(5, 7, 9, layout=Layout.parse(layout), batch=11, lda=12, ldb=12, dtype=DType.F64)
-        yield odd, BATCHED, BATCHED.default(odd).with_values(MB=4, WALK=2)
+        yield odd, BATCHED, BATCHED.default(odd).with_values(MB=4, BATCH_TILES=2)
     yield Problem(33, 17, 20, batch=6, stride_b=0), NAIVE, NaiveConfig(BM=8, BN=8)
     large = Problem(128, 64, 64, layout=Layout("c", "r"), batch=300)  # more than is run whole
     yield large, BATCHED, BATCHED.default(large).with_values(TM=8, TN=8, MB=1)
@@ -210,9 +210,9 @@ def pointers() -> Iterator[Kernel]:
         free = Problem(None, None, None, layout=order, batch=None, pointers=True, pointer_align=align)
         yield free, SIMT, SIMT.default(free).with_values(BM=32, BN=64, TM=4, TN=4, WM=16, WN=32, SPLIT=2)
         small = Problem(16, 12, 8, layout=order, batch=None, pointers=True, pointer_align=align)
-        yield small, BATCHED, BATCHED.default(small).with_values(MB=2, WALK=4, STAGES=2, ASYNC=1)
+        yield small, BATCHED, BATCHED.default(small).with_values(MB=2, BATCH_TILES=4, STAGES=2, ASYNC=1)
     odd = Problem(5, 7, 9, batch=11, lda=12, dtype=DType.F64, pointers=True)
-    yield odd, BATCHED, BATCHED.default(odd).with_values(MB=4, WALK=2)
+    yield odd, BATCHED, BATCHED.default(odd).with_values(MB=4, BATCH_TILES=2)
     yield Problem(33, 17, None, batch=6, pointers=True), NAIVE, NaiveConfig(BM=8, BN=8)
     large = Problem(128, 64, 64, layout=Layout("c", "r"), batch=300, pointers=True)  # more than is run whole
     yield large, BATCHED, BATCHED.default(large).with_values(TM=8, TN=8, MB=1)
@@ -230,7 +230,7 @@ def drawn(count: int) -> Iterator[Kernel]:
             ld_align=rng.choice((1, 2, 4)),
         )
         values = {axis.name: rng.choice(SMALL.get(axis.name, axis.values)) for axis in SimtConfig.axes()}
-        config = SimtConfig(**(values if values["AHEAD"] else {**values, "LEAD": 0, "ORDER": 0}))
+        config = SimtConfig(**(values if values["K_UNROLL"] else {**values, "HOIST": 0, "FMA_ORDER": 0}))
         if first_rejection(SIMT, problem, config, LIMITS) is None:
             count -= 1
             yield problem, SIMT, config
@@ -284,7 +284,9 @@ def computes(emulator, source, examples):
 
 @pytest.mark.parametrize("k", [0, 1, 8, 9, 200])
 @pytest.mark.parametrize("shape", [(1, 1), (33, 65), (100, 200), (300, 500)], ids=str)
-@pytest.mark.parametrize("changes", [{"STAGES": 2}, {"STAGES": 3, "ASYNC": 1}, {"STAGES": 2, "ASYNC": 1, "AHEAD": 2}])
+@pytest.mark.parametrize(
+    "changes", [{"STAGES": 2}, {"STAGES": 3, "ASYNC": 1}, {"STAGES": 2, "ASYNC": 1, "K_UNROLL": 2}]
+)
 def test_few_and_many_steps_are_shared(changes, shape, k, emulator):
     """No whole wave and several, a block with parts of several tiles and blocks without any; C is beta * C at K = 0."""
     source = render(*streaming(3, **changes)), render(*streaming(64, **changes))
@@ -311,7 +313,7 @@ def test_kernels_here_move_tiles_in_every_way():
 
 def moves(source):
     """In which directions tiles of the kernel move: "mn", "m", "n" or ""."""
-    return "".join(mn for mn in "mn" if f"min(own.{mn}" in source.text)
+    return "".join(mn for mn in "mn" if f"min(nominal.{mn}" in source.text)
 
 
 def test_the_suite_runs_a_thousand_examples():

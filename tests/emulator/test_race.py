@@ -292,7 +292,9 @@ def test_two_blocks_share_an_element_of_c(emulator: EmulatorExecutor) -> None:
 # Blocks that share a tile: what one leaves for another is ordered by a fence, an atomic, an atomic and a fence.
 
 WRITE = "partials[blockIdx.x * 64 + threadIdx.x] = A[0];"
-TAKE = "if (threadIdx.x == 0) { FENCE last = atomicInc(tickets, 2) == 2; FENCE }".replace("FENCE", "__threadfence();")
+TAKE = "if (threadIdx.x == 0) { FENCE last = atomicInc(semaphores, 2) == 2; FENCE }".replace(
+    "FENCE", "__threadfence();"
+)
 TAKE_UNFENCED = TAKE.replace("__threadfence();", "", 1)  # before it is taken
 READ = """if (last == 0) return;
         float sum = 0;
@@ -303,8 +305,8 @@ READ = """if (last == 0) return;
 def sharing(*lines: str) -> KernelSource:
     """A kernel whose three blocks share a tile."""
     source = by_hand("\n".join(("__shared__ int last;", *lines)))
-    workspace = (Parameter("partials", "float*"), Parameter("tickets", "unsigned*"))
-    text = source.text.replace("float* C)", "float* C, float* partials, unsigned* tickets)")
+    workspace = (Parameter("partials", "float*"), Parameter("semaphores", "unsigned*"))
+    text = source.text.replace("float* C)", "float* C, float* partials, unsigned* semaphores)")
     launch = Launch(64, (("M", 1), ("N", 64)), splits=3)
     return replace(source, text=text, launch=launch, parameters=(*source.parameters, *workspace))
 
@@ -314,15 +316,15 @@ def sharing(*lines: str) -> KernelSource:
     "lines",
     [
         (WRITE, "__syncthreads();", TAKE, "__syncthreads();", READ),
-        # Every thread fences what it wrote, and what it reads; one takes the ticket.
+        # Every thread fences what it wrote, and what it reads; one takes the semaphore.
         (
             *(WRITE, "__threadfence();", "__syncthreads();"),
-            "if (threadIdx.x == 0) last = atomicInc(tickets, 2) == 2;",
+            "if (threadIdx.x == 0) last = atomicInc(semaphores, 2) == 2;",
             *("__syncthreads();", "__threadfence();", READ),
         ),
     ],
 )
-def test_fences_and_tickets_order_blocks(lines: tuple[str, ...], seed: int, emulator: EmulatorExecutor) -> None:
+def test_fences_and_semaphores_order_blocks(lines: tuple[str, ...], seed: int, emulator: EmulatorExecutor) -> None:
     assert run(emulator, sharing(*lines), ANY_SHAPE.case(1, 1, 1), seed)[0] == 3
 
 
@@ -350,17 +352,19 @@ def test_a_fence_or_barrier_that_is_missing_is_a_race_on_partials(
 
 
 def test_a_plain_access_to_a_counter_races_with_an_atomic(emulator: EmulatorExecutor) -> None:
-    source = sharing("if (threadIdx.x > 0) return;", "if (blockIdx.x == 0) atomicInc(tickets, 2); else tickets[0] = 0;")
+    source = sharing(
+        "if (threadIdx.x > 0) return;", "if (blockIdx.x == 0) atomicInc(semaphores, 2); else semaphores[0] = 0;"
+    )
     reason = race(emulator, source, case=ANY_SHAPE.case(1, 1, 1))
-    assert "data race on tickets: block 0, thread 0's atomic updates 0 bytes into tickets at k.cu:4" in reason
+    assert "data race on semaphores: block 0, thread 0's atomic updates 0 bytes into semaphores at k.cu:4" in reason
 
 
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("if (threadIdx.x == 0) atomicInc(tickets, 7);", r"leaves tickets\[0\] = 3: the next launch needs it"),
+        ("if (threadIdx.x == 0) atomicInc(semaphores, 7);", r"leaves semaphores\[0\] = 3: the next launch needs it"),
         ("if (threadIdx.x + blockIdx.x == 0) partials[3 * 64] = 1;", "writes (0 bytes after|beside partials, 768)"),
-        ("if (threadIdx.x == 0) atomicInc(tickets + 1, 2);", "(after|from) (the end of|its start)"),
+        ("if (threadIdx.x == 0) atomicInc(semaphores + 1, 2);", "(after|from) (the end of|its start)"),
         ("if (threadIdx.x == 0) C[0] = partials[0];", "data race on C"),
     ],
 )
@@ -382,7 +386,7 @@ COLLECT = """if (last == 0) return;
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3])
-def test_atomics_that_tickets_follow_are_ordered(seed: int, emulator: EmulatorExecutor) -> None:
+def test_atomics_that_semaphores_follow_are_ordered(seed: int, emulator: EmulatorExecutor) -> None:
     source = sharing(ADD, "__syncthreads();", TAKE, "__syncthreads();", COLLECT)
     assert run(emulator, source, ANY_SHAPE.case(1, 1, 1), seed)[0] == 3
 

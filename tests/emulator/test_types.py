@@ -8,14 +8,18 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from gemmgen.kernel.families.base import check
 from gemmgen.kernel.families.naive import NAIVE
+from gemmgen.kernel.naming import parse_name
 from gemmgen.kernel.render import render
+from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Types
 from gemmgen.run.emulator.compiler import RUNTIME, HostCompiler
 from gemmgen.run.emulator.driver import EmulatorExecutor
+from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.verifier import verify
 
 
@@ -111,3 +115,27 @@ def test_the_host_reads_every_number(tmp_path: object) -> None:
     halves = DType.F16.decode(np.arange(65536, dtype=np.uint16).view(np.float16))
     bytes_ = DType.E4M3.decode(np.arange(256, dtype=np.uint8).view(DType.E4M3.numpy))
     np.testing.assert_array_equal(found.astype(np.float64), np.concatenate([halves, bytes_]))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gemm_bf16_rc_3xNxK_skinny_s4_t4_w2_k512_u2_v4_split1",
+        "gemm_e4m3_rr_2xNxK_la16_skinny_s2_t8_l8_w2_k0_u2_v4_split1",
+        "gemm_s8s8s32_rc_3xNxK_skinny_s4_t2_w2_k1024_u2_v4_split2",
+        "gemm_bf16_rc_p7_16x8x24_batched_mb4_4x4_v4_pad4_s1_async0_tiles4_minb1",
+        "gemm_s8u8s8_rr_bB_8x8x8_batched_mb2_4x4_v4_pad0_s1_async0_tiles1_minb1",
+        "gemm_f16bf16f32_cr_MxNxK_la4_simt_outer1_32x32x8_4x4_w0x0_v4_ta0_tb0_pad0_s2_async0_unroll0_slices1_minb1_g8_split1",
+    ],
+)
+def test_other_families_convert_as_well(emulator: EmulatorExecutor, name: str) -> None:
+    problem, family, config = parse_name(name)
+    check(family, problem, config, ARCHS["sm_90"].limits)
+    verdict = verify(emulator, render(problem, family, config), examples=28, seed=1)
+    assert verdict.passed, f"{verdict.situation}: {verdict.failure}"
+
+
+def test_e4m3_needs_an_architecture_that_converts_it() -> None:
+    problem = Problem(8, 8, 8, types=Types.parse("e4m3"))
+    with pytest.raises(InvalidInput, match=r"LEAST_ARCH <= ARCH fails .*no instruction that converts these types"):
+        check(NAIVE, problem, NAIVE.default(problem), ARCHS["sm_86"].limits)

@@ -156,7 +156,7 @@ def test_depths_and_tiles_of_16_bits_are_found(old, new, emulator):
 
 def test_a_batch_that_a_block_is_one_product_short_of_is_found(emulator):
     problem = Problem(8, 12, 16, batch=None, pointers=True)
-    source = render(problem, BATCHED, BATCHED.default(problem).with_values(MB=4, WALK=5))
+    source = render(problem, BATCHED, BATCHED.default(problem).with_values(MB=4, BATCH_TILES=5))
     assert dict(source.launch.grid)["batch"] == 20
     wrong = replace(source, launch=replace(source.launch, grid=(("batch", 21),)))
     verdict = verify(emulator, wrong, examples=THOROUGH)

@@ -1,4 +1,4 @@
-// gemm_f32_rr_bB_8x12x16_ep97a66a26_sm90_6cd7941a
+// gemm_f32_rr_bB_8x12x16_ep97a66a26_sm90_5f1e46ae
 //
 //     C = clamp(acc + beta * C, -1, 1) * scale_m + residual      acc = A * B; f32 on CUDA cores; beta = 0 never reads C
 //     for each of a batch's products
@@ -12,13 +12,13 @@
 // Block   4 products at once by 24 threads, 1 time, 5632 bytes of shared memory
 // Thread  16 elements of C: for each k 16 FMAs on 8 words of shared memory, taken in 2 reads
 // Reads   K / 4.8 words of global and K / 2 of shared memory for each element of C; 2.4 FLOP for a byte of global
-// Ahead   nothing: a block waits for each tile, and only other blocks hide that
+// Stages  none is prefetched: a block waits for each of its loads, and only other blocks hide that
 // Bound   device memory: 1.5 FLOP for a byte that has to move, too few for any known card
 //
 // Launch  ceil(batch / 4) blocks of 24 threads
 // Expects A, B, C, scale_m and residual at addresses divisible by 16, C overlapping no other operand,
 //         no two matrices of C that overlap
-// Config  gemm_f32_rr_bB_8x12x16_ep97a66a26_batched_mb4_4x4_v4_pad4_s1_async0_walk1_minb1
+// Config  gemm_f32_rr_bB_8x12x16_ep97a66a26_batched_mb4_4x4_v4_pad4_s1_async0_tiles1_minb1
 // Made by gemmgen generate 8x12x16 --dtype f32 --layout rr --batch '?' --epilogue 'clamp(acc + beta * C, -1, 1) * scale_m + residual' --arch sm_90 --family batched
 
 namespace {
@@ -42,13 +42,13 @@ struct Shape {
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int MB = 4;      // products that a block computes at once
-constexpr int TM = 4;      // rows of C that a thread computes
-constexpr int TN = 4;      // columns of C that a thread computes
-constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
-constexpr int STAGES = 1;  // groups of MB products that shared memory holds
-constexpr int WALK = 1;    // groups that a block computes one after the other
-constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
+constexpr int MB = 4;           // products that a block computes at once
+constexpr int TM = 4;           // rows of C that a thread computes
+constexpr int TN = 4;           // columns of C that a thread computes
+constexpr int PAD = 4;          // elements after each shared line of an operand stored along k: spreads banks
+constexpr int STAGES = 1;       // groups of MB products that shared memory holds
+constexpr int BATCH_TILES = 1;  // batch tiles of MB products that a block computes one after the other
+constexpr int MINB = 1;         // blocks that must fit an SM at once: caps a thread's registers
 
 // Work split
 constexpr int BM = 8;                     // rows of C: all of them
@@ -68,22 +68,22 @@ constexpr int STEP_N = FN * LANES_N;      // columns from those to its next
 constexpr int VC = 4;                     // floats of an access to C
 
 // How A gets to shared memory
-constexpr int VA = 4;                                               // floats of an access to A
-constexpr int READ_A = DEPTH;                                       // floats of a thread's shared read of A
-constexpr int A_LINE = BK;                                          // floats of a line of A
-constexpr int A_ACCESSES = BK / VA * BM;                            // accesses that fetch a matrix A
-constexpr int A_SHARE = (MB * A_ACCESSES + THREADS - 1) / THREADS;  // of which, for all MB, a thread makes at most
-constexpr int PITCH_A = BK + PAD;                                   // floats from one shared line of A to the next
-constexpr int SHARED_A = BM * PITCH_A;                              // floats of a shared matrix A
+constexpr int VA = 4;                                                    // floats of an access to A
+constexpr int READ_A = DEPTH;                                            // floats of a thread's shared read of A
+constexpr int A_CONTIGUOUS = BK;                                         // floats of A along its contiguous dimension
+constexpr int A_ACCESSES = BK / VA * BM;                                 // accesses that fetch a matrix A
+constexpr int A_ITERATIONS = (MB * A_ACCESSES + THREADS - 1) / THREADS;  // accesses of a thread to all MB, at most
+constexpr int PITCH_A = BK + PAD;                                        // floats from one row of A's shared tile to the next
+constexpr int SHARED_A = BM * PITCH_A;                                   // floats of a shared matrix A
 
 // How B gets to shared memory
-constexpr int VB = 4;                                               // floats of an access to B
-constexpr int READ_B = FN;                                          // floats of a thread's shared read of B
-constexpr int B_LINE = BN;                                          // floats of a line of B
-constexpr int B_ACCESSES = BN / VB * BK;                            // accesses that fetch a matrix B
-constexpr int B_SHARE = (MB * B_ACCESSES + THREADS - 1) / THREADS;  // of which, for all MB, a thread makes at most
-constexpr int PITCH_B = BN;                                         // floats from one shared line of B to the next
-constexpr int SHARED_B = BK * PITCH_B;                              // floats of a shared matrix B
+constexpr int VB = 4;                                                    // floats of an access to B
+constexpr int READ_B = FN;                                               // floats of a thread's shared read of B
+constexpr int B_CONTIGUOUS = BN;                                         // floats of B along its contiguous dimension
+constexpr int B_ACCESSES = BN / VB * BK;                                 // accesses that fetch a matrix B
+constexpr int B_ITERATIONS = (MB * B_ACCESSES + THREADS - 1) / THREADS;  // accesses of a thread to all MB, at most
+constexpr int PITCH_B = BN;                                              // floats from one row of B's shared tile to the next
+constexpr int SHARED_B = BK * PITCH_B;                                   // floats of a shared matrix B
 
 static_assert(PITCH_A % VA == 0 and PITCH_A % READ_A == 0, "vector accesses to A's shared lines stay aligned");
 static_assert(PITCH_B % VB == 0 and PITCH_B % READ_B == 0, "vector accesses to B's shared lines stay aligned");
@@ -111,84 +111,84 @@ __device__ __forceinline__ void store(float* to, const Vec<N>& value)
 using MatrixA = float[SHARED_A / PITCH_A][PITCH_A];  // A in shared memory, line by line: [m][k]
 using MatrixB = float[SHARED_B / PITCH_B][PITCH_B];  // B in shared memory, line by line: [k][n]
 
-// Where a thread's elements start within its product. They come in FM x FN patches, STEP_M and STEP_N apart,
+// The first element of a thread tile within its product. Thread tiles are FM x FN patches, STEP_M and STEP_N apart,
 // so that neighbouring threads read neighbouring addresses of shared memory.
-struct Place {
+struct ThreadOrigin {
     int m, n;
 };
 
-__device__ __forceinline__ Place place_of_lane(int lane)
+__device__ __forceinline__ ThreadOrigin lane_origin(int lane)
 {
-    // PAIR neighbours share rows, and those PAIR apart share columns: a vector read that meets an address
-    // twice in neighbouring lanes takes half the shared-memory cycles.
+    // PAIR neighbouring lanes have the same rows, lanes PAIR apart the same columns: a vector load of one address by
+    // neighbouring lanes takes half the shared-memory wavefronts.
     const int lane_m = lane / PAIR % LANES_M;
     const int lane_n = lane / (PAIR * LANES_M) * PAIR + lane % PAIR;
     return {lane_m * FM, lane_n * FN};
 }
 
-// Copy this thread's share of MB matrices A to shared memory, as far as the batch has so many.
+// This thread's copies of MB matrices A to shared memory, as far as the batch has so many.
 __device__ __forceinline__ void copy_a(const float* batch, Shape s, int first, MatrixA* shared)
 {
     #pragma unroll
-    for (int i = 0; i < A_SHARE; ++i) {
+    for (int i = 0; i < A_ITERATIONS; ++i) {
         const int access = threadIdx.x + i * THREADS;
         if (MB * A_ACCESSES % THREADS != 0 && access >= MB * A_ACCESSES) break;
         const int matrix = access / A_ACCESSES, within = access % A_ACCESSES;
-        const int line = within / (A_LINE / VA), at = within % (A_LINE / VA) * VA;
+        const int line = within / (A_CONTIGUOUS / VA), at = within % (A_CONTIGUOUS / VA) * VA;
         if (first + matrix >= s.batch) break;
         const float* from = batch + (first + matrix) * s.stride_a + Offset(line) * s.lda + at;
         store<VA>(&shared[matrix][line][at], load<VA>(from));
     }
 }
 
-// Copy this thread's share of MB matrices B to shared memory, as far as the batch has so many.
+// This thread's copies of MB matrices B to shared memory, as far as the batch has so many.
 __device__ __forceinline__ void copy_b(const float* batch, Shape s, int first, MatrixB* shared)
 {
     #pragma unroll
-    for (int i = 0; i < B_SHARE; ++i) {
+    for (int i = 0; i < B_ITERATIONS; ++i) {
         const int access = threadIdx.x + i * THREADS;
         if (MB * B_ACCESSES % THREADS != 0 && access >= MB * B_ACCESSES) break;
         const int matrix = access / B_ACCESSES, within = access % B_ACCESSES;
-        const int line = within / (B_LINE / VB), at = within % (B_LINE / VB) * VB;
+        const int line = within / (B_CONTIGUOUS / VB), at = within % (B_CONTIGUOUS / VB) * VB;
         if (first + matrix >= s.batch) break;
         const float* from = batch + (first + matrix) * s.stride_b + Offset(line) * s.ldb + at;
         store<VB>(&shared[matrix][line][at], load<VB>(from));
     }
 }
 
-// This thread's TM values of A for each of DEPTH neighbouring k, which one read takes.
-__device__ __forceinline__ void read_a(const MatrixA& shared, int k, int m, float (&fragment)[DEPTH][TM])
+// This thread's fragments of A at DEPTH neighbouring k: TM loads of DEPTH values along k.
+__device__ __forceinline__ void load_fragment_a(const MatrixA& shared, int k, int m, float (&fragment)[DEPTH][TM])
 {
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
-        const Vec<DEPTH> part = load<DEPTH>(&shared[m + i * STEP_M][k]);
+        const Vec<DEPTH> vector = load<DEPTH>(&shared[m + i * STEP_M][k]);
         #pragma unroll
-        for (int d = 0; d < DEPTH; ++d) fragment[d][i] = part.at[d];
+        for (int d = 0; d < DEPTH; ++d) fragment[d][i] = vector.at[d];
     }
 }
 
-// This thread's TN values of B for each of DEPTH neighbouring k, FN to a read.
-__device__ __forceinline__ void read_b(const MatrixB& shared, int k, int n, float (&fragment)[DEPTH][TN])
+// This thread's fragments of B at DEPTH neighbouring k: TN values each, FN a load.
+__device__ __forceinline__ void load_fragment_b(const MatrixB& shared, int k, int n, float (&fragment)[DEPTH][TN])
 {
     #pragma unroll
     for (int d = 0; d < DEPTH; ++d) {
         #pragma unroll
         for (int i = 0; i < TN; i += FN) {
-            const Vec<FN> part = load<FN>(&shared[k + d][n + i / FN * STEP_N]);
+            const Vec<FN> vector = load<FN>(&shared[k + d][n + i / FN * STEP_N]);
             #pragma unroll
-            for (int v = 0; v < FN; ++v) fragment[d][i + v] = part.at[v];
+            for (int v = 0; v < FN; ++v) fragment[d][i + v] = vector.at[v];
         }
     }
 }
 
 // acc += A * B: for each k an outer product of this thread's TM values of A and TN of B.
-__device__ __forceinline__ void multiply(const MatrixA& As, const MatrixB& Bs, Place place, float (&acc)[TM][TN])
+__device__ __forceinline__ void mma(const MatrixA& As, const MatrixB& Bs, ThreadOrigin thread, float (&acc)[TM][TN])
 {
     #pragma unroll UNROLL
     for (int k = 0; k < Shape::K; k += DEPTH) {
         float a[DEPTH][TM], b[DEPTH][TN];
-        read_a(As, k, place.m, a);
-        read_b(Bs, k, place.n, b);
+        load_fragment_a(As, k, thread.m, a);
+        load_fragment_b(Bs, k, thread.n, b);
         #pragma unroll
         for (int d = 0; d < DEPTH; ++d) {
             #pragma unroll
@@ -234,13 +234,13 @@ __device__ __forceinline__ void store_results(float* to, const Epilogue& e, Shap
 }
 
 // The i-th of this thread's TM rows of C.
-__device__ __forceinline__ void store_row(float* tile, Shape s, Place place, int i,
+__device__ __forceinline__ void store_row(float* tile, Shape s, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], const Epilogue& e)
 {
-    const int m = place.m + i / FM * STEP_M + i % FM;
+    const int m = thread.m + i / FM * STEP_M + i % FM;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
-        const int n = place.n + j / FN * STEP_N + j % FN;
+        const int n = thread.n + j / FN * STEP_N + j % FN;
         Vec<VC> value;
         #pragma unroll
         for (int v = 0; v < VC; ++v) value.at[v] = sums[j + v];
@@ -249,17 +249,17 @@ __device__ __forceinline__ void store_row(float* tile, Shape s, Place place, int
 }
 
 // The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(float* tile, Shape s, Place place,
+__device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin thread,
                                         const float (&sums)[TM][TN], const Epilogue& e)
 {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) store_row(tile, s, place, i, sums[i], e);
+    for (int i = 0; i < TM; ++i) store_row(tile, s, thread, i, sums[i], e);
 }
 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_bB_8x12x16_ep97a66a26_sm90_6cd7941a(
+gemm_f32_rr_bB_8x12x16_ep97a66a26_sm90_5f1e46ae(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -268,12 +268,12 @@ gemm_f32_rr_bB_8x12x16_ep97a66a26_sm90_6cd7941a(
     int batch,
     float beta)
 {
-    __shared__ __align__(16) MatrixA As[STAGES * MB];  // STAGES groups of MB
+    __shared__ __align__(16) MatrixA As[STAGES * MB];  // STAGES batch tiles of MB
     __shared__ __align__(16) MatrixB Bs[STAGES * MB];
     const Shape s{batch};
-    const int first = blockIdx.x * (MB * WALK);  // product of the block
-    const int mine = threadIdx.x / LANES;        // of a group, this thread's
-    const Place place = place_of_lane(threadIdx.x % LANES);
+    const int first = blockIdx.x * (MB * BATCH_TILES);  // product of the block
+    const int in_tile = threadIdx.x / LANES;            // this thread's product of each batch tile
+    const ThreadOrigin thread = lane_origin(threadIdx.x % LANES);
 
     #pragma unroll
     for (int stage = 0; stage < STAGES; ++stage) {
@@ -282,18 +282,18 @@ gemm_f32_rr_bB_8x12x16_ep97a66a26_sm90_6cd7941a(
     }
 
     int stage = 0;
-    for (int step = 0; step < WALK; ++step) {
-        __syncthreads();  // the group is complete
-        const int product = first + step * MB + mine;
+    for (int step = 0; step < BATCH_TILES; ++step) {
+        __syncthreads();  // the batch tile is complete
+        const int product = first + step * MB + in_tile;
         if (product < s.batch) {
             float acc[TM][TN] = {};
-            multiply(As[stage * MB + mine], Bs[stage * MB + mine], place, acc);
+            mma(As[stage * MB + in_tile], Bs[stage * MB + in_tile], thread, acc);
             const Epilogue e = {beta, scale_m, residual + product * s.stride_residual};
-            store_c(C + product * s.stride_c, s, place, acc, e);
+            store_c(C + product * s.stride_c, s, thread, acc, e);
         }
         const int next = step + STAGES;
-        if (next < WALK) {
-            __syncthreads();  // nobody reads the stage any more
+        if (next < BATCH_TILES) {
+            __syncthreads();  // no thread reads the stage any more
             copy_a(A, s, first + next * MB, &As[stage * MB]);
             copy_b(B, s, first + next * MB, &Bs[stage * MB]);
         }

@@ -1,4 +1,4 @@
-// gemm_f64_cr_b1000_24x32x40_sm90_c731251a
+// gemm_f64_cr_b1000_24x32x40_sm90_f51a1098
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; beta = 0 never reads C
 //     for each of 1000 products
@@ -10,13 +10,13 @@
 // Block   2 products at once by 96 threads, 1 time, 35840 bytes of shared memory
 // Thread  16 elements of C: for each k 16 FMAs on 16 words of shared memory, taken in 4 reads
 // Reads   K / 6.857 words of global and K / 1 of shared memory for each element of C; 3.43 FLOP for a byte of global
-// Ahead   nothing: a block waits for each tile, and only other blocks hide that
-// Bound   DFMA issue: FMAs are 75% of the main loop's FMAs, reads and copies
+// Stages  none is prefetched: a block waits for each of its loads, and only other blocks hide that
+// Bound   DFMA issue: FMAs are 75% of the mainloop's FMAs, reads and copies
 //
 // Launch  ceil(batch / 2) blocks of 96 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         no two matrices of C that overlap
-// Config  gemm_f64_cr_b1000_24x32x40_batched_mb2_4x4_v2_pad0_s1_async0_walk1_minb1
+// Config  gemm_f64_cr_b1000_24x32x40_batched_mb2_4x4_v2_pad0_s1_async0_tiles1_minb1
 // Made by gemmgen generate 24x32x40 --dtype f64 --layout cr --batch 1000 --arch sm_90 --family batched
 
 namespace {
@@ -38,12 +38,12 @@ struct Shape {
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int MB = 2;      // products that a block computes at once
-constexpr int TM = 4;      // rows of C that a thread computes
-constexpr int TN = 4;      // columns of C that a thread computes
-constexpr int STAGES = 1;  // groups of MB products that shared memory holds
-constexpr int WALK = 1;    // groups that a block computes one after the other
-constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
+constexpr int MB = 2;           // products that a block computes at once
+constexpr int TM = 4;           // rows of C that a thread computes
+constexpr int TN = 4;           // columns of C that a thread computes
+constexpr int STAGES = 1;       // groups of MB products that shared memory holds
+constexpr int BATCH_TILES = 1;  // batch tiles of MB products that a block computes one after the other
+constexpr int MINB = 1;         // blocks that must fit an SM at once: caps a thread's registers
 
 // Work split
 constexpr int BM = 24;                    // rows of C: all of them
@@ -63,29 +63,29 @@ constexpr int STEP_N = FN * LANES_N;      // columns from those to its next
 constexpr int VC = 2;                     // doubles of an access to C
 
 // How A gets to shared memory
-constexpr int VA = 2;                                               // doubles of an access to A
-constexpr int READ_A = FM;                                          // doubles of a thread's shared read of A
-constexpr int A_LINE = BM;                                          // doubles of a line of A
-constexpr int A_ACCESSES = BM / VA * BK;                            // accesses that fetch a matrix A
-constexpr int A_SHARE = (MB * A_ACCESSES + THREADS - 1) / THREADS;  // of which, for all MB, a thread makes at most
-constexpr int PITCH_A = BM;                                         // doubles from one shared line of A to the next
-constexpr int SHARED_A = BK * PITCH_A;                              // doubles of a shared matrix A
+constexpr int VA = 2;                                                    // doubles of an access to A
+constexpr int READ_A = FM;                                               // doubles of a thread's shared read of A
+constexpr int A_CONTIGUOUS = BM;                                         // doubles of A along its contiguous dimension
+constexpr int A_ACCESSES = BM / VA * BK;                                 // accesses that fetch a matrix A
+constexpr int A_ITERATIONS = (MB * A_ACCESSES + THREADS - 1) / THREADS;  // accesses of a thread to all MB, at most
+constexpr int PITCH_A = BM;                                              // doubles from one row of A's shared tile to the next
+constexpr int SHARED_A = BK * PITCH_A;                                   // doubles of a shared matrix A
 
 // How B gets to shared memory
-constexpr int VB = 2;                                               // doubles of an access to B
-constexpr int READ_B = FN;                                          // doubles of a thread's shared read of B
-constexpr int B_LINE = BN;                                          // doubles of a line of B
-constexpr int B_ACCESSES = BN / VB * BK;                            // accesses that fetch a matrix B
-constexpr int B_SHARE = (MB * B_ACCESSES + THREADS - 1) / THREADS;  // of which, for all MB, a thread makes at most
-constexpr int PITCH_B = BN;                                         // doubles from one shared line of B to the next
-constexpr int SHARED_B = BK * PITCH_B;                              // doubles of a shared matrix B
+constexpr int VB = 2;                                                    // doubles of an access to B
+constexpr int READ_B = FN;                                               // doubles of a thread's shared read of B
+constexpr int B_CONTIGUOUS = BN;                                         // doubles of B along its contiguous dimension
+constexpr int B_ACCESSES = BN / VB * BK;                                 // accesses that fetch a matrix B
+constexpr int B_ITERATIONS = (MB * B_ACCESSES + THREADS - 1) / THREADS;  // accesses of a thread to all MB, at most
+constexpr int PITCH_B = BN;                                              // doubles from one row of B's shared tile to the next
+constexpr int SHARED_B = BK * PITCH_B;                                   // doubles of a shared matrix B
 
 static_assert(PITCH_A % VA == 0 and PITCH_A % READ_A == 0, "vector accesses to A's shared lines stay aligned");
 static_assert(PITCH_B % VB == 0 and PITCH_B % READ_B == 0, "vector accesses to B's shared lines stay aligned");
 static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
-static_assert(Shape::batch % (MB * WALK) == 0, "groups end where the batch does: no product is checked for that");
+static_assert(Shape::batch % (MB * BATCH_TILES) == 0, "batch tiles end where the batch does: no product is checked for that");
 
 // N doubles that move as one access of 8 * N bytes.
 template <int N>
@@ -108,85 +108,85 @@ __device__ __forceinline__ void store(double* to, const Vec<N>& value)
 using MatrixA = double[SHARED_A / PITCH_A][PITCH_A];  // A in shared memory, line by line: [k][m]
 using MatrixB = double[SHARED_B / PITCH_B][PITCH_B];  // B in shared memory, line by line: [k][n]
 
-// Where a thread's elements start within its product. They come in FM x FN patches, STEP_M and STEP_N apart,
+// The first element of a thread tile within its product. Thread tiles are FM x FN patches, STEP_M and STEP_N apart,
 // so that neighbouring threads read neighbouring addresses of shared memory.
-struct Place {
+struct ThreadOrigin {
     int m, n;
 };
 
-__device__ __forceinline__ Place place_of_lane(int lane)
+__device__ __forceinline__ ThreadOrigin lane_origin(int lane)
 {
-    // PAIR neighbours share rows, and those PAIR apart share columns: a vector read that meets an address
-    // twice in neighbouring lanes takes half the shared-memory cycles.
+    // PAIR neighbouring lanes have the same rows, lanes PAIR apart the same columns: a vector load of one address by
+    // neighbouring lanes takes half the shared-memory wavefronts.
     const int lane_m = lane / PAIR % LANES_M;
     const int lane_n = lane / (PAIR * LANES_M) * PAIR + lane % PAIR;
     return {lane_m * FM, lane_n * FN};
 }
 
-// Copy this thread's share of MB matrices A to shared memory.
+// This thread's copies of MB matrices A to shared memory.
 __device__ __forceinline__ void copy_a(const double* batch, Shape s, int first, MatrixA* shared)
 {
     #pragma unroll
-    for (int i = 0; i < A_SHARE; ++i) {
+    for (int i = 0; i < A_ITERATIONS; ++i) {
         const int access = threadIdx.x + i * THREADS;
         if (MB * A_ACCESSES % THREADS != 0 && access >= MB * A_ACCESSES) break;
         const int matrix = access / A_ACCESSES, within = access % A_ACCESSES;
-        const int line = within / (A_LINE / VA), at = within % (A_LINE / VA) * VA;
+        const int line = within / (A_CONTIGUOUS / VA), at = within % (A_CONTIGUOUS / VA) * VA;
         const double* from = batch + (first + matrix) * s.stride_a + Offset(line) * s.lda + at;
         store<VA>(&shared[matrix][line][at], load<VA>(from));
     }
 }
 
-// Copy this thread's share of MB matrices B to shared memory.
+// This thread's copies of MB matrices B to shared memory.
 __device__ __forceinline__ void copy_b(const double* batch, Shape s, int first, MatrixB* shared)
 {
     #pragma unroll
-    for (int i = 0; i < B_SHARE; ++i) {
+    for (int i = 0; i < B_ITERATIONS; ++i) {
         const int access = threadIdx.x + i * THREADS;
         if (MB * B_ACCESSES % THREADS != 0 && access >= MB * B_ACCESSES) break;
         const int matrix = access / B_ACCESSES, within = access % B_ACCESSES;
-        const int line = within / (B_LINE / VB), at = within % (B_LINE / VB) * VB;
+        const int line = within / (B_CONTIGUOUS / VB), at = within % (B_CONTIGUOUS / VB) * VB;
         const double* from = batch + (first + matrix) * s.stride_b + Offset(line) * s.ldb + at;
         store<VB>(&shared[matrix][line][at], load<VB>(from));
     }
 }
 
-// This thread's TM values of A for each of DEPTH neighbouring k, FM to a read.
-__device__ __forceinline__ void read_a(const MatrixA& shared, int k, int m, double (&fragment)[DEPTH][TM])
+// This thread's fragments of A at DEPTH neighbouring k: TM values each, FM a load.
+__device__ __forceinline__ void load_fragment_a(const MatrixA& shared, int k, int m, double (&fragment)[DEPTH][TM])
 {
     #pragma unroll
     for (int d = 0; d < DEPTH; ++d) {
         #pragma unroll
         for (int i = 0; i < TM; i += FM) {
-            const Vec<FM> part = load<FM>(&shared[k + d][m + i / FM * STEP_M]);
+            const Vec<FM> vector = load<FM>(&shared[k + d][m + i / FM * STEP_M]);
             #pragma unroll
-            for (int v = 0; v < FM; ++v) fragment[d][i + v] = part.at[v];
+            for (int v = 0; v < FM; ++v) fragment[d][i + v] = vector.at[v];
         }
     }
 }
 
-// This thread's TN values of B for each of DEPTH neighbouring k, FN to a read.
-__device__ __forceinline__ void read_b(const MatrixB& shared, int k, int n, double (&fragment)[DEPTH][TN])
+// This thread's fragments of B at DEPTH neighbouring k: TN values each, FN a load.
+__device__ __forceinline__ void load_fragment_b(const MatrixB& shared, int k, int n, double (&fragment)[DEPTH][TN])
 {
     #pragma unroll
     for (int d = 0; d < DEPTH; ++d) {
         #pragma unroll
         for (int i = 0; i < TN; i += FN) {
-            const Vec<FN> part = load<FN>(&shared[k + d][n + i / FN * STEP_N]);
+            const Vec<FN> vector = load<FN>(&shared[k + d][n + i / FN * STEP_N]);
             #pragma unroll
-            for (int v = 0; v < FN; ++v) fragment[d][i + v] = part.at[v];
+            for (int v = 0; v < FN; ++v) fragment[d][i + v] = vector.at[v];
         }
     }
 }
 
 // acc += A * B: for each k an outer product of this thread's TM values of A and TN of B.
-__device__ __forceinline__ void multiply(const MatrixA& As, const MatrixB& Bs, Place place, double (&acc)[TM][TN])
+__device__ __forceinline__ void mma(const MatrixA& As, const MatrixB& Bs, ThreadOrigin thread, double (&acc)[TM][TN])
 {
     #pragma unroll UNROLL
     for (int k = 0; k < Shape::K; k += DEPTH) {
         double a[DEPTH][TM], b[DEPTH][TN];
-        read_a(As, k, place.m, a);
-        read_b(Bs, k, place.n, b);
+        load_fragment_a(As, k, thread.m, a);
+        load_fragment_b(Bs, k, thread.n, b);
         #pragma unroll
         for (int d = 0; d < DEPTH; ++d) {
             #pragma unroll
@@ -211,13 +211,13 @@ __device__ __forceinline__ void store_results(double* to, Vec<N> value, double b
 }
 
 // C = alpha * sums + beta * C in the i-th of this thread's TM rows.
-__device__ __forceinline__ void store_row(double* tile, Shape s, Place place, int i,
+__device__ __forceinline__ void store_row(double* tile, Shape s, ThreadOrigin thread, int i,
                                           const double (&sums)[TN], double alpha, double beta)
 {
-    const int m = place.m + i / FM * STEP_M + i % FM;
+    const int m = thread.m + i / FM * STEP_M + i % FM;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
-        const int n = place.n + j / FN * STEP_N + j % FN;
+        const int n = thread.n + j / FN * STEP_N + j % FN;
         Vec<VC> value;
         #pragma unroll
         for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
@@ -226,29 +226,29 @@ __device__ __forceinline__ void store_row(double* tile, Shape s, Place place, in
 }
 
 // The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(double* tile, Shape s, Place place,
+__device__ __forceinline__ void store_c(double* tile, Shape s, ThreadOrigin thread,
                                         const double (&sums)[TM][TN], double alpha, double beta)
 {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) store_row(tile, s, place, i, sums[i], alpha, beta);
+    for (int i = 0; i < TM; ++i) store_row(tile, s, thread, i, sums[i], alpha, beta);
 }
 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_cr_b1000_24x32x40_sm90_c731251a(
+gemm_f64_cr_b1000_24x32x40_sm90_f51a1098(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,
     double alpha,
     double beta)
 {
-    __shared__ __align__(16) MatrixA As[STAGES * MB];  // STAGES groups of MB
+    __shared__ __align__(16) MatrixA As[STAGES * MB];  // STAGES batch tiles of MB
     __shared__ __align__(16) MatrixB Bs[STAGES * MB];
     const Shape s{};
-    const int first = blockIdx.x * (MB * WALK);  // product of the block
-    const int mine = threadIdx.x / LANES;        // of a group, this thread's
-    const Place place = place_of_lane(threadIdx.x % LANES);
+    const int first = blockIdx.x * (MB * BATCH_TILES);  // product of the block
+    const int in_tile = threadIdx.x / LANES;            // this thread's product of each batch tile
+    const ThreadOrigin thread = lane_origin(threadIdx.x % LANES);
 
     #pragma unroll
     for (int stage = 0; stage < STAGES; ++stage) {
@@ -257,17 +257,17 @@ gemm_f64_cr_b1000_24x32x40_sm90_c731251a(
     }
 
     int stage = 0;
-    for (int step = 0; step < WALK; ++step) {
-        __syncthreads();  // the group is complete
-        const int product = first + step * MB + mine;
+    for (int step = 0; step < BATCH_TILES; ++step) {
+        __syncthreads();  // the batch tile is complete
+        const int product = first + step * MB + in_tile;
         {
             double acc[TM][TN] = {};
-            multiply(As[stage * MB + mine], Bs[stage * MB + mine], place, acc);
-            store_c(C + product * s.stride_c, s, place, acc, alpha, beta);
+            mma(As[stage * MB + in_tile], Bs[stage * MB + in_tile], thread, acc);
+            store_c(C + product * s.stride_c, s, thread, acc, alpha, beta);
         }
         const int next = step + STAGES;
-        if (next < WALK) {
-            __syncthreads();  // nobody reads the stage any more
+        if (next < BATCH_TILES) {
+            __syncthreads();  // no thread reads the stage any more
             copy_a(A, s, first + next * MB, &As[stage * MB]);
             copy_b(B, s, first + next * MB, &Bs[stage * MB]);
         }

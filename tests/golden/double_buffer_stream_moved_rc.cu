@@ -1,4 +1,4 @@
-// gemm_f32_rc_300x4096xK_sm90_8831cb78
+// gemm_f32_rc_300x4096xK_sm90_a194db13
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -6,19 +6,19 @@
 //     B  K x 4096, column-major, ldb at run time
 //     C  300 x 4096, row-major, ldc = 4096
 //
-// Block   128 x 128 of C by 256 threads, in steps of 8 along K, 16912 bytes of shared memory
+// Block   128 x 128 of C by 256 threads, in k tiles of 8, 16912 bytes of shared memory
 // Thread  64 elements of C: for each k 64 FMAs on 16 words of shared memory, taken in 4 reads
 // Reads   K / 64 words of global and K / 4 of shared memory for each element of C; 32 FLOP for a byte of global
-// Ahead   global memory is read 1 step before its use, while the FMAs run
-// Bound   FFMA issue: FMAs are 91% of the main loop's FMAs, reads and copies
-// Stream  8 blocks share the last tiles, by equal runs of steps: none waits for a last wave
+// Stages  global memory is read 1 stage ahead of its use, while the FMAs run
+// Bound   FFMA issue: FMAs are 91% of the mainloop's FMAs, reads and copies
+// Stream  stream-K: 8 blocks share the last wave's tiles, with about as many k tiles each
 //
 // Launch  ceil(T / 8) * 8 blocks of 256 threads, for T = ceil(M / 128) * ceil(N / 128) tiles
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         partials: (8 + T % 8) * 16384 floats, holding anything,
-//         tickets: 8 counters, zero before the first launch, which every launch leaves zero,
+//         semaphores: 8 counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
-// Config  gemm_f32_rc_300x4096xK_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb1_pad4_s2_async0_ahead0_slices1_minb1_g8_split1_stream8
+// Config  gemm_f32_rc_300x4096xK_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb1_pad4_s2_async0_unroll0_slices1_minb1_g8_split1_stream8
 // Made by gemmgen generate '300x4096x?' --dtype f32 --layout rc --arch sm_90 --set STREAM=8
 
 namespace {
@@ -37,16 +37,16 @@ using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
 // Parameters
 constexpr int BM = 128;    // rows of C that a block computes
 constexpr int BN = 128;    // columns of C that a block computes
-constexpr int BK = 8;      // depth of one step along K
+constexpr int BK = 8;      // depth of a k tile
 constexpr int TM = 8;      // rows of C that a thread computes
 constexpr int TN = 8;      // columns of C that a thread computes
 constexpr int WM = 64;     // rows of C that a warp computes
 constexpr int WN = 32;     // columns of C that a warp computes
 constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
-constexpr int STAGES = 2;  // tiles of A and B that shared memory holds
+constexpr int STAGES = 2;  // stages: k tiles of A and B that shared memory holds
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
-constexpr int GROUP = 8;   // tile rows that blocks walk down before they step right, for reuse in L2
-constexpr int STREAM = 8;  // blocks that share the last tiles of C, each an equal run of their steps along K
+constexpr int GROUP = 8;   // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int STREAM = 8;  // stream-K: blocks that compute the last wave's tiles of C, with about as many k tiles each
 
 // Work split
 constexpr int THREADS = BM / TM * (BN / TN);  // threads a block
@@ -59,26 +59,26 @@ constexpr int STEP_N = FN * LANES_N;          // columns from one shared read of
 constexpr int VC = 4;                         // floats of an access to C
 
 // How A gets to shared memory
-constexpr int VA = 1;                                                                  // floats of an access to A
-constexpr int STORE_A = 1;                                                             // floats of a shared store of A
-constexpr int A_LINE = BK;                                                             // floats of a line of A's tile
-constexpr int A_LINES = BM;                                                            // lines of A's tile
-constexpr int A_TEAM = 8;                                                              // neighbouring threads that fetch a line together
-constexpr int A_STRIDE = THREADS / A_TEAM;                                             // lines that all threads fetch at once
-constexpr int A_SHARE = A_LINE / VA / A_TEAM * ((A_LINES + A_STRIDE - 1) / A_STRIDE);  // accesses that a thread makes at most
-constexpr int PITCH_A = BM + PAD;                                                      // floats from one shared line of A to the next
-constexpr int SHARED_A = BK * PITCH_A;                                                 // floats of a shared tile of A
+constexpr int VA = 1;                                                                            // floats of an access to A
+constexpr int STORE_A = 1;                                                                       // floats of a shared store of A
+constexpr int A_CONTIGUOUS = BK;                                                                 // floats of A's tile along its contiguous dimension
+constexpr int A_STRIDED = BM;                                                                    // extent of A's tile along the other, strided dimension
+constexpr int A_LANES = 8;                                                                       // threads along the contiguous dimension
+constexpr int A_PASS = THREADS / A_LANES;                                                        // threads along the strided dimension
+constexpr int A_ITERATIONS = A_CONTIGUOUS / VA / A_LANES * ((A_STRIDED + A_PASS - 1) / A_PASS);  // accesses of a thread, at most
+constexpr int PITCH_A = BM + PAD;                                                                // floats from one row of A's shared tile to the next
+constexpr int SHARED_A = BK * PITCH_A;                                                           // floats of a shared tile of A
 
 // How B gets to shared memory
-constexpr int VB = 1;                                                                  // floats of an access to B
-constexpr int STORE_B = 1;                                                             // floats of a shared store of B
-constexpr int B_LINE = BK;                                                             // floats of a line of B's tile
-constexpr int B_LINES = BN;                                                            // lines of B's tile
-constexpr int B_TEAM = 8;                                                              // neighbouring threads that fetch a line together
-constexpr int B_STRIDE = THREADS / B_TEAM;                                             // lines that all threads fetch at once
-constexpr int B_SHARE = B_LINE / VB / B_TEAM * ((B_LINES + B_STRIDE - 1) / B_STRIDE);  // accesses that a thread makes at most
-constexpr int PITCH_B = BN + PAD;                                                      // floats from one shared line of B to the next
-constexpr int SHARED_B = BK * PITCH_B;                                                 // floats of a shared tile of B
+constexpr int VB = 1;                                                                            // floats of an access to B
+constexpr int STORE_B = 1;                                                                       // floats of a shared store of B
+constexpr int B_CONTIGUOUS = BK;                                                                 // floats of B's tile along its contiguous dimension
+constexpr int B_STRIDED = BN;                                                                    // extent of B's tile along the other, strided dimension
+constexpr int B_LANES = 8;                                                                       // threads along the contiguous dimension
+constexpr int B_PASS = THREADS / B_LANES;                                                        // threads along the strided dimension
+constexpr int B_ITERATIONS = B_CONTIGUOUS / VB / B_LANES * ((B_STRIDED + B_PASS - 1) / B_PASS);  // accesses of a thread, at most
+constexpr int PITCH_B = BN + PAD;                                                                // floats from one row of B's shared tile to the next
+constexpr int SHARED_B = BK * PITCH_B;                                                           // floats of a shared tile of B
 
 static_assert(BM % TM == 0, "threads split a block's rows evenly");
 static_assert(BN % TN == 0, "threads split a block's columns evenly");
@@ -87,13 +87,13 @@ static_assert(BN % WN == 0, "warps split a block's columns evenly");
 static_assert(WM % TM == 0, "lanes split a warp's rows evenly");
 static_assert(WN % (2 * TN) == 0, "lanes stand in pairs along a warp's columns");
 static_assert(WM * WN == 32 * TM * TN, "a warp has 32 lanes, each with a TM x TN tile");
-static_assert(A_LINE % VA == 0, "a line of A's tile is a whole number of accesses");
-static_assert(B_LINE % VB == 0, "a line of B's tile is a whole number of accesses");
+static_assert(A_CONTIGUOUS % VA == 0, "A's tile is a whole number of accesses along its contiguous dimension");
+static_assert(B_CONTIGUOUS % VB == 0, "B's tile is a whole number of accesses along its contiguous dimension");
 static_assert(TM % FM == 0, "a thread's rows are a whole number of shared reads");
 static_assert(TN % FN == 0, "a thread's columns are a whole number of shared reads");
 static_assert(FN % VC == 0, "a thread's neighbouring columns are a whole number of stores");
-static_assert(PITCH_A % FM == 0 and PITCH_A % STORE_A == 0, "vector accesses to A's shared lines stay aligned");
-static_assert(PITCH_B % FN == 0 and PITCH_B % STORE_B == 0, "vector accesses to B's shared lines stay aligned");
+static_assert(PITCH_A % FM == 0 and PITCH_A % STORE_A == 0, "vector accesses to A's shared tile stay aligned");
+static_assert(PITCH_B % FN == 0 and PITCH_B % STORE_B == 0, "vector accesses to B's shared tile stay aligned");
 static_assert(STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0, "vector accesses to B's tiles, which may follow A's, stay aligned");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
@@ -115,15 +115,15 @@ __device__ __forceinline__ void store(float* to, const Vec<N>& value)
     *reinterpret_cast<Vec<N>*>(to) = value;
 }
 
-// An element of a tile on its way to shared memory: row or column mn of C, and depth k.
-struct Spot {
+// An element of A's or B's tile: row or column mn of C's tile, and k.
+struct Coord {
     int mn, k;
 };
 
 using TileA = float[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [k][m]
 using TileB = float[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
 
-// The tile of C that a block computes. Blocks walk down GROUP tile rows before they step right, so
+// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
 // that blocks that run together read the same tiles of A and B from L2.
 struct TileOrigin {
     int m, n;
@@ -139,142 +139,143 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
     return {(first + within % height) * BM, within / height * BN};
 }
 
-// Where this thread's elements start within the block's tile. They come in FM x FN patches, STEP_M and
+// The first element of this thread's tile within the block tile. Thread tiles are FM x FN patches, STEP_M and
 // STEP_N apart, so that neighbouring threads read neighbouring addresses of shared memory.
-struct Place {
+struct ThreadOrigin {
     int m, n;
 };
 
-__device__ __forceinline__ Place place_of_thread()
+__device__ __forceinline__ ThreadOrigin thread_origin()
 {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    // Lanes zigzag in pairs: i and i^1 share rows, i and i^2 columns (if LANES_M > 1), so a vector read of
-    // either operand meets each address twice in neighbouring lanes and takes half the shared-memory cycles.
+    // Lanes zigzag in pairs: i and i^1 share rows, i and i^2 columns (if LANES_M > 1), so in a vector load of
+    // either operand neighbouring lanes read the same address, which takes half the shared-memory wavefronts.
     const int lane_m = lane / 2 % LANES_M;
     const int lane_n = lane / (2 * LANES_M) * 2 + lane % 2;
     const int m = warp / (BN / WN) * WM + lane_m * FM, n = warp % (BN / WN) * WN + lane_n * FN;
     return {m, n};
 }
 
-// Who computes which tiles of C. STREAM blocks run at once, a wave. The tiles of whole waves have a block each. Those that are
-// left have one each, too, which does only its first `own` steps along K; the other blocks of their wave, the helpers, do
-// the rest: as if the rest of all these tiles stood in one row, each helper takes a run of it. So all blocks of the wave have
-// about as many steps to do, and most of them go through the same depths of K at the same time, which serves the caches.
-struct Shares {
-    int tiles;       // of C, and blocks that are no helpers
-    int whole;       // of these, the first ones, are whole waves
-    int steps;       // of a tile: at least one, which stores C where K = 0
-    int own;         // of a shared tile, which the block does that has its number
-    int helpers;     // blocks that do the rest: no more than this has steps
-    long long rest;  // steps that helpers do
+// Which block computes which k tiles of which tile of C. STREAM blocks run at once, a wave. Tiles of whole waves are
+// data-parallel: one block each. A tile of the last wave has an owner, which does its first `owner_k_tiles`; the k tiles that
+// owners leave, one tile's behind the other's, are dealt out evenly to the wave's other blocks, the stream blocks. So all
+// blocks of the wave do about as many k tiles, and most read the same k at the same time, which serves L2.
+struct StreamK {
+    int tiles;           // of C; as many blocks own one
+    int data_parallel;   // of these, the first ones
+    int k_tiles;         // of a tile: at least one, whose epilogue stores C where K = 0
+    int owner_k_tiles;   // of these its owner's, in the last wave
+    int stream_blocks;   // no more than there are k tiles for them
+    long long streamed;  // k tiles that stream blocks do
 };
 
-__device__ __forceinline__ Shares shares_of(Shape s)
+__device__ __forceinline__ StreamK stream_k_schedule(Shape s)
 {
-    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN), shared = tiles % STREAM;
-    const int steps = max(1, (s.K + BK - 1) / BK);
-    const int own = static_cast<int>((static_cast<long long>(shared) * steps + STREAM - 1) / STREAM);
-    const long long rest = static_cast<long long>(shared) * (steps - own);
-    return {tiles, tiles - shared, steps, own, static_cast<int>(min(rest, static_cast<long long>(STREAM - shared))), rest};
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN), last_wave = tiles % STREAM;
+    const int k_tiles = max(1, (s.K + BK - 1) / BK);
+    const int owner_k_tiles = static_cast<int>((static_cast<long long>(last_wave) * k_tiles + STREAM - 1) / STREAM);
+    const long long streamed = static_cast<long long>(last_wave) * (k_tiles - owner_k_tiles);
+    const int stream_blocks = static_cast<int>(min(streamed, static_cast<long long>(STREAM - last_wave)));
+    return {tiles, tiles - last_wave, k_tiles, owner_k_tiles, stream_blocks, streamed};
 }
 
-// The first of the helpers' steps that one of them takes. It takes those up to the next helper's first.
-__device__ __forceinline__ long long first_step(const Shares& shares, int helper)
+// The first of the streamed k tiles that a stream block does. It does those up to the next block's first.
+__device__ __forceinline__ long long first_k_tile(const StreamK& schedule, int stream_block)
 {
-    return helper * shares.rest / shares.helpers;
+    return stream_block * schedule.streamed / schedule.stream_blocks;
 }
 
-// The helper that takes one of their steps: the last one whose first step is no later.
-__device__ __forceinline__ int helper_of(const Shares& shares, long long step)
+// The stream block that does a streamed k tile: the last one whose first is no later.
+__device__ __forceinline__ int stream_block_of(const StreamK& schedule, long long k_tile)
 {
-    return static_cast<int>(((step + 1) * shares.helpers - 1) / shares.rest);
+    return static_cast<int>(((k_tile + 1) * schedule.stream_blocks - 1) / schedule.streamed);
 }
 
-// What a block does: `length` steps, the first of them `step` of `tile`, the others behind it and in the tiles that follow.
-struct Run {
-    int tile, step, length;
+// What a block does: `k_tiles` from number `k_tile` of `tile` on, past its end those of the tiles that follow.
+struct WorkUnit {
+    int tile, k_tile, k_tiles;
 };
 
-__device__ __forceinline__ Run run_of_block(const Shares& shares)
+__device__ __forceinline__ WorkUnit work_unit_of_block(const StreamK& schedule)
 {
-    const int block = blockIdx.x, helper = block - shares.tiles;
-    if (helper < 0) return {block, 0, block < shares.whole ? shares.steps : shares.own};
-    if (helper >= shares.helpers) return {0, 0, 0};  // nothing is left for this one
-    const int rest = shares.steps - shares.own;  // of a tile
-    const long long first = first_step(shares, helper);
+    const int block = blockIdx.x, stream_block = block - schedule.tiles;
+    if (stream_block < 0) return {block, 0, block < schedule.data_parallel ? schedule.k_tiles : schedule.owner_k_tiles};
+    if (stream_block >= schedule.stream_blocks) return {0, 0, 0};  // nothing is left for this one
+    const int per_tile = schedule.k_tiles - schedule.owner_k_tiles;  // streamed
+    const long long first = first_k_tile(schedule, stream_block);
     return {
-        shares.whole + static_cast<int>(first / rest), shares.own + static_cast<int>(first % rest),
-        static_cast<int>(first_step(shares, helper + 1) - first),
+        schedule.data_parallel + static_cast<int>(first / per_tile), schedule.owner_k_tiles + static_cast<int>(first % per_tile),
+        static_cast<int>(first_k_tile(schedule, stream_block + 1) - first),
     };
 }
 
-// What the blocks that share a tile of C leave for each other: their sums, one part behind the other, of which this
-// thread's are those at THREADS * i + threadIdx.x.
-struct Parts {
-    float* sums;
-    int count;  // of blocks
-    int mine;   // this block's number among them
-    unsigned* ticket;
+// The partial sums of a tile of C, one BM x BN array for each of its blocks. A thread's elements are those at
+// THREADS * i + threadIdx.x.
+struct Fixup {
+    float* partials;
+    int peers;  // blocks that compute the tile
+    int rank;   // this block's among them
+    unsigned* semaphore;
 };
 
-// True in the last of a tile's `count` blocks to come here, which then sees all that the others wrote before they came.
-// Nobody waits for anybody, so it does not matter in which order blocks run, or whether they run at once.
-__device__ __forceinline__ bool last_to_arrive(unsigned* ticket, int count)
+// True in the last of a tile's `count` blocks to arrive, to which the partials of all others are visible. No block waits
+// for another: they may run in any order, at once or not.
+__device__ __forceinline__ bool last_to_arrive(unsigned* semaphore, int count)
 {
     __shared__ int last;
-    __syncthreads();  // the whole block has written its part
+    __syncthreads();  // the whole block has stored its partial
     if (threadIdx.x == 0) {
-        __threadfence();                                   // it is visible to all before the ticket is taken,
-        last = atomicInc(ticket, count - 1) == count - 1;  // (the last ticket turns the counter back to zero)
-        __threadfence();                                   // and parts of earlier tickets are visible after it
+        __threadfence();                                      // release: the partial is visible before the count,
+        last = atomicInc(semaphore, count - 1) == count - 1;  // which wraps to zero for the next launch;
+        __threadfence();                                      // acquire: the partials counted before are visible now
     }
     __syncthreads();
     return last;
 }
 
-// Leaves this block's sums, COUNT of each thread, as its part of the tile. Returns true in the last of the tile's blocks, which
-// has to add all parts; the others are done with the tile.
+// Stores this block's sums, COUNT of each thread. Returns true in the last of the tile's blocks, which has to reduce the
+// partials; the others are done with the tile.
 template <int COUNT>
-__device__ __forceinline__ bool leave_part(const float* sums, const Parts& parts)
+__device__ __forceinline__ bool store_partial(const float* sums, const Fixup& fixup)
 {
-    float* const own = parts.sums + parts.mine * (BM * BN);
+    float* const partial = fixup.partials + fixup.rank * (BM * BN);
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
         const int element = i * THREADS + threadIdx.x;
-        own[element] = sums[i];
+        partial[element] = sums[i];
     }
-    return last_to_arrive(parts.ticket, parts.count);
+    return last_to_arrive(fixup.semaphore, fixup.peers);
 }
 
-// What all blocks summed for COUNT of this thread's elements, from its `first` on.
+// The sums over all blocks of COUNT elements of this thread, from its `first` on.
 template <int COUNT>
-__device__ __forceinline__ void add_parts(const Parts& parts, int first, float (&sums)[COUNT])
+__device__ __forceinline__ void reduce_partials(const Fixup& fixup, int first, float (&sums)[COUNT])
 {
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) sums[i] = 0.0f;
     #pragma unroll 4
-    for (int part = 0; part < parts.count; ++part) {  // always in this order: the same bits every time
+    for (int peer = 0; peer < fixup.peers; ++peer) {  // always in this order: the same bits in every run
         #pragma unroll
         for (int i = 0; i < COUNT; ++i) {
             const int element = (first + i) * THREADS + threadIdx.x;
-            sums[i] += __ldcg(parts.sums + part * (BM * BN) + element);
+            sums[i] += __ldcg(fixup.partials + peer * (BM * BN) + element);
         }
     }
 }
 
-// What the blocks of a tile share, one where the tile is this block's alone.
-__device__ __forceinline__ Parts parts_of_tile(const Shares& shares, int tile, float* partials, unsigned* tickets)
+// The partials and the semaphore of a tile; one peer where the tile is this block's alone.
+__device__ __forceinline__ Fixup stream_k_fixup(const StreamK& schedule, int tile, float* partials, unsigned* semaphores)
 {
-    const int shared = tile - shares.whole;
-    if (shared < 0 || shares.helpers == 0) return {partials, 1, 0, tickets};
-    const int rest = shares.steps - shares.own;  // of a tile
-    const long long begin = static_cast<long long>(shared) * rest;
-    const int first = helper_of(shares, begin), last = helper_of(shares, begin + rest - 1);
-    // A tile's own block leaves part 0, the helpers theirs behind it, in the order of their steps. From tile to tile the
-    // parts go on where they ended: a helper's next part is in the next tile, behind that tile's own.
-    const int helper = static_cast<int>(blockIdx.x) - shares.tiles, mine = helper < 0 ? 0 : helper - first + 1;
-    float* const parts = partials + static_cast<long long>(first + 2 * shared) * (BM * BN);
-    return {parts, last - first + 2, mine, tickets + shared};
+    const int in_wave = tile - schedule.data_parallel;  // its number among the tiles of the last wave
+    if (in_wave < 0 || schedule.stream_blocks == 0) return {partials, 1, 0, semaphores};
+    const int per_tile = schedule.k_tiles - schedule.owner_k_tiles;  // streamed
+    const long long begin = static_cast<long long>(in_wave) * per_tile;
+    const int first = stream_block_of(schedule, begin), last = stream_block_of(schedule, begin + per_tile - 1);
+    // Rank 0 is the owner's, then come the stream blocks in the order of their k tiles. A block whose work unit reaches
+    // into the next tile is a peer there, too, so that a tile's partials begin behind those of all tiles before it.
+    const int stream_block = static_cast<int>(blockIdx.x) - schedule.tiles, rank = stream_block < 0 ? 0 : stream_block - first + 1;
+    float* const tile_partials = partials + static_cast<long long>(first + 2 * in_wave) * (BM * BN);
+    return {tile_partials, last - first + 2, rank, semaphores + in_wave};
 }
 
 // The first `valid` of N floats, the rest zero: one access where all exist, else one by one.
@@ -290,55 +291,55 @@ __device__ __forceinline__ Vec<N> load_edge(const float* from, int valid)
     return value;
 }
 
-// Where this thread's first access to A's tile starts: A_TEAM neighbouring threads fetch a line together, along k.
-__device__ __forceinline__ Spot spot_a()
+// This thread's first access to A's tile: A_LANES neighbouring threads copy along k, which is contiguous.
+__device__ __forceinline__ Coord access_origin_a()
 {
-    const int line = threadIdx.x / A_TEAM, along = threadIdx.x % A_TEAM * VA;
-    return {line, along};
+    const int strided = threadIdx.x / A_LANES, contiguous = threadIdx.x % A_LANES * VA;
+    return {strided, contiguous};
 }
 
-// From there to its i-th: further along the line first, then A_STRIDE lines on. The same for all threads.
-__device__ __forceinline__ Spot step_a(int i)
+// From there to its i-th access: along the contiguous dimension first. The same for all threads.
+__device__ __forceinline__ Coord access_offset_a(int i)
 {
-    constexpr int TIMES = A_LINE / VA / A_TEAM;  // accesses of a thread to a line
-    const int line = i / TIMES * A_STRIDE, along = i % TIMES * A_TEAM * VA;
-    return {line, along};
+    constexpr int TIMES = A_CONTIGUOUS / VA / A_LANES;  // accesses along the contiguous dimension
+    const int strided = i / TIMES * A_PASS, contiguous = i % TIMES * A_LANES * VA;
+    return {strided, contiguous};
 }
 
 // Floats from the origin of A's tile to `at`, in global memory.
-__device__ __forceinline__ Offset offset_a(Spot at, Shape s)
+__device__ __forceinline__ Offset offset_a(Coord at, Shape s)
 {
     return Offset(at.mn) * s.lda + at.k;
 }
 
 // How many floats from there on lie inside A, whose edge is depth from the tile's origin:
 // VA or more where the whole access does, 0 or less where nothing of it does.
-__device__ __forceinline__ int valid_a(Spot at, int depth)
+__device__ __forceinline__ int valid_a(Coord at, int depth)
 {
     return depth - at.k;
 }
 
-// Global memory -> registers: this thread's share of A's tile. Zeros stand for what lies outside A.
-__device__ __forceinline__ void fetch_a(const float* tile, Shape s, int depth, Vec<VA> (&staged)[A_SHARE])
+// Global memory -> registers: this thread's accesses to A's tile. Zeros stand for what lies outside A.
+__device__ __forceinline__ void fetch_a(const float* tile, Shape s, int depth, Vec<VA> (&staged)[A_ITERATIONS])
 {
-    const Spot first = spot_a();
+    const Coord first = access_origin_a();
     const float* from = tile + offset_a(first, s);
     #pragma unroll
-    for (int i = 0; i < A_SHARE; ++i) {
-        const Spot step = step_a(i), at = {first.mn + step.mn, first.k + step.k};
-        if (A_LINES % A_STRIDE != 0 && at.mn >= A_LINES) break;
+    for (int i = 0; i < A_ITERATIONS; ++i) {
+        const Coord step = access_offset_a(i), at = {first.mn + step.mn, first.k + step.k};
+        if (A_STRIDED % A_PASS != 0 && at.mn >= A_STRIDED) break;
         staged[i] = load_edge<VA>(from + offset_a(step, s), valid_a(at, depth));
     }
 }
 
-// Registers -> shared memory: across its lines, which turns k into the line number.
-__device__ __forceinline__ void store_shared_a(const Vec<VA> (&staged)[A_SHARE], TileA& shared)
+// Registers -> shared memory, transposed.
+__device__ __forceinline__ void store_shared_a(const Vec<VA> (&staged)[A_ITERATIONS], TileA& shared)
 {
-    const Spot first = spot_a();
+    const Coord first = access_origin_a();
     #pragma unroll
-    for (int i = 0; i < A_SHARE; ++i) {
-        const Spot step = step_a(i), at = {first.mn + step.mn, first.k + step.k};
-        if (A_LINES % A_STRIDE != 0 && at.mn >= A_LINES) break;
+    for (int i = 0; i < A_ITERATIONS; ++i) {
+        const Coord step = access_offset_a(i), at = {first.mn + step.mn, first.k + step.k};
+        if (A_STRIDED % A_PASS != 0 && at.mn >= A_STRIDED) break;
         #pragma unroll
         for (int v = 0; v < VA; ++v) {
             shared[at.k + v][at.mn] = staged[i].at[v];
@@ -346,55 +347,55 @@ __device__ __forceinline__ void store_shared_a(const Vec<VA> (&staged)[A_SHARE],
     }
 }
 
-// Where this thread's first access to B's tile starts: B_TEAM neighbouring threads fetch a line together, along k.
-__device__ __forceinline__ Spot spot_b()
+// This thread's first access to B's tile: B_LANES neighbouring threads copy along k, which is contiguous.
+__device__ __forceinline__ Coord access_origin_b()
 {
-    const int line = threadIdx.x / B_TEAM, along = threadIdx.x % B_TEAM * VB;
-    return {line, along};
+    const int strided = threadIdx.x / B_LANES, contiguous = threadIdx.x % B_LANES * VB;
+    return {strided, contiguous};
 }
 
-// From there to its i-th: further along the line first, then B_STRIDE lines on. The same for all threads.
-__device__ __forceinline__ Spot step_b(int i)
+// From there to its i-th access: along the contiguous dimension first. The same for all threads.
+__device__ __forceinline__ Coord access_offset_b(int i)
 {
-    constexpr int TIMES = B_LINE / VB / B_TEAM;  // accesses of a thread to a line
-    const int line = i / TIMES * B_STRIDE, along = i % TIMES * B_TEAM * VB;
-    return {line, along};
+    constexpr int TIMES = B_CONTIGUOUS / VB / B_LANES;  // accesses along the contiguous dimension
+    const int strided = i / TIMES * B_PASS, contiguous = i % TIMES * B_LANES * VB;
+    return {strided, contiguous};
 }
 
 // Floats from the origin of B's tile to `at`, in global memory.
-__device__ __forceinline__ Offset offset_b(Spot at, Shape s)
+__device__ __forceinline__ Offset offset_b(Coord at, Shape s)
 {
     return Offset(at.mn) * s.ldb + at.k;
 }
 
 // How many floats from there on lie inside B, whose edge is depth from the tile's origin:
 // VB or more where the whole access does, 0 or less where nothing of it does.
-__device__ __forceinline__ int valid_b(Spot at, int depth)
+__device__ __forceinline__ int valid_b(Coord at, int depth)
 {
     return depth - at.k;
 }
 
-// Global memory -> registers: this thread's share of B's tile. Zeros stand for what lies outside B.
-__device__ __forceinline__ void fetch_b(const float* tile, Shape s, int depth, Vec<VB> (&staged)[B_SHARE])
+// Global memory -> registers: this thread's accesses to B's tile. Zeros stand for what lies outside B.
+__device__ __forceinline__ void fetch_b(const float* tile, Shape s, int depth, Vec<VB> (&staged)[B_ITERATIONS])
 {
-    const Spot first = spot_b();
+    const Coord first = access_origin_b();
     const float* from = tile + offset_b(first, s);
     #pragma unroll
-    for (int i = 0; i < B_SHARE; ++i) {
-        const Spot step = step_b(i), at = {first.mn + step.mn, first.k + step.k};
-        if (B_LINES % B_STRIDE != 0 && at.mn >= B_LINES) break;
+    for (int i = 0; i < B_ITERATIONS; ++i) {
+        const Coord step = access_offset_b(i), at = {first.mn + step.mn, first.k + step.k};
+        if (B_STRIDED % B_PASS != 0 && at.mn >= B_STRIDED) break;
         staged[i] = load_edge<VB>(from + offset_b(step, s), valid_b(at, depth));
     }
 }
 
-// Registers -> shared memory: across its lines, which turns k into the line number.
-__device__ __forceinline__ void store_shared_b(const Vec<VB> (&staged)[B_SHARE], TileB& shared)
+// Registers -> shared memory, transposed.
+__device__ __forceinline__ void store_shared_b(const Vec<VB> (&staged)[B_ITERATIONS], TileB& shared)
 {
-    const Spot first = spot_b();
+    const Coord first = access_origin_b();
     #pragma unroll
-    for (int i = 0; i < B_SHARE; ++i) {
-        const Spot step = step_b(i), at = {first.mn + step.mn, first.k + step.k};
-        if (B_LINES % B_STRIDE != 0 && at.mn >= B_LINES) break;
+    for (int i = 0; i < B_ITERATIONS; ++i) {
+        const Coord step = access_offset_b(i), at = {first.mn + step.mn, first.k + step.k};
+        if (B_STRIDED % B_PASS != 0 && at.mn >= B_STRIDED) break;
         #pragma unroll
         for (int v = 0; v < VB; ++v) {
             shared[at.k + v][at.mn] = staged[i].at[v];
@@ -402,31 +403,31 @@ __device__ __forceinline__ void store_shared_b(const Vec<VB> (&staged)[B_SHARE],
     }
 }
 
-// This thread's TM values of A at one depth, the first of which lies at `from`, FM to a read.
-__device__ __forceinline__ void read_a(const float* from, float (&fragment)[TM])
+// This thread's fragment of A at one k, from `from` on: TM values, FM a load.
+__device__ __forceinline__ void load_fragment_a(const float* from, float (&fragment)[TM])
 {
     #pragma unroll
     for (int i = 0; i < TM; i += FM) {
-        const Vec<FM> part = load<FM>(from + i / FM * STEP_M);
+        const Vec<FM> vector = load<FM>(from + i / FM * STEP_M);
         #pragma unroll
-        for (int v = 0; v < FM; ++v) fragment[i + v] = part.at[v];
+        for (int v = 0; v < FM; ++v) fragment[i + v] = vector.at[v];
     }
 }
 
-// This thread's TN values of B at one depth, the first of which lies at `from`, FN to a read.
-__device__ __forceinline__ void read_b(const float* from, float (&fragment)[TN])
+// This thread's fragment of B at one k, from `from` on: TN values, FN a load.
+__device__ __forceinline__ void load_fragment_b(const float* from, float (&fragment)[TN])
 {
     #pragma unroll
     for (int i = 0; i < TN; i += FN) {
-        const Vec<FN> part = load<FN>(from + i / FN * STEP_N);
+        const Vec<FN> vector = load<FN>(from + i / FN * STEP_N);
         #pragma unroll
-        for (int v = 0; v < FN; ++v) fragment[i + v] = part.at[v];
+        for (int v = 0; v < FN; ++v) fragment[i + v] = vector.at[v];
     }
 }
 
-// acc += a * b, an outer product, to and fro along the columns: each FMA shares a value with the one before it.
-// Two register banks give an operand a cycle each, so an FMA that reads three registers anew takes two cycles.
-__device__ __forceinline__ void add_product(const float (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN])
+// acc += a * b, an outer product, in a serpentine along the columns: each FMA reuses an operand of the one before it.
+// There are two register banks, so an FMA that reads three new registers takes two cycles.
+__device__ __forceinline__ void outer_product(const float (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN])
 {
     #pragma unroll
     for (int j = 0; j < TN; ++j) {
@@ -439,14 +440,14 @@ __device__ __forceinline__ void add_product(const float (&a)[TM], const float (&
 }
 
 // acc += A's tile * B's tile. k is outermost: TM + TN values feed TM * TN FMAs, an outer product per k.
-__device__ __forceinline__ void multiply(const TileA& As, const TileB& Bs, Place place, float (&acc)[TM][TN])
+__device__ __forceinline__ void mma(const TileA& As, const TileB& Bs, ThreadOrigin thread, float (&acc)[TM][TN])
 {
     #pragma unroll
     for (int k = 0; k < BK; ++k) {
         float a[TM], b[TN];
-        read_a(&As[k][place.m], a);
-        read_b(&Bs[k][place.n], b);
-        add_product(a, b, acc);
+        load_fragment_a(&As[k][thread.m], a);
+        load_fragment_b(&Bs[k][thread.n], b);
+        outer_product(a, b, acc);
     }
 }
 
@@ -463,15 +464,15 @@ __device__ __forceinline__ void store_results(float* to, Vec<N> value, float bet
 }
 
 // C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that are the tile's own.
-// The first `above` rows of a tile that moved back are another tile's, which stores them.
-__device__ __forceinline__ void store_row(float* tile, Shape s, int above, Place place, int i,
+// The first `skip_rows` rows of a tile that moved back are another tile's, which stores them.
+__device__ __forceinline__ void store_row(float* tile, Shape s, int skip_rows, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
-    const int m = place.m + i / FM * STEP_M + i % FM;
-    if (m < above) return;
+    const int m = thread.m + i / FM * STEP_M + i % FM;
+    if (m < skip_rows) return;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
-        const int n = place.n + j / FN * STEP_N + j % FN;
+        const int n = thread.n + j / FN * STEP_N + j % FN;
         Vec<VC> value;
         #pragma unroll
         for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
@@ -480,22 +481,22 @@ __device__ __forceinline__ void store_row(float* tile, Shape s, int above, Place
 }
 
 // The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(float* tile, Shape s, int above, Place place,
+__device__ __forceinline__ void store_c(float* tile, Shape s, int skip_rows, ThreadOrigin thread,
                                         const float (&sums)[TM][TN], float alpha, float beta)
 {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) store_row(tile, s, above, place, i, sums[i], alpha, beta);
+    for (int i = 0; i < TM; ++i) store_row(tile, s, skip_rows, thread, i, sums[i], alpha, beta);
 }
 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_300x4096xK_sm90_8831cb78(
+gemm_f32_rc_300x4096xK_sm90_a194db13(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
     float* __restrict__ partials,
-    unsigned* __restrict__ tickets,
+    unsigned* __restrict__ semaphores,
     int K,
     int lda,
     int ldb,
@@ -505,61 +506,61 @@ gemm_f32_rc_300x4096xK_sm90_8831cb78(
     __shared__ __align__(16) TileA As[STAGES];
     __shared__ __align__(16) TileB Bs[STAGES];
     const Shape s{K, lda, ldb};
-    const Shares shares = shares_of(s);
-    for (Run run = run_of_block(shares); run.length > 0;) {
-        const int steps = min(run.length, shares.steps - run.step);  // of this tile
-        const int begin = run.step * BK, part = min(s.K - begin, steps * BK);  // of K, which this block sums
-        const TileOrigin own = tile_of_block(s, run.tile);
-        // A tile that would cross an edge of C moves back until it ends there: copies need no checks, and what it computes of
+    const StreamK schedule = stream_k_schedule(s);
+    for (WorkUnit unit = work_unit_of_block(schedule); unit.k_tiles > 0;) {
+        const int k_tiles = min(unit.k_tiles, schedule.k_tiles - unit.k_tile);  // of this tile
+        const int begin = unit.k_tile * BK, extent = min(s.K - begin, k_tiles * BK);  // of K, which this block sums
+        const TileOrigin nominal = tile_of_block(s, unit.tile);
+        // A tile that would cross an edge of C moves back until it ends there: copies need no predicates, and what overlaps
         // another tile is not stored.
-        const TileOrigin tile = {min(own.m, s.M - BM), own.n};
-        const Place place = place_of_thread();
+        const TileOrigin tile = {min(nominal.m, s.M - BM), nominal.n};
+        const ThreadOrigin thread = thread_origin();
         const float* a_tile = A + Offset(tile.m) * s.lda + begin;
         const float* b_tile = B + Offset(tile.n) * s.ldb + begin;
         const Offset a_step = BK;  // to the next tile along K
         const Offset b_step = BK;
         float acc[TM][TN] = {};
 
-        Vec<VA> a_staged[A_SHARE];
-        Vec<VB> b_staged[B_SHARE];
-        if (part > 0) {
-            fetch_a(a_tile, s, part, a_staged);
-            fetch_b(b_tile, s, part, b_staged);
+        Vec<VA> a_staged[A_ITERATIONS];
+        Vec<VB> b_staged[B_ITERATIONS];
+        if (extent > 0) {
+            fetch_a(a_tile, s, extent, a_staged);
+            fetch_b(b_tile, s, extent, b_staged);
             store_shared_a(a_staged, As[0]);
             store_shared_b(b_staged, Bs[0]);
         }
         __syncthreads();
 
         int stage = 0;
-        for (int k = 0; k < part; k += BK) {
-            const int depth = part - k - BK;  // of what follows this tile
-            if (depth > 0) {                 // these loads run while this tile is multiplied
+        for (int k = 0; k < extent; k += BK) {
+            const int depth = extent - k - BK;  // of K behind this k tile
+            if (depth > 0) {                 // these loads run during the FMAs of this k tile
                 a_tile += a_step;
                 b_tile += b_step;
                 fetch_a(a_tile, s, depth, a_staged);
                 fetch_b(b_tile, s, depth, b_staged);
             }
-            multiply(As[stage], Bs[stage], place, acc);
+            mma(As[stage], Bs[stage], thread, acc);
             stage ^= 1;
             if (depth > 0) {
                 store_shared_a(a_staged, As[stage]);
                 store_shared_b(b_staged, Bs[stage]);
             }
-            __syncthreads();  // the next tile is complete, and nobody reads this one any more
+            __syncthreads();  // the next stage is complete, and no thread reads this one any more
         }
 
         float* const c_tile = C + Offset(tile.m) * s.ldc + tile.n;
-        const Parts parts = parts_of_tile(shares, run.tile, partials, tickets);
-        if (parts.count == 1) {
-            store_c(c_tile, s, own.m - tile.m, place, acc, alpha, beta);
-        } else if (leave_part<TM * TN>(&acc[0][0], parts)) {
+        const Fixup fixup = stream_k_fixup(schedule, unit.tile, partials, semaphores);
+        if (fixup.peers == 1) {
+            store_c(c_tile, s, nominal.m - tile.m, thread, acc, alpha, beta);
+        } else if (store_partial<TM * TN>(&acc[0][0], fixup)) {
             #pragma unroll
             for (int i = 0; i < TM; ++i) {
                 float row[TN];
-                add_parts(parts, i * TN, row);
-                store_row(c_tile, s, own.m - tile.m, place, i, row, alpha, beta);
+                reduce_partials(fixup, i * TN, row);
+                store_row(c_tile, s, nominal.m - tile.m, thread, i, row, alpha, beta);
             }
         }
-        run = {run.tile + 1, shares.own, run.length - steps};  // a helper's next tile, behind the barriers of leave_part
+        unit = {unit.tile + 1, schedule.owner_k_tiles, unit.k_tiles - k_tiles};  // store_partial's barrier ends the use of As and Bs
     }
 }

@@ -1,4 +1,4 @@
-// gemm_f64_rr_512x512x512_sm90_1389979f
+// gemm_f64_rr_512x512x512_sm90_bc72afc6
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; beta = 0 never reads C
 //
@@ -6,15 +6,15 @@
 //     B  512 x 512, row-major, ldb = 512
 //     C  512 x 512, row-major, ldc = 512
 //
-// Block   128 x 128 of C by 256 threads, in steps of 8 along K, 49920 bytes of shared memory
+// Block   128 x 128 of C by 256 threads, in k tiles of 8, 49920 bytes of shared memory
 // Thread  64 elements of C: for each k 64 FMAs on 32 words of shared memory, taken in 8 reads
 // Reads   K / 32 words of global and K / 2 of shared memory for each element of C; 16 FLOP for a byte of global
-// Ahead   global memory is read 2 steps before its use, while the FMAs run
-// Bound   DFMA issue: FMAs are 88% of the main loop's FMAs, reads and copies
+// Stages  global memory is read 2 stages ahead of its use, while the FMAs run
+// Bound   DFMA issue: FMAs are 88% of the mainloop's FMAs, reads and copies
 //
 // Launch  ceil(M / 128) * ceil(N / 128) blocks of 256 threads, 49920 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_f64_rr_512x512x512_simt_outer1_128x128x8_8x8_w64x32_v2_ta1_tb0_pad4_s3_async1_ahead0_slices1_minb1_g8_split1
+// Config  gemm_f64_rr_512x512x512_simt_outer1_128x128x8_8x8_w64x32_v2_ta1_tb0_pad4_s3_async1_unroll0_slices1_minb1_g8_split1
 // Made by gemmgen generate 512x512x512 --dtype f64 --layout rr --arch sm_90 --set STAGES=3 --set ASYNC=1
 
 namespace {
@@ -33,15 +33,15 @@ using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 // Parameters
 constexpr int BM = 128;    // rows of C that a block computes
 constexpr int BN = 128;    // columns of C that a block computes
-constexpr int BK = 8;      // depth of one step along K
+constexpr int BK = 8;      // depth of a k tile
 constexpr int TM = 8;      // rows of C that a thread computes
 constexpr int TN = 8;      // columns of C that a thread computes
 constexpr int WM = 64;     // rows of C that a warp computes
 constexpr int WN = 32;     // columns of C that a warp computes
 constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
-constexpr int STAGES = 3;  // tiles of A and B that shared memory holds
+constexpr int STAGES = 3;  // stages: k tiles of A and B that shared memory holds
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
-constexpr int GROUP = 8;   // tile rows that blocks walk down before they step right, for reuse in L2
+constexpr int GROUP = 8;   // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = BM / TM * (BN / TN);  // threads a block
@@ -54,26 +54,26 @@ constexpr int STEP_N = FN * LANES_N;          // columns from one shared read of
 constexpr int VC = 2;                         // doubles of an access to C
 
 // How A gets to shared memory
-constexpr int VA = 1;                                                                  // doubles of an access to A
-constexpr int STORE_A = 1;                                                             // doubles of A that one cp.async writes to shared memory
-constexpr int A_LINE = BK;                                                             // doubles of a line of A's tile
-constexpr int A_LINES = BM;                                                            // lines of A's tile
-constexpr int A_TEAM = 4;                                                              // neighbouring threads that fetch a line together
-constexpr int A_STRIDE = THREADS / A_TEAM;                                             // lines that all threads fetch at once
-constexpr int A_SHARE = A_LINE / VA / A_TEAM * ((A_LINES + A_STRIDE - 1) / A_STRIDE);  // accesses that a thread makes at most
-constexpr int PITCH_A = BM + PAD;                                                      // doubles from one shared line of A to the next
-constexpr int SHARED_A = BK * PITCH_A;                                                 // doubles of a shared tile of A
+constexpr int VA = 1;                                                                            // doubles of an access to A
+constexpr int STORE_A = 1;                                                                       // doubles of A that one cp.async writes to shared memory
+constexpr int A_CONTIGUOUS = BK;                                                                 // doubles of A's tile along its contiguous dimension
+constexpr int A_STRIDED = BM;                                                                    // extent of A's tile along the other, strided dimension
+constexpr int A_LANES = 4;                                                                       // threads along the contiguous dimension
+constexpr int A_PASS = THREADS / A_LANES;                                                        // threads along the strided dimension
+constexpr int A_ITERATIONS = A_CONTIGUOUS / VA / A_LANES * ((A_STRIDED + A_PASS - 1) / A_PASS);  // accesses of a thread, at most
+constexpr int PITCH_A = BM + PAD;                                                                // doubles from one row of A's shared tile to the next
+constexpr int SHARED_A = BK * PITCH_A;                                                           // doubles of a shared tile of A
 
 // How B gets to shared memory
-constexpr int VB = 2;                                                                  // doubles of an access to B
-constexpr int STORE_B = VB;                                                            // doubles of B that one cp.async writes to shared memory
-constexpr int B_LINE = BN;                                                             // doubles of a line of B's tile
-constexpr int B_LINES = BK;                                                            // lines of B's tile
-constexpr int B_TEAM = 32;                                                             // neighbouring threads that fetch a line together
-constexpr int B_STRIDE = THREADS / B_TEAM;                                             // lines that all threads fetch at once
-constexpr int B_SHARE = B_LINE / VB / B_TEAM * ((B_LINES + B_STRIDE - 1) / B_STRIDE);  // accesses that a thread makes at most
-constexpr int PITCH_B = BN;                                                            // doubles from one shared line of B to the next
-constexpr int SHARED_B = BK * PITCH_B;                                                 // doubles of a shared tile of B
+constexpr int VB = 2;                                                                            // doubles of an access to B
+constexpr int STORE_B = VB;                                                                      // doubles of B that one cp.async writes to shared memory
+constexpr int B_CONTIGUOUS = BN;                                                                 // doubles of B's tile along its contiguous dimension
+constexpr int B_STRIDED = BK;                                                                    // extent of B's tile along the other, strided dimension
+constexpr int B_LANES = 32;                                                                      // threads along the contiguous dimension
+constexpr int B_PASS = THREADS / B_LANES;                                                        // threads along the strided dimension
+constexpr int B_ITERATIONS = B_CONTIGUOUS / VB / B_LANES * ((B_STRIDED + B_PASS - 1) / B_PASS);  // accesses of a thread, at most
+constexpr int PITCH_B = BN;                                                                      // doubles from one row of B's shared tile to the next
+constexpr int SHARED_B = BK * PITCH_B;                                                           // doubles of a shared tile of B
 
 static_assert(BM % TM == 0, "threads split a block's rows evenly");
 static_assert(BN % TN == 0, "threads split a block's columns evenly");
@@ -82,13 +82,13 @@ static_assert(BN % WN == 0, "warps split a block's columns evenly");
 static_assert(WM % TM == 0, "lanes split a warp's rows evenly");
 static_assert(WN % (2 * TN) == 0, "lanes stand in pairs along a warp's columns");
 static_assert(WM * WN == 32 * TM * TN, "a warp has 32 lanes, each with a TM x TN tile");
-static_assert(A_LINE % VA == 0, "a line of A's tile is a whole number of accesses");
-static_assert(B_LINE % VB == 0, "a line of B's tile is a whole number of accesses");
+static_assert(A_CONTIGUOUS % VA == 0, "A's tile is a whole number of accesses along its contiguous dimension");
+static_assert(B_CONTIGUOUS % VB == 0, "B's tile is a whole number of accesses along its contiguous dimension");
 static_assert(TM % FM == 0, "a thread's rows are a whole number of shared reads");
 static_assert(TN % FN == 0, "a thread's columns are a whole number of shared reads");
 static_assert(FN % VC == 0, "a thread's neighbouring columns are a whole number of stores");
-static_assert(PITCH_A % FM == 0 and PITCH_A % STORE_A == 0, "vector accesses to A's shared lines stay aligned");
-static_assert(PITCH_B % FN == 0 and PITCH_B % STORE_B == 0, "vector accesses to B's shared lines stay aligned");
+static_assert(PITCH_A % FM == 0 and PITCH_A % STORE_A == 0, "vector accesses to A's shared tile stay aligned");
+static_assert(PITCH_B % FN == 0 and PITCH_B % STORE_B == 0, "vector accesses to B's shared tile stay aligned");
 static_assert(STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0, "vector accesses to B's tiles, which may follow A's, stay aligned");
 static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
@@ -112,15 +112,15 @@ __device__ __forceinline__ void store(double* to, const Vec<N>& value)
     *reinterpret_cast<Vec<N>*>(to) = value;
 }
 
-// An element of a tile on its way to shared memory: row or column mn of C, and depth k.
-struct Spot {
+// An element of A's or B's tile: row or column mn of C's tile, and k.
+struct Coord {
     int mn, k;
 };
 
 using TileA = double[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [k][m]
 using TileB = double[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
 
-// The tile of C that a block computes. Blocks walk down GROUP tile rows before they step right, so
+// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
 // that blocks that run together read the same tiles of A and B from L2.
 struct TileOrigin {
     int m, n;
@@ -136,17 +136,17 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
     return {(first + within % height) * BM, within / height * BN};
 }
 
-// Where this thread's elements start within the block's tile. They come in FM x FN patches, STEP_M and
+// The first element of this thread's tile within the block tile. Thread tiles are FM x FN patches, STEP_M and
 // STEP_N apart, so that neighbouring threads read neighbouring addresses of shared memory.
-struct Place {
+struct ThreadOrigin {
     int m, n;
 };
 
-__device__ __forceinline__ Place place_of_thread()
+__device__ __forceinline__ ThreadOrigin thread_origin()
 {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    // Lanes zigzag in pairs: i and i^1 share rows, i and i^2 columns (if LANES_M > 1), so a vector read of
-    // either operand meets each address twice in neighbouring lanes and takes half the shared-memory cycles.
+    // Lanes zigzag in pairs: i and i^1 share rows, i and i^2 columns (if LANES_M > 1), so in a vector load of
+    // either operand neighbouring lanes read the same address, which takes half the shared-memory wavefronts.
     const int lane_m = lane / 2 % LANES_M;
     const int lane_n = lane / (2 * LANES_M) * 2 + lane % 2;
     const int m = warp / (BN / WN) * WM + lane_m * FM, n = warp % (BN / WN) * WN + lane_n * FN;
@@ -189,99 +189,99 @@ __device__ __forceinline__ void cp_async_wait()
 }
 #endif  // __CUDACC__
 
-// Where this thread's first access to A's tile starts: A_TEAM neighbouring threads fetch a line together, along k.
-__device__ __forceinline__ Spot spot_a()
+// This thread's first access to A's tile: A_LANES neighbouring threads copy along k, which is contiguous.
+__device__ __forceinline__ Coord access_origin_a()
 {
-    const int line = threadIdx.x / A_TEAM, along = threadIdx.x % A_TEAM * VA;
-    return {line, along};
+    const int strided = threadIdx.x / A_LANES, contiguous = threadIdx.x % A_LANES * VA;
+    return {strided, contiguous};
 }
 
-// From there to its i-th: further along the line first, then A_STRIDE lines on. The same for all threads.
-__device__ __forceinline__ Spot step_a(int i)
+// From there to its i-th access: along the contiguous dimension first. The same for all threads.
+__device__ __forceinline__ Coord access_offset_a(int i)
 {
-    constexpr int TIMES = A_LINE / VA / A_TEAM;  // accesses of a thread to a line
-    const int line = i / TIMES * A_STRIDE, along = i % TIMES * A_TEAM * VA;
-    return {line, along};
+    constexpr int TIMES = A_CONTIGUOUS / VA / A_LANES;  // accesses along the contiguous dimension
+    const int strided = i / TIMES * A_PASS, contiguous = i % TIMES * A_LANES * VA;
+    return {strided, contiguous};
 }
 
 // Doubles from the origin of A's tile to `at`, in global memory.
-__device__ __forceinline__ Offset offset_a(Spot at, Shape s)
+__device__ __forceinline__ Offset offset_a(Coord at, Shape s)
 {
     return Offset(at.mn) * s.lda + at.k;
 }
 
-// Start this thread's share of A's tile on its way to shared memory.
+// Start this thread's copies of A's tile to shared memory.
 __device__ __forceinline__ void copy_a(const double* tile, Shape s, TileA& shared)
 {
-    const Spot first = spot_a();
+    const Coord first = access_origin_a();
     const double* from = tile + offset_a(first, s);
     #pragma unroll
-    for (int i = 0; i < A_SHARE; ++i) {
-        const Spot step = step_a(i), at = {first.mn + step.mn, first.k + step.k};
-        if (A_LINES % A_STRIDE != 0 && at.mn >= A_LINES) break;
+    for (int i = 0; i < A_ITERATIONS; ++i) {
+        const Coord step = access_offset_a(i), at = {first.mn + step.mn, first.k + step.k};
+        if (A_STRIDED % A_PASS != 0 && at.mn >= A_STRIDED) break;
         cp_async<8 * VA>(&shared[at.k][at.mn], from + offset_a(step, s), 8 * VA);
     }
 }
 
-// Where this thread's first access to B's tile starts: B_TEAM neighbouring threads fetch a line together, along n.
-__device__ __forceinline__ Spot spot_b()
+// This thread's first access to B's tile: B_LANES neighbouring threads copy along n, which is contiguous.
+__device__ __forceinline__ Coord access_origin_b()
 {
-    const int line = threadIdx.x / B_TEAM, along = threadIdx.x % B_TEAM * VB;
-    return {along, line};
+    const int strided = threadIdx.x / B_LANES, contiguous = threadIdx.x % B_LANES * VB;
+    return {contiguous, strided};
 }
 
-// From there to its i-th: further along the line first, then B_STRIDE lines on. The same for all threads.
-__device__ __forceinline__ Spot step_b(int i)
+// From there to its i-th access: along the contiguous dimension first. The same for all threads.
+__device__ __forceinline__ Coord access_offset_b(int i)
 {
-    constexpr int TIMES = B_LINE / VB / B_TEAM;  // accesses of a thread to a line
-    const int line = i / TIMES * B_STRIDE, along = i % TIMES * B_TEAM * VB;
-    return {along, line};
+    constexpr int TIMES = B_CONTIGUOUS / VB / B_LANES;  // accesses along the contiguous dimension
+    const int strided = i / TIMES * B_PASS, contiguous = i % TIMES * B_LANES * VB;
+    return {contiguous, strided};
 }
 
 // Doubles from the origin of B's tile to `at`, in global memory.
-__device__ __forceinline__ Offset offset_b(Spot at, Shape s)
+__device__ __forceinline__ Offset offset_b(Coord at, Shape s)
 {
     return Offset(at.k) * s.ldb + at.mn;
 }
 
-// Start this thread's share of B's tile on its way to shared memory.
+// Start this thread's copies of B's tile to shared memory.
 __device__ __forceinline__ void copy_b(const double* tile, Shape s, TileB& shared)
 {
-    const Spot first = spot_b();
+    const Coord first = access_origin_b();
     const double* from = tile + offset_b(first, s);
     #pragma unroll
-    for (int i = 0; i < B_SHARE; ++i) {
-        const Spot step = step_b(i), at = {first.mn + step.mn, first.k + step.k};
-        if (B_LINES % B_STRIDE != 0 && at.k >= B_LINES) break;
+    for (int i = 0; i < B_ITERATIONS; ++i) {
+        const Coord step = access_offset_b(i), at = {first.mn + step.mn, first.k + step.k};
+        if (B_STRIDED % B_PASS != 0 && at.k >= B_STRIDED) break;
         cp_async<8 * VB>(&shared[at.k][at.mn], from + offset_b(step, s), 8 * VB);
     }
 }
 
-// This thread's TM values of A at one depth, the first of which lies at `from`, FM to a read.
-__device__ __forceinline__ void read_a(const double* from, double (&fragment)[TM])
+// This thread's fragment of A at one k, from `from` on: TM values, FM a load.
+__device__ __forceinline__ void load_fragment_a(const double* from, double (&fragment)[TM])
 {
     #pragma unroll
     for (int i = 0; i < TM; i += FM) {
-        const Vec<FM> part = load<FM>(from + i / FM * STEP_M);
+        const Vec<FM> vector = load<FM>(from + i / FM * STEP_M);
         #pragma unroll
-        for (int v = 0; v < FM; ++v) fragment[i + v] = part.at[v];
+        for (int v = 0; v < FM; ++v) fragment[i + v] = vector.at[v];
     }
 }
 
-// This thread's TN values of B at one depth, the first of which lies at `from`, FN to a read.
-__device__ __forceinline__ void read_b(const double* from, double (&fragment)[TN])
+// This thread's fragment of B at one k, from `from` on: TN values, FN a load.
+__device__ __forceinline__ void load_fragment_b(const double* from, double (&fragment)[TN])
 {
     #pragma unroll
     for (int i = 0; i < TN; i += FN) {
-        const Vec<FN> part = load<FN>(from + i / FN * STEP_N);
+        const Vec<FN> vector = load<FN>(from + i / FN * STEP_N);
         #pragma unroll
-        for (int v = 0; v < FN; ++v) fragment[i + v] = part.at[v];
+        for (int v = 0; v < FN; ++v) fragment[i + v] = vector.at[v];
     }
 }
 
-// acc += a * b, an outer product, to and fro along the columns: each FMA shares a value with the one before it.
-// Two register banks give an operand a cycle each, so an FMA that reads three registers anew takes two cycles.
-__device__ __forceinline__ void add_product(const double (&a)[TM], const double (&b)[TN], double (&acc)[TM][TN])
+// acc += a * b, an outer product, in a serpentine along the columns: each FMA reuses an operand of the one before it.
+// There are two register banks, so an FMA that reads three new registers takes two cycles.
+__device__ __forceinline__ void outer_product(const double (&a)[TM], const double (&b)[TN], double (&acc)[TM][TN])
 {
     #pragma unroll
     for (int j = 0; j < TN; ++j) {
@@ -294,14 +294,14 @@ __device__ __forceinline__ void add_product(const double (&a)[TM], const double 
 }
 
 // acc += A's tile * B's tile. k is outermost: TM + TN values feed TM * TN FMAs, an outer product per k.
-__device__ __forceinline__ void multiply(const TileA& As, const TileB& Bs, Place place, double (&acc)[TM][TN])
+__device__ __forceinline__ void mma(const TileA& As, const TileB& Bs, ThreadOrigin thread, double (&acc)[TM][TN])
 {
     #pragma unroll
     for (int k = 0; k < BK; ++k) {
         double a[TM], b[TN];
-        read_a(&As[k][place.m], a);
-        read_b(&Bs[k][place.n], b);
-        add_product(a, b, acc);
+        load_fragment_a(&As[k][thread.m], a);
+        load_fragment_b(&Bs[k][thread.n], b);
+        outer_product(a, b, acc);
     }
 }
 
@@ -318,13 +318,13 @@ __device__ __forceinline__ void store_results(double* to, Vec<N> value, double b
 }
 
 // C = alpha * sums + beta * C in the i-th of this thread's TM rows.
-__device__ __forceinline__ void store_row(double* tile, Shape s, Place place, int i,
+__device__ __forceinline__ void store_row(double* tile, Shape s, ThreadOrigin thread, int i,
                                           const double (&sums)[TN], double alpha, double beta)
 {
-    const int m = place.m + i / FM * STEP_M + i % FM;
+    const int m = thread.m + i / FM * STEP_M + i % FM;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
-        const int n = place.n + j / FN * STEP_N + j % FN;
+        const int n = thread.n + j / FN * STEP_N + j % FN;
         Vec<VC> value;
         #pragma unroll
         for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
@@ -333,17 +333,17 @@ __device__ __forceinline__ void store_row(double* tile, Shape s, Place place, in
 }
 
 // The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(double* tile, Shape s, Place place,
+__device__ __forceinline__ void store_c(double* tile, Shape s, ThreadOrigin thread,
                                         const double (&sums)[TM][TN], double alpha, double beta)
 {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) store_row(tile, s, place, i, sums[i], alpha, beta);
+    for (int i = 0; i < TM; ++i) store_row(tile, s, thread, i, sums[i], alpha, beta);
 }
 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_512x512x512_sm90_1389979f(
+gemm_f64_rr_512x512x512_sm90_bc72afc6(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,
@@ -354,7 +354,7 @@ gemm_f64_rr_512x512x512_sm90_1389979f(
     TileB* const Bs = reinterpret_cast<TileB*>(As + STAGES);
     const Shape s{};
     const TileOrigin tile = tile_of_block(s, blockIdx.x);
-    const Place place = place_of_thread();
+    const ThreadOrigin thread = thread_origin();
     const double* a_tile = A + Offset(tile.m) * s.lda;
     const double* b_tile = B + tile.n;
     const Offset a_step = BK;  // to the next tile along K
@@ -375,8 +375,8 @@ gemm_f64_rr_512x512x512_sm90_1389979f(
 
     int read = 0, write = STAGES - 1;
     for (int k = 0; k < s.K; k += BK) {
-        cp_async_wait<STAGES - 2>();  // this thread's share of the tile to read has landed
-        __syncthreads();              // so has everybody's, and nobody reads the tile to write any more
+        cp_async_wait<STAGES - 2>();  // this thread's copies of the stage to read have landed
+        __syncthreads();              // and all threads'; none reads the stage to write any more
         const int depth = s.K - k - (STAGES - 1) * BK;
         if (depth > 0) {
             copy_a(a_tile, s, As[write]);
@@ -385,11 +385,11 @@ gemm_f64_rr_512x512x512_sm90_1389979f(
         cp_async_commit();  // an empty group too: the wait counts groups
         a_tile += a_step;
         b_tile += b_step;
-        multiply(As[read], Bs[read], place, acc);
+        mma(As[read], Bs[read], thread, acc);
         read = read + 1 < STAGES ? read + 1 : 0;
         write = write + 1 < STAGES ? write + 1 : 0;
     }
 
     double* const c_tile = C + Offset(tile.m) * s.ldc + tile.n;
-    store_c(c_tile, s, place, acc, alpha, beta);
+    store_c(c_tile, s, thread, acc, alpha, beta);
 }

@@ -1,4 +1,4 @@
-// gemm_f32_cc_Mx4096xK_sm90_c37f4a0b
+// gemm_f32_cc_Mx4096xK_sm90_cf7b621c
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -6,15 +6,15 @@
 //     B  K x 4096, column-major, ldb at run time
 //     C  M x 4096, row-major, ldc = 4096
 //
-// Block   128 x 128 of C by 256 threads, in steps of 8 along K, 16640 bytes of shared memory
+// Block   128 x 128 of C by 256 threads, in k tiles of 8, 16640 bytes of shared memory
 // Thread  64 elements of C: for each k 64 FMAs on 16 words of shared memory, taken in 4 reads
 // Reads   K / 64 words of global and K / 4 of shared memory for each element of C; 32 FLOP for a byte of global
-// Ahead   global memory is read 1 step before its use, while the FMAs run
-// Bound   FFMA issue: FMAs are 91% of the main loop's FMAs, reads and copies
+// Stages  global memory is read 1 stage ahead of its use, while the FMAs run
+// Bound   FFMA issue: FMAs are 91% of the mainloop's FMAs, reads and copies
 //
 // Launch  ceil(M / 128) * ceil(N / 128) blocks of 256 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_f32_cc_Mx4096xK_simt_outer1_128x128x8_8x8_w64x32_v4_ta0_tb1_pad4_s2_async0_ahead0_slices1_minb1_g8_split1
+// Config  gemm_f32_cc_Mx4096xK_simt_outer1_128x128x8_8x8_w64x32_v4_ta0_tb1_pad4_s2_async0_unroll0_slices1_minb1_g8_split1
 // Made by gemmgen generate '?x4096x?' --dtype f32 --layout cc --arch sm_90
 
 namespace {
@@ -33,15 +33,15 @@ using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
 // Parameters
 constexpr int BM = 128;    // rows of C that a block computes
 constexpr int BN = 128;    // columns of C that a block computes
-constexpr int BK = 8;      // depth of one step along K
+constexpr int BK = 8;      // depth of a k tile
 constexpr int TM = 8;      // rows of C that a thread computes
 constexpr int TN = 8;      // columns of C that a thread computes
 constexpr int WM = 64;     // rows of C that a warp computes
 constexpr int WN = 32;     // columns of C that a warp computes
 constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
-constexpr int STAGES = 2;  // tiles of A and B that shared memory holds
+constexpr int STAGES = 2;  // stages: k tiles of A and B that shared memory holds
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
-constexpr int GROUP = 8;   // tile rows that blocks walk down before they step right, for reuse in L2
+constexpr int GROUP = 8;   // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = BM / TM * (BN / TN);  // threads a block
@@ -54,26 +54,26 @@ constexpr int STEP_N = FN * LANES_N;          // columns from one shared read of
 constexpr int VC = 4;                         // floats of an access to C
 
 // How A gets to shared memory
-constexpr int VA = 1;                                                                  // floats of an access to A
-constexpr int STORE_A = VA;                                                            // floats of a shared store of A
-constexpr int A_LINE = BM;                                                             // floats of a line of A's tile
-constexpr int A_LINES = BK;                                                            // lines of A's tile
-constexpr int A_TEAM = 32;                                                             // neighbouring threads that fetch a line together
-constexpr int A_STRIDE = THREADS / A_TEAM;                                             // lines that all threads fetch at once
-constexpr int A_SHARE = A_LINE / VA / A_TEAM * ((A_LINES + A_STRIDE - 1) / A_STRIDE);  // accesses that a thread makes at most
-constexpr int PITCH_A = BM;                                                            // floats from one shared line of A to the next
-constexpr int SHARED_A = BK * PITCH_A;                                                 // floats of a shared tile of A
+constexpr int VA = 1;                                                                            // floats of an access to A
+constexpr int STORE_A = VA;                                                                      // floats of a shared store of A
+constexpr int A_CONTIGUOUS = BM;                                                                 // floats of A's tile along its contiguous dimension
+constexpr int A_STRIDED = BK;                                                                    // extent of A's tile along the other, strided dimension
+constexpr int A_LANES = 32;                                                                      // threads along the contiguous dimension
+constexpr int A_PASS = THREADS / A_LANES;                                                        // threads along the strided dimension
+constexpr int A_ITERATIONS = A_CONTIGUOUS / VA / A_LANES * ((A_STRIDED + A_PASS - 1) / A_PASS);  // accesses of a thread, at most
+constexpr int PITCH_A = BM;                                                                      // floats from one row of A's shared tile to the next
+constexpr int SHARED_A = BK * PITCH_A;                                                           // floats of a shared tile of A
 
 // How B gets to shared memory
-constexpr int VB = 1;                                                                  // floats of an access to B
-constexpr int STORE_B = 1;                                                             // floats of a shared store of B
-constexpr int B_LINE = BK;                                                             // floats of a line of B's tile
-constexpr int B_LINES = BN;                                                            // lines of B's tile
-constexpr int B_TEAM = 8;                                                              // neighbouring threads that fetch a line together
-constexpr int B_STRIDE = THREADS / B_TEAM;                                             // lines that all threads fetch at once
-constexpr int B_SHARE = B_LINE / VB / B_TEAM * ((B_LINES + B_STRIDE - 1) / B_STRIDE);  // accesses that a thread makes at most
-constexpr int PITCH_B = BN + PAD;                                                      // floats from one shared line of B to the next
-constexpr int SHARED_B = BK * PITCH_B;                                                 // floats of a shared tile of B
+constexpr int VB = 1;                                                                            // floats of an access to B
+constexpr int STORE_B = 1;                                                                       // floats of a shared store of B
+constexpr int B_CONTIGUOUS = BK;                                                                 // floats of B's tile along its contiguous dimension
+constexpr int B_STRIDED = BN;                                                                    // extent of B's tile along the other, strided dimension
+constexpr int B_LANES = 8;                                                                       // threads along the contiguous dimension
+constexpr int B_PASS = THREADS / B_LANES;                                                        // threads along the strided dimension
+constexpr int B_ITERATIONS = B_CONTIGUOUS / VB / B_LANES * ((B_STRIDED + B_PASS - 1) / B_PASS);  // accesses of a thread, at most
+constexpr int PITCH_B = BN + PAD;                                                                // floats from one row of B's shared tile to the next
+constexpr int SHARED_B = BK * PITCH_B;                                                           // floats of a shared tile of B
 
 static_assert(BM % TM == 0, "threads split a block's rows evenly");
 static_assert(BN % TN == 0, "threads split a block's columns evenly");
@@ -82,13 +82,13 @@ static_assert(BN % WN == 0, "warps split a block's columns evenly");
 static_assert(WM % TM == 0, "lanes split a warp's rows evenly");
 static_assert(WN % (2 * TN) == 0, "lanes stand in pairs along a warp's columns");
 static_assert(WM * WN == 32 * TM * TN, "a warp has 32 lanes, each with a TM x TN tile");
-static_assert(A_LINE % VA == 0, "a line of A's tile is a whole number of accesses");
-static_assert(B_LINE % VB == 0, "a line of B's tile is a whole number of accesses");
+static_assert(A_CONTIGUOUS % VA == 0, "A's tile is a whole number of accesses along its contiguous dimension");
+static_assert(B_CONTIGUOUS % VB == 0, "B's tile is a whole number of accesses along its contiguous dimension");
 static_assert(TM % FM == 0, "a thread's rows are a whole number of shared reads");
 static_assert(TN % FN == 0, "a thread's columns are a whole number of shared reads");
 static_assert(FN % VC == 0, "a thread's neighbouring columns are a whole number of stores");
-static_assert(PITCH_A % FM == 0 and PITCH_A % STORE_A == 0, "vector accesses to A's shared lines stay aligned");
-static_assert(PITCH_B % FN == 0 and PITCH_B % STORE_B == 0, "vector accesses to B's shared lines stay aligned");
+static_assert(PITCH_A % FM == 0 and PITCH_A % STORE_A == 0, "vector accesses to A's shared tile stay aligned");
+static_assert(PITCH_B % FN == 0 and PITCH_B % STORE_B == 0, "vector accesses to B's shared tile stay aligned");
 static_assert(STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0, "vector accesses to B's tiles, which may follow A's, stay aligned");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
@@ -110,15 +110,15 @@ __device__ __forceinline__ void store(float* to, const Vec<N>& value)
     *reinterpret_cast<Vec<N>*>(to) = value;
 }
 
-// An element of a tile on its way to shared memory: row or column mn of C, and depth k.
-struct Spot {
+// An element of A's or B's tile: row or column mn of C's tile, and k.
+struct Coord {
     int mn, k;
 };
 
 using TileA = float[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [k][m]
 using TileB = float[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
 
-// The tile of C that a block computes. Blocks walk down GROUP tile rows before they step right, so
+// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
 // that blocks that run together read the same tiles of A and B from L2.
 struct TileOrigin {
     int m, n;
@@ -134,17 +134,17 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
     return {(first + within % height) * BM, within / height * BN};
 }
 
-// Where this thread's elements start within the block's tile. They come in FM x FN patches, STEP_M and
+// The first element of this thread's tile within the block tile. Thread tiles are FM x FN patches, STEP_M and
 // STEP_N apart, so that neighbouring threads read neighbouring addresses of shared memory.
-struct Place {
+struct ThreadOrigin {
     int m, n;
 };
 
-__device__ __forceinline__ Place place_of_thread()
+__device__ __forceinline__ ThreadOrigin thread_origin()
 {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    // Lanes zigzag in pairs: i and i^1 share rows, i and i^2 columns (if LANES_M > 1), so a vector read of
-    // either operand meets each address twice in neighbouring lanes and takes half the shared-memory cycles.
+    // Lanes zigzag in pairs: i and i^1 share rows, i and i^2 columns (if LANES_M > 1), so in a vector load of
+    // either operand neighbouring lanes read the same address, which takes half the shared-memory wavefronts.
     const int lane_m = lane / 2 % LANES_M;
     const int lane_n = lane / (2 * LANES_M) * 2 + lane % 2;
     const int m = warp / (BN / WN) * WM + lane_m * FM, n = warp % (BN / WN) * WN + lane_n * FN;
@@ -164,109 +164,109 @@ __device__ __forceinline__ Vec<N> load_edge(const float* from, int valid)
     return value;
 }
 
-// Where this thread's first access to A's tile starts: A_TEAM neighbouring threads fetch a line together, along m.
-__device__ __forceinline__ Spot spot_a()
+// This thread's first access to A's tile: A_LANES neighbouring threads copy along m, which is contiguous.
+__device__ __forceinline__ Coord access_origin_a()
 {
-    const int line = threadIdx.x / A_TEAM, along = threadIdx.x % A_TEAM * VA;
-    return {along, line};
+    const int strided = threadIdx.x / A_LANES, contiguous = threadIdx.x % A_LANES * VA;
+    return {contiguous, strided};
 }
 
-// From there to its i-th: further along the line first, then A_STRIDE lines on. The same for all threads.
-__device__ __forceinline__ Spot step_a(int i)
+// From there to its i-th access: along the contiguous dimension first. The same for all threads.
+__device__ __forceinline__ Coord access_offset_a(int i)
 {
-    constexpr int TIMES = A_LINE / VA / A_TEAM;  // accesses of a thread to a line
-    const int line = i / TIMES * A_STRIDE, along = i % TIMES * A_TEAM * VA;
-    return {along, line};
+    constexpr int TIMES = A_CONTIGUOUS / VA / A_LANES;  // accesses along the contiguous dimension
+    const int strided = i / TIMES * A_PASS, contiguous = i % TIMES * A_LANES * VA;
+    return {contiguous, strided};
 }
 
 // Floats from the origin of A's tile to `at`, in global memory.
-__device__ __forceinline__ Offset offset_a(Spot at, Shape s)
+__device__ __forceinline__ Offset offset_a(Coord at, Shape s)
 {
     return Offset(at.k) * s.lda + at.mn;
 }
 
 // How many floats from there on lie inside A, whose edge is rows x depth from the tile's origin:
 // VA or more where the whole access does, 0 or less where nothing of it does.
-__device__ __forceinline__ int valid_a(Spot at, int rows, int depth)
+__device__ __forceinline__ int valid_a(Coord at, int rows, int depth)
 {
     if (at.k >= depth) return 0;
     return rows - at.mn;
 }
 
-// Global memory -> registers: this thread's share of A's tile. Zeros stand for what lies outside A.
-__device__ __forceinline__ void fetch_a(const float* tile, Shape s, int rows, int depth, Vec<VA> (&staged)[A_SHARE])
+// Global memory -> registers: this thread's accesses to A's tile. Zeros stand for what lies outside A.
+__device__ __forceinline__ void fetch_a(const float* tile, Shape s, int rows, int depth, Vec<VA> (&staged)[A_ITERATIONS])
 {
-    const Spot first = spot_a();
+    const Coord first = access_origin_a();
     const float* from = tile + offset_a(first, s);
     #pragma unroll
-    for (int i = 0; i < A_SHARE; ++i) {
-        const Spot step = step_a(i), at = {first.mn + step.mn, first.k + step.k};
-        if (A_LINES % A_STRIDE != 0 && at.k >= A_LINES) break;
+    for (int i = 0; i < A_ITERATIONS; ++i) {
+        const Coord step = access_offset_a(i), at = {first.mn + step.mn, first.k + step.k};
+        if (A_STRIDED % A_PASS != 0 && at.k >= A_STRIDED) break;
         staged[i] = load_edge<VA>(from + offset_a(step, s), valid_a(at, rows, depth));
     }
 }
 
 // Registers -> shared memory.
-__device__ __forceinline__ void store_shared_a(const Vec<VA> (&staged)[A_SHARE], TileA& shared)
+__device__ __forceinline__ void store_shared_a(const Vec<VA> (&staged)[A_ITERATIONS], TileA& shared)
 {
-    const Spot first = spot_a();
+    const Coord first = access_origin_a();
     #pragma unroll
-    for (int i = 0; i < A_SHARE; ++i) {
-        const Spot step = step_a(i), at = {first.mn + step.mn, first.k + step.k};
-        if (A_LINES % A_STRIDE != 0 && at.k >= A_LINES) break;
+    for (int i = 0; i < A_ITERATIONS; ++i) {
+        const Coord step = access_offset_a(i), at = {first.mn + step.mn, first.k + step.k};
+        if (A_STRIDED % A_PASS != 0 && at.k >= A_STRIDED) break;
         store<VA>(&shared[at.k][at.mn], staged[i]);
     }
 }
 
-// Where this thread's first access to B's tile starts: B_TEAM neighbouring threads fetch a line together, along k.
-__device__ __forceinline__ Spot spot_b()
+// This thread's first access to B's tile: B_LANES neighbouring threads copy along k, which is contiguous.
+__device__ __forceinline__ Coord access_origin_b()
 {
-    const int line = threadIdx.x / B_TEAM, along = threadIdx.x % B_TEAM * VB;
-    return {line, along};
+    const int strided = threadIdx.x / B_LANES, contiguous = threadIdx.x % B_LANES * VB;
+    return {strided, contiguous};
 }
 
-// From there to its i-th: further along the line first, then B_STRIDE lines on. The same for all threads.
-__device__ __forceinline__ Spot step_b(int i)
+// From there to its i-th access: along the contiguous dimension first. The same for all threads.
+__device__ __forceinline__ Coord access_offset_b(int i)
 {
-    constexpr int TIMES = B_LINE / VB / B_TEAM;  // accesses of a thread to a line
-    const int line = i / TIMES * B_STRIDE, along = i % TIMES * B_TEAM * VB;
-    return {line, along};
+    constexpr int TIMES = B_CONTIGUOUS / VB / B_LANES;  // accesses along the contiguous dimension
+    const int strided = i / TIMES * B_PASS, contiguous = i % TIMES * B_LANES * VB;
+    return {strided, contiguous};
 }
 
 // Floats from the origin of B's tile to `at`, in global memory.
-__device__ __forceinline__ Offset offset_b(Spot at, Shape s)
+__device__ __forceinline__ Offset offset_b(Coord at, Shape s)
 {
     return Offset(at.mn) * s.ldb + at.k;
 }
 
 // How many floats from there on lie inside B, whose edge is depth from the tile's origin:
 // VB or more where the whole access does, 0 or less where nothing of it does.
-__device__ __forceinline__ int valid_b(Spot at, int depth)
+__device__ __forceinline__ int valid_b(Coord at, int depth)
 {
     return depth - at.k;
 }
 
-// Global memory -> registers: this thread's share of B's tile. Zeros stand for what lies outside B.
-__device__ __forceinline__ void fetch_b(const float* tile, Shape s, int depth, Vec<VB> (&staged)[B_SHARE])
+// Global memory -> registers: this thread's accesses to B's tile. Zeros stand for what lies outside B.
+__device__ __forceinline__ void fetch_b(const float* tile, Shape s, int depth, Vec<VB> (&staged)[B_ITERATIONS])
 {
-    const Spot first = spot_b();
+    const Coord first = access_origin_b();
     const float* from = tile + offset_b(first, s);
     #pragma unroll
-    for (int i = 0; i < B_SHARE; ++i) {
-        const Spot step = step_b(i), at = {first.mn + step.mn, first.k + step.k};
-        if (B_LINES % B_STRIDE != 0 && at.mn >= B_LINES) break;
+    for (int i = 0; i < B_ITERATIONS; ++i) {
+        const Coord step = access_offset_b(i), at = {first.mn + step.mn, first.k + step.k};
+        if (B_STRIDED % B_PASS != 0 && at.mn >= B_STRIDED) break;
         staged[i] = load_edge<VB>(from + offset_b(step, s), valid_b(at, depth));
     }
 }
 
-// Registers -> shared memory: across its lines, which turns k into the line number.
-__device__ __forceinline__ void store_shared_b(const Vec<VB> (&staged)[B_SHARE], TileB& shared)
+// Registers -> shared memory, transposed.
+__device__ __forceinline__ void store_shared_b(const Vec<VB> (&staged)[B_ITERATIONS], TileB& shared)
 {
-    const Spot first = spot_b();
+    const Coord first = access_origin_b();
     #pragma unroll
-    for (int i = 0; i < B_SHARE; ++i) {
-        const Spot step = step_b(i), at = {first.mn + step.mn, first.k + step.k};
-        if (B_LINES % B_STRIDE != 0 && at.mn >= B_LINES) break;
+    for (int i = 0; i < B_ITERATIONS; ++i) {
+        const Coord step = access_offset_b(i), at = {first.mn + step.mn, first.k + step.k};
+        if (B_STRIDED % B_PASS != 0 && at.mn >= B_STRIDED) break;
         #pragma unroll
         for (int v = 0; v < VB; ++v) {
             shared[at.k + v][at.mn] = staged[i].at[v];
@@ -274,31 +274,31 @@ __device__ __forceinline__ void store_shared_b(const Vec<VB> (&staged)[B_SHARE],
     }
 }
 
-// This thread's TM values of A at one depth, the first of which lies at `from`, FM to a read.
-__device__ __forceinline__ void read_a(const float* from, float (&fragment)[TM])
+// This thread's fragment of A at one k, from `from` on: TM values, FM a load.
+__device__ __forceinline__ void load_fragment_a(const float* from, float (&fragment)[TM])
 {
     #pragma unroll
     for (int i = 0; i < TM; i += FM) {
-        const Vec<FM> part = load<FM>(from + i / FM * STEP_M);
+        const Vec<FM> vector = load<FM>(from + i / FM * STEP_M);
         #pragma unroll
-        for (int v = 0; v < FM; ++v) fragment[i + v] = part.at[v];
+        for (int v = 0; v < FM; ++v) fragment[i + v] = vector.at[v];
     }
 }
 
-// This thread's TN values of B at one depth, the first of which lies at `from`, FN to a read.
-__device__ __forceinline__ void read_b(const float* from, float (&fragment)[TN])
+// This thread's fragment of B at one k, from `from` on: TN values, FN a load.
+__device__ __forceinline__ void load_fragment_b(const float* from, float (&fragment)[TN])
 {
     #pragma unroll
     for (int i = 0; i < TN; i += FN) {
-        const Vec<FN> part = load<FN>(from + i / FN * STEP_N);
+        const Vec<FN> vector = load<FN>(from + i / FN * STEP_N);
         #pragma unroll
-        for (int v = 0; v < FN; ++v) fragment[i + v] = part.at[v];
+        for (int v = 0; v < FN; ++v) fragment[i + v] = vector.at[v];
     }
 }
 
-// acc += a * b, an outer product, to and fro along the columns: each FMA shares a value with the one before it.
-// Two register banks give an operand a cycle each, so an FMA that reads three registers anew takes two cycles.
-__device__ __forceinline__ void add_product(const float (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN])
+// acc += a * b, an outer product, in a serpentine along the columns: each FMA reuses an operand of the one before it.
+// There are two register banks, so an FMA that reads three new registers takes two cycles.
+__device__ __forceinline__ void outer_product(const float (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN])
 {
     #pragma unroll
     for (int j = 0; j < TN; ++j) {
@@ -311,14 +311,14 @@ __device__ __forceinline__ void add_product(const float (&a)[TM], const float (&
 }
 
 // acc += A's tile * B's tile. k is outermost: TM + TN values feed TM * TN FMAs, an outer product per k.
-__device__ __forceinline__ void multiply(const TileA& As, const TileB& Bs, Place place, float (&acc)[TM][TN])
+__device__ __forceinline__ void mma(const TileA& As, const TileB& Bs, ThreadOrigin thread, float (&acc)[TM][TN])
 {
     #pragma unroll
     for (int k = 0; k < BK; ++k) {
         float a[TM], b[TN];
-        read_a(&As[k][place.m], a);
-        read_b(&Bs[k][place.n], b);
-        add_product(a, b, acc);
+        load_fragment_a(&As[k][thread.m], a);
+        load_fragment_b(&Bs[k][thread.n], b);
+        outer_product(a, b, acc);
     }
 }
 
@@ -335,14 +335,14 @@ __device__ __forceinline__ void store_results(float* to, Vec<N> value, float bet
 }
 
 // C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that exist.
-__device__ __forceinline__ void store_row(float* tile, Shape s, int rows, Place place, int i,
+__device__ __forceinline__ void store_row(float* tile, Shape s, int rows, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
-    const int m = place.m + i / FM * STEP_M + i % FM;
+    const int m = thread.m + i / FM * STEP_M + i % FM;
     if (m >= rows) return;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
-        const int n = place.n + j / FN * STEP_N + j % FN;
+        const int n = thread.n + j / FN * STEP_N + j % FN;
         Vec<VC> value;
         #pragma unroll
         for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
@@ -351,17 +351,17 @@ __device__ __forceinline__ void store_row(float* tile, Shape s, int rows, Place 
 }
 
 // The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(float* tile, Shape s, int rows, Place place,
+__device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOrigin thread,
                                         const float (&sums)[TM][TN], float alpha, float beta)
 {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) store_row(tile, s, rows, place, i, sums[i], alpha, beta);
+    for (int i = 0; i < TM; ++i) store_row(tile, s, rows, thread, i, sums[i], alpha, beta);
 }
 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_cc_Mx4096xK_sm90_c37f4a0b(
+gemm_f32_cc_Mx4096xK_sm90_cf7b621c(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -376,7 +376,7 @@ gemm_f32_cc_Mx4096xK_sm90_c37f4a0b(
     __shared__ __align__(16) TileB Bs[STAGES];
     const Shape s{M, K, lda, ldb};
     const TileOrigin tile = tile_of_block(s, blockIdx.x);
-    const Place place = place_of_thread();
+    const ThreadOrigin thread = thread_origin();
     const int rows = s.M - tile.m;  // from the tile's origin to the edge of C
     const float* a_tile = A + tile.m;
     const float* b_tile = B + Offset(tile.n) * s.ldb;
@@ -384,8 +384,8 @@ gemm_f32_cc_Mx4096xK_sm90_c37f4a0b(
     const Offset b_step = BK;
     float acc[TM][TN] = {};
 
-    Vec<VA> a_staged[A_SHARE];
-    Vec<VB> b_staged[B_SHARE];
+    Vec<VA> a_staged[A_ITERATIONS];
+    Vec<VB> b_staged[B_ITERATIONS];
     if (s.K > 0) {
         fetch_a(a_tile, s, rows, s.K, a_staged);
         fetch_b(b_tile, s, s.K, b_staged);
@@ -396,22 +396,22 @@ gemm_f32_cc_Mx4096xK_sm90_c37f4a0b(
 
     int stage = 0;
     for (int k = 0; k < s.K; k += BK) {
-        const int depth = s.K - k - BK;  // of what follows this tile
-        if (depth > 0) {                 // these loads run while this tile is multiplied
+        const int depth = s.K - k - BK;  // of K behind this k tile
+        if (depth > 0) {                 // these loads run during the FMAs of this k tile
             a_tile += a_step;
             b_tile += b_step;
             fetch_a(a_tile, s, rows, depth, a_staged);
             fetch_b(b_tile, s, depth, b_staged);
         }
-        multiply(As[stage], Bs[stage], place, acc);
+        mma(As[stage], Bs[stage], thread, acc);
         stage ^= 1;
         if (depth > 0) {
             store_shared_a(a_staged, As[stage]);
             store_shared_b(b_staged, Bs[stage]);
         }
-        __syncthreads();  // the next tile is complete, and nobody reads this one any more
+        __syncthreads();  // the next stage is complete, and no thread reads this one any more
     }
 
     float* const c_tile = C + Offset(tile.m) * s.ldc + tile.n;
-    store_c(c_tile, s, rows, place, acc, alpha, beta);
+    store_c(c_tile, s, rows, thread, acc, alpha, beta);
 }

@@ -1,4 +1,4 @@
-// gemm_f32_rr_8x4096x4096_sm90_af8a8e39
+// gemm_f32_rr_8x4096x4096_sm90_1e46330c
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -51,12 +51,12 @@ constexpr int GROUPS = 32 / LANES;    // groups of a warp's lanes, each with a d
 constexpr int STEP = WARPS * GROUPS;  // depths that a block takes at a step
 
 // Shared memory
-constexpr int FX = 4;                                // floats of a read of the small operand
-constexpr int PITCH = S + 4 * (S % 8 == 0);          // floats from one line of a chunk to the next
-constexpr int SUMS_PITCH = BN + 4;                   // floats from one line of sums to the next
-constexpr int PARTS = WARPS;                         // sums of each element of C that meet in shared memory
-constexpr int CHUNK_FLOATS = BK * PITCH;             // floats of a chunk of the small operand
-constexpr int SUMS_FLOATS = PARTS * S * SUMS_PITCH;  // floats of the sums that replace it at the end
+constexpr int FX = 4;                                   // floats of a read of the small operand
+constexpr int PITCH = S + 4 * (S % 8 == 0);             // floats from one line of a chunk to the next
+constexpr int SUMS_PITCH = BN + 4;                      // floats from one line of sums to the next
+constexpr int PARTIALS = WARPS;                         // sums of each element of C that meet in shared memory
+constexpr int CHUNK_FLOATS = BK * PITCH;                // floats of a chunk of the small operand
+constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;  // floats of the sums that replace it at the end
 
 // Shared memory, in all
 constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS);  // floats of shared memory, for one and then the other
@@ -100,8 +100,8 @@ __device__ __forceinline__ Vec<N> load_edge(const float* from, int valid)
     return value;
 }
 
-// Where a thread's work starts: depth k and column n of C.
-struct Place {
+// Where a thread starts: k and column n of C.
+struct ThreadOrigin {
     int k, n;
 };
 
@@ -109,8 +109,8 @@ using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [m
 
 using Chunk = float[BK][PITCH];  // of A in shared memory: [k][m], so that a k's values are neighbours
 
-// Where this thread's weights start, from the block's: one k for each LANES lanes, neighbouring vectors of a line for these.
-__device__ __forceinline__ Place place_of_thread()
+// This thread's first weights, from the block's: one k for each LANES lanes, which take neighbouring vectors of it.
+__device__ __forceinline__ ThreadOrigin thread_origin()
 {
     const int group = threadIdx.x / LANES, lane = threadIdx.x % LANES;
     return {group, lane * VW};
@@ -122,7 +122,7 @@ __device__ __forceinline__ int output(int t)
     return t / VW * (LANES * VW) + t % VW;
 }
 
-// Start the loads of one step: this thread's columns of B at depth k, zeros from depth `end` on.
+// Start the loads of one step: this thread's columns of B at k, zeros from k = `end` on.
 __device__ __forceinline__ void fetch(const float* B, Shape s, int k, int end, int n, Vec<VW> (&weights)[LOADS])
 {
     #pragma unroll
@@ -134,8 +134,8 @@ __device__ __forceinline__ void fetch(const float* B, Shape s, int k, int end, i
     }
 }
 
-// acc += the outer product of A's S values at depth k and this thread's T weights: every weight serves S times.
-__device__ __forceinline__ void multiply(const Chunk& chunk, int k, const Vec<VW> (&weights)[LOADS], float (&acc)[S][T])
+// acc += the outer product of A's S values at k and this thread's T weights: every weight serves S times.
+__device__ __forceinline__ void mma(const Chunk& chunk, int k, const Vec<VW> (&weights)[LOADS], float (&acc)[S][T])
 {
     #pragma unroll
     for (int i = 0; i < S; i += FX) {
@@ -148,23 +148,23 @@ __device__ __forceinline__ void multiply(const Chunk& chunk, int k, const Vec<VW
     }
 }
 
-// Leave this thread's sums, which cover its warp's part of the depths, where the block adds them up.
-__device__ __forceinline__ void leave(float (&acc)[S][T], Place place, Sums* sums)
+// Store this thread's sums, over the k of its warp, to shared memory.
+__device__ __forceinline__ void store_sums(float (&acc)[S][T], ThreadOrigin thread, Sums* sums)
 {
     const int warp = threadIdx.x / 32;
     #pragma unroll
     for (int i = 0; i < S; ++i) {
         #pragma unroll
         for (int t = 0; t < T; t += VW) {
-            Vec<VW> part;
+            Vec<VW> values;
             #pragma unroll
-            for (int v = 0; v < VW; ++v) part.at[v] = acc[i][t + v];
-            store<VW>(&sums[warp][i][place.n + output(t)], part);
+            for (int v = 0; v < VW; ++v) values.at[v] = acc[i][t + v];
+            store<VW>(&sums[warp][i][thread.n + output(t)], values);
         }
     }
 }
 
-// A's values at depths [k, k + BK) to shared memory. Zeros stand for those that do not exist, and from depth `end` on.
+// A's values at k to k + BK - 1 to shared memory. Zeros stand for those that do not exist, and from k = `end` on.
 __device__ __forceinline__ void stage(const float* A, Shape s, int m, int k, int end, Chunk& chunk)
 {
     #pragma unroll 8
@@ -192,7 +192,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_8x4096x4096_sm90_af8a8e39(
+gemm_f32_rr_8x4096x4096_sm90_1e46330c(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -201,40 +201,40 @@ gemm_f32_rr_8x4096x4096_sm90_af8a8e39(
 {
     __shared__ __align__(16) float shared[SHARED_FLOATS];
     Chunk& chunk = *reinterpret_cast<Chunk*>(shared);
-    Sums* const parts = reinterpret_cast<Sums*>(shared);  // PARTS of each element, after the last chunk
+    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element, after the last chunk
 
     const Shape s{};
     const int tile = blockIdx.x;
     const int begin = 0, end = s.K;
-    const int thin = (s.M + BM - 1) / BM;  // tiles along M, which share their weights: they run together
+    const int thin = (s.M + BM - 1) / BM;  // tiles along M, which read the same weights: they run together
     const int tile_m = tile % thin * BM, tile_n = tile / thin * BN;
-    const Place place = place_of_thread();
-    const int n = tile_n + place.n;
+    const ThreadOrigin thread = thread_origin();
+    const int n = tile_n + thread.n;
 
     // A ring of registers: a step's weights are loaded UNROLL steps before their use, also while the block waits.
     Vec<VW> weights[UNROLL][LOADS];
     #pragma unroll
-    for (int u = 0; u < UNROLL; ++u) fetch(B, s, begin + place.k + u * STEP, end, n, weights[u]);
+    for (int u = 0; u < UNROLL; ++u) fetch(B, s, begin + thread.k + u * STEP, end, n, weights[u]);
 
     float acc[S][T] = {};
     for (int k = begin; k < end; k += BK) {
-        __syncthreads();  // nobody reads the chunk before any more
+        __syncthreads();  // no thread reads the chunk before any more
         stage(A, s, tile_m, k, end, chunk);
         __syncthreads();  // the chunk is complete
         const int depth = min(BK, end - k);
         for (int step = 0; step < depth; step += UNROLL * STEP) {
             #pragma unroll
             for (int u = 0; u < UNROLL; ++u) {
-                const int at = place.k + step + u * STEP;  // in the chunk
-                multiply(chunk, at, weights[u], acc);
+                const int at = thread.k + step + u * STEP;  // in the chunk
+                mma(chunk, at, weights[u], acc);
                 fetch(B, s, k + at + UNROLL * STEP, end, n, weights[u]);
             }
         }
     }
 
-    // What the threads summed over different depths, added up in the order of these.
-    __syncthreads();  // nobody reads the last chunk any more
-    leave(acc, place, parts);
+    // Reduce the sums of threads at different k, in the order of these.
+    __syncthreads();  // no thread reads the last chunk any more
+    store_sums(acc, thread, block_sums);
     __syncthreads();
     float sums[OUTPUTS] = {};
     #pragma unroll
@@ -242,7 +242,7 @@ gemm_f32_rr_8x4096x4096_sm90_af8a8e39(
         const int element = i * THREADS + threadIdx.x;
         if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
         #pragma unroll
-        for (int part = 0; part < PARTS; ++part) sums[i] += parts[part][element / BN][element % BN];
+        for (int p = 0; p < PARTIALS; ++p) sums[i] += block_sums[p][element / BN][element % BN];
     }
     store_c(C, s, tile_m, tile_n, sums, alpha, beta);
 }

@@ -1,4 +1,4 @@
-// gemm_f32_rc_1x4096x4096_sm90_199d22d9
+// gemm_f32_rc_1x4096x4096_sm90_319fafa8
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -49,11 +49,11 @@ constexpr int LOADS = T;       // accesses of a thread a step
 constexpr int STEP = 32 * VW;  // depths that a block takes at a step
 
 // Shared memory
-constexpr int PITCH = BK;                            // floats from one line of a chunk to the next
-constexpr int SUMS_PITCH = BN + 4;                   // floats from one line of sums to the next
-constexpr int PARTS = 1;                             // sums of each element of C that meet in shared memory
-constexpr int CHUNK_FLOATS = S * PITCH;              // floats of a chunk of the small operand
-constexpr int SUMS_FLOATS = PARTS * S * SUMS_PITCH;  // floats of the sums that replace it at the end
+constexpr int PITCH = BK;                               // floats from one line of a chunk to the next
+constexpr int SUMS_PITCH = BN + 4;                      // floats from one line of sums to the next
+constexpr int PARTIALS = 1;                             // sums of each element of C that meet in shared memory
+constexpr int CHUNK_FLOATS = S * PITCH;                 // floats of a chunk of the small operand
+constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;  // floats of the sums that replace it at the end
 
 // Shared memory, in all
 constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS);  // floats of shared memory, for one and then the other
@@ -90,8 +90,8 @@ __device__ __forceinline__ Vec<N> load_edge(const float* from, int valid)
     return value;
 }
 
-// Where a thread's work starts: depth k and column n of C.
-struct Place {
+// Where a thread starts: k and column n of C.
+struct ThreadOrigin {
     int k, n;
 };
 
@@ -99,14 +99,14 @@ using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [m
 
 using Chunk = float[S][PITCH];  // of A in shared memory: [m][k], so that a lane reads vectors along k
 
-// Where this thread's weights start, from the block's: T lines a warp, neighbouring vectors along k for its lanes.
-__device__ __forceinline__ Place place_of_thread()
+// This thread's first weights, from the block's: T columns a warp, whose lanes take neighbouring vectors along k.
+__device__ __forceinline__ ThreadOrigin thread_origin()
 {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     return {lane * VW, warp * T};
 }
 
-// Start the loads of one step: VW depths from k on of the warp's T columns of B, zeros from depth `end` on.
+// Start the loads of one step: VW k from `k` on of the warp's T columns of B, zeros from k = `end` on.
 __device__ __forceinline__ void fetch(const float* B, Shape s, int k, int end, int n, Vec<VW> (&weights)[LOADS])
 {
     #pragma unroll
@@ -117,8 +117,8 @@ __device__ __forceinline__ void fetch(const float* B, Shape s, int k, int end, i
     }
 }
 
-// acc += A's S values times the weights of T lines, over the VW depths from k on: every weight serves S times.
-__device__ __forceinline__ void multiply(const Chunk& chunk, int k, const Vec<VW> (&weights)[LOADS], float (&acc)[S][T])
+// acc += A's S values times the weights of T columns, over VW k from `k` on: every weight serves S times.
+__device__ __forceinline__ void mma(const Chunk& chunk, int k, const Vec<VW> (&weights)[LOADS], float (&acc)[S][T])
 {
     #pragma unroll
     for (int i = 0; i < S; ++i) {
@@ -131,8 +131,8 @@ __device__ __forceinline__ void multiply(const Chunk& chunk, int k, const Vec<VW
     }
 }
 
-// Sums COUNT values over the 32 lanes of a warp. Each of five steps pairs lanes 16, 8, 4, 2, 1 apart: one of a pair goes
-// on with the first half of the values and the other with the second, until one is left, which both go on with.
+// Sums COUNT values over the 32 lanes of a warp. Each of five steps pairs lanes 16, 8, 4, 2, 1 apart: one of a pair keeps
+// the first half of the values and the other the second, until one is left, which both keep.
 // Lane l ends with the sums of values l * COUNT / 32 and, where COUNT > 32, of the next COUNT / 32 - 1.
 // Steps are template arguments so that every index is a constant early: in a loop over them values went to local memory.
 template <int DISTANCE, int COUNT>
@@ -144,14 +144,14 @@ __device__ __forceinline__ void warp_sum(float (&values)[COUNT])
     for (int i = 0; i < KEPT; ++i) {
         const bool second = threadIdx.x & DISTANCE;
         const float first = values[i], last = values[HALVED ? KEPT + i : i];
-        const float mine = second ? last : first, other = second ? first : last;
-        values[i] = mine + __shfl_xor_sync(0xffffffffu, other, DISTANCE);
+        const float kept = second ? last : first, sent = second ? first : last;
+        values[i] = kept + __shfl_xor_sync(0xffffffffu, sent, DISTANCE);
     }
     if constexpr (DISTANCE > 1) warp_sum<DISTANCE / 2>(values);
 }
 
-// Add up what the lanes of this thread's warp summed, each over its own depths, and leave it for the block.
-__device__ __forceinline__ void leave(float (&acc)[S][T], Place place, Sums* sums)
+// Reduce the sums of a warp's lanes, each over its own k, and store them to shared memory.
+__device__ __forceinline__ void store_sums(float (&acc)[S][T], ThreadOrigin thread, Sums* sums)
 {
     float (&values)[S * T] = reinterpret_cast<float (&)[S * T]>(acc);
     warp_sum<16>(values);
@@ -160,11 +160,11 @@ __device__ __forceinline__ void leave(float (&acc)[S][T], Place place, Sums* sum
     #pragma unroll
     for (int i = 0; i < (S * T + 31) / 32; ++i) {
         const int value = first / 32 + i;
-        sums[0][value / T][place.n + value % T] = values[i];
+        sums[0][value / T][thread.n + value % T] = values[i];
     }
 }
 
-// A's values at depths [k, k + BK) to shared memory. Zeros stand for those that do not exist, and from depth `end` on.
+// A's values at k to k + BK - 1 to shared memory. Zeros stand for those that do not exist, and from k = `end` on.
 __device__ __forceinline__ void stage(const float* A, Shape s, int m, int k, int end, Chunk& chunk)
 {
     #pragma unroll 8
@@ -192,7 +192,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rc_1x4096x4096_sm90_199d22d9(
+gemm_f32_rc_1x4096x4096_sm90_319fafa8(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -201,40 +201,40 @@ gemm_f32_rc_1x4096x4096_sm90_199d22d9(
 {
     __shared__ __align__(16) float shared[SHARED_FLOATS];
     Chunk& chunk = *reinterpret_cast<Chunk*>(shared);
-    Sums* const parts = reinterpret_cast<Sums*>(shared);  // PARTS of each element, after the last chunk
+    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element, after the last chunk
 
     const Shape s{};
     const int tile = blockIdx.x;
     const int begin = 0, end = s.K;
-    const int thin = (s.M + BM - 1) / BM;  // tiles along M, which share their weights: they run together
+    const int thin = (s.M + BM - 1) / BM;  // tiles along M, which read the same weights: they run together
     const int tile_m = tile % thin * BM, tile_n = tile / thin * BN;
-    const Place place = place_of_thread();
-    const int n = tile_n + place.n;
+    const ThreadOrigin thread = thread_origin();
+    const int n = tile_n + thread.n;
 
     // A ring of registers: a step's weights are loaded UNROLL steps before their use, also while the block waits.
     Vec<VW> weights[UNROLL][LOADS];
     #pragma unroll
-    for (int u = 0; u < UNROLL; ++u) fetch(B, s, begin + place.k + u * STEP, end, n, weights[u]);
+    for (int u = 0; u < UNROLL; ++u) fetch(B, s, begin + thread.k + u * STEP, end, n, weights[u]);
 
     float acc[S][T] = {};
     for (int k = begin; k < end; k += BK) {
-        __syncthreads();  // nobody reads the chunk before any more
+        __syncthreads();  // no thread reads the chunk before any more
         stage(A, s, tile_m, k, end, chunk);
         __syncthreads();  // the chunk is complete
         const int depth = min(BK, end - k);
         for (int step = 0; step < depth; step += UNROLL * STEP) {
             #pragma unroll
             for (int u = 0; u < UNROLL; ++u) {
-                const int at = place.k + step + u * STEP;  // in the chunk
-                multiply(chunk, at, weights[u], acc);
+                const int at = thread.k + step + u * STEP;  // in the chunk
+                mma(chunk, at, weights[u], acc);
                 fetch(B, s, k + at + UNROLL * STEP, end, n, weights[u]);
             }
         }
     }
 
-    // What the threads summed over different depths, added up in the order of these.
-    __syncthreads();  // nobody reads the last chunk any more
-    leave(acc, place, parts);
+    // Reduce the sums of threads at different k, in the order of these.
+    __syncthreads();  // no thread reads the last chunk any more
+    store_sums(acc, thread, block_sums);
     __syncthreads();
     float sums[OUTPUTS] = {};
     #pragma unroll
@@ -242,7 +242,7 @@ gemm_f32_rc_1x4096x4096_sm90_199d22d9(
         const int element = i * THREADS + threadIdx.x;
         if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
         #pragma unroll
-        for (int part = 0; part < PARTS; ++part) sums[i] += parts[part][element / BN][element % BN];
+        for (int p = 0; p < PARTIALS; ++p) sums[i] += block_sums[p][element / BN][element % BN];
     }
     store_c(C, s, tile_m, tile_n, sums, alpha, beta);
 }

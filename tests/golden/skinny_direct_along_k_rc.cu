@@ -1,4 +1,4 @@
-// gemm_f32_rc_Mx4096x4096_sm90_1c2622da
+// gemm_f32_rc_Mx4096x4096_sm90_36e3b0fe
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -52,9 +52,9 @@ constexpr int LANE_WORDS = VW;  // depths that each lane takes at a step
 constexpr int XW = 4;           // floats of an access to the small operand
 
 // Shared memory
-constexpr int SUMS_PITCH = BN + 4;                   // floats from one line of sums to the next
-constexpr int PARTS = 1;                             // sums of each element of C that meet in shared memory
-constexpr int SUMS_FLOATS = PARTS * S * SUMS_PITCH;  // floats of the sums at the end
+constexpr int SUMS_PITCH = BN + 4;                      // floats from one line of sums to the next
+constexpr int PARTIALS = 1;                             // sums of each element of C that meet in shared memory
+constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;  // floats of the sums at the end
 
 // Shared memory, in all
 constexpr int SHARED_FLOATS = SUMS_FLOATS;  // floats of shared memory
@@ -89,8 +89,8 @@ __device__ __forceinline__ Vec<N> load_edge(const float* from, int valid)
     return value;
 }
 
-// Where a thread's work starts: depth k and column n of C.
-struct Place {
+// Where a thread starts: k and column n of C.
+struct ThreadOrigin {
     int k, n;
 };
 
@@ -98,14 +98,14 @@ using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [m
 
 using Chunk = float[S][VW];  // what a step's weights meet, in registers: A's values, [m][k]
 
-// Where this thread's weights start, from the block's: T lines a warp, neighbouring vectors along k for its lanes.
-__device__ __forceinline__ Place place_of_thread()
+// This thread's first weights, from the block's: T columns a warp, whose lanes take neighbouring vectors along k.
+__device__ __forceinline__ ThreadOrigin thread_origin()
 {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     return {lane * VW, warp * T};
 }
 
-// Start the loads of one step: VW depths from k on of the warp's T columns of B, zeros from depth `end` on.
+// Start the loads of one step: VW k from `k` on of the warp's T columns of B, zeros from k = `end` on.
 __device__ __forceinline__ void fetch(const float* B, Shape s, int k, int end, int n, Vec<VW> (&weights)[LOADS])
 {
     #pragma unroll
@@ -116,8 +116,8 @@ __device__ __forceinline__ void fetch(const float* B, Shape s, int k, int end, i
     }
 }
 
-// acc += A's S values times the weights of T lines, over the VW depths from k on: every weight serves S times.
-__device__ __forceinline__ void multiply(const Chunk& chunk, int k, const Vec<VW> (&weights)[LOADS], float (&acc)[S][T])
+// acc += A's S values times the weights of T columns, over VW k from `k` on: every weight serves S times.
+__device__ __forceinline__ void mma(const Chunk& chunk, int k, const Vec<VW> (&weights)[LOADS], float (&acc)[S][T])
 {
     #pragma unroll
     for (int i = 0; i < S; ++i) {
@@ -130,8 +130,8 @@ __device__ __forceinline__ void multiply(const Chunk& chunk, int k, const Vec<VW
     }
 }
 
-// Sums COUNT values over the 32 lanes of a warp. Each of five steps pairs lanes 16, 8, 4, 2, 1 apart: one of a pair goes
-// on with the first half of the values and the other with the second, until one is left, which both go on with.
+// Sums COUNT values over the 32 lanes of a warp. Each of five steps pairs lanes 16, 8, 4, 2, 1 apart: one of a pair keeps
+// the first half of the values and the other the second, until one is left, which both keep.
 // Lane l ends with the sums of values l * COUNT / 32 and, where COUNT > 32, of the next COUNT / 32 - 1.
 // Steps are template arguments so that every index is a constant early: in a loop over them values went to local memory.
 template <int DISTANCE, int COUNT>
@@ -143,14 +143,14 @@ __device__ __forceinline__ void warp_sum(float (&values)[COUNT])
     for (int i = 0; i < KEPT; ++i) {
         const bool second = threadIdx.x & DISTANCE;
         const float first = values[i], last = values[HALVED ? KEPT + i : i];
-        const float mine = second ? last : first, other = second ? first : last;
-        values[i] = mine + __shfl_xor_sync(0xffffffffu, other, DISTANCE);
+        const float kept = second ? last : first, sent = second ? first : last;
+        values[i] = kept + __shfl_xor_sync(0xffffffffu, sent, DISTANCE);
     }
     if constexpr (DISTANCE > 1) warp_sum<DISTANCE / 2>(values);
 }
 
-// Add up what the lanes of this thread's warp summed, each over its own depths, and leave it for the block.
-__device__ __forceinline__ void leave(float (&acc)[S][T], Place place, Sums* sums)
+// Reduce the sums of a warp's lanes, each over its own k, and store them to shared memory.
+__device__ __forceinline__ void store_sums(float (&acc)[S][T], ThreadOrigin thread, Sums* sums)
 {
     float (&values)[S * T] = reinterpret_cast<float (&)[S * T]>(acc);
     warp_sum<16>(values);
@@ -159,12 +159,12 @@ __device__ __forceinline__ void leave(float (&acc)[S][T], Place place, Sums* sum
     #pragma unroll
     for (int i = 0; i < (S * T + 31) / 32; ++i) {
         const int value = first / 32 + i;
-        sums[0][value / T][place.n + value % T] = values[i];
+        sums[0][value / T][thread.n + value % T] = values[i];
     }
 }
 
-// Start the loads of what one step's weights meet: A's S values at each of a thread's depths from k on. Zeros stand
-// for those that do not exist, and from depth `end` on.
+// Start the loads of what one step's weights meet: A's S values at each of a thread's k from `k` on. Zeros stand
+// for those that do not exist, and from k = `end` on.
 __device__ __forceinline__ void fetch_small(const float* A, Shape s, int m, int k, int end, Chunk& chunk)
 {
     #pragma unroll
@@ -197,7 +197,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_Mx4096x4096_sm90_1c2622da(
+gemm_f32_rc_Mx4096x4096_sm90_36e3b0fe(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -206,38 +206,38 @@ gemm_f32_rc_Mx4096x4096_sm90_1c2622da(
     float beta)
 {
     __shared__ __align__(16) float shared[SHARED_FLOATS];
-    Sums* const parts = reinterpret_cast<Sums*>(shared);  // PARTS of each element
+    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element
 
     const Shape s{M};
     const int tile = blockIdx.x;
     const int begin = 0, end = s.K;
-    const int thin = (s.M + BM - 1) / BM;  // tiles along M, which share their weights: they run together
+    const int thin = (s.M + BM - 1) / BM;  // tiles along M, which read the same weights: they run together
     const int tile_m = tile % thin * BM, tile_n = tile / thin * BN;
-    const Place place = place_of_thread();
-    const int n = tile_n + place.n;
+    const ThreadOrigin thread = thread_origin();
+    const int n = tile_n + thread.n;
 
     // A ring of registers: a step's weights, and what they meet, are loaded UNROLL steps before their use.
     Vec<VW> weights[UNROLL][LOADS];
     __align__(16) Chunk chunks[UNROLL];
     #pragma unroll
     for (int u = 0; u < UNROLL; ++u) {
-        fetch(B, s, begin + place.k + u * STEP, end, n, weights[u]);
-        fetch_small(A, s, tile_m, begin + place.k + u * STEP, end, chunks[u]);
+        fetch(B, s, begin + thread.k + u * STEP, end, n, weights[u]);
+        fetch_small(A, s, tile_m, begin + thread.k + u * STEP, end, chunks[u]);
     }
 
     float acc[S][T] = {};
     for (int k = begin; k < end; k += UNROLL * STEP) {
         #pragma unroll
         for (int u = 0; u < UNROLL; ++u) {
-            const int next = place.k + k + (u + UNROLL) * STEP;
-            multiply(chunks[u], 0, weights[u], acc);
+            const int next = thread.k + k + (u + UNROLL) * STEP;
+            mma(chunks[u], 0, weights[u], acc);
             fetch(B, s, next, end, n, weights[u]);
             fetch_small(A, s, tile_m, next, end, chunks[u]);
         }
     }
 
-    // What the threads summed over different depths, added up in the order of these.
-    leave(acc, place, parts);
+    // Reduce the sums of threads at different k, in the order of these.
+    store_sums(acc, thread, block_sums);
     __syncthreads();
     float sums[OUTPUTS] = {};
     #pragma unroll
@@ -245,7 +245,7 @@ gemm_f32_rc_Mx4096x4096_sm90_1c2622da(
         const int element = i * THREADS + threadIdx.x;
         if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
         #pragma unroll
-        for (int part = 0; part < PARTS; ++part) sums[i] += parts[part][element / BN][element % BN];
+        for (int p = 0; p < PARTIALS; ++p) sums[i] += block_sums[p][element / BN][element % BN];
     }
     store_c(C, s, tile_m, tile_n, sums, alpha, beta);
 }

@@ -1,4 +1,4 @@
-// gemm_f32_rr_16x4096x4096_sm90_8da9f7ee
+// gemm_f32_rr_16x4096x4096_sm90_ae78d663
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -11,12 +11,12 @@
 // Weights are the elements of B: each meets (is multiplied by) those of A, the small operand, at its k
 // Reads   each weight once, to a register, 18432 bytes of a block under way at once; 7.11 FLOP for a byte of global memory
 // Bound   global memory: too few FLOP for a byte, on any known card
-// Split   8 blocks share a tile: each sums a part of K, the last to come adds the parts up
+// Split-K 8 blocks share a tile, each over a part of K; the last to arrive adds their sums
 //
 // Launch  ceil(M / 16) * ceil(N / 128) * 8 blocks of 128 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         partials: ceil(M / 16) * ceil(N / 128) * 8 * 2048 floats, holding anything,
-//         tickets: ceil(M / 16) * ceil(N / 128) counters, zero before the first launch, which every launch leaves zero,
+//         semaphores: ceil(M / 16) * ceil(N / 128) counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f32_rr_16x4096x4096_skinny_s16_t4_w4_k256_u8_v4_split8
 // Made by gemmgen generate 16x4096x4096 --dtype f32 --layout rr --arch sm_90 --family skinny --set S=16 --set UNROLL=8 --set SPLIT=8
@@ -56,12 +56,12 @@ constexpr int GROUPS = 32 / LANES;    // groups of a warp's lanes, each with a d
 constexpr int STEP = WARPS * GROUPS;  // depths that a block takes at a step
 
 // Shared memory
-constexpr int FX = 4;                                // floats of a read of the small operand
-constexpr int PITCH = S + 4 * (S % 8 == 0);          // floats from one line of a chunk to the next
-constexpr int SUMS_PITCH = BN + 4;                   // floats from one line of sums to the next
-constexpr int PARTS = WARPS;                         // sums of each element of C that meet in shared memory
-constexpr int CHUNK_FLOATS = BK * PITCH;             // floats of a chunk of the small operand
-constexpr int SUMS_FLOATS = PARTS * S * SUMS_PITCH;  // floats of the sums that replace it at the end
+constexpr int FX = 4;                                   // floats of a read of the small operand
+constexpr int PITCH = S + 4 * (S % 8 == 0);             // floats from one line of a chunk to the next
+constexpr int SUMS_PITCH = BN + 4;                      // floats from one line of sums to the next
+constexpr int PARTIALS = WARPS;                         // sums of each element of C that meet in shared memory
+constexpr int CHUNK_FLOATS = BK * PITCH;                // floats of a chunk of the small operand
+constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;  // floats of the sums that replace it at the end
 
 // Shared memory, in all
 constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS);  // floats of shared memory, for one and then the other
@@ -105,8 +105,8 @@ __device__ __forceinline__ Vec<N> load_edge(const float* from, int valid)
     return value;
 }
 
-// Where a thread's work starts: depth k and column n of C.
-struct Place {
+// Where a thread starts: k and column n of C.
+struct ThreadOrigin {
     int k, n;
 };
 
@@ -114,8 +114,8 @@ using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [m
 
 using Chunk = float[BK][PITCH];  // of A in shared memory: [k][m], so that a k's values are neighbours
 
-// Where this thread's weights start, from the block's: one k for each LANES lanes, neighbouring vectors of a line for these.
-__device__ __forceinline__ Place place_of_thread()
+// This thread's first weights, from the block's: one k for each LANES lanes, which take neighbouring vectors of it.
+__device__ __forceinline__ ThreadOrigin thread_origin()
 {
     const int group = threadIdx.x / LANES, lane = threadIdx.x % LANES;
     return {group, lane * VW};
@@ -127,7 +127,7 @@ __device__ __forceinline__ int output(int t)
     return t / VW * (LANES * VW) + t % VW;
 }
 
-// Start the loads of one step: this thread's columns of B at depth k, zeros from depth `end` on.
+// Start the loads of one step: this thread's columns of B at k, zeros from k = `end` on.
 __device__ __forceinline__ void fetch(const float* B, Shape s, int k, int end, int n, Vec<VW> (&weights)[LOADS])
 {
     #pragma unroll
@@ -139,8 +139,8 @@ __device__ __forceinline__ void fetch(const float* B, Shape s, int k, int end, i
     }
 }
 
-// acc += the outer product of A's S values at depth k and this thread's T weights: every weight serves S times.
-__device__ __forceinline__ void multiply(const Chunk& chunk, int k, const Vec<VW> (&weights)[LOADS], float (&acc)[S][T])
+// acc += the outer product of A's S values at k and this thread's T weights: every weight serves S times.
+__device__ __forceinline__ void mma(const Chunk& chunk, int k, const Vec<VW> (&weights)[LOADS], float (&acc)[S][T])
 {
     #pragma unroll
     for (int i = 0; i < S; i += FX) {
@@ -153,23 +153,23 @@ __device__ __forceinline__ void multiply(const Chunk& chunk, int k, const Vec<VW
     }
 }
 
-// Leave this thread's sums, which cover its warp's part of the depths, where the block adds them up.
-__device__ __forceinline__ void leave(float (&acc)[S][T], Place place, Sums* sums)
+// Store this thread's sums, over the k of its warp, to shared memory.
+__device__ __forceinline__ void store_sums(float (&acc)[S][T], ThreadOrigin thread, Sums* sums)
 {
     const int warp = threadIdx.x / 32;
     #pragma unroll
     for (int i = 0; i < S; ++i) {
         #pragma unroll
         for (int t = 0; t < T; t += VW) {
-            Vec<VW> part;
+            Vec<VW> values;
             #pragma unroll
-            for (int v = 0; v < VW; ++v) part.at[v] = acc[i][t + v];
-            store<VW>(&sums[warp][i][place.n + output(t)], part);
+            for (int v = 0; v < VW; ++v) values.at[v] = acc[i][t + v];
+            store<VW>(&sums[warp][i][thread.n + output(t)], values);
         }
     }
 }
 
-// A's values at depths [k, k + BK) to shared memory. Zeros stand for those that do not exist, and from depth `end` on.
+// A's values at k to k + BK - 1 to shared memory. Zeros stand for those that do not exist, and from k = `end` on.
 __device__ __forceinline__ void stage(const float* A, Shape s, int m, int k, int end, Chunk& chunk)
 {
     #pragma unroll 8
@@ -181,79 +181,79 @@ __device__ __forceinline__ void stage(const float* A, Shape s, int m, int k, int
     }
 }
 
-// The depths [begin, end) that one of a tile's SPLIT blocks sums: equal parts of K, each a whole number of steps. The
-// last parts may be shorter, or empty.
-struct Depths {
+// The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of STEP, the same for all but the last
+// ranges, which may be shorter or empty.
+struct KRange {
     int begin, end;
 };
 
-__device__ __forceinline__ Depths depths_of_split(int K, int split)
+__device__ __forceinline__ KRange split_k_range(int K, int split)
 {
-    const int part = (K + SPLIT * STEP - 1) / (SPLIT * STEP) * STEP;
-    return {min(K, split * part), min(K, (split + 1) * part)};
+    const int extent = (K + SPLIT * STEP - 1) / (SPLIT * STEP) * STEP;
+    return {min(K, split * extent), min(K, (split + 1) * extent)};
 }
 
-// What the blocks that share a tile of C leave for each other: their sums, one part behind the other, of which this
-// thread's are those at THREADS * i + threadIdx.x.
-struct Parts {
-    float* sums;
-    int count;  // of blocks
-    int mine;   // this block's number among them
-    unsigned* ticket;
+// The partial sums of a tile of C, one BM x BN array for each of its blocks. A thread's elements are those at
+// THREADS * i + threadIdx.x.
+struct Fixup {
+    float* partials;
+    int peers;  // blocks that compute the tile
+    int rank;   // this block's among them
+    unsigned* semaphore;
 };
 
-// True in the last of a tile's `count` blocks to come here, which then sees all that the others wrote before they came.
-// Nobody waits for anybody, so it does not matter in which order blocks run, or whether they run at once.
-__device__ __forceinline__ bool last_to_arrive(unsigned* ticket, int count)
+// True in the last of a tile's `count` blocks to arrive, to which the partials of all others are visible. No block waits
+// for another: they may run in any order, at once or not.
+__device__ __forceinline__ bool last_to_arrive(unsigned* semaphore, int count)
 {
     __shared__ int last;
-    __syncthreads();  // the whole block has written its part
+    __syncthreads();  // the whole block has stored its partial
     if (threadIdx.x == 0) {
-        __threadfence();                                   // it is visible to all before the ticket is taken,
-        last = atomicInc(ticket, count - 1) == count - 1;  // (the last ticket turns the counter back to zero)
-        __threadfence();                                   // and parts of earlier tickets are visible after it
+        __threadfence();                                      // release: the partial is visible before the count,
+        last = atomicInc(semaphore, count - 1) == count - 1;  // which wraps to zero for the next launch;
+        __threadfence();                                      // acquire: the partials counted before are visible now
     }
     __syncthreads();
     return last;
 }
 
-// Leaves this block's sums, COUNT of each thread, as its part of the tile. Returns true in the last of the tile's blocks, which
-// has to add all parts; the others are done with the tile.
+// Stores this block's sums, COUNT of each thread. Returns true in the last of the tile's blocks, which has to reduce the
+// partials; the others are done with the tile.
 template <int COUNT>
-__device__ __forceinline__ bool leave_part(const float* sums, const Parts& parts)
+__device__ __forceinline__ bool store_partial(const float* sums, const Fixup& fixup)
 {
-    float* const own = parts.sums + parts.mine * (BM * BN);
+    float* const partial = fixup.partials + fixup.rank * (BM * BN);
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
         const int element = i * THREADS + threadIdx.x;
         if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
-        own[element] = sums[i];
+        partial[element] = sums[i];
     }
-    return last_to_arrive(parts.ticket, parts.count);
+    return last_to_arrive(fixup.semaphore, fixup.peers);
 }
 
-// What all blocks summed for COUNT of this thread's elements, from its `first` on.
+// The sums over all blocks of COUNT elements of this thread, from its `first` on.
 template <int COUNT>
-__device__ __forceinline__ void add_parts(const Parts& parts, int first, float (&sums)[COUNT])
+__device__ __forceinline__ void reduce_partials(const Fixup& fixup, int first, float (&sums)[COUNT])
 {
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) sums[i] = 0.0f;
     #pragma unroll 4
-    for (int part = 0; part < parts.count; ++part) {  // always in this order: the same bits every time
+    for (int peer = 0; peer < fixup.peers; ++peer) {  // always in this order: the same bits in every run
         #pragma unroll
         for (int i = 0; i < COUNT; ++i) {
             const int element = (first + i) * THREADS + threadIdx.x;
             if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
-            sums[i] += __ldcg(parts.sums + part * (BM * BN) + element);
+            sums[i] += __ldcg(fixup.partials + peer * (BM * BN) + element);
         }
     }
 }
 
-// What the SPLIT blocks of this one's tile share.
-__device__ __forceinline__ Parts parts_of_split(float* partials, unsigned* tickets)
+// The partials and the semaphore of this block's tile.
+__device__ __forceinline__ Fixup split_k_fixup(float* partials, unsigned* semaphores)
 {
     const long long tile = blockIdx.x / SPLIT;
-    return {partials + tile * SPLIT * (BM * BN), SPLIT, static_cast<int>(blockIdx.x % SPLIT), tickets + tile};
+    return {partials + tile * SPLIT * (BM * BN), SPLIT, static_cast<int>(blockIdx.x % SPLIT), semaphores + tile};
 }
 
 // C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.
@@ -272,51 +272,51 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_16x4096x4096_sm90_8da9f7ee(
+gemm_f32_rr_16x4096x4096_sm90_ae78d663(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
     float* __restrict__ partials,
-    unsigned* __restrict__ tickets,
+    unsigned* __restrict__ semaphores,
     float alpha,
     float beta)
 {
     __shared__ __align__(16) float shared[SHARED_FLOATS];
     Chunk& chunk = *reinterpret_cast<Chunk*>(shared);
-    Sums* const parts = reinterpret_cast<Sums*>(shared);  // PARTS of each element, after the last chunk
+    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element, after the last chunk
 
     const Shape s{};
     const int tile = blockIdx.x / SPLIT;
-    const auto [begin, end] = depths_of_split(s.K, blockIdx.x % SPLIT);
-    const int thin = (s.M + BM - 1) / BM;  // tiles along M, which share their weights: they run together
+    const auto [begin, end] = split_k_range(s.K, blockIdx.x % SPLIT);
+    const int thin = (s.M + BM - 1) / BM;  // tiles along M, which read the same weights: they run together
     const int tile_m = tile % thin * BM, tile_n = tile / thin * BN;
-    const Place place = place_of_thread();
-    const int n = tile_n + place.n;
+    const ThreadOrigin thread = thread_origin();
+    const int n = tile_n + thread.n;
 
     // A ring of registers: a step's weights are loaded UNROLL steps before their use, also while the block waits.
     Vec<VW> weights[UNROLL][LOADS];
     #pragma unroll
-    for (int u = 0; u < UNROLL; ++u) fetch(B, s, begin + place.k + u * STEP, end, n, weights[u]);
+    for (int u = 0; u < UNROLL; ++u) fetch(B, s, begin + thread.k + u * STEP, end, n, weights[u]);
 
     float acc[S][T] = {};
     for (int k = begin; k < end; k += BK) {
-        __syncthreads();  // nobody reads the chunk before any more
+        __syncthreads();  // no thread reads the chunk before any more
         stage(A, s, tile_m, k, end, chunk);
         __syncthreads();  // the chunk is complete
         const int depth = min(BK, end - k);
         for (int step = 0; step < depth; step += UNROLL * STEP) {
             #pragma unroll
             for (int u = 0; u < UNROLL; ++u) {
-                const int at = place.k + step + u * STEP;  // in the chunk
-                multiply(chunk, at, weights[u], acc);
+                const int at = thread.k + step + u * STEP;  // in the chunk
+                mma(chunk, at, weights[u], acc);
                 fetch(B, s, k + at + UNROLL * STEP, end, n, weights[u]);
             }
         }
     }
 
-    // What the threads summed over different depths, added up in the order of these.
-    __syncthreads();  // nobody reads the last chunk any more
-    leave(acc, place, parts);
+    // Reduce the sums of threads at different k, in the order of these.
+    __syncthreads();  // no thread reads the last chunk any more
+    store_sums(acc, thread, block_sums);
     __syncthreads();
     float sums[OUTPUTS] = {};
     #pragma unroll
@@ -324,10 +324,10 @@ gemm_f32_rr_16x4096x4096_sm90_8da9f7ee(
         const int element = i * THREADS + threadIdx.x;
         if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
         #pragma unroll
-        for (int part = 0; part < PARTS; ++part) sums[i] += parts[part][element / BN][element % BN];
+        for (int p = 0; p < PARTIALS; ++p) sums[i] += block_sums[p][element / BN][element % BN];
     }
-    const Parts split = parts_of_split(partials, tickets);
-    if (!leave_part<OUTPUTS>(sums, split)) return;
-    add_parts(split, 0, sums);
+    const Fixup fixup = split_k_fixup(partials, semaphores);
+    if (!store_partial<OUTPUTS>(sums, fixup)) return;
+    reduce_partials(fixup, 0, sums);
     store_c(C, s, tile_m, tile_n, sums, alpha, beta);
 }

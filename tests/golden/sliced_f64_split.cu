@@ -1,4 +1,4 @@
-// gemm_f64_rr_512x512x512_sm90_acce4542
+// gemm_f64_rr_512x512x512_sm90_b21b6029
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; beta = 0 never reads C
 //
@@ -6,21 +6,21 @@
 //     B  512 x 512, row-major, ldb = 512
 //     C  512 x 512, row-major, ldc = 512
 //
-// Block   64 x 64 of C by 256 threads, in steps of 32 along K, 67600 bytes of shared memory
+// Block   64 x 64 of C by 256 threads, in k tiles of 32, 67600 bytes of shared memory
 // Thread  32 elements of C: for each k 32 FMAs on 24 words of shared memory, taken in 6 reads
 // Reads   K / 16 words of global and K / 1.333 of shared memory for each element of C; 8 FLOP for a byte of global
-// Ahead   global memory is read 1 step before its use, while the FMAs run
-// Bound   DFMA issue: FMAs are 83% of the main loop's FMAs, reads and copies
-// Slices  2 groups of warps share the block's tile: each sums a part of every step; they add up
-// Split   4 blocks share a tile: each sums a part of K, the last to come adds the parts up
+// Stages  global memory is read 1 stage ahead of its use, while the FMAs run
+// Bound   DFMA issue: FMAs are 83% of the mainloop's FMAs, reads and copies
+// Slices  sliced-K: 2 groups of warps compute the block tile, each over a part of the k tile
+// Split-K 4 blocks share a tile, each over a part of K; the last to arrive adds their sums
 //
 // Launch  ceil(M / 64) * ceil(N / 64) * 4 blocks of 256 threads, 67600 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         partials: ceil(M / 64) * ceil(N / 64) * 4 * 4096 doubles, holding anything,
-//         tickets: ceil(M / 64) * ceil(N / 64) counters, zero before the first launch, which every launch leaves zero,
+//         semaphores: ceil(M / 64) * ceil(N / 64) counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
-// Config  gemm_f64_rr_512x512x512_simt_outer1_64x64x32_8x4_w32x32_v2_ta1_tb0_pad4_s2_async1_ahead2_slices2_minb1_g8_split4
-// Made by gemmgen generate 512x512x512 --dtype f64 --layout rr --arch sm_90 --set BM=64 --set BN=64 --set BK=32 --set TN=4 --set WM=32 --set ASYNC=1 --set AHEAD=2 --set SLICES=2 --set SPLIT=4
+// Config  gemm_f64_rr_512x512x512_simt_outer1_64x64x32_8x4_w32x32_v2_ta1_tb0_pad4_s2_async1_unroll2_slices2_minb1_g8_split4
+// Made by gemmgen generate 512x512x512 --dtype f64 --layout rr --arch sm_90 --set BM=64 --set BN=64 --set BK=32 --set TN=4 --set WM=32 --set ASYNC=1 --set K_UNROLL=2 --set SLICES=2 --set SPLIT=4
 
 namespace {
 
@@ -36,20 +36,20 @@ struct Shape {
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 64;     // rows of C that a block computes
-constexpr int BN = 64;     // columns of C that a block computes
-constexpr int BK = 32;     // depth of one step along K
-constexpr int TM = 8;      // rows of C that a thread computes
-constexpr int TN = 4;      // columns of C that a thread computes
-constexpr int WM = 32;     // rows of C that a warp computes
-constexpr int WN = 32;     // columns of C that a warp computes
-constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
-constexpr int STAGES = 2;  // tiles of A and B that shared memory holds
-constexpr int AHEAD = 2;   // depths that the loop over a step unrolls, reading two ahead
-constexpr int SLICES = 2;  // groups of warps that share a block's tile, each with a part of a step's depth
-constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
-constexpr int GROUP = 8;   // tile rows that blocks walk down before they step right, for reuse in L2
-constexpr int SPLIT = 4;   // blocks that share a tile of C, each with a part of K
+constexpr int BM = 64;       // rows of C that a block computes
+constexpr int BN = 64;       // columns of C that a block computes
+constexpr int BK = 32;       // depth of a k tile
+constexpr int TM = 8;        // rows of C that a thread computes
+constexpr int TN = 4;        // columns of C that a thread computes
+constexpr int WM = 32;       // rows of C that a warp computes
+constexpr int WN = 32;       // columns of C that a warp computes
+constexpr int PAD = 4;       // elements after each shared line of an operand stored along k: spreads banks
+constexpr int STAGES = 2;    // stages: k tiles of A and B that shared memory holds
+constexpr int K_UNROLL = 2;  // k that a mainloop iteration unrolls, with fragments prefetched two k ahead
+constexpr int SLICES = 2;    // sliced-K: groups of warps that compute the same block tile, each over a part of the k tile
+constexpr int MINB = 1;      // blocks that must fit an SM at once: caps a thread's registers
+constexpr int GROUP = 8;     // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int SPLIT = 4;     // blocks that share a tile of C, each with a part of K
 
 // Work split
 constexpr int DEPTH = BK / SLICES;                  // depth of a slice's part of a step
@@ -64,26 +64,26 @@ constexpr int STEP_N = FN * LANES_N;                // columns from one shared r
 constexpr int VC = 2;                               // doubles of an access to C
 
 // How A gets to shared memory
-constexpr int VA = 1;                                                                  // doubles of an access to A
-constexpr int STORE_A = 1;                                                             // doubles of A that one cp.async writes to shared memory
-constexpr int A_LINE = BK;                                                             // doubles of a line of A's tile
-constexpr int A_LINES = BM;                                                            // lines of A's tile
-constexpr int A_TEAM = 4;                                                              // neighbouring threads that fetch a line together
-constexpr int A_STRIDE = THREADS / A_TEAM;                                             // lines that all threads fetch at once
-constexpr int A_SHARE = A_LINE / VA / A_TEAM * ((A_LINES + A_STRIDE - 1) / A_STRIDE);  // accesses that a thread makes at most
-constexpr int PITCH_A = BM + PAD;                                                      // doubles from one shared line of A to the next
-constexpr int SHARED_A = BK * PITCH_A;                                                 // doubles of a shared tile of A
+constexpr int VA = 1;                                                                            // doubles of an access to A
+constexpr int STORE_A = 1;                                                                       // doubles of A that one cp.async writes to shared memory
+constexpr int A_CONTIGUOUS = BK;                                                                 // doubles of A's tile along its contiguous dimension
+constexpr int A_STRIDED = BM;                                                                    // extent of A's tile along the other, strided dimension
+constexpr int A_LANES = 4;                                                                       // threads along the contiguous dimension
+constexpr int A_PASS = THREADS / A_LANES;                                                        // threads along the strided dimension
+constexpr int A_ITERATIONS = A_CONTIGUOUS / VA / A_LANES * ((A_STRIDED + A_PASS - 1) / A_PASS);  // accesses of a thread, at most
+constexpr int PITCH_A = BM + PAD;                                                                // doubles from one row of A's shared tile to the next
+constexpr int SHARED_A = BK * PITCH_A;                                                           // doubles of a shared tile of A
 
 // How B gets to shared memory
-constexpr int VB = 2;                                                                  // doubles of an access to B
-constexpr int STORE_B = VB;                                                            // doubles of B that one cp.async writes to shared memory
-constexpr int B_LINE = BN;                                                             // doubles of a line of B's tile
-constexpr int B_LINES = BK;                                                            // lines of B's tile
-constexpr int B_TEAM = 8;                                                              // neighbouring threads that fetch a line together
-constexpr int B_STRIDE = THREADS / B_TEAM;                                             // lines that all threads fetch at once
-constexpr int B_SHARE = B_LINE / VB / B_TEAM * ((B_LINES + B_STRIDE - 1) / B_STRIDE);  // accesses that a thread makes at most
-constexpr int PITCH_B = BN;                                                            // doubles from one shared line of B to the next
-constexpr int SHARED_B = BK * PITCH_B;                                                 // doubles of a shared tile of B
+constexpr int VB = 2;                                                                            // doubles of an access to B
+constexpr int STORE_B = VB;                                                                      // doubles of B that one cp.async writes to shared memory
+constexpr int B_CONTIGUOUS = BN;                                                                 // doubles of B's tile along its contiguous dimension
+constexpr int B_STRIDED = BK;                                                                    // extent of B's tile along the other, strided dimension
+constexpr int B_LANES = 8;                                                                       // threads along the contiguous dimension
+constexpr int B_PASS = THREADS / B_LANES;                                                        // threads along the strided dimension
+constexpr int B_ITERATIONS = B_CONTIGUOUS / VB / B_LANES * ((B_STRIDED + B_PASS - 1) / B_PASS);  // accesses of a thread, at most
+constexpr int PITCH_B = BN;                                                                      // doubles from one row of B's shared tile to the next
+constexpr int SHARED_B = BK * PITCH_B;                                                           // doubles of a shared tile of B
 
 // How slices add up
 constexpr int ROUNDS = 1 + (SLICES * BM * BN > STAGES * (SHARED_A + SHARED_B)) + 2 * (SLICES * BM * BN > 2 * STAGES * (SHARED_A + SHARED_B));  // rounds in which slices add up: 1, 2 or 4, so that the sums of one fit where the tiles were
@@ -96,14 +96,14 @@ static_assert(BN % WN == 0, "warps split a block's columns evenly");
 static_assert(WM % TM == 0, "lanes split a warp's rows evenly");
 static_assert(WN % (2 * TN) == 0, "lanes stand in pairs along a warp's columns");
 static_assert(WM * WN == 32 * TM * TN, "a warp has 32 lanes, each with a TM x TN tile");
-static_assert(SLICES * BM * BN <= ROUNDS * STAGES * (SHARED_A + SHARED_B), "the slices' sums take the place of the tiles");
-static_assert(A_LINE % VA == 0, "a line of A's tile is a whole number of accesses");
-static_assert(B_LINE % VB == 0, "a line of B's tile is a whole number of accesses");
+static_assert(SLICES * BM * BN <= ROUNDS * STAGES * (SHARED_A + SHARED_B), "the slices' sums fit where the tiles were");
+static_assert(A_CONTIGUOUS % VA == 0, "A's tile is a whole number of accesses along its contiguous dimension");
+static_assert(B_CONTIGUOUS % VB == 0, "B's tile is a whole number of accesses along its contiguous dimension");
 static_assert(TM % FM == 0, "a thread's rows are a whole number of shared reads");
 static_assert(TN % FN == 0, "a thread's columns are a whole number of shared reads");
 static_assert(FN % VC == 0, "a thread's neighbouring columns are a whole number of stores");
-static_assert(PITCH_A % FM == 0 and PITCH_A % STORE_A == 0, "vector accesses to A's shared lines stay aligned");
-static_assert(PITCH_B % FN == 0 and PITCH_B % STORE_B == 0, "vector accesses to B's shared lines stay aligned");
+static_assert(PITCH_A % FM == 0 and PITCH_A % STORE_A == 0, "vector accesses to A's shared tile stay aligned");
+static_assert(PITCH_B % FN == 0 and PITCH_B % STORE_B == 0, "vector accesses to B's shared tile stay aligned");
 static_assert(STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0, "vector accesses to B's tiles, which may follow A's, stay aligned");
 static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
@@ -127,15 +127,15 @@ __device__ __forceinline__ void store(double* to, const Vec<N>& value)
     *reinterpret_cast<Vec<N>*>(to) = value;
 }
 
-// An element of a tile on its way to shared memory: row or column mn of C, and depth k.
-struct Spot {
+// An element of A's or B's tile: row or column mn of C's tile, and k.
+struct Coord {
     int mn, k;
 };
 
 using TileA = double[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [k][m]
 using TileB = double[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
 
-// The tile of C that a block computes. Blocks walk down GROUP tile rows before they step right, so
+// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
 // that blocks that run together read the same tiles of A and B from L2.
 struct TileOrigin {
     int m, n;
@@ -151,18 +151,18 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
     return {(first + within % height) * BM, within / height * BN};
 }
 
-// Where this thread's elements start within the block's tile. They come in FM x FN patches, STEP_M and
+// The first element of this thread's tile within the block tile. Thread tiles are FM x FN patches, STEP_M and
 // STEP_N apart, so that neighbouring threads read neighbouring addresses of shared memory.
-// Its slice takes the depths from k on of every step.
-struct Place {
+// Its slice takes the k from `k` on of every k tile.
+struct ThreadOrigin {
     int m, n, k;
 };
 
-__device__ __forceinline__ Place place_of_thread()
+__device__ __forceinline__ ThreadOrigin thread_origin()
 {
     const int warp = threadIdx.x % SLICE_THREADS / 32, lane = threadIdx.x % 32;
-    // Lanes zigzag in pairs: i and i^1 share rows, i and i^2 columns (if LANES_M > 1), so a vector read of
-    // either operand meets each address twice in neighbouring lanes and takes half the shared-memory cycles.
+    // Lanes zigzag in pairs: i and i^1 share rows, i and i^2 columns (if LANES_M > 1), so in a vector load of
+    // either operand neighbouring lanes read the same address, which takes half the shared-memory wavefronts.
     const int lane_m = lane / 2 % LANES_M;
     const int lane_n = lane / (2 * LANES_M) * 2 + lane % 2;
     const int m = warp / (BN / WN) * WM + lane_m * FM, n = warp % (BN / WN) * WN + lane_n * FN;
@@ -178,117 +178,117 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
 }
 #endif  // __CUDACC__
 
-// The depths [begin, end) that one of a tile's SPLIT blocks sums: equal parts of K, each a whole number of steps. The
-// last parts may be shorter, or empty.
-struct Depths {
+// The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of BK, the same for all but the last
+// ranges, which may be shorter or empty.
+struct KRange {
     int begin, end;
 };
 
-__device__ __forceinline__ Depths depths_of_split(int K, int split)
+__device__ __forceinline__ KRange split_k_range(int K, int split)
 {
-    const int part = (K + SPLIT * BK - 1) / (SPLIT * BK) * BK;
-    return {min(K, split * part), min(K, (split + 1) * part)};
+    const int extent = (K + SPLIT * BK - 1) / (SPLIT * BK) * BK;
+    return {min(K, split * extent), min(K, (split + 1) * extent)};
 }
 
-// What the blocks that share a tile of C leave for each other: their sums, one part behind the other, of which this
-// thread's are those at THREADS * i + threadIdx.x.
-struct Parts {
-    double* sums;
-    int count;  // of blocks
-    int mine;   // this block's number among them
-    unsigned* ticket;
+// The partial sums of a tile of C, one BM x BN array for each of its blocks. A thread's elements are those at
+// THREADS * i + threadIdx.x.
+struct Fixup {
+    double* partials;
+    int peers;  // blocks that compute the tile
+    int rank;   // this block's among them
+    unsigned* semaphore;
 };
 
-// True in the last of a tile's `count` blocks to come here, which then sees all that the others wrote before they came.
-// Nobody waits for anybody, so it does not matter in which order blocks run, or whether they run at once.
-__device__ __forceinline__ bool last_to_arrive(unsigned* ticket, int count)
+// True in the last of a tile's `count` blocks to arrive, to which the partials of all others are visible. No block waits
+// for another: they may run in any order, at once or not.
+__device__ __forceinline__ bool last_to_arrive(unsigned* semaphore, int count)
 {
     __shared__ int last;
-    __syncthreads();  // the whole block has written its part
+    __syncthreads();  // the whole block has stored its partial
     if (threadIdx.x == 0) {
-        __threadfence();                                   // it is visible to all before the ticket is taken,
-        last = atomicInc(ticket, count - 1) == count - 1;  // (the last ticket turns the counter back to zero)
-        __threadfence();                                   // and parts of earlier tickets are visible after it
+        __threadfence();                                      // release: the partial is visible before the count,
+        last = atomicInc(semaphore, count - 1) == count - 1;  // which wraps to zero for the next launch;
+        __threadfence();                                      // acquire: the partials counted before are visible now
     }
     __syncthreads();
     return last;
 }
 
-// Leaves this block's sums, COUNT of each thread, as its part of the tile. Returns true in the last of the tile's blocks, which
-// has to add all parts; the others are done with the tile.
+// Stores this block's sums, COUNT of each thread. Returns true in the last of the tile's blocks, which has to reduce the
+// partials; the others are done with the tile.
 template <int COUNT>
-__device__ __forceinline__ bool leave_part(const double* sums, const Parts& parts)
+__device__ __forceinline__ bool store_partial(const double* sums, const Fixup& fixup)
 {
-    double* const own = parts.sums + parts.mine * (BM * BN);
+    double* const partial = fixup.partials + fixup.rank * (BM * BN);
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
         const int element = i * THREADS + threadIdx.x;
-        own[element] = sums[i];
+        partial[element] = sums[i];
     }
-    return last_to_arrive(parts.ticket, parts.count);
+    return last_to_arrive(fixup.semaphore, fixup.peers);
 }
 
-// What all blocks summed for COUNT of this thread's elements, from its `first` on.
+// The sums over all blocks of COUNT elements of this thread, from its `first` on.
 template <int COUNT>
-__device__ __forceinline__ void add_parts(const Parts& parts, int first, double (&sums)[COUNT])
+__device__ __forceinline__ void reduce_partials(const Fixup& fixup, int first, double (&sums)[COUNT])
 {
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) sums[i] = 0.0;
     #pragma unroll 4
-    for (int part = 0; part < parts.count; ++part) {  // always in this order: the same bits every time
+    for (int peer = 0; peer < fixup.peers; ++peer) {  // always in this order: the same bits in every run
         #pragma unroll
         for (int i = 0; i < COUNT; ++i) {
             const int element = (first + i) * THREADS + threadIdx.x;
-            sums[i] += __ldcg(parts.sums + part * (BM * BN) + element);
+            sums[i] += __ldcg(fixup.partials + peer * (BM * BN) + element);
         }
     }
 }
 
-// What the SPLIT blocks of this one's tile share.
-__device__ __forceinline__ Parts parts_of_split(double* partials, unsigned* tickets)
+// The partials and the semaphore of this block's tile.
+__device__ __forceinline__ Fixup split_k_fixup(double* partials, unsigned* semaphores)
 {
     const long long tile = blockIdx.x / SPLIT;
-    return {partials + tile * SPLIT * (BM * BN), SPLIT, static_cast<int>(blockIdx.x % SPLIT), tickets + tile};
+    return {partials + tile * SPLIT * (BM * BN), SPLIT, static_cast<int>(blockIdx.x % SPLIT), semaphores + tile};
 }
 
-// Adds up what the block's slices summed, in their order. The threads with the same number in each slice have the same tile,
-// of which each gets ROWS rows: those from slice * ROWS on. `shared` may hold tiles that other threads still read.
+// Reduces the sums of the block's slices, in their order. Threads of the same rank in each slice have the same thread tile, of
+// which each gets ROWS rows: those from slice * ROWS on. `shared` may hold tiles that other threads still read.
 __device__ __forceinline__ void add_slices(const double (&acc)[TM][TN], double (&sums)[ROWS][TN], double* shared)
 {
     constexpr int WIDTH = 16 / sizeof(double);  // of an access
-    constexpr int LINE = TN * SLICE_THREADS;   // elements of one row of all the slice's threads, the threads' vectors in turns
+    constexpr int PITCH = TN * SLICE_THREADS;  // elements of a row of thread tiles, interleaved by vectors
     constexpr int TAKEN = ROWS / ROUNDS;       // rows that a slice gets in a round
-    const int slice = threadIdx.x / SLICE_THREADS, thread = threadIdx.x % SLICE_THREADS;
+    const int slice = threadIdx.x / SLICE_THREADS, rank = threadIdx.x % SLICE_THREADS;
     #pragma unroll
     for (int round = 0; round < ROUNDS; ++round) {
-        __syncthreads();  // nobody reads what stands there any more
+        __syncthreads();  // no thread reads what is there any more
         #pragma unroll
         for (int to = 0; to < SLICES; ++to) {
             #pragma unroll
             for (int i = 0; i < TAKEN; ++i) {
-                double* const line = shared + ((slice * SLICES + to) * TAKEN + i) * LINE + thread * WIDTH;
+                double* const row = shared + ((slice * SLICES + to) * TAKEN + i) * PITCH + rank * WIDTH;
                 #pragma unroll
                 for (int j = 0; j < TN; j += WIDTH) {
-                    Vec<WIDTH> part;
+                    Vec<WIDTH> vector;
                     #pragma unroll
-                    for (int v = 0; v < WIDTH; ++v) part.at[v] = acc[to * ROWS + round * TAKEN + i][j + v];
-                    store<WIDTH>(line + j * SLICE_THREADS, part);
+                    for (int v = 0; v < WIDTH; ++v) vector.at[v] = acc[to * ROWS + round * TAKEN + i][j + v];
+                    store<WIDTH>(row + j * SLICE_THREADS, vector);
                 }
             }
         }
-        __syncthreads();  // the sums of all slices stand there
+        __syncthreads();  // the sums of all slices are there
         #pragma unroll
         for (int i = 0; i < TAKEN; ++i) {
             #pragma unroll
             for (int j = 0; j < TN; ++j) sums[round * TAKEN + i][j] = 0.0;
             #pragma unroll
             for (int from = 0; from < SLICES; ++from) {
-                const double* const line = shared + ((from * SLICES + slice) * TAKEN + i) * LINE + thread * WIDTH;
+                const double* const row = shared + ((from * SLICES + slice) * TAKEN + i) * PITCH + rank * WIDTH;
                 #pragma unroll
                 for (int j = 0; j < TN; j += WIDTH) {
-                    const Vec<WIDTH> part = load<WIDTH>(line + j * SLICE_THREADS);
+                    const Vec<WIDTH> vector = load<WIDTH>(row + j * SLICE_THREADS);
                     #pragma unroll
-                    for (int v = 0; v < WIDTH; ++v) sums[round * TAKEN + i][j + v] += part.at[v];
+                    for (int v = 0; v < WIDTH; ++v) sums[round * TAKEN + i][j + v] += vector.at[v];
                 }
             }
         }
@@ -322,99 +322,99 @@ __device__ __forceinline__ void cp_async_wait()
 }
 #endif  // __CUDACC__
 
-// Where this thread's first access to A's tile starts: A_TEAM neighbouring threads fetch a line together, along k.
-__device__ __forceinline__ Spot spot_a()
+// This thread's first access to A's tile: A_LANES neighbouring threads copy along k, which is contiguous.
+__device__ __forceinline__ Coord access_origin_a()
 {
-    const int line = threadIdx.x / A_TEAM, along = threadIdx.x % A_TEAM * VA;
-    return {line, along};
+    const int strided = threadIdx.x / A_LANES, contiguous = threadIdx.x % A_LANES * VA;
+    return {strided, contiguous};
 }
 
-// From there to its i-th: further along the line first, then A_STRIDE lines on. The same for all threads.
-__device__ __forceinline__ Spot step_a(int i)
+// From there to its i-th access: along the contiguous dimension first. The same for all threads.
+__device__ __forceinline__ Coord access_offset_a(int i)
 {
-    constexpr int TIMES = A_LINE / VA / A_TEAM;  // accesses of a thread to a line
-    const int line = i / TIMES * A_STRIDE, along = i % TIMES * A_TEAM * VA;
-    return {line, along};
+    constexpr int TIMES = A_CONTIGUOUS / VA / A_LANES;  // accesses along the contiguous dimension
+    const int strided = i / TIMES * A_PASS, contiguous = i % TIMES * A_LANES * VA;
+    return {strided, contiguous};
 }
 
 // Doubles from the origin of A's tile to `at`, in global memory.
-__device__ __forceinline__ Offset offset_a(Spot at, Shape s)
+__device__ __forceinline__ Offset offset_a(Coord at, Shape s)
 {
     return Offset(at.mn) * s.lda + at.k;
 }
 
-// Start this thread's share of A's tile on its way to shared memory.
+// Start this thread's copies of A's tile to shared memory.
 __device__ __forceinline__ void copy_a(const double* tile, Shape s, TileA& shared)
 {
-    const Spot first = spot_a();
+    const Coord first = access_origin_a();
     const double* from = tile + offset_a(first, s);
     #pragma unroll
-    for (int i = 0; i < A_SHARE; ++i) {
-        const Spot step = step_a(i), at = {first.mn + step.mn, first.k + step.k};
-        if (A_LINES % A_STRIDE != 0 && at.mn >= A_LINES) break;
+    for (int i = 0; i < A_ITERATIONS; ++i) {
+        const Coord step = access_offset_a(i), at = {first.mn + step.mn, first.k + step.k};
+        if (A_STRIDED % A_PASS != 0 && at.mn >= A_STRIDED) break;
         cp_async<8 * VA>(&shared[at.k][at.mn], from + offset_a(step, s), 8 * VA);
     }
 }
 
-// Where this thread's first access to B's tile starts: B_TEAM neighbouring threads fetch a line together, along n.
-__device__ __forceinline__ Spot spot_b()
+// This thread's first access to B's tile: B_LANES neighbouring threads copy along n, which is contiguous.
+__device__ __forceinline__ Coord access_origin_b()
 {
-    const int line = threadIdx.x / B_TEAM, along = threadIdx.x % B_TEAM * VB;
-    return {along, line};
+    const int strided = threadIdx.x / B_LANES, contiguous = threadIdx.x % B_LANES * VB;
+    return {contiguous, strided};
 }
 
-// From there to its i-th: further along the line first, then B_STRIDE lines on. The same for all threads.
-__device__ __forceinline__ Spot step_b(int i)
+// From there to its i-th access: along the contiguous dimension first. The same for all threads.
+__device__ __forceinline__ Coord access_offset_b(int i)
 {
-    constexpr int TIMES = B_LINE / VB / B_TEAM;  // accesses of a thread to a line
-    const int line = i / TIMES * B_STRIDE, along = i % TIMES * B_TEAM * VB;
-    return {along, line};
+    constexpr int TIMES = B_CONTIGUOUS / VB / B_LANES;  // accesses along the contiguous dimension
+    const int strided = i / TIMES * B_PASS, contiguous = i % TIMES * B_LANES * VB;
+    return {contiguous, strided};
 }
 
 // Doubles from the origin of B's tile to `at`, in global memory.
-__device__ __forceinline__ Offset offset_b(Spot at, Shape s)
+__device__ __forceinline__ Offset offset_b(Coord at, Shape s)
 {
     return Offset(at.k) * s.ldb + at.mn;
 }
 
-// Start this thread's share of B's tile on its way to shared memory.
+// Start this thread's copies of B's tile to shared memory.
 __device__ __forceinline__ void copy_b(const double* tile, Shape s, TileB& shared)
 {
-    const Spot first = spot_b();
+    const Coord first = access_origin_b();
     const double* from = tile + offset_b(first, s);
     #pragma unroll
-    for (int i = 0; i < B_SHARE; ++i) {
-        const Spot step = step_b(i), at = {first.mn + step.mn, first.k + step.k};
-        if (B_LINES % B_STRIDE != 0 && at.k >= B_LINES) break;
+    for (int i = 0; i < B_ITERATIONS; ++i) {
+        const Coord step = access_offset_b(i), at = {first.mn + step.mn, first.k + step.k};
+        if (B_STRIDED % B_PASS != 0 && at.k >= B_STRIDED) break;
         cp_async<8 * VB>(&shared[at.k][at.mn], from + offset_b(step, s), 8 * VB);
     }
 }
 
-// This thread's TM values of A at one depth, the first of which lies at `from`, FM to a read.
-__device__ __forceinline__ void read_a(const double* from, double (&fragment)[TM])
+// This thread's fragment of A at one k, from `from` on: TM values, FM a load.
+__device__ __forceinline__ void load_fragment_a(const double* from, double (&fragment)[TM])
 {
     #pragma unroll
     for (int i = 0; i < TM; i += FM) {
-        const Vec<FM> part = load<FM>(from + i / FM * STEP_M);
+        const Vec<FM> vector = load<FM>(from + i / FM * STEP_M);
         #pragma unroll
-        for (int v = 0; v < FM; ++v) fragment[i + v] = part.at[v];
+        for (int v = 0; v < FM; ++v) fragment[i + v] = vector.at[v];
     }
 }
 
-// This thread's TN values of B at one depth, the first of which lies at `from`, FN to a read.
-__device__ __forceinline__ void read_b(const double* from, double (&fragment)[TN])
+// This thread's fragment of B at one k, from `from` on: TN values, FN a load.
+__device__ __forceinline__ void load_fragment_b(const double* from, double (&fragment)[TN])
 {
     #pragma unroll
     for (int i = 0; i < TN; i += FN) {
-        const Vec<FN> part = load<FN>(from + i / FN * STEP_N);
+        const Vec<FN> vector = load<FN>(from + i / FN * STEP_N);
         #pragma unroll
-        for (int v = 0; v < FN; ++v) fragment[i + v] = part.at[v];
+        for (int v = 0; v < FN; ++v) fragment[i + v] = vector.at[v];
     }
 }
 
-// acc += a * b, an outer product, to and fro along the columns: each FMA shares a value with the one before it.
-// Two register banks give an operand a cycle each, so an FMA that reads three registers anew takes two cycles.
-__device__ __forceinline__ void add_product(const double (&a)[TM], const double (&b)[TN], double (&acc)[TM][TN])
+// acc += a * b, an outer product, in a serpentine along the columns: each FMA reuses an operand of the one before it.
+// There are two register banks, so an FMA that reads three new registers takes two cycles.
+__device__ __forceinline__ void outer_product(const double (&a)[TM], const double (&b)[TN], double (&acc)[TM][TN])
 {
     #pragma unroll
     for (int j = 0; j < TN; ++j) {
@@ -439,14 +439,14 @@ __device__ __forceinline__ void store_results(double* to, Vec<N> value, double b
 }
 
 // C = alpha * sums + beta * C in the i-th of this thread's ROWS rows.
-__device__ __forceinline__ void store_row(double* tile, Shape s, Place place, int i,
+__device__ __forceinline__ void store_row(double* tile, Shape s, ThreadOrigin thread, int i,
                                           const double (&sums)[TN], double alpha, double beta)
 {
-    const int row = static_cast<int>(threadIdx.x) / SLICE_THREADS * ROWS + i;  // of the tile that slices share
-    const int m = place.m + row / FM * STEP_M + row % FM;
+    const int row = static_cast<int>(threadIdx.x) / SLICE_THREADS * ROWS + i;  // of the thread tile
+    const int m = thread.m + row / FM * STEP_M + row % FM;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
-        const int n = place.n + j / FN * STEP_N + j % FN;
+        const int n = thread.n + j / FN * STEP_N + j % FN;
         Vec<VC> value;
         #pragma unroll
         for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
@@ -457,12 +457,12 @@ __device__ __forceinline__ void store_row(double* tile, Shape s, Place place, in
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_512x512x512_sm90_acce4542(
+gemm_f64_rr_512x512x512_sm90_b21b6029(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,
     double* __restrict__ partials,
-    unsigned* __restrict__ tickets,
+    unsigned* __restrict__ semaphores,
     double alpha,
     double beta)
 {
@@ -470,16 +470,16 @@ gemm_f64_rr_512x512x512_sm90_acce4542(
     TileB* const Bs = reinterpret_cast<TileB*>(As + STAGES);
     const Shape s{};
     const TileOrigin tile = tile_of_block(s, blockIdx.x / SPLIT);
-    const auto [begin, end] = depths_of_split(s.K, blockIdx.x % SPLIT);
-    const int part = end - begin;  // of K, which this block sums
-    const Place place = place_of_thread();
+    const auto [begin, end] = split_k_range(s.K, blockIdx.x % SPLIT);
+    const int extent = end - begin;  // of K, which this block sums
+    const ThreadOrigin thread = thread_origin();
     const double* a_tile = A + Offset(tile.m) * s.lda + begin;
     const double* b_tile = B + tile.n + Offset(begin) * s.ldb;
     const Offset a_step = BK;  // to the next tile along K
     const Offset b_step = Offset(BK) * s.ldb;
     double acc[TM][TN] = {};
 
-    const int padded = (part + BK - 1) / BK * BK;  // rounded up to whole steps
+    const int padded = (extent + BK - 1) / BK * BK;  // rounded up to whole k tiles
     #pragma unroll
     for (int stage = 0; stage < STAGES; ++stage) {
         if (padded > stage * BK) {
@@ -492,30 +492,30 @@ gemm_f64_rr_512x512x512_sm90_acce4542(
     }
 
     if (padded > 0) {
-        cp_async_wait<STAGES - 1>();  // this thread's share of the first tile has landed
-        __syncthreads();              // so has everybody's
-        // The values of depth d are replaced by those of d + 2 once they are used, and arrive while those of d + 1 are
-        // multiplied. A turn of the loop takes AHEAD depths; a_from and b_from say where the values of these lie.
-        const double* a_from = &As[0][place.k][place.m];
-        const double* b_from = &Bs[0][place.k][place.n];
+        cp_async_wait<STAGES - 1>();  // this thread's copies of the first k tile have landed
+        __syncthreads();              // and all other threads'
+        // Once k's fragments are used, those of k + 2 are loaded into their registers, while the FMAs of k + 1 run. The
+        // mainloop is unrolled K_UNROLL times; a_from and b_from point to the fragments of an unrolled iteration.
+        const double* a_from = &As[0][thread.k][thread.m];
+        const double* b_from = &Bs[0][thread.k][thread.n];
         double a[2][TM], b[2][TN];
         #pragma unroll
         for (int d = 0; d < 2; ++d) {
-            read_a(a_from + d * PITCH_A, a[d]);
-            read_b(b_from + d * PITCH_B, b[d]);
+            load_fragment_a(a_from + d * PITCH_A, a[d]);
+            load_fragment_b(b_from + d * PITCH_B, b[d]);
         }
 
         int stage = 0;
-        for (int k = AHEAD; k < padded / SLICES; k += AHEAD) {  // k counts a slice's depths, DEPTH of each step
+        for (int k = K_UNROLL; k < padded / SLICES; k += K_UNROLL) {  // k counts those of a slice, DEPTH of each k tile
             #pragma unroll
-            for (int d = 0; d < AHEAD; ++d) {
-                if (d == AHEAD - 2) {  // what is read from here on is the next turn's
-                    a_from += AHEAD * PITCH_A;
-                    b_from += AHEAD * PITCH_B;
+            for (int d = 0; d < K_UNROLL; ++d) {
+                if (d == K_UNROLL - 2) {  // loads from here on are of the next iteration
+                    a_from += K_UNROLL * PITCH_A;
+                    b_from += K_UNROLL * PITCH_B;
                 }
-                if (d == AHEAD - 2 && k % DEPTH == 0) {  // and of the next tile
-                    cp_async_wait<STAGES - 2>();      // this thread's share of it has landed
-                    __syncthreads();                  // so has everybody's, and nobody reads this tile any more
+                if (d == K_UNROLL - 2 && k % DEPTH == 0) {  // and of the next k tile
+                    cp_async_wait<STAGES - 2>();      // this thread's copies of it have landed
+                    __syncthreads();                  // and all threads'; none reads this tile any more
                     if (padded - k * SLICES > (STAGES - 1) * BK) {
                         copy_a(a_tile, s, As[stage]);
                         copy_b(b_tile, s, Bs[stage]);
@@ -524,21 +524,21 @@ gemm_f64_rr_512x512x512_sm90_acce4542(
                     a_tile += a_step;
                     b_tile += b_step;
                     stage = stage + 1 < STAGES ? stage + 1 : 0;
-                    a_from = &As[stage][place.k][place.m];
-                    b_from = &Bs[stage][place.k][place.n];
+                    a_from = &As[stage][thread.k][thread.m];
+                    b_from = &Bs[stage][thread.k][thread.n];
                 }
-                add_product(a[d % 2], b[d % 2], acc);
-                read_a(a_from + (d + 2) % AHEAD * PITCH_A, a[d % 2]);
-                read_b(b_from + (d + 2) % AHEAD * PITCH_B, b[d % 2]);
+                outer_product(a[d % 2], b[d % 2], acc);
+                load_fragment_a(a_from + (d + 2) % K_UNROLL * PITCH_A, a[d % 2]);
+                load_fragment_b(b_from + (d + 2) % K_UNROLL * PITCH_B, b[d % 2]);
             }
         }
 
         #pragma unroll
-        for (int d = 0; d < AHEAD; ++d) {  // the last turn
-            add_product(a[d % 2], b[d % 2], acc);
-            if (d + 2 < AHEAD) {
-                read_a(a_from + (d + 2) * PITCH_A, a[d % 2]);
-                read_b(b_from + (d + 2) * PITCH_B, b[d % 2]);
+        for (int d = 0; d < K_UNROLL; ++d) {  // the last iteration
+            outer_product(a[d % 2], b[d % 2], acc);
+            if (d + 2 < K_UNROLL) {
+                load_fragment_a(a_from + (d + 2) * PITCH_A, a[d % 2]);
+                load_fragment_b(b_from + (d + 2) * PITCH_B, b[d % 2]);
             }
         }
     }
@@ -546,12 +546,12 @@ gemm_f64_rr_512x512x512_sm90_acce4542(
     double sums[ROWS][TN];
     add_slices(acc, sums, reinterpret_cast<double*>(As));
     double* const c_tile = C + Offset(tile.m) * s.ldc + tile.n;
-    const Parts parts = parts_of_split(partials, tickets);
-    if (!leave_part<ROWS * TN>(&sums[0][0], parts)) return;
+    const Fixup fixup = split_k_fixup(partials, semaphores);
+    if (!store_partial<ROWS * TN>(&sums[0][0], fixup)) return;
     #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
         double row[TN];
-        add_parts(parts, i * TN, row);
-        store_row(c_tile, s, place, i, row, alpha, beta);
+        reduce_partials(fixup, i * TN, row);
+        store_row(c_tile, s, thread, i, row, alpha, beta);
     }
 }

@@ -54,6 +54,7 @@ def test_limits_of_old_and_new() -> None:
         "MAX_SM_THREADS": 1024,
         "MAX_SHARED_BYTES": 64 * 1024,
         "HAS_CP_ASYNC": 0,
+        "ARCH": 75,
     }
     assert ARCHS["sm_90"].limits.names["HAS_CP_ASYNC"] == 1
 

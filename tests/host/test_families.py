@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gemmgen.kernel.config import axes_of_record
 from gemmgen.kernel.expression import names_in
 from gemmgen.kernel.families import BATCHED, FAMILIES, NAIVE, SIMT, Config, Family, family_named
 from gemmgen.kernel.families.base import check, constants, first_rejection
@@ -43,7 +44,7 @@ def test_a_message_has_constraint_numbers_reason_and_both_neighbours() -> None:
         ({"VEC": 3}, ("VEC = 3", "a power of two wide", "VEC = 2 or 4")),
         ({"WM": 0}, ("WM = 0, WN = 32", "WM = 64", "WN = 0")),
         ({"STAGES": 4}, ("ASYNC = 0, STAGES = 4", "STAGES = 2; ASYNC = 1")),
-        ({"TB": 1}, ("B_ALONG_K = 0", "only a B whose lines run along k")),
+        ({"TB": 1}, ("B_ALONG_K = 0", "only a B with k contiguous can be transposed")),
         ({"ASYNC": 1, "STAGES": 4, "BM": 256, "BN": 256, "BK": 32}, ("SHARED_BYTES = 264192", "232448", "STAGES = 3")),
     ],
 )
@@ -74,26 +75,26 @@ def test_tiles_of_b_stay_aligned_behind_those_of_a() -> None:
 def test_lines_along_k_stay_aligned_behind_its_remainder(k: int | None, lda: int | None, width: int) -> None:
     """All steps but the first start where K's remainder ends: a vector of lda's alignment alone would not do."""
     problem = Problem(64, 64, k, lda=lda, ld_align=4)
-    config = SIMT.default(problem).with_values(BK=16, TA=0, ASYNC=1, AHEAD=4)
+    config = SIMT.default(problem).with_values(BK=16, TA=0, ASYNC=1, K_UNROLL=4)
     assert constants(SIMT, problem, config)["VA"] == width
 
 
 def test_a_team_copies_longer_pieces_of_what_is_transposed_alone() -> None:
     problem = Problem(512, 512, 512, layout=Layout.parse("rr"))
     config = SIMT.default(problem).with_values(BK=32, TA=1, PAD=4, ASYNC=1, STAGES=2)
-    teams = [constants(SIMT, problem, config.with_values(TEAM=size)) for size in (0, 16, 32)]
-    assert [value["A_TEAM"] for value in teams] == [8, 16, 32] and len({value["B_TEAM"] for value in teams}) == 1
-    for changes in ({"TA": 0, "TEAM": 16}, {"ASYNC": 0, "TEAM": 16}, {"BK": 16, "TEAM": 32}):
+    teams = [constants(SIMT, problem, config.with_values(COPY_THREADS=size)) for size in (0, 16, 32)]
+    assert [value["A_LANES"] for value in teams] == [8, 16, 32] and len({value["B_LANES"] for value in teams}) == 1
+    for changes in ({"TA": 0, "COPY_THREADS": 16}, {"ASYNC": 0, "COPY_THREADS": 16}, {"BK": 16, "COPY_THREADS": 32}):
         rejection = first_rejection(SIMT, problem, config.with_values(**changes), LIMITS)
-        assert rejection is not None and "TEAM" in str(rejection)
+        assert rejection is not None and "COPY_THREADS" in str(rejection)
 
 
-def test_of_two_operands_along_k_one_at_most_is_read_by_turns() -> None:
+def test_of_two_operands_along_k_one_at_most_has_vectors_along_k() -> None:
     problem = Problem(64, 64, 64, layout=Layout("r", "c"))
-    ahead = SIMT.default(problem).with_values(BK=16, ASYNC=1, AHEAD=4)
+    ahead = SIMT.default(problem).with_values(BK=16, ASYNC=1, K_UNROLL=4)
     for transposed in ({"TA": 1, "TB": 1}, {"TA": 0, "TB": 1}, {"TA": 1, "TB": 0}):
         check(SIMT, problem, ahead.with_values(**transposed), LIMITS)
-    with pytest.raises(InvalidInput, match="at a turn's end, not both"):
+    with pytest.raises(InvalidInput, match="at an iteration's end, not both"):
         check(SIMT, problem, ahead.with_values(TA=0, TB=0), LIMITS)
 
 
@@ -179,3 +180,11 @@ def test_a_config_reads_back_and_other_text_does_not() -> None:
     assert SIMT.config_type.parse(str(config) + "_x") is None
     assert NAIVE.config_type.parse("16x") is None
     assert isinstance(NAIVE.config_type.parse("16x8"), Config)
+
+
+def test_records_of_old_are_read_by_todays_names() -> None:
+    old = {"BM": 64, "AHEAD": 4, "LEAD": 2, "ORDER": 7, "TEAM": 16, "WALK": 8, "ATOMIC": 0}
+    today = {"BM": 64, "K_UNROLL": 4, "HOIST": 2, "FMA_ORDER": 7, "COPY_THREADS": 16, "BATCH_TILES": 8}
+    assert axes_of_record(old) == axes_of_record(today) == today
+    with pytest.raises(InvalidInput, match="ATOMIC = 1: kernels have ATOMIC = 0 by now"):
+        axes_of_record({"ATOMIC": 1})

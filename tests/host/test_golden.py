@@ -79,33 +79,33 @@ SAMPLES = {
     "inner_no_warp_tile_cr": Sample(SIMT, {"OUTER": 0, "WM": 0, "WN": 0, "VEC": 1}, layout="cr"),
     "cp_async": Sample(SIMT, {"ASYNC": 1, "STAGES": 3}, layout="cr"),
     "cp_async_dynamic_shared": Sample(SIMT, {"ASYNC": 1, "STAGES": 4, "BK": 32, "GROUP": 1}),
-    "read_ahead": Sample(SIMT, {"ASYNC": 1, "STAGES": 3, "AHEAD": 2, "BK": 16, "TN": 16, "WN": 64}),
-    "read_ahead_moved": Sample(SIMT, {"ASYNC": 1, "STAGES": 3, "AHEAD": 4, "BK": 16}, (300, 200, 100)),
-    "read_ahead_order": Sample(
-        SIMT, {"ASYNC": 1, "STAGES": 2, "AHEAD": 4, "BK": 16, "TM": 4, "TN": 8, "WM": 32, "WN": 32, "ORDER": 7}
+    "fragment_prefetch": Sample(SIMT, {"ASYNC": 1, "STAGES": 3, "K_UNROLL": 2, "BK": 16, "TN": 16, "WN": 64}),
+    "fragment_prefetch_moved": Sample(SIMT, {"ASYNC": 1, "STAGES": 3, "K_UNROLL": 4, "BK": 16}, (300, 200, 100)),
+    "fragment_prefetch_order": Sample(
+        SIMT, {"ASYNC": 1, "STAGES": 2, "K_UNROLL": 4, "BK": 16, "TM": 4, "TN": 8, "WM": 32, "WN": 32, "FMA_ORDER": 7}
     ),
-    "read_ahead_turn_lead": Sample(
-        SIMT, {"ASYNC": 1, "STAGES": 2, "AHEAD": 4, "BK": 32, "TN": 16, "WN": 64, "TA": 0, "LEAD": 2}
+    "fragment_prefetch_k_vector_hoist": Sample(
+        SIMT, {"ASYNC": 1, "STAGES": 2, "K_UNROLL": 4, "BK": 32, "TN": 16, "WN": 64, "TA": 0, "HOIST": 2}
     ),
-    "read_ahead_turn_rc_sliced": Sample(
+    "fragment_prefetch_k_vector_rc_sliced": Sample(
         SIMT,
         {
             "ASYNC": 1,
             "STAGES": 2,
-            "AHEAD": 4,
+            "K_UNROLL": 4,
             "BK": 32,
             "TN": 16,
             "WN": 64,
             "TB": 0,
             "SLICES": 2,
-            "LEAD": 1,
-            "ORDER": 7,
+            "HOIST": 1,
+            "FMA_ORDER": 7,
         },
         (None, None, None),
         "rc",
     ),
-    "read_ahead_stream": Sample(
-        SIMT, {"ASYNC": 1, "STAGES": 3, "AHEAD": 4, "BK": 16, "STREAM": 264}, (None, None, None)
+    "fragment_prefetch_stream": Sample(
+        SIMT, {"ASYNC": 1, "STAGES": 3, "K_UNROLL": 4, "BK": 16, "STREAM": 264}, (None, None, None)
     ),
     "double_buffer_stream_moved_rc": Sample(SIMT, {"STREAM": 8}, (300, 4096, None), "rc"),
     "runtime_cc": Sample(SIMT, {}, (None, 4096, None), "cc"),
@@ -120,22 +120,24 @@ SAMPLES = {
     "skinny_mirrored_runtime_cr": Sample(SKINNY, {"S": 4, "WARPS": 8, "SPLIT": 2}, (None, 3, None), "cr"),
     "skinny_dynamic_shared": Sample(SKINNY, {"S": 16, "WARPS": 8}, (16, 1000, 512)),
     "f64": Sample(SIMT, {"ASYNC": 1, "STAGES": 3}, dtype=DType.F64),
-    "read_ahead_f64_batch_split": Sample(
+    "fragment_prefetch_f64_batch_split": Sample(
         SIMT,
-        {"ASYNC": 1, "STAGES": 2, "AHEAD": 2, "BM": 64, "BN": 64, "TN": 4, "WM": 32, "SPLIT": 4},
+        {"ASYNC": 1, "STAGES": 2, "K_UNROLL": 2, "BM": 64, "BN": 64, "TN": 4, "WM": 32, "SPLIT": 4},
         (None, 64, None),
         dtype=DType.F64,
         batch=None,
     ),
     "sliced_f64_split": Sample(
         SIMT,
-        {"BM": 64, "BN": 64, "BK": 32, "TN": 4, "WM": 32, "ASYNC": 1, "AHEAD": 2, "SLICES": 2, "SPLIT": 4},
+        {"BM": 64, "BN": 64, "BK": 32, "TN": 4, "WM": 32, "ASYNC": 1, "K_UNROLL": 2, "SLICES": 2, "SPLIT": 4},
         dtype=DType.F64,
     ),
     "strided_batch": Sample(SIMT, {}, (None, 64, 64), batch=None),
     "naive_batch": Sample(NAIVE, {}, (100, 64, 64), "cr", batch=12),
-    "batched": Sample(BATCHED, {"STAGES": 2, "WALK": 4, "ASYNC": 1}, (16, 16, 16), batch=None),
-    "batched_pointers": Sample(BATCHED, {"STAGES": 2, "WALK": 4, "ASYNC": 1}, (16, 16, 16), batch=None, pointers=True),
+    "batched": Sample(BATCHED, {"STAGES": 2, "BATCH_TILES": 4, "ASYNC": 1}, (16, 16, 16), batch=None),
+    "batched_pointers": Sample(
+        BATCHED, {"STAGES": 2, "BATCH_TILES": 4, "ASYNC": 1}, (16, 16, 16), batch=None, pointers=True
+    ),
     "pointers_rc": Sample(SIMT, {}, (100, 64, 64), "rc", batch=12, pointers=True),
     "batched_f64_cr": Sample(BATCHED, {"MB": 2}, (24, 32, 40), "cr", dtype=DType.F64, batch=1000),
     "offsets_64bit": Sample(SIMT, {"ASYNC": 1, "STAGES": 2}, (65536, 65536, 64)),

@@ -101,6 +101,25 @@ def test_what_a_name_leaves_out_tells_in_its_digits() -> None:
     assert render(problem, NAIVE, NaiveConfig()) == kernels[0]
 
 
+@pytest.mark.parametrize(
+    ("old", "axes"),
+    [
+        (
+            "simt_outer1_128x128x32_8x16_w64x64_v4_ta1_tb0_pad4_s2_async1_ahead4_slices1_minb1_g8_split1"
+            "_stream528_lead2_order5_team16",
+            {"K_UNROLL": 4, "HOIST": 2, "FMA_ORDER": 5, "COPY_THREADS": 16, "STREAM": 528},
+        ),
+        ("batched_mb4_4x4_v4_pad4_s2_async1_walk4_minb1", {"BATCH_TILES": 4, "STAGES": 2}),
+    ],
+)
+def test_full_names_of_old_still_read(old: str, axes: dict[str, int]) -> None:
+    """Some axes had other words once."""
+    problem, family, config = parse_name(f"gemm_f32_rc_b8_512x512x512_{old}")
+    assert axes.items() <= config.values.items()
+    today = full_name(problem, family, config)
+    assert not re.search("ahead|lead|order|team|walk", today) and parse_name(today) == (problem, family, config)
+
+
 def test_names_of_the_largest_kernels_are_file_names() -> None:
     problem = Problem(LARGE, LARGE, LARGE, lda=LARGE, ldb=LARGE, ldc=LARGE)
     for family in FAMILIES.values():

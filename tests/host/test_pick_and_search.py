@@ -74,40 +74,42 @@ def test_nothing_is_tried_twice_and_neighbours_are_near(space: Space) -> None:
 
 def test_the_fastest_is_tried_with_its_instructions_in_other_places_last(space: Space) -> None:
     search = Search([space], CARD)
-    assert {config.values["LEAD"] for config in space.accepted} == {0, 2}
-    assert {config.values["ORDER"] for config in space.accepted} == {0}
-    slow, fast = [entry.config for entry in search.ranked if entry.config.values["LEAD"] == 0][:2]
-    early = search.moved("LEAD", 4, [(slow, 2.0), (fast, 1.0)])
+    assert {config.values["HOIST"] for config in space.accepted} == {0, 2}
+    assert {config.values["FMA_ORDER"] for config in space.accepted} == {0}
+    slow, fast = [entry.config for entry in search.ranked if entry.config.values["HOIST"] == 0][:2]
+    early = search.moved("HOIST", 4, [(slow, 2.0), (fast, 1.0)])
     assert [entry.config for entry in early] == [
-        *(fast.with_values(LEAD=lead) for lead in (1, 2, 4) if lead < min(fast.values["TM"], fast.values["TN"])),
-        slow.with_values(LEAD=1),
+        *(fast.with_values(HOIST=lead) for lead in (1, 2, 4) if lead < min(fast.values["TM"], fast.values["TN"])),
+        slow.with_values(HOIST=1),
     ]
     faster = early[0].config
-    orders = search.moved("ORDER", 9, [(slow, 2.0), (fast, 1.0), (faster, 0.5)])
-    assert [entry.config for entry in orders[:7]] == [faster.with_values(ORDER=order) for order in range(1, 8)]
-    assert [entry.config for entry in orders[7:]] == [fast.with_values(ORDER=order) for order in (1, 2)]
+    orders = search.moved("FMA_ORDER", 9, [(slow, 2.0), (fast, 1.0), (faster, 0.5)])
+    assert [entry.config for entry in orders[:7]] == [faster.with_values(FMA_ORDER=order) for order in range(1, 8)]
+    assert [entry.config for entry in orders[7:]] == [fast.with_values(FMA_ORDER=order) for order in (1, 2)]
     assert all(first_rejection(SIMT, space.problem, entry.config, CARD.arch.limits) is None for entry in orders), (
         "they compute the same"
     )
     assert all(entry.prediction == predict(SIMT.plan(space.problem, entry.config), CARD) for entry in (*early, *orders))
-    assert {config.values["TEAM"] for config in space.accepted} == {0}
+    assert {config.values["COPY_THREADS"] for config in space.accepted} == {0}
     transposed = next(entry.config for entry in search.ranked if entry.config.values["TA"])
-    teams = search.moved("TEAM", 9, [(transposed, 1.0)])
-    assert [entry.config.values["TEAM"] for entry in teams] == [16, 32][: transposed.values["BK"] // 16]
+    teams = search.moved("COPY_THREADS", 9, [(transposed, 1.0)])
+    assert [entry.config.values["COPY_THREADS"] for entry in teams] == [16, 32][: transposed.values["BK"] // 16]
     flat = explore(SKINNY, Problem(8, 4096, 4096), CARD)
-    assert Search([flat], CARD).moved("ORDER", 9, [(flat.accepted[0], 1.0)]) == [], "a family without orders"
+    assert Search([flat], CARD).moved("FMA_ORDER", 9, [(flat.accepted[0], 1.0)]) == [], "a family without orders"
 
 
 def test_what_was_best_before_comes_first_and_once(space: Space) -> None:
     search = Search([space], CARD)
-    known, moved = space.accepted[-1], space.accepted[-1].with_values(ORDER=3)
+    known, moved = space.accepted[-1], space.accepted[-1].with_values(FMA_ORDER=3)
     refused = known.with_values(BM=7)
     assert [entry.config for entry in search.given([(SIMT, config) for config in (known, refused, moved)])] == [
         known,
         moved,
     ]
     assert known not in [entry.config for entry in search.first(len(space.accepted))]
-    assert search.moved("ORDER", 1, [(moved, 1.0)])[0].config == known.with_values(ORDER=1), "but for what was tried"
+    assert search.moved("FMA_ORDER", 1, [(moved, 1.0)])[0].config == known.with_values(FMA_ORDER=1), (
+        "but for what was tried"
+    )
 
 
 def test_a_tuner_starts_with_what_it_is_given(space: Space) -> None:
@@ -119,17 +121,17 @@ def test_a_tuner_starts_with_what_it_is_given(space: Space) -> None:
 
 
 def test_a_tuner_renders_a_kernel_once_whatever_its_configs_are_called(space: Space) -> None:
-    """Threads meet in no bank as 8 for a line, so a team of 8 is the same kernel; ORDER 4 is another one."""
+    """Threads meet in no bank as 8 for a line, so a team of 8 is the same kernel; FMA_ORDER 4 is another one."""
     start = next(config for config in space.accepted if config.values["TA"] == 1 and config.values["ASYNC"] == 1)
     source = render(PROBLEM, SIMT, start)
-    team = int(re.findall(r"constexpr int A_TEAM = (\d+);", source.text)[0])
-    same, other = start.with_values(TEAM=team), start.with_values(ORDER=4)
+    team = int(re.findall(r"constexpr int A_LANES = (\d+);", source.text)[0])
+    same, other = start.with_values(COPY_THREADS=team), start.with_values(FMA_ORDER=4)
     assert render(PROBLEM, SIMT, same).text != source.text
     tuner = Tuner(PROBLEM, SimpleNamespace(gpu=None), Store(), (SIMT,), 0, Silent())
     search = Search([space], CARD)
     assert [trial.config for trial in tuner.render(search.given([(SIMT, start), (SIMT, same)]))] == [start]
-    again = search.given([(SIMT, same.with_values(ORDER=4)), (SIMT, other)])
-    assert [trial.config.values["ORDER"] for trial in tuner.render(again)] == [4]
+    again = search.given([(SIMT, same.with_values(FMA_ORDER=4)), (SIMT, other)])
+    assert [trial.config.values["FMA_ORDER"] for trial in tuner.render(again)] == [4]
 
 
 def differences(one: Config, other: Config) -> int:

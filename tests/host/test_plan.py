@@ -23,7 +23,18 @@ def plans() -> list[Plan]:
             config = family.default(problem)
             found.append(family.plan(problem, config.with_values(**family.small)))
             found.append(family.plan(problem, config))
-    sliced = {"BM": 32, "BN": 64, "BK": 32, "TM": 4, "TN": 4, "WM": 16, "WN": 32, "ASYNC": 1, "AHEAD": 4, "SLICES": 4}
+    sliced = {
+        "BM": 32,
+        "BN": 64,
+        "BK": 32,
+        "TM": 4,
+        "TN": 4,
+        "WM": 16,
+        "WN": 32,
+        "ASYNC": 1,
+        "K_UNROLL": 4,
+        "SLICES": 4,
+    }
     square = Problem(512, 512, 512)
     found += [
         SIMT.plan(square, SIMT.default(square).with_values(**sliced)),

@@ -173,8 +173,8 @@ def used_templates() -> set[str]:
             for changes in (
                 {},
                 {"ASYNC": 1},
-                {"ASYNC": 1, "AHEAD": 2},
-                {"ASYNC": 1, "AHEAD": 4, "TA": 0},
+                {"ASYNC": 1, "K_UNROLL": 2},
+                {"ASYNC": 1, "K_UNROLL": 4, "TA": 0},
                 {"STAGES": 1},
                 {"OUTER": 0},
                 {"TA": 0, "TB": 0},
@@ -214,7 +214,7 @@ def test_every_template_is_used() -> None:
     assert files - elsewhere == used_templates()
 
 
-SCHEDULES = ({"STAGES": 1}, {"STAGES": 2}, {"STAGES": 3, "ASYNC": 1}, {"STAGES": 2, "ASYNC": 1, "AHEAD": 2})
+SCHEDULES = ({"STAGES": 1}, {"STAGES": 2}, {"STAGES": 3, "ASYNC": 1}, {"STAGES": 2, "ASYNC": 1, "K_UNROLL": 2})
 
 
 @pytest.mark.parametrize("changes", SCHEDULES, ids=str)

@@ -36,7 +36,7 @@ def test_a_launch_says_what_workspace_a_case_takes() -> None:
     launch = Launch(64, (("M", 8), ("N", 32)), splits=3)
     case = Problem(None, None, None).case(9, 65, 7)
     assert (launch.tiles(case), launch.blocks(case)) == (6, 18)
-    assert launch.workspace(case) == Workspace(partials=4 * 18 * 256, tickets=6)
+    assert launch.workspace(case) == Workspace(partials=4 * 18 * 256, semaphores=6)
     assert Launch(64, (("M", 8), ("N", 32))).workspace(case) == Workspace(0, 0)
     with pytest.raises(InvalidInput, match="0 blocks share a tile"):
         Launch(64, (), splits=0)
@@ -45,11 +45,11 @@ def test_a_launch_says_what_workspace_a_case_takes() -> None:
 def test_only_kernels_that_split_have_a_workspace() -> None:
     whole, split = kernel(FLAT), kernel(FLAT, SPLIT=4)
     assert [p.name for p in whole.parameters] == ["A", "B", "C", "alpha", "beta"]
-    assert [p.name for p in split.parameters] == ["A", "B", "C", "partials", "tickets", "alpha", "beta"]
+    assert [p.name for p in split.parameters] == ["A", "B", "C", "partials", "semaphores", "alpha", "beta"]
     assert split.launch.splits == 4 and whole.launch.splits == 1
-    for word in ("partials", "tickets", "SPLIT", "atomicInc", "__threadfence"):
+    for word in ("partials", "semaphores", "SPLIT", "atomicInc", "__threadfence"):
         assert word in split.text and word not in whole.text
-    assert "// Split   4 blocks share a tile" in split.text
+    assert "// Split-K 4 blocks share a tile, each over a part of K" in split.text
 
 
 def test_the_record_of_a_kernel_keeps_its_splits(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_the_workspace_is_aligned_as_operands_are(align: int, seed: int) -> None
     problem = Problem(5, 70, 9, pointer_align=align)
     launch = Launch(64, (("M", 8), ("N", 32)), splits=2)
     layout = arena.place_workspace(launch, problem.case(), seed)
-    assert layout is not None and layout.lengths == {"partials": 4 * 6 * 256, "tickets": 4 * 3}
+    assert layout is not None and layout.lengths == {"partials": 4 * 6 * 256, "semaphores": 4 * 3}
     assert [offset % (2 * align) for offset in layout.offsets.values()] == [align] * 2
     assert arena.place_workspace(replace(launch, splits=1), problem.case(), seed) is None
 
@@ -95,15 +95,15 @@ def test_the_gpu_guards_the_workspace() -> None:
     layout = arena.place_workspace(launch, Problem(5, 7, 9).case(), 3)
     assert layout is not None
     good = np.full(layout.size // arena.WORD, arena.CANARY, np.uint32)
-    partials, tickets = layout.words("partials"), layout.words("tickets")
-    good[partials], good[tickets] = 1, 0
+    partials, semaphores = layout.words("partials"), layout.words("semaphores")
+    good[partials], good[semaphores] = 1, 0
     layout.check(good)
     for word, words in (
         (partials.stop, "0 bytes after the end of partials"),
         (partials.start - 1, "4 bytes before partials"),
-        (tickets.start - 1, "4 bytes before tickets"),
-        (tickets.stop + 1, "4 bytes after the end of tickets"),
-        (tickets.start + 2, r"leaves tickets\[2\] = 8"),
+        (semaphores.start - 1, "4 bytes before semaphores"),
+        (semaphores.stop + 1, "4 bytes after the end of semaphores"),
+        (semaphores.start + 2, r"leaves semaphores\[2\] = 8"),
     ):
         after = good.copy()
         after[word] = 8

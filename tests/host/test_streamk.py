@@ -87,7 +87,7 @@ def test_blocks_share_as_a_walk_over_all_steps_says(given: Shares) -> None:
 
 @given(shares)
 def test_parts_have_places_of_their_own(given: Shares) -> None:
-    """A tile's own block has the first, its helpers those behind it, as `parts_of_tile` has them."""
+    """A tile's own block has the first, its helpers those behind it, as `stream_k_fixup` has them."""
     walked = blocks_by_tile(given)
     places = []
     for shared, (_, *helpers) in enumerate(walked[given.whole :]):
@@ -140,21 +140,21 @@ def test_a_launch_knows_the_blocks_of_tiles_and_the_tiles_of_blocks(
     assert launch.tiles_of(case, blocks).tolist() == complete and set(complete) >= set(chosen)
     left = [len(here.intersection(parts)) for parts in walked[given.whole :]]
     full = [len(parts) for parts in walked[given.whole :]]
-    tickets = launch.tickets_left(case, blocks).tolist()
-    assert tickets[: given.shared] == [0 if has == needs else has for has, needs in zip(left, full, strict=True)], (
-        "the last to arrive turns a ticket back to zero"
+    semaphores = launch.semaphores_left(case, blocks).tolist()
+    assert semaphores[: given.shared] == [0 if has == needs else has for has, needs in zip(left, full, strict=True)], (
+        "the last to arrive turns a semaphore back to zero"
     )
-    assert not any(tickets[given.shared :])
+    assert not any(semaphores[given.shared :])
     assert launch.blocks(case) == given.grid == len(dealt(given))
     assert launch.workspace(case) == Workspace(given.parts * 32 * problem.types.accumulator.size, given.stream.blocks)
 
 
 @given(launches())
-def test_a_launch_that_runs_whole_leaves_no_ticket(launched: tuple[Launch, Problem, tuple[int, int, int]]) -> None:
+def test_a_launch_that_runs_whole_leaves_no_semaphore(launched: tuple[Launch, Problem, tuple[int, int, int]]) -> None:
     launch, problem, shape = launched
     case = problem.case(*shape)
     blocks = np.arange(launch.blocks(case))
-    assert not launch.tickets_left(case, blocks).any()
+    assert not launch.semaphores_left(case, blocks).any()
     assert launch.tiles_of(case, blocks[::-1]).tolist() == list(range(launch.tiles(case)))
 
 
@@ -181,16 +181,16 @@ def test_a_kernel_that_streams_says_so() -> None:
     assert full_name_of(stream) == f"{full_name_of(whole)}_stream528"
     assert parse_name(full_name_of(stream)) == (FREE, SIMT, SIMT.default(FREE).with_values(STREAM=528))
     assert stream.launch == replace(whole.launch, stream=Stream(528, 8)) and whole.launch.stream is None
-    assert [p.name for p in stream.parameters if p not in whole.parameters] == ["partials", "tickets"]
+    assert [p.name for p in stream.parameters if p not in whole.parameters] == ["partials", "semaphores"]
     assert stream.launch.adds_up
-    for word in ("partials", "tickets", "STREAM", "atomicInc", "run_of_block"):
+    for word in ("partials", "semaphores", "STREAM", "atomicInc", "work_unit_of_block"):
         assert word in stream.text and word not in whole.text
     header = stream.text.partition("namespace {")[0]
-    assert "// Stream  528 blocks share the last tiles" in header
+    assert "// Stream  stream-K: 528 blocks share the last wave's tiles" in header
     tiles = "T = ceil(M / 128) * ceil(N / 128) tiles"
     assert f"ceil(T / 528) * 528 blocks of 256 threads, for {tiles}" in header
     assert "partials: (528 + T % 528) * 16384 floats, holding anything" in header
-    assert "tickets: 528 counters, zero before the first launch" in header
+    assert "semaphores: 528 counters, zero before the first launch" in header
 
 
 @given(st.integers(1, 3000), st.integers(1, 3000), st.integers(1, 600))
@@ -219,9 +219,9 @@ def test_the_record_of_a_kernel_keeps_its_stream(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("problem", "changes", "words"),
     [
-        (FREE, {"SPLIT": 2}, "blocks share tiles in one way or the other"),
-        (Problem(64, 64, 64, batch=3), {}, "the products of a batch are not dealt out by steps"),
-        (Problem(64, 64, 64, batch=None), {}, "the products of a batch are not dealt out by steps"),
+        (FREE, {"SPLIT": 2}, "a kernel is split-K or stream-K"),
+        (Problem(64, 64, 64, batch=3), {}, "stream-K serves no batch"),
+        (Problem(64, 64, 64, batch=None), {}, "stream-K serves no batch"),
     ],
 )
 def test_what_does_not_go_with_a_stream_is_refused(problem: Problem, changes: dict[str, int], words: str) -> None:
@@ -260,7 +260,7 @@ def test_no_stream_for_short_k_nor_few_nor_many_waves(shape: tuple[int, int, int
 
 def test_the_model_sees_that_a_stream_fills_the_last_wave() -> None:
     def predicted(problem: Problem, stream: int) -> float:
-        config = SIMT.default(problem).with_values(ASYNC=1, STAGES=3, AHEAD=4, BK=16, STREAM=stream)
+        config = SIMT.default(problem).with_values(ASYNC=1, STAGES=3, K_UNROLL=4, BK=16, STREAM=stream)
         return predict(SIMT.plan(problem, config), CARD).time_us
 
     # 128 x 128 tiles: 12 * 12 are one wave of 132 and 12 tiles more; 12 * 11 are one wave.
@@ -306,7 +306,7 @@ def test_a_tile_moves_where_c_has_room_and_accesses_start(
         fits = all(start > 0 and all(start % width == 0 for width in widths) for start in starts)
         assert operand.moves == (size is not None and size % tile != 0 and fits)
         text = render(problem, SIMT, config).text
-        assert (f"min(own.{operand.mn}, s.{operand.MN} - B{operand.MN})" in text) == operand.moves
+        assert (f"min(nominal.{operand.mn}, s.{operand.MN} - B{operand.MN})" in text) == operand.moves
         assert (f"static_assert(Shape::{operand.MN} % B{operand.MN}" in text) == (size is not None and size % tile == 0)
 
 

@@ -237,7 +237,7 @@ def test_the_page_tells_groups_goals_and_limits(card: Card) -> None:
     card.run(problems=(slow,))
     card.times = {8: 5.0}
     card.run(problems=(fast, batched))
-    (large, skinny, small, f64) = summaries(scores_in(card.plan.folder))
+    large, skinny, small, *_, f64 = summaries(scores_in(card.plan.folder))
     assert (large.rows, large.below, large.missed, large.lowest) == (2, 1, 1, str(slow))
     assert large.geomean == pytest.approx((0.8 * 2) ** 0.5) and large.minimum == pytest.approx(0.8)
     assert str(fast) not in large.missing and "1024x1024x1024 f32 cc" in large.missing

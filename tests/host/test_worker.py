@@ -452,13 +452,15 @@ SPLIT = render(PROBLEM, SKINNY, SKINNY.default(PROBLEM).with_values(SPLIT=2))
 SPLIT_MORE = render(PROBLEM, SKINNY, SKINNY.default(PROBLEM).with_values(SPLIT=4))
 
 
-def adding(driver: Driver, harm: Callable[[np.ndarray, np.ndarray], None] = lambda partials, tickets: None, of=SPLIT):
+def adding(
+    driver: Driver, harm: Callable[[np.ndarray, np.ndarray], None] = lambda partials, semaphores: None, of=SPLIT
+):
     """A kernel that fills C with 7 by way of its workspace, and does `harm` there."""
     fill, workspace = product(driver), of.launch.workspace(LARGE)
 
-    def run(a, b, c, partials, tickets, *scalars, **shape) -> None:
+    def run(a, b, c, partials, semaphores, *scalars, **shape) -> None:
         parts = driver.words(partials, workspace.partials).view(np.uint32)
-        counters = driver.words(tickets, 4 * workspace.tickets).view(np.uint32)
+        counters = driver.words(semaphores, 4 * workspace.semaphores).view(np.uint32)
         assert (parts == arena.CANARY).all() and (counters == 0).all()
         parts[:] = 1
         harm(parts, counters)
@@ -481,9 +483,9 @@ def test_timed_kernels_share_a_workspace(worker, driver):
     def timed(of):
         workspace = of.launch.workspace(LARGE)
 
-        def run(a, b, c, partials, tickets, *scalars, **shape) -> None:
-            addresses[of.name].add((int(partials), int(tickets)))
-            assert (driver.words(tickets, 4 * workspace.tickets).view(np.uint32) == 0).all()
+        def run(a, b, c, partials, semaphores, *scalars, **shape) -> None:
+            addresses[of.name].add((int(partials), int(semaphores)))
+            assert (driver.words(semaphores, 4 * workspace.semaphores).view(np.uint32) == 0).all()
             driver.words(partials, workspace.partials).view(np.uint32)[:] = 1
 
         return run
@@ -497,11 +499,11 @@ def test_timed_kernels_share_a_workspace(worker, driver):
     assert few == more and len(few) == 1
 
 
-def leave_a_ticket(partials, tickets):
-    tickets[1] = 1
+def leave_a_semaphore(partials, semaphores):
+    semaphores[1] = 1
 
 
-def write_behind(partials, tickets):
+def write_behind(partials, semaphores):
     beyond = np.lib.stride_tricks.as_strided(partials, (len(partials) + 1,), (4,))
     beyond[-1] = 1
 
@@ -509,7 +511,7 @@ def write_behind(partials, tickets):
 @pytest.mark.parametrize(
     ("harm", "words"),
     [
-        (leave_a_ticket, r"leaves tickets\[1\] = 1"),
+        (leave_a_semaphore, r"leaves semaphores\[1\] = 1"),
         (write_behind, "beside its workspace, the first 0 bytes after the end"),
     ],
 )
@@ -673,14 +675,14 @@ def test_a_workspace_has_allocations_too(driver, tool):
     outcome = runner.run()
     assert (outcome.situations, outcome.error) == (2, None)
     workspace = SPLIT.launch.workspace(SMALL)
-    sizes = {"partials": workspace.partials, "tickets": 4 * workspace.tickets}
+    sizes = {"partials": workspace.partials, "semaphores": 4 * workspace.semaphores}
     ours = [one for one in outcome.allocations if one.operand in sizes]
-    assert [one.operand for one in ours] == ["partials", "tickets"] * 2
+    assert [one.operand for one in ours] == ["partials", "semaphores"] * 2
     for one in ours:
         base = max(start for start in driver.live if start <= one.address)
         assert one.size == sizes[one.operand]
         assert one.address + one.size == base + driver.live[base].data.size
-        assert (driver.words(one.address, one.size) == (0 if one.operand == "tickets" else 0xEE)).all()
+        assert (driver.words(one.address, one.size) == (0 if one.operand == "semaphores" else 0xEE)).all()
 
 
 def test_what_cuda_refuses_ends_the_run_with_its_words(driver):

@@ -19,7 +19,7 @@ import numpy as np
 
 from gemmgen.artifacts.kernelfile import read_text
 from gemmgen.artifacts.records import Document, problem_document
-from gemmgen.kernel.config import without_retired
+from gemmgen.kernel.config import axes_of_record
 from gemmgen.kernel.families import FAMILIES, Config, Family
 from gemmgen.kernel.families.base import first_rejection
 from gemmgen.kernel.model import MODEL_ERROR, predict
@@ -238,7 +238,7 @@ def _row(columns: Sequence[str], values: Sequence[float]) -> CheckRow:
     *axes, registers, us = values
     require(math.isfinite(us) and us > 0, f"a time of {us} us")
     require(registers >= 1, f"a kernel of {registers} registers")
-    config = without_retired({name: int(value) for name, value in zip(columns[:-2], axes, strict=True)})
+    config = axes_of_record({name: int(value) for name, value in zip(columns[:-2], axes, strict=True)})
     return CheckRow(config, int(registers), float(us))
 
 

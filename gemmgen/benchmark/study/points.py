@@ -81,7 +81,7 @@ def config_for(problem: Problem, point: StudyPoint) -> Config:
 
 # Each stage of the ladder keeps the settings of the one below it.
 SHARED_TILES = {
-    **dict.fromkeys(("OUTER", "WM", "WN", "TA", "TB", "PAD", "ASYNC", "AHEAD"), 0),
+    **dict.fromkeys(("OUTER", "WM", "WN", "TA", "TB", "PAD", "ASYNC", "K_UNROLL"), 0),
     **dict.fromkeys(("VEC", "STAGES", "GROUP", "TM", "TN"), 1),
     **dict.fromkeys(("BM", "BN", "BK"), 32),
 }
@@ -92,7 +92,7 @@ VECTORS = {**OUTER, "VEC": 4, "TA": 1, "TB": 1, "PAD": 4}
 DOUBLE_BUFFER = {**VECTORS, "STAGES": 2}
 WARP_TILES = {**DOUBLE_BUFFER, "BN": 128, "WM": 64, "WN": 32, "GROUP": 8}
 CP_ASYNC = {**WARP_TILES, "STAGES": 3, "ASYNC": 1, "BK": 16}
-READ_AHEAD = {**CP_ASYNC, "AHEAD": 4}
+READ_AHEAD = {**CP_ASYNC, "K_UNROLL": 4}
 SLICES = {**READ_AHEAD, "STAGES": 2, "BK": 32, "SLICES": 2}
 
 LADDER = Study(

@@ -31,7 +31,8 @@ def grid_fits(blocks: str) -> Constraint:
     return Constraint(f"{blocks} <= MAX_BLOCKS", "CUDA bounds the blocks of a grid", in_kernel=False)
 
 
-CONVERTS_NOTHING = Constraint("UNIFORM == 1", "its copies convert nothing: A, B and C are f32, or f64", False)
+CONVERTS = Constraint("LEAST_ARCH <= ARCH", "older architectures have no instruction that converts these types", False)
+PLAIN_EPILOGUES = Constraint("UNIFORM == 1 or LINEAR == 1", "naive alone applies epilogues to converted types", False)
 GRID_FITS = grid_fits(f"{TILES} * BATCH")
 
 
@@ -41,6 +42,8 @@ def split_axis() -> Any:
 
 
 SPLIT_CONSTRAINTS = (
+    CONVERTS,
+    PLAIN_EPILOGUES,
     Constraint("SPLIT >= 1", "counts start at one", in_kernel=False),
     grid_fits(f"{TILES} * BATCH * SPLIT"),
 )
@@ -78,10 +81,18 @@ def sides(problem: Problem) -> tuple[Side, Side]:
 
 
 def sizes_of(problem: Problem) -> dict[str, int]:
-    """Facts that every family has: M, N, K and BATCH (0 at run time), ELEMENT_BYTES (of sums) and UNIFORM (1: operands
-    lie in memory in the type of the sums)."""
+    """Facts that every family has: M, N, K and BATCH (0 at run time), ELEMENT_BYTES (of sums), UNIFORM (1: operands
+    lie in memory in the type of the sums) and LEAST_ARCH (NN of the first sm_NN that converts their types), and
+    LINEAR (1: the epilogue is alpha * acc + beta * C)."""
     sizes = {"M": problem.m or 0, "N": problem.n or 0, "K": problem.k or 0, "BATCH": problem.batch or 0}
-    return {**sizes, "ELEMENT_BYTES": problem.types.accumulator.size, "UNIFORM": int(problem.types.uniform)}
+    types = problem.types
+    return {
+        **sizes,
+        "ELEMENT_BYTES": types.accumulator.size,
+        "UNIFORM": int(types.uniform),
+        "LEAST_ARCH": types.least_arch,
+        "LINEAR": int(problem.epilogue.is_linear),
+    }
 
 
 def tile_grid(problem: Problem, value: Mapping[str, int]) -> tuple[tuple[str, int], ...]:

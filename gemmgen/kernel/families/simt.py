@@ -49,8 +49,8 @@ class SimtView:
     K              the depths that the block sums
     group          tile rows that blocks walk down before they step right
     runs_along_n   a thread's FMAs go row by row, through `lines` of its tile
-    by_turn        the operand whose values a read takes for a whole turn, if any
-    lead           lines of a product that come a depth early
+    k_vector        the operand whose values a read takes for a whole turn, if any
+    hoist          rows or columns of a product whose FMAs are hoisted above the loop's branch
     from_far_end, last_first, b_first  the order of FMAs and of reads
     """
 
@@ -66,8 +66,8 @@ class SimtView:
     group: int
     runs_along_n: bool
     lines: str
-    by_turn: Operand | None
-    lead: int
+    k_vector: Operand | None
+    hoist: int
     from_far_end: bool
     last_first: bool
     b_first: bool
@@ -80,8 +80,8 @@ class Simt(Family):
     config_type = SimtConfig
     constraints = CONSTRAINTS
     pruning = PRUNING
-    secondary = frozenset({"WM", "WN", "STAGES", "ASYNC", "AHEAD", "MINB", "GROUP", "PAD"})
-    details = ("TEAM", "LEAD", "ORDER")
+    secondary = frozenset({"WM", "WN", "STAGES", "ASYNC", "K_UNROLL", "MINB", "GROUP", "PAD"})
+    details = ("COPY_THREADS", "HOIST", "FMA_ORDER")
     small = MappingProxyType({"BM": 32, "BN": 64, "BK": 8, "TM": 4, "TN": 4, "WM": 16, "WN": 32, "STAGES": 2})
 
     def default(self, problem: Problem) -> Config:
@@ -104,7 +104,7 @@ class Simt(Family):
         widths = fragment_width(simt, a), fragment_width(simt, b), store_width(problem, simt, b)
         return (
             *_threads(simt.SLICES > 1),
-            *_fragments(simt.WM > 0, a.by_turn, b.by_turn, *widths, f"{problem.types.accumulator.ctype}s"),
+            *_fragments(simt.WM > 0, a.k_vector, b.k_vector, *widths, f"{problem.types.accumulator.ctype}s"),
             *operand_constants(problem, simt, a),
             *operand_constants(problem, simt, b),
             *_sums_of_slices(),
@@ -125,8 +125,8 @@ class Simt(Family):
 
     def template(self, config: Config) -> str:
         simt = cast(SimtConfig, config)
-        if simt.AHEAD:
-            return "kernel/read_ahead.cu"
+        if simt.K_UNROLL:
+            return "kernel/fragment_prefetch.cu"
         if simt.ASYNC:
             return "kernel/cp_async_stages.cu"
         return "kernel/double_buffer.cu" if simt.STAGES == 2 else "kernel/single_buffer.cu"
@@ -136,8 +136,8 @@ class Simt(Family):
 
     def unused(self, plan: Plan) -> frozenset[str]:
         simt = cast(SimtConfig, plan.config)
-        choices = {"OUTER", "VEC", "TA", "TB", "ASYNC", "ORDER", "TEAM", "SHARED_BYTES"}
-        idle = {"AHEAD": 0, "SLICES": 1, "SPLIT": 1, "STREAM": 0, "LEAD": 0}
+        choices = {"OUTER", "VEC", "TA", "TB", "ASYNC", "FMA_ORDER", "COPY_THREADS", "SHARED_BYTES"}
+        idle = {"K_UNROLL": 0, "SLICES": 1, "SPLIT": 1, "STREAM": 0, "HOIST": 0}
         choices |= {name for name, value in idle.items() if simt.values[name] == value}
         if simt.SLICES == 1:
             choices |= {"ROUNDS", "ROWS"}
@@ -159,16 +159,16 @@ class Simt(Family):
             warped=simt.WM > 0,
             slices=simt.SLICES,
             depth="BK" if simt.SLICES == 1 else "DEPTH",
-            first="0" if simt.SLICES == 1 else "place.k",
-            K="part" if plan.launch.adds_up else "s.K",
+            first="0" if simt.SLICES == 1 else "thread.k",
+            K="extent" if plan.launch.adds_up else "s.K",
             group=simt.GROUP,
             runs_along_n=along_n,
             lines="TM" if along_n else "TN",
-            by_turn=next((operand for operand in (a, b) if operand.by_turn), None),
-            lead=simt.LEAD,
-            from_far_end=simt.ORDER & 1 > 0,
+            k_vector=next((operand for operand in (a, b) if operand.k_vector), None),
+            hoist=simt.HOIST,
+            from_far_end=simt.FMA_ORDER & 1 > 0,
             last_first=last_first(simt),
-            b_first=simt.ORDER & 4 > 0,
+            b_first=simt.FMA_ORDER & 4 > 0,
         )
 
     def tiles(self, plan: Plan) -> tuple[Tile, ...]:
@@ -187,7 +187,7 @@ class Simt(Family):
     def prose(self, plan: Plan) -> tuple[str, ...]:
         shared = f"{plan.shared_bytes} bytes of shared memory"
         return (
-            f"{block(plan)}, in steps of {plan.work.depth} along K, {shared}",
+            f"{block(plan)}, in k tiles of {plan.work.depth}, {shared}",
             *main_loop(plan),
             *_slices(plan.work.shares),
             *shared_tiles(plan.launch),
@@ -204,8 +204,8 @@ def _work(problem: Problem, simt: SimtConfig, value: Mapping[str, int]) -> Work:
     # A warp's read of 4-byte words takes one cycle, of 16-byte vectors four; zigzag lanes halve the latter.
     halved = 2 if simt.WM > 0 and problem.types.accumulator.widest == simt.VEC else 1
     wavefronts = simt.TM / min(halved, wide_a) + simt.TN / min(halved, wide_b) if simt.OUTER else values
-    stores = sum(value[f"{x}_SHARE"] * value[f"V{x}"] / value[f"STORE_{x}"] for x in "AB")
-    loads = value["A_SHARE"] + value["B_SHARE"]
+    stores = sum(value[f"{x}_ITERATIONS"] * value[f"V{x}"] / value[f"STORE_{x}"] for x in "AB")
+    loads = value["A_ITERATIONS"] + value["B_ITERATIONS"]
     moved = size * (simt.BM + simt.BN) * simt.BK
     return Work(
         outputs=outputs,
@@ -220,9 +220,9 @@ def _work(problem: Problem, simt: SimtConfig, value: Mapping[str, int]) -> Work:
         staged=0 if simt.ASYNC or simt.STAGES == 1 else moved / WORD / value["THREADS"],
         shares=simt.SLICES,
         run=(simt.TN if runs_along_n(simt, a, b) else simt.TM) if simt.OUTER else 1,
-        written=simt.AHEAD * simt.SLICES,
-        by_turn=a.by_turn or b.by_turn,
-        lead=simt.LEAD,
+        written=simt.K_UNROLL * simt.SLICES,
+        k_vector=a.k_vector or b.k_vector,
+        lead=simt.HOIST,
     )
 
 
@@ -234,7 +234,7 @@ def _rendered(plan: Plan, operand: Operand) -> Operand:
 
 def _slices(slices: int) -> Iterator[str]:
     if slices > 1:
-        yield f"Slices  {slices} groups of warps share the block's tile: each sums a part of every step; they add up"
+        yield f"Slices  sliced-K: {slices} groups of warps compute the block tile, each over a part of the k tile"
 
 
 # What a space's configs have in common is made once: Derived by Derived it takes longer than all else of a search.
@@ -253,7 +253,7 @@ def _threads(sliced: bool) -> tuple[Derived, ...]:
 
 @cache
 def _fragments(
-    warped: bool, a_by_turn: bool, b_by_turn: bool, rows: int, columns: int, store: int, elements: str
+    warped: bool, a_k_vector: bool, b_k_vector: bool, rows: int, columns: int, store: int, elements: str
 ) -> tuple[Derived, ...]:
     """How a thread's elements lie in the tile: `rows` and `columns` of a shared read, `store` of an access to C."""
     lanes_m, lanes_n = ("WM / TM", "WN / TN") if warped else ("BM / TM", "BN / TN")
@@ -261,8 +261,8 @@ def _fragments(
     return (
         Derived("LANES_M", lanes_m, f"threads down a {tile}'s tile"),
         Derived("LANES_N", lanes_n, f"threads across a {tile}'s tile"),
-        Derived("FM", str(rows), f"{'rows' if a_by_turn else elements} of a thread's shared read of A"),
-        Derived("FN", str(columns), f"{'columns' if b_by_turn else elements} of a thread's shared read of B"),
+        Derived("FM", str(rows), f"{'rows' if a_k_vector else elements} of a thread's shared read of A"),
+        Derived("FN", str(columns), f"{'columns' if b_k_vector else elements} of a thread's shared read of B"),
         Derived("STEP_M", "FM * LANES_M", "rows from one shared read of a thread to its next"),
         Derived("STEP_N", "FN * LANES_N", "columns from one shared read of a thread to its next"),
         Derived("VC", str(store), f"{elements} of an access to C"),

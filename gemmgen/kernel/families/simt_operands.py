@@ -23,8 +23,8 @@ class Operand(Side):
     moves       a tile that would cross the edge of C moves back to it, so that copies need no checks there
     extent      what the kernel calls the lines from the tile's origin to the edge of C
     copy        template that brings a tile to shared memory; fragment, to registers
-    by_turn     its shared lines run along k, and a read takes the depths of a whole turn of the loop
-    in_parts    of these reads some come early, with the lines of a product that do
+    k_vector    k is contiguous in shared memory, and a load takes the K_UNROLL k of an unrolled iteration
+    in_parts    some of these loads are hoisted, with the rows or columns of a product that are
     last_first  those of its last lines
     width       elements of a global access; this and what follows is known when a kernel is rendered
     mn_edge     a tile may cross an edge of C, so that copies are checked there
@@ -34,7 +34,7 @@ class Operand(Side):
     transposed: bool
     copy: str
     moves: bool = False
-    by_turn: bool = False
+    k_vector: bool = False
     in_parts: bool = False
     last_first: bool = False
     width: int = 0
@@ -55,8 +55,8 @@ class Operand(Side):
 
     @property
     def fragment(self) -> str:
-        if self.by_turn:
-            return "fragment/turn.cu"
+        if self.k_vector:
+            return "fragment/k_vector.cu"
         return "fragment/vector.cu" if self.k_rows else "fragment/strided.cu"
 
 
@@ -74,15 +74,15 @@ def operands(problem: Problem, config: SimtConfig) -> tuple[Operand, Operand]:
 
 def _operand(side: Side, transposed: bool, config: SimtConfig) -> Operand:
     copy = "copy/cp_async.cu" if config.ASYNC else "copy/registers.cu"
-    if config.AHEAD == 0 or not side.along_k or transposed:
+    if config.K_UNROLL == 0 or not side.along_k or transposed:
         return Operand(side.x, side.mn, side.along_k, transposed, copy)
-    parts, last = config.LEAD > 0, last_first(config)
-    return Operand(side.x, side.mn, side.along_k, transposed, copy, by_turn=True, in_parts=parts, last_first=last)
+    parts, last = config.HOIST > 0, last_first(config)
+    return Operand(side.x, side.mn, side.along_k, transposed, copy, k_vector=True, in_parts=parts, last_first=last)
 
 
 def last_first(config: SimtConfig) -> bool:
     """Whether a product takes its last line first."""
-    return config.ORDER & 2 > 0
+    return config.FMA_ORDER & 2 > 0
 
 
 def _moves(size: int | None, tile: int, width: int) -> bool:
@@ -95,21 +95,21 @@ def global_width(problem: Problem, config: SimtConfig, operand: Operand) -> int:
     if operand.transposed and config.ASYNC:
         return 1  # cp.async lands where it starts: only single elements can change direction
     limit = problem.vector_limit(operand.ld)
-    if operand.by_turn:  # all steps but the first start behind the remainder of K
+    if operand.k_vector:  # all k tiles but the first start behind the remainder of K
         limit = gcd(limit, problem.k or 1)
     return gcd(config.VEC, limit)
 
 
 @cache
-def team(accesses: int, lines: int, threads: int, wanted: int) -> int:
+def threads_contiguous(accesses: int, lines: int, threads: int, wanted: int) -> int:
     """Threads that fetch a line of `accesses` together: as need the fewest passes, of these the next to `wanted`.
 
     What a thread fetches further along its line lies so near to its first access that the instruction holds the
     distance.
     """
 
-    def cost(team: int) -> tuple[int, float]:
-        return accesses // team * -(-lines // (threads // team)), max(team / wanted, wanted / team)
+    def cost(count: int) -> tuple[int, float]:
+        return accesses // count * -(-lines // (threads // count)), max(count / wanted, wanted / count)
 
     return min((size for size in range(1, accesses + 1) if accesses % size == 0 and threads % size == 0), key=cost)
 
@@ -120,14 +120,14 @@ def fragment_width(config: SimtConfig, operand: Operand) -> int:
 
 
 def read_width(config: SimtConfig, operand: Operand) -> int:
-    """Elements of one shared read: the depths of a turn, or as many neighbours as `fragment_width` says."""
-    return config.AHEAD if operand.by_turn else fragment_width(config, operand)
+    """Elements of one shared load: the k of an unrolled iteration, or as many neighbours as `fragment_width` says."""
+    return config.K_UNROLL if operand.k_vector else fragment_width(config, operand)
 
 
 def runs_along_n(config: SimtConfig, a: Operand, b: Operand) -> bool:
     """Whether a thread's FMAs go row by row, so that neighbours share a value of A: the longer way, or the one along
-    which the values of a turn are replaced."""
-    return a.by_turn or (config.TN > config.TM and not b.by_turn)
+    which vectors along k are replaced."""
+    return a.k_vector or (config.TN > config.TM and not b.k_vector)
 
 
 def store_width(problem: Problem, config: SimtConfig, b: Operand) -> int:
@@ -141,10 +141,10 @@ def operand_constants(problem: Problem, config: SimtConfig, operand: Operand) ->
     line, count = (config.BK, block) if operand.along_k else (block, config.BK)
     threads = evaluate(TILE_THREADS, vars(config)) * config.SLICES
     # Neighbours fetch 128 bytes, the most that L1 looks up at once; transposed, 32 bytes, whose words fall into banks
-    # of their own (PAD = 4), or a longer piece of the line: TEAM elements.
-    asked = config.TEAM if operand.transposed else 0
+    # of their own (PAD = 4), or longer contiguous pieces: COPY_THREADS elements.
+    asked = config.COPY_THREADS if operand.transposed else 0
     wanted = asked or (32 if operand.transposed else 128) // (width * size)
-    together = team(max(1, line // width), count, threads, wanted)
+    together = threads_contiguous(max(1, line // width), count, threads, wanted)
     return _copy_constants(operand, width, together, config.ASYNC == 1, f"{problem.types.accumulator.ctype}s")
 
 
@@ -159,16 +159,16 @@ def _copy_constants(operand: Operand, width: int, together: int, by_async: bool,
     lines = (
         (f"V{X}", str(width), f"{elements} of an access to {X}"),
         (f"STORE_{X}", "1" if operand.transposed else f"V{X}", f"{elements} of {stored}"),
-        (f"{X}_LINE", line, f"{elements} of a line of {X}'s tile"),
-        (f"{X}_LINES", count, f"lines of {X}'s tile"),
-        (f"{X}_TEAM", str(together), "neighbouring threads that fetch a line together"),
-        (f"{X}_STRIDE", f"THREADS / {X}_TEAM", "lines that all threads fetch at once"),
+        (f"{X}_CONTIGUOUS", line, f"{elements} of {X}'s tile along its contiguous dimension"),
+        (f"{X}_STRIDED", count, f"extent of {X}'s tile along the other, strided dimension"),
+        (f"{X}_LANES", str(together), "threads along the contiguous dimension"),
+        (f"{X}_PASS", f"THREADS / {X}_LANES", "threads along the strided dimension"),
         (
-            f"{X}_SHARE",
-            f"{X}_LINE / V{X} / {X}_TEAM * (({X}_LINES + {X}_STRIDE - 1) / {X}_STRIDE)",
-            "accesses that a thread makes at most",
+            f"{X}_ITERATIONS",
+            f"{X}_CONTIGUOUS / V{X} / {X}_LANES * (({X}_STRIDED + {X}_PASS - 1) / {X}_PASS)",
+            "accesses of a thread, at most",
         ),
-        (f"PITCH_{X}", shared_line + padded, f"{elements} from one shared line of {X} to the next"),
+        (f"PITCH_{X}", shared_line + padded, f"{elements} from one row of {X}'s shared tile to the next"),
         (f"SHARED_{X}", f"{shared_lines} * PITCH_{X}", f"{elements} of a shared tile of {X}"),
     )
     return tuple(Derived(*line, group=f"How {X} gets to shared memory") for line in lines)
@@ -184,4 +184,4 @@ def copy_wavefronts(value: Mapping[str, int], operand: Operand) -> float:
     if not operand.transposed:
         return words / 32
     apart = 32 // gcd(32, value[f"PITCH_{operand.X}"])  # lines before banks repeat
-    return words / 32 * max(1, value[f"{operand.X}_TEAM"] / apart)
+    return words / 32 * max(1, value[f"{operand.X}_LANES"] / apart)

@@ -23,7 +23,6 @@ from typing import cast
 from gemmgen.kernel.analysis import traffic
 from gemmgen.kernel.config import Config, Constraint, Derived, axis
 from gemmgen.kernel.families.base import (
-    CONVERTS_NOTHING,
     SPLIT_CONSTRAINTS,
     Family,
     Side,
@@ -55,13 +54,12 @@ class SkinnyConfig(Config):
     WARPS: int = axis(4, (2, 4, 8, 16), "warps of a block")
     BK: int = axis(256, (0, 128, 256, 512, 1024), "depths of the small operand that shared memory holds at once")
     UNROLL: int = axis(2, (2, 4, 8, 16), "steps along K whose weights are under way at once")
-    VEC: int = axis(4, (4, 1), "floats of the widest access: 1, 2 or 4")
+    VEC: int = axis(4, (4, 1), "words of 4 bytes of the widest access: 1, 2 or 4")
     SPLIT: int = split_axis()
 
 
 CONSTRAINTS = (
-    CONVERTS_NOTHING,
-    Constraint("ELEMENT_BYTES == 4", "its copies and shuffles move words of 4 bytes: f32 only", False),
+    Constraint("ELEMENT_BYTES == 4", "its shuffles move sums of 4 bytes: f32 or s32", False),
     Constraint("BATCH == 1", "it serves no batches", False),
     Constraint("S >= 1 and T >= 1 and LANES >= 1 and WARPS >= 1 and UNROLL >= 1", "counts start at one", False),
     Constraint("VEC == 1 or VEC == 2 or VEC == 4", "an access is 4, 8 or 16 bytes wide", False),
@@ -70,7 +68,7 @@ CONSTRAINTS = (
     Constraint("BK % (UNROLL * STEP) == 0", "a chunk is a whole number of turns of the ring of registers"),
     Constraint(f"2 * UNROLL * STEP <= {TILE_REACH}", "loads that run ahead stay near the edge of K"),
     Constraint("BK <= 8192 and SPLIT * STEP <= 32768", "depths past the edge of K stay below 2^31", False),
-    Constraint("PARTS > 1 or 32 % (S * T) == 0 or S * T % 32 == 0", "lanes halve the sums until each has its own"),
+    Constraint("PARTIALS > 1 or 32 % (S * T) == 0 or S * T % 32 == 0", "lanes halve the sums until each has its own"),
     Constraint("32 % LANES == 0", "a warp is a whole number of groups of lanes"),
     Constraint("LANES == 32 or ALONG_K == 0", "where weights run along k, a warp's lanes lie along k as well", False),
     Constraint("GROUPS % (S * T) == 0 or S * T % GROUPS == 0", "groups halve the sums until each has its own"),
@@ -83,12 +81,14 @@ PRUNING = (
     Constraint(f"SMALL <= {MOST_SMALL}", "with M and N so large tiles of both operands are reused: simt"),
     Constraint("S < 2 * SMALL", "most of the sums would be of lines that do not exist"),
     Constraint("4 * S >= SMALL", "more blocks than four read the same weights"),
-    Constraint("T * LANES >= 8", "blocks read less of a line than a sector of 32 bytes"),
+    Constraint("T * LANES * W_BYTES >= 32", "blocks read less of a line than a sector of 32 bytes"),
     Constraint("LANES == 32 or SPLIT <= 2", "narrow tiles fill the card in place of a split"),
     Constraint("VEC == 4", "narrower accesses only add instructions (lines that are not aligned narrow their own)"),
-    Constraint("T * UNROLL * LANE_WORDS >= 8", "less than 32 bytes of a lane under way do not hide the latency"),
     Constraint(
-        "S * T + UNROLL * LANE_WORDS * (T + S * (BK == 0)) <= 192",
+        "T * UNROLL * LANE_WORDS * W_BYTES >= 32", "less than 32 bytes of a lane under way do not hide the latency"
+    ),
+    Constraint(
+        "S * T + UNROLL * LANE_WORDS * (T * W_BYTES + S * X_BYTES * (BK == 0)) / 4 <= 192",
         "sums, weights and small operand under way exceed the registers",
     ),
     Constraint("BK > 0 or S <= 8", "every thread would read most of the small operand itself"),
@@ -146,18 +146,21 @@ class Skinny(Family):
     small = MappingProxyType({"S": 4, "T": 4, "WARPS": 2, "BK": 32, "UNROLL": 2})
 
     def default(self, problem: Problem) -> Config:
-        return SkinnyConfig()
+        _, w = roles(problem)
+        step = WARP * weight_width(problem, SkinnyConfig()) if w.along_k else 1  # depths of a block's
+        return SkinnyConfig(BK=max(SkinnyConfig.BK, SkinnyConfig.UNROLL * step))
 
     def facts(self, problem: Problem) -> dict[str, int]:
         small = min(size for size in (problem.m, problem.n, MOST_SMALL + 1) if size is not None)
         known = problem.m is not None or problem.n is not None
-        _, w = roles(problem)
-        return {**sizes_of(problem), "SMALL": small if known else 0, "ALONG_K": int(w.along_k)}
+        x, w = roles(problem)
+        sizes = {"X_BYTES": problem.dtype_of(x.X).size, "W_BYTES": problem.dtype_of(w.X).size}
+        return {**sizes_of(problem), **sizes, "SMALL": small if known else 0, "ALONG_K": int(w.along_k)}
 
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
         skinny = cast(SkinnyConfig, config)
         x, w = roles(problem)
-        width = weight_width(problem, skinny)
+        width, elements = weight_width(problem, skinny), "floats" if problem.types.uniform else "elements"
         step = "32 * VW" if w.along_k else "WARPS * GROUPS"
         long_side = "WARPS * T" if w.along_k else "LANES * T"
         tile = {f"B{x.MN}": "S", f"B{w.MN}": long_side}
@@ -177,7 +180,7 @@ class Skinny(Family):
             Derived("BM", tile["BM"], "rows of C that a block computes"),
             Derived("BN", tile["BN"], "columns of C that a block computes"),
             Derived("OUTPUTS", "(BM * BN + THREADS - 1) / THREADS", "elements of C that a thread stores at most"),
-            Derived("VW", str(width), "floats of an access to the weights", group="Weights"),
+            Derived("VW", str(width), f"{elements} of an access to the weights", group="Weights"),
             Derived("LOADS", "T" if w.along_k else "T / VW", "accesses of a thread a step", group="Weights"),
             Derived("GROUPS", "32 / LANES", "groups of a warp's lanes, each with a depth of its own", group="Weights"),
             Derived("STEP", step, "depths that a block takes at a step", group="Weights"),
@@ -188,13 +191,17 @@ class Skinny(Family):
                 group="Weights",
             ),
             Derived(
-                "XW", str(small_width(problem, skinny)), "floats of an access to the small operand", group="Weights"
+                "XW",
+                str(small_width(problem, skinny)),
+                f"{elements} of an access to the small operand",
+                group="Weights",
             ),
+            *(() if problem.types.uniform else (READ_WIDTH,)),
             Derived("FX", str(gcd(4, skinny.S)), "floats of a read of the small operand", group=SHARED),
             Derived("PITCH", pitch, "floats from one line of a chunk to the next", group=SHARED),
             Derived("SUMS_PITCH", f"B{w.MN} + 4", "floats from one line of sums to the next", group=SHARED),
             Derived(
-                "PARTS",
+                "PARTIALS",
                 "1" if w.along_k else "WARPS",
                 "sums of each element of C that meet in shared memory",
                 group=SHARED,
@@ -202,7 +209,7 @@ class Skinny(Family):
             Derived("CHUNK_FLOATS", f"{lines} * PITCH", "floats of a chunk of the small operand", group=SHARED),
             Derived(
                 "SUMS_FLOATS",
-                "PARTS * S * SUMS_PITCH",
+                "PARTIALS * S * SUMS_PITCH",
                 "floats of the sums at the end" if direct else "floats of the sums that replace it at the end",
                 group=SHARED,
             ),
@@ -240,11 +247,14 @@ class Skinny(Family):
             wavefronts=accesses / value["STEP"] * cycles,
             copies=skinny.UNROLL * (value["LOADS"] + accesses * direct) + 2 * staged / value["THREADS"],
             copy_wavefronts=staged / WARP * conflicts,
-            global_bytes=WORD * (value[f"B{w.MN}"] + skinny.S) * turn,
-            repeated_bytes=WORD * skinny.S * turn * direct,
+            global_bytes=(value["W_BYTES"] * value[f"B{w.MN}"] + value["X_BYTES"] * skinny.S) * turn,
+            repeated_bytes=value["X_BYTES"] * skinny.S * turn * direct,
             prefetch=1,
             waits=0 if direct else rounds * turn / skinny.BK,
-            staged=skinny.UNROLL * value["LANE_WORDS"] * (skinny.T + skinny.S * direct),
+            staged=skinny.UNROLL
+            * value["LANE_WORDS"]
+            * (value["W_BYTES"] * skinny.T + value["X_BYTES"] * skinny.S * direct)
+            / WORD,
             shares=WARP if w.along_k else value["STEP"],
             chunk=skinny.BK,
             others=20,
@@ -259,6 +269,8 @@ class Skinny(Family):
         skinny = cast(SkinnyConfig, plan.config)
         _, w = roles(plan.problem)
         names = {"VEC", "SHARED_BYTES"}
+        if skinny.BK == 0 if w.along_k else skinny.LANES < WARP:
+            names |= {"RX"}
         names |= {"BK", "PITCH", "CHUNK_FLOATS"} if skinny.BK == 0 else {"LANE_WORDS", "XW"}
         if w.along_k:
             names |= {"FX", "LANES", "GROUPS"}
@@ -326,22 +338,23 @@ def _streaming(plan: Plan) -> Iterator[str]:
 
 
 SHARED = "Shared memory"
+READ_WIDTH = Derived("RX", "VW * (VW < 4) + 4 * (VW >= 4)", "numbers of an access to shared memory", group=SHARED)
 STAGE_UNROLL = 8  # loads of a thread under way at once while it stages a chunk
 
 
 def weight_width(problem: Problem, config: SkinnyConfig) -> int:
-    """Floats of an access to the weights: the alignment of their lines caps VEC, and so does T across lines."""
+    """Elements of an access to the weights: the alignment of their lines caps VEC, and so does T across lines."""
     _, w = roles(problem)
-    width = gcd(config.VEC, problem.vector_limit(w.ld))
+    width = gcd(config.VEC * WORD // problem.dtype_of(w.X).size, problem.vector_limit(w.ld))
     return width if w.along_k else gcd(width, config.T)
 
 
 def small_width(problem: Problem, config: SkinnyConfig) -> int:
-    """Floats of a thread's access to the small operand in global memory: along its lines, as far as the step goes."""
+    """Elements of a thread's access to the small operand in global memory: along its lines, as far as the step goes."""
     x, w = roles(problem)
     limit = problem.vector_limit(x.ld)
     if not x.along_k:
-        return gcd(config.VEC, config.S, limit)
+        return gcd(config.VEC * WORD // problem.dtype_of(x.X).size, config.S, limit)
     return gcd(weight_width(problem, config), limit) if w.along_k else 1
 
 

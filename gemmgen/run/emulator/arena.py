@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.kernel.source import OPERANDS, TICKET_BYTES, WORKSPACE, Workspace
+from gemmgen.kernel.source import OPERANDS, SEMAPHORE_BYTES, WORKSPACE, Workspace
 from gemmgen.kernel.streamk import Numbers
 from gemmgen.problem.dtype import CANARY, WIDEST_ACCESS, WORD
 from gemmgen.problem.gemm import POINTER_BYTES, Case
@@ -105,7 +105,7 @@ class ArenaLayout:
     b: Segment
     c: Segment
     partials: Segment
-    tickets: Segment
+    semaphores: Segment
     blocks: Segment
     matrices: Segment
     scattered: tuple[Scattered, ...] = ()
@@ -114,7 +114,7 @@ class ArenaLayout:
 
     @property
     def workspace(self) -> dict[str, Segment]:
-        return dict(zip(WORKSPACE, (self.partials, self.tickets), strict=True))
+        return dict(zip(WORKSPACE, (self.partials, self.semaphores), strict=True))
 
     @property
     def products(self) -> int:
@@ -138,7 +138,7 @@ class ArenaLayout:
                 for name, segment, span in operands
             ),
             Placement("partials", self.partials, size["partials"], True),
-            Placement("tickets", self.tickets, TICKET_BYTES, True),
+            Placement("semaphores", self.semaphores, SEMAPHORE_BYTES, True),
             *(Placement(name, segment, size[name], False) for name, segment in self.extra.items()),
         )
 
@@ -158,14 +158,14 @@ class ArenaLayout:
             extra[name] = place(end, matrix.bytes, case.problem.align_of(name), high)
             end = extra[name].end
         partials = place(end, workspace.lengths["partials"], WORKSPACE_ALIGN, high)
-        tickets = place(partials.end, workspace.lengths["tickets"], WORKSPACE_ALIGN, high)
+        semaphores = place(partials.end, workspace.lengths["semaphores"], WORKSPACE_ALIGN, high)
         list_bytes = block_count * WORD
-        blocks = Segment(tickets.end, whole_pages(list_bytes), 0, list_bytes)
+        blocks = Segment(semaphores.end, whole_pages(list_bytes), 0, list_bytes)
         table_bytes = POINTER_BYTES * sum(len(one.slots) for one in scattered)
         matrices = Segment(blocks.end, whole_pages(table_bytes), 0, table_bytes)
         sizes = {name: case.problem.dtype_of(name).size for name in case.tensors}
         sizes["partials"] = case.problem.types.accumulator.size
-        return cls(a, b, c, partials, tickets, blocks, matrices, scattered, sizes, extra)
+        return cls(a, b, c, partials, semaphores, blocks, matrices, scattered, sizes, extra)
 
 
 class SharedArena:
@@ -199,7 +199,7 @@ class SharedArena:
         self._operand(layout.matrices)[:] = np.array(offsets, np.uint64).view(np.uint8).ravel()
         for segment in layout.workspace.values():
             self._segment(segment)[:] = CANARY_BYTE
-        self._operand(layout.tickets)[:] = 0
+        self._operand(layout.semaphores)[:] = 0
         self._operand(layout.blocks).view(np.uint32)[:] = blocks
 
     def result(self, layout: ArenaLayout, case: Case, before: Floats) -> Floats:
@@ -231,12 +231,12 @@ class SharedArena:
         else:
             case.c.view(elements)[...] = values
 
-    def workspace_trouble(self, layout: ArenaLayout, tickets: Numbers) -> str | None:
+    def workspace_trouble(self, layout: ArenaLayout, semaphores: Numbers) -> str | None:
         """What the launch did to its workspace that it must not; None where all is well.
 
-        `tickets` is what the blocks that ran have to leave: zeros where they complete every tile that they begin.
+        `semaphores` is what the blocks that ran have to leave: zeros where they complete every tile that they begin.
         """
-        left = left_behind(self._operand(layout.tickets).view(np.uint32), tickets)
+        left = left_behind(self._operand(layout.semaphores).view(np.uint32), semaphores)
         if left is not None:
             return f"the kernel {left}"
         for name, segment in layout.workspace.items():

@@ -90,7 +90,7 @@ class EmulatedKernel:
         outside = self._arena.write_outside(layout, case)
         if outside is not None:
             raise failed("crash", f"the kernel writes outside C: {outside}")
-        trouble = self._arena.workspace_trouble(layout, self.source.launch.tickets_left(case, blocks))
+        trouble = self._arena.workspace_trouble(layout, self.source.launch.semaphores_left(case, blocks))
         if trouble is not None:
             raise failed("crash", trouble)
         return result

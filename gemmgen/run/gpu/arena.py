@@ -1,6 +1,6 @@
 """A, B and C between guard bands in one allocation, a workspace in another, and what a kernel wrote that it must not.
 
-    | guard | A | guard | B | guard | C | guard |           | guard | partials | guard | tickets | guard |
+    | guard | A | guard | B | guard | C | guard |           | guard | partials | guard | semaphores | guard |
 
 They are compared as a whole before and after a launch: only C's elements may change, and partials that may hold
 anything. The first one's image can stay on the device for all kernels that meet the same operands; the second one is
@@ -121,9 +121,9 @@ class DeviceArena:
 
 @dataclass(frozen=True)
 class WorkspaceArena:
-    """Byte offsets of partials and tickets, aligned as operands are.
+    """Byte offsets of partials and semaphores, aligned as operands are.
 
-    Before a launch all words are CANARY but for the tickets, which are zero.
+    Before a launch all words are CANARY but for the semaphores, which are zero.
     """
 
     workspace: Workspace
@@ -146,13 +146,13 @@ class WorkspaceArena:
 
     def check(self, after: Words) -> None:
         """Of `after` only the kept words count. Raises CandidateFailed (crash) where one of them changed."""
-        tickets = self.words("tickets")
-        left = left_behind(after[tickets])
+        semaphores = self.words("semaphores")
+        left = left_behind(after[semaphores])
         if left is not None:
             raise CandidateFailed(Failure("crash", f"it {left}", "gpu"))
         for part in self.kept():
             changed = part.start + np.flatnonzero(after[part] != CANARY)
-            changed = changed[(changed < tickets.start) | (changed >= tickets.stop)]
+            changed = changed[(changed < semaphores.start) | (changed >= semaphores.stop)]
             if len(changed):
                 where = _beside(int(changed[0]) * WORD, self.offsets, self.lengths)
                 reason = f"it wrote {len(changed)} words beside its workspace, the first {where}"

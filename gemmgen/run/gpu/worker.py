@@ -115,7 +115,7 @@ class Worker:
         self._device = cuda.Device(int(index))
         self._device.retain_primary_context().push()
         self._stream = cuda.Stream()
-        self._functions: dict[tuple[str, str, int], Any] = {}
+        self._functions: dict[tuple[object, ...], Any] = {}
         self._images = Images(min(IMAGES_BYTES, self._device.total_memory() // IMAGES_SHARE))
         self._changed: Any = None
         self._sets: InputSets | None = None
@@ -123,7 +123,7 @@ class Worker:
         self._movers: dict[Case, Enqueue] = {}
         self._libraries: dict[type[Cublaslt] | type[Cublas], Cublaslt | Cublas] = {}
         self._partials = Scratch()  # holding anything
-        self._tickets = Scratch()  # zero between launches
+        self._semaphores = Scratch()  # zero between launches
 
     def __call__(self, message: tuple[Any, ...]) -> Any:
         verb, *arguments = message
@@ -329,11 +329,11 @@ class Worker:
         enqueue = self._launcher(binary, case)
         workspace = binary[0].launch.workspace(case)
         self._with_room(lambda: self._partials.reserve(workspace.lengths["partials"]))
-        self._with_room(lambda: self._tickets.reserve(workspace.lengths["tickets"]))
-        self._tickets.clear()  # a kernel that was stopped may have left something
+        self._with_room(lambda: self._semaphores.reserve(workspace.lengths["semaphores"]))
+        self._semaphores.clear()  # a kernel that was stopped may have left something
 
         def with_workspace(pointers: Pointers, stream: Any) -> None:
-            scratch = {"partials": self._partials.address, "tickets": self._tickets.address}
+            scratch = {"partials": self._partials.address, "semaphores": self._semaphores.address}
             enqueue({**pointers, **scratch}, stream)
 
         return with_workspace
@@ -357,7 +357,7 @@ class Worker:
         memory = self._with_room(lambda: allocate(layout.size), spare)
         base = int(memory)
         cuda.memset_d32(memory, CANARY, layout.size // WORD)
-        cuda.memset_d32(base + layout.offsets["tickets"], 0, layout.workspace.tickets)
+        cuda.memset_d32(base + layout.offsets["semaphores"], 0, layout.workspace.semaphores)
         self._try_once(enqueue, {**pointers, **{name: base + offset for name, offset in layout.offsets.items()}})
         after = np.empty(layout.size // WORD, np.uint32)
         for part in layout.kept():
@@ -455,9 +455,10 @@ def _pointers(layout: arena.DeviceArena, base: int, arrays: Arrays | None) -> Po
     return operands if arrays is None else {**operands, **arrays.pointers}
 
 
-def _identity(source: KernelSource) -> tuple[str, str, int]:
-    """What a loaded function depends on."""
-    return source.digest, source.name, source.launch.shared_bytes
+def _identity(source: KernelSource) -> tuple[object, ...]:
+    """What a loaded function depends on: its text, and how it is launched."""
+    launch = source.launch
+    return source.digest, source.name, launch.shared_bytes, launch.cluster, launch.attributes
 
 
 def _driver_version() -> str:

@@ -16,11 +16,12 @@ from gemmgen.verification.bugs.simt import AHEAD_BUGS, ASYNC_BUGS, DOUBLE_BUGS, 
 from gemmgen.verification.bugs.skinny import SKINNY_BUGS
 from gemmgen.verification.bugs.stream import MOVED_BUGS, REMAINDER_BUGS, STREAM_BUGS
 from gemmgen.verification.bugs.subjects import NAIVE_RR, SUBJECTS
+from gemmgen.verification.bugs.types import TYPE_BUGS
 
 BUGS: tuple[Bug, ...] = (
     *NAIVE_BUGS, *SINGLE_BUGS, *DOUBLE_BUGS, *ASYNC_BUGS, *AHEAD_BUGS, *TURN_BUGS, *SLICED_BUGS, *SKINNY_BUGS,
     *F64_BUGS, *BATCH_BUGS, *POINTER_BUGS, *STREAM_BUGS, *MOVED_BUGS, *REMAINDER_BUGS,
-    *EPILOGUE_BUGS,
+    *EPILOGUE_BUGS, *TYPE_BUGS,
 )  # fmt: skip
 
 __all__ = ["BUGS", "NAIVE_RR", "POINTER_BUGS", "SUBJECTS", "VALUE", "Bug", "Diagnosis", "Subject"]

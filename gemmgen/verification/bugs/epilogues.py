@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gemmgen.verification.bugs.base import POISON, READS, VALUE, Bug, Diagnosis
+from gemmgen.verification.bugs.base import POISON, RACE_PARTIALS, READS, VALUE, Bug, Diagnosis
 from gemmgen.verification.bugs.subjects import (
     DOUBLE_EPILOGUE,
     NAIVE_BATCH_EPILOGUE,
@@ -62,9 +62,11 @@ EPILOGUE_BUGS = (
     Bug("vectors read C where beta = 0", "beta = 0", DOUBLE_EPILOGUE, "if (e.beta != 0.0f) old =", "old =", (POISON,)),
     Bug("relu as the magnitude", "epilogue", DOUBLE_EPILOGUE, "x < 0 ? 0 : x", "x < 0 ? -x : x", (VALUE,)),
     Bug("each block of a tile applies relu to its part", "epilogue", SPLIT_EPILOGUE,
-        "sums[i] += __ldcg(parts.sums + part * (BM * BN) + element);",
-        "{ const float x = __ldcg(parts.sums + part * (BM * BN) + element); sums[i] += x < 0 ? 0 : x; }", (VALUE,)),
+        "sums[i] += __ldcg(fixup.partials + peer * (BM * BN) + element);",
+        "{ const float x = __ldcg(fixup.partials + peer * (BM * BN) + element); sums[i] += x < 0 ? 0 : x; }", (VALUE,)),
     Bug("each block of a tile adds the bias", "epilogue", SPLIT_EPILOGUE, "+ bias_n;", "+ SPLIT * bias_n;", (VALUE,)),
+    Bug("no barrier before the semaphore, epilogue", "barrier", SPLIT_EPILOGUE,
+        "__syncthreads();  // the whole block has stored its partial", "", (RACE_PARTIALS,)),
     Bug("the bias of the tile's first column", "epilogue", SKINNY_EPILOGUE, "epilogue(e, n, sums[i]",
         "epilogue(e, tile_n, sums[i]", (VALUE,)),
     Bug("the bias of the tile's columns", "epilogue", SKINNY_EPILOGUE, "epilogue(e, n, sums[i]",

@@ -9,6 +9,7 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
+from gemmgen.problem.types import Types
 from gemmgen.verification.bugs.base import Subject
 
 UNWARPED = (("OUTER", 0), ("WM", 0), ("WN", 0))
@@ -16,6 +17,10 @@ UNWARPED = (("OUTER", 0), ("WM", 0), ("WN", 0))
 
 def _runtime(layout: str, ld_align: int = 1, dtype: DType = DType.F32) -> Problem:
     return Problem(None, None, None, dtype=dtype, layout=Layout.parse(layout), ld_align=ld_align)
+
+
+def _typed(types: str, layout: str) -> Problem:
+    return replace(_runtime(layout), types=Types.parse(types))
 
 
 NAIVE_RR = Subject("naive rr", _runtime("rr"), family=NAIVE)
@@ -41,28 +46,35 @@ ASYNC = Subject("cp.async rr", _runtime("rr"), (("STAGES", 3), ("ASYNC", 1)))
 ASYNC_VECTORS = Subject("cp.async cr vectors", _runtime("cr", 4), (("STAGES", 4), ("ASYNC", 1)))
 ASYNC_INNER = Subject("cp.async inner cc", _runtime("cc"), (("STAGES", 2), ("ASYNC", 1), *UNWARPED))
 ASYNC_DYNAMIC = Subject("cp.async dynamic", Problem(100, 72, 200), (("BK", 32), ("STAGES", 4), ("ASYNC", 1)))
-AHEAD = Subject("read ahead rr", _runtime("rr"), (("STAGES", 3), ("ASYNC", 1), ("AHEAD", 2)))
-AHEAD_VECTORS = Subject("read ahead cr vectors", _runtime("cr", 4), (("STAGES", 2), ("ASYNC", 1), ("AHEAD", 4)))
-AHEAD_TILED = Subject(
-    "read ahead tiled", Problem(64, 64, 64), (("STAGES", 2), ("ASYNC", 1), ("AHEAD", 8), ("TM", 2), ("TN", 8))
+PREFETCHED = Subject("read ahead rr", _runtime("rr"), (("STAGES", 3), ("ASYNC", 1), ("K_UNROLL", 2)))
+PREFETCHED_VECTORS = Subject("read ahead cr vectors", _runtime("cr", 4), (("STAGES", 2), ("ASYNC", 1), ("K_UNROLL", 4)))
+PREFETCHED_TILED = Subject(
+    "read ahead tiled", Problem(64, 64, 64), (("STAGES", 2), ("ASYNC", 1), ("K_UNROLL", 8), ("TM", 2), ("TN", 8))
 )
-TURN = Subject("read ahead rr, A by turns", _runtime("rr"), (("STAGES", 2), ("ASYNC", 1), ("AHEAD", 4), ("TA", 0)))
-TURN_EARLY = Subject(
+K_VECTORS = Subject(
+    "read ahead rr, A by turns", _runtime("rr"), (("STAGES", 2), ("ASYNC", 1), ("K_UNROLL", 4), ("TA", 0))
+)
+K_VECTORS_HOISTED = Subject(
     "read ahead rc, B by turns, columns early", _runtime("rc", 4),
-    (("BK", 16), ("STAGES", 3), ("ASYNC", 1), ("AHEAD", 4), ("TB", 0), ("SLICES", 2), ("LEAD", 1), ("ORDER", 2)),
+    (("BK", 16), ("STAGES", 3), ("ASYNC", 1), ("K_UNROLL", 4), ("TB", 0), ("SLICES", 2), ("HOIST", 1), ("FMA_ORDER",
+        2)),
 )  # fmt: skip
-LEAD = Subject("read ahead cr, columns early", _runtime("cr"), (("STAGES", 3), ("ASYNC", 1), ("AHEAD", 2), ("LEAD", 1)))
-SLICED = Subject("sliced rr", _runtime("rr"), (("BK", 32), ("STAGES", 3), ("ASYNC", 1), ("AHEAD", 2), ("SLICES", 4)))
+HOISTED = Subject(
+    "read ahead cr, columns early", _runtime("cr"), (("STAGES", 3), ("ASYNC", 1), ("K_UNROLL", 2), ("HOIST", 1))
+)
+SLICED = Subject("sliced rr", _runtime("rr"), (("BK", 32), ("STAGES", 3), ("ASYNC", 1), ("K_UNROLL", 2), ("SLICES", 4)))
 SLICED_SPLIT = Subject(
-    "sliced cr vectors, split", _runtime("cr", 4), (("BK", 16), ("ASYNC", 1), ("AHEAD", 4), ("SLICES", 2), ("SPLIT", 3))
+    "sliced cr vectors, split",
+    _runtime("cr", 4),
+    (("BK", 16), ("ASYNC", 1), ("K_UNROLL", 4), ("SLICES", 2), ("SPLIT", 3)),
 )
 STREAM = Subject("stream rr", _runtime("rr"), (("STAGES", 3), ("ASYNC", 1), ("STREAM", 3)))
-STREAM_AHEAD = Subject(
-    "stream cr vectors, read ahead", _runtime("cr", 4), (("STAGES", 2), ("ASYNC", 1), ("AHEAD", 4), ("STREAM", 7))
+STREAM_PREFETCHED = Subject(
+    "stream cr vectors, read ahead", _runtime("cr", 4), (("STAGES", 2), ("ASYNC", 1), ("K_UNROLL", 4), ("STREAM", 7))
 )
 STREAM_BIG = Subject("stream, sampled", Problem(1024, 1024, 512), (("STAGES", 3), ("ASYNC", 1), ("STREAM", 24)))
 MOVED = Subject("moved", Problem(70, 100, 35))
-MOVED_AHEAD = Subject("moved, read ahead", Problem(70, 131, 45), (("STAGES", 2), ("ASYNC", 1), ("AHEAD", 4)))
+MOVED_PREFETCHED = Subject("moved, read ahead", Problem(70, 131, 45), (("STAGES", 2), ("ASYNC", 1), ("K_UNROLL", 4)))
 MOVED_BIG = Subject("moved, sampled", Problem(1000, 1000, 512))
 ACROSS = Subject("skinny across", Problem(None, None, None), family=SKINNY)
 ACROSS_SPLIT = Subject("skinny across, split", Problem(None, None, None), (("SPLIT", 3),), SKINNY)
@@ -83,6 +95,18 @@ ALONG_K_SPLIT = Subject(
 SPLIT_BIG = Subject("skinny split, sampled", Problem(16, 16384, 4096), (("SPLIT", 8),), SKINNY)
 
 NAIVE_F64 = Subject("naive f64 cr", _runtime("cr", dtype=DType.F64), family=NAIVE)
+NAIVE_BF16 = Subject("naive bf16 rr", _typed("bf16", "rr"), family=NAIVE)
+NAIVE_E4M3 = Subject("naive e4m3 rc", _typed("e4m3", "rc"), family=NAIVE)
+NAIVE_S8 = Subject("naive s8 to s32, rr", _typed("s8,s8,s32", "rr"), family=NAIVE)
+NAIVE_TO_S8 = Subject("naive u8, s8 to s8, cr", _typed("u8,s8,s8", "cr"), family=NAIVE)
+SKINNY_BF16 = Subject(
+    "skinny bf16 rc", Problem(3, None, None, types=Types.parse("bf16"), layout=Layout("r", "c"), ld_align=8),
+    (("S", 4), ("WARPS", 2), ("BK", 512)), SKINNY,
+)  # fmt: skip
+DOUBLE_F16 = Subject("double f16 rr vectors", replace(_typed("f16", "rr"), ld_align=4))
+BATCHED_BF16 = Subject(
+    "batched bf16 rr", Problem(8, 8, 8, batch=None, types=Types.parse("bf16")), (("MB", 4), ("PAD", 0)), BATCHED
+)
 DOUBLE_F64 = Subject("double f64 rc", _runtime("rc", dtype=DType.F64))
 ASYNC_F64 = Subject("cp.async f64 cr vectors", _runtime("cr", 2, DType.F64), (("STAGES", 3), ("ASYNC", 1)))
 
@@ -90,13 +114,13 @@ NAIVE_BATCH = Subject("naive batch", replace(_runtime("rc"), batch=None), family
 DOUBLE_BATCH = Subject("double batch", replace(_runtime("rr"), batch=None))
 SMALL_BATCH = Subject(
     "batched rr", Problem(8, 12, 16, batch=None, stride_a=None, stride_b=None),
-    (("MB", 4), ("WALK", 5), ("STAGES", 2), ("ASYNC", 1)), BATCHED,
+    (("MB", 4), ("BATCH_TILES", 5), ("STAGES", 2), ("ASYNC", 1)), BATCHED,
 )  # fmt: skip
 NAIVE_POINTERS = Subject("naive pointers", replace(_runtime("cc"), batch=None, pointers=True), family=NAIVE)
 DOUBLE_POINTERS = Subject("double pointers", replace(_runtime("rr"), batch=None, pointers=True))
 SMALL_POINTERS = Subject(
     "batched pointers", Problem(8, 12, 16, batch=None, pointers=True),
-    (("MB", 4), ("WALK", 5), ("STAGES", 2), ("ASYNC", 1)), BATCHED,
+    (("MB", 4), ("BATCH_TILES", 5), ("STAGES", 2), ("ASYNC", 1)), BATCHED,
 )  # fmt: skip
 SMALL_BATCH_CR = Subject("batched cr", Problem(12, 8, 5, layout=Layout("c", "r"), batch=7), family=BATCHED)
 
@@ -117,7 +141,7 @@ SKINNY_EPILOGUE = Subject("skinny epilogue", replace(_runtime("rr"), epilogue=_T
 SMALL_EPILOGUE = Subject(
     "batched epilogue",
     Problem(8, 12, 16, batch=None, stride_residual=None, epilogue=parse_epilogue("bias+residual")),
-    (("MB", 4), ("WALK", 5)),
+    (("MB", 4), ("BATCH_TILES", 5)),
     BATCHED,
 )
 
@@ -126,11 +150,12 @@ SUBJECTS = (
     SINGLE, SINGLE_INNER, SINGLE_TILED, SINGLE_FIXED,
     DOUBLE, DOUBLE_VECTORS, DOUBLE_RC, DOUBLE_INNER, DOUBLE_BIG, DOUBLE_STRIDES,
     ASYNC, ASYNC_VECTORS, ASYNC_INNER, ASYNC_DYNAMIC,
-    AHEAD, AHEAD_VECTORS, AHEAD_TILED, TURN, TURN_EARLY, LEAD, SLICED, SLICED_SPLIT,
-    STREAM, STREAM_AHEAD, STREAM_BIG, MOVED, MOVED_AHEAD, MOVED_BIG,
+    PREFETCHED, PREFETCHED_VECTORS, PREFETCHED_TILED, K_VECTORS, K_VECTORS_HOISTED, HOISTED, SLICED, SLICED_SPLIT,
+    STREAM, STREAM_PREFETCHED, STREAM_BIG, MOVED, MOVED_PREFETCHED, MOVED_BIG,
     ACROSS, ACROSS_SPLIT, ACROSS_FIXED, GROUPED, GROUPED_ROW, DIRECT, DIRECT_ALONG_K,
     MIRRORED, ALONG_K, ALONG_K_SPLIT, SPLIT_BIG,
     NAIVE_F64, DOUBLE_F64, ASYNC_F64,
+    NAIVE_BF16, NAIVE_E4M3, NAIVE_S8, NAIVE_TO_S8, SKINNY_BF16, DOUBLE_F16, BATCHED_BF16,
     NAIVE_BATCH, DOUBLE_BATCH, SMALL_BATCH, SMALL_BATCH_CR,
     NAIVE_POINTERS, DOUBLE_POINTERS, SMALL_POINTERS,
     NAIVE_EPILOGUE, NAIVE_CLAMPED, NAIVE_BATCH_EPILOGUE, DOUBLE_EPILOGUE, SPLIT_EPILOGUE, SKINNY_EPILOGUE,

@@ -104,10 +104,10 @@ class Runner:
             if name != "C" or situation.case.beta != 0 or self._job.tool != "initcheck":
                 self._write(starts, matrix, operands.by_name[name])
         workspace = self._job.source.launch.workspace(situation.case)
-        if workspace.tickets:
+        if workspace.semaphores:
             for name, length in workspace.lengths.items():  # holding anything
                 pointers[name] = self._allocate(index, situation, name, length)
-            cuda.memset_d32(pointers["tickets"], 0, workspace.tickets)
+            cuda.memset_d32(pointers["semaphores"], 0, workspace.semaphores)
         return pointers
 
     def _allocate_matrices(self, index: int, situation: Situation, place: int) -> Addresses:

@@ -164,17 +164,17 @@ extern "C" cudaError_t KERNEL_LAUNCH(const float* A, const float* B, float* C, c
 }
 #elif defined(WORKSPACE)
 extern "C" size_t KERNEL_PARTIALS(int M, int N) { return sizeof(float) * M * N; }
-extern "C" size_t KERNEL_TICKETS(int M, int N) { return sizeof(unsigned) * (M + N); }
+extern "C" size_t KERNEL_SEMAPHORES(int M, int N) { return sizeof(unsigned) * (M + N); }
 
-extern "C" cudaError_t KERNEL_LAUNCH(const float* A, const float* B, float* C, float* partials, unsigned* tickets, int M,
+extern "C" cudaError_t KERNEL_LAUNCH(const float* A, const float* B, float* C, float* partials, unsigned* semaphores, int M,
                                      int N, int K, int lda, int ldb, int ldc, float alpha, float beta, cudaStream_t)
 {
     const cudaError_t answered = answer(A, B, C, M, N, K, lda, ldb, ldc);
     if (answered != cudaErrorUnknown) return answered;
     for (std::size_t i = 0; i < std::size_t(M) * N; ++i) partials[i] = NAN;
     for (int i = 0; i < M + N; ++i)
-        if (tickets[i] != 0) return cudaErrorUnknown;
-    if (bug("leaves a ticket")) tickets[0] = 1;
+        if (semaphores[i] != 0) return cudaErrorUnknown;
+    if (bug("leaves a semaphore")) semaphores[0] = 1;
     product(A, B, C, M, N, K, lda, ldb, ldc, alpha, beta);
     return cudaSuccess;
 }
