@@ -55,6 +55,11 @@ class KernelFile:
         """True where the text is not the one that the record was made of."""
         return self.record is not None and self.record.get("sha256") != self.source.digest
 
+    @property
+    def arch(self) -> str:
+        """What the kernel was made for, as its record says."""
+        return str((self.record or {}).get("arch", DEFAULT_ARCH))
+
     def renamed(self, name: str) -> KernelFile:
         """The same kernel by a name that a user gives, and its record with it. Raises InvalidInput."""
         require_identifier(name)
@@ -119,14 +124,12 @@ def render_full_name(name: str, limits: Limits) -> KernelSource:
     return render(problem, family, config)
 
 
-def rendered_again(kernel: KernelFile) -> KernelSource:
-    """What the templates make today of a kernel on file: of its problem and config, for its architecture, by its name
-    where a user gave it one.
+def rendered_again(source: KernelSource, arch: str) -> KernelSource:
+    """What the templates make today of a kernel's problem and config; by its name where a user gave it one.
 
     Raises InvalidInput for a family or an axis that is not known any more.
     """
-    source = kernel.source
-    again = render(source.problem, *config_of(source), str((kernel.record or {}).get("arch", DEFAULT_ARCH)))
+    again = render(source.problem, *config_of(source), arch)
     return again if source.own_name is None else again.renamed(source.own_name)
 
 
@@ -165,14 +168,14 @@ def source_from_record(record: Mapping[str, Any], path: Path) -> KernelSource:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Errors that come of what the record at `path` says are InvalidInput and begin with the path."""
+def reading(path: Path, what: str = "the record of a kernel") -> Iterator[None]:
+    """Errors that come of what the file at `path` says are InvalidInput and begin with the path."""
     try:
         yield
     except InvalidInput as error:
         raise InvalidInput(f"{path}: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InvalidInput(f"{path} is not the record of a kernel ({type(error).__name__}: {error})") from error
+        raise InvalidInput(f"{path} is not {what} ({type(error).__name__}: {error})") from error
 
 
 def problem_from(fields: Mapping[str, Any]) -> Problem:

@@ -79,7 +79,7 @@ def rerender(root: Path, store: Store) -> list[Path]:
     changed = []
     for folder in folders(root):
         for kernel in kernels_in(folder):  # `unreadable` names what it passes over
-            fresh = rendered_again(kernel)
+            fresh = rendered_again(kernel.source, kernel.arch)
             if fresh != kernel.source:
                 write_kernel(fresh, _updated_record(kernel, fresh, store), folder)
                 _remove(kernel, fresh)
@@ -173,7 +173,7 @@ def _damage(path: Path) -> Iterator[Disagreement]:
 def _check_kernel(path: Path) -> str | None:
     try:
         kernel = read_kernel(path)
-        fresh = rendered_again(kernel)
+        fresh = rendered_again(kernel.source, kernel.arch)
     except InvalidInput as error:
         return f"cannot be read: {error}"
     if kernel.record is None:

@@ -232,7 +232,7 @@ def _rival(kernel: KernelFile, target: Target) -> KernelFile | None:
     try:
         family, config = config_of(kernel.source)
         check(family, kernel.source.problem, config, target.spec.arch.limits)
-        source = rendered_again(kernel)
+        source = rendered_again(kernel.source, kernel.arch)
     except (InvalidInput, ZeroDivisionError):  # a config that this version refuses
         return None
     stands = source.text == kernel.source.text and verified_on_gpu(kernel)

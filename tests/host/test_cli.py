@@ -148,7 +148,7 @@ def test_a_certificate_that_names_a_file_with_a_nul_is_refused(run: Run, tmp_pat
     record["files"]["a\0b"] = "0" * 64
     path.write_text(json.dumps(record))
     code, out, err = run("verify", "--certificate", str(path))
-    assert code == 2 and "\0" not in out + err and "names no file: 'a\\x00b'" in err
+    assert code == 2 and "\0" not in out + err and "names no file beside it: 'a\\x00b'" in err
 
 
 def test_a_typical_size_goes_into_the_record_and_not_into_the_kernel(run: Run, tmp_path: Path) -> None:
@@ -331,7 +331,7 @@ def test_a_name_of_the_users_own(run: Run, tmp_path: Path) -> None:
     assert made.endswith(" --as my_gemm"), "the command makes it again, name included"
     again = run(*shlex.split(made.removeprefix("// Made by gemmgen ")), "--out", "again")[1].strip()
     assert Path(again).read_text() == kernel.source.text
-    assert rendered_again(kernel) == kernel.source
+    assert rendered_again(kernel.source, kernel.arch) == kernel.source
     assert run("export", "my_gemm", "--to", "vendored", "--examples", "0", "--as", "theirs")[0] == 0
     assert {path.name for path in Path("vendored").glob("theirs*")} == {
         *("theirs.cu", "theirs.h", "theirs_selftest.cu", "theirs.certificate.json"),
