@@ -197,7 +197,10 @@ def parameters(problem: Problem, launch: Launch) -> tuple[Parameter, ...]:
         Parameter("A", f"const {types.a.ctype}{to}"),
         Parameter("B", f"const {types.b.ctype}{to}"),
         Parameter("C", f"{types.c.ctype}{to}"),
-        *(Parameter(operand.name, f"const {types.scalar.ctype}*") for operand in problem.epilogue.operands),
+        *(
+            Parameter(operand.name, f"const {problem.dtype_of(operand.name).ctype}*")
+            for operand in problem.epilogue.operands
+        ),
         *(workspace if launch.adds_up else ()),
         *(Parameter(name, size_type(name)) for name in problem.runtime_names),
         *(Parameter(name, types.scalar.ctype) for name in problem.epilogue.scalars),

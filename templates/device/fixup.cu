@@ -1,6 +1,7 @@
 /*# Fixup of split-K and stream-K: each block of a tile stores its partial sums, and the last to arrive reduces them. One launch,
     no waiting, no float atomics: partials are added in their order, whichever block does it. In a `ragged` tile the last
     elements of some threads do not exist. #*/
+//% from "device/convert.cu" import add_to
 //% macro fixup(ragged=false)
 //% macro check(indented="")
 //% if ragged
@@ -56,7 +57,7 @@ __device__ __forceinline__ void reduce_partials(const Fixup& fixup, int first, $
         #pragma unroll
         for (int i = 0; i < COUNT; ++i) {
             const int element = (first + i) * THREADS + threadIdx.x;
-${ check("    ") }            sums[i] += __ldcg(fixup.partials + peer * (BM * BN) + element);
+${ check("    ") }            ${ add_to("sums[i]", "__ldcg(fixup.partials + peer * (BM * BN) + element)") }
         }
     }
 }

@@ -77,6 +77,7 @@ KERNELS = (
     STREAM,
     kernel("?x64x?", "rr", problem={"dtype": DType.F64, "batch": None}, SPLIT=4),  # on two, and holds doubles
     EPILOGUE,
+    kernel("?x?x96", "cr", "naive", problem={"epilogue": "zero_m+zero_n+scale_n"}),
     kernel("?x64x?", "rr", problem={"dtype": DType.F64, "batch": None, "epilogue": "bias_m+silu+residual"}, SPLIT=4),
     kernel(
         "16x32x24", "rc", "batched", problem={"batch": 9, "pointers": True, "epilogue": "clamp(acc * scale_n, -1, 1)"}

@@ -30,6 +30,11 @@ KERNELS = [
     ("naive", {}, "zero_m+scale_m+scale_n+bias+gelu", Problem(17, 20, 33, types=Types.parse("u8,s8,bf16"))),
     ("naive", {}, "bias+silu+residual", replace(BATCH, types=Types.parse("bf16"))),
     ("naive", {}, "scale_n+clamp(-100,100)", replace(RUNTIME, types=Types.parse("f16,e4m3,e5m2"))),
+    ("naive", {}, "zero_m+zero_n+bias+relu", replace(RUNTIME, types=Types.parse("u8,s8,s32"), layout=Layout("c", "c"))),
+    ("naive", {}, "alpha * (acc - zero_m * sum_n)", replace(RUNTIME, types=Types.parse("s8,s8,f32"))),
+    ("naive", {}, "scale_n * (acc - 128 * column_sum) - row_sum / 4", replace(BATCH, types=Types.parse("u8,s8,f16"))),
+    ("naive", {}, "zero_n+bias", RUNTIME),
+    ("naive", {}, "zero_m+zero_n", Problem(17, 20, None, dtype=DType.F64)),
     ("naive", {}, "bias+gelu", RUNTIME),
     ("naive", {}, "scale_m+scale_n+bias+clamp(-1,2)+residual", replace(RUNTIME, dtype=DType.F64)),
     ("naive", {}, "silu(alpha * acc + bias_m) + residual", replace(BATCH, layout=Layout("r", "c"))),
@@ -46,6 +51,19 @@ KERNELS = [
     ("skinny", {"SPLIT": 2}, "bias_m+residual", Problem(None, 5, None, layout=Layout("c", "c"))),
     ("batched", {"MB": 4, "BATCH_TILES": 5}, WHOLE, Problem(8, 12, 16, batch=None)),
     ("batched", {}, "bias+relu", Problem(8, 12, 16, batch=None, pointers=True)),
+    ("simt", {}, "bias+gelu+residual", Problem(70, 100, 35, types=Types.parse("f16"))),
+    ("simt", {"SPLIT": 3}, "scale_m+scale_n+bias", replace(RUNTIME, types=Types.parse("s8,s8,s8"))),
+    ("simt", {"STREAM": 3}, WHOLE, replace(RUNTIME, types=Types.parse("e4m3,e5m2,bf16"))),
+    ("simt", {"STAGES": 1}, "bias+silu", replace(BATCH, types=Types.parse("u8,bf16,e5m2"), ld_align=4)),
+    ("skinny", {}, "bias+gelu_tanh+residual", Problem(3, 200, None, types=Types.parse("bf16"))),
+    (
+        "skinny",
+        {"SPLIT": 2, "BK": 128},
+        "scale_m+scale_n",
+        Problem(4, 37, None, layout="rc", types=Types.parse("s8,s8,f16")),
+    ),
+    ("batched", {"MB": 4}, WHOLE, Problem(8, 12, 16, batch=None, types=Types.parse("bf16,bf16,e4m3"))),
+    ("batched", {}, "scale_n+bias+relu", Problem(8, 12, 16, batch=None, types=Types.parse("s8,u8,u8"))),
 ]
 
 

@@ -39,13 +39,14 @@ class Sample:
     batch: Size = 1
     pointers: bool = False
     epilogue: str = str(LINEAR)
+    types: str = ""  # where not all are `dtype`
 
     def render(self) -> KernelSource:
         leading: dict[str, int] = {} if self.lda is None else {"lda": self.lda}
         layout = Layout.parse(self.layout)
         problem = Problem(
             *self.shape,
-            dtype=self.dtype,
+            types=self.types or self.dtype.label,
             layout=layout,
             pointer_align=self.pointer_align,
             batch=self.batch,
@@ -60,6 +61,7 @@ class Sample:
 
 SAMPLES = {
     "naive_epilogue": Sample(NAIVE, epilogue="gelu(alpha * acc + bias_n) + residual"),
+    "naive_zero_points": Sample(NAIVE, {}, (None, 300, None), epilogue="zero_m+zero_n+scale_m", types="u8,s8,bf16"),
     "double_buffer_epilogue_split": Sample(
         SIMT, {"SPLIT": 4}, (None, 300, None), batch=None, epilogue="scale_m+scale_n+bias+silu+residual"
     ),
