@@ -24,5 +24,6 @@
 //
 // Launch  ${ kernel.blocks } blocks of ${ kernel.launch.threads } threads${ kernel.counted }${ ", %d bytes of dynamic shared memory" % kernel.launch.shared_bytes if kernel.launch.shared_bytes }
 // Expects ${ kernel.promises | join(",\n//         ") }
+// Config  ${ kernel.full_name }
 // Made by ${ kernel.command }
 //% endmacro

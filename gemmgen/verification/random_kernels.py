@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from gemmgen.kernel.config import Axis, Config
 from gemmgen.kernel.families.base import Family, broken_count, first_rejection
-from gemmgen.kernel.naming import kernel_name
+from gemmgen.kernel.naming import full_name
 from gemmgen.problem.device import Limits
 from gemmgen.problem.epilogue import CHOICES, LINEAR, Epilogue, parse_epilogue
 from gemmgen.problem.gemm import ALIGNS, Problem
@@ -68,7 +68,7 @@ class RandomKernel:
 
     @property
     def name(self) -> str:
-        return kernel_name(self.problem, self.family, self.config)
+        return full_name(self.problem, self.family, self.config)
 
     @property
     def schedule(self) -> str:
