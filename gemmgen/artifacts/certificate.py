@@ -1,72 +1,209 @@
-"""The record that travels with an exported kernel: what was checked and measured, and of exactly which bytes."""
+"""The certificate of an exported kernel: what was shown of it, under which conditions, and what was not shown.
+
+It is JSON, and holds what NAME.json does (`records.provenance`), which was known of the kernel before. Beside that:
+
+certified     command, date, examples and seed of the verification that export made
+verification  what that found; null where none was asked for
+executor      what ran it, with its flags; equal `environment` and generator `digest` make equal results
+earlier       verification, executor and date of NAME.json
+not_shown     what a reader might take for shown and is not, in words
+sha256        of the kernel's text, which is the first `kernel_bytes` bytes of `kernel_file`
+files         SHA-256 of each exported file
+
+`recheck.py` compares the files with it and verifies the kernel again.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from gemmgen.artifacts.kernelfile import KernelFile, problem_from
+from gemmgen.artifacts.records import Document, Origin, compiled_document, kernel_document, provenance, verdict_document
+from gemmgen.kernel.families import plan_of
+from gemmgen.kernel.model import predict
 from gemmgen.kernel.source import KernelSource
-from gemmgen.support.errors import InvalidInput, require
-from gemmgen.support.files import sha256
+from gemmgen.problem.device import DeviceSpec
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.compile import CompiledKernel
+from gemmgen.run.executor import Executor
+from gemmgen.search.tuner import Trial
+from gemmgen.support.clock import now
+from gemmgen.support.files import generator_digest, sha256
+from gemmgen.support.version import gemmgen_version
+from gemmgen.verification.data import LARGE_FLOPS
+from gemmgen.verification.sanitizers.tool import TOOLS
+from gemmgen.verification.situation import ALL_DATA_KINDS, RUNTIME_SIZES
+from gemmgen.verification.verifier import DEFAULT_EXAMPLES, SAMPLE_TILES, Verdict
+
+LARGE_EXAMPLES = 20  # where one situation takes seconds
+NO_EXECUTOR: Document = {"name": "none", "description": "nothing ran", "flags": [], "environment": None}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What export did with a kernel before it wrote it; nothing of what is None.
+
+    executor  an `executor_document`
+    """
+
+    compiled: CompiledKernel | None = None
+    verdict: Verdict | None = None
+    executor: Document | None = None
 
 
 def certificate_name(kernel: str) -> str:
     return f"{kernel}.certificate.json"
 
 
-def certificate(source: KernelSource, record: Mapping[str, Any], files: Mapping[str, bytes]) -> bytes:
-    """`record` as JSON text, with the kernel's name and the SHA-256 of its text and of each of `files`.
-
-    The kernel's text is the first `kernel_bytes` bytes of `kernel_file`: `head -c kernel_bytes NAME.cu | sha256sum`.
-
-    Raises InvalidInput for a record of another kernel, for one that is no JSON (NaN included), and where none of
-    `files` begins with the kernel's text.
-    """
-    text = source.text.encode()
-    holders = [name for name, data in files.items() if data.startswith(text)]
-    require(bool(holders), f"none of {', '.join(files)} begins with the text of {source.name}")
-    named = record.get("name", source.name)
-    require(named == source.name, f"the record is of {named}, the kernel is {source.name}")
-    contents = {
-        **record,
+def certificate_text(source: KernelSource, record: Mapping[str, Any], files: Mapping[str, bytes]) -> str:
+    """`record`, which `certified_record` made, with the hashes of `source` and of `files` (name: content)."""
+    names = {
         "name": source.name,
-        "kernel_file": holders[0],
-        "kernel_sha256": source.digest,
-        "kernel_bytes": len(text),
+        "sha256": source.digest,
+        "kernel_file": f"{source.name}.cu",
+        "kernel_bytes": len(source.text.encode()),
         "files": {name: sha256(data) for name, data in files.items()},
     }
-    try:
-        return (json.dumps(contents, indent=2, allow_nan=False) + "\n").encode()
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"the record of {source.name} is no JSON: {error}") from error
+    return json.dumps({**record, **names}, indent=2, allow_nan=False) + "\n"
 
 
-def check_replaceable(kernel: str, files: Mapping[str, bytes], folder: Path) -> None:
-    """Raise InvalidInput where writing `files` to `folder` would lose what no export of `kernel` wrote.
+def examples_to_certify(problem: Problem) -> int:
+    """Situations that a certificate is made of unless the user says how many."""
+    usual = {name.lower(): RUNTIME_SIZES[-1] for name in "MNK" if name in problem.runtime_names}
+    if problem.batch is None:
+        usual["batch"] = 1  # a batch that is drawn stays small where one product is large
+    return LARGE_EXAMPLES if problem.case(**usual).flops > LARGE_FLOPS else DEFAULT_EXAMPLES
 
-    A file there may be replaced if it holds the same bytes already, or those that the certificate of an
-    earlier export names. So nobody loses a README.md, a kernel edited in place or another kernel's build file.
-    """
-    earlier = _certified_files(folder / certificate_name(kernel))
-    for name, data in files.items():
-        try:
-            present = (folder / name).read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except OSError as error:
-            raise InvalidInput(f"cannot read {folder / name}, which would be replaced: {error.strerror}") from error
-        require(
-            present == data or sha256(present) == earlier.get(name),
-            f"{folder / name} exists and is not as an export of {kernel} left it: move it or choose another folder",
+
+def known_record(kernel: KernelFile) -> Document | None:
+    """NAME.json, where it is of this very text and says for which architecture."""
+    usable = kernel.record is not None and "arch" in kernel.record and not kernel.edited
+    return dict(kernel.record or {}) if usable else None
+
+
+def certified_record(
+    kernel: KernelFile, arch: str, spec: DeviceSpec, shown: Shown, *, command: str, examples: int, seed: int
+) -> Document:
+    """A certificate without the hashes, which follow from the files. `examples` and `seed` are what was asked."""
+    source = kernel.source
+    known = known_record(kernel)
+    if known is None:
+        trial = Trial(source, plan := plan_of(source), predict(plan, spec), shown.compiled)
+        known = provenance(trial, Origin.unrun(arch, spec, command))
+    earlier = {name: known.get(name) for name in ("verification", "executor", "date")}
+    record = {
+        **known,
+        **kernel_document(source),
+        "edited": kernel.edited,
+        "arch": arch,
+        "resources": compiled_document(shown.compiled),
+        "compiler": shown.compiled.compiler if shown.compiled else None,
+        "generator": {"version": gemmgen_version(), "digest": generator_digest()},
+        "executor": shown.executor or NO_EXECUTOR,
+        "verification": verdict_document(shown.verdict),
+        "earlier": earlier if earlier["verification"] else None,
+        "certified": {"command": command, "date": now(), "examples": examples, "seed": seed},
+    }
+    return {**record, "not_shown": list(not_shown(record))}
+
+
+def executor_document(executor: Executor) -> Document:
+    """What ran a kernel: card and driver or host compiler, its flags, and a key for all that its results depend on."""
+    return {
+        "name": executor.name,
+        "description": executor.description,
+        "flags": list(executor.flags),
+        "environment": executor.environment,
+    }
+
+
+def not_shown(record: Mapping[str, Any]) -> Iterator[str]:
+    """What a reader of the certificate might take for shown and is not; each follows from a fact in `record`."""
+    verification = record["verification"]
+    if verification is None:
+        yield "that it is right: nothing was run for this certificate"
+    else:
+        yield from _not_drawn(problem_from(record["problem"]), verification)
+        yield from _not_watched(verification)
+        yield from _not_repeated(verification["determinism"])
+    yield from _not_on_gpu(verification, record["earlier"])
+    if record["resources"] is None:
+        yield f"that it compiles for {record['arch']}: no CUDA compiler ran"
+    yield "that the launcher and the self-test work: export builds neither"
+    if record["time"].get("kind") != "measured":
+        yield "how fast it is: the time is the model's prediction"
+
+
+def _not_drawn(problem: Problem, verification: Mapping[str, Any]) -> Iterator[str]:
+    domain = verification["domain"]
+    yield f"situations other than the {verification['examples']} that were run"
+    free = [name for name in problem.runtime_names if name in domain["sizes"]]
+    if free:
+        ranges = ", ".join(f"{name} from {domain['sizes'][name][0]} to {domain['sizes'][name][1]}" for name in free)
+        yield f"sizes outside of {ranges}; inside, those that are not among the {domain['shapes']} shapes drawn"
+    for distances, what in ((problem.line_sizes, "lines"), (problem.stride_sizes, "matrices")):
+        free = [name for name in distances if name in problem.runtime_names]
+        if free:
+            most = max(domain["padding"].get(name, (0, 0))[1] for name in free)
+            yield f"{', '.join(free)} that exceed their {what} by more than {most} elements"
+    if problem.pointers:
+        yield "matrices A, or B, that overlap"
+    alphas, betas = (", ".join(f"{value:g}" for value in domain[name]) for name in ("alphas", "betas"))
+    yield f"alpha other than {alphas}; beta other than {betas}"
+    missing = [kind for kind in ALL_DATA_KINDS if kind not in domain["data"]]
+    if missing:
+        yield f"data of these kinds: {', '.join(missing)}"
+    if domain["sampled"]:
+        largest = domain["largest_whole"]
+        whole = "none ran whole" if largest is None else f"the largest that ran whole is {largest}"
+        yield f"whole grids in {domain['sampled']} situations: the blocks of {SAMPLE_TILES} tiles of each ran, {whole}"
+
+
+def _not_watched(verification: Mapping[str, Any]) -> Iterator[str]:
+    domain = verification["domain"]
+    situations = domain["whole"] + domain["sampled"]
+    unwatched, partly = situations - domain["watched"], domain["watched_part"]
+    if verification["executor"] == "gpu":
+        raced = any(result["tool"] == "racecheck" for result in verification["sanitizers"])
+        kind = (
+            "on global memory: racecheck watches shared memory"
+            if raced
+            else "that happened to do no harm: a GPU does not watch"
         )
+        yield f"data races {kind}"
+    elif unwatched:
+        largest = domain["largest_watched"]
+        whole = "none was watched as a whole" if largest is None else f"the largest watched as a whole is {largest}"
+        yield f"data races in {unwatched} of {situations} situations, {partly} of them watched in some blocks; {whole}"
+    yield from _not_sanitized(verification["sanitizers"])
 
 
-def _certified_files(path: Path) -> dict[str, str]:
-    """SHA-256 by file name as the certificate at `path` states it; nothing where there is none that can be read."""
-    try:
-        files = json.loads(path.read_bytes())["files"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
-    return dict(files) if isinstance(files, dict) else {}
+def _not_sanitized(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    ran = [result["tool"] for result in results]
+    missing = [tool for tool in TOOLS if tool not in ran]
+    if missing:
+        tools = f"'s {', '.join(missing)}" if ran else ""
+        yield f"what compute-sanitizer{tools} would find: it was not run"
+    for result in results:
+        part = ", of each launch its first blocks" if result["sampled"] else ""
+        yield f"what {result['tool']} would find beyond the {result['situations']} situations that it watched{part}"
+
+
+def _not_repeated(determinism: Mapping[str, Any] | None) -> Iterator[str]:
+    if determinism is None:
+        yield "that every run gives the same bits: none was repeated"
+    elif determinism["blocks"] < determinism["grid"]:
+        yield f"the same bits in a whole launch: {determinism['blocks']} of {determinism['grid']} blocks were repeated"
+
+
+def _not_on_gpu(verification: Mapping[str, Any] | None, earlier: Mapping[str, Any] | None) -> Iterator[str]:
+    before = None if earlier is None else earlier["verification"]
+    if verification is not None and verification["executor"] == "gpu":
+        return
+    if before is not None and before.get("executor") == "gpu":
+        yield f"more on a GPU than the earlier verification there, of {before.get('examples')} situations"
+    else:
+        yield "that it is right on a GPU: none ran it"

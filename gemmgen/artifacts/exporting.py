@@ -5,10 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from gemmgen.artifacts.claims import certified_record, examples_to_certify, known_record
+from gemmgen.artifacts.certificate import (
+    Shown,
+    certified_record,
+    examples_to_certify,
+    executor_document,
+    known_record,
+)
 from gemmgen.artifacts.folder import export
 from gemmgen.artifacts.kernelfile import KernelFile, require_writable
-from gemmgen.artifacts.records import Document
 from gemmgen.kernel.source import KernelSource
 from gemmgen.run.compile import CompiledKernel, compile_kernel
 from gemmgen.run.target import DeviceChoice, compile_target, open_target
@@ -53,28 +58,18 @@ def export_verified(
     """
     require_writable(to)
     known = known_record(kernel)
-    name, spec = compile_target(known["arch"] if known is not None and arch == "auto" else arch)
+    arch, spec = compile_target(known["arch"] if known is not None and arch == "auto" else arch)
     examples = examples_to_certify(kernel.source.problem) if examples is None else examples
-    verdict, record = None, None
-    if examples == 0:
-        record = certified_record(kernel, name, spec, command, examples=0, seed=seed)
-    else:
-        verdict, record = _certified(kernel, name, device, examples, seed, command, progress)
-    files = () if record is None else tuple(export(kernel.source, record, to))
-    return Exported(kernel, verdict, files)
+    shown = _show(kernel.source, arch, device, examples, seed, progress) if examples else Shown()
+    if shown.verdict is not None and not shown.verdict.passed:
+        return Exported(kernel, shown.verdict, ())
+    record = certified_record(kernel, arch, spec, shown, command=command, examples=examples, seed=seed)
+    return Exported(kernel, shown.verdict, tuple(export(kernel.source, record, to)))
 
 
-def _certified(
-    kernel: KernelFile,
-    arch: str,
-    device: DeviceChoice,
-    examples: int,
-    seed: int,
-    command: str,
-    progress: Progress,
-) -> tuple[Verdict, Document | None]:
-    """Compile and verify; returns the verdict and, of a kernel that passes, the certificate's record."""
-    store, source = Store(), kernel.source
+def _show(source: KernelSource, arch: str, device: DeviceChoice, examples: int, seed: int, progress: Progress) -> Shown:
+    """Compile and verify."""
+    store = Store()
     require_memory(source.problem)
     compiled = _compiled(source, arch, store)
     try:
@@ -86,20 +81,7 @@ def _certified(
         verdict = verify(
             executor, source, examples=examples, seed=seed, on_example=lambda: progress.step("verify", None)
         )
-        if not verdict.passed:
-            return verdict, None
-        record = certified_record(
-            kernel,
-            target.arch,
-            target.spec,
-            command,
-            examples=examples,
-            seed=seed,
-            executor=executor,
-            compiled=compiled,
-            verdict=verdict,
-        )
-    return verdict, record
+        return Shown(compiled, verdict, executor_document(executor))
 
 
 def _compiled(source: KernelSource, arch: str, store: Store) -> CompiledKernel | None:

@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gemmgen.artifacts.certificate import certificate, certificate_name, check_replaceable
+from gemmgen.artifacts.certificate import certificate_name, certificate_text
 from gemmgen.artifacts.interface import Interface
 from gemmgen.artifacts.selftest_sizes import selftest_shapes
 from gemmgen.artifacts.together import write_together
 from gemmgen.kernel.render import environment
 from gemmgen.kernel.source import KernelSource
-from gemmgen.support.errors import require
+from gemmgen.support.errors import InvalidInput, require
+from gemmgen.support.files import sha256
 
 
 def export(source: KernelSource, record: Mapping[str, Any], to: Path) -> list[Path]:
     """Write `source` into the folder `to`, ready to be vendored; returns the paths of the files.
 
-    NAME.cu begins with the kernel's text as it stands, edits by hand included. `record` is JSON-ready and goes
-    into the certificate; its "arch" ("sm_90") is what the build files compile for unless told otherwise.
+    NAME.cu begins with the kernel's text as it stands, edits by hand included. `record` goes into the certificate
+    (`certificate.certified_record`); its "arch" ("sm_90") is what the build files compile for unless told otherwise.
 
-    Raises InvalidInput where `record` is of another kernel, no JSON or without an arch, or where `to` holds files
-    of these names that are not an earlier export's, and GemmgenError where `to` cannot be written. `to` is then
-    as it was before.
+    Raises InvalidInput where `to` holds files of these names that are not an earlier export's, and GemmgenError where
+    `to` cannot be written. `to` is then as it was before.
     """
     types = source.problem.types
     require(types.uniform, f"export writes no launcher for types that are converted ({types}): f32 and f64 alone")
-    require("arch" in record, f"the record of {source.name} has no arch: the build files need one, such as sm_90")
-    files = {name: text.encode() for name, text in folder_texts(source, str(record["arch"])).items()}
-    certified = certificate(source, record, files)
-    check_replaceable(source.name, files, to)
-    return write_together({**files, certificate_name(source.name): certified}, to)
+    files = {name: text.encode() for name, text in folder_texts(source, record["arch"]).items()}
+    certificate = certificate_text(source, record, files)
+    _check_replaceable(source.name, files, to)
+    return write_together({**files, certificate_name(source.name): certificate.encode()}, to)
 
 
 def folder_texts(source: KernelSource, arch: str) -> dict[str, str]:
@@ -49,3 +49,32 @@ def folder_texts(source: KernelSource, arch: str) -> dict[str, str]:
         "CMakeLists.txt": render("CMakeLists.txt"),
         "README.md": render("README.md"),
     }
+
+
+def _check_replaceable(kernel: str, files: Mapping[str, bytes], folder: Path) -> None:
+    """Raise InvalidInput where writing `files` to `folder` would lose what no export of `kernel` wrote.
+
+    A file there may be replaced if it holds the same bytes already, or those that the certificate of an earlier
+    export names. So nobody loses a README.md, a kernel edited in place or another kernel's build file.
+    """
+    earlier = _certified_files(folder / certificate_name(kernel))
+    for name, data in files.items():
+        try:
+            present = (folder / name).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise InvalidInput(f"cannot read {folder / name}, which would be replaced: {error.strerror}") from error
+        require(
+            present == data or sha256(present) == earlier.get(name),
+            f"{folder / name} exists and is not as an export of {kernel} left it: move it or choose another folder",
+        )
+
+
+def _certified_files(path: Path) -> dict[str, str]:
+    """SHA-256 by file name as the certificate at `path` states it; nothing where there is none that can be read."""
+    try:
+        files = json.loads(path.read_bytes())["files"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return dict(files) if isinstance(files, dict) else {}

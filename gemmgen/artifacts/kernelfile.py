@@ -120,14 +120,14 @@ def source_from_record(record: Mapping[str, Any], path: Path) -> KernelSource:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Errors that come of what the record at `path` says are InvalidInput and begin with the path."""
+def reading(path: Path, what: str = "the record of a kernel") -> Iterator[None]:
+    """Errors that come of what the file at `path` says are InvalidInput and begin with the path."""
     try:
         yield
     except InvalidInput as error:
         raise InvalidInput(f"{path}: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InvalidInput(f"{path} is not the record of a kernel ({type(error).__name__}: {error})") from error
+        raise InvalidInput(f"{path} is not {what} ({type(error).__name__}: {error})") from error
 
 
 def problem_from(fields: Mapping[str, Any]) -> Problem:

@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 
 from gemmgen.api import export as run
-from gemmgen.artifacts.claims import examples_to_certify
+from gemmgen.artifacts.certificate import examples_to_certify
 from gemmgen.artifacts.kernelfile import find_kernel
 from gemmgen.artifacts.records import Document, kernel_document, verdict_document
 from gemmgen.cli.options import Whole, arch_option, device_option, json_option, out_option, seed_option

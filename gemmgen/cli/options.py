@@ -15,7 +15,7 @@ from gemmgen.api import DEFAULT_OUT
 from gemmgen.kernel.families import DEFAULT_FAMILY, FAMILIES
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import LINEAR, parse_epilogue
-from gemmgen.problem.gemm import RUNTIME, Problem, Size, parse_shape
+from gemmgen.problem.gemm import ALIGNS, RUNTIME, Problem, Size, parse_shape
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import ELEMENTS, Compute, Types
 from gemmgen.support.errors import require
@@ -235,17 +235,17 @@ _PROBLEM = (
     ),
     click.option(
         "--pointer-align",
-        type=Whole(),
+        type=Whole(min=1, max=ALIGNS[-1]),
         default=16,
         show_default=True,
-        help="Bytes that divide the addresses of A, B and C: your promise. 4 and 8 narrow the accesses.",
+        help="Bytes that divide the addresses of A, B and C: your promise. Less than 16 narrows the accesses.",
     ),
     click.option(
         "--ld-align",
-        type=Whole(),
+        type=Whole(min=1, max=ALIGNS[-1]),
         default=1,
         show_default=True,
-        help="Elements that divide every run-time leading dimension and stride: your promise. 4 widens accesses.",
+        help="Elements that divide every run-time leading dimension and stride: your promise. More widens accesses.",
     ),
 )
 

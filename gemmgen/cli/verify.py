@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from gemmgen.api import DEFAULT_OUT
 from gemmgen.artifacts.kernelfile import KernelFile, find_kernel
-from gemmgen.artifacts.recheck import Recheck, open_certified, read_certificate, recheck, recheck_document, unrun
+from gemmgen.artifacts.recheck import Recheck, open_certified, read_certificate, recheck, recheck_document
 from gemmgen.artifacts.records import kernel_document, verdict_document
 from gemmgen.cli.options import Whole, device_option, json_option, out_option, seed_option
 from gemmgen.cli.output import FAILED, emit
@@ -121,8 +121,8 @@ def _verified(target: Target, source: KernelSource, examples: int, seed: int, to
 
 def _check_certificate(path: Path, device: DeviceChoice, as_json: bool) -> Recheck:
     certificate = read_certificate(path)
-    if certificate.changed or certificate.record["verification"] is None:
-        result = unrun(certificate)
+    if certificate.changed or certificate.verification is None:
+        result = Recheck(certificate)
     else:
         require_memory(certificate.source.problem)
         target = open_certified(certificate, device, Store())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any, ClassVar
 
@@ -84,10 +84,10 @@ class Config:
 
     def with_values(self, **changes: int) -> Config:
         """A copy with some axes changed; raises InvalidInput for a name that is no axis."""
-        known = [f.name for f in fields(self)]
+        known = vars(self)
         for name in changes:
             require(name in known, f"{name!r} is no parameter: known are {', '.join(known)}")
-        return replace(self, **changes)
+        return type(self)(**{**known, **changes})
 
 
 RENAMED = {  # axes, as records of old call them

@@ -1,6 +1,7 @@
 """CUDA's text of an epilogue: the functions that it calls, and a statement for each step.
 
 A sum of a product is written as fma: the device's compiler makes one of it anyway, and the host's rounds alike then.
+Integers go through functions that wrap around, as C++'s own operators need not.
 """
 
 from __future__ import annotations
@@ -12,7 +13,19 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.epilogue import Binary, Call, Epilogue, Name, Negation, Node, Number, Operand, parse, unparse
+from gemmgen.problem.epilogue import (
+    Binary,
+    Call,
+    Epilogue,
+    Name,
+    Negation,
+    Node,
+    Number,
+    Operand,
+    is_integer,
+    parse,
+    unparse,
+)
 from gemmgen.problem.functions import FUNCTIONS, Function
 
 _LIBRARY = re.compile(r"(\w+\{f\})\([\w, ]+\)")  # a call of CUDA's math library and nothing else
@@ -44,21 +57,28 @@ class EpilogueText:
     statements  in their order; an output's has its name
     result      C's new element
     operands    tensors that it reads or writes
+    subtracts   it calls multiply_subtract of templates/device/convert.cu
     """
 
     functions: tuple[DeviceFunction, ...]
     statements: tuple[Statement, ...]
     result: str
     operands: tuple[Operand, ...]
+    subtracts: bool = False
 
 
-def epilogue_text(epilogue: Epilogue, dtype: DType, names: dict[str, str]) -> EpilogueText:
-    """CUDA's text of `epilogue`, computed in `dtype`. `names` gives acc, alpha, beta and C other names."""
-    writer = _Writer(dtype, names, split=True)
+def epilogue_text(epilogue: Epilogue, dtype: DType, names: dict[str, str], integer_sums: bool = False) -> EpilogueText:
+    """CUDA's text of `epilogue`, computed in `dtype`. `names` gives acc, alpha, beta, C and K other names.
+
+    `integer_sums`: acc is an integer, whatever `dtype`.
+    """
+    writer = _Writer(dtype, names, split=True, integer_sums=integer_sums)
     result, _ = writer.write(epilogue.tree)
     called = dict.fromkeys(name for root in _calls(epilogue.tree) for name in _needed(root))
     functions = tuple(_device_function(FUNCTIONS[name], dtype) for name in called)
-    return EpilogueText(functions, tuple(writer.statements), result, epilogue.operands)
+    texts = (result, *(statement.text for statement in writer.statements))
+    subtracts = any("multiply_subtract" in text for text in texts)
+    return EpilogueText(functions, tuple(writer.statements), result, epilogue.operands, subtracts)
 
 
 @dataclass(frozen=True)
@@ -139,9 +159,15 @@ class _Writer:
     dtype: DType
     names: dict[str, str]
     split: bool
+    integer_sums: bool = False
     statements: list[Statement] = field(default_factory=list)
 
     def write(self, node: Node) -> tuple[str, int]:
+        if self.dtype.is_integer or (self.integer_sums and is_integer(node)):
+            return self._integer(node), _ATOM
+        return self._rounding(node)
+
+    def _rounding(self, node: Node) -> tuple[str, int]:
         match node:
             case Name(name):
                 return self.names.get(name, name), _ATOM
@@ -156,6 +182,35 @@ class _Writer:
             case Binary(operator, left, right):
                 factor = self._at_least(_MULTIPLIED, left)
                 return f"{factor} {operator} {self._at_least(_ATOM, right)}", _MULTIPLIED
+
+    def _integer(self, node: Node) -> str:
+        """Where everything is an integer."""
+        match node:
+            case Name(name):
+                return self.names.get(name, name)
+            case Number(value):
+                return str(int(value))
+            case Call(name, arguments):
+                return self._call(name, arguments)
+            case Negation(value):
+                return self._integer_sum(Binary("-", Number(0.0), value))
+            case Binary():
+                return self._integer_sum(node)
+
+    def _integer_sum(self, node: Binary) -> str:
+        """By one function, of a product that is added to or subtracted from a term."""
+        term, product = node.left, node.right
+        if node.operator == "*":
+            term, product = Number(0.0), node
+        elif node.operator == "+" and isinstance(term, Binary) and term.operator == "*":
+            term, product = product, term
+        called = "multiply_subtract" if node.operator == "-" else "multiply_add"
+        if isinstance(product, Binary) and product.operator == "*":
+            return f"{called}({self._factors(product)}, {self._integer(term)})"
+        return f"{called}(1, {self._integer(product)}, {self._integer(term)})"
+
+    def _factors(self, product: Binary) -> str:
+        return f"{self._integer(product.left)}, {self._integer(product.right)}"
 
     def _sum(self, node: Binary) -> tuple[str, int]:
         """As fma where a term is a product: of two, the second one."""

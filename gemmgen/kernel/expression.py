@@ -65,6 +65,30 @@ def first_false(texts: Sequence[str]) -> Callable[[Names], int]:
     return place_of
 
 
+def count_false(texts: Sequence[str]) -> Callable[[Names], int]:
+    """A function of names that counts those of `texts` that are false, or divide by zero."""
+    tree: ast.expr = ast.Constant(0)
+    for text in texts:
+        false = ast.UnaryOp(ast.Not(), _parse(text))
+        tree = ast.BinOp(tree, ast.Add(), false)
+    code = compile(ast.fix_missing_locations(ast.Expression(tree)), "<rules>", "eval")
+
+    def count(names: Names) -> int:
+        try:
+            return int(eval(code, NO_BUILTINS, names))
+        except ZeroDivisionError:  # of a divisor that another text rules out
+            return sum(not _holds(text, names) for text in texts)
+
+    return count
+
+
+def _holds(text: str, names: Names) -> bool:
+    try:
+        return bool(evaluate(text, names))
+    except ZeroDivisionError:
+        return False
+
+
 def without_guards(text: str, names: Names) -> str | None:
     """What `guard or condition` asks where `names` are fixed: the condition, or None where the guard holds.
 

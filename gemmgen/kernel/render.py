@@ -19,6 +19,7 @@ from gemmgen.kernel.naming import kernel_name
 from gemmgen.kernel.notes import MatrixText, matrix_texts
 from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.source import KernelSource, Launch, Parameter, size_type
+from gemmgen.problem.epilogue import Operand
 from gemmgen.problem.gemm import RUNTIME, Problem, Size
 from gemmgen.problem.types import Types
 from gemmgen.support.paths import TEMPLATES
@@ -117,8 +118,14 @@ class Kernel:
     def epilogue(self) -> EpilogueText | None:
         """None where it is alpha * acc + beta * C, which templates write out."""
         epilogue = self.problem.epilogue
-        names = {"alpha": "e.alpha", "beta": "e.beta", "C": "c"}
-        return None if epilogue.is_linear else epilogue_text(epilogue, self.types.scalar, names)
+        names = {"alpha": "e.alpha", "beta": "e.beta", "C": "c", "K": "s.K"}
+        if epilogue.is_linear:
+            return None
+        return epilogue_text(epilogue, self.types.scalar, names, self.types.accumulator.is_integer)
+
+    def ctype_of(self, operand: Operand) -> str:
+        """The type of an element of one of the epilogue's."""
+        return self.problem.dtype_of(operand.name).ctype
 
     @property
     def constants(self) -> tuple[ConstantGroup, ...]:

@@ -93,6 +93,7 @@ class Launch:
     stream        how blocks share the last tiles by runs of steps along K; None where each tile has blocks of its own
     cluster       blocks of a cluster, which run at once on neighbouring SMs: the grid's next ones
     attributes    of the launch besides, by CUDA's names: see LAUNCH_ATTRIBUTES
+    summed        elements of workspace that a block writes beside a tile's: sums of A and B
     """
 
     threads: int
@@ -102,6 +103,7 @@ class Launch:
     stream: Stream | None = None
     cluster: int = 1
     attributes: tuple[str, ...] = ()
+    summed: int = 0
 
     def __post_init__(self) -> None:
         require(type(self.threads) is int and 1 <= self.threads <= MAX_THREADS, f"{self.threads} threads a block")
@@ -168,8 +170,8 @@ class Launch:
 
     @property
     def partial_elements(self) -> int:
-        """Elements of workspace that a block writes: a whole tile, at C's edges too."""
-        return math.prod(tile for _, tile in self.grid)
+        """Elements of workspace that a block writes: a whole tile, at C's edges too, and sums of A and B."""
+        return math.prod(tile for _, tile in self.grid) + self.summed
 
     def workspace(self, case: Case) -> Workspace:
         """What `case` takes besides its operands."""
@@ -195,7 +197,10 @@ def parameters(problem: Problem, launch: Launch) -> tuple[Parameter, ...]:
         Parameter("A", f"const {types.a.ctype}{to}"),
         Parameter("B", f"const {types.b.ctype}{to}"),
         Parameter("C", f"{types.c.ctype}{to}"),
-        *(Parameter(operand.name, f"const {types.scalar.ctype}*") for operand in problem.epilogue.operands),
+        *(
+            Parameter(operand.name, f"const {problem.dtype_of(operand.name).ctype}*")
+            for operand in problem.epilogue.operands
+        ),
         *(workspace if launch.adds_up else ()),
         *(Parameter(name, size_type(name)) for name in problem.runtime_names),
         *(Parameter(name, types.scalar.ctype) for name in problem.epilogue.scalars),

@@ -2,8 +2,12 @@
 
     gelu(alpha * acc + beta * C + bias_n) + residual
 
-`acc` is an element of A * B, which K = 0 makes 0. `C` stands for what C holds before the launch: it occurs only as
-`beta * C`, and beta = 0 leaves it unread. The value is C's new element, rounded once.
+`acc` is an element of A * B, which K = 0 makes 0; `row_sum` is the sum of its row of A, `column_sum` that of its column
+of B, which the kernel computes besides, and `K` the number of their elements. `C` stands for what C holds before the
+launch: it occurs only as `beta * C`, and beta = 0 leaves it unread. The value is C's new element, rounded once.
+
+Where sums are integers, what is made of acc, these and zero points by +, - and * alone is computed in integers, which
+wrap around, and converted to the type of alpha by what uses it. Where alpha is an integer, all is.
 
 The tree is the single source of CUDA's text (`kernel.epilogue_text`), of the reference and its error bound
 (`verification.roundings`), of the operands that a kernel takes, and of its name.
@@ -18,7 +22,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import product
+from itertools import product, takewhile
 from typing import Literal
 
 from gemmgen.problem.functions import FUNCTIONS
@@ -32,20 +36,24 @@ MOST_NODES = 100  # of a tree
 CHARACTERS = re.compile(r"[A-Za-z0-9_ .,+\-*/()]*", re.ASCII)
 SCALARS = ("alpha", "beta")
 ACC, C = "acc", "C"
+SUMS = ("row_sum", "column_sum")  # of A and B, which kernels compute beside acc
+DEPTH = "K"
 
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor that an epilogue may name, of the type of the scalars.
+    """A tensor that an epilogue may name.
 
     along    "m": one element a row of C, "n": one a column, "mn": a matrix as large as C, row-major
     written  the kernel writes it: the argument of its call, which goes on as the call's value
+    summed   it is of the type of the sums, rather than of alpha's
     """
 
     name: str
     along: Along
     meaning: str
     written: bool = False
+    summed: bool = False
 
     @property
     def is_matrix(self) -> bool:
@@ -62,10 +70,10 @@ _OPERANDS = (
     Operand("bias_n", "n", "added to each element of its column"),
     Operand("scale_m", "m", "a factor of each element of its row"),
     Operand("scale_n", "n", "a factor of each element of its column"),
-    Operand("zero_m", "m", "the zero point of a row of A"),
-    Operand("zero_n", "n", "the zero point of a column of B"),
-    Operand("sum_m", "m", "the sum of a row of A"),
-    Operand("sum_n", "n", "the sum of a column of B, less K times its zero point where it has one"),
+    Operand("zero_m", "m", "the zero point of a row of A", summed=True),
+    Operand("zero_n", "n", "the zero point of a column of B", summed=True),
+    Operand("sum_m", "m", "the sum of a row of A, computed before", summed=True),
+    Operand("sum_n", "n", "the sum of a column of B, computed before", summed=True),
     Operand("residual", "mn", "added, element by element"),
     Operand("aux", "mn", "takes its argument: the value before an activation, say", written=True),
 )
@@ -74,7 +82,7 @@ OPERANDS = {operand.name: operand for operand in _OPERANDS}
 
 @dataclass(frozen=True)
 class Name:
-    """`acc`, a scalar, `C`, an operand, or a parameter of a function's definition."""
+    """`acc`, one of SUMS, `K`, a scalar, `C`, an operand, or a parameter of a function's definition."""
 
     name: str
 
@@ -150,6 +158,21 @@ class Epilogue:
         """Of alpha and beta those that the kernel takes."""
         return tuple(name for name in SCALARS if name in self.names)
 
+    @cached_property
+    def sums(self) -> tuple[str, ...]:
+        """Of SUMS those that the kernel computes."""
+        return tuple(name for name in SUMS if name in self.names)
+
+    @property
+    def reads_shape(self) -> bool:
+        """Whether it depends on K or on a leading dimension."""
+        return self.has_matrix or self.reads_depth
+
+    @property
+    def reads_depth(self) -> bool:
+        """Whether it depends on K."""
+        return DEPTH in self.names
+
     @property
     def has_matrix(self) -> bool:
         return any(operand.is_matrix for operand in self.operands)
@@ -215,6 +238,44 @@ def _walk(node: Node) -> Iterator[Node]:
     yield node
 
 
+_WHOLE = frozenset({ACC, DEPTH, *SUMS, *(operand.name for operand in _OPERANDS if operand.summed)})
+
+
+def is_whole(node: Node) -> bool:
+    """Whether integer sums make it an integer: it is made of them, zero points and whole numbers by +, - and *."""
+    match node:
+        case Name(name):
+            return name in _WHOLE
+        case Number(value):
+            return value.is_integer() and abs(value) < 2**31
+        case Binary("/"):
+            return False
+        case Negation() | Binary():
+            return all(map(is_whole, _parts(node)))
+    return False
+
+
+def is_integer(node: Node) -> bool:
+    """Whether kernels with integer sums compute it in integers, whatever it is part of: no number alone."""
+    return is_whole(node) and any(isinstance(part, Name) for part in _walk(node))
+
+
+def require_integers(epilogue: Epilogue) -> None:
+    """Raise InvalidInput unless it can be computed in integers throughout."""
+    for node in epilogue.nodes:
+        match node:
+            case Number(value):
+                require(is_whole(node), f"the epilogue {epilogue} has {value:g}, and with C of s32 all is integers")
+            case Binary("/"):
+                require(False, f"the epilogue {epilogue} divides, and with C of s32 all is integers")
+            case Call(name) if name in FUNCTIONS:
+                known = ", ".join(name for name, one in FUNCTIONS.items() if one.integers)
+                require(
+                    FUNCTIONS[name].integers,
+                    f"the epilogue {epilogue} calls {name}; with C of s32 all is integers, and of functions {known}",
+                )
+
+
 _STRENGTH = {"+": 1, "-": 1, "*": 2, "/": 2}
 
 
@@ -249,8 +310,9 @@ def parse_epilogue(text: str) -> Epilogue:
     begin, take the zero points of A's rows and B's columns from acc.
     """
     if re.search(r"\bacc\b", text, re.ASCII):
-        return Epilogue(parse(text, (ACC, *SCALARS, C, *(name for name, one in OPERANDS.items() if not one.written))))
-    return Epilogue(_joined(text, parse(text, (*_ZEROS, *_FORMS), forms=True)))
+        read = (name for name, one in OPERANDS.items() if not one.written)
+        return Epilogue(parse(text, (ACC, *SUMS, DEPTH, *SCALARS, C, *read)))
+    return Epilogue(_joined(text, parse(text, (*_ZERO_POINTS, *_FORMS), forms=True)))
 
 
 def parse(text: str, names: tuple[str, ...], forms: bool = False) -> Node:
@@ -335,8 +397,13 @@ class _Parser:
         return InvalidInput(f"epilogue: {self.text[start:end]!r} {what} ({place})")
 
 
-# What zero points take from acc: (A - zero_m) * (B - zero_n) is A * B - zero_m * sum_n - sum_m * zero_n.
-_ZEROS = {"zero_m": "x - zero_m * sum_n", "zero_n": "x - sum_m * zero_n"}
+# What zero points make of acc: the sum of (A - zero_m) * (B - zero_n) over K.
+_ZEROS = {
+    ("zero_m",): "x - zero_m * column_sum",
+    ("zero_n",): "x - row_sum * zero_n",
+    ("zero_m", "zero_n"): "x - zero_m * (column_sum - K * zero_n) - row_sum * zero_n",
+}
+_ZERO_POINTS = ("zero_m", "zero_n")
 # What --epilogue calls by a name: an expression over x, the value so far.
 _FORMS = {
     "bias": "x + bias_n",
@@ -351,24 +418,26 @@ _SCALES = ("scale_m", "scale_n")
 
 
 @cache
-def _form(name: str) -> Node:
-    return parse((_ZEROS | _FORMS)[name], ("x", *OPERANDS))
+def _form(expression: str) -> Node:
+    return parse(expression, ("x", *SUMS, DEPTH, *OPERANDS))
 
 
 def _joined(text: str, tree: Node) -> Node:
     """The tree that forms joined by + mean: bias + gelu is gelu(alpha * acc + beta * C + bias_n)."""
-    acc: Node = Name(ACC)
     forms = list(_terms(tree))
-    while forms and isinstance(first := forms[0], Name) and first.name in _ZEROS:
-        acc = substitute(_form(first.name), {"x": acc})
-        forms.pop(0)
+    zeros = tuple(sorted(form.name for form in takewhile(_is_zero_point, forms) if isinstance(form, Name)))
+    acc = substitute(_form(_ZEROS[zeros]), {"x": Name(ACC)}) if zeros in _ZEROS else Name(ACC)
     value: Node = Binary("*", Name("alpha"), acc)
     plain = True
-    for form in forms:
+    for form in forms[len(zeros) if zeros in _ZEROS else 0 :]:
         if plain and not (isinstance(form, Name) and form.name in _SCALES):
             value, plain = Binary("+", value, Binary("*", Name("beta"), Name(C))), False
         value = _applied(text, form, value)
     return value if not plain else Binary("+", value, Binary("*", Name("beta"), Name(C)))
+
+
+def _is_zero_point(form: Node) -> bool:
+    return isinstance(form, Name) and form.name in _ZERO_POINTS
 
 
 def _terms(tree: Node) -> Iterator[Node]:
@@ -383,10 +452,10 @@ def _applied(text: str, form: Node, value: Node) -> Node:
     """What `form` makes of `value`: a name's expression, or clamp(lo, hi)."""
     match form:
         case Name(name) if name in _FORMS:
-            return substitute(_form(name), {"x": value})
+            return substitute(_form(_FORMS[name]), {"x": value})
         case Call("clamp", (lo, hi)):
             return Call("clamp", (value, lo, hi))
-    known = ", ".join((*_ZEROS, *_FORMS, "clamp(lo, hi)"))
+    known = ", ".join((*_ZERO_POINTS, *_FORMS, "clamp(lo, hi)"))
     raise InvalidInput(
         f"epilogue: {unparse(form)!r} of {text!r} is no form, and without acc it is no expression: forms are {known}"
     )

@@ -37,6 +37,7 @@ class Function:
                 the value changes at most where each changes by 1)
     ulps        how far off CUDA's value is, in units of its last place; 0: it is one of the arguments, or its magnitude
     constants   how many of the last arguments have to be numbers
+    integers    CUDA's text serves integers as well
     """
 
     name: str
@@ -47,6 +48,7 @@ class Function:
     slope: Slope = lambda low, high: 1.0
     ulps: float = 0.0
     constants: int = 0
+    integers: bool = False
 
     def __post_init__(self) -> None:
         require(bool(self.definition) != bool(self.cuda), f"{self.name} has either a definition or CUDA's text")
@@ -88,6 +90,7 @@ _ALL = (
         cuda="x < 0 ? 0 : x",
         reference=lambda x: np.where(x < 0, 0.0, x),
         slope=lambda low, high: high > 0,
+        integers=True,
     ),
     Function("gelu", ("x",), definition="0.5 * x * (1 + erf(0.7071067811865476 * x))"),
     Function("gelu_tanh", ("x",), definition="0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * (x * x * x))))"),
@@ -114,6 +117,7 @@ _ALL = (
         cuda="x < lo ? lo : x > hi ? hi : x",
         reference=lambda x, lo, hi: np.where(x < lo, lo, np.where(x > hi, hi, x)),
         constants=2,
+        integers=True,
     ),
 )
 FUNCTIONS = {function.name: function for function in _ALL}

@@ -19,7 +19,7 @@ from math import gcd
 from typing import Any, Literal, TypeVar
 
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.epilogue import LINEAR, Epilogue, Operand, parse_epilogue
+from gemmgen.problem.epilogue import LINEAR, OPERANDS, Epilogue, Operand, parse_epilogue, require_integers
 from gemmgen.problem.matrix import ROW_MAJOR, Layout, Matrix
 from gemmgen.problem.types import F32_TYPES, Types
 from gemmgen.support.errors import require, whole
@@ -117,8 +117,8 @@ class Problem:
     def _require_operands(self) -> None:
         """Of the epilogue: what is said of them exists, and kernels take it."""
         matrices = [operand.name for operand in self.epilogue.operands if operand.is_matrix]
-        computed = self.epilogue.is_linear or not self.types.scalar.is_integer
-        require(computed, f"the epilogue {self.epilogue} takes a C of another type than {self.types.c.label}")
+        if self.types.scalar.is_integer:
+            require_integers(self.epilogue)
         require(not self.epilogue.outputs, f"the epilogue {self.epilogue} writes more than C, which no kernel does")
         require(not (self.pointers and matrices), f"a batch of pointers has none to {', '.join(matrices)}")
         for name in ("ld_residual", "stride_residual"):
@@ -260,7 +260,9 @@ class Problem:
 
     def dtype_of(self, operand: str) -> DType:
         """The element type of an operand: of A, B or C, or one of the epilogue's."""
-        return dict(zip("ABC", self.types.operands, strict=True)).get(operand, self.types.scalar)
+        if operand in OPERANDS:
+            return self.types.accumulator if OPERANDS[operand].summed else self.types.scalar
+        return dict(zip("ABC", self.types.operands, strict=True))[operand]
 
     def align_of(self, operand: str) -> int:
         """Bytes that divide the address of an operand."""
@@ -439,11 +441,12 @@ class Case:
         return {operand.name: self._extra(operand) for operand in self.problem.epilogue.operands}
 
     def _extra(self, operand: Operand) -> Matrix:
+        dtype = self.problem.dtype_of(operand.name)
         if operand.is_matrix:
             ld, stride = getattr(self, operand.ld), getattr(self, stride_of(operand.ld))
-            return Matrix(self.m, self.n, ld, "r", self._batch, stride, dtype=self.problem.types.scalar)
+            return Matrix(self.m, self.n, ld, "r", self._batch, stride, dtype=dtype)
         rows, cols = (self.m, 1) if operand.along == "m" else (1, self.n)
-        return Matrix(rows, cols, cols, "r", self._batch, 0, dtype=self.problem.types.scalar)
+        return Matrix(rows, cols, cols, "r", self._batch, 0, dtype=dtype)
 
     @property
     def tensors(self) -> dict[str, Matrix]:

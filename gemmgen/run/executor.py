@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -15,6 +14,7 @@ import numpy.typing as npt
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Case
 from gemmgen.support.errors import CandidateFailed
+from gemmgen.support.threads import thread_pool
 
 Floats = npt.NDArray[np.floating[Any]]  # of the problem's dtype
 Words = npt.NDArray[np.uint32]
@@ -120,5 +120,5 @@ def load_in_parallel(executor: Executor, sources: Sequence[KernelSource]) -> Non
         with suppress(CandidateFailed):
             executor.load(source).close()
 
-    with ThreadPoolExecutor() as pool:
+    with thread_pool() as pool:
         list(pool.map(load, sources))

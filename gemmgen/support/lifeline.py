@@ -5,7 +5,14 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import subprocess
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
+from typing import Any
+
+from gemmgen.support.errors import GemmgenError
 
 
 class Lifeline:
@@ -39,3 +46,47 @@ class Lifeline:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class Lifelines:
+    """Of the processes that threads start and wait for: closing it ends them all, and no other starts."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lines: set[Lifeline] = set()
+        self._closed = False
+
+    @contextmanager
+    def started(self, command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[str]]:
+        """`Popen(command, text=True, **options)`, whose process and its group end with the block at the latest.
+
+        Raises GemmgenError once this is closed.
+        """
+        line, process = self._start(command, options)
+        with process:
+            try:
+                yield process
+            finally:
+                with self._lock:
+                    self._lines.remove(line)
+                    line.close()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            for line in self._lines:
+                line.close()
+
+    def _start(self, command: Sequence[str], options: dict[str, Any]) -> tuple[Lifeline, subprocess.Popen[str]]:
+        with self._lock:  # a process is tied before anything can close its line
+            if self._closed:
+                raise GemmgenError(f"{command[0]} is not started: whoever needs it is being closed")
+            line = Lifeline()
+            try:
+                process = subprocess.Popen(command, text=True, start_new_session=True, pass_fds=(line.end,), **options)
+                line.tie(process.pid)
+            except BaseException:
+                line.close()
+                raise
+            self._lines.add(line)
+            return line, process

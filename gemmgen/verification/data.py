@@ -21,6 +21,7 @@ from gemmgen.verification.situation import EXACT_KINDS, EXACT_SCALARS, DataKind,
 LARGEST_INTEGER = 8
 FACTORS = ("scale_m", "scale_n")  # of an epilogue's operands
 ZEROS, SUMS = ("zero_m", "zero_n"), ("sum_m", "sum_n")  # likewise: integers
+LARGE_ZERO = 2**16
 EXACT_FACTORS = (0.5, 1.0, 2.0, -1.0)
 SPECIALS = (np.inf, -np.inf, np.nan, 0.0)
 DENORMAL_FLOPS = 1e6  # with a denormal factor, of a launch
@@ -123,7 +124,12 @@ def _fill_extra(name: str, matrix: Matrix, case: Case, data: DataKind, rng: np.r
     view = matrix.stored.view(flat)
     factor = name in FACTORS
     if name in ZEROS or name in SUMS:
-        most = 8 if data in EXACT_KINDS else 128 if name in ZEROS else 128 * math.isqrt(case.k + 1)
+        most = 8 if data in EXACT_KINDS else 255 if name in ZEROS else 128 * math.isqrt(case.k + 1)
+        if dtype.is_integer and data not in EXACT_KINDS and rng.integers(2):
+            most = LARGE_ZERO  # what floats would round
+        view[...] = rng.integers(-most, most, view.shape, endpoint=True)
+    elif dtype.is_integer:
+        most = 8 if data in EXACT_KINDS else int(dtype.largest)  # sums wrap around
         view[...] = rng.integers(-most, most, view.shape, endpoint=True)
     elif data in EXACT_KINDS:
         view[...] = rng.choice(EXACT_FACTORS, view.shape) if factor else rng.integers(-8, 8, view.shape, endpoint=True)
@@ -132,7 +138,7 @@ def _fill_extra(name: str, matrix: Matrix, case: Case, data: DataKind, rng: np.r
         special = data == "special" and case.c.dtype.has_nan
         if special or (not factor and data != "special"):  # factors stay near 1: nothing passes the type's range
             _reshape("C", view, dtype, data, case, rng)
-    if name == next((one for one in FACTORS if one in case.extra), None):
+    if not dtype.is_integer and name == next((one for one in FACTORS if one in case.extra), None):
         view *= dtype.numpy.type(_into_range(case))
     return flat
 

@@ -411,9 +411,8 @@ class _Loader:
     def __enter__(self) -> _Loader:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         if self._pool is None:
             return
-        for _point, future in self._waiting:
-            future.cancel()
-        self._pool.shutdown()  # a compilation that runs ends first; the executor closes what it loaded
+        # The executor closes what it loaded, and ends a compilation that an interrupt leaves running.
+        self._pool.shutdown(wait=not isinstance(error, KeyboardInterrupt), cancel_futures=True)

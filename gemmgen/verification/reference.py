@@ -73,6 +73,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.epilogue import DEPTH
 from gemmgen.problem.gemm import Case
 from gemmgen.problem.types import Types
 from gemmgen.run.executor import Floats
@@ -311,15 +312,9 @@ def _through_epilogue(
     case, exact = situation.case, situation.data in EXACT_KINDS
     dtype, scalar = case.problem.types.accumulator, case.problem.types.scalar
     operands = make_operands(situation)
-    bound: Doubles = np.zeros_like(product)
-    if dtype.is_integer:  # exact but for its way to a scalar
-        product = dtype.wrap(product.astype(np.int64)).astype(np.float64)
-        bound = np.where(scalar.nearest(product) == product, 0.0, scalar.unit_roundoff * np.abs(product))
-    elif not exact and case.k > 0:
-        bound = LAMBDA * np.sqrt(case.k) * dtype.unit_roundoff * size + case.k * dtype.smallest
-        if dtype == DType.F64:  # the reference's own
-            bound = bound + REFERENCE_ROUNDINGS * dtype.unit_roundoff * size + case.k * SLICE_RESIDUE * largest
-    inputs = {"acc": Bounded(product, np.where(np.isfinite(product), bound, 0.0))}
+    inputs = {"acc": _bounded_sum(situation, product, size, largest)}
+    inputs |= {name: _sum(situation, window, name) for name in case.problem.epilogue.sums}
+    inputs |= {DEPTH: Bounded.exact(dtype.nearest(np.asarray(case.k, np.float64)))}
     inputs |= {
         name: Bounded.exact(scalar.nearest(np.asarray(getattr(case, name), np.float64)))
         for name in case.problem.epilogue.scalars
@@ -329,9 +324,31 @@ def _through_epilogue(
         inputs["C"] = Bounded.exact(old if case.beta != 0 else np.zeros_like(old))
     for name, matrix in case.extra.items():
         inputs[name] = Bounded.exact(_in_window(matrix.view(operands.extra[name]).astype(np.float64), window))
-    result = apply_epilogue(case.problem.epilogue, inputs, scalar, exact).c
+    result = apply_epilogue(case.problem.epilogue, inputs, scalar, exact, dtype.is_integer).c
     shape = product.shape
     return np.broadcast_to(result.value, shape).copy(), np.broadcast_to(result.bound, shape).copy()
+
+
+def _bounded_sum(situation: Situation, total: Doubles, size: Doubles, largest: Doubles) -> Bounded:
+    """A sum of K terms, as a kernel's accumulator holds it; `size` is that of their magnitudes."""
+    k, dtype = situation.case.k, situation.case.problem.types.accumulator
+    if dtype.is_integer or situation.data in EXACT_KINDS or k == 0:
+        return Bounded.exact(total)
+    bound = LAMBDA * np.sqrt(k) * dtype.unit_roundoff * size + k * dtype.smallest
+    if dtype == DType.F64:  # the reference's own
+        bound = bound + REFERENCE_ROUNDINGS * dtype.unit_roundoff * size + k * SLICE_RESIDUE * largest
+    return Bounded(total, np.where(np.isfinite(total), bound, 0.0))
+
+
+def _sum(situation: Situation, window: Window, name: str) -> Bounded:
+    """The sums of A's rows, or of B's columns, inside `window`."""
+    case, operands = situation.case, make_operands(situation)
+    matrix, stored, axis = (case.a, operands.a, -1) if name == "row_sum" else (case.b, operands.b, -2)
+    values = matrix.dtype.decode(matrix.view(stored)[window.a_index if axis == -1 else window.b_index])
+    along_k = np.ascontiguousarray(np.moveaxis(values, axis, -1))  # of which numpy adds pairs, and pairs of pairs
+    with np.errstate(invalid="ignore"):
+        of_all = along_k.sum(-1), np.abs(along_k).sum(-1), np.abs(along_k).max(-1, initial=0.0)
+    return _bounded_sum(situation, *(np.expand_dims(one, axis) for one in of_all))
 
 
 def _in_window(values: Doubles, window: Window) -> Doubles:

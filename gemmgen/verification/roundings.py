@@ -8,7 +8,7 @@ Each value comes with a bound of its error. An operation on values that are off 
     rounding   u |value| + half the smallest denormal; nothing where exact operands have a result that the type holds
 
 These are worst cases, no probabilities: an epilogue has few operations. A kernel that fuses a product and a sum rounds
-once less.
+once less. What kernels compute in integers is exact, modulo 2^32, and rounded where it becomes a float.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.epilogue import Binary, Call, Epilogue, Name, Negation, Node, Number, parse
+from gemmgen.problem.epilogue import Binary, Call, Epilogue, Name, Negation, Node, Number, is_integer, parse
 from gemmgen.problem.functions import FUNCTIONS
 
 FLOAT64 = 2.0**-30  # of a bound: more than float64's own rounding takes away
 
 Doubles = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -50,23 +51,55 @@ class Results:
     outputs: Mapping[str, Bounded]
 
 
-def apply_epilogue(epilogue: Epilogue, inputs: Mapping[str, Bounded], dtype: DType, exact: bool = False) -> Results:
+def apply_epilogue(
+    epilogue: Epilogue,
+    inputs: Mapping[str, Bounded],
+    dtype: DType,
+    exact: bool = False,
+    integer_sums: bool = False,
+) -> Results:
     """`epilogue` of its inputs by name, as a kernel computes it in `dtype`.
 
-    `exact` says of f64 that sums and products of exact inputs have no error, which float64 cannot tell.
+    `exact` says of f64 that sums and products of exact inputs have no error, which float64 cannot tell. With
+    `integer_sums` acc, and what else is of its type, are integers, and so is what `is_integer` says.
     """
     outputs: dict[str, Bounded] = {}
     with np.errstate(all="ignore"):
-        return Results(_Arithmetic(dtype, exact, outputs).value(epilogue.tree, inputs), outputs)
+        return Results(_Arithmetic(dtype, exact, integer_sums, outputs).value(epilogue.tree, inputs), outputs)
 
 
 @dataclass(frozen=True)
 class _Arithmetic:
     dtype: DType
     exact: bool
+    integer_sums: bool
     outputs: dict[str, Bounded]
 
     def value(self, node: Node, names: Mapping[str, Bounded]) -> Bounded:
+        if self.dtype.is_integer:
+            return Bounded.exact(self._integer(node, names))
+        if self.integer_sums and is_integer(node):
+            values = self._integer(node, names).astype(np.float64)
+            return self._rounded(values, np.zeros_like(values))
+        return self._float(node, names)
+
+    def _integer(self, node: Node, names: Mapping[str, Bounded]) -> Integers:
+        """Modulo 2^32, in the range of s32."""
+        match node:
+            case Name(name):
+                return DType.S32.wrap(names[name].value.astype(np.int64))
+            case Number(value):
+                return np.asarray(value, np.int64)
+            case Negation(value):
+                return DType.S32.wrap(-self._integer(value, names))
+            case Call(name, arguments):
+                values = [self._integer(argument, names) for argument in arguments]
+                return np.asarray(FUNCTIONS[name].reference(*values), np.int64)
+            case Binary(operator, left, right):
+                operation = {"+": np.add, "-": np.subtract, "*": np.multiply}[operator]
+                return DType.S32.wrap(operation(self._integer(left, names), self._integer(right, names)))
+
+    def _float(self, node: Node, names: Mapping[str, Bounded]) -> Bounded:
         match node:
             case Name(name):
                 return names[name]

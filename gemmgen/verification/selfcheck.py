@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import islice
 
 from gemmgen.kernel.families import FAMILIES
@@ -145,6 +146,7 @@ def _texts(bug: Bug) -> tuple[str, ...]:
     return bug.name, bug.breaks, bug.subject.name, bug.subject.skeleton
 
 
+@cache
 def rendered(subject: Subject, limits: Limits) -> KernelSource:
     """The correct kernel of `subject`."""
     check(subject.family, subject.problem, subject.config, limits)

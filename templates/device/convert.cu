@@ -24,11 +24,28 @@ ${ saturated() }
 //% endif
 //% endmacro
 
+/*# sum += term; an integer sum wraps around. #*/
+//% macro add_to(sum, term)
+//% if types.accumulator.is_integer
+${ sum } = multiply_add(1, ${ term }, ${ sum });
+//%- else
+${ sum } += ${ term };
+//%- endif
+//%- endmacro
+
 //% macro multiply_add()
 // a * b + c, which wraps around at 32 bits.
 __device__ __forceinline__ int multiply_add(int a, int b, int c)
 {
     return static_cast<int>(static_cast<unsigned>(a) * static_cast<unsigned>(b) + static_cast<unsigned>(c));
+}
+//% endmacro
+
+//% macro multiply_subtract()
+// c - a * b, which wraps around at 32 bits.
+__device__ __forceinline__ int multiply_subtract(int a, int b, int c)
+{
+    return static_cast<int>(static_cast<unsigned>(c) - static_cast<unsigned>(a) * static_cast<unsigned>(b));
 }
 //% endmacro
 

@@ -20,7 +20,11 @@ __device__ __forceinline__ void warp_sum(${ T } (&values)[COUNT])
         const bool second = threadIdx.x & DISTANCE;
         const ${ T } first = values[i], last = values[HALVED ? KEPT + i : i];
         const ${ T } kept = second ? last : first, sent = second ? first : last;
+//% if types.accumulator.is_integer
+        values[i] = multiply_add(1, kept, __shfl_xor_sync(0xffffffffu, sent, DISTANCE));
+//% else
         values[i] = kept + __shfl_xor_sync(0xffffffffu, sent, DISTANCE);
+//% endif
     }
     if constexpr (DISTANCE > ${ "LANES" if grouped else "1" }) warp_sum<DISTANCE / 2>(values);
 }

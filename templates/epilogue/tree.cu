@@ -1,7 +1,13 @@
 /*# Epilogues that are more than alpha * acc + beta * C: their functions and inputs, C's new element, and how a thread stores
     its elements. #*/
 //% from "epilogue/linear.cu" import extent
+//% from "epilogue/result.cu" import narrowed
+//% from "epilogue/sums.cu" import sum_parameters, sums
+//% from "device/convert.cu" import multiply_subtract
 //% macro epilogue(kernel)
+//% if kernel.epilogue.subtracts
+${ multiply_subtract() }
+//% endif
 /*% for f in kernel.epilogue.functions %*/
 __device__ __forceinline__ ${ TS } ${ f.name }(${ TS } ${ f.parameters | join(", %s " | format(TS)) })
 {
@@ -16,16 +22,16 @@ struct Epilogue {
     ${ TS } ${ e.scalars | join(", ") };
 //% endif
 //% for x in e.operands
-    const ${ TS }* ${ x.name };
+    const ${ kernel.ctype_of(x) }* ${ x.name };
 //% endfor
 };
 
 // C's new element${ " in row m" if e.reads_rows }${ " and" if e.reads_rows and e.reads_columns }${ " in" if e.reads_columns and not e.reads_rows }${ " column n" if e.reads_columns }${ "; c is the old one, or 0 where beta = 0" if e.reads_c }:
 // ${ e }
-__device__ __forceinline__ ${ TS } epilogue(const Epilogue& e${ ", Shape s" if e.has_matrix }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, ${ TS } acc${ ", %s c" | format(TS) if e.reads_c })
+__device__ __forceinline__ ${ TS } epilogue(const Epilogue& e${ ", Shape s" if e.reads_shape }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, ${ T } acc${ sums_of(e, T) }${ ", %s c" | format(TS) if e.reads_c })
 {
 //% for x in e.operands
-    const ${ TS } ${ x.name } = e.${ x.name }[${ {"m": "m", "n": "n", "mn": "Offset(m) * s.%s + n" | format(x.ld)}[x.along] }];
+    const ${ kernel.ctype_of(x) } ${ x.name } = e.${ x.name }[${ {"m": "m", "n": "n", "mn": "Offset(m) * s.%s + n" | format(x.ld)}[x.along] }];
 //% endfor
 //% for s in kernel.epilogue.statements
     const ${ TS } ${ s.name } = ${ s.text };
@@ -33,14 +39,20 @@ __device__ __forceinline__ ${ TS } epilogue(const Epilogue& e${ ", Shape s" if e
     return ${ kernel.epilogue.result };
 }
 //% endmacro
-/*# The call for row `m` and column `n`, with C's old element. #*/
-//% macro applied(kernel, m, n, acc, c)
+/*# The sums of A and B that the epilogue takes, as further parameters of `type`, or as arguments. #*/
+//% macro sums_of(e, type="", at="")
+//%- for name in e.sums
+, ${ type ~ " " if type }${ name }${ at if name == "column_sum" }
+//%- endfor
+//%- endmacro
+/*# The call for row `m` and column `n`, with C's old element; `at` leads to the column's of several sums. #*/
+//% macro applied(kernel, m, n, acc, c, at="")
 //% set e = kernel.problem.epilogue
-epilogue(e${ ", s" if e.has_matrix }${ ", " ~ m if e.reads_rows }${ ", " ~ n if e.reads_columns }, ${ acc }${ ", " ~ c if e.reads_c })
+epilogue(e${ ", s" if e.reads_shape }${ ", " ~ m if e.reads_rows }${ ", " ~ n if e.reads_columns }, ${ acc }${ sums_of(e, at=at) }${ ", " ~ c if e.reads_c })
 //%- endmacro
 /*# The same with C's old element at `to`, which beta = 0 leaves unread. #*/
-//% macro applied_at(kernel, m, n, acc, to)
-${ applied(kernel, m, n, acc, "e.beta == %s ? %s : %s" | format(types.scalar.arithmetic.zero, types.scalar.arithmetic.zero, to)) }
+//% macro applied_at(kernel, m, n, acc, to, at="")
+${ applied(kernel, m, n, acc, "e.beta == %s ? %s : %s" | format(types.scalar.arithmetic.zero, types.scalar.arithmetic.zero, to), at) }
 //%- endmacro
 /*# The epilogue's inputs, from row `m` and column `n` of C on, or of the matrix `product` of a batch. #*/
 //% macro inputs(kernel, m="", n="", product="")
@@ -60,6 +72,28 @@ ${ ", " if not loop.last }
 //%- endfor
 }
 //%- endmacro
+/*# Of a store of N columns of a row: the sums of A and B that it takes. #*/
+//% macro vector_sums(e)
+${ ", %s row_sum" | format(T) if "row_sum" in e.sums }${ ", Vec<%sN> column_sum" | format(of.sums) if "column_sum" in e.sums }
+//%- endmacro
+/*# N new elements of the sums `value` to C. #*/
+//% macro store_vector(kernel)
+//% if kernel.problem.epilogue.reads_c
+Vec<${ of.C }N> old = {};
+if (e.beta != ${ types.scalar.arithmetic.zero }) old = load<N>(to);
+//% endif
+//% set into = "value" if types.uniform else "stored"
+//% if not types.uniform
+Vec<${ of.C }N> stored;
+//% endif
+#pragma unroll
+for (int i = 0; i < N; ++i) ${ into }.at[i] = ${ narrowed(applied(kernel, "m", "n + i", "value.at[i]", "old.at[i]", ".at[i]")) };
+store<N>(to, ${ into });
+//% endmacro
+/*# Of a store of a thread's row: the sums of A and B that it takes. #*/
+//% macro row_sums(e)
+${ ", %s row_sum" | format(T) if "row_sum" in e.sums }${ ", const %s (&column_sums)[TN]" | format(T) if "column_sum" in e.sums }
+//%- endmacro
 /*# registers -> global, row by row of a thread's. #*/
 //% macro store_c(kernel, moves_m=false, moves_n=false, sliced=false, shared=false)
 //% set e = kernel.problem.epilogue
@@ -68,35 +102,23 @@ ${ epilogue(kernel) }
 //% if n_edge
 // The first `valid` of N new elements${ " from row m" if e.reads_rows }${ "," if e.reads_rows and e.reads_columns }${ " from" if e.reads_columns and not e.reads_rows }${ " column n on" if e.reads_columns } to C${ ". beta = 0 overwrites C unread: what stood there may be NaN" if e.reads_c }.
 template <int N>
-__device__ __forceinline__ void store_edge(${ T }* to, const Epilogue& e${ ", Shape s" if e.has_matrix }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, Vec<N> value, int valid)
+__device__ __forceinline__ void store_edge(${ TC }* to, const Epilogue& e${ ", Shape s" if e.reads_shape }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, Vec<${ of.sums }N> value${ vector_sums(e) }, int valid)
 {
     if (valid >= N) {
-//% if e.reads_c
-        Vec<N> old = {};
-        if (e.beta != ${ zero }) old = load<N>(to);
-//% endif
-        #pragma unroll
-        for (int i = 0; i < N; ++i) value.at[i] = ${ applied(kernel, "m", "n + i", "value.at[i]", "old.at[i]") };
-        store<N>(to, value);
+${ store_vector(kernel) | indent(8, true) | trim("\n") }
         return;
     }
     #pragma unroll
     for (int i = 0; i < N - 1; ++i) {
-        if (i < valid) to[i] = ${ applied_at(kernel, "m", "n + i", "value.at[i]", "to[i]") };
+        if (i < valid) to[i] = ${ narrowed(applied_at(kernel, "m", "n + i", "value.at[i]", "to[i]", ".at[i]")) };
     }
 }
 //% else
 // N new elements${ " from row m" if e.reads_rows }${ "," if e.reads_rows and e.reads_columns }${ " from" if e.reads_columns and not e.reads_rows }${ " column n on" if e.reads_columns } to C${ ". beta = 0 overwrites C unread: what stood there may be NaN" if e.reads_c }.
 template <int N>
-__device__ __forceinline__ void store_results(${ T }* to, const Epilogue& e${ ", Shape s" if e.has_matrix }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, Vec<N> value)
+__device__ __forceinline__ void store_results(${ TC }* to, const Epilogue& e${ ", Shape s" if e.reads_shape }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, Vec<${ of.sums }N> value${ vector_sums(e) })
 {
-//% if e.reads_c
-    Vec<N> old = {};
-    if (e.beta != ${ zero }) old = load<N>(to);
-//% endif
-    #pragma unroll
-    for (int i = 0; i < N; ++i) value.at[i] = ${ applied(kernel, "m", "n + i", "value.at[i]", "old.at[i]") };
-    store<N>(to, value);
+${ store_vector(kernel) | indent(4, true) | trim("\n") }
 }
 /*% endif %*/
 
@@ -106,8 +128,8 @@ __device__ __forceinline__ void store_results(${ T }* to, const Epilogue& e${ ",
 //% if moves_m or moves_n
 // The first ${ "`skip_rows` rows" if moves_m }${ " and " if moves_m and moves_n }${ "`skip_columns` columns" if moves_n } of a tile that moved back are another tile's, which stores them.
 //% endif
-__device__ __forceinline__ void store_row(${ T }* tile, Shape s${ parameters }, ThreadOrigin thread, int i,
-                                          const ${ T } (&sums)[TN], const Epilogue& e)
+__device__ __forceinline__ void store_row(${ TC }* tile, Shape s${ parameters }, ThreadOrigin thread, int i,
+                                          const ${ T } (&sums)[TN]${ row_sums(e) }, const Epilogue& e)
 {
 //% if sliced
     const int row = static_cast<int>(threadIdx.x) / SLICE_THREADS * ROWS + i;  // of the thread tile
@@ -121,24 +143,29 @@ __device__ __forceinline__ void store_row(${ T }* tile, Shape s${ parameters }, 
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = thread.n + j / FN * STEP_N + j % FN;
-        Vec<VC> value;
+        Vec<${ of.sums }VC> value;
         #pragma unroll
         for (int v = 0; v < VC; ++v) value.at[v] = sums[j + v];
+//% if "column_sum" in e.sums
+        Vec<${ of.sums }VC> column_sum;
+        #pragma unroll
+        for (int v = 0; v < VC; ++v) column_sum.at[v] = column_sums[j + v];
+//% endif
 //% if n_edge
-        store_edge<VC>(tile + Offset(m) * s.ldc + n, e${ ", s" if e.has_matrix }${ ", m" if e.reads_rows }${ ", n" if e.reads_columns }, value, ${ "n < skip_columns ? 0 : VC" if moves_n else "columns - n" });
+        store_edge<VC>(tile + Offset(m) * s.ldc + n, e${ ", s" if e.reads_shape }${ ", m" if e.reads_rows }${ ", n" if e.reads_columns }, value${ sums_of(e) }, ${ "n < skip_columns ? 0 : VC" if moves_n else "columns - n" });
 //% else
-        store_results<VC>(tile + Offset(m) * s.ldc + n, e${ ", s" if e.has_matrix }${ ", m" if e.reads_rows }${ ", n" if e.reads_columns }, value);
+        store_results<VC>(tile + Offset(m) * s.ldc + n, e${ ", s" if e.reads_shape }${ ", m" if e.reads_rows }${ ", n" if e.reads_columns }, value${ sums_of(e) });
 //% endif
     }
 }
 /*% if not shared %*/
 
 // The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(${ T }* tile, Shape s${ parameters }, ThreadOrigin thread,
-                                        const ${ T } (&sums)[${ "ROWS" if sliced else "TM" }][TN], const Epilogue& e)
+__device__ __forceinline__ void store_c(${ TC }* tile, Shape s${ parameters }, ThreadOrigin thread,
+                                        const ${ T } (&sums)[${ "ROWS" if sliced else "TM" }][TN]${ sum_parameters(kernel, "const ") }, const Epilogue& e)
 {
     #pragma unroll
-    for (int i = 0; i < ${ "ROWS" if sliced else "TM" }; ++i) store_row(tile, s${ ", " ~ rows if m_edge }${ ", " ~ columns if n_edge }, thread, i, sums[i], e);
+    for (int i = 0; i < ${ "ROWS" if sliced else "TM" }; ++i) store_row(tile, s${ ", " ~ rows if m_edge }${ ", " ~ columns if n_edge }, thread, i, sums[i]${ sums(kernel) | replace("row_sums", "row_sums[i]") }, e);
 }
 //% endif
 //% endmacro

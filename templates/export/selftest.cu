@@ -329,21 +329,36 @@ Bounded ${ f.name }(Bounded ${ f.parameters | join(", Bounded ") })
 std::vector<Expected> reference_row(const Check& check, const Operands& x, int p, int m)
 {
     const Shape& s = check.shape;
-    std::vector<${ out.wide }> row_of_a(s.K), sum(s.N), magnitude(s.N);
+//% set sums = out.epilogue.sums
+    std::vector<${ out.wide }> row_of_a(s.K), sum(s.N), magnitude(s.N)${ ", column(s.N), column_magnitude(s.N)" if "column_sum" in sums };
     for (int k = 0; k < s.K; ++k) row_of_a[k] = x.a[at_a(s, p, m, k)];
+//% if "row_sum" in sums
+    ${ out.wide } row = 0, row_magnitude = 0;
+    for (const ${ out.wide } a : row_of_a) row += a, row_magnitude += std::fabs(a);
+//% endif
 //% for line, end in ([("k", "K"), ("n", "N")] if out.layout.b == "r" else [("n", "N"), ("k", "K")])
     ${ "    " * loop.index0 }for (int ${ line } = 0; ${ line } < s.${ end }; ++${ line })${ " {" if loop.last }
 //% endfor
             const ${ out.wide } product = row_of_a[k] * x.b[at_b(s, p, k, n)];
             sum[n] += product;
             magnitude[n] += std::fabs(product);
+//% if "column_sum" in sums
+            column[n] += x.b[at_b(s, p, k, n)];
+            column_magnitude[n] += std::fabs(x.b[at_b(s, p, k, n)]);
+//% endif
         }
 //% if out.reference
     // Rounding errors add up like a random walk (Higham and Mary, 2019): of K products.
     const double roundoffs = check.data == Data::exact ? 0.0 : ${ "SHARES * " if out.dtype == "f64" }LAMBDA * std::sqrt(double(s.K));
-    std::vector<Expected> row(s.N);
+    std::vector<Expected> results(s.N);
     for (int n = 0; n < s.N; ++n) {
         const Bounded acc = {sum[n], roundoffs * UNIT_ROUNDOFF * double(magnitude[n])};
+//% for name in sums
+        const Bounded ${ name } = {${ {"row_sum": "row", "column_sum": "column[n]"}[name] }, roundoffs * UNIT_ROUNDOFF * double(${ {"row_sum": "row_magnitude", "column_sum": "column_magnitude[n]"}[name] })};
+//% endfor
+//% if out.epilogue.reads_depth
+        const Bounded K = {${ out.wide }(s.K), 0};
+//% endif
 //% for name in out.epilogue.scalars
         const Bounded ${ name } = {check.scalars.${ name }, 0};
 //% endfor
@@ -354,9 +369,9 @@ std::vector<Expected> reference_row(const Check& check, const Operands& x, int p
         const Bounded ${ name } = {x.${ name }[at_${ name }(s, p, m, n)], 0};
 //% endfor
         const Bounded result = ${ out.reference.result };
-        row[n] = {result.value, result.bound};
+        results[n] = {result.value, result.bound};
     }
-    return row;
+    return results;
 }
 
 //% else

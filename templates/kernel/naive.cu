@@ -2,7 +2,7 @@
 //% from "header.cu" import header
 //% from "constants.cu" import shape, tiling
 //% from "signature.cu" import signature, matrices_of
-//% from "device/convert.cu" import element_types
+//% from "device/convert.cu" import add_to, element_types
 //% from "epilogue/result.cu" import result, narrowed
 //% from "device/raster.cu" import tile_rows, tile_columns
 //% from "epilogue/tree.cu" import epilogue, applied_at, inputs
@@ -30,11 +30,15 @@ ${ matrices_of(kernel, "matrix") }    const int tile_m = blockIdx.x / columns % 
     const int n = tile_n * BN + threadIdx.x % BN;  // neighbouring threads read neighbouring columns of B
     if (m >= s.M || n >= s.N) return;
 
-    ${ T } acc = ${ zero };
+//% set sums = kernel.problem.epilogue.sums
+    ${ T } acc = ${ zero }${ ", %s = %s" | format(sums | join(" = %s, " | format(zero)), zero) if sums };
     for (int k = 0; k < s.K; ++k) {
         const ${ T } a = A[${ "Offset(m) * s.lda + k" if kernel.problem.layout.a == "r" else "Offset(k) * s.lda + m" }];
         const ${ T } b = B[${ "Offset(k) * s.ldb + n" if kernel.problem.layout.b == "r" else "Offset(n) * s.ldb + k" }];
         acc = ${ fma }(a, b, acc);
+//% for name in sums
+        ${ add_to(name, "a" if name == "row_sum" else "b") }
+//% endfor
     }
     ${ TC }* const to = C + Offset(m) * s.ldc + n;
 //% if kernel.epilogue

@@ -4,13 +4,13 @@
 //% from "constants.cu" import shape, tiling
 //% from "signature.cu" import signature
 //% from "device/vec.cu" import vec, load_edge
-//% from "device/convert.cu" import dot, element_types
+//% from "device/convert.cu" import add_to, dot, element_types
 //% from "device/packed.cu" import access, packed
 //% from "device/split.cu" import split_k
 //% from "device/dynamic_shared.cu" import dynamic_shared
 //% from view.stream import stream
 //% from view.small import small, sum_products
-//% from "epilogue/result.cu" import result
+//% from "epilogue/result.cu" import narrowed, result
 //% from "epilogue/tree.cu" import epilogue, applied_at, inputs
 //% set x, w = view.x, view.w
 ${ header(kernel) }
@@ -60,7 +60,7 @@ ${ split_k("STEP", ragged=true, whole=view.ring) }
 //% if kernel.epilogue
 ${ epilogue(kernel) }
 // This thread's elements of C that exist: those at THREADS * i + threadIdx.x of the tile.
-__device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS], const Epilogue& e)
+__device__ __forceinline__ void store_c(${ TC }* C, Shape s, int tile_m, int tile_n, const ${ T } (&sums)[OUTPUTS], const Epilogue& e)
 //% else
 // C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.
 __device__ __forceinline__ void store_c(${ TC }* C, Shape s, int tile_m, int tile_n, const ${ T } (&sums)[OUTPUTS], ${ types.scalar.ctype } alpha, ${ types.scalar.ctype } beta)
@@ -76,7 +76,7 @@ __device__ __forceinline__ void store_c(${ TC }* C, Shape s, int tile_m, int til
 //% endif
         ${ TC }* const to = C + Offset(m) * s.ldc + n;
 //% if kernel.epilogue
-        *to = ${ applied_at(kernel, "m", "n", "sums[i]", "*to") };
+        *to = ${ narrowed(applied_at(kernel, "m", "n", "sums[i]", "*to")) };
 //% else
         *to = ${ result("sums[i]", "*to") };  // beta = 0 leaves C unread
 //% endif
@@ -121,12 +121,13 @@ ${ sum_products(x, w, view) }
     store_sums(acc, thread, block_sums);
     __syncthreads();
     ${ T } sums[OUTPUTS] = {};
+//% set at = "[element / BN][element % BN]" if x.mn == "m" else "[element % BN][element / BN]"
     #pragma unroll
     for (int i = 0; i < OUTPUTS; ++i) {
         const int element = i * THREADS + threadIdx.x;
         if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
         #pragma unroll
-        for (int p = 0; p < PARTIALS; ++p) sums[i] += block_sums[p][element ${ "/" if x.mn == "m" else "%" } BN][element ${ "%" if x.mn == "m" else "/" } BN];
+        for (int p = 0; p < PARTIALS; ++p) ${ add_to("sums[i]", "block_sums[p]" ~ at) }
     }
 //% if kernel.launch.splits > 1
     const Fixup fixup = split_k_fixup(partials, semaphores);

@@ -183,12 +183,12 @@ def test_no_compiler(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_leaves_nothing_half_written_and_resumes(tmp_path: Path, cache: Path) -> None:
-    """In the middle of a compilation, which here takes long."""
+    """In the middle of a compilation, which ends with the run and not after it."""
     real = shlex.join(HostCompiler.find().command)
-    hang = f"touch {tmp_path}/stuck; sleep 5"
-    stuck = compiler(tmp_path, f'case "$*" in *emulator_main.cpp*) {hang};; esac\nexec {real} "$@"')
+    telling = compiler(tmp_path, f'case "$*" in *emulator_main.cpp*) touch {tmp_path}/begun;; esac\nexec {real} "$@"')
     words = ("tune", "48x64x32", "--device", "emulator", "--budget", "2")
-    environ = {**os.environ, **HERE, "XDG_CACHE_HOME": str(cache), "CXX": stuck}
+    own = tmp_path / "own"
+    environ = {**os.environ, **HERE, "XDG_CACHE_HOME": str(own), "CXX": telling}
     command = [sys.executable, "-u", "-m", "gemmgen", *words]
     with subprocess.Popen(
         command, cwd=tmp_path, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -196,11 +196,13 @@ def test_an_interrupt_leaves_nothing_half_written_and_resumes(tmp_path: Path, ca
         # Ignored in what a shell starts in the background, and so in its children.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  (no threads here)
     ) as process:  # fmt: skip
-        while process.poll() is None and not (tmp_path / "stuck").exists():
+        while process.poll() is None and not (tmp_path / "begun").exists():
             time.sleep(0.05)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to every process of the group
         out, err = process.communicate()
     assert process.returncode == 130 and out == ""
     assert "the same command resumes" in err and "Traceback" not in err
     assert not (tmp_path / "gemmgen-out").exists()
+    built = [path for path in own.rglob("emulator/**/*") if path.is_file() and path.stat().st_size]  # a lock is empty
+    assert not built, "no compilation ran to its end"
     assert call(*words, folder=tmp_path, cache=cache).returncode == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,6 +21,8 @@ from gemmgen.problem.types import Types
 from gemmgen.run.emulator.compiler import RUNTIME, HostCompiler
 from gemmgen.run.emulator.driver import EmulatorExecutor
 from gemmgen.support.errors import InvalidInput
+from gemmgen.verification.data import make_operands
+from gemmgen.verification.situation import Situation
 from gemmgen.verification.verifier import verify
 
 
@@ -144,6 +147,28 @@ def test_other_families_convert_as_well(emulator: EmulatorExecutor, name: str) -
     check(family, problem, config, ARCHS["sm_90"].limits)
     verdict = verify(emulator, render(problem, family, config), examples=28, seed=1)
     assert verdict.passed, f"{verdict.situation}: {verdict.failure}"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gemm_u8u8s32_rr_2x8x140000_skinny_s2_t4_w2_k256_u2_v4_split3",
+        "gemm_u8u8s32_rc_8x8x140000_simt_outer1_8x8x32_2x2_w0x0_v4_ta1_tb1_pad4_s1_async0_ahead0_slices1_minb1_g1_split2",
+        "gemm_u8u8s32_rr_b2_2x2x140000_naive_8x8",
+    ],
+)
+def test_integer_sums_wrap_wherever_they_are_added(emulator: EmulatorExecutor, name: str) -> None:
+    """255 * 255 * K passes 2^31, in a thread, among a block's and among blocks of a split."""
+    problem, family, config = parse_name(name)
+    check(family, problem, config, ARCHS["sm_90"].limits)
+    kernel = emulator.load(render(problem, family, config))
+    case = problem.case(alpha=3.0)
+    operands = make_operands(Situation(case, "random", 0))
+    full = {"A": np.full_like(operands.a, 255), "B": np.full_like(operands.b, 254)}
+    result = kernel.run(case, replace(operands, a=full["A"], b=full["B"]))
+    kernel.close()
+    wrapped = DType.S32.wrap(np.array(3 * 255 * 254 * 140000))
+    assert (case.c.view(result) == wrapped).all()
 
 
 def test_e4m3_needs_an_architecture_that_converts_it() -> None:

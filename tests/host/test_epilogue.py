@@ -70,6 +70,12 @@ def test_text_reads_back_as_the_same_tree(epilogue):
         ("scale_m + scale_n", "alpha * acc * scale_m * scale_n + beta * C"),
         ("scale_n+bias_m+silu+residual", "silu(alpha * acc * scale_n + beta * C + bias_m) + residual"),
         ("bias+clamp(-1,2.5)", "clamp(alpha * acc + beta * C + bias_n, -1, 2.5)"),
+        ("zero_m", "alpha * (acc - zero_m * column_sum) + beta * C"),
+        ("zero_n+scale_n", "alpha * (acc - row_sum * zero_n) * scale_n + beta * C"),
+        (
+            "zero_n+zero_m+relu",
+            "relu(alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) + beta * C)",
+        ),
     ],
 )
 def test_forms_stand_for_expressions(forms, expression):
@@ -139,6 +145,72 @@ def test_text_is_what_a_person_would_write():
 def test_functions_come_before_those_that_call_them_once():
     text = epilogue_text(parse_epilogue("silu(silu(acc)) + sigmoid(acc)"), DType.F32, NAMES)
     assert [function.name for function in text.functions] == ["sigmoid", "silu"]
+
+
+whole_leaves = st.one_of(
+    st.sampled_from(["acc", "row_sum", "column_sum", "K", "zero_m", "zero_n", "sum_m", "sum_n"]).map(Name),
+    st.integers(-300, 300).map(lambda value: Number(float(value))),
+)
+whole_trees = st.recursive(
+    whole_leaves,
+    lambda part: st.one_of(
+        st.builds(Binary, st.sampled_from("+-*"), part, part),
+        part.filter(lambda x: not isinstance(x, Number)).map(Negation),
+    ),
+    max_leaves=8,
+)
+
+
+def wrapped(value):
+    return (value + 2**31) % 2**32 - 2**31
+
+
+def whole_value(node, names):
+    """The tree in Python's integers."""
+    match node:
+        case Name(name):
+            return names[name]
+        case Number(value):
+            return int(value)
+        case Negation(value):
+            return -whole_value(value, names)
+    left, right = whole_value(node.left, names), whole_value(node.right, names)
+    return {"+": left + right, "-": left - right, "*": left * right}[node.operator]
+
+
+@given(whole_trees, st.integers(0, 2**32))
+def test_what_is_made_of_integer_sums_and_zero_points_is_exact_modulo_2_to_the_32(tree, seed):
+    """In the kernel's text as in the reference, whatever is then made of it; and where C is s32 all is."""
+    rng = np.random.default_rng(seed)
+    known = ("acc", "row_sum", "column_sum", "K", "zero_m", "zero_n", "sum_m", "sum_n")
+    names = {name: int(rng.integers(-(2**31), 2**31)) for name in known}
+    epilogue = Epilogue(Binary("+", tree, Name("acc")))
+    inputs = {name: Bounded.exact(value) for name, value in names.items()}
+    want = wrapped(whole_value(epilogue.tree, names))
+    functions = {
+        "multiply_add": lambda a, b, c: wrapped(a * b + c),
+        "multiply_subtract": lambda a, b, c: wrapped(c - a * b),
+    }
+    for dtype in (DType.F32, DType.S32):
+        text = epilogue_text(epilogue, dtype, {}, integer_sums=True)
+        assert text.statements == () and eval(text.result, functions, names) == want
+        got = apply_epilogue(epilogue, inputs, dtype, integer_sums=True).c
+        assert got.value == want and got.bound <= abs(want) * 2.0**-23.9 + 1e-44
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("bias+gelu", "calls gelu; with C of s32 all is integers, and of functions relu, clamp"),
+        ("acc / 2", "divides, and with C of s32"),
+        ("acc * 0.5", "has 0.5, and with C of s32"),
+        ("acc + 3e9", "has 3e.09, and"),
+    ],
+)
+def test_where_c_is_s32_an_epilogue_is_of_integers(text, message):
+    with pytest.raises(InvalidInput, match=message):
+        Problem(8, 8, 8, types="s8,s8,s32", epilogue=text)
+    assert Problem(8, 8, 8, types="s8,s8,s32", epilogue="zero_m+bias+clamp(-9,9)").dtype_of("bias_n") == DType.S32
 
 
 ERF = np.vectorize(math.erf, otypes=[np.float64])

@@ -20,7 +20,6 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import LINEAR
 from gemmgen.problem.gemm import Problem, Size
 from gemmgen.problem.matrix import Layout
-from gemmgen.problem.types import Types
 from gemmgen.support.paths import TEMPLATES
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -37,17 +36,17 @@ class Sample:
     lda: Size = None
     pointer_align: int = 16
     dtype: DType = DType.F32
-    types: str = ""
     batch: Size = 1
     pointers: bool = False
     epilogue: str = str(LINEAR)
+    types: str = ""  # where not all are `dtype`
 
     def render(self) -> KernelSource:
         leading: dict[str, int] = {} if self.lda is None else {"lda": self.lda}
         layout = Layout.parse(self.layout)
         problem = Problem(
             *self.shape,
-            types=Types.parse(self.types or self.dtype.label),
+            types=self.types or self.dtype.label,
             layout=layout,
             pointer_align=self.pointer_align,
             batch=self.batch,
@@ -62,6 +61,7 @@ class Sample:
 
 SAMPLES = {
     "naive_epilogue": Sample(NAIVE, epilogue="gelu(alpha * acc + bias_n) + residual"),
+    "naive_zero_points": Sample(NAIVE, {}, (None, 300, None), epilogue="zero_m+zero_n+scale_m", types="u8,s8,bf16"),
     "double_buffer_epilogue_split": Sample(
         SIMT, {"SPLIT": 4}, (None, 300, None), batch=None, epilogue="scale_m+scale_n+bias+silu+residual"
     ),

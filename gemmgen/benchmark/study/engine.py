@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -29,6 +28,7 @@ from gemmgen.search.tuner import Progress, Silent, Trial, Tuner, tune
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import CandidateFailed, Failure, require
 from gemmgen.support.files import Store
+from gemmgen.support.threads import thread_pool
 
 Kind = Literal["measured", "predicted"]
 
@@ -197,7 +197,7 @@ class _Run:
 
     def _explain(self, rows: Sequence[StudyRow]) -> list[StudyRow]:
         self.progress.stage("explain", len(rows))
-        with ThreadPoolExecutor() as pool:  # each waits for a disassembler
+        with thread_pool() as pool:  # each waits for a disassembler
             return list(pool.map(self._explained, rows))
 
     def _explained(self, row: StudyRow) -> StudyRow:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from gemmgen.artifacts.recheck import Claim, Recheck
+from gemmgen.artifacts.recheck import Difference, Recheck
 from gemmgen.cli.reports.verify import show_pass
 from gemmgen.cli.reports.words import bad, bold, facts, good
 
@@ -19,44 +19,41 @@ def show_recheck(console: Console, result: Recheck) -> None:
     if result.verdict is None:
         console.print(bad("FAIL"), " the files are those of the certificate, which shows nothing:")
         console.print("      the kernel was exported with --examples 0. `gemmgen export` again verifies it")
-    elif result.stands:
-        _show_standing(console, result)
     else:
-        _show_broken(console, result)
-    console.print(f"      this version of gemmgen renders {'the same' if result.rendered else 'another'} text for it")
+        _show_verified(console, result)
+        console.print(f"      {_conditions(result)}", soft_wrap=True)
+    rendered = "the same" if certificate.rendered else "another"
+    console.print(f"      this version of gemmgen renders {rendered} text for it")
 
 
 def _show_changed(console: Console, result: Recheck) -> None:
+    certificate = result.certificate
     console.print(bad("VOID"), " the certificate no longer stands: it is of other bytes\n")
-    for file in result.certificate.changed:
-        made = facts()
-        made.add_row("file", file.file)
-        made.add_row("certified", file.certified)
-        made.add_row("found", file.found or "no such file")
-        console.print(made)
-    kernel = result.certificate.path.parent / str(result.certificate.record["kernel_file"])
+    for file in certificate.changed:
+        _show_facts(console, file=file.what, certified=file.certified, found=file.found or "no such file")
+    kernel = certificate.path.parent / f"{certificate.source.name}.cu"
     console.print(bold("\nto judge the kernel as it stands"), f"gemmgen verify {kernel}", sep="\n  ", soft_wrap=True)
 
 
-def _show_standing(console: Console, result: Recheck) -> None:
+def _show_verified(console: Console, result: Recheck) -> None:
     assert result.verdict is not None
-    console.print(good("STANDS"), " every file is the one certified, and the kernel passes again")
-    show_pass(console, result.verdict)
-    console.print(f"      {_conditions(result)}", soft_wrap=True)
+    failure = result.verdict.failure
+    if failure is not None:
+        console.print(bad("FAIL"), f" every file is the one certified, but the kernel is wrong: {failure.reason}")
+    elif result.stands:
+        console.print(good("STANDS"), " every file is the one certified, and the kernel passes again")
+        show_pass(console, result.verdict)
+    else:
+        console.print(bad("FAIL"), " every file is the one certified, but the kernel does not do what it says")
+        for one in result.differences:
+            _show_facts(console, figure=one.what, certified=_short(one.certified), found=_short(one.found))
 
 
-def _show_broken(console: Console, result: Recheck) -> None:
-    console.print(bad("FAIL"), " every file is the one certified, but the kernel does not do what it says")
-    for claim in result.claims:
-        if not claim.holds:
-            made = facts()
-            made.add_row("claim", claim.what)
-            made.add_row("certified", _short(claim.certified))
-            made.add_row("found", _short(claim.found))
-            console.print(made)
-    if result.verdict is not None and result.verdict.failure is not None:
-        console.print(f"      {result.verdict.failure.reason}")
-    console.print(f"      {_conditions(result)}", soft_wrap=True)
+def _show_facts(console: Console, **values: str) -> None:
+    made = facts()
+    for name, value in values.items():
+        made.add_row(name, value)
+    console.print(made)
 
 
 def _conditions(result: Recheck) -> str:
@@ -64,18 +61,17 @@ def _conditions(result: Recheck) -> str:
     if result.same:
         return "same executor, compiler, machine and gemmgen as certified: every figure has to be the same"
     certified, here = result.certificate.executor, result.executor or {}
-    others = [claim for claim in result.claims if not claim.binding and claim.found != claim.certified]
-    figures = "; ".join(_figures(claim) for claim in others) or "the figures are the same all the same"
+    figures = "; ".join(map(_figure, result.differences)) or "the figures are the same all the same"
     return (
         f"other conditions than certified ({certified['name']}: {certified['description']}; "
         f"here {here.get('name')}: {here.get('description')}, or another gemmgen or machine): {figures}"
     )
 
 
-def _figures(claim: Claim) -> str:
-    if isinstance(claim.found, int | float) and isinstance(claim.certified, int | float):
-        return f"{claim.what} {claim.found:g}, certified {claim.certified:g}"
-    return f"{claim.what} differ"
+def _figure(one: Difference) -> str:
+    if isinstance(one.found, int | float) and isinstance(one.certified, int | float):
+        return f"{one.what} {one.found:g}, certified {one.certified:g}"
+    return f"{one.what} differ"
 
 
 def _short(value: object) -> str:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any, Literal
 
 from gemmgen.kernel.config import Config, Constraint, Derived, axis
-from gemmgen.kernel.expression import evaluate, first_false, names_in, show_values
+from gemmgen.kernel.expression import count_false, evaluate, first_false, names_in, show_values
 from gemmgen.kernel.plan import Plan, Tile
 from gemmgen.kernel.source import Launch
 from gemmgen.kernel.streamk import Stream
@@ -32,7 +32,6 @@ def grid_fits(blocks: str) -> Constraint:
 
 
 CONVERTS = Constraint("LEAST_ARCH <= ARCH", "older architectures have no instruction that converts these types", False)
-PLAIN_EPILOGUES = Constraint("UNIFORM == 1 or LINEAR == 1", "naive alone applies epilogues to converted types", False)
 GRID_FITS = grid_fits(f"{TILES} * BATCH")
 
 
@@ -43,7 +42,6 @@ def split_axis() -> Any:
 
 SPLIT_CONSTRAINTS = (
     CONVERTS,
-    PLAIN_EPILOGUES,
     Constraint("SPLIT >= 1", "counts start at one", in_kernel=False),
     grid_fits(f"{TILES} * BATCH * SPLIT"),
 )
@@ -82,8 +80,8 @@ def sides(problem: Problem) -> tuple[Side, Side]:
 
 def sizes_of(problem: Problem) -> dict[str, int]:
     """Facts that every family has: M, N, K and BATCH (0 at run time), ELEMENT_BYTES (of sums), UNIFORM (1: operands
-    lie in memory in the type of the sums) and LEAST_ARCH (NN of the first sm_NN that converts their types), and
-    LINEAR (1: the epilogue is alpha * acc + beta * C)."""
+    lie in memory in the type of the sums), LEAST_ARCH (NN of the first sm_NN that converts their types) and SUMMED (of
+    A and B, the operands whose rows or columns an epilogue has summed)."""
     sizes = {"M": problem.m or 0, "N": problem.n or 0, "K": problem.k or 0, "BATCH": problem.batch or 0}
     types = problem.types
     return {
@@ -91,7 +89,7 @@ def sizes_of(problem: Problem) -> dict[str, int]:
         "ELEMENT_BYTES": types.accumulator.size,
         "UNIFORM": int(types.uniform),
         "LEAST_ARCH": types.least_arch,
-        "LINEAR": int(problem.epilogue.is_linear),
+        "SUMMED": len(problem.epilogue.sums),
     }
 
 
@@ -108,10 +106,16 @@ def launch_of(
     dynamic: bool = False,
     splits: int = 1,
     stream: Stream | None = None,
+    summed: int = 0,
 ) -> Launch:
-    """The launch that the constants THREADS and SHARED_BYTES say; `dynamic` where static arrays will not do."""
+    """The launch that the constants THREADS and SHARED_BYTES say; `dynamic` where static arrays will not do.
+
+    Blocks that share tiles leave `summed` sums of A and B of each thread.
+    """
     shared = value["SHARED_BYTES"]
-    return Launch(value["THREADS"], grid, shared if dynamic or shared > STATIC_SHARED_BYTES else 0, splits, stream)
+    shares = splits > 1 or stream is not None
+    bytes_ = shared if dynamic or shared > STATIC_SHARED_BYTES else 0
+    return Launch(value["THREADS"], grid, bytes_, splits, stream, summed=shares * summed * value["THREADS"])
 
 
 @dataclass(frozen=True)
@@ -179,7 +183,7 @@ class Family(ABC):
 
     def schedule(self, config: Config) -> str:
         """The way in which a kernel goes along K: its skeleton, or what a family tells apart besides."""
-        return PurePath(self.template(config)).stem
+        return _stem(self.template(config))
 
     def declares(self, plan: Plan) -> tuple[Derived, ...]:
         """The axes and constants that the kernel's text reads, each after those that it reads itself."""
@@ -207,6 +211,11 @@ class Family(ABC):
         """Lines for the comment at the kernel's top, each a label and a sentence."""
 
 
+@cache
+def _stem(path: str) -> str:
+    return PurePath(path).stem
+
+
 @lru_cache(maxsize=2**15)  # the space and the model ask for those of each config
 def constants(family: Family, problem: Problem, config: Config) -> Mapping[str, int]:
     """Every fact, axis and derived constant by name."""
@@ -229,17 +238,33 @@ def first_rejection(family: Family, problem: Problem, config: Config, limits: Li
     return None if broken is None else Rejection(broken, names)
 
 
+def broken_count(family: Family, problem: Problem, config: Config, limits: Limits) -> int:
+    """How many constraints `config` breaks: those on axes alone, and all others too where one of these is broken."""
+    names = {**limits.names, **family.facts(problem), **config.values}
+    early = _rules(family, frozenset(names)).count_broken(names)
+    if early:  # derived constants may divide by what these rule out
+        return early + len(family.constraints)
+    names.update(constants(family, problem, config))
+    return _rules(family).count_broken(names)
+
+
 class Rules:
     """Constraints in their order, evaluated together."""
 
     def __init__(self, constraints: Iterable[Constraint]) -> None:
         self._constraints = tuple(constraints)
-        self._first_false = first_false([rule.expression for rule in self._constraints])
+        expressions = [rule.expression for rule in self._constraints]
+        self._first_false = first_false(expressions)
+        self._count_false = count_false(expressions)
 
     def first_broken(self, names: Mapping[str, int]) -> Constraint | None:
         """The first that does not hold, or None. Raises NameError for one that reads another name."""
         place = self._first_false(names)
         return self._constraints[place] if place < len(self._constraints) else None
+
+    def count_broken(self, names: Mapping[str, int]) -> int:
+        """How many do not hold. Raises NameError as `first_broken` does."""
+        return self._count_false(names)
 
 
 @lru_cache(maxsize=64)

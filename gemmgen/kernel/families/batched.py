@@ -15,7 +15,7 @@ from math import gcd
 from typing import cast
 
 from gemmgen.kernel.config import Config, Constraint, Derived, axis
-from gemmgen.kernel.families.base import CONVERTS, PLAIN_EPILOGUES, Family, Side, constants, launch_of, sides, sizes_of
+from gemmgen.kernel.families.base import CONVERTS, Family, Side, constants, launch_of, sides, sizes_of
 from gemmgen.kernel.notes import main_loop, plural
 from gemmgen.kernel.plan import Plan, Tile, Work
 from gemmgen.problem.device import WARP
@@ -42,7 +42,6 @@ class BatchedConfig(Config):
 
 CONSTRAINTS = (
     CONVERTS,
-    PLAIN_EPILOGUES,
     Constraint("BATCH != 1", "it serves batches only", False),
     Constraint("M >= 1 and N >= 1 and K >= 1", "sizes must be fixed: matrices lie whole in shared memory", False),
     Constraint("MB >= 1 and TM >= 1 and TN >= 1", "a block has at least one element to compute", False),

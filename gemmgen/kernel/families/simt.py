@@ -119,6 +119,7 @@ class Simt(Family):
             dynamic=simt.SLICES > 1,  # their sums replace all tiles together, which static arrays do not allow
             splits=simt.SPLIT,
             stream=Stream(simt.STREAM, simt.BK) if simt.STREAM else None,
+            summed=sum({"row_sum": simt.TM, "column_sum": simt.TN}[name] for name in problem.epilogue.sums),
         )
         work = _work(problem, simt, value)
         return Plan(problem, config, self, value, (simt.BM, simt.BN), value["SHARED_BYTES"], work, launch)

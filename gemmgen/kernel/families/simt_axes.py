@@ -110,6 +110,9 @@ CONSTRAINTS = (
         "a k tile is a whole number of unrolled iterations",
         False,
     ),
+    Constraint(
+        "SUMMED == 0 or K_UNROLL == 0", "hoisted and prefetched fragments are not summed for an epilogue", False
+    ),
     # Slices
     Constraint("SLICES == 1 or K_UNROLL > 0 and WM > 0", "slices are warps that prefetch fragments", False),
     Constraint("SLICES == 1 or TN * ELEMENT_BYTES % 16 == 0", "slices add up 16 bytes at a time", False),
@@ -225,7 +228,8 @@ PRUNING = (
     ),
     # K tiles
     Constraint(
-        "K_UNROLL > 0 or ASYNC == 0", "values that are read when used make FMAs wait and read registers out of order"
+        "K_UNROLL > 0 or ASYNC == 0 or SUMMED > 0",
+        "values that are read when used make FMAs wait and read registers out of order",
     ),
     Constraint("ASYNC == 1 or HAS_CP_ASYNC * UNIFORM == 0", "cp.async beats copies through registers"),
     Constraint("BK <= 32 * SLICES", "a longer k tile only takes shared memory from other stages and blocks"),

@@ -10,17 +10,17 @@ import shlex
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import MAX_THREADS
 from gemmgen.support.errors import CandidateFailed, Failure, FailureKind
 from gemmgen.support.files import Store, content_key
-from gemmgen.support.lifeline import Lifeline
+from gemmgen.support.lifeline import Lifelines
 from gemmgen.support.paths import TEMPLATES
 from gemmgen.support.scratch import scratch_folder
+from gemmgen.support.threads import thread_pool
 
 RUNTIME = TEMPLATES / "device" / "host"
 KIND = "emulator"  # of the store's entries
@@ -72,12 +72,16 @@ class Executables:
 
 @dataclass(frozen=True)
 class HostCompiler:
-    """A C++ compiler that works: how to call it, what it says it is and the flags that it knows."""
+    """A C++ compiler that works: how to call it, what it says it is and the flags that it knows.
+
+    running  its processes; an executor has its own, and closes them with itself
+    """
 
     command: tuple[str, ...]
     version: str
     kernel_flags: tuple[str, ...]
     link_flags: tuple[str, ...]
+    running: Lifelines = field(default_factory=Lifelines, compare=False, repr=False)
 
     @classmethod
     def find(cls) -> HostCompiler:
@@ -104,7 +108,7 @@ class HostCompiler:
         fast, watched = (store.get(KIND, key) for key in keys)
         if fast is None or watched is None:
             runtime_object = self._runtime_object(store)
-            with ThreadPoolExecutor(len(flags)) as both:
+            with thread_pool(len(flags)) as both:
                 fast, watched = both.map(lambda some: self._build(source, some, runtime_object), flags)
             for key, program in zip(keys, (fast, watched), strict=True):
                 store.put(KIND, key, program)
@@ -155,7 +159,7 @@ class HostCompiler:
 
     def _run(self, *arguments: str, folder: Path, text: str = "") -> subprocess.CompletedProcess[str]:
         try:
-            return _call([*self.command, *arguments], text, folder)
+            return _call([*self.command, *arguments], text, folder, self.running)
         except subprocess.TimeoutExpired:
             raise failed("compile", f"the host compiler needs more than {COMPILE_TIMEOUT:g} s") from None
 
@@ -215,29 +219,16 @@ def _accepts(command: list[str], *flags: str) -> bool:
         return _call([*command, *arguments], "int main() {}\n", folder).returncode == 0
 
 
-def _call(command: list[str], text: str = "", folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+def _call(
+    command: list[str], text: str = "", folder: Path | None = None, running: Lifelines | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run `command`, which ends with this process; its own temporary files are in `folder`, too."""
     environment = {**os.environ, "LC_ALL": "C"}  # messages in plain English
     if folder is not None:
         environment["TMPDIR"] = str(folder)
-    with Lifeline() as line:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=folder,
-            env=environment,
-            text=True,
-            start_new_session=True,
-            pass_fds=(line.end,),
-        )
-        line.tie(process.pid)
-        with process:
-            try:
-                said, complained = process.communicate(text, timeout=COMPILE_TIMEOUT)
-            finally:
-                line.close()  # of a compiler that works for too long, or is interrupted, nothing stays
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with (running or Lifelines()).started(command, cwd=folder, env=environment, **pipes) as process:
+        said, complained = process.communicate(text, timeout=COMPILE_TIMEOUT)
     return subprocess.CompletedProcess(command, process.returncode, said, complained)
 
 

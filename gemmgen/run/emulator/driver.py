@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from types import TracebackType
 
 import numpy as np
@@ -17,12 +18,18 @@ from gemmgen.run.emulator.server import MAX_ARGUMENT_BYTES, Request, Server
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.errors import require
 from gemmgen.support.files import Store
+from gemmgen.support.lifeline import Lifelines
 
 WHOLE_FLOPS = 5e8  # a fraction of a second; verification samples the tiles of larger cases
 WHOLE_THREADS = 2**21  # and of those with more threads: a row of 16 x 16 threads for 2^16 columns stays below
 WATCHED_FLOPS = 2e6  # a launch is watched for races as far as this goes,
 WATCHED_THREADS = 2**16  # and this, where K is small: a fraction of a second
 WATCHED_SEEDS = 8  # of so many seeds, one watches blocks of a larger launch
+
+HANG_SECONDS = 4.0  # of processor time: most launches take a tenth of it
+THREAD_SECONDS = 2e-5  # that a launch may take beside for each of its threads,
+FLOP_SECONDS = 4e-9  # for each FLOP of its tiles, which may be much larger than a C of 5 x 5,
+WATCHED_FLOP_SECONDS = 3e-8  # and where it is watched: on a slow machine it takes a quarter of these
 
 
 class EmulatedKernel:
@@ -85,7 +92,8 @@ class EmulatedKernel:
         self._arena.fill(layout, case, operands, blocks)
         # Blocks that share C are watched by one process, which also finds the same race first each time.
         workers = 1 if server is self._watched else len(os.sched_getaffinity(0))
-        server.launch(self._request(layout, case, seed, workers, quiet))
+        timeout = self._timeout + _long_work(self.source.launch, case, len(blocks), server is self._watched)
+        server.launch(self._request(layout, case, seed, workers, timeout, quiet))
         result = self._arena.result(layout, case, operands.c)
         outside = self._arena.write_outside(layout, case)
         if outside is not None:
@@ -102,7 +110,9 @@ class EmulatedKernel:
             self._arena.close()
             self.closed = True
 
-    def _request(self, layout: ArenaLayout, case: Case, seed: int, workers: int, quiet: bool) -> Request:
+    def _request(
+        self, layout: ArenaLayout, case: Case, seed: int, workers: int, timeout: float, quiet: bool
+    ) -> Request:
         return Request(
             layout=layout,
             seed=seed,
@@ -110,7 +120,7 @@ class EmulatedKernel:
             threads=self.source.launch.threads,
             shared_bytes=self.source.launch.shared_bytes,
             workers=workers,
-            timeout=self._timeout,
+            timeout=timeout,
             arguments=_arguments(self.source, case, layout),
             quiet=quiet,
         )
@@ -127,14 +137,14 @@ class EmulatorExecutor:
         seed // 2 % 2   cp.async lands as late (0) or as early (1) as it may
         seed % 8    blocks of a large launch are watched for races (0) or none (others)
 
-    A launch has `timeout` seconds of processor time; the largest takes about one.
+    A launch hangs that takes `timeout` seconds of processor time more than its size explains.
     Raises CandidateFailed (unavailable) where the machine has no C++ compiler.
     """
 
     name = "emulator"
 
-    def __init__(self, store: Store | None = None, timeout: float = 10.0) -> None:
-        self._compiler = HostCompiler.find()
+    def __init__(self, store: Store | None = None, timeout: float = HANG_SECONDS) -> None:
+        self._compiler = replace(HostCompiler.find(), running=Lifelines())
         self.store = store if store is not None else Store()
         self.timeout = timeout
         self._loaded: list[EmulatedKernel] = []
@@ -151,6 +161,9 @@ class EmulatorExecutor:
         return kernel
 
     def close(self) -> None:
+        """End its kernels' processes, and compilers that threads still wait for."""
+        self._compiler.running.close()
+        self._compiler = replace(self._compiler, running=Lifelines())
         for kernel in self._loaded:
             kernel.close()
         self._loaded.clear()
@@ -171,6 +184,14 @@ def _arguments(source: KernelSource, case: Case, layout: ArenaLayout) -> tuple[A
     if size > MAX_ARGUMENT_BYTES:
         raise failed("launch", f"{size} bytes of arguments are more than {MAX_ARGUMENT_BYTES}")
     return arguments
+
+
+def _long_work(launch: Launch, case: Case, blocks: int, watched: bool) -> float:
+    """Seconds of processor time, in tenths, that a launch of so many `blocks` may take because of its size."""
+    flops = max(case.flops, launch.tiles(case) * 2 * launch.partial_elements * case.k) * blocks / launch.blocks(case)
+    return round(
+        blocks * launch.threads * THREAD_SECONDS + flops * (WATCHED_FLOP_SECONDS if watched else FLOP_SECONDS), 1
+    )
 
 
 def _block_order(grid: int, seed: int) -> Blocks:

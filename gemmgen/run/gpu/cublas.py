@@ -53,8 +53,9 @@ class BatchedPlan:
 
     def __init__(self, library: Cublas, case: Case) -> None:
         types = case.problem.types
-        if not types.uniform:
-            reason = f"no baseline: {GEMM_BATCHED} has no kernel for {types}"
+        if not types.uniform or case.problem.epilogue.sums:
+            sums = "".join(f", nor for {name}" for name in case.problem.epilogue.sums)
+            reason = f"no baseline: {GEMM_BATCHED} has no kernel for {types}{sums}"
             raise CandidateFailed(Failure("unavailable", reason, "cublas"))
         dtype = types.accumulator
         self._library, self._case = library, case

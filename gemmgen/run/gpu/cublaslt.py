@@ -62,6 +62,9 @@ class Cublaslt:
 
     def plan(self, case: Case) -> LtPlan:
         """Descriptors and heuristics for `case`. Raises CandidateFailed where cuBLASLt has no algorithm."""
+        sums = case.problem.epilogue.sums
+        if sums:
+            raise _no_kernel(case, f"it does not compute {' and '.join(sums)}")
         return LtPlan(self, case)
 
 

@@ -55,8 +55,9 @@ def epilogue_apart(problem: Problem) -> KernelSource | None:
     """The kernel that makes C of the A * B which a product left there; None where none is needed.
 
     It takes the parameters of a fused kernel, and leaves A, B and the C of before, which beta = 0 leaves unread.
+    None either where it would have to sum A or B.
     """
-    if problem.epilogue.is_linear or own_epilogue(problem) is not None:
+    if problem.epilogue.is_linear or problem.epilogue.sums or own_epilogue(problem) is not None:
         return None
     plan = NAIVE.plan(problem, NAIVE.config_type(BM=1, BN=APART_COLUMNS))
     kernel = Kernel(plan)

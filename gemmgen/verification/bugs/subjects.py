@@ -152,6 +152,37 @@ SMALL_EPILOGUE = Subject(
     (("MB", 4), ("BATCH_TILES", 5)),
     BATCHED,
 )
+_ZERO_POINTS = parse_epilogue("zero_m+zero_n+scale_m+bias")
+NAIVE_ZERO_POINTS = Subject(
+    "naive zero points, u8 and s8", replace(_typed("u8,s8,f32", "rr"), epilogue=_ZERO_POINTS), family=NAIVE
+)
+_S32_FUSED = parse_epilogue("zero_m+bias+relu")
+NAIVE_FUSED_S32 = Subject(
+    "naive zero points to s32", replace(_typed("u8,s8,s32", "cc"), batch=None, epilogue=_S32_FUSED), family=NAIVE
+)
+SPLIT_ZERO_POINTS = Subject(
+    "double zero points, split",
+    replace(_typed("u8,s8,f16", "rr"), ld_align=4, epilogue=parse_epilogue("zero_m+zero_n+scale_m")),
+    (("SPLIT", 3),),
+)
+BATCHED_ZERO_POINTS = Subject(
+    "batched zero points",
+    Problem(8, 12, 15, batch=None, types=Types.parse("u8,s8,s8"), epilogue=parse_epilogue("zero_m+scale_n")),
+    (("MB", 4),), BATCHED,
+)  # fmt: skip
+_REQUANTISED = parse_epilogue("scale_m+scale_n+bias")
+DOUBLE_TO_S8 = Subject("double s8 scaled to s8", replace(_typed("s8,s8,s8", "rr"), ld_align=4, epilogue=_REQUANTISED))
+SKINNY_SCALED = Subject(
+    "skinny split, s8 scaled to bf16",
+    Problem(4, None, None, types=Types.parse("s8,s8,bf16"), layout=Layout("r", "c"),
+        epilogue=parse_epilogue("scale_m+scale_n")),
+    (("SPLIT", 2), ("BK", 128)), SKINNY,
+)  # fmt: skip
+BATCHED_FUSED_F16 = Subject(
+    "batched f16, silu and residual",
+    Problem(8, 12, 16, batch=None, types=Types.parse("f16"), epilogue=parse_epilogue("silu+residual")),
+    (("MB", 4),), BATCHED,
+)  # fmt: skip
 
 SUBJECTS = (
     NAIVE_RR, NAIVE_CC, NAIVE_FIXED, NAIVE_TALL,
@@ -167,5 +198,6 @@ SUBJECTS = (
     NAIVE_BATCH, DOUBLE_BATCH, SMALL_BATCH, SMALL_BATCH_CR,
     NAIVE_POINTERS, DOUBLE_POINTERS, SMALL_POINTERS,
     NAIVE_EPILOGUE, NAIVE_CLAMPED, NAIVE_BATCH_EPILOGUE, DOUBLE_EPILOGUE, SPLIT_EPILOGUE, SKINNY_EPILOGUE,
-    SMALL_EPILOGUE,
+    SMALL_EPILOGUE, NAIVE_ZERO_POINTS, NAIVE_FUSED_S32, SPLIT_ZERO_POINTS, BATCHED_ZERO_POINTS,
+    DOUBLE_TO_S8, SKINNY_SCALED, BATCHED_FUSED_F16,
 )  # fmt: skip

@@ -1,0 +1,68 @@
+"""The catalogue of seeded bugs and the drawn mutants: what each one edits."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from gemmgen.problem.device import ARCHS
+from gemmgen.support.errors import InvalidInput
+from gemmgen.support.paths import TEMPLATES
+from gemmgen.verification.bugs import BUGS, NAIVE_RR, SUBJECTS, VALUE, Bug
+from gemmgen.verification.mutation import LAUNCH, OPERATORS
+from gemmgen.verification.selfcheck import chosen, draw_mutants, plant, rendered
+
+LIMITS = ARCHS["sm_90"].limits
+
+
+def test_the_catalogue_reaches_every_skeleton_and_subject():
+    assert len(BUGS) >= 40
+    skeletons = {path.stem for path in (TEMPLATES / "kernel").iterdir()} - {"gemm"}
+    assert {bug.subject.skeleton for bug in BUGS} == skeletons
+    assert {bug.subject for bug in BUGS} == set(SUBJECTS)
+    assert len({(bug.subject, bug.name) for bug in BUGS}) == len(BUGS)
+
+
+def test_every_bug_is_an_edit_of_its_kernel():
+    for bug in BUGS:
+        right, wrong = rendered(bug.subject, LIMITS), plant(bug, LIMITS)
+        assert (right.text, right.launch) != (wrong.text, wrong.launch), bug.name
+
+
+def barriers(text):
+    """What tells each barrier of a kernel from the others of its skeleton: its comment, or the line before it."""
+    lines = [line.strip() for line in text.splitlines()]
+    found = [pair for pair in pairwise(lines) if pair[1].startswith("__syncthreads();")]
+    return {line.partition("//")[2] or before for before, line in found}
+
+
+def test_every_barrier_is_removed_once():
+    removed = {subject.skeleton: set() for subject in SUBJECTS}
+    for bug in BUGS:
+        if bug.breaks == "barrier":
+            gone = barriers(rendered(bug.subject, LIMITS).text) - barriers(plant(bug, LIMITS).text)
+            assert len(gone) == 1, bug.name
+            removed[bug.subject.skeleton] |= gone
+    for subject in SUBJECTS:
+        assert barriers(rendered(subject, LIMITS).text) <= removed[subject.skeleton], subject
+
+
+def test_a_stale_edit_is_an_error_not_a_survivor():
+    stale = Bug("stale", "guard", NAIVE_RR, "no such text", "", (VALUE,))
+    with pytest.raises(InvalidInput, match="stands 0 times, not 1"):
+        plant(stale, LIMITS)
+    with pytest.raises(InvalidInput, match="no bug of the catalogue"):
+        chosen("no such bug")
+
+
+def test_mutants_are_small_edits_of_code():
+    mutants = draw_mutants(150, 5, LIMITS)
+    assert {mutant.operator for mutant in mutants} == {*OPERATORS, LAUNCH}
+    assert len({(mutant.source.text, mutant.source.launch) for mutant in mutants}) == len(mutants)
+    for mutant in mutants:
+        before, after = mutant.original.text.splitlines(), mutant.source.text.splitlines()
+        changed = [i for i, lines in enumerate(zip(before, after, strict=True)) if lines[0] != lines[1]]
+        assert changed or mutant.source.launch != mutant.original.launch
+        assert all(not before[i].startswith(("//", "static_assert", "#")) for i in changed)
+    assert draw_mutants(20, 5, LIMITS) == mutants[:20]
