@@ -161,7 +161,7 @@ __device__ __forceinline__ void warp_sum(int (&values)[COUNT])
         const bool second = threadIdx.x & DISTANCE;
         const int first = values[i], last = values[HALVED ? KEPT + i : i];
         const int kept = second ? last : first, sent = second ? first : last;
-        values[i] = kept + __shfl_xor_sync(0xffffffffu, sent, DISTANCE);
+        values[i] = multiply_add(1, kept, __shfl_xor_sync(0xffffffffu, sent, DISTANCE));
     }
     if constexpr (DISTANCE > 1) warp_sum<DISTANCE / 2>(values);
 }
@@ -258,7 +258,7 @@ __device__ __forceinline__ void reduce_partials(const Fixup& fixup, int first, i
         for (int i = 0; i < COUNT; ++i) {
             const int element = (first + i) * THREADS + threadIdx.x;
             if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
-            sums[i] += __ldcg(fixup.partials + peer * (BM * BN) + element);
+            sums[i] = multiply_add(1, __ldcg(fixup.partials + peer * (BM * BN) + element), sums[i]);
         }
     }
 }
@@ -335,7 +335,7 @@ gemm_s8s8s32_rc_1x4096x4096_skinny_s1_t4_w4_k0_u2_v4_split2(
         const int element = i * THREADS + threadIdx.x;
         if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
         #pragma unroll
-        for (int p = 0; p < PARTIALS; ++p) sums[i] += block_sums[p][element / BN][element % BN];
+        for (int p = 0; p < PARTIALS; ++p) sums[i] = multiply_add(1, block_sums[p][element / BN][element % BN], sums[i]);
     }
     const Fixup fixup = split_k_fixup(partials, semaphores);
     if (!store_partial<OUTPUTS>(sums, fixup)) return;

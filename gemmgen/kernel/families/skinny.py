@@ -459,7 +459,11 @@ def small_width(problem: Problem, config: SkinnyConfig) -> int:
     width = gcd(config.VEC * WORD // problem.dtype_of(x.X).size, problem.vector_limit(x.ld))
     if not x.along_k:
         return gcd(width, config.S)
-    return gcd(width, config.BK or (weight_width(problem, config) if w.along_k else config.DEPTH))
+    if config.BK == 0:
+        return gcd(width, weight_width(problem, config) if w.along_k else config.DEPTH)
+    # Chunks begin at multiples of BK from a block's first k, and that lies whole steps from 0.
+    step = WARP if w.along_k else config.WARPS * (WARP // config.LANES) * config.DEPTH
+    return gcd(width, config.BK, step if config.SPLIT > 1 else 0)
 
 
 def dots(problem: Problem, config: SkinnyConfig) -> bool:
