@@ -31,7 +31,7 @@ struct Epilogue {
 __device__ __forceinline__ ${ TS } epilogue(const Epilogue& e${ ", Shape s" if e.reads_shape }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, ${ T } acc${ sums_of(e, T) }${ ", %s c" | format(TS) if e.reads_c })
 {
 //% for x in e.operands
-    const ${ kernel.ctype_of(x) } ${ x.name } = e.${ x.name }[${ {"m": "m", "n": "n", "mn": "Offset(m) * s.%s + n" | format(x.ld)}[x.along] }];
+    const ${ kernel.ctype_of(x) } ${ x.name } = e.${ x.name }[${ {"m": "m", "n": "n", "mn": "Offset(m) * s.%s + n" | format(x.ld)}.get(x.along, "0") }];
 //% endfor
 //% for s in kernel.epilogue.statements
     const ${ TS } ${ s.name } = ${ s.text };
@@ -63,7 +63,7 @@ ${ name }${ ", " if not loop.last or kernel.problem.epilogue.operands }
 //%- for x in kernel.problem.epilogue.operands
 ${ x.name }
 //%- if m
-${ {"m": " + " ~ m, "n": " + " ~ n, "mn": " + Offset(%s) * s.%s + %s" | format(m, x.ld, n)}[x.along] }
+${ {"m": " + " ~ m, "n": " + " ~ n, "mn": " + Offset(%s) * s.%s + %s" | format(m, x.ld, n)}.get(x.along, "") }
 //%- endif
 //%- if product and x.is_matrix
  + ${ product } * s.stride_${ x.name }

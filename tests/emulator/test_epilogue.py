@@ -25,7 +25,7 @@ RUNTIME = Problem(None, None, None)
 BATCH = replace(RUNTIME, batch=None)
 WHOLE = "scale_m+scale_n+bias+gelu+residual"
 KERNELS = [
-    ("naive", {}, "scale_m+scale_n+bias", replace(RUNTIME, types=Types.parse("s8,s8,s8"))),
+    ("naive", {}, "zero_a+scale_a+scale_n+bias", replace(RUNTIME, types=Types.parse("u8,s8,s8"))),
     ("naive", {}, "zero_m+zero_n+scale_m+scale_n", replace(RUNTIME, types=Types.parse("u8,s8,f32"))),
     ("naive", {}, "zero_m+scale_m+scale_n+bias+gelu", Problem(17, 20, 33, types=Types.parse("u8,s8,bf16"))),
     ("naive", {}, "bias+silu+residual", replace(BATCH, types=Types.parse("bf16"))),
@@ -75,7 +75,7 @@ KERNELS = [
     (
         "skinny",
         {"SPLIT": 2, "BK": 128},
-        "scale_m+scale_n",
+        "scale_a+scale_n",
         Problem(4, 37, None, layout="rc", types=Types.parse("s8,s8,f16")),
     ),
     ("batched", {"MB": 4}, WHOLE, Problem(8, 12, 16, batch=None, types=Types.parse("bf16,bf16,e4m3"))),

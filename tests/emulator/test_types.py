@@ -137,9 +137,9 @@ def test_the_host_reads_every_number(tmp_path: object) -> None:
         "gemm_e5m2u8f32_rr_3xNxK_la2_skinny_s4_t4_w2_k256_u2_v4_split1",
         "gemm_s8f32f32_cc_3xNxK_la16_skinny_s2_t2_w2_k0_u2_v4_split1",
         "gemm_s8s8s32_rc_3xNxK_skinny_s4_t2_w2_k1024_u2_v4_split2",
-        "gemm_bf16_rc_p7_16x8x24_batched_mb4_4x4_v4_pad4_s1_async0_walk4_minb1",
-        "gemm_s8u8s8_rr_bB_8x8x8_batched_mb2_4x4_v4_pad0_s1_async0_walk1_minb1",
-        "gemm_f16bf16f32_cr_MxNxK_la4_simt_outer1_32x32x8_4x4_w0x0_v4_ta0_tb0_pad0_s2_async0_ahead0_slices1_minb1_g8_split1",
+        "gemm_bf16_rc_p7_16x8x24_batched_mb4_4x4_v4_pad4_s1_async0_tiles4_minb1",
+        "gemm_s8u8s8_rr_bB_8x8x8_batched_mb2_4x4_v4_pad0_s1_async0_tiles1_minb1",
+        "gemm_f16bf16f32_cr_MxNxK_la4_simt_outer1_32x32x8_4x4_w0x0_v4_ta0_tb0_pad0_s2_async0_unroll0_slices1_minb1_g8_split1",
     ],
 )
 def test_other_families_convert_as_well(emulator: EmulatorExecutor, name: str) -> None:
@@ -153,7 +153,7 @@ def test_other_families_convert_as_well(emulator: EmulatorExecutor, name: str) -
     "name",
     [
         "gemm_u8u8s32_rr_2x8x140000_skinny_s2_t4_w2_k256_u2_v4_split3",
-        "gemm_u8u8s32_rc_8x8x140000_simt_outer1_8x8x32_2x2_w0x0_v4_ta1_tb1_pad4_s1_async0_ahead0_slices1_minb1_g1_split2",
+        "gemm_u8u8s32_rc_8x8x140000_simt_outer1_8x8x32_2x2_w0x0_v4_ta1_tb1_pad4_s1_async0_unroll0_slices1_minb1_g1_split2",
         "gemm_u8u8s32_rr_b2_2x2x140000_naive_8x8",
     ],
 )

@@ -27,7 +27,7 @@ from gemmgen.problem.gemm import Problem
 class BatchedConfig(Config):
     """The axes of `batched`."""
 
-    PATTERN = "mb{MB}_{TM}x{TN}_v{VEC}_pad{PAD}_s{STAGES}_async{ASYNC}_walk{BATCH_TILES}_minb{MINB}"
+    PATTERN = "mb{MB}_{TM}x{TN}_v{VEC}_pad{PAD}_s{STAGES}_async{ASYNC}_tiles{BATCH_TILES}_minb{MINB}"
 
     MB: int = axis(4, (8, 4, 16, 2, 32, 1), "products that a block computes at once")
     TM: int = axis(4, (4, 8, 2, 1, 3, 5, 6, 7), "rows of C that a thread computes")

@@ -14,8 +14,8 @@ class SimtConfig(Config):
 
     PATTERN = (
         "outer{OUTER}_{BM}x{BN}x{BK}_{TM}x{TN}_w{WM}x{WN}_v{VEC}_ta{TA}_tb{TB}_pad{PAD}"
-        "_s{STAGES}_async{ASYNC}_ahead{K_UNROLL}_slices{SLICES}_minb{MINB}_g{GROUP}_split{SPLIT}"
-        "[_stream{STREAM}][_lead{HOIST}][_order{FMA_ORDER}][_team{COPY_THREADS}]"
+        "_s{STAGES}_async{ASYNC}_unroll{K_UNROLL}_slices{SLICES}_minb{MINB}_g{GROUP}_split{SPLIT}"
+        "[_stream{STREAM}][_hoist{HOIST}][_fma{FMA_ORDER}][_copy{COPY_THREADS}]"
     )
 
     OUTER: int = axis(1, (1, 0), "1: outer product, k outermost; 0: inner product")

@@ -132,8 +132,10 @@ EPILOGUE_BUGS = (
     Bug("of DEPTH neighbours the first is summed", "zero point", BATCHED_ZERO_POINTS,
         "column_sums[i] = multiply_add(1, b[d][i], column_sums[i])",
         "if (d == 0 && k > 0) column_sums[i] = multiply_add(1, b[d][i], column_sums[i])", (VALUE,)),
-    Bug("the zero points of the first column", "zero point", BATCHED_ZERO_POINTS, "e.zero_m[m]", "e.zero_m[0]",
+    Bug("the zero points of the first column", "zero point", BATCHED_ZERO_POINTS, "e.zero_n[n]", "e.zero_n[0]",
         (VALUE,)),
+    Bug("A's zero point by column", "zero point", BATCHED_ZERO_POINTS, "e.zero_a[0]", "e.zero_a[n]", ANYWHERE),
+    Bug("B's scale by column", "epilogue", BATCHED_ZERO_POINTS, "e.scale_b[0]", "e.scale_b[n]", ANYWHERE),
     # Of types that are converted
     Bug("no saturation of a vector", "saturation", DOUBLE_TO_S8, "stored.at[i] = saturated_s8(",
         "stored.at[i] = static_cast<signed char>(", (VALUE, OVERFLOW)),

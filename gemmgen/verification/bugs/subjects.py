@@ -167,7 +167,7 @@ SPLIT_ZERO_POINTS = Subject(
 )
 BATCHED_ZERO_POINTS = Subject(
     "batched zero points",
-    Problem(8, 12, 15, batch=None, types=Types.parse("u8,s8,s8"), epilogue=parse_epilogue("zero_m+scale_n")),
+    Problem(8, 12, 15, batch=None, types=Types.parse("u8,s8,s8"), epilogue=parse_epilogue("zero_a+zero_n+scale_b")),
     (("MB", 4),), BATCHED,
 )  # fmt: skip
 _REQUANTISED = parse_epilogue("scale_m+scale_n+bias")
