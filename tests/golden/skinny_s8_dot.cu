@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rc_1x4096x4096_skinny_s1_t4_w4_k0_u2_v4_split2
+// gemm_s8s8s32_rc_1x4096x4096_sm90_6f0ac43c
 //
 //     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on CUDA cores; beta = 0 never reads C
 //
@@ -12,14 +12,15 @@
 // Reads   each weight once, to a register, 17408 bytes of a block under way at once; 1.88 FLOP for a byte of global memory
 // Cached  what the weights meet, which every warp reads again: L1 serves most of it
 // Bound   global memory: too few FLOP for a byte, on any known card
-// Split   2 blocks share a tile: each sums a part of K, the last to come adds the parts up
+// Split-K 2 blocks share a tile, each over a part of K; the last to arrive adds their sums
 //
 // Launch  M * ceil(N / 16) * 2 blocks of 128 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         partials: M * ceil(N / 16) * 2 * 16 ints, holding anything,
 //         semaphores: M * ceil(N / 16) counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
-// Made by gemmgen generate 1x4096x4096 --types s8,s8,s32 --layout rc --family skinny --set S=1 --set BK=0 --set SPLIT=2
+// Config  gemm_s8s8s32_rc_1x4096x4096_skinny_s1_t4_w4_k0_u2_v4_split2
+// Made by gemmgen generate 1x4096x4096 --types s8,s8,s32 --layout rc --arch sm_90 --family skinny --set S=1 --set BK=0 --set SPLIT=2
 
 namespace {
 
@@ -286,7 +287,7 @@ __device__ __forceinline__ void store_c(int* C, Shape s, int tile_m, int tile_n,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rc_1x4096x4096_skinny_s1_t4_w4_k0_u2_v4_split2(
+gemm_s8s8s32_rc_1x4096x4096_sm90_6f0ac43c(
     const signed char* __restrict__ A,
     const signed char* __restrict__ B,
     int* __restrict__ C,
