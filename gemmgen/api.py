@@ -21,6 +21,7 @@ from gemmgen.artifacts.records import Origin, provenance
 from gemmgen.kernel.families import DEFAULT_FAMILY, SEARCHED, config_of, family_named
 from gemmgen.kernel.families.base import check
 from gemmgen.kernel.model import predict
+from gemmgen.kernel.naming import require_identifier
 from gemmgen.kernel.render import render_plan
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DeviceSpec
@@ -58,6 +59,7 @@ def tune(
     budget: int | None = None,
     seed: int = 0,
     out: Folder | None = None,
+    name: str | None = None,
     command: str = "gemmgen.tune(...)",
     progress: Progress | None = None,
 ) -> TuneResult:
@@ -71,6 +73,7 @@ def tune(
     budget    candidates to try, at least one (None: gemmgen.search.tuner.DEFAULT_BUDGET)
     seed      of test data, thread schedules and what the property tests draw
     out       folder for the winner's NAME.cu and NAME.json (None: write nothing)
+    name      what the winner is called, a C identifier (None: a name that it has of itself)
     command   what NAME.json says that it was made by
     progress  hears each step; see gemmgen.search.tuner.Progress
 
@@ -79,6 +82,8 @@ def tune(
     """
     families = SEARCHED if family is None else (family_named(family),)
     budget, seed = _budget(budget), whole("seed", seed, least=0)
+    if name is not None:
+        require_identifier(name)
     if out is not None:
         require_writable(Path(out))
     require_memory(problem)
@@ -94,6 +99,8 @@ def tune(
             progress=progress,
         )
         origin = Origin.of(target, command)
+    if name is not None:
+        result = result.renamed(name)
     if out is not None:
         write_kernel(result.winner.source, provenance(result.winner, origin), Path(out))
     return result
@@ -105,12 +112,14 @@ def generate(
     family: str = DEFAULT_FAMILY,
     arch: str = "auto",
     out: Folder | None = None,
+    name: str | None = None,
     command: str = "gemmgen.generate(...)",
     **values: int,
 ) -> KernelSource:
     """Render one kernel: `family`'s default config with `values` (BM=64, ...) in place of its own.
 
     Nothing is compiled or run. `arch` decides which limits the config must hold; "auto" is the GPU's, else sm_90.
+    `name` is what the kernel is called, a C identifier; None leaves it the name that it has of itself.
     Raises InvalidInput where a value breaks a constraint, with the nearest ones that would do, and GemmgenError
     where `out` cannot be written.
     """
@@ -122,7 +131,10 @@ def generate(
     if out is not None:
         require_writable(Path(out))
     plan = chosen.plan(problem, config)
-    source = render_plan(plan)
+    source = render_plan(plan, arch)
+    if name is not None:
+        require_identifier(name)
+        source = source.renamed(name)
     if out is not None:
         trial = Trial(source, plan, predict(plan, spec))
         write_kernel(source, provenance(trial, Origin.unrun(arch, spec, command)), Path(out))
@@ -191,6 +203,7 @@ def export(
     arch: str = "auto",
     examples: int | None = None,
     seed: int = 0,
+    name: str | None = None,
     command: str = "gemmgen.export(...)",
     progress: Progress | None = None,
 ) -> Exported:
@@ -200,6 +213,7 @@ def export(
     arch      what to compile for; "auto" is the one that the kernel's JSON names, else the GPU's, else sm_90
     examples  situations to verify it in (None: 100, of large problems 20; 0: none, and the certificate says so)
     seed      of all that is drawn
+    name      what kernel, files and launcher are called, a C identifier (None: the kernel's own name)
     command   what the certificate says that it was made by
 
     A kernel that is wrong is not written: `files` is empty, and `verdict` says how it is wrong.
@@ -210,8 +224,9 @@ def export(
         examples = whole("examples", examples, least=0)
     seed = whole("seed", seed, least=0)
     _, spec = compile_target(arch)
+    found = _kernel_file(kernel, spec)
     return export_verified(
-        _kernel_file(kernel, spec),
+        found if name is None else found.renamed(name),
         Path(to),
         device=device,
         arch=arch,

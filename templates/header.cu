@@ -15,7 +15,7 @@
 //     ${ m.name }  ${ m.rows } x ${ m.cols }, ${ m.order }-major, ${ m.stride }${ ", " ~ m.apart if m.apart }
 //% endfor
 //% for v in kernel.problem.epilogue.operands if not v.is_matrix
-//     ${ v.name }  ${ kernel.sizes["M" if v.along == "m" else "N"] or v.along | upper } elements, ${ "one a row" if v.along == "m" else "one a column" } of C${ "; the same for all products" if kernel.problem.batched }
+//     ${ v.name }  ${ "%s elements" | format(kernel.sizes[v.size] or v.size) if v.size else "one element" }, ${ v.whose }${ "; the same for all products" if kernel.problem.batched }
 //% endfor
 //
 //% for line in kernel.notes
@@ -24,5 +24,6 @@
 //
 // Launch  ${ kernel.blocks } blocks of ${ kernel.launch.threads } threads${ kernel.counted }${ ", %d bytes of dynamic shared memory" % kernel.launch.shared_bytes if kernel.launch.shared_bytes }
 // Expects ${ kernel.promises | join(",\n//         ") }
+// Config  ${ kernel.full_name }
 // Made by ${ kernel.command }
 //% endmacro

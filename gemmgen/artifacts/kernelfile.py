@@ -1,26 +1,29 @@
 """A kernel on disk: NAME.cu and, beside it, NAME.json. Finds it by name or file, and writes it.
 
 A `.cu` is taken as it stands, edits by hand included. How to launch it comes from the JSON beside it; where
-there is none, from the name, which encodes problem and config.
+there is none, from its header, which has problem and config.
 """
 
 from __future__ import annotations
 
+import glob
 import json
+import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from gemmgen.kernel.config import axes_of_record
+from gemmgen.kernel.families import config_of
 from gemmgen.kernel.families.base import check
-from gemmgen.kernel.naming import parse_name
+from gemmgen.kernel.naming import parse_name, require_identifier
 from gemmgen.kernel.render import render
-from gemmgen.kernel.source import KernelSource, Launch, Parameter
+from gemmgen.kernel.source import CONFIG, KernelSource, Launch, Parameter
 from gemmgen.kernel.streamk import Stream
-from gemmgen.problem.device import Limits
+from gemmgen.problem.device import DEFAULT_ARCH, Limits
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import LINEAR, parse_epilogue
 from gemmgen.problem.gemm import RUNTIME, Problem
@@ -31,6 +34,7 @@ from gemmgen.support.errors import GemmgenError, InvalidInput, require, whole
 from gemmgen.support.files import write_atomic
 
 GALLERY = Path("generated")  # of a checkout, searched after the output folder
+SHOWN = 10  # names that a message lists
 
 
 @brief
@@ -52,6 +56,20 @@ class KernelFile:
         return self.record is not None and self.record.get("sha256") != self.source.digest
 
     @property
+    def arch(self) -> str:
+        """What the kernel was made for, as its record says."""
+        return str((self.record or {}).get("arch", DEFAULT_ARCH))
+
+    def renamed(self, name: str) -> KernelFile:
+        """The same kernel by a name that a user gives, and its record with it. Raises InvalidInput."""
+        require_identifier(name)
+        source = self.source.renamed(name)
+        if self.record is None:
+            return KernelFile(source)
+        record = {**self.record, "name": name}
+        return KernelFile(source, record if self.edited else {**record, "sha256": source.digest})
+
+    @property
     def measured_time(self) -> Mapping[str, Any] | None:
         """The time in the record if it was measured, else None: see `records.timing_document`."""
         time = self.record.get("time") if self.record else None
@@ -64,25 +82,55 @@ class KernelFile:
 
 
 def find_kernel(text: str, out: Path, limits: Limits) -> KernelFile:
-    """The kernel that `text` means: a `.cu` file, or a name that is looked up in `out`, in generated/, or rendered.
+    """The kernel that `text` means: a `.cu` file, a name or the beginning of one, or a full name, which is rendered.
 
-    `limits` are those that a kernel rendered from its name must hold.
-    Raises InvalidInput where there is no such file and `text` is no kernel's name.
+    Names are looked up in `out`, in the current folder and in generated/.
+    `limits` are those that a kernel rendered from its full name must hold.
+    Raises InvalidInput where there is no such kernel, or several.
     """
     path = Path(text)
     if path.suffix == ".cu" or path.is_file():
         return read_kernel(path)
-    for candidate in (out / f"{text}.cu", *sorted(GALLERY.glob(f"*/{text}.cu"))):
-        if candidate.is_file():
-            return read_kernel(candidate)
-    return KernelFile(render_name(text, limits))
+    found = _named(text, (out, Path(), *sorted(GALLERY.glob("*/"))))
+    if found is not None:
+        return read_kernel(found)
+    try:
+        return KernelFile(render_full_name(text, limits))
+    except InvalidInput as error:
+        places = f"no kernel in {out}, this folder or {GALLERY}/ has a name that begins so"
+        raise InvalidInput(f"{error}; {places}") from error
 
 
-def render_name(name: str, limits: Limits) -> KernelSource:
-    """The kernel that `name` encodes. Raises InvalidInput for no name, or a config that breaks a constraint."""
+def _named(text: str, folders: Iterable[Path]) -> Path | None:
+    """The `.cu` called `text`, or the only one whose name begins so; None where there is none."""
+    if "/" in text or not text:
+        return None
+    found: dict[str, Path] = {}  # of two folders that have the same name the first one counts
+    for folder in folders:
+        for path in sorted(folder.glob(f"{glob.escape(text)}*.cu")):
+            found.setdefault(path.stem, path)
+    if text in found:
+        return found[text]
+    names = [*found]
+    shown = "\n  ".join([*names[:SHOWN], *(["..."] if len(names) > SHOWN else [])])
+    require(len(names) <= 1, f"{text!r} begins the names of {len(names)} kernels:\n  {shown}")
+    return found[names[0]] if names else None
+
+
+def render_full_name(name: str, limits: Limits) -> KernelSource:
+    """The kernel of a full name. Raises InvalidInput for what is none, or a config that breaks a constraint."""
     problem, family, config = parse_name(name)
     check(family, problem, config, limits)
     return render(problem, family, config)
+
+
+def rendered_again(source: KernelSource, arch: str) -> KernelSource:
+    """What the templates make today of a kernel's problem and config; by its name where a user gave it one.
+
+    Raises InvalidInput for a family or an axis that is not known any more.
+    """
+    again = render(source.problem, *config_of(source), arch)
+    return again if source.own_name is None else again.renamed(source.own_name)
 
 
 def read_kernel(path: Path) -> KernelFile:
@@ -90,7 +138,7 @@ def read_kernel(path: Path) -> KernelFile:
     text = read_text(path)
     record_path = path.with_suffix(".json")
     record = read_record(record_path) if record_path.exists() else None
-    source = _named_source(path) if record is None else source_from_record(record, record_path)
+    source = _source_from_header(path, text) if record is None else source_from_record(record, record_path)
     require(
         source.name in text,
         f"{path} has no function {source.name}: the function keeps its name however the kernel is edited",
@@ -228,14 +276,18 @@ def _source(record: Mapping[str, Any]) -> KernelSource:
     )
 
 
-def _named_source(path: Path) -> KernelSource:
+def _source_from_header(path: Path, text: str) -> KernelSource:
+    """What the header's full name says of a kernel that has no JSON; where it has none, as of old, that of the file."""
+    config = re.search(rf"^{CONFIG}(\w+)$", text, re.MULTILINE)
+    function = re.search(r"__global__ void __launch_bounds__\([^()]*\)\s+(\w+)\(", text)
     try:
-        return render(*parse_name(path.stem))
+        source = render(*parse_name(config[1] if config else path.stem))
     except (InvalidInput, ZeroDivisionError) as error:
         raise InvalidInput(
-            f"how to launch {path} is not known: {path.stem!r} is not the name of a gemmgen kernel and there is no "
-            f"{path.with_suffix('.json').name} beside it. Keep the file's name, or copy its JSON along"
+            f"how to launch {path} is not known: no line `{CONFIG}...` of it is the full name of a gemmgen kernel, nor "
+            f"is the file's, and there is no {path.with_suffix('.json').name} beside it. Copy its JSON along"
         ) from error
+    return replace(source, name=function[1] if config and function else path.stem)
 
 
 def _types(fields: Mapping[str, Any]) -> Types:

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from gemmgen.artifacts.certificate import executor_document
-from gemmgen.artifacts.kernelfile import read_record, reading, source_from_record
+from gemmgen.artifacts.kernelfile import read_record, reading, rendered_again, source_from_record
 from gemmgen.artifacts.records import Document, verdict_document
-from gemmgen.kernel.families import config_of
-from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
 from gemmgen.run.target import DeviceChoice, Target, open_target
 from gemmgen.support.errors import CandidateFailed, InvalidInput, require, whole
@@ -39,6 +37,7 @@ class Certificate:
     verification  what the certificate says that `verify` found, of `examples` and `seed`; None where nothing ran
     executor      what ran it: name, description, flags, environment
     generator     digest of the gemmgen that verified it
+    arch          what it was made for
     """
 
     path: Path
@@ -50,12 +49,13 @@ class Certificate:
     executor: Document
     generator: str
     not_shown: list[str]
+    arch: str
 
     @property
     def rendered(self) -> bool:
         """Whether this version of gemmgen renders the same text."""
         try:
-            return render(self.source.problem, *config_of(self.source)) == self.source
+            return rendered_again(self.source, self.arch) == self.source
         except (InvalidInput, ZeroDivisionError):  # a config that this version does not know, or refuses
             return False
 
@@ -108,6 +108,7 @@ def read_certificate(path: Path) -> Certificate:
             executor={name: executor[name] for name in ("name", "description", "flags", "environment")},
             generator=record["generator"]["digest"],
             not_shown=list(record["not_shown"]),
+            arch=str(record["arch"]),
         )
 
 

@@ -13,12 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, read_kernel, read_record, write_kernel
+from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, read_kernel, read_record, rendered_again, write_kernel
 from gemmgen.artifacts.records import kernel_document
 from gemmgen.benchmark.scores import FAILED, line, link, number, page, read_failure, scores_in, times
 from gemmgen.kernel.model import representative
-from gemmgen.kernel.naming import parse_name
-from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
 from gemmgen.run.compile import compile_kernel, machine_code
 from gemmgen.support.errors import GemmgenError, InvalidInput
@@ -81,16 +79,20 @@ def rerender(root: Path, store: Store) -> list[Path]:
     changed = []
     for folder in folders(root):
         for kernel in kernels_in(folder):  # `unreadable` names what it passes over
-            fresh = rendered(kernel)
+            fresh = rendered_again(kernel.source, kernel.arch)
             if fresh != kernel.source:
                 write_kernel(fresh, _updated_record(kernel, fresh, store), folder)
+                _remove(kernel, fresh)
                 changed.append(folder / f"{fresh.name}.cu")
     return changed
 
 
-def rendered(kernel: KernelFile) -> KernelSource:
-    """What the templates make of the kernel's name today."""
-    return render(*parse_name(kernel.source.name))
+def _remove(kernel: KernelFile, fresh: KernelSource) -> None:
+    """What stands under another name now goes."""
+    assert kernel.path is not None
+    if kernel.path.stem != fresh.name:
+        for path in (kernel.path, kernel.path.with_suffix(".json")):
+            path.unlink()
 
 
 def readme(folder: Path) -> str:
@@ -171,7 +173,7 @@ def _damage(path: Path) -> Iterator[Disagreement]:
 def _check_kernel(path: Path) -> str | None:
     try:
         kernel = read_kernel(path)
-        fresh = rendered(kernel)
+        fresh = rendered_again(kernel.source, kernel.arch)
     except InvalidInput as error:
         return f"cannot be read: {error}"
     if kernel.record is None:
@@ -188,7 +190,7 @@ def _updated_record(kernel: KernelFile, fresh: KernelSource, store: Store) -> di
     if fresh.text == kernel.source.text:  # an axis that the family has had since
         return record
     arch = str(record["arch"])
-    before, now = (compile_kernel(source, arch, store) for source in (kernel.source, fresh))
+    before, now = (compile_kernel(source, arch, store) for source in (kernel.source.renamed(fresh.name), fresh))
     if machine_code(before.cubin) == machine_code(now.cubin) and before.registers == now.registers:
         return record
     kept = {name: value for name, value in {**record, **DROPPED}.items() if name not in GONE}

@@ -13,6 +13,7 @@ from typing import Any
 
 from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, problem_from, read_record
 from gemmgen.benchmark.shapes import GROUPS, Goal, Group, group_of
+from gemmgen.kernel.families import config_of
 from gemmgen.kernel.model import representative
 from gemmgen.kernel.naming import problem_name
 from gemmgen.problem.gemm import Problem
@@ -308,8 +309,8 @@ def number(value: float | None, pattern: str = "{:.1f}") -> str:
 def link(kernel: KernelFile) -> str:
     """The kernel's config, which leads to its file."""
     assert kernel.path is not None
-    config = kernel.source.name.split(f"_{kernel.source.family}_", 1)[1]
-    return f"[{kernel.source.family} {config}]({kernel.path.name})"
+    family, config = config_of(kernel.source)
+    return f"[{family.name} {config}]({kernel.path.name})"
 
 
 def line(*cells: str) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import gemmgen.kernel
-from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, read_kernel, render_name, write_kernel, write_record
+from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, read_kernel, rendered_again, write_kernel, write_record
 from gemmgen.artifacts.records import (
     Document,
     Origin,
@@ -26,9 +26,9 @@ from gemmgen.artifacts.records import (
 )
 from gemmgen.benchmark.bench import BenchRow, benched, compare, verified_on_gpu
 from gemmgen.benchmark.scores import failure_path, is_winner, write_failure
-from gemmgen.kernel.families import plan_of
+from gemmgen.kernel.families import config_of, plan_of
+from gemmgen.kernel.families.base import check
 from gemmgen.kernel.model import predict
-from gemmgen.kernel.naming import parse_name
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import compile_kernel
@@ -222,7 +222,7 @@ def _searched(
     problem: Problem, known: Sequence[KernelFile], plan: SuitePlan, target: Target, store: Store
 ) -> list[KernelFile]:
     """The one kernel that a search finds, verified; it starts with what is known."""
-    start = [parse_name(kernel.source.name)[1:] for kernel in known]
+    start = [config_of(kernel.source) for kernel in known]
     best = tune(problem, target, store, budget=plan.budget, start=start).winner
     return [KernelFile(best.source, provenance(best, Origin.of(target, plan.command)))]
 
@@ -230,7 +230,9 @@ def _searched(
 def _rival(kernel: KernelFile, target: Target) -> KernelFile | None:
     """What the kernel on file is today. Its record stands only if that is the text which passed."""
     try:
-        source = render_name(kernel.source.name, target.spec.arch.limits)
+        family, config = config_of(kernel.source)
+        check(family, kernel.source.problem, config, target.spec.arch.limits)
+        source = rendered_again(kernel.source, kernel.arch)
     except (InvalidInput, ZeroDivisionError):  # a config that this version refuses
         return None
     stands = source.text == kernel.source.text and verified_on_gpu(kernel)

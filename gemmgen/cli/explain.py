@@ -30,8 +30,8 @@ def command(kernel: str, arch: str, out: Path, as_json: bool) -> None:
     what limits it; waves; the expected bottleneck; the instruction mix of the compiled main loop, and what it leaves of
     the FMA pipe and asks of shared memory, beside what the model says.
 
-    The kernel is a .cu file, or a name that is looked up in --out and generated/ and else rendered. Where it has a
-    JSON, that names the architecture for --arch auto.
+    The kernel is a .cu file, or the name, or the beginning of the name, of one in --out, in this folder or in
+    generated/. Where it has a JSON, that names the architecture for --arch auto.
     """
     _, spec = compile_target(arch)
     it = explain(find_kernel(kernel, out, spec.arch.limits), arch=arch)

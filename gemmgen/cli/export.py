@@ -13,7 +13,7 @@ from gemmgen.api import export as run
 from gemmgen.artifacts.certificate import examples_to_certify
 from gemmgen.artifacts.kernelfile import find_kernel
 from gemmgen.artifacts.records import Document, kernel_document, verdict_document
-from gemmgen.cli.options import Whole, arch_option, device_option, json_option, out_option, seed_option
+from gemmgen.cli.options import Whole, arch_option, as_option, device_option, json_option, out_option, seed_option
 from gemmgen.cli.output import FAILED, emit
 from gemmgen.cli.progress import watch
 from gemmgen.cli.reports.verify import show_pass, show_verdict
@@ -36,6 +36,7 @@ from gemmgen.verification.verifier import Verdict
 )
 @seed_option
 @arch_option
+@as_option
 @out_option("Folder in which a NAME is looked up first.")
 @json_option
 @click.pass_context
@@ -47,6 +48,7 @@ def command(
     examples: int | None,
     seed: int,
     arch: str,
+    own_name: str | None,
     out: Path,
     as_json: bool,
 ) -> None:
@@ -67,11 +69,12 @@ def command(
             arch=arch,
             examples=examples,
             seed=seed,
+            name=own_name,
             command=shlex.join(["gemmgen", *ctx.obj]),
             progress=progress,
         )
     verdict, files = exported.verdict, exported.files
-    document = {**_document(found.source, verdict), "files": [str(path) for path in files]}
+    document = {**_document(exported.kernel.source, verdict), "files": [str(path) for path in files]}
     if verdict is not None and not verdict.passed:
         again = reproduction(found, verdict, examples or examples_to_certify(found.source.problem), out)
         emit(

@@ -13,6 +13,7 @@ from gemmgen.cli.options import (
     ProblemOptions,
     Shape,
     arch_option,
+    as_option,
     family_option,
     json_option,
     out_option,
@@ -37,6 +38,7 @@ from gemmgen.run.target import compile_target
 @family_option
 @problem_options
 @arch_option
+@as_option
 @out_option("Folder for NAME.cu and NAME.json.")
 @json_option
 @click.pass_obj
@@ -47,6 +49,7 @@ def command(
     family: str,
     options: ProblemOptions,
     arch: str,
+    own_name: str | None,
     out: Path,
     as_json: bool,
 ) -> None:
@@ -65,6 +68,7 @@ def command(
         family=family,
         arch=arch,
         out=out,
+        name=own_name,
         command=shlex.join(["gemmgen", *words]),
         **dict(settings),
     )

@@ -273,6 +273,12 @@ def out_option(help_text: str) -> Callable[[Function], Function]:
     )
 
 
+def as_option(function: Function) -> Function:
+    """--as: the user's own name."""
+    text = "Your name for the kernel, its files and its launcher: a C identifier.  [default: one that it has of itself]"
+    return click.option("--as", "own_name", metavar="NAME", help=text)(function)
+
+
 def arch_option(function: Function) -> Function:
     """--arch: what to compile for, and whose limits count."""
     text = (

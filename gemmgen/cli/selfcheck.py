@@ -14,6 +14,7 @@ from gemmgen.cli.options import Whole, device_option, json_option, seed_option
 from gemmgen.cli.output import emit
 from gemmgen.cli.progress import counter
 from gemmgen.cli.reports.selfcheck import killed, show_selfcheck
+from gemmgen.kernel.naming import full_name_of
 from gemmgen.run.target import DeviceChoice, Target, open_target
 from gemmgen.support.errors import require
 from gemmgen.support.files import Store
@@ -136,7 +137,8 @@ def document(result: SelfCheck) -> dict[str, Any]:
         "killed": killed(result),
         "kernels": result.kernels,
         "false_alarms": [
-            {"name": source.name, "verification": verdict_document(verdict)} for source, verdict in result.false_alarms
+            {"name": full_name_of(source), "verification": verdict_document(verdict)}
+            for source, verdict in result.false_alarms
         ],
         "mutants": [_mutant(outcome) for outcome in result.mutants],
     }
@@ -146,7 +148,7 @@ def _mutant(outcome: MutantOutcome) -> dict[str, Any]:
     mutant, verdict = outcome.mutant, outcome.verdict
     return {
         "operator": mutant.operator,
-        "kernel": mutant.source.name,
+        "kernel": full_name_of(mutant.source),
         "line": mutant.line,
         "before": mutant.before,
         "after": mutant.after,
@@ -163,7 +165,7 @@ def _outcome(outcome: BugOutcome) -> dict[str, Any]:
     return {
         "bug": bug.name,
         "breaks": bug.breaks,
-        "kernel": outcome.source.name,
+        "kernel": full_name_of(outcome.source),
         "skeleton": bug.subject.skeleton,
         "old": bug.old,
         "new": bug.new,

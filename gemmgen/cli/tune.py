@@ -19,6 +19,7 @@ from gemmgen.cli.options import (
     Shape,
     Whole,
     arch_option,
+    as_option,
     device_option,
     json_option,
     out_option,
@@ -34,6 +35,7 @@ from gemmgen.kernel.families import FAMILIES
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import DeviceChoice
 from gemmgen.search.tuner import DEFAULT_BUDGET, TuneResult
+from gemmgen.support.errors import require
 
 BUDGET = f"Candidates to try. [{DEFAULT_BUDGET['gpu']} on a GPU, {DEFAULT_BUDGET['emulator']} in the emulator]"
 
@@ -46,6 +48,7 @@ BUDGET = f"Candidates to try. [{DEFAULT_BUDGET['gpu']} on a GPU, {DEFAULT_BUDGET
 @device_option
 @click.option("--budget", type=Whole(1), help=BUDGET)
 @seed_option
+@as_option
 @out_option("Folder for the winner's NAME.cu and NAME.json.")
 @json_option
 @click.pass_obj
@@ -58,6 +61,7 @@ def command(
     device: DeviceChoice,
     budget: int | None,
     seed: int,
+    own_name: str | None,
     out: Path,
     as_json: bool,
 ) -> None:
@@ -75,9 +79,10 @@ def command(
       gemmgen tune 512x512x512
       gemmgen tune 4096x4096x4096 '?x4096x4096' --layout rc --budget 500 --json > results.json
     """
+    require(own_name is None or len(sizes) == 1, f"--as {own_name} names one kernel: {len(sizes)} shapes are given")
     problems = [options.problem(size) for size in sizes]
     results: list[dict[str, Any]] = []
-    choices = {"family": family, "arch": arch, "device": device, "budget": budget, "seed": seed}
+    choices = {"family": family, "arch": arch, "device": device, "budget": budget, "seed": seed, "name": own_name}
     for problem in problems:
         result = _tune(problem, words, **choices, out=out)
         files = [str(out / f"{result.winner.source.name}{suffix}") for suffix in (".cu", ".json")]

@@ -73,8 +73,8 @@ def command(
 
     A failure is shrunk to the smallest case that still fails, and printed with its first wrong element.
 
-    The kernel is a .cu file, or a name that is looked up in --out and generated/ and else rendered. How to launch
-    it comes from the JSON beside it, or from its name.
+    The kernel is a .cu file, or the name, or the beginning of the name, of one in --out, in this folder or in
+    generated/. How to launch it comes from the JSON beside it, or from its header.
 
     --sanitize needs a GPU. The kernel runs in a few small situations under each tool, for a few seconds; of launches
     that are too large to be watched the first blocks run. What a tool finds makes the kernel fail, with the line of

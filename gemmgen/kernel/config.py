@@ -97,6 +97,7 @@ RENAMED = {  # axes, as records of old call them
     "TEAM": "COPY_THREADS",
     "WALK": "BATCH_TILES",
 }
+_WORDS = {"ahead": "unroll", "lead": "hoist", "order": "fma", "team": "copy", "walk": "tiles"}  # of names, likewise
 RETIRED = {"ATOMIC": 0}  # axes that records of old have, each with the value of the kernels that are still made
 
 
@@ -108,6 +109,11 @@ def axes_of_record(values: Mapping[str, int]) -> dict[str, int]:
     for name, value in RETIRED.items():
         require(values.get(name, value) == value, f"{name} = {values.get(name)}: kernels have {name} = {value} by now")
     return {RENAMED.get(name, name): value for name, value in values.items() if name not in RETIRED}
+
+
+def todays_words(name: str) -> str:
+    """A full name of any age, its axes by the words that PATTERN has for them today."""
+    return re.sub(rf"(?<=_)({'|'.join(_WORDS)})(?=\d)", lambda word: _WORDS[word[1]], name)
 
 
 @dataclass(frozen=True)

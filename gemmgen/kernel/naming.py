@@ -1,19 +1,26 @@
-"""One readable name for a kernel: function, file, log line and test id. It reads back without loss.
+"""Names of kernels. Short: function, file, log line and test id. Full: all of problem and config, and reads back.
 
-gemm_f32_rr_512x512x512_simt_outer1_128x128x8_8x8_...      all sizes fixed
-gemm_f32_rc_Mx4096x4096_lda4100_...                        M at run time, lda given
-gemm_f32_rr_b4096_16x16x16_sa0_...                         4096 products that share A (bB: their number at run time)
-gemm_f32_rr_p4096_16x16x16_...                             4096 products whose matrices pointers name
-gemm_f32_rr_512x512x512_bias_gelu_simt_...                 with an epilogue; one that is made of no forms has digits
+gemm_f32_rr_512x512x512_sm90_1f3c9a2b            what it computes, for which architecture, digits of its text
+gemm_f32_rr_512x512x512_simt_outer1_32x64x128_.. its full name, which stands in its header and was its name once
+
+Full names go on like this:
+
+gemm_f32_rc_Mx4096x4096_lda4100_...              M at run time, lda given
+gemm_f32_rr_b4096_16x16x16_sa0_...               4096 products that share A (bB: their number at run time)
+gemm_f32_rr_p4096_16x16x16_...                   4096 products whose matrices pointers name
+gemm_f32_rr_512x512x512_bias_gelu_simt_...       with an epilogue; one that is made of no forms has digits
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
-from gemmgen.kernel.families import FAMILIES, Config, Family
-from gemmgen.problem.epilogue import ACTIVATIONS, LINEAR, epilogue_of_token
+from gemmgen.kernel.config import todays_words
+from gemmgen.kernel.families import FAMILIES, Config, Family, config_of
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.epilogue import FORMS, LINEAR, epilogue_of_token
 from gemmgen.problem.gemm import Problem, Size
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Types
@@ -23,7 +30,7 @@ from gemmgen.support.errors import require
 _LINES = {"lda": "lda", "ldb": "ldb", "ldc": "ldc", "stride_a": "sa", "stride_b": "sb", "stride_c": "sc"}
 _LINES |= {"ld_residual": "ldr", "stride_residual": "sr"}
 # Of an epilogue.
-_FORM = f"(?:{'|'.join((*ACTIVATIONS, 'zero_m', 'zero_n', 'scale_m', 'scale_n', 'bias_m', 'bias', 'residual'))})"
+_FORM = f"(?:{'|'.join(sorted(FORMS, key=len, reverse=True))})"
 _NAME = re.compile(
     r"gemm_(?P<types>[a-z0-9]+)_(?P<layout>[rc]{2})(?:_(?P<kind>[bp])(?P<batch>B|[1-9]\d*))?"
     r"_(?P<M>M|0|[1-9]\d*)x(?P<N>N|0|[1-9]\d*)x(?P<K>K|0|[1-9]\d*)"
@@ -37,18 +44,61 @@ _NAME = re.compile(
 )
 
 
-def kernel_name(problem: Problem, family: Family, config: Config) -> str:
-    """The name of `config`'s kernel for `problem`: a valid C identifier and file stem."""
+LONGEST = 64  # characters of a short name
+DIGITS = 8  # of the digest in it
+_RESERVED = (  # words of C and C++, then CUDA's own and what its headers declare
+    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class",
+    "co_await co_return co_yield compl concept const const_cast consteval constexpr constinit continue decltype",
+    "default delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline int",
+    "long main mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public register",
+    "reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast struct switch",
+    "template this thread_local throw true try typedef typeid typename typeof union unsigned using virtual void",
+    "volatile wchar_t while xor xor_eq threadIdx blockIdx blockDim gridDim warpSize uint3 dim3 float2 float4 double2",
+    "half half2 cudaError_t cudaStream_t",
+)
+RESERVED = frozenset(" ".join(_RESERVED).split())
+
+
+def short_name(problem: Problem, arch: str, digits: str) -> str:
+    """A valid C identifier and file stem: `digits` tell apart what else differs.
+
+    What would make it longer than LONGEST is left out: epilogue, then batch, then types and layout.
+    """
+    what = [problem.types.token, str(problem.layout)]
+    epilogue = [problem.epilogue.token] if problem.epilogue.token else []
+    choices: tuple[tuple[list[str], list[str]], ...] = (
+        ([*what, *_batch(problem)], epilogue),
+        ([*what, *_batch(problem)], []),
+        (what, []),
+        ([], []),
+    )
+    shape, ends = "x".join(_size_texts(problem)), (arch.replace("_", ""), digits)
+    names = ["_".join(["gemm", *before, shape, *behind, *ends]) for before, behind in choices]
+    return next((name for name in names if len(name) <= LONGEST), names[-1])
+
+
+def require_identifier(name: str) -> None:
+    """Raise InvalidInput unless `name` can be that of a C function and of a file."""
+    require(
+        re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,99}", name) is not None,
+        f"{name[:100]!r} can name no kernel: write a C identifier, as my_gemm, of at most 100 letters, digits and _",
+    )
+    require(name not in RESERVED, f"{name!r} can name no kernel: CUDA C++ has another use for it")
+
+
+def full_name(problem: Problem, family: Family, config: Config) -> str:
+    """All of problem, family and config, as `parse_name` reads it."""
     return "_".join(["gemm", problem_name(problem), family.name, str(config)])
+
+
+def full_name_of(source: KernelSource) -> str:
+    """That of what `source` was rendered from. Raises InvalidInput for a family or an axis that is not known."""
+    return full_name(source.problem, *config_of(source))
 
 
 def problem_name(problem: Problem) -> str:
     """ "f32_rr_512x512x512", and whatever else the problem says."""
-    sizes = problem.sizes
-    shape = "x".join(name if sizes[name] is None else str(sizes[name]) for name in "MNK")
-    kind = "p" if problem.pointers else "b"
-    batch = [f"{kind}{'B' if problem.batch is None else problem.batch}"] if problem.batched else []
-    parts = [problem.types.token, str(problem.layout), *batch, shape]
+    parts = [problem.types.token, str(problem.layout), *_batch(problem), "x".join(_size_texts(problem))]
     for name, letters in _LINES.items():
         value = getattr(problem, name)
         if value != "dense":
@@ -62,10 +112,22 @@ def problem_name(problem: Problem) -> str:
     return "_".join(parts)
 
 
+def _size_texts(problem: Problem) -> Iterator[str]:
+    """M, N and K, each by its letter where it stays open."""
+    sizes = problem.sizes
+    return (name if sizes[name] is None else str(sizes[name]) for name in "MNK")
+
+
+def _batch(problem: Problem) -> list[str]:
+    """ "b4096", "pB", or nothing where there is no batch."""
+    kind = "p" if problem.pointers else "b"
+    return [f"{kind}{'B' if problem.batch is None else problem.batch}"] if problem.batched else []
+
+
 def parse_name(name: str) -> tuple[Problem, Family, Config]:
-    """The problem, family and config that `name` encodes; raises InvalidInput where it encodes none."""
-    match = _NAME.fullmatch(name)
-    require(match is not None, f"{name!r} is not the name of a gemmgen kernel")
+    """The problem, family and config of a full name of any age; raises InvalidInput for what is none."""
+    match = _NAME.fullmatch(todays_words(name))
+    require(match is not None, f"{name!r} is not the full name of a gemmgen kernel")
     assert match is not None
     family = FAMILIES.get(match["family"])
     config = family.config_type.parse(match["config"]) if family else None

@@ -69,17 +69,17 @@ def main_loop(plan: Plan) -> Iterator[str]:
     """Of kernels that multiply from shared memory: a thread's reads, what is under way, what bounds them."""
     counts = traffic(plan)
     yield from _reads(plan.work, counts)
-    yield _ahead(plan.work)
+    yield _stages(plan.work)
     yield _bound(plan, counts)
 
 
 def shared_tiles(launch: Launch) -> Iterator[str]:
     """How blocks share tiles of C, if they do."""
     if launch.splits > 1:
-        yield f"Split   {launch.splits} blocks share a tile: each sums a part of K, the last to come adds the parts up"
+        yield f"Split-K {launch.splits} blocks share a tile, each over a part of K; the last to arrive adds their sums"
     if launch.stream is not None:
         blocks = launch.stream.blocks
-        yield f"Stream  {blocks} blocks share the last tiles, by equal runs of steps: none waits for a last wave"
+        yield f"Stream  stream-K: {blocks} blocks share the last wave's tiles, with about as many k tiles each"
 
 
 def memory_bound(intensity: float, dtype: DType) -> bool:
@@ -104,10 +104,10 @@ def _reads(work: Work, counts: Traffic) -> Iterator[str]:
     )
 
 
-def _ahead(work: Work) -> str:
+def _stages(work: Work) -> str:
     if work.prefetch == 0:
-        return "Ahead   nothing: a block waits for each tile, and only other blocks hide that"
-    return f"Ahead   global memory is read {plural(work.prefetch, 'step')} before its use, while the FMAs run"
+        return "Stages  none is prefetched: a block waits for each of its loads, and only other blocks hide that"
+    return f"Stages  global memory is read {plural(work.prefetch, 'stage')} ahead of its use, while the FMAs run"
 
 
 def _bound(plan: Plan, counts: Traffic) -> str:
@@ -117,7 +117,7 @@ def _bound(plan: Plan, counts: Traffic) -> str:
     if None not in (problem.m, problem.n, problem.k) and memory_bound(intensity, dtype):
         return f"Bound   device memory: {intensity:.3g} FLOP for a byte that has to move, too few for any known card"
     if counts.bound == "FMA":
-        share = f"{counts.ffma_share:.0%} of the main loop's FMAs, reads and copies"
+        share = f"{counts.ffma_share:.0%} of the mainloop's FMAs, reads and copies"
         return f"Bound   {dtype.arithmetic.instruction} issue: FMAs are {share}"
     return (
         f"Bound   shared memory: {work.shares * work.wavefronts:g} cycles of it for each k and warp, "

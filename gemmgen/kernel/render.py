@@ -15,13 +15,15 @@ from gemmgen.kernel.config import Config, Constraint, Derived
 from gemmgen.kernel.epilogue_text import EpilogueText, epilogue_text
 from gemmgen.kernel.families import DEFAULT_FAMILY, family_named
 from gemmgen.kernel.families.base import Family
-from gemmgen.kernel.naming import kernel_name
+from gemmgen.kernel.naming import DIGITS, full_name, short_name
 from gemmgen.kernel.notes import MatrixText, matrix_texts
 from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.source import KernelSource, Launch, Parameter, size_type
+from gemmgen.problem.device import DEFAULT_ARCH
 from gemmgen.problem.epilogue import Operand
 from gemmgen.problem.gemm import RUNTIME, Problem, Size
 from gemmgen.problem.types import Types
+from gemmgen.support.files import content_key
 from gemmgen.support.paths import TEMPLATES
 
 
@@ -48,14 +50,16 @@ class Kernel:
     """Everything the templates may ask about a kernel beyond its family's own view."""
 
     plan: Plan
+    arch: str
+    name: str
 
     @property
     def problem(self) -> Problem:
         return self.plan.problem
 
-    @cached_property
-    def name(self) -> str:
-        return kernel_name(self.problem, family_named(self.plan.family), self.plan.config)
+    @property
+    def full_name(self) -> str:
+        return full_name(self.problem, family_named(self.plan.family), self.plan.config)
 
     @property
     def types(self) -> Types:
@@ -184,6 +188,7 @@ class Kernel:
         return " ".join(["gemmgen generate", *_problem_options(self.problem), *self._settings()])
 
     def _settings(self) -> Iterator[str]:
+        yield f"--arch {self.arch}"
         if self.plan.family != DEFAULT_FAMILY:
             yield f"--family {self.plan.family}"
         default = family_named(self.plan.family).default(self.problem).values
@@ -222,18 +227,20 @@ def _aligned(title: str, group: list[Derived]) -> ConstantGroup:
     return ConstantGroup(title, tuple(lines))
 
 
-def render(problem: Problem, family: Family, config: Config) -> KernelSource:
+def render(problem: Problem, family: Family, config: Config, arch: str = DEFAULT_ARCH) -> KernelSource:
     """The `.cu` of `config` for `problem`, which must hold its constraints (see `families.base.check`)."""
-    return render_plan(family.plan(problem, config))
+    return render_plan(family.plan(problem, config), arch)
 
 
-def render_plan(plan: Plan) -> KernelSource:
-    """The `.cu` of `plan`."""
-    kernel = Kernel(plan)
+def render_plan(plan: Plan, arch: str = DEFAULT_ARCH) -> KernelSource:
+    """The `.cu` of `plan`, named for `arch` ("sm_90") and by a digest of its text, in which the config stands."""
+    unnamed = short_name(plan.problem, arch, "0" * DIGITS)
     template = environment(plan.problem.types).get_template(plan.template)
+    text = template.render(kernel=Kernel(plan, arch, unnamed), view=plan.view)
+    name = short_name(plan.problem, arch, content_key(text)[:DIGITS])
     return KernelSource(
-        name=kernel.name,
-        text=template.render(kernel=kernel, view=plan.view),
+        name=name,
+        text=text.replace(unnamed, name),
         problem=plan.problem,
         family=plan.family,
         config=dict(plan.config.values),

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import asdict, dataclass
+import re
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,8 @@ SEMAPHORE_BYTES = 4
 MOST_SHARED_BYTES = 2**20  # no GPU has as much for a block
 MOST_CLUSTER_BLOCKS = 16  # of sm_90, beyond 8 for kernels that ask
 LAUNCH_ATTRIBUTES = ("cooperative", "programmatic_stream_serialization")
-MADE_BY = "// Made by "  # begins the line of the text that says how to render it again
+MADE_BY = "// Made by "  # begins the line of the text that says how to render it again,
+CONFIG = "// Config  "  # and this the one with its full name
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,7 @@ class Launch:
     stream        how blocks share the last tiles by runs of steps along K; None where each tile has blocks of its own
     cluster       blocks of a cluster, which run at once on neighbouring SMs: the grid's next ones
     attributes    of the launch besides, by CUDA's names: see LAUNCH_ATTRIBUTES
+    summed        elements of workspace that a block writes beside a tile's: sums of A and B
     """
 
     threads: int
@@ -102,6 +105,7 @@ class Launch:
     stream: Stream | None = None
     cluster: int = 1
     attributes: tuple[str, ...] = ()
+    summed: int = 0
 
     def __post_init__(self) -> None:
         require(type(self.threads) is int and 1 <= self.threads <= MAX_THREADS, f"{self.threads} threads a block")
@@ -168,8 +172,8 @@ class Launch:
 
     @property
     def partial_elements(self) -> int:
-        """Elements of workspace that a block writes: a whole tile, at C's edges too."""
-        return math.prod(tile for _, tile in self.grid)
+        """Elements of workspace that a block writes: a whole tile, at C's edges too, and sums of A and B."""
+        return math.prod(tile for _, tile in self.grid) + self.summed
 
     def workspace(self, case: Case) -> Workspace:
         """What `case` takes besides its operands."""
@@ -215,7 +219,7 @@ def size_type(name: str) -> str:
 class KernelSource:
     """A `.cu` file and what a caller needs to use it.
 
-    name        function, file, log line and test id; encodes problem, family and config
+    name        function, file, log line and test id
     family      name of the kernel family that rendered it
     config      the family's parameters as plain values, for JSON and tables
     parameters  in the order of the kernel's signature
@@ -236,9 +240,26 @@ class KernelSource:
 
     @property
     def body(self) -> str:
-        """The text without its name and the command that makes it: configs that share a body are one kernel."""
+        """The text without name, config and the command that makes it: those that share a body are one kernel."""
         lines = self.text.replace(self.name, "").splitlines()
-        return "\n".join(line for line in lines if not line.startswith(MADE_BY))
+        return "\n".join(line for line in lines if not line.startswith((MADE_BY, CONFIG)))
+
+    def renamed(self, name: str) -> KernelSource:
+        """The same kernel under a name that a user gives. Raises InvalidInput for one that its text uses.
+
+        The command that makes it says so, in place of an earlier name.
+        """
+        taken = name != self.name and re.search(rf"\b{name}\b", self.text) is not None
+        require(not taken, f"{name!r} cannot name this kernel: its text has another use for it")
+        text = re.sub(rf"\b{self.name}\b", name, self.text)
+        made = re.sub(rf"^({MADE_BY}.*?)(?: --as \w+)?$", rf"\1 --as {name}", text, count=1, flags=re.MULTILINE)
+        return replace(self, name=name, text=made)
+
+    @property
+    def own_name(self) -> str | None:
+        """The name that a user gave it, as its text says; None for one that it has of itself."""
+        match = re.search(rf"^{MADE_BY}.* --as (\w+)$", self.text, re.MULTILINE)
+        return match[1] if match and match[1] == self.name else None
 
     def arguments(self, case: Case, pointers: dict[str, Any]) -> list[Any]:
         """The values to pass, in order; `pointers` maps POINTERS to whatever the executor uses."""

@@ -28,7 +28,7 @@ from typing import Literal
 from gemmgen.problem.functions import FUNCTIONS
 from gemmgen.support.errors import InvalidInput, require
 
-Along = Literal["m", "n", "mn"]
+Along = Literal["", "m", "n", "mn"]
 Operator = Literal["+", "-", "*", "/"]
 
 LONGEST = 500  # characters of an expression
@@ -44,7 +44,7 @@ DEPTH = "K"
 class Operand:
     """A tensor that an epilogue may name.
 
-    along    "m": one element a row of C, "n": one a column, "mn": a matrix as large as C, row-major
+    along    "m": one element a row of C, "n": one a column, "mn": a matrix as large as C, row-major; "": a single one
     written  the kernel writes it: the argument of its call, which goes on as the call's value
     summed   it is of the type of the sums, rather than of alpha's
     """
@@ -60,6 +60,16 @@ class Operand:
         return self.along == "mn"
 
     @property
+    def size(self) -> str | None:
+        """Of a vector: M or N, its elements; a single one has none."""
+        return self.along.upper() or None
+
+    @property
+    def whose(self) -> str:
+        """What of C a vector's element, or the single one, is for."""
+        return {"m": "one a row of C", "n": "one a column of C"}.get(self.along, "for all of C")
+
+    @property
     def ld(self) -> str:
         """The name of its leading dimension, which matrices have."""
         return f"ld_{self.name}"
@@ -70,8 +80,12 @@ _OPERANDS = (
     Operand("bias_n", "n", "added to each element of its column"),
     Operand("scale_m", "m", "a factor of each element of its row"),
     Operand("scale_n", "n", "a factor of each element of its column"),
+    Operand("scale_a", "", "a factor of all elements: A's, say"),
+    Operand("scale_b", "", "a factor of all elements: B's, say"),
     Operand("zero_m", "m", "the zero point of a row of A", summed=True),
     Operand("zero_n", "n", "the zero point of a column of B", summed=True),
+    Operand("zero_a", "", "the zero point of all of A", summed=True),
+    Operand("zero_b", "", "the zero point of all of B", summed=True),
     Operand("sum_m", "m", "the sum of a row of A, computed before", summed=True),
     Operand("sum_n", "n", "the sum of a column of B, computed before", summed=True),
     Operand("residual", "mn", "added, element by element"),
@@ -200,9 +214,7 @@ class Epilogue:
     @property
     def token(self) -> str:
         """In a kernel's name: the forms that it is made of, else digits that are its own. Empty where linear."""
-        if self.is_linear:
-            return ""
-        forms = joined_forms().get(self)
+        forms = "" if self.is_linear else forms_of(self)
         return f"ep{self._digest[:8]}" if forms is None else forms.replace("+", "_")
 
     @cached_property
@@ -398,23 +410,26 @@ class _Parser:
 
 
 # What zero points make of acc: the sum of (A - zero_m) * (B - zero_n) over K.
+_A_ZEROS, _B_ZEROS = ("zero_m", "zero_a"), ("zero_n", "zero_b")
+_ZERO_POINTS = (*_A_ZEROS, *_B_ZEROS)
 _ZEROS = {
-    ("zero_m",): "x - zero_m * column_sum",
-    ("zero_n",): "x - row_sum * zero_n",
-    ("zero_m", "zero_n"): "x - zero_m * (column_sum - K * zero_n) - row_sum * zero_n",
+    **{frozenset({of_a}): f"x - {of_a} * column_sum" for of_a in _A_ZEROS},
+    **{frozenset({of_b}): f"x - row_sum * {of_b}" for of_b in _B_ZEROS},
+    **{
+        frozenset({of_a, of_b}): f"x - {of_a} * (column_sum - K * {of_b}) - row_sum * {of_b}"
+        for of_a, of_b in product(_A_ZEROS, _B_ZEROS)
+    },
 }
-_ZERO_POINTS = ("zero_m", "zero_n")
 # What --epilogue calls by a name: an expression over x, the value so far.
 _FORMS = {
     "bias": "x + bias_n",
     "bias_n": "x + bias_n",
     "bias_m": "x + bias_m",
-    "scale_m": "x * scale_m",
-    "scale_n": "x * scale_n",
+    **{name: f"x * {name}" for name in ("scale_m", "scale_n", "scale_a", "scale_b")},
     "residual": "x + residual",
     **{name: f"{name}(x)" for name, one in FUNCTIONS.items() if len(one.parameters) == 1},
 }
-_SCALES = ("scale_m", "scale_n")
+_SCALES = ("scale_m", "scale_n", "scale_a", "scale_b")
 
 
 @cache
@@ -425,7 +440,7 @@ def _form(expression: str) -> Node:
 def _joined(text: str, tree: Node) -> Node:
     """The tree that forms joined by + mean: bias + gelu is gelu(alpha * acc + beta * C + bias_n)."""
     forms = list(_terms(tree))
-    zeros = tuple(sorted(form.name for form in takewhile(_is_zero_point, forms) if isinstance(form, Name)))
+    zeros = frozenset(form.name for form in takewhile(_is_zero_point, forms) if isinstance(form, Name))
     acc = substitute(_form(_ZEROS[zeros]), {"x": Name(ACC)}) if zeros in _ZEROS else Name(ACC)
     value: Node = Binary("*", Name("alpha"), acc)
     plain = True
@@ -478,17 +493,55 @@ def substitute(tree: Node, values: dict[str, Node]) -> Node:
 LINEAR = parse_epilogue("alpha * acc + beta * C")
 
 ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh")
+# The forms that people join most, of each of these at most one.
+CHOICES = (
+    _A_ZEROS,
+    _B_ZEROS,
+    ("scale_m", "scale_a"),
+    ("scale_n", "scale_b"),
+    ("bias", "bias_m"),
+    ACTIVATIONS,
+    ("residual",),
+)
+FORMS = tuple(name for names in CHOICES for name in names)  # that names of kernels are made of
+MOST_FORMS = 8  # of a kernel's name
 
 
-@cache
-def joined_forms() -> dict[Epilogue, str]:
-    """The forms that people join most, by what they mean: names of kernels read as these."""
-    zeros, scales = (("", "zero_m"), ("", "zero_n")), (("", "scale_m"), ("", "scale_n"))
-    parts = *zeros, *scales, ("", "bias", "bias_m"), ("", *ACTIVATIONS), ("", "residual")
-    joined = ("+".join(filter(None, chosen)) for chosen in product(*parts))
-    return {parse_epilogue(forms): forms for forms in joined if forms}
+def forms_of(epilogue: Epilogue) -> str | None:
+    """FORMS joined by + that mean `epilogue`; None where none do, or so many that a name would be too long."""
+    outer, tree = _peel(epilogue.tree, FORMS)
+    value = _inside(parse("x + beta * C", ("x", *SCALARS, C)), tree)
+    inner, tree = _peel(value or tree, _SCALES)
+    acc = _inside(parse("alpha * x", ("x", *SCALARS)), tree)
+    zeros = [zeros for zeros, form in _ZEROS.items() if acc == substitute(_form(form), {"x": Name(ACC)})]
+    forms = (*sorted(zeros[0] if zeros else ()), *inner, *outer)
+    text = "+".join(forms)
+    return text if 0 < len(forms) <= MOST_FORMS and parse_epilogue(text) == epilogue else None
+
+
+def _peel(tree: Node, names: tuple[str, ...]) -> tuple[tuple[str, ...], Node]:
+    """The forms of `names` that stand around the rest of `tree`, the outermost last, and that rest."""
+    for name in names:
+        inside = _inside(_form(_FORMS[name]), tree) if name in _FORMS else None
+        if inside is not None:
+            forms, rest = _peel(inside, names)
+            return (*forms, name), rest
+    return (), tree
+
+
+def _inside(pattern: Node, tree: Node) -> Node | None:
+    """What stands in `tree` where `pattern` has x; None where they differ elsewhere."""
+    if pattern == Name("x"):
+        return tree
+    if type(pattern) is type(tree):
+        for part, other in zip(_parts(pattern), _parts(tree), strict=False):
+            inside = _inside(part, other)
+            if inside is not None and substitute(pattern, {"x": inside}) == tree:
+                return inside
+    return None
 
 
 def epilogue_of_token(token: str) -> Epilogue | None:
     """The epilogue whose `token` this is, where it is made of forms; None for any other text."""
-    return next((one for one, forms in joined_forms().items() if forms.replace("+", "_") == token), None)
+    names = re.findall("|".join(sorted(FORMS, key=len, reverse=True)), token)
+    return parse_epilogue("+".join(names)) if names and "_".join(names) == token else None

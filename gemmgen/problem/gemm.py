@@ -456,7 +456,7 @@ class Case:
         if operand.is_matrix:
             ld, stride = getattr(self, operand.ld), getattr(self, stride_of(operand.ld))
             return Matrix(self.m, self.n, ld, "r", self._batch, stride, dtype=dtype)
-        rows, cols = (self.m, 1) if operand.along == "m" else (1, self.n)
+        rows, cols = self.m if operand.along == "m" else 1, self.n if operand.along == "n" else 1
         return Matrix(rows, cols, cols, "r", self._batch, 0, dtype=dtype)
 
     @property

@@ -118,6 +118,15 @@ class TuneResult:
     def winner(self) -> Trial:
         return self.finalists[self.pick.winner]
 
+    def renamed(self, name: str) -> TuneResult:
+        """With the winner under a name that a user gives. Raises InvalidInput."""
+        winner = replace(self.winner, source=self.winner.source.renamed(name))
+
+        def named(trials: tuple[Trial, ...]) -> tuple[Trial, ...]:
+            return tuple(winner if trial is self.winner else trial for trial in trials)
+
+        return replace(self, trials=named(self.trials), finalists=named(self.finalists))
+
     @property
     def ties(self) -> tuple[Trial, ...]:
         return tuple(self.finalists[index] for index in self.pick.ties)
@@ -195,7 +204,7 @@ class Tuner:
 
     def render(self, batch: Sequence[Ranked]) -> list[Trial]:
         """Those of `batch` that are no kernel which another config gave before: not every detail tells everywhere."""
-        trials = [Trial(render_plan(entry.plan), entry.plan, entry.prediction) for entry in batch]
+        trials = [Trial(render_plan(entry.plan, self.target.arch), entry.plan, entry.prediction) for entry in batch]
         fresh = {trial.source.body: trial for trial in reversed(trials) if trial.source.body not in self.bodies}
         self.bodies |= fresh.keys()
         return list(reversed(fresh.values()))

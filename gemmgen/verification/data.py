@@ -19,8 +19,8 @@ from gemmgen.support.recent import Recent
 from gemmgen.verification.situation import EXACT_KINDS, EXACT_SCALARS, DataKind, Situation
 
 LARGEST_INTEGER = 8
-FACTORS = ("scale_m", "scale_n")  # of an epilogue's operands
-ZEROS, SUMS = ("zero_m", "zero_n"), ("sum_m", "sum_n")  # likewise: integers
+FACTORS = ("scale_m", "scale_n", "scale_a", "scale_b")  # of an epilogue's operands
+ZEROS, SUMS = ("zero_m", "zero_n", "zero_a", "zero_b"), ("sum_m", "sum_n")  # likewise: integers
 LARGE_ZERO = 2**16
 EXACT_FACTORS = (0.5, 1.0, 2.0, -1.0)
 SPECIALS = (np.inf, -np.inf, np.nan, 0.0)

@@ -16,7 +16,7 @@ from pathlib import Path
 import hypothesis
 
 from gemmgen.kernel.families.base import Family, first_rejection
-from gemmgen.kernel.naming import parse_name
+from gemmgen.kernel.naming import full_name_of, parse_name
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import Limits
@@ -60,7 +60,7 @@ class Found:
     situation: Situation | None
 
     def entry(self, executor: str) -> Entry:
-        return Entry(self.source.name, self.source.digest, executor, self.failure, self.situation)
+        return Entry(full_name_of(self.source), self.source.digest, executor, self.failure, self.situation)
 
 
 @dataclass(frozen=True)

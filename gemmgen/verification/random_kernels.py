@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from gemmgen.kernel.config import Axis, Config
 from gemmgen.kernel.families.base import Family, broken_count, first_rejection
-from gemmgen.kernel.naming import kernel_name
+from gemmgen.kernel.naming import full_name
 from gemmgen.problem.device import Limits
-from gemmgen.problem.epilogue import LINEAR, Epilogue, joined_forms
+from gemmgen.problem.epilogue import CHOICES, LINEAR, Epilogue, parse_epilogue
 from gemmgen.problem.gemm import ALIGNS, Problem
 from gemmgen.problem.matrix import ORDERS, Layout
 from gemmgen.problem.types import Types
@@ -68,7 +68,7 @@ class RandomKernel:
 
     @property
     def name(self) -> str:
-        return kernel_name(self.problem, self.family, self.config)
+        return full_name(self.problem, self.family, self.config)
 
     @property
     def schedule(self) -> str:
@@ -94,14 +94,14 @@ ANY_TYPES = (
     *("bf16,bf16,f32", "s8", "s8,u8,bf16", "bf16,s8,bf16", "e4m3,e5m2,f16", "f32,bf16,f32"),
 )
 # Whose kernels' names read back; listed when one is drawn.
-EPILOGUES = st.deferred(lambda: st.one_of(st.just(LINEAR), *(st.sampled_from(forms) for forms in _forms())))
+EPILOGUES = st.deferred(lambda: st.one_of(st.just(LINEAR), *(_epilogues(zeros) for zeros in (False, False, True))))
 
 
-def _forms() -> tuple[tuple[Epilogue, ...], ...]:
-    """Those for which no operand is summed, which most families serve alone, twice, and all."""
-    every = tuple(joined_forms())
-    plain = tuple(one for one in every if not one.sums)
-    return plain, plain, every
+def _epilogues(zeros: bool) -> st.SearchStrategy[Epilogue]:
+    """Forms, one of each kind at most; without `zeros` no operand is summed, for which most families have no kernel."""
+    kinds = [names for names in CHOICES if zeros or not names[0].startswith("zero")]
+    chosen = st.tuples(*(st.sampled_from(("", *names)) for names in kinds))
+    return chosen.map(lambda forms: "+".join(filter(None, forms))).filter(bool).map(parse_epilogue)
 
 
 @st.composite

@@ -1,7 +1,8 @@
-//% macro mma(view)
+//% from "epilogue/sums.cu" import add_fragments, sum_parameters
+//% macro mma(view, kernel)
 // acc += A's tile * B's tile. k is innermost: each FMA reads its own two values from shared memory and
 // waits for the FMA before it. k stays a loop: unrolled, the compiler would make it an outer product.
-__device__ __forceinline__ void mma(const TileA& As, const TileB& Bs, ThreadOrigin thread, ${ T } (&acc)[TM][TN])
+__device__ __forceinline__ void mma(const TileA& As, const TileB& Bs, ThreadOrigin thread, ${ T } (&acc)[TM][TN]${ sum_parameters(kernel) })
 {
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
@@ -15,5 +16,13 @@ __device__ __forceinline__ void mma(const TileA& As, const TileB& Bs, ThreadOrig
             }
         }
     }
+//% if kernel.problem.epilogue.sums
+//% set m, n = "thread.m + i / FM * STEP_M + i % FM", "thread.n + i / FN * STEP_N + i % FN"
+    #pragma unroll 4
+    for (int k = 0; k < BK; ++k) {
+//% set a, b = ("As[k][%s]" if view.a.k_rows else "As[%s][k]") | format(m), ("Bs[k][%s]" if view.b.k_rows else "Bs[%s][k]") | format(n)
+${ add_fragments(kernel, a, b) | indent(8, true) | trim("\n") }
+    }
+//% endif
 }
 //% endmacro

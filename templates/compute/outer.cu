@@ -42,10 +42,11 @@ __device__ __forceinline__ void outer_product(${ factor(view.a) }, ${ factor(vie
 }
 //% endmacro
 
-//% macro mma(view)
+//% from "epilogue/sums.cu" import add_fragments, sum_parameters
+//% macro mma(view, kernel)
 ${ outer_product(view) }
 // acc += A's tile * B's tile. k is outermost: TM + TN values feed TM * TN FMAs, an outer product per k.
-__device__ __forceinline__ void mma(const TileA& As, const TileB& Bs, ThreadOrigin thread, ${ T } (&acc)[TM][TN])
+__device__ __forceinline__ void mma(const TileA& As, const TileB& Bs, ThreadOrigin thread, ${ T } (&acc)[TM][TN]${ sum_parameters(kernel) })
 {
     #pragma unroll
     for (int k = 0; k < BK; ++k) {
@@ -53,6 +54,9 @@ __device__ __forceinline__ void mma(const TileA& As, const TileB& Bs, ThreadOrig
         load_fragment_a(&As${ "[k][thread.m]" if view.a.k_rows else "[thread.m][k]" }, a);
         load_fragment_b(&Bs${ "[k][thread.n]" if view.b.k_rows else "[thread.n][k]" }, b);
         outer_product(a, b, acc);
+//% if kernel.problem.epilogue.sums
+${ add_fragments(kernel, "a[i]", "b[i]") | indent(8, true) | trim("\n") }
+//% endif
     }
 }
 //% endmacro

@@ -2,14 +2,19 @@
     no waiting, no float atomics: partials are added in their order, whichever block does it. In a `ragged` tile the last
     elements of some threads do not exist. #*/
 //% from "device/convert.cu" import add_to
-//% macro fixup(ragged=false)
+//% macro fixup(partial="(BM * BN)", ragged=false)
 //% macro check(indented="")
 //% if ragged
 ${ indented }        if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
 //% endif
 //% endmacro
+//% if partial == "(BM * BN)"
 // The partial sums of a tile of C, one BM x BN array for each of its blocks. A thread's elements are those at
 // THREADS * i + threadIdx.x.
+//% else
+// The partial sums of a tile of C, an array for each of its blocks: those of BM x BN elements, then of rows of A and of
+// columns of B. A thread's elements are those at THREADS * i + threadIdx.x.
+//% endif
 struct Fixup {
     ${ T }* partials;
     int peers;  // blocks that compute the tile
@@ -32,12 +37,22 @@ __device__ __forceinline__ bool last_to_arrive(unsigned* semaphore, int count)
     return last;
 }
 
+//% if partial != "(BM * BN)"
+// Stores COUNT sums of each thread as its elements from the `first` on.
+template <int COUNT>
+__device__ __forceinline__ void store_sums(const ${ T } (&sums)[COUNT], int first, const Fixup& fixup)
+{
+    #pragma unroll
+    for (int i = 0; i < COUNT; ++i) fixup.partials[fixup.rank * ${ partial } + (first + i) * THREADS + threadIdx.x] = sums[i];
+}
+
+//% endif
 // Stores this block's sums, COUNT of each thread. Returns true in the last of the tile's blocks, which has to reduce the
 // partials; the others are done with the tile.
 template <int COUNT>
 __device__ __forceinline__ bool store_partial(const ${ T }* sums, const Fixup& fixup)
 {
-    ${ T }* const partial = fixup.partials + fixup.rank * (BM * BN);
+    ${ T }* const partial = fixup.partials + fixup.rank * ${ partial };
     #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
         const int element = i * THREADS + threadIdx.x;
@@ -57,7 +72,7 @@ __device__ __forceinline__ void reduce_partials(const Fixup& fixup, int first, $
         #pragma unroll
         for (int i = 0; i < COUNT; ++i) {
             const int element = (first + i) * THREADS + threadIdx.x;
-${ check("    ") }            ${ add_to("sums[i]", "__ldcg(fixup.partials + peer * (BM * BN) + element)") }
+${ check("    ") }            ${ add_to("sums[i]", "__ldcg(fixup.partials + peer * %s + element)" | format(partial)) }
         }
     }
 }

@@ -2,6 +2,7 @@
     its elements. #*/
 //% from "epilogue/linear.cu" import extent
 //% from "epilogue/result.cu" import narrowed
+//% from "epilogue/sums.cu" import sum_parameters, sums
 //% from "device/convert.cu" import multiply_subtract
 //% macro epilogue(kernel)
 //% if kernel.epilogue.subtracts
@@ -30,7 +31,7 @@ struct Epilogue {
 __device__ __forceinline__ ${ TS } epilogue(const Epilogue& e${ ", Shape s" if e.reads_shape }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, ${ T } acc${ sums_of(e, T) }${ ", %s c" | format(TS) if e.reads_c })
 {
 //% for x in e.operands
-    const ${ kernel.ctype_of(x) } ${ x.name } = e.${ x.name }[${ {"m": "m", "n": "n", "mn": "Offset(m) * s.%s + n" | format(x.ld)}[x.along] }];
+    const ${ kernel.ctype_of(x) } ${ x.name } = e.${ x.name }[${ {"m": "m", "n": "n", "mn": "Offset(m) * s.%s + n" | format(x.ld)}.get(x.along, "0") }];
 //% endfor
 //% for s in kernel.epilogue.statements
     const ${ TS } ${ s.name } = ${ s.text };
@@ -62,7 +63,7 @@ ${ name }${ ", " if not loop.last or kernel.problem.epilogue.operands }
 //%- for x in kernel.problem.epilogue.operands
 ${ x.name }
 //%- if m
-${ {"m": " + " ~ m, "n": " + " ~ n, "mn": " + Offset(%s) * s.%s + %s" | format(m, x.ld, n)}[x.along] }
+${ {"m": " + " ~ m, "n": " + " ~ n, "mn": " + Offset(%s) * s.%s + %s" | format(m, x.ld, n)}.get(x.along, "") }
 //%- endif
 //%- if product and x.is_matrix
  + ${ product } * s.stride_${ x.name }
@@ -70,6 +71,10 @@ ${ {"m": " + " ~ m, "n": " + " ~ n, "mn": " + Offset(%s) * s.%s + %s" | format(m
 ${ ", " if not loop.last }
 //%- endfor
 }
+//%- endmacro
+/*# Of a store of N columns of a row: the sums of A and B that it takes. #*/
+//% macro vector_sums(e)
+${ ", %s row_sum" | format(T) if "row_sum" in e.sums }${ ", Vec<%sN> column_sum" | format(of.sums) if "column_sum" in e.sums }
 //%- endmacro
 /*# N new elements of the sums `value` to C. #*/
 //% macro store_vector(kernel)
@@ -82,9 +87,13 @@ if (e.beta != ${ types.scalar.arithmetic.zero }) old = load<N>(to);
 Vec<${ of.C }N> stored;
 //% endif
 #pragma unroll
-for (int i = 0; i < N; ++i) ${ into }.at[i] = ${ narrowed(applied(kernel, "m", "n + i", "value.at[i]", "old.at[i]")) };
+for (int i = 0; i < N; ++i) ${ into }.at[i] = ${ narrowed(applied(kernel, "m", "n + i", "value.at[i]", "old.at[i]", ".at[i]")) };
 store<N>(to, ${ into });
 //% endmacro
+/*# Of a store of a thread's row: the sums of A and B that it takes. #*/
+//% macro row_sums(e)
+${ ", %s row_sum" | format(T) if "row_sum" in e.sums }${ ", const %s (&column_sums)[TN]" | format(T) if "column_sum" in e.sums }
+//%- endmacro
 /*# registers -> global, row by row of a thread's. #*/
 //% macro store_c(kernel, moves_m=false, moves_n=false, sliced=false, shared=false)
 //% set e = kernel.problem.epilogue
@@ -93,7 +102,7 @@ ${ epilogue(kernel) }
 //% if n_edge
 // The first `valid` of N new elements${ " from row m" if e.reads_rows }${ "," if e.reads_rows and e.reads_columns }${ " from" if e.reads_columns and not e.reads_rows }${ " column n on" if e.reads_columns } to C${ ". beta = 0 overwrites C unread: what stood there may be NaN" if e.reads_c }.
 template <int N>
-__device__ __forceinline__ void store_edge(${ TC }* to, const Epilogue& e${ ", Shape s" if e.reads_shape }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, Vec<${ of.sums }N> value, int valid)
+__device__ __forceinline__ void store_edge(${ TC }* to, const Epilogue& e${ ", Shape s" if e.reads_shape }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, Vec<${ of.sums }N> value${ vector_sums(e) }, int valid)
 {
     if (valid >= N) {
 ${ store_vector(kernel) | indent(8, true) | trim("\n") }
@@ -101,13 +110,13 @@ ${ store_vector(kernel) | indent(8, true) | trim("\n") }
     }
     #pragma unroll
     for (int i = 0; i < N - 1; ++i) {
-        if (i < valid) to[i] = ${ narrowed(applied_at(kernel, "m", "n + i", "value.at[i]", "to[i]")) };
+        if (i < valid) to[i] = ${ narrowed(applied_at(kernel, "m", "n + i", "value.at[i]", "to[i]", ".at[i]")) };
     }
 }
 //% else
 // N new elements${ " from row m" if e.reads_rows }${ "," if e.reads_rows and e.reads_columns }${ " from" if e.reads_columns and not e.reads_rows }${ " column n on" if e.reads_columns } to C${ ". beta = 0 overwrites C unread: what stood there may be NaN" if e.reads_c }.
 template <int N>
-__device__ __forceinline__ void store_results(${ TC }* to, const Epilogue& e${ ", Shape s" if e.reads_shape }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, Vec<${ of.sums }N> value)
+__device__ __forceinline__ void store_results(${ TC }* to, const Epilogue& e${ ", Shape s" if e.reads_shape }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, Vec<${ of.sums }N> value${ vector_sums(e) })
 {
 ${ store_vector(kernel) | indent(4, true) | trim("\n") }
 }
@@ -120,7 +129,7 @@ ${ store_vector(kernel) | indent(4, true) | trim("\n") }
 // The first ${ "`skip_rows` rows" if moves_m }${ " and " if moves_m and moves_n }${ "`skip_columns` columns" if moves_n } of a tile that moved back are another tile's, which stores them.
 //% endif
 __device__ __forceinline__ void store_row(${ TC }* tile, Shape s${ parameters }, ThreadOrigin thread, int i,
-                                          const ${ T } (&sums)[TN], const Epilogue& e)
+                                          const ${ T } (&sums)[TN]${ row_sums(e) }, const Epilogue& e)
 {
 //% if sliced
     const int row = static_cast<int>(threadIdx.x) / SLICE_THREADS * ROWS + i;  // of the thread tile
@@ -137,10 +146,15 @@ __device__ __forceinline__ void store_row(${ TC }* tile, Shape s${ parameters },
         Vec<${ of.sums }VC> value;
         #pragma unroll
         for (int v = 0; v < VC; ++v) value.at[v] = sums[j + v];
+//% if "column_sum" in e.sums
+        Vec<${ of.sums }VC> column_sum;
+        #pragma unroll
+        for (int v = 0; v < VC; ++v) column_sum.at[v] = column_sums[j + v];
+//% endif
 //% if n_edge
-        store_edge<VC>(tile + Offset(m) * s.ldc + n, e${ ", s" if e.reads_shape }${ ", m" if e.reads_rows }${ ", n" if e.reads_columns }, value, ${ "n < skip_columns ? 0 : VC" if moves_n else "columns - n" });
+        store_edge<VC>(tile + Offset(m) * s.ldc + n, e${ ", s" if e.reads_shape }${ ", m" if e.reads_rows }${ ", n" if e.reads_columns }, value${ sums_of(e) }, ${ "n < skip_columns ? 0 : VC" if moves_n else "columns - n" });
 //% else
-        store_results<VC>(tile + Offset(m) * s.ldc + n, e${ ", s" if e.reads_shape }${ ", m" if e.reads_rows }${ ", n" if e.reads_columns }, value);
+        store_results<VC>(tile + Offset(m) * s.ldc + n, e${ ", s" if e.reads_shape }${ ", m" if e.reads_rows }${ ", n" if e.reads_columns }, value${ sums_of(e) });
 //% endif
     }
 }
@@ -148,10 +162,10 @@ __device__ __forceinline__ void store_row(${ TC }* tile, Shape s${ parameters },
 
 // The same for all of this thread's rows.
 __device__ __forceinline__ void store_c(${ TC }* tile, Shape s${ parameters }, ThreadOrigin thread,
-                                        const ${ T } (&sums)[${ "ROWS" if sliced else "TM" }][TN], const Epilogue& e)
+                                        const ${ T } (&sums)[${ "ROWS" if sliced else "TM" }][TN]${ sum_parameters(kernel, "const ") }, const Epilogue& e)
 {
     #pragma unroll
-    for (int i = 0; i < ${ "ROWS" if sliced else "TM" }; ++i) store_row(tile, s${ ", " ~ rows if m_edge }${ ", " ~ columns if n_edge }, thread, i, sums[i], e);
+    for (int i = 0; i < ${ "ROWS" if sliced else "TM" }; ++i) store_row(tile, s${ ", " ~ rows if m_edge }${ ", " ~ columns if n_edge }, thread, i, sums[i]${ sums(kernel) | replace("row_sums", "row_sums[i]") }, e);
 }
 //% endif
 //% endmacro

@@ -6,7 +6,7 @@
  *     ${ m.name }  ${ m.rows } x ${ m.cols }, ${ m.order }-major, ${ m.ld } elements from one ${ m.order } to the next${ ", " ~ m.batch_stride ~ " to the next matrix" if m.batch_stride }
 //% endfor
 //% for v in out.epilogue.operands if not v.is_matrix
- *     ${ v.name }  ${ out.sizes["M" if v.along == "m" else "N"] } elements, one a ${ "row" if v.along == "m" else "column" } of C
+ *     ${ v.name }  ${ "%s elements" | format(out.sizes[v.size]) if v.size else "one element" }, ${ v.whose }
 //% endfor
  *
 //% if out.epilogue.reads_c

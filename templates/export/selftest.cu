@@ -74,7 +74,7 @@ std::size_t at_b(const Shape& s, int p, int k, int n) { return std::size_t(${ "s
 std::size_t at_c(const Shape& s, int p, int m, int n) { return std::size_t(${ "slot(s, p)" if out.pointers else "p" }) * s.stride_c + std::size_t(m) * s.ldc + n; }
 
 //% for x in out.epilogue.operands
-std::size_t at_${ x.name }(${ "const Shape& s, int p" if x.is_matrix else "const Shape&, int" }, int${ " m" if "m" in x.along }, int${ " n" if "n" in x.along }) { return ${ "std::size_t(p) * s.stride_%s + std::size_t(m) * s.%s + n" | format(x.name, x.ld) if x.is_matrix else x.along }; }
+std::size_t at_${ x.name }(${ "const Shape& s, int p" if x.is_matrix else "const Shape&, int" }, int${ " m" if "m" in x.along }, int${ " n" if "n" in x.along }) { return ${ "std::size_t(p) * s.stride_%s + std::size_t(m) * s.%s + n" | format(x.name, x.ld) if x.is_matrix else x.along or "0" }; }
 //% endfor
 //% if out.extra
 
@@ -243,7 +243,7 @@ Operands make_operands(const Check& check)
     const int reach = int(std::min(8.0, std::max(1.0, std::sqrt(most))));
     Random random(s.M * 3u + s.N * 5u + s.K * 7u);
     const auto value = [&, exact = data == Data::exact] { return exact ? random.integer(reach) : random.uniform(); };
-//% if "scale_m" in out.extra or "scale_n" in out.extra
+//% if "scale_" in out.extra | join
     const auto factor = [&, exact = data == Data::exact] { return exact ? ${ T }(1 << random.below(3)) / 2 : random.uniform(); };
 //% endif
     const auto before = [&, unread = scalars.beta == 0] { return unread ? NOTHING : value(); };
@@ -253,7 +253,7 @@ Operands make_operands(const Check& check)
             Storage(s.batch, s.M, s.N, [&](int p, int m, int n) { return at_c(shape, p, m, n); }, before)
 //%- for x in out.epilogue.operands
 ,
-            Storage(${ "s.batch" if x.is_matrix else "1" }, ${ "s.M" if "m" in x.along else "1" }, ${ "s.N" if "n" in x.along else "1" }, [&](int p, int m, int n) { return at_${ x.name }(shape, p, m, n); }, ${ "factor" if x.name in ("scale_m", "scale_n") else "value" })
+            Storage(${ "s.batch" if x.is_matrix else "1" }, ${ "s.M" if "m" in x.along else "1" }, ${ "s.N" if "n" in x.along else "1" }, [&](int p, int m, int n) { return at_${ x.name }(shape, p, m, n); }, ${ "factor" if x.name[:6] == "scale_" else "value" })
 //%- endfor
 };
 }

@@ -7,6 +7,7 @@
 //% from "device/cp_async.cu" import cp_async
 //% from "device/dynamic_shared.cu" import dynamic_shared
 //% from "epilogue/linear.cu" import store_c as store_linear
+//% from "epilogue/sums.cu" import add_fragments, declare_sums, sum_parameters, sums
 //% from "epilogue/tree.cu" import inputs, store_c as store_tree
 //% set store_c = store_tree if kernel.epilogue else store_linear
 //% from "copy/whole.cu" import copy
@@ -52,7 +53,7 @@ ${ copy(view.b, view.asynchronous, kernel.problem.pointers, edge) }
 ${ fragment(view.a) }
 ${ fragment(view.b) }
 // acc += A * B: for each k an outer product of this thread's TM values of A and TN of B.
-__device__ __forceinline__ void mma(const MatrixA& As, const MatrixB& Bs, ThreadOrigin thread, ${ T } (&acc)[TM][TN])
+__device__ __forceinline__ void mma(const MatrixA& As, const MatrixB& Bs, ThreadOrigin thread, ${ T } (&acc)[TM][TN]${ sum_parameters(kernel) })
 {
     #pragma unroll UNROLL
     for (int k = 0; k < Shape::K; k += DEPTH) {
@@ -66,6 +67,9 @@ __device__ __forceinline__ void mma(const MatrixA& As, const MatrixB& Bs, Thread
                 #pragma unroll
                 for (int j = 0; j < TN; ++j) acc[i][j] = ${ fma }(a[d][i], b[d][j], acc[i][j]);
             }
+//% if kernel.problem.epilogue.sums
+${ add_fragments(kernel, "a[d][i]", "b[d][i]") | indent(12, true) | trim("\n") }
+//% endif
         }
     }
 }
@@ -109,11 +113,14 @@ ${ signature(kernel) }{
             ${ TC }* const C = C_array[product];  // loaded while the products are summed
 //% endif
             ${ T } acc[TM][TN] = {};
-            mma(As[stage * MB + in_tile], Bs[stage * MB + in_tile], thread, acc);
+//% if kernel.problem.epilogue.sums
+${ declare_sums(kernel) | indent(12, true) | trim("\n") }
+//% endif
+            mma(As[stage * MB + in_tile], Bs[stage * MB + in_tile], thread, acc${ sums(kernel) });
 //% if kernel.epilogue
             const Epilogue e = ${ inputs(kernel, product="product") };
 //% endif
-            store_c(${ "C" if kernel.problem.pointers else "C + product * s.stride_c" }, s, thread, acc, ${ "e" if kernel.epilogue else "alpha, beta" });
+            store_c(${ "C" if kernel.problem.pointers else "C + product * s.stride_c" }, s, thread, acc${ sums(kernel) }, ${ "e" if kernel.epilogue else "alpha, beta" });
         }
         const int next = step + STAGES;
         if (next < BATCH_TILES) {

@@ -1,5 +1,6 @@
 /*# A ring of STAGES tiles in shared memory, filled by cp.async STAGES - 1 k tiles ahead. #*/
 //% extends "kernel/gemm.cu"
+//% from "epilogue/sums.cu" import sums
 //% from "device/cp_async.cu" import cp_async, start_tile
 //% block access
 ${ cp_async() }
@@ -19,7 +20,7 @@ ${ start_tile(view.a, view.b, "depth > 0", "depth", "stage") | indent(8, first=t
         const int depth = ${ view.K } - k - (STAGES - 1) * BK;
 ${ start_tile(view.a, view.b, "depth > 0", "depth", "write", "  // an empty group too: the wait counts groups") | indent(8, first=true) }        a_tile += a_step;
         b_tile += b_step;
-        mma(As[read], Bs[read], thread, acc);
+        mma(As[read], Bs[read], thread, acc${ sums(kernel) });
         read = read + 1 < STAGES ? read + 1 : 0;
         write = write + 1 < STAGES ? write + 1 : 0;
     }

@@ -1,5 +1,6 @@
 /*# Two stages in shared memory: the next k tile is loaded to registers while this one is multiplied. #*/
 //% extends "kernel/gemm.cu"
+//% from "epilogue/sums.cu" import sums
 //% from "copy/access.cu" import limits
 //% block main_loop
     Vec<${ of.A }VA> a_staged[A_ITERATIONS];
@@ -21,7 +22,7 @@
             fetch_a(a_tile, s${ limits(view.a) }, a_staged);
             fetch_b(b_tile, s${ limits(view.b) }, b_staged);
         }
-        mma(As[stage], Bs[stage], thread, acc);
+        mma(As[stage], Bs[stage], thread, acc${ sums(kernel) });
         stage ^= 1;
         if (depth > 0) {
             store_shared_a(a_staged, As[stage]);

@@ -17,6 +17,7 @@
 //% from view.b.fragment import fragment as fragment_b
 //% from view.compute import mma
 //% from "epilogue/linear.cu" import store_c as store_linear
+//% from "epilogue/sums.cu" import declare_sums, partial_elements, sums
 //% from "epilogue/tree.cu" import inputs, store_c as store_tree
 //% set store_c = store_tree if kernel.epilogue else store_linear
 //% set factors = "e" if kernel.epilogue else "alpha, beta"
@@ -28,12 +29,21 @@
 //%- endmacro
 /*# The reduced sums go to C row by row: they take no registers beside the accumulators, whose allocation serves the FMAs. #*/
 //% macro add_rows(where, rows)
+//% for name in kernel.problem.epilogue.sums
+reduce_partials(fixup, TM * TN${ " + TM" if loop.index > 1 }, ${ name }s);
+//% endfor
 #pragma unroll
 for (int i = 0; i < ${ rows }; ++i) {
     ${ T } row[TN];
     reduce_partials(fixup, i * TN, row);
-    store_row(${ where }, i, row, ${ factors });
+    store_row(${ where }, i, row${ sums(kernel) | replace("row_sums", "row_sums[i]") }, ${ factors });
 }
+//% endmacro
+/*# The sums of A and B of a shared tile go behind those of its elements. #*/
+//% macro store_summed()
+//% for name in kernel.problem.epilogue.sums
+store_sums(${ name }s, TM * TN${ " + TM" if loop.index > 1 }, fixup);
+//% endfor
 //% endmacro
 ${ header(kernel) }
 namespace {
@@ -58,9 +68,9 @@ ${ thread_origin(view.warped, view.slices) }
 ${ dynamic_shared() }
 //% endif
 //% if kernel.launch.splits > 1
-${ split_k("BK") }
+${ split_k("BK", partial_elements(kernel)) }
 //% elif kernel.launch.stream
-${ stream_k() }
+${ stream_k(partial_elements(kernel)) }
 //% endif
 //% if view.slices > 1
 ${ add_slices() }
@@ -77,7 +87,7 @@ ${ fragment_a(view.a) }
 ${ fragment_b(view.b) }
 //% endif
 /*% block compute %*/
-${ mma(view) }
+${ mma(view, kernel) }
 /*% endblock %*/
 ${ store_c(kernel, view.a.moves, view.b.moves, view.slices > 1, kernel.launch.splits > 1) }
 /*% endblock %*/
@@ -129,6 +139,9 @@ ${ matrices_of(kernel, "matrix").rstrip() }
     const Offset a_step = ${ "BK" if view.a.along_k else "Offset(BK) * s.lda" };  // to the next tile along K
     const Offset b_step = ${ "BK" if view.b.along_k else "Offset(BK) * s.ldb" };
     ${ T } acc[TM][TN] = {};
+//% if kernel.problem.epilogue.sums
+${ declare_sums(kernel) | indent(4, true) | trim("\n") }
+/*% endif %*/
 
 /*% block main_loop required %*/
 /*% endblock %*/
@@ -137,7 +150,8 @@ ${ matrices_of(kernel, "matrix").rstrip() }
     ${ T } sums[ROWS][TN];
     add_slices(acc, sums, reinterpret_cast<${ T }*>(As));
 //% endif
-//% set sums, count = ("sums", "ROWS") if view.slices > 1 else ("acc", "TM")
+//% set results, count = ("sums", "ROWS") if view.slices > 1 else ("acc", "TM")
+//% set given = results ~ sums(kernel)
     ${ TC }* const c_tile = C + Offset(tile.m) * s.ldc + tile.n;
 //% if kernel.epilogue
     const Epilogue e = ${ inputs(kernel, "tile.m", "tile.n") };
@@ -145,17 +159,29 @@ ${ matrices_of(kernel, "matrix").rstrip() }
 //% set where = "c_tile, s" ~ (", nominal.m - tile.m" if view.a.moves else ", rows" if rows) ~ (", nominal.n - tile.n" if view.b.moves else ", columns" if columns) ~ ", thread"
 //% if kernel.launch.splits > 1
     const Fixup fixup = split_k_fixup(partials, semaphores);
-    if (!store_partial<${ count } * TN>(&${ sums }[0][0], fixup)) return;
+//% if kernel.problem.epilogue.sums
+${ store_summed() | indent(4, true) | trim("\n") }
+//% endif
+    if (!store_partial<${ count } * TN>(&${ results }[0][0], fixup)) return;
 ${ add_rows(where, count) | indent(4, true) | trim("\n") }
 //% elif kernel.launch.stream
     const Fixup fixup = stream_k_fixup(schedule, unit.tile, partials, semaphores);
     if (fixup.peers == 1) {
-        store_c(${ where }, ${ sums }, ${ factors });
-    } else if (store_partial<${ count } * TN>(&${ sums }[0][0], fixup)) {
-${ add_rows(where, count) | indent(8, true) | trim("\n") }
+        store_c(${ where }, ${ given }, ${ factors });
+//% if kernel.problem.epilogue.sums
+    } else {
+${ store_summed() | indent(8, true) | trim("\n") }
+        if (store_partial<${ count } * TN>(&${ results }[0][0], fixup)) {
+${ add_rows(where, count) | indent(12, true) | trim("\n") }
+        }
     }
 //% else
-    store_c(${ where }, ${ sums }, ${ factors });
+    } else if (store_partial<${ count } * TN>(&${ results }[0][0], fixup)) {
+${ add_rows(where, count) | indent(8, true) | trim("\n") }
+    }
+//% endif
+//% else
+    store_c(${ where }, ${ given }, ${ factors });
 //% endif
 //% endfilter
 //% if kernel.launch.stream

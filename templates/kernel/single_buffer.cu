@@ -1,5 +1,6 @@
 /*# One tile in shared memory: load, wait, mma, wait. #*/
 //% extends "kernel/gemm.cu"
+//% from "epilogue/sums.cu" import sums
 //% from "copy/access.cu" import limits
 //% block main_loop
     Vec<${ of.A }VA> a_staged[A_ITERATIONS];
@@ -10,7 +11,7 @@
         store_shared_a(a_staged, As[0]);
         store_shared_b(b_staged, Bs[0]);
         __syncthreads();  // the tiles are complete
-        mma(As[0], Bs[0], thread, acc);
+        mma(As[0], Bs[0], thread, acc${ sums(kernel) });
         __syncthreads();  // no thread reads them any more
         a_tile += a_step;
         b_tile += b_step;

@@ -6,18 +6,18 @@ import pytest
 
 from gemmgen.cli import main
 
-SIMT = "simt_outer1_64x64x32_8x8_w32x64_v4_ta0_tb0_pad4_s2_async1_ahead4_slices2_minb1_g8"
+SIMT = "simt_outer1_64x64x32_8x8_w32x64_v4_ta0_tb0_pad4_s2_async1_unroll4_slices2_minb1_g8"
 EXPLAINED = {
     "naive": ("gemm_f32_rr_40x56x24_naive_16x16", "24 steps along K = 24"),
-    "simt": (f"gemm_f32_rr_512x512x512_{SIMT}_split1_lead2", "16 steps along K = 512"),
-    "split": (f"gemm_f32_rr_512x512x2048_{SIMT}_split8_lead2", "8 steps along each of 8 parts of K = 2048"),
-    "edges": (f"gemm_f32_rr_96x64x512_{SIMT}_split1_lead2", "75% are elements of C"),
+    "simt": (f"gemm_f32_rr_512x512x512_{SIMT}_split1_hoist2", "16 steps along K = 512"),
+    "split": (f"gemm_f32_rr_512x512x2048_{SIMT}_split8_hoist2", "8 steps along each of 8 parts of K = 2048"),
+    "edges": (f"gemm_f32_rr_96x64x512_{SIMT}_split1_hoist2", "75% are elements of C"),
     "staged": ("gemm_f32_rr_300x1x4000_skinny_s1_t1_w4_k1024_u8_v4_split8", "128 threads a block"),
     "direct": (
         "gemm_f32_rr_8x8192x8192_skinny_s8_t4_w4_k0_u2_v4_split2",
         "along each of 2 parts of K = 8192",
     ),
-    "batched": ("gemm_f32_rr_b64_16x16x16_batched_mb2_2x4_v4_pad4_s1_async1_walk2_minb1", "4 products a block"),
+    "batched": ("gemm_f32_rr_b64_16x16x16_batched_mb2_2x4_v4_pad4_s1_async1_tiles2_minb1", "4 products a block"),
 }
 
 

@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 
 from gemmgen.cli import main
+from gemmgen.kernel.naming import parse_name
+from gemmgen.kernel.render import render
 from gemmgen.search.tuner import EXAMPLES
 
-NAME = "gemm_f32_rr_MxNx40_naive_8x8"
+FULL = "gemm_f32_rr_MxNx40_naive_8x8"
+NAME = render(*parse_name(FULL)).name
 CHECK = ("verify", "--certificate")
 
 Run = Callable[..., tuple[int, str]]
@@ -37,7 +40,7 @@ def run(tmp_path: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPatch, cap
 @pytest.fixture
 def certificate(run: Run, tmp_path: Path) -> Path:
     """That of a kernel exported with 25 situations."""
-    code, out = run("export", NAME, "--to", "out", "--examples", "25", "--seed", "7", "--device", "emulator")
+    code, out = run("export", FULL, "--to", "out", "--examples", "25", "--seed", "7", "--device", "emulator")
     assert code == 0 and "PASS" in out and "the same bits in 10 runs" in out
     return tmp_path / "out" / f"{NAME}.certificate.json"
 
@@ -148,8 +151,9 @@ def test_what_tune_found_stays_in_the_certificate(run: Run, tmp_path: Path) -> N
 
 
 def test_a_certificate_of_a_batch_of_pointers_stands(run: Run, tmp_path: Path) -> None:
-    name = "gemm_f32_rr_pB_6x8x5_naive_8x8"
-    code, _ = run("export", name, "--to", "out", "--examples", "12", "--device", "emulator")
+    full = "gemm_f32_rr_pB_6x8x5_naive_8x8"
+    name = render(*parse_name(full)).name
+    code, _ = run("export", full, "--to", "out", "--examples", "12", "--device", "emulator")
     path = tmp_path / "out" / f"{name}.certificate.json"
     record = json.loads(path.read_text())
     assert code == 0 and record["problem"]["pointers"] is True

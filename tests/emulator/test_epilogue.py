@@ -25,7 +25,7 @@ RUNTIME = Problem(None, None, None)
 BATCH = replace(RUNTIME, batch=None)
 WHOLE = "scale_m+scale_n+bias+gelu+residual"
 KERNELS = [
-    ("naive", {}, "scale_m+scale_n+bias", replace(RUNTIME, types=Types.parse("s8,s8,s8"))),
+    ("naive", {}, "zero_a+scale_a+scale_n+bias", replace(RUNTIME, types=Types.parse("u8,s8,s8"))),
     ("naive", {}, "zero_m+zero_n+scale_m+scale_n", replace(RUNTIME, types=Types.parse("u8,s8,f32"))),
     ("naive", {}, "zero_m+scale_m+scale_n+bias+gelu", Problem(17, 20, 33, types=Types.parse("u8,s8,bf16"))),
     ("naive", {}, "bias+silu+residual", replace(BATCH, types=Types.parse("bf16"))),
@@ -55,11 +55,27 @@ KERNELS = [
     ("simt", {"SPLIT": 3}, "scale_m+scale_n+bias", replace(RUNTIME, types=Types.parse("s8,s8,s8"))),
     ("simt", {"STREAM": 3}, WHOLE, replace(RUNTIME, types=Types.parse("e4m3,e5m2,bf16"))),
     ("simt", {"STAGES": 1}, "bias+silu", replace(BATCH, types=Types.parse("u8,bf16,e5m2"), ld_align=4)),
+    ("simt", {}, "zero_m+zero_n+scale_m", replace(RUNTIME, types=Types.parse("u8,s8,f32"), ld_align=4)),
+    (
+        "simt",
+        {"SPLIT": 3},
+        "zero_m+zero_n+bias",
+        replace(BATCH, types=Types.parse("s8,u8,s32"), layout=Layout("c", "c")),
+    ),
+    ("simt", {"STREAM": 3}, "zero_n+scale_n", replace(RUNTIME, types=Types.parse("u8,u8,bf16"))),
+    (
+        "simt",
+        {"OUTER": 0, "WM": 0, "WN": 0, "STREAM": 3},
+        "zero_m",
+        Problem(70, 100, 35, types=Types.parse("s8,s8,f16")),
+    ),
+    ("simt", {"STAGES": 3, "ASYNC": 1, "SPLIT": 2}, "zero_m+zero_n", RUNTIME),
+    ("batched", {"MB": 4}, "zero_m+zero_n+scale_n", Problem(8, 12, 15, batch=None, types=Types.parse("u8,s8,s8"))),
     ("skinny", {}, "bias+gelu_tanh+residual", Problem(3, 200, None, types=Types.parse("bf16"))),
     (
         "skinny",
         {"SPLIT": 2, "BK": 128},
-        "scale_m+scale_n",
+        "scale_a+scale_n",
         Problem(4, 37, None, layout="rc", types=Types.parse("s8,s8,f16")),
     ),
     ("batched", {"MB": 4}, WHOLE, Problem(8, 12, 16, batch=None, types=Types.parse("bf16,bf16,e4m3"))),

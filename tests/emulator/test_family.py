@@ -8,7 +8,7 @@ import pytest
 
 from gemmgen.kernel.families import BATCHED, NAIVE, SIMT, SKINNY, Config, Family
 from gemmgen.kernel.families.naive import NaiveConfig
-from gemmgen.kernel.naming import kernel_name
+from gemmgen.kernel.naming import full_name
 from gemmgen.kernel.render import render
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
@@ -237,13 +237,13 @@ def emulator() -> Iterator[EmulatorExecutor]:
         yield executor
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel_name(*kernel))
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: full_name(*kernel))
 def test_kernel_computes_every_situation(kernel, emulator):
     computes(emulator, render(*kernel), EXAMPLES if KERNELS.index(kernel) % EVERY else THOROUGH)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("kernel", ALL, ids=lambda kernel: kernel_name(*kernel))
+@pytest.mark.parametrize("kernel", ALL, ids=lambda kernel: full_name(*kernel))
 def test_kernel_computes_far_situations(kernel, emulator):
     computes(emulator, render(*kernel), THOROUGH)
 

@@ -141,7 +141,7 @@ def test_a_kernel_that_does_not_compile_is_found(tmp_path: Path, monkeypatch: py
         ("{", "is no entry of a fuzzing corpus"),
         ("[]", "is no entry of a fuzzing corpus"),
         ("{}", "no 'kernel'"),
-        ('{"kernel": "gemm"}', "'gemm' is not the name of a gemmgen kernel"),
+        ('{"kernel": "gemm"}', "'gemm' is not the full name of a gemmgen kernel"),
     ],
 )
 def test_a_corrupt_corpus_is_named(

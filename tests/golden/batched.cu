@@ -1,4 +1,4 @@
-// gemm_f32_rr_bB_16x16x16_batched_mb4_4x4_v4_pad4_s2_async1_walk4_minb1
+// gemm_f32_rr_bB_16x16x16_sm90_568fc613
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //     for each of a batch's products
@@ -10,13 +10,14 @@
 // Block   4 products at once by 64 threads, 4 times, 18432 bytes of shared memory
 // Thread  16 elements of C: for each k 16 FMAs on 8 words of shared memory, taken in 2 reads
 // Reads   K / 8 words of global and K / 2 of shared memory for each element of C; 4 FLOP for a byte of global
-// Ahead   global memory is read 1 step before its use, while the FMAs run
+// Stages  global memory is read 1 stage ahead of its use, while the FMAs run
 // Bound   device memory: 2.67 FLOP for a byte that has to move, too few for any known card
 //
 // Launch  ceil(batch / 16) blocks of 64 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         no two matrices of C that overlap
-// Made by gemmgen generate 16x16x16 --dtype f32 --layout rr --batch '?' --family batched --set STAGES=2 --set ASYNC=1 --set BATCH_TILES=4
+// Config  gemm_f32_rr_bB_16x16x16_batched_mb4_4x4_v4_pad4_s2_async1_tiles4_minb1
+// Made by gemmgen generate 16x16x16 --dtype f32 --layout rr --batch '?' --arch sm_90 --family batched --set STAGES=2 --set ASYNC=1 --set BATCH_TILES=4
 
 namespace {
 
@@ -260,7 +261,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_bB_16x16x16_batched_mb4_4x4_v4_pad4_s2_async1_walk4_minb1(
+gemm_f32_rr_bB_16x16x16_sm90_568fc613(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rr_bB_8x12x16_ep97a66a26_batched_mb4_4x4_v4_pad4_s1_async0_walk1_minb1
+// gemm_f32_rr_bB_8x12x16_ep97a66a26_sm90_5f1e46ae
 //
 //     C = clamp(acc + beta * C, -1, 1) * scale_m + residual      acc = A * B; f32 on CUDA cores; beta = 0 never reads C
 //     for each of a batch's products
@@ -12,13 +12,14 @@
 // Block   4 products at once by 24 threads, 1 time, 5632 bytes of shared memory
 // Thread  16 elements of C: for each k 16 FMAs on 8 words of shared memory, taken in 2 reads
 // Reads   K / 4.8 words of global and K / 2 of shared memory for each element of C; 2.4 FLOP for a byte of global
-// Ahead   nothing: a block waits for each tile, and only other blocks hide that
+// Stages  none is prefetched: a block waits for each of its loads, and only other blocks hide that
 // Bound   device memory: 1.5 FLOP for a byte that has to move, too few for any known card
 //
 // Launch  ceil(batch / 4) blocks of 24 threads
 // Expects A, B, C, scale_m and residual at addresses divisible by 16, C overlapping no other operand,
 //         no two matrices of C that overlap
-// Made by gemmgen generate 8x12x16 --dtype f32 --layout rr --batch '?' --epilogue 'clamp(acc + beta * C, -1, 1) * scale_m + residual' --family batched
+// Config  gemm_f32_rr_bB_8x12x16_ep97a66a26_batched_mb4_4x4_v4_pad4_s1_async0_tiles1_minb1
+// Made by gemmgen generate 8x12x16 --dtype f32 --layout rr --batch '?' --epilogue 'clamp(acc + beta * C, -1, 1) * scale_m + residual' --arch sm_90 --family batched
 
 namespace {
 
@@ -258,7 +259,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_bB_8x12x16_ep97a66a26_batched_mb4_4x4_v4_pad4_s1_async0_walk1_minb1(
+gemm_f32_rr_bB_8x12x16_ep97a66a26_sm90_5f1e46ae(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

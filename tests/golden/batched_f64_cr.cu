@@ -1,4 +1,4 @@
-// gemm_f64_cr_b1000_24x32x40_batched_mb2_4x4_v2_pad0_s1_async0_walk1_minb1
+// gemm_f64_cr_b1000_24x32x40_sm90_f51a1098
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; beta = 0 never reads C
 //     for each of 1000 products
@@ -10,13 +10,14 @@
 // Block   2 products at once by 96 threads, 1 time, 35840 bytes of shared memory
 // Thread  16 elements of C: for each k 16 FMAs on 16 words of shared memory, taken in 4 reads
 // Reads   K / 6.857 words of global and K / 1 of shared memory for each element of C; 3.43 FLOP for a byte of global
-// Ahead   nothing: a block waits for each tile, and only other blocks hide that
-// Bound   DFMA issue: FMAs are 75% of the main loop's FMAs, reads and copies
+// Stages  none is prefetched: a block waits for each of its loads, and only other blocks hide that
+// Bound   DFMA issue: FMAs are 75% of the mainloop's FMAs, reads and copies
 //
 // Launch  ceil(batch / 2) blocks of 96 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         no two matrices of C that overlap
-// Made by gemmgen generate 24x32x40 --dtype f64 --layout cr --batch 1000 --family batched
+// Config  gemm_f64_cr_b1000_24x32x40_batched_mb2_4x4_v2_pad0_s1_async0_tiles1_minb1
+// Made by gemmgen generate 24x32x40 --dtype f64 --layout cr --batch 1000 --arch sm_90 --family batched
 
 namespace {
 
@@ -235,7 +236,7 @@ __device__ __forceinline__ void store_c(double* tile, Shape s, ThreadOrigin thre
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_cr_b1000_24x32x40_batched_mb2_4x4_v2_pad0_s1_async0_walk1_minb1(
+gemm_f64_cr_b1000_24x32x40_sm90_f51a1098(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rr_bB_Mx300xK_scale_m_scale_n_bias_silu_residual_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb0_pad4_s2_async0_ahead0_slices1_minb1_g8_split4
+// gemm_f32_rr_bB_Mx300xK_sm90_94766e04
 //
 //     C = silu(alpha * acc * scale_m * scale_n + beta * C + bias_n) + residual      acc = A * B; f32 on CUDA cores; beta = 0 never reads C
 //     for each of a batch's products
@@ -11,12 +11,12 @@
 //     scale_m  M elements, one a row of C; the same for all products
 //     scale_n  300 elements, one a column of C; the same for all products
 //
-// Block   128 x 128 of C by 256 threads, in steps of 8 along K, 16656 bytes of shared memory
+// Block   128 x 128 of C by 256 threads, in k tiles of 8, 16656 bytes of shared memory
 // Thread  64 elements of C: for each k 64 FMAs on 16 words of shared memory, taken in 4 reads
 // Reads   K / 64 words of global and K / 4 of shared memory for each element of C; 32 FLOP for a byte of global
-// Ahead   global memory is read 1 step before its use, while the FMAs run
-// Bound   FFMA issue: FMAs are 91% of the main loop's FMAs, reads and copies
-// Split   4 blocks share a tile: each sums a part of K, the last to come adds the parts up
+// Stages  global memory is read 1 stage ahead of its use, while the FMAs run
+// Bound   FFMA issue: FMAs are 91% of the mainloop's FMAs, reads and copies
+// Split-K 4 blocks share a tile, each over a part of K; the last to arrive adds their sums
 //
 // Launch  ceil(M / 128) * ceil(N / 128) * batch * 4 blocks of 256 threads
 // Expects A, B, C, bias_n, scale_m, scale_n and residual at addresses divisible by 16, C overlapping no other operand,
@@ -24,7 +24,8 @@
 //         partials: ceil(M / 128) * ceil(N / 128) * batch * 4 * 16384 floats, holding anything,
 //         semaphores: ceil(M / 128) * ceil(N / 128) * batch counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
-// Made by gemmgen generate '?x300x?' --dtype f32 --layout rr --batch '?' --epilogue 'silu(alpha * acc * scale_m * scale_n + beta * C + bias_n) + residual' --set SPLIT=4
+// Config  gemm_f32_rr_bB_Mx300xK_scale_m_scale_n_bias_silu_residual_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb0_pad4_s2_async0_unroll0_slices1_minb1_g8_split4
+// Made by gemmgen generate '?x300x?' --dtype f32 --layout rr --batch '?' --epilogue 'silu(alpha * acc * scale_m * scale_n + beta * C + bias_n) + residual' --arch sm_90 --set SPLIT=4
 
 namespace {
 
@@ -481,7 +482,7 @@ __device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int sk
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_bB_Mx300xK_scale_m_scale_n_bias_silu_residual_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb0_pad4_s2_async0_ahead0_slices1_minb1_g8_split4(
+gemm_f32_rr_bB_Mx300xK_sm90_94766e04(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rc_500x300x200_simt_outer1_128x128x8_8x8_w64x32_v4_ta0_tb0_pad4_s2_async0_ahead0_slices1_minb1_g8_split1
+// gemm_f32_rc_500x300x200_sm90_e4e83ac4
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -6,15 +6,16 @@
 //     B  200 x 300, column-major, ldb = 200
 //     C  500 x 300, row-major, ldc = 300
 //
-// Block   128 x 128 of C by 256 threads, in steps of 8 along K, 24576 bytes of shared memory
+// Block   128 x 128 of C by 256 threads, in k tiles of 8, 24576 bytes of shared memory
 // Thread  64 elements of C: for each k 64 FMAs on 16 words of shared memory, taken in 16 reads
 // Reads   K / 64 words of global and K / 4 of shared memory for each element of C; 32 FLOP for a byte of global
-// Ahead   global memory is read 1 step before its use, while the FMAs run
-// Bound   FFMA issue: FMAs are 80% of the main loop's FMAs, reads and copies
+// Stages  global memory is read 1 stage ahead of its use, while the FMAs run
+// Bound   FFMA issue: FMAs are 80% of the mainloop's FMAs, reads and copies
 //
 // Launch  ceil(M / 128) * ceil(N / 128) blocks of 256 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Made by gemmgen generate 500x300x200 --dtype f32 --layout rc --set TA=0 --set TB=0
+// Config  gemm_f32_rc_500x300x200_simt_outer1_128x128x8_8x8_w64x32_v4_ta0_tb0_pad4_s2_async0_unroll0_slices1_minb1_g8_split1
+// Made by gemmgen generate 500x300x200 --dtype f32 --layout rc --arch sm_90 --set TA=0 --set TB=0
 
 namespace {
 
@@ -329,7 +330,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int skip_rows, int
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_500x300x200_simt_outer1_128x128x8_8x8_w64x32_v4_ta0_tb0_pad4_s2_async0_ahead0_slices1_minb1_g8_split1(
+gemm_f32_rc_500x300x200_sm90_e4e83ac4(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

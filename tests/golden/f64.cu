@@ -1,4 +1,4 @@
-// gemm_f64_rr_512x512x512_simt_outer1_128x128x8_8x8_w64x32_v2_ta1_tb0_pad4_s3_async1_ahead0_slices1_minb1_g8_split1
+// gemm_f64_rr_512x512x512_sm90_bc72afc6
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; beta = 0 never reads C
 //
@@ -6,15 +6,16 @@
 //     B  512 x 512, row-major, ldb = 512
 //     C  512 x 512, row-major, ldc = 512
 //
-// Block   128 x 128 of C by 256 threads, in steps of 8 along K, 49920 bytes of shared memory
+// Block   128 x 128 of C by 256 threads, in k tiles of 8, 49920 bytes of shared memory
 // Thread  64 elements of C: for each k 64 FMAs on 32 words of shared memory, taken in 8 reads
 // Reads   K / 32 words of global and K / 2 of shared memory for each element of C; 16 FLOP for a byte of global
-// Ahead   global memory is read 2 steps before its use, while the FMAs run
-// Bound   DFMA issue: FMAs are 88% of the main loop's FMAs, reads and copies
+// Stages  global memory is read 2 stages ahead of its use, while the FMAs run
+// Bound   DFMA issue: FMAs are 88% of the mainloop's FMAs, reads and copies
 //
 // Launch  ceil(M / 128) * ceil(N / 128) blocks of 256 threads, 49920 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Made by gemmgen generate 512x512x512 --dtype f64 --layout rr --set STAGES=3 --set ASYNC=1
+// Config  gemm_f64_rr_512x512x512_simt_outer1_128x128x8_8x8_w64x32_v2_ta1_tb0_pad4_s3_async1_unroll0_slices1_minb1_g8_split1
+// Made by gemmgen generate 512x512x512 --dtype f64 --layout rr --arch sm_90 --set STAGES=3 --set ASYNC=1
 
 namespace {
 
@@ -342,7 +343,7 @@ __device__ __forceinline__ void store_c(double* tile, Shape s, ThreadOrigin thre
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_512x512x512_simt_outer1_128x128x8_8x8_w64x32_v2_ta1_tb0_pad4_s3_async1_ahead0_slices1_minb1_g8_split1(
+gemm_f64_rr_512x512x512_sm90_bc72afc6(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

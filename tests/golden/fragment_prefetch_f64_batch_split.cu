@@ -1,4 +1,4 @@
-// gemm_f64_rr_bB_Mx64xK_simt_outer1_64x64x8_8x4_w32x32_v2_ta1_tb0_pad4_s2_async1_ahead2_slices1_minb1_g8_split4
+// gemm_f64_rr_bB_Mx64xK_sm90_f0843311
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; beta = 0 never reads C
 //     for each of a batch's products
@@ -7,12 +7,12 @@
 //     B  K x 64, row-major, ldb = 64, stride_b at run time
 //     C  M x 64, row-major, ldc = 64, stride_c at run time
 //
-// Block   64 x 64 of C by 128 threads, in steps of 8 along K, 16912 bytes of shared memory
+// Block   64 x 64 of C by 128 threads, in k tiles of 8, 16912 bytes of shared memory
 // Thread  32 elements of C: for each k 32 FMAs on 24 words of shared memory, taken in 6 reads
 // Reads   K / 16 words of global and K / 1.333 of shared memory for each element of C; 8 FLOP for a byte of global
-// Ahead   global memory is read 1 step before its use, while the FMAs run
-// Bound   DFMA issue: FMAs are 82% of the main loop's FMAs, reads and copies
-// Split   4 blocks share a tile: each sums a part of K, the last to come adds the parts up
+// Stages  global memory is read 1 stage ahead of its use, while the FMAs run
+// Bound   DFMA issue: FMAs are 82% of the mainloop's FMAs, reads and copies
+// Split-K 4 blocks share a tile, each over a part of K; the last to arrive adds their sums
 //
 // Launch  ceil(M / 64) * ceil(N / 64) * batch * 4 blocks of 128 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
@@ -20,7 +20,8 @@
 //         partials: ceil(M / 64) * ceil(N / 64) * batch * 4 * 4096 doubles, holding anything,
 //         semaphores: ceil(M / 64) * ceil(N / 64) * batch counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
-// Made by gemmgen generate '?x64x?' --dtype f64 --layout rr --batch '?' --set BM=64 --set BN=64 --set TN=4 --set WM=32 --set ASYNC=1 --set K_UNROLL=2 --set SPLIT=4
+// Config  gemm_f64_rr_bB_Mx64xK_simt_outer1_64x64x8_8x4_w32x32_v2_ta1_tb0_pad4_s2_async1_unroll2_slices1_minb1_g8_split4
+// Made by gemmgen generate '?x64x?' --dtype f64 --layout rr --batch '?' --arch sm_90 --set BM=64 --set BN=64 --set TN=4 --set WM=32 --set ASYNC=1 --set K_UNROLL=2 --set SPLIT=4
 
 namespace {
 
@@ -436,7 +437,7 @@ __device__ __forceinline__ void store_row(double* tile, Shape s, int rows, Threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_bB_Mx64xK_simt_outer1_64x64x8_8x4_w32x32_v2_ta1_tb0_pad4_s2_async1_ahead2_slices1_minb1_g8_split4(
+gemm_f64_rr_bB_Mx64xK_sm90_f0843311(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

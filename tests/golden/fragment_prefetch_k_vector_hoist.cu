@@ -1,4 +1,4 @@
-// gemm_f32_rr_512x512x512_simt_outer1_128x128x32_8x16_w64x64_v4_ta0_tb0_pad4_s2_async1_ahead4_slices1_minb1_g8_split1_lead2
+// gemm_f32_rr_512x512x512_sm90_a873afeb
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -6,15 +6,16 @@
 //     B  512 x 512, row-major, ldb = 512
 //     C  512 x 512, row-major, ldc = 512
 //
-// Block   128 x 128 of C by 128 threads, in steps of 32 along K, 69632 bytes of shared memory
+// Block   128 x 128 of C by 128 threads, in k tiles of 32, 69632 bytes of shared memory
 // Thread  128 elements of C: for each k 128 FMAs on 24 words of shared memory, taken in 6 reads
 // Reads   K / 64 words of global and K / 5.333 of shared memory for each element of C; 32 FLOP for a byte of global
-// Ahead   global memory is read 1 step before its use, while the FMAs run
-// Bound   FFMA issue: FMAs are 95% of the main loop's FMAs, reads and copies
+// Stages  global memory is read 1 stage ahead of its use, while the FMAs run
+// Bound   FFMA issue: FMAs are 95% of the mainloop's FMAs, reads and copies
 //
 // Launch  ceil(M / 128) * ceil(N / 128) blocks of 128 threads, 69632 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Made by gemmgen generate 512x512x512 --dtype f32 --layout rr --set BK=32 --set TN=16 --set WN=64 --set TA=0 --set ASYNC=1 --set K_UNROLL=4 --set HOIST=2
+// Config  gemm_f32_rr_512x512x512_simt_outer1_128x128x32_8x16_w64x64_v4_ta0_tb0_pad4_s2_async1_unroll4_slices1_minb1_g8_split1_hoist2
+// Made by gemmgen generate 512x512x512 --dtype f32 --layout rr --arch sm_90 --set BK=32 --set TN=16 --set WN=64 --set TA=0 --set ASYNC=1 --set K_UNROLL=4 --set HOIST=2
 
 namespace {
 
@@ -331,7 +332,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_512x512x512_simt_outer1_128x128x32_8x16_w64x64_v4_ta0_tb0_pad4_s2_async1_ahead4_slices1_minb1_g8_split1_lead2(
+gemm_f32_rr_512x512x512_sm90_a873afeb(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

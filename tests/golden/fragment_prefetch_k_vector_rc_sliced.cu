@@ -1,4 +1,4 @@
-// gemm_f32_rc_MxNxK_simt_outer1_128x128x32_8x16_w64x64_v4_ta1_tb0_pad4_s2_async1_ahead4_slices2_minb1_g8_split1_lead1_order7
+// gemm_f32_rc_MxNxK_sm90_c17da6e7
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -6,16 +6,17 @@
 //     B  K x N, column-major, ldb at run time
 //     C  M x N, row-major, ldc at run time
 //
-// Block   128 x 128 of C by 256 threads, in steps of 32 along K, 70656 bytes of shared memory
+// Block   128 x 128 of C by 256 threads, in k tiles of 32, 70656 bytes of shared memory
 // Thread  128 elements of C: for each k 128 FMAs on 24 words of shared memory, taken in 6 reads
 // Reads   K / 64 words of global and K / 5.333 of shared memory for each element of C; 32 FLOP for a byte of global
-// Ahead   global memory is read 1 step before its use, while the FMAs run
-// Bound   FFMA issue: FMAs are 94% of the main loop's FMAs, reads and copies
-// Slices  2 groups of warps share the block's tile: each sums a part of every step; they add up
+// Stages  global memory is read 1 stage ahead of its use, while the FMAs run
+// Bound   FFMA issue: FMAs are 94% of the mainloop's FMAs, reads and copies
+// Slices  sliced-K: 2 groups of warps compute the block tile, each over a part of the k tile
 //
 // Launch  ceil(M / 128) * ceil(N / 128) blocks of 256 threads, 70656 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Made by gemmgen generate '?x?x?' --dtype f32 --layout rc --set BK=32 --set TN=16 --set WN=64 --set TB=0 --set ASYNC=1 --set K_UNROLL=4 --set SLICES=2 --set HOIST=1 --set FMA_ORDER=7
+// Config  gemm_f32_rc_MxNxK_simt_outer1_128x128x32_8x16_w64x64_v4_ta1_tb0_pad4_s2_async1_unroll4_slices2_minb1_g8_split1_hoist1_fma7
+// Made by gemmgen generate '?x?x?' --dtype f32 --layout rc --arch sm_90 --set BK=32 --set TN=16 --set WN=64 --set TB=0 --set ASYNC=1 --set K_UNROLL=4 --set SLICES=2 --set HOIST=1 --set FMA_ORDER=7
 
 namespace {
 
@@ -433,7 +434,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_MxNxK_simt_outer1_128x128x32_8x16_w64x64_v4_ta1_tb0_pad4_s2_async1_ahead4_slices2_minb1_g8_split1_lead1_order7(
+gemm_f32_rc_MxNxK_sm90_c17da6e7(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rr_300x200x100_simt_outer1_128x128x16_8x8_w64x32_v4_ta1_tb0_pad4_s3_async1_ahead4_slices1_minb1_g8_split1
+// gemm_f32_rr_300x200x100_sm90_113d5ef5
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -6,15 +6,16 @@
 //     B  100 x 200, row-major, ldb = 200
 //     C  300 x 200, row-major, ldc = 200
 //
-// Block   128 x 128 of C by 256 threads, in steps of 16 along K, 49920 bytes of shared memory
+// Block   128 x 128 of C by 256 threads, in k tiles of 16, 49920 bytes of shared memory
 // Thread  64 elements of C: for each k 64 FMAs on 16 words of shared memory, taken in 4 reads
 // Reads   K / 64 words of global and K / 4 of shared memory for each element of C; 32 FLOP for a byte of global
-// Ahead   global memory is read 2 steps before its use, while the FMAs run
-// Bound   FFMA issue: FMAs are 93% of the main loop's FMAs, reads and copies
+// Stages  global memory is read 2 stages ahead of its use, while the FMAs run
+// Bound   FFMA issue: FMAs are 93% of the mainloop's FMAs, reads and copies
 //
 // Launch  ceil(M / 128) * ceil(N / 128) blocks of 256 threads, 49920 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Made by gemmgen generate 300x200x100 --dtype f32 --layout rr --set BK=16 --set STAGES=3 --set ASYNC=1 --set K_UNROLL=4
+// Config  gemm_f32_rr_300x200x100_simt_outer1_128x128x16_8x8_w64x32_v4_ta1_tb0_pad4_s3_async1_unroll4_slices1_minb1_g8_split1
+// Made by gemmgen generate 300x200x100 --dtype f32 --layout rr --arch sm_90 --set BK=16 --set STAGES=3 --set ASYNC=1 --set K_UNROLL=4
 
 namespace {
 
@@ -374,7 +375,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int skip_rows, int
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_300x200x100_simt_outer1_128x128x16_8x8_w64x32_v4_ta1_tb0_pad4_s3_async1_ahead4_slices1_minb1_g8_split1(
+gemm_f32_rr_300x200x100_sm90_113d5ef5(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rr_512x512x512_simt_outer1_128x128x16_4x8_w32x32_v4_ta1_tb0_pad4_s2_async1_ahead4_slices1_minb1_g8_split1_order7
+// gemm_f32_rr_512x512x512_sm90_59915f7d
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -6,15 +6,16 @@
 //     B  512 x 512, row-major, ldb = 512
 //     C  512 x 512, row-major, ldc = 512
 //
-// Block   128 x 128 of C by 512 threads, in steps of 16 along K, 33280 bytes of shared memory
+// Block   128 x 128 of C by 512 threads, in k tiles of 16, 33280 bytes of shared memory
 // Thread  32 elements of C: for each k 32 FMAs on 12 words of shared memory, taken in 3 reads
 // Reads   K / 64 words of global and K / 2.667 of shared memory for each element of C; 32 FLOP for a byte of global
-// Ahead   global memory is read 1 step before its use, while the FMAs run
-// Bound   FFMA issue: FMAs are 91% of the main loop's FMAs, reads and copies
+// Stages  global memory is read 1 stage ahead of its use, while the FMAs run
+// Bound   FFMA issue: FMAs are 91% of the mainloop's FMAs, reads and copies
 //
 // Launch  ceil(M / 128) * ceil(N / 128) blocks of 512 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Made by gemmgen generate 512x512x512 --dtype f32 --layout rr --set BK=16 --set TM=4 --set WM=32 --set ASYNC=1 --set K_UNROLL=4 --set FMA_ORDER=7
+// Config  gemm_f32_rr_512x512x512_simt_outer1_128x128x16_4x8_w32x32_v4_ta1_tb0_pad4_s2_async1_unroll4_slices1_minb1_g8_split1_fma7
+// Made by gemmgen generate 512x512x512 --dtype f32 --layout rr --arch sm_90 --set BK=16 --set TM=4 --set WM=32 --set ASYNC=1 --set K_UNROLL=4 --set FMA_ORDER=7
 
 namespace {
 
@@ -325,7 +326,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_512x512x512_simt_outer1_128x128x16_4x8_w32x32_v4_ta1_tb0_pad4_s2_async1_ahead4_slices1_minb1_g8_split1_order7(
+gemm_f32_rr_512x512x512_sm90_59915f7d(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

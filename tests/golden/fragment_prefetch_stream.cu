@@ -1,4 +1,4 @@
-// gemm_f32_rr_MxNxK_simt_outer1_128x128x16_8x8_w64x32_v4_ta1_tb0_pad4_s3_async1_ahead4_slices1_minb1_g8_split1_stream264
+// gemm_f32_rr_MxNxK_sm90_f983e91d
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -6,19 +6,20 @@
 //     B  K x N, row-major, ldb at run time
 //     C  M x N, row-major, ldc at run time
 //
-// Block   128 x 128 of C by 256 threads, in steps of 16 along K, 49936 bytes of shared memory
+// Block   128 x 128 of C by 256 threads, in k tiles of 16, 49936 bytes of shared memory
 // Thread  64 elements of C: for each k 64 FMAs on 16 words of shared memory, taken in 4 reads
 // Reads   K / 64 words of global and K / 4 of shared memory for each element of C; 32 FLOP for a byte of global
-// Ahead   global memory is read 2 steps before its use, while the FMAs run
-// Bound   FFMA issue: FMAs are 93% of the main loop's FMAs, reads and copies
-// Stream  264 blocks share the last tiles, by equal runs of steps: none waits for a last wave
+// Stages  global memory is read 2 stages ahead of its use, while the FMAs run
+// Bound   FFMA issue: FMAs are 93% of the mainloop's FMAs, reads and copies
+// Stream  stream-K: 264 blocks share the last wave's tiles, with about as many k tiles each
 //
 // Launch  ceil(T / 264) * 264 blocks of 256 threads, for T = ceil(M / 128) * ceil(N / 128) tiles, 49936 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         partials: (264 + T % 264) * 16384 floats, holding anything,
 //         semaphores: 264 counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
-// Made by gemmgen generate '?x?x?' --dtype f32 --layout rr --set BK=16 --set STAGES=3 --set ASYNC=1 --set K_UNROLL=4 --set STREAM=264
+// Config  gemm_f32_rr_MxNxK_simt_outer1_128x128x16_8x8_w64x32_v4_ta1_tb0_pad4_s3_async1_unroll4_slices1_minb1_g8_split1_stream264
+// Made by gemmgen generate '?x?x?' --dtype f32 --layout rr --arch sm_90 --set BK=16 --set STAGES=3 --set ASYNC=1 --set K_UNROLL=4 --set STREAM=264
 
 namespace {
 
@@ -501,7 +502,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_MxNxK_simt_outer1_128x128x16_8x8_w64x32_v4_ta1_tb0_pad4_s3_async1_ahead4_slices1_minb1_g8_split1_stream264(
+gemm_f32_rr_MxNxK_sm90_f983e91d(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_cr_512x512x512_simt_outer0_128x128x8_8x8_w0x0_v1_ta0_tb0_pad0_s2_async0_ahead0_slices1_minb1_g8_split1
+// gemm_f32_cr_512x512x512_sm90_1eea5cee
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -6,15 +6,16 @@
 //     B  512 x 512, row-major, ldb = 512
 //     C  512 x 512, row-major, ldc = 512
 //
-// Block   128 x 128 of C by 256 threads, in steps of 8 along K, 16384 bytes of shared memory
+// Block   128 x 128 of C by 256 threads, in k tiles of 8, 16384 bytes of shared memory
 // Thread  64 elements of C: for each k 64 FMAs on 128 words of shared memory, taken in 128 reads
 // Reads   K / 64 words of global and K / 0.5 of shared memory for each element of C; 32 FLOP for a byte of global
-// Ahead   global memory is read 1 step before its use, while the FMAs run
+// Stages  global memory is read 1 stage ahead of its use, while the FMAs run
 // Bound   shared memory: 128 cycles of it for each k and warp, against 16 that the FMAs take
 //
 // Launch  ceil(M / 128) * ceil(N / 128) blocks of 256 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Made by gemmgen generate 512x512x512 --dtype f32 --layout cr --set OUTER=0 --set WM=0 --set WN=0 --set VEC=1
+// Config  gemm_f32_cr_512x512x512_simt_outer0_128x128x8_8x8_w0x0_v1_ta0_tb0_pad0_s2_async0_unroll0_slices1_minb1_g8_split1
+// Made by gemmgen generate 512x512x512 --dtype f32 --layout cr --arch sm_90 --set OUTER=0 --set WM=0 --set WN=0 --set VEC=1
 
 namespace {
 
@@ -286,7 +287,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_cr_512x512x512_simt_outer0_128x128x8_8x8_w0x0_v1_ta0_tb0_pad0_s2_async0_ahead0_slices1_minb1_g8_split1(
+gemm_f32_cr_512x512x512_sm90_1eea5cee(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rr_512x512x512_naive_16x16
+// gemm_f32_rr_512x512x512_sm90_06183405
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -11,7 +11,8 @@
 //
 // Launch  ceil(M / 16) * ceil(N / 16) blocks of 256 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Made by gemmgen generate 512x512x512 --dtype f32 --layout rr --family naive
+// Config  gemm_f32_rr_512x512x512_naive_16x16
+// Made by gemmgen generate 512x512x512 --dtype f32 --layout rr --arch sm_90 --family naive
 
 namespace {
 
@@ -38,7 +39,7 @@ static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_512x512x512_naive_16x16(
+gemm_f32_rr_512x512x512_sm90_06183405(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

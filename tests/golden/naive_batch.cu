@@ -1,4 +1,4 @@
-// gemm_f32_cr_b12_100x64x64_naive_16x16
+// gemm_f32_cr_b12_100x64x64_sm90_3543a4fe
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //     for each of 12 products
@@ -13,7 +13,8 @@
 // Launch  ceil(M / 16) * ceil(N / 16) * batch blocks of 256 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         no two matrices of C that overlap
-// Made by gemmgen generate 100x64x64 --dtype f32 --layout cr --batch 12 --family naive
+// Config  gemm_f32_cr_b12_100x64x64_naive_16x16
+// Made by gemmgen generate 100x64x64 --dtype f32 --layout cr --batch 12 --arch sm_90 --family naive
 
 namespace {
 
@@ -45,7 +46,7 @@ static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_cr_b12_100x64x64_naive_16x16(
+gemm_f32_cr_b12_100x64x64_sm90_3543a4fe(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

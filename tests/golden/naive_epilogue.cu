@@ -1,4 +1,4 @@
-// gemm_f32_rr_512x512x512_ep8e2768da_naive_16x16
+// gemm_f32_rr_512x512x512_ep8e2768da_sm90_3c9392c0
 //
 //     C = gelu(alpha * acc + bias_n) + residual      acc = A * B; f32 on CUDA cores
 //
@@ -13,7 +13,8 @@
 //
 // Launch  ceil(M / 16) * ceil(N / 16) blocks of 256 threads
 // Expects A, B, C, bias_n and residual at addresses divisible by 16, C overlapping no other operand
-// Made by gemmgen generate 512x512x512 --dtype f32 --layout rr --epilogue 'gelu(alpha * acc + bias_n) + residual' --family naive
+// Config  gemm_f32_rr_512x512x512_ep8e2768da_naive_16x16
+// Made by gemmgen generate 512x512x512 --dtype f32 --layout rr --epilogue 'gelu(alpha * acc + bias_n) + residual' --arch sm_90 --family naive
 
 namespace {
 
@@ -63,7 +64,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_512x512x512_ep8e2768da_naive_16x16(
+gemm_f32_rr_512x512x512_ep8e2768da_sm90_3c9392c0(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

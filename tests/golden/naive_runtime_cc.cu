@@ -1,4 +1,4 @@
-// gemm_f32_cc_MxNxK_naive_8x32
+// gemm_f32_cc_MxNxK_sm90_33102573
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -11,7 +11,8 @@
 //
 // Launch  ceil(M / 8) * ceil(N / 32) blocks of 256 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Made by gemmgen generate '?x?x?' --dtype f32 --layout cc --family naive --set BM=8 --set BN=32
+// Config  gemm_f32_cc_MxNxK_naive_8x32
+// Made by gemmgen generate '?x?x?' --dtype f32 --layout cc --arch sm_90 --family naive --set BM=8 --set BN=32
 
 namespace {
 
@@ -38,7 +39,7 @@ static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_cc_MxNxK_naive_8x32(
+gemm_f32_cc_MxNxK_sm90_33102573(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_u8s8bf16_rr_Mx300xK_zero_m_zero_n_scale_m_naive_16x16
+// gemm_u8s8bf16_rr_Mx300xK_zero_m_zero_n_scale_m_sm90_c2150ea0
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) * scale_m + beta * C      acc = A * B; A u8, B s8, C bf16; sums in s32 on CUDA cores; beta = 0 never reads C
 //
@@ -14,7 +14,8 @@
 //
 // Launch  ceil(M / 16) * ceil(N / 16) blocks of 256 threads
 // Expects A, B, C, scale_m, zero_m and zero_n at addresses divisible by 16, C overlapping no other operand
-// Made by gemmgen generate '?x300x?' --types u8,s8,bf16 --layout rr --epilogue 'alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) * scale_m + beta * C' --family naive
+// Config  gemm_u8s8bf16_rr_Mx300xK_zero_m_zero_n_scale_m_naive_16x16
+// Made by gemmgen generate '?x300x?' --types u8,s8,bf16 --layout rr --epilogue 'alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) * scale_m + beta * C' --arch sm_90 --family naive
 
 namespace {
 
@@ -90,7 +91,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_u8s8bf16_rr_Mx300xK_zero_m_zero_n_scale_m_naive_16x16(
+gemm_u8s8bf16_rr_Mx300xK_zero_m_zero_n_scale_m_sm90_c2150ea0(
     const unsigned char* __restrict__ A,
     const signed char* __restrict__ B,
     BF16* __restrict__ C,

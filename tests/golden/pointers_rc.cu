@@ -1,4 +1,4 @@
-// gemm_f32_rc_p12_100x64x64_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb1_pad4_s2_async0_ahead0_slices1_minb1_g8_split1
+// gemm_f32_rc_p12_100x64x64_sm90_0c66ab78
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //     for each of 12 products, whose matrices lie where A_array, B_array and C_array say
@@ -7,17 +7,18 @@
 //     B  64 x 64, column-major, ldb = 64
 //     C  100 x 64, row-major, ldc = 64
 //
-// Block   128 x 128 of C by 256 threads, in steps of 8 along K, 16896 bytes of shared memory
+// Block   128 x 128 of C by 256 threads, in k tiles of 8, 16896 bytes of shared memory
 // Thread  64 elements of C: for each k 64 FMAs on 16 words of shared memory, taken in 4 reads
 // Reads   K / 64 words of global and K / 4 of shared memory for each element of C; 32 FLOP for a byte of global
-// Ahead   global memory is read 1 step before its use, while the FMAs run
-// Bound   FFMA issue: FMAs are 92% of the main loop's FMAs, reads and copies
+// Stages  global memory is read 1 stage ahead of its use, while the FMAs run
+// Bound   FFMA issue: FMAs are 92% of the mainloop's FMAs, reads and copies
 //
 // Launch  ceil(M / 128) * ceil(N / 128) * batch blocks of 256 threads
 // Expects A_array, B_array and C_array of 12 device pointers each,
 //         each of them divisible by 16; those to A and B may repeat and overlap,
 //         no matrix C that overlaps another one, of A or B either
-// Made by gemmgen generate 100x64x64 --dtype f32 --layout rc --batch 12 --pointers
+// Config  gemm_f32_rc_p12_100x64x64_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb1_pad4_s2_async0_unroll0_slices1_minb1_g8_split1
+// Made by gemmgen generate 100x64x64 --dtype f32 --layout rc --batch 12 --pointers --arch sm_90
 
 namespace {
 
@@ -375,7 +376,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_p12_100x64x64_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb1_pad4_s2_async0_ahead0_slices1_minb1_g8_split1(
+gemm_f32_rc_p12_100x64x64_sm90_0c66ab78(
     const float* const* __restrict__ A_array,
     const float* const* __restrict__ B_array,
     float* const* __restrict__ C_array,

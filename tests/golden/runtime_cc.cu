@@ -1,4 +1,4 @@
-// gemm_f32_cc_Mx4096xK_simt_outer1_128x128x8_8x8_w64x32_v4_ta0_tb1_pad4_s2_async0_ahead0_slices1_minb1_g8_split1
+// gemm_f32_cc_Mx4096xK_sm90_cf7b621c
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -6,15 +6,16 @@
 //     B  K x 4096, column-major, ldb at run time
 //     C  M x 4096, row-major, ldc = 4096
 //
-// Block   128 x 128 of C by 256 threads, in steps of 8 along K, 16640 bytes of shared memory
+// Block   128 x 128 of C by 256 threads, in k tiles of 8, 16640 bytes of shared memory
 // Thread  64 elements of C: for each k 64 FMAs on 16 words of shared memory, taken in 4 reads
 // Reads   K / 64 words of global and K / 4 of shared memory for each element of C; 32 FLOP for a byte of global
-// Ahead   global memory is read 1 step before its use, while the FMAs run
-// Bound   FFMA issue: FMAs are 91% of the main loop's FMAs, reads and copies
+// Stages  global memory is read 1 stage ahead of its use, while the FMAs run
+// Bound   FFMA issue: FMAs are 91% of the mainloop's FMAs, reads and copies
 //
 // Launch  ceil(M / 128) * ceil(N / 128) blocks of 256 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Made by gemmgen generate '?x4096x?' --dtype f32 --layout cc
+// Config  gemm_f32_cc_Mx4096xK_simt_outer1_128x128x8_8x8_w64x32_v4_ta0_tb1_pad4_s2_async0_unroll0_slices1_minb1_g8_split1
+// Made by gemmgen generate '?x4096x?' --dtype f32 --layout cc --arch sm_90
 
 namespace {
 
@@ -360,7 +361,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_cc_Mx4096xK_simt_outer1_128x128x8_8x8_w64x32_v4_ta0_tb1_pad4_s2_async0_ahead0_slices1_minb1_g8_split1(
+gemm_f32_cc_Mx4096xK_sm90_cf7b621c(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rr_8x4096x4096_skinny_s8_t4_w4_k256_u2_v4_split1
+// gemm_f32_rr_8x4096x4096_sm90_1e46330c
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -14,7 +14,8 @@
 //
 // Launch  ceil(M / 8) * ceil(N / 128) blocks of 128 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Made by gemmgen generate 8x4096x4096 --dtype f32 --layout rr --family skinny
+// Config  gemm_f32_rr_8x4096x4096_skinny_s8_t4_w4_k256_u2_v4_split1
+// Made by gemmgen generate 8x4096x4096 --dtype f32 --layout rr --arch sm_90 --family skinny
 
 namespace {
 
@@ -191,7 +192,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_8x4096x4096_skinny_s8_t4_w4_k256_u2_v4_split1(
+gemm_f32_rr_8x4096x4096_sm90_1e46330c(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

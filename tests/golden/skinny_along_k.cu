@@ -1,4 +1,4 @@
-// gemm_f32_rc_1x4096x4096_skinny_s1_t4_w4_k256_u2_v4_split1
+// gemm_f32_rc_1x4096x4096_sm90_319fafa8
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -14,7 +14,8 @@
 //
 // Launch  M * ceil(N / 16) blocks of 128 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Made by gemmgen generate 1x4096x4096 --dtype f32 --layout rc --family skinny --set S=1
+// Config  gemm_f32_rc_1x4096x4096_skinny_s1_t4_w4_k256_u2_v4_split1
+// Made by gemmgen generate 1x4096x4096 --dtype f32 --layout rc --arch sm_90 --family skinny --set S=1
 
 namespace {
 
@@ -191,7 +192,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rc_1x4096x4096_skinny_s1_t4_w4_k256_u2_v4_split1(
+gemm_f32_rc_1x4096x4096_sm90_319fafa8(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

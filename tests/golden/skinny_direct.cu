@@ -1,4 +1,4 @@
-// gemm_f32_rr_1x1024x1024_skinny_s1_t4_l2_w8_k0_u8_v4_split1
+// gemm_f32_rr_1x1024x1024_sm90_8627d112
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -15,7 +15,8 @@
 //
 // Launch  M * ceil(N / 8) blocks of 256 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Made by gemmgen generate 1x1024x1024 --dtype f32 --layout rr --family skinny --set S=1 --set LANES=2 --set WARPS=8 --set BK=0 --set UNROLL=8
+// Config  gemm_f32_rr_1x1024x1024_skinny_s1_t4_l2_w8_k0_u8_v4_split1
+// Made by gemmgen generate 1x1024x1024 --dtype f32 --layout rr --arch sm_90 --family skinny --set S=1 --set LANES=2 --set WARPS=8 --set BK=0 --set UNROLL=8
 
 namespace {
 
@@ -209,7 +210,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_1x1024x1024_skinny_s1_t4_l2_w8_k0_u8_v4_split1(
+gemm_f32_rr_1x1024x1024_sm90_8627d112(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

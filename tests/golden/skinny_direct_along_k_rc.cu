@@ -1,4 +1,4 @@
-// gemm_f32_rc_Mx4096x4096_skinny_s2_t4_w4_k0_u4_v4_split1
+// gemm_f32_rc_Mx4096x4096_sm90_36e3b0fe
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -15,7 +15,8 @@
 //
 // Launch  ceil(M / 2) * ceil(N / 16) blocks of 128 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Made by gemmgen generate '?x4096x4096' --dtype f32 --layout rc --family skinny --set S=2 --set BK=0 --set UNROLL=4
+// Config  gemm_f32_rc_Mx4096x4096_skinny_s2_t4_w4_k0_u4_v4_split1
+// Made by gemmgen generate '?x4096x4096' --dtype f32 --layout rc --arch sm_90 --family skinny --set S=2 --set BK=0 --set UNROLL=4
 
 namespace {
 
@@ -196,7 +197,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_Mx4096x4096_skinny_s2_t4_w4_k0_u4_v4_split1(
+gemm_f32_rc_Mx4096x4096_sm90_36e3b0fe(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

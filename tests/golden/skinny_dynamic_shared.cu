@@ -1,4 +1,4 @@
-// gemm_f32_rr_16x1000x512_skinny_s16_t4_w8_k256_u2_v4_split1
+// gemm_f32_rr_16x1000x512_sm90_4d883e15
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -14,7 +14,8 @@
 //
 // Launch  ceil(M / 16) * ceil(N / 128) blocks of 256 threads, 67584 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Made by gemmgen generate 16x1000x512 --dtype f32 --layout rr --family skinny --set S=16 --set WARPS=8
+// Config  gemm_f32_rr_16x1000x512_skinny_s16_t4_w8_k256_u2_v4_split1
+// Made by gemmgen generate 16x1000x512 --dtype f32 --layout rr --arch sm_90 --family skinny --set S=16 --set WARPS=8
 
 namespace {
 
@@ -195,7 +196,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_16x1000x512_skinny_s16_t4_w8_k256_u2_v4_split1(
+gemm_f32_rr_16x1000x512_sm90_4d883e15(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rr_4x4096x1024_bias_gelu_skinny_s8_t4_w4_k256_u2_v4_split1
+// gemm_f32_rr_4x4096x1024_bias_gelu_sm90_6d406866
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; f32 on CUDA cores; beta = 0 never reads C
 //
@@ -15,7 +15,8 @@
 //
 // Launch  ceil(M / 8) * ceil(N / 128) blocks of 128 threads
 // Expects A, B, C and bias_n at addresses divisible by 16, C overlapping no other operand
-// Made by gemmgen generate 4x4096x1024 --dtype f32 --layout rr --epilogue 'gelu(alpha * acc + beta * C + bias_n)' --family skinny
+// Config  gemm_f32_rr_4x4096x1024_bias_gelu_skinny_s8_t4_w4_k256_u2_v4_split1
+// Made by gemmgen generate 4x4096x1024 --dtype f32 --layout rr --epilogue 'gelu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family skinny
 
 namespace {
 
@@ -212,7 +213,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_4x4096x1024_bias_gelu_skinny_s8_t4_w4_k256_u2_v4_split1(
+gemm_f32_rr_4x4096x1024_bias_gelu_sm90_6d406866(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

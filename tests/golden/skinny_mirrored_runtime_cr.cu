@@ -1,4 +1,4 @@
-// gemm_f32_cr_Mx3xK_skinny_s4_t4_w8_k256_u2_v4_split2
+// gemm_f32_cr_Mx3xK_sm90_d2754c2b
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -11,14 +11,15 @@
 // Weights are the elements of A: each meets (is multiplied by) those of B, the small operand, at its k
 // Reads   each weight once, to a register, 8448 bytes of a block under way at once; 1.94 FLOP for a byte of global memory
 // Bound   global memory: too few FLOP for a byte, on any known card
-// Split   2 blocks share a tile: each sums a part of K, the last to come adds the parts up
+// Split-K 2 blocks share a tile, each over a part of K; the last to arrive adds their sums
 //
 // Launch  ceil(M / 128) * ceil(N / 4) * 2 blocks of 256 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         partials: ceil(M / 128) * ceil(N / 4) * 2 * 512 floats, holding anything,
 //         semaphores: ceil(M / 128) * ceil(N / 4) counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
-// Made by gemmgen generate '?x3x?' --dtype f32 --layout cr --family skinny --set S=4 --set WARPS=8 --set SPLIT=2
+// Config  gemm_f32_cr_Mx3xK_skinny_s4_t4_w8_k256_u2_v4_split2
+// Made by gemmgen generate '?x3x?' --dtype f32 --layout cr --arch sm_90 --family skinny --set S=4 --set WARPS=8 --set SPLIT=2
 
 namespace {
 
@@ -270,7 +271,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_cr_Mx3xK_skinny_s4_t4_w8_k256_u2_v4_split2(
+gemm_f32_cr_Mx3xK_sm90_d2754c2b(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rr_16x4096x4096_skinny_s16_t4_w4_k256_u8_v4_split8
+// gemm_f32_rr_16x4096x4096_sm90_ae78d663
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -11,14 +11,15 @@
 // Weights are the elements of B: each meets (is multiplied by) those of A, the small operand, at its k
 // Reads   each weight once, to a register, 18432 bytes of a block under way at once; 7.11 FLOP for a byte of global memory
 // Bound   global memory: too few FLOP for a byte, on any known card
-// Split   8 blocks share a tile: each sums a part of K, the last to come adds the parts up
+// Split-K 8 blocks share a tile, each over a part of K; the last to arrive adds their sums
 //
 // Launch  ceil(M / 16) * ceil(N / 128) * 8 blocks of 128 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         partials: ceil(M / 16) * ceil(N / 128) * 8 * 2048 floats, holding anything,
 //         semaphores: ceil(M / 16) * ceil(N / 128) counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
-// Made by gemmgen generate 16x4096x4096 --dtype f32 --layout rr --family skinny --set S=16 --set UNROLL=8 --set SPLIT=8
+// Config  gemm_f32_rr_16x4096x4096_skinny_s16_t4_w4_k256_u8_v4_split8
+// Made by gemmgen generate 16x4096x4096 --dtype f32 --layout rr --arch sm_90 --family skinny --set S=16 --set UNROLL=8 --set SPLIT=8
 
 namespace {
 
@@ -271,7 +272,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_16x4096x4096_skinny_s16_t4_w4_k256_u8_v4_split8(
+gemm_f32_rr_16x4096x4096_sm90_ae78d663(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

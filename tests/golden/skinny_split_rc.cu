@@ -1,4 +1,4 @@
-// gemm_f32_rc_16x1000x4096_skinny_s8_t4_w4_k256_u2_v4_split4
+// gemm_f32_rc_16x1000x4096_sm90_692aab44
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -11,14 +11,15 @@
 // Weights are the elements of B: each meets (is multiplied by) those of A, the small operand, at its k
 // Reads   each weight once, to a register, 24576 bytes of a block under way at once; 2.67 FLOP for a byte of global memory
 // Bound   global memory: too few FLOP for a byte, on any known card
-// Split   4 blocks share a tile: each sums a part of K, the last to come adds the parts up
+// Split-K 4 blocks share a tile, each over a part of K; the last to arrive adds their sums
 //
 // Launch  ceil(M / 8) * ceil(N / 16) * 4 blocks of 128 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         partials: ceil(M / 8) * ceil(N / 16) * 4 * 128 floats, holding anything,
 //         semaphores: ceil(M / 8) * ceil(N / 16) counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
-// Made by gemmgen generate 16x1000x4096 --dtype f32 --layout rc --family skinny --set SPLIT=4
+// Config  gemm_f32_rc_16x1000x4096_skinny_s8_t4_w4_k256_u2_v4_split4
+// Made by gemmgen generate 16x1000x4096 --dtype f32 --layout rc --arch sm_90 --family skinny --set SPLIT=4
 
 namespace {
 
@@ -271,7 +272,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rc_16x1000x4096_skinny_s8_t4_w4_k256_u2_v4_split4(
+gemm_f32_rc_16x1000x4096_sm90_692aab44(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f64_rr_512x512x512_simt_outer1_64x64x32_8x4_w32x32_v2_ta1_tb0_pad4_s2_async1_ahead2_slices2_minb1_g8_split4
+// gemm_f64_rr_512x512x512_sm90_b21b6029
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; beta = 0 never reads C
 //
@@ -6,20 +6,21 @@
 //     B  512 x 512, row-major, ldb = 512
 //     C  512 x 512, row-major, ldc = 512
 //
-// Block   64 x 64 of C by 256 threads, in steps of 32 along K, 67600 bytes of shared memory
+// Block   64 x 64 of C by 256 threads, in k tiles of 32, 67600 bytes of shared memory
 // Thread  32 elements of C: for each k 32 FMAs on 24 words of shared memory, taken in 6 reads
 // Reads   K / 16 words of global and K / 1.333 of shared memory for each element of C; 8 FLOP for a byte of global
-// Ahead   global memory is read 1 step before its use, while the FMAs run
-// Bound   DFMA issue: FMAs are 83% of the main loop's FMAs, reads and copies
-// Slices  2 groups of warps share the block's tile: each sums a part of every step; they add up
-// Split   4 blocks share a tile: each sums a part of K, the last to come adds the parts up
+// Stages  global memory is read 1 stage ahead of its use, while the FMAs run
+// Bound   DFMA issue: FMAs are 83% of the mainloop's FMAs, reads and copies
+// Slices  sliced-K: 2 groups of warps compute the block tile, each over a part of the k tile
+// Split-K 4 blocks share a tile, each over a part of K; the last to arrive adds their sums
 //
 // Launch  ceil(M / 64) * ceil(N / 64) * 4 blocks of 256 threads, 67600 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         partials: ceil(M / 64) * ceil(N / 64) * 4 * 4096 doubles, holding anything,
 //         semaphores: ceil(M / 64) * ceil(N / 64) counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
-// Made by gemmgen generate 512x512x512 --dtype f64 --layout rr --set BM=64 --set BN=64 --set BK=32 --set TN=4 --set WM=32 --set ASYNC=1 --set K_UNROLL=2 --set SLICES=2 --set SPLIT=4
+// Config  gemm_f64_rr_512x512x512_simt_outer1_64x64x32_8x4_w32x32_v2_ta1_tb0_pad4_s2_async1_unroll2_slices2_minb1_g8_split4
+// Made by gemmgen generate 512x512x512 --dtype f64 --layout rr --arch sm_90 --set BM=64 --set BN=64 --set BK=32 --set TN=4 --set WM=32 --set ASYNC=1 --set K_UNROLL=2 --set SLICES=2 --set SPLIT=4
 
 namespace {
 
@@ -456,7 +457,7 @@ __device__ __forceinline__ void store_row(double* tile, Shape s, ThreadOrigin th
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_512x512x512_simt_outer1_64x64x32_8x4_w32x32_v2_ta1_tb0_pad4_s2_async1_ahead2_slices2_minb1_g8_split4(
+gemm_f64_rr_512x512x512_sm90_b21b6029(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

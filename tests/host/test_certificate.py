@@ -14,10 +14,13 @@ import pytest
 from gemmgen.artifacts.certificate import examples_to_certify, not_shown
 from gemmgen.artifacts.records import sanitizer_document
 from gemmgen.cli import main
+from gemmgen.kernel.naming import parse_name
+from gemmgen.kernel.render import render
 from gemmgen.problem.gemm import Problem, parse_shape
 from gemmgen.verification.sanitizers.tool import TOOLS, SanitizerResult, Tool
 
-NAME = "gemm_f32_rr_64x96x32_naive_16x16"
+FULL = "gemm_f32_rr_64x96x32_naive_16x16"
+NAME = render(*parse_name(FULL)).name
 CERTIFICATE = f"{NAME}.certificate.json"
 
 Run = Callable[..., tuple[int, str, str]]
@@ -41,7 +44,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 @pytest.fixture
 def exported(run: Run, tmp_path: Path) -> Path:
     """A folder with a kernel that was exported unverified."""
-    assert run("export", NAME, "--to", "out", "--examples", "0")[0] == 0
+    assert run("export", FULL, "--to", "out", "--examples", "0")[0] == 0
     return tmp_path / "out"
 
 
@@ -139,9 +142,9 @@ def test_a_record_that_is_no_certificate_is_wrong_usage(run: Run) -> None:
 
 
 def test_another_kernel_under_the_name_voids_the_certificate(run: Run, exported: Path) -> None:
-    other = NAME.replace("16x16", "8x8")
+    other = FULL.replace("16x16", "8x8")
     run("export", other, "--to", "other", "--examples", "0")
-    (exported / f"{NAME}.cu").write_bytes(Path("other", f"{other}.cu").read_bytes())
+    (exported / f"{NAME}.cu").write_bytes(next(Path("other").glob("*_sm90_????????.cu")).read_bytes())
     code, out, _ = run("verify", "--certificate", f"out/{CERTIFICATE}")
     assert code == 1 and "VOID" in out and sha256(exported / f"{NAME}.cu") in out
 
@@ -164,7 +167,7 @@ def test_wrong_usage_is_explained(run: Run, words: str, message: str) -> None:
 
 def test_export_without_an_executor_says_what_to_do(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "/nowhere/c++")
-    code, _, err = run("export", NAME, "--to", "out", "--device", "emulator")
+    code, _, err = run("export", FULL, "--to", "out", "--device", "emulator")
     assert code == 1 and "does not run" in err and "--examples 0 exports the kernel unverified" in err
     assert not (tmp_path / "out").exists()
 

@@ -17,11 +17,14 @@ import click
 import pytest
 
 from gemmgen import api
-from gemmgen.artifacts.kernelfile import find_kernel, read_kernel, write_kernel
+from gemmgen.artifacts.kernelfile import find_kernel, read_kernel, rendered_again, write_kernel
 from gemmgen.artifacts.records import problem_document
 from gemmgen.benchmark import bench
 from gemmgen.benchmark.study import STUDIES
 from gemmgen.cli import COMMANDS, cli, main, progress
+from gemmgen.kernel.naming import RESERVED, full_name_of, parse_name
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import CONFIG
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
@@ -31,7 +34,8 @@ from gemmgen.support.errors import GemmgenError, InvalidInput
 
 SHAPE = "64x96x32"
 STUDY_COMMANDS = [f"study {name}" for name in (*STUDIES, "model")]
-RENDERED = "gemm_f32_rr_64x96x32_naive_16x16"
+FULL = "gemm_f32_rr_64x96x32_naive_16x16"
+RENDERED = render(*parse_name(FULL)).name
 LIMITS = ARCHS["sm_90"].limits
 
 
@@ -90,12 +94,13 @@ def test_help_loads_no_more_than_it_shows() -> None:
 
 def test_a_batch_of_pointers_is_written_and_read_back(run: Run, tmp_path: Path) -> None:
     code, out, _ = run(*["generate", "16x12x8", "--batch", "4096", "--pointers", "--family", "batched"])
-    assert code == 0 and out.startswith("gemmgen-out/gemm_f32_rr_p4096_16x12x8_batched_")
+    assert code == 0 and out.startswith("gemmgen-out/gemm_f32_rr_p4096_16x12x8_sm90_")
     kernel = read_kernel(tmp_path / out.split()[0])
     assert kernel.source == api.generate(Problem(16, 12, 8, batch=4096, pointers=True), family="batched")
-    assert "Made by gemmgen generate 16x12x8 --dtype f32 --layout rr --batch 4096 --pointers --family batched\n" in (
-        kernel.source.text
+    made_by = (
+        "// Made by gemmgen generate 16x12x8 --dtype f32 --layout rr --batch 4096 --pointers --arch sm_90 --family"
     )
+    assert f"{made_by} batched\n" in kernel.source.text
 
 
 @pytest.mark.parametrize("folder", ["x[/b]y", "x[bold]y", "a:bomb:b"])
@@ -137,7 +142,7 @@ def test_a_nul_in_a_file_is_never_printed(run: Run, tmp_path: Path) -> None:
 
 def test_a_certificate_that_names_a_file_with_a_nul_is_refused(run: Run, tmp_path: Path) -> None:
     run("generate", SHAPE, "--family", "naive")
-    run("export", RENDERED, "--to", "vendored", "--examples", "0")
+    run("export", FULL, "--to", "vendored", "--examples", "0")
     (path,) = (tmp_path / "vendored").glob("*.certificate.json")
     record = json.loads(path.read_text())
     record["files"]["a\0b"] = "0" * 64
@@ -163,11 +168,13 @@ def test_a_batch_is_written_and_read_back(run: Run, tmp_path: Path) -> None:
     code, out, _ = run(
         *["generate", "16x12x8", "--batch", "?", "--stride-b", "0", "--family", "batched", "--dtype", "f64"]
     )
-    assert code == 0 and out.startswith("gemmgen-out/gemm_f64_rr_bB_16x12x8_sb0_batched_")
+    assert code == 0 and out.startswith("gemmgen-out/gemm_f64_rr_bB_16x12x8_sm90_")
     kernel = read_kernel(tmp_path / out.strip())
     problem = Problem(16, 12, 8, dtype=DType.F64, batch=None, stride_b=0)
     assert kernel.source == api.generate(problem, family="batched") and not kernel.edited
-    made_by = "gemmgen generate 16x12x8 --dtype f64 --layout rr --batch '?' --stride-b 0 --family batched\n"
+    made_by = (
+        "gemmgen generate 16x12x8 --dtype f64 --layout rr --batch '?' --stride-b 0 --arch sm_90 --family batched\n"
+    )
     assert made_by in kernel.source.text
 
 
@@ -220,7 +227,7 @@ def test_space_counts_add_up(run: Run) -> None:
 
 def test_explain_counts_what_a_result_costs(run: Run) -> None:
     """BM = BN = 128, BK = TM = TN = 8 reads K/64 global and K/4 shared words a result."""
-    name = api.generate(Problem(4096, 4096, 4096)).name
+    name = full_name_of(api.generate(Problem(4096, 4096, 4096)))
     code, out, _ = run("explain", name)
     assert code == 0
     assert "K/64 = 64 words" in out and "K/4 = 1024 words" in out
@@ -239,7 +246,7 @@ def test_devices_knows_cards_that_are_not_here(run: Run) -> None:
 
 def test_export_of_a_generated_kernel(run: Run, tmp_path: Path) -> None:
     run("generate", SHAPE, "--family", "naive")
-    code, out, _ = run("export", RENDERED, "--to", "vendored", "--examples", "0", "--json")
+    code, out, _ = run("export", FULL, "--to", "vendored", "--examples", "0", "--json")
     assert code == 0
     files = [Path(file) for file in json.loads(out)["files"]]
     assert all((tmp_path / file).is_file() for file in files)
@@ -265,14 +272,14 @@ def test_export_of_an_edited_kernel_claims_nothing_of_the_original(run: Run, tmp
 
 def test_a_name_is_looked_up_then_rendered(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert find_kernel(RENDERED, out, LIMITS).path is None
+    assert find_kernel(FULL, out, LIMITS).path is None
     source = api.generate(Problem(64, 96, 32), family="naive", out=out)
     (out / f"{RENDERED}.cu").write_text(source.text + "// by hand\n")
     found = find_kernel(RENDERED, out, LIMITS)
     assert found.path == out / f"{RENDERED}.cu" and found.edited and found.source.text.endswith("// by hand\n")
 
 
-def test_a_file_without_json_is_launched_by_its_name(tmp_path: Path) -> None:
+def test_a_file_without_json_is_launched_by_its_header(tmp_path: Path) -> None:
     source = api.generate(Problem(64, 96, 32), family="naive", out=tmp_path)
     (tmp_path / f"{RENDERED}.json").unlink()
     assert read_kernel(tmp_path / f"{RENDERED}.cu").source == source
@@ -284,8 +291,71 @@ def test_a_renamed_file_is_launched_by_its_json(tmp_path: Path) -> None:
         (tmp_path / f"{RENDERED}{suffix}").rename(tmp_path / f"mine{suffix}")
     assert read_kernel(tmp_path / "mine.cu").source == source
     (tmp_path / "mine.json").unlink()
-    with pytest.raises(InvalidInput, match=r"mine.*Keep the file's name, or copy its JSON along"):
+    assert read_kernel(tmp_path / "mine.cu").source == source, "and without one by its header"
+    (tmp_path / "mine.cu").write_text(source.text.replace(CONFIG, "// "))
+    with pytest.raises(InvalidInput, match=r"how to launch .*mine.cu is not known.* Copy its JSON along"):
         read_kernel(tmp_path / "mine.cu")
+
+
+def test_a_file_of_old_is_launched_by_its_name(tmp_path: Path) -> None:
+    """As those are called that were rendered when names were full."""
+    source = api.generate(Problem(64, 96, 32), family="naive")
+    lines = [line for line in source.text.splitlines(keepends=True) if not line.startswith(CONFIG)]
+    (tmp_path / f"{FULL}.cu").write_text("".join(lines).replace(source.name, FULL))
+    kernel = read_kernel(tmp_path / f"{FULL}.cu").source
+    assert (kernel.name, kernel.launch, kernel.parameters) == (FULL, source.launch, source.parameters)
+
+
+def test_a_kernel_is_found_by_the_beginning_of_its_name(run: Run, tmp_path: Path) -> None:
+    for shape, out in (("64x96x32", "gemmgen-out"), ("65x96x32", "."), ("66x96x32", "generated/sm_90")):
+        assert run("generate", shape, "--family", "naive", "--out", out)[0] == 0
+    for shape in ("64", "65", "66"):
+        code, out, _ = run("explain", f"gemm_f32_rr_{shape}", "--json")
+        assert code == 0 and json.loads(out)["name"].startswith(f"gemm_f32_rr_{shape}x96x32_sm90_")
+    code, out, err = run("explain", "gemm_f32_rr")
+    assert (
+        code == 2 and out == "" and "'gemm_f32_rr' begins the names of 3 kernels:\n  gemm_f32_rr_64x96x32_sm90_" in err
+    )
+    assert run("generate", "64x96x32", "--set", "BM=64", "--as", "gemm_f32")[0] == 0
+    assert run("explain", "gemm_f32")[0] == 0, "a whole name is no beginning"
+    code, _, err = run("explain", "gemm_f64")
+    assert code == 2 and "'gemm_f64' is not the full name of a gemmgen kernel" in err
+
+
+def test_a_name_of_the_users_own(run: Run, tmp_path: Path) -> None:
+    words = ["generate", "64x96x32", "--family", "naive", "--arch", "sm_80"]
+    assert run(*words, "--as", "my_gemm")[1] == "gemmgen-out/my_gemm.cu\n"
+    kernel = read_kernel(tmp_path / "gemmgen-out" / "my_gemm.cu")
+    assert kernel.source.own_name == "my_gemm" and "\nmy_gemm(\n" in kernel.source.text and not kernel.edited
+    made = next(line for line in kernel.source.text.splitlines() if line.startswith("// Made by "))
+    assert made.endswith(" --as my_gemm"), "the command makes it again, name included"
+    again = run(*shlex.split(made.removeprefix("// Made by gemmgen ")), "--out", "again")[1].strip()
+    assert Path(again).read_text() == kernel.source.text
+    assert rendered_again(kernel.source, kernel.arch) == kernel.source
+    assert run("export", "my_gemm", "--to", "vendored", "--examples", "0", "--as", "theirs")[0] == 0
+    assert {path.name for path in Path("vendored").glob("theirs*")} == {
+        *("theirs.cu", "theirs.h", "theirs_selftest.cu", "theirs.certificate.json"),
+    }
+    header = Path("vendored/theirs.h").read_text()
+    assert "theirs_launch(" in header and "my_gemm" not in header
+    assert "renders the same text" in run("verify", "--certificate", "vendored/theirs.certificate.json")[1]
+
+
+@pytest.mark.parametrize("name", ["", "2fast", "a b", "a-b", "über", "_x", "x" * 101, "while", "co_await", "threadIdx"])
+@pytest.mark.parametrize("command", [f"generate {SHAPE}", f"tune {SHAPE}", f"export {FULL} --to out"])
+def test_what_can_name_no_kernel_is_refused(run: Run, tmp_path: Path, command: str, name: str) -> None:
+    code, out, err = run(*command.split(), "--as", name)
+    because = "CUDA C++ has another use for it" if name in RESERVED else "write a C identifier"
+    assert code == 2 and out == "" and f"can name no kernel: {because}" in err
+    assert no_files_but(tmp_path)
+
+
+def test_a_name_that_the_text_uses_is_refused(run: Run, tmp_path: Path) -> None:
+    code, _, err = run("generate", SHAPE, "--as", "Shape")
+    assert code == 2 and "'Shape' cannot name this kernel: its text has another use for it" in err
+    code, _, err = run("tune", SHAPE, SHAPE, "--as", "mine")
+    assert code == 2 and "--as mine names one kernel: 2 shapes are given" in err
+    assert no_files_but(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -366,7 +436,10 @@ BROKEN_USAGE = {
     "budget": ("tune 64x64x64 --budget 0", "--budget"),
     "command": ("optimise 64x64x64", "No such command 'optimise'"),
     "option": ("tune 64x64x64 --fast", "No such option"),
-    "no kernel": ("verify no_such_kernel", "is not the name of a gemmgen kernel"),
+    "no kernel": (
+        "verify no_such_kernel",
+        "no kernel in gemmgen-out, this folder or generated/ has a name that begins so",
+    ),
     "no file": ("explain no/such/file.cu", "cannot read no/such/file.cu: No such file"),
     "missing --to": ("export x", "Missing option '--to'"),
     "bench of a wrong shape": ("bench 0x1x1", "M = 0"),
@@ -387,7 +460,7 @@ def test_wrong_usage_is_explained(run: Run, tmp_path: Path, case: str) -> None:
 
 
 def test_a_name_that_breaks_a_constraint_is_wrong_usage(run: Run) -> None:
-    code, _, err = run("explain", RENDERED.replace("16x16", "64x64"))
+    code, _, err = run("explain", FULL.replace("16x16", "64x64"))
     assert code == 2 and "THREADS <= MAX_THREADS fails (MAX_THREADS = 1024, THREADS = 4096)" in err
 
 
@@ -430,7 +503,7 @@ def test_a_file_that_is_no_kernel_is_wrong_usage(run: Run, tmp_path: Path, conte
     assert code in (1, 2) and "Traceback" not in err  # 1 where there is no emulator either
 
 
-@pytest.mark.parametrize("command", ["generate 64x64x64 --out", "tune 64x64x64 --out", f"export {RENDERED} --to"])
+@pytest.mark.parametrize("command", ["generate 64x64x64 --out", "tune 64x64x64 --out", f"export {FULL} --to"])
 @pytest.mark.parametrize("where", ["/proc/nowhere/out", "file"])
 def test_a_folder_that_takes_no_files(run: Run, tmp_path: Path, command: str, where: str) -> None:
     (tmp_path / "file").write_text("in the way")
@@ -466,7 +539,7 @@ def test_no_driver(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys.modules[module], "why_no_gpu", lambda: "no NVIDIA driver: install the driver")
     for line in (
         "tune 64x64x64 --device gpu",
-        f"verify {RENDERED} --device gpu",
+        f"verify {FULL} --device gpu",
         "bench 64x64x64",
         "devices --measure",
     ):

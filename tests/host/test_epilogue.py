@@ -86,6 +86,11 @@ def test_tokens_of_forms_read_back_and_others_are_digits_of_their_own():
     assert LINEAR.token == ""
     assert parse_epilogue("bias+gelu").token == "bias_gelu"
     assert epilogue_of_token("scale_m_bias_relu_residual") == parse_epilogue("scale_m+bias+relu+residual")
+    for forms in ("zero_a", "zero_n_scale_a_scale_n_bias_gelu_tanh", "zero_a_zero_n_scale_m_scale_b_bias_m_residual"):
+        epilogue = epilogue_of_token(forms)
+        assert epilogue is not None and epilogue.token == forms
+    assert parse_epilogue("zero_n+zero_a+relu").token == "zero_a_zero_n_relu"
+    assert parse_epilogue("+".join(["bias"] * 9)).token.startswith("ep")
     odd, other = parse_epilogue("acc + 1").token, parse_epilogue("acc + 2").token
     assert odd != other
     assert epilogue_of_token(odd) is None
@@ -96,7 +101,7 @@ def test_tokens_of_forms_read_back_and_others_are_digits_of_their_own():
     [
         ("gelu(alpha*acc + bais)", r"'bais' is no name here: known are acc, .* \(character 18 of"),
         ("foo(acc)", r"'foo\(acc\)' is no function: known are relu, .*character 1 of"),
-        ("bias+swish", "'swish' is no name here: known are zero_m, zero_n, bias, "),
+        ("bias+swish", "'swish' is no name here: known are zero_m, zero_a, zero_n, zero_b, bias, "),
         ("bias*gelu", "'bias \\* gelu' of 'bias\\*gelu' is no form"),
         ("acc/alpha", "'alpha' divides: only numbers"),
         ("acc/0", "'0' divides"),
@@ -258,7 +263,7 @@ def computed(node, names, real):
 def inputs_of(rng, dtype, spread):
     """Inputs by name, acc with an error; and what a kernel may have in its place."""
     real, shape = dtype.numpy.type, (5, 7)
-    shapes = {"m": (5, 1), "n": (1, 7), "mn": shape}
+    shapes = {"": (1, 1), "m": (5, 1), "n": (1, 7), "mn": shape}
     given = {name: rng.uniform(-spread, spread) for name in SCALARS}
     given |= {"C": rng.uniform(-spread, spread, shape)}
     given |= {name: rng.uniform(-spread, spread, shapes[OPERANDS[name].along]) for name in READ}

@@ -110,7 +110,7 @@ def test_a_damaged_json_is_named(gallery: Path, name: str, content: str, capsys:
 
 
 def test_a_record_from_before_an_axis_is_brought_up_to_date(gallery: Path) -> None:
-    path = next((gallery / "sm_90").glob("*_simt_*.json"))
+    path = next((gallery / "sm_90").glob("*_32x32x32_*.json"))
     record = json.loads(path.read_text())
     del record["config"]["STREAM"], record["launch"]["stream"]
     path.write_text(json.dumps({**record, "date": "then"}))

@@ -1,4 +1,4 @@
-"""One name for function, file, log line and test id: it is valid everywhere and reads back without loss."""
+"""Short names are valid everywhere, and no two kernels share one; full names read back without loss."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmgen.kernel.families import FAMILIES, Config, Family
-from gemmgen.kernel.naming import kernel_name, parse_name
+from gemmgen.kernel.families import FAMILIES, NAIVE, SIMT, Config, Family
+from gemmgen.kernel.families.naive import NaiveConfig
+from gemmgen.kernel.naming import LONGEST, full_name, parse_name, short_name
+from gemmgen.kernel.render import render
+from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import SIZE_LIMIT, Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Types
@@ -64,31 +67,79 @@ def configs(draw: st.DrawFn) -> tuple[Family, Config]:
 @given(problems(), configs())
 def test_round_trip(problem: Problem, choice: tuple[Family, Config]) -> None:
     family, config = choice
-    name = kernel_name(problem, family, config)
+    name = full_name(problem, family, config)
     assert parse_name(name) == (problem, family, config)
     assert re.fullmatch(r"[a-z]\w*", name, re.ASCII)
+
+
+@given(problems(), st.sampled_from(["sm_90", "sm_100a"]))
+def test_short_names_are_identifiers_of_64_characters(problem: Problem, arch: str) -> None:
+    name = short_name(problem, arch, "0123abcd")
+    assert re.fullmatch(r"gemm_\w*_0123abcd", name, re.ASCII) and len(name) <= LONGEST
+    assert arch.replace("_", "") in name
+
+
+def test_short_names_say_what_is_computed_and_for_which_architecture() -> None:
+    problem = Problem(4096, 4096, 4096)
+    assert re.fullmatch(r"gemm_f32_rr_4096x4096x4096_sm90_[0-9a-f]{8}", render(problem, NAIVE, NaiveConfig()).name)
+    batch = Problem(None, 8, 16, types=Types.parse("f64"), batch=None, pointers=True, layout=Layout("c", "r"))
+    assert short_name(batch, "sm_90a", "01234567") == "gemm_f64_cr_pB_Mx8x16_sm90a_01234567"
+    gelu = replace(problem, epilogue=parse_epilogue("bias+gelu"))
+    assert short_name(gelu, "sm_90", "01234567") == "gemm_f32_rr_4096x4096x4096_bias_gelu_sm90_01234567"
+
+
+def test_what_a_name_leaves_out_tells_in_its_digits() -> None:
+    problem = Problem(64, 64, 64)
+    kernels = [
+        render(problem, NAIVE, NaiveConfig()),
+        render(problem, NAIVE, NaiveConfig(BM=8)),
+        render(replace(problem, lda=72), NAIVE, NaiveConfig()),
+        render(problem, SIMT, SIMT.default(problem)),
+        render(problem, SIMT, SIMT.default(problem), "sm_80"),
+    ]
+    assert len({kernel.name for kernel in kernels}) == len({kernel.name[-8:] for kernel in kernels}) == 5
+    assert render(problem, NAIVE, NaiveConfig()) == kernels[0]
+
+
+@pytest.mark.parametrize(
+    ("old", "axes"),
+    [
+        (
+            "simt_outer1_128x128x32_8x16_w64x64_v4_ta1_tb0_pad4_s2_async1_ahead4_slices1_minb1_g8_split1"
+            "_stream528_lead2_order5_team16",
+            {"K_UNROLL": 4, "HOIST": 2, "FMA_ORDER": 5, "COPY_THREADS": 16, "STREAM": 528},
+        ),
+        ("batched_mb4_4x4_v4_pad4_s2_async1_walk4_minb1", {"BATCH_TILES": 4, "STAGES": 2}),
+    ],
+)
+def test_full_names_of_old_still_read(old: str, axes: dict[str, int]) -> None:
+    """Some axes had other words once."""
+    problem, family, config = parse_name(f"gemm_f32_rc_b8_512x512x512_{old}")
+    assert axes.items() <= config.values.items()
+    today = full_name(problem, family, config)
+    assert not re.search("ahead|lead|order|team|walk", today) and parse_name(today) == (problem, family, config)
 
 
 def test_names_of_the_largest_kernels_are_file_names() -> None:
     problem = Problem(LARGE, LARGE, LARGE, lda=LARGE, ldb=LARGE, ldc=LARGE)
     for family in FAMILIES.values():
         largest = family.config_type(**{axis.name: max(axis.values) for axis in family.config_type.axes()})
-        assert len(kernel_name(problem, family, largest) + ".certificate.json") <= 255
+        assert len(full_name(problem, family, largest) + ".certificate.json") <= 255
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("", "is not the name of a gemmgen kernel"),
-        ("naive", "is not the name of a gemmgen kernel"),
-        ("gemm_f32_rx_1x1x1_naive_16x16", "is not the name of a gemmgen kernel"),
+        ("", "is not the full name of a gemmgen kernel"),
+        ("naive", "is not the full name of a gemmgen kernel"),
+        ("gemm_f32_rx_1x1x1_naive_16x16", "is not the full name of a gemmgen kernel"),
         ("gemm_f99_rr_1x1x1_naive_16x16", "unknown types 'f99'"),
         ("gemm_f32_rr_1x1x1_wgmma_16x16", "no kernel family reads wgmma_16x16"),
         ("gemm_f32_rr_1x1x1_naive_16x16_extra", "no kernel family reads naive_16x16_extra"),
         ("gemm_f32_rr_1x1x1_skinny_s8_t4_w4_k256_u2_v4_split2_atomic0", "no kernel family reads skinny_s8"),
         ("gemm_f32_rr_1x1x1_naive_016x16", "no kernel family reads naive_016x16"),
         ("gemm_f32_rr_0x1x1_naive_16x16", "M = 0"),
-        ("gemm_f32_rr_b0_1x1x1_naive_16x16", "is not the name of a gemmgen kernel"),
+        ("gemm_f32_rr_b0_1x1x1_naive_16x16", "is not the full name of a gemmgen kernel"),
         ("gemm_f32_rr_1x1x1_sa0_naive_16x16", "stride_a = 0 serves a batch"),
         ("gemm_f32_rr_p9_1x1x1_sa0_naive_16x16", "stride_a = 0: matrices behind pointers have no stride"),
         ("gemm_f32_rr_1x1x8_lda4_naive_16x16", "lda = 4 is shorter than a line of 8"),

@@ -127,7 +127,7 @@ def test_a_tuner_renders_a_kernel_once_whatever_its_configs_are_called(space: Sp
     team = int(re.findall(r"constexpr int A_LANES = (\d+);", source.text)[0])
     same, other = start.with_values(COPY_THREADS=team), start.with_values(FMA_ORDER=4)
     assert render(PROBLEM, SIMT, same).text != source.text
-    tuner = Tuner(PROBLEM, SimpleNamespace(gpu=None), Store(), (SIMT,), 0, Silent())
+    tuner = Tuner(PROBLEM, SimpleNamespace(gpu=None, arch="sm_90"), Store(), (SIMT,), 0, Silent())
     search = Search([space], CARD)
     assert [trial.config for trial in tuner.render(search.given([(SIMT, start), (SIMT, same)]))] == [start]
     again = search.given([(SIMT, same.with_values(FMA_ORDER=4)), (SIMT, other)])

@@ -15,9 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gemmgen.kernel.expression import evaluate, names_in, without_guards
-from gemmgen.kernel.families import BATCHED, FAMILIES, NAIVE, SIMT, SKINNY, Config, Family
+from gemmgen.kernel.families import BATCHED, FAMILIES, NAIVE, SIMT, SKINNY, Config, Family, config_of
 from gemmgen.kernel.families.base import constants, first_rejection
-from gemmgen.kernel.naming import parse_name
 from gemmgen.kernel.render import environment, render
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import ARCHS
@@ -57,8 +56,7 @@ def kernels(draw: st.DrawFn) -> KernelSource:
 
 
 def configs_of(source: KernelSource) -> tuple[Family, Config]:
-    _, family, config = parse_name(source.name)
-    return family, config
+    return config_of(source)
 
 
 @given(kernels())
@@ -144,8 +142,8 @@ def test_launch_covers_c() -> None:
 def test_header_says_what_it_is_and_how_to_make_it_again() -> None:
     text = default("rc", None).text
     header = text[: text.index("namespace {")]
-    assert header.startswith("// gemm_f32_rc_Mx512x512_simt_")
-    assert "// Made by gemmgen generate '?x512x512' --dtype f32 --layout rc" in header
+    assert header.startswith("// gemm_f32_rc_Mx512x512_sm90_")
+    assert "// Made by gemmgen generate '?x512x512' --dtype f32 --layout rc --arch sm_90\n" in header
     assert "beta = 0 never reads C" in header
 
 

@@ -20,7 +20,7 @@ from gemmgen.kernel.families.base import constants, first_rejection
 from gemmgen.kernel.families.simt_axes import SimtConfig
 from gemmgen.kernel.families.simt_operands import operands
 from gemmgen.kernel.model import predict
-from gemmgen.kernel.naming import parse_name
+from gemmgen.kernel.naming import full_name_of, parse_name
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource, Launch, Workspace
 from gemmgen.kernel.streamk import Shares, Stream
@@ -178,15 +178,15 @@ def kernel(problem: Problem = FREE, **axes: int) -> KernelSource:
 
 def test_a_kernel_that_streams_says_so() -> None:
     whole, stream = kernel(), kernel(STREAM=528)
-    assert stream.name == f"{whole.name}_stream528"
-    assert parse_name(stream.name) == (FREE, SIMT, SIMT.default(FREE).with_values(STREAM=528))
+    assert full_name_of(stream) == f"{full_name_of(whole)}_stream528"
+    assert parse_name(full_name_of(stream)) == (FREE, SIMT, SIMT.default(FREE).with_values(STREAM=528))
     assert stream.launch == replace(whole.launch, stream=Stream(528, 8)) and whole.launch.stream is None
     assert [p.name for p in stream.parameters if p not in whole.parameters] == ["partials", "semaphores"]
     assert stream.launch.adds_up
     for word in ("partials", "semaphores", "STREAM", "atomicInc", "work_unit_of_block"):
         assert word in stream.text and word not in whole.text
     header = stream.text.partition("namespace {")[0]
-    assert "// Stream  528 blocks share the last tiles" in header
+    assert "// Stream  stream-K: 528 blocks share the last wave's tiles" in header
     tiles = "T = ceil(M / 128) * ceil(N / 128) tiles"
     assert f"ceil(T / 528) * 528 blocks of 256 threads, for {tiles}" in header
     assert "partials: (528 + T % 528) * 16384 floats, holding anything" in header

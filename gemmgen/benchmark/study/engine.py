@@ -170,7 +170,7 @@ class _Run:
             reason = why_rejected(self.problem, family, config, rejection, spec.arch.limits)
             return StudyRow(point, failure=Failure("rejected", reason, rejection.constraint.expression))
         plan = family.plan(self.problem, config)
-        return StudyRow(point, Trial(render_plan(plan), plan, predict(plan, spec)))
+        return StudyRow(point, Trial(render_plan(plan, self.target.arch), plan, predict(plan, spec)))
 
     def _compile(self, rows: Sequence[StudyRow]) -> list[StudyRow]:
         """Compile what was rendered. What spills stays: that is what a study shows."""

@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from gemmgen.cli.reports.words import bad, bold, facts, figure, good, percent, plural
+from gemmgen.kernel.naming import full_name_of
 from gemmgen.verification.corpus import situation_document
 from gemmgen.verification.fuzz import Cell, Found, Replay, Report
 
@@ -84,7 +85,7 @@ def _found_document(found: Found | None) -> dict[str, Any] | None:
     if found is None:
         return None
     return {
-        "kernel": found.source.name,
+        "kernel": full_name_of(found.source),
         "sha256": found.source.digest,
         "failure": asdict(found.failure),
         "situation": situation_document(found.situation),
@@ -93,7 +94,7 @@ def _found_document(found: Found | None) -> dict[str, Any] | None:
 
 def _show_found(console: Console, found: Found) -> None:
     made = facts()
-    made.add_row("kernel", found.source.name)
+    made.add_row("kernel", full_name_of(found.source))
     if found.situation is not None:
         made.add_row("smallest case", str(found.situation))
     made.add_row(found.failure.kind, found.failure.reason)

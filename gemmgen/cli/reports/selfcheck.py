@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gemmgen.cli.reports.words import NONE, bad, good, plural, show_table, table
+from gemmgen.kernel.naming import full_name_of
 from gemmgen.verification.sanitizers.tool import TOOLS
 from gemmgen.verification.selfcheck import BugOutcome, MutantOutcome, SelfCheck
 
@@ -21,7 +22,9 @@ def show_selfcheck(console: Console, result: SelfCheck) -> None:
         _show_kills(console, result)
     for source, verdict in result.false_alarms:
         failure = verdict.failure.reason if verdict.failure else NONE
-        console.print(bad("false alarm"), f"{source.name}: {verdict.situation}: {failure}", sep="  ", soft_wrap=True)
+        console.print(
+            bad("false alarm"), f"{full_name_of(source)}: {verdict.situation}: {failure}", sep="  ", soft_wrap=True
+        )
     if result.executor == "gpu":
         _show_who_finds(console, result)
     if result.mutants:
@@ -46,7 +49,7 @@ def _show_mutants(console: Console, outcomes: Sequence[MutantOutcome]) -> None:
     """The survivors, one by one, and the sums."""
     for outcome in outcomes:
         if outcome.survived:
-            mutant = f"{outcome.mutant.source.name}: {outcome.mutant}"
+            mutant = f"{full_name_of(outcome.mutant.source)}: {outcome.mutant}"
             console.print(bad("survivor"), mutant, sep="  ", soft_wrap=True)
     tried = [outcome for outcome in outcomes if outcome.counts]
     killed = sum(outcome.killed for outcome in tried)

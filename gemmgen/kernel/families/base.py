@@ -32,7 +32,6 @@ def grid_fits(blocks: str) -> Constraint:
 
 
 CONVERTS = Constraint("LEAST_ARCH <= ARCH", "older architectures have no instruction that converts these types", False)
-NO_SUMS = Constraint("SUMMED == 0", "naive alone sums rows of A and columns of B for an epilogue", False)
 GRID_FITS = grid_fits(f"{TILES} * BATCH")
 
 
@@ -43,7 +42,6 @@ def split_axis() -> Any:
 
 SPLIT_CONSTRAINTS = (
     CONVERTS,
-    NO_SUMS,
     Constraint("SPLIT >= 1", "counts start at one", in_kernel=False),
     grid_fits(f"{TILES} * BATCH * SPLIT"),
 )
@@ -108,10 +106,16 @@ def launch_of(
     dynamic: bool = False,
     splits: int = 1,
     stream: Stream | None = None,
+    summed: int = 0,
 ) -> Launch:
-    """The launch that the constants THREADS and SHARED_BYTES say; `dynamic` where static arrays will not do."""
+    """The launch that the constants THREADS and SHARED_BYTES say; `dynamic` where static arrays will not do.
+
+    Blocks that share tiles leave `summed` sums of A and B of each thread.
+    """
     shared = value["SHARED_BYTES"]
-    return Launch(value["THREADS"], grid, shared if dynamic or shared > STATIC_SHARED_BYTES else 0, splits, stream)
+    shares = splits > 1 or stream is not None
+    bytes_ = shared if dynamic or shared > STATIC_SHARED_BYTES else 0
+    return Launch(value["THREADS"], grid, bytes_, splits, stream, summed=shares * summed * value["THREADS"])
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from math import gcd
 from typing import cast
 
 from gemmgen.kernel.config import Config, Constraint, Derived, axis
-from gemmgen.kernel.families.base import CONVERTS, NO_SUMS, Family, Side, constants, launch_of, sides, sizes_of
+from gemmgen.kernel.families.base import CONVERTS, Family, Side, constants, launch_of, sides, sizes_of
 from gemmgen.kernel.notes import main_loop, plural
 from gemmgen.kernel.plan import Plan, Tile, Work
 from gemmgen.problem.device import WARP
@@ -27,7 +27,7 @@ from gemmgen.problem.gemm import Problem
 class BatchedConfig(Config):
     """The axes of `batched`."""
 
-    PATTERN = "mb{MB}_{TM}x{TN}_v{VEC}_pad{PAD}_s{STAGES}_async{ASYNC}_walk{BATCH_TILES}_minb{MINB}"
+    PATTERN = "mb{MB}_{TM}x{TN}_v{VEC}_pad{PAD}_s{STAGES}_async{ASYNC}_tiles{BATCH_TILES}_minb{MINB}"
 
     MB: int = axis(4, (8, 4, 16, 2, 32, 1), "products that a block computes at once")
     TM: int = axis(4, (4, 8, 2, 1, 3, 5, 6, 7), "rows of C that a thread computes")
@@ -42,7 +42,6 @@ class BatchedConfig(Config):
 
 CONSTRAINTS = (
     CONVERTS,
-    NO_SUMS,
     Constraint("BATCH != 1", "it serves batches only", False),
     Constraint("M >= 1 and N >= 1 and K >= 1", "sizes must be fixed: matrices lie whole in shared memory", False),
     Constraint("MB >= 1 and TM >= 1 and TN >= 1", "a block has at least one element to compute", False),

@@ -119,6 +119,7 @@ class Simt(Family):
             dynamic=simt.SLICES > 1,  # their sums replace all tiles together, which static arrays do not allow
             splits=simt.SPLIT,
             stream=Stream(simt.STREAM, simt.BK) if simt.STREAM else None,
+            summed=sum({"row_sum": simt.TM, "column_sum": simt.TN}[name] for name in problem.epilogue.sums),
         )
         work = _work(problem, simt, value)
         return Plan(problem, config, self, value, (simt.BM, simt.BN), value["SHARED_BYTES"], work, launch)
@@ -187,7 +188,7 @@ class Simt(Family):
     def prose(self, plan: Plan) -> tuple[str, ...]:
         shared = f"{plan.shared_bytes} bytes of shared memory"
         return (
-            f"{block(plan)}, in steps of {plan.work.depth} along K, {shared}",
+            f"{block(plan)}, in k tiles of {plan.work.depth}, {shared}",
             *main_loop(plan),
             *_slices(plan.work.shares),
             *shared_tiles(plan.launch),
@@ -234,7 +235,7 @@ def _rendered(plan: Plan, operand: Operand) -> Operand:
 
 def _slices(slices: int) -> Iterator[str]:
     if slices > 1:
-        yield f"Slices  {slices} groups of warps share the block's tile: each sums a part of every step; they add up"
+        yield f"Slices  sliced-K: {slices} groups of warps compute the block tile, each over a part of the k tile"
 
 
 # What a space's configs have in common is made once: Derived by Derived it takes longer than all else of a search.

@@ -14,8 +14,8 @@ class SimtConfig(Config):
 
     PATTERN = (
         "outer{OUTER}_{BM}x{BN}x{BK}_{TM}x{TN}_w{WM}x{WN}_v{VEC}_ta{TA}_tb{TB}_pad{PAD}"
-        "_s{STAGES}_async{ASYNC}_ahead{K_UNROLL}_slices{SLICES}_minb{MINB}_g{GROUP}_split{SPLIT}"
-        "[_stream{STREAM}][_lead{HOIST}][_order{FMA_ORDER}][_team{COPY_THREADS}]"
+        "_s{STAGES}_async{ASYNC}_unroll{K_UNROLL}_slices{SLICES}_minb{MINB}_g{GROUP}_split{SPLIT}"
+        "[_stream{STREAM}][_hoist{HOIST}][_fma{FMA_ORDER}][_copy{COPY_THREADS}]"
     )
 
     OUTER: int = axis(1, (1, 0), "1: outer product, k outermost; 0: inner product")
@@ -109,6 +109,9 @@ CONSTRAINTS = (
         "K_UNROLL % 2 == 0 and (K_UNROLL == 0 or BK % (K_UNROLL * SLICES) == 0)",
         "a k tile is a whole number of unrolled iterations",
         False,
+    ),
+    Constraint(
+        "SUMMED == 0 or K_UNROLL == 0", "hoisted and prefetched fragments are not summed for an epilogue", False
     ),
     # Slices
     Constraint("SLICES == 1 or K_UNROLL > 0 and WM > 0", "slices are warps that prefetch fragments", False),
@@ -225,7 +228,8 @@ PRUNING = (
     ),
     # K tiles
     Constraint(
-        "K_UNROLL > 0 or ASYNC == 0", "values that are read when used make FMAs wait and read registers out of order"
+        "K_UNROLL > 0 or ASYNC == 0 or SUMMED > 0",
+        "values that are read when used make FMAs wait and read registers out of order",
     ),
     Constraint("ASYNC == 1 or HAS_CP_ASYNC * UNIFORM == 0", "cp.async beats copies through registers"),
     Constraint("BK <= 32 * SLICES", "a longer k tile only takes shared memory from other stages and blocks"),

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from gemmgen.kernel.families import NAIVE
+from gemmgen.kernel.naming import short_name
 from gemmgen.kernel.render import Kernel, environment
 from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.device import DEFAULT_ARCH
 from gemmgen.problem.epilogue import Epilogue, parse_epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import F32_TYPES
@@ -60,7 +62,7 @@ def epilogue_apart(problem: Problem) -> KernelSource | None:
     if problem.epilogue.is_linear or problem.epilogue.sums or own_epilogue(problem) is not None:
         return None
     plan = NAIVE.plan(problem, NAIVE.config_type(BM=1, BN=APART_COLUMNS))
-    kernel = Kernel(plan)
+    kernel = Kernel(plan, DEFAULT_ARCH, short_name(problem, DEFAULT_ARCH, "apart"))
     text = environment(problem.types).get_template("epilogue/apart.cu").render(kernel=kernel)
     return KernelSource(kernel.name, text, problem, plan.family, dict(plan.config.values), plan.launch, plan.parameters)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from gemmgen.verification.bugs.base import OVERFLOW, POISON, RACE_PARTIALS, READS, VALUE, Bug, Diagnosis
+from gemmgen.verification.bugs.base import OVERFLOW, POISON, RACE_PARTIALS, READS, UNWRITTEN, VALUE, Bug, Diagnosis
 from gemmgen.verification.bugs.subjects import (
     BATCHED_FUSED_F16,
+    BATCHED_ZERO_POINTS,
     DOUBLE_EPILOGUE,
     DOUBLE_TO_S8,
     NAIVE_BATCH_EPILOGUE,
@@ -16,6 +17,7 @@ from gemmgen.verification.bugs.subjects import (
     SKINNY_SCALED,
     SMALL_EPILOGUE,
     SPLIT_EPILOGUE,
+    SPLIT_ZERO_POINTS,
 )
 
 ERF = "0.5f * x * (1.0f + erff(0.70710677f * x))"
@@ -108,6 +110,32 @@ EPILOGUE_BUGS = (
         "multiply_add(1, max(-(1 << 30), min(1 << 30, bias_n)), ", (VALUE,)),
     Bug("relu of the bias alone", "epilogue", NAIVE_FUSED_S32, "return relu(x);",
         "return x < 0 && bias_n < 0 ? 0 : x;", (VALUE,)),
+    Bug("rows are summed twice for a vector", "zero point", SPLIT_ZERO_POINTS, "multiply_add(1, a[i], row_sums[i])",
+        "multiply_add(2, a[i], row_sums[i])", (VALUE,)),
+    Bug("columns have sums from the far end", "zero point", SPLIT_ZERO_POINTS,
+        "column_sum.at[v] = column_sums[j + v]", "column_sum.at[v] = column_sums[TN - 1 - j - v]", (VALUE,)),
+    Bug("all rows have the first one's sum", "zero point", SPLIT_ZERO_POINTS, "row, row_sums[i], column_sums",
+        "row, row_sums[0], column_sums", (VALUE,)),
+    Bug("a vector has its first column's sum", "zero point", SPLIT_ZERO_POINTS, "column_sum.at[i], old.at[i]",
+        "column_sum.at[0], old.at[i]", (VALUE,)),
+    Bug("the block's own part of the sums", "zero point", SPLIT_ZERO_POINTS,
+        "reduce_partials(fixup, TM * TN, row_sums);", "", (VALUE,)),
+    Bug("sums of rows where those of columns are", "zero point", SPLIT_ZERO_POINTS,
+        "store_sums(column_sums, TM * TN + TM, fixup)", "store_sums(column_sums, TM * TN, fixup)",
+        (VALUE, UNWRITTEN, POISON, RACE_PARTIALS)),
+    Bug("what was summed before a barrier", "zero point", SPLIT_ZERO_POINTS, "store_sums(row_sums, TM * TN, fixup);",
+        "if (fixup.rank == 0) store_sums(row_sums, TM * TN, fixup);", (VALUE, POISON, UNWRITTEN)),
+    Bug("the split's depth in the place of K", "zero point", SPLIT_ZERO_POINTS, "multiply_subtract(s.K, zero_n",
+        "multiply_subtract(s.K / SPLIT * SPLIT, zero_n", (VALUE,)),
+    Bug("the zero point stands for what is past K", "zero point", SPLIT_ZERO_POINTS, "    Vec<E, N> value = {};",
+        "    Vec<E, N> value = {};\n    for (int i = 0; i < N; ++i) value.at[i] = E(1);", (VALUE,)),
+    Bug("of DEPTH neighbours the first is summed", "zero point", BATCHED_ZERO_POINTS,
+        "column_sums[i] = multiply_add(1, b[d][i], column_sums[i])",
+        "if (d == 0 && k > 0) column_sums[i] = multiply_add(1, b[d][i], column_sums[i])", (VALUE,)),
+    Bug("the zero points of the first column", "zero point", BATCHED_ZERO_POINTS, "e.zero_n[n]", "e.zero_n[0]",
+        (VALUE,)),
+    Bug("A's zero point by column", "zero point", BATCHED_ZERO_POINTS, "e.zero_a[0]", "e.zero_a[n]", ANYWHERE),
+    Bug("B's scale by column", "epilogue", BATCHED_ZERO_POINTS, "e.scale_b[0]", "e.scale_b[n]", ANYWHERE),
     # Of types that are converted
     Bug("no saturation of a vector", "saturation", DOUBLE_TO_S8, "stored.at[i] = saturated_s8(",
         "stored.at[i] = static_cast<signed char>(", (VALUE, OVERFLOW)),

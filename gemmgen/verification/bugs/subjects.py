@@ -103,6 +103,14 @@ SKINNY_BF16 = Subject(
     "skinny bf16 rc", Problem(3, None, None, types=Types.parse("bf16"), layout=Layout("r", "c"), ld_align=8),
     (("S", 4), ("WARPS", 2), ("BK", 512)), SKINNY,
 )  # fmt: skip
+SKINNY_RING = Subject(
+    "skinny bf16 rr, ring", Problem(1, None, None, types=Types.parse("bf16"), ld_align=8),
+    (("S", 1), ("T", 8), ("LANES", 4), ("BK", 0), ("UNROLL", 2), ("DEPTH", 4), ("ASYNC", 1)), SKINNY,
+)  # fmt: skip
+SKINNY_DOT = Subject(
+    "skinny u8, s8 rc", Problem(3, None, None, types=Types.parse("u8,s8,s32"), layout=Layout("r", "c"), ld_align=16),
+    (("S", 4), ("WARPS", 2), ("BK", 1024)), SKINNY,
+)  # fmt: skip
 DOUBLE_F16 = Subject("double f16 rr vectors", replace(_typed("f16", "rr"), ld_align=4))
 BATCHED_BF16 = Subject(
     "batched bf16 rr", Problem(8, 8, 8, batch=None, types=Types.parse("bf16")), (("MB", 4), ("PAD", 0)), BATCHED
@@ -152,6 +160,16 @@ _S32_FUSED = parse_epilogue("zero_m+bias+relu")
 NAIVE_FUSED_S32 = Subject(
     "naive zero points to s32", replace(_typed("u8,s8,s32", "cc"), batch=None, epilogue=_S32_FUSED), family=NAIVE
 )
+SPLIT_ZERO_POINTS = Subject(
+    "double zero points, split",
+    replace(_typed("u8,s8,f16", "rr"), ld_align=4, epilogue=parse_epilogue("zero_m+zero_n+scale_m")),
+    (("SPLIT", 3),),
+)
+BATCHED_ZERO_POINTS = Subject(
+    "batched zero points",
+    Problem(8, 12, 15, batch=None, types=Types.parse("u8,s8,s8"), epilogue=parse_epilogue("zero_a+zero_n+scale_b")),
+    (("MB", 4),), BATCHED,
+)  # fmt: skip
 _REQUANTISED = parse_epilogue("scale_m+scale_n+bias")
 DOUBLE_TO_S8 = Subject("double s8 scaled to s8", replace(_typed("s8,s8,s8", "rr"), ld_align=4, epilogue=_REQUANTISED))
 SKINNY_SCALED = Subject(
@@ -176,9 +194,10 @@ SUBJECTS = (
     ACROSS, ACROSS_SPLIT, ACROSS_FIXED, GROUPED, GROUPED_ROW, DIRECT, DIRECT_ALONG_K,
     MIRRORED, ALONG_K, ALONG_K_SPLIT, SPLIT_BIG,
     NAIVE_F64, DOUBLE_F64, ASYNC_F64,
-    NAIVE_BF16, NAIVE_E4M3, NAIVE_S8, NAIVE_TO_S8, SKINNY_BF16, DOUBLE_F16, BATCHED_BF16,
+    NAIVE_BF16, NAIVE_E4M3, NAIVE_S8, NAIVE_TO_S8, SKINNY_BF16, SKINNY_RING, SKINNY_DOT, DOUBLE_F16, BATCHED_BF16,
     NAIVE_BATCH, DOUBLE_BATCH, SMALL_BATCH, SMALL_BATCH_CR,
     NAIVE_POINTERS, DOUBLE_POINTERS, SMALL_POINTERS,
     NAIVE_EPILOGUE, NAIVE_CLAMPED, NAIVE_BATCH_EPILOGUE, DOUBLE_EPILOGUE, SPLIT_EPILOGUE, SKINNY_EPILOGUE,
-    SMALL_EPILOGUE, NAIVE_ZERO_POINTS, NAIVE_FUSED_S32, DOUBLE_TO_S8, SKINNY_SCALED, BATCHED_FUSED_F16,
+    SMALL_EPILOGUE, NAIVE_ZERO_POINTS, NAIVE_FUSED_S32, SPLIT_ZERO_POINTS, BATCHED_ZERO_POINTS,
+    DOUBLE_TO_S8, SKINNY_SCALED, BATCHED_FUSED_F16,
 )  # fmt: skip
