@@ -29,6 +29,9 @@ class Work:
     waits          global latencies, besides, for which the block waits a step
     staged         registers of a thread's share of the next tile, which waits there
     shares         threads of a block that share an element, each with its part of a step's depth
+    products       that one instruction multiplies and sums
+    conversions    instructions of a thread per unit of depth that convert elements
+    line_bytes     where blocks stream an operand: bytes of its lines that a block reads in a row (0: they do not)
     passes         times that a block goes along K, one after the other, each time for other products
     chunk          depths between two barriers, where those are not a step's (0: they are)
     run            FMAs in a row that share an operand with the one before (1: not counted)
@@ -51,6 +54,9 @@ class Work:
     waits: float = 0
     staged: float = 0
     shares: int = 1
+    products: int = 1
+    conversions: float = 0
+    line_bytes: int = 0
     passes: int = 1
     chunk: int = 0
     run: int = 1
@@ -62,7 +68,7 @@ class Work:
     @property
     def fmas(self) -> float:
         """FMAs of a thread per unit of depth."""
-        return self.outputs / self.shares
+        return self.outputs / self.shares / self.products
 
 
 @dataclass(frozen=True)

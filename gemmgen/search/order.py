@@ -17,6 +17,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.search.space import Space
 
 BEST_KEPT = 4  # configs whose neighbours a round tries
+HOPELESS = 2.0  # times the least predicted time; the model errs by a fifth
 REACH = 3  # axes in which a neighbour may differ: a deeper step goes with other slices and stages
 
 
@@ -61,9 +62,13 @@ class Search:
     def first(self, count: int) -> list[Ranked]:
         """The `count` best predicted configs, at most one of each tile shape while there are others.
 
-        Families take turns: the model tells two kernels of one family apart better than two of different ones.
+        Families take turns: the model tells two kernels of one family apart better than two of different ones. One
+        whose best takes HOPELESS times as long as another's has none.
         """
-        turns = [_distinct_first(self._untried_of(space.family)) for space in self.spaces]
+        entries = [self._untried_of(space.family) for space in self.spaces]
+        least = min((family[0].prediction.time_us for family in entries if family), default=0.0)
+        hopeful = [family for family in entries if family and family[0].prediction.time_us < HOPELESS * least]
+        turns = [_distinct_first(family) for family in hopeful]
         return self._note(list(_interleave(turns))[:count])
 
     @property

@@ -1,5 +1,5 @@
 /*# The element types that C++ lacks, and what reads and stores them. A kernel has those of its operands. #*/
-//% macro element_types()
+//% macro element_types(packed=false)
 //% set used = types.operands | map(attribute="label") | list
 //% if types.accumulator.is_integer
 ${ multiply_add() }
@@ -7,7 +7,7 @@ ${ multiply_add() }
 //% if "bf16" in used
 ${ bf16(types.c.label == "bf16") }
 //% endif
-//% if "f16" in used or "e5m2" in used
+//% if "f16" in used or "e5m2" in used or packed and "e4m3" in used
 ${ from_f16() }
 //% endif
 //% if "f16" in used
@@ -174,5 +174,87 @@ struct E5M2 {
 __device__ __forceinline__ ${ types.c.ctype } ${ types.c.narrowing }(float value)
 {
     return static_cast<${ types.c.ctype }>(max(${ types.c.least | int }, min(${ types.c.largest | int }, __float2int_rn(value))));
+}
+//% endmacro
+
+/*# What takes elements of these types, which share registers, out of them. #*/
+//% macro unpack(dtypes)
+//% for dtype in dtypes if dtype.label == "e4m3"
+${ halves_of_e4m3() }
+//% endfor
+// Element i of those that share 32 bits, from the lowest on.
+template <typename E>
+__device__ __forceinline__ ${ T } unpack(unsigned word, int i);
+/*% for dtype in dtypes %*/
+
+template <>
+__device__ __forceinline__ ${ T } unpack<${ dtype.ctype }>(unsigned word, ${ "int" if dtype.label == "f32" else "int i" })
+{
+//% if dtype.label == "f32"
+    return __uint_as_float(word);
+//% elif dtype.label == "bf16"
+    return __uint_as_float(i == 0 ? word << 16 : word & 0xffff0000u);
+//% elif dtype.label == "f16"
+    return float_from_f16(static_cast<unsigned short>(word >> 16 * i));
+//% elif dtype.label == "e5m2"
+    const unsigned halves = (i % 2 == 0 ? word << 8 : word) & 0xff00ff00u;  // elements i % 2 and i % 2 + 2
+    return float_from_f16(static_cast<unsigned short>(halves >> 16 * (i / 2)));
+//% elif dtype.label == "e4m3"
+    const unsigned halves = halves_from_e4m3(static_cast<unsigned short>(word >> 16 * (i / 2)));
+    return float_from_f16(static_cast<unsigned short>(halves >> 16 * (i % 2)));
+//% elif types.accumulator.is_integer
+    return static_cast<${ dtype.ctype }>(word >> 8 * i);
+//% elif dtype.is_signed
+    // As the last bits of 2^23 + 128 + element: faster than a conversion.
+    return __uint_as_float(__byte_perm(word ^ 0x80808080u, 0x4b000000u, 0x7440u + i)) - 8388736.0f;
+//% else
+    // As the last bits of 2^23 + element: faster than a conversion.
+    return __uint_as_float(__byte_perm(word, 0x4b000000u, 0x7440u + i)) - 8388608.0f;
+//% endif
+}
+/*% endfor %*/
+//% endmacro
+
+//% macro halves_of_e4m3()
+#ifdef __CUDACC__
+// Two halves, which hold every number of e4m3.
+__device__ __forceinline__ unsigned halves_from_e4m3(unsigned short pair)
+{
+    unsigned halves;
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(pair));
+    return halves;
+}
+#endif  // __CUDACC__
+
+//% endmacro
+
+/*# The sum of four products of bytes, of x's and w's types. #*/
+//% macro dot(x, w)
+//% set signed = {"A": types.a.is_signed, "B": types.b.is_signed}
+//% set x_signed, w_signed = signed[x.X], signed[w.X]
+//% if x_signed != w_signed
+#ifdef __CUDACC__
+// c plus the products of four unsigned bytes with four signed ones.
+__device__ __forceinline__ int dp4a_us(unsigned a, int b, int c)
+{
+    int sum;
+    asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(c));
+    return sum;
+}
+#endif  // __CUDACC__
+
+//% endif
+// sum + the products of ${ x.X }'s and ${ w.X }'s four elements, which share 32 bits. It wraps around at 32 bits.
+__device__ __forceinline__ int dot(unsigned ${ x.x }, unsigned ${ w.x }, int sum)
+{
+//% if x_signed and w_signed
+    return __dp4a(static_cast<int>(${ x.x }), static_cast<int>(${ w.x }), sum);
+//% elif x_signed
+    return dp4a_us(${ w.x }, static_cast<int>(${ x.x }), sum);
+//% elif w_signed
+    return dp4a_us(${ x.x }, static_cast<int>(${ w.x }), sum);
+//% else
+    return static_cast<int>(__dp4a(${ x.x }, ${ w.x }, static_cast<unsigned>(sum)));
+//% endif
 }
 //% endmacro

@@ -1,6 +1,7 @@
 /*# Split-K: SPLIT blocks compute a tile of C, each over a range of K. #*/
 //% from "device/fixup.cu" import fixup
-//% macro split_k(step, partial="(BM * BN)", ragged=false)
+/*# `whole`: a range begins at a whole number of steps, also behind the end of K. #*/
+//% macro split_k(step, partial="(BM * BN)", ragged=false, whole=false)
 // The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of ${ step }, the same for all but the last
 // ranges, which may be shorter or empty.
 struct KRange {
@@ -10,7 +11,7 @@ struct KRange {
 __device__ __forceinline__ KRange split_k_range(int K, int split)
 {
     const int extent = (K + SPLIT * ${ step } - 1) / (SPLIT * ${ step }) * ${ step };
-    return {min(K, split * extent), min(K, (split + 1) * extent)};
+    return {${ "split * extent" if whole else "min(K, split * extent)" }, min(K, (split + 1) * extent)};
 }
 
 ${ fixup(partial, ragged) }

@@ -4,7 +4,8 @@
 //% from "constants.cu" import shape, tiling
 //% from "signature.cu" import signature
 //% from "device/vec.cu" import vec, load_edge
-//% from "device/convert.cu" import add_to, element_types
+//% from "device/convert.cu" import add_to, dot, element_types
+//% from "device/packed.cu" import access, packed
 //% from "device/split.cu" import split_k
 //% from "device/dynamic_shared.cu" import dynamic_shared
 //% from view.stream import stream
@@ -15,10 +16,20 @@
 ${ header(kernel) }
 namespace {
 
-${ element_types() }${ shape(kernel) }
+${ element_types(packed=true) }${ shape(kernel) }
 ${ tiling(kernel, "MN") }
+//% if types.uniform
 ${ vec(view.stores) }
 ${ load_edge() }
+//% else
+//% if view.sum_vectors
+${ vec(view.stores) }
+//% endif
+${ packed(view) }
+//% if view.dots
+${ dot(x, w) }
+//% endif
+//% endif
 // Where a thread starts: k and ${ "column n" if w.mn == "n" else "row m" } of C.
 struct ThreadOrigin {
     int k, ${ w.mn };
@@ -30,9 +41,21 @@ using Sums = ${ T }[S][SUMS_PITCH];  // one of each element of a block's tile: [
 ${ dynamic_shared() }
 //% endif
 ${ stream(x, w, view) }
+//% if view.ring
+using Ring = ${ access(w, "VW") }[UNROLL][LOADS][THREADS];  // of weights in shared memory: each thread's own
+
+// Wait for the oldest step that is under way, and take this thread's weights of it.
+__device__ __forceinline__ void take(const ${ access(w, "VW") } (&step)[LOADS][THREADS], ${ access(w, "VW") } (&weights)[LOADS])
+{
+    cp_async_wait<UNROLL - 1>();
+    #pragma unroll
+    for (int i = 0; i < LOADS; ++i) weights[i] = step[i][threadIdx.x];
+}
+
+//% endif
 ${ small(x, w, view) }
 //% if kernel.launch.splits > 1
-${ split_k("STEP", ragged=true) }
+${ split_k("STEP", ragged=true, whole=view.ring) }
 //% endif
 //% if kernel.epilogue
 ${ epilogue(kernel) }
@@ -68,10 +91,14 @@ ${ signature(kernel) }{
 //% else
     __shared__ __align__(16) ${ T } shared[SHARED_FLOATS];
 //% endif
-//% if not view.direct
-    Chunk& chunk = *reinterpret_cast<Chunk*>(shared);
+//% if view.ring
+    Ring& ring = *reinterpret_cast<Ring*>(shared);
 //% endif
-    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element${ ", after the last chunk" if not view.direct }
+//% set rest = "shared + RING_FLOATS" if view.ring else "shared"
+//% if not view.direct
+    Chunk& chunk = *reinterpret_cast<Chunk*>(${ rest });
+//% endif
+    Sums* const block_sums = reinterpret_cast<Sums*>(${ rest });  // PARTIALS of each element${ ", after the last chunk" if not view.direct }
 
     const Shape s{${ kernel.problem.runtime_names | join(", ") }};
 //% if kernel.launch.splits > 1
@@ -86,7 +113,7 @@ ${ signature(kernel) }{
     const ThreadOrigin thread = thread_origin();
     const int ${ w.mn } = tile_${ w.mn } + thread.${ w.mn };
 
-${ sum_products(x, w) }
+${ sum_products(x, w, view) }
     // Reduce the sums of threads at different k, in the order of these.
 //% if not view.direct
     __syncthreads();  // no thread reads the last chunk any more

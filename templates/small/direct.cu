@@ -1,4 +1,5 @@
 /*# The small operand without shared memory: each thread reads what its own weights meet, with no barrier. #*/
+//% from "device/packed.cu" import access
 //% macro small(x, w, view)
 // Start the loads of what one step's weights meet: ${ x.X }'s S values at each of a thread's k from `k` on. Zeros stand
 // for those that do not exist, and from k = `end` on.
@@ -10,14 +11,21 @@ __device__ __forceinline__ void fetch_small(const ${ element[x.X] }* ${ x.X }, S
         #pragma unroll
         for (int depth = 0; depth < LANE_WORDS; depth += ${ depth_step }) {
             const bool exists = k + depth < end${ " && %s + line < s.%s" % (x.mn, x.MN) if view.x_edge };
+//% if not types.uniform
+            const int valid = !exists ? 0 : ${ ("end - k - depth" if view.partial_x else "XW") if x.along_k else "s.%s - %s - line" % (x.MN, x.mn) if view.x_edge else "XW" };
 //% if x.along_k
+            chunk[line][depth / XW] = load_edge<XW>(${ x.X } + Offset(${ x.mn } + line) * s.${ x.ld } + k + depth, valid);
+//% else
+            chunk[depth][line / XW] = load_edge<XW>(${ x.X } + Offset(k + depth) * s.${ x.ld } + ${ x.mn } + line, valid);
+//% endif
+//% elif x.along_k
             const int valid = !exists ? 0 : ${ "end - k - depth" if w.along_k and view.partial else "XW" };
-            const Vec<${ of[x.X] }XW> x = load_edge<XW>(${ x.X } + Offset(${ x.mn } + line) * s.${ x.ld } + k + depth, valid);
+            const Vec<XW> x = load_edge<XW>(${ x.X } + Offset(${ x.mn } + line) * s.${ x.ld } + k + depth, valid);
             #pragma unroll
             for (int i = 0; i < XW; ++i) chunk[${ "line][depth + i" if w.along_k else "depth + i][line" }] = x.at[i];
 //% else
             const int valid = !exists ? 0 : ${ "s.%s - %s - line" % (x.MN, x.mn) if view.x_edge else "XW" };
-            const Vec<${ of[x.X] }XW> x = load_edge<XW>(${ x.X } + Offset(k + depth) * s.${ x.ld } + ${ x.mn } + line, valid);
+            const Vec<XW> x = load_edge<XW>(${ x.X } + Offset(k + depth) * s.${ x.ld } + ${ x.mn } + line, valid);
             #pragma unroll
             for (int i = 0; i < XW; ++i) chunk[${ "line + i][depth" if w.along_k else "depth][line + i" }] = x.at[i];
 //% endif
@@ -27,10 +35,30 @@ __device__ __forceinline__ void fetch_small(const ${ element[x.X] }* ${ x.X }, S
 //% endmacro
 
 /*# The mainloop: each thread sums over its own k. #*/
-//% macro sum_products(x, w)
+//% macro sum_products(x, w, view)
+//% if view.ring
+    // A ring in shared memory, of which each thread has elements of its own: it copies a step's weights UNROLL steps before
+    // their use.
+    #pragma unroll
+    for (int u = 0; u < UNROLL; ++u) fetch(${ w.X }, s, begin + thread.k + u * STEP, end, ${ w.mn }, ring[u]);
+
+    ${ T } acc[S][T] = {};
+    for (int k = begin; k < end; k += UNROLL * STEP) {
+        #pragma unroll
+        for (int u = 0; u < UNROLL; ++u) {
+            const int at = thread.k + k + u * STEP;
+            Chunk chunk;
+            fetch_small(${ x.X }, s, tile_${ x.mn }, at, end, chunk);
+            ${ access(w, "VW") } weights[LOADS];
+            take(ring[u], weights);
+            mma(chunk, 0, weights, acc);
+            fetch(${ w.X }, s, at + UNROLL * STEP, end, ${ w.mn }, ring[u]);
+        }
+    }
+//% else
     // A ring of registers: a step's weights, and what they meet, are loaded UNROLL steps before their use.
-    Vec<${ of[w.X] }VW> weights[UNROLL][LOADS];
-    __align__(16) Chunk chunks[UNROLL];
+    ${ access(w, "VW") } weights[UNROLL][LOADS];
+    ${ "__align__(16) " if types.uniform }Chunk chunks[UNROLL];
     #pragma unroll
     for (int u = 0; u < UNROLL; ++u) {
         fetch(${ w.X }, s, begin + thread.k + u * STEP, end, ${ w.mn }, weights[u]);
@@ -47,4 +75,5 @@ __device__ __forceinline__ void fetch_small(const ${ element[x.X] }* ${ x.X }, S
             fetch_small(${ x.X }, s, tile_${ x.mn }, next, end, chunks[u]);
         }
     }
+//% endif
 //% endmacro

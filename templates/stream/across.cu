@@ -1,18 +1,25 @@
 /*# Weights whose lines run across C: LANES lanes of a warp take neighbouring weights of one k, other lanes other k. #*/
+//% from "device/packed.cu" import access, start, weights
 //% from "device/warp_sum.cu" import warp_sum
 //% macro stream(x, w, view)
-//% if view.direct
+//% if view.direct and types.uniform
 using Chunk = ${ element[x.X] }[1][S];  // what a step's weights meet, in registers: ${ x.X }'s values, [k][${ x.mn }]
+
+//% elif view.direct and x.along_k
+using Chunk = ${ access(x, "XW") }[S][DEPTH / XW];  // what a step's weights meet, in registers: ${ x.X }'s values, [${ x.mn }][k]
+
+//% elif view.direct
+using Chunk = ${ access(x, "XW") }[DEPTH][S / XW];  // what a step's weights meet, in registers: ${ x.X }'s values, [k][${ x.mn }]
 
 //% else
 using Chunk = ${ T }[BK][PITCH];  // of ${ x.X } in shared memory: [k][${ x.mn }], so that a k's values are neighbours
 
 //% endif
-// This thread's first weights, from the block's: one k for each LANES lanes, which take neighbouring vectors of it.
+// This thread's first weights, from the block's: ${ "one k" if types.uniform else "DEPTH k" } for each LANES lanes, which take neighbouring vectors of it.
 __device__ __forceinline__ ThreadOrigin thread_origin()
 {
     const int group = threadIdx.x / LANES, lane = threadIdx.x % LANES;
-    return {group, lane * VW};
+    return {group${ " * DEPTH" if not types.uniform }, lane * VW};
 }
 
 // The ${ w.mn } of the thread's output t, from the first one: vectors lie LANES of them apart.
@@ -21,8 +28,49 @@ __device__ __forceinline__ int output(int t)
     return t / VW * (LANES * VW) + t % VW;
 }
 
+//% if not types.uniform
+// Start the loads of one step: this thread's ${ "columns" if w.X == "B" else "rows" } of ${ w.X } at DEPTH k, zeros from k = `end` on.
+__device__ __forceinline__ void fetch(const ${ element[w.X] }* ${ w.X }, Shape s, int k, int end, int ${ w.mn }, ${ weights(w, view) })
+{
+    #pragma unroll
+    for (int i = 0; i < LOADS; ++i) {
+        const int depth = k + i / (T / VW), first = ${ w.mn } + output(i % (T / VW) * VW);
+        const bool exists = ${ "k" if view.whole_steps else "depth" } < end${ " && first < s.%s" % w.MN if view.w_edge };
+        const int valid = !exists ? 0 : ${ "s.%s - first" % w.MN if view.partial else "VW" };
+${ start(w, "i", w.X ~ " + Offset(depth) * s." ~ w.ld ~ " + first", view) }    }
+//% if view.ring
+    cp_async_commit();
+//% endif
+}
+
+// acc += the outer products of ${ x.X }'s S values and this thread's T weights at DEPTH k: every weight serves S times.
+__device__ __forceinline__ void mma(const Chunk& chunk, int k, const ${ access(w, "VW") } (&weights)[LOADS], ${ T } (&acc)[S][T])
+{
+    #pragma unroll
+    for (int depth = 0; depth < DEPTH; ++depth) {
+//% if view.direct
+        #pragma unroll
+        for (int i = 0; i < S; ++i) {
+            const ${ T } x = chunk${ "[i][depth / XW][depth % XW]" if x.along_k else "[depth][i / XW][i % XW]" };
+            #pragma unroll
+            for (int t = 0; t < T; ++t) acc[i][t] = ${ fma }(x, weights[(depth * T + t) / VW][t % VW], acc[i][t]);
+        }
+//% else
+        #pragma unroll
+        for (int i = 0; i < S; i += FX) {
+            const Vec<${ of.sums }FX> x = load<FX>(&chunk[k + depth][i]);  // the same for LANES lanes, in other banks for others
+            #pragma unroll
+            for (int j = 0; j < FX; ++j) {
+                #pragma unroll
+                for (int t = 0; t < T; ++t) acc[i + j][t] = ${ fma }(x.at[j], weights[(depth * T + t) / VW][t % VW], acc[i + j][t]);
+            }
+        }
+//% endif
+    }
+}
+//% else
 // Start the loads of one step: this thread's ${ "columns" if w.X == "B" else "rows" } of ${ w.X } at k, zeros from k = `end` on.
-__device__ __forceinline__ void fetch(const ${ element[w.X] }* ${ w.X }, Shape s, int k, int end, int ${ w.mn }, Vec<${ of[w.X] }VW> (&weights)[LOADS])
+__device__ __forceinline__ void fetch(const ${ T }* ${ w.X }, Shape s, int k, int end, int ${ w.mn }, Vec<VW> (&weights)[LOADS])
 {
     #pragma unroll
     for (int i = 0; i < LOADS; ++i) {
@@ -34,11 +82,11 @@ __device__ __forceinline__ void fetch(const ${ element[w.X] }* ${ w.X }, Shape s
 }
 
 // acc += the outer product of ${ x.X }'s S values at k and this thread's T weights: every weight serves S times.
-__device__ __forceinline__ void mma(const Chunk& chunk, int k, const Vec<${ of[w.X] }VW> (&weights)[LOADS], ${ T } (&acc)[S][T])
+__device__ __forceinline__ void mma(const Chunk& chunk, int k, const Vec<VW> (&weights)[LOADS], ${ T } (&acc)[S][T])
 {
     #pragma unroll
     for (int i = 0; i < S; i += FX) {
-        const Vec<${ of[x.X] if view.direct else of.sums }FX> x = load<FX>(&chunk[k][i]);${ "  // the same for LANES lanes, in other banks for others" if not view.direct }
+        const Vec<FX> x = load<FX>(&chunk[k][i]);${ "  // the same for LANES lanes, in other banks for others" if not view.direct }
         #pragma unroll
         for (int j = 0; j < FX; ++j) {
             #pragma unroll
@@ -46,6 +94,7 @@ __device__ __forceinline__ void mma(const Chunk& chunk, int k, const Vec<${ of[w
         }
     }
 }
+/*% endif %*/
 
 //% if view.grouped
 ${ warp_sum(grouped=true) }

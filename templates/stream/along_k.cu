@@ -1,11 +1,18 @@
 /*# Weights whose lines run along k: a warp takes T rows or columns, its lanes neighbouring vectors along k. #*/
+//% from "device/packed.cu" import access, start, weights
 //% from "device/warp_sum.cu" import warp_sum
 //% macro stream(x, w, view)
-//% if view.direct
+//% if view.direct and types.uniform
 using Chunk = ${ element[x.X] }[S][VW];  // what a step's weights meet, in registers: ${ x.X }'s values, [${ x.mn }][k]
 
+//% elif view.direct and x.along_k
+using Chunk = ${ access(x, "XW") }[S][VW / XW];  // what a step's weights meet, in registers: ${ x.X }'s values, [${ x.mn }][k]
+
+//% elif view.direct
+using Chunk = ${ access(x, "XW") }[VW][S / XW];  // what a step's weights meet, in registers: ${ x.X }'s values, [k][${ x.mn }]
+
 //% else
-using Chunk = ${ T }[S][PITCH];  // of ${ x.X } in shared memory: [${ x.mn }][k], so that a lane reads vectors along k
+using Chunk = ${ element[x.X] if view.dots else T }[S][PITCH];  // of ${ x.X } in shared memory: [${ x.mn }][k], so that a lane reads vectors along k
 
 //% endif
 // This thread's first weights, from the block's: T ${ "columns" if w.X == "B" else "rows" } a warp, whose lanes take neighbouring vectors along k.
@@ -16,27 +23,45 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
 }
 
 // Start the loads of one step: VW k from `k` on of the warp's T ${ "columns" if w.X == "B" else "rows" } of ${ w.X }, zeros from k = `end` on.
-__device__ __forceinline__ void fetch(const ${ element[w.X] }* ${ w.X }, Shape s, int k, int end, int ${ w.mn }, Vec<${ of[w.X] }VW> (&weights)[LOADS])
+__device__ __forceinline__ void fetch(const ${ element[w.X] }* ${ w.X }, Shape s, int k, int end, int ${ w.mn }, ${ weights(w, view) })
 {
     #pragma unroll
     for (int t = 0; t < T; ++t) {
         const bool exists = k < end${ " && %s + t < s.%s" % (w.mn, w.MN) if view.w_edge };
         const int valid = !exists ? 0 : ${ "end - k" if view.partial else "VW" };
-        weights[t] = load_edge<VW>(${ w.X } + Offset(${ w.mn } + t) * s.${ w.ld } + k, valid);
-    }
+${ start(w, "t", w.X ~ " + Offset(" ~ w.mn ~ " + t) * s." ~ w.ld ~ " + k", view) }    }
+//% if view.ring
+    cp_async_commit();
+//% endif
 }
 
 // acc += ${ x.X }'s S values times the weights of T ${ "columns" if w.X == "B" else "rows" }, over VW k from `k` on: every weight serves S times.
-__device__ __forceinline__ void mma(const Chunk& chunk, int k, const Vec<${ of[w.X] }VW> (&weights)[LOADS], ${ T } (&acc)[S][T])
+__device__ __forceinline__ void mma(const Chunk& chunk, int k, const ${ access(w, "VW") } (&weights)[LOADS], ${ T } (&acc)[S][T])
 {
     #pragma unroll
     for (int i = 0; i < S; ++i) {
-//% if types.uniform or view.direct
-        const Vec<${ of[x.X] }VW> x = load<VW>(&chunk[i][k]);
+//% if types.uniform
+        const Vec<VW> x = load<VW>(&chunk[i][k]);
         #pragma unroll
         for (int t = 0; t < T; ++t) {
             #pragma unroll
             for (int v = 0; v < VW; ++v) acc[i][t] = ${ fma }(x.at[v], weights[t].at[v], acc[i][t]);
+        }
+//% elif view.dots
+//% if not view.direct
+        const ${ access(x, "VW") } x = load_packed<VW>(&chunk[i][k]);
+//% endif
+        #pragma unroll
+        for (int v = 0; v < VW; v += 4) {
+            #pragma unroll
+            for (int t = 0; t < T; ++t) acc[i][t] = dot(${ "chunk[i][v / XW].words[v % XW / 4]" if view.direct else "x.words[v / 4]" }, weights[t].words[v / 4], acc[i][t]);
+        }
+//% elif view.direct
+        #pragma unroll
+        for (int v = 0; v < VW; ++v) {
+            const ${ T } x = chunk${ "[i][v / XW][v % XW]" if x.along_k else "[v][i / XW][i % XW]" };
+            #pragma unroll
+            for (int t = 0; t < T; ++t) acc[i][t] = ${ fma }(x, weights[t][v], acc[i][t]);
         }
 //% else
         #pragma unroll
@@ -45,7 +70,7 @@ __device__ __forceinline__ void mma(const Chunk& chunk, int k, const Vec<${ of[w
             #pragma unroll
             for (int t = 0; t < T; ++t) {
                 #pragma unroll
-                for (int j = 0; j < RX; ++j) acc[i][t] = ${ fma }(x.at[j], weights[t].at[v + j], acc[i][t]);
+                for (int j = 0; j < RX; ++j) acc[i][t] = ${ fma }(x.at[j], weights[t][v + j], acc[i][t]);
             }
         }
 //% endif

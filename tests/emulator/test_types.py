@@ -70,6 +70,11 @@ int main() {
     const float value = float_from_e4m3(bits);
     fwrite(&value, 4, 1, stdout);
   }
+  for (unsigned bits = 0; bits < 256; ++bits) {
+    const unsigned halves = halves_from_e4m3(bits | (255 - bits) << 8);
+    const float values[] = {float_from_f16(halves), float_from_f16(halves >> 16)};
+    fwrite(values, 4, 2, stdout);
+  }
 }
 """
 
@@ -117,14 +122,20 @@ def test_the_host_reads_every_number(tmp_path: object) -> None:
     found = np.frombuffer(run(WIDEN, b"", tmp_path), np.float32)
     halves = DType.F16.decode(np.arange(65536, dtype=np.uint16).view(np.float16))
     bytes_ = DType.E4M3.decode(np.arange(256, dtype=np.uint8).view(DType.E4M3.numpy))
-    np.testing.assert_array_equal(found.astype(np.float64), np.concatenate([halves, bytes_]))
+    np.testing.assert_array_equal(
+        found.astype(np.float64), np.concatenate([halves, bytes_, np.stack([bytes_, bytes_[::-1]], 1).ravel()])
+    )
 
 
 @pytest.mark.parametrize(
     "name",
     [
         "gemm_bf16_rc_3xNxK_skinny_s4_t4_w2_k512_u2_v4_split1",
-        "gemm_e4m3_rr_2xNxK_la16_skinny_s2_t8_l8_w2_k0_u2_v4_split1",
+        "gemm_e4m3_rr_2xNxK_la16_skinny_s2_t8_l8_w2_k0_u2_d4_v4_split1",
+        "gemm_f16_rr_1xNxK_la8_skinny_s1_t16_l4_w2_k0_u2_d8_async1_v4_split2",
+        "gemm_s8u8s32_rc_3xNxK_la4_skinny_s4_t2_w2_k0_u4_async1_v4_split2",
+        "gemm_e5m2u8f32_rr_3xNxK_la2_skinny_s4_t4_w2_k256_u2_v4_split1",
+        "gemm_s8f32f32_cc_3xNxK_la16_skinny_s2_t2_w2_k0_u2_v4_split1",
         "gemm_s8s8s32_rc_3xNxK_skinny_s4_t2_w2_k1024_u2_v4_split2",
         "gemm_bf16_rc_p7_16x8x24_batched_mb4_4x4_v4_pad4_s1_async0_tiles4_minb1",
         "gemm_s8u8s8_rr_bB_8x8x8_batched_mb2_4x4_v4_pad0_s1_async0_tiles1_minb1",
@@ -164,3 +175,27 @@ def test_e4m3_needs_an_architecture_that_converts_it() -> None:
     problem = Problem(8, 8, 8, types=Types.parse("e4m3"))
     with pytest.raises(InvalidInput, match=r"LEAST_ARCH <= ARCH fails .*no instruction that converts these types"):
         check(NAIVE, problem, NAIVE.default(problem), ARCHS["sm_86"].limits)
+
+
+DOTS = """
+#include "convert.hpp"
+#include <stdio.h>
+int main() {
+  unsigned words[3];
+  while (fread(words, 4, 3, stdin) == 3) {
+    const unsigned a = words[0], b = words[1], c = words[2];
+    const int sums[] = {__dp4a(int(a), int(b), int(c)), int(__dp4a(a, b, c)), dp4a_us(a, int(b), int(c))};
+    fwrite(sums, 4, 3, stdout);
+  }
+}
+"""
+
+
+def test_the_host_multiplies_bytes_as_the_gpu_does(tmp_path: object) -> None:
+    """Four products of signed bytes, of unsigned ones, and of both; sums wrap around."""
+    words = np.random.default_rng(0).integers(0, 2**32, (1000, 3), np.uint32)
+    words[:2] = [[2**31, 2**31, 2**31 - 1], [2**32 - 1] * 3]
+    found = np.frombuffer(run(DOTS, words.tobytes(), tmp_path), np.uint32).reshape(-1, 3)
+    for column, (a, b) in enumerate([("i1", "i1"), ("u1", "u1"), ("u1", "i1")]):
+        products = words[:, :1].copy().view(a).astype(np.int64) * words[:, 1:2].copy().view(b).astype(np.int64)
+        np.testing.assert_array_equal(found[:, column], (products.sum(1) + words[:, 2]) % 2**32)

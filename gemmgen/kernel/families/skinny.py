@@ -1,4 +1,4 @@
-"""`skinny`: f32 products in which M or N is small, so that reading the other operand once bounds the time.
+"""`skinny`: products in which M or N is small, so that reading the other operand once bounds the time.
 
 The operand with few lines is the small one (A where M is small, B where N is); the other one holds the weights. Each
 weight goes from global memory straight to a register and is used S times there; the small operand passes through
@@ -7,6 +7,11 @@ shared memory, BK of its depths at a time, or with BK = 0 goes straight to regis
     weights with lines along k     a lane has VEC of the depths of each of its warp's T lines; shuffles add the lanes up
     weights with lines across C    a lane has T weights of a line that LANES lanes share; other lanes and warps of the
                                    block have other depths, and shuffles add the lanes up
+
+Elements that are narrower than the sums stay packed in the registers of their loads until they are used. With ASYNC
+weights under way are copies to shared memory, where each thread has a ring of its own, so that they cost no registers
+and the compiler waits for none before its time; bytes that lie four of neighbouring k in a register are multiplied and
+summed at once.
 
 Either way SPLIT blocks can share a tile of C, so that the grid fills the card where the long side alone does not. Fewer
 LANES do the same by narrower tiles, with nothing to add up between blocks.
@@ -36,8 +41,8 @@ from gemmgen.kernel.families.base import (
 from gemmgen.kernel.notes import block, memory_bound, shared_tiles
 from gemmgen.kernel.plan import Plan, Tile, Work
 from gemmgen.problem.device import WARP
-from gemmgen.problem.dtype import WORD
-from gemmgen.problem.gemm import TILE_REACH, Problem
+from gemmgen.problem.dtype import WORD, DType
+from gemmgen.problem.gemm import TILE_REACH, Problem, Size
 
 MOST_SMALL = 64  # lines of the small operand up to which streaming its partner is the plan
 
@@ -46,14 +51,16 @@ MOST_SMALL = 64  # lines of the small operand up to which streaming its partner 
 class SkinnyConfig(Config):
     """The axes of `skinny`."""
 
-    PATTERN = "s{S}_t{T}[_l{LANES}]_w{WARPS}_k{BK}_u{UNROLL}_v{VEC}_split{SPLIT}"
+    PATTERN = "s{S}_t{T}[_l{LANES}]_w{WARPS}_k{BK}_u{UNROLL}[_d{DEPTH}][_async{ASYNC}]_v{VEC}_split{SPLIT}"
 
     S: int = axis(8, (1, 2, 4, 8, 16, 32), "lines of the small operand that a block multiplies: uses of a weight")
-    T: int = axis(4, (1, 2, 4, 8), "elements along C's long side that a thread sums")
+    T: int = axis(4, (1, 2, 4, 8, 16), "elements along C's long side that a thread sums")
     LANES: int = axis(32, (32, 16, 8, 4, 2), "lanes of a warp along C's long side, the others at other depths")
     WARPS: int = axis(4, (2, 4, 8, 16), "warps of a block")
     BK: int = axis(256, (0, 128, 256, 512, 1024), "depths of the small operand that shared memory holds at once")
     UNROLL: int = axis(2, (2, 4, 8, 16), "steps along K whose weights are under way at once")
+    DEPTH: int = axis(1, (1, 2, 4, 8), "neighbouring k of a lane at a step, where weights run across C")
+    ASYNC: int = axis(0, (1, 0), "1: weights under way are cp.async copies to shared memory, 0: loads to registers")
     VEC: int = axis(4, (4, 1), "words of 4 bytes of the widest access: 1, 2 or 4")
     SPLIT: int = split_axis()
 
@@ -72,6 +79,13 @@ CONSTRAINTS = (
     Constraint("PARTIALS > 1 or 32 % (S * T) == 0 or S * T % 32 == 0", "lanes halve the sums until each has its own"),
     Constraint("32 % LANES == 0", "a warp is a whole number of groups of lanes"),
     Constraint("LANES == 32 or ALONG_K == 0", "where weights run along k, a warp's lanes lie along k as well", False),
+    Constraint("DEPTH >= 1", "counts start at one", False),
+    Constraint("DEPTH == 1 or ALONG_K == 0", "where weights run along k, a vector of them is so many k", False),
+    Constraint("ASYNC <= 1", "a switch is 0 or 1", False),
+    Constraint("ASYNC <= HAS_CP_ASYNC", "cp.async needs sm_80 or newer"),
+    Constraint("ASYNC == 0 or UNIFORM == 0", "operands that nothing converts go to registers", False),
+    Constraint("ASYNC == 0 or W_BYTES * VW >= 4", "cp.async copies 4, 8 or 16 bytes"),
+    Constraint("DEPTH == 1 or UNIFORM == 0", "operands that nothing converts are read a k at a time", False),
     Constraint("GROUPS % (S * T) == 0 or S * T % GROUPS == 0", "groups halve the sums until each has its own"),
     *SPLIT_CONSTRAINTS,
     Constraint("SHARED_BYTES <= MAX_SHARED_BYTES", "the architecture bounds the shared memory of a block"),
@@ -83,7 +97,8 @@ PRUNING = (
     Constraint("S < 2 * SMALL", "most of the sums would be of lines that do not exist"),
     Constraint("4 * S >= SMALL", "more blocks than four read the same weights"),
     Constraint("T * LANES * W_BYTES >= 32", "blocks read less of a line than a sector of 32 bytes"),
-    Constraint("LANES == 32 or SPLIT <= 2", "narrow tiles fill the card in place of a split"),
+    Constraint("LANES == 32 or SPLIT <= 4 - 2 * UNIFORM", "narrow tiles fill the card in place of a split"),
+    Constraint("T <= 8 or ALONG_K == 0 and W_BYTES <= 2", "so many sums leave few registers for weights under way"),
     Constraint("VEC == 4", "narrower accesses only add instructions (lines that are not aligned narrow their own)"),
     Constraint(
         "T * UNROLL * LANE_WORDS * W_BYTES >= 32", "less than 32 bytes of a lane under way do not hide the latency"
@@ -91,6 +106,18 @@ PRUNING = (
     Constraint(
         "S * T + UNROLL * LANE_WORDS * (T * W_BYTES + S * X_BYTES * (BK == 0)) / 4 <= 192",
         "sums, weights and small operand under way exceed the registers",
+    ),
+    Constraint("UNIFORM == 1 or ALONG_K == 1 or T * W_BYTES >= 16", "a thread's weights fill no access of 16 bytes"),
+    Constraint("UNIFORM == 1 or T * LANES * W_BYTES >= 64", "blocks read too little of a line in a row"),
+    Constraint("UNIFORM == 1 or WARPS > 2", "so few warps leave an SM with many blocks, each with a start of its own"),
+    Constraint("BK > 0 or UNIFORM == 1 or ALONG_K == 1 or DEPTH >= 4", "the small operand comes element by element"),
+    Constraint("BK == 0 or DEPTH == 1", "more steps under way do the same"),
+    Constraint("UNIFORM == 1 or BK == 0 or BK >= 512", "barriers between short chunks hold the loads up"),
+    Constraint(
+        "UNIFORM == 1 or T * UNROLL * LANE_WORDS * W_BYTES >= 128", "less than 128 bytes of a lane under way starve it"
+    ),
+    Constraint(
+        "UNIFORM == 1 or T * UNROLL * LANE_WORDS * W_BYTES <= 256 + 256 * ASYNC", "more bytes under way cost warps"
     ),
     Constraint("BK > 0 or S <= 8", "every thread would read most of the small operand itself"),
     Constraint("S * T * UNROLL * LANE_WORDS <= 2048", "a turn of the ring exceeds the instruction cache"),
@@ -119,7 +146,15 @@ class SkinnyView:
     direct         the small operand passes by shared memory
     stage_unroll   loads of a thread under way at once while it stages a chunk
     x_edge, w_edge  a tile may cross an edge of C along the lines of x, or of the weights
-    partial        the end of a line of the weights can cut an access
+    partial, partial_x  the end of a line of the weights, or of x, can cut an access
+
+    of kernels that convert:
+    packed       types whose elements are taken out of registers
+    subwords     (bytes, type) of vectors that fill no register
+    sum_vectors  vectors of sums pass by shared memory
+    whole_steps  K ends where a lane's neighbouring k do
+    ring         weights pass by shared memory
+    dots         four products of bytes are summed at once
     """
 
     x: Side
@@ -134,6 +169,13 @@ class SkinnyView:
     x_edge: bool
     w_edge: bool
     partial: bool
+    partial_x: bool
+    packed: tuple[DType, ...]
+    subwords: tuple[tuple[int, str], ...]
+    sum_vectors: bool
+    whole_steps: bool
+    dots: bool
+    ring: bool
 
 
 class Skinny(Family):
@@ -143,7 +185,7 @@ class Skinny(Family):
     config_type = SkinnyConfig
     constraints = CONSTRAINTS
     pruning = PRUNING
-    secondary = frozenset({"WARPS", "BK"})
+    secondary = frozenset({"WARPS", "BK", "DEPTH"})
     small = MappingProxyType({"S": 4, "T": 4, "WARPS": 2, "BK": 32, "UNROLL": 2})
 
     def default(self, problem: Problem) -> Config:
@@ -161,8 +203,12 @@ class Skinny(Family):
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
         skinny = cast(SkinnyConfig, config)
         x, w = roles(problem)
-        width, elements = weight_width(problem, skinny), "floats" if problem.types.uniform else "elements"
-        step = "32 * VW" if w.along_k else "WARPS * GROUPS"
+        uniform = problem.types.uniform
+        width, elements = weight_width(problem, skinny), "floats" if uniform else "elements"
+        deep = "" if uniform else "DEPTH * "  # uniform kernels have a depth of 1
+        step = "32 * VW" if w.along_k else f"{deep}WARPS * GROUPS"
+        ring = " + RING_FLOATS" if skinny.ASYNC else ""
+        loads = "T" if w.along_k else f"{deep}T / VW"
         long_side = "WARPS * T" if w.along_k else "LANES * T"
         tile = {f"B{x.MN}": "S", f"B{w.MN}": long_side}
         # Where the chunk's lines are single depths, a staging warp whose operand's are not writes down a column, and a
@@ -182,12 +228,12 @@ class Skinny(Family):
             Derived("BN", tile["BN"], "columns of C that a block computes"),
             Derived("OUTPUTS", "(BM * BN + THREADS - 1) / THREADS", "elements of C that a thread stores at most"),
             Derived("VW", str(width), f"{elements} of an access to the weights", group="Weights"),
-            Derived("LOADS", "T" if w.along_k else "T / VW", "accesses of a thread a step", group="Weights"),
+            Derived("LOADS", loads, "accesses of a thread a step", group="Weights"),
             Derived("GROUPS", "32 / LANES", "groups of a warp's lanes, each with a depth of its own", group="Weights"),
             Derived("STEP", step, "depths that a block takes at a step", group="Weights"),
             Derived(
                 "LANE_WORDS",
-                "VW" if w.along_k else "1",
+                "VW" if w.along_k else "1" if uniform else "DEPTH",
                 "depths that each lane takes at a step",
                 group="Weights",
             ),
@@ -197,9 +243,15 @@ class Skinny(Family):
                 f"{elements} of an access to the small operand",
                 group="Weights",
             ),
-            *(() if problem.types.uniform else (READ_WIDTH,)),
+            *(() if uniform else (READ_WIDTH,)),
+            *(ring_of(problem.dtype_of(w.X)) if skinny.ASYNC else ()),
             Derived("FX", str(gcd(4, skinny.S)), "floats of a read of the small operand", group=SHARED),
-            Derived("PITCH", pitch, "floats from one line of a chunk to the next", group=SHARED),
+            Derived(
+                "PITCH",
+                pitch,
+                f"{'elements' if dots(problem, skinny) else 'floats'} from one line of a chunk to the next",
+                group=SHARED,
+            ),
             Derived("SUMS_PITCH", f"B{w.MN} + 4", "floats from one line of sums to the next", group=SHARED),
             Derived(
                 "PARTIALS",
@@ -207,7 +259,12 @@ class Skinny(Family):
                 "sums of each element of C that meet in shared memory",
                 group=SHARED,
             ),
-            Derived("CHUNK_FLOATS", f"{lines} * PITCH", "floats of a chunk of the small operand", group=SHARED),
+            Derived(
+                "CHUNK_FLOATS",
+                f"{lines} * PITCH{' / 4' if dots(problem, skinny) else ''}",
+                "floats of a chunk of the small operand",
+                group=SHARED,
+            ),
             Derived(
                 "SUMS_FLOATS",
                 "PARTIALS * S * SUMS_PITCH",
@@ -216,9 +273,9 @@ class Skinny(Family):
             ),
             Derived(
                 "SHARED_FLOATS",
-                "SUMS_FLOATS"
+                "SUMS_FLOATS" + ring
                 if direct
-                else "CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS)",
+                else "CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS)" + ring,
                 "floats of shared memory" if direct else "floats of shared memory, for one and then the other",
                 group=f"{SHARED}, in all",
             ),
@@ -232,31 +289,45 @@ class Skinny(Family):
         direct = skinny.BK == 0
         staged = 0 if direct else skinny.S * turn  # elements
         conflicts = 1 if w.along_k == x.along_k else 4
-        # A thread's accesses to the small operand a step, each of so many words.
-        words = value["XW"] if direct else value["VW"] if w.along_k else value["FX"]
-        accesses = skinny.S * value["LANE_WORDS"] // words
+        dot = dots(problem, skinny)
+        # A thread's accesses to the small operand a step, each of so many elements, and of so many words.
+        along_k = value["VW"] if problem.types.uniform or dot else value["RX"] if w.along_k else 1
+        elements = value["XW"] if direct else along_k if w.along_k else value["FX"]
+        words = ceil(elements * (value["X_BYTES"] if direct or dot else WORD) / WORD)
+        accesses = skinny.S * value["LANE_WORDS"] // elements
         # Through L1 or shared memory, 32 words a cycle: for each lane, in a line of each lane's own, or for each group.
         apart = direct and w.along_k and not x.along_k
         cycles = WARP if apart else words if w.along_k else max(1, words * value["GROUPS"] / WARP)
         reads = 0 if direct else accesses / value["STEP"]
-        rounds = ceil(skinny.S * skinny.BK / (value["THREADS"] * STAGE_UNROLL))  # of loads that stage a chunk
+        staging = 1 if problem.types.uniform else value["XW"]  # elements of a load that stages a chunk
+        rounds = ceil(skinny.S * skinny.BK / (value["THREADS"] * STAGE_UNROLL * staging))
+        weights = value["W_BYTES"] * value[f"B{w.MN}"] * turn  # bytes
+        ring = weights if skinny.ASYNC else 0
+        # Steps in registers, as compiled: of a ring in shared memory those that the compiler waits for early, and where
+        # elements are converted both the weights under way and those that are taken out.
+        held = min(3, skinny.UNROLL) if skinny.ASYNC else skinny.UNROLL * (1 if problem.types.uniform or dot else 2)
+        taken = 0 if dot else skinny.T * unpacking(problem, w) + skinny.S * unpacking(problem, x) * direct
         work = Work(
             outputs=skinny.S * skinny.T,
             depth=turn,
             shared_reads=reads,
             read_bytes=WORD * reads * words,
             wavefronts=accesses / value["STEP"] * cycles,
-            copies=skinny.UNROLL * (value["LOADS"] + accesses * direct) + 2 * staged / value["THREADS"],
-            copy_wavefronts=staged / WARP * conflicts,
-            global_bytes=(value["W_BYTES"] * value[f"B{w.MN}"] + value["X_BYTES"] * skinny.S) * turn,
+            copies=skinny.UNROLL * (value["LOADS"] * (1 + skinny.ASYNC) + accesses * direct)
+            + (1 + 1 / staging) * staged / value["THREADS"],
+            copy_wavefronts=staged / WARP * conflicts + 2 * ring / BANK_BYTES,
+            global_bytes=weights + value["X_BYTES"] * skinny.S * turn,
             repeated_bytes=value["X_BYTES"] * skinny.S * turn * direct,
             prefetch=1,
             waits=0 if direct else rounds * turn / skinny.BK,
-            staged=skinny.UNROLL
+            staged=held
             * value["LANE_WORDS"]
             * (value["W_BYTES"] * skinny.T + value["X_BYTES"] * skinny.S * direct)
             / WORD,
-            shares=WARP if w.along_k else value["STEP"],
+            shares=WARP if w.along_k else value["STEP"] // value["LANE_WORDS"],
+            products=4 if dot else 1,
+            line_bytes=value["W_BYTES"] * (WARP * value["VW"] if w.along_k else value[f"B{w.MN}"]),
+            conversions=taken * value["LANE_WORDS"] / value["STEP"],
             chunk=skinny.BK,
             others=20,
         )
@@ -269,12 +340,19 @@ class Skinny(Family):
     def unused(self, plan: Plan) -> frozenset[str]:
         skinny = cast(SkinnyConfig, plan.config)
         _, w = roles(plan.problem)
-        names = {"VEC", "SHARED_BYTES"}
-        if skinny.BK == 0 if w.along_k else skinny.LANES < WARP:
+        names = {"VEC", "SHARED_BYTES", "ASYNC"}
+        uniform, direct = plan.problem.types.uniform, skinny.BK == 0
+        if direct or dots(plan.problem, skinny) if w.along_k else skinny.LANES < WARP:
             names |= {"RX"}
-        names |= {"BK", "PITCH", "CHUNK_FLOATS"} if skinny.BK == 0 else {"LANE_WORDS", "XW"}
+        names |= {"BK", "PITCH", "CHUNK_FLOATS"} if direct else {"LANE_WORDS"}
+        if uniform and not direct:
+            names |= {"XW"}
         if w.along_k:
             names |= {"FX", "LANES", "GROUPS"}
+        if w.along_k or uniform:
+            names |= {"DEPTH"}
+        elif direct:
+            names |= {"FX"}
         if skinny.SPLIT == 1:
             names.add("SPLIT")
         if plan.launch.shared_bytes:
@@ -284,7 +362,11 @@ class Skinny(Family):
     def view(self, plan: Plan) -> SkinnyView:
         skinny = cast(SkinnyConfig, plan.config)
         x, w = roles(plan.problem)
-        line = plan.problem.sizes["K" if w.along_k else w.MN]
+        value, types = plan.constants, plan.problem.types
+        dot = dots(plan.problem, skinny)
+        scattered = dot and skinny.BK > 0 and not x.along_k  # elements of x, in a chunk
+        taken = [x, *([] if dot else [w])] if not dot or scattered else []
+        widths = {value["VW"] * value["W_BYTES"], value["XW"] * value["X_BYTES"]}
         return SkinnyView(
             x=x,
             w=w,
@@ -294,10 +376,17 @@ class Skinny(Family):
             stream="stream/along_k.cu" if w.along_k else "stream/across.cu",
             small="small/staged.cu" if skinny.BK else "small/direct.cu",
             direct=skinny.BK == 0,
-            stage_unroll=STAGE_UNROLL,
+            stage_unroll=STAGE_UNROLL if types.uniform else STAGE_UNROLL // 2,
             x_edge=x.MN in plan.edges,
             w_edge=w.MN in plan.edges,
-            partial=plan.constants["VW"] > 1 and (line is None or line % plan.constants["VW"] != 0),
+            partial=_cut(plan, w, value["VW"]),
+            partial_x=_cut(plan, x, value["XW"]),
+            packed=tuple(dict.fromkeys(plan.problem.dtype_of(role.X) for role in taken)),
+            subwords=tuple((size, ctype) for size, ctype in SUBWORDS if size in widths),
+            sum_vectors=(skinny.BK > 0 and not dot) or (not w.along_k and skinny.LANES == WARP),
+            whole_steps=not _cut_at(plan.problem.k, value["LANE_WORDS"]),
+            dots=dot,
+            ring=skinny.ASYNC == 1,
         )
 
     def tiles(self, plan: Plan) -> tuple[Tile, ...]:
@@ -343,6 +432,20 @@ READ_WIDTH = Derived("RX", "VW * (VW < 4) + 4 * (VW >= 4)", "numbers of an acces
 STAGE_UNROLL = 8  # loads of a thread under way at once while it stages a chunk
 
 
+def ring_of(dtype: DType) -> tuple[Derived, ...]:
+    """Constants of a ring of weights in shared memory."""
+    return (
+        Derived("W_BYTES", str(dtype.size), "bytes of an element of the weights", group=SHARED),
+        Derived("RING_FLOATS", "UNROLL * LOADS * THREADS * VW * W_BYTES / 4", "floats of the ring", group=SHARED),
+    )
+
+
+BANK_BYTES = 128  # that shared memory reads or writes a cycle
+SUBWORDS = ((2, "unsigned short"), (1, "unsigned char"))
+# Instructions that take an element out of its register, as compiled for sm_90; an integer's where sums are floats.
+UNPACKING = {DType.F32: 0, DType.BF16: 1, DType.F16: 1, DType.E4M3: 1.5, DType.E5M2: 2, DType.S8: 2, DType.U8: 2}
+
+
 def weight_width(problem: Problem, config: SkinnyConfig) -> int:
     """Elements of an access to the weights: the alignment of their lines caps VEC, and so does T across lines."""
     _, w = roles(problem)
@@ -353,10 +456,39 @@ def weight_width(problem: Problem, config: SkinnyConfig) -> int:
 def small_width(problem: Problem, config: SkinnyConfig) -> int:
     """Elements of a thread's access to the small operand in global memory: along its lines, as far as the step goes."""
     x, w = roles(problem)
-    limit = problem.vector_limit(x.ld)
+    width = gcd(config.VEC * WORD // problem.dtype_of(x.X).size, problem.vector_limit(x.ld))
     if not x.along_k:
-        return gcd(config.VEC * WORD // problem.dtype_of(x.X).size, config.S, limit)
-    return gcd(weight_width(problem, config), limit) if w.along_k else 1
+        return gcd(width, config.S)
+    if config.BK == 0:
+        return gcd(width, weight_width(problem, config) if w.along_k else config.DEPTH)
+    # Chunks begin at multiples of BK from a block's first k, and that lies whole steps from 0.
+    step = WARP if w.along_k else config.WARPS * (WARP // config.LANES) * config.DEPTH
+    return gcd(width, config.BK, step if config.SPLIT > 1 else 0)
+
+
+def dots(problem: Problem, config: SkinnyConfig) -> bool:
+    """Whether a thread's weights and what they meet are bytes that lie four of neighbouring k in a register."""
+    x, w = roles(problem)
+    whole = weight_width(problem, config) % 4 == 0 and (
+        config.BK > 0 or (x.along_k and small_width(problem, config) % 4 == 0)
+    )
+    return problem.types.accumulator.is_integer and not problem.types.uniform and w.along_k and whole
+
+
+def unpacking(problem: Problem, side: Side) -> float:
+    """Instructions that take one element of `side` out of its register."""
+    dtype = problem.dtype_of(side.X)
+    return 0 if problem.types.uniform else 1 if problem.types.accumulator.is_integer else UNPACKING[dtype]
+
+
+def _cut(plan: Plan, side: Side, width: int) -> bool:
+    """Whether the end of a line of `side` can cut an access to so many elements."""
+    return _cut_at(plan.problem.sizes["K" if side.along_k else side.MN], width)
+
+
+def _cut_at(size: Size, width: int) -> bool:
+    """Whether `size` may be no whole number of `width`."""
+    return width > 1 and (size is None or size % width != 0)
 
 
 SKINNY = Skinny()

@@ -103,6 +103,14 @@ SKINNY_BF16 = Subject(
     "skinny bf16 rc", Problem(3, None, None, types=Types.parse("bf16"), layout=Layout("r", "c"), ld_align=8),
     (("S", 4), ("WARPS", 2), ("BK", 512)), SKINNY,
 )  # fmt: skip
+SKINNY_RING = Subject(
+    "skinny bf16 rr, ring", Problem(1, None, None, types=Types.parse("bf16"), ld_align=8),
+    (("S", 1), ("T", 8), ("LANES", 4), ("BK", 0), ("UNROLL", 2), ("DEPTH", 4), ("ASYNC", 1)), SKINNY,
+)  # fmt: skip
+SKINNY_DOT = Subject(
+    "skinny u8, s8 rc", Problem(3, None, None, types=Types.parse("u8,s8,s32"), layout=Layout("r", "c"), ld_align=16),
+    (("S", 4), ("WARPS", 2), ("BK", 1024)), SKINNY,
+)  # fmt: skip
 DOUBLE_F16 = Subject("double f16 rr vectors", replace(_typed("f16", "rr"), ld_align=4))
 BATCHED_BF16 = Subject(
     "batched bf16 rr", Problem(8, 8, 8, batch=None, types=Types.parse("bf16")), (("MB", 4), ("PAD", 0)), BATCHED
@@ -186,7 +194,7 @@ SUBJECTS = (
     ACROSS, ACROSS_SPLIT, ACROSS_FIXED, GROUPED, GROUPED_ROW, DIRECT, DIRECT_ALONG_K,
     MIRRORED, ALONG_K, ALONG_K_SPLIT, SPLIT_BIG,
     NAIVE_F64, DOUBLE_F64, ASYNC_F64,
-    NAIVE_BF16, NAIVE_E4M3, NAIVE_S8, NAIVE_TO_S8, SKINNY_BF16, DOUBLE_F16, BATCHED_BF16,
+    NAIVE_BF16, NAIVE_E4M3, NAIVE_S8, NAIVE_TO_S8, SKINNY_BF16, SKINNY_RING, SKINNY_DOT, DOUBLE_F16, BATCHED_BF16,
     NAIVE_BATCH, DOUBLE_BATCH, SMALL_BATCH, SMALL_BATCH_CR,
     NAIVE_POINTERS, DOUBLE_POINTERS, SMALL_POINTERS,
     NAIVE_EPILOGUE, NAIVE_CLAMPED, NAIVE_BATCH_EPILOGUE, DOUBLE_EPILOGUE, SPLIT_EPILOGUE, SKINNY_EPILOGUE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gemmgen.verification.bugs.base import MISALIGNED, POISON, READS, STALE, UNWRITTEN, VALUE, Bug, Diagnosis
+from gemmgen.verification.bugs.base import MISALIGNED, POISON, RACE, READS, STALE, UNWRITTEN, VALUE, Bug, Diagnosis
 from gemmgen.verification.bugs.subjects import (
     BATCHED_BF16,
     DOUBLE_F16,
@@ -11,6 +11,8 @@ from gemmgen.verification.bugs.subjects import (
     NAIVE_S8,
     NAIVE_TO_S8,
     SKINNY_BF16,
+    SKINNY_DOT,
+    SKINNY_RING,
 )
 
 NOT_NAN = Diagnosis("wrong", "not nan")  # a number where NaN is due
@@ -59,15 +61,37 @@ TYPE_BUGS = (
     Bug("cuts to an integer", "rounding", NAIVE_TO_S8, "__float2int_rn(value)",
         "static_cast<int>(fmaxf(-1e6f, fminf(1e6f, value)))", (VALUE,)),
     # Vectors
-    Bug("half of each vector twice", "vectors", SKINNY_BF16, "weights[t].at[v + j]", "weights[t].at[j]", (VALUE,)),
+    Bug("half of each vector twice", "vectors", SKINNY_BF16, "weights[t][v + j]", "weights[t][j]", (VALUE,)),
     Bug("vectors wider than lines are aligned", "misaligned", SKINNY_BF16, "constexpr int VW = 8; ",
         "constexpr int VW = 16;", (MISALIGNED, READS, VALUE, POISON),
         also=("constexpr int UNROLL = 2;", "constexpr int UNROLL = 1;")),
     Bug("the first half of x", "vectors", SKINNY_BF16, "load<RX>(&chunk[i][k + v])", "load<RX>(&chunk[i][k])",
         (VALUE,)),
     Bug("sums in the storage type", "precision", SKINNY_BF16,
-        "acc[i][t] = fmaf(x.at[j], weights[t].at[v + j], acc[i][t]);",
-        "acc[i][t] = BF16(fmaf(x.at[j], weights[t].at[v + j], acc[i][t]));", (VALUE,)),
+        "acc[i][t] = fmaf(x.at[j], weights[t][v + j], acc[i][t]);",
+        "acc[i][t] = BF16(fmaf(x.at[j], weights[t][v + j], acc[i][t]));", (VALUE,)),
+    Bug("the elements of a register swapped", "conversion", SKINNY_RING, "i == 0 ? word << 16", "i != 0 ? word << 16",
+        (VALUE,)),
+    Bug("the lower element stays below the upper one", "conversion", SKINNY_BF16, ": word & 0xffff0000u", ": word",
+        (VALUE, POISON)),
+    Bug("vectors of the small operand past the end of K", "guard", SKINNY_BF16, "!exists ? 0 : end - k - depth",
+        "!exists ? 0 : XW", (READS, POISON, VALUE)),
+    Bug("a step is taken before its copy landed", "stage", SKINNY_RING, "cp_async_wait<UNROLL - 1>();",
+        "cp_async_wait<UNROLL>();", (RACE, POISON, VALUE)),
+    Bug("a step's copies join the next one's group", "stage", SKINNY_RING, "    cp_async_commit();\n}", "}",
+        (RACE, POISON, VALUE)),
+    Bug("threads share the ring", "race", SKINNY_RING, "weights[i] = step[i][threadIdx.x];",
+        "weights[i] = step[i][threadIdx.x ^ 1];", (RACE, VALUE)),
+    Bug("a lane's neighbouring k all the same", "duplicated product", SKINNY_RING, "[depth / XW][depth % XW]",
+        "[depth / XW][0]", (VALUE,)),
+    Bug("lanes start a k apart", "duplicated product", SKINNY_RING, "return {group * DEPTH,", "return {group,",
+        (VALUE, MISALIGNED)),
+    Bug("the small operand of the next step", "stage", SKINNY_RING, "tile_m, at, end, chunk);",
+        "tile_m, at + STEP, end, chunk);", (VALUE,)),
+    Bug("u8 multiplied as s8", "sign", SKINNY_DOT, "dp4a_us(a, static_cast<int>(b), sum)",
+        "__dp4a(static_cast<int>(a), static_cast<int>(b), sum)", (VALUE,)),
+    Bug("a register of a vector twice", "vectors", SKINNY_DOT, "weights[t].words[v / 4]", "weights[t].words[0]",
+        (VALUE,)),
     Bug("the last of a vector stays", "vectors", DOUBLE_F16, "for (int v = 0; v < VA; ++v) {",
         "for (int v = 0; v < VA - 1; ++v) {", STALE),
     Bug("stores the next element's value", "vectors", DOUBLE_F16, "stored.at[i] = F16(value.at[i]);",

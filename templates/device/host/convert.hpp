@@ -69,6 +69,39 @@ inline unsigned short bf16_from_float(float value) { return gemmgen::narrow(valu
 inline unsigned char e4m3_from_float(float value) { return gemmgen::narrow(value, gemmgen::E4M3_FORMAT, 7); }
 inline unsigned char e5m2_from_float(float value) { return gemmgen::narrow(value, gemmgen::E5M2_FORMAT, 7); }
 
+inline unsigned halves_from_e4m3(unsigned short pair) {
+  const unsigned low = f16_from_float(float_from_e4m3(static_cast<unsigned char>(pair)));
+  const unsigned high = f16_from_float(float_from_e4m3(static_cast<unsigned char>(pair >> 8)));
+  return high << 16 | low;
+}
+
+// Byte i of the result is that of the eight bytes of a and b which digit i of `selector` names.
+inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
+  const uint64_t bytes = uint64_t(b) << 32 | a;
+  unsigned result = 0;
+  for (int i = 0; i < 4; ++i) result |= unsigned(bytes >> 8 * (selector >> 4 * i & 7) & 0xFF) << 8 * i;
+  return result;
+}
+
+namespace gemmgen {
+
+// c plus the products of four bytes; it wraps around at 32 bits.
+template <typename A, typename B>
+unsigned dp4a(unsigned a, unsigned b, unsigned c) {
+  for (int i = 0; i < 32; i += 8) c += unsigned(int(static_cast<A>(a >> i)) * int(static_cast<B>(b >> i)));
+  return c;
+}
+
+}  // namespace gemmgen
+
+inline int __dp4a(int a, int b, int c) {
+  return int(gemmgen::dp4a<signed char, signed char>(unsigned(a), unsigned(b), unsigned(c)));
+}
+inline unsigned __dp4a(unsigned a, unsigned b, unsigned c) { return gemmgen::dp4a<unsigned char, unsigned char>(a, b, c); }
+inline int dp4a_us(unsigned a, int b, int c) {
+  return int(gemmgen::dp4a<unsigned char, signed char>(a, unsigned(b), unsigned(c)));
+}
+
 // To nearest, ties to even; what has no int is the nearest one, and NaN is 0.
 inline int __float2int_rn(float value) {
   if (!(value == value)) return 0;
