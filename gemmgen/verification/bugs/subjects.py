@@ -152,6 +152,13 @@ SMALL_EPILOGUE = Subject(
     (("MB", 4), ("BATCH_TILES", 5)),
     BATCHED,
 )
+DOUBLE_AUX = Subject(
+    "double with its pre-activation", replace(_runtime("rr", 4), epilogue=parse_epilogue("bias+aux+gelu"))
+)
+SMALL_AUX = Subject(
+    "batched with its pre-activation",
+    Problem(8, 12, 16, batch=None, stride_c=None, epilogue=parse_epilogue("aux+relu")), (("MB", 4),), BATCHED,
+)  # fmt: skip
 _ZERO_POINTS = parse_epilogue("zero_m+zero_n+scale_m+bias")
 NAIVE_ZERO_POINTS = Subject(
     "naive zero points, u8 and s8", replace(_typed("u8,s8,f32", "rr"), epilogue=_ZERO_POINTS), family=NAIVE
@@ -198,6 +205,6 @@ SUBJECTS = (
     NAIVE_BATCH, DOUBLE_BATCH, SMALL_BATCH, SMALL_BATCH_CR,
     NAIVE_POINTERS, DOUBLE_POINTERS, SMALL_POINTERS,
     NAIVE_EPILOGUE, NAIVE_CLAMPED, NAIVE_BATCH_EPILOGUE, DOUBLE_EPILOGUE, SPLIT_EPILOGUE, SKINNY_EPILOGUE,
-    SMALL_EPILOGUE, NAIVE_ZERO_POINTS, NAIVE_FUSED_S32, SPLIT_ZERO_POINTS, BATCHED_ZERO_POINTS,
+    SMALL_EPILOGUE, DOUBLE_AUX, SMALL_AUX, NAIVE_ZERO_POINTS, NAIVE_FUSED_S32, SPLIT_ZERO_POINTS, BATCHED_ZERO_POINTS,
     DOUBLE_TO_S8, SKINNY_SCALED, BATCHED_FUSED_F16,
 )  # fmt: skip
