@@ -19,7 +19,7 @@ from typing import Any
 from gemmgen.kernel.config import axes_of_record
 from gemmgen.kernel.families import config_of
 from gemmgen.kernel.families.base import check
-from gemmgen.kernel.naming import parse_name, require_identifier
+from gemmgen.kernel.naming import full_name_of, parse_name, require_identifier
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import CONFIG, KernelSource, Launch, Parameter
 from gemmgen.kernel.streamk import Stream
@@ -43,7 +43,7 @@ class KernelFile:
     """A kernel and where it comes from.
 
     record  NAME.json, where there is one
-    path    the `.cu`; None for a kernel that was rendered from its name
+    path    the `.cu`; None for a kernel that was rendered
     """
 
     source: KernelSource
@@ -78,7 +78,7 @@ class KernelFile:
     @property
     def reference(self) -> str:
         """What to write on a command line to mean this kernel."""
-        return self.source.name if self.path is None else str(self.path)
+        return full_name_of(self.source) if self.path is None else str(self.path)
 
 
 def find_kernel(text: str, out: Path, limits: Limits) -> KernelFile:

@@ -273,6 +273,7 @@ def test_export_of_an_edited_kernel_claims_nothing_of_the_original(run: Run, tmp
 def test_a_name_is_looked_up_then_rendered(tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert find_kernel(FULL, out, LIMITS).path is None
+    assert find_kernel(FULL, out, LIMITS).reference == FULL, "a command that reads it again"
     source = api.generate(Problem(64, 96, 32), family="naive", out=out)
     (out / f"{RENDERED}.cu").write_text(source.text + "// by hand\n")
     found = find_kernel(RENDERED, out, LIMITS)
