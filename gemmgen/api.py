@@ -294,7 +294,7 @@ def study(
 def check_model(
     data: Folder | None = None,
     *,
-    family: str = "simt",
+    family: str = DEFAULT_FAMILY,
     measure: bool = False,
     budget: int | None = None,
     seed: int = 0,
