@@ -13,6 +13,7 @@ from itertools import product
 from gemmgen.kernel.model import representative
 from gemmgen.problem.device import DEVICES
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Types
@@ -21,6 +22,7 @@ from gemmgen.support.errors import require
 THIN = 64  # rows or columns of C up to which a product streams its weights
 SMALL, MIDDLE = 32, 128  # largest sizes of a batch's products, by what they are to reach
 L2_BYTES = DEVICES["H200"].l2_mb * 1e6
+LINEAR_LAYER = (1024, 4096, 1024)  # of 1024 rows
 LARGE_WEIGHTS = 128e6  # bytes of them, from which on reading them is to be near the card's bandwidth
 
 
@@ -62,6 +64,8 @@ def _narrow_group(problem: Problem) -> str:
 def group_of(problem: Problem) -> Group:
     """The one group that `problem` belongs to."""
     case = representative(problem)
+    if not problem.epilogue.is_linear:
+        return GROUPS["fused"]
     if problem.types.accumulator is DType.F64:
         return GROUPS["f64"]
     if not problem.types.uniform:
@@ -94,6 +98,21 @@ def _integers() -> Iterator[Problem]:
         yield Problem(m, size, size, types=types, layout=Layout.parse("rc"))
 
 
+def _fused() -> Iterator[Problem]:
+    """A linear layer, of which the groups of f32 and bf16 have the product alone; and integers that are scaled."""
+    yield Problem(*LINEAR_LAYER, epilogue=parse_epilogue("bias+gelu"))
+    for size in (4096, 8192):
+        yield Problem(4, size, size, dtype=DType.BF16, layout=Layout.parse("rc"), epilogue=parse_epilogue("bias+gelu"))
+    types = Types(DType.S8, DType.S8, DType.BF16)
+    for size, m in product((4096, 8192, 16384), (1, 2, 4)):
+        yield Problem(m, size, size, types=types, layout=Layout.parse("rc"), epilogue=parse_epilogue("scale_m+scale_n"))
+
+
+def _fused_goal(problem: Problem) -> Goal:
+    thin = min(problem.m or 0, problem.n or 0) <= THIN
+    return Goal(1.0, _narrow_skinny_goal(problem).share if thin else None)
+
+
 def suite() -> tuple[Problem, ...]:
     """Every problem, group after group."""
     return tuple(problem for group in GROUPS.values() for problem in group.problems)
@@ -123,7 +142,7 @@ def _has(problem: Problem, text: str) -> bool:
 def _large() -> Iterator[Problem]:
     sizes = [(size, size, size) for size in (512, 1024, 2048, 4096, 8192)]
     sizes += [(4096, 512, 4096), (512, 4096, 4096), (1000, 1000, 1000), (4095, 4097, 1023), (127, 4000, 3999)]
-    yield from (Problem(*size) for size in sizes)
+    yield from (Problem(*size) for size in (*sizes, LINEAR_LAYER))
     for size, layout in product((1024, 4096), ("rc", "cr", "cc")):
         yield Problem(size, size, size, layout=Layout.parse(layout))
 
@@ -193,6 +212,7 @@ GROUPS = {
         Group("f16", "f16, up to 8 rows of C", tuple(_narrow_skinny(DType.F16)), _narrow_skinny_goal),
         Group("bf16 batched", "bf16, batched", tuple(_narrow_batched()), lambda problem: Goal(2.0)),
         Group("s8", "s8 to s32, up to 4 rows of C", tuple(_integers()), _narrow_skinny_goal),
+        Group("fused", "with an epilogue", tuple(_fused()), _fused_goal),
         Group("f64", "f64 on CUDA cores (cuBLASLt may take tensor cores)", tuple(_f64()), lambda problem: Goal()),
     )
 }

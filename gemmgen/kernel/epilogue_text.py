@@ -85,14 +85,16 @@ def epilogue_text(epilogue: Epilogue, dtype: DType, names: dict[str, str], integ
 class ReferenceFunction:
     """A function of a reference in C++, over a class `Bounded` of values and bounds.
 
-    text   its expression: over Bounded where it is `defined` by others, else over plain numbers
-    ulps   see `Function`
+    text     its expression: over Bounded where it is `defined` by others, else over plain numbers
+    library  the functions of C++'s library that it calls then
+    ulps     see `Function`
     """
 
     name: str
     parameters: tuple[str, ...]
     text: str
     defined: bool
+    library: tuple[str, ...]
     ulps: float
 
 
@@ -125,7 +127,10 @@ def _reference_function(function: Function) -> ReferenceFunction:
     text = function.cuda.format(f="")
     if function.definition:
         text = unparse(parse(function.definition, function.parameters), _number)
-    return ReferenceFunction(function.name, function.parameters, text, bool(function.definition), function.ulps)
+    library = tuple(sorted(set(re.findall(r"(\w+)\(", function.cuda.format(f="")))))
+    return ReferenceFunction(
+        function.name, function.parameters, text, bool(function.definition), library, function.ulps
+    )
 
 
 def _calls(tree: Node) -> list[str]:

@@ -10,11 +10,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from copy import deepcopy
+from functools import cache, lru_cache
 from types import CodeType
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 Names = Mapping[str, int]
+Numbers = npt.NDArray[np.float64]  # whole ones: they are exact up to 2^53, and no product of sizes overflows
 NO_BUILTINS: dict[str, Any] = {"__builtins__": {}}
 
 
@@ -47,6 +52,53 @@ def names_in(text: str) -> frozenset[str]:
 def evaluate(text: str, names: Names) -> int:
     """The expression's value (a comparison's is 0 or 1); raises NameError where a name is missing."""
     return int(eval(_code(text), NO_BUILTINS, names))
+
+
+def assign(lines: Sequence[tuple[str, str]], names: dict[str, int]) -> None:
+    """Add each (name, expression) of `lines` to `names`, in their order, as `evaluate` would one by one."""
+    exec(_assignments(tuple(lines)), NO_BUILTINS, names)
+
+
+@lru_cache(maxsize=4096)  # a space's configs share a few
+def _assignments(lines: tuple[tuple[str, str], ...]) -> CodeType:
+    body: list[ast.stmt] = [
+        ast.Assign([ast.Name(name, ast.Store())], ast.UnaryOp(ast.UAdd(), _parse(text))) for name, text in lines
+    ]  # + makes a number of a comparison
+    return compile(ast.fix_missing_locations(ast.Module(body, [])), "<constants>", "exec")
+
+
+class _OfColumns(ast.NodeTransformer):
+    """Comparisons give 0 or 1, and `and` and `or` take numbers: what both do to one value they do to columns."""
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        self.generic_visit(node)
+        return _number(node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        self.generic_visit(node)
+        both = ast.BitAnd() if isinstance(node.op, ast.And) else ast.BitOr()
+        first, *others = (ast.Compare(value, [ast.NotEq()], [ast.Constant(0)]) for value in node.values)
+        truth: ast.expr = first
+        for other in others:
+            truth = ast.BinOp(truth, both, other)
+        return _number(truth)
+
+
+def _number(truth: ast.expr) -> ast.expr:
+    return ast.BinOp(truth, ast.Mult(), ast.Constant(1))
+
+
+def holds_in(text: str) -> Callable[[Mapping[str, Numbers]], npt.NDArray[np.bool_]]:
+    """A function of columns that says in which rows `text` is true; a division by zero is no error there."""
+    tree = _OfColumns().visit(deepcopy(_parse(text)))
+    code = compile(ast.fix_missing_locations(ast.Expression(tree)), f"<{text}>", "eval")
+
+    def holds(columns: Mapping[str, Numbers]) -> npt.NDArray[np.bool_]:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            truth: npt.NDArray[np.bool_] = np.asarray(eval(code, NO_BUILTINS, columns)) != 0
+        return truth
+
+    return holds
 
 
 def first_false(texts: Sequence[str]) -> Callable[[Names], int]:

@@ -128,6 +128,10 @@ class Problem:
                 f"{name} = {given}, and the epilogue {self.epilogue} has no residual",
             )
 
+    def __hash__(self) -> int:
+        """Of the sizes alone: a search hashes its problem often."""
+        return hash((self.m, self.n, self.k, self.batch))
+
     def _take_as_meant(self, dtype: DType | None) -> None:
         """Names become what they name, and numpy's integers int. Raises InvalidInput for what means nothing."""
         require(self.pointers in (True, False), f"pointers = {self.pointers!r}: known are True and False")
@@ -270,6 +274,13 @@ class Problem:
 
     def vector_limit(self, ld: Literal["lda", "ldb", "ldc"]) -> int:
         """Elements of the widest access that every line's start allows: a power of two, of 16 bytes at most."""
+        return self._vector_limits[ld]
+
+    @cached_property  # a search asks for each of its configs
+    def _vector_limits(self) -> Mapping[str, int]:
+        return {ld: self._vector_limit(ld) for ld in ("lda", "ldb", "ldc")}
+
+    def _vector_limit(self, ld: str) -> int:
         steps = [self.sizes[ld]]
         if self.strided:
             steps.append(self.sizes[stride_of(ld)])

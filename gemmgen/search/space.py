@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
 
 from gemmgen.kernel.config import Axis, Config, Constraint
-from gemmgen.kernel.expression import first_false, names_in
-from gemmgen.kernel.families.base import Family, constants
+from gemmgen.kernel.expression import Numbers, holds_in, names_in
+from gemmgen.kernel.families.base import Family, Rules, constants
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
 from gemmgen.support.brief import brief
@@ -31,65 +35,64 @@ class Space:
     rejected: tuple[tuple[Constraint, int], ...]
 
 
-class _Sieve:
-    """Rules that are checked together, and how many configs each was the first to reject."""
-
-    def __init__(self, rules: Sequence[Constraint]) -> None:
-        self._rules = rules
-        self._first_false = first_false([rule.expression for rule in rules])
-        self._counts = [0] * len(rules)
-
-    def passes(self, names: Mapping[str, int], configs: int) -> bool:
-        """Whether every rule holds; if not, all `configs` with these `names` are out."""
-        if not self._rules:
-            return True
-        place = self._first_false(names)
-        if place < len(self._rules):
-            self._counts[place] += configs
-            return False
-        return True
-
-    @property
-    def rejected(self) -> Iterator[tuple[Constraint, int]]:
-        return (pair for pair in zip(self._rules, self._counts, strict=True) if pair[1])
-
-
 def explore(family: Family, problem: Problem, device: DeviceSpec) -> Space:
-    """Walk the axes' product. A rule is checked as soon as the names it reads are known, which cuts whole branches.
+    """Go through the axes' product. A rule is checked as soon as the names it reads are known, which cuts branches.
 
     Pruning rules may read SMS, the card's.
     """
     axes = family.config_type.axes()
     names = {**device.arch.limits.names, "SMS": device.sms, **family.facts(problem)}
-    sieves, late = _earliest((*family.constraints, *family.pruning), axes, names)
+    early, late = _earliest((*family.constraints, *family.pruning), axes, names)
     values = [item.tried(device.sms) for item in axes]
-    below = [math.prod(map(len, values[depth + 1 :])) for depth in range(len(axes))]
-    accepted: list[Config] = []
+    total = math.prod(map(len, values))
+    rejected = dict.fromkeys((*chain(*early), *late), 0)
+    table: dict[str, Numbers] = {}  # a row for each start of a config that holds what was checked
+    rows, below = 1, total
+    for item, tried, rules in zip(axes, values, early, strict=True):
+        below //= len(tried)
+        table = {name: np.repeat(column, len(tried)) for name, column in table.items()}
+        table[item.name] = np.tile(np.array(tried, np.float64), rows)
+        kept = _sifted(rules, names, table, rejected, below)
+        table = {name: column[kept] for name, column in table.items()}
+        rows = int(kept.sum())
+    accepted, left = [], Rules(late)
+    for row in zip(*(column.astype(int).tolist() for column in table.values()), strict=True):
+        config = family.config_type(*row)
+        broken = left.first_broken({**names, **constants(family, problem, config)})
+        if broken is None:
+            accepted.append(config)
+        else:
+            rejected[broken] += 1
+    most_first = sorted(((rule, count) for rule, count in rejected.items() if count), key=lambda pair: -pair[1])
+    return Space(family, problem, total, tuple(accepted), tuple(most_first))
 
-    def walk(depth: int) -> None:
-        if depth == len(axes):
-            config = family.config_type(**{item.name: names[item.name] for item in axes})
-            if late.passes({**names, **constants(family, problem, config)}, 1):
-                accepted.append(config)
-            return
-        name, sieve, configs = axes[depth].name, sieves[depth], below[depth]
-        for value in values[depth]:
-            names[name] = value
-            if sieve.passes(names, configs):
-                walk(depth + 1)
 
-    walk(0)
-    rejected = sorted((pair for sieve in (*sieves, late) for pair in sieve.rejected), key=lambda pair: -pair[1])
-    return Space(family, problem, math.prod(map(len, values)), tuple(accepted), tuple(rejected))
+def _sifted(
+    rules: Sequence[Constraint],
+    names: Mapping[str, int],
+    table: Mapping[str, Numbers],
+    rejected: dict[Constraint, int],
+    configs: int,
+) -> npt.NDArray[np.bool_]:
+    """Which rows of `table` hold all `rules`; each other counts as so many `configs` of the first that it breaks."""
+    columns = {**{name: np.float64(value) for name, value in names.items()}, **table}
+    kept = np.ones(len(next(iter(table.values()))), np.bool_)
+    for rule in rules:
+        holds = holds_in(rule.expression)(columns)
+        rejected[rule] += int((kept & ~holds).sum()) * configs
+        kept &= holds
+    return kept
 
 
-def _earliest(rules: Sequence[Constraint], axes: Sequence[Axis], given: Iterable[str]) -> tuple[list[_Sieve], _Sieve]:
+def _earliest(
+    rules: Sequence[Constraint], axes: Sequence[Axis], given: Iterable[str]
+) -> tuple[list[list[Constraint]], list[Constraint]]:
     """(for each axis the rules that can be checked from there on, the rules that read derived constants)."""
     known, pending = set(given), list(rules)
-    sieves: list[_Sieve] = []
+    early: list[list[Constraint]] = []
     for item in axes:
         known.add(item.name)
         now = [rule for rule in pending if names_in(rule.expression) <= known]
         pending = [rule for rule in pending if rule not in now]
-        sieves.append(_Sieve(now))
-    return sieves, _Sieve(pending)
+        early.append(now)
+    return early, pending

@@ -312,7 +312,9 @@ Bounded ${ f.name }(Bounded ${ f.parameters | join(", Bounded ") })
     return ${ f.text };
 //% else
     const auto f = [](${ out.wide } ${ f.parameters | join(", %s " | format(out.wide)) }) -> ${ out.wide } {
-        using std::erf, std::exp, std::fabs, std::fmax, std::fmin, std::tanh;
+//% if f.library
+        using std::${ f.library | join(", std::") };
+//% endif
         return ${ f.text };
     };
 //% if f.ulps

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gemmgen.kernel.families import FAMILIES
@@ -11,6 +13,7 @@ from gemmgen.kernel.families.base import check
 from gemmgen.kernel.render import render
 from gemmgen.problem.device import DEFAULT_ARCH, parse_arch
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.functions import FUNCTIONS, Function
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Types
@@ -21,6 +24,7 @@ from gemmgen.verification.reference import compare, make_operands
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.verifier import verify
 
+CONTRIBUTING = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
 RUNTIME = Problem(None, None, None)
 BATCH = replace(RUNTIME, batch=None)
 WHOLE = "scale_m+scale_n+bias+gelu+residual"
@@ -112,3 +116,20 @@ def test_kernels_compute_their_epilogue(executor, family, values, epilogue, prob
     source = render(problem, chosen, config)
     verdict = verify(executor, source, examples=25, runs=2)
     assert verdict.passed, f"{verdict.failure} in {verdict.situation}"
+
+
+def test_a_function_of_ones_own_takes_one_record(executor, monkeypatch):
+    """The two of CONTRIBUTING.md."""
+    own = (
+        Function("hardswish", ("x",), definition="x * clamp(x + 3, 0, 6) / 6"),
+        Function("sin", ("x",), cuda="sin{f}(x)", reference=np.sin, ulps=2),
+    )
+    for function in own:
+        assert str(function.name) in CONTRIBUTING and function.definition + function.cuda in CONTRIBUTING
+        monkeypatch.setitem(FUNCTIONS, function.name, function)
+    problem = Problem(9, 20, 12, epilogue="hardswish(alpha * acc + bias_n) + sin(acc)")
+    source = render(problem, FAMILIES["naive"], FAMILIES["naive"].default(problem))
+    verdict = verify(executor, source, examples=7, runs=1)
+    assert verdict.passed, f"{verdict.failure} in {verdict.situation}"
+    wrong = replace(source, text=source.text.replace("sinf(acc)", "sinf(acc + 0.001f)"))
+    assert wrong.text != source.text and not verify(executor, wrong, examples=7, runs=1, shrink=False).passed

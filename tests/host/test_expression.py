@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmgen.kernel.expression import evaluate, first_false, names_in, show_values
+from gemmgen.kernel.expression import assign, evaluate, first_false, holds_in, names_in, show_values
 from gemmgen.kernel.families import FAMILIES
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
@@ -97,3 +98,24 @@ def test_families_keep_to_the_shared_grammar(text: str) -> None:
         assert isinstance(node, SHARED), f"{type(node).__name__} in {text!r}"
         assert not isinstance(node, ast.Compare) or len(node.ops) == 1, f"{text!r} chains comparisons"
         assert not isinstance(node, ast.Constant) or type(node.value) is int
+
+
+@given(
+    st.sampled_from(("A % 3 == 0 and B > 4", "(A > 9) + (B > 9) > 1", "B == 0 or A % B == 0", "(A == 0) == (B == 0)")),
+    st.lists(st.tuples(st.integers(0, 2**31), st.integers(0, 60)), min_size=1, max_size=8),
+)
+def test_columns_hold_what_each_row_holds(text: str, rows: list[tuple[int, int]]) -> None:
+    columns = {name: np.array(column, np.float64) for name, column in zip("AB", zip(*rows, strict=True), strict=True)}
+    assert holds_in(text)(columns).tolist() == [bool(evaluate(text, {"A": a, "B": b})) for a, b in rows]
+
+
+def test_no_product_of_sizes_overflows_a_column() -> None:
+    assert not holds_in("A * A * A <= 1000")({"A": np.array([2.0**31])}).item()
+
+
+def test_constants_follow_one_from_the_other() -> None:
+    names = {"A": 200}
+    assign([("B", "A / 7"), ("C", "B > 3"), ("D", "C + (A == 200)")], names)
+    assert names == {"A": 200, "B": 28, "C": 1, "D": 2} and type(names["C"]) is int
+    with pytest.raises(NameError, match="TYPO"):
+        assign([("E", "TYPO + 1")], names)

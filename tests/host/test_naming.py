@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gemmgen.kernel.families import FAMILIES, NAIVE, SIMT, Config, Family
 from gemmgen.kernel.families.naive import NaiveConfig
 from gemmgen.kernel.naming import LONGEST, full_name, parse_name, short_name
 from gemmgen.kernel.render import render
+from gemmgen.kernel.source import CONFIG
+from gemmgen.problem.device import ARCHS
 from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import SIZE_LIMIT, Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Types
 from gemmgen.support.errors import InvalidInput
+from gemmgen.verification.random_kernels import RandomKernel, points, simpler
 
 LARGE = 10**9  # as many digits as SIZE_LIMIT, and a matrix of so many lines does not overflow
 SIZES = st.one_of(st.none(), st.integers(1, 5000), st.just(LARGE))
@@ -99,6 +103,19 @@ def test_what_a_name_leaves_out_tells_in_its_digits() -> None:
     ]
     assert len({kernel.name for kernel in kernels}) == len({kernel.name[-8:] for kernel in kernels}) == 5
     assert render(problem, NAIVE, NaiveConfig()) == kernels[0]
+
+
+@settings(max_examples=12)
+@given(points(list(FAMILIES.values()), ARCHS["sm_90"].limits))
+def test_what_differs_has_another_name(kernel: RandomKernel) -> None:
+    """Of every family, type and epilogue: another size, order, epilogue or axis is another kernel."""
+    others = [kernel, *islice(simpler(kernel, ARCHS["sm_90"].limits), 3)]
+    sources = [render(one.problem, one.family, one.config) for one in others]
+    assert len({source.name for source in sources}) == len({one.name for one in others})
+    for one, source in zip(others, sources, strict=True):
+        assert re.fullmatch(r"[a-z]\w*", source.name, re.ASCII) and len(source.name) <= LONGEST
+        assert source.name.startswith(f"gemm_{one.problem.types.token}_{one.problem.layout}_")
+        assert f"\n{CONFIG}{one.name}\n" in source.text and f"\n{source.name}(" in source.text
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from gemmgen.kernel.config import Config, Constraint, Derived, axis
-from gemmgen.kernel.expression import count_false, evaluate, first_false, names_in, show_values
+from gemmgen.kernel.expression import assign, count_false, first_false, names_in, show_values
 from gemmgen.kernel.plan import Plan, Tile
 from gemmgen.kernel.source import Launch
 from gemmgen.kernel.streamk import Stream
@@ -162,6 +162,10 @@ class Family(ABC):
     def default(self, problem: Problem) -> Config:
         """A sound config for `problem`: where `gemmgen generate --set` starts from."""
 
+    def suited(self, problem: Problem, config: Config) -> Config:
+        """`config`, which suits one problem, for another: what does not depend on the problem stays."""
+        return config
+
     def facts(self, problem: Problem) -> dict[str, int]:
         """Names that constraints may read and that the problem alone decides; those of `sizes_of` among them."""
         return sizes_of(problem)
@@ -219,10 +223,14 @@ def _stem(path: str) -> str:
 @lru_cache(maxsize=2**15)  # the space and the model ask for those of each config
 def constants(family: Family, problem: Problem, config: Config) -> Mapping[str, int]:
     """Every fact, axis and derived constant by name."""
-    names = {**family.facts(problem), **config.values}
-    for derived in family.derive(problem, config):
-        names[derived.name] = evaluate(derived.expression, names)
+    names = {**_facts(family, problem), **config.values}
+    assign([(line.name, line.expression) for line in family.derive(problem, config)], names)
     return MappingProxyType(names)
+
+
+@lru_cache(maxsize=64)
+def _facts(family: Family, problem: Problem) -> Mapping[str, int]:
+    return MappingProxyType(family.facts(problem))
 
 
 def first_rejection(family: Family, problem: Problem, config: Config, limits: Limits) -> Rejection | None:

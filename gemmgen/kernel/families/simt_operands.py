@@ -60,7 +60,7 @@ class Operand(Side):
         return "fragment/vector.cu" if self.k_rows else "fragment/strided.cu"
 
 
-@lru_cache(maxsize=16)  # a config's constants ask for them several times
+@lru_cache(maxsize=2**15)  # as long as `constants` keeps what follows from them
 def operands(problem: Problem, config: SimtConfig) -> tuple[Operand, Operand]:
     side_a, side_b = sides(problem)
     a, b = _operand(side_a, config.TA == 1, config), _operand(side_b, config.TB == 1, config)

@@ -53,22 +53,24 @@ constexpr int warpSize = 32;
 
 // Mathematics. The declarations are those of <math.h>, which a kernel may still include.
 extern "C" {
+#define GEMMGEN_OF_ONE(name) \
+  double name(double) noexcept; \
+  float name##f(float) noexcept;
+#define GEMMGEN_OF_TWO(name) \
+  double name(double, double) noexcept; \
+  float name##f(float, float) noexcept;
+GEMMGEN_OF_ONE(sin) GEMMGEN_OF_ONE(cos) GEMMGEN_OF_ONE(tan) GEMMGEN_OF_ONE(asin) GEMMGEN_OF_ONE(acos) GEMMGEN_OF_ONE(atan)
+GEMMGEN_OF_ONE(sinh) GEMMGEN_OF_ONE(cosh) GEMMGEN_OF_ONE(tanh) GEMMGEN_OF_ONE(asinh) GEMMGEN_OF_ONE(acosh) GEMMGEN_OF_ONE(atanh)
+GEMMGEN_OF_ONE(exp) GEMMGEN_OF_ONE(exp2) GEMMGEN_OF_ONE(expm1)
+GEMMGEN_OF_ONE(log) GEMMGEN_OF_ONE(log2) GEMMGEN_OF_ONE(log10) GEMMGEN_OF_ONE(log1p)
+GEMMGEN_OF_ONE(sqrt) GEMMGEN_OF_ONE(cbrt) GEMMGEN_OF_ONE(erf) GEMMGEN_OF_ONE(erfc) GEMMGEN_OF_ONE(fabs)
+GEMMGEN_OF_ONE(ceil) GEMMGEN_OF_ONE(floor) GEMMGEN_OF_ONE(trunc) GEMMGEN_OF_ONE(round) GEMMGEN_OF_ONE(rint)
+GEMMGEN_OF_TWO(fmin) GEMMGEN_OF_TWO(fmax) GEMMGEN_OF_TWO(fmod) GEMMGEN_OF_TWO(pow) GEMMGEN_OF_TWO(hypot) GEMMGEN_OF_TWO(atan2)
+GEMMGEN_OF_TWO(copysign)
+#undef GEMMGEN_OF_ONE
+#undef GEMMGEN_OF_TWO
 float fmaf(float, float, float) noexcept;
-float fabsf(float) noexcept;
-float fminf(float, float) noexcept;
-float fmaxf(float, float) noexcept;
-float sqrtf(float) noexcept;
-float expf(float) noexcept;
-float logf(float) noexcept;
-float tanhf(float) noexcept;
-float erff(float) noexcept;
 double fma(double, double, double) noexcept;
-double fabs(double) noexcept;
-double fmin(double, double) noexcept;
-double fmax(double, double) noexcept;
-double exp(double) noexcept;
-double tanh(double) noexcept;
-double erf(double) noexcept;
 int printf(const char*, ...);
 }
 
