@@ -294,7 +294,7 @@ def study(
 def check_model(
     data: Folder | None = None,
     *,
-    family: str = "simt",
+    family: str = DEFAULT_FAMILY,
     measure: bool = False,
     budget: int | None = None,
     seed: int = 0,
@@ -331,7 +331,7 @@ def _kernel_file(kernel: Kernel, spec: DeviceSpec, out: Path = DEFAULT_OUT) -> K
     """The kernel that is meant; a name is looked up in `out` first."""
     if isinstance(kernel, KernelSource):
         return KernelFile(kernel)
-    return kernel if isinstance(kernel, KernelFile) else find_kernel(os.fspath(kernel), out, spec.arch.limits)
+    return kernel if isinstance(kernel, KernelFile) else find_kernel(os.fspath(kernel), out, spec.arch)
 
 
 def _budget(count: int | None) -> int | None:

@@ -19,11 +19,11 @@ from typing import Any
 from gemmgen.kernel.config import axes_of_record
 from gemmgen.kernel.families import config_of
 from gemmgen.kernel.families.base import check
-from gemmgen.kernel.naming import parse_name, require_identifier
+from gemmgen.kernel.naming import full_name_of, parse_name, require_identifier
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import CONFIG, KernelSource, Launch, Parameter
 from gemmgen.kernel.streamk import Stream
-from gemmgen.problem.device import DEFAULT_ARCH, Limits
+from gemmgen.problem.device import DEFAULT_ARCH, Arch
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import LINEAR, parse_epilogue
 from gemmgen.problem.gemm import RUNTIME, Problem
@@ -43,7 +43,7 @@ class KernelFile:
     """A kernel and where it comes from.
 
     record  NAME.json, where there is one
-    path    the `.cu`; None for a kernel that was rendered from its name
+    path    the `.cu`; None for a kernel that was rendered
     """
 
     source: KernelSource
@@ -78,14 +78,14 @@ class KernelFile:
     @property
     def reference(self) -> str:
         """What to write on a command line to mean this kernel."""
-        return self.source.name if self.path is None else str(self.path)
+        return full_name_of(self.source) if self.path is None else str(self.path)
 
 
-def find_kernel(text: str, out: Path, limits: Limits) -> KernelFile:
+def find_kernel(text: str, out: Path, arch: Arch) -> KernelFile:
     """The kernel that `text` means: a `.cu` file, a name or the beginning of one, or a full name, which is rendered.
 
     Names are looked up in `out`, in the current folder and in generated/.
-    `limits` are those that a kernel rendered from its full name must hold.
+    A kernel rendered from its full name is for `arch`, whose limits it must hold.
     Raises InvalidInput where there is no such kernel, or several.
     """
     path = Path(text)
@@ -95,7 +95,7 @@ def find_kernel(text: str, out: Path, limits: Limits) -> KernelFile:
     if found is not None:
         return read_kernel(found)
     try:
-        return KernelFile(render_full_name(text, limits))
+        return KernelFile(render_full_name(text, arch))
     except InvalidInput as error:
         places = f"no kernel in {out}, this folder or {GALLERY}/ has a name that begins so"
         raise InvalidInput(f"{error}; {places}") from error
@@ -117,11 +117,11 @@ def _named(text: str, folders: Iterable[Path]) -> Path | None:
     return found[names[0]] if names else None
 
 
-def render_full_name(name: str, limits: Limits) -> KernelSource:
+def render_full_name(name: str, arch: Arch) -> KernelSource:
     """The kernel of a full name. Raises InvalidInput for what is none, or a config that breaks a constraint."""
     problem, family, config = parse_name(name)
-    check(family, problem, config, limits)
-    return render(problem, family, config)
+    check(family, problem, config, arch.limits)
+    return render(problem, family, config, arch.name)
 
 
 def rendered_again(source: KernelSource, arch: str) -> KernelSource:

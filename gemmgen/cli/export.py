@@ -60,7 +60,7 @@ def command(
     a JSON and was not edited since, that names the architecture for --arch auto.
     """
     _, spec = compile_target(arch)
-    found = find_kernel(kernel, out, spec.arch.limits)
+    found = find_kernel(kernel, out, spec.arch)
     with watch() as progress:
         exported = run(
             found,

@@ -21,6 +21,7 @@ from gemmgen.cli.reports.model import show_check, write_check
 from gemmgen.cli.reports.study import show_study
 from gemmgen.cli.reports.study_files import Written, write_study
 from gemmgen.cli.tune import BUDGET
+from gemmgen.kernel.families import DEFAULT_FAMILY
 from gemmgen.problem.device import DEVICES
 
 DEFAULT_SHAPE = "2048x2048x2048"
@@ -90,7 +91,11 @@ for _study in STUDIES.values():
 
 
 @command.command("model")
-@click.option("--family", type=click.Choice([*TIMES]), help="Whose times on an H200, which come with gemmgen.  [simt]")
+@click.option(
+    "--family",
+    type=click.Choice([*TIMES]),
+    help=f"Whose times on an H200, which come with gemmgen.  [{DEFAULT_FAMILY}]",
+)
 @click.option(
     "--data", type=click.Path(path_type=Path, dir_okay=False), help="File of measured times instead of those."
 )
@@ -124,7 +129,7 @@ def model(
         raise click.UsageError("--budget and --seed say what --measure times, which is missing")
     if family and data:
         raise click.UsageError("--family names times that come with gemmgen, --data a file of others: one of the two")
-    path = data or TIMES[family or "simt"]
+    path = data or TIMES[family or DEFAULT_FAMILY]
     for folder in filter(None, (out, path.parent if measure else None)):  # measuring takes minutes
         require_writable(folder)
     with watch() as progress:

@@ -97,7 +97,7 @@ def command(
         require_sanitizer()
     target = open_target(device, "auto", Store())
     with target.executor:
-        found = find_kernel(kernel, out, target.spec.arch.limits)
+        found = find_kernel(kernel, out, target.spec.arch)
         verdict = _verified(target, found.source, examples, seed, chosen)
     again = reproduction(found, verdict, examples, out)
     emit(

@@ -38,7 +38,7 @@ class Argument:
         return cls("f" if code in "fd" else "i", data, len(data))
 
 
-SCALARS = {
+SCALARS = {  # C's types by their letter in `struct`, which is numpy's as well
     "signed char": "b",
     "unsigned char": "B",
     "short": "h",

@@ -60,6 +60,7 @@ class Code:
         self.text = text
         self.live = _blanked(text)
         self.tokens = [Token(match[0], match.start()) for match in TOKEN.finditer(self.live)]
+        self.partners = _partners({token.text for token in self.tokens if token.text.isidentifier()})
 
     def is_infix(self, token: Token) -> bool:
         """Spaces on both sides: an operator of two operands, no template's bracket, pointer or sign."""
@@ -91,24 +92,13 @@ def _blanked(text: str) -> str:
 RELATIONS = ("<", "<=", ">", ">=", "==", "!=")
 ARITHMETIC = ("+", "-", "*", "/", "%")
 ASSIGNMENTS = ("=", "+=", "-=", "*=", "^=")
-# Names of one role: a slip of the pen takes one for another.
-ROLES = """
-    lda ldb ldc, stride_a stride_b stride_c, M N K, rows columns depth, m n k, mn k, i j v, i k,
-    A B C, a b, As Bs, A_array B_array C_array, a_tile b_tile, a_step b_step, alpha beta,
-    BM BN BK, TM TN, WM WN, FM FN, VA VB VC, LANES_M LANES_N, STEP_M STEP_N, PITCH_A PITCH_B, SHARED_A SHARED_B,
-    STORE_A STORE_B, A_CONTIGUOUS B_CONTIGUOUS, A_ACCESSES B_ACCESSES, A_ITERATIONS B_ITERATIONS,
-    read write, load_fragment_a load_fragment_b, copy_a copy_b, fetch_a fetch_b, store_shared_a store_shared_b,
-    load load_edge, access_origin_a access_origin_b, valid_a valid_b, a_staged b_staged,
-    TileA TileB, tile_m tile_n, lane_m lane_n,
-    lane warp, group first within, threadIdx blockIdx, min max, tile thread, STAGES GROUP, THREADS BN,
-    continue break, value old,
-    cp_async_wait cp_async
+# Names that a slip of the pen takes one for another: those of one role differ in one letter of a group, whatever the
+# family calls them (lda and ldb, TM and TN, fetch_a and fetch_b), and some roles have words.
+LETTERS = ("ABC", "abc", "MNK", "mnk", "ijv", "ik")
+WORDS = """
+    rows columns depth, alpha beta, read write, load load_edge, lane warp, group first within, min max, tile thread,
+    threadIdx blockIdx, continue break, value old, STAGES GROUP, THREADS BN, cp_async_wait cp_async
 """
-_ROLES = [role.split() for role in ROLES.split(",")]
-PARTNERS = {
-    name: sorted({other for role in _ROLES if name in role for other in role} - {name})
-    for name in sorted({name for role in _ROLES for name in role})
-}
 ORDERS = re.compile(r"\b(return|break|continue|if|for|__sync\w+|cp_async\w*)\b")
 WRITES = re.compile(r"(\w+)(?:\[[^]]*\]|\.\w+)* [-+*^]?= |(\w+)(?:\[[^]]*\])?\);$")
 NARROWER = {
@@ -118,6 +108,20 @@ NARROWER = {
 }
 # What twice is not as once. A barrier, a wait or a commit more than needed makes threads wait longer, no more.
 COUNTS = re.compile(r"[-+*^]= |\b(\w+) = \1 |\bacc")
+
+
+def _partners(names: set[str]) -> dict[str, list[str]]:
+    """Of those of `names` that have any, the others of the same roles."""
+    roles: dict[object, set[str]] = {words: names.intersection(words.split()) for words in WORDS.split(",")}
+    for name in names:
+        for place, letter in enumerate(name):
+            for group in (group for group in LETTERS if letter in group):
+                roles.setdefault((group, name[:place], name[place + 1 :]), set()).add(name)
+    found: dict[str, set[str]] = {}
+    for role in roles.values():
+        for name in role if len(role) > 1 else ():
+            found.setdefault(name, set()).update(role - {name})
+    return {name: sorted(others) for name, others in sorted(found.items())}
 
 
 def _relations(code: Code) -> Iterator[Edit]:
@@ -154,7 +158,7 @@ def _integers(code: Code) -> Iterator[Edit]:
 def _off_by_one(code: Code) -> Iterator[Edit]:
     """A name one too large or too small, in what is computed."""
     for before, token, after in zip(code.tokens, code.tokens[1:], code.tokens[2:], strict=False):
-        if token.text in PARTNERS and before.text in "[(,+-*/%<>=;?:" and after.text in "]),+-*/%<>;?:":
+        if token.text in code.partners and before.text in "[(,+-*/%<>=;?:" and after.text in "]),+-*/%<>;?:":
             yield from _replace(token, [f"({token.text} + 1)", f"({token.text} - 1)"])
 
 
@@ -166,7 +170,7 @@ def _floats(code: Code) -> Iterator[Edit]:
 
 def _names(code: Code) -> Iterator[Edit]:
     for token in code.tokens:
-        yield from _replace(token, PARTNERS.get(token.text, ()))
+        yield from _replace(token, code.partners.get(token.text, ()))
 
 
 def _types(code: Code) -> Iterator[Edit]:

@@ -38,7 +38,8 @@ MUTANTS = 30
 KINDS = {(bug.subject.skeleton, bug.breaks): bug for bug in BUGS}
 SHRUNK = list({bug.subject.skeleton: bug for bug in KINDS.values()}.values())
 EXPLAINED = {
-    "chunk[depth][line] = exists ? A[at] : 1.0f;": "what does not exist meets weights that are zero",
+    "-> chunk[depth][line] = exists ? A[at] : ": "what does not exist meets weights that are zero",
+    "if (A_STRIDED % A_PASS != 1 &&": "where passes divide the tile, the check that is left is never met",
 }
 
 

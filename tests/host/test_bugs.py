@@ -16,11 +16,10 @@ from gemmgen.verification.selfcheck import chosen, draw_mutants, plant, rendered
 LIMITS = ARCHS["sm_90"].limits
 
 
-def test_the_catalogue_reaches_every_skeleton_and_subject():
+def test_the_catalogue_reaches_every_skeleton():
     assert len(BUGS) >= 40
     skeletons = {path.stem for path in (TEMPLATES / "kernel").iterdir()} - {"gemm"}
     assert {bug.subject.skeleton for bug in BUGS} == skeletons
-    assert {bug.subject for bug in BUGS} == set(SUBJECTS)
     assert len({(bug.subject, bug.name) for bug in BUGS}) == len(BUGS)
 
 

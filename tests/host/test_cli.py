@@ -36,7 +36,7 @@ SHAPE = "64x96x32"
 STUDY_COMMANDS = [f"study {name}" for name in (*STUDIES, "model")]
 FULL = "gemm_f32_rr_64x96x32_naive_16x16"
 RENDERED = render(*parse_name(FULL)).name
-LIMITS = ARCHS["sm_90"].limits
+ARCH = ARCHS["sm_90"]
 
 
 @pytest.fixture(autouse=True)
@@ -272,10 +272,12 @@ def test_export_of_an_edited_kernel_claims_nothing_of_the_original(run: Run, tmp
 
 def test_a_name_is_looked_up_then_rendered(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert find_kernel(FULL, out, LIMITS).path is None
+    assert find_kernel(FULL, out, ARCH).path is None
+    assert find_kernel(FULL, out, ARCH).reference == FULL, "a command that reads it again"
+    assert "_sm80_" in find_kernel(FULL, out, ARCHS["sm_80"]).source.name
     source = api.generate(Problem(64, 96, 32), family="naive", out=out)
     (out / f"{RENDERED}.cu").write_text(source.text + "// by hand\n")
-    found = find_kernel(RENDERED, out, LIMITS)
+    found = find_kernel(RENDERED, out, ARCH)
     assert found.path == out / f"{RENDERED}.cu" and found.edited and found.source.text.endswith("// by hand\n")
 
 

@@ -123,11 +123,13 @@ SAMPLES = {
     "skinny_dynamic_shared": Sample(SKINNY, {"S": 16, "WARPS": 8}, (16, 1000, 512)),
     "skinny_bf16_ring": Sample(
         SKINNY,
-        {"S": 1, "T": 8, "LANES": 8, "WARPS": 8, "BK": 0, "UNROLL": 4, "DEPTH": 4, "ASYNC": 1},
+        {"S": 1, "T": 8, "LANES": 8, "WARPS": 8, "BK": 0, "UNROLL": 4, "DEPTH": 4, "ASYNC": 1, "SPLIT": 1},
         (1, 4096, 4096),
         dtype=DType.BF16,
     ),
-    "skinny_f16_bf16_staged_rc": Sample(SKINNY, {"T": 8}, (None, 1000, 4096), "rc", types="f16,bf16,f32"),
+    "skinny_f16_bf16_staged_rc": Sample(
+        SKINNY, {"S": 8, "T": 8, "BK": 512, "SPLIT": 1}, (None, 1000, 4096), "rc", types="f16,bf16,f32"
+    ),
     "skinny_s8_dot": Sample(SKINNY, {"S": 1, "BK": 0, "SPLIT": 2}, (1, 4096, 4096), "rc", types="s8,s8,s32"),
     "f64": Sample(SIMT, {"ASYNC": 1, "STAGES": 3}, dtype=DType.F64),
     "fragment_prefetch_f64_batch_split": Sample(

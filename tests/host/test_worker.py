@@ -331,7 +331,8 @@ class PlayedCublas(ModuleType):
     def __init__(self, driver: Driver) -> None:
         super().__init__("nvmath.bindings.cublas")
         self.driver, self.calls = driver, []
-        self.sgemm_batched = None
+        self.sgemm_batched = self.dgemm_batched = None
+        self.ComputeType = SimpleNamespace(COMPUTE_32F=68, COMPUTE_32I=72)
 
     def create(self) -> int:
         return 77
@@ -374,6 +375,30 @@ def test_cublas_multiplies_a_batch_of_pointers(worker, driver, monkeypatch):
         assert compare(situation, result).mismatch is None, layout
     assert worker._library(situation.case).version == "cuBLAS 13.1.0 gemmBatched"
     assert played.calls == ["stream", "workspace"] * 4
+
+
+@pytest.mark.parametrize(
+    ("types", "numbers", "sums"),
+    [("bf16", (14, 14, 14), 68), ("f16,f16,f32", (2, 2, 0), 68), ("s8,s8,s32", (3, 3, 10), 72)],
+)
+def test_cublas_converts_types_of_a_batch_of_pointers(driver, types, numbers, sums):
+    played, calls = PlayedCublas(driver), []
+    played.gemm_batched_ex = lambda *arguments: calls.append(arguments)
+    library = SimpleNamespace(api=played, handle=77, workspace=0, products={})
+    case = Problem(5, 7, 9, types=types, batch=4, pointers=True).case()
+    module = importlib.import_module("gemmgen.run.gpu.cublas")
+    module.BatchedPlan(library, case).enqueue(0, {"A": 10, "B": 20, "C": 30}, SimpleNamespace(handle=0))
+    ((_, op_b, op_a, n, m, k, _, b, of_b, ldb, a, of_a, lda, _, c, of_c, ldc, count, compute, _),) = calls
+    assert (op_b, op_a, m, n, k, count) == (0, 0, 5, 7, 9, 4)
+    assert ((a, lda), (b, ldb), (c, ldc)) == ((10, case.lda), (20, case.ldb), (30, case.ldc))
+    assert (of_a, of_b, of_c) == numbers and compute == sums
+
+
+def test_cublas_says_which_types_it_lacks(driver):
+    module = importlib.import_module("gemmgen.run.gpu.cublas")
+    case = Problem(5, 7, 9, types="e4m3", batch=4, pointers=True).case()
+    with pytest.raises(CandidateFailed, match="no baseline: gemmBatched has no kernel for e4m3"):
+        module.BatchedPlan(SimpleNamespace(products={}), case)
 
 
 def played_launches(monkeypatch, driver: Driver) -> list[SimpleNamespace]:

@@ -14,7 +14,7 @@ from gemmgen.artifacts.kernelfile import KernelFile
 from gemmgen.benchmark.explain import Explanation, explain, roofline
 from gemmgen.benchmark.study.points import Study, StudyPoint, config_for
 from gemmgen.benchmark.study.reasons import against, spill_accesses, why, why_rejected
-from gemmgen.kernel.families import FAMILIES, SIMT
+from gemmgen.kernel.families import FAMILIES
 from gemmgen.kernel.families.base import first_rejection
 from gemmgen.kernel.model import predict, representative
 from gemmgen.kernel.render import render_plan
@@ -190,7 +190,7 @@ class _Run:
         return _with_trial(row, replace(trial, compiled=result, prediction=prediction))
 
     def _verify(self, rows: Sequence[StudyRow]) -> list[StudyRow]:
-        tuner = Tuner(self.problem, self.target, self.store, (SIMT,), 0, self.progress)
+        tuner = Tuner(self.problem, self.target, self.store, (), 0, self.progress)
         alive = [row.trial for row in rows if row.trial is not None]
         verified = iter(tuner.verify(alive))
         return [row if row.trial is None else _with_trial(row, next(verified)) for row in rows]

@@ -41,7 +41,7 @@ from gemmgen.support.files import Store, write_atomic
 from gemmgen.support.version import gemmgen_version
 
 DATA = Path(__file__).parent / "data"
-TIMES = {family: DATA / f"h200_{family}_times.json" for family in ("simt", "skinny")}  # that come with gemmgen
+TIMES = {path.stem.split("_")[1]: path for path in sorted(DATA.glob("h200_*_times.json"))}  # by family
 TOP = 16  # where in the model's order the fastest should be
 PER_PROBLEM = 48  # configs to measure
 FROM_THE_TOP = 3  # one of so many is the model's own choice, the others are drawn

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from gemmgen.kernel.families import FAMILIES, SIMT, Config
+from gemmgen.kernel.families import DEFAULT_FAMILY, FAMILIES, Config
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.support.errors import require
@@ -34,7 +34,7 @@ class StudyPoint:
 
     label: str
     settings: Mapping[str, int] = field(default_factory=dict)
-    family: str = SIMT.name
+    family: str = DEFAULT_FAMILY
     lesson: str = ""
     reported: float | None = None
     against: str = ""
@@ -65,18 +65,9 @@ def study_named(name: str) -> Study:
 
 
 def config_for(problem: Problem, point: StudyPoint) -> Config:
-    """The point's config for `problem`: accesses of at most 16 bytes, and no transposition or padding where no lines
-    run along k."""
+    """The point's config, suited to `problem`."""
     family = FAMILIES[point.family]
-    settings = dict(point.settings)
-    if family is SIMT:
-        facts = SIMT.facts(problem)
-        settings["TA"] = settings.get("TA", 0) * facts["A_ALONG_K"]
-        settings["TB"] = settings.get("TB", 0) * facts["B_ALONG_K"]
-        if "VEC" in settings:
-            settings["VEC"] = min(settings["VEC"], problem.types.accumulator.widest)
-        settings["PAD"] = settings.get("PAD", 0) * max(facts["A_ALONG_K"], facts["B_ALONG_K"])
-    return family.default(problem).with_values(**settings)
+    return family.suited(problem, family.default(problem).with_values(**point.settings))
 
 
 # Each stage of the ladder keeps the settings of the one below it.

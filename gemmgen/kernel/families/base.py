@@ -162,6 +162,10 @@ class Family(ABC):
     def default(self, problem: Problem) -> Config:
         """A sound config for `problem`: where `gemmgen generate --set` starts from."""
 
+    def suited(self, problem: Problem, config: Config) -> Config:
+        """`config`, which suits one problem, for another: what does not depend on the problem stays."""
+        return config
+
     def facts(self, problem: Problem) -> dict[str, int]:
         """Names that constraints may read and that the problem alone decides; those of `sizes_of` among them."""
         return sizes_of(problem)

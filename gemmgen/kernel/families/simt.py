@@ -93,6 +93,16 @@ class Simt(Family):
             PAD=4 if a.along_k or b.along_k else 0,
         )
 
+    def suited(self, problem: Problem, config: Config) -> Config:
+        """Accesses of at most 16 bytes, and no transposition or padding where no lines run along k."""
+        simt, (a, b) = cast(SimtConfig, config), operands(problem, SimtConfig())
+        return config.with_values(
+            TA=simt.TA * a.along_k,
+            TB=simt.TB * b.along_k,
+            PAD=simt.PAD * (a.along_k or b.along_k),
+            VEC=min(simt.VEC, problem.types.accumulator.widest),
+        )
+
     def facts(self, problem: Problem) -> dict[str, int]:
         a, b = operands(problem, SimtConfig())
         along = {"A_ALONG_K": int(a.along_k), "B_ALONG_K": int(b.along_k)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,20 +14,12 @@ from cuda.bindings import driver
 from gemmgen.kernel.source import KernelSource, Launch
 from gemmgen.problem.device import STATIC_SHARED_BYTES
 from gemmgen.problem.gemm import Case
-from gemmgen.run.arguments import Argument, arguments_of, packed
+from gemmgen.run.arguments import SCALARS, Argument, arguments_of, packed
 from gemmgen.support.errors import CandidateFailed, Failure
 
 Pointers = dict[str, int]  # device addresses by name: A, B, C, and the workspace's where a kernel has one
 
 PORTABLE_CLUSTER_BLOCKS = 8  # that a cluster may have everywhere
-
-SCALARS: dict[str, Callable[[Any], Any]] = {
-    "int": np.int32,
-    "unsigned": np.uint32,
-    "long long": np.int64,
-    "float": np.float32,
-    "double": np.float64,
-}
 
 
 class DriverFunction:
@@ -113,7 +105,7 @@ def as_argument(ctype: str, value: Any) -> Any:
     """`value` as the numpy scalar that a kernel parameter of type `ctype` takes."""
     if ctype.endswith("*"):
         return np.uintp(value)
-    return SCALARS[ctype.removeprefix("const ").strip()](value)
+    return np.dtype(SCALARS[ctype]).type(value)
 
 
 def checked(result: tuple[Any, ...]) -> Any:

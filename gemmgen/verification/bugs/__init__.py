@@ -15,7 +15,7 @@ from gemmgen.verification.bugs.pointers import POINTER_BUGS
 from gemmgen.verification.bugs.simt import AHEAD_BUGS, ASYNC_BUGS, DOUBLE_BUGS, SINGLE_BUGS, SLICED_BUGS, TURN_BUGS
 from gemmgen.verification.bugs.skinny import SKINNY_BUGS
 from gemmgen.verification.bugs.stream import MOVED_BUGS, REMAINDER_BUGS, STREAM_BUGS
-from gemmgen.verification.bugs.subjects import NAIVE_RR, SUBJECTS
+from gemmgen.verification.bugs.subjects import NAIVE_RR
 from gemmgen.verification.bugs.types import TYPE_BUGS
 
 BUGS: tuple[Bug, ...] = (
@@ -23,5 +23,6 @@ BUGS: tuple[Bug, ...] = (
     *F64_BUGS, *BATCH_BUGS, *POINTER_BUGS, *STREAM_BUGS, *MOVED_BUGS, *REMAINDER_BUGS,
     *EPILOGUE_BUGS, *TYPE_BUGS,
 )  # fmt: skip
+SUBJECTS: tuple[Subject, ...] = tuple(dict.fromkeys(bug.subject for bug in BUGS))
 
 __all__ = ["BUGS", "NAIVE_RR", "POINTER_BUGS", "SUBJECTS", "VALUE", "Bug", "Diagnosis", "Subject"]
