@@ -618,7 +618,7 @@ class PlayedChild:
         self.sent: list[bool] = []
 
     def request(self, message: tuple[object, ...], timeout: float) -> object:
-        verb, _, _, _, key, operands, _, _ = message
+        verb, _, _, _, key, operands, *_ = message
         assert verb == "run"
         self.sent.append(operands is not None)
         if key in self.kept or operands is not None:
@@ -780,3 +780,18 @@ def test_matrices_behind_pointers_have_allocations_as_far_as_there_are_few(drive
             for matrix, values, ours in zip(case.matrices, (operands.a, operands.b, operands.c), found, strict=True):
                 want, flat = matrix.view(values), replace(matrix.stored, batch=None)
                 assert all((flat.view(some) == want[product]).all() for product, some in enumerate(ours))
+
+
+def test_what_a_kernel_writes_beside_c_is_an_output_and_its_padding_is_none() -> None:
+    case = Problem(5, 6, 7, ldc=9, epilogue="bias+aux+gelu").case()
+    operands = make_operands(Situation(case, "exact", 0))
+    layout = arena.place(case, 3)
+    before = layout.image(operands)
+    after = before.copy()
+    for name in ("C", "aux"):
+        case.tensors[name].view(layout.elements(after, name).view(np.float32))[...] = len(name)
+    for name in ("C", "aux"):
+        assert (case.c.view(layout.result(before, after, name)) == len(name)).all()
+    layout.elements(after, "aux")[6] = 0
+    with pytest.raises(CandidateFailed, match="wrote 4 bytes outside C's elements, the first in aux, at element 6"):
+        layout.result(before, after, "aux")
