@@ -94,6 +94,9 @@ class _Arithmetic:
                 return DType.S32.wrap(-self._integer(value, names))
             case Call(name, arguments):
                 values = [self._integer(argument, names) for argument in arguments]
+                if name not in FUNCTIONS:
+                    self.outputs[name] = Bounded.exact(values[0])
+                    return values[0]
                 return np.asarray(FUNCTIONS[name].reference(*values), np.int64)
             case Binary(operator, left, right):
                 operation = {"+": np.add, "-": np.subtract, "*": np.multiply}[operator]

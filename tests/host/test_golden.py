@@ -63,7 +63,7 @@ SAMPLES = {
     "naive_epilogue": Sample(NAIVE, epilogue="gelu(alpha * acc + bias_n) + residual"),
     "naive_zero_points": Sample(NAIVE, {}, (None, 300, None), epilogue="zero_m+zero_n+scale_m", types="u8,s8,bf16"),
     "double_buffer_epilogue_split": Sample(
-        SIMT, {"SPLIT": 4}, (None, 300, None), batch=None, epilogue="scale_m+scale_n+bias+silu+residual"
+        SIMT, {"SPLIT": 4}, (None, 300, None), batch=None, epilogue="scale_m+scale_n+bias+aux+silu+residual"
     ),
     "skinny_epilogue": Sample(SKINNY, {}, (4, 4096, 1024), epilogue="bias+gelu"),
     "batched_epilogue": Sample(

@@ -21,7 +21,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.run.executor import Operands
 from gemmgen.run.gpu import arena, executor
-from gemmgen.support.errors import CandidateFailed
+from gemmgen.support.errors import CandidateFailed, NoBaseline
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.reference import compare
 from gemmgen.verification.sanitizers import tool as sanitizer
@@ -401,6 +401,25 @@ def test_cublas_says_which_types_it_lacks(driver):
         module.BatchedPlan(SimpleNamespace(products={}), case)
 
 
+def test_kernels_are_timed_without_a_baseline_that_the_library_lacks(worker, monkeypatch):
+    def lacks(*_: object) -> None:
+        raise NoBaseline("cuBLASLt has no kernel for u8", "cublaslt")
+
+    times = iter((5.0, 4.0))
+    for name, played in {
+        "_champion": lacks,
+        "_input_sets": lambda *_: SimpleNamespace(pointers=[{}]),
+        "_with_workspace": lambda *_: "ours",
+        "_try_once": lambda *_: None,
+        "_mover": lambda *_: "mover",
+        "_measure": lambda contestants, *_: [(contestant, next(times)) for contestant in contestants],
+    }.items():
+        monkeypatch.setattr(worker, name, played)
+    found = worker.measure([(SOURCE, b"cubin")], LARGE, None, True, b"", b"")
+    assert (found.timings, found.baseline, found.moving) == ((("ours", 5.0),), None, ("mover", 4.0))
+    assert found.lacking.reason == "no baseline: cuBLASLt has no kernel for u8"
+
+
 def played_launches(monkeypatch, driver: Driver) -> list[SimpleNamespace]:
     """Play the parts of cuda.bindings that pycuda lacks; returns what is launched."""
     from cuda.bindings import driver as bindings
@@ -599,7 +618,7 @@ class PlayedChild:
         self.sent: list[bool] = []
 
     def request(self, message: tuple[object, ...], timeout: float) -> object:
-        verb, _, _, _, key, operands, _, _ = message
+        verb, _, _, _, key, operands, *_ = message
         assert verb == "run"
         self.sent.append(operands is not None)
         if key in self.kept or operands is not None:
@@ -761,3 +780,18 @@ def test_matrices_behind_pointers_have_allocations_as_far_as_there_are_few(drive
             for matrix, values, ours in zip(case.matrices, (operands.a, operands.b, operands.c), found, strict=True):
                 want, flat = matrix.view(values), replace(matrix.stored, batch=None)
                 assert all((flat.view(some) == want[product]).all() for product, some in enumerate(ours))
+
+
+def test_what_a_kernel_writes_beside_c_is_an_output_and_its_padding_is_none() -> None:
+    case = Problem(5, 6, 7, ldc=9, epilogue="bias+aux+gelu").case()
+    operands = make_operands(Situation(case, "exact", 0))
+    layout = arena.place(case, 3)
+    before = layout.image(operands)
+    after = before.copy()
+    for name in ("C", "aux"):
+        case.tensors[name].view(layout.elements(after, name).view(np.float32))[...] = len(name)
+    for name in ("C", "aux"):
+        assert (case.c.view(layout.result(before, after, name)) == len(name)).all()
+    layout.elements(after, "aux")[6] = 0
+    with pytest.raises(CandidateFailed, match="wrote 4 bytes outside C's elements, the first in aux, at element 6"):
+        layout.result(before, after, "aux")

@@ -33,7 +33,7 @@ from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.run.gpu.replay import Enqueue, InputSets, allocate, measure
 from gemmgen.run.gpu.timing import QUICK, Baseline, InterleavedTimings, Protocol, Timing
 from gemmgen.support.child import FatalFailure
-from gemmgen.support.errors import CandidateFailed, Failure
+from gemmgen.support.errors import CandidateFailed, Failure, NoBaseline
 
 PLAIN_BLOCKS_PER_SM = 8  # of the kernels that are no products
 PLAIN_SAMPLES = 9
@@ -167,8 +167,11 @@ class Worker:
         operands: Operands | None,
         changed: bytes,
         results: str | None,
+        output: str = "C",
     ) -> Floats | int | None:
-        """C's storage after one launch between guard bands. Raises CandidateFailed: launch or crash.
+        """The storage of C, or of another `output`, after one launch between guard bands.
+
+        Raises CandidateFailed: launch or crash.
 
         `operands` may be left out where their image is kept under `key`; None asks for them. `changed` is the cubin
         of changed.cu. A large result goes into the file `results`, and its count of elements is the answer.
@@ -188,12 +191,12 @@ class Worker:
         else:
             self._try_in_workspace(enqueue, pointers, workspace, spare=key)
         self._check(arrays)
-        if self._count_changed(changed, layout, image, memory):
+        if case.problem.epilogue.outputs or self._count_changed(changed, layout, image, memory):
             before, after = (np.empty(layout.size // WORD, np.uint32) for _ in range(2))
             cuda.memcpy_dtoh(before, image)
             cuda.memcpy_dtoh(after, memory)
             with self._images_distrusted():
-                return layout.result(before, after)  # which raises: it says what was written where
+                return layout.result(before, after, output)  # raises where more was written, and says what
         return self._deliver(base + layout.offsets["C"], layout, results)
 
     def run_baseline(self, case: Case, operands: Operands) -> Floats:
@@ -225,14 +228,19 @@ class Worker:
             self._try_once(enqueue, sets.pointers[0])
         if not baseline:
             return InterleavedTimings(tuple(self._measure(contestants, sets, protocol)))
-        best = self._champion(case, sets, apart)
-        movers: list[Enqueue] = [] if case.problem.pointers else [self._mover(case, sets, move)]
+        movers = [] if case.problem.pointers else [self._mover(case, sets, move)]
+        try:
+            best = self._champion(case, sets, apart)
+        except NoBaseline as error:
+            timings = self._measure([*contestants, *movers], sets, protocol)
+            ours, alone = timings[: len(contestants)], timings[len(contestants) :]
+            return InterleavedTimings(tuple(ours), None, alone[0] if alone else None, error.failure)
         rivals: list[Enqueue] = [partial(best.plan.enqueue, best.algorithm), *movers]
         timings = self._measure([*contestants, *rivals], sets, protocol)
-        ours, (theirs, *moving) = timings[: len(contestants)], timings[len(contestants) :]
+        ours, (theirs, *alone) = timings[: len(contestants)], timings[len(contestants) :]
         version = self._library(case).version
         champion = Baseline(best.algorithm, best.plan.offered, best.first, theirs, version)
-        return InterleavedTimings(tuple(ours), champion, *moving)
+        return InterleavedTimings(tuple(ours), champion, alone[0] if alone else None)
 
     def time_plain(self, cubin: bytes, name: str, buffer_bytes: int, count: int) -> tuple[float, int]:
         """(best microseconds, threads) of `name(float* buffer, long long count)` on a grid that fills the card."""
