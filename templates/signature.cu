@@ -9,7 +9,7 @@
     B += ${ product } * s.stride_b;
     C += ${ product } * s.stride_c;
 //% for x in kernel.problem.epilogue.operands if x.is_matrix
-    ${ x.name } += ${ product } * s.stride_${ x.name };
+    ${ x.name } += ${ product } * s.${ x.stride };
 //% endfor
 //% endif
 //% endmacro

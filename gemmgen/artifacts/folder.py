@@ -27,6 +27,8 @@ def export(source: KernelSource, record: Mapping[str, Any], to: Path) -> list[Pa
     `to` cannot be written. `to` is then as it was before.
     """
     types = source.problem.types
+    others = ", ".join(operand.name for operand in source.problem.epilogue.outputs)
+    require(not others, f"export writes no launcher for kernels that write {others} beside C")
     require(types.uniform, f"export writes no launcher for types that are converted ({types}): f32 and f64 alone")
     files = {name: text.encode() for name, text in folder_texts(source, record["arch"]).items()}
     certificate = certificate_text(source, record, files)

@@ -14,7 +14,7 @@ from gemmgen.kernel.plan import Plan, Work
 from gemmgen.kernel.source import Launch
 from gemmgen.problem.device import least_ridge
 from gemmgen.problem.dtype import WORD, DType
-from gemmgen.problem.gemm import Problem, ld_of, stride_of
+from gemmgen.problem.gemm import Problem, ld_of, matrix_of, stride_of
 
 ORDER_WORDS = {"r": "row", "c": "column"}
 
@@ -29,17 +29,18 @@ class MatrixText:
     order: str
     ld: str
     batch_stride: str | None = None
+    like: str = ""  # the matrix whose leading dimension and stride it has, where these are not its own
 
     @property
     def stride(self) -> str:
         """ "lda = 512", or "lda at run time"."""
-        name = ld_of(self.name)
+        name = ld_of(self.like or self.name)
         return f"{name} at run time" if self.ld == name else f"{name} = {self.ld}"
 
     @property
     def apart(self) -> str | None:
         """The distance between matrices of a batch: "stride_a = 256", "stride_a at run time"; None outside of one."""
-        name = stride_of(ld_of(self.name))
+        name = stride_of(ld_of(self.like or self.name))
         if self.batch_stride is None or self.batch_stride == "0":
             return self.batch_stride and "the same for all products"
         return f"{name} at run time" if self.batch_stride == name else f"{name} = {self.batch_stride}"
@@ -53,8 +54,8 @@ def matrix_texts(problem: Problem) -> tuple[MatrixText, ...]:
         MatrixText("A", m, k, ORDER_WORDS[problem.layout.a], text["lda"], text.get("stride_a")),
         MatrixText("B", k, n, ORDER_WORDS[problem.layout.b], text["ldb"], text.get("stride_b")),
         *(
-            MatrixText(name, m, n, ORDER_WORDS["r"], text[ld_of(name)], text.get(stride_of(ld_of(name))))
-            for name in ("C", *(operand.name for operand in problem.epilogue.operands if operand.is_matrix))
+            MatrixText(name, m, n, ORDER_WORDS["r"], text[ld], text.get(stride_of(ld)), matrix_of(ld))
+            for name, ld in (("C", "ldc"), *((one.name, one.ld) for one in problem.epilogue.operands if one.is_matrix))
         ),
     )
 

@@ -199,14 +199,16 @@ def parameters(problem: Problem, launch: Launch) -> tuple[Parameter, ...]:
         Parameter("A", f"const {types.a.ctype}{to}"),
         Parameter("B", f"const {types.b.ctype}{to}"),
         Parameter("C", f"{types.c.ctype}{to}"),
-        *(
-            Parameter(operand.name, f"const {problem.dtype_of(operand.name).ctype}*")
-            for operand in problem.epilogue.operands
-        ),
+        *(_parameter(problem, operand) for operand in problem.epilogue.operands),
         *(workspace if launch.adds_up else ()),
         *(Parameter(name, size_type(name)) for name in problem.runtime_names),
         *(Parameter(name, types.scalar.ctype) for name in problem.epilogue.scalars),
     )
+
+
+def _parameter(problem: Problem, operand: epilogue.Operand) -> Parameter:
+    constant = "" if operand.written else "const "
+    return Parameter(operand.name, f"{constant}{problem.dtype_of(operand.name).ctype}*")
 
 
 def size_type(name: str) -> str:

@@ -45,7 +45,7 @@ class Operand:
     """A tensor that an epilogue may name.
 
     along    "m": one element a row of C, "n": one a column, "mn": a matrix as large as C, row-major; "": a single one
-    written  the kernel writes it: the argument of its call, which goes on as the call's value
+    written  the kernel writes it: the argument of its call, which goes on as the call's value. It lies as C does
     summed   it is of the type of the sums, rather than of alpha's
     """
 
@@ -72,7 +72,12 @@ class Operand:
     @property
     def ld(self) -> str:
         """The name of its leading dimension, which matrices have."""
-        return f"ld_{self.name}"
+        return "ldc" if self.written else f"ld_{self.name}"
+
+    @property
+    def stride(self) -> str:
+        """The name of a matrix' distance to the next of a batch."""
+        return "stride_c" if self.written else f"stride_{self.name}"
 
 
 _OPERANDS = (
@@ -427,6 +432,7 @@ _FORMS = {
     "bias_m": "x + bias_m",
     **{name: f"x * {name}" for name in ("scale_m", "scale_n", "scale_a", "scale_b")},
     "residual": "x + residual",
+    "aux": "aux(x)",
     **{name: f"{name}(x)" for name, one in FUNCTIONS.items() if len(one.parameters) == 1},
 }
 _SCALES = ("scale_m", "scale_n", "scale_a", "scale_b")
@@ -500,6 +506,7 @@ CHOICES = (
     ("scale_m", "scale_a"),
     ("scale_n", "scale_b"),
     ("bias", "bias_m"),
+    ("aux",),
     ACTIVATIONS,
     ("residual",),
 )

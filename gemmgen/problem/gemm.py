@@ -119,7 +119,6 @@ class Problem:
         matrices = [operand.name for operand in self.epilogue.operands if operand.is_matrix]
         if self.types.scalar.is_integer:
             require_integers(self.epilogue)
-        require(not self.epilogue.outputs, f"the epilogue {self.epilogue} writes more than C, which no kernel does")
         require(not (self.pointers and matrices), f"a batch of pointers has none to {', '.join(matrices)}")
         for name in ("ld_residual", "stride_residual"):
             given = getattr(self, name)
@@ -451,10 +450,15 @@ class Case:
         """The epilogue's operands by name: vectors are one row or one column, which all products share."""
         return {operand.name: self._extra(operand) for operand in self.problem.epilogue.operands}
 
+    @property
+    def read(self) -> dict[str, Matrix]:
+        """Of these what kernels read."""
+        return {name: matrix for name, matrix in self.extra.items() if not OPERANDS[name].written}
+
     def _extra(self, operand: Operand) -> Matrix:
         dtype = self.problem.dtype_of(operand.name)
         if operand.is_matrix:
-            ld, stride = getattr(self, operand.ld), getattr(self, stride_of(operand.ld))
+            ld, stride = getattr(self, operand.ld), getattr(self, operand.stride)
             return Matrix(self.m, self.n, ld, "r", self._batch, stride, dtype=dtype)
         rows, cols = self.m if operand.along == "m" else 1, self.n if operand.along == "n" else 1
         return Matrix(rows, cols, cols, "r", self._batch, 0, dtype=dtype)

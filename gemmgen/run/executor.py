@@ -66,8 +66,9 @@ class LoadedKernel(Protocol):
         seed: int = 0,
         blocks: Sequence[int] | None = None,
         watch: bool = True,
+        output: str = "C",
     ) -> Floats:
-        """One launch; returns C's storage afterwards (operands stay as they were).
+        """One launch; returns C's storage afterwards, or that of another `output` (operands stay as they were).
 
         `blocks` runs only these blocks of the grid, all of a tile's or none; it is for executors
         that run parts. Without `watch` no block is watched for data races: another run of the launch is.

@@ -147,6 +147,7 @@ class Mismatch:
 
     error, bound   |got - expected| and what it may be at most; exact data allows none
     matrix         of the batch; None where there is none
+    output         C, or what else of the epilogue's operands the kernel writes
     """
 
     row: int
@@ -157,9 +158,10 @@ class Mismatch:
     bound: float
     count: int
     matrix: int | None = None
+    output: str = "C"
 
     def __str__(self) -> str:
-        c = "C" if self.matrix is None else f"C of matrix {self.matrix}: C"
+        c = self.output if self.matrix is None else f"{self.output} of matrix {self.matrix}: {self.output}"
         got, expected = f"{self.got:.9g}", f"{self.expected:.9g}"
         if got == expected:  # doubles, alike in nine digits
             got, expected = f"{self.got:.17g}", f"{self.expected:.17g}"
@@ -185,24 +187,28 @@ class Compared:
     largest_bound: float
 
 
-def expected(situation: Situation, window: Window) -> tuple[Doubles, Doubles]:
-    """(C, bound) inside `window`: the result in float64 and what each element of a kernel may be off by."""
+def expected(situation: Situation, window: Window, output: str = "C") -> tuple[Doubles, Doubles]:
+    """(C, bound) inside `window`: the result in float64 and what each element of a kernel may be off by.
+
+    Likewise another `output` of the epilogue.
+    """
     if window == Window.whole(situation.case):
-        return _expected_whole(replace(situation, seed=data_seed(situation)))
-    return _expected(situation, window)
+        return _expected_whole(replace(situation, seed=data_seed(situation)), output)
+    return _expected(situation, window, output)
 
 
-def compare(situation: Situation, result: Floats, window: Window | None = None) -> Compared:
-    """`result`, C's storage after a run, beside the reference.
+def compare(situation: Situation, result: Floats, window: Window | None = None, output: str = "C") -> Compared:
+    """`result`, the storage of C or of another `output` after a run, beside the reference.
 
     Only `window` counts where it is given. NaN or Inf is right just where it is expected.
     """
     case = situation.case
     window = window or Window.whole(case)
-    values, bound = expected(situation, window)
-    want = _stored(case.problem.types, values)
-    got = case.c.dtype.decode(case.c.view(result)[window.index])
-    wrong = ~_right(case.problem.types, got, values, bound)
+    values, bound = expected(situation, window, output)
+    matrix = case.tensors[output]
+    want = _stored(case.problem.types, matrix.dtype, values)
+    got = matrix.dtype.decode(matrix.view(result)[window.index])
+    wrong = ~_right(case.problem.types, matrix.dtype, got, values, bound)
     largest_bound = float(bound.max(initial=0.0))
     if not wrong.any():
         error = _error(got, values) if want is values else _error_before_storing(got, want, values)
@@ -219,26 +225,27 @@ def compare(situation: Situation, result: Floats, window: Window | None = None) 
         bound=float(bound[place]),
         count=int(wrong.sum()),
         matrix=None if window.last is None else window.first + place[0],
+        output=output,
     )
     with np.errstate(divide="ignore", invalid="ignore"):
         return Compared(np.inf, mismatch, error / bound, largest_bound)
 
 
-def _stored(types: Types, values: Doubles) -> Doubles:
-    """What C's type makes of exact `values`; the same array where it is that of sums and scalars."""
-    return values if types.uniform or types.scalar.is_integer else types.c.nearest(values)
+def _stored(types: Types, dtype: DType, values: Doubles) -> Doubles:
+    """What an output's type makes of exact `values`; the same array where it is that of sums and scalars."""
+    return values if types.uniform or types.scalar.is_integer else dtype.nearest(values)
 
 
-def _right(types: Types, got: Doubles, values: Doubles, bound: Doubles) -> Mask:
+def _right(types: Types, dtype: DType, got: Doubles, values: Doubles, bound: Doubles) -> Mask:
     """Which of `got` a right kernel may store, whose results before that are off by `bound` at most.
 
-    Where storing rounds, that is any number of C's type from that of the least such result to that of the greatest.
+    Where storing rounds, that is any number of `dtype` from that of the least such result to that of the greatest.
     """
-    if types.c == types.scalar:
-        near = _error(got, _stored(types, values)) <= bound  # and not `> bound`: NaN compares false
+    if dtype == types.scalar:
+        near = _error(got, _stored(types, dtype, values)) <= bound  # and not `> bound`: NaN compares false
         return np.asarray(near | (_error(got, values) <= bound))  # storing an exact result rounds it, too
     with np.errstate(invalid="ignore"):
-        low, high = types.c.nearest(values - bound), types.c.nearest(values + bound)
+        low, high = dtype.nearest(values - bound), dtype.nearest(values + bound)
         return np.asarray((low <= got) & (got <= high) | np.isnan(got) & np.isnan(values))
 
 
@@ -263,17 +270,18 @@ EXPECTED = Recent(32, max(2**30, MEMORY // 8))
 PRODUCTS = Recent(16, 2**26)
 
 
-def _expected_whole(situation: Situation) -> tuple[Doubles, Doubles]:
-    return EXPECTED.get(situation, lambda: _expected(situation, Window.whole(situation.case)), lambda made: made)
+def _expected_whole(situation: Situation, output: str) -> tuple[Doubles, Doubles]:
+    window = Window.whole(situation.case)
+    return EXPECTED.get((situation, output), lambda: _expected(situation, window, output), lambda made: made)
 
 
-def _expected(situation: Situation, window: Window) -> tuple[Doubles, Doubles]:
+def _expected(situation: Situation, window: Window, output: str) -> tuple[Doubles, Doubles]:
     case, types = situation.case, situation.case.problem.types
     of = unscaled(case), situation.data, data_seed(situation), window
     small = window.elements <= KEPT_ELEMENTS
     product, size, largest = PRODUCTS.get(of, lambda: _products(*of), lambda made: made) if small else _products(*of)
     if not case.problem.epilogue.is_linear:
-        return _through_epilogue(situation, window, product, size, largest)
+        return _through_epilogue(situation, window, product, size, largest, output)
     with np.errstate(invalid="ignore"):
         values, size = case.alpha * product, abs(case.alpha) * size
         if case.beta != 0:  # beta = 0 must not read C, which may hold NaN
@@ -303,9 +311,9 @@ def _bound(case: Case, size: Doubles, largest: Doubles) -> Doubles:
 
 
 def _through_epilogue(
-    situation: Situation, window: Window, product: Doubles, size: Doubles, largest: Doubles
+    situation: Situation, window: Window, product: Doubles, size: Doubles, largest: Doubles, output: str
 ) -> tuple[Doubles, Doubles]:
-    """What the problem's epilogue makes of `product`, and the bound that its tree makes of the sum's.
+    """What the problem's epilogue stores as `output` of `product`, and the bound that its tree makes of the sum's.
 
     The sum passes alpha and beta * C no more, so that n is K.
     """
@@ -322,9 +330,10 @@ def _through_epilogue(
     if case.problem.epilogue.reads_c:
         old = case.c.dtype.decode(case.c.view(operands.c)[window.index])
         inputs["C"] = Bounded.exact(old if case.beta != 0 else np.zeros_like(old))
-    for name, matrix in case.extra.items():
+    for name, matrix in case.read.items():
         inputs[name] = Bounded.exact(_in_window(matrix.view(operands.extra[name]).astype(np.float64), window))
-    result = apply_epilogue(case.problem.epilogue, inputs, scalar, exact, dtype.is_integer).c
+    results = apply_epilogue(case.problem.epilogue, inputs, scalar, exact, dtype.is_integer)
+    result = results.c if output == "C" else results.outputs[output]
     shape = product.shape
     return np.broadcast_to(result.value, shape).copy(), np.broadcast_to(result.bound, shape).copy()
 

@@ -94,6 +94,9 @@ class _Arithmetic:
                 return DType.S32.wrap(-self._integer(value, names))
             case Call(name, arguments):
                 values = [self._integer(argument, names) for argument in arguments]
+                if name not in FUNCTIONS:
+                    self.outputs[name] = Bounded.exact(values[0])
+                    return values[0]
                 return np.asarray(FUNCTIONS[name].reference(*values), np.int64)
             case Binary(operator, left, right):
                 operation = {"+": np.add, "-": np.subtract, "*": np.multiply}[operator]
@@ -139,12 +142,12 @@ class _Arithmetic:
             return self._finite(value, inherited)
         least = 2.0 ** (1 - self.dtype.max_exponent)  # results below it may be zero
         own = 2 * function.ulps * self.dtype.unit_roundoff * (np.abs(value) + inherited) + least
-        return self._finite(value, inherited + self._twice(own))
+        return self._finite(value, inherited + self._roundings * own)
 
     def _rounded(self, value: Doubles, inherited: Doubles) -> Bounded:
-        unit, least = self.dtype.unit_roundoff * (1 + FLOAT64), self.dtype.smallest / 2
-        own = np.where((inherited == 0) & self._held(value), 0.0, unit * (np.abs(value) + inherited) + least)
-        return self._finite(value, inherited + self._twice(own))
+        unit, times = self.dtype.unit_roundoff * (1 + FLOAT64), self._roundings
+        own = times * unit * (np.abs(value) + inherited) + times * self.dtype.smallest / 2  # half of f64's is zero
+        return self._finite(value, inherited + np.where((inherited == 0) & self._held(value), 0.0, own))
 
     def _finite(self, value: Doubles, bound: Doubles) -> Bounded:
         """NaN and infinities are what they are, not near it; what the type cannot hold is infinite in a kernel."""
@@ -158,9 +161,10 @@ class _Arithmetic:
         held = value == 0 if self.dtype == DType.F64 else self.dtype.nearest(value) == value
         return np.asarray(held | (self.exact and self.dtype == DType.F64))
 
-    def _twice(self, own: Doubles) -> Doubles:
-        """In f64 the reference rounds as the kernel does."""
-        return 2 * own if self.dtype == DType.F64 else own
+    @property
+    def _roundings(self) -> int:
+        """Of an operation: in f64 the reference rounds as the kernel does."""
+        return 2 if self.dtype == DType.F64 else 1
 
 
 @cache

@@ -203,6 +203,9 @@ def check(
         return _check_sample(kernel, situation, operands, {} if seen is None else seen, tally)
     result = kernel.run(case, operands, seed=seed)
     worst = _judge(kernel, situation, result, Window.whole(case), tally)
+    for name in _other_outputs(case):
+        result = kernel.run(case, operands, seed=seed, watch=False, output=name)
+        worst = max(worst, _judge(kernel, situation, result, Window.whole(case), tally, name))
     tally.ran(situation, kernel.source.launch.blocks(case), kernel.watched(case, seed=seed), whole=True)
     return worst
 
@@ -221,8 +224,14 @@ def _cost(case: Case, launch: Launch) -> float:
     return case.flops + THREAD_FLOPS * launch.blocks(case) * launch.threads
 
 
-def _judge(kernel: LoadedKernel, situation: Situation, result: Floats, window: Window, tally: DomainTally) -> float:
-    comparison = compare(situation, result, window)
+def _other_outputs(case: Case) -> list[str]:
+    return [operand.name for operand in case.problem.epilogue.outputs]
+
+
+def _judge(
+    kernel: LoadedKernel, situation: Situation, result: Floats, window: Window, tally: DomainTally, output: str = "C"
+) -> float:
+    comparison = compare(situation, result, window, output)
     if comparison.mismatch is not None:
         raise Wrong(situation, Failure("wrong", str(comparison.mismatch), "verifier"), comparison.mismatch)
     tally.compared(situation, comparison)
@@ -255,18 +264,30 @@ def _check_sample(
     if len(all_tiles) != len(all_numbers):
         reason = f"the blocks of {len(all_numbers)} tiles write {len(all_tiles)} tiles of C: some write the same"
         raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
-    result = kernel.run(case, operands, seed=situation.seed, blocks=chosen)
-    bits = case.c.dtype.bits
-    outside = case.c.view(result.view(bits) != operands.c.view(bits))
-    for tile in written:
+    worst = 0.0
+    for name in ("C", *_other_outputs(case)):
+        result = kernel.run(case, operands, seed=situation.seed, blocks=chosen, watch=name == "C", output=name)
+        _require_inside(situation, operands, result, name, written, chosen)
+        for tile in written:
+            worst = max(worst, _judge(kernel, situation, result, tile, tally, name))
+    watched = kernel.watched(case, seed=situation.seed, blocks=chosen)
+    tally.ran(situation, len(chosen), watched, whole=len(chosen) == launch.blocks(case))
+    return worst
+
+
+def _require_inside(
+    situation: Situation, operands: Operands, result: Floats, output: str, tiles: list[Window], blocks: list[int]
+) -> None:
+    """Raises Wrong where `output` changed outside of `tiles`."""
+    matrix = situation.case.tensors[output]
+    bits = matrix.dtype.bits
+    outside = matrix.view(result.view(bits) != operands.by_name[output].view(bits))
+    for tile in tiles:
         outside[tile.index] = False
     if outside.any():
         place = "".join(f"[{index}]" for index in np.argwhere(outside)[0])
-        reason = f"blocks {chosen} write C{place}, outside of the tiles that they write with beta = 0"
+        reason = f"blocks {blocks} write {output}{place}, outside of the tiles that they write with beta = 0"
         raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
-    watched = kernel.watched(case, seed=situation.seed, blocks=chosen)
-    tally.ran(situation, len(chosen), watched, whole=len(chosen) == launch.blocks(case))
-    return max(_judge(kernel, situation, result, tile, tally) for tile in written)
 
 
 def compare_runs(kernel: LoadedKernel, situation: Situation, runs: int) -> Determinism:

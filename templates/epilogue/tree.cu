@@ -22,7 +22,7 @@ struct Epilogue {
     ${ TS } ${ e.scalars | join(", ") };
 //% endif
 //% for x in e.operands
-    const ${ kernel.ctype_of(x) }* ${ x.name };
+    ${ "const " if not x.written }${ kernel.ctype_of(x) }* ${ x.name };
 //% endfor
 };
 
@@ -30,11 +30,14 @@ struct Epilogue {
 // ${ e }
 __device__ __forceinline__ ${ TS } epilogue(const Epilogue& e${ ", Shape s" if e.reads_shape }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, ${ T } acc${ sums_of(e, T) }${ ", %s c" | format(TS) if e.reads_c })
 {
-//% for x in e.operands
+//% for x in e.operands if not x.written
     const ${ kernel.ctype_of(x) } ${ x.name } = e.${ x.name }[${ {"m": "m", "n": "n", "mn": "Offset(m) * s.%s + n" | format(x.ld)}.get(x.along, "0") }];
 //% endfor
 //% for s in kernel.epilogue.statements
     const ${ TS } ${ s.name } = ${ s.text };
+//% for x in e.outputs if x.name == s.name
+    e.${ x.name }[Offset(m) * s.${ x.ld } + n] = ${ x.name };
+//% endfor
 //% endfor
     return ${ kernel.epilogue.result };
 }
@@ -66,7 +69,7 @@ ${ x.name }
 ${ {"m": " + " ~ m, "n": " + " ~ n, "mn": " + Offset(%s) * s.%s + %s" | format(m, x.ld, n)}.get(x.along, "") }
 //%- endif
 //%- if product and x.is_matrix
- + ${ product } * s.stride_${ x.name }
+ + ${ product } * s.${ x.stride }
 //%- endif
 ${ ", " if not loop.last }
 //%- endfor

@@ -37,7 +37,7 @@ def launch(parameters: str, body: str, arguments: list[Argument], store: Store) 
     passed = (Argument.pointer(number), *arguments)
     try:
         server.launch(Request(layout, 0, 1, 1, 0, 1, 10.0, passed, quiet=False))
-        return list(arena.result(layout, case, operands.c))
+        return list(arena.result(layout, case, "C", operands.c))
     finally:
         server.close()
         arena.close()

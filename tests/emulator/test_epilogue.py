@@ -75,6 +75,12 @@ KERNELS = [
     ),
     ("simt", {"STAGES": 3, "ASYNC": 1, "SPLIT": 2}, "zero_m+zero_n", RUNTIME),
     ("batched", {"MB": 4}, "zero_m+zero_n+scale_n", Problem(8, 12, 15, batch=None, types=Types.parse("u8,s8,s8"))),
+    ("naive", {}, "bias+aux+gelu", replace(BATCH, layout=Layout("r", "c"))),
+    ("naive", {}, "zero_n+aux+relu", replace(RUNTIME, types=Types.parse("s8,s8,s32"))),
+    ("simt", {"SPLIT": 3}, "scale_m+bias+aux+silu+residual", replace(RUNTIME, types=Types.parse("bf16"), ld_align=4)),
+    ("simt", {"STAGES": 2, "ASYNC": 1, "K_UNROLL": 4}, "bias+aux+relu", Problem(70, 131, 45)),
+    ("skinny", {"SPLIT": 2}, "relu(aux(alpha * acc + bias_m)) + 2", Problem(3, 200, None)),
+    ("batched", {"MB": 4, "BATCH_TILES": 5}, "aux+gelu_tanh", Problem(8, 12, 16, batch=None)),
     ("skinny", {}, "bias+gelu_tanh+residual", Problem(3, 200, None, types=Types.parse("bf16"))),
     (
         "skinny",

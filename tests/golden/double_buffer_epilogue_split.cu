@@ -1,12 +1,13 @@
-// gemm_f32_rr_bB_Mx300xK_sm90_94766e04
+// gemm_f32_rr_bB_Mx300xK_sm90_f1c75f98
 //
-//     C = silu(alpha * acc * scale_m * scale_n + beta * C + bias_n) + residual      acc = A * B; f32 on CUDA cores; beta = 0 never reads C
+//     C = silu(aux(alpha * acc * scale_m * scale_n + beta * C + bias_n)) + residual      acc = A * B; f32 on CUDA cores; beta = 0 never reads C
 //     for each of a batch's products
 //
 //     A  M x K, row-major, lda at run time, stride_a at run time
 //     B  K x 300, row-major, ldb = 300, stride_b at run time
 //     C  M x 300, row-major, ldc = 300, stride_c at run time
 //     residual  M x 300, row-major, ld_residual = 300, stride_residual at run time
+//     aux  M x 300, row-major, ldc = 300, stride_c at run time
 //     bias_n  300 elements, one a column of C; the same for all products
 //     scale_m  M elements, one a row of C; the same for all products
 //     scale_n  300 elements, one a column of C; the same for all products
@@ -19,13 +20,13 @@
 // Split-K 4 blocks share a tile, each over a part of K; the last to arrive adds their sums
 //
 // Launch  ceil(M / 128) * ceil(N / 128) * batch * 4 blocks of 256 threads
-// Expects A, B, C, bias_n, scale_m, scale_n and residual at addresses divisible by 16, C overlapping no other operand,
+// Expects A, B, C, bias_n, scale_m, scale_n, residual and aux at addresses divisible by 16, C overlapping no other operand,
 //         no two matrices of C that overlap,
 //         partials: ceil(M / 128) * ceil(N / 128) * batch * 4 * 16384 floats, holding anything,
 //         semaphores: ceil(M / 128) * ceil(N / 128) * batch counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
-// Config  gemm_f32_rr_bB_Mx300xK_scale_m_scale_n_bias_silu_residual_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb0_pad4_s2_async0_unroll0_slices1_minb1_g8_split4
-// Made by gemmgen generate '?x300x?' --dtype f32 --layout rr --batch '?' --epilogue 'silu(alpha * acc * scale_m * scale_n + beta * C + bias_n) + residual' --arch sm_90 --set SPLIT=4
+// Config  gemm_f32_rr_bB_Mx300xK_scale_m_scale_n_bias_aux_silu_residual_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb0_pad4_s2_async0_unroll0_slices1_minb1_g8_split4
+// Made by gemmgen generate '?x300x?' --dtype f32 --layout rr --batch '?' --epilogue 'silu(aux(alpha * acc * scale_m * scale_n + beta * C + bias_n)) + residual' --arch sm_90 --set SPLIT=4
 
 namespace {
 
@@ -430,18 +431,20 @@ struct Epilogue {
     const float* scale_m;
     const float* scale_n;
     const float* residual;
+    float* aux;
 };
 
 // C's new element in row m and column n; c is the old one, or 0 where beta = 0:
-// silu(alpha * acc * scale_m * scale_n + beta * C + bias_n) + residual
+// silu(aux(alpha * acc * scale_m * scale_n + beta * C + bias_n)) + residual
 __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int n, float acc, float c)
 {
     const float bias_n = e.bias_n[n];
     const float scale_m = e.scale_m[m];
     const float scale_n = e.scale_n[n];
     const float residual = e.residual[Offset(m) * s.ld_residual + n];
-    const float x = fmaf(e.beta, c, e.alpha * acc * scale_m * scale_n) + bias_n;
-    return silu(x) + residual;
+    const float aux = fmaf(e.beta, c, e.alpha * acc * scale_m * scale_n) + bias_n;
+    e.aux[Offset(m) * s.ldc + n] = aux;
+    return silu(aux) + residual;
 }
 
 // The first `valid` of N new elements from row m, column n on to C. beta = 0 overwrites C unread: what stood there may be NaN.
@@ -482,7 +485,7 @@ __device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int sk
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_bB_Mx300xK_sm90_94766e04(
+gemm_f32_rr_bB_Mx300xK_sm90_f1c75f98(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -490,6 +493,7 @@ gemm_f32_rr_bB_Mx300xK_sm90_94766e04(
     const float* __restrict__ scale_m,
     const float* __restrict__ scale_n,
     const float* __restrict__ residual,
+    float* __restrict__ aux,
     float* __restrict__ partials,
     unsigned* __restrict__ semaphores,
     int M,
@@ -512,6 +516,7 @@ gemm_f32_rr_bB_Mx300xK_sm90_94766e04(
     B += matrix * s.stride_b;
     C += matrix * s.stride_c;
     residual += matrix * s.stride_residual;
+    aux += matrix * s.stride_c;
     const TileOrigin nominal = tile_of_block(s, blockIdx.x / SPLIT % tiles);
     // A tile that would cross an edge of C moves back until it ends there: copies need no predicates, and what overlaps
     // another tile is not stored.
@@ -555,7 +560,7 @@ gemm_f32_rr_bB_Mx300xK_sm90_94766e04(
     }
 
     float* const c_tile = C + Offset(tile.m) * s.ldc + tile.n;
-    const Epilogue e = {alpha, beta, bias_n + tile.n, scale_m + tile.m, scale_n + tile.n, residual + Offset(tile.m) * s.ld_residual + tile.n};
+    const Epilogue e = {alpha, beta, bias_n + tile.n, scale_m + tile.m, scale_n + tile.n, residual + Offset(tile.m) * s.ld_residual + tile.n, aux + Offset(tile.m) * s.ldc + tile.n};
     const Fixup fixup = split_k_fixup(partials, semaphores);
     if (!store_partial<TM * TN>(&acc[0][0], fixup)) return;
     #pragma unroll

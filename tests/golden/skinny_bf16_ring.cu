@@ -1,4 +1,4 @@
-// gemm_bf16_rr_1x4096x4096_sm90_8bc8b565
+// gemm_bf16_rr_1x4096x4096_sm90_12bce0d8
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on CUDA cores; beta = 0 never reads C
 //
@@ -16,7 +16,7 @@
 // Launch  M * ceil(N / 64) blocks of 256 threads, 67712 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
 // Config  gemm_bf16_rr_1x4096x4096_skinny_s1_t8_l8_w8_k0_u4_d4_async1_v4_split1
-// Made by gemmgen generate 1x4096x4096 --dtype bf16 --layout rr --arch sm_90 --family skinny --set S=1 --set T=8 --set LANES=8 --set WARPS=8 --set BK=0 --set UNROLL=4 --set DEPTH=4 --set ASYNC=1
+// Made by gemmgen generate 1x4096x4096 --dtype bf16 --layout rr --arch sm_90 --family skinny --set LANES=8 --set UNROLL=4 --set ASYNC=1 --set SPLIT=1
 
 namespace {
 
@@ -286,7 +286,7 @@ __device__ __forceinline__ void store_c(BF16* C, Shape s, int tile_m, int tile_n
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_1x4096x4096_sm90_8bc8b565(
+gemm_bf16_rr_1x4096x4096_sm90_12bce0d8(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,

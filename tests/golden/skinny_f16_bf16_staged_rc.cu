@@ -1,4 +1,4 @@
-// gemm_f16bf16f32_rc_Mx1000x4096_sm90_8e29e71a
+// gemm_f16bf16f32_rc_Mx1000x4096_sm90_037ff403
 //
 //     C = alpha * A * B + beta * C      A f16, B bf16, C f32; sums in f32 on CUDA cores; beta = 0 never reads C
 //
@@ -15,7 +15,7 @@
 // Launch  ceil(M / 8) * ceil(N / 32) blocks of 128 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
 // Config  gemm_f16bf16f32_rc_Mx1000x4096_skinny_s8_t8_w4_k512_u2_v4_split1
-// Made by gemmgen generate '?x1000x4096' --types f16,bf16,f32 --layout rc --arch sm_90 --family skinny --set T=8
+// Made by gemmgen generate '?x1000x4096' --types f16,bf16,f32 --layout rc --arch sm_90 --family skinny --set T=8 --set SPLIT=1
 
 namespace {
 
@@ -253,7 +253,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16bf16f32_rc_Mx1000x4096_sm90_8e29e71a(
+gemm_f16bf16f32_rc_Mx1000x4096_sm90_037ff403(
     const F16* __restrict__ A,
     const BF16* __restrict__ B,
     float* __restrict__ C,

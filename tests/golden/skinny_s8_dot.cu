@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rc_1x4096x4096_sm90_6f0ac43c
+// gemm_s8s8s32_rc_1x4096x4096_sm90_688d79f0
 //
 //     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on CUDA cores; beta = 0 never reads C
 //
@@ -20,7 +20,7 @@
 //         semaphores: M * ceil(N / 16) counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
 // Config  gemm_s8s8s32_rc_1x4096x4096_skinny_s1_t4_w4_k0_u2_v4_split2
-// Made by gemmgen generate 1x4096x4096 --types s8,s8,s32 --layout rc --arch sm_90 --family skinny --set S=1 --set BK=0 --set SPLIT=2
+// Made by gemmgen generate 1x4096x4096 --types s8,s8,s32 --layout rc --arch sm_90 --family skinny --set SPLIT=2
 
 namespace {
 
@@ -287,7 +287,7 @@ __device__ __forceinline__ void store_c(int* C, Shape s, int tile_m, int tile_n,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rc_1x4096x4096_sm90_6f0ac43c(
+gemm_s8s8s32_rc_1x4096x4096_sm90_688d79f0(
     const signed char* __restrict__ A,
     const signed char* __restrict__ B,
     int* __restrict__ C,

@@ -53,7 +53,7 @@ class Summing:
         return self
 
     @np.errstate(invalid="ignore", over="ignore")  # NaN, Inf and huge data are among what it gets
-    def run(self, case, operands, *, seed=0, blocks=None, watch=True):
+    def run(self, case, operands, *, seed=0, blocks=None, watch=True, output="C"):
         self.runs.append((case, seed, blocks))
         a, b = case.a.view(operands.a), case.b.view(operands.b)
         total = np.zeros((case.m, case.n), np.float32)

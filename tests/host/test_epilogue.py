@@ -285,6 +285,21 @@ def test_a_kernel_that_rounds_each_operation_stays_within_the_bound(epilogue, se
     assert (np.abs(got - want.value) <= want.bound)[np.broadcast_to(finite, want.value.shape)].all()
 
 
+@pytest.mark.parametrize("dtype", SUMS)
+def test_a_denormal_result_may_be_off_by_the_smallest_denormal(dtype):
+    """A sum that is off by one such number, scaled: the product rounds to another one."""
+    rng, least = np.random.default_rng(4), dtype.smallest
+    names = {"scale_m": rng.uniform(-2, 2, (64, 1)), "acc": least * rng.integers(-1000, 1000, (64, 32))}
+    kernel = {name: value.astype(dtype.numpy) for name, value in names.items()}
+    reference = {name: Bounded.exact(value.astype(np.float64)) for name, value in kernel.items()}
+    reference["acc"] = Bounded(reference["acc"].value, np.full((64, 32), least))
+    kernel["acc"] += dtype.numpy.type(least)
+    epilogue = parse_epilogue("scale_m * acc")
+    want = apply_epilogue(epilogue, reference, dtype).c
+    got = computed(epilogue.tree, kernel, dtype.numpy.type).astype(np.float64)
+    assert (np.abs(got - want.value) <= want.bound).all() and want.bound.max() <= 4 * least
+
+
 @pytest.mark.parametrize(
     "text", ["bias+gelu", "bias+gelu_tanh", "bias+silu+residual", "scale_m+scale_n+bias+relu", "tanh"]
 )

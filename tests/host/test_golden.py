@@ -63,7 +63,7 @@ SAMPLES = {
     "naive_epilogue": Sample(NAIVE, epilogue="gelu(alpha * acc + bias_n) + residual"),
     "naive_zero_points": Sample(NAIVE, {}, (None, 300, None), epilogue="zero_m+zero_n+scale_m", types="u8,s8,bf16"),
     "double_buffer_epilogue_split": Sample(
-        SIMT, {"SPLIT": 4}, (None, 300, None), batch=None, epilogue="scale_m+scale_n+bias+silu+residual"
+        SIMT, {"SPLIT": 4}, (None, 300, None), batch=None, epilogue="scale_m+scale_n+bias+aux+silu+residual"
     ),
     "skinny_epilogue": Sample(SKINNY, {}, (4, 4096, 1024), epilogue="bias+gelu"),
     "batched_epilogue": Sample(
@@ -123,11 +123,13 @@ SAMPLES = {
     "skinny_dynamic_shared": Sample(SKINNY, {"S": 16, "WARPS": 8}, (16, 1000, 512)),
     "skinny_bf16_ring": Sample(
         SKINNY,
-        {"S": 1, "T": 8, "LANES": 8, "WARPS": 8, "BK": 0, "UNROLL": 4, "DEPTH": 4, "ASYNC": 1},
+        {"S": 1, "T": 8, "LANES": 8, "WARPS": 8, "BK": 0, "UNROLL": 4, "DEPTH": 4, "ASYNC": 1, "SPLIT": 1},
         (1, 4096, 4096),
         dtype=DType.BF16,
     ),
-    "skinny_f16_bf16_staged_rc": Sample(SKINNY, {"T": 8}, (None, 1000, 4096), "rc", types="f16,bf16,f32"),
+    "skinny_f16_bf16_staged_rc": Sample(
+        SKINNY, {"S": 8, "T": 8, "BK": 512, "SPLIT": 1}, (None, 1000, 4096), "rc", types="f16,bf16,f32"
+    ),
     "skinny_s8_dot": Sample(SKINNY, {"S": 1, "BK": 0, "SPLIT": 2}, (1, 4096, 4096), "rc", types="s8,s8,s32"),
     "f64": Sample(SIMT, {"ASYNC": 1, "STAGES": 3}, dtype=DType.F64),
     "fragment_prefetch_f64_batch_split": Sample(

@@ -331,7 +331,8 @@ class PlayedCublas(ModuleType):
     def __init__(self, driver: Driver) -> None:
         super().__init__("nvmath.bindings.cublas")
         self.driver, self.calls = driver, []
-        self.sgemm_batched = None
+        self.sgemm_batched = self.dgemm_batched = None
+        self.ComputeType = SimpleNamespace(COMPUTE_32F=68, COMPUTE_32I=72)
 
     def create(self) -> int:
         return 77
@@ -374,6 +375,30 @@ def test_cublas_multiplies_a_batch_of_pointers(worker, driver, monkeypatch):
         assert compare(situation, result).mismatch is None, layout
     assert worker._library(situation.case).version == "cuBLAS 13.1.0 gemmBatched"
     assert played.calls == ["stream", "workspace"] * 4
+
+
+@pytest.mark.parametrize(
+    ("types", "numbers", "sums"),
+    [("bf16", (14, 14, 14), 68), ("f16,f16,f32", (2, 2, 0), 68), ("s8,s8,s32", (3, 3, 10), 72)],
+)
+def test_cublas_converts_types_of_a_batch_of_pointers(driver, types, numbers, sums):
+    played, calls = PlayedCublas(driver), []
+    played.gemm_batched_ex = lambda *arguments: calls.append(arguments)
+    library = SimpleNamespace(api=played, handle=77, workspace=0, products={})
+    case = Problem(5, 7, 9, types=types, batch=4, pointers=True).case()
+    module = importlib.import_module("gemmgen.run.gpu.cublas")
+    module.BatchedPlan(library, case).enqueue(0, {"A": 10, "B": 20, "C": 30}, SimpleNamespace(handle=0))
+    ((_, op_b, op_a, n, m, k, _, b, of_b, ldb, a, of_a, lda, _, c, of_c, ldc, count, compute, _),) = calls
+    assert (op_b, op_a, m, n, k, count) == (0, 0, 5, 7, 9, 4)
+    assert ((a, lda), (b, ldb), (c, ldc)) == ((10, case.lda), (20, case.ldb), (30, case.ldc))
+    assert (of_a, of_b, of_c) == numbers and compute == sums
+
+
+def test_cublas_says_which_types_it_lacks(driver):
+    module = importlib.import_module("gemmgen.run.gpu.cublas")
+    case = Problem(5, 7, 9, types="e4m3", batch=4, pointers=True).case()
+    with pytest.raises(CandidateFailed, match="no baseline: gemmBatched has no kernel for e4m3"):
+        module.BatchedPlan(SimpleNamespace(products={}), case)
 
 
 def played_launches(monkeypatch, driver: Driver) -> list[SimpleNamespace]:
@@ -574,7 +599,7 @@ class PlayedChild:
         self.sent: list[bool] = []
 
     def request(self, message: tuple[object, ...], timeout: float) -> object:
-        verb, _, _, _, key, operands, _, _ = message
+        verb, _, _, _, key, operands, *_ = message
         assert verb == "run"
         self.sent.append(operands is not None)
         if key in self.kept or operands is not None:
@@ -736,3 +761,18 @@ def test_matrices_behind_pointers_have_allocations_as_far_as_there_are_few(drive
             for matrix, values, ours in zip(case.matrices, (operands.a, operands.b, operands.c), found, strict=True):
                 want, flat = matrix.view(values), replace(matrix.stored, batch=None)
                 assert all((flat.view(some) == want[product]).all() for product, some in enumerate(ours))
+
+
+def test_what_a_kernel_writes_beside_c_is_an_output_and_its_padding_is_none() -> None:
+    case = Problem(5, 6, 7, ldc=9, epilogue="bias+aux+gelu").case()
+    operands = make_operands(Situation(case, "exact", 0))
+    layout = arena.place(case, 3)
+    before = layout.image(operands)
+    after = before.copy()
+    for name in ("C", "aux"):
+        case.tensors[name].view(layout.elements(after, name).view(np.float32))[...] = len(name)
+    for name in ("C", "aux"):
+        assert (case.c.view(layout.result(before, after, name)) == len(name)).all()
+    layout.elements(after, "aux")[6] = 0
+    with pytest.raises(CandidateFailed, match="wrote 4 bytes outside C's elements, the first in aux, at element 6"):
+        layout.result(before, after, "aux")

@@ -20,7 +20,7 @@ LANES do the same by narrower tiles, with nothing to add up between blocks.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, gcd
 from types import MappingProxyType
 from typing import cast
@@ -104,7 +104,7 @@ PRUNING = (
         "T * UNROLL * LANE_WORDS * W_BYTES >= 32", "less than 32 bytes of a lane under way do not hide the latency"
     ),
     Constraint(
-        "S * T + UNROLL * LANE_WORDS * (T * W_BYTES + S * X_BYTES * (BK == 0)) / 4 <= 192",
+        "S * T + HELD * LANE_WORDS * (T * W_BYTES + S * X_BYTES * (BK == 0)) / 4 <= 192",
         "sums, weights and small operand under way exceed the registers",
     ),
     Constraint("UNIFORM == 1 or ALONG_K == 1 or T * W_BYTES >= 16", "a thread's weights fill no access of 16 bytes"),
@@ -185,11 +185,13 @@ class Skinny(Family):
     config_type = SkinnyConfig
     constraints = CONSTRAINTS
     pruning = PRUNING
-    secondary = frozenset({"WARPS", "BK", "DEPTH"})
+    secondary = frozenset({"WARPS", "BK", "UNROLL", "DEPTH", "SPLIT"})
     small = MappingProxyType({"S": 4, "T": 4, "WARPS": 2, "BK": 32, "UNROLL": 2})
 
     def default(self, problem: Problem) -> Config:
         _, w = roles(problem)
+        if not problem.types.uniform:
+            return _converting(problem, self.facts(problem)["SMALL"])
         step = WARP * weight_width(problem, SkinnyConfig()) if w.along_k else 1  # depths of a block's
         return SkinnyConfig(BK=max(SkinnyConfig.BK, SkinnyConfig.UNROLL * step))
 
@@ -208,6 +210,10 @@ class Skinny(Family):
         deep = "" if uniform else "DEPTH * "  # uniform kernels have a depth of 1
         step = "32 * VW" if w.along_k else f"{deep}WARPS * GROUPS"
         ring = " + RING_FLOATS" if skinny.ASYNC else ""
+        # As compiled: of a ring in shared memory the steps that the compiler takes early, and of elements that are
+        # converted both those under way and those that are taken out.
+        converts = not (uniform or dots(problem, skinny))
+        held = "3 * (UNROLL >= 3) + 2 * (UNROLL == 2)" if skinny.ASYNC else "UNROLL * 2" if converts else "UNROLL"
         loads = "T" if w.along_k else f"{deep}T / VW"
         long_side = "WARPS * T" if w.along_k else "LANES * T"
         tile = {f"B{x.MN}": "S", f"B{w.MN}": long_side}
@@ -243,6 +249,7 @@ class Skinny(Family):
                 f"{elements} of an access to the small operand",
                 group="Weights",
             ),
+            Derived("HELD", held, "steps whose weights registers hold at once", group="Weights"),
             *(() if uniform else (READ_WIDTH,)),
             *(ring_of(problem.dtype_of(w.X)) if skinny.ASYNC else ()),
             Derived("FX", str(gcd(4, skinny.S)), "floats of a read of the small operand", group=SHARED),
@@ -303,9 +310,6 @@ class Skinny(Family):
         rounds = ceil(skinny.S * skinny.BK / (value["THREADS"] * STAGE_UNROLL * staging))
         weights = value["W_BYTES"] * value[f"B{w.MN}"] * turn  # bytes
         ring = weights if skinny.ASYNC else 0
-        # Steps in registers, as compiled: of a ring in shared memory those that the compiler waits for early, and where
-        # elements are converted both the weights under way and those that are taken out.
-        held = min(3, skinny.UNROLL) if skinny.ASYNC else skinny.UNROLL * (1 if problem.types.uniform or dot else 2)
         taken = 0 if dot else skinny.T * unpacking(problem, w) + skinny.S * unpacking(problem, x) * direct
         work = Work(
             outputs=skinny.S * skinny.T,
@@ -320,7 +324,7 @@ class Skinny(Family):
             repeated_bytes=value["X_BYTES"] * skinny.S * turn * direct,
             prefetch=1,
             waits=0 if direct else rounds * turn / skinny.BK,
-            staged=held
+            staged=value["HELD"]
             * value["LANE_WORDS"]
             * (value["W_BYTES"] * skinny.T + value["X_BYTES"] * skinny.S * direct)
             / WORD,
@@ -340,7 +344,7 @@ class Skinny(Family):
     def unused(self, plan: Plan) -> frozenset[str]:
         skinny = cast(SkinnyConfig, plan.config)
         _, w = roles(plan.problem)
-        names = {"VEC", "SHARED_BYTES", "ASYNC"}
+        names = {"VEC", "SHARED_BYTES", "ASYNC", "HELD"}
         uniform, direct = plan.problem.types.uniform, skinny.BK == 0
         if direct or dots(plan.problem, skinny) if w.along_k else skinny.LANES < WARP:
             names |= {"RX"}
@@ -425,6 +429,23 @@ def _streaming(plan: Plan) -> Iterator[str]:
         yield "Bound   global memory: too few FLOP for a byte, on any known card"
     else:
         yield "Bound   global memory on a card that can compute more than that for each byte, else FFMA issue"
+
+
+def _converting(problem: Problem, small: int) -> SkinnyConfig:
+    """What converts well, by the model: `small` lines of the small operand (0: not known) straight to registers, while
+    these have room, and as many blocks as an H200 has SMs, about."""
+    _, w = roles(problem)
+    lines = min((count for count in (1, 2, 4, 8) if count >= small > 0), default=8)
+    if w.along_k:
+        step = WARP * weight_width(problem, SkinnyConfig())
+        config = SkinnyConfig(S=lines, BK=0 if lines <= 4 else 2 * step)
+    elif lines <= 4:
+        config = SkinnyConfig(S=lines, T=8, WARPS=8, BK=0, DEPTH=4)
+    else:
+        config = SkinnyConfig(S=lines, T=8, WARPS=8, BK=512, UNROLL=8)
+    length, tile = problem.sizes[w.MN] or 0, config.T * (config.WARPS if w.along_k else WARP)
+    most = min(128 * tile // max(1, length), (problem.k or 0) // 512)  # of blocks in a card, and parts of some depth
+    return replace(config, SPLIT=max(split for split in (1, 2, 4, 8) if split <= max(1, most)))
 
 
 SHARED = "Shared memory"

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from gemmgen.kernel.source import OPERANDS, SEMAPHORE_BYTES, WORKSPACE, Workspace
 from gemmgen.kernel.streamk import Numbers
+from gemmgen.problem import epilogue
 from gemmgen.problem.dtype import CANARY, WIDEST_ACCESS, WORD
 from gemmgen.problem.gemm import POINTER_BYTES, Case
 from gemmgen.problem.matrix import Matrix
@@ -116,6 +117,10 @@ class ArenaLayout:
     def workspace(self) -> dict[str, Segment]:
         return dict(zip(WORKSPACE, (self.partials, self.semaphores), strict=True))
 
+    def output(self, name: str) -> Segment:
+        """That of C, or of another that the kernel writes."""
+        return self.c if name == "C" else self.extra[name]
+
     @property
     def products(self) -> int:
         """Of a batch of pointers, else 0."""
@@ -139,7 +144,10 @@ class ArenaLayout:
             ),
             Placement("partials", self.partials, size["partials"], True),
             Placement("semaphores", self.semaphores, SEMAPHORE_BYTES, True),
-            *(Placement(name, segment, size[name], False) for name, segment in self.extra.items()),
+            *(
+                Placement(name, segment, size[name], epilogue.OPERANDS[name].written)
+                for name, segment in self.extra.items()
+            ),
         )
 
     @classmethod
@@ -191,10 +199,16 @@ class SharedArena:
                 self._slack_to_canary(segment)
                 self._operand(segment)[:] = storage.view(np.uint8)
         for name, segment in layout.extra.items():
+            if epilogue.OPERANDS[name].written:
+                continue
             self._slack_to_canary(segment)
             self._operand(segment)[:] = operands.extra[name].view(np.uint8)
+        for one in case.problem.epilogue.outputs:
+            matrix, values = case.extra[one.name], operands.extra[one.name]
+            self._segment(layout.extra[one.name])[:] = CANARY_BYTE
+            self._put(layout, case, one.name, matrix.view(values.view(matrix.dtype.bits)))
         self._segment(layout.c)[:] = CANARY_BYTE
-        self._put_c(layout, case, case.c.view(operands.c.view(case.c.dtype.bits)))
+        self._put(layout, case, "C", case.c.view(operands.c.view(case.c.dtype.bits)))
         offsets = [one.matrix.dtype.size * one.offsets for one in layout.scattered]
         self._operand(layout.matrices)[:] = np.array(offsets, np.uint64).view(np.uint8).ravel()
         for segment in layout.workspace.values():
@@ -202,34 +216,36 @@ class SharedArena:
         self._operand(layout.semaphores)[:] = 0
         self._operand(layout.blocks).view(np.uint32)[:] = blocks
 
-    def result(self, layout: ArenaLayout, case: Case, before: Floats) -> Floats:
-        """C's storage after the launch, its padding as it was."""
+    def result(self, layout: ArenaLayout, case: Case, name: str, before: Floats) -> Floats:
+        """The storage of C, or of another output, after the launch, its padding as it was."""
         after: Floats = before.copy()
-        bits = case.c.dtype.bits
-        elements = self._operand(layout.c).view(bits)
-        found = layout.scattered[2].take(elements) if layout.scattered else case.c.view(elements)
-        case.c.view(after.view(bits))[...] = found
+        matrix = case.tensors[name]
+        elements = self._operand(layout.output(name)).view(matrix.dtype.bits)
+        found = layout.scattered[2].take(elements) if layout.scattered else matrix.view(elements)
+        matrix.view(after.view(matrix.dtype.bits))[...] = found
         return after
 
-    def write_outside(self, layout: ArenaLayout, case: Case) -> str | None:
-        """Where the launch wrote beside the elements of C; None if nowhere. Spoils C in the arena."""
-        dtype = case.c.dtype
-        self._put_c(layout, case, np.full(dtype.size, CANARY_BYTE, np.uint8).view(dtype.bits))
-        segment = self._segment(layout.c)
+    def write_outside(self, layout: ArenaLayout, case: Case, name: str) -> str | None:
+        """Where the launch wrote beside the elements of an output; None if nowhere. Spoils it in the arena."""
+        matrix, at = case.tensors[name], layout.output(name)
+        dtype = matrix.dtype
+        self._put(layout, case, name, np.full(dtype.size, CANARY_BYTE, np.uint8).view(dtype.bits))
+        segment = self._segment(at)
         if (segment.view(np.uint32) == CANARY).all():
             return None
-        offset = (int(np.argmax(segment != CANARY_BYTE)) - layout.c.skew) // dtype.size
+        offset = (int(np.argmax(segment != CANARY_BYTE)) - at.skew) // dtype.size
         if layout.scattered and offset >= 0:
             return layout.scattered[2].place(offset)
-        return describe_outside(case.c, offset)
+        return describe_outside(matrix, offset, name)
 
-    def _put_c(self, layout: ArenaLayout, case: Case, values: Bits) -> None:
-        """Write the elements of C in the arena."""
-        elements = self._operand(layout.c).view(case.c.dtype.bits)
+    def _put(self, layout: ArenaLayout, case: Case, name: str, values: Bits) -> None:
+        """Write the elements of an output in the arena."""
+        matrix = case.tensors[name]
+        elements = self._operand(layout.output(name)).view(matrix.dtype.bits)
         if layout.scattered:
             layout.scattered[2].put(elements, values)
         else:
-            case.c.view(elements)[...] = values
+            matrix.view(elements)[...] = values
 
     def workspace_trouble(self, layout: ArenaLayout, semaphores: Numbers) -> str | None:
         """What the launch did to its workspace that it must not; None where all is well.
@@ -267,11 +283,11 @@ class SharedArena:
         held[segment.skew + segment.length :] = CANARY_BYTE
 
 
-def describe_outside(c: Matrix, offset: int) -> str:
-    """The place `offset` elements from C's first, which is none of C's elements."""
+def describe_outside(c: Matrix, offset: int, name: str) -> str:
+    """The place `offset` elements from the first of C, or of another output, which is none of its elements."""
     if offset < 0:
-        return f"{-offset} elements before the start of C"
+        return f"{-offset} elements before the start of {name}"
     if offset >= c.elements:
-        return f"{offset - c.elements} elements after the end of C"
+        return f"{offset - c.elements} elements after the end of {name}"
     apart = "" if c.batch is None else f", stride_c = {c.stride}"
-    return f"the padding of C at {c.place(offset)} (C is {c.rows} x {c.cols}, ldc = {c.ld}{apart})"
+    return f"the padding of {name} at {c.place(offset)} ({name} is {c.rows} x {c.cols}, ldc = {c.ld}{apart})"

@@ -58,8 +58,9 @@ class EmulatedKernel:
         seed: int = 0,
         blocks: Sequence[int] | None = None,
         watch: bool = True,
+        output: str = "C",
     ) -> Floats:
-        """One launch, or its `blocks` only; returns C's storage afterwards, its padding as it was.
+        """One launch, or its `blocks` only; returns C's storage afterwards, or `output`'s, its padding as it was.
 
         A small launch is watched for races as a whole. A larger one is not, but by some seeds a few of its
         blocks run twice: watched, and then with all others. Without `watch` none is watched.
@@ -70,9 +71,9 @@ class EmulatedKernel:
         order, watched = self._blocks(case, seed, blocks)
         if not watch or len(watched) < len(order):
             if watch and len(watched):
-                self._launch(self._watched, case, operands, watched, seed, quiet=True)
-            return self._launch(self._fast, case, operands, order, seed)
-        return self._launch(self._watched, case, operands, order, seed)
+                self._launch(self._watched, case, operands, watched, seed, output, quiet=True)
+            return self._launch(self._fast, case, operands, order, seed, output)
+        return self._launch(self._watched, case, operands, order, seed, output)
 
     def watched(self, case: Case, *, seed: int, blocks: Sequence[int] | None = None) -> int:
         """How many blocks of such a run are watched."""
@@ -88,7 +89,14 @@ class EmulatedKernel:
         return order, _watched_blocks(launch, case, order, affordable, seed)
 
     def _launch(
-        self, server: Server, case: Case, operands: Operands, blocks: Blocks, seed: int, quiet: bool = False
+        self,
+        server: Server,
+        case: Case,
+        operands: Operands,
+        blocks: Blocks,
+        seed: int,
+        output: str,
+        quiet: bool = False,
     ) -> Floats:
         layout = ArenaLayout.of(case, self.source.launch.workspace(case), len(blocks), seed)
         self._arena.fill(layout, case, operands, blocks)
@@ -96,10 +104,11 @@ class EmulatedKernel:
         workers = 1 if server is self._watched else len(os.sched_getaffinity(0))
         timeout = self._timeout + _long_work(self.source.launch, case, len(blocks), server is self._watched)
         server.launch(self._request(layout, case, seed, workers, timeout, quiet))
-        result = self._arena.result(layout, case, operands.c)
-        outside = self._arena.write_outside(layout, case)
-        if outside is not None:
-            raise failed("crash", f"the kernel writes outside C: {outside}")
+        result = self._arena.result(layout, case, output, operands.by_name[output])
+        for name in ("C", *(one.name for one in case.problem.epilogue.outputs)):
+            outside = self._arena.write_outside(layout, case, name)
+            if outside is not None:
+                raise failed("crash", f"the kernel writes outside {name}: {outside}")
         trouble = self._arena.workspace_trouble(layout, self.source.launch.semaphores_left(case, blocks))
         if trouble is not None:
             raise failed("crash", trouble)

@@ -91,15 +91,21 @@ class DeviceArena:
         placed = zip(starts, self.scattered, strict=True)
         return np.array([start + one.matrix.dtype.size * one.offsets for start, one in placed], np.uint64)
 
-    def result(self, before: Words, after: Words) -> Floats:
-        """C's storage after the launch. Raises CandidateFailed (crash) where anything else changed."""
+    def result(self, before: Words, after: Words, output: str = "C") -> Floats:
+        """The storage of C, or of another output, after the launch.
+
+        Raises CandidateFailed (crash) where anything else changed than outputs.
+        """
         changed = before ^ after
         self.matrices[2].view(self.elements(changed, "C"))[...] = 0
+        for one in self.case.problem.epilogue.outputs:
+            self.case.extra[one.name].view(self.elements(changed, one.name))[...] = 0
         if changed.any():
             wrong = np.flatnonzero(changed.view(np.uint8))
             reason = f"it wrote {len(wrong)} bytes outside C's elements, the first {self._describe(int(wrong[0]))}"
             raise CandidateFailed(Failure("crash", reason, "gpu"))
-        return self.storage(self.elements(after, "C").view(self.case.c.dtype.numpy).copy())
+        found: Floats = self.elements(after, output).view(self.case.tensors[output].dtype.numpy).copy()
+        return self.storage(found) if output == "C" else found
 
     def _describe(self, offset: int) -> str:
         """Where the byte `offset` is, for a person: in an operand, or how far from the nearest one."""

@@ -12,13 +12,17 @@ import numpy as np
 
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case
-from gemmgen.run.gpu.cublaslt import OPERATION_T, WORKSPACE_BYTES
+from gemmgen.problem.types import Types
+from gemmgen.run.gpu.cublaslt import DATA_TYPES, OPERATION_T, WORKSPACE_BYTES
 from gemmgen.run.gpu.launching import Pointers
 from gemmgen.run.gpu.replay import allocate
 from gemmgen.run.gpu.timing import GEMM_BATCHED
 from gemmgen.support.errors import CandidateFailed, Failure
 
 OPERATION_N = 0  # cublasOperation_t
+DEFAULT_ALGORITHM = -1  # cublasGemmAlgo_t
+# What cublasGemmBatchedEx converts, by its table of types: sums are f32, or s32 where C is.
+CONVERTED = frozenset(map(Types.parse, ("f16", "bf16", "f16,f16,f32", "bf16,bf16,f32", "s8,s8,s32")))
 
 
 class Cublas:
@@ -33,7 +37,7 @@ class Cublas:
             reason = f"cuBLAS is missing ({str(error).splitlines()[0]}): pip install nvmath-python nvidia-cublas"
             raise CandidateFailed(Failure("unavailable", reason, "cublas")) from error
         self.api: Any = cublas
-        self.products = {DType.F32: cublas.sgemm_batched, DType.F64: cublas.dgemm_batched}
+        self.products = {Types.of(DType.F32): cublas.sgemm_batched, Types.of(DType.F64): cublas.dgemm_batched}
         self.workspace = allocate(WORKSPACE_BYTES)
 
     @property
@@ -53,14 +57,14 @@ class BatchedPlan:
 
     def __init__(self, library: Cublas, case: Case) -> None:
         types = case.problem.types
-        if not types.uniform or case.problem.epilogue.sums:
+        served = types in library.products or types in CONVERTED
+        if not served or case.problem.epilogue.sums:
             sums = "".join(f", nor for {name}" for name in case.problem.epilogue.sums)
             reason = f"no baseline: {GEMM_BATCHED} has no kernel for {types}{sums}"
             raise CandidateFailed(Failure("unavailable", reason, "cublas"))
-        dtype = types.accumulator
+        scalar = types.scalar.numpy
         self._library, self._case = library, case
-        self._product = library.products[dtype]
-        self._alpha, self._beta = np.array([case.alpha], dtype.numpy), np.array([case.beta], dtype.numpy)
+        self._alpha, self._beta = np.array([case.alpha], scalar), np.array([case.beta], scalar)
 
     def enqueue(self, algorithm: int, pointers: Pointers, stream: Any) -> None:
         """Put one batch on `stream`; `pointers` are those of the arrays. Raises CandidateFailed (launch)."""
@@ -70,25 +74,24 @@ class BatchedPlan:
             api.set_stream(handle, stream.handle)
             # A new stream resets it; without one of ours, cuBLAS would allocate while a graph is captured.
             api.set_workspace(handle, int(self._library.workspace), WORKSPACE_BYTES)
-            self._product(
-                handle,
-                of_b,
-                of_a,
-                case.n,
-                case.m,
-                case.k,
-                self._alpha.ctypes.data,
-                pointers["B"],
-                case.ldb,
-                pointers["A"],
-                case.lda,
-                self._beta.ctypes.data,
-                pointers["C"],
-                case.ldc,
-                case.batch,
-            )
+            sizes = (case.n, case.m, case.k)
+            self._multiply((handle, of_b, of_a, *sizes), pointers)
         except api.cuBLASError as error:
             raise CandidateFailed(Failure("launch", str(error), "cublas")) from error
+
+    def _multiply(self, start: tuple[int, ...], pointers: Pointers) -> None:
+        """`start`: the first arguments of the call, up to the sizes."""
+        case, types, api = self._case, self._case.problem.types, self._library.api
+        alpha, beta = self._alpha.ctypes.data, self._beta.ctypes.data
+        a, b, c = (pointers[name] for name in "ABC")
+        product = self._library.products.get(types)
+        if product is not None:
+            product(*start, alpha, b, case.ldb, a, case.lda, beta, c, case.ldc, case.batch)
+            return
+        of_a, of_b, of_c = (DATA_TYPES[dtype] for dtype in types.operands)
+        sums = api.ComputeType.COMPUTE_32I if types.accumulator.is_integer else api.ComputeType.COMPUTE_32F
+        operands = (alpha, b, of_b, case.ldb, a, of_a, case.lda, beta, c, of_c, case.ldc)
+        api.gemm_batched_ex(*start, *operands, case.batch, sums, DEFAULT_ALGORITHM)
 
     def close(self) -> None:
         """It holds nothing of the library's."""

@@ -64,9 +64,10 @@ class GpuKernel:
         seed: int = 0,
         blocks: Sequence[int] | None = None,
         watch: bool = True,
+        output: str = "C",
     ) -> Floats:
         assert blocks is None, "a GPU runs the whole grid"
-        return self._executor.run(self, case, operands, seed)
+        return self._executor.run(self, case, operands, seed, output)
 
     def watched(self, case: Case, *, seed: int, blocks: Sequence[int] | None = None) -> int:
         return 0
@@ -136,15 +137,15 @@ class GpuExecutor:
         self._request(self._timeout, "load", kernel.binary)
         return kernel
 
-    def run(self, kernel: GpuKernel, case: Case, operands: Operands, seed: int = 0) -> Floats:
-        """C's storage after one launch. Raises CandidateFailed.
+    def run(self, kernel: GpuKernel, case: Case, operands: Operands, seed: int = 0, output: str = "C") -> Floats:
+        """The storage of C, or of another `output`, after one launch. Raises CandidateFailed.
 
         Operands that are large and read-only travel once: the worker keeps what it can.
         """
         key = image_key(case, operands, self._token(operands), seed)
 
         def run_with(sent: Operands | None) -> Floats | int | None:
-            request = kernel.binary, case, seed, key, sent, self._changed, self._results.path
+            request = kernel.binary, case, seed, key, sent, self._changed, self._results.path, output
             reply: Floats | int | None = self._request(self._timeout, "run", *request)
             return reply
 

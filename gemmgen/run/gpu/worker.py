@@ -167,8 +167,11 @@ class Worker:
         operands: Operands | None,
         changed: bytes,
         results: str | None,
+        output: str = "C",
     ) -> Floats | int | None:
-        """C's storage after one launch between guard bands. Raises CandidateFailed: launch or crash.
+        """The storage of C, or of another `output`, after one launch between guard bands.
+
+        Raises CandidateFailed: launch or crash.
 
         `operands` may be left out where their image is kept under `key`; None asks for them. `changed` is the cubin
         of changed.cu. A large result goes into the file `results`, and its count of elements is the answer.
@@ -188,12 +191,12 @@ class Worker:
         else:
             self._try_in_workspace(enqueue, pointers, workspace, spare=key)
         self._check(arrays)
-        if self._count_changed(changed, layout, image, memory):
+        if case.problem.epilogue.outputs or self._count_changed(changed, layout, image, memory):
             before, after = (np.empty(layout.size // WORD, np.uint32) for _ in range(2))
             cuda.memcpy_dtoh(before, image)
             cuda.memcpy_dtoh(after, memory)
             with self._images_distrusted():
-                return layout.result(before, after)  # which raises: it says what was written where
+                return layout.result(before, after, output)  # raises where more was written, and says what
         return self._deliver(base + layout.offsets["C"], layout, results)
 
     def run_baseline(self, case: Case, operands: Operands) -> Floats:

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from gemmgen.verification.bugs.base import OVERFLOW, POISON, RACE_PARTIALS, READS, UNWRITTEN, VALUE, Bug, Diagnosis
+from gemmgen.verification.bugs.base import (
+    OVERFLOW,
+    POISON,
+    RACE_C,
+    RACE_PARTIALS,
+    READS,
+    UNWRITTEN,
+    VALUE,
+    WRITES,
+    Bug,
+    Diagnosis,
+)
 from gemmgen.verification.bugs.subjects import (
     BATCHED_FUSED_F16,
     BATCHED_ZERO_POINTS,
+    DOUBLE_AUX,
     DOUBLE_EPILOGUE,
     DOUBLE_TO_S8,
     NAIVE_BATCH_EPILOGUE,
@@ -15,6 +27,7 @@ from gemmgen.verification.bugs.subjects import (
     NAIVE_ZERO_POINTS,
     SKINNY_EPILOGUE,
     SKINNY_SCALED,
+    SMALL_AUX,
     SMALL_EPILOGUE,
     SPLIT_EPILOGUE,
     SPLIT_ZERO_POINTS,
@@ -22,6 +35,7 @@ from gemmgen.verification.bugs.subjects import (
 
 ERF = "0.5f * x * (1.0f + erff(0.70710677f * x))"
 TANH = "0.5f * x * (1.0f + tanhf(0.7978846f * fmaf(0.044715f, x * x * x, x)))"
+RACE_AUX = Diagnosis("crash", "data race on aux")
 NOT_NAN = Diagnosis("wrong", "not nan")  # though NaN goes in
 ANYWHERE = (VALUE, POISON, READS)
 
@@ -82,6 +96,22 @@ EPILOGUE_BUGS = (
         "residual + first * s.stride_residual", (VALUE,)),
     Bug("the residual at C's stride", "batch", SMALL_EPILOGUE, "product * s.stride_residual", "product * s.stride_c",
         ANYWHERE),
+    # What is written beside C
+    Bug("aux holds what gelu makes of it", "side output", DOUBLE_AUX, "* s.ldc + n] = aux;",
+        "* s.ldc + n] = gelu(aux);", (VALUE,)),
+    Bug("aux before the bias", "side output", DOUBLE_AUX, "* s.ldc + n] = aux;", "* s.ldc + n] = aux - bias_n;",
+        (VALUE,)),
+    Bug("aux is not written", "side output", DOUBLE_AUX, "    e.aux[Offset(m) * s.ldc + n] = aux;\n", "", (POISON,)),
+    Bug("aux of a row too far", "side output", DOUBLE_AUX, "e.aux[Offset(m)", "e.aux[Offset(m + 1)",
+        (WRITES, POISON, VALUE, RACE_AUX)),
+    Bug("aux as if it were dense", "side output", DOUBLE_AUX, "e.aux[Offset(m) * s.ldc", "e.aux[Offset(m) * s.N",
+        (WRITES, POISON, VALUE, RACE_AUX)),
+    Bug("every tile writes the first one's aux", "side output", DOUBLE_AUX, "aux + Offset(tile.m) * s.ldc + tile.n",
+        "aux", (WRITES, POISON, VALUE, RACE_AUX)),
+    Bug("aux where C is not", "side output", DOUBLE_AUX, "if (i < valid) to[i] =", "to[i < valid ? i : 0] =",
+        (WRITES, POISON, VALUE, READS, RACE_AUX, RACE_C)),
+    Bug("aux of the group's first product", "side output", SMALL_AUX, "aux + product * s.stride_c",
+        "aux + first * s.stride_c", (WRITES, POISON, VALUE, RACE_AUX)),
     # Zero points
     Bug("the row's zero point by column", "zero point", NAIVE_ZERO_POINTS, "e.zero_m[m]", "e.zero_m[n]", ANYWHERE),
     Bug("the column's zero point by row", "zero point", NAIVE_ZERO_POINTS, "e.zero_n[n]", "e.zero_n[m]", ANYWHERE),

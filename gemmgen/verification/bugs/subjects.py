@@ -152,6 +152,13 @@ SMALL_EPILOGUE = Subject(
     (("MB", 4), ("BATCH_TILES", 5)),
     BATCHED,
 )
+DOUBLE_AUX = Subject(
+    "double with its pre-activation", replace(_runtime("rr", 4), epilogue=parse_epilogue("bias+aux+gelu"))
+)
+SMALL_AUX = Subject(
+    "batched with its pre-activation",
+    Problem(8, 12, 16, batch=None, stride_c=None, epilogue=parse_epilogue("aux+relu")), (("MB", 4),), BATCHED,
+)  # fmt: skip
 _ZERO_POINTS = parse_epilogue("zero_m+zero_n+scale_m+bias")
 NAIVE_ZERO_POINTS = Subject(
     "naive zero points, u8 and s8", replace(_typed("u8,s8,f32", "rr"), epilogue=_ZERO_POINTS), family=NAIVE
