@@ -19,12 +19,12 @@ from gemmgen.artifacts.exporting import Exported, export_verified
 from gemmgen.artifacts.kernelfile import KernelFile, find_kernel, reading, require_writable, write_kernel
 from gemmgen.artifacts.records import Origin, provenance
 from gemmgen.kernel.families import DEFAULT_FAMILY, SEARCHED, config_of, family_named
-from gemmgen.kernel.families.base import check
+from gemmgen.kernel.families.base import Family, check, first_rejection
 from gemmgen.kernel.model import predict
 from gemmgen.kernel.naming import require_identifier
-from gemmgen.kernel.render import render_plan
+from gemmgen.kernel.render import render, render_plan
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.device import DeviceSpec
+from gemmgen.problem.device import ARCHS, DEFAULT_ARCH, DeviceSpec
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import DeviceChoice, compile_target, open_card, open_target
 from gemmgen.search.tuner import Progress, Silent, Trial, TuneResult
@@ -83,7 +83,7 @@ def tune(
     families = SEARCHED if family is None else (family_named(family),)
     budget, seed = _budget(budget), whole("seed", seed, least=0)
     if name is not None:
-        require_identifier(name)
+        _require_free(name, problem, families)
     if out is not None:
         require_writable(Path(out))
     require_memory(problem)
@@ -104,6 +104,15 @@ def tune(
     if out is not None:
         write_kernel(result.winner.source, provenance(result.winner, origin), Path(out))
     return result
+
+
+def _require_free(name: str, problem: Problem, families: Sequence[Family]) -> None:
+    """Raise InvalidInput for a name that kernels of `families` use: better before a long search than after it."""
+    require_identifier(name)
+    for family in families:
+        config = family.default(problem)
+        if first_rejection(family, problem, config, ARCHS[DEFAULT_ARCH].limits) is None:
+            render(problem, family, config).renamed(name)
 
 
 def generate(

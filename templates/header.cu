@@ -3,7 +3,7 @@
 // ${ kernel.name }
 //
 //% if kernel.epilogue
-//     C = ${ kernel.problem.epilogue }      acc = A * B; ${ kernel.computes }${ "; beta = 0 never reads C" if kernel.problem.epilogue.reads_c }
+//     C = ${ kernel.problem.epilogue }      acc = A * B${ ", row_sum of a row of A" if "row_sum" in kernel.problem.epilogue.sums }${ ", column_sum of a column of B" if "column_sum" in kernel.problem.epilogue.sums }; ${ kernel.computes }${ "; beta = 0 never reads C" if kernel.problem.epilogue.reads_c }
 //% else
 //     C = alpha * A * B + beta * C      ${ kernel.computes }; beta = 0 never reads C
 //% endif

@@ -12,7 +12,7 @@ from gemmgen.artifacts.certificate import (
     executor_document,
     known_record,
 )
-from gemmgen.artifacts.folder import export
+from gemmgen.artifacts.folder import export, require_exportable
 from gemmgen.artifacts.kernelfile import KernelFile, require_writable
 from gemmgen.kernel.source import KernelSource
 from gemmgen.run.compile import CompiledKernel, compile_kernel
@@ -57,6 +57,7 @@ def export_verified(
     `arch` "auto" is the one that an unedited kernel's JSON names. Raises as gemmgen.api.export does.
     """
     require_writable(to)
+    require_exportable(kernel.source)
     known = known_record(kernel)
     arch, spec = compile_target(known["arch"] if known is not None and arch == "auto" else arch)
     examples = examples_to_certify(kernel.source.problem) if examples is None else examples

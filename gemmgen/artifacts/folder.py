@@ -17,6 +17,14 @@ from gemmgen.support.errors import InvalidInput, require
 from gemmgen.support.files import sha256
 
 
+def require_exportable(source: KernelSource) -> None:
+    """Raise InvalidInput for a kernel that `export` has no launcher and no self-test for."""
+    types = source.problem.types
+    others = ", ".join(operand.name for operand in source.problem.epilogue.outputs)
+    require(not others, f"export writes no launcher for kernels that write {others} beside C")
+    require(types.uniform, f"export writes no launcher for types that are converted ({types}): f32 and f64 alone")
+
+
 def export(source: KernelSource, record: Mapping[str, Any], to: Path) -> list[Path]:
     """Write `source` into the folder `to`, ready to be vendored; returns the paths of the files.
 
@@ -26,10 +34,7 @@ def export(source: KernelSource, record: Mapping[str, Any], to: Path) -> list[Pa
     Raises InvalidInput where `to` holds files of these names that are not an earlier export's, and GemmgenError where
     `to` cannot be written. `to` is then as it was before.
     """
-    types = source.problem.types
-    others = ", ".join(operand.name for operand in source.problem.epilogue.outputs)
-    require(not others, f"export writes no launcher for kernels that write {others} beside C")
-    require(types.uniform, f"export writes no launcher for types that are converted ({types}): f32 and f64 alone")
+    require_exportable(source)
     files = {name: text.encode() for name, text in folder_texts(source, record["arch"]).items()}
     certificate = certificate_text(source, record, files)
     _check_replaceable(source.name, files, to)

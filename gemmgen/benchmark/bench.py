@@ -32,7 +32,7 @@ from gemmgen.verification.verifier import Verdict, verify
 class BenchRow:
     """One kernel beside cuBLASLt on one card.
 
-    baseline  cuBLASLt's best heuristic, timed round by round with ours
+    baseline  cuBLASLt's best heuristic, timed round by round with ours; None where it has no kernel for the problem
     limits    FMA rates and bandwidths that this card reaches when it does nothing else
     moving    the operands' bytes alone, timed with both: what a kernel would take that computes nothing
     """
@@ -41,14 +41,14 @@ class BenchRow:
     case: Case
     card: str
     timing: Timing
-    baseline: Baseline
+    baseline: Baseline | None
     limits: MeasuredLimits
     moving: Timing | None = None
 
     @property
-    def speedup(self) -> float:
+    def speedup(self) -> float | None:
         """Median over the rounds of cuBLASLt's time over ours: above 1 ours is faster."""
-        return speedup(self.timing, self.baseline.timing)
+        return None if self.baseline is None else speedup(self.timing, self.baseline.timing)
 
     @property
     def roof(self) -> Roof:
@@ -57,25 +57,30 @@ class BenchRow:
 
     def document(self) -> Document:
         """As JSON-ready data; also the entry "bench" of NAME.json."""
-        best = self.baseline
         return {
             "name": self.kernel.source.name,
             "card": self.card,
             "date": now(),
             "ours": timing_document(self.timing, self.case),
-            "cublaslt": {
-                **timing_document(best.timing, self.case),
-                "version": best.version,
-                "epilogue": baseline_words(self.case.problem).removeprefix(", ").removeprefix(" and "),
-                "algorithm": best.algorithm,
-                "offered": best.offered,
-                "first_us": best.first.median_us,
-            },
+            "cublaslt": self._baseline_document(),
             "speedup": self.speedup,
             "limits": asdict(self.limits),
             "moving_us": self.moving.median_us if self.moving else None,
             "roof_tflops": self.roof.tflops,
             "limited_by": self.roof.limit,
+        }
+
+    def _baseline_document(self) -> Document | None:
+        best = self.baseline
+        if best is None:
+            return None
+        return {
+            **timing_document(best.timing, self.case),
+            "version": best.version,
+            "epilogue": baseline_words(self.case.problem).removeprefix(", ").removeprefix(" and "),
+            "algorithm": best.algorithm,
+            "offered": best.offered,
+            "first_us": best.first.median_us,
         }
 
 
@@ -119,7 +124,8 @@ def measure_all(
 def compare(kernels: Sequence[KernelFile], gpu: GpuExecutor, store: Store) -> list[BenchRow | Failure]:
     """Time `kernels`, of one problem, and cuBLASLt's best in one run, round by round; writes nothing.
 
-    A kernel that does not compile or run is a Failure. Raises CandidateFailed where there is no cuBLASLt.
+    A kernel that does not compile or run is a Failure. Raises CandidateFailed where there is no cuBLASLt; where it has
+    no kernel for the problem, rows have no baseline.
     """
     case = representative(kernels[0].source.problem)
     loaded = [_loaded(kernel, gpu, store) for kernel in kernels]
@@ -132,7 +138,6 @@ def compare(kernels: Sequence[KernelFile], gpu: GpuExecutor, store: Store) -> li
         for kernel in alive:
             kernel.close()
     baseline, timings, limits = comparison.baseline, iter(comparison.timings), gpu.limits()
-    assert baseline is not None
 
     def row(kernel: KernelFile, outcome: GpuKernel | Failure) -> BenchRow | Failure:
         timing = outcome if isinstance(outcome, Failure) else next(timings)

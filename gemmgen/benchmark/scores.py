@@ -192,7 +192,7 @@ def _summary(group: Group, scores: Sequence[Score]) -> Summary:
     measured = [(ratio, str(one.problem)) for one in scores if (ratio := one.ratio) is not None]
     ratios = [ratio for ratio, _ in measured]
     minimum, lowest = min(measured, default=(None, NONE))
-    settled = {score.problem for score in scores if score.ratio is not None or score.kernel is None}
+    settled = {score.problem for score in scores if score.bench or score.kernel is None}
     return Summary(
         group=group.name,
         rows=len(measured),
@@ -232,7 +232,7 @@ def _rows(scores: Sequence[Score]) -> Iterator[str]:
     )
     yield "|---|---:|---:|---:|---:|---:|---:|---:|---|---:|---|---|---|"
     for score in scores:
-        theirs, roof = score.bench.get("cublaslt", {}), score.roof
+        theirs, roof = score.bench.get("cublaslt") or {}, score.roof
         yield line(
             str(score.problem),
             *times(score.record.get("time")),
@@ -280,10 +280,10 @@ def _measured_how(record: Mapping[str, Any]) -> str:
     bench = record.get("bench")
     if not bench:
         return f"{record.get('device', NONE)}, {str(record.get('date', NONE))[:10]}: `{record.get('command', NONE)}`"
-    limits = _limits(bench)
+    limits, library = _limits(bench), bench["cublaslt"]["version"] if bench["cublaslt"] else "no baseline"
     return (
         f"{bench['card']}, {str(bench['date'])[:10]}, compiled by {record['compiler']}, "
-        f"{bench['cublaslt']['version']}; measured on the card: {number(limits.ffma_tflops)} TFLOPS FFMA, "
+        f"{library}; measured on the card: {number(limits.ffma_tflops)} TFLOPS FFMA, "
         f"{number(limits.dfma_tflops)} DFMA, {limits.read_gbs:.0f} GB/s read, {limits.copy_gbs:.0f} copy: "
         f"`gemmgen suite` or `gemmgen bench SHAPE`"
     )

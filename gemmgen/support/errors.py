@@ -44,6 +44,13 @@ class CandidateFailed(GemmgenError):
         self.failure = failure
 
 
+class NoBaseline(CandidateFailed):
+    """A library has no kernel for a problem: ours has nothing to be held against."""
+
+    def __init__(self, reason: str, library: str) -> None:
+        super().__init__(Failure("unavailable", f"no baseline: {reason}", library))
+
+
 def require(condition: bool, message: str) -> None:
     """Raise `InvalidInput(message)` unless `condition`. The message shows both values."""
     if not condition:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import gemmgen
+from gemmgen.artifacts.kernelfile import read_kernel
 from gemmgen.cli import main
 from gemmgen.run.emulator.compiler import HostCompiler
 
@@ -82,10 +83,12 @@ def test_tune_says_at_which_size_and_breaks_no_name(
     environment: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
-    assert main(["tune", "?x32x32", "--device", "emulator", "--budget", "2"]) == 0
+    name = "a_name_that_is_longer_than_the_terminal_is_wide"
+    assert main(["tune", "?x32x32", "--device", "emulator", "--budget", "2", "--as", name]) == 0
     shown = capsys.readouterr().out
     (kernel,) = environment.glob("gemmgen-out/*.cu")
-    assert f"winner    {kernel.stem}\n" in shown and "TFLOPS at M = 4096, predicted" in shown
+    assert f"winner    {name}\n" in shown and "TFLOPS at M = 4096, predicted" in shown
+    assert kernel.stem == read_kernel(kernel).source.name == name and not read_kernel(kernel).edited
 
 
 def test_several_shapes_and_runtime_sizes(environment: Path, capsys: pytest.CaptureFixture[str]) -> None:

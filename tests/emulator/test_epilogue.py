@@ -22,13 +22,13 @@ from gemmgen.run.gpu.lt_epilogue import epilogue_apart
 from gemmgen.verification.bugs.base import Subject
 from gemmgen.verification.reference import compare, make_operands
 from gemmgen.verification.situation import Situation
-from gemmgen.verification.verifier import verify
+from gemmgen.verification.verifier import THOROUGH, verify
 
 CONTRIBUTING = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
 RUNTIME = Problem(None, None, None)
 BATCH = replace(RUNTIME, batch=None)
 WHOLE = "scale_m+scale_n+bias+gelu+residual"
-KERNELS = [
+ALL = [
     ("naive", {}, "zero_a+scale_a+scale_n+bias", replace(RUNTIME, types=Types.parse("u8,s8,s8"))),
     ("naive", {}, "zero_m+zero_n+scale_m+scale_n", replace(RUNTIME, types=Types.parse("u8,s8,f32"))),
     ("naive", {}, "zero_m+scale_m+scale_n+bias+gelu", Problem(17, 20, 33, types=Types.parse("u8,s8,bf16"))),
@@ -92,6 +92,9 @@ KERNELS = [
     ("batched", {}, "scale_n+bias+relu", Problem(8, 12, 16, batch=None, types=Types.parse("s8,u8,u8"))),
 ]
 
+KERNELS = ALL[::2]  # `make soak` runs all, with sizes beyond 16 bits
+EXAMPLES = 14
+
 
 @pytest.fixture(scope="module")
 def executor():
@@ -116,11 +119,21 @@ def test_an_epilogue_apart_makes_of_a_product_what_a_fused_kernel_does(executor,
 
 @pytest.mark.parametrize(("family", "values", "epilogue", "problem"), KERNELS, ids=str)
 def test_kernels_compute_their_epilogue(executor, family, values, epilogue, problem):
+    computes(executor, family, values, epilogue, problem, EXAMPLES)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("family", "values", "epilogue", "problem"), ALL, ids=str)
+def test_kernels_compute_their_epilogue_in_far_situations(executor, family, values, epilogue, problem):
+    computes(executor, family, values, epilogue, problem, 2 * THOROUGH)
+
+
+def computes(executor, family, values, epilogue, problem, examples):
     chosen, problem = FAMILIES[family], replace(problem, epilogue=epilogue)
     config = Subject("", problem, tuple(values.items()), chosen).config
     check(chosen, problem, config, parse_arch(DEFAULT_ARCH).limits)
     source = render(problem, chosen, config)
-    verdict = verify(executor, source, examples=25, runs=2)
+    verdict = verify(executor, source, examples=examples, runs=2)
     assert verdict.passed, f"{verdict.failure} in {verdict.situation}"
 
 

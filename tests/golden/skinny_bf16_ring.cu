@@ -1,4 +1,4 @@
-// gemm_bf16_rr_1x4096x4096_sm90_12bce0d8
+// gemm_bf16_rr_1x4096x4096_sm90_0c74746e
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on CUDA cores; beta = 0 never reads C
 //
@@ -9,7 +9,7 @@
 // Block   1 x 64 of C by 256 threads, 67712 bytes of shared memory
 // Thread  8 sums, each of one k in 32: 32 threads share an element of C and add up at the end
 // Weights are the elements of B: each meets (is multiplied by) those of A, the small operand, at its k
-// Reads   each weight once, to a register, 66560 bytes of a block under way at once; 0.985 FLOP for a byte of global memory
+// Reads   each weight once, by way of its thread's ring in shared memory, 66560 bytes of a block under way at once; 0.985 FLOP for a byte of global memory
 // Cached  what the weights meet, which every warp reads again: L1 serves most of it
 // Bound   global memory: too few FLOP for a byte, on any known card
 //
@@ -286,7 +286,7 @@ __device__ __forceinline__ void store_c(BF16* C, Shape s, int tile_m, int tile_n
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_1x4096x4096_sm90_12bce0d8(
+gemm_bf16_rr_1x4096x4096_sm90_0c74746e(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import StringIO
 from typing import Any, cast
 
 import pytest
+from rich.console import Console
 
 from gemmgen.artifacts.kernelfile import KernelFile
 from gemmgen.benchmark import bench
 from gemmgen.benchmark.bench import BenchRow
+from gemmgen.cli.reports.bench import show_bench
 from gemmgen.kernel.families import NAIVE
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
@@ -35,8 +38,9 @@ class Gpu:
 
     arch, description = "sm_90", "NVIDIA H200 (sm_90)"
 
-    def __init__(self) -> None:
+    def __init__(self, served: bool = True) -> None:
         self.closed: list[str] = []
+        self.served = served
 
     def load_compiled(self, source: KernelSource, compiled: CompiledKernel) -> GpuKernel:
         if source.config["BM"] == 16:
@@ -46,7 +50,8 @@ class Gpu:
     def measure_many(self, kernels: Sequence[GpuKernel], *_: Any, **__: Any) -> InterleavedTimings:
         theirs = Timing((10.0,), {})
         timings = [WRONG if kernel.source.config["BM"] == 32 else Timing((5.0,), {}) for kernel in kernels]
-        return InterleavedTimings(tuple(timings), Baseline(0, 8, theirs, theirs, "cuBLASLt 13.1"), Timing((4.0,), {}))
+        best = Baseline(0, 8, theirs, theirs, "cuBLASLt 13.1") if self.served else None
+        return InterleavedTimings(tuple(timings), best, Timing((4.0,), {}))
 
     def limits(self) -> MeasuredLimits:
         return LIMITS
@@ -67,3 +72,12 @@ def test_kernels_that_fail_to_load_or_run_leave_the_others_their_places(
     assert row.document()["moving_us"] == 4.0
     assert gpu.closed == [kernel.source.name for kernel in kernels[1:]]
     assert bench.compare(kernels[:1], cast(GpuExecutor, gpu), store) == [unloaded]
+
+
+def test_a_row_may_have_no_baseline(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+    monkeypatch.setattr(bench, "compile_kernel", lambda *_: None)
+    (row,) = bench.compare([KernelFile(naive(8))], cast(GpuExecutor, Gpu(served=False)), store)
+    assert isinstance(row, BenchRow) and row.speedup is None and row.document()["cublaslt"] is None
+    console = Console(width=300, record=True, file=StringIO())
+    show_bench(console, [row])
+    assert console.export_text().count("no baseline") == 2

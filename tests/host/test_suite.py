@@ -66,6 +66,7 @@ class Card:
         self.start: list[int] = []  # tiles that the last search started with
         self.plan = SuitePlan((PROBLEM,), folder, "gemmgen suite", budget=4)
         self.fails: GemmgenError | None = None
+        self.serves = True  # whether cuBLASLt has a kernel
         gpu = SimpleNamespace(properties=SimpleNamespace(name=LIMITS.card))
         executor: Any = nullcontext()
         executor.name, executor.description = "gpu", "NVIDIA H200 (sm_90)"
@@ -92,7 +93,7 @@ class Card:
 
     def _compare(self, kernels: Sequence[KernelFile], *_: Any) -> list[BenchRow | Failure]:
         theirs = Timing((10.0,), {})
-        baseline = Baseline(0, 8, theirs, theirs, "cuBLASLt 13.1")
+        baseline = Baseline(0, 8, theirs, theirs, "cuBLASLt 13.1") if self.serves else None
 
         def row(kernel: KernelFile) -> BenchRow:
             ours = Timing((self.times[kernel.source.config["BM"]],), {})
@@ -222,6 +223,17 @@ def test_what_cannot_be_compared_is_kept_as_tuned(card: Card, monkeypatch: pytes
     (outcome,) = card.run()
     assert outcome.state == "failed" and outcome.reason is not None and "no algorithm" in outcome.reason
     assert card.tiles == {8}
+
+
+def test_what_cublaslt_has_no_kernel_for_is_a_row_without_a_ratio(card: Card) -> None:
+    card.serves = False
+    (outcome,) = card.run()
+    assert (outcome.state, outcome.ratio) == ("done", None)
+    assert [one.state for one in card.run()] == ["on file"]
+    text = readme(card.plan.folder)
+    assert f"| {PROBLEM} | 5.0 |" in text and "no baseline; measured on the card" in text
+    (large,) = (one for one in summaries(scores_in(card.plan.folder)) if one.group == "large")
+    assert large.geomean is None and str(PROBLEM) not in large.missing
 
 
 def test_nothing_starts_after_the_deadline(card: Card) -> None:

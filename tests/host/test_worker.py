@@ -21,7 +21,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.run.executor import Operands
 from gemmgen.run.gpu import arena, executor
-from gemmgen.support.errors import CandidateFailed
+from gemmgen.support.errors import CandidateFailed, NoBaseline
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.reference import compare
 from gemmgen.verification.sanitizers import tool as sanitizer
@@ -399,6 +399,25 @@ def test_cublas_says_which_types_it_lacks(driver):
     case = Problem(5, 7, 9, types="e4m3", batch=4, pointers=True).case()
     with pytest.raises(CandidateFailed, match="no baseline: gemmBatched has no kernel for e4m3"):
         module.BatchedPlan(SimpleNamespace(products={}), case)
+
+
+def test_kernels_are_timed_without_a_baseline_that_the_library_lacks(worker, monkeypatch):
+    def lacks(*_: object) -> None:
+        raise NoBaseline("cuBLASLt has no kernel for u8", "cublaslt")
+
+    times = iter((5.0, 4.0))
+    for name, played in {
+        "_champion": lacks,
+        "_input_sets": lambda *_: SimpleNamespace(pointers=[{}]),
+        "_with_workspace": lambda *_: "ours",
+        "_try_once": lambda *_: None,
+        "_mover": lambda *_: "mover",
+        "_measure": lambda contestants, *_: [(contestant, next(times)) for contestant in contestants],
+    }.items():
+        monkeypatch.setattr(worker, name, played)
+    found = worker.measure([(SOURCE, b"cubin")], LARGE, None, True, b"", b"")
+    assert (found.timings, found.baseline, found.moving) == ((("ours", 5.0),), None, ("mover", 4.0))
+    assert found.lacking.reason == "no baseline: cuBLASLt has no kernel for u8"
 
 
 def played_launches(monkeypatch, driver: Driver) -> list[SimpleNamespace]:

@@ -273,7 +273,8 @@ def _compare(
 ) -> tuple[InterleavedTimings, Failure | None]:
     """The timings, and why there is no baseline where one was wanted and cannot be had."""
     try:
-        return gpu.measure_many(kernels, case, CAREFUL, baseline=baseline), None
+        comparison = gpu.measure_many(kernels, case, CAREFUL, baseline=baseline)
+        return comparison, comparison.lacking
     except CandidateFailed as error:
         if not baseline:
             raise

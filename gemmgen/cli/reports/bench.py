@@ -18,25 +18,24 @@ def show_bench(console: Console, rows: Sequence[BenchRow]) -> None:
         *columns, "ratio", "of the limit", "<limit", "bytes alone, us", title="measured, medians of interleaved rounds"
     )
     for row in rows:
-        best = row.baseline
         made.add_row(
             str(row.kernel.source.problem),
             figure(row.timing.median_us),
             figure(row.timing.tflops(row.case)),
             figure(row.timing.gbs(row.case)),
             percent(row.timing.spread),
-            figure(best.timing.median_us),
-            figure(best.timing.tflops(row.case)),
-            best.choice + baseline_words(row.case.problem),
-            f"{row.speedup:.3f}x",
+            *_baseline(row),
             percent(row.timing.tflops(row.case) / row.roof.tflops),
             row.roof.limit,
             figure(row.moving.median_us) if row.moving and row.roof.memory_bound else NONE,
         )
     show_table(console, made)
     limits = rows[0].limits
-    versions = ", ".join(dict.fromkeys(row.baseline.version for row in rows))
-    console.print(f"{rows[0].card}; {versions}, every algorithm that it offers timed, the best shown")
+    versions = dict.fromkeys(row.baseline.version for row in rows if row.baseline is not None)
+    known = (
+        f"{', '.join(versions)}, every algorithm that it offers timed, the best shown" if versions else "no baseline"
+    )
+    console.print(f"{rows[0].card}; {known}")
     console.print(
         f"the card's own limits, measured {limits.date}: {figure(limits.ffma_tflops)} TFLOPS FFMA, "
         f"{figure(limits.dfma_tflops)} DFMA, {figure(limits.read_gbs)} GB/s read, {figure(limits.copy_gbs)} GB/s copy"
@@ -44,3 +43,12 @@ def show_bench(console: Console, rows: Sequence[BenchRow]) -> None:
     console.print("the limit is the FMA rate of CUDA cores, or the bandwidth where that allows less")
     console.print("bytes alone: a kernel that reads A and B, writes C and computes nothing, in the same rounds")
     console.print(bold("\nkernels"), *(row.kernel.reference for row in rows), sep="\n  ", soft_wrap=True)
+
+
+def _baseline(row: BenchRow) -> tuple[str, str, str, str]:
+    """Time, TFLOPS, algorithm and ratio of what the row is held against."""
+    best, ratio = row.baseline, row.speedup
+    if best is None or ratio is None:
+        return NONE, NONE, "no baseline", NONE
+    choice = best.choice + baseline_words(row.case.problem)
+    return figure(best.timing.median_us), figure(best.timing.tflops(row.case)), choice, f"{ratio:.3f}x"

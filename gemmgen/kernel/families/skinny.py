@@ -85,7 +85,7 @@ CONSTRAINTS = (
     Constraint("ASYNC <= HAS_CP_ASYNC", "cp.async needs sm_80 or newer"),
     Constraint("ASYNC == 0 or UNIFORM == 0", "operands that nothing converts go to registers", False),
     Constraint("ASYNC == 0 or W_BYTES * VW >= 4", "cp.async copies 4, 8 or 16 bytes"),
-    Constraint("DEPTH == 1 or UNIFORM == 0", "operands that nothing converts are read a k at a time", False),
+    Constraint("DEPTH == 1 or UNIFORM == 0", "operands that nothing converts are taken a k at a time", False),
     Constraint("GROUPS % (S * T) == 0 or S * T % GROUPS == 0", "groups halve the sums until each has its own"),
     *SPLIT_CONSTRAINTS,
     Constraint("SHARED_BYTES <= MAX_SHARED_BYTES", "the architecture bounds the shared memory of a block"),
@@ -419,8 +419,9 @@ def _streaming(plan: Plan) -> Iterator[str]:
         f"Weights are the elements of {weights}: each meets (is multiplied by) those of {small}, the small operand, "
         "at its k"
     )
+    way = "by way of its thread's ring in shared memory" if plan.constants["ASYNC"] else "to a register"
     yield (
-        f"Reads   each weight once, to a register, {work.global_bytes:g} bytes of a block under way at once; "
+        f"Reads   each weight once, {way}, {work.global_bytes:g} bytes of a block under way at once; "
         f"{intensity:.3g} FLOP for a byte of global memory"
     )
     if work.repeated_bytes:

@@ -17,7 +17,7 @@ from gemmgen.run.gpu.cublaslt import DATA_TYPES, OPERATION_T, WORKSPACE_BYTES
 from gemmgen.run.gpu.launching import Pointers
 from gemmgen.run.gpu.replay import allocate
 from gemmgen.run.gpu.timing import GEMM_BATCHED
-from gemmgen.support.errors import CandidateFailed, Failure
+from gemmgen.support.errors import CandidateFailed, Failure, NoBaseline
 
 OPERATION_N = 0  # cublasOperation_t
 DEFAULT_ALGORITHM = -1  # cublasGemmAlgo_t
@@ -60,8 +60,7 @@ class BatchedPlan:
         served = types in library.products or types in CONVERTED
         if not served or case.problem.epilogue.sums:
             sums = "".join(f", nor for {name}" for name in case.problem.epilogue.sums)
-            reason = f"no baseline: {GEMM_BATCHED} has no kernel for {types}{sums}"
-            raise CandidateFailed(Failure("unavailable", reason, "cublas"))
+            raise NoBaseline(f"{GEMM_BATCHED} has no kernel for {types}{sums}", "cublas")
         scalar = types.scalar.numpy
         self._library, self._case = library, case
         self._alpha, self._beta = np.array([case.alpha], scalar), np.array([case.beta], scalar)

@@ -17,7 +17,7 @@ from gemmgen.problem.matrix import Matrix
 from gemmgen.run.gpu.launching import Pointers
 from gemmgen.run.gpu.lt_epilogue import own_epilogue
 from gemmgen.run.gpu.replay import allocate
-from gemmgen.support.errors import CandidateFailed, Failure
+from gemmgen.support.errors import CandidateFailed, Failure, NoBaseline
 
 WORKSPACE_BYTES = 64 * 2**20  # NVIDIA recommends 32 MiB for Hopper
 REQUESTED = 64  # heuristics; cuBLASLt offers fewer, about 8
@@ -167,9 +167,8 @@ class LtPlan:
         return [np.array(results[index]["algo"]) for index in range(int(count[0])) if results[index]["state"] == 0]
 
 
-def _no_kernel(case: Case, why: object) -> CandidateFailed:
-    reason = f"no baseline: cuBLASLt has no kernel for {case.problem.types} {case.problem.layout} ({why})"
-    return CandidateFailed(Failure("unavailable", reason, "cublaslt"))
+def _no_kernel(case: Case, why: object) -> NoBaseline:
+    return NoBaseline(f"cuBLASLt has no kernel for {case.problem.types} {case.problem.layout} ({why})", "cublaslt")
 
 
 def _set(setter: Any, descriptor: Any, attribute: int, value: Any) -> None:

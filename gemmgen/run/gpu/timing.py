@@ -96,11 +96,13 @@ class InterleavedTimings:
 
     moving  time of the operands' bytes alone: of a kernel that reads A and B, writes C and computes nothing. None for
             a batch of pointers, whose bytes do not lie in a row
+    lacking  why there is no baseline, where the library has no kernel for the problem
     """
 
     timings: tuple[Timing | Failure, ...]
     baseline: Baseline | None = None
     moving: Timing | None = None
+    lacking: Failure | None = None
 
 
 def speedup(ours: Timing, theirs: Timing) -> float:

@@ -33,7 +33,7 @@ from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.run.gpu.replay import Enqueue, InputSets, allocate, measure
 from gemmgen.run.gpu.timing import QUICK, Baseline, InterleavedTimings, Protocol, Timing
 from gemmgen.support.child import FatalFailure
-from gemmgen.support.errors import CandidateFailed, Failure
+from gemmgen.support.errors import CandidateFailed, Failure, NoBaseline
 
 PLAIN_BLOCKS_PER_SM = 8  # of the kernels that are no products
 PLAIN_SAMPLES = 9
@@ -228,14 +228,19 @@ class Worker:
             self._try_once(enqueue, sets.pointers[0])
         if not baseline:
             return InterleavedTimings(tuple(self._measure(contestants, sets, protocol)))
-        best = self._champion(case, sets, apart)
-        movers: list[Enqueue] = [] if case.problem.pointers else [self._mover(case, sets, move)]
+        movers = [] if case.problem.pointers else [self._mover(case, sets, move)]
+        try:
+            best = self._champion(case, sets, apart)
+        except NoBaseline as error:
+            timings = self._measure([*contestants, *movers], sets, protocol)
+            ours, alone = timings[: len(contestants)], timings[len(contestants) :]
+            return InterleavedTimings(tuple(ours), None, alone[0] if alone else None, error.failure)
         rivals: list[Enqueue] = [partial(best.plan.enqueue, best.algorithm), *movers]
         timings = self._measure([*contestants, *rivals], sets, protocol)
-        ours, (theirs, *moving) = timings[: len(contestants)], timings[len(contestants) :]
+        ours, (theirs, *alone) = timings[: len(contestants)], timings[len(contestants) :]
         version = self._library(case).version
         champion = Baseline(best.algorithm, best.plan.offered, best.first, theirs, version)
-        return InterleavedTimings(tuple(ours), champion, *moving)
+        return InterleavedTimings(tuple(ours), champion, alone[0] if alone else None)
 
     def time_plain(self, cubin: bytes, name: str, buffer_bytes: int, count: int) -> tuple[float, int]:
         """(best microseconds, threads) of `name(float* buffer, long long count)` on a grid that fills the card."""
