@@ -22,7 +22,7 @@ from gemmgen.problem.gemm import SIZE_LIMIT, Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Types
 from gemmgen.support.errors import InvalidInput
-from gemmgen.verification.random_kernels import RandomKernel, points, simpler
+from gemmgen.verification.random_kernels import RandomKernel, points, schedules, simpler
 
 LARGE = 10**9  # as many digits as SIZE_LIMIT, and a matrix of so many lines does not overflow
 SIZES = st.one_of(st.none(), st.integers(1, 5000), st.just(LARGE))
@@ -106,7 +106,11 @@ def test_what_a_name_leaves_out_tells_in_its_digits() -> None:
 
 
 @settings(max_examples=12)
-@given(points(list(FAMILIES.values()), ARCHS["sm_90"].limits))
+@given(
+    st.sampled_from([(family, schedule) for family in FAMILIES.values() for schedule in schedules(family)]).flatmap(
+        lambda kind: points(*kind, ARCHS["sm_90"].limits)
+    )
+)
 def test_what_differs_has_another_name(kernel: RandomKernel) -> None:
     """Of every family, type and epilogue: another size, order, epilogue or axis is another kernel."""
     others = [kernel, *islice(simpler(kernel, ARCHS["sm_90"].limits), 3)]

@@ -23,12 +23,13 @@ from gemmgen.support.lifeline import Lifelines
 WHOLE_FLOPS = 5e8  # a fraction of a second; verification samples the tiles of larger cases
 WHOLE_THREADS = 2**21  # and of those with more threads: a row of 16 x 16 threads for 2^16 columns stays below
 WATCHED_FLOPS = 2e6  # a launch is watched for races as far as this goes,
-WATCHED_THREADS = 2**16  # and this, where K is small: a fraction of a second
+WATCHED_WORK = 2e8  # this, with what its tiles compute beyond the edges of C,
+WATCHED_THREADS = 2**16  # and this, where K is small: a second at most
 WATCHED_SEEDS = 8  # of so many seeds, one watches blocks of a larger launch
 
 HANG_SECONDS = 4.0  # of processor time: most launches take a tenth of it
 THREAD_SECONDS = 2e-5  # that a launch may take beside for each of its threads,
-FLOP_SECONDS = 4e-9  # for each FLOP of its tiles, which may be much larger than a C of 5 x 5,
+FLOP_SECONDS = 4e-9  # for each FLOP of its tiles, with those beyond the edges of C,
 WATCHED_FLOP_SECONDS = 3e-8  # and where it is watched: on a slow machine it takes a quarter of these
 
 
@@ -83,7 +84,8 @@ class EmulatedKernel:
         launch = self.source.launch
         order = _block_order(launch.blocks(case), seed) if blocks is None else np.array(blocks)
         flops, threads = case.flops / launch.tiles(case), launch.threads * launch.splits  # of a tile
-        affordable = int(min(WATCHED_FLOPS / max(flops, 1.0), WATCHED_THREADS / threads))
+        work = max(_tile_work(launch, case), 1.0)
+        affordable = int(min(WATCHED_FLOPS / max(flops, 1.0), WATCHED_WORK / work, WATCHED_THREADS / threads))
         return order, _watched_blocks(launch, case, order, affordable, seed)
 
     def _launch(
@@ -195,12 +197,16 @@ def _arguments(source: KernelSource, case: Case, layout: ArenaLayout) -> tuple[A
     return arguments
 
 
+def _tile_work(launch: Launch, case: Case) -> float:
+    """FLOPs of a tile, with those beyond the edges of C."""
+    return max(case.flops / launch.tiles(case), 2.0 * launch.partial_elements * case.k)
+
+
 def _long_work(launch: Launch, case: Case, blocks: int, watched: bool) -> float:
     """Seconds of processor time, in tenths, that a launch of so many `blocks` may take because of its size."""
-    flops = max(case.flops, launch.tiles(case) * 2 * launch.partial_elements * case.k) * blocks / launch.blocks(case)
-    return round(
-        blocks * launch.threads * THREAD_SECONDS + flops * (WATCHED_FLOP_SECONDS if watched else FLOP_SECONDS), 1
-    )
+    flops = _tile_work(launch, case) * launch.tiles(case) * blocks / launch.blocks(case)
+    of_flops = flops * (WATCHED_FLOP_SECONDS if watched else FLOP_SECONDS)
+    return round(blocks * launch.threads * THREAD_SECONDS + of_flops, 1)
 
 
 def _block_order(grid: int, seed: int) -> Blocks:
