@@ -102,7 +102,7 @@ def executor():
         yield opened
 
 
-@pytest.mark.parametrize("epilogue", ["bias+silu+residual", "scale_m+bias", "tanh(acc) * alpha"])
+@pytest.mark.parametrize("epilogue", ["bias+aux+silu+residual", "scale_a+bias", "tanh(acc) * alpha"])
 @pytest.mark.parametrize("batch", [1, 3])
 def test_an_epilogue_apart_makes_of_a_product_what_a_fused_kernel_does(executor, epilogue, batch):
     case = Problem(20, 300, 7, batch=batch, ldc=303, epilogue=epilogue).case(alpha=2.0)
