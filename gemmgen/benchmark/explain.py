@@ -13,7 +13,7 @@ from gemmgen.kernel.families import plan_of
 from gemmgen.kernel.model import Bound, Prediction, predict, representative
 from gemmgen.kernel.plan import Plan, Tile
 from gemmgen.problem.device import WARP, DeviceSpec
-from gemmgen.problem.dtype import WORD, DType
+from gemmgen.problem.dtype import WORD
 from gemmgen.problem.gemm import Case
 from gemmgen.run.compile import CompiledKernel, compile_kernel
 from gemmgen.run.sass import FmaUse, InstructionMix, Sass, disassemble, fma_use, skips
@@ -133,7 +133,7 @@ def explain(kernel: KernelFile, arch: str, device: DeviceSpec, store: Store) -> 
     case, plan = representative(source.problem), plan_of(source)
     compiled = _compiled(kernel, arch, store)
     registers = compiled.registers if isinstance(compiled, CompiledKernel) else None
-    sass = _disassembled(compiled, source.problem.types.accumulator)
+    sass = _disassembled(compiled, plan.instruction)
     prediction = predict(plan, device, registers)
     moved, work = traffic(plan), plan.work
     use = None
@@ -190,11 +190,11 @@ def _compiled(kernel: KernelFile, arch: str, store: Store) -> CompiledKernel | F
         return error.failure
 
 
-def _disassembled(compiled: CompiledKernel | Failure, dtype: DType) -> Sass | Failure:
+def _disassembled(compiled: CompiledKernel | Failure, instruction: str) -> Sass | Failure:
     if isinstance(compiled, Failure):
         return compiled
     try:
-        return disassemble(compiled.cubin, dtype.arithmetic.instruction)
+        return disassemble(compiled.cubin, instruction)
     except CandidateFailed as error:
         return error.failure
 

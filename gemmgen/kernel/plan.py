@@ -142,6 +142,11 @@ class Plan:
         return self.author.name
 
     @property
+    def instruction(self) -> str:
+        """Of the machine code: what multiplies and sums."""
+        return "IDP" if self.work.products > 1 else self.problem.types.accumulator.arithmetic.instruction
+
+    @property
     def results(self) -> int:
         """Elements of C that a block computes at once."""
         return self.work.outputs * self.launch.threads // self.work.shares

@@ -31,7 +31,7 @@ from gemmgen.verification.selfcheck import (
 from gemmgen.verification.verifier import verify
 
 LIMITS = ARCHS["sm_90"].limits
-DRAWN = 180  # kernels here; the command tries more
+DRAWN = len(SUBJECTS) + 120  # kernels here: each subject, and others; the command tries more
 EVERY = 12  # of them one is verified
 MUTANTS = 30
 # One bug of each way to break each skeleton; the command plants all. Shrinking takes long: one of each skeleton.

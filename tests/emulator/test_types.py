@@ -132,7 +132,7 @@ def test_the_host_reads_every_number(tmp_path: object) -> None:
     [
         "gemm_bf16_rc_3xNxK_skinny_s4_t4_w2_k512_u2_v4_split1",
         "gemm_e4m3_rr_2xNxK_la16_skinny_s2_t8_l8_w2_k0_u2_d4_v4_split1",
-        "gemm_f16_rr_1xNxK_la8_skinny_s1_t16_l4_w2_k0_u2_d8_async1_v4_split2",
+        "gemm_f16_rr_1xNxK_la8_skinny_s1_t8_l4_w2_k0_u2_d4_async1_v4_split2",
         "gemm_s8u8s32_rc_3xNxK_la4_skinny_s4_t2_w2_k0_u4_async1_v4_split2",
         "gemm_e5m2u8f32_rr_3xNxK_la2_skinny_s4_t4_w2_k256_u2_v4_split1",
         "gemm_s8f32f32_cc_3xNxK_la16_skinny_s2_t2_w2_k0_u2_v4_split1",
