@@ -37,7 +37,6 @@ from gemmgen.run.emulator.compiler import HostCompiler
 from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.run.target import Target, open_target
-from gemmgen.search import order, pick, space, tuner
 from gemmgen.search.tuner import DEFAULT_BUDGET, Trial, examples_for, tune
 from gemmgen.support.child import Child, crew, spread
 from gemmgen.support.clock import now
@@ -141,7 +140,7 @@ def search_digest() -> str:
     templates = (path.relative_to(TEMPLATES) for path in sorted(TEMPLATES.rglob("*.cu")))
     rendered = [TEMPLATES / path for path in templates if not {*path.parts} & {*NOT_KERNELS}]
     texts = [path.read_text() for path in (*modules, *rendered)]
-    return content_key(*texts, code_digest(order, pick, space, tuner))
+    return content_key(*texts, code_digest(*(f"search/{module}.py" for module in ("order", "pick", "space", "tuner"))))
 
 
 # Tune and bench

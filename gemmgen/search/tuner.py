@@ -20,7 +20,6 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import CompiledKernel, compile_many, compiler_processes
 from gemmgen.run.executor import load_in_parallel
-from gemmgen.run.gpu import timing
 from gemmgen.run.gpu.executor import GpuKernel
 from gemmgen.run.gpu.timing import CAREFUL, QUICK, Timing
 from gemmgen.run.gpu.timing import Protocol as TimingProtocol
@@ -32,8 +31,6 @@ from gemmgen.support.brief import brief
 from gemmgen.support.child import Child, crew
 from gemmgen.support.errors import Failure, GemmgenError
 from gemmgen.support.files import Store, code_digest, content_key, sha256
-from gemmgen.verification import domain, reference, situation, verifier
-from gemmgen.verification import seeding as draws
 from gemmgen.verification.data import LARGE_FLOPS
 from gemmgen.verification.verifier import RUNS, Verdict, verdict_from, verify
 
@@ -42,6 +39,11 @@ Stage = Literal["explore", "compile", "verify", "measure", "compare", "explain",
 DEFAULT_BUDGET = {"gpu": 192, "emulator": 8}  # candidates
 EXAMPLES = 20  # situations a candidate must pass to be a finalist; see examples_for
 LARGE_EXAMPLES = 5  # where one takes over LARGE_FLOPS
+# What a verdict depends on beside the kernel.
+JUDGES = tuple(
+    f"verification/{module}.py"
+    for module in ("verifier", "seeding", "strategies", "situation", "data", "reference", "domain")
+)
 FINALISTS = 4  # the fastest that are right: re-timed together, carefully
 
 
@@ -286,7 +288,7 @@ class Tuner:
         demanded = (
             str(examples_for(self.problem)),
             str(self.seed),
-            code_digest(verifier, draws, situation, reference, domain),
+            code_digest(*JUDGES),
         )
         return content_key(_machine_code(trial), self.target.executor.environment, *demanded)
 
@@ -333,7 +335,9 @@ class Tuner:
 
     def _timing_key(self, trial: Trial) -> str:
         description, case = self.target.executor.description, representative(self.problem)
-        return content_key(_machine_code(trial), description, str(case), json.dumps(asdict(QUICK)), code_digest(timing))
+        return content_key(
+            _machine_code(trial), description, str(case), json.dumps(asdict(QUICK)), code_digest("run/gpu/timing.py")
+        )
 
     def _result(self, spaces: tuple[Space, ...]) -> TuneResult:
         alive = sorted((trial for trial in self.trials if trial.failure is None), key=lambda trial: trial.time_us)

@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 
 import platformdirs
 
 from gemmgen.support.errors import GemmgenError
-from gemmgen.support.paths import TEMPLATES
+from gemmgen.support.paths import PACKAGE, TEMPLATES
 from gemmgen.support.scratch import scratch_folder
 
 CHECKSUM_BYTES = hashlib.sha256().digest_size
@@ -57,16 +56,15 @@ def content_key(*parts: str) -> str:
     return digest.hexdigest()
 
 
-def code_digest(*modules: ModuleType) -> str:
-    """One key for the code of `modules`: results that they judged or measured stand while they stay as they are."""
-    return content_key(*(Path(str(module.__file__)).read_text() for module in modules))
+def code_digest(*files: str) -> str:
+    """One key for files of gemmgen ("search/pick.py"): results that they judged or measured stand while they stay."""
+    return content_key(*((PACKAGE / file).read_text() for file in files))
 
 
 @cache
 def generator_digest() -> str:
     """One key for all of gemmgen's code and templates, which is the same in a checkout and in an installed package."""
-    package = Path(__file__).parents[1]
-    files = [*((path, package) for path in package.rglob("*.py"))]
+    files = [*((path, PACKAGE) for path in PACKAGE.rglob("*.py"))]
     files += [(path, TEMPLATES) for path in TEMPLATES.rglob("*") if path.is_file()]
     named = sorted((path.relative_to(root).as_posix(), path) for path, root in files)
     return content_key(*(part for name, path in named for part in (name, path.read_text())))

@@ -34,8 +34,8 @@ from gemmgen.verification.situation import (
     edges,
     far_situations,
     simpler_situations,
-    wide_situations,
 )
+from gemmgen.verification.strategies import wide_situations
 from gemmgen.verification.verifier import Wrong, check
 
 LARGEST = 160  # of run-time sizes, long sides of tall and flat shapes apart

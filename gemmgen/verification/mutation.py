@@ -257,6 +257,7 @@ OPERATORS: dict[str, Callable[[Code], Iterator[Edit]]] = {
     "arguments": _arguments,
 }
 LAUNCH = "launch"
+PRODUCTS = 1009  # of a batch that is left to run time: a prime, so that other tiles of products are other blocks
 
 
 def draw(sources: Sequence[KernelSource], seed: int) -> Iterator[Mutant]:
@@ -287,13 +288,11 @@ def _proposals(source: KernelSource) -> dict[str, list[Edit | Launch]]:
 
 def _same_launch(source: KernelSource, launch: Launch) -> bool:
     """Whether another grid comes to as many blocks, as it may where the sizes are fixed."""
-    known = source.launch
-    if None in (source.problem.m, source.problem.n, source.problem.batch) or (launch.threads, launch.shared_bytes) != (
-        known.threads,
-        known.shared_bytes,
-    ):
+    known, problem = source.launch, source.problem
+    if None in (problem.m, problem.n) or (launch.threads, launch.shared_bytes) != (known.threads, known.shared_bytes):
         return False
-    case = source.problem.case(**{name: 1 for name in ("k",) if source.problem.k is None})
+    free = {name: PRODUCTS if name == "batch" else 1 for name in ("k", "batch") if getattr(problem, name) is None}
+    case = problem.case(**free)
     return launch.blocks(case) == known.blocks(case)
 
 

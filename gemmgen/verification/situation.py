@@ -1,14 +1,12 @@
-"""What a kernel is tried on: one run's sizes, scalars, kind of data and seed, and hypothesis' strategies for them."""
+"""What a kernel is tried on: one run's sizes, scalars, kind of data and seed."""
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
-
-from hypothesis import strategies as st
 
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.dtype import DType
@@ -73,9 +71,6 @@ FORMS: dict[str, tuple[str, str, str]] = {
     "deep": ("tiny", "tiny", "long"),
 }
 
-ANY_FORM = st.sampled_from(tuple(FORMS))
-ANY_SEED = st.integers(0, SEEDS)
-
 
 @dataclass(frozen=True)
 class Situation:
@@ -111,7 +106,7 @@ def data_kinds(types: Types) -> tuple[DataKind, ...]:
     return tuple(kind for kind in ALL_DATA_KINDS if not types.accumulator.is_integer or kind in INTEGER_KINDS)
 
 
-def _kind_for(types: Types, kind: DataKind) -> DataKind:
+def kind_for(types: Types, kind: DataKind) -> DataKind:
     """`kind`, or random data where `types` have none of it."""
     return kind if kind in data_kinds(types) else "random"
 
@@ -121,36 +116,6 @@ def stratum(example: int) -> Stratum:
     cycle, place = divmod(example, len(SIZES))
     data = RARE_KINDS[cycle % len(RARE_KINDS)] if place == RARE_PLACE else DATA_KINDS[example % len(DATA_KINDS)]
     return Stratum(data, SIZES[place], FAR_SIZES[-1 - cycle % len(FAR_SIZES)])
-
-
-@st.composite
-def situations(draw: st.DrawFn, problem: Problem, largest: int) -> Callable[[Stratum], Situation]:
-    """Hypothesis' strategy for `problem`: run-time sizes up to `largest`, padded leading dimensions, scalars, data.
-
-    What is drawn becomes a situation by its stratum, where `problem` and `largest` leave that a choice. Draws shrink
-    towards small sizes, dense leading dimensions, alpha = 1, beta = 0, seed 0, and, beyond their stratum, towards exact
-    data, usual sizes and the nearest that is far.
-    """
-    runtime = [name for name in "MNK" if problem.sizes[name] is None]
-    # Everything is drawn, whether its stratum uses it or not: a failure shrinks best where no draw moves. Sizes are
-    # drawn close to the seed, for which hypothesis tries other values when it makes them smaller.
-    exact, plain, near = (draw(ANY_SEED) == 0 for _ in range(3))  # hardly ever, but where draws shrink
-    scalars = {kind: draw(_scalars(kind, problem.types)) for kind in (*DATA_KINDS, *RARE_KINDS)}
-    tiny = {name: draw(_tiny(name, largest)) for name in runtime}
-    usual = {name: draw(_sizes(name, largest)) for name in runtime}
-    distances = draw(_distances(problem.runtime_names, problem.ld_align, problem.pointers))
-    seed = draw(ANY_SEED)
-
-    def situation(stratum: Stratum) -> Situation:
-        data = DATA_KINDS[0] if exact else _kind_for(problem.types, stratum.data)
-        far, distance = stratum.sizes.removeprefix("far "), FAR_SIZES[0] if near else stratum.far
-        sizes = tiny if stratum.sizes == "tiny" and not plain else usual
-        if far in runtime and distance <= largest and not plain:
-            sizes = {**usual, far: distance, **({"K": min(usual["K"], FAR_DEPTH)} if "K" in runtime else {})}
-        named = {name.lower(): size for name, size in sizes.items()}
-        return Situation(_case(problem, named, distances, *scalars[data]), data, seed)
-
-    return situation
 
 
 def far_situations(source: KernelSource, largest: int) -> list[Situation]:
@@ -198,27 +163,7 @@ def vast_situations(source: KernelSource, largest: int) -> list[Situation]:
 def _free_case(problem: Problem, sizes: dict[str, int]) -> Case:
     """The case of `sizes`, as far as they are left to run time."""
     free = {name: size for name, size in sizes.items() if problem.sizes.get(name.upper(), 0) is None}
-    return _case(problem, free, {"batch": sizes["batch"]} if problem.batch is None else {}, 1.0, 0.0)
-
-
-@st.composite
-def wide_situations(draw: st.DrawFn, problem: Problem, largest: int) -> Situation:
-    """What `gemmgen fuzz` draws: every kind of data, NaN and huge scalars, K = 0, and shapes of every form.
-
-    Tall, flat and deep shapes reach beyond `largest`, up to LONG times. Draws shrink as those of `situations` do.
-    """
-    data = draw(_any_data(problem.types))
-    alpha, beta = (draw(scalar) for scalar in _wide_scalars(data, problem.types))
-    form = draw(ANY_FORM)
-    sizes = {
-        name.lower(): draw(_form_size(name, FORMS[form][index], largest))
-        for index, name in enumerate("MNK")
-        if problem.sizes[name] is None
-    }
-    case = _case(
-        problem, sizes, draw(_distances(problem.runtime_names, problem.ld_align, problem.pointers)), alpha, beta
-    )
-    return Situation(case, data, draw(ANY_SEED))
+    return padded_case(problem, free, {"batch": sizes["batch"]} if problem.batch is None else {}, 1.0, 0.0)
 
 
 def simpler_situations(situation: Situation) -> Iterator[Situation]:
@@ -284,7 +229,7 @@ def edges(case: Case) -> frozenset[str]:
     dense = all(matrix.ld == matrix.line_length for matrix in case.matrices)
     holds = (
         *(k == 0, m == 1, n == 1, max(sizes) <= TINY),
-        any(size > TINY and _is_prime(size) for size in sizes),
+        any(size > TINY and is_prime(size) for size in sizes),
         all(size & (size - 1) == 0 and size > 0 for size in sizes),
         any(size % 4 for size in sizes),
         *(m >= 8 * n, n >= 8 * m, k >= 8 * max(m, n), not dense, case.batch > 1),
@@ -292,35 +237,7 @@ def edges(case: Case) -> frozenset[str]:
     return frozenset(name for name, held in zip(EDGES, holds, strict=True) if held)
 
 
-# Each strategy is made once: hypothesis takes longer to make one than to draw from it.
-
-
-@functools.cache
-def _distances(runtime_names: tuple[str, ...], ld_align: int, pointers: bool) -> st.SearchStrategy[dict[str, int]]:
-    """What is left to run time of: padding of lines and between matrices (SHARED: one for all products), the batch.
-
-    And how many different matrices pointers to A and to B name.
-    """
-    paddings = tuple(ld_align * padding for padding in PADDINGS)
-    strategies: dict[str, st.SearchStrategy[int]] = {}
-    for name in runtime_names:
-        if name.startswith("ld"):
-            strategies[name] = st.sampled_from(paddings)
-        elif name.startswith("stride_"):
-            strategies[name] = st.sampled_from(paddings if name == "stride_c" else (*paddings, SHARED))
-        elif name == "batch":
-            strategies[name] = st.sampled_from(BATCHES)
-    if pointers:
-        strategies |= {name: st.sampled_from(DIFFERENT) for name in ("different_a", "different_b")}
-    return _each_of(strategies)
-
-
-@st.composite
-def _each_of(draw: st.DrawFn, strategies: dict[str, st.SearchStrategy[int]]) -> dict[str, int]:
-    return {name: draw(strategy) for name, strategy in strategies.items()}
-
-
-def _case(problem: Problem, sizes: dict[str, int], distances: dict[str, int], alpha: float, beta: float) -> Case:
+def padded_case(problem: Problem, sizes: dict[str, int], distances: dict[str, int], alpha: float, beta: float) -> Case:
     """`sizes`, with the `distances` that `_distances` drew added to dense leading dimensions and strides."""
     if "batch" in distances:
         one = problem.case(**sizes, batch=1)
@@ -339,70 +256,5 @@ def _case(problem: Problem, sizes: dict[str, int], distances: dict[str, int], al
     return problem.case(**sizes, **lines, **strides, **different, alpha=alpha, beta=beta)
 
 
-@functools.cache
-def _form_size(name: str, form: str, largest: int) -> st.SearchStrategy[int]:
-    smallest = _smallest(name)
-    chosen = {
-        "any": _sizes(name, largest),
-        "tiny": st.integers(smallest, TINY),
-        "prime": st.sampled_from([size for size in range(2, largest + 1) if _is_prime(size)]),
-        "power": st.sampled_from([2**i for i in range(largest.bit_length()) if 2**i <= largest]),
-        "long": st.integers(largest, LONG * largest),
-        "zero": st.just(smallest),
-    }
-    return chosen[form]
-
-
-def _is_prime(size: int) -> bool:
+def is_prime(size: int) -> bool:
     return size > 1 and all(size % divisor for divisor in range(2, int(size**0.5) + 1))
-
-
-@functools.cache
-def _any_data(types: Types) -> st.SearchStrategy[DataKind]:
-    return st.sampled_from(data_kinds(types))
-
-
-def _known_scalars(data: DataKind, types: Types) -> tuple[float, ...]:
-    if types.scalar.is_integer:
-        return INTEGER_SCALARS
-    if data in EXACT_KINDS:
-        return EXACT_SCALARS
-    return (*RANDOM_SCALARS, *SHRINKING_SCALARS) if types.accumulator.is_integer else RANDOM_SCALARS
-
-
-@functools.cache
-def _scalars(data: DataKind, types: Types) -> st.SearchStrategy[tuple[float, float]]:
-    """alpha, of which 1 is the plainest, and beta."""
-    scalars = _known_scalars(data, types)
-    return st.tuples(st.sampled_from(_plainest_first(scalars)), st.sampled_from(scalars))
-
-
-@functools.cache
-def _wide_scalars(data: DataKind, types: Types) -> tuple[st.SearchStrategy[float], st.SearchStrategy[float]]:
-    """As `_scalars`; huge where the data allows, and NaN for beta where C has one."""
-    scalars = _known_scalars(data, types)
-    if data not in EXACT_KINDS and data != "huge" and not types.accumulator.is_integer:
-        scalars = (*scalars, HUGE_SCALARS[types.scalar])
-    betas = (*scalars, NAN) if types.c.has_nan else scalars
-    return st.sampled_from(_plainest_first(scalars)), st.sampled_from(betas)
-
-
-def _plainest_first(alphas: tuple[float, ...]) -> list[float]:
-    return sorted(alphas, key=lambda scalar: (scalar != 1.0, abs(scalar)))
-
-
-def _smallest(name: str) -> int:
-    return 0 if name == "K" else 1  # K = 0 gives beta * C
-
-
-@functools.cache
-def _tiny(name: str, largest: int) -> st.SearchStrategy[int]:
-    return st.integers(_smallest(name), min(TINY, largest))
-
-
-@functools.cache
-def _sizes(name: str, largest: int) -> st.SearchStrategy[int]:
-    smallest = _smallest(name)
-    top = max(smallest, min(largest, RUNTIME_SIZES[-1]))
-    usual = [size for size in RUNTIME_SIZES if size <= top]
-    return st.one_of(st.integers(smallest, top), st.sampled_from(usual))

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import hypothesis
 import numpy as np
 import numpy.typing as npt
 
@@ -22,13 +21,11 @@ from gemmgen.verification.data import make_operands
 from gemmgen.verification.domain import Domain, DomainTally, Errors, domain_from, errors_from
 from gemmgen.verification.reference import Mismatch, Window, compare
 from gemmgen.verification.sanitizers.tool import SanitizerResult
-from gemmgen.verification.seeding import for_each
 from gemmgen.verification.situation import (
     FAR_SIZES,
     Situation,
     Stratum,
     far_situations,
-    situations,
     stratum,
     vast_situations,
 )
@@ -153,6 +150,8 @@ def verify(
     `largest` bounds run-time sizes. A kernel that does not compile or load is a Verdict with that failure and no
     examples.
     """
+    from hypothesis.errors import Flaky  # late: a verdict from the store does without, and hypothesis takes 0.2 s
+
     try:
         kernel = executor.load(source)
     except CandidateFailed as error:
@@ -164,7 +163,7 @@ def verify(
         for situation in far:  # last: what fails before has smaller sizes
             tested(situation)
         determinism = tested.repeat(runs) if runs > 1 else None
-    except (Wrong, hypothesis.errors.Flaky):
+    except (Wrong, Flaky):
         wrong = tested.found
         assert wrong is not None
         found = Verdict(executor.name, tested.examples, seed, np.inf, wrong.failure, wrong.situation, wrong.mismatch)
@@ -437,6 +436,9 @@ def stratified_test(
     shrink: bool = True,
 ) -> None:
     """`for_each` situation of `problem`, each of the next stratum. One that fails shrinks in its own."""
+    from gemmgen.verification.seeding import for_each  # late, with hypothesis
+    from gemmgen.verification.strategies import situations
+
     examples_run = itertools.count()
     failing: Stratum | None = None
 

@@ -1,0 +1,186 @@
+"""Hypothesis' strategies for situations. Imported by what draws: hypothesis takes 0.2 s, and a known verdict none."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+from hypothesis import strategies as st
+
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.types import Types
+from gemmgen.verification.situation import (
+    BATCHES,
+    DATA_KINDS,
+    DIFFERENT,
+    EXACT_KINDS,
+    EXACT_SCALARS,
+    FAR_DEPTH,
+    FAR_SIZES,
+    FORMS,
+    HUGE_SCALARS,
+    INTEGER_SCALARS,
+    LONG,
+    NAN,
+    PADDINGS,
+    RANDOM_SCALARS,
+    RARE_KINDS,
+    RUNTIME_SIZES,
+    SEEDS,
+    SHARED,
+    SHRINKING_SCALARS,
+    TINY,
+    DataKind,
+    Situation,
+    Stratum,
+    data_kinds,
+    is_prime,
+    kind_for,
+    padded_case,
+)
+
+ANY_FORM = st.sampled_from(tuple(FORMS))
+ANY_SEED = st.integers(0, SEEDS)
+
+
+@st.composite
+def situations(draw: st.DrawFn, problem: Problem, largest: int) -> Callable[[Stratum], Situation]:
+    """Hypothesis' strategy for `problem`: run-time sizes up to `largest`, padded leading dimensions, scalars, data.
+
+    What is drawn becomes a situation by its stratum, where `problem` and `largest` leave that a choice. Draws shrink
+    towards small sizes, dense leading dimensions, alpha = 1, beta = 0, seed 0, and, beyond their stratum, towards exact
+    data, usual sizes and the nearest that is far.
+    """
+    runtime = [name for name in "MNK" if problem.sizes[name] is None]
+    # Everything is drawn, whether its stratum uses it or not: a failure shrinks best where no draw moves. Sizes are
+    # drawn close to the seed, for which hypothesis tries other values when it makes them smaller.
+    exact, plain, near = (draw(ANY_SEED) == 0 for _ in range(3))  # hardly ever, but where draws shrink
+    scalars = {kind: draw(_scalars(kind, problem.types)) for kind in (*DATA_KINDS, *RARE_KINDS)}
+    tiny = {name: draw(_tiny(name, largest)) for name in runtime}
+    usual = {name: draw(_sizes(name, largest)) for name in runtime}
+    distances = draw(_distances(problem.runtime_names, problem.ld_align, problem.pointers))
+    seed = draw(ANY_SEED)
+
+    def situation(stratum: Stratum) -> Situation:
+        data = DATA_KINDS[0] if exact else kind_for(problem.types, stratum.data)
+        far, distance = stratum.sizes.removeprefix("far "), FAR_SIZES[0] if near else stratum.far
+        sizes = tiny if stratum.sizes == "tiny" and not plain else usual
+        if far in runtime and distance <= largest and not plain:
+            sizes = {**usual, far: distance, **({"K": min(usual["K"], FAR_DEPTH)} if "K" in runtime else {})}
+        named = {name.lower(): size for name, size in sizes.items()}
+        return Situation(padded_case(problem, named, distances, *scalars[data]), data, seed)
+
+    return situation
+
+
+@st.composite
+def wide_situations(draw: st.DrawFn, problem: Problem, largest: int) -> Situation:
+    """What `gemmgen fuzz` draws: every kind of data, NaN and huge scalars, K = 0, and shapes of every form.
+
+    Tall, flat and deep shapes reach beyond `largest`, up to LONG times. Draws shrink as those of `situations` do.
+    """
+    data = draw(_any_data(problem.types))
+    alpha, beta = (draw(scalar) for scalar in _wide_scalars(data, problem.types))
+    form = draw(ANY_FORM)
+    sizes = {
+        name.lower(): draw(_form_size(name, FORMS[form][index], largest))
+        for index, name in enumerate("MNK")
+        if problem.sizes[name] is None
+    }
+    case = padded_case(
+        problem, sizes, draw(_distances(problem.runtime_names, problem.ld_align, problem.pointers)), alpha, beta
+    )
+    return Situation(case, data, draw(ANY_SEED))
+
+
+# Each strategy is made once: hypothesis takes longer to make one than to draw from it.
+
+
+@functools.cache
+def _distances(runtime_names: tuple[str, ...], ld_align: int, pointers: bool) -> st.SearchStrategy[dict[str, int]]:
+    """What is left to run time of: padding of lines and between matrices (SHARED: one for all products), the batch.
+
+    And how many different matrices pointers to A and to B name.
+    """
+    paddings = tuple(ld_align * padding for padding in PADDINGS)
+    strategies: dict[str, st.SearchStrategy[int]] = {}
+    for name in runtime_names:
+        if name.startswith("ld"):
+            strategies[name] = st.sampled_from(paddings)
+        elif name.startswith("stride_"):
+            strategies[name] = st.sampled_from(paddings if name == "stride_c" else (*paddings, SHARED))
+        elif name == "batch":
+            strategies[name] = st.sampled_from(BATCHES)
+    if pointers:
+        strategies |= {name: st.sampled_from(DIFFERENT) for name in ("different_a", "different_b")}
+    return _each_of(strategies)
+
+
+@st.composite
+def _each_of(draw: st.DrawFn, strategies: dict[str, st.SearchStrategy[int]]) -> dict[str, int]:
+    return {name: draw(strategy) for name, strategy in strategies.items()}
+
+
+@functools.cache
+def _form_size(name: str, form: str, largest: int) -> st.SearchStrategy[int]:
+    smallest = _smallest(name)
+    chosen = {
+        "any": _sizes(name, largest),
+        "tiny": st.integers(smallest, TINY),
+        "prime": st.sampled_from([size for size in range(2, largest + 1) if is_prime(size)]),
+        "power": st.sampled_from([2**i for i in range(largest.bit_length()) if 2**i <= largest]),
+        "long": st.integers(largest, LONG * largest),
+        "zero": st.just(smallest),
+    }
+    return chosen[form]
+
+
+@functools.cache
+def _any_data(types: Types) -> st.SearchStrategy[DataKind]:
+    return st.sampled_from(data_kinds(types))
+
+
+def _known_scalars(data: DataKind, types: Types) -> tuple[float, ...]:
+    if types.scalar.is_integer:
+        return INTEGER_SCALARS
+    if data in EXACT_KINDS:
+        return EXACT_SCALARS
+    return (*RANDOM_SCALARS, *SHRINKING_SCALARS) if types.accumulator.is_integer else RANDOM_SCALARS
+
+
+@functools.cache
+def _scalars(data: DataKind, types: Types) -> st.SearchStrategy[tuple[float, float]]:
+    """alpha, of which 1 is the plainest, and beta."""
+    scalars = _known_scalars(data, types)
+    return st.tuples(st.sampled_from(_plainest_first(scalars)), st.sampled_from(scalars))
+
+
+@functools.cache
+def _wide_scalars(data: DataKind, types: Types) -> tuple[st.SearchStrategy[float], st.SearchStrategy[float]]:
+    """As `_scalars`; huge where the data allows, and NaN for beta where C has one."""
+    scalars = _known_scalars(data, types)
+    if data not in EXACT_KINDS and data != "huge" and not types.accumulator.is_integer:
+        scalars = (*scalars, HUGE_SCALARS[types.scalar])
+    betas = (*scalars, NAN) if types.c.has_nan else scalars
+    return st.sampled_from(_plainest_first(scalars)), st.sampled_from(betas)
+
+
+def _plainest_first(alphas: tuple[float, ...]) -> list[float]:
+    return sorted(alphas, key=lambda scalar: (scalar != 1.0, abs(scalar)))
+
+
+def _smallest(name: str) -> int:
+    return 0 if name == "K" else 1  # K = 0 gives beta * C
+
+
+@functools.cache
+def _tiny(name: str, largest: int) -> st.SearchStrategy[int]:
+    return st.integers(_smallest(name), min(TINY, largest))
+
+
+@functools.cache
+def _sizes(name: str, largest: int) -> st.SearchStrategy[int]:
+    smallest = _smallest(name)
+    top = max(smallest, min(largest, RUNTIME_SIZES[-1]))
+    usual = [size for size in RUNTIME_SIZES if size <= top]
+    return st.one_of(st.integers(smallest, top), st.sampled_from(usual))
