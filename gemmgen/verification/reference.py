@@ -320,7 +320,7 @@ def _through_epilogue(
     case, exact = situation.case, situation.data in EXACT_KINDS
     dtype, scalar = case.problem.types.accumulator, case.problem.types.scalar
     operands = make_operands(situation)
-    inputs = {"acc": _bounded_sum(situation, product, size, largest)}
+    inputs = {"acc": _bounded_sum(situation, exact, product, size, largest)}
     inputs |= {name: _sum(situation, window, name) for name in case.problem.epilogue.sums}
     inputs |= {DEPTH: Bounded.exact(dtype.nearest(np.asarray(case.k, np.float64)))}
     inputs |= {
@@ -338,10 +338,10 @@ def _through_epilogue(
     return np.broadcast_to(result.value, shape).copy(), np.broadcast_to(result.bound, shape).copy()
 
 
-def _bounded_sum(situation: Situation, total: Doubles, size: Doubles, largest: Doubles) -> Bounded:
-    """A sum of K terms, as a kernel's accumulator holds it; `size` is that of their magnitudes."""
+def _bounded_sum(situation: Situation, exact: bool, total: Doubles, size: Doubles, largest: Doubles) -> Bounded:
+    """A sum of K terms, as a kernel's accumulator holds it, maybe `exact`; `size` is that of their magnitudes."""
     k, dtype = situation.case.k, situation.case.problem.types.accumulator
-    if dtype.is_integer or situation.data in EXACT_KINDS or k == 0:
+    if dtype.is_integer or exact or k == 0:
         return Bounded.exact(total)
     bound = LAMBDA * np.sqrt(k) * dtype.unit_roundoff * size + k * dtype.smallest
     if dtype == DType.F64:  # the reference's own
@@ -350,14 +350,14 @@ def _bounded_sum(situation: Situation, total: Doubles, size: Doubles, largest: D
 
 
 def _sum(situation: Situation, window: Window, name: str) -> Bounded:
-    """The sums of A's rows, or of B's columns, inside `window`."""
+    """The sums of A's rows, or of B's columns, inside `window`: those of one-hot data's codes are not exact."""
     case, operands = situation.case, make_operands(situation)
     matrix, stored, axis = (case.a, operands.a, -1) if name == "row_sum" else (case.b, operands.b, -2)
     values = matrix.dtype.decode(matrix.view(stored)[window.a_index if axis == -1 else window.b_index])
     along_k = np.ascontiguousarray(np.moveaxis(values, axis, -1))  # of which numpy adds pairs, and pairs of pairs
     with np.errstate(invalid="ignore"):
         of_all = along_k.sum(-1), np.abs(along_k).sum(-1), np.abs(along_k).max(-1, initial=0.0)
-    return _bounded_sum(situation, *(np.expand_dims(one, axis) for one in of_all))
+    return _bounded_sum(situation, situation.data == "exact", *(np.expand_dims(one, axis) for one in of_all))
 
 
 def _in_window(values: Doubles, window: Window) -> Doubles:

@@ -235,3 +235,10 @@ def test_a_batch_is_checked_product_by_product(data, dtype):
     assert "C of matrix 2: C[3][1]" in str(mismatch)
     inner = Window(1, 0, 4, 5, 1, 3)
     assert (expected(what, inner)[0].shape, compare(what, result, inner).mismatch.matrix) == ((2, 3, 5), 2)
+
+
+def test_sums_of_one_hot_codes_are_bounded_and_of_small_integers_exact() -> None:
+    case = Problem(2, 3, 6, dtype=DType.F64, epilogue="zero_m").case()
+    for data, bounded in (("onehot", True), ("exact", False)):
+        _, bound = expected(Situation(case, data, 0), Window.whole(case))
+        assert bound.any() == bounded
