@@ -272,6 +272,9 @@ def _finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _all_finite(fields: Mapping[str, float | None]) -> Document:
+def _all_finite(fields: Mapping[str, float | str | None]) -> Document:
     """`fields`, NaN and infinities as the text that a person would write."""
-    return {name: value if value is None or math.isfinite(value) else str(value) for name, value in fields.items()}
+    return {
+        name: str(value) if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in fields.items()
+    }
