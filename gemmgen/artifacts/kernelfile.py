@@ -82,13 +82,15 @@ class KernelFile:
 
 
 def find_kernel(text: str, out: Path, arch: Arch) -> KernelFile:
-    """The kernel that `text` means: a `.cu` file, a name or the beginning of one, or a full name, which is rendered.
+    """The kernel that `text` means: a `.cu` file or the JSON beside it, a name or the beginning of one, or a full name, which is rendered.
 
     Names are looked up in `out`, in the current folder and in generated/.
     A kernel rendered from its full name is for `arch`, whose limits it must hold.
     Raises InvalidInput where there is no such kernel, or several.
     """
     path = Path(text)
+    if path.suffix == ".json":  # a kernel's record stands for the kernel beside it
+        path = path.with_suffix(".cu")
     if path.suffix == ".cu" or path.is_file():
         return read_kernel(path)
     found = _named(text, (out, Path(), *sorted(GALLERY.glob("*/"))))

@@ -279,6 +279,7 @@ def test_a_name_is_looked_up_then_rendered(tmp_path: Path) -> None:
     (out / f"{RENDERED}.cu").write_text(source.text + "// by hand\n")
     found = find_kernel(RENDERED, out, ARCH)
     assert found.path == out / f"{RENDERED}.cu" and found.edited and found.source.text.endswith("// by hand\n")
+    assert find_kernel(str(found.path.with_suffix(".json")), tmp_path, ARCH) == found
 
 
 def test_a_file_without_json_is_launched_by_its_header(tmp_path: Path) -> None:
