@@ -34,11 +34,11 @@ demo: $(BASE) $(EXECUTORS) ## tune a kernel for a 512 x 512 x 512 problem, on a 
 	@$(BIN)/gemmgen tune 512x512x512
 
 test: lint $(EXECUTORS) ## lint, then every test that this machine can run
-	@$(BIN)/pytest --numprocesses auto
+	@$(BIN)/pytest --numprocesses auto --dist worksteal
 
 soak: $(DEV) $(EXECUTORS) ## what takes long: all seeded bugs, 500 correct kernels, mutants, ten minutes of fuzzing
 	@$(BIN)/gemmgen selfcheck
-	@$(BIN)/pytest --numprocesses auto -m soak
+	@$(BIN)/pytest --numprocesses auto --dist worksteal -m soak
 	@$(BIN)/gemmgen fuzz --minutes 10
 
 lint: $(DEV) ## style, types, and which module may import which

@@ -82,10 +82,10 @@ class KernelFile:
 
 
 def find_kernel(text: str, out: Path, arch: Arch) -> KernelFile:
-    """The kernel that `text` means: a `.cu` file or the JSON beside it, a name or the beginning of one, or a full name, which is rendered.
+    """The kernel that `text` means: a `.cu` file or its JSON, a name or the beginning of one, or a full name.
 
     Names are looked up in `out`, in the current folder and in generated/.
-    A kernel rendered from its full name is for `arch`, whose limits it must hold.
+    A full name is rendered for `arch`, whose limits the kernel must hold.
     Raises InvalidInput where there is no such kernel, or several.
     """
     path = Path(text)

@@ -264,16 +264,23 @@ def test_failure_to_write_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.M
 
 
 @needs_nvcc
-def test_nvcc_has_no_warning(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kernels", "architectures"),
+    [
+        pytest.param((FIXED, POINTERS, STREAM, EPILOGUE), ARCHITECTURES[-1:], id="some"),
+        pytest.param(KERNELS, ARCHITECTURES, id="all", marks=pytest.mark.soak),
+    ],
+)
+def test_nvcc_has_no_warning(kernels: tuple[KernelSource, ...], architectures: tuple[int, ...], tmp_path: Path) -> None:
     """One nvcc run for the kernels and one for the self-tests: nvcc itself spreads files and architectures."""
-    for source in KERNELS:
+    for source in kernels:
         export(source, RECORD, tmp_path / source.name)
-    targets = [f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in ARCHITECTURES]
-    kernels = [tmp_path / source.name / f"{source.name}.cu" for source in KERNELS]
-    selftests = [tmp_path / source.name / f"{source.name}_selftest.cu" for source in (FIXED, KERNELS[-1])]
-    run("nvcc", *NVCC_FLAGS, "-t0", *targets, "-c", *kernels, folder=tmp_path)
+    targets = [f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in architectures]
+    texts = [tmp_path / source.name / f"{source.name}.cu" for source in kernels]
+    selftests = [tmp_path / source.name / f"{source.name}_selftest.cu" for source in (kernels[0], kernels[-1])]
+    run("nvcc", *NVCC_FLAGS, "-t0", *targets, "-c", *texts, folder=tmp_path)
     run("nvcc", *NVCC_FLAGS, "-t0", "-arch=sm_90", "-c", *selftests, folder=tmp_path)
-    assert len(list(tmp_path.glob("*.o"))) == len(kernels) + len(selftests)
+    assert len(list(tmp_path.glob("*.o"))) == len(texts) + len(selftests)
 
 
 @needs_nvcc

@@ -23,7 +23,7 @@ struct Three { unsigned char at[3]; };
 """
 
 
-def launch(parameters: str, body: str, arguments: list[Argument], store: Store) -> list[float]:
+def launch(parameters: str, body: str, arguments: list[Argument], shared_store: Store) -> list[float]:
     """C, of 8 elements, after a launch of one thread; C is the first argument."""
     text = f'{MAP}extern "C" __global__ void k(float* C, {parameters}) {{ {body} }}\n'
     source = KernelSource("k", text, PROBLEM, "test", {}, Launch(1, ()), (Parameter("C", "float*"),))
@@ -32,7 +32,7 @@ def launch(parameters: str, body: str, arguments: list[Argument], store: Store) 
     operands = Operands(*(np.zeros(matrix.elements, np.float32) for matrix in case.matrices))
     arena = SharedArena()
     arena.fill(layout, case, operands, np.zeros(1, np.int64))
-    server = Server("k", HostCompiler.find().executables(source, store).watched, arena.file)
+    server = Server("k", HostCompiler.find().executables(source, shared_store).watched, arena.file)
     number = [placed.name for placed in layout.placements].index("C")
     passed = (Argument.pointer(number), *arguments)
     try:
@@ -43,7 +43,7 @@ def launch(parameters: str, body: str, arguments: list[Argument], store: Store) 
         arena.close()
 
 
-def test_scalars_of_1_2_4_and_8_bytes(store: Store) -> None:
+def test_scalars_of_1_2_4_and_8_bytes(shared_store: Store) -> None:
     parameters = "signed char a, double b, unsigned short c, unsigned char d, long long e, float f, unsigned g"
     body = "C[0] = a; C[1] = b; C[2] = c; C[3] = d; C[4] = e; C[5] = f; C[6] = g;"
     values = {
@@ -56,10 +56,10 @@ def test_scalars_of_1_2_4_and_8_bytes(store: Store) -> None:
         "unsigned": 2**31,
     }
     arguments = [Argument.scalar(ctype, value) for ctype, value in values.items()]
-    assert launch(parameters, body, arguments, store)[:7] == list(values.values())
+    assert launch(parameters, body, arguments, shared_store)[:7] == list(values.values())
 
 
-def test_structs_by_value_keep_their_alignment(store: Store) -> None:
+def test_structs_by_value_keep_their_alignment(shared_store: Store) -> None:
     values = struct.pack("<16Q", *range(100, 116))
     arguments = [
         Argument.scalar("int", 7),
@@ -70,15 +70,15 @@ def test_structs_by_value_keep_their_alignment(store: Store) -> None:
     body = """C[0] = before; C[1] = map.opaque[0]; C[2] = map.opaque[15]; C[3] = three.at[2]; C[4] = after;
         C[5] = reinterpret_cast<unsigned long long>(&map) % 64;"""
     parameters = "int before, const __grid_constant__ Map map, Three three, double after"
-    assert launch(parameters, body, arguments, store)[:6] == [7, 100, 115, 3, 9, 0]
+    assert launch(parameters, body, arguments, shared_store)[:6] == [7, 100, 115, 3, 9, 0]
 
 
-def test_many_arguments(store: Store) -> None:
+def test_many_arguments(shared_store: Store) -> None:
     count = 100
     parameters = ", ".join(f"int p{number}" for number in range(count))
     body = f"C[0] = {' + '.join(f'p{number}' for number in range(count))};"
     arguments = [Argument.scalar("int", number) for number in range(count)]
-    assert launch(parameters, body, arguments, store)[0] == sum(range(count))
+    assert launch(parameters, body, arguments, shared_store)[0] == sum(range(count))
 
 
 @pytest.mark.parametrize(
@@ -89,9 +89,9 @@ def test_many_arguments(store: Store) -> None:
         ([Argument("s", bytes(128), 8)], "the kernel aligns parameter 1 to 64 bytes, the launch to 8"),
     ],
 )
-def test_a_kernel_is_launched_with_what_it_takes(arguments: list[Argument], reason: str, store: Store) -> None:
+def test_a_kernel_is_launched_with_what_it_takes(arguments: list[Argument], reason: str, shared_store: Store) -> None:
     with pytest.raises(CandidateFailed, match=r"launch|aligns") as caught:
-        launch("Map map", "C[0] = 1;", arguments, store)
+        launch("Map map", "C[0] = 1;", arguments, shared_store)
     assert caught.value.failure.kind == "launch" and reason in caught.value.failure.reason
 
 

@@ -1,4 +1,4 @@
-// gemm_f16bf16f32_rc_Mx1000x4096_sm90_037ff403
+// gemm_f16bf16f32_rc_Mx1000x4096_sm90_b8a94331
 //
 //     C = alpha * A * B + beta * C      A f16, B bf16, C f32; sums in f32 on CUDA cores; beta = 0 never reads C
 //
@@ -6,16 +6,16 @@
 //     B  4096 x 1000, column-major, ldb = 4096
 //     C  M x 1000, row-major, ldc = 1000
 //
-// Block   8 x 32 of C by 128 threads, 16384 bytes of shared memory
-// Thread  64 sums, each of one k in 32: 32 threads share an element of C and add up at the end
+// Block   8 x 16 of C by 128 threads, 16384 bytes of shared memory
+// Thread  32 sums, each of one k in 32: 32 threads share an element of C and add up at the end
 // Weights are the elements of B: each meets (is multiplied by) those of A, the small operand, at its k
-// Reads   each weight once, to a register, 40960 bytes of a block under way at once; 6.4 FLOP for a byte of global memory
+// Reads   each weight once, to a register, 24576 bytes of a block under way at once; 5.33 FLOP for a byte of global memory
 // Bound   global memory: too few FLOP for a byte, on any known card
 //
-// Launch  ceil(M / 8) * ceil(N / 32) blocks of 128 threads
+// Launch  ceil(M / 8) * ceil(N / 16) blocks of 128 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_f16bf16f32_rc_Mx1000x4096_skinny_s8_t8_w4_k512_u2_v4_split1
-// Made by gemmgen generate '?x1000x4096' --types f16,bf16,f32 --layout rc --arch sm_90 --family skinny --set T=8 --set SPLIT=1
+// Config  gemm_f16bf16f32_rc_Mx1000x4096_skinny_s8_t4_w4_k512_u2_v4_split1
+// Made by gemmgen generate '?x1000x4096' --types f16,bf16,f32 --layout rc --arch sm_90 --family skinny --set SPLIT=1
 
 namespace {
 
@@ -55,7 +55,7 @@ using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
 
 // Parameters
 constexpr int S = 8;       // lines of the small operand that a block multiplies: uses of a weight
-constexpr int T = 8;       // elements along C's long side that a thread sums
+constexpr int T = 4;       // elements along C's long side that a thread sums
 constexpr int WARPS = 4;   // warps of a block
 constexpr int BK = 512;    // depths of the small operand that shared memory holds at once
 constexpr int UNROLL = 2;  // steps along K whose weights are under way at once
@@ -253,7 +253,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16bf16f32_rc_Mx1000x4096_sm90_037ff403(
+gemm_f16bf16f32_rc_Mx1000x4096_sm90_b8a94331(
     const F16* __restrict__ A,
     const BF16* __restrict__ B,
     float* __restrict__ C,

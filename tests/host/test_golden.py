@@ -128,7 +128,7 @@ SAMPLES = {
         dtype=DType.BF16,
     ),
     "skinny_f16_bf16_staged_rc": Sample(
-        SKINNY, {"S": 8, "T": 8, "BK": 512, "SPLIT": 1}, (None, 1000, 4096), "rc", types="f16,bf16,f32"
+        SKINNY, {"S": 8, "T": 4, "BK": 512, "SPLIT": 1}, (None, 1000, 4096), "rc", types="f16,bf16,f32"
     ),
     "skinny_s8_dot": Sample(SKINNY, {"S": 1, "BK": 0, "SPLIT": 2}, (1, 4096, 4096), "rc", types="s8,s8,s32"),
     "f64": Sample(SIMT, {"ASYNC": 1, "STAGES": 3}, dtype=DType.F64),
