@@ -19,7 +19,7 @@ from gemmgen.verification.situation import Situation
 from gemmgen.verification.verifier import THOROUGH, check, verify
 
 EXAMPLES = 16  # situations a kernel: more than 1,000 in all
-EVERY = 4  # of them one is THOROUGH, with sizes beyond 16 bits; in `make soak` each is
+EVERY = 12  # of them one is THOROUGH, with sizes beyond 16 bits; in `make soak` each is
 LIMITS = ARCHS["sm_90"].limits
 LAYOUTS = ("rr", "rc", "cr", "cc")
 
