@@ -41,7 +41,7 @@ NARROW = {"f16": DType.F16, "bf16": DType.BF16, "e4m3": DType.E4M3, "e5m2": DTyp
 )
 def test_naive_kernels_are_right(emulator: EmulatorExecutor, text: str, layout: str) -> None:
     problem = Problem(None, None, None, types=Types.parse(text), layout=Layout.parse(layout), pointer_align=4)
-    verdict = verify(emulator, render(problem, NAIVE, NAIVE.default(problem)), examples=16, seed=2)
+    verdict = verify(emulator, render(problem, NAIVE, NAIVE.default(problem)), examples=20, seed=2)
     assert verdict.passed, f"{verdict.situation}: {verdict.failure}"
 
 

@@ -238,7 +238,7 @@ def first_rejection(family: Family, problem: Problem, config: Config, limits: Li
     for name, value in config.values.items():
         if value < 0:
             return Rejection(Constraint(f"{name} >= 0", "no parameter is negative"), {name: value})
-    names = {**limits.names, **family.facts(problem), **config.values}
+    names = _before_derived(family, problem, config, limits)
     broken = _rules(family, frozenset(names)).first_broken(names)
     if broken is None:  # derived constants may divide by what constraints on axes alone rule out
         names.update(constants(family, problem, config))
@@ -246,9 +246,14 @@ def first_rejection(family: Family, problem: Problem, config: Config, limits: Li
     return None if broken is None else Rejection(broken, names)
 
 
+def _before_derived(family: Family, problem: Problem, config: Config, limits: Limits) -> dict[str, int]:
+    """The names that constraints on axes alone may read."""
+    return {**limits.names, **_facts(family, problem), **config.values}
+
+
 def broken_count(family: Family, problem: Problem, config: Config, limits: Limits) -> int:
     """How many constraints `config` breaks: those on axes alone, and all others too where one of these is broken."""
-    names = {**limits.names, **family.facts(problem), **config.values}
+    names = _before_derived(family, problem, config, limits)
     early = _rules(family, frozenset(names)).count_broken(names)
     if early:  # derived constants may divide by what these rule out
         return early + len(family.constraints)
