@@ -15,6 +15,7 @@ from gemmgen.kernel.source import Launch
 from gemmgen.problem.device import least_ridge
 from gemmgen.problem.dtype import WORD, DType
 from gemmgen.problem.gemm import Problem, ld_of, matrix_of, stride_of
+from gemmgen.support.words import plural
 
 ORDER_WORDS = {"r": "row", "c": "column"}
 
@@ -86,11 +87,6 @@ def shared_tiles(launch: Launch) -> Iterator[str]:
 def memory_bound(intensity: float, dtype: DType) -> bool:
     """Whether so few FLOP for a byte leave every known card waiting for memory."""
     return intensity < least_ridge(dtype)
-
-
-def plural(count: float, noun: str) -> str:
-    """ "1 step", "2 steps"."""
-    return f"{count:g} {noun}" if count == 1 else f"{count:g} {noun}s"
 
 
 def _reads(work: Work, counts: Traffic) -> Iterator[str]:
