@@ -25,6 +25,7 @@ Shape = tuple[Size, Size, Size]
 Line = Size | Literal["dense"]
 
 LONGEST_NUMBER = 20  # digits; beyond it, it is no size that anyone means
+FAMILY = click.Choice(list(FAMILIES))
 DIGITS = re.compile(rf"[0-9]{{1,{LONGEST_NUMBER}}}")  # int() reads the digits of every script, and 1_0
 
 
@@ -142,10 +143,9 @@ class ProblemOptions:
 _PROBLEM = (
     click.option(
         "--dtype",
-        show_default="f32",
         metavar="TYPE",
-        help=f"Element type of A, B and C: {', '.join(dtype.label for dtype in ELEMENTS)}. Sums of less than 32 bits "
-        "are f32, or s32.",
+        help=f"Element type of A, B and C: {', '.join(dtype.label for dtype in ELEMENTS)}. Floating-point types "
+        "narrower than f32 are summed in f32, integers in s32.  [default: f32]",
     ),
     click.option(
         "--types",
@@ -302,8 +302,9 @@ def json_option(function: Function) -> Function:
 
 def family_option(function: Function) -> Function:
     """--family: which kernels."""
-    text = f"Kernel family: {' or '.join(FAMILIES)}."
-    return click.option("--family", default=DEFAULT_FAMILY, show_default=True, help=text)(function)
+    return click.option(
+        "--family", type=FAMILY, default=DEFAULT_FAMILY, show_default=True, help="Family of the kernel."
+    )(function)
 
 
 def seed_option(function: Function) -> Function:
