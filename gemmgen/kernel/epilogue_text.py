@@ -13,20 +13,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.epilogue import (
-    Binary,
-    Call,
-    Epilogue,
-    Name,
-    Negation,
-    Node,
-    Number,
-    Operand,
-    is_integer,
-    parse,
-    unparse,
-)
+from gemmgen.problem.epilogue import Epilogue
 from gemmgen.problem.functions import FUNCTIONS, Function
+from gemmgen.problem.nodes import Binary, Call, Name, Negation, Node, Number, is_integer, unparse
+from gemmgen.problem.operands import Operand
+from gemmgen.problem.parser import parse
 
 _LIBRARY = re.compile(r"(\w+\{f\})\([\w, ]+\)")  # a call of CUDA's math library and nothing else
 _ADDED, _MULTIPLIED, _ATOM = 1, 2, 3  # how strongly a text's operator binds

@@ -20,7 +20,8 @@ from typing import Any
 from gemmgen.kernel.config import todays_words
 from gemmgen.kernel.families import FAMILIES, Config, Family, config_of
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.epilogue import FORMS, LINEAR, epilogue_of_token
+from gemmgen.problem.epilogue import LINEAR, epilogue_of_token
+from gemmgen.problem.forms import FORMS
 from gemmgen.problem.gemm import Problem, Size
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Types

@@ -20,8 +20,8 @@ from gemmgen.kernel.notes import MatrixText, matrix_texts
 from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.source import KernelSource, Launch, Parameter, size_type
 from gemmgen.problem.device import DEFAULT_ARCH
-from gemmgen.problem.epilogue import Operand
 from gemmgen.problem.gemm import RUNTIME, Problem, Size
+from gemmgen.problem.operands import Operand
 from gemmgen.problem.types import Types
 from gemmgen.support.files import content_key
 from gemmgen.support.paths import TEMPLATES

@@ -15,14 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmgen.kernel.streamk import Numbers, Shares, Stream
-from gemmgen.problem import epilogue
+from gemmgen.problem import operands
 from gemmgen.problem.device import MAX_THREADS
 from gemmgen.problem.gemm import BATCH_SIZES, Case, Problem
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import require
 
 OPERANDS = ("A", "B", "C")
-EXTRA = tuple(epilogue.OPERANDS)  # that an epilogue may name
+EXTRA = tuple(operands.OPERANDS)  # that an epilogue may name
 WORKSPACE = ("partials", "semaphores")  # of a launch whose blocks share tiles of C: see Workspace
 POINTERS = (*OPERANDS, *WORKSPACE, *EXTRA)
 SCALARS = ("M", "N", "K", "lda", "ldb", "ldc", "ld_residual", *BATCH_SIZES, "alpha", "beta")
@@ -206,7 +206,7 @@ def parameters(problem: Problem, launch: Launch) -> tuple[Parameter, ...]:
     )
 
 
-def _parameter(problem: Problem, operand: epilogue.Operand) -> Parameter:
+def _parameter(problem: Problem, operand: operands.Operand) -> Parameter:
     constant = "" if operand.written else "const "
     return Parameter(operand.name, f"{constant}{problem.dtype_of(operand.name).ctype}*")
 

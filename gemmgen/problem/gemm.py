@@ -19,8 +19,9 @@ from math import gcd
 from typing import Any, Literal, TypeVar
 
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.epilogue import LINEAR, OPERANDS, Epilogue, Operand, parse_epilogue, require_integers
+from gemmgen.problem.epilogue import LINEAR, Epilogue, parse_epilogue, require_integers
 from gemmgen.problem.matrix import ROW_MAJOR, Layout, Matrix
+from gemmgen.problem.operands import OPERANDS, Operand
 from gemmgen.problem.types import F32_TYPES, Types
 from gemmgen.support.errors import require, whole
 

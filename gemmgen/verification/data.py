@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.problem import epilogue
 from gemmgen.problem.dtype import CANARY, DType
 from gemmgen.problem.gemm import Case
 from gemmgen.problem.matrix import Matrix
+from gemmgen.problem.operands import OPERANDS as EPILOGUE_OPERANDS
 from gemmgen.problem.types import Types
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.recent import Recent
@@ -122,7 +122,7 @@ def _fill(
 def _fill_extra(name: str, matrix: Matrix, case: Case, data: DataKind, rng: np.random.Generator) -> Floats:
     """An operand of the epilogue: where data is exact, integers, and powers of two for factors; else as C, or A."""
     flat, dtype = _unused(matrix), matrix.dtype
-    if epilogue.OPERANDS[name].written:
+    if EPILOGUE_OPERANDS[name].written:
         return flat
     view = matrix.stored.view(flat)
     factor = name in FACTORS

@@ -20,7 +20,8 @@ from gemmgen.kernel.config import Axis, Config
 from gemmgen.kernel.families.base import Family, broken_count, first_rejection
 from gemmgen.kernel.naming import full_name
 from gemmgen.problem.device import Limits
-from gemmgen.problem.epilogue import CHOICES, LINEAR, Epilogue, parse_epilogue
+from gemmgen.problem.epilogue import LINEAR, Epilogue, parse_epilogue
+from gemmgen.problem.forms import CHOICES
 from gemmgen.problem.gemm import ALIGNS, Problem
 from gemmgen.problem.matrix import ORDERS, Layout
 from gemmgen.problem.types import Types

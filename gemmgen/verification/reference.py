@@ -73,8 +73,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.epilogue import DEPTH
 from gemmgen.problem.gemm import Case
+from gemmgen.problem.operands import DEPTH
 from gemmgen.problem.types import Types
 from gemmgen.run.executor import Floats
 from gemmgen.support.recent import Recent

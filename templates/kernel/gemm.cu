@@ -17,7 +17,7 @@
 //% from view.b.fragment import fragment as fragment_b
 //% from view.compute import mma
 //% from "epilogue/linear.cu" import store_c as store_linear
-//% from "epilogue/sums.cu" import declare_sums, partial_elements, sums
+//% from "epilogue/sums.cu" import declare_sums, sums
 //% from "epilogue/tree.cu" import inputs, store_c as store_tree
 //% set store_c = store_tree if kernel.epilogue else store_linear
 //% set factors = "e" if kernel.epilogue else "alpha, beta"
@@ -68,9 +68,9 @@ ${ thread_origin(view.warped, view.slices) }
 ${ dynamic_shared() }
 //% endif
 //% if kernel.launch.splits > 1
-${ split_k("BK", partial_elements(kernel)) }
+${ split_k(kernel, "BK") }
 //% elif kernel.launch.stream
-${ stream_k(partial_elements(kernel)) }
+${ stream_k(kernel) }
 //% endif
 //% if view.slices > 1
 ${ add_slices() }

@@ -55,7 +55,7 @@ __device__ __forceinline__ void take(const ${ access(w, "VW") } (&step)[LOADS][T
 //% endif
 ${ small(x, w, view) }
 //% if kernel.launch.splits > 1
-${ split_k("STEP", ragged=true, whole=view.ring) }
+${ split_k(kernel, "STEP", ragged=true, whole=view.ring) }
 //% endif
 //% if kernel.epilogue
 ${ epilogue(kernel) }

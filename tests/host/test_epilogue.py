@@ -12,22 +12,12 @@ from hypothesis import strategies as st
 
 from gemmgen.kernel.epilogue_text import epilogue_text
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.epilogue import (
-    LINEAR,
-    OPERANDS,
-    SCALARS,
-    Binary,
-    Call,
-    Epilogue,
-    Name,
-    Negation,
-    Number,
-    epilogue_of_token,
-    parse,
-    parse_epilogue,
-)
+from gemmgen.problem.epilogue import LINEAR, Epilogue, epilogue_of_token, parse_epilogue
 from gemmgen.problem.functions import FUNCTIONS
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.nodes import Binary, Call, Name, Negation, Number
+from gemmgen.problem.operands import OPERANDS, SCALARS
+from gemmgen.problem.parser import parse
 from gemmgen.run.gpu.lt_epilogue import baseline_words, epilogue_apart, own_epilogue
 from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.roundings import Bounded, apply_epilogue

@@ -20,10 +20,10 @@ import numpy.typing as npt
 
 from gemmgen.kernel.source import OPERANDS, SEMAPHORE_BYTES, WORKSPACE, Workspace
 from gemmgen.kernel.streamk import Numbers
-from gemmgen.problem import epilogue
 from gemmgen.problem.dtype import CANARY, WIDEST_ACCESS, WORD
 from gemmgen.problem.gemm import POINTER_BYTES, Case
 from gemmgen.problem.matrix import Matrix
+from gemmgen.problem.operands import OPERANDS as EPILOGUE_OPERANDS
 from gemmgen.run.executor import Floats, Operands, left_behind
 from gemmgen.run.scatter import Scattered, scatter
 
@@ -145,7 +145,7 @@ class ArenaLayout:
             Placement("partials", self.partials, size["partials"], True),
             Placement("semaphores", self.semaphores, SEMAPHORE_BYTES, True),
             *(
-                Placement(name, segment, size[name], epilogue.OPERANDS[name].written)
+                Placement(name, segment, size[name], EPILOGUE_OPERANDS[name].written)
                 for name, segment in self.extra.items()
             ),
         )
@@ -199,7 +199,7 @@ class SharedArena:
                 self._slack_to_canary(segment)
                 self._operand(segment)[:] = storage.view(np.uint8)
         for name, segment in layout.extra.items():
-            if epilogue.OPERANDS[name].written:
+            if EPILOGUE_OPERANDS[name].written:
                 continue
             self._slack_to_canary(segment)
             self._operand(segment)[:] = operands.extra[name].view(np.uint8)
