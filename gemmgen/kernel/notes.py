@@ -93,8 +93,8 @@ def memory_bound(intensity: float, dtype: DType) -> bool:
 def _reads(work: Work, counts: Traffic) -> Iterator[str]:
     yield (
         f"Thread  {work.outputs} elements of C: for each k {plural(work.outputs, 'FMA')} "
-        f"on {work.shares * work.read_bytes / WORD:g} words of shared memory, taken in "
-        f"{plural(work.shares * work.shared_reads, 'read')}"
+        f"on {work.k_slices * work.read_bytes / WORD:g} words of shared memory, taken in "
+        f"{plural(work.k_slices * work.shared_reads, 'read')}"
     )
     yield (
         f"Reads   K / {1 / counts.global_words:.4g} words of global and K / {1 / counts.shared_words:.4g} of shared "
@@ -118,6 +118,6 @@ def _bound(plan: Plan, counts: Traffic) -> str:
         share = f"{counts.ffma_share:.0%} of the mainloop's FMAs, reads and copies"
         return f"Bound   {dtype.arithmetic.instruction} issue: FMAs are {share}"
     return (
-        f"Bound   shared memory: {work.shares * work.wavefronts:g} cycles of it for each k and warp, "
+        f"Bound   shared memory: {work.k_slices * work.wavefronts:g} cycles of it for each k and warp, "
         f"against {work.outputs * CYCLES_PER_WARP_FMA[dtype]:g} that the FMAs take"
     )
