@@ -14,7 +14,8 @@ from gemmgen.kernel.plan import Plan, Work
 from gemmgen.kernel.source import Launch
 from gemmgen.problem.device import least_ridge
 from gemmgen.problem.dtype import WORD, DType
-from gemmgen.problem.gemm import Problem, ld_of, matrix_of, stride_of
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.sizes import ld_of, matrix_of, stride_of
 from gemmgen.support.words import plural
 
 ORDER_WORDS = {"r": "row", "c": "column"}

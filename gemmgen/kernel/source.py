@@ -17,7 +17,8 @@ import numpy.typing as npt
 from gemmgen.kernel.streamk import Numbers, Shares, Stream
 from gemmgen.problem import operands
 from gemmgen.problem.device import MAX_THREADS
-from gemmgen.problem.gemm import BATCH_SIZES, Case, Problem
+from gemmgen.problem.gemm import Case, Problem
+from gemmgen.problem.sizes import BATCH_SIZES
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import require
 

@@ -42,7 +42,8 @@ from gemmgen.kernel.notes import block, memory_bound, shared_tiles
 from gemmgen.kernel.plan import Plan, Tile, Work
 from gemmgen.problem.device import WARP
 from gemmgen.problem.dtype import WORD, DType
-from gemmgen.problem.gemm import TILE_REACH, Problem, Size
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.sizes import TILE_REACH, Size
 
 MOST_SMALL = 64  # lines of the small operand up to which streaming its partner is the plan
 
