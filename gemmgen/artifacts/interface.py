@@ -12,9 +12,10 @@ from gemmgen.kernel.notes import MatrixText, matrix_texts
 from gemmgen.kernel.source import OPERANDS, KernelSource, Parameter
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Epilogue
-from gemmgen.problem.gemm import POINTER_BYTES, SIZE_LIMIT, Problem
+from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.nodes import Call, unparse
+from gemmgen.problem.sizes import POINTER_BYTES, SIZE_LIMIT
 from gemmgen.problem.types import Types
 from gemmgen.support.errors import require
 

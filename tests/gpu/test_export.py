@@ -13,8 +13,9 @@ from gemmgen.artifacts.folder import export
 from gemmgen.kernel.families import FAMILIES
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.gemm import Problem, parse_shape
+from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
+from gemmgen.problem.sizes import parse_shape
 from gemmgen.run.gpu import why_no_gpu
 
 REASON = why_no_gpu() or ("nvcc is not on the PATH" if shutil.which("nvcc") is None else "")
