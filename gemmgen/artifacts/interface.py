@@ -11,8 +11,8 @@ from gemmgen.kernel.notes import MatrixText, matrix_texts
 from gemmgen.kernel.source import OPERANDS, KernelSource, Parameter
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Epilogue
-from gemmgen.problem.gemm import POINTER_BYTES, SIZE_LIMIT
 from gemmgen.problem.matrix import Layout
+from gemmgen.problem.sizes import POINTER_BYTES, SIZE_LIMIT
 from gemmgen.support.errors import require
 from gemmgen.verification.reference import LAMBDA
 

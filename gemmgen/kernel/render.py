@@ -20,8 +20,9 @@ from gemmgen.kernel.notes import MatrixText, matrix_texts
 from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.source import KernelSource, Launch, Parameter, size_type
 from gemmgen.problem.device import DEFAULT_ARCH
-from gemmgen.problem.gemm import RUNTIME, Problem, Size
+from gemmgen.problem.gemm import LD_ALIGN, POINTER_ALIGN, Problem
 from gemmgen.problem.operands import Operand
+from gemmgen.problem.sizes import RUNTIME, Size
 from gemmgen.problem.types import Types
 from gemmgen.support.files import content_key
 from gemmgen.support.paths import TEMPLATES
@@ -243,9 +244,9 @@ def _problem_options(problem: Problem) -> Iterator[str]:
             yield f"--{option} '?'" if value is None else f"--{option} {value}"
     if not problem.epilogue.is_linear:
         yield f"--epilogue {shlex.quote(str(problem.epilogue))}"
-    if problem.pointer_align != Problem.pointer_align:
+    if problem.pointer_align != POINTER_ALIGN:
         yield f"--pointer-align {problem.pointer_align}"
-    if problem.ld_align != Problem.ld_align:
+    if problem.ld_align != LD_ALIGN:
         yield f"--ld-align {problem.ld_align}"
 
 

@@ -24,8 +24,9 @@ from gemmgen.kernel.render import render
 from gemmgen.kernel.source import POINTERS as POINTER_NAMES
 from gemmgen.kernel.source import WORKSPACE, KernelSource
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.gemm import Problem, parse_shape
+from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
+from gemmgen.problem.sizes import parse_shape
 from gemmgen.run.compile import compile_text
 from gemmgen.support.errors import GemmgenError, InvalidInput
 from gemmgen.support.files import Store

@@ -18,8 +18,9 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import LINEAR
-from gemmgen.problem.gemm import Problem, Size
+from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
+from gemmgen.problem.sizes import Size
 from gemmgen.support.paths import TEMPLATES
 
 GOLDEN = Path(__file__).parent.parent / "golden"

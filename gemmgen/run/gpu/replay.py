@@ -19,7 +19,8 @@ from cuda.bindings import driver
 
 from gemmgen.kernel.source import OPERANDS
 from gemmgen.problem.dtype import WIDEST_ACCESS, DType
-from gemmgen.problem.gemm import POINTER_BYTES, Case
+from gemmgen.problem.gemm import Case
+from gemmgen.problem.sizes import POINTER_BYTES
 from gemmgen.run.gpu.launching import Pointers, checked
 from gemmgen.run.gpu.timing import STABLE, Protocol, Timing
 from gemmgen.run.scatter import scatter
