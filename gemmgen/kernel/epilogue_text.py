@@ -28,7 +28,7 @@ from gemmgen.problem.nodes import (
     walk,
     with_parts,
 )
-from gemmgen.problem.operands import Operand
+from gemmgen.problem.operands import OPERANDS, Operand
 from gemmgen.problem.parser import parse
 
 _LIBRARY = re.compile(r"(\w+\{f\})\([\w, ]+\)")  # a call of CUDA's math library and nothing else
@@ -37,10 +37,11 @@ _ADDED, _MULTIPLIED, _ATOM = 1, 2, 3  # how strongly a text's operator binds
 
 @dataclass(frozen=True)
 class Statement:
-    """`const T name = text;`."""
+    """`const T name = text;`, or that `output` takes `text`."""
 
     name: str
     text: str
+    output: Operand | None = None
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class EpilogueText:
     """What a template places.
 
     functions   the kernel's own, each before those that call it
-    statements  in their order; an output's has its name
+    statements  in their order
     result      C's new element
     operands    tensors that it reads or writes
     subtracts   it calls multiply_subtract of templates/device/convert.cu
@@ -262,13 +263,18 @@ class _Writer:
         return f"{term} {node.operator} {self._at_least(_MULTIPLIED, right)}", _ADDED
 
     def _call(self, name: str, arguments: tuple[Node, ...]) -> str:
-        if name not in FUNCTIONS:  # an output
-            text = self._at_least(0, arguments[0])
-            self.statements.append(Statement(name, text))
-            return name
+        if name not in FUNCTIONS:
+            return self._output(OPERANDS[name], arguments[0])
         library = _LIBRARY.fullmatch(FUNCTIONS[name].cuda)
         called = library[1].format(f=_suffix(self.dtype)) if library else name
         return f"{called}({', '.join(self._argument(argument) for argument in arguments)})"
+
+    def _output(self, operand: Operand, value: Node) -> str:
+        text = self._at_least(0, value)
+        if operand.is_amax:  # which is not the value
+            text = text if isinstance(value, Name) or text in self._variables else self._variable(text)
+        self.statements.append(Statement(operand.name, text, operand))
+        return text if operand.is_amax else operand.name
 
     def _argument(self, node: Node) -> str:
         text = self._at_least(0, node)
@@ -276,9 +282,16 @@ class _Writer:
             return text
         if isinstance(node, Call) and node.name not in FUNCTIONS:
             return text
-        number = sum(statement.name[0] == "x" for statement in self.statements) + 1
+        return self._variable(text)
+
+    def _variable(self, text: str) -> str:
+        number = len(self._variables) + 1
         self.statements.append(Statement("x" if number == 1 else f"x{number}", text))
         return self.statements[-1].name
+
+    @property
+    def _variables(self) -> list[str]:
+        return [statement.name for statement in self.statements if statement.output is None]
 
     def _at_least(self, strength: int, node: Node) -> str:
         text, own = self.write(node)

@@ -657,10 +657,10 @@ def test_selftest_passes_kernels_of_all_types(name: str, tmp_path: Path) -> None
         ("s8 requantised", "zero_n = e.zero_n[n]", "zero_n = e.zero_n[0]", "expected"),
         ("s8 requantised", "k < s.K; ++k", "k < s.K - 1; ++k", "expected"),
         ("s8 with sums", "sum_n = e.sum_n[n]", "sum_n = e.sum_n[n] + 1", "expected"),
-        ("aux", "e.aux[Offset(m) * s.ldc + n] = aux;", "", "aux[0][0] = nan, expected"),
+        ("aux", "e.aux[Offset(m) * s.ldc + n] = aux_value;", "", "aux[0][0] = nan, expected"),
         ("aux", "e.aux[Offset(m) * s.ldc + n]", "e.aux[Offset(m) * s.N + n]", "aux["),
         ("aux", "aux += matrix * s.stride_c", "aux += 0 * s.stride_c", "product 1: aux[0][0] = nan"),
-        ("f64 aux", "+ n] = aux;", "+ n] = aux * (1 + 4e-15);", "aux["),
+        ("f64 aux", "+ n] = aux_value;", "+ n] = aux_value * (1 + 4e-15);", "aux["),
     ],
 )
 def test_selftest_finds_in_kernels_of_all_types(
