@@ -421,19 +421,19 @@ class Case:
             given, line = getattr(self, name), matrix.line_length
             require(given >= line, f"{name} = {given} is shorter than a line of {line} elements")
 
-    @property
+    @cached_property
     def a(self) -> Matrix:
         batch, different = self._batch, self.different_a or None
         order, dtype = self.problem.layout.a, self.problem.types.a
         return Matrix(self.m, self.k, self.lda, order, batch, self.stride_a, different, dtype)
 
-    @property
+    @cached_property
     def b(self) -> Matrix:
         batch, different = self._batch, self.different_b or None
         order, dtype = self.problem.layout.b, self.problem.types.b
         return Matrix(self.k, self.n, self.ldb, order, batch, self.stride_b, different, dtype)
 
-    @property
+    @cached_property
     def c(self) -> Matrix:
         return Matrix(self.m, self.n, self.ldc, "r", self._batch, self.stride_c, dtype=self.problem.types.c)
 
@@ -445,8 +445,8 @@ class Case:
     def matrices(self) -> tuple[Matrix, Matrix, Matrix]:
         return self.a, self.b, self.c
 
-    @property
-    def extra(self) -> dict[str, Matrix]:
+    @cached_property
+    def extra(self) -> Mapping[str, Matrix]:
         """The epilogue's operands by name: vectors are one row or one column, which all products share."""
         return {operand.name: self._extra(operand) for operand in self.problem.epilogue.operands}
 
@@ -463,8 +463,8 @@ class Case:
         rows, cols = self.m if operand.along == "m" else 1, self.n if operand.along == "n" else 1
         return Matrix(rows, cols, cols, "r", self._batch, 0, dtype=dtype)
 
-    @property
-    def tensors(self) -> dict[str, Matrix]:
+    @cached_property  # a situation asks dozens of times
+    def tensors(self) -> Mapping[str, Matrix]:
         """A, B, C and the epilogue's operands, by name."""
         return {"A": self.a, "B": self.b, "C": self.c, **self.extra}
 
