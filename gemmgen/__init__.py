@@ -13,8 +13,8 @@ TuneResult, Trial, ...    what they return: frozen records
 """
 
 import os
-from importlib import import_module
-from typing import TYPE_CHECKING
+
+TYPE_CHECKING = False  # typing's, without importing it: who only asks for `gemmgen --help` waits for little
 
 # Before numpy loads it: threads of OpenBLAS with nothing to do spin for 2^26 cycles, and verification multiplies a
 # little every few milliseconds. Asleep after 2^20 they leave the cores to the emulator; large products lose nothing.
@@ -57,6 +57,8 @@ else:
     }
 
     def __getattr__(name):
+        from importlib import import_module
+
         if name == "__version__":
             return import_module("gemmgen.support.version").gemmgen_version()
         for module, names in HOMES.items():

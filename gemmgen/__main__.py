@@ -1,7 +1,27 @@
-"""`python -m gemmgen`: the command line without an installed script."""
+"""Where the command `gemmgen` and `python -m gemmgen` begin. Imports little: all else is imported when it can be
+interrupted."""
 
+import os
+import signal
 import sys
 
-from gemmgen.cli import main
 
-sys.exit(main())
+def main() -> int:
+    """Run the command line of this process; returns its exit code."""
+    usual = signal.getsignal(signal.SIGINT)
+    if usual is signal.default_int_handler:  # else it is ignored, as in what a shell starts in the background
+        signal.signal(signal.SIGINT, _stop)
+    from gemmgen.cli import main as run
+
+    signal.signal(signal.SIGINT, usual)
+    return run()
+
+
+def _stop(number: int, frame: object) -> None:
+    """Nothing has begun that an exception would have to end, and modules half imported may turn it into another."""
+    os.write(2, b"gemmgen: stopped: interrupted\n")
+    os._exit(130)  # gemmgen.cli.output.INTERRUPTED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -33,7 +33,7 @@ from gemmgen.search.tuner import Trial
 from gemmgen.support.clock import now
 from gemmgen.support.files import generator_digest, sha256
 from gemmgen.support.version import gemmgen_version
-from gemmgen.verification.data import LARGE_FLOPS
+from gemmgen.verification.data import LARGE_EFFORT, effort
 from gemmgen.verification.sanitizers.tool import TOOLS
 from gemmgen.verification.situation import ALL_DATA_KINDS, RUNTIME_SIZES
 from gemmgen.verification.verifier import DEFAULT_EXAMPLES, SAMPLE_TILES, Verdict
@@ -75,7 +75,7 @@ def examples_to_certify(problem: Problem) -> int:
     usual = {name.lower(): RUNTIME_SIZES[-1] for name in "MNK" if name in problem.runtime_names}
     if problem.batch is None:
         usual["batch"] = 1  # a batch that is drawn stays small where one product is large
-    return LARGE_EXAMPLES if problem.case(**usual).flops > LARGE_FLOPS else DEFAULT_EXAMPLES
+    return LARGE_EXAMPLES if effort(problem.case(**usual)) > LARGE_EFFORT else DEFAULT_EXAMPLES
 
 
 def known_record(kernel: KernelFile) -> Document | None:

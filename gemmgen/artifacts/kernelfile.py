@@ -26,8 +26,9 @@ from gemmgen.kernel.streamk import Stream
 from gemmgen.problem.device import DEFAULT_ARCH, Arch
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import LINEAR, parse_epilogue
-from gemmgen.problem.gemm import RUNTIME, Problem
+from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
+from gemmgen.problem.sizes import RUNTIME
 from gemmgen.problem.types import Compute, Types
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import GemmgenError, InvalidInput, require, whole

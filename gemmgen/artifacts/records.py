@@ -14,7 +14,8 @@ from typing import Any, Literal
 from gemmgen.kernel.model import Prediction, representative
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DeviceSpec
-from gemmgen.problem.gemm import RUNTIME, Case, Problem
+from gemmgen.problem.gemm import Case, Problem
+from gemmgen.problem.sizes import RUNTIME
 from gemmgen.run.compile import CompiledKernel
 from gemmgen.run.gpu.timing import Timing
 from gemmgen.run.target import Target

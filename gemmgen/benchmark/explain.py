@@ -146,7 +146,7 @@ def explain(kernel: KernelFile, arch: str, device: DeviceSpec, store: Store) -> 
         case=case,
         tiles=tuple(_tiles(case, plan)),
         parts=plan.launch.splits,
-        steps=math.ceil(case.k / plan.launch.splits / (work.chunk or work.depth)),
+        steps=math.ceil(case.k / plan.launch.splits / (work.k_tile or work.depth)),
         used=_used(case, plan),
         traffic=moved,
         roofline=roofline(case, device),

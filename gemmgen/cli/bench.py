@@ -13,7 +13,7 @@ from gemmgen.cli.options import ProblemOptions, json_option, out_option, problem
 from gemmgen.cli.output import emit
 from gemmgen.cli.progress import watch
 from gemmgen.cli.reports.bench import show_bench
-from gemmgen.problem.gemm import parse_shape
+from gemmgen.problem.sizes import parse_shape
 from gemmgen.support.errors import InvalidInput
 
 

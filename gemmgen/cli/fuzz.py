@@ -13,16 +13,17 @@ from rich.status import Status
 from rich.text import Text
 
 from gemmgen.artifacts.kernelfile import require_writable
-from gemmgen.cli.options import Amount, Whole, device_option, json_option, seed_option
+from gemmgen.cli.options import FAMILY, Amount, Whole, device_option, json_option, seed_option
 from gemmgen.cli.output import emit, stderr
 from gemmgen.cli.progress import LOG_SECONDS
 from gemmgen.cli.reports.fuzz import replay_document, report_document, show_replay, show_report
-from gemmgen.cli.reports.words import percent, plural
+from gemmgen.cli.reports.words import percent
 from gemmgen.kernel.families import FAMILIES, family_named
 from gemmgen.problem.device import Limits
 from gemmgen.run.executor import Executor
 from gemmgen.run.target import DeviceChoice, open_target
 from gemmgen.support.files import Store
+from gemmgen.support.words import plural
 from gemmgen.verification.fuzz import Budget, FuzzTally, Report
 from gemmgen.verification.fuzz import fuzz as run
 from gemmgen.verification.fuzz import replay as run_entry
@@ -38,11 +39,11 @@ OnStep = Callable[[FuzzTally, str], None]
 @click.option(
     "--minutes",
     type=Amount(min=0, min_open=True),
-    help=f"Stop after this time. [{DEFAULT_MINUTES:g}, unless --examples is given]",
+    help=f"Stop after this time.  [default: {DEFAULT_MINUTES:g}, unless --examples is given]",
 )
 @click.option("--examples", type=Whole(1), help="Stop after this many situations.")
 @click.option(
-    "--family", "names", multiple=True, help=f"Only this kernel family; may be repeated. [{' and '.join(FAMILIES)}]"
+    "--family", "names", type=FAMILY, multiple=True, help="Only this kernel family; may be repeated.  [default: all]"
 )
 @device_option
 @seed_option

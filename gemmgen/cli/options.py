@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -15,16 +15,17 @@ from gemmgen.api import DEFAULT_OUT
 from gemmgen.kernel.families import DEFAULT_FAMILY, FAMILIES
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import LINEAR, parse_epilogue
-from gemmgen.problem.gemm import ALIGNS, RUNTIME, Problem, Size, parse_shape
+from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
+from gemmgen.problem.sizes import ALIGNS, RUNTIME, Distance, Size, parse_shape
 from gemmgen.problem.types import ELEMENTS, Compute, Types
 from gemmgen.support.errors import require
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Shape = tuple[Size, Size, Size]
-Line = Size | Literal["dense"]
 
 LONGEST_NUMBER = 20  # digits; beyond it, it is no size that anyone means
+FAMILY = click.Choice(list(FAMILIES))
 DIGITS = re.compile(rf"[0-9]{{1,{LONGEST_NUMBER}}}")  # int() reads the digits of every script, and 1_0
 
 
@@ -56,7 +57,7 @@ def shape(text: str) -> Shape:
     return parse_shape(text)
 
 
-def distance(text: str) -> Line:
+def distance(text: str) -> Distance:
     """A number of elements, ? for one that stays a parameter, or dense. Raises InvalidInput."""
     if text in ("dense", RUNTIME):
         return "dense" if text == "dense" else None
@@ -96,19 +97,19 @@ class ProblemOptions:
     types: str | None
     compute: str
     layout: str
-    lda: Line
-    ldb: Line
-    ldc: Line
+    lda: Distance
+    ldb: Distance
+    ldc: Distance
     pointer_align: int
     ld_align: int
     batch: Size
-    stride_a: Line
-    stride_b: Line
-    stride_c: Line
+    stride_a: Distance
+    stride_b: Distance
+    stride_c: Distance
     pointers: bool
     epilogue: str
-    ld_residual: Line
-    stride_residual: Line
+    ld_residual: Distance
+    stride_residual: Distance
     typical: tuple[tuple[str, int], ...]
 
     def _types(self) -> Types:
@@ -142,10 +143,9 @@ class ProblemOptions:
 _PROBLEM = (
     click.option(
         "--dtype",
-        show_default="f32",
         metavar="TYPE",
-        help=f"Element type of A, B and C: {', '.join(dtype.label for dtype in ELEMENTS)}. Sums of less than 32 bits "
-        "are f32, or s32.",
+        help=f"Element type of A, B and C: {', '.join(dtype.label for dtype in ELEMENTS)}. Floating-point types "
+        "narrower than f32 are summed in f32, integers in s32.  [default: f32]",
     ),
     click.option(
         "--types",
@@ -302,8 +302,9 @@ def json_option(function: Function) -> Function:
 
 def family_option(function: Function) -> Function:
     """--family: which kernels."""
-    text = f"Kernel family: {' or '.join(FAMILIES)}."
-    return click.option("--family", default=DEFAULT_FAMILY, show_default=True, help=text)(function)
+    return click.option(
+        "--family", type=FAMILY, default=DEFAULT_FAMILY, show_default=True, help="Family of the kernel."
+    )(function)
 
 
 def seed_option(function: Function) -> Function:

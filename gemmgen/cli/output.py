@@ -122,8 +122,8 @@ def error_document(error: BaseException) -> dict[str, Any]:
 
 def classify(error: BaseException) -> tuple[str, str, int]:
     """(kind, message, exit code); raises `error` where it is a bug."""
-    if isinstance(error, KeyboardInterrupt | click.Abort):
-        said = str(error.__cause__ or error)  # click's Abort hides the KeyboardInterrupt
+    if isinstance(error, KeyboardInterrupt | click.Abort) or isinstance(error.__cause__, KeyboardInterrupt):
+        said = str(error.__cause__ or error)  # click's Abort hides the KeyboardInterrupt, and so do some imports
         return "stopped", said or INTERRUPTED_MESSAGE, INTERRUPTED
     if isinstance(error, click.ClickException):
         return "wrong usage", error.format_message(), error.exit_code

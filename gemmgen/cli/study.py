@@ -94,7 +94,7 @@ for _study in STUDIES.values():
 @click.option(
     "--family",
     type=click.Choice([*TIMES]),
-    help=f"Whose times on an H200, which come with gemmgen.  [{DEFAULT_FAMILY}]",
+    help=f"Whose times on an H200, which come with gemmgen.  [default: {DEFAULT_FAMILY}]",
 )
 @click.option(
     "--data", type=click.Path(path_type=Path, dir_okay=False), help="File of measured times instead of those."
@@ -103,9 +103,9 @@ for _study in STUDIES.values():
 @click.option(
     "--budget",
     type=Whole(1),
-    help=f"Configs of each problem to measure; {PER_PROBLEM} where nothing is said.",
+    help=f"Configs of each problem to measure.  [default: {PER_PROBLEM}]",
 )
-@click.option("--seed", type=Whole(0), help="Of the configs that are drawn; 0 where nothing is said.")
+@click.option("--seed", type=Whole(0), help="Of the configs that are drawn.  [default: 0]")
 @click.option("--out", type=click.Path(path_type=Path), help=OUT)
 @json_option
 @click.pass_obj

@@ -15,6 +15,7 @@ from gemmgen.api import DEFAULT_OUT
 from gemmgen.api import tune as tune_problem
 from gemmgen.artifacts.records import tune_document
 from gemmgen.cli.options import (
+    FAMILY,
     ProblemOptions,
     Shape,
     Whole,
@@ -31,19 +32,22 @@ from gemmgen.cli.output import emit
 from gemmgen.cli.progress import watch
 from gemmgen.cli.reports.tune import show_tuning
 from gemmgen.cli.reports.words import bold
-from gemmgen.kernel.families import FAMILIES
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import DeviceChoice
 from gemmgen.search.tuner import DEFAULT_BUDGET, TuneResult
 from gemmgen.support.errors import require
 
-BUDGET = f"Candidates to try. [{DEFAULT_BUDGET['gpu']} on a GPU, {DEFAULT_BUDGET['emulator']} in the emulator]"
+BUDGET = (
+    f"Candidates to try.  [default: {DEFAULT_BUDGET['gpu']} on a GPU, {DEFAULT_BUDGET['emulator']} in the emulator]"
+)
 
 
 @click.command()
 @click.argument("sizes", metavar="SHAPE...", type=shape, nargs=-1, required=True)
 @problem_options
-@click.option("--family", help=f"The one kernel family to search: {' or '.join(FAMILIES)}. [all that suit the shape]")
+@click.option(
+    "--family", type=FAMILY, help="The one kernel family to search.  [default: those that suit the shape, naive apart]"
+)
 @arch_option
 @device_option
 @click.option("--budget", type=Whole(1), help=BUDGET)

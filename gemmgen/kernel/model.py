@@ -39,14 +39,14 @@ OVERLAP_LOSS = 0.05  # share of the other units' time that does not hide behind 
 SHARPNESS = 8  # of the maximum of computing and moving data: 9% more where both take as long
 STEP_INSTRUCTIONS = 20  # of a warp for each step, besides its barrier: loop and address arithmetic
 BARRIER_CYCLES = 250  # of a step's barrier that no other block fills; with another one half as many
-STREAM_INSTRUCTIONS = 60  # of a warp for each step more where blocks stream
-LOOP_INSTRUCTIONS = 14  # and for each turn of a loop over a part of its depths
+STREAM_INSTRUCTIONS = 60  # of a warp for each step, more with stream-K
+LOOP_INSTRUCTIONS = 14  # and for each iteration of a mainloop that unrolls a part of a step
 COPY_INSTRUCTIONS = 3  # of a warp for each access that copies: the access, its address, its predicate, and their waits
 # Two register banks give an operand each a cycle, so an FMA that shares none with the one before takes another cycle.
-# One in each run does so, and more where the compiler reorders FMAs by the arrival of their values.
-OPERAND_CYCLES, UNORDERED_OPERAND_CYCLES = 0.1, 1.5  # a run
+# One does so each time the reused operand changes, and more where the compiler reorders FMAs by the arrival of values.
+OPERAND_CYCLES, UNORDERED_OPERAND_CYCLES = 0.1, 1.5  # a change of it
 STALLS = 0.2  # of issue time, for one warp a scheduler: waits that no other warp fills
-TURN_STALLS = 0.15  # more of them where the compiler puts all reads of a turn's depths off to its end
+LATE_READ_STALLS = 0.15  # more of them where the compiler puts all reads of an iteration off to its end
 SASS_BYTES = 16  # an instruction
 INSTRUCTION_CACHE = 32 * 1024  # bytes next to a scheduler; a longer unrolled step is fetched again and again
 FETCH_CYCLES = 1.8  # an instruction that is not there; the warps of a scheduler share it
@@ -113,9 +113,9 @@ def occupancy(arch: Arch, threads: int, registers: int, shared_bytes: int) -> Oc
 
 def estimate_registers(work: Work, dtype: DType) -> int:
     """Registers a thread before it is compiled: accumulators, two fragments, copies under way, addresses."""
-    # A row of A and one of B, of a square thread tile, for this k and the next; or one of them for the four of a turn.
+    # A row of A and one of B, of a square thread tile, for this k and the next; or one of them for an iteration's k.
     fragments = (6 if work.k_vector else 4) * math.isqrt(work.outputs) if work.read_bytes else 2
-    return dtype.words * (work.outputs + fragments) + int(work.staged) + work.others
+    return dtype.words * (work.outputs + fragments) + int(work.staged_registers) + work.other_registers
 
 
 def predict(plan: Plan, device: DeviceSpec, registers: int | None = None) -> Prediction:
@@ -159,9 +159,9 @@ def representative(problem: Problem) -> Case:
 def _time_us(case: Case, plan: Plan, fit: Occupancy, device: DeviceSpec, spilled: int) -> tuple[float, Bound]:
     """(time in microseconds, what bounds it): the busiest SM's steps, each as long as its slowest unit."""
     work, launch = plan.work, plan.launch
-    blocks = launch.splits * launch.tiles(case)  # as many as there would be without a stream: their work
+    blocks = launch.splits * launch.tiles(case)  # as many as there would be without stream-K: their work
     steps = math.ceil(max(case.k, 1) / launch.splits / work.depth) * work.passes
-    # Blocks that stream share the last wave evenly; without them the busiest SM has one block more than others.
+    # Stream-K spreads the last wave evenly; without it the busiest SM has one block more than others.
     per_sm = blocks / device.sms if launch.stream else -(-blocks // device.sms)
     resident = min(fit.blocks, math.ceil(per_sm))
     cycles = _step_cycles(plan, resident, device.arch, spilled)
@@ -190,7 +190,7 @@ def _reduction_us(plan: Plan, blocks: int, device: DeviceSpec) -> float:
     launch = plan.launch
     if not launch.adds_up:
         return 0.0
-    # The most that streams leave: a tile's own block one, helpers some of several.
+    # The most that stream-K leaves: an owner one partial, a stream block one or, across two tiles, two.
     parts = 2 * launch.stream.blocks if launch.stream else blocks
     size = plan.problem.types.accumulator.size
     moved = 2 * plan.results * size * parts / (L2_BYTES_PER_CYCLE * device.sms)  # to and from L2
@@ -203,19 +203,19 @@ def _step_cycles(plan: Plan, resident: int, arch: Arch, spilled: int) -> dict[Bo
     warps = -(-plan.launch.threads // WARP) * resident
     warps_per_scheduler = max(1.0, warps / SCHEDULERS)  # a warp issues on one scheduler only
     fmas = work.fmas * work.depth
-    run_cycles = OPERAND_CYCLES if work.written else UNORDERED_OPERAND_CYCLES
-    operands = fmas * run_cycles / work.run if work.run > 1 else 0.0
-    turns = work.depth / work.written if work.written else 1
+    exchange_cycles = OPERAND_CYCLES if work.k_unroll else UNORDERED_OPERAND_CYCLES
+    operands = fmas * exchange_cycles / work.operand_reuse if work.operand_reuse > 1 else 0.0
+    iterations = work.depth / work.k_unroll if work.k_unroll else 1
     overhead = (
         STEP_INSTRUCTIONS
         + (STREAM_INSTRUCTIONS if plan.launch.stream else 0)
         + COPY_INSTRUCTIONS * work.copies
-        + (LOOP_INSTRUCTIONS * turns if work.written else 0)
+        + (LOOP_INSTRUCTIONS * iterations if work.k_unroll else 0)
     )
     reads = (work.shared_reads + work.conversions) * work.depth
     instructions = fmas + operands + reads + overhead + 2 * spilled * work.depth
-    uncached = instructions / turns * SASS_BYTES > INSTRUCTION_CACHE
-    stalls = STALLS + (TURN_STALLS if work.k_vector and not work.lead else 0.0)
+    uncached = instructions / iterations * SASS_BYTES > INSTRUCTION_CACHE
+    stalls = STALLS + (LATE_READ_STALLS if work.k_vector and not work.hoisted else 0.0)
     return {
         "FMA": warps_per_scheduler * fmas * SCHEDULERS * WARP / arch.lanes(dtype),
         "issue": (warps_per_scheduler + stalls) * instructions,

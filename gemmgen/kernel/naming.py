@@ -20,9 +20,11 @@ from typing import Any
 from gemmgen.kernel.config import todays_words
 from gemmgen.kernel.families import FAMILIES, Config, Family, config_of
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.epilogue import FORMS, LINEAR, epilogue_of_token
-from gemmgen.problem.gemm import Problem, Size
+from gemmgen.problem.epilogue import LINEAR, epilogue_of_token
+from gemmgen.problem.forms import FORMS
+from gemmgen.problem.gemm import LD_ALIGN, POINTER_ALIGN, Problem
 from gemmgen.problem.matrix import Layout
+from gemmgen.problem.sizes import Size
 from gemmgen.problem.types import Types
 from gemmgen.support.errors import require
 
@@ -103,9 +105,9 @@ def problem_name(problem: Problem) -> str:
         value = getattr(problem, name)
         if value != "dense":
             parts.append(letters if value is None else f"{letters}{value}")
-    if problem.pointer_align != Problem.pointer_align:
+    if problem.pointer_align != POINTER_ALIGN:
         parts.append(f"pa{problem.pointer_align}")
-    if problem.ld_align != Problem.ld_align:
+    if problem.ld_align != LD_ALIGN:
         parts.append(f"la{problem.ld_align}")
     if problem.epilogue.token:
         parts.append(problem.epilogue.token)
@@ -146,8 +148,8 @@ def parse_name(name: str) -> tuple[Problem, Family, Config]:
         layout=Layout.parse(match["layout"]),
         batch=1 if match["batch"] is None else _size(match["batch"]),
         pointers=match["kind"] == "p",
-        pointer_align=int(match["pointer_align"] or Problem.pointer_align),
-        ld_align=int(match["ld_align"] or Problem.ld_align),
+        pointer_align=int(match["pointer_align"] or POINTER_ALIGN),
+        ld_align=int(match["ld_align"] or LD_ALIGN),
         epilogue=epilogue,
         **distances,
     )

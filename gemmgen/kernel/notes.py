@@ -14,7 +14,9 @@ from gemmgen.kernel.plan import Plan, Work
 from gemmgen.kernel.source import Launch
 from gemmgen.problem.device import least_ridge
 from gemmgen.problem.dtype import WORD, DType
-from gemmgen.problem.gemm import Problem, ld_of, matrix_of, stride_of
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.sizes import ld_of, matrix_of, stride_of
+from gemmgen.support.words import plural
 
 ORDER_WORDS = {"r": "row", "c": "column"}
 
@@ -88,16 +90,11 @@ def memory_bound(intensity: float, dtype: DType) -> bool:
     return intensity < least_ridge(dtype)
 
 
-def plural(count: float, noun: str) -> str:
-    """ "1 step", "2 steps"."""
-    return f"{count:g} {noun}" if count == 1 else f"{count:g} {noun}s"
-
-
 def _reads(work: Work, counts: Traffic) -> Iterator[str]:
     yield (
         f"Thread  {work.outputs} elements of C: for each k {plural(work.outputs, 'FMA')} "
-        f"on {work.shares * work.read_bytes / WORD:g} words of shared memory, taken in "
-        f"{plural(work.shares * work.shared_reads, 'read')}"
+        f"on {work.k_slices * work.read_bytes / WORD:g} words of shared memory, taken in "
+        f"{plural(work.k_slices * work.shared_reads, 'read')}"
     )
     yield (
         f"Reads   K / {1 / counts.global_words:.4g} words of global and K / {1 / counts.shared_words:.4g} of shared "
@@ -121,6 +118,6 @@ def _bound(plan: Plan, counts: Traffic) -> str:
         share = f"{counts.ffma_share:.0%} of the mainloop's FMAs, reads and copies"
         return f"Bound   {dtype.arithmetic.instruction} issue: FMAs are {share}"
     return (
-        f"Bound   shared memory: {work.shares * work.wavefronts:g} cycles of it for each k and warp, "
+        f"Bound   shared memory: {work.k_slices * work.wavefronts:g} cycles of it for each k and warp, "
         f"against {work.outputs * CYCLES_PER_WARP_FMA[dtype]:g} that the FMAs take"
     )

@@ -18,27 +18,28 @@ class Work:
     """What one thread, or one block, does for each step of `depth` along K.
 
     outputs        elements of C a thread computes, or sums that it keeps where several threads share an element
-    shared_reads   shared-memory reads of a thread per unit of depth, in instructions
+    shared_reads   shared-memory reads of a thread for each k, in instructions
     read_bytes     the same in bytes
-    wavefronts     shared-memory cycles per warp and unit of depth for these reads
-    copies         instructions that bring a thread's share of the tiles to shared memory, a step
+    wavefronts     shared-memory cycles per warp and k for these reads
+    copies         instructions by which a thread brings its elements of the tiles to shared memory, a step
     copy_wavefronts  shared-memory cycles that writing the block's tiles takes, a step
     global_bytes   bytes that the block reads from global memory, a step
     repeated_bytes  of these, bytes that other blocks of the SM read as well, and L1 may have
-    prefetch       steps that global loads run ahead of their use (0: the block waits for them)
+    prefetch       steps that global loads are issued ahead of their use (0: the block waits for them)
     waits          global latencies, besides, for which the block waits a step
-    staged         registers of a thread's share of the next tile, which waits there
-    shares         threads of a block that share an element, each with its part of a step's depth
+    staged_registers  of a thread, which hold its elements of the next tile until they are stored to shared memory
+    k_slices       threads of a block that sum the same element, each over its slice of a step's k (sliced-K)
     products       that one instruction multiplies and sums
-    conversions    instructions of a thread per unit of depth that convert elements
-    line_bytes     where blocks stream an operand: bytes of its lines that a block reads in a row (0: they do not)
+    conversions    instructions of a thread for each k that convert elements
+    line_bytes     where blocks stream an operand: contiguous bytes that a block reads of one of its lines (0: they do
+                   not)
     passes         times that a block goes along K, one after the other, each time for other products
-    chunk          depths between two barriers, where those are not a step's (0: they are)
-    run            FMAs in a row that share an operand with the one before (1: not counted)
-    written        depths of a step that a turn of its loop takes where it reads values ahead of their FMAs, else 0
-    k_vector        the values of one operand are read for a whole turn at once
-    lead           rows or columns of a product that come a depth early, before the branch to the next tile or turn
-    others         registers of a thread for addresses and counters, as compiled on sm_90
+    k_tile         k between two barriers, where that is not a step (0: it is)
+    operand_reuse  FMAs in succession that reuse an operand of the one before (1: not counted)
+    k_unroll       k of a step that one iteration of the mainloop takes where it prefetches fragments, else 0
+    k_vector       the values of one operand are read as vectors along k, for a whole iteration at once
+    hoisted        rows or columns of a product whose FMAs are hoisted above the mainloop's branch
+    other_registers  of a thread, for addresses and counters, as compiled on sm_90
     """
 
     outputs: int
@@ -52,23 +53,23 @@ class Work:
     prefetch: int
     repeated_bytes: float = 0
     waits: float = 0
-    staged: float = 0
-    shares: int = 1
+    staged_registers: float = 0
+    k_slices: int = 1
     products: int = 1
     conversions: float = 0
     line_bytes: int = 0
     passes: int = 1
-    chunk: int = 0
-    run: int = 1
-    written: int = 0
+    k_tile: int = 0
+    operand_reuse: int = 1
+    k_unroll: int = 0
     k_vector: bool = False
-    lead: int = 0
-    others: int = 44
+    hoisted: int = 0
+    other_registers: int = 44
 
     @property
     def fmas(self) -> float:
-        """FMAs of a thread per unit of depth."""
-        return self.outputs / self.shares / self.products
+        """FMAs of a thread for each k."""
+        return self.outputs / self.k_slices / self.products
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ class Plan:
     @property
     def results(self) -> int:
         """Elements of C that a block computes at once."""
-        return self.work.outputs * self.launch.threads // self.work.shares
+        return self.work.outputs * self.launch.threads // self.work.k_slices
 
     @cached_property
     def edges(self) -> frozenset[str]:

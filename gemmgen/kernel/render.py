@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import groupby
+from math import gcd
 from typing import Any
 
 import jinja2
@@ -19,9 +20,10 @@ from gemmgen.kernel.naming import DIGITS, full_name, short_name
 from gemmgen.kernel.notes import MatrixText, matrix_texts
 from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.source import KernelSource, Launch, Parameter, size_type
-from gemmgen.problem.device import DEFAULT_ARCH
-from gemmgen.problem.epilogue import Operand
-from gemmgen.problem.gemm import RUNTIME, Problem, Size
+from gemmgen.problem.device import DEFAULT_ARCH, WARP
+from gemmgen.problem.gemm import LD_ALIGN, POINTER_ALIGN, Problem
+from gemmgen.problem.operands import Operand
+from gemmgen.problem.sizes import RUNTIME, Size
 from gemmgen.problem.types import Types
 from gemmgen.support.files import content_key
 from gemmgen.support.paths import TEMPLATES
@@ -43,6 +45,15 @@ class ConstantGroup:
 
     title: str
     lines: tuple[Constant, ...]
+
+
+@dataclass(frozen=True)
+class VectorText:
+    """N elements in one vector, or several: the `width` of each, how many as an array's bound, and element i of N."""
+
+    width: str
+    count: str
+    element: str
 
 
 @dataclass(frozen=True)
@@ -118,6 +129,11 @@ class Kernel:
     def matrices(self) -> tuple[MatrixText, ...]:
         return matrix_texts(self.problem)
 
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """What the epilogue writes beside C."""
+        return tuple(operand.name for operand in self.problem.epilogue.outputs)
+
     @cached_property
     def epilogue(self) -> EpilogueText | None:
         """None where it is alpha * acc + beta * C, which templates write out."""
@@ -130,6 +146,33 @@ class Kernel:
     def ctype_of(self, operand: Operand) -> str:
         """The type of an element of one of the epilogue's."""
         return self.problem.dtype_of(operand.name).ctype
+
+    def output_vectors(self, operand: Operand) -> VectorText:
+        """What holds the elements of an output that go with VC of C, as far as its alignment allows one access."""
+        allowed = self.problem.align_of(operand.name) // self.problem.dtype_of(operand.name).size
+        columns = self.plan.constants["VC"]
+        if allowed >= columns:
+            return VectorText("N", "", ".at[i]")
+        return VectorText(str(allowed), f"[N / {allowed}]", f"[i / {allowed}].at[i % {allowed}]")
+
+    def amax_lanes(self, operand: Operand) -> tuple[int, int] | None:
+        """Of a block whose lanes have neighbouring columns of its tile: the least distance of two lanes that share a
+        row, or column, and the end of such distances, each twice the one before it; None where no two do."""
+        columns = self.plan.tile[1]
+        first, end = (1, gcd(WARP, columns)) if operand.along == "m" else (columns, WARP)
+        return (first, end) if first < end and WARP % first == 0 else None
+
+    @property
+    def warp_amaxes(self) -> bool:
+        """Whether there are such lanes."""
+        return any(self.amax_lanes(operand) is not None for operand in self.problem.epilogue.amaxes)
+
+    @staticmethod
+    def to_product(operand: Operand, product: str) -> str:
+        """The elements from an operand of the epilogue's first product to `product`; empty where they share it."""
+        if operand.is_matrix:
+            return f"{product} * s.{operand.stride}"
+        return f"static_cast<long long>({product}) * s.{operand.size}" if operand.is_amax else ""
 
     @property
     def constants(self) -> tuple[ConstantGroup, ...]:
@@ -168,6 +211,8 @@ class Kernel:
         free = [name for name in distances if name in problem.runtime_names]
         if problem.ld_align > 1 and free:
             yield f"{', '.join(free)} divisible by {problem.ld_align}"
+        if problem.epilogue.amaxes:
+            yield f"{', '.join(one.name for one in problem.epilogue.amaxes)} holding 0 before every launch"
         if self.launch.adds_up:
             sums = f"{self.launch.partial_elements} {self.types.accumulator.ctype}s"
             blocks, tiles = self.blocks, self.tiles
@@ -212,9 +257,9 @@ def _problem_options(problem: Problem) -> Iterator[str]:
             yield f"--{option} '?'" if value is None else f"--{option} {value}"
     if not problem.epilogue.is_linear:
         yield f"--epilogue {shlex.quote(str(problem.epilogue))}"
-    if problem.pointer_align != Problem.pointer_align:
+    if problem.pointer_align != POINTER_ALIGN:
         yield f"--pointer-align {problem.pointer_align}"
-    if problem.ld_align != Problem.ld_align:
+    if problem.ld_align != LD_ALIGN:
         yield f"--ld-align {problem.ld_align}"
 
 

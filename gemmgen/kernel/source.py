@@ -14,15 +14,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.kernel.streamk import Numbers, Shares, Stream
-from gemmgen.problem import epilogue
+from gemmgen.kernel.streamk import Numbers, Schedule, Stream
+from gemmgen.problem import operands
 from gemmgen.problem.device import MAX_THREADS
-from gemmgen.problem.gemm import BATCH_SIZES, Case, Problem
+from gemmgen.problem.gemm import Case, Problem
+from gemmgen.problem.sizes import BATCH_SIZES
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import require
 
 OPERANDS = ("A", "B", "C")
-EXTRA = tuple(epilogue.OPERANDS)  # that an epilogue may name
+EXTRA = tuple(operands.OPERANDS)  # that an epilogue may name
 WORKSPACE = ("partials", "semaphores")  # of a launch whose blocks share tiles of C: see Workspace
 POINTERS = (*OPERANDS, *WORKSPACE, *EXTRA)
 SCALARS = ("M", "N", "K", "lda", "ldb", "ldc", "ld_residual", *BATCH_SIZES, "alpha", "beta")
@@ -92,7 +93,7 @@ class Launch:
                   batch; one that is left out is a tile's as a whole
     shared_bytes  dynamic shared memory a block, in bytes (0: the kernel declares its own)
     splits        blocks that share a tile, each with a part of K: blocks t * splits and the next ones have tile t
-    stream        how blocks share the last tiles by runs of steps along K; None where each tile has blocks of its own
+    stream        stream-K: how the blocks of the last wave divide its tiles; None where each tile has blocks of its own
     cluster       blocks of a cluster, which run at once on neighbouring SMs: the grid's next ones
     attributes    of the launch besides, by CUDA's names: see LAUNCH_ATTRIBUTES
     summed        elements of workspace that a block writes beside a tile's: sums of A and B
@@ -134,39 +135,39 @@ class Launch:
     def blocks(self, case: Case) -> int:
         """Blocks of the grid for `case`."""
         if self.stream is not None:
-            return self.shares(self.stream, case).grid
+            return self.schedule(self.stream, case).grid
         return self.splits * self.tiles(case)
 
-    def shares(self, stream: Stream, case: Case) -> Shares:
-        """Who has which part of which tile for `case`."""
-        return Shares(stream, self.tiles(case), case.k)
+    def schedule(self, stream: Stream, case: Case) -> Schedule:
+        """Which block does which k tiles for `case`."""
+        return Schedule(stream, self.tiles(case), case.k)
 
     def whole_tiles(self, case: Case) -> int:
-        """Tiles that no stream of blocks shares: the first ones."""
-        return self.tiles(case) if self.stream is None else self.shares(self.stream, case).whole
+        """Tiles that stream-K leaves alone: the first ones, in whole waves."""
+        return self.tiles(case) if self.stream is None else self.schedule(self.stream, case).data_parallel
 
     def blocks_of(self, case: Case, tiles: npt.ArrayLike) -> Numbers:
-        """The blocks that compute `tiles`, in their order; by `stream` they have parts of other tiles, too."""
+        """The blocks that compute `tiles`, in their order; by `stream` some compute k tiles of others, too."""
         numbers = np.array(tiles, np.int64)
         if self.stream is None:
             return (numbers[:, None] * self.splits + np.arange(self.splits)).ravel()
-        return self.shares(self.stream, case).blocks_of(numbers)
+        return self.schedule(self.stream, case).blocks_of(numbers)
 
     def tiles_of(self, case: Case, blocks: Numbers) -> Numbers:
         """The tiles that `blocks` alone complete. Without `stream` they must be whole tiles' blocks."""
         if self.stream is None:
             return np.unique(blocks // self.splits)
-        shares = self.shares(self.stream, case)
-        arrived, needed = shares.arrivals(blocks)
-        complete = shares.whole + np.flatnonzero(arrived == needed)
-        return np.concatenate([np.sort(blocks[blocks < shares.whole]), complete])
+        schedule = self.schedule(self.stream, case)
+        arrived, needed = schedule.arrivals(blocks)
+        complete = schedule.data_parallel + np.flatnonzero(arrived == needed)
+        return np.concatenate([np.sort(blocks[blocks < schedule.data_parallel]), complete])
 
     def semaphores_left(self, case: Case, blocks: Numbers) -> Numbers:
         """What the semaphores hold when `blocks` have run: zero for each tile that is complete or begun by none."""
         if self.stream is None:
             return np.zeros(self.workspace(case).semaphores, np.int64)
         semaphores = np.zeros(self.stream.blocks, np.int64)
-        arrived, needed = self.shares(self.stream, case).arrivals(blocks)
+        arrived, needed = self.schedule(self.stream, case).arrivals(blocks)
         semaphores[: len(arrived)] = np.where(arrived == needed, 0, arrived)
         return semaphores
 
@@ -181,8 +182,8 @@ class Launch:
         if not self.adds_up:
             return Workspace(0, 0)
         if self.stream is not None:
-            shares = self.shares(self.stream, case)
-            return Workspace(shares.parts * size, self.stream.blocks)
+            schedule = self.schedule(self.stream, case)
+            return Workspace(schedule.partials * size, self.stream.blocks)
         return Workspace(self.tiles(case) * self.splits * size, self.tiles(case))
 
     @property
@@ -206,7 +207,7 @@ def parameters(problem: Problem, launch: Launch) -> tuple[Parameter, ...]:
     )
 
 
-def _parameter(problem: Problem, operand: epilogue.Operand) -> Parameter:
+def _parameter(problem: Problem, operand: operands.Operand) -> Parameter:
     constant = "" if operand.written else "const "
     return Parameter(operand.name, f"{constant}{problem.dtype_of(operand.name).ctype}*")
 
@@ -263,6 +264,11 @@ class KernelSource:
         match = re.search(rf"^{MADE_BY}.* --as (\w+)$", self.text, re.MULTILINE)
         return match[1] if match and match[1] == self.name else None
 
+    @property
+    def zeroed(self) -> tuple[str, ...]:
+        """Of its pointers those to what a launch sets to zero bytes before: see `Operand.written`."""
+        return tuple(operand.name for operand in self.problem.epilogue.amaxes)
+
     def arguments(self, case: Case, pointers: dict[str, Any]) -> list[Any]:
         """The values to pass, in order; `pointers` maps POINTERS to whatever the executor uses."""
         return [pointers[p.name] if p.is_pointer else p.passed(case.values[p.name]) for p in self.parameters]
@@ -273,4 +279,5 @@ class KernelSource:
             "name": self.name,
             "launch": asdict(self.launch),
             "parameters": [asdict(parameter) for parameter in self.parameters],
+            **({"zeroed": list(self.zeroed)} if self.zeroed else {}),
         }

@@ -1,13 +1,13 @@
-"""Stream-K: which steps of which tiles each block takes, as `templates/device/stream_k.cu` deals them out.
+"""Stream-K: which k tiles of which tiles of C each block does, as `templates/device/stream_k.cu` deals them out.
 
-A grid of one block a tile ends with a wave that leaves a part of the card idle. Here all tiles of whole waves have a
-block each. Those of the last wave have one each, too, which does only the first steps along K; what is left of them is
-dealt out to the helpers, the blocks that the wave has room for besides, in equal runs of steps, tile after tile. So all
-blocks of the wave end together, a tile has parts of few blocks, which the last to come adds up, and most blocks
-go through the same depths of K at the same time, so that they find in the L2 what others fetched.
+A grid of one block a tile ends with a wave that leaves a part of the card idle. Here the tiles of whole waves are
+data-parallel, a block each. Those of the last wave have an owner each, which does only their first k tiles; the k tiles
+that are left are dealt out to the stream blocks, for which the wave has room besides, in equal ranges, tile after tile.
+So all blocks of the wave end together, a tile has few peers, the last of which adds up what they stored, and most
+blocks go through the same k at the same time, so that they find in the L2 what others fetched.
 
 Osama et al., Stream-K: Work-centric Parallel Decomposition for Dense Matrix-Matrix Multiplication on the
-GPU, PPoPP 2023: a hybrid with a data-parallel part, whose runs begin where the tiles do.
+GPU, PPoPP 2023: a hybrid with a data-parallel part, whose work units begin where the tiles do.
 """
 
 from __future__ import annotations
@@ -24,23 +24,24 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Stream:
-    """How a launch shares its last tiles.
+    """How a launch divides the tiles of its last wave.
 
-    blocks  that share them: as many as run at once
-    depth   of a step along K, which is never split
+    blocks  of a wave: as many as run at once
+    depth   of a k tile, which is never split
     """
 
     blocks: int
     depth: int
 
     def __post_init__(self) -> None:
-        for value, meaning in ((self.blocks, "blocks share the last tiles"), (self.depth, "of K are a step")):
+        for value, meaning in ((self.blocks, "blocks share the last wave"), (self.depth, "of K are a k tile")):
             require(type(value) is int and value >= 1, f"{value} {meaning}")
 
 
 @dataclass(frozen=True)
-class Shares:
-    """How `tiles` tiles of `k` depths each are dealt out. Tiles and blocks are numbered as the kernel numbers them."""
+class Schedule:
+    """Who does what of `tiles` tiles of C, each a sum over `k`. Tiles and blocks are numbered as the kernel numbers
+    them, and figures named as in it."""
 
     stream: Stream
     tiles: int
@@ -52,58 +53,60 @@ class Shares:
         return -(-self.tiles // self.stream.blocks) * self.stream.blocks
 
     @property
-    def whole(self) -> int:
+    def data_parallel(self) -> int:
         """Tiles of which each is one block's alone: the first ones, in whole waves."""
-        return self.tiles - self.shared
+        return self.tiles - self.last_wave
 
     @property
-    def shared(self) -> int:
-        """Tiles that blocks share."""
+    def last_wave(self) -> int:
+        """Tiles of the last wave, which its blocks divide."""
         return self.tiles % self.stream.blocks
 
     @property
-    def parts(self) -> int:
-        """Parts of shared tiles, and one, at most: each of a tile's own block or a helper, who may go on in another."""
-        return self.stream.blocks + self.shared
+    def partials(self) -> int:
+        """Tiles' worth of workspace: for each tile of the last wave the owner's, for each stream block one, and one
+        more where its work unit reaches into the next tile."""
+        return self.stream.blocks + self.last_wave
 
     @property
-    def steps(self) -> int:
-        """Steps of a tile: at least one, which stores C where K = 0."""
+    def k_tiles(self) -> int:
+        """Of a tile of C: at least one, whose epilogue stores C where K = 0."""
         return max(1, -(-self.k // self.stream.depth))
 
     @property
-    def own(self) -> int:
-        """Steps of a shared tile that its own block does: what each of a wave's blocks has to do."""
-        return -(-self.shared * self.steps // self.stream.blocks)
+    def owner_k_tiles(self) -> int:
+        """Of these its owner's, in the last wave: what each of the wave's blocks has to do."""
+        return -(-self.last_wave * self.k_tiles // self.stream.blocks)
 
     @property
-    def rest(self) -> int:
-        """Steps of all shared tiles that helpers do."""
-        return self.shared * (self.steps - self.own)
+    def streamed(self) -> int:
+        """k tiles that stream blocks do."""
+        return self.last_wave * (self.k_tiles - self.owner_k_tiles)
 
     @property
-    def helpers(self) -> int:
-        """Blocks that do the rest, behind those of the tiles; where it is few steps, some have nothing to do."""
-        return min(self.rest, self.stream.blocks - self.shared)
+    def stream_blocks(self) -> int:
+        """Blocks that do these, behind the owners: no more than there are k tiles for them."""
+        return min(self.streamed, self.stream.blocks - self.last_wave)
 
     def blocks_of(self, tiles: Numbers) -> Numbers:
-        """The blocks that have a part of `tiles`, in their order."""
-        first, last = self._helpers_of(tiles[tiles >= self.whole])
-        helpers = (np.arange(*ends) for ends in zip(first, last + 1, strict=True))
-        return np.unique(np.concatenate([tiles, *helpers]))
+        """The blocks that do k tiles of `tiles`, in their order."""
+        first, last = self._stream_blocks_of(tiles[tiles >= self.data_parallel])
+        stream_blocks = (np.arange(*ends) for ends in zip(first, last + 1, strict=True))
+        return np.unique(np.concatenate([tiles, *stream_blocks]))
 
     def arrivals(self, blocks: Numbers) -> tuple[Numbers, Numbers]:
-        """(how many of `blocks` have a part of each shared tile, how many of all blocks have)."""
+        """(how many of `blocks` are peers of each tile of the last wave, how many of all blocks are)."""
         here = np.bincount(blocks, minlength=self.grid)
         before = np.concatenate([[0], np.cumsum(here)])
-        first, last = self._helpers_of(np.arange(self.whole, self.tiles))
-        return here[self.whole : self.tiles] + before[last + 1] - before[first], last - first + 2
+        first, last = self._stream_blocks_of(np.arange(self.data_parallel, self.tiles))
+        return here[self.data_parallel : self.tiles] + before[last + 1] - before[first], last - first + 2
 
-    def _helpers_of(self, shared: Numbers) -> tuple[Numbers, Numbers]:
-        """(first, last) block that helps with each of `shared` tiles; the last before the first where none does."""
-        if self.helpers == 0:
-            return np.full_like(shared, self.tiles), np.full_like(shared, self.tiles - 1)
-        begin = (shared - self.whole) * (self.steps - self.own)
-        ends = begin, begin + self.steps - self.own - 1
-        first, last = (((step + 1) * self.helpers - 1) // self.rest + self.tiles for step in ends)
+    def _stream_blocks_of(self, tiles: Numbers) -> tuple[Numbers, Numbers]:
+        """(first, last) stream block of each of `tiles` of the last wave; the last before the first where none is."""
+        if self.stream_blocks == 0:
+            return np.full_like(tiles, self.tiles), np.full_like(tiles, self.tiles - 1)
+        per_tile = self.k_tiles - self.owner_k_tiles  # streamed
+        begin = (tiles - self.data_parallel) * per_tile
+        ends = begin, begin + per_tile - 1
+        first, last = (((k_tile + 1) * self.stream_blocks - 1) // self.streamed + self.tiles for k_tile in ends)
         return first, last

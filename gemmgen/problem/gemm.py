@@ -11,42 +11,49 @@ a Case gives it a number.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import InitVar, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from math import gcd
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.epilogue import LINEAR, OPERANDS, Epilogue, Operand, parse_epilogue, require_integers
+from gemmgen.problem.epilogue import LINEAR, Epilogue, parse_epilogue, require_integers
 from gemmgen.problem.matrix import ROW_MAJOR, Layout, Matrix
+from gemmgen.problem.operands import OPERANDS, Operand
+from gemmgen.problem.sizes import (
+    BATCH_SIZES,
+    POINTER_BYTES,
+    POINTER_SIZES,
+    RUNTIME,
+    SIZE_LIMIT,
+    TILE_REACH,
+    TYPICAL,
+    Distance,
+    MatrixSizes,
+    Size,
+    Sizes,
+    agreed,
+    distance_given,
+    require_align,
+    require_typical,
+    size_given,
+    typical_given,
+)
 from gemmgen.problem.types import F32_TYPES, Types
 from gemmgen.support.errors import require, whole
 
-Size = int | None  # None: a parameter of the kernel at run time, written `?`
-
-SIZE_LIMIT = 2**31 - 2**16  # sizes travel as 32-bit int, and rounding one up to a tile must not overflow
-TILE_REACH = 2048  # lines past the edge to which a tile may compute (never access) an address
-POINTER_BYTES = 8
-RUNTIME = "?"
-ALIGNS = (1, 2, 4, 8, 16)  # of addresses, in bytes, and of leading dimensions, in elements: to the widest access
-
 Named = TypeVar("Named", DType, Types, Layout)
 
-TYPICAL = ("M", "N", "K", "batch")  # sizes for which Problem.typical may give a number
-BATCH_SIZES = ("batch", "stride_a", "stride_b", "stride_c", "stride_residual")  # of Problem.sizes, in a batch
-POINTER_SIZES = ("batch", "different_a", "different_b")  # of a Case, in a batch of pointers
+POINTER_ALIGN, LD_ALIGN = 16, 1  # what a problem promises where nothing is said
 NO_STRIDE = "matrices behind pointers have no stride"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Problem:
     """What a kernel is built for.
 
     m, n, k         sizes in elements; None (`?`) leaves the size to run time
-    dtype           shorthand for `types`: one element type for A, B and C
-    layout          storage orders of A and B. Names do as well: "f64", "rc", and "s8,s8,s32" for types
+    layout          storage orders of A and B
     lda, ldb, ldc   elements between the lines of A, B, C; "dense" takes the line's length,
                     None (`?`) leaves it to run time. A dense leading dimension of a run-time
                     size is itself a run-time parameter.
@@ -59,60 +66,96 @@ class Problem:
     pointers        the kernel takes arrays of `batch` pointers, to each matrix A, B and C: a batch without strides.
                     Those to A and B may repeat and overlap; each is divisible by `pointer_align`
     types           element types of A, B and C, and what computes with them
-    epilogue        what becomes of A * B. Its vectors serve all products of a batch
+    epilogue        what becomes of A * B. Vectors that it reads serve all products of a batch
     ld_residual, stride_residual   of its matrix, where it has one, as those of C
-    typical         for what numbers the sizes left to run time, and their batch, are tuned and timed: {"M": 16}. The
+    typical         for what numbers the sizes left to run time, and their batch, are tuned and timed: (("M", 16),). The
                     kernel serves every other as well
-
-    Raises InvalidInput for sizes outside 1 .. SIZE_LIMIT, for a leading dimension shorter than its line and for a
-    stride shorter than its matrix.
     """
 
     m: Size
     n: Size
     k: Size
-    dtype: InitVar[DType | None] = None
-    layout: Layout = ROW_MAJOR
-    lda: Size | Literal["dense"] = "dense"
-    ldb: Size | Literal["dense"] = "dense"
-    ldc: Size | Literal["dense"] = "dense"
-    pointer_align: int = 16
-    ld_align: int = 1
-    batch: Size = 1
-    stride_a: Size | Literal["dense"] = "dense"
-    stride_b: Size | Literal["dense"] = "dense"
-    stride_c: Size | Literal["dense"] = "dense"
-    pointers: bool = False
-    types: Types = F32_TYPES
-    epilogue: Epilogue = LINEAR
-    ld_residual: Size | Literal["dense"] = "dense"
-    stride_residual: Size | Literal["dense"] = "dense"
-    typical: Mapping[str, int] | tuple[tuple[str, int], ...] = ()
+    layout: Layout
+    lda: Distance
+    ldb: Distance
+    ldc: Distance
+    pointer_align: int
+    ld_align: int
+    batch: Size
+    stride_a: Distance
+    stride_b: Distance
+    stride_c: Distance
+    pointers: bool
+    types: Types
+    epilogue: Epilogue
+    ld_residual: Distance
+    stride_residual: Distance
+    typical: tuple[tuple[str, int], ...]
 
-    def __post_init__(self, dtype: DType | None) -> None:
-        self._take_as_meant(dtype)
+    def __init__(
+        self,
+        m: Size,
+        n: Size,
+        k: Size,
+        dtype: DType | str | None = None,
+        layout: Layout | str = ROW_MAJOR,
+        lda: Distance = "dense",
+        ldb: Distance = "dense",
+        ldc: Distance = "dense",
+        pointer_align: int = POINTER_ALIGN,
+        ld_align: int = LD_ALIGN,
+        batch: Size = 1,
+        stride_a: Distance = "dense",
+        stride_b: Distance = "dense",
+        stride_c: Distance = "dense",
+        pointers: bool = False,
+        types: Types | str = F32_TYPES,
+        epilogue: Epilogue | str = LINEAR,
+        ld_residual: Distance = "dense",
+        stride_residual: Distance = "dense",
+        typical: Mapping[str, int] | tuple[tuple[str, int], ...] = (),
+    ) -> None:
+        """Fields as above. Names do for what they name: layout "rc", types "s8,s8,s32", epilogue "bias+gelu"; typical
+        takes {"M": 16}, sizes numpy's integers. `dtype` is one element type for A, B and C: it goes before `types`.
+
+        Raises InvalidInput for what means nothing, for sizes outside 1 .. SIZE_LIMIT, for a leading dimension shorter
+        than its line and for a stride shorter than its matrix.
+        """
+        require(pointers in (True, False), f"pointers = {pointers!r}: known are True and False")
+        distances = {"lda": lda, "ldb": ldb, "ldc": ldc, "stride_a": stride_a, "stride_b": stride_b}
+        distances |= {"stride_c": stride_c, "ld_residual": ld_residual, "stride_residual": stride_residual}
+        fields = {
+            "m": size_given("M", m),
+            "n": size_given("N", n),
+            "k": size_given("K", k),
+            "batch": size_given("batch", batch),
+            "types": _named(Types, types) if dtype is None else Types.of(_named(DType, dtype)),
+            "layout": _named(Layout, layout),
+            "pointer_align": whole("pointer_align", pointer_align),
+            "ld_align": whole("ld_align", ld_align),
+            "pointers": bool(pointers),
+            "epilogue": parse_epilogue(epilogue) if isinstance(epilogue, str) else epilogue,
+            "typical": typical_given(typical),
+            **{name: distance_given(name, given) for name, given in distances.items()},
+        }
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+        self._require_sizes()
+        smallest = min(self.types.operands, key=lambda dtype: dtype.size)
+        require_align("pointer_align", self.pointer_align, f"addresses of {smallest.label}", "bytes", smallest.size)
+        require_align("ld_align", self.ld_align, "leading dimensions", "elements")
+        self._require_operands()
+        self._require_apart()
+        require_typical(dict(self.typical), self.sizes)
+
+    def _require_sizes(self) -> None:
+        """Sizes are in range, leading dimensions hold their lines, and addresses do not overflow."""
         for name, size in (("M", self.m), ("N", self.n), ("K", self.k), ("batch", self.batch)):
             require(size is None or 1 <= size <= SIZE_LIMIT, f"{name} = {size}: a size is 1 to {SIZE_LIMIT}, or ?")
-        for name, given, line in self._leading_dimensions():
-            if given == "dense" or given is None:
-                continue
-            require(given <= SIZE_LIMIT, f"{name} = {given} exceeds {SIZE_LIMIT}")
-            require(line is not None, f"{name} = {given} is fixed while its line's length is a run-time size: write ?")
-            require(line is None or given >= line, f"{name} = {given} is shorter than a line of {line} elements")
-        smallest = min(self.types.operands, key=lambda dtype: dtype.size)
-        aligns = [align for align in ALIGNS if align >= smallest.size]
-        require(
-            self.pointer_align in aligns,
-            f"pointer_align = {self.pointer_align}: addresses of {smallest.label} align to {_either(aligns)}",
-        )
-        require(
-            self.ld_align in ALIGNS,
-            f"ld_align = {self.ld_align}: leading dimensions align to {_either(ALIGNS)} elements",
-        )
-        self._require_operands()
-        self._require_addressable()
-        self._require_apart()
-        self._require_open()
+        for matrix in self.matrices:
+            matrix.require_line(getattr(self, matrix.ld), self.sizes)
+        for matrix in self.matrices:
+            matrix.require_addressable(self.sizes)
 
     def _require_operands(self) -> None:
         """Of the epilogue: what is said of them exists, and kernels take it."""
@@ -127,87 +170,52 @@ class Problem:
                 f"{name} = {given}, and the epilogue {self.epilogue} has no residual",
             )
 
+    def _require_apart(self) -> None:
+        """Strides serve batches, and no matrix of one reaches into the next."""
+        require(self.batched or not self.pointers, "arrays of pointers serve a batch, and batch = 1")
+        for matrix in self.matrices:
+            given = getattr(self, matrix.stride)
+            require(self.batched or given == "dense", f"{matrix.stride} = {given} serves a batch, and batch = 1")
+            what = RUNTIME if given is None else given
+            require(not self.pointers or given == "dense", f"{matrix.stride} = {what}: {NO_STRIDE}")
+            matrix.require_apart(given, self.sizes)
+
     def __hash__(self) -> int:
         """Of the sizes alone: a search hashes its problem often."""
         return hash((self.m, self.n, self.k, self.batch))
 
-    def _take_as_meant(self, dtype: DType | None) -> None:
-        """Names become what they name, and numpy's integers int. Raises InvalidInput for what means nothing."""
-        require(self.pointers in (True, False), f"pointers = {self.pointers!r}: known are True and False")
-        named = isinstance(self.typical, Mapping | tuple)
-        require(named, f"typical = {self.typical!r}: write sizes by name, as {{'M': 16}}")
-        meant: dict[str, Any] = {
-            "types": _named(Types, self.types if dtype is None else Types.of(_named(DType, dtype))),
-            "layout": _named(Layout, self.layout),
-            "pointer_align": whole("pointer_align", self.pointer_align),
-            "ld_align": whole("ld_align", self.ld_align),
-            "pointers": bool(self.pointers),
-            "epilogue": parse_epilogue(self.epilogue) if isinstance(self.epilogue, str) else self.epilogue,
-            "typical": tuple((name, whole(f"typical {name}", size)) for name, size in dict(self.typical).items()),
-        }
-        for name in ("m", "n", "k", "batch"):
-            size = getattr(self, name)
-            meant[name] = None if size is None else whole(name if name == "batch" else name.upper(), size)
-        lines = "lda", "ldb", "ldc", "ld_residual"
-        for name in (*lines, "stride_a", "stride_b", "stride_c", "stride_residual"):
-            given = getattr(self, name)
-            if isinstance(given, str):
-                require(given == "dense", f'{name} = {given!r}: known are "dense", None and a number of elements')
-            meant[name] = given if given is None or isinstance(given, str) else whole(name, given)
-        for name, value in meant.items():
-            object.__setattr__(self, name, value)
+    @property
+    def dtype(self) -> DType:
+        """The element type of A, B and C. Raises InvalidInput where it is not one: `types` has each."""
+        a, b, c = self.types.operands
+        one = a == b == c
+        require(one, f"no one dtype: A is of {a.label}, B of {b.label} and C of {c.label}, as `types` says")
+        return c
 
-    def _require_open(self) -> None:
-        """What is typical is said of sizes that are left to run time."""
-        for name, size in dict(self.typical).items():
-            require(name in TYPICAL, f"typical {name} = {size}: known are {', '.join(TYPICAL)}")
-            fixed = self.sizes.get(name, 1)
-            require(fixed is None, f"typical {name} = {size}, but {name} is fixed at {fixed}: write ? for it")
-            require(1 <= size <= SIZE_LIMIT, f"typical {name} = {size}: a size is 1 to {SIZE_LIMIT}")
-
-    def _require_apart(self) -> None:
-        """No matrix of the batch reaches into the next."""
-        require(self.batched or not self.pointers, "arrays of pointers serve a batch, and batch = 1")
-        for name, (lines, ld, line) in self.stride_sizes.items():
-            given = getattr(self, name)
-            require(self.batched or given == "dense", f"{name} = {given} serves a batch, and batch = 1")
-            what = "?" if given is None else given
-            require(not self.pointers or given == "dense", f"{name} = {what}: {NO_STRIDE}")
-            if given == "dense" or given is None or (given == 0 and name != "stride_c"):
-                continue
-            count, pitch, length = self.sizes[lines], self.sizes[ld], self.sizes[line]
-            known = count is not None and pitch is not None and length is not None
-            require(known, f"{name} = {given} is fixed while its matrix has a run-time size: write ?")
-            span = (count - 1) * pitch + length if known else 0  # type: ignore[operator]
-            require(given >= span, f"{name} = {given} is shorter than a matrix of {span} elements")
-            size = self.dtype_of(matrix_of(ld)).size
-            require(given * (self.batch or 1) * size < 2**63, f"{name} = {given}: bytes overflow 63 bits")
-
-    def _require_addressable(self) -> None:
-        """Bytes from the start of a matrix, and what a tile computes past its end, must fit 63 bits."""
-        for count, ld, _ in self.stride_sizes.values():
-            lines, stride = self.sizes[count], self.sizes[ld]
-            matrix = matrix_of(ld)
-            size = self.dtype_of(matrix).size
-            fits = lines is None or stride is None or (lines + TILE_REACH) * stride * size < 2**63
-            require(fits, f"{matrix} has {lines} lines of {stride} elements, whose bytes overflow 63 bits")
-
-    def _leading_dimensions(self) -> tuple[tuple[str, Size | Literal["dense"], Size], ...]:
-        """(name, as given, length of the line that it must hold) of A, B and C."""
-        length = {"M": self.m, "N": self.n, "K": self.k}
-        return tuple((name, getattr(self, name), length[line]) for name, line in self.line_sizes.items())
+    @cached_property  # a search asks for each of its configs
+    def matrices(self) -> tuple[MatrixSizes, ...]:
+        """A, B, C and the epilogue's matrices."""
+        types, layout = self.types, self.layout
+        return (
+            MatrixSizes("A", "M", "K", layout.a, types.a, "lda"),
+            MatrixSizes("B", "K", "N", layout.b, types.b, "ldb"),
+            MatrixSizes("C", "M", "N", "r", types.c, "ldc"),
+            *(
+                MatrixSizes(one.name, "M", "N", "r", self.dtype_of(one.name), one.ld)
+                for one in self.epilogue.operands
+                if one.is_matrix
+            ),
+        )
 
     @property
     def line_sizes(self) -> dict[str, str]:
         """The size (M, N or K) along which lines run, by the name of the leading dimension: of A, B, C and others."""
-        lines = {"lda": "K" if self.layout.a == "r" else "M", "ldb": "N" if self.layout.b == "r" else "K", "ldc": "N"}
-        return {**lines, **{operand.ld: "N" for operand in self.epilogue.operands if operand.is_matrix}}
+        return {matrix.ld: matrix.line for matrix in self.matrices}
 
     @property
     def stride_sizes(self) -> dict[str, tuple[str, str, str]]:
         """(size that counts the lines, leading dimension, size along a line) of each matrix by the stride's name."""
-        counts = {"lda": "M" if self.layout.a == "r" else "K", "ldb": "K" if self.layout.b == "r" else "N"}
-        return {stride_of(ld): (counts.get(ld, "M"), ld, line) for ld, line in self.line_sizes.items()}
+        return {matrix.stride: (matrix.lines, matrix.ld, matrix.line) for matrix in self.matrices}
 
     @property
     def operand_words(self) -> str:
@@ -235,20 +243,21 @@ class Problem:
         return "x".join(RUNTIME if size is None else str(size) for size in (self.m, self.n, self.k))
 
     @cached_property  # a search asks for each of its configs
-    def sizes(self) -> Mapping[str, Size]:
+    def sizes(self) -> Sizes:
         """M, N, K, lda, ldb, ldc with "dense" resolved; None where the kernel takes a parameter.
 
         In a batch the batch, too, and where it has strides stride_a, stride_b and stride_c.
         """
-        resolved = {name: line if given == "dense" else given for name, given, line in self._leading_dimensions()}
-        sizes: dict[str, Size] = {"M": self.m, "N": self.n, "K": self.k, **resolved}
+        sizes: dict[str, Size] = {"M": self.m, "N": self.n, "K": self.k}
+        for matrix in self.matrices:
+            given = getattr(self, matrix.ld)
+            sizes[matrix.ld] = sizes[matrix.line] if given == "dense" else given
         if not self.batched:
             return sizes
         sizes["batch"] = self.batch
-        for name, (lines, ld, _) in self.stride_sizes.items() if self.strided else ():
-            given, count, pitch = getattr(self, name), sizes[lines], sizes[ld]
-            dense = None if count is None or pitch is None else count * pitch
-            sizes[name] = dense if given == "dense" else given
+        for matrix in self.matrices if self.strided else ():
+            given = getattr(self, matrix.stride)
+            sizes[matrix.stride] = matrix.dense_stride(sizes) if given == "dense" else given
         return sizes
 
     @property
@@ -277,27 +286,19 @@ class Problem:
 
     @cached_property  # a search asks for each of its configs
     def _vector_limits(self) -> Mapping[str, int]:
-        return {ld: self._vector_limit(ld) for ld in ("lda", "ldb", "ldc")}
-
-    def _vector_limit(self, ld: str) -> int:
-        steps = [self.sizes[ld]]
-        if self.strided:
-            steps.append(self.sizes[stride_of(ld)])
-        aligns = (self.ld_align if step is None else step for step in steps)
-        return gcd(self.align_of(matrix_of(ld)) // self.dtype_of(matrix_of(ld)).size, *aligns)
+        return {
+            matrix.ld: matrix.vector_limit(self.sizes, self.strided, self.align_of(matrix.name), self.ld_align)
+            for matrix in self.matrices[:3]
+        }
 
     @property
     def needs_64bit(self) -> bool:
         """True if an element offset into a matrix can reach 2^31. Strides between matrices are 64-bit anyway."""
         if any(name not in BATCH_SIZES for name in self.runtime_names):
             return True
-        return (
-            max(
-                (matrix.lines + TILE_REACH) * matrix.ld
-                for matrix in self.case(batch=1 if self.batch is None else None).tensors.values()
-            )
-            >= 2**31
-        )
+        sizes = self.sizes
+        reached = ((sizes[one.lines] or 0) + TILE_REACH for one in self.matrices)
+        return any(lines * (sizes[one.ld] or 0) >= 2**31 for one, lines in zip(self.matrices, reached, strict=True))
 
     def case(
         self,
@@ -334,7 +335,7 @@ class Problem:
         require(self.batched or batch in (None, 1), f"batch = {batch}, but this kernel is built for one product")
         lines = {"lda": lda, "ldb": ldb, "ldc": ldc, "ld_residual": ld_residual}
         sizes = {"M": m, "N": n, "K": k, **lines, "batch": batch, **strides}
-        values = {name: _agreed(name, fixed, sizes[name]) for name, fixed in self.sizes.items()}
+        values = {name: agreed(name, fixed, sizes[name]) for name, fixed in self.sizes.items()}
         for name in ("M", "N", "K", "batch") if self.batched else ("M", "N", "K"):
             require(values[name] is not None, f"{name} is a run-time size of this kernel: give it a value")
         size = {name: values[name] or 0 for name in ("M", "N", "K")}
@@ -404,38 +405,41 @@ class Case:
         for name, different in (("different_a", self.different_a), ("different_b", self.different_b)):
             most = self.batch if self.problem.pointers else 0
             require(0 <= different <= most, f"{name} = {different}: of {self.batch} products at most {most} can differ")
-        for name, (_, ld, _) in self.problem.stride_sizes.items():
-            matrix = self.tensors[matrix_of(ld)]
-            shared = matrix.batch is None or (matrix.stride == 0 and name != "stride_c")
+        matrices = [(sizes, self._matrix(sizes)) for sizes in self.problem.matrices]
+        for sizes, matrix in matrices:
+            shared = matrix.batch is None or (matrix.stride == 0 and sizes.stride != "stride_c")
             require(
                 shared or matrix.stride >= matrix.span,
-                f"{name} = {matrix.stride} is shorter than a matrix of {matrix.span} elements",
+                f"{sizes.stride} = {matrix.stride} is shorter than a matrix of {matrix.span} elements",
             )
         require(self.m >= 1 and self.n >= 1, f"M = {self.m}, N = {self.n}: a launch needs at least one element of C")
         require(self.k >= 0, f"K = {self.k} is negative")
         for name, scalar in (("alpha", self.alpha), ("beta", self.beta)):
             whole = not self.problem.types.scalar.is_integer or float(scalar).is_integer()
             require(whole, f"{name} = {scalar}: with C of {self.problem.types.c.label} scalars are integers")
-        for name in self.problem.line_sizes:
-            matrix = self.tensors[matrix_of(name)]
-            given, line = getattr(self, name), matrix.line_length
-            require(given >= line, f"{name} = {given} is shorter than a line of {line} elements")
+        for sizes, matrix in matrices:
+            line = matrix.line_length
+            require(matrix.ld >= line, f"{sizes.ld} = {matrix.ld} is shorter than a line of {line} elements")
 
     @cached_property
     def a(self) -> Matrix:
-        batch, different = self._batch, self.different_a or None
-        order, dtype = self.problem.layout.a, self.problem.types.a
-        return Matrix(self.m, self.k, self.lda, order, batch, self.stride_a, different, dtype)
+        return self._matrix(self.problem.matrices[0])
 
     @cached_property
     def b(self) -> Matrix:
-        batch, different = self._batch, self.different_b or None
-        order, dtype = self.problem.layout.b, self.problem.types.b
-        return Matrix(self.k, self.n, self.ldb, order, batch, self.stride_b, different, dtype)
+        return self._matrix(self.problem.matrices[1])
 
     @cached_property
     def c(self) -> Matrix:
-        return Matrix(self.m, self.n, self.ldc, "r", self._batch, self.stride_c, dtype=self.problem.types.c)
+        return self._matrix(self.problem.matrices[2])
+
+    def _matrix(self, sizes: MatrixSizes) -> Matrix:
+        count = {"M": self.m, "N": self.n, "K": self.k}
+        different = {"A": self.different_a, "B": self.different_b}.get(sizes.name) or None
+        ld, stride = getattr(self, sizes.ld), getattr(self, sizes.stride)
+        return Matrix(
+            count[sizes.rows], count[sizes.cols], ld, sizes.order, self._batch, stride, different, sizes.dtype
+        )
 
     @property
     def _batch(self) -> int | None:
@@ -447,21 +451,20 @@ class Case:
 
     @cached_property
     def extra(self) -> Mapping[str, Matrix]:
-        """The epilogue's operands by name: vectors are one row or one column, which all products share."""
-        return {operand.name: self._extra(operand) for operand in self.problem.epilogue.operands}
+        """The epilogue's operands by name: a vector that is read serves all products."""
+        matrices = {sizes.name: self._matrix(sizes) for sizes in self.problem.matrices[3:]}
+        operands = self.problem.epilogue.operands
+        return {one.name: matrices[one.name] if one.is_matrix else self._vector(one) for one in operands}
+
+    def _vector(self, operand: Operand) -> Matrix:
+        rows, cols = self.m if operand.along == "m" else 1, self.n if operand.along == "n" else 1
+        apart = rows * cols if operand.is_amax and self.problem.batched else 0
+        return Matrix(rows, cols, cols, "r", self._batch, apart, dtype=self.problem.dtype_of(operand.name))
 
     @property
     def read(self) -> dict[str, Matrix]:
         """Of these what kernels read."""
         return {name: matrix for name, matrix in self.extra.items() if not OPERANDS[name].written}
-
-    def _extra(self, operand: Operand) -> Matrix:
-        dtype = self.problem.dtype_of(operand.name)
-        if operand.is_matrix:
-            ld, stride = getattr(self, operand.ld), getattr(self, operand.stride)
-            return Matrix(self.m, self.n, ld, "r", self._batch, stride, dtype=dtype)
-        rows, cols = self.m if operand.along == "m" else 1, self.n if operand.along == "n" else 1
-        return Matrix(rows, cols, cols, "r", self._batch, 0, dtype=dtype)
 
     @cached_property  # a situation asks dozens of times
     def tensors(self) -> Mapping[str, Matrix]:
@@ -480,6 +483,11 @@ class Case:
         pointers = 3 * self.batch * POINTER_BYTES if self.problem.pointers else 0
         return a + b + c_passes * c + sum(one.stored.least_bytes for one in self.extra.values()) + pointers
 
+    @property
+    def written(self) -> dict[str, Matrix]:
+        """C, and the epilogue's outputs by name."""
+        return {"C": self.c, **{operand.name: self.extra[operand.name] for operand in self.problem.epilogue.outputs}}
+
     @cached_property  # a prediction asks
     def values(self) -> Mapping[str, int | float]:
         """Every number of the launch by name, those among them that a kernel may take as parameters."""
@@ -497,43 +505,6 @@ class Case:
         return f"{self.m}x{self.n}x{self.k} {self.problem.layout} {' '.join(sizes)}"
 
 
-def stride_of(ld: str) -> str:
-    """The name of the stride that goes with a leading dimension: lda and stride_a, ld_residual and stride_residual."""
-    return f"stride_{ld.removeprefix('ld').removeprefix('_')}"
-
-
-def ld_of(matrix: str) -> str:
-    """The name of a matrix' leading dimension."""
-    return f"ld{matrix.lower()}" if len(matrix) == 1 else f"ld_{matrix}"
-
-
-def matrix_of(ld: str) -> str:
-    """The matrix that a leading dimension belongs to."""
-    return ld.removeprefix("ld_") if ld.startswith("ld_") else ld[-1].upper()
-
-
-def _agreed(name: str, fixed: Size, given: Size) -> Size:
-    """`fixed`, or `given` where it is left to run time; raises InvalidInput where both stand and differ."""
-    agrees = fixed is None or given is None or fixed == given
-    require(agrees, f"{name} = {given}, but this kernel is built for {name} = {fixed}")
-    return given if fixed is None else fixed
-
-
 def _named(kind: type[Named], value: object) -> Named:
     """`value` where it is a `kind`, else the one of that name. Raises InvalidInput with the known names."""
     return value if isinstance(value, kind) else kind.parse(str(value))
-
-
-def _either(values: Sequence[int | str]) -> str:
-    """ "4, 8 or 16"."""
-    *first, last = map(str, values)
-    return f"{', '.join(first)} or {last}"
-
-
-def parse_shape(text: str) -> tuple[Size, Size, Size]:
-    """`MxNxK` with a number or `?` for each size; raises InvalidInput otherwise."""
-    parts = re.fullmatch(r"(-?\d+|\?)x(-?\d+|\?)x(-?\d+|\?)", text, re.ASCII)
-    require(parts is not None, f"{text!r} is no shape: write MxNxK, for example 512x512x512 or ?x4096x4096")
-    assert parts is not None
-    m, n, k = (None if part == RUNTIME else int(part) for part in parts.groups())
-    return m, n, k

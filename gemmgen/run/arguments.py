@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.gemm import POINTER_BYTES, Case
+from gemmgen.problem.gemm import Case
+from gemmgen.problem.sizes import POINTER_BYTES
 from gemmgen.support.errors import require
 
 

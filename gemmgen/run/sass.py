@@ -167,7 +167,7 @@ def fma_use(loop: Loop, work: Work, arch: Arch, dtype: DType) -> FmaUse:
 
 def skips(work: Work) -> float:
     """In how many of its passes the main loop runs what it may skip: once a step, of which a pass may be a part."""
-    return work.written / work.depth if work.written else 1.0
+    return work.k_unroll / work.depth if work.k_unroll else 1.0
 
 
 @dataclass(frozen=True)

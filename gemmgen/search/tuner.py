@@ -31,14 +31,14 @@ from gemmgen.support.brief import brief
 from gemmgen.support.child import Child, crew
 from gemmgen.support.errors import Failure, GemmgenError
 from gemmgen.support.files import Store, code_digest, content_key, sha256
-from gemmgen.verification.data import LARGE_FLOPS
+from gemmgen.verification.data import LARGE_EFFORT, effort
 from gemmgen.verification.verifier import RUNS, Verdict, verdict_from, verify
 
 Stage = Literal["explore", "compile", "verify", "measure", "compare", "explain", "bench"]
 
 DEFAULT_BUDGET = {"gpu": 192, "emulator": 8}  # candidates
 EXAMPLES = 20  # situations a candidate must pass to be a finalist; see examples_for
-LARGE_EXAMPLES = 5  # where one takes over LARGE_FLOPS
+LARGE_EXAMPLES = 5  # where one takes over LARGE_EFFORT
 # What a verdict depends on beside the kernel.
 JUDGES = tuple(
     f"verification/{module}.py"
@@ -381,7 +381,7 @@ class Tuner:
 
 def examples_for(problem: Problem) -> int:
     """How many situations a kernel of `problem` must pass to be a finalist."""
-    return LARGE_EXAMPLES if representative(problem).flops > LARGE_FLOPS else EXAMPLES
+    return LARGE_EXAMPLES if effort(representative(problem)) > LARGE_EFFORT else EXAMPLES
 
 
 def _machine_code(trial: Trial) -> str:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.problem import epilogue
 from gemmgen.problem.dtype import CANARY, DType
 from gemmgen.problem.gemm import Case
 from gemmgen.problem.matrix import Matrix
+from gemmgen.problem.operands import OPERANDS as EPILOGUE_OPERANDS
 from gemmgen.problem.types import Types
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.recent import Recent
@@ -25,12 +25,15 @@ ZEROS, SUMS = ("zero_m", "zero_n", "zero_a", "zero_b"), ("sum_m", "sum_n")  # li
 LARGE_ZERO = 2**16
 EXACT_FACTORS = (0.5, 1.0, 2.0, -1.0)
 SPECIALS = (np.inf, -np.inf, np.nan, 0.0)
+MOST_SPECIALS = 64  # one in so many elements, and fewer where a sum would meet more than one: many sums stay finite
 DENORMAL_FLOPS = 1e6  # with a denormal factor, of a launch
 NEAR_DENORMAL = 8  # times the largest denormal: sums of such products are seldom denormal, and hide no denormal one
 HUGE_MARGIN = 3  # binary orders that huge products stay below the largest number
-# Making data and reference takes long: from so many flops on there are so many sets of data, for all seeds and scalars.
-LARGE_FLOPS = 10**9
-SHARED_DATA = ((LARGE_FLOPS, 2), (10**7, 8))
+# Making data and reference takes long: from so many FLOPs on there are so many sets of data, for all seeds and scalars.
+LARGE_EFFORT = 10**9
+SHARED_DATA = ((LARGE_EFFORT, 2), (10**7, 8))
+ELEMENT_FLOPS = 32  # that take as long as making an element, reading it and converting it
+REPEATED = 4_194_301  # elements after which large data repeats: a prime number, so that no line is like another
 
 # The candidates of one search meet the same data again and again, so it is kept.
 MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # of this machine, in bytes
@@ -52,9 +55,14 @@ def unscaled(case: Case) -> Case:
     return replace(case, alpha=1.0, beta=0.0)
 
 
+def effort(case: Case) -> float:
+    """What data and reference of `case` take, in FLOPs."""
+    return case.flops + ELEMENT_FLOPS * sum(matrix.elements for matrix in case.matrices)
+
+
 def data_seed(situation: Situation) -> int:
     """The seed of the situation's data: large ones share theirs."""
-    sets = next((sets for flops, sets in SHARED_DATA if situation.case.flops > flops), None)
+    sets = next((sets for least, sets in SHARED_DATA if effort(situation.case) > least), None)
     return situation.seed if sets is None else situation.seed % sets
 
 
@@ -105,45 +113,65 @@ def _fill(
     elif data == "onehot":
         coded = name != "C" or case.problem.types.uniform  # else scaled codes and C would add up to no exact sum
         view[...] = _codes(view.shape, dtype, digit=seed // 8 % 2) if coded else 0
-    elif dtype.is_integer and (data != "exact" or case.problem.types.scalar.is_integer):
-        view[...] = rng.integers(int(dtype.least), int(dtype.largest), view.shape, np.int64, endpoint=True)
-    elif data == "exact":
-        limit = exact_magnitude(case)
-        view[...] = rng.integers(-limit if dtype.is_signed else 0, limit, view.shape, np.int8, endpoint=True)
-    elif data == "random" and dtype.storage_bits == 8 and seed // 2 % 2:
-        view[...] = rng.choice(dtype.finite(), view.shape)
+    elif math.prod(view.shape) > REPEATED and data != "denormal":
+        view[...] = np.resize(_values(name, (REPEATED,), case, data, rng, seed), view.shape)
     else:
-        values = 2 * rng.random(view.shape, np.float64 if dtype == DType.F64 else np.float32) - 1
-        _reshape(name, values, dtype, data, case, rng)
-        view[...] = np.clip(values, dtype.least, dtype.largest) if data == "huge" else values
+        view[...] = _values(name, view.shape, case, data, rng, seed)
+    if data == "special" and not dtype.is_integer:
+        _strew_specials(name, view, case, rng)
     return flat
+
+
+def _values(
+    name: str, shape: tuple[int, ...], case: Case, data: DataKind, rng: np.random.Generator, seed: int
+) -> npt.NDArray[Any]:
+    """Of A, B or C, as elements: what does not depend on where an element is."""
+    dtype = case.tensors[name].dtype
+    if dtype.is_integer and (data != "exact" or case.problem.types.scalar.is_integer):
+        return rng.integers(int(dtype.least), int(dtype.largest), shape, np.int64, endpoint=True).astype(dtype.numpy)
+    if data == "exact":
+        limit = exact_magnitude(case)
+        return rng.integers(-limit if dtype.is_signed else 0, limit, shape, np.int8, endpoint=True).astype(dtype.numpy)
+    if data == "random" and dtype.storage_bits == 8 and seed // 2 % 2:
+        return rng.choice(dtype.finite(), shape)
+    values = 2 * rng.random(shape, np.float64 if dtype == DType.F64 else np.float32) - 1
+    _reshape(name, values, dtype, data, case, rng)
+    wanted = np.clip(values, dtype.least, dtype.largest) if data == "huge" else values
+    return wanted.astype(dtype.numpy)
 
 
 def _fill_extra(name: str, matrix: Matrix, case: Case, data: DataKind, rng: np.random.Generator) -> Floats:
     """An operand of the epilogue: where data is exact, integers, and powers of two for factors; else as C, or A."""
     flat, dtype = _unused(matrix), matrix.dtype
-    if epilogue.OPERANDS[name].written:
+    if EPILOGUE_OPERANDS[name].written:
         return flat
     view = matrix.stored.view(flat)
-    factor = name in FACTORS
+    view[...] = _extra_values(name, view.shape, case, data, rng)
+    if not dtype.is_integer and name == next((one for one in FACTORS if one in case.extra), None):
+        view *= dtype.numpy.type(_into_range(case))
+    return flat
+
+
+def _extra_values(
+    name: str, shape: tuple[int, ...], case: Case, data: DataKind, rng: np.random.Generator
+) -> npt.NDArray[Any]:
+    dtype, factor = case.extra[name].dtype, name in FACTORS
     if name in ZEROS or name in SUMS:
         most = 8 if data in EXACT_KINDS else 255 if name in ZEROS else 128 * math.isqrt(case.k + 1)
         if dtype.is_integer and data not in EXACT_KINDS and rng.integers(2):
             most = LARGE_ZERO  # what floats would round
-        view[...] = rng.integers(-most, most, view.shape, endpoint=True)
-    elif dtype.is_integer:
+        return rng.integers(-most, most, shape, endpoint=True)
+    if dtype.is_integer:
         most = 8 if data in EXACT_KINDS else int(dtype.largest)  # sums wrap around
-        view[...] = rng.integers(-most, most, view.shape, endpoint=True)
-    elif data in EXACT_KINDS:
-        view[...] = rng.choice(EXACT_FACTORS, view.shape) if factor else rng.integers(-8, 8, view.shape, endpoint=True)
-    else:
-        view[...] = 2 * rng.random(view.shape, dtype.numpy) - 1
-        special = data == "special" and case.c.dtype.has_nan
-        if special or (not factor and data != "special"):  # factors stay near 1: nothing passes the type's range
-            _reshape("C", view, dtype, data, case, rng)
-    if not dtype.is_integer and name == next((one for one in FACTORS if one in case.extra), None):
-        view *= dtype.numpy.type(_into_range(case))
-    return flat
+        return rng.integers(-most, most, shape, endpoint=True)
+    if data in EXACT_KINDS:
+        return rng.choice(EXACT_FACTORS, shape) if factor else rng.integers(-8, 8, shape, endpoint=True)
+    values: Floats = 2 * rng.random(shape, dtype.numpy) - 1
+    if data == "special" and case.c.dtype.has_nan:
+        _strew_specials(name, values, case, rng)
+    elif not factor:  # factors stay near 1: nothing passes the type's range
+        _reshape("C", values, dtype, data, case, rng)
+    return values
 
 
 def _into_range(case: Case) -> float:
@@ -163,11 +191,15 @@ def _reshape(name: str, values: Floats, dtype: DType, data: DataKind, case: Case
         values *= values.dtype.type(2.0 ** (dtype.min_exponent - 1))
     elif data == "huge":
         values *= values.dtype.type(_huge_factor(name, dtype, case))
-    elif data == "special":
-        known = [x for x in SPECIALS if dtype.has_infinity or not math.isinf(x)]
-        count = 1 + values.size // 64
-        places = rng.integers(0, values.shape, (count, values.ndim))
-        values[tuple(places.T)] = rng.choice(np.array(known, values.dtype), count)
+
+
+def _strew_specials(name: str, values: Floats, case: Case, rng: np.random.Generator) -> None:
+    """NaN, Inf and zeros in some places of `values`."""
+    dtype = case.tensors[name].dtype
+    known = [x for x in SPECIALS if dtype.has_infinity or not math.isinf(x)]
+    count = 1 + values.size // (max(MOST_SPECIALS, 2 * case.k) if name in "AB" else MOST_SPECIALS)
+    places = rng.integers(0, values.shape, (count, values.ndim))
+    values[tuple(places.T)] = rng.choice(np.array(known), count).astype(values.dtype)
 
 
 def _huge_factor(name: str, dtype: DType, case: Case) -> float:
@@ -199,11 +231,12 @@ def _codes(shape: tuple[int, ...], dtype: DType, digit: int) -> npt.NDArray[Any]
     each times two, are no exact sum. Of narrower types all finite bit patterns in turn, -0 and denormals among them:
     they are the lowest digit of the element's index, or the next one.
     """
-    index = np.arange(math.prod(shape)).reshape(shape)
+    count = math.prod(shape)
     if dtype.storage_bits <= 16:
         finite = dtype.finite()
-        return np.asarray(finite[index // len(finite) ** digit % len(finite)])
-    codes = 1 + index % 2**22
+        times = len(finite) ** digit
+        return np.repeat(np.resize(finite, -(-count // times)), times)[:count].reshape(shape)
+    codes = 1 + np.arange(count).reshape(shape) % 2**22
     return codes + codes % 2 * 2 ** (dtype.precision - 3) if dtype == DType.F64 else codes
 
 

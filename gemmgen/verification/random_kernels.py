@@ -20,9 +20,11 @@ from gemmgen.kernel.config import Axis, Config
 from gemmgen.kernel.families.base import Family, broken_count, first_rejection
 from gemmgen.kernel.naming import full_name
 from gemmgen.problem.device import Limits
-from gemmgen.problem.epilogue import CHOICES, LINEAR, Epilogue, parse_epilogue
-from gemmgen.problem.gemm import ALIGNS, Problem
+from gemmgen.problem.epilogue import LINEAR, Epilogue, parse_epilogue
+from gemmgen.problem.forms import CHOICES
+from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import ORDERS, Layout
+from gemmgen.problem.sizes import ALIGNS
 from gemmgen.problem.types import Types
 from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.seeding import for_each
@@ -41,7 +43,7 @@ SIMPLER = (
         "epilogue",
         "pointer_align",
         "ld_align",
-        "dtype",
+        "types",
         "layout",
         "pointers",
         "stride_c",

@@ -67,14 +67,16 @@ as above.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.epilogue import DEPTH
 from gemmgen.problem.gemm import Case
+from gemmgen.problem.operands import DEPTH, OPERANDS, is_amax
 from gemmgen.problem.types import Types
 from gemmgen.run.executor import Floats
 from gemmgen.support.recent import Recent
@@ -92,6 +94,9 @@ SCALING_ROUNDINGS = 4  # of an integer sum: its own to a float, alpha, beta and 
 REFERENCE_ROUNDINGS = 4  # of the slices' sum, alpha, beta and their sum: each at most u * (|A| |B|)
 SMALLEST_NORMAL = 2.0**-126  # f32
 KEPT_ELEMENTS = 2**18  # of a product that is kept for other scalars
+SLAB_ELEMENTS = 2**22  # of B, in float64: a few of them are in memory at once
+THIN_ROWS = 64
+SPECIALS_AT_ONCE = 2**10  # whose products with a row or column each are in memory
 
 
 @dataclass(frozen=True)
@@ -190,11 +195,31 @@ class Compared:
 def expected(situation: Situation, window: Window, output: str = "C") -> tuple[Doubles, Doubles]:
     """(C, bound) inside `window`: the result in float64 and what each element of a kernel may be off by.
 
-    Likewise another `output` of the epilogue.
+    Likewise what another `output` of the epilogue takes there.
     """
     if window == Window.whole(situation.case):
         return _expected_whole(replace(situation, seed=data_seed(situation)), output)
     return _expected(situation, window, output)
+
+
+def expected_amax(situation: Situation, windows: Sequence[Window], output: str) -> tuple[Doubles, Doubles]:
+    """(values, bound) of an output that takes the largest magnitudes of rows or columns, of what is inside `windows`.
+
+    Each |x| of a kernel is off by its own bound: the largest is at least the largest |x| less its bound, and at most
+    the largest |x| with its bound. Where there is nothing it stays 0.
+    """
+    matrix, by_row = situation.case.tensors[output], OPERANDS[output].along == "m"
+    batch = () if matrix.batch is None else (matrix.batch,)
+    value, low, high = (np.zeros((*batch, matrix.rows, matrix.cols)) for _ in range(3))
+    for window in windows:
+        values, bound = expected(situation, window, output)
+        size, axis = np.abs(values), -1 if by_row else -2
+        at = (*window.matrices, *((window.rows, slice(None)) if by_row else (slice(None), window.cols)))
+        with np.errstate(invalid="ignore"):
+            for of_all, of_these in ((value, size), (low, size - bound), (high, size + bound)):
+                of_all[at] = np.maximum(of_all[at], of_these.max(axis, keepdims=True))  # NaN where one is
+    with np.errstate(invalid="ignore"):
+        return value, np.where(np.isfinite(value), np.maximum(high - value, value - low), 0.0)
 
 
 def compare(situation: Situation, result: Floats, window: Window | None = None, output: str = "C") -> Compared:
@@ -202,9 +227,23 @@ def compare(situation: Situation, result: Floats, window: Window | None = None, 
 
     Only `window` counts where it is given. NaN or Inf is right just where it is expected.
     """
+    window = window or Window.whole(situation.case)
+    if is_amax(output):
+        return compare_amax(situation, result, (window,), output)
+    return _compared(situation, result, window, output, *expected(situation, window, output))
+
+
+def compare_amax(situation: Situation, result: Floats, windows: Sequence[Window], output: str) -> Compared:
+    """The same of all of an output that takes the largest magnitudes, where only `windows` of C were computed."""
+    matrix = situation.case.tensors[output]
+    whole = Window(0, 0, matrix.rows, matrix.cols, 0, matrix.batch)
+    return _compared(situation, result, whole, output, *expected_amax(situation, windows, output))
+
+
+def _compared(
+    situation: Situation, result: Floats, window: Window, output: str, values: Doubles, bound: Doubles
+) -> Compared:
     case = situation.case
-    window = window or Window.whole(case)
-    values, bound = expected(situation, window, output)
     matrix = case.tensors[output]
     want = _stored(case.problem.types, matrix.dtype, values)
     got = matrix.dtype.decode(matrix.view(result)[window.index])
@@ -373,6 +412,30 @@ def _products(case: Case, data: DataKind, seed: int, window: Window) -> tuple[Do
 
     Exact data needs no |A| * |B|, and f64 alone the largest. Integers sum up exactly, modulo 2^32: |A * B| will do.
     """
+    slabs = _slabs(case, window)
+    if len(slabs) == 1:
+        return _slab_products(case, data, seed, window)
+    operands_of(case, data, seed, True)  # made once, before all threads want it
+    with ThreadPoolExecutor() as threads:
+        parts = list(threads.map(lambda slab: _slab_products(case, data, seed, slab), slabs))
+    product, size = (np.concatenate(matrices, axis=-1) for matrices in zip(*(part[:2] for part in parts), strict=True))
+    return product, size, parts[0][2]
+
+
+def _slabs(case: Case, window: Window) -> list[Window]:
+    """The parts of `window`, by columns, that threads compute at once where B is large and A is not.
+
+    BLAS has few threads for such a product, and the conversion of B takes longer than it.
+    """
+    width = max(1, SLAB_ELEMENTS // max(1, case.k))
+    thin = window.bottom - window.top <= THIN_ROWS and case.problem.types.accumulator != DType.F64
+    if not thin or window.right - window.left <= width:
+        return [window]
+    edges = range(window.left, window.right, width)
+    return [replace(window, left=left, right=min(left + width, window.right)) for left in edges]
+
+
+def _slab_products(case: Case, data: DataKind, seed: int, window: Window) -> tuple[Doubles, Doubles, Doubles]:
     operands, sums = operands_of(case, data, seed, True), case.problem.types.accumulator
     a = case.a.dtype.decode(case.a.view(operands.a)[window.a_index])
     b = case.b.dtype.decode(case.b.view(operands.b)[window.b_index])
@@ -448,20 +511,16 @@ def _float_product(a: Doubles, b: Doubles, data: DataKind) -> Doubles:
     if data != "special":
         return a @ b
     finite: Doubles = np.where(np.isfinite(a), a, 0.0) @ np.where(np.isfinite(b), b, 0.0)
-    return _with_specials(finite, a, b)
+    _add_specials(finite, a, b)
+    _add_specials(finite.swapaxes(-1, -2), b.swapaxes(-1, -2), a.swapaxes(-1, -2))
+    return finite
 
 
-def _with_specials(finite: Doubles, a: Doubles, b: Doubles) -> Doubles:
-    """`finite`, the sums of what is finite, and NaN or Inf where a product is: found by products of masks."""
-
-    def some(*pairs: tuple[Mask, Mask]) -> Mask:
-        """Where a k holds one of `pairs`. Exact: fewer than 2^24 ones are added."""
-        counts = [of_a.astype(np.float32) @ of_b.astype(np.float32) for of_a, of_b in pairs]
-        found: Mask = np.sum(counts, axis=0) > 0
-        return found
-
-    no_a, no_b = np.isnan(a).any(-1, keepdims=True), np.isnan(b).any(-2, keepdims=True)
-    plus = some((a == np.inf, b > 0), (a == -np.inf, b < 0), (a > 0, b == np.inf), (a < 0, b == -np.inf))
-    minus = some((a == np.inf, b < 0), (a == -np.inf, b > 0), (a > 0, b == -np.inf), (a < 0, b == np.inf))
-    neither = no_a | no_b | (plus & minus) | some((np.isinf(a), b == 0), (a == 0, np.isinf(b)))
-    return np.where(neither, np.nan, np.where(plus, np.inf, np.where(minus, -np.inf, finite)))
+def _add_specials(sums: Doubles, a: Doubles, b: Doubles) -> None:
+    """Add to `sums`, in place, the products with NaN and Inf of B: one is enough to make a sum what it will be."""
+    *batch, ks, columns = np.nonzero(~np.isfinite(b))
+    for first in range(0, len(ks), SPECIALS_AT_ONCE):
+        *of, k, n = (index[first : first + SPECIALS_AT_ONCE] for index in (*batch, ks, columns))
+        line, element, column = (*of, k), (*of, k, n), (*of, n)
+        products = a.swapaxes(-1, -2)[line] * b[element][:, None]  # a row for each of these elements of B
+        np.add.at(sums.swapaxes(-1, -2), column, products)

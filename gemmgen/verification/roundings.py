@@ -21,8 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.epilogue import Binary, Call, Epilogue, Name, Negation, Node, Number, is_integer, parse
+from gemmgen.problem.epilogue import Epilogue
 from gemmgen.problem.functions import FUNCTIONS
+from gemmgen.problem.nodes import Binary, Call, Name, Negation, Node, Number, is_integer
+from gemmgen.problem.parser import parse
 
 FLOAT64 = 2.0**-30  # of a bound: more than float64's own rounding takes away
 

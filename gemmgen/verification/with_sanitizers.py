@@ -11,14 +11,14 @@ from gemmgen.run.compile import LINES, compile_kernel
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.run.gpu.plain import plain_cubin
 from gemmgen.support.errors import CandidateFailed, Failure
-from gemmgen.verification.data import LARGE_FLOPS
+from gemmgen.verification.data import LARGE_EFFORT, effort
 from gemmgen.verification.sanitizers.tool import NAME, TIMEOUT, SanitizerResult, Tool, why_no_sanitizer
 from gemmgen.verification.sanitizers.tool import sanitize as watch
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.verifier import Verdict, stratified_test
 
 SITUATIONS = 8
-LARGE_SITUATIONS = 2  # where one takes over LARGE_FLOPS
+LARGE_SITUATIONS = 2  # where one takes over LARGE_EFFORT
 LARGEST = 160  # of run-time sizes: several tiles each way, and a pipeline that comes round
 
 
@@ -75,6 +75,6 @@ def draw(problem: Problem, seed: int) -> list[Situation]:
     """The situations that the tools see: as verification draws them, but few and small."""
     drawn: list[Situation] = []
     open_sizes = {name.lower(): LARGEST for name, size in problem.sizes.items() if size is None}
-    count = LARGE_SITUATIONS if problem.case(**open_sizes).flops > LARGE_FLOPS else SITUATIONS
+    count = LARGE_SITUATIONS if effort(problem.case(**open_sizes)) > LARGE_EFFORT else SITUATIONS
     stratified_test(drawn.append, problem, LARGEST, count, seed)
     return drawn

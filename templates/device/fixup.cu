@@ -2,18 +2,20 @@
     no waiting, no float atomics: partials are added in their order, whichever block does it. In a `ragged` tile the last
     elements of some threads do not exist. #*/
 //% from "device/convert.cu" import add_to
-//% macro fixup(partial="(BM * BN)", ragged=false)
+//% from "epilogue/sums.cu" import partial_elements
+//% macro fixup(kernel, ragged=false)
+//% set partial, summed = partial_elements(kernel), kernel.problem.epilogue.sums
 //% macro check(indented="")
 //% if ragged
 ${ indented }        if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
 //% endif
 //% endmacro
-//% if partial == "(BM * BN)"
-// The partial sums of a tile of C, one BM x BN array for each of its blocks. A thread's elements are those at
-// THREADS * i + threadIdx.x.
-//% else
+//% if summed
 // The partial sums of a tile of C, an array for each of its blocks: those of BM x BN elements, then of rows of A and of
 // columns of B. A thread's elements are those at THREADS * i + threadIdx.x.
+//% else
+// The partial sums of a tile of C, one BM x BN array for each of its blocks. A thread's elements are those at
+// THREADS * i + threadIdx.x.
 //% endif
 struct Fixup {
     ${ T }* partials;
@@ -37,7 +39,7 @@ __device__ __forceinline__ bool last_to_arrive(unsigned* semaphore, int count)
     return last;
 }
 
-//% if partial != "(BM * BN)"
+//% if summed
 // Stores COUNT sums of each thread as its elements from the `first` on.
 template <int COUNT>
 __device__ __forceinline__ void store_sums(const ${ T } (&sums)[COUNT], int first, const Fixup& fixup)

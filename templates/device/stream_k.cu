@@ -1,8 +1,9 @@
 /*# Stream-K for the tiles of the last wave, which would leave SMs idle. Its fixup is that of split-K.
     gemmgen/kernel/streamk.py says the same in Python. #*/
 //% from "device/fixup.cu" import fixup
+//% from "epilogue/sums.cu" import partial_elements
 //% from "device/raster.cu" import tile_rows, tile_columns
-//% macro stream_k(partial="(BM * BN)")
+//% macro stream_k(kernel)
 // Which block computes which k tiles of which tile of C. STREAM blocks run at once, a wave. Tiles of whole waves are
 // data-parallel: one block each. A tile of the last wave has an owner, which does its first `owner_k_tiles`; the k tiles that
 // owners leave, one tile's behind the other's, are dealt out evenly to the wave's other blocks, the stream blocks. So all
@@ -56,7 +57,7 @@ __device__ __forceinline__ WorkUnit work_unit_of_block(const StreamK& schedule)
     };
 }
 
-${ fixup(partial) }
+${ fixup(kernel) }
 // The partials and the semaphore of a tile; one peer where the tile is this block's alone.
 __device__ __forceinline__ Fixup stream_k_fixup(const StreamK& schedule, int tile, ${ T }* partials, unsigned* semaphores)
 {
@@ -68,7 +69,7 @@ __device__ __forceinline__ Fixup stream_k_fixup(const StreamK& schedule, int til
     // Rank 0 is the owner's, then come the stream blocks in the order of their k tiles. A block whose work unit reaches
     // into the next tile is a peer there, too, so that a tile's partials begin behind those of all tiles before it.
     const int stream_block = static_cast<int>(blockIdx.x) - schedule.tiles, rank = stream_block < 0 ? 0 : stream_block - first + 1;
-    ${ T }* const tile_partials = partials + static_cast<long long>(first + 2 * in_wave) * ${ partial };
+    ${ T }* const tile_partials = partials + static_cast<long long>(first + 2 * in_wave) * ${ partial_elements(kernel) };
     return {tile_partials, last - first + 2, rank, semaphores + in_wave};
 }
 //% endmacro

@@ -16,7 +16,8 @@ from gemmgen.artifacts.records import sanitizer_document
 from gemmgen.cli import main
 from gemmgen.kernel.naming import parse_name
 from gemmgen.kernel.render import render
-from gemmgen.problem.gemm import Problem, parse_shape
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.sizes import parse_shape
 from gemmgen.verification.sanitizers.tool import TOOLS, SanitizerResult, Tool
 
 FULL = "gemm_f32_rr_64x96x32_naive_16x16"

@@ -92,6 +92,24 @@ def test_help_loads_no_more_than_it_shows() -> None:
     assert not {"numpy", "hypothesis", "jinja2", "rich", "cuda"} & set(done.stderr.split())
 
 
+@pytest.mark.parametrize("wraps", ["raise", "raise RuntimeError from"])
+@pytest.mark.parametrize(("module", "words"), [("click", ["--help"]), ("numpy", ["space", SHAPE])])
+def test_an_interrupt_while_modules_are_imported_is_one_line(
+    tmp_path: Path, module: str, words: list[str], wraps: str
+) -> None:
+    """In the program's own imports, in those of a command, and where an import makes another exception of it."""
+    interrupted = f"import os, signal\ntry: os.kill(os.getpid(), signal.SIGINT)\nexcept BaseException as e: {wraps} e\n"
+    (tmp_path / f"{module}.py").write_text(interrupted)
+    environ = child_environment()
+    environ["PYTHONPATH"] = f"{tmp_path}{os.pathsep}{environ['PYTHONPATH']}"
+    program = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell may ignore it
+    program += "import sys; from gemmgen.__main__ import main; sys.exit(main())"
+    command = [sys.executable, "-c", program, *words]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert re.fullmatch(r"\n?gemmgen: stopped: interrupted.*\n", done.stderr), "click ends the line of ^C"
+
+
 def test_a_batch_of_pointers_is_written_and_read_back(run: Run, tmp_path: Path) -> None:
     code, out, _ = run(*["generate", "16x12x8", "--batch", "4096", "--pointers", "--family", "batched"])
     assert code == 0 and out.startswith("gemmgen-out/gemm_f32_rr_p4096_16x12x8_sm90_")
@@ -418,7 +436,7 @@ BROKEN_USAGE = {
     "arch": ("tune 64x64x64 --arch sm_10", "unknown arch 'sm_10': known are sm_75"),
     "arch in capitals": ("tune 64x64x64 --arch SM_90", "unknown arch 'SM_90': known are sm_75"),
     "card": ("explain x --arch Voodoo2", "unknown arch 'Voodoo2'"),
-    "family": ("generate 64x64x64 --family cute", "unknown family 'cute'"),
+    "family": ("generate 64x64x64 --family cute", "'cute' is not one of 'simt', 'skinny', 'batched', 'naive'"),
     "a typical size that is fixed": ("tune 64x64x64 --typical M=8", "typical M = 8, but M is fixed at 64"),
     "no typical size": ("tune ?x64x64 --typical M", "write NAME=VALUE with an integer"),
     "constraint": ("generate 64x64x64 --set BM=100", "BM % TM is 4; BM = 100, TM = 8"),

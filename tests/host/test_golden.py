@@ -18,8 +18,9 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import LINEAR
-from gemmgen.problem.gemm import Problem, Size
+from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
+from gemmgen.problem.sizes import Size
 from gemmgen.support.paths import TEMPLATES
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -162,7 +163,7 @@ def test_rendered_text(name: str, golden: Callable[[str, str], None]) -> None:
 
 
 def test_no_snapshot_is_left_over(request: pytest.FixtureRequest) -> None:
-    left_over = {path for path in GOLDEN.iterdir() if path.stem not in SAMPLES}
+    left_over = {path for path in GOLDEN.glob("*.cu") if path.stem not in SAMPLES}
     if request.config.getoption("--update-golden"):
         for path in left_over:
             path.unlink()

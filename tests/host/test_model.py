@@ -119,7 +119,7 @@ def test_registers_are_estimated_for_copies_that_pass_through_them_alone() -> No
     tiles = SIMT.default(problem).with_values(BM=64, BN=128, BK=32, TN=16, WM=32, WN=128)
     ring = SIMT.plan(problem, tiles.with_values(ASYNC=1, K_UNROLL=4)).work
     through = SIMT.plan(problem, tiles).work
-    assert (ring.staged, through.staged) == (0, (64 + 128) * 32 / 64)
+    assert (ring.staged_registers, through.staged_registers) == (0, (64 + 128) * 32 / 64)
     assert (
         estimate_registers(ring, problem.types.accumulator)
         < MAX_REGISTERS

@@ -18,8 +18,9 @@ from gemmgen.kernel.render import render
 from gemmgen.kernel.source import CONFIG
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.epilogue import parse_epilogue
-from gemmgen.problem.gemm import SIZE_LIMIT, Problem
+from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
+from gemmgen.problem.sizes import SIZE_LIMIT
 from gemmgen.problem.types import Types
 from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.random_kernels import RandomKernel, points, schedules, simpler

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.gemm import SIZE_LIMIT, Case, Problem, parse_shape
+from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.matrix import Layout, Matrix
+from gemmgen.problem.sizes import SIZE_LIMIT, parse_shape
+from gemmgen.problem.types import Types
 from gemmgen.support.errors import InvalidInput
 
 ANY = Problem(None, None, None, ld_align=4)
@@ -80,6 +84,22 @@ def test_names_and_numpys_integers_are_taken_as_meant() -> None:
     )
     numbers = (problem.m, problem.n, problem.k, problem.batch, problem.lda, problem.stride_c, problem.ld_align)
     assert {type(number) for number in numbers} == {int}  # what JSON takes
+
+
+def test_a_problem_says_its_one_dtype_or_that_it_has_none() -> None:
+    half = Problem(8, 8, 8, "bf16", epilogue="bias+gelu")
+    assert half.dtype is DType.BF16 and Problem(8, 8, 8).dtype is DType.F32
+    with pytest.raises(InvalidInput, match="no one dtype: A is of s8, B of s8 and C of s32"):
+        _ = Problem(8, 8, 8, types="s8,s8,s32").dtype
+
+
+def test_a_copy_takes_a_dtype_or_types_or_keeps_its_own() -> None:
+    half = Problem(8, None, 8, "bf16", typical={"N": 4})
+    assert replace(half, m=16) == Problem(16, None, 8, DType.BF16, typical=(("N", 4),))
+    assert replace(half, dtype="f64").dtype is DType.F64  # type: ignore[call-arg]
+    assert replace(half, types=Types.parse("s8,s8,s32")).types.c is DType.S32
+    copied = pickle.loads(pickle.dumps(half))
+    assert copied == half and hash(copied) == hash(half) and repr(copied) == repr(half) and "dtype" not in vars(half)
 
 
 def test_a_layout_of_unknown_orders_is_refused() -> None:

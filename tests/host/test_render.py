@@ -21,8 +21,9 @@ from gemmgen.kernel.render import environment, render
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.gemm import Problem, Size
+from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
+from gemmgen.problem.sizes import Size
 from gemmgen.problem.types import Types
 from gemmgen.support.paths import TEMPLATES
 

@@ -119,23 +119,23 @@ def test_what_is_kept_outlasts_other_instructions_and_the_turn_of_the_loop() -> 
     assert Loop((first, Instruction("LDS", ".128", " R8, [R2] ;"), second)).operand_cycles == 0
 
 
-def work(depth: int, written: int) -> Work:
-    """Of a kernel whose loop over a step of `depth` writes out `written` of it; 0 for all."""
-    return Work(64, depth, 4, 64, 8, 2, 64, 8192, 1, written=written)
+def work(depth: int, k_unroll: int) -> Work:
+    """Of a kernel whose loop over a step of `depth` writes out `k_unroll` of it; 0 for all."""
+    return Work(64, depth, 4, 64, 8, 2, 64, 8192, 1, k_unroll=k_unroll)
 
 
 def test_the_fma_pipe_shares_issue_with_everything_else() -> None:
     loop = read_sass(LISTING).loop
     # R8, R12 and R20 in 0060 are of one bank, R8 being kept for 0070; so are R12 and R22 in 0090, and R13 and R21.
-    use = fma_use(loop, work(depth=32, written=4), ARCHS["sm_90"], DType.F32)
+    use = fma_use(loop, work(depth=32, k_unroll=4), ARCHS["sm_90"], DType.F32)
     assert (use.fmas, use.instructions, use.operand_cycles) == (3, 8.375, 2 + 1 + 1)
     assert use.share == pytest.approx(3 / 8.375)
     assert use.allowed == pytest.approx(3 / 12.375)
-    assert fma_use(loop, work(depth=8, written=0), ARCHS["sm_90"], DType.F32).instructions == 11
+    assert fma_use(loop, work(depth=8, k_unroll=0), ARCHS["sm_90"], DType.F32).instructions == 11
 
 
 def test_operands_are_counted_only_where_that_was_verified() -> None:
-    whole, loop = work(depth=8, written=0), Loop((ffma("R2", "R4", "R6"), Instruction("IADD3")))
+    whole, loop = work(depth=8, k_unroll=0), Loop((ffma("R2", "R4", "R6"), Instruction("IADD3")))
     assert fma_use(loop, whole, ARCHS["sm_90"], DType.F32).operand_cycles == 2
     assert fma_use(loop, whole, ARCHS["sm_89"], DType.F32).operand_cycles is None
     assert fma_use(loop, whole, ARCHS["sm_89"], DType.F32).allowed == 0.5

@@ -1,4 +1,4 @@
-"""Stream-K: every step of every tile by exactly one block, and every reader of that arithmetic agrees."""
+"""Stream-K: every k tile of every tile by exactly one block, and every reader of that arithmetic agrees."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gemmgen.kernel.model import predict
 from gemmgen.kernel.naming import full_name_of, parse_name
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource, Launch, Workspace
-from gemmgen.kernel.streamk import Shares, Stream
+from gemmgen.kernel.streamk import Schedule, Stream
 from gemmgen.problem.device import DEVICES
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
@@ -33,34 +33,34 @@ from gemmgen.support.errors import InvalidInput
 
 CARD = DEVICES["H200"]
 FREE = Problem(None, None, None)
-Step = tuple[int, int]  # (tile, step of it)
+KTile = tuple[int, int]  # (tile, k tile of it)
 
-shares = st.builds(
-    Shares,
+schedules = st.builds(
+    Schedule,
     st.builds(Stream, blocks=st.integers(1, 12), depth=st.sampled_from([1, 8, 16])),
     tiles=st.integers(1, 60),
     k=st.integers(0, 300),
 )
 
 
-def dealt(given: Shares) -> list[list[Step]]:
-    """The steps of each block, by cards: to a tile's block all of it, or in the last wave its first steps, as many as
-    are an equal share; then the other steps to the blocks that are left, in turn, as evenly."""
-    steps = max(1, len(range(0, given.k, given.stream.depth)))
+def dealt(given: Schedule) -> list[list[KTile]]:
+    """The k tiles of each block, by cards: to a tile's owner all of it, or in the last wave its first k tiles, as many
+    as are an equal part; then the other k tiles to the blocks that are left, in turn, as evenly."""
+    k_tiles = max(1, len(range(0, given.k, given.stream.depth)))
     alone = given.tiles // given.stream.blocks * given.stream.blocks
-    shared = range(alone, given.tiles)
-    own = math.ceil(len(shared) * steps / given.stream.blocks)
-    hands = [[(tile, step) for step in range(steps if tile < alone else own)] for tile in range(given.tiles)]
-    deck = [(tile, step) for tile in shared for step in range(own, steps)]
-    idle = len(shared) and given.stream.blocks - len(shared)
-    helpers = min(idle, len(deck))
-    cuts = [number * len(deck) // helpers for number in range(helpers + 1)] if helpers else []
+    last_wave = range(alone, given.tiles)
+    own = math.ceil(len(last_wave) * k_tiles / given.stream.blocks)
+    hands = [[(tile, k_tile) for k_tile in range(k_tiles if tile < alone else own)] for tile in range(given.tiles)]
+    deck = [(tile, k_tile) for tile in last_wave for k_tile in range(own, k_tiles)]
+    idle = len(last_wave) and given.stream.blocks - len(last_wave)
+    stream_blocks = min(idle, len(deck))
+    cuts = [number * len(deck) // stream_blocks for number in range(stream_blocks + 1)] if stream_blocks else []
     hands += [deck[begin:end] for begin, end in itertools.pairwise(cuts)]
-    return hands + [[] for _ in range(idle - helpers)]
+    return hands + [[] for _ in range(idle - stream_blocks)]
 
 
-def blocks_by_tile(given: Shares) -> list[list[int]]:
-    """The blocks of each tile, in the order of its steps."""
+def blocks_by_tile(given: Schedule) -> list[list[int]]:
+    """The blocks of each tile, in the order of its k tiles."""
     found: list[list[int]] = [[] for _ in range(given.tiles)]
     for block, hand in enumerate(dealt(given)):
         for tile, _ in hand:
@@ -69,46 +69,47 @@ def blocks_by_tile(given: Shares) -> list[list[int]]:
     return found
 
 
-@given(shares)
-def test_blocks_share_as_a_walk_over_all_steps_says(given: Shares) -> None:
-    hands, walked = dealt(given), blocks_by_tile(given)
-    every = [(tile, step) for tile in range(given.tiles) for step in range(given.steps)]
-    assert sorted(step for hand in hands for step in hand) == every, "each step once"
-    assert all(steps == sorted(steps) for steps in hands), "in order"
-    assert len(hands) == given.grid and given.whole + given.shared == given.tiles
-    assert sum(1 for hand in hands[given.tiles :] if hand) == given.helpers
-    assert [given.blocks_of(np.array([tile])).tolist() for tile in range(given.tiles)] == walked
-    helped = [len(hand) for hand in hands[given.tiles :][: given.helpers]]
-    assert not helped or max(helped) - min(helped) <= 1, "equal runs"
-    assert all(len(hand) <= given.own for hand in hands[given.whole :]), "nobody has more than an equal share"
-    if given.shared:
-        assert (given.own - 1) * given.stream.blocks < given.shared * given.steps, "which is no more than it has to be"
+@given(schedules)
+def test_each_k_tile_is_one_block_s_as_dealing_them_one_by_one_says(given: Schedule) -> None:
+    hands, peers = dealt(given), blocks_by_tile(given)
+    every = [(tile, k_tile) for tile in range(given.tiles) for k_tile in range(given.k_tiles)]
+    assert sorted(k_tile for hand in hands for k_tile in hand) == every, "each once"
+    assert all(k_tiles == sorted(k_tiles) for k_tiles in hands), "in order"
+    assert len(hands) == given.grid and given.data_parallel + given.last_wave == given.tiles
+    assert sum(1 for hand in hands[given.tiles :] if hand) == given.stream_blocks
+    assert [given.blocks_of(np.array([tile])).tolist() for tile in range(given.tiles)] == peers
+    streamed = [len(hand) for hand in hands[given.tiles :][: given.stream_blocks]]
+    assert not streamed or max(streamed) - min(streamed) <= 1, "equal work units"
+    assert all(len(hand) <= given.owner_k_tiles for hand in hands[given.data_parallel :]), "nobody has more than equal"
+    if given.last_wave:
+        least = given.last_wave * given.k_tiles
+        assert (given.owner_k_tiles - 1) * given.stream.blocks < least, "which is no more than it has to be"
 
 
-@given(shares)
-def test_parts_have_places_of_their_own(given: Shares) -> None:
-    """A tile's own block has the first, its helpers those behind it, as `stream_k_fixup` has them."""
-    walked = blocks_by_tile(given)
-    places = []
-    for shared, (_, *helpers) in enumerate(walked[given.whole :]):
-        if helpers:
-            first = helpers[0] - given.tiles + 2 * shared
-            places += [first, *(first + 1 + helper - helpers[0] for helper in helpers)]
-    assert len(set(places)) == len(places)
-    assert all(0 <= place < given.parts for place in places)
-    assert given.parts < 2 * given.stream.blocks or given.stream.blocks == 1, (
+@given(schedules)
+def test_partials_do_not_overlap(given: Schedule) -> None:
+    """A tile's owner has the first, stream blocks those behind it, as `stream_k_fixup` has them."""
+    peers = blocks_by_tile(given)
+    used = []
+    for in_wave, (_, *stream_blocks) in enumerate(peers[given.data_parallel :]):
+        if stream_blocks:
+            first = stream_blocks[0] - given.tiles + 2 * in_wave
+            used += [first, *(first + 1 + block - stream_blocks[0] for block in stream_blocks)]
+    assert len(set(used)) == len(used)
+    assert all(0 <= partial < given.partials for partial in used)
+    assert given.partials < 2 * given.stream.blocks or given.stream.blocks == 1, (
         "a workspace of fewer tiles than two waves"
     )
 
 
-@given(shares, st.randoms(use_true_random=False))
-def test_arrivals_are_counted_as_a_walk_counts_them(given: Shares, random: object) -> None:
+@given(schedules, st.randoms(use_true_random=False))
+def test_arrivals_are_counted_as_dealing_them_one_by_one_counts_them(given: Schedule, random: object) -> None:
     blocks = np.array(random.sample(range(given.grid), random.randint(0, given.grid)), np.int64)  # type: ignore[attr-defined]
     here = set(blocks.tolist())
-    walked = blocks_by_tile(given)[given.whole :]
+    peers = blocks_by_tile(given)[given.data_parallel :]
     arrived, needed = given.arrivals(blocks)
-    assert needed.tolist() == [len(parts) for parts in walked]
-    assert arrived.tolist() == [len(here.intersection(parts)) for parts in walked]
+    assert needed.tolist() == [len(parts) for parts in peers]
+    assert arrived.tolist() == [len(here.intersection(parts)) for parts in peers]
 
 
 @st.composite
@@ -130,23 +131,24 @@ def test_a_launch_knows_the_blocks_of_tiles_and_the_tiles_of_blocks(
     case = problem.case(*shape)
     tiles = -(-case.m // 8) * -(-case.n // 4)
     assert launch.stream is not None and launch.tiles(case) == tiles
-    given = launch.shares(launch.stream, case)
-    walked = blocks_by_tile(given)
+    given = launch.schedule(launch.stream, case)
+    peers = blocks_by_tile(given)
     chosen = data.draw(st.lists(st.integers(0, tiles - 1), min_size=1, unique=True), "tiles")
     blocks = launch.blocks_of(case, chosen)
-    assert blocks.tolist() == sorted({block for tile in chosen for block in walked[tile]})
+    assert blocks.tolist() == sorted({block for tile in chosen for block in peers[tile]})
     here = set(blocks.tolist())
-    complete = [tile for tile, parts in enumerate(walked) if here.issuperset(parts)]
+    complete = [tile for tile, parts in enumerate(peers) if here.issuperset(parts)]
     assert launch.tiles_of(case, blocks).tolist() == complete and set(complete) >= set(chosen)
-    left = [len(here.intersection(parts)) for parts in walked[given.whole :]]
-    full = [len(parts) for parts in walked[given.whole :]]
+    left = [len(here.intersection(parts)) for parts in peers[given.data_parallel :]]
+    full = [len(parts) for parts in peers[given.data_parallel :]]
     semaphores = launch.semaphores_left(case, blocks).tolist()
-    assert semaphores[: given.shared] == [0 if has == needs else has for has, needs in zip(left, full, strict=True)], (
-        "the last to arrive turns a semaphore back to zero"
-    )
-    assert not any(semaphores[given.shared :])
+    counted = [0 if has == needs else has for has, needs in zip(left, full, strict=True)]
+    assert semaphores[: given.last_wave] == counted, "the last to arrive sets a semaphore back to zero"
+    assert not any(semaphores[given.last_wave :])
     assert launch.blocks(case) == given.grid == len(dealt(given))
-    assert launch.workspace(case) == Workspace(given.parts * 32 * problem.types.accumulator.size, given.stream.blocks)
+    assert launch.workspace(case) == Workspace(
+        given.partials * 32 * problem.types.accumulator.size, given.stream.blocks
+    )
 
 
 @given(launches())
@@ -158,7 +160,7 @@ def test_a_launch_that_runs_whole_leaves_no_semaphore(launched: tuple[Launch, Pr
     assert launch.tiles_of(case, blocks[::-1]).tolist() == list(range(launch.tiles(case)))
 
 
-@pytest.mark.parametrize(("blocks", "depth", "words"), [(0, 8, "0 blocks share"), (4, 0, "0 of K are a step")])
+@pytest.mark.parametrize(("blocks", "depth", "words"), [(0, 8, "0 blocks share"), (4, 0, "0 of K are a k tile")])
 def test_a_stream_without_blocks_or_depth_is_refused(blocks: int, depth: int, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         Stream(blocks, depth)

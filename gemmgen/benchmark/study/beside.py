@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from gemmgen.benchmark.explain import Explanation
 from gemmgen.benchmark.study.engine import StudyResult, StudyRow
 from gemmgen.benchmark.study.points import REPORTED_CARD, REPORTED_DTYPE
-from gemmgen.benchmark.study.reasons import count, number, resident_warps, shared_reads
+from gemmgen.benchmark.study.reasons import number, resident_warps, shared_reads
 from gemmgen.kernel.model import occupancy
 from gemmgen.problem.device import WARP, DeviceSpec, device_named
 from gemmgen.run.target import is_card
+from gemmgen.support.words import plural
 
 ALIKE = 0.15  # relative difference of two shares that needs no reason
 TELLING = 0.1  # relative difference of a cause that can be one
@@ -106,12 +107,12 @@ def _causes(row: StudyRow, base: StudyRow, faster: bool, result: StudyResult) ->
 
     if tells(_warps):
         yield (
-            f"an SM holds {count(_warps(it, card), 'warp')}, and {count(_warps(other, card), 'warp')} of "
+            f"an SM holds {plural(_warps(it, card), 'warp')}, and {plural(_warps(other, card), 'warp')} of "
             f"{base.point.label}; there {_warps(it, theirs)} and {_warps(other, theirs)}"
         )
     if tells(_evenness):
         yield (
-            f"its {count(_blocks(it), 'block')} keep {card.sms} SMs {_evenness(it, card):.0%} busy, and the "
+            f"its {plural(_blocks(it), 'block')} keep {card.sms} SMs {_evenness(it, card):.0%} busy, and the "
             f"{_blocks(other)} of {base.point.label} {_evenness(other, card):.0%}; on {theirs.sms} SMs "
             f"{_evenness(it, theirs):.0%} and {_evenness(other, theirs):.0%}"
         )

@@ -25,8 +25,9 @@ from gemmgen.kernel.families.base import first_rejection
 from gemmgen.kernel.model import MODEL_ERROR, predict
 from gemmgen.problem.device import DEVICES, DeviceSpec, device_named
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.gemm import Problem, parse_shape
+from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
+from gemmgen.problem.sizes import parse_shape
 from gemmgen.run.compile import compiler_processes, compiler_version
 from gemmgen.run.gpu.timing import QUICK
 from gemmgen.run.target import Target, is_card

@@ -15,6 +15,7 @@ from gemmgen.kernel.families.base import Family, Rejection, constants
 from gemmgen.kernel.model import Limiter
 from gemmgen.problem.device import MAX_REGISTERS, REGISTER_UNIT, REGISTERS_PER_SM, WARP, DeviceSpec, Limits
 from gemmgen.problem.gemm import Problem
+from gemmgen.support.words import plural
 
 FEW_WARPS = 8  # of an SM: two for each scheduler, which seldom finds another one that is ready
 SAME = 0.1  # relative difference of counts that is no difference
@@ -55,7 +56,7 @@ def against(it: Explanation, other: Explanation) -> str:
     if it.compiled is not None and other.compiled is not None:
         more = it.compiled.registers - other.compiled.registers
         parts.append(
-            f"{count(abs(more), 'register')} {'more' if more > 0 else 'fewer'}" if more else "as many registers"
+            f"{plural(abs(more), 'register')} {'more' if more > 0 else 'fewer'}" if more else "as many registers"
         )
     return " and ".join(parts)
 
@@ -126,7 +127,7 @@ def spill_accesses(it: Explanation) -> float | None:
 def _idle(it: Explanation) -> Iterator[str]:
     blocks, sms = it.kernel.source.launch.blocks(it.case), it.device.sms
     if blocks < sms:
-        yield f"{count(blocks, 'block')} for {sms} SMs: {sms - blocks} of them idle"
+        yield f"{plural(blocks, 'block')} for {sms} SMs: {sms - blocks} of them idle"
 
 
 def _waiting(it: Explanation) -> Iterator[str]:
@@ -135,11 +136,10 @@ def _waiting(it: Explanation) -> Iterator[str]:
     few = ", so few that a thread's own FMAs must hide how long a read takes" if warps <= FEW_WARPS else ""
     if warps < fit.warps:
         share = -(-blocks // it.device.sms)
-        yield (
-            f"the grid has {count(share, 'block')} for an SM where {fit.blocks} fit: {count(warps, 'warp')} an SM{few}"
-        )
+        room = f"{plural(share, 'block')} for an SM where {fit.blocks} fit"
+        yield f"the grid has {room}: {plural(warps, 'warp')} an SM{few}"
     else:
-        room = f"{count(fit.blocks, 'block')} an SM, {count(warps, 'warp')}"
+        room = f"{plural(fit.blocks, 'block')} an SM, {plural(warps, 'warp')}"
         yield f"{room}, as many as {LIMITERS[fit.limiter]}{few}"
 
 
@@ -164,11 +164,6 @@ def _bound(it: Explanation) -> Iterator[str]:
     """What the model, which knows no spills, expects to take longest."""
     if not spill_accesses(it):
         yield f"the model's bound: {BOUNDS[it.prediction.bound]}"
-
-
-def count(number_of: int, thing: str) -> str:
-    """ "1 block", "1,024 blocks"."""
-    return f"{number_of:,} {thing}" + ("" if number_of == 1 else "s")
 
 
 def number(value: float) -> str:

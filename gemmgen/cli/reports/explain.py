@@ -6,8 +6,9 @@ from rich.console import Console
 from rich.table import Table
 
 from gemmgen.benchmark.explain import BOUNDS, Explanation, LoopUse, TileLevel
-from gemmgen.cli.reports.words import NONE, bold, facts, figure, percent, plural, short, show_table, table
+from gemmgen.cli.reports.words import NONE, bold, facts, figure, percent, short, show_table, table
 from gemmgen.run.sass import BANKS_KNOWN
+from gemmgen.support.words import plural
 
 OPCODES_SHOWN = 8
 PURPOSES = {

@@ -11,9 +11,10 @@ from rich.console import Console
 from gemmgen.benchmark.study.modelcheck import TOP, Agreement, ModelCheck, check_document
 from gemmgen.cli.reports.plots import draw_check, why_no_plot
 from gemmgen.cli.reports.study_files import Written
-from gemmgen.cli.reports.words import bold, figure, markdown_table, percent, plural, show_table, table
+from gemmgen.cli.reports.words import bold, figure, markdown_table, percent, show_table, table
 from gemmgen.kernel.model import MODEL_ERROR
 from gemmgen.support.files import write_atomic
+from gemmgen.support.words import plural
 
 COLUMNS = (
     "<problem",

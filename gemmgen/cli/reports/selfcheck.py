@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from gemmgen.cli.reports.words import NONE, bad, good, plural, show_table, table
+from gemmgen.cli.reports.words import NONE, bad, good, show_table, table
 from gemmgen.kernel.naming import full_name_of
+from gemmgen.support.words import plural
 from gemmgen.verification.sanitizers.tool import TOOLS
 from gemmgen.verification.selfcheck import BugOutcome, MutantOutcome, SelfCheck
 

@@ -9,7 +9,8 @@ from rich.console import Console
 
 from gemmgen.benchmark.scores import Summary
 from gemmgen.benchmark.suite import ShapeOutcome, SuitePlan
-from gemmgen.cli.reports.words import NONE, bold, plural, show_table, table
+from gemmgen.cli.reports.words import NONE, bold, show_table, table
+from gemmgen.support.words import plural
 
 
 def row_line(outcome: ShapeOutcome) -> str:

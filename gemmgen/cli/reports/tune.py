@@ -15,7 +15,6 @@ from gemmgen.cli.reports.words import (
     figure,
     occupancy,
     percent,
-    plural,
     show_table,
     table,
     verified,
@@ -25,6 +24,7 @@ from gemmgen.problem.gemm import Case
 from gemmgen.search.pick import TIE
 from gemmgen.search.space import Space
 from gemmgen.search.tuner import Trial, TuneResult
+from gemmgen.support.words import plural
 
 TIES_NAMED = 4  # by number; of more, how many
 RULES_SHOWN = 3  # rejections by reason, in short; `gemmgen space` shows all

@@ -5,7 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 
 from gemmgen.artifacts.kernelfile import KernelFile
-from gemmgen.cli.reports.words import bad, bold, facts, figure, good, plural
+from gemmgen.cli.reports.words import bad, bold, facts, figure, good
+from gemmgen.support.words import plural
 from gemmgen.verification.sanitizers.tool import SanitizerResult
 from gemmgen.verification.verifier import SAMPLE_TILES, Verdict
 

@@ -98,11 +98,6 @@ def verified(verdict: Verdict | None) -> str:
     return f"{verdict.examples} ok" if verdict.passed else "no"
 
 
-def plural(count: int, thing: str) -> str:
-    """ "1 candidate", "1,234 candidates"."""
-    return f"{count:,} {thing}" + ("" if count == 1 else "s")
-
-
 def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """The lines of a table in Markdown, of columns named as for `table`."""
     yield _line([column.lstrip("<") for column in columns])

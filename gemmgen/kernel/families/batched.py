@@ -16,11 +16,12 @@ from typing import cast
 
 from gemmgen.kernel.config import Config, Constraint, Derived, axis
 from gemmgen.kernel.families.base import CONVERTS, Family, Side, constants, launch_of, sides, sizes_of
-from gemmgen.kernel.notes import main_loop, plural
+from gemmgen.kernel.notes import main_loop
 from gemmgen.kernel.plan import Plan, Tile, Work
 from gemmgen.problem.device import WARP
 from gemmgen.problem.dtype import WORD
 from gemmgen.problem.gemm import Problem
+from gemmgen.support.words import plural
 
 
 @dataclass(frozen=True)

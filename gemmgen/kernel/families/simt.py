@@ -47,9 +47,9 @@ class SimtView:
     slices         groups of warps that share the block's tile
     depth, first   of a step, a slice's part: its depths, and the first of them
     K              the depths that the block sums
-    group          tile rows that blocks walk down before they step right
+    group          tile rows of a raster group: blocks go down them before they step right
     runs_along_n   a thread's FMAs go row by row, through `lines` of its tile
-    k_vector        the operand whose values a read takes for a whole turn, if any
+    k_vector       the operand whose values are read as vectors along k, for a whole iteration at once, if any
     hoist          rows or columns of a product whose FMAs are hoisted above the loop's branch
     from_far_end, last_first, b_first  the order of FMAs and of reads
     """
@@ -200,7 +200,7 @@ class Simt(Family):
         return (
             f"{block(plan)}, in k tiles of {plan.work.depth}, {shared}",
             *main_loop(plan),
-            *_slices(plan.work.shares),
+            *_slices(plan.work.k_slices),
             *shared_tiles(plan.launch),
         )
 
@@ -228,12 +228,12 @@ def _work(problem: Problem, simt: SimtConfig, value: Mapping[str, int]) -> Work:
         copy_wavefronts=words * (copy_wavefronts(value, a) + copy_wavefronts(value, b)),
         global_bytes=moved,
         prefetch=simt.STAGES - 1,
-        staged=0 if simt.ASYNC or simt.STAGES == 1 else moved / WORD / value["THREADS"],
-        shares=simt.SLICES,
-        run=(simt.TN if runs_along_n(simt, a, b) else simt.TM) if simt.OUTER else 1,
-        written=simt.K_UNROLL * simt.SLICES,
+        staged_registers=0 if simt.ASYNC or simt.STAGES == 1 else moved / WORD / value["THREADS"],
+        k_slices=simt.SLICES,
+        operand_reuse=(simt.TN if runs_along_n(simt, a, b) else simt.TM) if simt.OUTER else 1,
+        k_unroll=simt.K_UNROLL * simt.SLICES,
         k_vector=a.k_vector or b.k_vector,
-        lead=simt.HOIST,
+        hoisted=simt.HOIST,
     )
 
 

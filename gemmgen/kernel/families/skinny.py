@@ -42,7 +42,8 @@ from gemmgen.kernel.notes import block, memory_bound, shared_tiles
 from gemmgen.kernel.plan import Plan, Tile, Work
 from gemmgen.problem.device import WARP
 from gemmgen.problem.dtype import WORD, DType
-from gemmgen.problem.gemm import TILE_REACH, Problem, Size
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.sizes import TILE_REACH, Size
 
 MOST_SMALL = 64  # lines of the small operand up to which streaming its partner is the plan
 
@@ -324,16 +325,16 @@ class Skinny(Family):
             repeated_bytes=value["X_BYTES"] * skinny.S * turn * direct,
             prefetch=1,
             waits=0 if direct else rounds * turn / skinny.BK,
-            staged=value["HELD"]
+            staged_registers=value["HELD"]
             * value["LANE_WORDS"]
             * (value["W_BYTES"] * skinny.T + value["X_BYTES"] * skinny.S * direct)
             / WORD,
-            shares=WARP if w.along_k else value["STEP"] // value["LANE_WORDS"],
+            k_slices=WARP if w.along_k else value["STEP"] // value["LANE_WORDS"],
             products=4 if dot else 1,
             line_bytes=value["W_BYTES"] * (WARP * value["VW"] if w.along_k else value[f"B{w.MN}"]),
             conversions=taken * value["LANE_WORDS"] / value["STEP"],
-            chunk=skinny.BK,
-            others=20,
+            k_tile=skinny.BK,
+            other_registers=20,
         )
         tile, launch = (value["BM"], value["BN"]), launch_of(value, tile_grid(problem, value), splits=skinny.SPLIT)
         return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch)
@@ -411,8 +412,9 @@ def _streaming(plan: Plan) -> Iterator[str]:
     """How the weights travel, and what bounds the kernel."""
     work, intensity = plan.work, traffic(plan).intensity
     small, weights = (role.X for role in roles(plan.problem))
+    slices = work.k_slices
     yield (
-        f"Thread  {work.outputs} sums, each of one k in {work.shares}: {work.shares} threads share an element of C and "
+        f"Thread  {work.outputs} sums, each of one k in {slices}: {slices} threads share an element of C and "
         "add up at the end"
     )
     yield (

@@ -20,10 +20,11 @@ import numpy.typing as npt
 
 from gemmgen.kernel.source import OPERANDS, SEMAPHORE_BYTES, WORKSPACE, Workspace
 from gemmgen.kernel.streamk import Numbers
-from gemmgen.problem import epilogue
 from gemmgen.problem.dtype import CANARY, WIDEST_ACCESS, WORD
-from gemmgen.problem.gemm import POINTER_BYTES, Case
+from gemmgen.problem.gemm import Case
 from gemmgen.problem.matrix import Matrix
+from gemmgen.problem.operands import OPERANDS as EPILOGUE_OPERANDS
+from gemmgen.problem.sizes import POINTER_BYTES
 from gemmgen.run.executor import Floats, Operands, left_behind
 from gemmgen.run.scatter import Scattered, scatter
 
@@ -145,7 +146,7 @@ class ArenaLayout:
             Placement("partials", self.partials, size["partials"], True),
             Placement("semaphores", self.semaphores, SEMAPHORE_BYTES, True),
             *(
-                Placement(name, segment, size[name], epilogue.OPERANDS[name].written)
+                Placement(name, segment, size[name], EPILOGUE_OPERANDS[name].written)
                 for name, segment in self.extra.items()
             ),
         )
@@ -199,14 +200,15 @@ class SharedArena:
                 self._slack_to_canary(segment)
                 self._operand(segment)[:] = storage.view(np.uint8)
         for name, segment in layout.extra.items():
-            if epilogue.OPERANDS[name].written:
+            if EPILOGUE_OPERANDS[name].written:
                 continue
             self._slack_to_canary(segment)
             self._operand(segment)[:] = operands.extra[name].view(np.uint8)
         for one in case.problem.epilogue.outputs:
             matrix, values = case.extra[one.name], operands.extra[one.name]
             self._segment(layout.extra[one.name])[:] = CANARY_BYTE
-            self._put(layout, case, one.name, matrix.view(values.view(matrix.dtype.bits)))
+            before = matrix.view(values.view(matrix.dtype.bits))
+            self._put(layout, case, one.name, np.zeros_like(before) if one.is_amax else before)
         self._segment(layout.c)[:] = CANARY_BYTE
         self._put(layout, case, "C", case.c.view(operands.c.view(case.c.dtype.bits)))
         offsets = [one.matrix.dtype.size * one.offsets for one in layout.scattered]
@@ -221,7 +223,8 @@ class SharedArena:
         after: Floats = before.copy()
         matrix = case.tensors[name]
         elements = self._operand(layout.output(name)).view(matrix.dtype.bits)
-        found = layout.scattered[2].take(elements) if layout.scattered else matrix.view(elements)
+        scattered = layout.scattered and name == "C"
+        found = layout.scattered[2].take(elements) if scattered else matrix.view(elements)
         matrix.view(after.view(matrix.dtype.bits))[...] = found
         return after
 
@@ -234,7 +237,7 @@ class SharedArena:
         if (segment.view(np.uint32) == CANARY).all():
             return None
         offset = (int(np.argmax(segment != CANARY_BYTE)) - at.skew) // dtype.size
-        if layout.scattered and offset >= 0:
+        if layout.scattered and name == "C" and offset >= 0:
             return layout.scattered[2].place(offset)
         return describe_outside(matrix, offset, name)
 
@@ -242,7 +245,7 @@ class SharedArena:
         """Write the elements of an output in the arena."""
         matrix = case.tensors[name]
         elements = self._operand(layout.output(name)).view(matrix.dtype.bits)
-        if layout.scattered:
+        if layout.scattered and name == "C":
             layout.scattered[2].put(elements, values)
         else:
             matrix.view(elements)[...] = values

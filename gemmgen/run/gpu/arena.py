@@ -19,8 +19,9 @@ import numpy.typing as npt
 
 from gemmgen.kernel.source import OPERANDS, Launch, Workspace
 from gemmgen.problem.dtype import CANARY, WORD
-from gemmgen.problem.gemm import POINTER_BYTES, Case
+from gemmgen.problem.gemm import Case
 from gemmgen.problem.matrix import Matrix
+from gemmgen.problem.sizes import POINTER_BYTES
 from gemmgen.run.executor import Floats, Operands, Words, left_behind
 from gemmgen.run.scatter import Scattered, scatter
 from gemmgen.support.errors import CandidateFailed, Failure

@@ -19,7 +19,8 @@ from cuda.bindings import driver
 
 from gemmgen.kernel.source import OPERANDS
 from gemmgen.problem.dtype import WIDEST_ACCESS, DType
-from gemmgen.problem.gemm import POINTER_BYTES, Case
+from gemmgen.problem.gemm import Case
+from gemmgen.problem.sizes import POINTER_BYTES
 from gemmgen.run.gpu.launching import Pointers, checked
 from gemmgen.run.gpu.timing import STABLE, Protocol, Timing
 from gemmgen.run.scatter import scatter
@@ -52,10 +53,12 @@ class InputSets:
     def __init__(self, case: Case, l2_bytes: int, fill: Callable[[Any, int, DType], None]) -> None:
         scattered = scatter(case, 0, WIDEST_ACCESS, 0) if case.problem.pointers else ()
         matrices = {**case.tensors, **dict(zip(OPERANDS, (one.matrix for one in scattered), strict=False))}
-        sizes = {name: -(-matrix.bytes // ALIGN) * ALIGN for name, matrix in matrices.items()}
+        names = sorted(matrices, key=lambda name: name in case.written)  # C is the first of what is written
+        sizes = {name: -(-matrices[name].bytes // ALIGN) * ALIGN for name in names}
         self.case = case
         self.set_bytes = sum(sizes.values())
-        self.read_bytes, self.written_bytes = self.set_bytes - sizes["C"], sizes["C"]
+        self.written_bytes = sum(sizes[name] for name in case.written)
+        self.read_bytes = self.set_bytes - self.written_bytes
         count = min(max(2, -(-2 * l2_bytes // self.set_bytes)), MAX_SETS)
         self._memory = allocate(count * self.set_bytes)
         base = int(self._memory)

@@ -31,7 +31,7 @@ POINTER_BUGS = (
         "if (first + matrix >= s.batch) break;", "", (PAST_POINTERS,), count=2),
     Bug("C of a product that is none", "guard", SMALL_POINTERS, "if (product < s.batch)", "if (true)",
         (PAST_POINTERS, UNWRITTEN)),
-    Bug("a group's products write one C", "pointer", SMALL_POINTERS, "C_array[product]", "C_array[product - mine]",
+    Bug("a group's products write one C", "pointer", SMALL_POINTERS, "C_array[product]", "C_array[product - in_tile]",
         (RACE_C, POISON, VALUE)),
     Bug("products of a group as if they were dense", "pointer", SMALL_POINTERS, "batch[first + matrix]",
         "batch[first] + matrix * (Shape::M * Shape::K)", (READS, VALUE, POISON), count=2),

@@ -313,10 +313,9 @@ TURN_BUGS = (
         "                outer_product<0, HOIST>(a[(d + 1) % 2], b[(d + 1) % 2], acc);",
         "                outer_product<0, HOIST>(a[d % 2], b[d % 2], acc);", (VALUE, POISON)),
     Bug("a depth beyond the last comes early", "duplicated product", HOISTED,
-        "if (d + 1 < K_UNROLL) outer", "add", (VALUE, POISON)),
+        "if (d + 1 < K_UNROLL) outer", "outer", (VALUE, POISON)),
     Bug("nothing comes early in the last turn", "missing product", HOISTED, "if (d + 1 < K_UNROLL) outer",
-        "if (false) add",
-        (VALUE, POISON)),
+        "if (false) outer", (VALUE, POISON)),
 )  # fmt: skip
 
 SLICED_BUGS = (

@@ -22,8 +22,8 @@ import pycuda.driver as cuda
 
 from gemmgen.kernel.source import OPERANDS
 from gemmgen.problem.dtype import WIDEST_ACCESS
-from gemmgen.problem.gemm import POINTER_BYTES
 from gemmgen.problem.matrix import Matrix
+from gemmgen.problem.sizes import POINTER_BYTES
 from gemmgen.run.executor import Floats
 from gemmgen.run.gpu.launching import launch, load_function
 from gemmgen.run.gpu.plain import THREADS

@@ -1,0 +1,162 @@
+"""Sizes of a problem: what they may be, how people write them, and which of them say how a matrix lies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import gcd
+from typing import Literal
+
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.matrix import Order
+from gemmgen.support.errors import require, whole
+
+Size = int | None  # None: a parameter of the kernel at run time, written `?`
+Distance = Size | Literal["dense"]  # a leading dimension or a stride
+Sizes = Mapping[str, Size]  # by name: M, lda, ...
+
+RUNTIME = "?"
+SIZE_LIMIT = 2**31 - 2**16  # sizes travel as 32-bit int, and rounding one up to a tile must not overflow
+TILE_REACH = 2048  # lines past the edge to which a tile may compute (never access) an address
+ALIGNS = (1, 2, 4, 8, 16)  # of addresses, in bytes, and of leading dimensions, in elements: to the widest access
+POINTER_BYTES = 8
+TYPICAL = ("M", "N", "K", "batch")  # sizes for which Problem.typical may give a number
+BATCH_SIZES = ("batch", "stride_a", "stride_b", "stride_c", "stride_residual")  # of Problem.sizes, in a batch
+POINTER_SIZES = ("batch", "different_a", "different_b")  # of a Case, in a batch of pointers
+
+
+@dataclass(frozen=True)
+class MatrixSizes:
+    """Which sizes say how a matrix of a problem lies, each by its name.
+
+    name        the matrix: "A", "residual"
+    rows, cols  of M, N and K the one that counts them
+    ld          its leading dimension: elements from a line to the next
+    """
+
+    name: str
+    rows: str
+    cols: str
+    order: Order
+    dtype: DType
+    ld: str
+
+    @property
+    def lines(self) -> str:
+        """The size that counts the lines: rows (order r) or columns (order c)."""
+        return self.rows if self.order == "r" else self.cols
+
+    @property
+    def line(self) -> str:
+        """The size along a line, which the leading dimension must hold."""
+        return self.cols if self.order == "r" else self.rows
+
+    @property
+    def stride(self) -> str:
+        """Elements from this matrix to the next of a batch."""
+        return stride_of(self.ld)
+
+    def require_line(self, given: Distance, sizes: Sizes) -> None:
+        """Raise InvalidInput unless lines fit the leading dimension `given`."""
+        if given == "dense" or given is None:
+            return
+        line = sizes[self.line]
+        require(given <= SIZE_LIMIT, f"{self.ld} = {given} exceeds {SIZE_LIMIT}")
+        require(line is not None, f"{self.ld} = {given} is fixed while its line's length is a run-time size: write ?")
+        require(line is None or given >= line, f"{self.ld} = {given} is shorter than a line of {line} elements")
+
+    def require_addressable(self, sizes: Sizes) -> None:
+        """Raise InvalidInput unless its bytes, and what a tile computes past its end, fit 63 bits."""
+        lines, ld = sizes[self.lines], sizes[self.ld]
+        fits = lines is None or ld is None or (lines + TILE_REACH) * ld * self.dtype.size < 2**63
+        require(fits, f"{self.name} has {lines} lines of {ld} elements, whose bytes overflow 63 bits")
+
+    def require_apart(self, given: Distance, sizes: Sizes) -> None:
+        """Raise InvalidInput unless at the stride `given` no matrix of the batch reaches into the next."""
+        if given == "dense" or given is None or (given == 0 and self.stride != "stride_c"):
+            return
+        lines, ld, line = sizes[self.lines], sizes[self.ld], sizes[self.line]
+        known = lines is not None and ld is not None and line is not None
+        require(known, f"{self.stride} = {given} is fixed while its matrix has a run-time size: write ?")
+        span = (lines - 1) * ld + line if known else 0  # type: ignore[operator]
+        require(given >= span, f"{self.stride} = {given} is shorter than a matrix of {span} elements")
+        overflows = given * (sizes["batch"] or 1) * self.dtype.size >= 2**63
+        require(not overflows, f"{self.stride} = {given}: bytes overflow 63 bits")
+
+    def dense_stride(self, sizes: Sizes) -> Size:
+        """Lines times leading dimension, where both are known."""
+        lines, ld = sizes[self.lines], sizes[self.ld]
+        return None if lines is None or ld is None else lines * ld
+
+    def vector_limit(self, sizes: Sizes, strided: bool, address_align: int, ld_align: int) -> int:
+        """Elements of the widest access that every line's start allows: a power of two, of 16 bytes at most."""
+        steps = (sizes[name] for name in ((self.ld, self.stride) if strided else (self.ld,)))
+        return gcd(address_align // self.dtype.size, *(ld_align if step is None else step for step in steps))
+
+
+def stride_of(ld: str) -> str:
+    """The name of the stride that goes with a leading dimension: lda and stride_a, ld_residual and stride_residual."""
+    return f"stride_{ld.removeprefix('ld').removeprefix('_')}"
+
+
+def ld_of(matrix: str) -> str:
+    """The name of a matrix' leading dimension."""
+    return f"ld{matrix.lower()}" if len(matrix) == 1 else f"ld_{matrix}"
+
+
+def matrix_of(ld: str) -> str:
+    """The matrix that a leading dimension belongs to."""
+    return ld.removeprefix("ld_") if ld.startswith("ld_") else ld[-1].upper()
+
+
+def size_given(name: str, value: object) -> Size:
+    """A size as a caller wrote it; raises InvalidInput for what is no whole number."""
+    return None if value is None else whole(name, value)
+
+
+def distance_given(name: str, value: object) -> Distance:
+    """A leading dimension or stride as a caller wrote it; raises InvalidInput for what is none."""
+    if not isinstance(value, str):
+        return size_given(name, value)
+    require(value == "dense", f'{name} = {value!r}: known are "dense", None and a number of elements')
+    return "dense"
+
+
+def typical_given(sizes: object) -> tuple[tuple[str, int], ...]:
+    """Typical sizes as a caller wrote them; raises InvalidInput for what is none of it."""
+    named = isinstance(sizes, Mapping | tuple)
+    require(named, f"typical = {sizes!r}: write sizes by name, as {{'M': 16}}")
+    given: Mapping[str, int] = dict(sizes)  # type: ignore[call-overload]
+    return tuple((name, whole(f"typical {name}", size)) for name, size in given.items())
+
+
+def require_typical(typical: Mapping[str, int], sizes: Sizes) -> None:
+    """Raise InvalidInput unless what is typical is said of sizes that are left to run time."""
+    for name, size in typical.items():
+        require(name in TYPICAL, f"typical {name} = {size}: known are {', '.join(TYPICAL)}")
+        fixed = sizes.get(name, 1)
+        require(fixed is None, f"typical {name} = {size}, but {name} is fixed at {fixed}: write ? for it")
+        require(1 <= size <= SIZE_LIMIT, f"typical {name} = {size}: a size is 1 to {SIZE_LIMIT}")
+
+
+def require_align(name: str, align: int, what: str, unit: str, least: int = 1) -> None:
+    """Raise InvalidInput unless `align`, of `what` in `unit`, is one of ALIGNS from `least` on."""
+    *first, last = aligns = [one for one in ALIGNS if one >= least]
+    require(align in aligns, f"{name} = {align}: {what} align to {', '.join(map(str, first))} or {last} {unit}")
+
+
+def agreed(name: str, fixed: Size, given: Size) -> Size:
+    """`fixed`, or `given` where it is left to run time; raises InvalidInput where both stand and differ."""
+    agrees = fixed is None or given is None or fixed == given
+    require(agrees, f"{name} = {given}, but this kernel is built for {name} = {fixed}")
+    return given if fixed is None else fixed
+
+
+def parse_shape(text: str) -> tuple[Size, Size, Size]:
+    """`MxNxK` with a number or `?` for each size; raises InvalidInput otherwise."""
+    parts = re.fullmatch(r"(-?\d+|\?)x(-?\d+|\?)x(-?\d+|\?)", text, re.ASCII)
+    require(parts is not None, f"{text!r} is no shape: write MxNxK, for example 512x512x512 or ?x4096x4096")
+    assert parts is not None
+    m, n, k = (None if part == RUNTIME else int(part) for part in parts.groups())
+    return m, n, k
