@@ -15,7 +15,7 @@
 //     ${ m.name }  ${ m.rows } x ${ m.cols }, ${ m.order }-major, ${ m.stride }${ ", " ~ m.apart if m.apart }
 //% endfor
 //% for v in kernel.problem.epilogue.operands if not v.is_matrix
-//     ${ v.name }  ${ "%s elements" | format(kernel.sizes[v.size] or v.size) if v.size else "one element" }, ${ v.whose }${ "; the same for all products" if kernel.problem.batched }
+//     ${ v.name }  ${ "%s elements" | format(kernel.sizes[v.size] or v.size) if v.size else "one element" }, ${ v.note }${ ("; another for each product" if v.written else "; the same for all products") if kernel.problem.batched }
 //% endfor
 //
 //% for line in kernel.notes

@@ -8,10 +8,10 @@
     A += ${ product } * s.stride_a;
     B += ${ product } * s.stride_b;
     C += ${ product } * s.stride_c;
-//% for x in kernel.problem.epilogue.operands if x.is_matrix
-    ${ x.name } += ${ product } * s.${ x.stride };
-//% endfor
 //% endif
+//% for x in kernel.problem.epilogue.operands if kernel.to_product(x, product)
+    ${ x.name } += ${ kernel.to_product(x, product) };
+//% endfor
 //% endmacro
 //% macro signature(kernel)
 extern "C" __global__ void __launch_bounds__(${ kernel.launch_bounds | join(", ") })

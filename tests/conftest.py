@@ -91,7 +91,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     def check(name: str, text: str) -> None:
         path = GOLDEN / name
         if request.config.getoption("--update-golden"):
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         elif not path.exists():
             pytest.fail(f"tests/golden/{name} does not exist; {UPDATE}", pytrace=False)

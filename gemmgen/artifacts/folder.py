@@ -9,7 +9,7 @@ from typing import Any
 
 from gemmgen.artifacts.certificate import certificate_name, certificate_text
 from gemmgen.artifacts.interface import Interface
-from gemmgen.artifacts.selftest_sizes import selftest_shapes
+from gemmgen.artifacts.selftest import SelfTest
 from gemmgen.artifacts.together import write_together
 from gemmgen.kernel.render import environment
 from gemmgen.kernel.source import KernelSource
@@ -18,11 +18,12 @@ from gemmgen.support.files import sha256
 
 
 def require_exportable(source: KernelSource) -> None:
-    """Raise InvalidInput for a kernel that `export` has no launcher and no self-test for."""
-    types = source.problem.types
-    others = ", ".join(operand.name for operand in source.problem.epilogue.outputs)
-    require(not others, f"export writes no launcher for kernels that write {others} beside C")
-    require(types.uniform, f"export writes no launcher for types that are converted ({types}): f32 and f64 alone")
+    """Raise InvalidInput for a kernel that `export` has no launcher for."""
+    launch = source.launch
+    special = [*launch.attributes, *([f"clusters of {launch.cluster} blocks"] if launch.cluster > 1 else [])]
+    amaxes = ", ".join(operand.name for operand in source.problem.epilogue.amaxes)
+    require(not amaxes, f"export writes no launcher for kernels that write {amaxes} beside C")
+    require(not special, f"export writes no launcher for kernels whose launch takes {', '.join(special)}")
 
 
 def export(source: KernelSource, record: Mapping[str, Any], to: Path) -> list[Path]:
@@ -44,10 +45,10 @@ def export(source: KernelSource, record: Mapping[str, Any], to: Path) -> list[Pa
 def folder_texts(source: KernelSource, arch: str) -> dict[str, str]:
     """The text of each file by name, without the certificate."""
     out = Interface(source, arch)
-    shapes = selftest_shapes(source)
+    test = SelfTest(out)
 
     def render(template: str) -> str:
-        return environment(source.problem.types).get_template(f"export/{template}").render(out=out, shapes=shapes)
+        return environment(source.problem.types).get_template(f"export/{template}").render(out=out, test=test)
 
     return {
         f"{source.name}.cu": source.text + render("launcher.cu"),

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from gemmgen.kernel.epilogue_text import ReferenceText, reference_text
+from gemmgen.artifacts.elements import ELEMENTS, Element
 from gemmgen.kernel.notes import MatrixText, matrix_texts
 from gemmgen.kernel.source import OPERANDS, KernelSource, Parameter
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Epilogue
+from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
+from gemmgen.problem.nodes import Call, unparse
 from gemmgen.problem.sizes import POINTER_BYTES, SIZE_LIMIT
+from gemmgen.problem.types import Types
 from gemmgen.support.errors import require
-from gemmgen.verification.reference import LAMBDA
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,23 @@ class Stride:
     ld: str
     line: str
     may_be_zero: bool
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of the launcher: its type in C and C++, its name, and what the kernel gets for it."""
+
+    ctype: str
+    text: str
+    passed: str
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """Bytes that divide the addresses that these arguments are."""
+
+    bytes: int
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -68,40 +88,79 @@ class Interface:
         return self.arch.removeprefix("sm_")
 
     @property
-    def parameters(self) -> tuple[Parameter, ...]:
-        return self.source.parameters
+    def problem(self) -> Problem:
+        return self.source.problem
 
     @property
-    def dtype(self) -> str:
-        return str(self.source.problem.types)
+    def types(self) -> Types:
+        return self.problem.types
+
+    @cached_property
+    def arguments(self) -> tuple[Argument, ...]:
+        """The launcher's, in the kernel's order."""
+        return tuple(self._argument(parameter) for parameter in self.source.parameters)
+
+    def _argument(self, parameter: Parameter) -> Argument:
+        """The kernel's own structs are what CUDA's headers call otherwise: the same bits."""
+        dtype, text = self._dtype_of(parameter.name), parameter.text
+        if dtype is None:
+            return Argument(parameter.ctype, text, text)
+        element = ELEMENTS[dtype]
+        ctype = parameter.ctype.replace(dtype.ctype, element.name)
+        return Argument(ctype, text, f"reinterpret_cast<{parameter.ctype}>({text})" if element.header else text)
+
+    def _dtype_of(self, parameter: str) -> DType | None:
+        """The element type of what is a tensor, a scalar or the workspace's partial sums; None of a size."""
+        if parameter in self.tensors:
+            return self.problem.dtype_of(parameter)
+        if parameter == "partials":
+            return self.types.accumulator
+        return self.types.scalar if parameter in self.epilogue.scalars else None
+
+    @cached_property
+    def tensors(self) -> tuple[str, ...]:
+        """A, B, C and the epilogue's operands."""
+        return (*OPERANDS, *self.extra)
+
+    @cached_property
+    def element(self) -> dict[str, str]:
+        """C++'s element type of each tensor, of the sums and of the scalars."""
+        dtypes = {name: self.problem.dtype_of(name) for name in self.tensors}
+        dtypes |= {"sums": self.types.accumulator, "scalar": self.types.scalar}
+        return {name: ELEMENTS[dtype].name for name, dtype in dtypes.items()}
+
+    @cached_property
+    def elements(self) -> tuple[Element, ...]:
+        """The types of the tensors."""
+        return tuple(dict.fromkeys(ELEMENTS[self.problem.dtype_of(name)] for name in self.tensors))
 
     @property
-    def precision(self) -> int:
-        """Bits of an element's significand."""
-        return self.source.problem.types.accumulator.precision
+    def cuda_elements(self) -> tuple[Element, ...]:
+        """Of these the ones that C++ lacks."""
+        return tuple(element for element in self.elements if element.header)
 
     @property
-    def wide(self) -> str:
-        """C++'s type for the self-test's reference."""
-        return "double" if self.source.problem.types.accumulator == DType.F32 else "long double"
+    def cuda_headers(self) -> tuple[str, ...]:
+        """CUDA's that define them."""
+        return tuple(sorted({element.header for element in self.cuda_elements}))
 
     @property
-    def digits(self) -> int:
-        """Decimal digits that tell any two elements apart."""
-        return 9 if self.source.problem.types.accumulator == DType.F32 else 17
+    def has_integers(self) -> bool:
+        """Whether a type of <stdint.h> occurs."""
+        return any(re.search(r"\bu?int\d+_t\b", argument.ctype) for argument in self.arguments)
 
     @property
     def layout(self) -> Layout:
-        return self.source.problem.layout
+        return self.problem.layout
 
     @cached_property
     def sizes(self) -> dict[str, str]:
         """M, N, K, lda, ldb, ldc: the argument's name, or the number that the kernel is built for."""
-        return {name: name if size is None else str(size) for name, size in self.source.problem.sizes.items()}
+        return {name: name if size is None else str(size) for name, size in self.problem.sizes.items()}
 
     @property
     def runtime_names(self) -> tuple[str, ...]:
-        return self.source.problem.runtime_names
+        return self.problem.runtime_names
 
     @property
     def runtime_sizes(self) -> tuple[str, ...]:
@@ -109,7 +168,7 @@ class Interface:
 
     @property
     def runtime_lds(self) -> tuple[LeadingDimension, ...]:
-        lines = self.source.problem.line_sizes
+        lines = self.problem.line_sizes
         return tuple(
             LeadingDimension(name, self.sizes[line]) for name, line in lines.items() if name in self.runtime_names
         )
@@ -118,28 +177,71 @@ class Interface:
     def runtime_strides(self) -> tuple[Stride, ...]:
         return tuple(
             Stride(name, self.sizes[lines], self.sizes[ld], self.sizes[line], name != "stride_c")
-            for name, (lines, ld, line) in self.source.problem.stride_sizes.items()
+            for name, (lines, ld, line) in self.problem.stride_sizes.items()
             if name in self.runtime_names
         )
 
     @property
     def batched(self) -> bool:
-        return self.source.problem.batched
+        return self.problem.batched
 
     @property
     def pointers(self) -> bool:
         """Whether the launcher takes arrays of pointers to the matrices of a batch."""
-        return self.source.problem.pointers
+        return self.problem.pointers
 
     @property
     def operands(self) -> tuple[str, ...]:
         """The arguments that say where A, B and C are: themselves, or the arrays."""
-        return tuple(p.text for p in self.parameters if p.name in OPERANDS)
+        return tuple(p.text for p in self.source.parameters if p.name in OPERANDS)
 
     @property
-    def operand_align(self) -> int:
-        """Bytes that divide what these arguments are."""
-        return POINTER_BYTES if self.pointers else self.pointer_align
+    def located(self) -> dict[str, str]:
+        """The arguments that say where tensors are, by the tensor's name."""
+        return {**dict(zip(OPERANDS, self.operands, strict=True)), **{name: name for name in self.extra}}
+
+    @property
+    def ctypes(self) -> dict[str, str]:
+        """The launcher's types by its arguments' names."""
+        return {argument.text: argument.ctype for argument in self.arguments}
+
+    @cached_property
+    def aligns(self) -> dict[str, int]:
+        """Bytes that divide the addresses that these arguments are, by their names."""
+        behind = dict.fromkeys(OPERANDS, POINTER_BYTES) if self.pointers else {}
+        return {text: behind.get(name) or self.problem.align_of(name) for name, text in self.located.items()}
+
+    @property
+    def alignments(self) -> tuple[Alignment, ...]:
+        """The same by the number of bytes, where that is more than 1."""
+        return tuple(
+            Alignment(align, tuple(text for text, one in self.aligns.items() if one == align))
+            for align in dict.fromkeys(self.aligns.values())
+            if align > 1
+        )
+
+    @property
+    def unaligned(self) -> tuple[str, ...]:
+        """The arguments that may be any address."""
+        return tuple(text for text, align in self.aligns.items() if align == 1)
+
+    @property
+    def behind_align(self) -> str:
+        """Bytes that divide the addresses which arrays of pointers hold: "16", or "2 (A), 2 (B), 4 (C)"."""
+        aligns = {name: self.problem.align_of(name) for name in OPERANDS}
+        if len(set(aligns.values())) == 1:
+            return str(aligns["A"])
+        return ", ".join(f"{align} ({name})" for name, align in aligns.items())
+
+    @property
+    def takes_integers(self) -> bool:
+        """Whether the epilogue takes zero points or sums: integers where the sums of A * B are."""
+        return any(operand.summed for operand in self.epilogue.operands)
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether it takes operands that are no matrices."""
+        return any(not operand.is_matrix for operand in self.epilogue.operands)
 
     @property
     def batch(self) -> str:
@@ -157,16 +259,11 @@ class Interface:
 
     @property
     def pointer_align(self) -> int:
-        return self.source.problem.pointer_align
+        return self.problem.pointer_align
 
     @property
     def ld_align(self) -> int:
-        return self.source.problem.ld_align
-
-    @property
-    def bound_lambda(self) -> float:
-        """The self-test allows the errors that gemmgen's own verifier allows."""
-        return LAMBDA
+        return self.problem.ld_align
 
     @property
     def threads(self) -> int:
@@ -212,17 +309,25 @@ class Interface:
 
     @property
     def epilogue(self) -> Epilogue:
-        return self.source.problem.epilogue
+        return self.problem.epilogue
 
     @property
     def formula(self) -> str:
         """What becomes of C."""
-        return "alpha * A * B + beta * C" if self.epilogue.is_linear else f"{self.epilogue}, acc = A * B"
+        return "alpha * A * B + beta * C" if self.epilogue.is_linear else f"{self.epilogue}, {', '.join(self._terms)}"
 
     @property
-    def reference(self) -> ReferenceText | None:
-        """The self-test's, where the epilogue is not the linear one."""
-        return None if self.epilogue.is_linear else reference_text(self.epilogue)
+    def _terms(self) -> Iterator[str]:
+        """What the epilogue's names mean that stand for no argument."""
+        yield "acc = A * B"
+        meant = {"row_sum": "row_sum of a row of A", "column_sum": "column_sum of a column of B"}
+        yield from (meant[name] for name in self.epilogue.sums)
+
+    @property
+    def written(self) -> dict[str, str]:
+        """What the epilogue writes beside C: the value, by the operand's name."""
+        calls = {node.name: node for node in self.epilogue.nodes if isinstance(node, Call)}
+        return {operand.name: unparse(calls[operand.name].arguments[0]) for operand in self.epilogue.outputs}
 
     @property
     def extra(self) -> tuple[str, ...]:
@@ -230,15 +335,5 @@ class Interface:
         return tuple(operand.name for operand in self.epilogue.operands)
 
     @property
-    def shape_fields(self) -> tuple[str, ...]:
-        """Sizes and leading dimensions of a self-test's shape."""
-        return ("M", "N", "K", *self.source.problem.line_sizes, "batch")
-
-    @property
-    def shape_strides(self) -> tuple[str, ...]:
-        """And its strides."""
-        return tuple(self.source.problem.stride_sizes)
-
-    @property
     def matrices(self) -> tuple[MatrixText, ...]:
-        return matrix_texts(self.source.problem)
+        return matrix_texts(self.problem)

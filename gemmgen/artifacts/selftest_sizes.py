@@ -76,8 +76,9 @@ def _strides(case: Case) -> dict[str, int]:
 
 def _behind_pointers(case: Case) -> Case:
     """`case` with strides for matrices that pointers name: something between them, and each aligned as promised."""
-    unit = case.problem.pointer_align // case.problem.types.accumulator.size
-    a, b, c = (-(-(matrix.span + PADDING) // unit) * unit for matrix in case.matrices)
+    problem = case.problem
+    units = (problem.align_of(name) // problem.dtype_of(name).size for name in "ABC")
+    a, b, c = (-(-(matrix.span + PADDING) // unit) * unit for matrix, unit in zip(case.matrices, units, strict=True))
     return replace(case, stride_a=a, stride_b=b, stride_c=c)
 
 

@@ -15,8 +15,20 @@ import numpy as np
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Epilogue
 from gemmgen.problem.functions import FUNCTIONS, Function
-from gemmgen.problem.nodes import Binary, Call, Name, Negation, Node, Number, is_integer, unparse
-from gemmgen.problem.operands import Operand
+from gemmgen.problem.nodes import (
+    Binary,
+    Call,
+    Name,
+    Negation,
+    Node,
+    Number,
+    is_integer,
+    parts,
+    unparse,
+    walk,
+    with_parts,
+)
+from gemmgen.problem.operands import OPERANDS, Operand
 from gemmgen.problem.parser import parse
 
 _LIBRARY = re.compile(r"(\w+\{f\})\([\w, ]+\)")  # a call of CUDA's math library and nothing else
@@ -25,10 +37,11 @@ _ADDED, _MULTIPLIED, _ATOM = 1, 2, 3  # how strongly a text's operator binds
 
 @dataclass(frozen=True)
 class Statement:
-    """`const T name = text;`."""
+    """`const T name = text;`, or that `output` takes `text`."""
 
     name: str
     text: str
+    output: Operand | None = None
 
 
 @dataclass(frozen=True)
@@ -45,7 +58,7 @@ class EpilogueText:
     """What a template places.
 
     functions   the kernel's own, each before those that call it
-    statements  in their order; an output's has its name
+    statements  in their order
     result      C's new element
     operands    tensors that it reads or writes
     subtracts   it calls multiply_subtract of templates/device/convert.cu
@@ -74,9 +87,9 @@ def epilogue_text(epilogue: Epilogue, dtype: DType, names: dict[str, str], integ
 
 @dataclass(frozen=True)
 class ReferenceFunction:
-    """A function of a reference in C++, over a class `Bounded` of values and bounds.
+    """A function of a reference in C++, over its class of values: see `reference_text`.
 
-    text     its expression: over Bounded where it is `defined` by others, else over plain numbers
+    text     its expression: over that class where it is `defined` by others, else over plain numbers
     library  the functions of C++'s library that it calls then
     ulps     see `Function`
     """
@@ -91,21 +104,44 @@ class ReferenceFunction:
 
 @dataclass(frozen=True)
 class ReferenceText:
-    """An epilogue's reference in C++: the functions that it calls, each behind its callees, and C's new element."""
+    """An epilogue's reference in C++: the functions that it calls, each behind its callees, and C's new element.
+
+    operators  of the expressions, those of the functions among them: "+", "-", "*", "/", and "~" for a negation
+    numbers    whether a number stands in one
+    """
 
     functions: tuple[ReferenceFunction, ...]
     result: str
+    operators: frozenset[str]
+    numbers: bool
 
 
-def reference_text(epilogue: Epilogue) -> ReferenceText:
-    """`epilogue` for a C++ program that has Bounded, its operators, and `number(double)`."""
+def reference_text(epilogue: Epilogue, integer_sums: bool = False, integers: bool = False) -> ReferenceText:
+    """`epilogue` for a C++ program that has classes Bounded and Integer, and their operators.
+
+    number(x) is a Bounded as the kernel's float type holds it, Integer(x) one of 32 bits that wraps around; an Integer
+    becomes a Bounded where it meets one. With `integer_sums` acc and its like are Integers, with `integers` everything.
+    """
     called = dict.fromkeys(name for root in _calls(epilogue.tree) for name in _closure(root))
-    functions = tuple(_reference_function(FUNCTIONS[name]) for name in called)
-    return ReferenceText(functions, unparse(epilogue.tree, _number))
+    trees = (epilogue.tree, *(_defined(FUNCTIONS[name]) for name in called if FUNCTIONS[name].definition))
+    nodes = [node for tree in trees for node in walk(tree)]
+    operators = {
+        node.operator if isinstance(node, Binary) else "~" for node in nodes if isinstance(node, Binary | Negation)
+    }
+    return ReferenceText(
+        functions=tuple(_reference_function(FUNCTIONS[name]) for name in called),
+        result=unparse(_typed(epilogue.tree, integer_sums, integers)),
+        operators=frozenset(operators),
+        numbers=any(isinstance(node, Number) for node in nodes),
+    )
 
 
-def _number(value: float) -> str:
-    return f"number({value!r})"
+def _typed(node: Node, integer_sums: bool = False, integers: bool = False) -> Node:
+    """`node` with numbers as calls of their class."""
+    integers = integers or (integer_sums and is_integer(node))
+    if isinstance(node, Number):
+        return Name(f"Integer({int(node.value)})" if integers else f"number({node.value!r})")
+    return with_parts(node, [_typed(part, integer_sums, integers) for part in parts(node)])
 
 
 def _closure(name: str) -> Iterator[str]:
@@ -114,10 +150,14 @@ def _closure(name: str) -> Iterator[str]:
     yield name
 
 
+def _defined(function: Function) -> Node:
+    return parse(function.definition, function.parameters)
+
+
 def _reference_function(function: Function) -> ReferenceFunction:
     text = function.cuda.format(f="")
     if function.definition:
-        text = unparse(parse(function.definition, function.parameters), _number)
+        text = unparse(_typed(_defined(function)))
     library = tuple(sorted(set(re.findall(r"(\w+)\(", function.cuda.format(f="")))))
     return ReferenceFunction(
         function.name, function.parameters, text, bool(function.definition), library, function.ulps
@@ -223,13 +263,18 @@ class _Writer:
         return f"{term} {node.operator} {self._at_least(_MULTIPLIED, right)}", _ADDED
 
     def _call(self, name: str, arguments: tuple[Node, ...]) -> str:
-        if name not in FUNCTIONS:  # an output
-            text = self._at_least(0, arguments[0])
-            self.statements.append(Statement(name, text))
-            return name
+        if name not in FUNCTIONS:
+            return self._output(OPERANDS[name], arguments[0])
         library = _LIBRARY.fullmatch(FUNCTIONS[name].cuda)
         called = library[1].format(f=_suffix(self.dtype)) if library else name
         return f"{called}({', '.join(self._argument(argument) for argument in arguments)})"
+
+    def _output(self, operand: Operand, value: Node) -> str:
+        text = self._at_least(0, value)
+        if operand.is_amax:  # which is not the value
+            text = text if isinstance(value, Name) or text in self._variables else self._variable(text)
+        self.statements.append(Statement(operand.name, text, operand))
+        return text if operand.is_amax else operand.name
 
     def _argument(self, node: Node) -> str:
         text = self._at_least(0, node)
@@ -237,9 +282,16 @@ class _Writer:
             return text
         if isinstance(node, Call) and node.name not in FUNCTIONS:
             return text
-        number = sum(statement.name[0] == "x" for statement in self.statements) + 1
+        return self._variable(text)
+
+    def _variable(self, text: str) -> str:
+        number = len(self._variables) + 1
         self.statements.append(Statement("x" if number == 1 else f"x{number}", text))
         return self.statements[-1].name
+
+    @property
+    def _variables(self) -> list[str]:
+        return [statement.name for statement in self.statements if statement.output is None]
 
     def _at_least(self, strength: int, node: Node) -> str:
         text, own = self.write(node)

@@ -47,6 +47,15 @@ class ConstantGroup:
 
 
 @dataclass(frozen=True)
+class VectorText:
+    """N elements in one vector, or several: the `width` of each, how many as an array's bound, and element i of N."""
+
+    width: str
+    count: str
+    element: str
+
+
+@dataclass(frozen=True)
 class Kernel:
     """Everything the templates may ask about a kernel beyond its family's own view."""
 
@@ -119,6 +128,11 @@ class Kernel:
     def matrices(self) -> tuple[MatrixText, ...]:
         return matrix_texts(self.problem)
 
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """What the epilogue writes beside C."""
+        return tuple(operand.name for operand in self.problem.epilogue.outputs)
+
     @cached_property
     def epilogue(self) -> EpilogueText | None:
         """None where it is alpha * acc + beta * C, which templates write out."""
@@ -131,6 +145,21 @@ class Kernel:
     def ctype_of(self, operand: Operand) -> str:
         """The type of an element of one of the epilogue's."""
         return self.problem.dtype_of(operand.name).ctype
+
+    def output_vectors(self, operand: Operand) -> VectorText:
+        """What holds the elements of an output that go with VC of C, as far as its alignment allows one access."""
+        allowed = self.problem.align_of(operand.name) // self.problem.dtype_of(operand.name).size
+        columns = self.plan.constants["VC"]
+        if allowed >= columns:
+            return VectorText("N", "", ".at[i]")
+        return VectorText(str(allowed), f"[N / {allowed}]", f"[i / {allowed}].at[i % {allowed}]")
+
+    @staticmethod
+    def to_product(operand: Operand, product: str) -> str:
+        """The elements from an operand of the epilogue's first product to `product`; empty where they share it."""
+        if operand.is_matrix:
+            return f"{product} * s.{operand.stride}"
+        return f"static_cast<long long>({product}) * s.{operand.size}" if operand.is_amax else ""
 
     @property
     def constants(self) -> tuple[ConstantGroup, ...]:
@@ -169,6 +198,8 @@ class Kernel:
         free = [name for name in distances if name in problem.runtime_names]
         if problem.ld_align > 1 and free:
             yield f"{', '.join(free)} divisible by {problem.ld_align}"
+        if problem.epilogue.amaxes:
+            yield f"{', '.join(one.name for one in problem.epilogue.amaxes)} holding 0 before every launch"
         if self.launch.adds_up:
             sums = f"{self.launch.partial_elements} {self.types.accumulator.ctype}s"
             blocks, tiles = self.blocks, self.tiles

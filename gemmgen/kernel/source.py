@@ -264,6 +264,11 @@ class KernelSource:
         match = re.search(rf"^{MADE_BY}.* --as (\w+)$", self.text, re.MULTILINE)
         return match[1] if match and match[1] == self.name else None
 
+    @property
+    def zeroed(self) -> tuple[str, ...]:
+        """Of its pointers those to what a launch sets to zero bytes before: see `Operand.written`."""
+        return tuple(operand.name for operand in self.problem.epilogue.amaxes)
+
     def arguments(self, case: Case, pointers: dict[str, Any]) -> list[Any]:
         """The values to pass, in order; `pointers` maps POINTERS to whatever the executor uses."""
         return [pointers[p.name] if p.is_pointer else p.passed(case.values[p.name]) for p in self.parameters]
@@ -274,4 +279,5 @@ class KernelSource:
             "name": self.name,
             "launch": asdict(self.launch),
             "parameters": [asdict(parameter) for parameter in self.parameters],
+            **({"zeroed": list(self.zeroed)} if self.zeroed else {}),
         }

@@ -79,9 +79,24 @@ class Epilogue:
         return tuple(name for name in SUMS if name in self.names)
 
     @property
+    def read(self) -> tuple[Operand, ...]:
+        """Of these, what it reads."""
+        return tuple(operand for operand in self.operands if not operand.written)
+
+    @property
+    def amaxes(self) -> tuple[Operand, ...]:
+        """Of its outputs, the largest magnitudes of rows or columns."""
+        return tuple(operand for operand in self.outputs if operand.is_amax)
+
+    @property
+    def written_matrices(self) -> tuple[Operand, ...]:
+        """Of its outputs, the others."""
+        return tuple(operand for operand in self.outputs if operand.is_matrix)
+
+    @property
     def reads_shape(self) -> bool:
-        """Whether it depends on K or on a leading dimension."""
-        return self.has_matrix or self.reads_depth
+        """Whether C's new element depends on K or on a leading dimension."""
+        return self.reads_depth or any(operand.is_matrix for operand in self.read)
 
     @property
     def reads_depth(self) -> bool:
@@ -94,13 +109,13 @@ class Epilogue:
 
     @property
     def reads_rows(self) -> bool:
-        """Whether an operand's element depends on the row of C."""
-        return any("m" in operand.along for operand in self.operands)
+        """Whether it depends on the row of C."""
+        return any("m" in operand.along for operand in self.read)
 
     @property
     def reads_columns(self) -> bool:
         """Likewise on the column."""
-        return any("n" in operand.along for operand in self.operands)
+        return any("n" in operand.along for operand in self.read)
 
     @property
     def reads_c(self) -> bool:
@@ -142,7 +157,12 @@ def require_integers(epilogue: Epilogue) -> None:
                 require(is_whole(node), f"the epilogue {epilogue} has {value:g}, and with C of s32 all is integers")
             case Binary("/"):
                 require(False, f"the epilogue {epilogue} divides, and with C of s32 all is integers")
-            case Call(name) if name in FUNCTIONS:
+            case Call(name) if name in OPERANDS:
+                whole = not OPERANDS[name].is_amax
+                require(
+                    whole, f"the epilogue {epilogue} has {name}, and with C of s32, where all is integers, none is kept"
+                )
+            case Call(name):
                 known = ", ".join(name for name, one in FUNCTIONS.items() if one.integers)
                 require(
                     FUNCTIONS[name].integers,

@@ -30,7 +30,7 @@ _FORMS = {
     "bias_m": "x + bias_m",
     **{name: f"x * {name}" for name in ("scale_m", "scale_n", "scale_a", "scale_b")},
     "residual": "x + residual",
-    "aux": "aux(x)",
+    **{name: f"{name}(x)" for name, operand in OPERANDS.items() if operand.written},
     **{name: f"{name}(x)" for name, one in FUNCTIONS.items() if len(one.parameters) == 1},
 }
 _SCALES = ("scale_m", "scale_n", "scale_a", "scale_b")
@@ -46,6 +46,8 @@ CHOICES = (
     ("aux",),
     ACTIVATIONS,
     ("residual",),
+    ("row_amax",),
+    ("column_amax",),
 )
 FORMS = tuple(name for names in CHOICES for name in names)  # that names of kernels are made of
 MOST_FORMS = 8  # of a kernel's name

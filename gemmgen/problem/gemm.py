@@ -66,7 +66,7 @@ class Problem:
     pointers        the kernel takes arrays of `batch` pointers, to each matrix A, B and C: a batch without strides.
                     Those to A and B may repeat and overlap; each is divisible by `pointer_align`
     types           element types of A, B and C, and what computes with them
-    epilogue        what becomes of A * B. Its vectors serve all products of a batch
+    epilogue        what becomes of A * B. Vectors that it reads serve all products of a batch
     ld_residual, stride_residual   of its matrix, where it has one, as those of C
     typical         for what numbers the sizes left to run time, and their batch, are tuned and timed: (("M", 16),). The
                     kernel serves every other as well
@@ -451,14 +451,15 @@ class Case:
 
     @property
     def extra(self) -> dict[str, Matrix]:
-        """The epilogue's operands by name: vectors are one row or one column, which all products share."""
+        """The epilogue's operands by name: a vector that is read serves all products."""
         matrices = {sizes.name: self._matrix(sizes) for sizes in self.problem.matrices[3:]}
         operands = self.problem.epilogue.operands
         return {one.name: matrices[one.name] if one.is_matrix else self._vector(one) for one in operands}
 
     def _vector(self, operand: Operand) -> Matrix:
         rows, cols = self.m if operand.along == "m" else 1, self.n if operand.along == "n" else 1
-        return Matrix(rows, cols, cols, "r", self._batch, 0, dtype=self.problem.dtype_of(operand.name))
+        apart = rows * cols if operand.is_amax and self.problem.batched else 0
+        return Matrix(rows, cols, cols, "r", self._batch, apart, dtype=self.problem.dtype_of(operand.name))
 
     @property
     def read(self) -> dict[str, Matrix]:
@@ -481,6 +482,11 @@ class Case:
         a, b, c = (matrix.stored.least_bytes for matrix in self.matrices)
         pointers = 3 * self.batch * POINTER_BYTES if self.problem.pointers else 0
         return a + b + c_passes * c + sum(one.stored.least_bytes for one in self.extra.values()) + pointers
+
+    @property
+    def written(self) -> dict[str, Matrix]:
+        """C, and the epilogue's outputs by name."""
+        return {"C": self.c, **{operand.name: self.extra[operand.name] for operand in self.problem.epilogue.outputs}}
 
     @cached_property  # a prediction asks
     def values(self) -> Mapping[str, int | float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -58,6 +58,18 @@ def parts(node: Node) -> tuple[Node, ...]:
     return ()
 
 
+def with_parts(node: Node, changed: list[Node]) -> Node:
+    """`node`, made of others."""
+    match node:
+        case Negation():
+            return Negation(*changed)
+        case Binary(operator):
+            return Binary(operator, *changed)
+        case Call(name):
+            return Call(name, tuple(changed))
+    return node
+
+
 def walk(node: Node) -> Iterator[Node]:
     """All of the tree, each behind its parts."""
     for part in parts(node):
@@ -94,38 +106,28 @@ def _plain(value: float) -> str:
     return repr(value) if value != int(value) or abs(value) >= 2**53 else str(int(value))
 
 
-def unparse(node: Node, number: Callable[[float], str] = _plain, strength: int = 0) -> str:
-    """As `parser.parse` reads it, numbers as `number` writes them.
-
-    In parentheses where its operator binds less than `strength`.
-    """
+def unparse(node: Node, strength: int = 0) -> str:
+    """As `parser.parse` reads it; in parentheses where its operator binds less than `strength`."""
     match node:
         case Name(name):
             return name
         case Number(value):
-            return number(value)
+            return _plain(value)
         case Negation(value):
-            return f"-{unparse(value, number, 3)}"
+            return f"-{unparse(value, 3)}"
         case Call(name, arguments):
-            return f"{name}({', '.join(unparse(argument, number) for argument in arguments)})"
+            return f"{name}({', '.join(unparse(argument) for argument in arguments)})"
         case Binary(operator, left, right):
             own = _STRENGTH[operator]
-            text = f"{unparse(left, number, own)} {operator} {unparse(right, number, own + 1)}"
+            text = f"{unparse(left, own)} {operator} {unparse(right, own + 1)}"
             return f"({text})" if own < strength else text
 
 
 def substitute(tree: Node, values: dict[str, Node]) -> Node:
     """`tree` with `values` in the place of names."""
-    match tree:
-        case Name(name):
-            return values.get(name, tree)
-        case Negation(value):
-            return Negation(substitute(value, values))
-        case Binary(operator, left, right):
-            return Binary(operator, substitute(left, values), substitute(right, values))
-        case Call(name, arguments):
-            return Call(name, tuple(substitute(argument, values) for argument in arguments))
-    return tree
+    if isinstance(tree, Name):
+        return values.get(tree.name, tree)
+    return with_parts(tree, [substitute(part, values) for part in parts(tree)])
 
 
 def inside(pattern: Node, tree: Node) -> Node | None:

@@ -18,7 +18,9 @@ class Operand:
     """A tensor that an epilogue may name.
 
     along    "m": one element a row of C, "n": one a column, "mn": a matrix as large as C, row-major; "": a single one
-    written  the kernel writes it: the argument of its call, which goes on as the call's value. It lies as C does
+    written  the kernel writes it, by a call whose argument goes on as the call's value. A matrix takes the argument and
+             lies as C does. A vector takes the largest magnitude of its row or column, NaN where there is one: each
+             product of a batch has one of its own, behind the last's, and the launch sets them to 0 before
     summed   it is of the type of the sums, rather than of alpha's
     """
 
@@ -33,6 +35,11 @@ class Operand:
         return self.along == "mn"
 
     @property
+    def is_amax(self) -> bool:
+        """Whether it is the largest magnitude of a row or a column."""
+        return self.written and not self.is_matrix
+
+    @property
     def size(self) -> str | None:
         """Of a vector: M or N, its elements; a single one has none."""
         return self.along.upper() or None
@@ -41,6 +48,12 @@ class Operand:
     def whose(self) -> str:
         """What of C a vector's element, or the single one, is for."""
         return {"m": "one a row of C", "n": "one a column of C"}.get(self.along, "for all of C")
+
+    @property
+    def note(self) -> str:
+        """The same for a header, where it says what an output holds."""
+        largest = f"the largest |x| of its {self.name}(x), NaN where one is NaN"
+        return f"{self.whose}: {largest}" if self.is_amax else self.whose
 
     @property
     def ld(self) -> str:
@@ -68,5 +81,12 @@ _OPERANDS = (
     Operand("sum_n", "n", "the sum of a column of B, computed before", summed=True),
     Operand("residual", "mn", "added, element by element"),
     Operand("aux", "mn", "takes its argument: the value before an activation, say", written=True),
+    Operand("row_amax", "m", "takes the largest magnitude of its argument in each row", written=True),
+    Operand("column_amax", "n", "takes the largest magnitude of its argument in each column", written=True),
 )
 OPERANDS = {operand.name: operand for operand in _OPERANDS}
+
+
+def is_amax(name: str) -> bool:
+    """Whether an output of this name takes the largest magnitudes of rows or of columns."""
+    return name in OPERANDS and OPERANDS[name].is_amax

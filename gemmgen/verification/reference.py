@@ -67,6 +67,7 @@ as above.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -75,7 +76,7 @@ import numpy.typing as npt
 
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case
-from gemmgen.problem.operands import DEPTH
+from gemmgen.problem.operands import DEPTH, OPERANDS, is_amax
 from gemmgen.problem.types import Types
 from gemmgen.run.executor import Floats
 from gemmgen.support.recent import Recent
@@ -194,11 +195,31 @@ class Compared:
 def expected(situation: Situation, window: Window, output: str = "C") -> tuple[Doubles, Doubles]:
     """(C, bound) inside `window`: the result in float64 and what each element of a kernel may be off by.
 
-    Likewise another `output` of the epilogue.
+    Likewise what another `output` of the epilogue takes there.
     """
     if window == Window.whole(situation.case):
         return _expected_whole(replace(situation, seed=data_seed(situation)), output)
     return _expected(situation, window, output)
+
+
+def expected_amax(situation: Situation, windows: Sequence[Window], output: str) -> tuple[Doubles, Doubles]:
+    """(values, bound) of an output that takes the largest magnitudes of rows or columns, of what is inside `windows`.
+
+    Each |x| of a kernel is off by its own bound: the largest is at least the largest |x| less its bound, and at most
+    the largest |x| with its bound. Where there is nothing it stays 0.
+    """
+    matrix, by_row = situation.case.tensors[output], OPERANDS[output].along == "m"
+    batch = () if matrix.batch is None else (matrix.batch,)
+    value, low, high = (np.zeros((*batch, matrix.rows, matrix.cols)) for _ in range(3))
+    for window in windows:
+        values, bound = expected(situation, window, output)
+        size, axis = np.abs(values), -1 if by_row else -2
+        at = (*window.matrices, *((window.rows, slice(None)) if by_row else (slice(None), window.cols)))
+        with np.errstate(invalid="ignore"):
+            for of_all, of_these in ((value, size), (low, size - bound), (high, size + bound)):
+                of_all[at] = np.maximum(of_all[at], of_these.max(axis, keepdims=True))  # NaN where one is
+    with np.errstate(invalid="ignore"):
+        return value, np.where(np.isfinite(value), np.maximum(high - value, value - low), 0.0)
 
 
 def compare(situation: Situation, result: Floats, window: Window | None = None, output: str = "C") -> Compared:
@@ -206,9 +227,23 @@ def compare(situation: Situation, result: Floats, window: Window | None = None, 
 
     Only `window` counts where it is given. NaN or Inf is right just where it is expected.
     """
+    window = window or Window.whole(situation.case)
+    if is_amax(output):
+        return compare_amax(situation, result, (window,), output)
+    return _compared(situation, result, window, output, *expected(situation, window, output))
+
+
+def compare_amax(situation: Situation, result: Floats, windows: Sequence[Window], output: str) -> Compared:
+    """The same of all of an output that takes the largest magnitudes, where only `windows` of C were computed."""
+    matrix = situation.case.tensors[output]
+    whole = Window(0, 0, matrix.rows, matrix.cols, 0, matrix.batch)
+    return _compared(situation, result, whole, output, *expected_amax(situation, windows, output))
+
+
+def _compared(
+    situation: Situation, result: Floats, window: Window, output: str, values: Doubles, bound: Doubles
+) -> Compared:
     case = situation.case
-    window = window or Window.whole(case)
-    values, bound = expected(situation, window, output)
     matrix = case.tensors[output]
     want = _stored(case.problem.types, matrix.dtype, values)
     got = matrix.dtype.decode(matrix.view(result)[window.index])

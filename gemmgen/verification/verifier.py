@@ -14,12 +14,13 @@ import numpy.typing as npt
 from gemmgen.kernel.source import KernelSource, Launch
 from gemmgen.problem.dtype import CANARY, DType
 from gemmgen.problem.gemm import Case, Problem
+from gemmgen.problem.operands import is_amax
 from gemmgen.run.executor import Executor, Floats, LoadedKernel, Operands
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.domain import Domain, DomainTally, Errors, domain_from, errors_from
-from gemmgen.verification.reference import Mismatch, Window, compare
+from gemmgen.verification.reference import Compared, Mismatch, Window, compare, compare_amax
 from gemmgen.verification.sanitizers.tool import SanitizerResult
 from gemmgen.verification.situation import (
     FAR_SIZES,
@@ -201,10 +202,10 @@ def check(
     if not runs_whole(kernel, situation):
         return _check_sample(kernel, situation, operands, {} if seen is None else seen, tally)
     result = kernel.run(case, operands, seed=seed)
-    worst = _judge(kernel, situation, result, Window.whole(case), tally)
+    worst = _judge(situation, compare(situation, result), tally)
     for name in _other_outputs(case):
         result = kernel.run(case, operands, seed=seed, watch=False, output=name)
-        worst = max(worst, _judge(kernel, situation, result, Window.whole(case), tally, name))
+        worst = max(worst, _judge(situation, compare(situation, result, output=name), tally))
     tally.ran(situation, kernel.source.launch.blocks(case), kernel.watched(case, seed=seed), whole=True)
     return worst
 
@@ -227,10 +228,8 @@ def _other_outputs(case: Case) -> list[str]:
     return [operand.name for operand in case.problem.epilogue.outputs]
 
 
-def _judge(
-    kernel: LoadedKernel, situation: Situation, result: Floats, window: Window, tally: DomainTally, output: str = "C"
-) -> float:
-    comparison = compare(situation, result, window, output)
+def _judge(situation: Situation, comparison: Compared, tally: DomainTally) -> float:
+    """The largest error over its bound. Raises Wrong."""
     if comparison.mismatch is not None:
         raise Wrong(situation, Failure("wrong", str(comparison.mismatch), "verifier"), comparison.mismatch)
     tally.compared(situation, comparison)
@@ -266,9 +265,12 @@ def _check_sample(
     worst = 0.0
     for name in ("C", *_other_outputs(case)):
         result = kernel.run(case, operands, seed=situation.seed, blocks=chosen, watch=name == "C", output=name)
-        _require_inside(situation, operands, result, name, written, chosen)
-        for tile in written:
-            worst = max(worst, _judge(kernel, situation, result, tile, tally, name))
+        if is_amax(name):
+            comparisons = [compare_amax(situation, result, written, name)]
+        else:
+            _require_inside(situation, operands, result, name, written, chosen)
+            comparisons = [compare(situation, result, tile, name) for tile in written]
+        worst = max(worst, *(_judge(situation, comparison, tally) for comparison in comparisons))
     watched = kernel.watched(case, seed=situation.seed, blocks=chosen)
     tally.ran(situation, len(chosen), watched, whole=len(chosen) == launch.blocks(case))
     return worst
@@ -292,6 +294,8 @@ def _require_inside(
 def compare_runs(kernel: LoadedKernel, situation: Situation, runs: int) -> Determinism:
     """Run one situation `runs` times, each time with a seed of its own, and compare the bits of C.
 
+    Likewise those of what else the kernel writes.
+
     One run more is watched for data races: what is watched is compiled in another way, which may round in another.
 
     A launch that costs more than REPEATED_COST runs in part, on executors that run parts: some neighbouring tiles, the
@@ -310,22 +314,24 @@ def compare_runs(kernel: LoadedKernel, situation: Situation, runs: int) -> Deter
         start = int(np.random.default_rng(situation.seed).integers(lowest, tiles - count + 1))
         blocks = launch.blocks_of(case, range(start, start + count))
 
-    def run(seed: int, watch: bool = False) -> Words:
+    def run(name: str, seed: int, watch: bool = False) -> Words:
         order = np.random.default_rng(seed).permutation(blocks)
         part = None if complete else [int(block) for block in order]
-        result = kernel.run(case, operands, seed=seed, blocks=part, watch=watch)
-        return case.c.view(result.view(case.c.dtype.bits))
+        result = kernel.run(case, operands, seed=seed, blocks=part, watch=watch, output=name)
+        matrix = case.tensors[name]
+        return matrix.view(result.view(matrix.dtype.bits))
 
-    run(situation.seed, watch=True)  # whether there is a race does not hang on the schedule
-    first, difference = run(situation.seed), None
-    for seed in range(situation.seed + 1, situation.seed + runs):
-        difference = difference or _first_difference(
-            first, run(seed), case.c.dtype, f"seeds {situation.seed} and {seed}"
-        )
+    run("C", situation.seed, watch=True)  # whether there is a race does not hang on the schedule
+    difference = None
+    for name in ("C", *_other_outputs(case)):
+        first = run(name, situation.seed)
+        for seed in range(situation.seed + 1, situation.seed + runs):
+            seeds = f"seeds {situation.seed} and {seed}"
+            difference = difference or _first_difference(first, run(name, seed), name, case.tensors[name].dtype, seeds)
     return Determinism(runs, str(situation), len(blocks), launch.blocks(case), difference)
 
 
-def _first_difference(first: Words, again: Words, dtype: DType, seeds: str) -> str | None:
+def _first_difference(first: Words, again: Words, name: str, dtype: DType, seeds: str) -> str | None:
     differs = first != again
     if not differs.any():
         return None
@@ -333,7 +339,7 @@ def _first_difference(first: Words, again: Words, dtype: DType, seeds: str) -> s
     one, other = (float(dtype.decode(bits[at].view(dtype.numpy))) for bits in (first, again))
     place = "".join(f"[{index}]" for index in at)
     return (
-        f"C{place} is {one:.9g} in one run and {other:.9g} in another of the same launch ({seeds}); "
+        f"{name}{place} is {one:.9g} in one run and {other:.9g} in another of the same launch ({seeds}); "
         f"{int(differs.sum())} elements differ"
     )
 

@@ -4,7 +4,7 @@
 //% from "device/raster.cu" import tile_rows, tile_columns
 //% from "device/convert.cu" import element_types
 //% from "epilogue/result.cu" import narrowed
-//% from "epilogue/tree.cu" import epilogue, applied, inputs
+//% from "epilogue/tree.cu" import epilogue, applied, declare_outputs, inputs, store_outputs
 namespace {
 
 ${ element_types() }${ shape(kernel) }
@@ -28,5 +28,11 @@ ${ matrices_of(kernel, "matrix") }    const int tile_m = blockIdx.x / columns % 
 
     ${ TC }* const to = C + Offset(m) * s.ldc + n;
     const Epilogue e = ${ inputs(kernel) };
+//% if kernel.outputs
+${ declare_outputs(kernel.problem.epilogue) | indent(4, true) | trim("\n") }
+//% endif
     *to = ${ narrowed(applied(kernel, "m", "n", "*to", types.scalar.arithmetic.zero)) };
+//% if kernel.outputs
+${ store_outputs(kernel.problem.epilogue, "m", "n") | indent(4, true) | trim("\n") }
+//% endif
 }

@@ -8,6 +8,9 @@
 //% if kernel.epilogue.subtracts
 ${ multiply_subtract() }
 //% endif
+//% if kernel.problem.epilogue.amaxes
+${ amax() }
+//% endif
 /*% for f in kernel.epilogue.functions %*/
 __device__ __forceinline__ ${ TS } ${ f.name }(${ TS } ${ f.parameters | join(", %s " | format(TS)) })
 {
@@ -28,19 +31,69 @@ struct Epilogue {
 
 // C's new element${ " in row m" if e.reads_rows }${ " and" if e.reads_rows and e.reads_columns }${ " in" if e.reads_columns and not e.reads_rows }${ " column n" if e.reads_columns }${ "; c is the old one, or 0 where beta = 0" if e.reads_c }:
 // ${ e }
-__device__ __forceinline__ ${ TS } epilogue(const Epilogue& e${ ", Shape s" if e.reads_shape }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, ${ T } acc${ sums_of(e, T) }${ ", %s c" | format(TS) if e.reads_c })
+//% if e.amaxes
+// ${ e.amaxes | map(attribute="name") | join(" and ") }: the largest magnitude so far, which this may raise.
+//% endif
+__device__ __forceinline__ ${ TS } epilogue(const Epilogue& e${ ", Shape s" if e.reads_shape }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, ${ T } acc${ sums_of(e, T) }${ ", %s c" | format(TS) if e.reads_c }${ output_parameters(e) })
 {
-//% for x in e.operands if not x.written
+//% for x in e.read
     const ${ kernel.ctype_of(x) } ${ x.name } = e.${ x.name }[${ {"m": "m", "n": "n", "mn": "Offset(m) * s.%s + n" | format(x.ld)}.get(x.along, "0") }];
 //% endfor
 //% for s in kernel.epilogue.statements
+//% if s.output is none
     const ${ TS } ${ s.name } = ${ s.text };
-//% for x in e.outputs if x.name == s.name
-    e.${ x.name }[Offset(m) * s.${ x.ld } + n] = ${ x.name };
-//% endfor
+//% elif s.output.is_amax
+    ${ s.name } = max(${ s.name }, magnitude(${ s.text }));
+//% else
+    ${ s.name } = ${ s.text };
+//% endif
 //% endfor
     return ${ kernel.epilogue.result };
 }
+//% endmacro
+/*# Largest magnitudes as bits. #*/
+//% macro amax()
+//% set f64 = types.scalar.label == "f64"
+//% set BITS = "unsigned long long" if f64 else "unsigned"
+// A magnitude's bits, which are in the order of magnitudes, with NaN above all of them.
+using Magnitude = ${ BITS };
+
+__device__ __forceinline__ Magnitude magnitude(${ TS } value)
+{
+//% if f64
+    return static_cast<Magnitude>(__double_as_longlong(value)) & 0x7fffffffffffffffu;
+//% else
+    return __float_as_uint(value) & 0x7fffffffu;
+//% endif
+}
+
+// *to, which other blocks raise as well, becomes `value` if it is smaller.
+__device__ __forceinline__ void raise_amax(${ TS }* to, Magnitude value)
+{
+    atomicMax(reinterpret_cast<Magnitude*>(to), value);
+}
+//% endmacro
+/*# The epilogue's outputs, as further parameters. #*/
+//% macro output_parameters(e)
+//%- for x in e.outputs
+, ${ "Magnitude" if x.is_amax else TS }& ${ x.name }
+//%- endfor
+//%- endmacro
+/*# Of one element: where its outputs go first. #*/
+//% macro declare_outputs(e)
+//% for x in e.outputs
+${ "Magnitude" if x.is_amax else TS } ${ x.name }_value${ " = 0" if x.is_amax };
+//% endfor
+//% endmacro
+/*# And from there to memory. #*/
+//% macro store_outputs(e, m, n)
+//% for x in e.outputs
+//% if x.is_amax
+raise_amax(e.${ x.name } + ${ m if x.along == "m" else n }, ${ x.name }_value);
+//% else
+e.${ x.name }[Offset(${ m }) * s.${ x.ld } + ${ n }] = ${ x.name }_value;
+//% endif
+//% endfor
 //% endmacro
 /*# The sums of A and B that the epilogue takes, as further parameters of `type`, or as arguments. #*/
 //% macro sums_of(e, type="", at="")
@@ -48,14 +101,14 @@ __device__ __forceinline__ ${ TS } epilogue(const Epilogue& e${ ", Shape s" if e
 , ${ type ~ " " if type }${ name }${ at if name == "column_sum" }
 //%- endfor
 //%- endmacro
-/*# The call for row `m` and column `n`, with C's old element; `at` leads to the column's of several sums. #*/
-//% macro applied(kernel, m, n, acc, c, at="")
+/*# The call for row `m` and column `n`, with C's old element; `at` leads to the column's of several sums. `outputs`: see below. #*/
+//% macro applied(kernel, m, n, acc, c, at="", outputs=none)
 //% set e = kernel.problem.epilogue
-epilogue(e${ ", s" if e.reads_shape }${ ", " ~ m if e.reads_rows }${ ", " ~ n if e.reads_columns }, ${ acc }${ sums_of(e, at=at) }${ ", " ~ c if e.reads_c })
+epilogue(e${ ", s" if e.reads_shape }${ ", " ~ m if e.reads_rows }${ ", " ~ n if e.reads_columns }, ${ acc }${ sums_of(e, at=at) }${ ", " ~ c if e.reads_c }${ (", " ~ e.outputs | map(attribute="name") | join("_value, ") ~ "_value" if e.outputs) if outputs is none else outputs })
 //%- endmacro
 /*# The same with C's old element at `to`, which beta = 0 leaves unread. #*/
-//% macro applied_at(kernel, m, n, acc, to, at="")
-${ applied(kernel, m, n, acc, "e.beta == %s ? %s : %s" | format(types.scalar.arithmetic.zero, types.scalar.arithmetic.zero, to), at) }
+//% macro applied_at(kernel, m, n, acc, to, at="", outputs=none)
+${ applied(kernel, m, n, acc, "e.beta == %s ? %s : %s" | format(types.scalar.arithmetic.zero, types.scalar.arithmetic.zero, to), at, outputs) }
 //%- endmacro
 /*# The epilogue's inputs, from row `m` and column `n` of C on, or of the matrix `product` of a batch. #*/
 //% macro inputs(kernel, m="", n="", product="")
@@ -68,8 +121,8 @@ ${ x.name }
 //%- if m
 ${ {"m": " + " ~ m, "n": " + " ~ n, "mn": " + Offset(%s) * s.%s + %s" | format(m, x.ld, n)}.get(x.along, "") }
 //%- endif
-//%- if product and x.is_matrix
- + ${ product } * s.${ x.stride }
+//%- if product and kernel.to_product(x, product)
+ + ${ kernel.to_product(x, product) }
 //%- endif
 ${ ", " if not loop.last }
 //%- endfor
@@ -79,8 +132,21 @@ ${ ", " if not loop.last }
 //% macro vector_sums(e)
 ${ ", %s row_sum" | format(T) if "row_sum" in e.sums }${ ", Vec<%sN> column_sum" | format(of.sums) if "column_sum" in e.sums }
 //%- endmacro
+/*# Likewise: where the largest magnitudes are raised. #*/
+//% macro vector_amaxes(e)
+${ ", Magnitude& row_amax" if e.amaxes | selectattr("along", "eq", "m") | list }${ ", Magnitude* column_amax" if e.amaxes | selectattr("along", "eq", "n") | list }
+//%- endmacro
+/*# The outputs of element i of N, as further arguments: those to matrices lie in a vector, or are `alone`. #*/
+//% macro vector_outputs(kernel, alone=false)
+//%- for x in kernel.problem.epilogue.outputs
+, ${ x.name }${ {"m": "", "n": "[i]", "mn": "" if alone else kernel.output_vectors(x).element}[x.along] }
+//%- endfor
+//%- endmacro
 /*# N new elements of the sums `value` to C. #*/
 //% macro store_vector(kernel)
+//% for x in kernel.problem.epilogue.written_matrices
+Vec<${ of.scalar }${ kernel.output_vectors(x).width }> ${ x.name }${ kernel.output_vectors(x).count };
+//% endfor
 //% if kernel.problem.epilogue.reads_c
 Vec<${ of.C }N> old = {};
 if (e.beta != ${ types.scalar.arithmetic.zero }) old = load<N>(to);
@@ -90,8 +156,17 @@ if (e.beta != ${ types.scalar.arithmetic.zero }) old = load<N>(to);
 Vec<${ of.C }N> stored;
 //% endif
 #pragma unroll
-for (int i = 0; i < N; ++i) ${ into }.at[i] = ${ narrowed(applied(kernel, "m", "n + i", "value.at[i]", "old.at[i]", ".at[i]")) };
+for (int i = 0; i < N; ++i) ${ into }.at[i] = ${ narrowed(applied(kernel, "m", "n + i", "value.at[i]", "old.at[i]", ".at[i]", vector_outputs(kernel))) };
 store<N>(to, ${ into });
+//% for x in kernel.problem.epilogue.written_matrices
+//% set to, vectors = "e.%s + Offset(m) * s.%s + n" | format(x.name, x.ld), kernel.output_vectors(x)
+//% if vectors.count
+#pragma unroll
+for (int i = 0; i < N / ${ vectors.width }; ++i) store<${ vectors.width }>(${ to } + i * ${ vectors.width }, ${ x.name }[i]);
+//% else
+store<N>(${ to }, ${ x.name });
+//% endif
+//% endfor
 //% endmacro
 /*# Of a store of a thread's row: the sums of A and B that it takes. #*/
 //% macro row_sums(e)
@@ -101,11 +176,14 @@ ${ ", %s row_sum" | format(T) if "row_sum" in e.sums }${ ", const %s (&column_su
 //% macro store_c(kernel, moves_m=false, moves_n=false, sliced=false, shared=false)
 //% set e = kernel.problem.epilogue
 //% set m_edge, n_edge = "M" in kernel.edges, "N" in kernel.edges
+//% set shaped, by_row, by_column = e.reads_shape or e.written_matrices, e.reads_rows or e.written_matrices, e.reads_columns or e.written_matrices
+//% set row_amax, column_amax = "row_amax" in kernel.outputs, "column_amax" in kernel.outputs
+//% set given = (", row_amax" if row_amax) ~ (", column_amaxs + j" if column_amax)
 ${ epilogue(kernel) }
 //% if n_edge
-// The first `valid` of N new elements${ " from row m" if e.reads_rows }${ "," if e.reads_rows and e.reads_columns }${ " from" if e.reads_columns and not e.reads_rows }${ " column n on" if e.reads_columns } to C${ ". beta = 0 overwrites C unread: what stood there may be NaN" if e.reads_c }.
+// The first `valid` of N new elements${ " from row m" if by_row }${ "," if by_row and by_column }${ " from" if by_column and not by_row }${ " column n on" if by_column } to C${ ". beta = 0 overwrites C unread: what stood there may be NaN" if e.reads_c }.
 template <int N>
-__device__ __forceinline__ void store_edge(${ TC }* to, const Epilogue& e${ ", Shape s" if e.reads_shape }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, Vec<${ of.sums }N> value${ vector_sums(e) }, int valid)
+__device__ __forceinline__ void store_edge(${ TC }* to, const Epilogue& e${ ", Shape s" if shaped }${ ", int m" if by_row }${ ", int n" if by_column }, Vec<${ of.sums }N> value${ vector_sums(e) }${ vector_amaxes(e) }, int valid)
 {
     if (valid >= N) {
 ${ store_vector(kernel) | indent(8, true) | trim("\n") }
@@ -113,13 +191,24 @@ ${ store_vector(kernel) | indent(8, true) | trim("\n") }
     }
     #pragma unroll
     for (int i = 0; i < N - 1; ++i) {
-        if (i < valid) to[i] = ${ narrowed(applied_at(kernel, "m", "n + i", "value.at[i]", "to[i]", ".at[i]")) };
+//% set new = narrowed(applied_at(kernel, "m", "n + i", "value.at[i]", "to[i]", ".at[i]", vector_outputs(kernel, alone=true)))
+//% if e.written_matrices
+        if (i < valid) {
+            ${ TS } ${ e.written_matrices | map(attribute="name") | join(", ") };
+            to[i] = ${ new };
+//% for x in e.written_matrices
+            e.${ x.name }[Offset(m) * s.${ x.ld } + n + i] = ${ x.name };
+//% endfor
+        }
+//% else
+        if (i < valid) to[i] = ${ new };
+//% endif
     }
 }
 //% else
-// N new elements${ " from row m" if e.reads_rows }${ "," if e.reads_rows and e.reads_columns }${ " from" if e.reads_columns and not e.reads_rows }${ " column n on" if e.reads_columns } to C${ ". beta = 0 overwrites C unread: what stood there may be NaN" if e.reads_c }.
+// N new elements${ " from row m" if by_row }${ "," if by_row and by_column }${ " from" if by_column and not by_row }${ " column n on" if by_column } to C${ ". beta = 0 overwrites C unread: what stood there may be NaN" if e.reads_c }.
 template <int N>
-__device__ __forceinline__ void store_results(${ TC }* to, const Epilogue& e${ ", Shape s" if e.reads_shape }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, Vec<${ of.sums }N> value${ vector_sums(e) })
+__device__ __forceinline__ void store_results(${ TC }* to, const Epilogue& e${ ", Shape s" if shaped }${ ", int m" if by_row }${ ", int n" if by_column }, Vec<${ of.sums }N> value${ vector_sums(e) }${ vector_amaxes(e) })
 {
 ${ store_vector(kernel) | indent(4, true) | trim("\n") }
 }
@@ -132,7 +221,7 @@ ${ store_vector(kernel) | indent(4, true) | trim("\n") }
 // The first ${ "`skip_rows` rows" if moves_m }${ " and " if moves_m and moves_n }${ "`skip_columns` columns" if moves_n } of a tile that moved back are another tile's, which stores them.
 //% endif
 __device__ __forceinline__ void store_row(${ TC }* tile, Shape s${ parameters }, ThreadOrigin thread, int i,
-                                          const ${ T } (&sums)[TN]${ row_sums(e) }, const Epilogue& e)
+                                          const ${ T } (&sums)[TN]${ row_sums(e) }, const Epilogue& e${ ", Magnitude (&column_amaxs)[TN]" if column_amax })
 {
 //% if sliced
     const int row = static_cast<int>(threadIdx.x) / SLICE_THREADS * ROWS + i;  // of the thread tile
@@ -142,6 +231,9 @@ __device__ __forceinline__ void store_row(${ TC }* tile, Shape s${ parameters },
 //% endif
 //% if m_edge
     if (${ "m < skip_rows" if moves_m else "m >= rows" }) return;
+//% endif
+//% if row_amax
+    Magnitude row_amax = 0;
 //% endif
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
@@ -155,20 +247,41 @@ __device__ __forceinline__ void store_row(${ TC }* tile, Shape s${ parameters },
         for (int v = 0; v < VC; ++v) column_sum.at[v] = column_sums[j + v];
 //% endif
 //% if n_edge
-        store_edge<VC>(tile + Offset(m) * s.ldc + n, e${ ", s" if e.reads_shape }${ ", m" if e.reads_rows }${ ", n" if e.reads_columns }, value${ sums_of(e) }, ${ "n < skip_columns ? 0 : VC" if moves_n else "columns - n" });
+        store_edge<VC>(tile + Offset(m) * s.ldc + n, e${ ", s" if shaped }${ ", m" if by_row }${ ", n" if by_column }, value${ sums_of(e) }${ given }, ${ "n < skip_columns ? 0 : VC" if moves_n else "columns - n" });
 //% else
-        store_results<VC>(tile + Offset(m) * s.ldc + n, e${ ", s" if e.reads_shape }${ ", m" if e.reads_rows }${ ", n" if e.reads_columns }, value${ sums_of(e) });
+        store_results<VC>(tile + Offset(m) * s.ldc + n, e${ ", s" if shaped }${ ", m" if by_row }${ ", n" if by_column }, value${ sums_of(e) }${ given });
 //% endif
     }
+//% if row_amax
+    raise_amax(e.row_amax + m, row_amax);
+//% endif
 }
+/*% if column_amax %*/
+
+// The largest magnitudes of this thread's columns.
+__device__ __forceinline__ void raise_column_amaxs(const Epilogue& e${ ", int " ~ columns if n_edge }, ThreadOrigin thread, const Magnitude (&column_amaxs)[TN])
+{
+    #pragma unroll
+    for (int j = 0; j < TN; ++j) {
+        const int n = thread.n + j / FN * STEP_N + j % FN;
+        ${ "if (n %s) " | format(">= skip_columns" if moves_n else "< columns") if n_edge }raise_amax(e.column_amax + n, column_amaxs[j]);
+    }
+}
+//% endif
 /*% if not shared %*/
 
 // The same for all of this thread's rows.
 __device__ __forceinline__ void store_c(${ TC }* tile, Shape s${ parameters }, ThreadOrigin thread,
                                         const ${ T } (&sums)[${ "ROWS" if sliced else "TM" }][TN]${ sum_parameters(kernel, "const ") }, const Epilogue& e)
 {
+//% if column_amax
+    Magnitude column_amaxs[TN] = {};
+//% endif
     #pragma unroll
-    for (int i = 0; i < ${ "ROWS" if sliced else "TM" }; ++i) store_row(tile, s${ ", " ~ rows if m_edge }${ ", " ~ columns if n_edge }, thread, i, sums[i]${ sums(kernel) | replace("row_sums", "row_sums[i]") }, e);
+    for (int i = 0; i < ${ "ROWS" if sliced else "TM" }; ++i) store_row(tile, s${ ", " ~ rows if m_edge }${ ", " ~ columns if n_edge }, thread, i, sums[i]${ sums(kernel) | replace("row_sums", "row_sums[i]") }, e${ ", column_amaxs" if column_amax });
+//% if column_amax
+    raise_column_amaxs(e${ ", " ~ columns if n_edge }, thread, column_amaxs);
+//% endif
 }
 //% endif
 //% endmacro

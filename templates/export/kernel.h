@@ -1,18 +1,27 @@
 /* ${ out.name }
  *
- *     C = ${ out.formula }      ${ out.dtype }${ ", for each of %s products" % out.batch if out.batched }
+ *     C = ${ out.formula }      sums in ${ out.types.accumulator.label }${ ", for each of %s products" % out.batch if out.batched }
  *
 //% for m in out.matrices
- *     ${ m.name }  ${ m.rows } x ${ m.cols }, ${ m.order }-major, ${ m.ld } elements from one ${ m.order } to the next${ ", " ~ m.batch_stride ~ " to the next matrix" if m.batch_stride }
+ *     ${ "%-8s" | format(m.name) } ${ out.element[m.name] }, ${ m.rows } x ${ m.cols }, ${ m.order }-major, ${ m.ld } elements from one ${ m.order } to the next${ ", " ~ m.batch_stride ~ " to the next matrix" if m.batch_stride }
+//% if m.name in out.written
+ *              is written: ${ out.written[m.name] }
+//% endif
 //% endfor
 //% for v in out.epilogue.operands if not v.is_matrix
- *     ${ v.name }  ${ "%s elements" | format(out.sizes[v.size]) if v.size else "one element" }, ${ v.whose }
+ *     ${ "%-8s" | format(v.name) } ${ out.element[v.name] }, ${ "%s elements" | format(out.sizes[v.size]) if v.size else "one element" }, ${ v.whose }: ${ v.meaning }
 //% endfor
  *
 //% if out.epilogue.reads_c
  * beta = 0 never reads C.${ (" K = 0 gives beta * C and reads neither A nor B." if out.epilogue.is_linear else " K = 0 makes acc zero and reads neither A nor B.") if "K" in out.runtime_sizes and not out.pointers }
 //% else
  * C is not read.${ " K = 0 makes acc zero and reads neither A nor B." if "K" in out.runtime_sizes and not out.pointers }
+//% endif
+//% if out.types.accumulator.is_integer
+ * Sums${ " and what becomes of them" if out.types.scalar.is_integer }${ " and zero points" if out.takes_integers and not out.types.scalar.is_integer } are integers of 32 bits, which wrap around.
+//% endif
+//% if out.types.c != out.types.scalar
+ * C's elements are rounded to the nearest, ties to even; those out of range become ${ "the largest or least number" if out.types.c.saturates else "infinite" }.
 //% endif
  */
 #ifndef ${ out.name | upper }_H
@@ -22,6 +31,21 @@
 //% if out.adds_up
 #include <stddef.h>
 //% endif
+//% if out.has_integers
+#include <stdint.h>
+//% endif
+/*% if out.cuda_elements %*/
+
+#ifdef __cplusplus
+//% for header in out.cuda_headers
+#include <${ header }>
+//% endfor
+#else /* CUDA defines ${ "this type" if out.cuda_elements | length == 1 else "these types" } for C++ alone: C knows pointers to ${ "it" if out.cuda_elements | length == 1 else "them" } */
+//% for element in out.cuda_elements
+typedef struct ${ element.name } ${ element.name };
+//% endfor
+#endif
+/*% endif %*/
 
 #ifdef __cplusplus
 extern "C" {
@@ -49,17 +73,28 @@ size_t ${ out.name }_semaphores_bytes(${ sizes });
 //% endif
 /* Start the kernel on `stream` of the current device; returns before it has run.
  *
+//% for group in out.alignments
+ * ${ group.names | join(", ") }
+ *           device memory, at addresses divisible by ${ group.bytes }
+//% endfor
+//% if out.unaligned
+ * ${ out.unaligned | join(", ") }
+ *           device memory, at any address
+//% endif
 //% if out.pointers
  * A_array, B_array, C_array
- *           device memory, at addresses divisible by 8: ${ out.batch } pointers each, to the products' matrices A, B and C in
- *           device memory, at addresses divisible by ${ out.pointer_align }. Those to A and B may repeat and overlap; no matrix C
- *           overlaps another matrix${ ". With K = 0 A and B are not read, but their pointers are" if "K" in out.runtime_sizes }
-//% else
- * A, B, C   device memory, at addresses divisible by ${ out.pointer_align }; C overlaps neither A nor B
+ *           hold ${ out.batch } pointers each, to the products' matrices A, B and C in device memory, at addresses divisible by
+ *           ${ out.behind_align }. Those to A and B may repeat and overlap; no matrix C overlaps another
+ *           matrix${ ". With K = 0 A and B are not read, but their pointers are" if "K" in out.runtime_sizes }
 //% endif
-//% if out.extra
- * ${ out.extra | join(", ") }
- *           device memory, likewise, which C does not overlap either${ "; vectors serve all products" if out.batched }
+//% if out.written
+ * C, ${ out.written | join(", ") }
+ *           are written, and overlap no other operand
+//% elif not out.pointers
+ * C         overlaps no other operand
+//% endif
+//% if out.batched and out.has_vectors
+ *           Operands that are no matrices serve all products
 //% endif
 //% if out.adds_up
  * partials, semaphores: the workspace, see above
@@ -68,20 +103,22 @@ size_t ${ out.name }_semaphores_bytes(${ sizes });
  * ${ "%-9s" | format(out.runtime_sizes | join(", ")) } 0 to ${ out.size_limit }${ "; with no element in C nothing is launched" if out.may_be_empty }
 //% endif
 //% for ld in out.runtime_lds
- * ${ ld.name }       at least ${ ld.line }${ ", and divisible by " ~ out.ld_align if out.ld_align > 1 }
+ * ${ "%-9s" | format(ld.name) } at least ${ ld.line }${ ", and divisible by " ~ out.ld_align if out.ld_align > 1 }
 //% endfor
 //% for x in out.runtime_strides
- * ${ x.name }  ${ "0 (all products share the matrix), or " if x.may_be_zero }at least (${ x.lines } - 1) * ${ x.ld } + ${ x.line }${ ", and divisible by " ~ out.ld_align if out.ld_align > 1 }
+ * ${ "%-9s" | format(x.name) } ${ "0 (all products share the matrix), or " if x.may_be_zero }at least (${ x.lines } - 1) * ${ x.ld } + ${ x.line }${ ", and divisible by " ~ out.ld_align if out.ld_align > 1 }
 //% endfor
  *
  * Returns cudaSuccess, or
  *     cudaErrorInvalidValue           ${ "a null pointer, or a size or leading dimension outside its range" if out.runtime_names else "a null pointer" }
- *     cudaErrorMisalignedAddress      ${ "%s, %s or %s" | format(*out.operands) } at an address that ${ out.operand_align } does not divide${ ", or %s at one that %d does not" | format(out.extra | join(", "), out.pointer_align) if out.extra }${ "; what it holds is not checked" if out.pointers }
+//% if out.alignments
+ *     cudaErrorMisalignedAddress      a pointer to an address that is not divisible as above${ "; what arrays hold is not checked" if out.pointers }
+//% endif
  *     cudaErrorInvalidConfiguration   a grid of more than 2^31 - 1 blocks
  *     what cudaGetLastError() reports after the launch: an error that an earlier call left behind, too.
  */
 cudaError_t ${ out.name }_launch(
-//% for p in out.parameters
+//% for p in out.arguments
     ${ p.ctype } ${ p.text },
 //% endfor
     cudaStream_t stream);

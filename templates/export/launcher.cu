@@ -17,23 +17,23 @@ size_t tiles_of_c(${ sizes })
     const auto tiles = [](size_t size, size_t tile) { return (size + tile - 1) / tile; };
     return ${ out.tiles };
 }
-//% if out.stream
+/*% if out.stream %*/
 
 // The grid's blocks: whole waves of ${ out.stream }, of which those of the last one share its tiles.
 size_t blocks_for(size_t tiles)
 {
     return (tiles + ${ out.stream - 1 }) / ${ out.stream } * ${ out.stream };
 }
-//% endif
+/*% endif %*/
 
 }  // namespace
 
 extern "C" size_t ${ out.name }_partials_bytes(${ sizes })
 {
 //% if out.stream
-    return (${ out.stream } + tiles_of_c(${ out.workspace_sizes | join(", ") }) % ${ out.stream }) * ${ out.partial_elements } * sizeof(${ T });
+    return (${ out.stream } + tiles_of_c(${ out.workspace_sizes | join(", ") }) % ${ out.stream }) * ${ out.partial_elements } * sizeof(${ out.element.sums });
 //% else
-    return tiles_of_c(${ out.workspace_sizes | join(", ") }) * ${ "%d * " | format(out.splits) if out.splits > 1 }${ out.partial_elements } * sizeof(${ T });
+    return tiles_of_c(${ out.workspace_sizes | join(", ") }) * ${ "%d * " | format(out.splits) if out.splits > 1 }${ out.partial_elements } * sizeof(${ out.element.sums });
 //% endif
 }
 
@@ -51,7 +51,7 @@ extern "C" size_t ${ out.name }_semaphores_bytes(${ sizes })
 
 //% endif
 extern "C" cudaError_t ${ out.name }_launch(
-//% for p in out.parameters
+//% for p in out.arguments
     ${ p.ctype } ${ p.text },
 //% endfor
     cudaStream_t stream)
@@ -84,14 +84,15 @@ extern "C" cudaError_t ${ out.name }_launch(
     if (partials == nullptr || semaphores == nullptr) return cudaErrorInvalidValue;
 //% endif
 //% if out.extra
-    for (const ${ T }* operand : {${ out.extra | join(", ") }}) {
+    for (const void* operand : std::initializer_list<const void*>{${ out.extra | join(", ") }}) {
         if (operand == nullptr) return cudaErrorInvalidValue;
-        if (reinterpret_cast<std::uintptr_t>(operand) % ${ out.pointer_align } != 0) return cudaErrorMisalignedAddress;
     }
 //% endif
-    for (const ${ T }* ${ "const* array" if out.pointers else "matrix" } : {${ A }, ${ B }, static_cast<const ${ T }*${ " const*" if out.pointers }>(${ C })}) {
-        if (reinterpret_cast<std::uintptr_t>(${ "array" if out.pointers else "matrix" }) % ${ out.operand_align } != 0) return cudaErrorMisalignedAddress;
+//% for group in out.alignments
+    for (const void* operand : std::initializer_list<const void*>{${ group.names | join(", ") }}) {
+        if (reinterpret_cast<std::uintptr_t>(operand) % ${ group.bytes } != 0) return cudaErrorMisalignedAddress;
     }
+/*% endfor %*/
 
 //% if out.stream
     const size_t blocks = blocks_for(tiles_of_c(${ out.workspace_sizes | join(", ") }));
@@ -111,7 +112,7 @@ extern "C" cudaError_t ${ out.name }_launch(
     if (raised != cudaSuccess) return raised;
 //% endif
     ${ out.name }<<<static_cast<unsigned>(blocks), ${ out.threads }, ${ out.shared_bytes }, stream>>>(
-        ${ out.parameters | map(attribute="text") | join(", ") });
+        ${ out.arguments | map(attribute="passed") | join(",\n        " if out.cuda_elements else ", ") });
     return cudaGetLastError();
 }
 

@@ -28,16 +28,23 @@
 //%- endif
 //%- endmacro
 /*# The reduced sums go to C row by row: they take no registers beside the accumulators, whose allocation serves the FMAs. #*/
-//% macro add_rows(where, rows)
+//% macro add_rows(where, rows, columns)
 //% for name in kernel.problem.epilogue.sums
 reduce_partials(fixup, TM * TN${ " + TM" if loop.index > 1 }, ${ name }s);
 //% endfor
+//% set column_amax = "column_amax" in kernel.outputs
+//% if column_amax
+Magnitude column_amaxs[TN] = {};
+//% endif
 #pragma unroll
 for (int i = 0; i < ${ rows }; ++i) {
     ${ T } row[TN];
     reduce_partials(fixup, i * TN, row);
-    store_row(${ where }, i, row${ sums(kernel) | replace("row_sums", "row_sums[i]") }, ${ factors });
+    store_row(${ where }, i, row${ sums(kernel) | replace("row_sums", "row_sums[i]") }, ${ factors }${ ", column_amaxs" if column_amax });
 }
+//% if column_amax
+raise_column_amaxs(e${ columns }, thread, column_amaxs);
+//% endif
 //% endmacro
 /*# The sums of A and B of a shared tile go behind those of its elements. #*/
 //% macro store_summed()
@@ -156,14 +163,15 @@ ${ declare_sums(kernel) | indent(4, true) | trim("\n") }
 //% if kernel.epilogue
     const Epilogue e = ${ inputs(kernel, "tile.m", "tile.n") };
 //% endif
-//% set where = "c_tile, s" ~ (", nominal.m - tile.m" if view.a.moves else ", rows" if rows) ~ (", nominal.n - tile.n" if view.b.moves else ", columns" if columns) ~ ", thread"
+//% set end = (", nominal.n - tile.n" if view.b.moves else ", columns" if columns) ~ ""
+//% set where = "c_tile, s" ~ (", nominal.m - tile.m" if view.a.moves else ", rows" if rows) ~ end ~ ", thread"
 //% if kernel.launch.splits > 1
     const Fixup fixup = split_k_fixup(partials, semaphores);
 //% if kernel.problem.epilogue.sums
 ${ store_summed() | indent(4, true) | trim("\n") }
 //% endif
     if (!store_partial<${ count } * TN>(&${ results }[0][0], fixup)) return;
-${ add_rows(where, count) | indent(4, true) | trim("\n") }
+${ add_rows(where, count, end) | indent(4, true) | trim("\n") }
 //% elif kernel.launch.stream
     const Fixup fixup = stream_k_fixup(schedule, unit.tile, partials, semaphores);
     if (fixup.peers == 1) {
@@ -172,12 +180,12 @@ ${ add_rows(where, count) | indent(4, true) | trim("\n") }
     } else {
 ${ store_summed() | indent(8, true) | trim("\n") }
         if (store_partial<${ count } * TN>(&${ results }[0][0], fixup)) {
-${ add_rows(where, count) | indent(12, true) | trim("\n") }
+${ add_rows(where, count, end) | indent(12, true) | trim("\n") }
         }
     }
 //% else
     } else if (store_partial<${ count } * TN>(&${ results }[0][0], fixup)) {
-${ add_rows(where, count) | indent(8, true) | trim("\n") }
+${ add_rows(where, count, end) | indent(8, true) | trim("\n") }
     }
 //% endif
 //% else

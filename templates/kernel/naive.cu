@@ -5,7 +5,7 @@
 //% from "device/convert.cu" import add_to, element_types
 //% from "epilogue/result.cu" import result, narrowed
 //% from "device/raster.cu" import tile_rows, tile_columns
-//% from "epilogue/tree.cu" import epilogue, applied_at, inputs
+//% from "epilogue/tree.cu" import epilogue, applied_at, declare_outputs, inputs, store_outputs
 ${ header(kernel) }
 namespace {
 
@@ -43,7 +43,13 @@ ${ matrices_of(kernel, "matrix") }    const int tile_m = blockIdx.x / columns % 
     ${ TC }* const to = C + Offset(m) * s.ldc + n;
 //% if kernel.epilogue
     const Epilogue e = ${ inputs(kernel) };
+//% if kernel.outputs
+${ declare_outputs(kernel.problem.epilogue) | indent(4, true) | trim("\n") }
+//% endif
     *to = ${ narrowed(applied_at(kernel, "m", "n", "acc", "*to")) };
+//% if kernel.outputs
+${ store_outputs(kernel.problem.epilogue, "m", "n") | indent(4, true) | trim("\n") }
+//% endif
 //% else
     *to = ${ result("acc", "*to") };  // beta = 0 leaves C unread
 //% endif

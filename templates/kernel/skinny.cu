@@ -11,7 +11,7 @@
 //% from view.stream import stream
 //% from view.small import small, sum_products
 //% from "epilogue/result.cu" import narrowed, result
-//% from "epilogue/tree.cu" import epilogue, applied_at, inputs
+//% from "epilogue/tree.cu" import epilogue, applied_at, declare_outputs, inputs, store_outputs
 //% set x, w = view.x, view.w
 ${ header(kernel) }
 namespace {
@@ -76,7 +76,13 @@ __device__ __forceinline__ void store_c(${ TC }* C, Shape s, int tile_m, int til
 //% endif
         ${ TC }* const to = C + Offset(m) * s.ldc + n;
 //% if kernel.epilogue
+//% if kernel.outputs
+${ declare_outputs(kernel.problem.epilogue) | indent(8, true) | trim("\n") }
+//% endif
         *to = ${ narrowed(applied_at(kernel, "m", "n", "sums[i]", "*to")) };
+//% if kernel.outputs
+${ store_outputs(kernel.problem.epilogue, "m", "n") | indent(8, true) | trim("\n") }
+//% endif
 //% else
         *to = ${ result("sums[i]", "*to") };  // beta = 0 leaves C unread
 //% endif

@@ -30,8 +30,10 @@ from gemmgen.problem.sizes import parse_shape
 from gemmgen.run.compile import compile_text
 from gemmgen.support.errors import GemmgenError, InvalidInput
 from gemmgen.support.files import Store
+from gemmgen.support.paths import TEMPLATES
 
-HOST_CUDA = Path(__file__).parent / "host_cuda"  # what stands in for CUDA where a test needs no more of it
+HOST_CUDA = Path(__file__).parent / "host_cuda"  # what stands in for CUDA where a test needs no more of it,
+HOST_KERNEL = Path(__file__).parent / "host_kernel"  # and for a GPU
 RECORD: dict[str, Any] = {"arch": "sm_90", "verification": {"verdict": "passed"}, "timing": None}
 NOBODY = 65534  # a user without rights
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
@@ -60,6 +62,32 @@ POINTERS = kernel("?x?x?", "rr", problem={"batch": None, "pointers": True})
 SPLIT = kernel("?x?x?", "rr", SPLIT=3)
 STREAM = kernel("?x?x?", "rr", STREAM=264, ASYNC=1, STAGES=3, K_UNROLL=4, BK=16)
 EPILOGUE = kernel("?x?x?", "rr", problem={"epilogue": "scale_m+bias+gelu+residual"})
+QUANTISED = kernel("?x?x?", "rr", problem={"types": "u8,s8,s8", "epilogue": "zero_a+zero_n+scale_a+scale_n+bias+relu"})
+# All types between them. Threads of the family naive know nothing of each other: a host runs them one by one.
+CONVERTED = {
+    "bf16": kernel("?x?x?", "rc", "naive", {"types": "bf16"}),
+    "f16 by pointers": kernel(
+        "?x?x?", "rr", "naive", {"types": "f16", "batch": None, "pointers": True, "pointer_align": 2}
+    ),
+    "fp8": kernel("?x?x?", "cr", "naive", {"types": "e4m3,e5m2,e4m3"}),
+    "s8 to s32": kernel(
+        "?x?x?",
+        "rr",
+        "naive",
+        {
+            "types": "s8,u8,s32",
+            "epilogue": "aux(clamp(alpha * (acc - 3 * zero_m) + beta * C, -100, 1000)) + relu(bias_n)",
+        },
+    ),
+    "s8 requantised": kernel(
+        "64x?x?", "cr", "naive", {"types": "u8,s8,s8", "epilogue": "zero_a+zero_n+scale_a+scale_n+bias"}
+    ),
+    "s8 with sums": kernel(
+        "?x?x?", "rr", "naive", {"types": "s8,s8,e5m2", "epilogue": "alpha * (acc - zero_m * sum_n) + beta * C"}
+    ),
+    "aux": kernel("?x?x?", "rr", "naive", {"types": "bf16", "epilogue": "bias+aux+gelu+residual", "batch": None}),
+    "f64 aux": kernel("?x64x?", "rr", "naive", {"dtype": DType.F64, "epilogue": "aux+silu"}),
+}
 KERNELS = (
     FIXED,
     NAIVE,
@@ -83,6 +111,12 @@ KERNELS = (
     kernel(
         "16x32x24", "rc", "batched", problem={"batch": 9, "pointers": True, "epilogue": "clamp(acc * scale_n, -1, 1)"}
     ),
+    *CONVERTED.values(),
+    QUANTISED,
+    kernel("?x?x?", "rc", problem={"types": "bf16,f16,f32", "ld_align": 8}, STAGES=1),
+    kernel("?x?x?", "rr", problem={"types": "s8,s8,s32"}, SPLIT=3),  # partial sums are integers
+    kernel("4x512x300", "rc", "skinny", problem={"types": "s8,s8,bf16", "epilogue": "scale_m+scale_n+bias"}),
+    kernel("16x16x16", "rr", "batched", problem={"types": "f16", "batch": None, "pointers": True, "pointer_align": 2}),
 )
 SHARING = (
     STREAM,
@@ -268,20 +302,21 @@ def test_failure_to_write_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("kernels", "architectures"),
     [
-        pytest.param((FIXED, POINTERS, STREAM, EPILOGUE), ARCHITECTURES[-1:], id="some"),
+        pytest.param((FIXED, POINTERS, STREAM, QUANTISED), ARCHITECTURES[-1:], id="some"),
         pytest.param(KERNELS, ARCHITECTURES, id="all", marks=pytest.mark.soak),
     ],
 )
 def test_nvcc_has_no_warning(kernels: tuple[KernelSource, ...], architectures: tuple[int, ...], tmp_path: Path) -> None:
-    """One nvcc run for the kernels and one for the self-tests: nvcc itself spreads files and architectures."""
+    """One nvcc run an architecture for the kernels and one for the self-tests: nvcc itself spreads files."""
     for source in kernels:
         export(source, RECORD, tmp_path / source.name)
-    targets = [f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in architectures]
-    texts = [tmp_path / source.name / f"{source.name}.cu" for source in kernels]
+    for arch in architectures:
+        served = [source.name for source in kernels if source.problem.types.least_arch <= arch]
+        texts = [tmp_path / name / f"{name}.cu" for name in served]
+        run("nvcc", *NVCC_FLAGS, "-t0", f"-arch=sm_{arch}", "-c", *texts, folder=tmp_path)
     selftests = [tmp_path / source.name / f"{source.name}_selftest.cu" for source in (kernels[0], kernels[-1])]
-    run("nvcc", *NVCC_FLAGS, "-t0", *targets, "-c", *texts, folder=tmp_path)
     run("nvcc", *NVCC_FLAGS, "-t0", "-arch=sm_90", "-c", *selftests, folder=tmp_path)
-    assert len(list(tmp_path.glob("*.o"))) == len(texts) + len(selftests)
+    assert len(list(tmp_path.glob("*.o"))) == len(kernels) + len(selftests)
 
 
 @needs_nvcc
@@ -291,7 +326,7 @@ def test_launcher_answers_without_a_gpu(tmp_path: Path) -> None:
     run("nvcc", "-std=c++17", "-arch=sm_90", *sorted(tmp_path.glob("*.cu")), "-o", "selftest", folder=tmp_path)
     output = subprocess.run([tmp_path / "selftest"], capture_output=True, text=True, check=False).stdout
     answers = [line for line in output.splitlines() if "cudaSuccess" in line or "cudaError" in line]
-    assert len(answers) == 15
+    assert len(answers) == 17
     assert all(line.startswith("PASS") for line in answers), output
 
 
@@ -355,7 +390,6 @@ unsigned launched[3];  // blocks, threads, bytes of shared memory
 void KERNEL() {}
 const int cudaFuncAttributeMaxDynamicSharedMemorySize = 8;
 static cudaError_t cudaFuncSetAttribute(void (*)(), int, int) { return cudaSuccess; }
-static cudaError_t cudaGetLastError() { return cudaSuccess; }
 static const auto keep = cudaFuncSetAttribute;
 """
 
@@ -369,12 +403,12 @@ def launcher_on_the_host(folder: Path, source: KernelSource) -> ctypes.CDLL:
     assert count == 1
     (folder / "launcher.cpp").write_text(LAUNCHER_PRELUDE.replace("KERNEL", source.name) + recorded)
     flags = ("-std=c++17", "-shared", "-fPIC", "-I.", f"-I{HOST_CUDA}")
-    run("g++", *flags, "launcher.cpp", "-o", "launcher.so", folder=folder)
+    run("g++", *flags, "launcher.cpp", HOST_KERNEL / "runtime.cpp", "-o", "launcher.so", folder=folder)
     return ctypes.CDLL(str(folder / "launcher.so"))
 
 
 @needs_gcc
-@pytest.mark.parametrize("source", [FREE, SPLIT, STREAM], ids=["plain", "workspace", "stream"])
+@pytest.mark.parametrize("source", [FREE, SPLIT, STREAM, QUANTISED], ids=["plain", "workspace", "stream", "integers"])
 @pytest.mark.parametrize("compiler", [("gcc", "-std=c99"), ("g++", "-std=c++11")], ids=["C", "C++"])
 def test_header_is_c_and_cpp(tmp_path: Path, compiler: Sequence[str], source: KernelSource) -> None:
     export(source, RECORD, tmp_path)
@@ -382,6 +416,17 @@ def test_header_is_c_and_cpp(tmp_path: Path, compiler: Sequence[str], source: Ke
         f'#include "{source.name}.h"\n#include "{source.name}.h"\nint main(void) {{ return 0; }}\n'
     )
     run(*compiler, *WARNINGS, "-pedantic", f"-I{HOST_CUDA}", "-fsyntax-only", "user.c", folder=tmp_path)
+
+
+@needs_gcc
+def test_c_knows_pointers_to_types_of_cpp(tmp_path: Path) -> None:
+    """CUDA defines __nv_bfloat16 for C++ alone."""
+    source = CONVERTED["bf16"]
+    export(source, RECORD, tmp_path)
+    (tmp_path / "user.c").write_text(
+        f'#include "{source.name}.h"\nint main(void) {{ __nv_bfloat16* c = 0; return c != 0; }}\n'
+    )
+    run("gcc", "-std=c99", *WARNINGS, "-pedantic", f"-I{HOST_CUDA}", "-fsyntax-only", "user.c", folder=tmp_path)
 
 
 # The self-test, on the host: against a right kernel and against seeded bugs
@@ -431,7 +476,16 @@ def build_for_host(folder: Path, budget: int, source: KernelSource = FREE, *flag
     (folder / "selftest.cpp").write_text(text.replace("REFERENCE_BUDGET = 1 << 30;", f"REFERENCE_BUDGET = {budget};"))
     defines = (f'-DKERNEL_HEADER="{source.name}.h"', f"-DKERNEL_LAUNCH={source.name}_launch")
     flags = ("-std=c++17", "-O2", *WARNINGS, *defines, *flags, "-I.", f"-I{HOST_CUDA}")
-    run("g++", *flags, "selftest.cpp", HOST_CUDA / "launcher.cpp", "-o", "selftest", folder=folder)
+    run(
+        "g++",
+        *flags,
+        "selftest.cpp",
+        HOST_CUDA / "launcher.cpp",
+        HOST_KERNEL / "runtime.cpp",
+        "-o",
+        "selftest",
+        folder=folder,
+    )
     return folder / "selftest"
 
 
@@ -454,11 +508,11 @@ def test_selftest_passes_a_right_kernel(selftest: Path) -> None:
     ("bug", "symptom"),
     [
         ("takes misaligned pointers", "A misaligned"),
-        ("never writes", "= nan"),
-        ("reads C with beta = 0", "= nan"),
+        ("never writes", "nan, expected"),
+        ("reads C with beta = 0", "nan, expected"),
         ("misses the last product", "exact alpha=1 beta=0: C[0]["),
         ("computes in tf32", "random alpha=1 beta=0: C["),
-        ("reads past a line of A", "= nan"),
+        ("reads past a line of A", "nan, expected"),
         ("one element off", "exact alpha=1 beta=0: C[64][127]"),
         ("writes past the last line", "wrote outside C"),
         ("writes before C", "wrote outside C, -1 elements"),
@@ -483,7 +537,7 @@ def test_selftest_passes_a_right_batch(batch_selftest: Path) -> None:
     ("bug", "symptom"),
     [
         ("B's stride is A's", "product 1: C[0][0]"),
-        ("C's stride is dense", "= nan"),
+        ("C's stride is dense", "nan, expected"),
         ("misses the last product of the batch", "product 4: C[0][0] = nan"),
     ],
 )
@@ -497,7 +551,7 @@ def test_selftest_finds_in_a_batch(batch_selftest: Path, bug: str, symptom: str)
 def test_selftest_passes_a_right_batch_of_pointers(pointers_selftest: Path) -> None:
     code, lines = outcome(pointers_selftest)
     assert code == 0, lines
-    assert any("A misaligned: cudaErrorMisalignedAddress" in line for line in lines)
+    assert any("A_array misaligned: cudaErrorMisalignedAddress" in line for line in lines)
     assert any(" batch=5 " in line for line in lines)
 
 
@@ -507,7 +561,7 @@ def test_selftest_passes_a_right_batch_of_pointers(pointers_selftest: Path) -> N
     [
         ("takes A of the next product", "product 0: C[0][0]"),
         ("takes matrices B for dense", "product 0: C[0][0]"),
-        ("takes matrices C for dense", "= nan"),
+        ("takes matrices C for dense", "nan, expected"),
         ("misses the last product of the batch", "product 4: C[0][0] = nan"),
         ("writes past the last line", "wrote outside C"),
     ],
@@ -554,3 +608,64 @@ def test_sampling_selftest_finds_one_element_off(sampling_selftest: Path) -> Non
     code, lines = outcome(sampling_selftest, "one element off")
     assert code == 1
     assert any(line.startswith("FAIL  256x256x64") and "exact" in line and "C[128][128]" in line for line in lines)
+
+
+# The same, against exported kernels themselves: launcher and self-test as they are, with CUDA's own types
+
+
+ON_HOST = ("-std=c++17", "-O1", "-cudart", "none", "-I.", f"-I{TEMPLATES.parent}", f"-I{HOST_KERNEL}")
+
+
+def exported_on_the_host(folder: Path, source: KernelSource, right: str = "", wrong: str = "") -> Path:
+    """The self-test of a kernel of the family naive that runs on the host, with `wrong` in the place of `right`."""
+    export(source, RECORD, folder)
+    exported = (folder / f"{source.name}.cu").read_text()
+    starts = re.compile(rf"{source.name}<<<(.+?), (\d+), 0, stream>>>\(([^;]*)\);")
+    called, count = starts.subn(rf"run_threads(\1, \2, [&] {{ {source.name}(\3); }});", exported[len(source.text) :])
+    assert count == 1 and right in source.text
+    (folder / "kernel.cpp").write_text(
+        f'#include "{source.name}.h"\n#include "kernel.hpp"\n'
+        f"{source.text.replace(right, wrong) if right else source.text}\n#define __CUDACC__\n{called}"
+    )
+    shutil.copy(folder / f"{source.name}_selftest.cu", folder / "selftest.cpp")
+    run("nvcc", *ON_HOST, "kernel.cpp", "selftest.cpp", HOST_KERNEL / "runtime.cpp", "-o", "selftest", folder=folder)
+    return folder / "selftest"
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    "name",
+    [name if name in ("s8 requantised", "aux") else pytest.param(name, marks=pytest.mark.soak) for name in CONVERTED],
+)
+def test_selftest_passes_kernels_of_all_types(name: str, tmp_path: Path) -> None:
+    code, lines = outcome(exported_on_the_host(tmp_path, CONVERTED[name]))
+    assert (code, lines[-1]) == (0, "PASS  all"), lines
+
+
+@needs_nvcc
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("name", "right", "wrong", "symptom"),
+    [
+        ("bf16", "beta == 0.0f ? ", "false ? ", "nan, expected"),
+        ("bf16", "alpha * acc)", "1.004f * alpha * acc)", "random"),
+        ("f16 by pointers", "C_array[matrix]", "C_array[0]", "product 1: C[0][0] = nan"),
+        ("fp8", "alpha * acc)", "1.06f * alpha * acc)", "exact"),
+        ("s8 to s32", "-100", "-99", "expected"),
+        ("s8 to s32", "zero_m = e.zero_m[m]", "zero_m = e.zero_m[0]", "expected"),
+        ("s8 requantised", "__float2int_rn(value)", "static_cast<int>(value)", "random"),
+        ("s8 requantised", "zero_n = e.zero_n[n]", "zero_n = e.zero_n[0]", "expected"),
+        ("s8 requantised", "k < s.K; ++k", "k < s.K - 1; ++k", "expected"),
+        ("s8 with sums", "sum_n = e.sum_n[n]", "sum_n = e.sum_n[n] + 1", "expected"),
+        ("aux", "e.aux[Offset(m) * s.ldc + n] = aux_value;", "", "aux[0][0] = nan, expected"),
+        ("aux", "e.aux[Offset(m) * s.ldc + n]", "e.aux[Offset(m) * s.N + n]", "aux["),
+        ("aux", "aux += matrix * s.stride_c", "aux += 0 * s.stride_c", "product 1: aux[0][0] = nan"),
+        ("f64 aux", "+ n] = aux_value;", "+ n] = aux_value * (1 + 4e-15);", "aux["),
+    ],
+)
+def test_selftest_finds_in_kernels_of_all_types(
+    name: str, right: str, wrong: str, symptom: str, tmp_path: Path
+) -> None:
+    code, lines = outcome(exported_on_the_host(tmp_path, CONVERTED[name], right, wrong))
+    assert code == 1
+    assert any(line.startswith("FAIL") and symptom in line for line in lines), lines

@@ -1,4 +1,4 @@
-// gemm_f32_rr_bB_Mx300xK_sm90_27e4221d
+// gemm_f32_rr_bB_Mx300xK_sm90_a47186de
 //
 //     C = silu(aux(alpha * acc * scale_m * scale_n + beta * C + bias_n)) + residual      acc = A * B; f32 on CUDA cores; beta = 0 never reads C
 //     for each of a batch's products
@@ -436,14 +436,13 @@ struct Epilogue {
 
 // C's new element in row m and column n; c is the old one, or 0 where beta = 0:
 // silu(aux(alpha * acc * scale_m * scale_n + beta * C + bias_n)) + residual
-__device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int n, float acc, float c)
+__device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int n, float acc, float c, float& aux)
 {
     const float bias_n = e.bias_n[n];
     const float scale_m = e.scale_m[m];
     const float scale_n = e.scale_n[n];
     const float residual = e.residual[Offset(m) * s.ld_residual + n];
-    const float aux = fmaf(e.beta, c, e.alpha * acc * scale_m * scale_n) + bias_n;
-    e.aux[Offset(m) * s.ldc + n] = aux;
+    aux = fmaf(e.beta, c, e.alpha * acc * scale_m * scale_n) + bias_n;
     return silu(aux) + residual;
 }
 
@@ -452,16 +451,22 @@ template <int N>
 __device__ __forceinline__ void store_edge(float* to, const Epilogue& e, Shape s, int m, int n, Vec<N> value, int valid)
 {
     if (valid >= N) {
+        Vec<N> aux;
         Vec<N> old = {};
         if (e.beta != 0.0f) old = load<N>(to);
         #pragma unroll
-        for (int i = 0; i < N; ++i) value.at[i] = epilogue(e, s, m, n + i, value.at[i], old.at[i]);
+        for (int i = 0; i < N; ++i) value.at[i] = epilogue(e, s, m, n + i, value.at[i], old.at[i], aux.at[i]);
         store<N>(to, value);
+        store<N>(e.aux + Offset(m) * s.ldc + n, aux);
         return;
     }
     #pragma unroll
     for (int i = 0; i < N - 1; ++i) {
-        if (i < valid) to[i] = epilogue(e, s, m, n + i, value.at[i], e.beta == 0.0f ? 0.0f : to[i]);
+        if (i < valid) {
+            float aux;
+            to[i] = epilogue(e, s, m, n + i, value.at[i], e.beta == 0.0f ? 0.0f : to[i], aux);
+            e.aux[Offset(m) * s.ldc + n + i] = aux;
+        }
     }
 }
 
@@ -485,7 +490,7 @@ __device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int sk
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_bB_Mx300xK_sm90_27e4221d(
+gemm_f32_rr_bB_Mx300xK_sm90_a47186de(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -18,7 +18,9 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.files import generator_digest
 from gemmgen.verification.domain import QUANTILES, SAMPLED_RATIOS
-from gemmgen.verification.verifier import RUNS, Verdict, verdict_from, verify
+from gemmgen.verification.reference import Window, expected
+from gemmgen.verification.situation import Situation
+from gemmgen.verification.verifier import RUNS, Verdict, compare_runs, verdict_from, verify
 
 FREE = Problem(None, None, None)
 SOURCE = render(FREE, NAIVE, NAIVE.default(FREE))
@@ -105,6 +107,24 @@ def test_bits_that_differ_fail_with_both_values():
     row, col, one, other = shown.groups()
     assert one != other and float(one) == pytest.approx(float(other), rel=1e-3)
     assert int(row) < verdict.situation.case.m and int(col) < verdict.situation.case.n
+
+
+def test_what_else_a_kernel_writes_has_the_same_bits_in_all_runs():
+    class BesideC(Summing):
+        def run(self, case, operands, *, seed=0, watch=True, output="C", **how):
+            if output == "C":
+                return super().run(case, operands, seed=seed, **how)
+            after = operands.by_name[output].copy()
+            case.c.view(after)[...] = expected(Situation(case, "random", seed), Window.whole(case), output)[
+                0
+            ]  # of other data
+            return after
+
+    problem = Problem(6, 7, 8, epilogue="aux")
+    executor = BesideC()
+    executor.load(render(problem, NAIVE, NAIVE.default(problem)))
+    found = compare_runs(executor, Situation(problem.case(), "random", 0), 3).difference
+    assert found is not None and found.startswith("aux[0][0] is")
 
 
 def test_a_large_launch_is_repeated_in_part_where_parts_can_run():

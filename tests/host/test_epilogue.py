@@ -20,7 +20,9 @@ from gemmgen.problem.operands import OPERANDS, SCALARS
 from gemmgen.problem.parser import parse
 from gemmgen.run.gpu.lt_epilogue import baseline_words, epilogue_apart, own_epilogue
 from gemmgen.support.errors import InvalidInput
+from gemmgen.verification.reference import Window, expected, expected_amax
 from gemmgen.verification.roundings import Bounded, apply_epilogue
+from gemmgen.verification.situation import Situation
 
 READ = tuple(name for name, operand in OPERANDS.items() if not operand.written)
 SUMS = (DType.F32, DType.F64)  # what kernels compute epilogues in
@@ -102,6 +104,8 @@ def test_tokens_of_forms_read_back_and_others_are_digits_of_their_own():
         ("gelu + acc", "gelu takes an argument"),
         ("clamp(acc, alpha, 1)", "'alpha' is lo of clamp, which has to be a number"),
         ("aux(acc) + aux(acc)", "writes aux 2 times"),
+        ("row_amax(acc, 1)", r"takes 1 arguments \(x\), not 2"),
+        ("acc + column_amax", "column_amax takes an argument"),
         ("acc ** 2", "neither a number"),
         ("acc if 1 else 2", "neither a number"),
         ("acc + 1e99", "out of range"),
@@ -336,6 +340,56 @@ def test_nan_and_infinities_follow_the_formula():
     silu = apply_epilogue(parse_epilogue("silu(acc)"), inputs, DType.F32).c
     np.testing.assert_array_equal(silu.value[:3], [np.nan, np.inf, np.nan])
     assert not silu.bound[:3].any()
+
+
+def test_largest_magnitudes_are_those_of_a_value_and_do_not_change_it():
+    text = epilogue_text(parse_epilogue("bias+gelu+row_amax+column_amax"), DType.F32, NAMES)
+    assert [(one.name, one.text) for one in text.statements] == [
+        ("x", "fmaf(e.beta, c, e.alpha * acc) + bias_n"),
+        ("x2", "gelu(x)"),
+        ("row_amax", "x2"),
+        ("column_amax", "x2"),
+    ]
+    assert text.result == "x2"
+    assert epilogue_text(parse_epilogue("-row_amax(-acc)"), DType.F32, NAMES).result == "-x", "no -- of it"
+
+
+def test_largest_magnitudes_are_floats():
+    with pytest.raises(InvalidInput, match="has row_amax, and with C of s32"):
+        Problem(4, 5, 6, types="s8,s8,s32", epilogue="row_amax")
+    assert Problem(4, 5, 6, types="s8,s8,s8", epilogue="row_amax").dtype_of("row_amax") == DType.F32
+
+
+def test_each_product_of_a_batch_has_largest_magnitudes_of_its_own():
+    case = Problem(4, 5, 6, batch=3, epilogue="row_amax+column_amax").case()
+    assert [case.extra[name].elements for name in ("row_amax", "column_amax")] == [12, 15]
+    without = Problem(4, 5, 6, batch=3, epilogue="aux").case()
+    assert case.bytes_moved == without.bytes_moved - without.extra["aux"].bytes + 4 * 27
+    assert Problem(4, 5, 6, epilogue="row_amax").case().extra["row_amax"].elements == 4
+
+
+@given(st.integers(0, 2**32))
+def test_a_largest_magnitude_lies_within_the_bound_of_what_a_kernel_may_store(seed):
+    situation = Situation(Problem(9, 13, 40, epilogue="scale_m+row_amax+silu").case(alpha=3.0), "random", seed % 64)
+    whole = Window.whole(situation.case)
+    values, bound = expected(situation, whole, "row_amax")
+    stored = np.abs(values + bound * np.random.default_rng(seed).uniform(-1, 1, values.shape)).max(-1, keepdims=True)
+    value, allowed = expected_amax(situation, [Window(0, 0, 9, 5), Window(0, 5, 9, 13)], "row_amax")
+    assert (value == np.abs(values).max(-1, keepdims=True)).all()
+    assert (np.abs(stored - value) <= allowed * (1 + 1e-9)).all() and (
+        allowed <= bound.max(-1, keepdims=True) * (1 + 1e-9)
+    ).all()
+    value, allowed = expected_amax(situation, [Window(3, 5, 9, 13)], "row_amax")
+    assert not value[:3].any() and not allowed[:3].any(), "which nothing raised"
+    assert (value[3:] == np.abs(values)[3:, 5:].max(-1, keepdims=True)).all()
+
+
+def test_a_row_with_nan_has_nan_for_its_largest_magnitude():
+    situation = Situation(Problem(40, 30, None, epilogue="column_amax").case(k=0, beta=1.0), "special", 5)
+    values, _ = expected(situation, Window.whole(situation.case), "column_amax")
+    value, bound = expected_amax(situation, [Window.whole(situation.case)], "column_amax")
+    np.testing.assert_array_equal(np.isnan(value[0]), np.isnan(values).any(0))
+    assert np.isnan(value).any() and np.isinf(value).any() and not bound[~np.isfinite(value)].any()
 
 
 def test_outputs_take_the_value_of_their_argument():

@@ -163,7 +163,7 @@ def test_rendered_text(name: str, golden: Callable[[str, str], None]) -> None:
 
 
 def test_no_snapshot_is_left_over(request: pytest.FixtureRequest) -> None:
-    left_over = {path for path in GOLDEN.iterdir() if path.stem not in SAMPLES}
+    left_over = {path for path in GOLDEN.glob("*.cu") if path.stem not in SAMPLES}
     if request.config.getoption("--update-golden"):
         for path in left_over:
             path.unlink()

@@ -109,6 +109,9 @@ class Driver(ModuleType):
     def memset_d32(self, to: object, value: int, count: int) -> None:
         self.words(to, 4 * count).view(np.uint32)[:] = value
 
+    def memset_d32_async(self, to: object, value: int, count: int, stream: object) -> None:
+        self.memset_d32(to, value, count)
+
     def module_from_buffer(self, cubin: bytes) -> SimpleNamespace:
         return SimpleNamespace(get_function=lambda name: self.kernels[name])
 
@@ -795,3 +798,31 @@ def test_what_a_kernel_writes_beside_c_is_an_output_and_its_padding_is_none() ->
     layout.elements(after, "aux")[6] = 0
     with pytest.raises(CandidateFailed, match="wrote 4 bytes outside C's elements, the first in aux, at element 6"):
         layout.result(before, after, "aux")
+
+
+def test_a_launch_begins_with_its_largest_magnitudes_at_zero(worker, driver):
+    problem = Problem(5, 6, 7, batch=2, epilogue="row_amax")
+    source, case, met = render(problem, NAIVE, NAIVE.default(problem)), problem.case(), []
+
+    def kernel(a, b, c, row_amax, *scalars, **shape) -> None:
+        met.append(driver.words(row_amax, 4 * 10).view(np.float32).copy())
+        driver.words(row_amax, 4 * 10).view(np.float32)[:] = 3
+
+    driver.kernels[source.name] = kernel
+    operands = make_operands(Situation(case, "exact", 0))
+    arguments = (source, b"cubin"), case, 3, None, operands, b"changed", None
+    assert (worker.run(*arguments, output="row_amax") == 3).all()
+    assert np.isnan(operands.extra["row_amax"]).all() and not met[0].any()
+    assert source.interface()["zeroed"] == ["row_amax"] and "zeroed" not in SOURCE.interface()
+
+
+def test_timed_sets_count_all_that_is_written(driver):
+    replay = importlib.import_module("gemmgen.run.gpu.replay")
+    case = Problem(64, 64, 64, epilogue="bias+aux+gelu+residual+row_amax").case()
+    sets = replay.InputSets(case, 3000, lambda memory, count, dtype: None)
+    matrix, vector = 4 * 64 * 64, 4 * 64
+    assert (sets.read_bytes, sets.written_bytes) == (3 * matrix + vector, 2 * matrix + vector)
+    first = sets.pointers[0]
+    assert {name for name in first if first[name] >= first["A"] + sets.read_bytes} == {"C", "aux", "row_amax"}
+    assert first["C"] == first["A"] + sets.read_bytes, "what moves the same bytes writes from C on"
+    sets.free()

@@ -207,7 +207,8 @@ class SharedArena:
         for one in case.problem.epilogue.outputs:
             matrix, values = case.extra[one.name], operands.extra[one.name]
             self._segment(layout.extra[one.name])[:] = CANARY_BYTE
-            self._put(layout, case, one.name, matrix.view(values.view(matrix.dtype.bits)))
+            before = matrix.view(values.view(matrix.dtype.bits))
+            self._put(layout, case, one.name, np.zeros_like(before) if one.is_amax else before)
         self._segment(layout.c)[:] = CANARY_BYTE
         self._put(layout, case, "C", case.c.view(operands.c.view(case.c.dtype.bits)))
         offsets = [one.matrix.dtype.size * one.offsets for one in layout.scattered]
@@ -222,7 +223,8 @@ class SharedArena:
         after: Floats = before.copy()
         matrix = case.tensors[name]
         elements = self._operand(layout.output(name)).view(matrix.dtype.bits)
-        found = layout.scattered[2].take(elements) if layout.scattered else matrix.view(elements)
+        scattered = layout.scattered and name == "C"
+        found = layout.scattered[2].take(elements) if scattered else matrix.view(elements)
         matrix.view(after.view(matrix.dtype.bits))[...] = found
         return after
 
@@ -235,7 +237,7 @@ class SharedArena:
         if (segment.view(np.uint32) == CANARY).all():
             return None
         offset = (int(np.argmax(segment != CANARY_BYTE)) - at.skew) // dtype.size
-        if layout.scattered and offset >= 0:
+        if layout.scattered and name == "C" and offset >= 0:
             return layout.scattered[2].place(offset)
         return describe_outside(matrix, offset, name)
 
@@ -243,7 +245,7 @@ class SharedArena:
         """Write the elements of an output in the arena."""
         matrix = case.tensors[name]
         elements = self._operand(layout.output(name)).view(matrix.dtype.bits)
-        if layout.scattered:
+        if layout.scattered and name == "C":
             layout.scattered[2].put(elements, values)
         else:
             matrix.view(elements)[...] = values

@@ -89,9 +89,14 @@ def load_function(source: KernelSource, cubin: bytes) -> Any:
 def launch(
     function: Any, source: KernelSource, case: Case, pointers: Pointers, stream: Any, blocks: int | None = None
 ) -> None:
-    """Enqueue one launch, of the whole grid or its first `blocks`. Raises CandidateFailed: launch."""
+    """Enqueue one launch, of the whole grid or its first `blocks`, behind what sets its maxima to zero.
+
+    Raises CandidateFailed: launch.
+    """
     count = source.launch.blocks(case) if blocks is None else blocks
     with launch_errors():
+        for name in source.zeroed:
+            cuda.memset_d32_async(pointers[name], 0, case.extra[name].bytes // 4, stream)
         if isinstance(function, DriverFunction):
             function(arguments_of(source, case, pointers), count, stream)
             return

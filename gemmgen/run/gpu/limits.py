@@ -58,7 +58,7 @@ class MeasuredLimits:
 
     def roof(self, case: Case) -> Roof:
         """The FMA rate, or the bandwidth at the case's least traffic where that allows less."""
-        written = case.c.least_bytes / case.bytes_moved
+        written = sum(matrix.least_bytes for matrix in case.written.values()) / case.bytes_moved
         flops_per_byte, dtype = case.flops / case.bytes_moved, case.problem.types.accumulator
         fma = Roof(self.fma_tflops(dtype), FMA_RATE[dtype])
         read = Roof(flops_per_byte * self.read_gbs / 1000, "read bandwidth")

@@ -53,10 +53,12 @@ class InputSets:
     def __init__(self, case: Case, l2_bytes: int, fill: Callable[[Any, int, DType], None]) -> None:
         scattered = scatter(case, 0, WIDEST_ACCESS, 0) if case.problem.pointers else ()
         matrices = {**case.tensors, **dict(zip(OPERANDS, (one.matrix for one in scattered), strict=False))}
-        sizes = {name: -(-matrix.bytes // ALIGN) * ALIGN for name, matrix in matrices.items()}
+        names = sorted(matrices, key=lambda name: name in case.written)  # C is the first of what is written
+        sizes = {name: -(-matrices[name].bytes // ALIGN) * ALIGN for name in names}
         self.case = case
         self.set_bytes = sum(sizes.values())
-        self.read_bytes, self.written_bytes = self.set_bytes - sizes["C"], sizes["C"]
+        self.written_bytes = sum(sizes[name] for name in case.written)
+        self.read_bytes = self.set_bytes - self.written_bytes
         count = min(max(2, -(-2 * l2_bytes // self.set_bytes)), MAX_SETS)
         self._memory = allocate(count * self.set_bytes)
         base = int(self._memory)

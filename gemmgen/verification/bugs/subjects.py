@@ -159,6 +159,17 @@ SMALL_AUX = Subject(
     "batched with its pre-activation",
     Problem(8, 12, 16, batch=None, stride_c=None, epilogue=parse_epilogue("aux+relu")), (("MB", 4),), BATCHED,
 )  # fmt: skip
+_AMAXES = parse_epilogue("bias+gelu+row_amax+column_amax")
+NAIVE_AMAX = Subject(
+    "naive bf16, largest magnitudes", replace(_typed("bf16", "rr"), batch=None, epilogue=_AMAXES), (("BM", 8),),
+    NAIVE,
+)  # fmt: skip
+DOUBLE_AMAX = Subject("double with its largest magnitudes", replace(_runtime("rr", 4), epilogue=_AMAXES))
+SPLIT_AMAX = Subject("split, largest magnitudes", replace(_runtime("rc"), epilogue=_AMAXES), (("SPLIT", 3),))
+SKINNY_AMAX = Subject("skinny, largest magnitudes", replace(_runtime("rr"), epilogue=_AMAXES), family=SKINNY)
+SMALL_AMAX = Subject(
+    "batched, largest magnitudes", Problem(8, 12, 16, batch=None, epilogue=_AMAXES), (("MB", 4),), BATCHED
+)
 _ZERO_POINTS = parse_epilogue("zero_m+zero_n+scale_m+bias")
 NAIVE_ZERO_POINTS = Subject(
     "naive zero points, u8 and s8", replace(_typed("u8,s8,f32", "rr"), epilogue=_ZERO_POINTS), family=NAIVE

@@ -65,7 +65,7 @@ void check_atomic(const T* address, int line) {
 
 // Replaces what stands there by what `change` makes of it, and returns the former. Other processes may do so, too.
 template <typename T, typename Change>
-T update(T* address, int line, Change change) {
+T replace(T* address, int line, Change change) {
   check_atomic(address, line);
   auto* const place = reinterpret_cast<std::atomic<T>*>(address);
   runtime_line = unsigned(line);
@@ -73,7 +73,20 @@ T update(T* address, int line, Change change) {
   while (!place->compare_exchange_weak(old, change(old))) {
   }
   runtime_line = 0;
+  return old;
+}
+
+template <typename T, typename Change>
+T update(T* address, int line, Change change) {
+  const T old = replace(address, line, change);
   races.atomic(reinterpret_cast<const unsigned char*>(address), sizeof *address, Place::line(unsigned(line)), std::is_integral<T>::value);
+  return old;
+}
+
+template <typename T>
+T raise(T* address, T value, int line) {
+  const T old = replace(address, line, [&](T old) { return std::max(old, value); });
+  races.reduction(reinterpret_cast<const unsigned char*>(address), sizeof *address, Place::line(unsigned(line)));
   return old;
 }
 
@@ -149,6 +162,14 @@ unsigned atomic_increment(unsigned* address, unsigned limit, int line) {
 
 unsigned atomic_add(unsigned* address, unsigned value, int line) {
   return update(address, line, [&](unsigned old) { return old + value; });
+}
+
+unsigned atomic_max(unsigned* address, unsigned value, int line) {
+  return raise(address, value, line);
+}
+
+unsigned long long atomic_max(unsigned long long* address, unsigned long long value, int line) {
+  return raise(address, value, line);
 }
 
 float atomic_add(float* address, float value, int line) {

@@ -101,6 +101,12 @@ inline float __uint_as_float(unsigned bits) {
   return value;
 }
 
+inline long long __double_as_longlong(double value) {
+  long long bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
 inline int __float_as_int(float value) { return int(__float_as_uint(value)); }
 inline float __int_as_float(int bits) { return __uint_as_float(unsigned(bits)); }
 
@@ -152,6 +158,8 @@ void wait_for_copies(int groups_left);
 void fence();
 unsigned atomic_increment(unsigned* address, unsigned limit, int line);
 unsigned atomic_add(unsigned* address, unsigned value, int line);
+unsigned atomic_max(unsigned* address, unsigned value, int line);
+unsigned long long atomic_max(unsigned long long* address, unsigned long long value, int line);
 float atomic_add(float* address, float value, int line);
 double atomic_add(double* address, double value, int line);
 unsigned char* dynamic_shared_memory(int line);
@@ -187,6 +195,14 @@ inline float atomicAdd(float* address, float value, int line = __builtin_LINE())
 
 inline double atomicAdd(double* address, double value, int line = __builtin_LINE()) {
   return gemmgen::atomic_add(address, value, line);
+}
+
+inline unsigned atomicMax(unsigned* address, unsigned value, int line = __builtin_LINE()) {
+  return gemmgen::atomic_max(address, value, line);
+}
+
+inline unsigned long long atomicMax(unsigned long long* address, unsigned long long value, int line = __builtin_LINE()) {
+  return gemmgen::atomic_max(address, value, line);
 }
 
 inline unsigned __ballot_sync(unsigned mask, int vote, int line = __builtin_LINE()) {

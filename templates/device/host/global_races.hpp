@@ -77,6 +77,12 @@ class GlobalRaces {
     clocks.tick();
   }
 
+  // The same of one that nothing is ordered by, as a maximum.
+  void reduction(std::size_t number, const unsigned char* address, std::size_t bytes, Place place) {
+    access(number, address, bytes, place, Kind::atomic);
+    clocks.tick();
+  }
+
  private:
   // What came before a fence: of each block that has a part in it, by the start of the block.
   using Past = std::map<uint32_t, Clock>;

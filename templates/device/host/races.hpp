@@ -84,6 +84,13 @@ class Races {
         global_.atomic(i, address, bytes, place, counts);
   }
 
+  // An atomic that nothing is ordered by.
+  void reduction(const unsigned char* address, std::size_t bytes, Place place) {
+    if (!watching) return;
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      if (operands[i].written && operands[i].region.contains(address, bytes)) global_.reduction(i, address, bytes, place);
+  }
+
  private:
   // Out of line: most reads are settled, and that is all that the compiler shall inline.
   __attribute__((noinline)) void read_unsettled(const unsigned char* address, std::size_t offset, std::size_t bytes,

@@ -1,0 +1,158 @@
+"""What the exported self-test draws, and what it allows: as gemmgen's own verifier. Values only, no code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from gemmgen.artifacts.interface import Interface
+from gemmgen.artifacts.selftest_sizes import selftest_shapes
+from gemmgen.kernel.epilogue_text import ReferenceText, reference_text
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.epilogue import Epilogue
+from gemmgen.problem.gemm import Case
+from gemmgen.problem.types import Types
+from gemmgen.verification.data import FACTORS, LARGEST_INTEGER, SUMS, ZEROS
+from gemmgen.verification.reference import LAMBDA
+
+BUDGET_BITS = 30  # multiply-adds of a check's reference, as a power of two: a second or two of the host
+CONVERTED_BUDGET_BITS = 28  # likewise of 16-bit and 8-bit floats
+
+
+@dataclass(frozen=True)
+class SelfTest:
+    """The self-test of a kernel with the interface `out`, as its templates see it."""
+
+    out: Interface
+
+    @property
+    def types(self) -> Types:
+        return self.out.types
+
+    @property
+    def epilogue(self) -> Epilogue:
+        return self.out.epilogue
+
+    @cached_property
+    def shapes(self) -> tuple[Case, ...]:
+        return selftest_shapes(self.out.source)
+
+    @property
+    def shape_fields(self) -> tuple[str, ...]:
+        """Sizes and leading dimensions of a shape."""
+        return ("M", "N", "K", *self.out.problem.line_sizes, "batch")
+
+    @property
+    def shape_strides(self) -> tuple[str, ...]:
+        """And its strides."""
+        return tuple(self.out.problem.stride_sizes)
+
+    @property
+    def sums(self) -> DType:
+        return self.types.accumulator
+
+    @property
+    def scalar(self) -> DType:
+        return self.types.scalar
+
+    @property
+    def wide(self) -> str:
+        """C++'s type for the reference; float64 holds sums of integers exactly before they wrap around."""
+        return "long double" if self.sums == DType.F64 else "double"
+
+    @property
+    def value(self) -> str:
+        """The C++ class of what the epilogue computes."""
+        return "Integer" if self.scalar.is_integer else "Bounded"
+
+    @property
+    def digits(self) -> int:
+        """Decimal digits that tell any two results apart."""
+        return {DType.F64: 17, DType.S32: 10}.get(self.scalar, 9)
+
+    @property
+    def bound_lambda(self) -> float:
+        return LAMBDA
+
+    @property
+    def budget_bits(self) -> int:
+        return CONVERTED_BUDGET_BITS if self.out.cuda_elements else BUDGET_BITS
+
+    @cached_property
+    def reference(self) -> ReferenceText:
+        return reference_text(self.epilogue, self.sums.is_integer, self.scalar.is_integer)
+
+    @property
+    def filler(self) -> str:
+        """What bytes of ones are in the types of the tensors."""
+        integers = [self.out.problem.dtype_of(name).is_integer for name in self.out.tensors]
+        if all(integers):
+            return "-1"
+        return "NaN, in integers -1," if any(integers) else "NaN"
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """C, and what the epilogue writes beside it."""
+        return ("C", *(operand.name for operand in self.epilogue.outputs))
+
+    @property
+    def sums_all(self) -> bool:
+        """Whether weighted sums of C's rows show every wrong element: C holds what the linear epilogue makes of acc."""
+        return self.epilogue.is_linear and self.types.c == self.scalar
+
+    @property
+    def exact_bits(self) -> int:
+        """Sums of integers below 2^this are exact, and stay so when they are scaled."""
+        return min(self.sums.precision, self.scalar.precision)
+
+    @property
+    def largest_integer(self) -> int:
+        """Of exact data: A and B hold it."""
+        return min(LARGEST_INTEGER, self.types.a.exact_integers, self.types.b.exact_integers)
+
+    @property
+    def narrow_range(self) -> float | None:
+        """The largest number of C's type where exact sums may exceed it."""
+        return self.types.c.largest if self.types.c.largest < 2**self.exact_bits else None
+
+    @property
+    def into_range(self) -> tuple[float, float, float] | None:
+        """C's largest number, A's and B's typical ones, where results saturate and can be scaled; else None."""
+        if self.scalar.is_integer or not self.types.c.saturates or self.ranged is None:
+            return None
+        a, b = (dtype.largest / 2 if dtype.is_integer else 1.0 for dtype in (self.types.a, self.types.b))
+        return self.types.c.largest, a, b
+
+    @property
+    def ranged(self) -> str | None:
+        """The factor that brings results into C's range: the first scale, else alpha; None without either."""
+        factors = (*(name for name in FACTORS if name in self.out.extra), *self.epilogue.scalars[:1])
+        return next((name for name in factors if name != "beta"), None)
+
+    @cached_property
+    def draws(self) -> dict[str, str]:
+        """How each tensor's elements are drawn: the name of what the template defines for that."""
+        return {name: self._draw(name, self.out.problem.dtype_of(name)) for name in self.out.tensors}
+
+    def _draw(self, name: str, dtype: DType) -> str:
+        if name in ZEROS or name in SUMS:
+            return "zero_point" if name in ZEROS else "given_sum"
+        if dtype.is_integer:
+            return f"value_{dtype.label}"
+        if name in FACTORS:
+            return "ranged_factor" if name == self.ranged and self.into_range else "factor"
+        if name in self.outputs:
+            return "before" if name == "C" else "unwritten"
+        return "value"
+
+    @property
+    def drawn(self) -> frozenset[str]:
+        return frozenset(self.draws.values())
+
+    @property
+    def kinds(self) -> Iterator[str]:
+        """Of data: where everything wraps around, any data is exact."""
+        if not self.scalar.is_integer:
+            yield "exact"
+        yield "random"

@@ -1,0 +1,160 @@
+/*# A launch, and its results beside the reference: all rows, or some of them and weighted sums of the others. #*/
+constexpr double REFERENCE_BUDGET = 1 << ${ test.budget_bits };  // multiply-adds a check: a second or two of the host
+
+int rows_of_all(const Shape& s) { return s.batch * s.M; }
+
+// All rows of all products if the budget allows; else the first, the last and a seeded choice of the others.
+std::vector<int> rows_to_check(const Shape& s)
+{
+    const double affordable = REFERENCE_BUDGET / (double(s.N) * std::max(1, s.K));
+    std::vector<int> rows;
+    const int all = rows_of_all(s);
+    if (all <= affordable) {
+        for (int row = 0; row < all; ++row) rows.push_back(row);
+        return rows;
+    }
+    rows = {0, all - 1};
+    for (Random random(all); rows.size() < affordable;) rows.push_back(random.below(all));
+    std::sort(rows.begin(), rows.end());
+    rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+    return rows;
+}
+
+//% if test.sums_all
+//% set bits, power = ("std::uint32_t", 32) if test.scalar.is_integer else ("std::uint64_t", 64)
+// An integer modulo 2^${ power }, where sums and products of whole rows are exact.
+${ bits } whole(${ test.wide } value) { return static_cast<${ bits }>(static_cast<std::int64_t>(value)); }
+
+// The first row of all in which some element is wrong, or their number: Freivalds' check${ ", for exact data only" if not test.scalar.is_integer }. C x must be
+// alpha A (B x) + beta C x for any x. The weights x are odd, so no wrong element can vanish on its own.
+int first_row_off(const Check& check, const Operands& x, const Storage<${ out.element.C }>& c)
+{
+    const Shape& s = check.shape;
+    const auto [alpha, beta] = check.scalars;
+    Random random(s.N);
+    std::vector<${ bits }> weights(s.N);
+    for (${ bits }& weight : weights) weight = static_cast<${ bits }>(random.bits() | 1);
+    for (int p = 0; p < s.batch; ++p) {
+        std::vector<${ bits }> b_weights(s.K);
+        for (int k = 0; k < s.K; ++k)
+            for (int n = 0; n < s.N; ++n) b_weights[k] += whole(decode(x.B[at_B(s, p, k, n)])) * weights[n];
+        for (int m = 0; m < s.M; ++m) {
+            ${ bits } difference = 0;
+            for (int k = 0; k < s.K; ++k) difference += whole(alpha) * whole(decode(x.A[at_A(s, p, m, k)])) * b_weights[k];
+            for (int n = 0; n < s.N; ++n) {
+                const ${ test.wide } got = decode(c[at_C(s, p, m, n)]), old = beta == 0 ? 0 : decode(x.C[at_C(s, p, m, n)]);
+//% if not test.scalar.is_integer
+                if (!(std::fabs(got) <= LARGEST_EXACT) || got != std::trunc(got)) return p * s.M + m;
+//% endif
+                difference += (whole(beta) * whole(old) - whole(got)) * weights[n];
+            }
+            if (difference != 0) return p * s.M + m;
+        }
+    }
+    return rows_of_all(s);
+}
+
+//% endif
+std::string describe(const Check& check)
+{
+    const auto& [s, data, scalars] = check;
+    char text[300];
+    std::snprintf(text, sizeof text, "%dx%dx%d${ " batch=%d strides=%lld,%lld,%lld" if out.batched } lda=%d ldb=%d ldc=%d %s alpha=%g beta=%g", s.M, s.N, s.K,${ " s.batch, s.stride_a, s.stride_b, s.stride_c," if out.batched } s.lda, s.ldb,
+                  s.ldc, ${ '"random"' if test.scalar.is_integer else 'data == Data::exact ? "exact" : "random"' }, double(scalars.alpha), double(scalars.beta));
+    return text;
+}
+
+// What was written around an output or between its lines, or "".
+template <typename Element, typename At>
+std::string writes_outside(const char* output, const Shape& s, At at, const Storage<Element>& before, Storage<Element> after)
+{
+    constexpr std::size_t BAND = Storage<Element>::BAND;
+    for (int row = 0; row < rows_of_all(s); ++row) {
+        const std::size_t start = BAND + at(s, row / s.M, row % s.M, 0);
+        std::copy_n(&before.elements[start], s.N, &after.elements[start]);
+    }
+    for (std::size_t i = 0; i < after.elements.size(); ++i) {  // by bits: NaN is no less equal to itself
+        if (std::memcmp(&after.elements[i], &before.elements[i], sizeof(Element)) == 0) continue;
+        return "wrote outside " + std::string(output) + ", " + std::to_string((long long)i - (long long)BAND) + " elements from its start";
+    }
+    return "";
+}
+
+// Whether a right kernel may have stored `got`: the element nearest to any result that is within the bound.
+template <typename Element>
+bool right(Element got, const ${ test.value }& wanted${ ", double& least, double& most" })
+{
+//% if test.scalar.is_integer
+    least = most = wanted.value();
+//% else
+    least = double(decode(encode<Element>(wanted.value - wanted.bound)));
+    most = double(decode(encode<Element>(wanted.value + wanted.bound)));
+//% endif
+    return least <= decode(got) && decode(got) <= most;  // NaN is not
+}
+
+// The first wrong element of a row of `output`, or "".
+template <typename Element, typename At>
+std::string wrong_in_row(const char* output, const Shape& s, At at, int row, const Storage<Element>& results, const std::vector<${ test.value }>& expected)
+{
+    const int p = row / s.M, m = row % s.M;
+    for (int n = 0; n < s.N; ++n) {
+        const Element got = results[at(s, p, m, n)];
+        double least, most;
+        if (right(got, expected[n], least, most)) continue;
+        char text[200];
+        std::snprintf(text, sizeof text, "${ "product %d: " if out.batched }%s[%d][%d] = %.${ test.digits }g, expected %.${ test.digits }g to %.${ test.digits }g",${ " p," if out.batched } output, m, n,
+                      double(decode(got)), least, most);
+        return text;
+    }
+    return "";
+}
+
+bool passes(const Check& check)
+{
+    const Shape& s = check.shape;
+    const Operands x = make_operands(check);
+//% for name in out.tensors
+    const DeviceCopy<${ out.element[name] }> ${ name }(x.${ name });
+//% endfor
+//% if out.pointers
+//% for name in ["A", "B", "C"]
+    const DevicePointers<${ out.element[name] }> ${ name }_array(${ name }, s, at_${ name });
+//% endfor
+//% endif
+    must(describe(check).c_str(), launch(s, {
+//%- for name, text in out.located.items()
+${ text }.${ "array" if text != name else "matrix" }()${ ", " if not loop.last }
+//%- endfor
+}, check.scalars));
+    must(describe(check).c_str(), cudaDeviceSynchronize());
+//% for output in test.outputs
+    const Storage<${ out.element[output] }> new_${ output } = ${ output }.read(x.${ output });
+/*% endfor %*/
+
+    std::vector<int> rows = rows_to_check(s);
+    const bool sampled = int(rows.size()) < rows_of_all(s);
+    std::string scope = sampled ? std::to_string(rows.size()) + " of " + std::to_string(rows_of_all(s)) + " rows" : "every element";
+//% if test.sums_all
+    if (sampled${ " && check.data == Data::exact" if not test.scalar.is_integer }) {
+        scope += " in full, all rows by their weighted sums";
+        const int off = first_row_off(check, x, new_C);
+        if (off < rows_of_all(s)) rows.push_back(off);
+    }
+    std::sort(rows.begin(), rows.end());
+//% endif
+    std::string problem;
+    for (std::size_t i = 0; i < rows.size() && problem.empty(); ++i) {
+        const Row expected = reference_row(check, x, rows[i] / s.M, rows[i] % s.M);
+//% for output in test.outputs
+        ${ "problem =" if loop.first else "if (problem.empty()) problem =" } wrong_in_row("${ output }", s, at_${ output }, rows[i], new_${ output }, expected.${ output });
+//% endfor
+    }
+//% for output in test.outputs
+    if (problem.empty()) problem = writes_outside("${ output }", s, at_${ output }, x.${ output }, new_${ output });
+//% endfor
+    std::printf("%s  %s: %s\n", problem.empty() ? "PASS" : "FAIL", describe(check).c_str(),
+                problem.empty() ? scope.c_str() : problem.c_str());
+    return problem.empty();
+}
+

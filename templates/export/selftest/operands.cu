@@ -1,0 +1,81 @@
+/*# The data of a check, drawn for each tensor as its type and what it stands for ask. #*/
+//% set exact = not test.scalar.is_integer
+// What the tensors hold before a launch.
+struct Operands {
+//% for name in out.tensors
+    Storage<${ out.element[name] }> ${ name };
+//% endfor
+};
+
+//% if exact
+constexpr double LARGEST_EXACT = 1LL << ${ test.exact_bits };  // below it sums of integers are exact, in whatever order
+
+// Of exact data the largest integer of A and B: |alpha K reach^2| + |beta reach| stays below LARGEST_EXACT. For K beyond
+// that a sum of random signs is near sqrt(K), far below it.${ " So most results stay in the range of C's elements, too." if test.narrow_range }
+int reach_of(const Check& check)
+{
+    const double K = check.shape.K, scale = std::fabs(double(check.scalars.alpha));
+    const double most = LARGEST_EXACT / (scale * std::max(1.0, K) + std::fabs(double(check.scalars.beta)));
+//% if test.narrow_range
+    const double in_range = ${ test.narrow_range } / (2 * scale * std::sqrt(K + 1));
+    return int(std::min(${ test.largest_integer }.0, std::max(1.0, std::sqrt(std::min(most, in_range)))));
+//% else
+    return int(std::min(${ test.largest_integer }.0, std::max(1.0, std::sqrt(most))));
+//% endif
+}
+
+//% endif
+//% if test.into_range
+//% set c, a, b = test.into_range
+// A power of two that brings most sums of K random products into the range of C's elements.
+${ out.element.scalar } into_range(int K) { return std::exp2(std::round(std::log2(${ c } / (2 * ${ a } * ${ b } * std::sqrt(K + 1.0))))); }
+
+//% endif
+Operands make_operands(const Check& check)
+{
+    const Shape& s = check.shape;
+    Random random(s.M * 3u + s.N * 5u + s.K * 7u);
+//% if exact
+    const bool exact = check.data == Data::exact;
+    const int reach = reach_of(check);
+//% endif
+//% if "value" in test.drawn or "before" in test.drawn
+    const auto value = [&] { return exact ? random.integer(reach) : random.uniform(); };
+//% endif
+//% if "value_s8" in test.drawn
+    const auto value_s8 = [&] { return ${ "exact ? random.integer(reach) : " if exact }random.below(256) - 128; };
+//% endif
+//% if "value_u8" in test.drawn
+    const auto value_u8 = [&] { return random.below(${ "exact ? reach + 1 : 256" if exact else "256" }); };
+//% endif
+//% if "value_s32" in test.drawn
+    const auto value_s32 = [&] { return std::int32_t(std::uint32_t(random.bits())); };
+//% endif
+//% if "before" in test.drawn
+    const auto before = [&] { return check.scalars.beta == 0 ? NAN : value(); };
+//% endif
+//% if "unwritten" in test.drawn
+    const auto unwritten = [&] { return NAN; };
+//% endif
+//% if "factor" in test.drawn or "ranged_factor" in test.drawn
+    const auto factor = [&] { return exact ? (1 << random.below(3)) / 2.0 : random.uniform(); };
+//% endif
+//% if "ranged_factor" in test.drawn
+    const auto ranged_factor = [&] { return factor() * (exact ? 1 : into_range(s.K)); };
+//% endif
+//% if "zero_point" in test.drawn
+    const auto zero_point = [&] { return random.integer(${ "exact ? 8 : 255" if exact else "255" }); };
+//% endif
+//% if "given_sum" in test.drawn
+    const auto given_sum = [&] { return random.integer(${ "exact ? 8 : " if exact }int(128 * std::sqrt(s.K + 1.0))); };
+//% endif
+    return {Storage<${ out.element.A }>(s.batch, s.M, s.K, [&](int p, int m, int k) { return at_A(s, p, m, k); }, ${ test.draws.A }),
+            Storage<${ out.element.B }>(s.batch, s.K, s.N, [&](int p, int k, int n) { return at_B(s, p, k, n); }, ${ test.draws.B }),
+            Storage<${ out.element.C }>(s.batch, s.M, s.N, [&](int p, int m, int n) { return at_C(s, p, m, n); }, ${ test.draws.C })
+//%- for x in out.epilogue.operands
+,
+            Storage<${ out.element[x.name] }>(${ "s.batch" if x.is_matrix else "1" }, ${ "s.M" if "m" in x.along else "1" }, ${ "s.N" if "n" in x.along else "1" }, [&](int p, int m, int n) { return at_${ x.name }(s, p, m, n); }, ${ test.draws[x.name] })
+//%- endfor
+};
+}
+

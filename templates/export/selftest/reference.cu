@@ -1,0 +1,85 @@
+/*# The right answer for a row of C, and what a kernel may be off by. #*/
+//% set integers, sums = test.sums.is_integer, test.epilogue.sums
+// What a row of each output should hold.
+struct Row {
+//% for output in test.outputs
+    std::vector<${ test.value }> ${ output };
+//% endfor
+};
+
+//% if not integers
+constexpr double LAMBDA = ${ test.bound_lambda };  // standard deviations that the error of a sum may reach
+
+//% endif
+// Row m of product p, in ${ test.wide } arithmetic${ ", which holds sums of integers exactly until they wrap around" if integers }.
+Row reference_row(const Check& check, const Operands& x, int p, int m)
+{
+    const Shape& s = check.shape;
+    std::vector<${ test.wide }> row_of_a(s.K), sum(s.N)${ ", magnitude(s.N)" if not integers }
+//%- if "column_sum" in sums
+, column(s.N)${ ", column_magnitude(s.N)" if not integers }
+//%- endif
+;
+    for (int k = 0; k < s.K; ++k) row_of_a[k] = decode(x.A[at_A(s, p, m, k)]);
+//% if "row_sum" in sums
+    ${ test.wide } row = 0${ ", row_magnitude = 0" if not integers };
+    for (const ${ test.wide } a : row_of_a) row += a${ ", row_magnitude += std::fabs(a)" if not integers };
+//% endif
+//% for line, end in ([("k", "K"), ("n", "N")] if out.layout.b == "r" else [("n", "N"), ("k", "K")])
+    ${ "    " * loop.index0 }for (int ${ line } = 0; ${ line } < s.${ end }; ++${ line })${ " {" if loop.last }
+//% endfor
+            const ${ test.wide } b = decode(x.B[at_B(s, p, k, n)]), product = row_of_a[k] * b;
+            sum[n] += product;
+//% if not integers
+            magnitude[n] += std::fabs(product);
+//% endif
+//% if "column_sum" in sums
+            column[n] += b;
+//% if not integers
+            column_magnitude[n] += std::fabs(b);
+//% endif
+//% endif
+        }
+
+//% if not integers
+    // Rounding errors add up like a random walk (Higham and Mary, 2019): of K products.
+    const double random_walk = check.data == Data::exact ? 0.0 : ${ "SHARES * " if test.scalar.label == "f64" }LAMBDA * std::sqrt(double(s.K)) * UNIT_ROUNDOFF;
+//% endif
+    Row expected = {${ (["std::vector<%s>(s.N, %s)" | format(test.value, "Integer(0)" if test.scalar.is_integer else "Bounded{0, 0}")] * (test.outputs | length)) | join(", ") }};
+    for (int n = 0; n < s.N; ++n) {
+//% if integers
+        const Integer acc(sum[n]);
+//% else
+        const Bounded acc = {sum[n], random_walk * double(magnitude[n])};
+//% endif
+//% for name in sums
+//% set of = {"row_sum": "row", "column_sum": "column"}[name]
+//% set at = "[n]" if of == "column" else ""
+//% if integers
+        const Integer ${ name }(${ of }${ at });
+//% else
+        const Bounded ${ name } = {${ of }${ at }, random_walk * double(${ of }_magnitude${ at })};
+//% endif
+//% endfor
+//% if test.epilogue.reads_depth
+        const ${ "Integer K(s.K)" if integers else "Bounded K = {%s(s.K), 0}" | format(test.wide) };
+//% endif
+//% for name in test.epilogue.scalars
+        const ${ "Integer %s(check.scalars.%s)" | format(name, name) if test.scalar.is_integer else "Bounded %s = {check.scalars.%s, 0}" | format(name, name) };
+//% endfor
+//% if test.epilogue.reads_c
+        const ${ test.wide } old = check.scalars.beta == 0 ? 0 : decode(x.C[at_C(s, p, m, n)]);
+        const ${ "Integer C(old)" if test.scalar.is_integer else "Bounded C = {old, 0}" };
+//% endif
+//% for v in out.epilogue.operands if not v.written
+//% set element = "decode(x.%s[at_%s(s, p, m, n)])" | format(v.name, v.name)
+        const ${ "Integer %s(%s)" | format(v.name, element) if integers and (v.summed or test.scalar.is_integer) else "Bounded %s = {%s, 0}" | format(v.name, element) };
+//% endfor
+//% for output in test.outputs if output != "C"
+        const auto ${ output } = [&](${ test.value } value) { return expected.${ output }[n] = value; };
+//% endfor
+        expected.C[n] = ${ test.reference.result };
+    }
+    return expected;
+}
+

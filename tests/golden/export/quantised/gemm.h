@@ -1,0 +1,75 @@
+/* gemm
+ *
+ *     C = aux(alpha * (acc - zero_a * column_sum) * scale_n + beta * C) + residual, acc = A * B, column_sum of a column of B      sums in s32
+ *
+ *     A        uint8_t, M x K, row-major, lda elements from one row to the next
+ *     B        int8_t, K x N, row-major, ldb elements from one row to the next
+ *     C        __nv_bfloat16, M x N, row-major, ldc elements from one row to the next
+ *     residual float, M x N, row-major, ld_residual elements from one row to the next
+ *     aux      float, M x N, row-major, ldc elements from one row to the next
+ *              is written: alpha * (acc - zero_a * column_sum) * scale_n + beta * C
+ *     scale_n  float, N elements, one a column of C: a factor of each element of its column
+ *     zero_a   int32_t, one element, for all of C: the zero point of all of A
+ *
+ * beta = 0 never reads C. K = 0 makes acc zero and reads neither A nor B.
+ * Sums and zero points are integers of 32 bits, which wrap around.
+ * C's elements are rounded to the nearest, ties to even; those out of range become infinite.
+ */
+#ifndef GEMM_H
+#define GEMM_H
+
+#include <cuda_runtime_api.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+#include <cuda_bf16.h>
+#else /* CUDA defines this type for C++ alone: C knows pointers to it */
+typedef struct __nv_bfloat16 __nv_bfloat16;
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Start the kernel on `stream` of the current device; returns before it has run.
+ *
+ * A, B, C, scale_n, zero_a, residual, aux
+ *           device memory, at addresses divisible by 16
+ * C, aux
+ *           are written, and overlap no other operand
+ * M, N, K   0 to 2147418112; with no element in C nothing is launched
+ * lda       at least K
+ * ldb       at least N
+ * ldc       at least N
+ * ld_residual at least N
+ *
+ * Returns cudaSuccess, or
+ *     cudaErrorInvalidValue           a null pointer, or a size or leading dimension outside its range
+ *     cudaErrorMisalignedAddress      a pointer to an address that is not divisible as above
+ *     cudaErrorInvalidConfiguration   a grid of more than 2^31 - 1 blocks
+ *     what cudaGetLastError() reports after the launch: an error that an earlier call left behind, too.
+ */
+cudaError_t gemm_launch(
+    const uint8_t* A,
+    const int8_t* B,
+    __nv_bfloat16* C,
+    const float* scale_n,
+    const int32_t* zero_a,
+    const float* residual,
+    float* aux,
+    int M,
+    int N,
+    int K,
+    int lda,
+    int ldb,
+    int ldc,
+    int ld_residual,
+    float alpha,
+    float beta,
+    cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,495 @@
+// Checks gemm on this machine's GPU. Needs CUDA's runtime and nothing else.
+//
+//   exact   small integers: every product and sum is representable, so C is their sum, rounded once
+//   random  uniform in [-1, 1), and any integers, against double arithmetic, with a bound for each element's error
+//
+// NaN, in integers -1, fills C before a run with beta = 0, the padding between lines and bands around all operands:
+// what reads there fails, and so does what writes there. Prints PASS or FAIL for each check; exits with 0 if all pass.
+
+#include "gemm.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace {
+
+// Sizes, leading dimensions and strides between products, in elements.
+struct Shape {
+    int M, N, K, lda, ldb, ldc, ld_residual, batch;
+    long long stride_a, stride_b, stride_c, stride_residual;
+};
+
+constexpr Shape SHAPES[] = {
+    {1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0},
+    {1, 1, 1, 4, 4, 4, 4, 1, 0, 0, 0, 0},
+    {32, 32, 64, 64, 32, 32, 32, 1, 0, 0, 0, 0},
+    {32, 32, 64, 67, 35, 35, 35, 1, 0, 0, 0, 0},
+    {17, 31, 37, 37, 31, 31, 31, 1, 0, 0, 0, 0},
+    {17, 31, 37, 40, 34, 34, 34, 1, 0, 0, 0, 0},
+    {3, 21, 257, 257, 21, 21, 21, 1, 0, 0, 0, 0},
+    {3, 21, 257, 260, 24, 24, 24, 1, 0, 0, 0, 0},
+    {146, 3, 5, 5, 3, 3, 3, 1, 0, 0, 0, 0},
+    {146, 3, 5, 8, 6, 6, 6, 1, 0, 0, 0, 0},
+    {16, 16, 0, 1, 16, 16, 16, 1, 0, 0, 0, 0},
+    {16, 16, 0, 4, 19, 19, 19, 1, 0, 0, 0, 0},
+};
+
+struct Scalars {
+    float alpha, beta;
+};
+
+constexpr Scalars SCALARS[] = {{1, 0}, {3, -2}};
+
+enum class Data { exact, random };
+
+struct Check {
+    Shape shape;
+    Data data;
+    Scalars scalars;
+};
+
+// Where elements of product p lie.
+std::size_t at_A(const Shape& s, int p, int m, int k) { return std::size_t(p) * s.stride_a + std::size_t(m) * s.lda + k; }
+std::size_t at_B(const Shape& s, int p, int k, int n) { return std::size_t(p) * s.stride_b + std::size_t(k) * s.ldb + n; }
+std::size_t at_C(const Shape& s, int p, int m, int n) { return std::size_t(p) * s.stride_c + std::size_t(m) * s.ldc + n; }
+std::size_t at_scale_n(const Shape&, int, int, int n) { return n; }
+std::size_t at_zero_a(const Shape&, int, int, int) { return 0; }
+std::size_t at_residual(const Shape& s, int p, int m, int n) { return std::size_t(p) * s.stride_residual + std::size_t(m) * s.ld_residual + n; }
+std::size_t at_aux(const Shape& s, int p, int m, int n) { return std::size_t(p) * s.stride_c + std::size_t(m) * s.ldc + n; }
+
+// The number that an element is.
+double decode(uint8_t x) { return x; }
+double decode(int8_t x) { return x; }
+double decode(__nv_bfloat16 x) { return __bfloat162float(x); }
+double decode(float x) { return x; }
+double decode(int32_t x) { return x; }
+
+// The element nearest to a number, ties to even.
+template <typename Element>
+Element encode(double value);
+template <>
+uint8_t encode(double value) { return uint8_t(std::nearbyint(std::clamp(value, 0.0, 255.0))); }
+template <>
+int8_t encode(double value) { return int8_t(std::nearbyint(std::clamp(value, -128.0, 127.0))); }
+template <>
+__nv_bfloat16 encode(double value) { return __double2bfloat16(value); }
+template <>
+float encode(double value) { return float(value); }
+template <>
+int32_t encode(double value) { return int32_t(value); }
+
+// SplitMix64: the same numbers on every machine.
+class Random {
+public:
+    explicit Random(std::uint64_t seed) : state_(seed) {}
+
+    std::uint64_t bits()
+    {
+        std::uint64_t z = state_ += 0x9e3779b97f4a7c15u;
+        z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+        z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+        return z ^ (z >> 31);
+    }
+
+    int below(int end) { return int((bits() >> 32) * std::uint64_t(end) >> 32); }
+    int integer(int reach) { return below(2 * reach + 1) - reach; }
+    double uniform() { return double(std::int64_t(bits() >> 40) - (1LL << 23)) / (1LL << 23); }
+
+private:
+    std::uint64_t state_;
+};
+
+[[noreturn]] void stop(const char* what, cudaError_t status)
+{
+    std::printf("FAIL  %s: %s\n", what, cudaGetErrorString(status));
+    std::exit(1);
+}
+
+void must(const char* what, cudaError_t status)
+{
+    if (status != cudaSuccess) stop(what, status);
+}
+
+// Matrices of rows x cols as they lie in memory: band, lines with padding between them, band.
+template <typename Element>
+struct Storage {
+    // Of a band; leaves addresses the promised alignment, no more.
+    static constexpr std::size_t BAND = 1024 + std::max<std::size_t>(16, sizeof(Element)) / sizeof(Element);
+
+    std::vector<Element> elements;
+
+    template <typename At, typename Value>
+    Storage(int batch, int rows, int cols, At at, Value value)
+        : elements(2 * BAND + (rows > 0 && cols > 0 ? at(batch - 1, rows - 1, cols - 1) + 1 : 0))
+    {
+        std::memset(static_cast<void*>(elements.data()), 0xff, bytes());  // NaN, of integers -1
+        for (int p = 0; p < batch; ++p)
+            for (int row = 0; row < rows; ++row)
+                for (int col = 0; col < cols; ++col) elements[BAND + at(p, row, col)] = encode<Element>(value());
+    }
+
+    Element operator[](std::size_t element) const { return elements[BAND + element]; }
+    std::size_t bytes() const { return elements.size() * sizeof(Element); }
+};
+
+// A Storage on the device.
+template <typename Element>
+class DeviceCopy {
+public:
+    explicit DeviceCopy(const Storage<Element>& host)
+    {
+        must("cudaMalloc", cudaMalloc(&memory_, host.bytes()));
+        must("copy to the device", cudaMemcpy(memory_, host.elements.data(), host.bytes(), cudaMemcpyHostToDevice));
+    }
+    DeviceCopy(const DeviceCopy&) = delete;
+    DeviceCopy& operator=(const DeviceCopy&) = delete;
+    ~DeviceCopy() { cudaFree(memory_); }
+
+    Element* matrix() const { return static_cast<Element*>(memory_) + Storage<Element>::BAND; }
+
+    Storage<Element> read(Storage<Element> like) const
+    {
+        must("copy from the device", cudaMemcpy(like.elements.data(), memory_, like.bytes(), cudaMemcpyDeviceToHost));
+        return like;
+    }
+
+private:
+    void* memory_ = nullptr;
+};
+
+// Where a launch's tensors are.
+struct Pointers {
+    const uint8_t* A;
+    const int8_t* B;
+    __nv_bfloat16* C;
+    const float* scale_n;
+    const int32_t* zero_a;
+    const float* residual;
+    float* aux;
+};
+
+cudaError_t launch(const Shape& s, const Pointers& tensors, Scalars scalars)
+{
+    [[maybe_unused]] const auto& [M, N, K, lda, ldb, ldc, ld_residual, batch, stride_a, stride_b, stride_c, stride_residual] = s;
+    [[maybe_unused]] const auto& [alpha, beta] = scalars;
+    const auto& [A, B, C, scale_n, zero_a, residual, aux] = tensors;
+    return gemm_launch(A, B, C, scale_n, zero_a, residual, aux, M, N, K, lda, ldb, ldc, ld_residual, alpha, beta, nullptr);
+}
+
+// What the tensors hold before a launch.
+struct Operands {
+    Storage<uint8_t> A;
+    Storage<int8_t> B;
+    Storage<__nv_bfloat16> C;
+    Storage<float> scale_n;
+    Storage<int32_t> zero_a;
+    Storage<float> residual;
+    Storage<float> aux;
+};
+
+constexpr double LARGEST_EXACT = 1LL << 24;  // below it sums of integers are exact, in whatever order
+
+// Of exact data the largest integer of A and B: |alpha K reach^2| + |beta reach| stays below LARGEST_EXACT. For K beyond
+// that a sum of random signs is near sqrt(K), far below it.
+int reach_of(const Check& check)
+{
+    const double K = check.shape.K, scale = std::fabs(double(check.scalars.alpha));
+    const double most = LARGEST_EXACT / (scale * std::max(1.0, K) + std::fabs(double(check.scalars.beta)));
+    return int(std::min(8.0, std::max(1.0, std::sqrt(most))));
+}
+
+Operands make_operands(const Check& check)
+{
+    const Shape& s = check.shape;
+    Random random(s.M * 3u + s.N * 5u + s.K * 7u);
+    const bool exact = check.data == Data::exact;
+    const int reach = reach_of(check);
+    const auto value = [&] { return exact ? random.integer(reach) : random.uniform(); };
+    const auto value_s8 = [&] { return exact ? random.integer(reach) : random.below(256) - 128; };
+    const auto value_u8 = [&] { return random.below(exact ? reach + 1 : 256); };
+    const auto before = [&] { return check.scalars.beta == 0 ? NAN : value(); };
+    const auto unwritten = [&] { return NAN; };
+    const auto factor = [&] { return exact ? (1 << random.below(3)) / 2.0 : random.uniform(); };
+    const auto zero_point = [&] { return random.integer(exact ? 8 : 255); };
+    return {Storage<uint8_t>(s.batch, s.M, s.K, [&](int p, int m, int k) { return at_A(s, p, m, k); }, value_u8),
+            Storage<int8_t>(s.batch, s.K, s.N, [&](int p, int k, int n) { return at_B(s, p, k, n); }, value_s8),
+            Storage<__nv_bfloat16>(s.batch, s.M, s.N, [&](int p, int m, int n) { return at_C(s, p, m, n); }, before),
+            Storage<float>(1, 1, s.N, [&](int p, int m, int n) { return at_scale_n(s, p, m, n); }, factor),
+            Storage<int32_t>(1, 1, 1, [&](int p, int m, int n) { return at_zero_a(s, p, m, n); }, zero_point),
+            Storage<float>(s.batch, s.M, s.N, [&](int p, int m, int n) { return at_residual(s, p, m, n); }, value),
+            Storage<float>(s.batch, s.M, s.N, [&](int p, int m, int n) { return at_aux(s, p, m, n); }, unwritten)};
+}
+
+// A value, and what a kernel's may be off by.
+struct Bounded {
+    double value;
+    double bound;
+};
+
+constexpr double UNIT_ROUNDOFF = 1.0 / (1LL << 24);  // of f32
+
+// A result with what its operands' errors make of it, and its own rounding: none where the type holds an exact result.
+[[maybe_unused]] Bounded rounded(double value, double inherited)
+{
+    const bool held = inherited == 0 && static_cast<float>(value) == value;
+    const double own = UNIT_ROUNDOFF * (std::fabs(double(value)) + inherited) + std::numeric_limits<float>::denorm_min();
+    return {value, held ? 0 : inherited + own};
+}
+
+[[maybe_unused]] Bounded operator+(Bounded a, Bounded b) { return rounded(a.value + b.value, a.bound + b.bound); }
+[[maybe_unused]] Bounded operator-(Bounded a, Bounded b) { return rounded(a.value - b.value, a.bound + b.bound); }
+[[maybe_unused]] Bounded operator*(Bounded a, Bounded b)
+{
+    const double x = std::fabs(double(a.value)), y = std::fabs(double(b.value));
+    return rounded(a.value * b.value, x * b.bound + y * a.bound + a.bound * b.bound);
+}
+
+// An integer of 32 bits, which wraps around.
+struct Integer {
+    std::uint32_t bits;
+
+    explicit Integer(std::uint32_t bits) : bits(bits) {}
+    explicit Integer(int value) : bits(value) {}
+    explicit Integer(double value) : bits(static_cast<std::uint32_t>(static_cast<std::int64_t>(value))) {}
+    std::int32_t value() const { return static_cast<std::int32_t>(bits); }
+    operator Bounded() const { return rounded(value(), 0); }
+};
+
+[[maybe_unused]] Integer operator+(Integer a, Integer b) { return Integer(a.bits + b.bits); }
+[[maybe_unused]] Integer operator-(Integer a, Integer b) { return Integer(a.bits - b.bits); }
+[[maybe_unused]] Integer operator*(Integer a, Integer b) { return Integer(a.bits * b.bits); }
+
+// What a row of each output should hold.
+struct Row {
+    std::vector<Bounded> C;
+    std::vector<Bounded> aux;
+};
+
+// Row m of product p, in double arithmetic, which holds sums of integers exactly until they wrap around.
+Row reference_row(const Check& check, const Operands& x, int p, int m)
+{
+    const Shape& s = check.shape;
+    std::vector<double> row_of_a(s.K), sum(s.N), column(s.N);
+    for (int k = 0; k < s.K; ++k) row_of_a[k] = decode(x.A[at_A(s, p, m, k)]);
+    for (int k = 0; k < s.K; ++k)
+        for (int n = 0; n < s.N; ++n) {
+            const double b = decode(x.B[at_B(s, p, k, n)]), product = row_of_a[k] * b;
+            sum[n] += product;
+            column[n] += b;
+        }
+
+    Row expected = {std::vector<Bounded>(s.N, Bounded{0, 0}), std::vector<Bounded>(s.N, Bounded{0, 0})};
+    for (int n = 0; n < s.N; ++n) {
+        const Integer acc(sum[n]);
+        const Integer column_sum(column[n]);
+        const Bounded alpha = {check.scalars.alpha, 0};
+        const Bounded beta = {check.scalars.beta, 0};
+        const double old = check.scalars.beta == 0 ? 0 : decode(x.C[at_C(s, p, m, n)]);
+        const Bounded C = {old, 0};
+        const Bounded scale_n = {decode(x.scale_n[at_scale_n(s, p, m, n)]), 0};
+        const Integer zero_a(decode(x.zero_a[at_zero_a(s, p, m, n)]));
+        const Bounded residual = {decode(x.residual[at_residual(s, p, m, n)]), 0};
+        const auto aux = [&](Bounded value) { return expected.aux[n] = value; };
+        expected.C[n] = aux(alpha * (acc - zero_a * column_sum) * scale_n + beta * C) + residual;
+    }
+    return expected;
+}
+
+constexpr double REFERENCE_BUDGET = 1 << 28;  // multiply-adds a check: a second or two of the host
+
+int rows_of_all(const Shape& s) { return s.batch * s.M; }
+
+// All rows of all products if the budget allows; else the first, the last and a seeded choice of the others.
+std::vector<int> rows_to_check(const Shape& s)
+{
+    const double affordable = REFERENCE_BUDGET / (double(s.N) * std::max(1, s.K));
+    std::vector<int> rows;
+    const int all = rows_of_all(s);
+    if (all <= affordable) {
+        for (int row = 0; row < all; ++row) rows.push_back(row);
+        return rows;
+    }
+    rows = {0, all - 1};
+    for (Random random(all); rows.size() < affordable;) rows.push_back(random.below(all));
+    std::sort(rows.begin(), rows.end());
+    rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+    return rows;
+}
+
+std::string describe(const Check& check)
+{
+    const auto& [s, data, scalars] = check;
+    char text[300];
+    std::snprintf(text, sizeof text, "%dx%dx%d lda=%d ldb=%d ldc=%d %s alpha=%g beta=%g", s.M, s.N, s.K, s.lda, s.ldb,
+                  s.ldc, data == Data::exact ? "exact" : "random", double(scalars.alpha), double(scalars.beta));
+    return text;
+}
+
+// What was written around an output or between its lines, or "".
+template <typename Element, typename At>
+std::string writes_outside(const char* output, const Shape& s, At at, const Storage<Element>& before, Storage<Element> after)
+{
+    constexpr std::size_t BAND = Storage<Element>::BAND;
+    for (int row = 0; row < rows_of_all(s); ++row) {
+        const std::size_t start = BAND + at(s, row / s.M, row % s.M, 0);
+        std::copy_n(&before.elements[start], s.N, &after.elements[start]);
+    }
+    for (std::size_t i = 0; i < after.elements.size(); ++i) {  // by bits: NaN is no less equal to itself
+        if (std::memcmp(&after.elements[i], &before.elements[i], sizeof(Element)) == 0) continue;
+        return "wrote outside " + std::string(output) + ", " + std::to_string((long long)i - (long long)BAND) + " elements from its start";
+    }
+    return "";
+}
+
+// Whether a right kernel may have stored `got`: the element nearest to any result that is within the bound.
+template <typename Element>
+bool right(Element got, const Bounded& wanted, double& least, double& most)
+{
+    least = double(decode(encode<Element>(wanted.value - wanted.bound)));
+    most = double(decode(encode<Element>(wanted.value + wanted.bound)));
+    return least <= decode(got) && decode(got) <= most;  // NaN is not
+}
+
+// The first wrong element of a row of `output`, or "".
+template <typename Element, typename At>
+std::string wrong_in_row(const char* output, const Shape& s, At at, int row, const Storage<Element>& results, const std::vector<Bounded>& expected)
+{
+    const int p = row / s.M, m = row % s.M;
+    for (int n = 0; n < s.N; ++n) {
+        const Element got = results[at(s, p, m, n)];
+        double least, most;
+        if (right(got, expected[n], least, most)) continue;
+        char text[200];
+        std::snprintf(text, sizeof text, "%s[%d][%d] = %.9g, expected %.9g to %.9g", output, m, n,
+                      double(decode(got)), least, most);
+        return text;
+    }
+    return "";
+}
+
+bool passes(const Check& check)
+{
+    const Shape& s = check.shape;
+    const Operands x = make_operands(check);
+    const DeviceCopy<uint8_t> A(x.A);
+    const DeviceCopy<int8_t> B(x.B);
+    const DeviceCopy<__nv_bfloat16> C(x.C);
+    const DeviceCopy<float> scale_n(x.scale_n);
+    const DeviceCopy<int32_t> zero_a(x.zero_a);
+    const DeviceCopy<float> residual(x.residual);
+    const DeviceCopy<float> aux(x.aux);
+    must(describe(check).c_str(), launch(s, {A.matrix(), B.matrix(), C.matrix(), scale_n.matrix(), zero_a.matrix(), residual.matrix(), aux.matrix()}, check.scalars));
+    must(describe(check).c_str(), cudaDeviceSynchronize());
+    const Storage<__nv_bfloat16> new_C = C.read(x.C);
+    const Storage<float> new_aux = aux.read(x.aux);
+
+    std::vector<int> rows = rows_to_check(s);
+    const bool sampled = int(rows.size()) < rows_of_all(s);
+    std::string scope = sampled ? std::to_string(rows.size()) + " of " + std::to_string(rows_of_all(s)) + " rows" : "every element";
+    std::string problem;
+    for (std::size_t i = 0; i < rows.size() && problem.empty(); ++i) {
+        const Row expected = reference_row(check, x, rows[i] / s.M, rows[i] % s.M);
+        problem = wrong_in_row("C", s, at_C, rows[i], new_C, expected.C);
+        if (problem.empty()) problem = wrong_in_row("aux", s, at_aux, rows[i], new_aux, expected.aux);
+    }
+    if (problem.empty()) problem = writes_outside("C", s, at_C, x.C, new_C);
+    if (problem.empty()) problem = writes_outside("aux", s, at_aux, x.aux, new_aux);
+    std::printf("%s  %s: %s\n", problem.empty() ? "PASS" : "FAIL", describe(check).c_str(),
+                problem.empty() ? scope.c_str() : problem.c_str());
+    return problem.empty();
+}
+
+// An address that nothing is read from.
+template <typename Pointer>
+Pointer address(std::uintptr_t at)
+{
+    return reinterpret_cast<Pointer>(at);
+}
+
+// The launcher's answer to arguments that it must refuse, or that need no launch: no memory is touched.
+bool answers(const std::string& what, const Shape& s, const Pointers& tensors, cudaError_t wanted)
+{
+    const cudaError_t status = launch(s, tensors, {1, 0});
+    std::printf("%s  %s: %s\n", status == wanted ? "PASS" : "FAIL", what.c_str(), cudaGetErrorName(status));
+    return status == wanted;
+}
+
+bool checks_its_arguments()
+{
+    constexpr std::uintptr_t somewhere = 4096;
+    const Pointers tensors = {address<const uint8_t*>(somewhere), address<const int8_t*>(somewhere), address<__nv_bfloat16*>(somewhere), address<const float*>(somewhere), address<const int32_t*>(somewhere), address<const float*>(somewhere), address<float*>(somewhere)};
+    const Shape good = SHAPES[0];
+    bool passed = true;
+    Pointers odd = tensors;
+    odd = tensors, odd.A = nullptr;
+    passed &= answers("A null", good, odd, cudaErrorInvalidValue);
+    odd.A = address<const uint8_t*>(somewhere + 8);
+    passed &= answers("A misaligned", good, odd, cudaErrorMisalignedAddress);
+    odd = tensors, odd.B = nullptr;
+    passed &= answers("B null", good, odd, cudaErrorInvalidValue);
+    odd.B = address<const int8_t*>(somewhere + 8);
+    passed &= answers("B misaligned", good, odd, cudaErrorMisalignedAddress);
+    odd = tensors, odd.C = nullptr;
+    passed &= answers("C null", good, odd, cudaErrorInvalidValue);
+    odd.C = address<__nv_bfloat16*>(somewhere + 8);
+    passed &= answers("C misaligned", good, odd, cudaErrorMisalignedAddress);
+    odd = tensors, odd.scale_n = nullptr;
+    passed &= answers("scale_n null", good, odd, cudaErrorInvalidValue);
+    odd.scale_n = address<const float*>(somewhere + 8);
+    passed &= answers("scale_n misaligned", good, odd, cudaErrorMisalignedAddress);
+    odd = tensors, odd.zero_a = nullptr;
+    passed &= answers("zero_a null", good, odd, cudaErrorInvalidValue);
+    odd.zero_a = address<const int32_t*>(somewhere + 8);
+    passed &= answers("zero_a misaligned", good, odd, cudaErrorMisalignedAddress);
+    odd = tensors, odd.residual = nullptr;
+    passed &= answers("residual null", good, odd, cudaErrorInvalidValue);
+    odd.residual = address<const float*>(somewhere + 8);
+    passed &= answers("residual misaligned", good, odd, cudaErrorMisalignedAddress);
+    odd = tensors, odd.aux = nullptr;
+    passed &= answers("aux null", good, odd, cudaErrorInvalidValue);
+    odd.aux = address<float*>(somewhere + 8);
+    passed &= answers("aux misaligned", good, odd, cudaErrorMisalignedAddress);
+    Shape bad = good;
+    bad = good, bad.M = -1;
+    passed &= answers("M = -1", bad, tensors, cudaErrorInvalidValue);
+    bad = good, bad.N = -1;
+    passed &= answers("N = -1", bad, tensors, cudaErrorInvalidValue);
+    bad = good, bad.K = -1;
+    passed &= answers("K = -1", bad, tensors, cudaErrorInvalidValue);
+    const Pointers nowhere = {};
+    bad = good, bad.M = 0;
+    passed &= answers("M = 0", bad, nowhere, cudaSuccess);
+    bad = good, bad.N = 0;
+    passed &= answers("N = 0", bad, nowhere, cudaSuccess);
+    bad = good, bad.lda = good.K - 1;
+    passed &= answers("lda shorter than a line", bad, tensors, cudaErrorInvalidValue);
+    bad = good, bad.ldb = good.N - 1;
+    passed &= answers("ldb shorter than a line", bad, tensors, cudaErrorInvalidValue);
+    bad = good, bad.ldc = good.N - 1;
+    passed &= answers("ldc shorter than a line", bad, tensors, cudaErrorInvalidValue);
+    bad = good, bad.ld_residual = good.N - 1;
+    passed &= answers("ld_residual shorter than a line", bad, tensors, cudaErrorInvalidValue);
+    return passed;
+}
+
+}  // namespace
+
+int main()
+{
+    bool passed = checks_its_arguments();
+    for (const Shape& shape : SHAPES)
+        for (Data data : {Data::exact, Data::random})
+            for (Scalars scalars : SCALARS) {
+                passed &= passes({shape, data, scalars});
+            }
+    std::puts(passed ? "PASS  all" : "FAIL");
+    return passed ? 0 : 1;
+}

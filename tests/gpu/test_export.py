@@ -1,0 +1,56 @@
+"""Exported folders on a card: nvcc builds them, and their self-tests pass."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gemmgen.artifacts.folder import export
+from gemmgen.kernel.families import FAMILIES
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.matrix import Layout
+from gemmgen.problem.sizes import parse_shape
+from gemmgen.run.gpu import why_no_gpu
+
+REASON = why_no_gpu() or ("nvcc is not on the PATH" if shutil.which("nvcc") is None else "")
+pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
+
+
+def kernel(shape: str, layout: str, family: str, problem: dict[str, Any], **config: int) -> KernelSource:
+    described = Problem(*parse_shape(shape), layout=Layout.parse(layout), **problem)
+    record = FAMILIES[family]
+    return render(described, record, record.default(described).with_values(**config))
+
+
+KERNELS = {
+    "f32": kernel("?x?x?", "rr", "simt", {}),
+    "bf16": kernel("?x?x?", "rc", "simt", {"types": "bf16"}),
+    "bf16, sampled": kernel("4096x4096x4096", "rc", "simt", {"types": "bf16"}),
+    "bf16 skinny": kernel("4x4096x4096", "rc", "skinny", {"types": "bf16", "epilogue": "bias+silu"}),
+    "f16 by pointers": kernel("16x16x24", "rr", "batched", {"types": "f16", "batch": None, "pointers": True}),
+    "fp8": kernel("?x?x?", "rc", "simt", {"types": "e4m3,e5m2,e4m3"}),
+    "s8 with scales": kernel(
+        "?x?x?", "rr", "simt", {"types": "s8,u8,bf16", "epilogue": "zero_m+zero_n+scale_m+scale_n+bias+residual"}
+    ),
+    "s8 requantised": kernel("?x512x?", "cr", "simt", {"types": "s8", "epilogue": "zero_a+scale_a+scale_n+bias+relu"}),
+    "s8 to s32, split": kernel("?x?x?", "rr", "simt", {"types": "s8,s8,s32"}, SPLIT=3),
+    "aux": kernel("?x?x?", "rr", "simt", {"types": "bf16", "epilogue": "bias+aux+gelu+residual", "batch": None}),
+    "aux of f64": kernel("?x64x?", "rr", "simt", {"types": "f64", "epilogue": "bias+aux+silu"}, SPLIT=4),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_an_exported_kernel_passes_its_selftest(name: str, tmp_path: Path) -> None:
+    source = KERNELS[name]
+    export(source, {"arch": "sm_90", "verification": None, "timing": None}, tmp_path)
+    texts = (f"{source.name}.cu", f"{source.name}_selftest.cu")
+    build = ("nvcc", "-O3", "-std=c++17", "-arch=native", *texts, "-o", "selftest")
+    subprocess.run(build, cwd=tmp_path, check=True, timeout=300)
+    result = subprocess.run([tmp_path / "selftest"], capture_output=True, text=True, timeout=300, check=False)
+    assert result.returncode == 0 and result.stdout.endswith("PASS  all\n"), result.stdout

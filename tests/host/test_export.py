@@ -1,0 +1,129 @@
+"""What exported folders say: header, launcher and self-test of a plain kernel and of one with types and epilogue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gemmgen.artifacts.folder import export, folder_texts, require_exportable
+from gemmgen.artifacts.interface import Interface
+from gemmgen.artifacts.selftest import SelfTest
+from gemmgen.kernel.epilogue_text import reference_text
+from gemmgen.kernel.families import NAIVE
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.epilogue import parse_epilogue
+from gemmgen.problem.gemm import Problem
+from gemmgen.support.errors import InvalidInput
+
+
+def naive(**problem: Any) -> KernelSource:
+    described = Problem(None, None, None, **problem)
+    return render(described, NAIVE, NAIVE.default(described)).renamed("gemm")
+
+
+QUANTISED = "aux(alpha * (acc - zero_a * column_sum) * scale_n + beta * C) + residual"
+SAMPLES = {"plain": naive(), "quantised": naive(types="u8,s8,bf16", epilogue=QUANTISED)}
+
+
+@pytest.mark.parametrize("file", ["gemm.h", "gemm.cu", "gemm_selftest.cu"])
+@pytest.mark.parametrize("name", SAMPLES)
+def test_exported_text(name: str, file: str, golden: Callable[[str, str], None]) -> None:
+    source = SAMPLES[name]
+    text = folder_texts(source, "sm_90")[file]
+    golden(f"export/{name}/{file}", text.removeprefix(source.text))
+
+
+@pytest.mark.parametrize(
+    ("types", "arguments", "headers"),
+    [
+        ("f32", ("const float* A", "const float* B", "float* C", "float alpha"), ()),
+        ("bf16", ("const __nv_bfloat16* A", "const __nv_bfloat16* B", "__nv_bfloat16* C", "float alpha"), ("bf16",)),
+        ("f16,e5m2,f32", ("const __half* A", "const __nv_fp8_e5m2* B", "float* C", "float alpha"), ("fp16", "fp8")),
+        ("e4m3", ("const __nv_fp8_e4m3* A", "const __nv_fp8_e4m3* B", "__nv_fp8_e4m3* C", "float alpha"), ("fp8",)),
+        ("s8,u8,s32", ("const int8_t* A", "const uint8_t* B", "int32_t* C", "int32_t alpha"), ()),
+        ("u8", ("const uint8_t* A", "const uint8_t* B", "uint8_t* C", "float alpha"), ()),
+    ],
+)
+def test_the_header_has_the_types_of_the_field(
+    types: str, arguments: tuple[str, ...], headers: tuple[str, ...]
+) -> None:
+    header = folder_texts(naive(types=types), "sm_90")["gemm.h"]
+    assert all(f"    {argument},\n" in header for argument in arguments)
+    for name in ("bf16", "fp16", "fp8"):
+        assert (f"#include <cuda_{name}.h>" in header) == (name in headers)
+    assert ("#include <stdint.h>" in header) == any("int" in argument for argument in arguments)
+
+
+def test_arrays_of_pointers_have_the_types_of_the_field() -> None:
+    texts = folder_texts(naive(types="bf16,bf16,f32", batch=None, pointers=True, pointer_align=2), "sm_90")
+    assert "const __nv_bfloat16* const* A_array," in texts["gemm.h"]
+    assert "at addresses divisible by\n *           2 (A), 2 (B), 4 (C)." in texts["gemm.h"]
+    assert "reinterpret_cast<const BF16* const*>(A_array)" in texts["gemm.cu"]
+
+
+def test_each_address_is_checked_for_its_own_alignment() -> None:
+    source = naive(types="bf16,e4m3,f32", pointer_align=1, epilogue="scale_n")
+    assert [(one.bytes, one.names) for one in Interface(source, "sm_90").alignments] == [
+        (2, ("A",)),
+        (4, ("C", "scale_n")),
+    ]
+    assert " * B\n *           device memory, at any address\n" in folder_texts(source, "sm_90")["gemm.h"]
+
+
+def test_what_is_written_beside_c_is_described() -> None:
+    header = folder_texts(naive(types="bf16", epilogue="bias+aux+gelu"), "sm_90")["gemm.h"]
+    assert "aux      float, M x N, row-major, ldc elements from one row to the next" in header
+    assert "is written: alpha * acc + beta * C + bias_n" in header
+    assert " * C, aux\n *           are written, and overlap no other operand" in header
+
+
+@pytest.mark.parametrize(
+    ("types", "epilogue", "draws"),
+    [
+        ("f32", "bias+scale_n", {"A": "value", "C": "before", "bias_n": "value", "scale_n": "factor"}),
+        ("s8", "scale_m+scale_a", {"A": "value_s8", "C": "value_s8", "scale_m": "ranged_factor", "scale_a": "factor"}),
+        ("u8,s8,f32", "zero_a", {"A": "value_u8", "B": "value_s8", "C": "before", "zero_a": "zero_point"}),
+        ("s8,s8,s32", "aux(acc - zero_m * sum_n) + residual", {"sum_n": "given_sum", "residual": "value_s32"}),
+        ("bf16", "aux", {"aux": "unwritten"}),
+    ],
+)
+def test_data_is_drawn_by_type_and_meaning(types: str, epilogue: str, draws: dict[str, str]) -> None:
+    drawn = SelfTest(Interface(naive(types=types, epilogue=epilogue), "sm_90")).draws
+    assert draws.items() <= drawn.items()
+
+
+def test_sums_of_all_rows_serve_where_c_holds_them() -> None:
+    found = {
+        types: SelfTest(Interface(naive(types=types), "sm_90")).sums_all
+        for types in ("f32", "bf16", "bf16,bf16,f32", "s8,s8,s32", "s8")
+    }
+    assert found == {"f32": True, "bf16": False, "bf16,bf16,f32": True, "s8,s8,s32": True, "s8": False}
+
+
+def test_the_reference_keeps_integers_apart() -> None:
+    epilogue = parse_epilogue("relu(2 * alpha * (acc - 3 * zero_m)) - 0.5")
+    assert reference_text(epilogue).result == ("relu(number(2.0) * alpha * (acc - number(3.0) * zero_m)) - number(0.5)")
+    assert reference_text(epilogue, integer_sums=True).result == (
+        "relu(number(2.0) * alpha * (acc - Integer(3) * zero_m)) - number(0.5)"
+    )
+    whole = parse_epilogue("relu(2 * alpha * acc) - 5")
+    assert reference_text(whole, True, True).result == "relu(Integer(2) * alpha * acc) - Integer(5)"
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [({"cluster": 2}, "clusters of 2 blocks"), ({"attributes": ("cooperative",)}, "cooperative")],
+)
+def test_launches_without_a_launcher_are_refused(tmp_path: Path, changes: dict[str, Any], named: str) -> None:
+    source = naive()
+    special = replace(source, launch=replace(source.launch, **changes))
+    with pytest.raises(InvalidInput, match=f"no launcher for kernels whose launch takes {named}"):
+        require_exportable(special)
+    with pytest.raises(InvalidInput, match=named):
+        export(special, {"arch": "sm_90"}, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
