@@ -32,6 +32,7 @@ from gemmgen.problem.operands import OPERANDS, Operand
 from gemmgen.problem.parser import parse
 
 _LIBRARY = re.compile(r"(\w+\{f\})\([\w, ]+\)")  # a call of CUDA's math library and nothing else
+_NAMED = re.compile(r"[\w.]+")  # a name, of a member maybe, or a number
 _ADDED, _MULTIPLIED, _ATOM = 1, 2, 3  # how strongly a text's operator binds
 
 
@@ -272,7 +273,7 @@ class _Writer:
     def _output(self, operand: Operand, value: Node) -> str:
         text = self._at_least(0, value)
         if operand.is_amax:  # which is not the value
-            text = text if isinstance(value, Name) or text in self._variables else self._variable(text)
+            text = text if _NAMED.fullmatch(text) else self._variable(text)
         self.statements.append(Statement(operand.name, text, operand))
         return text if operand.is_amax else operand.name
 
@@ -285,13 +286,9 @@ class _Writer:
         return self._variable(text)
 
     def _variable(self, text: str) -> str:
-        number = len(self._variables) + 1
+        number = sum(statement.output is None for statement in self.statements) + 1
         self.statements.append(Statement("x" if number == 1 else f"x{number}", text))
         return self.statements[-1].name
-
-    @property
-    def _variables(self) -> list[str]:
-        return [statement.name for statement in self.statements if statement.output is None]
 
     def _at_least(self, strength: int, node: Node) -> str:
         text, own = self.write(node)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import groupby
+from math import gcd
 from typing import Any
 
 import jinja2
@@ -19,7 +20,7 @@ from gemmgen.kernel.naming import DIGITS, full_name, short_name
 from gemmgen.kernel.notes import MatrixText, matrix_texts
 from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.source import KernelSource, Launch, Parameter, size_type
-from gemmgen.problem.device import DEFAULT_ARCH
+from gemmgen.problem.device import DEFAULT_ARCH, WARP
 from gemmgen.problem.gemm import LD_ALIGN, POINTER_ALIGN, Problem
 from gemmgen.problem.operands import Operand
 from gemmgen.problem.sizes import RUNTIME, Size
@@ -153,6 +154,18 @@ class Kernel:
         if allowed >= columns:
             return VectorText("N", "", ".at[i]")
         return VectorText(str(allowed), f"[N / {allowed}]", f"[i / {allowed}].at[i % {allowed}]")
+
+    def amax_lanes(self, operand: Operand) -> tuple[int, int] | None:
+        """Of a block whose lanes have neighbouring columns of its tile: the least distance of two lanes that share a
+        row, or column, and the end of such distances, each twice the one before it; None where no two do."""
+        columns = self.plan.tile[1]
+        first, end = (1, gcd(WARP, columns)) if operand.along == "m" else (columns, WARP)
+        return (first, end) if first < end and WARP % first == 0 else None
+
+    @property
+    def warp_amaxes(self) -> bool:
+        """Whether there are such lanes."""
+        return any(self.amax_lanes(operand) is not None for operand in self.problem.epilogue.amaxes)
 
     @staticmethod
     def to_product(operand: Operand, product: str) -> str:

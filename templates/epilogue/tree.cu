@@ -85,14 +85,16 @@ __device__ __forceinline__ void raise_amax(${ TS }* to, Magnitude value)
 ${ "Magnitude" if x.is_amax else TS } ${ x.name }_value${ " = 0" if x.is_amax };
 //% endfor
 //% endmacro
-/*# And from there to memory. #*/
+/*# And from there to memory: all, or those to matrices. #*/
 //% macro store_outputs(e, m, n)
-//% for x in e.outputs
-//% if x.is_amax
+${ store_matrices(e, m, n) }
+//%- for x in e.amaxes
 raise_amax(e.${ x.name } + ${ m if x.along == "m" else n }, ${ x.name }_value);
-//% else
+//% endfor
+//% endmacro
+//% macro store_matrices(e, m, n)
+//% for x in e.written_matrices
 e.${ x.name }[Offset(${ m }) * s.${ x.ld } + ${ n }] = ${ x.name }_value;
-//% endif
 //% endfor
 //% endmacro
 /*# The sums of A and B that the epilogue takes, as further parameters of `type`, or as arguments. #*/

@@ -11,8 +11,20 @@
 //% from view.stream import stream
 //% from view.small import small, sum_products
 //% from "epilogue/result.cu" import narrowed, result
-//% from "epilogue/tree.cu" import epilogue, applied_at, declare_outputs, inputs, store_outputs
+//% from "epilogue/tree.cu" import epilogue, applied_at, declare_outputs, inputs, store_matrices
 //% set x, w = view.x, view.w
+/*# What a thread's element raises, once for the lanes of its warp that share a row, or a column. #*/
+//% macro raise_amaxes(kernel)
+//% for a in kernel.problem.epilogue.amaxes
+//% set lanes = kernel.amax_lanes(a)
+//% if lanes
+${ a.name }_value = warp_amax<${ lanes | join(", ") }>(${ a.name }_value);
+if (exists && threadIdx.x % ${ "%d == 0" | format(lanes[1]) if a.along == "m" else "32 < %d" | format(lanes[0]) }) raise_amax(e.${ a.name } + ${ a.along }, ${ a.name }_value);
+//% else
+if (exists) raise_amax(e.${ a.name } + ${ a.along }, ${ a.name }_value);
+//% endif
+//% endfor
+//% endmacro
 ${ header(kernel) }
 namespace {
 
@@ -59,6 +71,17 @@ ${ split_k(kernel, "STEP", ragged=true, whole=view.ring) }
 //% endif
 //% if kernel.epilogue
 ${ epilogue(kernel) }
+//% if kernel.warp_amaxes
+// The largest of what lanes have that are FIRST, 2 * FIRST and so on, to END, apart.
+template <int FIRST, int END>
+__device__ __forceinline__ Magnitude warp_amax(Magnitude value)
+{
+    #pragma unroll
+    for (int distance = FIRST; distance < END; distance *= 2) value = max(value, __shfl_xor_sync(0xffffffffu, value, distance));
+    return value;
+}
+
+//% endif
 // This thread's elements of C that exist: those at THREADS * i + threadIdx.x of the tile.
 __device__ __forceinline__ void store_c(${ TC }* C, Shape s, int tile_m, int tile_n, const ${ T } (&sums)[OUTPUTS], const Epilogue& e)
 //% else
@@ -70,6 +93,17 @@ __device__ __forceinline__ void store_c(${ TC }* C, Shape s, int tile_m, int til
     for (int i = 0; i < OUTPUTS; ++i) {
         const int element = i * THREADS + threadIdx.x;
         const int m = tile_m + element / BN, n = tile_n + element % BN;
+//% if kernel.problem.epilogue.amaxes
+//% set exists = ["(OUTPUTS * THREADS == BM * BN || element < BM * BN)", "m < s.M" if "M" in kernel.edges, "n < s.N" if "N" in kernel.edges] | select | join(" && ")
+        const bool exists = ${ exists };
+${ declare_outputs(kernel.problem.epilogue) | indent(8, true) | trim("\n") }
+        if (exists) {
+            ${ TC }* const to = C + Offset(m) * s.ldc + n;
+            *to = ${ narrowed(applied_at(kernel, "m", "n", "sums[i]", "*to")) };
+${ store_matrices(kernel.problem.epilogue, "m", "n") | indent(12, true) | trim("\n") }
+        }
+${ raise_amaxes(kernel) | indent(8, true) | trim("\n") }
+//% else
         if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
 //% if "M" in kernel.edges or "N" in kernel.edges
         if (${ "m >= s.M" if "M" in kernel.edges }${ " || " if "M" in kernel.edges and "N" in kernel.edges }${ "n >= s.N" if "N" in kernel.edges }) continue;
@@ -81,10 +115,11 @@ ${ declare_outputs(kernel.problem.epilogue) | indent(8, true) | trim("\n") }
 //% endif
         *to = ${ narrowed(applied_at(kernel, "m", "n", "sums[i]", "*to")) };
 //% if kernel.outputs
-${ store_outputs(kernel.problem.epilogue, "m", "n") | indent(8, true) | trim("\n") }
+${ store_matrices(kernel.problem.epilogue, "m", "n") | indent(8, true) | trim("\n") }
 //% endif
 //% else
         *to = ${ result("sums[i]", "*to") };  // beta = 0 leaves C unread
+//% endif
 //% endif
     }
 }
