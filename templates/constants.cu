@@ -1,9 +1,9 @@
 //% macro shape(kernel)
 //% if kernel.problem.strided
-// Sizes and the elements between lines (leading dimensions) and between matrices of the batch (strides).
-// What is known here folds into the code.
+// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the next).
+// Those that are constants fold into the code.
 //% else
-// Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
+// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 //% endif
 struct Shape {
 //% for name, size in kernel.sizes.items()

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from gemmgen.api import bench
-from gemmgen.cli.options import ProblemOptions, json_option, out_option, problem_options, shape
+from gemmgen.cli.options import ProblemOptions, json_option, out_option, problem_options, shape_of
 from gemmgen.cli.output import emit
 from gemmgen.cli.progress import watch
 from gemmgen.cli.reports.bench import show_bench
@@ -30,7 +30,7 @@ def command(words: list[str], what: Sequence[str], options: ProblemOptions, out:
     cuBLASLt is asked for all its heuristics and each is timed; its best is the baseline. That of batches of pointers is
     cuBLAS's gemmBatched. Both stand beside the card's own measured limits. The result is added to the kernel's JSON.
     """
-    wanted = [options.problem(shape(text)) if is_shape(text) else text for text in what]
+    wanted = [options.problem(shape_of(text)) if is_shape(text) else text for text in what]
     with watch() as progress:
         rows = bench(*wanted, out=out, command=shlex.join(["gemmgen", *words]), progress=progress)
     emit(as_json, lambda: {"results": [row.document() for row in rows]}, lambda console: show_bench(console, rows))

@@ -26,12 +26,12 @@ from gemmgen.run.target import compile_target
 def command(kernel: str, arch: str, out: Path, as_json: bool) -> None:
     """Say why a kernel is as it is, and what to expect of it.
 
-    Tile levels; accesses per result and FMAs per shared read; intensity and roofline; registers, occupancy and
-    what limits it; waves; the expected bottleneck; the instruction mix of the compiled main loop, and what it leaves of
-    the FMA pipe and asks of shared memory, beside what the model says.
+    Tile levels; bytes read per FMA; intensity and roofline; registers, occupancy and what limits it; waves; the
+    expected bottleneck; the instruction mix of the compiled main loop, how busy it can keep the FMA pipe and shared
+    memory, and what the model says of both.
 
-    The kernel is a .cu file, or the name, or the beginning of the name, of one in --out, in this folder or in
-    generated/. Where it has a JSON, that names the architecture for --arch auto.
+    The kernel is a .cu file, or the name (or its beginning) of one in --out, in this folder or in generated/. --arch
+    auto is the architecture that its JSON names.
     """
     _, spec = compile_target(arch)
     it = explain(find_kernel(kernel, out, spec.arch), arch=arch)

@@ -55,9 +55,9 @@ def command(
     """Verify a kernel and export it as a folder that stands alone: no gemmgen, no Python.
 
     NAME.cu (the kernel and its host launcher NAME_launch), NAME.h (extern "C"), a self-test with a main of its own,
-    CMakeLists.txt, and a certificate: what was shown of the kernel, what was not, and of exactly which bytes.
-    `gemmgen verify --certificate FILE` checks it again. A kernel that is wrong is not exported. Where the kernel has
-    a JSON and was not edited since, that names the architecture for --arch auto.
+    CMakeLists.txt, and a certificate: what was tested, what was not, and on exactly which files. `gemmgen verify
+    --certificate FILE` checks it again. A kernel that is wrong is not exported. --arch auto is the architecture that
+    the kernel's JSON names, unless the kernel was edited.
     """
     _, spec = compile_target(arch)
     found = find_kernel(kernel, out, spec.arch)

@@ -44,7 +44,7 @@ from gemmgen.run.target import compile_target
 @click.pass_obj
 def command(
     words: list[str],
-    size: Shape,
+    shape: Shape,
     settings: tuple[tuple[str, int], ...],
     family: str,
     options: ProblemOptions,
@@ -64,7 +64,7 @@ def command(
       gemmgen generate '?x4096x4096' --layout rc --ld-align 4
     """
     source = generate_kernel(
-        options.problem(size),
+        options.problem(shape),
         family=family,
         arch=arch,
         out=out,

@@ -48,7 +48,7 @@ class Amount(click.FloatRange):
         return super().convert(value, param, ctx)
 
 
-def shape(text: str) -> Shape:
+def shape_of(text: str) -> Shape:
     """MxNxK -> (m, n, k). Raises InvalidInput."""
     require(
         all(len(part) <= LONGEST_NUMBER for part in text.split("x")),
@@ -173,7 +173,7 @@ _PROBLEM = (
             default="dense",
             show_default=True,
             metavar="N|?",
-            help=f"Elements from a line of {matrix} to the next; ? leaves it to run time.",
+            help=f"Leading dimension of {matrix} in elements; ? leaves it to run time.",
         )
         for matrix in "ABC"
     ),
@@ -183,7 +183,7 @@ _PROBLEM = (
         default="1",
         show_default=True,
         metavar="N|?",
-        help="Products, each on its own A, B and C; ? leaves their number to run time.",
+        help="Number of products, each with its own A, B and C; ? leaves it to run time.",
     ),
     *(
         click.option(
@@ -192,8 +192,8 @@ _PROBLEM = (
             default="dense",
             show_default=True,
             metavar="N|?",
-            help=f"Elements from a matrix {matrix} of the batch to the next; ? leaves it to run time"
-            + ("." if matrix == "C" else ", 0 shares one."),
+            help=f"Elements from one {matrix} of the batch to the next; ? leaves it to run time"
+            + ("." if matrix == "C" else f", with 0 all products share one {matrix}."),
         )
         for matrix in "ABC"
     ),
@@ -216,7 +216,7 @@ _PROBLEM = (
         default="dense",
         show_default=True,
         metavar="N|?",
-        help="Elements from a row of the epilogue's residual to the next; ? leaves it to run time.",
+        help="Leading dimension of the epilogue's residual in elements; ? leaves it to run time.",
     ),
     click.option(
         "--stride-residual",
@@ -224,35 +224,36 @@ _PROBLEM = (
         default="dense",
         show_default=True,
         metavar="N|?",
-        help="Elements from a residual of the batch to the next; ? leaves it to run time, 0 shares one.",
+        help="Elements from one residual of the batch to the next; ? leaves it to run time, with 0 all share one.",
     ),
     click.option(
         "--typical",
         type=setting,
         multiple=True,
         metavar="NAME=N",
-        help="For what M, N, K or batch a size left to run time is tuned and timed; may be repeated.",
+        help="At which M, N, K or batch a kernel is tuned and timed that leaves it to run time: M=16; may be repeated.",
     ),
     click.option(
         "--pointer-align",
         type=Whole(min=1, max=ALIGNS[-1]),
         default=16,
         show_default=True,
-        help="Bytes that divide the addresses of A, B and C: your promise. Less than 16 narrows the accesses.",
+        help="Alignment of the addresses of A, B and C, in bytes, as you promise. Less than 16 narrows accesses.",
     ),
     click.option(
         "--ld-align",
         type=Whole(min=1, max=ALIGNS[-1]),
         default=1,
         show_default=True,
-        help="Elements that divide every run-time leading dimension and stride: your promise. More widens accesses.",
+        help="Elements of which every run-time leading dimension and stride is a multiple, as you promise. More than 1 "
+        "allows wider accesses.",
     ),
 )
 
 
 def shape_argument(function: Function) -> Function:
     """SHAPE, the one problem of a command."""
-    return click.argument("size", metavar="SHAPE", type=shape)(function)
+    return click.argument("shape", metavar="SHAPE", type=shape_of)(function)
 
 
 def problem_options(function: Function) -> Callable[..., Any]:
@@ -275,14 +276,14 @@ def out_option(help_text: str) -> Callable[[Function], Function]:
 
 def as_option(function: Function) -> Function:
     """--as: the user's own name."""
-    text = "Your name for the kernel, its files and its launcher: a C identifier.  [default: one that it has of itself]"
+    text = "Your name for kernel, files and launcher: a C identifier.  [default: one that says what it computes]"
     return click.option("--as", "own_name", metavar="NAME", help=text)(function)
 
 
 def arch_option(function: Function) -> Function:
     """--arch: what to compile for, and whose limits count."""
     text = (
-        "What to compile for, whose limits count: sm_NN[a], or a card such as A100. auto: the GPU's here, else sm_90."
+        "Architecture to compile for: sm_NN, sm_NNa, or that of a card such as A100. auto: of the GPU here, else sm_90."
     )
     return click.option("--arch", default="auto", show_default=True, help=text)(function)
 
@@ -309,7 +310,7 @@ def family_option(function: Function) -> Function:
 
 def seed_option(function: Function) -> Function:
     """--seed: of every random choice."""
-    text = "Of test data, thread schedules and what the property tests draw: the same seed, the same run."
+    text = "Seed of test data, thread schedules and what the property tests draw: the same seed, the same run."
     return click.option("--seed", type=Whole(0), default=0, show_default=True, help=text)(function)
 
 

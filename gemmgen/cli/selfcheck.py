@@ -47,7 +47,7 @@ FAILED = 1
     type=Whole(1),
     default=BUG_EXAMPLES,
     show_default=True,
-    help="Situations that each bug gets at most.",
+    help="Situations to try for each bug, at most.",
 )
 @click.option(
     "--kernels",
@@ -64,7 +64,7 @@ FAILED = 1
     help="Random mistakes in the same kernels: those that survive are listed.",
 )
 @click.option("--only", metavar="TEXT", default="", help="Bugs with TEXT in their name, category, kernel or skeleton.")
-@click.option("--sanitize", is_flag=True, help="On a GPU, ask compute-sanitizer's four tools about each bug too.")
+@click.option("--sanitize", is_flag=True, help="On a GPU, also run each bug under compute-sanitizer's four tools.")
 @seed_option
 @json_option
 @click.pass_context

@@ -27,12 +27,12 @@ from gemmgen.search.space import explore
 @problem_options
 @arch_option
 @json_option
-def command(size: Shape, family: str, options: ProblemOptions, arch: str, as_json: bool) -> None:
+def command(shape: Shape, family: str, options: ProblemOptions, arch: str, as_json: bool) -> None:
     """Show the axes of a family, how many configs are accepted, and why the others are not.
 
     A constraint rules out what cannot work; pruning leaves out what would work and be slow. `gemmgen generate
     --set` accepts whatever holds the constraints.
     """
     name, spec = compile_target(arch)
-    space = explore(family_named(family), options.problem(size), spec)
+    space = explore(family_named(family), options.problem(shape), spec)
     emit(as_json, lambda: {"arch": name, **space_document(space)}, lambda console: show_space(console, space, name))

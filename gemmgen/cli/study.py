@@ -14,7 +14,7 @@ from gemmgen.artifacts.kernelfile import require_writable
 from gemmgen.benchmark.study import STUDIES, Study
 from gemmgen.benchmark.study.modelcheck import PER_PROBLEM, TIMES, check_document
 from gemmgen.benchmark.study.record import study_document
-from gemmgen.cli.options import ProblemOptions, Shape, Whole, json_option, problem_options, shape
+from gemmgen.cli.options import ProblemOptions, Shape, Whole, json_option, problem_options, shape_of
 from gemmgen.cli.output import emit, stderr
 from gemmgen.cli.progress import watch
 from gemmgen.cli.reports.model import show_check, write_check
@@ -36,7 +36,7 @@ OUT = "Folder for the table (.md), the plot (.svg, .png) and the record (.json).
 def command() -> None:
     """Series of kernels that differ in one idea or one number, verified, explained and timed side by side.
 
-    And how well the model orders kernels, by the times that were measured of many.
+    `model` compares the order in which the model puts kernels with that of their measured times.
     """
 
 
@@ -47,7 +47,7 @@ def _files(written: Written) -> list[str]:
 
 
 def _subcommand(study: Study) -> Callable[..., None]:
-    @click.argument("size", metavar="[SHAPE]", type=shape, default=DEFAULT_SHAPE)
+    @click.argument("shape", metavar="[SHAPE]", type=shape_of, default=DEFAULT_SHAPE)
     @problem_options
     @click.option("--device", default="auto", show_default=True, help=DEVICE)
     @click.option("--out", type=click.Path(path_type=Path), help=OUT)
@@ -55,7 +55,7 @@ def _subcommand(study: Study) -> Callable[..., None]:
     @click.pass_obj
     def series(
         words: list[str],
-        size: Shape,
+        shape: Shape,
         options: ProblemOptions,
         device: str,
         out: Path | None,
@@ -66,7 +66,7 @@ def _subcommand(study: Study) -> Callable[..., None]:
         if out is not None:
             require_writable(out)
         with watch() as progress:
-            result = run(study.name, options.problem(size), device=device, budget=budget, progress=progress)
+            result = run(study.name, options.problem(shape), device=device, budget=budget, progress=progress)
         files = _files(Written() if out is None else write_study(result, line, out))
         emit(
             as_json,

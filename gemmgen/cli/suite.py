@@ -16,7 +16,7 @@ from gemmgen.benchmark.gallery import write_readme
 from gemmgen.benchmark.scores import scores_in, summaries
 from gemmgen.benchmark.shapes import GROUPS, select, suite
 from gemmgen.benchmark.suite import STEPS, ShapeOutcome, Step, SuitePlan, missing_for, run_step
-from gemmgen.cli.options import Amount, ProblemOptions, Shape, Whole, json_option, problem_options, shape
+from gemmgen.cli.options import Amount, ProblemOptions, Shape, Whole, json_option, problem_options, shape_of
 from gemmgen.cli.output import FAILED, emit, stderr
 from gemmgen.cli.progress import rows
 from gemmgen.cli.reports.suite import row_line, show_suite
@@ -38,11 +38,11 @@ def parse_part(text: str) -> Part:
 
 
 @click.command()
-@click.option("--group", "groups", type=click.Choice(list(GROUPS)), multiple=True, help="Only this one; repeatable.")
+@click.option("--group", "groups", type=click.Choice(list(GROUPS)), multiple=True, help="Only this group; repeatable.")
 @click.option("--only", multiple=True, metavar="TEXT", help="Only shapes with TEXT in them: 4096x4096, rc; repeatable.")
 @click.option("--part", type=parse_part, default="1/1", metavar="I/N", help="Only every N-th shape, from the I-th on.")
 @click.option("--shapes", type=click.Path(path_type=Path), metavar="FILE", help="Shapes of your own instead.")
-@click.option("--step", "steps", type=click.Choice(STEPS), multiple=True, help="Only this one; repeatable.")
+@click.option("--step", "steps", type=click.Choice(STEPS), multiple=True, help="Only this step; repeatable.")
 @click.option(
     "--budget",
     type=Whole(0),
@@ -51,7 +51,7 @@ def parse_part(text: str) -> Part:
     help="Candidates of each search; 0 only benches the winners on file.",
 )
 @click.option("--again", is_flag=True, help="Redo what is on file.")
-@click.option("--limit-seconds", type=Amount(0), help="Start nothing after so long.")
+@click.option("--limit-seconds", type=Amount(0), help="Start nothing new after this time.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -82,11 +82,11 @@ def command(
     emulate   the winners on file verified in the emulator, with or without a GPU
 
     Without --step, those that this machine can do. A winner found on the same card by the same templates, families and
-    search stays; so does a verdict. Each result is written as it comes: the same command goes on where it was
-    interrupted. A shape that fails is a row with its reason, and the exit code is then 1.
+    search is kept; so is a verdict. Each result is written at once: the same command resumes after an interruption.
+    A shape that fails is a row with its reason, and the exit code is then 1.
 
-    Several cards share a suite by --part, each process with its CUDA_VISIBLE_DEVICES; on several machines, copy the
-    files together and run `gemmgen gallery`.
+    On several cards run a process for each, with its own --part and CUDA_VISIBLE_DEVICES. From several machines copy
+    the files into one folder and run `gemmgen gallery`.
 
     A FILE of shapes has one on each line, with options as `gemmgen tune` takes them: 16x16x16 --batch 4096 --layout rc.
     A # begins a comment.
@@ -134,10 +134,10 @@ def _words(line: str, place: str) -> list[str]:
 
 
 @click.command(add_help_option=False)
-@click.argument("size", metavar="SHAPE", type=shape)
+@click.argument("shape", metavar="SHAPE", type=shape_of)
 @problem_options
-def _line(size: Shape, options: ProblemOptions) -> Problem:
-    return options.problem(size)
+def _line(shape: Shape, options: ProblemOptions) -> Problem:
+    return options.problem(shape)
 
 
 def _problem(words: list[str], place: str) -> Problem:

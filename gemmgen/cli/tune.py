@@ -26,7 +26,7 @@ from gemmgen.cli.options import (
     out_option,
     problem_options,
     seed_option,
-    shape,
+    shape_of,
 )
 from gemmgen.cli.output import emit
 from gemmgen.cli.progress import watch
@@ -43,7 +43,7 @@ BUDGET = (
 
 
 @click.command()
-@click.argument("sizes", metavar="SHAPE...", type=shape, nargs=-1, required=True)
+@click.argument("shapes", metavar="SHAPE...", type=shape_of, nargs=-1, required=True)
 @problem_options
 @click.option(
     "--family", type=FAMILY, help="The one kernel family to search.  [default: those that suit the shape, naive apart]"
@@ -58,7 +58,7 @@ BUDGET = (
 @click.pass_obj
 def command(
     words: list[str],
-    sizes: Sequence[Shape],
+    shapes: Sequence[Shape],
     options: ProblemOptions,
     family: str | None,
     arch: str,
@@ -72,19 +72,19 @@ def command(
     """Find the fastest correct kernel for each SHAPE and write it.
 
     Kernel families that suit the shape share the search. Configs that break a constraint are rejected, the rest ranked
-    by a model; the best are compiled, those that spill registers dropped, and the others timed. From the fastest on
-    they are property-tested until a few are right, which are timed again side by side. Without a GPU the emulator tests
-    all and the model's prediction decides.
+    by a model; the best are compiled, those that spill registers dropped, and the others timed. They are then
+    property-tested, the fastest first, until a few have passed; these are timed again side by side. Without a GPU the
+    emulator tests all candidates, and the predicted time decides.
 
-    What is done is kept in a cache: the same command, interrupted and given again, resumes.
+    Results are kept in a cache: after an interruption the same command resumes.
 
     \b
     Examples:
       gemmgen tune 512x512x512
       gemmgen tune 4096x4096x4096 '?x4096x4096' --layout rc --budget 500 --json > results.json
     """
-    require(own_name is None or len(sizes) == 1, f"--as {own_name} names one kernel: {len(sizes)} shapes are given")
-    problems = [options.problem(size) for size in sizes]
+    require(own_name is None or len(shapes) == 1, f"--as {own_name} names one kernel: {len(shapes)} shapes are given")
+    problems = [options.problem(shape) for shape in shapes]
     results: list[dict[str, Any]] = []
     choices = {"family": family, "arch": arch, "device": device, "budget": budget, "seed": seed, "name": own_name}
     for problem in problems:

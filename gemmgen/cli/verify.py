@@ -73,15 +73,14 @@ def command(
 
     A failure is shrunk to the smallest case that still fails, and printed with its first wrong element.
 
-    The kernel is a .cu file, or the name, or the beginning of the name, of one in --out, in this folder or in
-    generated/. How to launch it comes from the JSON beside it, or from its header.
+    The kernel is a .cu file, or the name (or its beginning) of one in --out, in this folder or in generated/. How to
+    launch it is read from the JSON beside it, or from its header.
 
     --sanitize needs a GPU. The kernel runs in a few small situations under each tool, for a few seconds; of launches
-    that are too large to be watched the first blocks run. What a tool finds makes the kernel fail, with the line of
-    the .cu.
+    that are too large for that only the first blocks run. A finding fails the kernel, and names the line of the .cu.
 
-    With --certificate the files beside the certificate must be those that it names, byte for byte, and the kernel
-    must do again what it says, with its seed and number of examples. A file that was edited since voids it.
+    With --certificate the files beside the certificate must be those that it names, byte for byte, and the tests that
+    it reports are repeated, with its seed and number of examples, and must come out the same.
     """
     if certificate is not None:
         given = [name for name in FOR_A_KERNEL if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]

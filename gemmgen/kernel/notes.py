@@ -13,7 +13,7 @@ from gemmgen.kernel.model import representative
 from gemmgen.kernel.plan import Plan, Work
 from gemmgen.kernel.source import Launch
 from gemmgen.problem.device import least_ridge
-from gemmgen.problem.dtype import WORD, DType
+from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import ld_of, matrix_of, stride_of
 from gemmgen.support.words import plural
@@ -71,7 +71,7 @@ def block(plan: Plan) -> str:
 def main_loop(plan: Plan) -> Iterator[str]:
     """Of kernels that multiply from shared memory: a thread's reads, what is under way, what bounds them."""
     counts = traffic(plan)
-    yield from _reads(plan.work, counts)
+    yield from _reads(plan, counts)
     yield _stages(plan.work)
     yield _bound(plan, counts)
 
@@ -79,10 +79,11 @@ def main_loop(plan: Plan) -> Iterator[str]:
 def shared_tiles(launch: Launch) -> Iterator[str]:
     """How blocks share tiles of C, if they do."""
     if launch.splits > 1:
-        yield f"Split-K {launch.splits} blocks share a tile, each over a part of K; the last to arrive adds their sums"
+        blocks = launch.splits
+        yield f"Split-K {blocks} blocks compute a tile, each over a part of K; the last to arrive adds up their sums"
     if launch.stream is not None:
         blocks = launch.stream.blocks
-        yield f"Stream  stream-K: {blocks} blocks share the last wave's tiles, with about as many k tiles each"
+        yield f"Stream  stream-K: {blocks} blocks divide the k tiles of the last wave's tiles evenly"
 
 
 def memory_bound(intensity: float, dtype: DType) -> bool:
@@ -90,16 +91,15 @@ def memory_bound(intensity: float, dtype: DType) -> bool:
     return intensity < least_ridge(dtype)
 
 
-def _reads(work: Work, counts: Traffic) -> Iterator[str]:
+def _reads(plan: Plan, counts: Traffic) -> Iterator[str]:
+    work, size = plan.work, plan.problem.types.accumulator.size
     yield (
-        f"Thread  {work.outputs} elements of C: for each k {plural(work.outputs, 'FMA')} "
-        f"on {work.k_slices * work.read_bytes / WORD:g} words of shared memory, taken in "
-        f"{plural(work.k_slices * work.shared_reads, 'read')}"
+        f"Thread  {work.outputs} elements of C: for each k {plural(work.outputs, 'FMA')} on "
+        f"{plural(work.k_slices * work.read_bytes / size, 'element')} of A and B, read from shared memory by "
+        f"{plural(work.k_slices * work.shared_reads, 'load')}"
     )
-    yield (
-        f"Reads   K / {1 / counts.global_words:.4g} words of global and K / {1 / counts.shared_words:.4g} of shared "
-        f"memory for each element of C; {counts.intensity:.3g} FLOP for a byte of global"
-    )
+    read = f"{counts.global_bytes:.4g} bytes of global and {counts.shared_bytes:.4g} of shared memory"
+    yield f"Reads   {read} for each FMA; {counts.intensity:.3g} FLOP for a byte of global"
 
 
 def _stages(work: Work) -> str:

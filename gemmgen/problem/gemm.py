@@ -421,15 +421,15 @@ class Case:
             line = matrix.line_length
             require(matrix.ld >= line, f"{sizes.ld} = {matrix.ld} is shorter than a line of {line} elements")
 
-    @property
+    @cached_property
     def a(self) -> Matrix:
         return self._matrix(self.problem.matrices[0])
 
-    @property
+    @cached_property
     def b(self) -> Matrix:
         return self._matrix(self.problem.matrices[1])
 
-    @property
+    @cached_property
     def c(self) -> Matrix:
         return self._matrix(self.problem.matrices[2])
 
@@ -449,8 +449,8 @@ class Case:
     def matrices(self) -> tuple[Matrix, Matrix, Matrix]:
         return self.a, self.b, self.c
 
-    @property
-    def extra(self) -> dict[str, Matrix]:
+    @cached_property
+    def extra(self) -> Mapping[str, Matrix]:
         """The epilogue's operands by name: a vector that is read serves all products."""
         matrices = {sizes.name: self._matrix(sizes) for sizes in self.problem.matrices[3:]}
         operands = self.problem.epilogue.operands
@@ -466,8 +466,8 @@ class Case:
         """Of these what kernels read."""
         return {name: matrix for name, matrix in self.extra.items() if not OPERANDS[name].written}
 
-    @property
-    def tensors(self) -> dict[str, Matrix]:
+    @cached_property  # a situation asks dozens of times
+    def tensors(self) -> Mapping[str, Matrix]:
         """A, B, C and the epilogue's operands, by name."""
         return {"A": self.a, "B": self.b, "C": self.c, **self.extra}
 

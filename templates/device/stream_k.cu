@@ -5,16 +5,16 @@
 //% from "device/raster.cu" import tile_rows, tile_columns
 //% macro stream_k(kernel)
 // Which block computes which k tiles of which tile of C. STREAM blocks run at once, a wave. Tiles of whole waves are
-// data-parallel: one block each. A tile of the last wave has an owner, which does its first `owner_k_tiles`; the k tiles that
-// owners leave, one tile's behind the other's, are dealt out evenly to the wave's other blocks, the stream blocks. So all
-// blocks of the wave do about as many k tiles, and most read the same k at the same time, which serves L2.
+// data-parallel: one block each. A tile of the last wave has an owner, which does its first `owner_k_tiles`. The wave's other
+// blocks, the stream blocks, divide the k tiles that are left evenly, tile after tile. So all blocks of the wave do about as
+// many k tiles, and most read the same k at the same time, which L2 then holds.
 struct StreamK {
-    int tiles;           // of C; as many blocks own one
-    int data_parallel;   // of these, the first ones
-    int k_tiles;         // of a tile: at least one, whose epilogue stores C where K = 0
-    int owner_k_tiles;   // of these its owner's, in the last wave
+    int tiles;           // of C; the first as many blocks own one each
+    int data_parallel;   // the tiles of whole waves, which come first
+    int k_tiles;         // of one tile: at least one, so that its epilogue stores C where K = 0, too
+    int owner_k_tiles;   // the owner's of these, in the last wave
     int stream_blocks;   // no more than there are k tiles for them
-    long long streamed;  // k tiles that stream blocks do
+    long long streamed;  // k tiles of all stream blocks
 };
 
 __device__ __forceinline__ StreamK stream_k_schedule(Shape s)
@@ -27,19 +27,19 @@ __device__ __forceinline__ StreamK stream_k_schedule(Shape s)
     return {tiles, tiles - last_wave, k_tiles, owner_k_tiles, stream_blocks, streamed};
 }
 
-// The first of the streamed k tiles that a stream block does. It does those up to the next block's first.
+// The number of a stream block's first k tile among the streamed ones. It does those up to the next block's first.
 __device__ __forceinline__ long long first_k_tile(const StreamK& schedule, int stream_block)
 {
     return stream_block * schedule.streamed / schedule.stream_blocks;
 }
 
-// The stream block that does a streamed k tile: the last one whose first is no later.
+// The stream block that does the streamed k tile of this number.
 __device__ __forceinline__ int stream_block_of(const StreamK& schedule, long long k_tile)
 {
     return static_cast<int>(((k_tile + 1) * schedule.stream_blocks - 1) / schedule.streamed);
 }
 
-// What a block does: `k_tiles` from number `k_tile` of `tile` on, past its end those of the tiles that follow.
+// What a block does: `k_tiles` k tiles, from number `k_tile` of `tile` on. Those past its last are the next tile's.
 struct WorkUnit {
     int tile, k_tile, k_tiles;
 };

@@ -1,7 +1,7 @@
-/*# The small operand without shared memory: each thread reads what its own weights meet, with no barrier. #*/
+/*# The small operand without shared memory: each thread reads the values that its own weights are multiplied by, with no barrier. #*/
 //% from "device/packed.cu" import access
 //% macro small(x, w, view)
-// Start the loads of what one step's weights meet: ${ x.X }'s S values at each of a thread's k from `k` on. Zeros stand
+// Start the loads of what one step's weights are multiplied by: ${ x.X }'s S values at each of this thread's k from `k` on. Zeros stand
 // for those that do not exist, and from k = `end` on.
 __device__ __forceinline__ void fetch_small(const ${ element[x.X] }* ${ x.X }, Shape s, int ${ x.mn }, int k, int end, Chunk& chunk)
 {
@@ -56,7 +56,7 @@ __device__ __forceinline__ void fetch_small(const ${ element[x.X] }* ${ x.X }, S
         }
     }
 //% else
-    // A ring of registers: a step's weights, and what they meet, are loaded UNROLL steps before their use.
+    // A ring of registers: a step's weights, and ${ x.X }'s values for them, are loaded UNROLL steps before their use.
     ${ access(w, "VW") } weights[UNROLL][LOADS];
     ${ "__align__(16) " if types.uniform }Chunk chunks[UNROLL];
     #pragma unroll

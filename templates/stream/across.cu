@@ -3,13 +3,13 @@
 //% from "device/warp_sum.cu" import warp_sum
 //% macro stream(x, w, view)
 //% if view.direct and types.uniform
-using Chunk = ${ element[x.X] }[1][S];  // what a step's weights meet, in registers: ${ x.X }'s values, [k][${ x.mn }]
+using Chunk = ${ element[x.X] }[1][S];  // ${ x.X }'s values that a step's weights are multiplied by, in registers: [k][${ x.mn }]
 
 //% elif view.direct and x.along_k
-using Chunk = ${ access(x, "XW") }[S][DEPTH / XW];  // what a step's weights meet, in registers: ${ x.X }'s values, [${ x.mn }][k]
+using Chunk = ${ access(x, "XW") }[S][DEPTH / XW];  // ${ x.X }'s values that a step's weights are multiplied by, in registers: [${ x.mn }][k]
 
 //% elif view.direct
-using Chunk = ${ access(x, "XW") }[DEPTH][S / XW];  // what a step's weights meet, in registers: ${ x.X }'s values, [k][${ x.mn }]
+using Chunk = ${ access(x, "XW") }[DEPTH][S / XW];  // ${ x.X }'s values that a step's weights are multiplied by, in registers: [k][${ x.mn }]
 
 //% else
 using Chunk = ${ T }[BK][PITCH];  // of ${ x.X } in shared memory: [k][${ x.mn }], so that a k's values are neighbours

@@ -3,13 +3,13 @@
 //% from "device/warp_sum.cu" import warp_sum
 //% macro stream(x, w, view)
 //% if view.direct and types.uniform
-using Chunk = ${ element[x.X] }[S][VW];  // what a step's weights meet, in registers: ${ x.X }'s values, [${ x.mn }][k]
+using Chunk = ${ element[x.X] }[S][VW];  // ${ x.X }'s values that a step's weights are multiplied by, in registers: [${ x.mn }][k]
 
 //% elif view.direct and x.along_k
-using Chunk = ${ access(x, "XW") }[S][VW / XW];  // what a step's weights meet, in registers: ${ x.X }'s values, [${ x.mn }][k]
+using Chunk = ${ access(x, "XW") }[S][VW / XW];  // ${ x.X }'s values that a step's weights are multiplied by, in registers: [${ x.mn }][k]
 
 //% elif view.direct
-using Chunk = ${ access(x, "XW") }[VW][S / XW];  // what a step's weights meet, in registers: ${ x.X }'s values, [k][${ x.mn }]
+using Chunk = ${ access(x, "XW") }[VW][S / XW];  // ${ x.X }'s values that a step's weights are multiplied by, in registers: [k][${ x.mn }]
 
 //% else
 using Chunk = ${ element[x.X] if view.dots else T }[S][PITCH];  // of ${ x.X } in shared memory: [${ x.mn }][k], so that a lane reads vectors along k

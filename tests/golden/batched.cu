@@ -1,4 +1,4 @@
-// gemm_f32_rr_bB_16x16x16_sm90_568fc613
+// gemm_f32_rr_bB_16x16x16_sm90_0c17c0e8
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //     for each of a batch's products
@@ -7,9 +7,9 @@
 //     B  16 x 16, row-major, ldb = 16, stride_b = 256
 //     C  16 x 16, row-major, ldc = 16, stride_c = 256
 //
-// Block   4 products at once by 64 threads, 4 times, 18432 bytes of shared memory
-// Thread  16 elements of C: for each k 16 FMAs on 8 words of shared memory, taken in 2 reads
-// Reads   K / 8 words of global and K / 2 of shared memory for each element of C; 4 FLOP for a byte of global
+// Block   4 products at once by 64 threads, 16 in all, 18432 bytes of shared memory
+// Thread  16 elements of C: for each k 16 FMAs on 8 elements of A and B, read from shared memory by 2 loads
+// Reads   0.5 bytes of global and 2 of shared memory for each FMA; 4 FLOP for a byte of global
 // Stages  global memory is read 1 stage ahead of its use, while the FMAs run
 // Bound   device memory: 2.67 FLOP for a byte that has to move, too few for any known card
 //
@@ -21,8 +21,8 @@
 
 namespace {
 
-// Sizes and the elements between lines (leading dimensions) and between matrices of the batch (strides).
-// What is known here folds into the code.
+// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the next).
+// Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 16;
     static constexpr int N = 16;
@@ -49,18 +49,18 @@ constexpr int MINB = 1;         // blocks that must fit an SM at once: caps a th
 // Work split
 constexpr int BM = 16;                    // rows of C: all of them
 constexpr int BN = 16;                    // columns of C: all of them
-constexpr int BK = 16;                    // depth of the products: all of it
+constexpr int BK = 16;                    // K: all of it
 constexpr int LANES_M = BM / TM;          // threads down a matrix
 constexpr int LANES_N = BN / TN;          // threads across a matrix
 constexpr int LANES = LANES_M * LANES_N;  // threads a product
 constexpr int THREADS = MB * LANES;       // threads a block
-constexpr int PAIR = 2;                   // neighbouring threads that share rows
-constexpr int DEPTH = 4;                  // values of k that a thread reads at once
-constexpr int UNROLL = 4;                 // reads that the loop along k unrolls
-constexpr int FM = 1;                     // floats of a thread's neighbouring rows
-constexpr int FN = 4;                     // floats of a thread's neighbouring columns
-constexpr int STEP_M = FM * LANES_M;      // rows from those to its next
-constexpr int STEP_N = FN * LANES_N;      // columns from those to its next
+constexpr int PAIR = 2;                   // neighbouring threads that compute the same rows
+constexpr int DEPTH = 4;                  // k for which a thread loads its fragments at once
+constexpr int UNROLL = 4;                 // of the loop along k: iterations that are unrolled
+constexpr int FM = 1;                     // neighbouring rows of a thread's patch of C
+constexpr int FN = 4;                     // neighbouring columns of a thread's patch of C
+constexpr int STEP_M = FM * LANES_M;      // rows from one patch of a thread to its next
+constexpr int STEP_N = FN * LANES_N;      // columns from one patch of a thread to its next
 constexpr int VC = 4;                     // floats of an access to C
 
 // How A gets to shared memory
@@ -261,7 +261,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_bB_16x16x16_sm90_568fc613(
+gemm_f32_rr_bB_16x16x16_sm90_0c17c0e8(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

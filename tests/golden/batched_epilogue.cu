@@ -1,4 +1,4 @@
-// gemm_f32_rr_bB_8x12x16_ep97a66a26_sm90_5f1e46ae
+// gemm_f32_rr_bB_8x12x16_ep97a66a26_sm90_e85c8448
 //
 //     C = clamp(acc + beta * C, -1, 1) * scale_m + residual      acc = A * B; f32 on CUDA cores; beta = 0 never reads C
 //     for each of a batch's products
@@ -9,9 +9,9 @@
 //     residual  8 x 12, row-major, ld_residual = 12, stride_residual = 96
 //     scale_m  8 elements, one a row of C; the same for all products
 //
-// Block   4 products at once by 24 threads, 1 time, 5632 bytes of shared memory
-// Thread  16 elements of C: for each k 16 FMAs on 8 words of shared memory, taken in 2 reads
-// Reads   K / 4.8 words of global and K / 2 of shared memory for each element of C; 2.4 FLOP for a byte of global
+// Block   4 products at once by 24 threads, 5632 bytes of shared memory
+// Thread  16 elements of C: for each k 16 FMAs on 8 elements of A and B, read from shared memory by 2 loads
+// Reads   0.8333 bytes of global and 2 of shared memory for each FMA; 2.4 FLOP for a byte of global
 // Stages  none is prefetched: a block waits for each of its loads, and only other blocks hide that
 // Bound   device memory: 1.5 FLOP for a byte that has to move, too few for any known card
 //
@@ -23,8 +23,8 @@
 
 namespace {
 
-// Sizes and the elements between lines (leading dimensions) and between matrices of the batch (strides).
-// What is known here folds into the code.
+// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the next).
+// Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 8;
     static constexpr int N = 12;
@@ -53,18 +53,18 @@ constexpr int MINB = 1;         // blocks that must fit an SM at once: caps a th
 // Work split
 constexpr int BM = 8;                     // rows of C: all of them
 constexpr int BN = 12;                    // columns of C: all of them
-constexpr int BK = 16;                    // depth of the products: all of it
+constexpr int BK = 16;                    // K: all of it
 constexpr int LANES_M = BM / TM;          // threads down a matrix
 constexpr int LANES_N = BN / TN;          // threads across a matrix
 constexpr int LANES = LANES_M * LANES_N;  // threads a product
 constexpr int THREADS = MB * LANES;       // threads a block
-constexpr int PAIR = 1;                   // neighbouring threads that share rows
-constexpr int DEPTH = 4;                  // values of k that a thread reads at once
-constexpr int UNROLL = 4;                 // reads that the loop along k unrolls
-constexpr int FM = 1;                     // floats of a thread's neighbouring rows
-constexpr int FN = 4;                     // floats of a thread's neighbouring columns
-constexpr int STEP_M = FM * LANES_M;      // rows from those to its next
-constexpr int STEP_N = FN * LANES_N;      // columns from those to its next
+constexpr int PAIR = 1;                   // neighbouring threads that compute the same rows
+constexpr int DEPTH = 4;                  // k for which a thread loads its fragments at once
+constexpr int UNROLL = 4;                 // of the loop along k: iterations that are unrolled
+constexpr int FM = 1;                     // neighbouring rows of a thread's patch of C
+constexpr int FN = 4;                     // neighbouring columns of a thread's patch of C
+constexpr int STEP_M = FM * LANES_M;      // rows from one patch of a thread to its next
+constexpr int STEP_N = FN * LANES_N;      // columns from one patch of a thread to its next
 constexpr int VC = 4;                     // floats of an access to C
 
 // How A gets to shared memory
@@ -259,7 +259,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_bB_8x12x16_ep97a66a26_sm90_5f1e46ae(
+gemm_f32_rr_bB_8x12x16_ep97a66a26_sm90_e85c8448(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

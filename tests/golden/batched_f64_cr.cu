@@ -1,4 +1,4 @@
-// gemm_f64_cr_b1000_24x32x40_sm90_f51a1098
+// gemm_f64_cr_b1000_24x32x40_sm90_1b53eb2d
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; beta = 0 never reads C
 //     for each of 1000 products
@@ -7,9 +7,9 @@
 //     B  40 x 32, row-major, ldb = 32, stride_b = 1280
 //     C  24 x 32, row-major, ldc = 32, stride_c = 768
 //
-// Block   2 products at once by 96 threads, 1 time, 35840 bytes of shared memory
-// Thread  16 elements of C: for each k 16 FMAs on 16 words of shared memory, taken in 4 reads
-// Reads   K / 6.857 words of global and K / 1 of shared memory for each element of C; 3.43 FLOP for a byte of global
+// Block   2 products at once by 96 threads, 35840 bytes of shared memory
+// Thread  16 elements of C: for each k 16 FMAs on 8 elements of A and B, read from shared memory by 4 loads
+// Reads   0.5833 bytes of global and 4 of shared memory for each FMA; 3.43 FLOP for a byte of global
 // Stages  none is prefetched: a block waits for each of its loads, and only other blocks hide that
 // Bound   DFMA issue: FMAs are 75% of the mainloop's FMAs, reads and copies
 //
@@ -21,8 +21,8 @@
 
 namespace {
 
-// Sizes and the elements between lines (leading dimensions) and between matrices of the batch (strides).
-// What is known here folds into the code.
+// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the next).
+// Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 24;
     static constexpr int N = 32;
@@ -48,18 +48,18 @@ constexpr int MINB = 1;         // blocks that must fit an SM at once: caps a th
 // Work split
 constexpr int BM = 24;                    // rows of C: all of them
 constexpr int BN = 32;                    // columns of C: all of them
-constexpr int BK = 40;                    // depth of the products: all of it
+constexpr int BK = 40;                    // K: all of it
 constexpr int LANES_M = BM / TM;          // threads down a matrix
 constexpr int LANES_N = BN / TN;          // threads across a matrix
 constexpr int LANES = LANES_M * LANES_N;  // threads a product
 constexpr int THREADS = MB * LANES;       // threads a block
-constexpr int PAIR = 2;                   // neighbouring threads that share rows
-constexpr int DEPTH = 1;                  // values of k that a thread reads at once
-constexpr int UNROLL = 32;                // reads that the loop along k unrolls
-constexpr int FM = 2;                     // doubles of a thread's neighbouring rows
-constexpr int FN = 2;                     // doubles of a thread's neighbouring columns
-constexpr int STEP_M = FM * LANES_M;      // rows from those to its next
-constexpr int STEP_N = FN * LANES_N;      // columns from those to its next
+constexpr int PAIR = 2;                   // neighbouring threads that compute the same rows
+constexpr int DEPTH = 1;                  // k for which a thread loads its fragments at once
+constexpr int UNROLL = 32;                // of the loop along k: iterations that are unrolled
+constexpr int FM = 2;                     // neighbouring rows of a thread's patch of C
+constexpr int FN = 2;                     // neighbouring columns of a thread's patch of C
+constexpr int STEP_M = FM * LANES_M;      // rows from one patch of a thread to its next
+constexpr int STEP_N = FN * LANES_N;      // columns from one patch of a thread to its next
 constexpr int VC = 2;                     // doubles of an access to C
 
 // How A gets to shared memory
@@ -236,7 +236,7 @@ __device__ __forceinline__ void store_c(double* tile, Shape s, ThreadOrigin thre
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_cr_b1000_24x32x40_sm90_f51a1098(
+gemm_f64_cr_b1000_24x32x40_sm90_1b53eb2d(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

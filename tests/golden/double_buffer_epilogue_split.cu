@@ -1,4 +1,4 @@
-// gemm_f32_rr_bB_Mx300xK_sm90_51a5e122
+// gemm_f32_rr_bB_Mx300xK_sm90_a47186de
 //
 //     C = silu(aux(alpha * acc * scale_m * scale_n + beta * C + bias_n)) + residual      acc = A * B; f32 on CUDA cores; beta = 0 never reads C
 //     for each of a batch's products
@@ -13,11 +13,11 @@
 //     scale_n  300 elements, one a column of C; the same for all products
 //
 // Block   128 x 128 of C by 256 threads, in k tiles of 8, 16656 bytes of shared memory
-// Thread  64 elements of C: for each k 64 FMAs on 16 words of shared memory, taken in 4 reads
-// Reads   K / 64 words of global and K / 4 of shared memory for each element of C; 32 FLOP for a byte of global
+// Thread  64 elements of C: for each k 64 FMAs on 16 elements of A and B, read from shared memory by 4 loads
+// Reads   0.0625 bytes of global and 1 of shared memory for each FMA; 32 FLOP for a byte of global
 // Stages  global memory is read 1 stage ahead of its use, while the FMAs run
 // Bound   FFMA issue: FMAs are 91% of the mainloop's FMAs, reads and copies
-// Split-K 4 blocks share a tile, each over a part of K; the last to arrive adds their sums
+// Split-K 4 blocks compute a tile, each over a part of K; the last to arrive adds up their sums
 //
 // Launch  ceil(M / 128) * ceil(N / 128) * batch * 4 blocks of 256 threads
 // Expects A, B, C, bias_n, scale_m, scale_n, residual and aux at addresses divisible by 16, C overlapping no other operand,
@@ -30,8 +30,8 @@
 
 namespace {
 
-// Sizes and the elements between lines (leading dimensions) and between matrices of the batch (strides).
-// What is known here folds into the code.
+// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the next).
+// Those that are constants fold into the code.
 struct Shape {
     int M;
     static constexpr int N = 300;
@@ -60,7 +60,7 @@ constexpr int PAD = 4;     // elements after each shared line of an operand stor
 constexpr int STAGES = 2;  // stages: k tiles of A and B that shared memory holds
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
 constexpr int GROUP = 8;   // raster: tile rows that blocks go down before the next tile column, for reuse in L2
-constexpr int SPLIT = 4;   // blocks that share a tile of C, each with a part of K
+constexpr int SPLIT = 4;   // split-K: blocks that compute the same tile of C, each over a part of K
 
 // Work split
 constexpr int THREADS = BM / TM * (BN / TN);  // threads a block
@@ -490,7 +490,7 @@ __device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int sk
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_bB_Mx300xK_sm90_51a5e122(
+gemm_f32_rr_bB_Mx300xK_sm90_a47186de(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

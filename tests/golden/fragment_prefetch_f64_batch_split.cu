@@ -1,4 +1,4 @@
-// gemm_f64_rr_bB_Mx64xK_sm90_f0843311
+// gemm_f64_rr_bB_Mx64xK_sm90_e8776ea9
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; beta = 0 never reads C
 //     for each of a batch's products
@@ -8,11 +8,11 @@
 //     C  M x 64, row-major, ldc = 64, stride_c at run time
 //
 // Block   64 x 64 of C by 128 threads, in k tiles of 8, 16912 bytes of shared memory
-// Thread  32 elements of C: for each k 32 FMAs on 24 words of shared memory, taken in 6 reads
-// Reads   K / 16 words of global and K / 1.333 of shared memory for each element of C; 8 FLOP for a byte of global
+// Thread  32 elements of C: for each k 32 FMAs on 12 elements of A and B, read from shared memory by 6 loads
+// Reads   0.25 bytes of global and 3 of shared memory for each FMA; 8 FLOP for a byte of global
 // Stages  global memory is read 1 stage ahead of its use, while the FMAs run
 // Bound   DFMA issue: FMAs are 82% of the mainloop's FMAs, reads and copies
-// Split-K 4 blocks share a tile, each over a part of K; the last to arrive adds their sums
+// Split-K 4 blocks compute a tile, each over a part of K; the last to arrive adds up their sums
 //
 // Launch  ceil(M / 64) * ceil(N / 64) * batch * 4 blocks of 128 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
@@ -25,8 +25,8 @@
 
 namespace {
 
-// Sizes and the elements between lines (leading dimensions) and between matrices of the batch (strides).
-// What is known here folds into the code.
+// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the next).
+// Those that are constants fold into the code.
 struct Shape {
     int M;
     static constexpr int N = 64;
@@ -54,7 +54,7 @@ constexpr int STAGES = 2;    // stages: k tiles of A and B that shared memory ho
 constexpr int K_UNROLL = 2;  // k that a mainloop iteration unrolls, with fragments prefetched two k ahead
 constexpr int MINB = 1;      // blocks that must fit an SM at once: caps a thread's registers
 constexpr int GROUP = 8;     // raster: tile rows that blocks go down before the next tile column, for reuse in L2
-constexpr int SPLIT = 4;     // blocks that share a tile of C, each with a part of K
+constexpr int SPLIT = 4;     // split-K: blocks that compute the same tile of C, each over a part of K
 
 // Work split
 constexpr int THREADS = BM / TM * (BN / TN);  // threads a block
@@ -437,7 +437,7 @@ __device__ __forceinline__ void store_row(double* tile, Shape s, int rows, Threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_bB_Mx64xK_sm90_f0843311(
+gemm_f64_rr_bB_Mx64xK_sm90_e8776ea9(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

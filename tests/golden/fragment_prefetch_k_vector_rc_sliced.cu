@@ -1,4 +1,4 @@
-// gemm_f32_rc_MxNxK_sm90_c17da6e7
+// gemm_f32_rc_MxNxK_sm90_17dc1c23
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -7,8 +7,8 @@
 //     C  M x N, row-major, ldc at run time
 //
 // Block   128 x 128 of C by 256 threads, in k tiles of 32, 70656 bytes of shared memory
-// Thread  128 elements of C: for each k 128 FMAs on 24 words of shared memory, taken in 6 reads
-// Reads   K / 64 words of global and K / 5.333 of shared memory for each element of C; 32 FLOP for a byte of global
+// Thread  128 elements of C: for each k 128 FMAs on 24 elements of A and B, read from shared memory by 6 loads
+// Reads   0.0625 bytes of global and 0.75 of shared memory for each FMA; 32 FLOP for a byte of global
 // Stages  global memory is read 1 stage ahead of its use, while the FMAs run
 // Bound   FFMA issue: FMAs are 94% of the mainloop's FMAs, reads and copies
 // Slices  sliced-K: 2 groups of warps compute the block tile, each over a part of the k tile
@@ -20,7 +20,7 @@
 
 namespace {
 
-// Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
+// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
     int M;
     int N;
@@ -48,7 +48,7 @@ constexpr int GROUP = 8;     // raster: tile rows that blocks go down before the
 constexpr int HOIST = 1;     // rows or columns of the thread tile whose FMAs are hoisted above the mainloop's branch
 
 // Work split
-constexpr int DEPTH = BK / SLICES;                  // depth of a slice's part of a step
+constexpr int DEPTH = BK / SLICES;                  // k of a slice's part of a k tile
 constexpr int SLICE_THREADS = BM / TM * (BN / TN);  // threads a slice, which cover the block's tile
 constexpr int THREADS = SLICE_THREADS * SLICES;     // threads a block
 constexpr int LANES_M = WM / TM;                    // threads down a warp's tile
@@ -434,7 +434,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_MxNxK_sm90_c17da6e7(
+gemm_f32_rc_MxNxK_sm90_17dc1c23(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rr_512x512x512_sm90_59915f7d
+// gemm_f32_rr_512x512x512_sm90_98eb9ff9
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -7,8 +7,8 @@
 //     C  512 x 512, row-major, ldc = 512
 //
 // Block   128 x 128 of C by 512 threads, in k tiles of 16, 33280 bytes of shared memory
-// Thread  32 elements of C: for each k 32 FMAs on 12 words of shared memory, taken in 3 reads
-// Reads   K / 64 words of global and K / 2.667 of shared memory for each element of C; 32 FLOP for a byte of global
+// Thread  32 elements of C: for each k 32 FMAs on 12 elements of A and B, read from shared memory by 3 loads
+// Reads   0.0625 bytes of global and 1.5 of shared memory for each FMA; 32 FLOP for a byte of global
 // Stages  global memory is read 1 stage ahead of its use, while the FMAs run
 // Bound   FFMA issue: FMAs are 91% of the mainloop's FMAs, reads and copies
 //
@@ -19,7 +19,7 @@
 
 namespace {
 
-// Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
+// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 512;
     static constexpr int N = 512;
@@ -326,7 +326,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_512x512x512_sm90_59915f7d(
+gemm_f32_rr_512x512x512_sm90_98eb9ff9(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rr_MxNxK_sm90_f983e91d
+// gemm_f32_rr_MxNxK_sm90_e7c36f11
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -7,11 +7,11 @@
 //     C  M x N, row-major, ldc at run time
 //
 // Block   128 x 128 of C by 256 threads, in k tiles of 16, 49936 bytes of shared memory
-// Thread  64 elements of C: for each k 64 FMAs on 16 words of shared memory, taken in 4 reads
-// Reads   K / 64 words of global and K / 4 of shared memory for each element of C; 32 FLOP for a byte of global
+// Thread  64 elements of C: for each k 64 FMAs on 16 elements of A and B, read from shared memory by 4 loads
+// Reads   0.0625 bytes of global and 1 of shared memory for each FMA; 32 FLOP for a byte of global
 // Stages  global memory is read 2 stages ahead of its use, while the FMAs run
 // Bound   FFMA issue: FMAs are 93% of the mainloop's FMAs, reads and copies
-// Stream  stream-K: 264 blocks share the last wave's tiles, with about as many k tiles each
+// Stream  stream-K: 264 blocks divide the k tiles of the last wave's tiles evenly
 //
 // Launch  ceil(T / 264) * 264 blocks of 256 threads, for T = ceil(M / 128) * ceil(N / 128) tiles, 49936 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
@@ -23,7 +23,7 @@
 
 namespace {
 
-// Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
+// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
     int M;
     int N;
@@ -166,16 +166,16 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
 #endif  // __CUDACC__
 
 // Which block computes which k tiles of which tile of C. STREAM blocks run at once, a wave. Tiles of whole waves are
-// data-parallel: one block each. A tile of the last wave has an owner, which does its first `owner_k_tiles`; the k tiles that
-// owners leave, one tile's behind the other's, are dealt out evenly to the wave's other blocks, the stream blocks. So all
-// blocks of the wave do about as many k tiles, and most read the same k at the same time, which serves L2.
+// data-parallel: one block each. A tile of the last wave has an owner, which does its first `owner_k_tiles`. The wave's other
+// blocks, the stream blocks, divide the k tiles that are left evenly, tile after tile. So all blocks of the wave do about as
+// many k tiles, and most read the same k at the same time, which L2 then holds.
 struct StreamK {
-    int tiles;           // of C; as many blocks own one
-    int data_parallel;   // of these, the first ones
-    int k_tiles;         // of a tile: at least one, whose epilogue stores C where K = 0
-    int owner_k_tiles;   // of these its owner's, in the last wave
+    int tiles;           // of C; the first as many blocks own one each
+    int data_parallel;   // the tiles of whole waves, which come first
+    int k_tiles;         // of one tile: at least one, so that its epilogue stores C where K = 0, too
+    int owner_k_tiles;   // the owner's of these, in the last wave
     int stream_blocks;   // no more than there are k tiles for them
-    long long streamed;  // k tiles that stream blocks do
+    long long streamed;  // k tiles of all stream blocks
 };
 
 __device__ __forceinline__ StreamK stream_k_schedule(Shape s)
@@ -188,19 +188,19 @@ __device__ __forceinline__ StreamK stream_k_schedule(Shape s)
     return {tiles, tiles - last_wave, k_tiles, owner_k_tiles, stream_blocks, streamed};
 }
 
-// The first of the streamed k tiles that a stream block does. It does those up to the next block's first.
+// The number of a stream block's first k tile among the streamed ones. It does those up to the next block's first.
 __device__ __forceinline__ long long first_k_tile(const StreamK& schedule, int stream_block)
 {
     return stream_block * schedule.streamed / schedule.stream_blocks;
 }
 
-// The stream block that does a streamed k tile: the last one whose first is no later.
+// The stream block that does the streamed k tile of this number.
 __device__ __forceinline__ int stream_block_of(const StreamK& schedule, long long k_tile)
 {
     return static_cast<int>(((k_tile + 1) * schedule.stream_blocks - 1) / schedule.streamed);
 }
 
-// What a block does: `k_tiles` from number `k_tile` of `tile` on, past its end those of the tiles that follow.
+// What a block does: `k_tiles` k tiles, from number `k_tile` of `tile` on. Those past its last are the next tile's.
 struct WorkUnit {
     int tile, k_tile, k_tiles;
 };
@@ -502,7 +502,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_MxNxK_sm90_f983e91d(
+gemm_f32_rr_MxNxK_sm90_e7c36f11(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_cc_MxNxK_sm90_33102573
+// gemm_f32_cc_MxNxK_sm90_74dc72ad
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -16,7 +16,7 @@
 
 namespace {
 
-// Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
+// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
     int M;
     int N;
@@ -39,7 +39,7 @@ static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_cc_MxNxK_sm90_33102573(
+gemm_f32_cc_MxNxK_sm90_74dc72ad(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

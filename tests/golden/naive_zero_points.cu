@@ -1,4 +1,4 @@
-// gemm_u8s8bf16_rr_Mx300xK_zero_m_zero_n_scale_m_sm90_742dfe3a
+// gemm_u8s8bf16_rr_Mx300xK_zero_m_zero_n_scale_m_sm90_92d6c698
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) * scale_m + beta * C      acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C bf16; sums in s32 on CUDA cores; beta = 0 never reads C
 //
@@ -44,7 +44,7 @@ struct BF16 {
     __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
 };
 
-// Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
+// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
     int M;
     static constexpr int N = 300;
@@ -91,7 +91,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_u8s8bf16_rr_Mx300xK_zero_m_zero_n_scale_m_sm90_742dfe3a(
+gemm_u8s8bf16_rr_Mx300xK_zero_m_zero_n_scale_m_sm90_92d6c698(
     const unsigned char* __restrict__ A,
     const signed char* __restrict__ B,
     BF16* __restrict__ C,

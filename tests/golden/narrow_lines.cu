@@ -1,4 +1,4 @@
-// gemm_f32_rr_127x61x33_sm90_be2750fb
+// gemm_f32_rr_127x61x33_sm90_c2d5331c
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -7,8 +7,8 @@
 //     C  127 x 61, row-major, ldc = 61
 //
 // Block   128 x 128 of C by 256 threads, in k tiles of 8, 16640 bytes of shared memory
-// Thread  64 elements of C: for each k 64 FMAs on 16 words of shared memory, taken in 4 reads
-// Reads   K / 64 words of global and K / 4 of shared memory for each element of C; 32 FLOP for a byte of global
+// Thread  64 elements of C: for each k 64 FMAs on 16 elements of A and B, read from shared memory by 4 loads
+// Reads   0.0625 bytes of global and 1 of shared memory for each FMA; 32 FLOP for a byte of global
 // Stages  global memory is read 1 stage ahead of its use, while the FMAs run
 // Bound   device memory: 9.16 FLOP for a byte that has to move, too few for any known card
 //
@@ -19,7 +19,7 @@
 
 namespace {
 
-// Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
+// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 127;
     static constexpr int N = 61;
@@ -368,7 +368,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_127x61x33_sm90_be2750fb(
+gemm_f32_rr_127x61x33_sm90_c2d5331c(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

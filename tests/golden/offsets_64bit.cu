@@ -1,4 +1,4 @@
-// gemm_f32_rr_65536x65536x64_sm90_0e9ba352
+// gemm_f32_rr_65536x65536x64_sm90_73afca5c
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -7,8 +7,8 @@
 //     C  65536 x 65536, row-major, ldc = 65536
 //
 // Block   128 x 128 of C by 256 threads, in k tiles of 8, 16640 bytes of shared memory
-// Thread  64 elements of C: for each k 64 FMAs on 16 words of shared memory, taken in 4 reads
-// Reads   K / 64 words of global and K / 4 of shared memory for each element of C; 32 FLOP for a byte of global
+// Thread  64 elements of C: for each k 64 FMAs on 16 elements of A and B, read from shared memory by 4 loads
+// Reads   0.0625 bytes of global and 1 of shared memory for each FMA; 32 FLOP for a byte of global
 // Stages  global memory is read 1 stage ahead of its use, while the FMAs run
 // Bound   FFMA issue: FMAs are 93% of the mainloop's FMAs, reads and copies
 //
@@ -19,7 +19,7 @@
 
 namespace {
 
-// Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
+// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 65536;
     static constexpr int N = 65536;
@@ -334,7 +334,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_65536x65536x64_sm90_0e9ba352(
+gemm_f32_rr_65536x65536x64_sm90_73afca5c(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

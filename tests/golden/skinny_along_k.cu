@@ -1,4 +1,4 @@
-// gemm_f32_rc_1x4096x4096_sm90_319fafa8
+// gemm_f32_rc_1x4096x4096_sm90_8e27829c
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -7,9 +7,9 @@
 //     C  1 x 4096, row-major, ldc = 4096
 //
 // Block   1 x 16 of C by 128 threads, 1024 bytes of shared memory
-// Thread  4 sums, each of one k in 32: 32 threads share an element of C and add up at the end
-// Weights are the elements of B: each meets (is multiplied by) those of A, the small operand, at its k
-// Reads   each weight once, to a register, 17408 bytes of a block under way at once; 0.471 FLOP for a byte of global memory
+// Thread  4 elements of C, summed over one k in 32: 32 threads share each element and add up at the end
+// Weights the elements of B, each multiplied by those of A, the small operand, at the same k
+// Reads   each weight once, to a register, with 17408 bytes of a block in flight; 0.471 FLOP for a byte of global memory
 // Bound   global memory: too few FLOP for a byte, on any known card
 //
 // Launch  M * ceil(N / 16) blocks of 128 threads
@@ -19,7 +19,7 @@
 
 namespace {
 
-// Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
+// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 1;
     static constexpr int N = 4096;
@@ -31,10 +31,10 @@ struct Shape {
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int S = 1;       // lines of the small operand that a block multiplies: uses of a weight
+constexpr int S = 1;       // lines (rows or columns) of the small operand in a block: uses of a weight
 constexpr int T = 4;       // elements along C's long side that a thread sums
 constexpr int WARPS = 4;   // warps of a block
-constexpr int BK = 256;    // depths of the small operand that shared memory holds at once
+constexpr int BK = 256;    // k of the small operand that shared memory holds at once
 constexpr int UNROLL = 2;  // steps along K whose weights are under way at once
 
 // Work split
@@ -46,7 +46,7 @@ constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C tha
 // Weights
 constexpr int VW = 4;          // floats of an access to the weights
 constexpr int LOADS = T;       // accesses of a thread a step
-constexpr int STEP = 32 * VW;  // depths that a block takes at a step
+constexpr int STEP = 32 * VW;  // k that a block takes in a step
 
 // Shared memory
 constexpr int PITCH = BK;                               // floats from one line of a chunk to the next
@@ -59,7 +59,7 @@ constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;  // floats of the sums th
 constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS);  // floats of shared memory, for one and then the other
 
 static_assert(S * T <= 256, "a thread has no registers for more sums");
-static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of turns of the ring of registers");
+static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of the steps that registers hold");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
 static_assert(32 % (S * T) == 0 or S * T % 32 == 0, "lanes halve the sums until each has its own");
 static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
@@ -192,7 +192,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rc_1x4096x4096_sm90_319fafa8(
+gemm_f32_rc_1x4096x4096_sm90_8e27829c(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

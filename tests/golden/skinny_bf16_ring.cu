@@ -1,4 +1,4 @@
-// gemm_bf16_rr_1x4096x4096_sm90_0c74746e
+// gemm_bf16_rr_1x4096x4096_sm90_4773fdfd
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on CUDA cores; beta = 0 never reads C
 //
@@ -7,10 +7,10 @@
 //     C  1 x 4096, row-major, ldc = 4096
 //
 // Block   1 x 64 of C by 256 threads, 67712 bytes of shared memory
-// Thread  8 sums, each of one k in 32: 32 threads share an element of C and add up at the end
-// Weights are the elements of B: each meets (is multiplied by) those of A, the small operand, at its k
-// Reads   each weight once, by way of its thread's ring in shared memory, 66560 bytes of a block under way at once; 0.985 FLOP for a byte of global memory
-// Cached  what the weights meet, which every warp reads again: L1 serves most of it
+// Thread  8 elements of C, summed over one k in 32: 32 threads share each element and add up at the end
+// Weights the elements of B, each multiplied by those of A, the small operand, at the same k
+// Reads   each weight once, through its thread's ring in shared memory, with 66560 bytes of a block in flight; 0.985 FLOP for a byte of global memory
+// Cached  A, which every warp reads again: L1 serves most of it
 // Bound   global memory: too few FLOP for a byte, on any known card
 //
 // Launch  M * ceil(N / 64) blocks of 256 threads, 67712 bytes of dynamic shared memory
@@ -39,7 +39,7 @@ struct BF16 {
     __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
 };
 
-// Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
+// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 1;
     static constexpr int N = 4096;
@@ -51,9 +51,9 @@ struct Shape {
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int S = 1;       // lines of the small operand that a block multiplies: uses of a weight
+constexpr int S = 1;       // lines (rows or columns) of the small operand in a block: uses of a weight
 constexpr int T = 8;       // elements along C's long side that a thread sums
-constexpr int LANES = 8;   // lanes of a warp along C's long side, the others at other depths
+constexpr int LANES = 8;   // lanes of a warp along C's long side; its other lanes take other k
 constexpr int WARPS = 8;   // warps of a block
 constexpr int UNROLL = 4;  // steps along K whose weights are under way at once
 constexpr int DEPTH = 4;   // neighbouring k of a lane at a step, where weights run across C
@@ -68,9 +68,9 @@ constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C tha
 // Weights
 constexpr int VW = 8;                         // elements of an access to the weights
 constexpr int LOADS = DEPTH * T / VW;         // accesses of a thread a step
-constexpr int GROUPS = 32 / LANES;            // groups of a warp's lanes, each with a depth of its own
-constexpr int STEP = DEPTH * WARPS * GROUPS;  // depths that a block takes at a step
-constexpr int LANE_WORDS = DEPTH;             // depths that each lane takes at a step
+constexpr int GROUPS = 32 / LANES;            // groups of a warp's lanes, each at a k of its own
+constexpr int STEP = DEPTH * WARPS * GROUPS;  // k that a block takes in a step
+constexpr int LANE_WORDS = DEPTH;             // of these a lane's
 constexpr int XW = 4;                         // elements of an access to the small operand
 
 // Shared memory
@@ -168,7 +168,7 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
 }
 #endif  // __CUDACC__
 
-using Chunk = Packed<BF16, XW>[S][DEPTH / XW];  // what a step's weights meet, in registers: A's values, [m][k]
+using Chunk = Packed<BF16, XW>[S][DEPTH / XW];  // A's values that a step's weights are multiplied by, in registers: [m][k]
 
 // This thread's first weights, from the block's: DEPTH k for each LANES lanes, which take neighbouring vectors of it.
 __device__ __forceinline__ ThreadOrigin thread_origin()
@@ -255,7 +255,7 @@ __device__ __forceinline__ void take(const Packed<BF16, VW> (&step)[LOADS][THREA
     for (int i = 0; i < LOADS; ++i) weights[i] = step[i][threadIdx.x];
 }
 
-// Start the loads of what one step's weights meet: A's S values at each of a thread's k from `k` on. Zeros stand
+// Start the loads of what one step's weights are multiplied by: A's S values at each of this thread's k from `k` on. Zeros stand
 // for those that do not exist, and from k = `end` on.
 __device__ __forceinline__ void fetch_small(const BF16* A, Shape s, int m, int k, int end, Chunk& chunk)
 {
@@ -286,7 +286,7 @@ __device__ __forceinline__ void store_c(BF16* C, Shape s, int tile_m, int tile_n
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_1x4096x4096_sm90_0c74746e(
+gemm_bf16_rr_1x4096x4096_sm90_4773fdfd(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,

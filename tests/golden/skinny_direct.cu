@@ -1,4 +1,4 @@
-// gemm_f32_rr_1x1024x1024_sm90_8627d112
+// gemm_f32_rr_1x1024x1024_sm90_c652fcf6
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -7,10 +7,10 @@
 //     C  1 x 1024, row-major, ldc = 1024
 //
 // Block   1 x 8 of C by 256 threads, 384 bytes of shared memory
-// Thread  4 sums, each of one k in 128: 128 threads share an element of C and add up at the end
-// Weights are the elements of B: each meets (is multiplied by) those of A, the small operand, at its k
-// Reads   each weight once, to a register, 36864 bytes of a block under way at once; 0.444 FLOP for a byte of global memory
-// Cached  what the weights meet, which every warp reads again: L1 serves most of it
+// Thread  4 elements of C, summed over one k in 128: 128 threads share each element and add up at the end
+// Weights the elements of B, each multiplied by those of A, the small operand, at the same k
+// Reads   each weight once, to a register, with 36864 bytes of a block in flight; 0.444 FLOP for a byte of global memory
+// Cached  A, which every warp reads again: L1 serves most of it
 // Bound   global memory: too few FLOP for a byte, on any known card
 //
 // Launch  M * ceil(N / 8) blocks of 256 threads
@@ -20,7 +20,7 @@
 
 namespace {
 
-// Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
+// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 1;
     static constexpr int N = 1024;
@@ -32,9 +32,9 @@ struct Shape {
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int S = 1;       // lines of the small operand that a block multiplies: uses of a weight
+constexpr int S = 1;       // lines (rows or columns) of the small operand in a block: uses of a weight
 constexpr int T = 4;       // elements along C's long side that a thread sums
-constexpr int LANES = 2;   // lanes of a warp along C's long side, the others at other depths
+constexpr int LANES = 2;   // lanes of a warp along C's long side; its other lanes take other k
 constexpr int WARPS = 8;   // warps of a block
 constexpr int UNROLL = 8;  // steps along K whose weights are under way at once
 
@@ -48,9 +48,9 @@ constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C tha
 // Weights
 constexpr int VW = 4;                 // floats of an access to the weights
 constexpr int LOADS = T / VW;         // accesses of a thread a step
-constexpr int GROUPS = 32 / LANES;    // groups of a warp's lanes, each with a depth of its own
-constexpr int STEP = WARPS * GROUPS;  // depths that a block takes at a step
-constexpr int LANE_WORDS = 1;         // depths that each lane takes at a step
+constexpr int GROUPS = 32 / LANES;    // groups of a warp's lanes, each at a k of its own
+constexpr int STEP = WARPS * GROUPS;  // k that a block takes in a step
+constexpr int LANE_WORDS = 1;         // of these a lane's
 constexpr int XW = 1;                 // floats of an access to the small operand
 
 // Shared memory
@@ -101,7 +101,7 @@ struct ThreadOrigin {
 
 using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
 
-using Chunk = float[1][S];  // what a step's weights meet, in registers: A's values, [k][m]
+using Chunk = float[1][S];  // A's values that a step's weights are multiplied by, in registers: [k][m]
 
 // This thread's first weights, from the block's: one k for each LANES lanes, which take neighbouring vectors of it.
 __device__ __forceinline__ ThreadOrigin thread_origin()
@@ -177,7 +177,7 @@ __device__ __forceinline__ void store_sums(float (&acc)[S][T], ThreadOrigin thre
     }
 }
 
-// Start the loads of what one step's weights meet: A's S values at each of a thread's k from `k` on. Zeros stand
+// Start the loads of what one step's weights are multiplied by: A's S values at each of this thread's k from `k` on. Zeros stand
 // for those that do not exist, and from k = `end` on.
 __device__ __forceinline__ void fetch_small(const float* A, Shape s, int m, int k, int end, Chunk& chunk)
 {
@@ -210,7 +210,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_1x1024x1024_sm90_8627d112(
+gemm_f32_rr_1x1024x1024_sm90_c652fcf6(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -228,7 +228,7 @@ gemm_f32_rr_1x1024x1024_sm90_8627d112(
     const ThreadOrigin thread = thread_origin();
     const int n = tile_n + thread.n;
 
-    // A ring of registers: a step's weights, and what they meet, are loaded UNROLL steps before their use.
+    // A ring of registers: a step's weights, and A's values for them, are loaded UNROLL steps before their use.
     Vec<VW> weights[UNROLL][LOADS];
     __align__(16) Chunk chunks[UNROLL];
     #pragma unroll

@@ -1,4 +1,4 @@
-// gemm_f32_rc_Mx4096x4096_sm90_36e3b0fe
+// gemm_f32_rc_Mx4096x4096_sm90_e29433ff
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
 //
@@ -7,10 +7,10 @@
 //     C  M x 4096, row-major, ldc = 4096
 //
 // Block   2 x 16 of C by 128 threads, 160 bytes of shared memory
-// Thread  8 sums, each of one k in 32: 32 threads share an element of C and add up at the end
-// Weights are the elements of B: each meets (is multiplied by) those of A, the small operand, at its k
-// Reads   each weight once, to a register, 36864 bytes of a block under way at once; 0.889 FLOP for a byte of global memory
-// Cached  what the weights meet, which every warp reads again: L1 serves most of it
+// Thread  8 elements of C, summed over one k in 32: 32 threads share each element and add up at the end
+// Weights the elements of B, each multiplied by those of A, the small operand, at the same k
+// Reads   each weight once, to a register, with 36864 bytes of a block in flight; 0.889 FLOP for a byte of global memory
+// Cached  A, which every warp reads again: L1 serves most of it
 // Bound   global memory: too few FLOP for a byte, on any known card
 //
 // Launch  ceil(M / 2) * ceil(N / 16) blocks of 128 threads
@@ -20,7 +20,7 @@
 
 namespace {
 
-// Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
+// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
     int M;
     static constexpr int N = 4096;
@@ -32,7 +32,7 @@ struct Shape {
 using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
 
 // Parameters
-constexpr int S = 2;       // lines of the small operand that a block multiplies: uses of a weight
+constexpr int S = 2;       // lines (rows or columns) of the small operand in a block: uses of a weight
 constexpr int T = 4;       // elements along C's long side that a thread sums
 constexpr int WARPS = 4;   // warps of a block
 constexpr int UNROLL = 4;  // steps along K whose weights are under way at once
@@ -47,8 +47,8 @@ constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C tha
 // Weights
 constexpr int VW = 4;           // floats of an access to the weights
 constexpr int LOADS = T;        // accesses of a thread a step
-constexpr int STEP = 32 * VW;   // depths that a block takes at a step
-constexpr int LANE_WORDS = VW;  // depths that each lane takes at a step
+constexpr int STEP = 32 * VW;   // k that a block takes in a step
+constexpr int LANE_WORDS = VW;  // of these a lane's
 constexpr int XW = 4;           // floats of an access to the small operand
 
 // Shared memory
@@ -96,7 +96,7 @@ struct ThreadOrigin {
 
 using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
 
-using Chunk = float[S][VW];  // what a step's weights meet, in registers: A's values, [m][k]
+using Chunk = float[S][VW];  // A's values that a step's weights are multiplied by, in registers: [m][k]
 
 // This thread's first weights, from the block's: T columns a warp, whose lanes take neighbouring vectors along k.
 __device__ __forceinline__ ThreadOrigin thread_origin()
@@ -163,7 +163,7 @@ __device__ __forceinline__ void store_sums(float (&acc)[S][T], ThreadOrigin thre
     }
 }
 
-// Start the loads of what one step's weights meet: A's S values at each of a thread's k from `k` on. Zeros stand
+// Start the loads of what one step's weights are multiplied by: A's S values at each of this thread's k from `k` on. Zeros stand
 // for those that do not exist, and from k = `end` on.
 __device__ __forceinline__ void fetch_small(const float* A, Shape s, int m, int k, int end, Chunk& chunk)
 {
@@ -197,7 +197,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_Mx4096x4096_sm90_36e3b0fe(
+gemm_f32_rc_Mx4096x4096_sm90_e29433ff(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -216,7 +216,7 @@ gemm_f32_rc_Mx4096x4096_sm90_36e3b0fe(
     const ThreadOrigin thread = thread_origin();
     const int n = tile_n + thread.n;
 
-    // A ring of registers: a step's weights, and what they meet, are loaded UNROLL steps before their use.
+    // A ring of registers: a step's weights, and A's values for them, are loaded UNROLL steps before their use.
     Vec<VW> weights[UNROLL][LOADS];
     __align__(16) Chunk chunks[UNROLL];
     #pragma unroll

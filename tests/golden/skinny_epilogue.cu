@@ -1,4 +1,4 @@
-// gemm_f32_rr_4x4096x1024_bias_gelu_sm90_6d406866
+// gemm_f32_rr_4x4096x1024_bias_gelu_sm90_947570f4
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; f32 on CUDA cores; beta = 0 never reads C
 //
@@ -8,9 +8,9 @@
 //     bias_n  4096 elements, one a column of C
 //
 // Block   8 x 128 of C by 128 threads, 16896 bytes of shared memory
-// Thread  32 sums, each of one k in 4: 4 threads share an element of C and add up at the end
-// Weights are the elements of B: each meets (is multiplied by) those of A, the small operand, at its k
-// Reads   each weight once, to a register, 4352 bytes of a block under way at once; 3.76 FLOP for a byte of global memory
+// Thread  32 elements of C, summed over one k in 4: 4 threads share each element and add up at the end
+// Weights the elements of B, each multiplied by those of A, the small operand, at the same k
+// Reads   each weight once, to a register, with 4352 bytes of a block in flight; 3.76 FLOP for a byte of global memory
 // Bound   global memory: too few FLOP for a byte, on any known card
 //
 // Launch  ceil(M / 8) * ceil(N / 128) blocks of 128 threads
@@ -20,7 +20,7 @@
 
 namespace {
 
-// Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
+// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 4;
     static constexpr int N = 4096;
@@ -32,11 +32,11 @@ struct Shape {
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int S = 8;       // lines of the small operand that a block multiplies: uses of a weight
+constexpr int S = 8;       // lines (rows or columns) of the small operand in a block: uses of a weight
 constexpr int T = 4;       // elements along C's long side that a thread sums
-constexpr int LANES = 32;  // lanes of a warp along C's long side, the others at other depths
+constexpr int LANES = 32;  // lanes of a warp along C's long side; its other lanes take other k
 constexpr int WARPS = 4;   // warps of a block
-constexpr int BK = 256;    // depths of the small operand that shared memory holds at once
+constexpr int BK = 256;    // k of the small operand that shared memory holds at once
 constexpr int UNROLL = 2;  // steps along K whose weights are under way at once
 
 // Work split
@@ -48,8 +48,8 @@ constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C tha
 // Weights
 constexpr int VW = 4;                 // floats of an access to the weights
 constexpr int LOADS = T / VW;         // accesses of a thread a step
-constexpr int GROUPS = 32 / LANES;    // groups of a warp's lanes, each with a depth of its own
-constexpr int STEP = WARPS * GROUPS;  // depths that a block takes at a step
+constexpr int GROUPS = 32 / LANES;    // groups of a warp's lanes, each at a k of its own
+constexpr int STEP = WARPS * GROUPS;  // k that a block takes in a step
 
 // Shared memory
 constexpr int FX = 4;                                   // floats of a read of the small operand
@@ -63,7 +63,7 @@ constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;  // floats of the sums th
 constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS);  // floats of shared memory, for one and then the other
 
 static_assert(S * T <= 256, "a thread has no registers for more sums");
-static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of turns of the ring of registers");
+static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of the steps that registers hold");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
 static_assert(32 % LANES == 0, "a warp is a whole number of groups of lanes");
 static_assert(GROUPS % (S * T) == 0 or S * T % GROUPS == 0, "groups halve the sums until each has its own");
@@ -213,7 +213,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_4x4096x1024_bias_gelu_sm90_6d406866(
+gemm_f32_rr_4x4096x1024_bias_gelu_sm90_947570f4(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f16bf16f32_rc_Mx1000x4096_sm90_b8a94331
+// gemm_f16bf16f32_rc_Mx1000x4096_sm90_d6bfb045
 //
 //     C = alpha * A * B + beta * C      A f16, B bf16, C f32; sums in f32 on CUDA cores; beta = 0 never reads C
 //
@@ -7,9 +7,9 @@
 //     C  M x 1000, row-major, ldc = 1000
 //
 // Block   8 x 16 of C by 128 threads, 16384 bytes of shared memory
-// Thread  32 sums, each of one k in 32: 32 threads share an element of C and add up at the end
-// Weights are the elements of B: each meets (is multiplied by) those of A, the small operand, at its k
-// Reads   each weight once, to a register, 24576 bytes of a block under way at once; 5.33 FLOP for a byte of global memory
+// Thread  32 elements of C, summed over one k in 32: 32 threads share each element and add up at the end
+// Weights the elements of B, each multiplied by those of A, the small operand, at the same k
+// Reads   each weight once, to a register, with 24576 bytes of a block in flight; 5.33 FLOP for a byte of global memory
 // Bound   global memory: too few FLOP for a byte, on any known card
 //
 // Launch  ceil(M / 8) * ceil(N / 16) blocks of 128 threads
@@ -42,7 +42,7 @@ struct F16 {
     __device__ __forceinline__ operator float() const { return float_from_f16(bits); }
 };
 
-// Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
+// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
     int M;
     static constexpr int N = 1000;
@@ -54,10 +54,10 @@ struct Shape {
 using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
 
 // Parameters
-constexpr int S = 8;       // lines of the small operand that a block multiplies: uses of a weight
+constexpr int S = 8;       // lines (rows or columns) of the small operand in a block: uses of a weight
 constexpr int T = 4;       // elements along C's long side that a thread sums
 constexpr int WARPS = 4;   // warps of a block
-constexpr int BK = 512;    // depths of the small operand that shared memory holds at once
+constexpr int BK = 512;    // k of the small operand that shared memory holds at once
 constexpr int UNROLL = 2;  // steps along K whose weights are under way at once
 
 // Work split
@@ -69,7 +69,7 @@ constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C tha
 // Weights
 constexpr int VW = 8;          // elements of an access to the weights
 constexpr int LOADS = T;       // accesses of a thread a step
-constexpr int STEP = 32 * VW;  // depths that a block takes at a step
+constexpr int STEP = 32 * VW;  // k that a block takes in a step
 constexpr int XW = 8;          // elements of an access to the small operand
 
 // Shared memory
@@ -84,7 +84,7 @@ constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;  // floats of the sums th
 constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS);  // floats of shared memory, for one and then the other
 
 static_assert(S * T <= 256, "a thread has no registers for more sums");
-static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of turns of the ring of registers");
+static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of the steps that registers hold");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
 static_assert(32 % (S * T) == 0 or S * T % 32 == 0, "lanes halve the sums until each has its own");
 
@@ -253,7 +253,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16bf16f32_rc_Mx1000x4096_sm90_b8a94331(
+gemm_f16bf16f32_rc_Mx1000x4096_sm90_d6bfb045(
     const F16* __restrict__ A,
     const BF16* __restrict__ B,
     float* __restrict__ C,

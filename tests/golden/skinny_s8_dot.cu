@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rc_1x4096x4096_sm90_688d79f0
+// gemm_s8s8s32_rc_1x4096x4096_sm90_4c1c4bec
 //
 //     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on CUDA cores; beta = 0 never reads C
 //
@@ -7,12 +7,12 @@
 //     C  1 x 4096, row-major, ldc = 4096
 //
 // Block   1 x 16 of C by 128 threads, 96 bytes of shared memory
-// Thread  4 sums, each of one k in 32: 32 threads share an element of C and add up at the end
-// Weights are the elements of B: each meets (is multiplied by) those of A, the small operand, at its k
-// Reads   each weight once, to a register, 17408 bytes of a block under way at once; 1.88 FLOP for a byte of global memory
-// Cached  what the weights meet, which every warp reads again: L1 serves most of it
+// Thread  4 elements of C, summed over one k in 32: 32 threads share each element and add up at the end
+// Weights the elements of B, each multiplied by those of A, the small operand, at the same k
+// Reads   each weight once, to a register, with 17408 bytes of a block in flight; 1.88 FLOP for a byte of global memory
+// Cached  A, which every warp reads again: L1 serves most of it
 // Bound   global memory: too few FLOP for a byte, on any known card
-// Split-K 2 blocks share a tile, each over a part of K; the last to arrive adds their sums
+// Split-K 2 blocks compute a tile, each over a part of K; the last to arrive adds up their sums
 //
 // Launch  M * ceil(N / 16) * 2 blocks of 128 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
@@ -30,7 +30,7 @@ __device__ __forceinline__ int multiply_add(int a, int b, int c)
     return static_cast<int>(static_cast<unsigned>(a) * static_cast<unsigned>(b) + static_cast<unsigned>(c));
 }
 
-// Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
+// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 1;
     static constexpr int N = 4096;
@@ -42,11 +42,11 @@ struct Shape {
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int S = 1;       // lines of the small operand that a block multiplies: uses of a weight
+constexpr int S = 1;       // lines (rows or columns) of the small operand in a block: uses of a weight
 constexpr int T = 4;       // elements along C's long side that a thread sums
 constexpr int WARPS = 4;   // warps of a block
 constexpr int UNROLL = 2;  // steps along K whose weights are under way at once
-constexpr int SPLIT = 2;   // blocks that share a tile of C, each with a part of K
+constexpr int SPLIT = 2;   // split-K: blocks that compute the same tile of C, each over a part of K
 
 // Work split
 constexpr int THREADS = 32 * WARPS;                         // threads a block
@@ -58,8 +58,8 @@ constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C tha
 // Weights
 constexpr int VW = 16;          // elements of an access to the weights
 constexpr int LOADS = T;        // accesses of a thread a step
-constexpr int STEP = 32 * VW;   // depths that a block takes at a step
-constexpr int LANE_WORDS = VW;  // depths that each lane takes at a step
+constexpr int STEP = 32 * VW;   // k that a block takes in a step
+constexpr int LANE_WORDS = VW;  // of these a lane's
 constexpr int XW = 16;          // elements of an access to the small operand
 
 // Shared memory
@@ -115,7 +115,7 @@ struct ThreadOrigin {
 
 using Sums = int[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
 
-using Chunk = Packed<signed char, XW>[S][VW / XW];  // what a step's weights meet, in registers: A's values, [m][k]
+using Chunk = Packed<signed char, XW>[S][VW / XW];  // A's values that a step's weights are multiplied by, in registers: [m][k]
 
 // This thread's first weights, from the block's: T columns a warp, whose lanes take neighbouring vectors along k.
 __device__ __forceinline__ ThreadOrigin thread_origin()
@@ -181,7 +181,7 @@ __device__ __forceinline__ void store_sums(int (&acc)[S][T], ThreadOrigin thread
     }
 }
 
-// Start the loads of what one step's weights meet: A's S values at each of a thread's k from `k` on. Zeros stand
+// Start the loads of what one step's weights are multiplied by: A's S values at each of this thread's k from `k` on. Zeros stand
 // for those that do not exist, and from k = `end` on.
 __device__ __forceinline__ void fetch_small(const signed char* A, Shape s, int m, int k, int end, Chunk& chunk)
 {
@@ -287,7 +287,7 @@ __device__ __forceinline__ void store_c(int* C, Shape s, int tile_m, int tile_n,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rc_1x4096x4096_sm90_688d79f0(
+gemm_s8s8s32_rc_1x4096x4096_sm90_4c1c4bec(
     const signed char* __restrict__ A,
     const signed char* __restrict__ B,
     int* __restrict__ C,
@@ -307,7 +307,7 @@ gemm_s8s8s32_rc_1x4096x4096_sm90_688d79f0(
     const ThreadOrigin thread = thread_origin();
     const int n = tile_n + thread.n;
 
-    // A ring of registers: a step's weights, and what they meet, are loaded UNROLL steps before their use.
+    // A ring of registers: a step's weights, and A's values for them, are loaded UNROLL steps before their use.
     Packed<signed char, VW> weights[UNROLL][LOADS];
     Chunk chunks[UNROLL];
     #pragma unroll

@@ -1,4 +1,4 @@
-// gemm_f64_rr_512x512x512_sm90_b21b6029
+// gemm_f64_rr_512x512x512_sm90_1f6b6a2b
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; beta = 0 never reads C
 //
@@ -7,12 +7,12 @@
 //     C  512 x 512, row-major, ldc = 512
 //
 // Block   64 x 64 of C by 256 threads, in k tiles of 32, 67600 bytes of shared memory
-// Thread  32 elements of C: for each k 32 FMAs on 24 words of shared memory, taken in 6 reads
-// Reads   K / 16 words of global and K / 1.333 of shared memory for each element of C; 8 FLOP for a byte of global
+// Thread  32 elements of C: for each k 32 FMAs on 12 elements of A and B, read from shared memory by 6 loads
+// Reads   0.25 bytes of global and 3 of shared memory for each FMA; 8 FLOP for a byte of global
 // Stages  global memory is read 1 stage ahead of its use, while the FMAs run
 // Bound   DFMA issue: FMAs are 83% of the mainloop's FMAs, reads and copies
 // Slices  sliced-K: 2 groups of warps compute the block tile, each over a part of the k tile
-// Split-K 4 blocks share a tile, each over a part of K; the last to arrive adds their sums
+// Split-K 4 blocks compute a tile, each over a part of K; the last to arrive adds up their sums
 //
 // Launch  ceil(M / 64) * ceil(N / 64) * 4 blocks of 256 threads, 67600 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
@@ -24,7 +24,7 @@
 
 namespace {
 
-// Sizes and the elements between lines (leading dimensions). What is known here folds into the code.
+// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 512;
     static constexpr int N = 512;
@@ -49,10 +49,10 @@ constexpr int K_UNROLL = 2;  // k that a mainloop iteration unrolls, with fragme
 constexpr int SLICES = 2;    // sliced-K: groups of warps that compute the same block tile, each over a part of the k tile
 constexpr int MINB = 1;      // blocks that must fit an SM at once: caps a thread's registers
 constexpr int GROUP = 8;     // raster: tile rows that blocks go down before the next tile column, for reuse in L2
-constexpr int SPLIT = 4;     // blocks that share a tile of C, each with a part of K
+constexpr int SPLIT = 4;     // split-K: blocks that compute the same tile of C, each over a part of K
 
 // Work split
-constexpr int DEPTH = BK / SLICES;                  // depth of a slice's part of a step
+constexpr int DEPTH = BK / SLICES;                  // k of a slice's part of a k tile
 constexpr int SLICE_THREADS = BM / TM * (BN / TN);  // threads a slice, which cover the block's tile
 constexpr int THREADS = SLICE_THREADS * SLICES;     // threads a block
 constexpr int LANES_M = WM / TM;                    // threads down a warp's tile
@@ -457,7 +457,7 @@ __device__ __forceinline__ void store_row(double* tile, Shape s, ThreadOrigin th
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_512x512x512_sm90_b21b6029(
+gemm_f64_rr_512x512x512_sm90_1f6b6a2b(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

@@ -243,14 +243,15 @@ def test_space_counts_add_up(run: Run) -> None:
     assert code == 0 and f"{document['configs']:,} configs" in shown and "BM % WM == 0" in shown
 
 
-def test_explain_counts_what_a_result_costs(run: Run) -> None:
-    """BM = BN = 128, BK = TM = TN = 8 reads K/64 global and K/4 shared words a result."""
+def test_explain_counts_what_an_fma_costs(run: Run) -> None:
+    """BM = BN = 128, TM = TN = 8: for each k 256 floats of global memory for 128 * 128 FMAs, 16 of shared for 64."""
     name = full_name_of(api.generate(Problem(4096, 4096, 4096)))
     code, out, _ = run("explain", name)
     assert code == 0
-    assert "K/64 = 64 words" in out and "K/4 = 1024 words" in out
+    assert "0.0625 bytes read for each FMA, 256 for each element of C" in out
+    assert "1 bytes read for each FMA, 4096 for each element of C" in out
     document = json.loads(run("explain", name, "--json")[1])
-    assert document["traffic"]["fmas_per_shared_word"] == 4
+    assert document["traffic"]["shared_bytes"] == 1
     assert document["roofline"]["bound"] == "compute"
     assert document["tiles"][0] == {"unit": "block", "rows": 128, "cols": 128, "count": 1024, "above": "grid"}
 

@@ -49,7 +49,7 @@ def test_only_kernels_that_split_have_a_workspace() -> None:
     assert split.launch.splits == 4 and whole.launch.splits == 1
     for word in ("partials", "semaphores", "SPLIT", "atomicInc", "__threadfence"):
         assert word in split.text and word not in whole.text
-    assert "// Split-K 4 blocks share a tile, each over a part of K" in split.text
+    assert "// Split-K 4 blocks compute a tile, each over a part of K" in split.text
 
 
 def test_the_record_of_a_kernel_keeps_its_splits(tmp_path: Path) -> None:

@@ -188,7 +188,7 @@ def test_a_kernel_that_streams_says_so() -> None:
     for word in ("partials", "semaphores", "STREAM", "atomicInc", "work_unit_of_block"):
         assert word in stream.text and word not in whole.text
     header = stream.text.partition("namespace {")[0]
-    assert "// Stream  stream-K: 528 blocks share the last wave's tiles" in header
+    assert "// Stream  stream-K: 528 blocks divide the k tiles of the last wave's tiles evenly" in header
     tiles = "T = ceil(M / 128) * ceil(N / 128) tiles"
     assert f"ceil(T / 528) * 528 blocks of 256 threads, for {tiles}" in header
     assert "partials: (528 + T % 528) * 16384 floats, holding anything" in header

@@ -61,13 +61,12 @@ def _count(tile: TileLevel) -> str:
 def _traffic(it: Explanation) -> Table:
     k, moved = it.case.k, it.traffic
     made = facts()
-    made.add_row("  global reads per result", _per_result(moved.global_words, k))
-    if moved.shared_words:
-        made.add_row("  shared reads per result", _per_result(moved.shared_words, k))
-        made.add_row("  FMAs per shared word", short(moved.fmas_per_shared_word))
+    made.add_row("  global memory", _per_fma(moved.global_bytes, k))
+    if moved.shared_bytes:
+        made.add_row("  shared memory", _per_fma(moved.shared_bytes, k))
         made.add_row("  FMAs per shared read", f"{short(moved.fmas_per_shared_read)} (a vector read is one)")
     else:
-        made.add_row("  shared reads", "none: every operand comes from global memory, through the caches")
+        made.add_row("  shared memory", "none: every operand comes from global memory, through the caches")
     made.add_row("  intensity of a block", f"{short(moved.intensity)} FLOP for each byte that it reads from L2")
     if it.used < 1:
         made.add_row(
@@ -80,10 +79,9 @@ def _traffic(it: Explanation) -> Table:
     return made
 
 
-def _per_result(words_per_k: float, k: int) -> str:
-    """ "K/64 = 8 words", "2K = 1024 words"."""
-    words = f"{short(words_per_k)}K" if words_per_k >= 1 else f"K/{short(1 / words_per_k)}"
-    return f"{words} = {short(words_per_k * k)} words"
+def _per_fma(size: float, k: int) -> str:
+    """ "0.0625 bytes read for each FMA, 32 for each element of C"."""
+    return f"{short(size)} bytes read for each FMA, {short(size * k)} for each element of C"
 
 
 def _roofline(it: Explanation) -> Table:

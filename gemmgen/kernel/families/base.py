@@ -37,7 +37,7 @@ GRID_FITS = grid_fits(f"{TILES} * BATCH")
 
 def split_axis() -> Any:
     """The axis SPLIT, for families whose kernels can share a tile of C: templates/device/split.cu does it."""
-    return axis(1, (1, 2, 3, 4, 6, 8, 16, 32), "blocks that share a tile of C, each with a part of K")
+    return axis(1, (1, 2, 3, 4, 6, 8, 16, 32), "split-K: blocks that compute the same tile of C, each over a part of K")
 
 
 SPLIT_CONSTRAINTS = (
@@ -91,6 +91,12 @@ def sizes_of(problem: Problem) -> dict[str, int]:
         "LEAST_ARCH": types.least_arch,
         "SUMMED": len(problem.epilogue.sums),
     }
+
+
+def elements_of(problem: Problem) -> str:
+    """What comments call elements: "floats", say, where A, B, C and the sums are of one type; else "elements"."""
+    types = problem.types
+    return f"{types.accumulator.ctype}s" if types.uniform else "elements"
 
 
 def tile_grid(problem: Problem, value: Mapping[str, int]) -> tuple[tuple[str, int], ...]:

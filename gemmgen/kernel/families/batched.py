@@ -15,7 +15,7 @@ from math import gcd
 from typing import cast
 
 from gemmgen.kernel.config import Config, Constraint, Derived, axis
-from gemmgen.kernel.families.base import CONVERTS, Family, Side, constants, launch_of, sides, sizes_of
+from gemmgen.kernel.families.base import CONVERTS, Family, Side, constants, elements_of, launch_of, sides, sizes_of
 from gemmgen.kernel.notes import main_loop
 from gemmgen.kernel.plan import Plan, Tile, Work
 from gemmgen.problem.device import WARP
@@ -150,22 +150,22 @@ class Batched(Family):
         m, n, k = problem.m or 0, problem.n or 0, problem.k or 0
         fm, fn = patch(batched, a), patch(batched, b)
         sums, step = problem.types.accumulator, depth(problem, batched)
-        elements, size = f"{sums.ctype}s", sums.size
+        elements, size = elements_of(problem), sums.size
         return (
             Derived("BM", str(m), "rows of C: all of them"),
             Derived("BN", str(n), "columns of C: all of them"),
-            Derived("BK", str(k), "depth of the products: all of it"),
+            Derived("BK", str(k), "K: all of it"),
             Derived("LANES_M", "BM / TM", "threads down a matrix"),
             Derived("LANES_N", "BN / TN", "threads across a matrix"),
             Derived("LANES", "LANES_M * LANES_N", "threads a product"),
             Derived("THREADS", "MB * LANES", "threads a block"),
-            Derived("PAIR", str(gcd(2, n // batched.TN)), "neighbouring threads that share rows"),
-            Derived("DEPTH", str(step), "values of k that a thread reads at once"),
-            Derived("UNROLL", str(max(1, min(k, 32) // step)), "reads that the loop along k unrolls"),
-            Derived("FM", str(fm), f"{elements} of a thread's neighbouring rows"),
-            Derived("FN", str(fn), f"{elements} of a thread's neighbouring columns"),
-            Derived("STEP_M", "FM * LANES_M", "rows from those to its next"),
-            Derived("STEP_N", "FN * LANES_N", "columns from those to its next"),
+            Derived("PAIR", str(gcd(2, n // batched.TN)), "neighbouring threads that compute the same rows"),
+            Derived("DEPTH", str(step), "k for which a thread loads its fragments at once"),
+            Derived("UNROLL", str(max(1, min(k, 32) // step)), "of the loop along k: iterations that are unrolled"),
+            Derived("FM", str(fm), "neighbouring rows of a thread's patch of C"),
+            Derived("FN", str(fn), "neighbouring columns of a thread's patch of C"),
+            Derived("STEP_M", "FM * LANES_M", "rows from one patch of a thread to its next"),
+            Derived("STEP_N", "FN * LANES_N", "columns from one patch of a thread to its next"),
             Derived("VC", str(gcd(fn, problem.vector_limit("ldc"))), f"{elements} of an access to C"),
             *_operand_constants(problem, batched, a),
             *_operand_constants(problem, batched, b),
@@ -222,12 +222,14 @@ class Batched(Family):
 
     def prose(self, plan: Plan) -> tuple[str, ...]:
         batched, threads = cast(BatchedConfig, plan.config), plan.launch.threads
-        block = f"{plural(batched.MB, 'product')} at once by {threads} threads, {plural(batched.BATCH_TILES, 'time')}"
+        block = f"{plural(batched.MB, 'product')} at once by {threads} threads"
+        if batched.BATCH_TILES > 1:
+            block += f", {batched.MB * batched.BATCH_TILES} in all"
         return f"Block   {block}, {plan.shared_bytes} bytes of shared memory", *main_loop(plan)
 
 
 def _operand_constants(problem: Problem, config: BatchedConfig, operand: Side) -> tuple[Derived, ...]:
-    X, mn, elements = operand.X, f"B{operand.MN}", f"{problem.types.accumulator.ctype}s"
+    X, mn, elements = operand.X, f"B{operand.MN}", elements_of(problem)
     line, lines = ("BK", mn) if operand.along_k else (mn, "BK")
     read = "DEPTH" if operand.along_k else f"F{operand.MN}"
     constant = (

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import cast
 
 from gemmgen.kernel.config import Config, Derived
-from gemmgen.kernel.families.base import Family, constants, launch_of, sizes_of, tile_grid
+from gemmgen.kernel.families.base import Family, constants, elements_of, launch_of, sizes_of, tile_grid
 from gemmgen.kernel.families.simt_axes import CONSTRAINTS, PRUNING, TILE_THREADS, SimtConfig
 from gemmgen.kernel.families.simt_operands import (
     Operand,
@@ -45,8 +45,8 @@ class SimtView:
     compute        its template
     warped         warps have tiles of their own
     slices         groups of warps that share the block's tile
-    depth, first   of a step, a slice's part: its depths, and the first of them
-    K              the depths that the block sums
+    depth, first   a slice's part of a k tile: how many k, and the first of them
+    K              how many k the block sums over
     group          tile rows of a raster group: blocks go down them before they step right
     runs_along_n   a thread's FMAs go row by row, through `lines` of its tile
     k_vector       the operand whose values are read as vectors along k, for a whole iteration at once, if any
@@ -114,7 +114,7 @@ class Simt(Family):
         widths = fragment_width(simt, a), fragment_width(simt, b), store_width(problem, simt, b)
         return (
             *_threads(simt.SLICES > 1),
-            *_fragments(simt.WM > 0, a.k_vector, b.k_vector, *widths, f"{problem.types.accumulator.ctype}s"),
+            *_fragments(simt.WM > 0, a.k_vector, b.k_vector, *widths, elements_of(problem)),
             *operand_constants(problem, simt, a),
             *operand_constants(problem, simt, b),
             *_sums_of_slices(),
@@ -217,7 +217,7 @@ def _work(problem: Problem, simt: SimtConfig, value: Mapping[str, int]) -> Work:
     wavefronts = simt.TM / min(halved, wide_a) + simt.TN / min(halved, wide_b) if simt.OUTER else values
     stores = sum(value[f"{x}_ITERATIONS"] * value[f"V{x}"] / value[f"STORE_{x}"] for x in "AB")
     loads = value["A_ITERATIONS"] + value["B_ITERATIONS"]
-    moved = size * (simt.BM + simt.BN) * simt.BK
+    moved = (problem.types.a.size * simt.BM + problem.types.b.size * simt.BN) * simt.BK
     return Work(
         outputs=outputs,
         depth=simt.BK,
@@ -256,7 +256,7 @@ def _threads(sliced: bool) -> tuple[Derived, ...]:
     if not sliced:
         return (Derived("THREADS", TILE_THREADS, "threads a block"),)
     return (
-        Derived("DEPTH", "BK / SLICES", "depth of a slice's part of a step"),
+        Derived("DEPTH", "BK / SLICES", "k of a slice's part of a k tile"),
         Derived("SLICE_THREADS", TILE_THREADS, "threads a slice, which cover the block's tile"),
         Derived("THREADS", "SLICE_THREADS * SLICES", "threads a block"),
     )

@@ -9,7 +9,7 @@ from math import gcd
 
 from gemmgen.kernel.config import Derived
 from gemmgen.kernel.expression import evaluate
-from gemmgen.kernel.families.base import Side, sides
+from gemmgen.kernel.families.base import Side, elements_of, sides
 from gemmgen.kernel.families.simt_axes import TILE_THREADS, SimtConfig
 from gemmgen.problem.gemm import Problem
 
@@ -145,7 +145,7 @@ def operand_constants(problem: Problem, config: SimtConfig, operand: Operand) ->
     asked = config.COPY_THREADS if operand.transposed else 0
     wanted = asked or (32 if operand.transposed else 128) // (width * size)
     together = threads_contiguous(max(1, line // width), count, threads, wanted)
-    return _copy_constants(operand, width, together, config.ASYNC == 1, f"{problem.types.accumulator.ctype}s")
+    return _copy_constants(operand, width, together, config.ASYNC == 1, elements_of(problem))
 
 
 @cache  # the configs of a space have few that differ

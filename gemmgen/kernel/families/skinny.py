@@ -54,15 +54,15 @@ class SkinnyConfig(Config):
 
     PATTERN = "s{S}_t{T}[_l{LANES}]_w{WARPS}_k{BK}_u{UNROLL}[_d{DEPTH}][_async{ASYNC}]_v{VEC}_split{SPLIT}"
 
-    S: int = axis(8, (1, 2, 4, 8, 16, 32), "lines of the small operand that a block multiplies: uses of a weight")
+    S: int = axis(8, (1, 2, 4, 8, 16, 32), "lines (rows or columns) of the small operand in a block: uses of a weight")
     T: int = axis(4, (1, 2, 4, 8, 16), "elements along C's long side that a thread sums")
-    LANES: int = axis(32, (32, 16, 8, 4, 2), "lanes of a warp along C's long side, the others at other depths")
+    LANES: int = axis(32, (32, 16, 8, 4, 2), "lanes of a warp along C's long side; its other lanes take other k")
     WARPS: int = axis(4, (2, 4, 8, 16), "warps of a block")
-    BK: int = axis(256, (0, 128, 256, 512, 1024), "depths of the small operand that shared memory holds at once")
+    BK: int = axis(256, (0, 128, 256, 512, 1024), "k of the small operand that shared memory holds at once")
     UNROLL: int = axis(2, (2, 4, 8, 16), "steps along K whose weights are under way at once")
     DEPTH: int = axis(1, (1, 2, 4, 8), "neighbouring k of a lane at a step, where weights run across C")
     ASYNC: int = axis(0, (1, 0), "1: weights under way are cp.async copies to shared memory, 0: loads to registers")
-    VEC: int = axis(4, (4, 1), "words of 4 bytes of the widest access: 1, 2 or 4")
+    VEC: int = axis(4, (4, 1), "widest access, in units of 4 bytes: 1, 2 or 4")
     SPLIT: int = split_axis()
 
 
@@ -74,9 +74,9 @@ CONSTRAINTS = (
     Constraint("VEC == 1 or VEC == 2 or VEC == 4", "an access is 4, 8 or 16 bytes wide", False),
     Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
     Constraint("S * T <= 256", "a thread has no registers for more sums"),
-    Constraint("BK % (UNROLL * STEP) == 0", "a chunk is a whole number of turns of the ring of registers"),
+    Constraint("BK % (UNROLL * STEP) == 0", "a chunk is a whole number of the steps that registers hold"),
     Constraint(f"2 * UNROLL * STEP <= {TILE_REACH}", "loads that run ahead stay near the edge of K"),
-    Constraint("BK <= 8192 and SPLIT * STEP <= 32768", "depths past the edge of K stay below 2^31", False),
+    Constraint("BK <= 8192 and SPLIT * STEP <= 32768", "k past the edge of K stays below 2^31", False),
     Constraint("PARTIALS > 1 or 32 % (S * T) == 0 or S * T % 32 == 0", "lanes halve the sums until each has its own"),
     Constraint("32 % LANES == 0", "a warp is a whole number of groups of lanes"),
     Constraint("LANES == 32 or ALONG_K == 0", "where weights run along k, a warp's lanes lie along k as well", False),
@@ -121,9 +121,9 @@ PRUNING = (
         "UNIFORM == 1 or T * UNROLL * LANE_WORDS * W_BYTES <= 256 + 256 * ASYNC", "more bytes under way cost warps"
     ),
     Constraint("BK > 0 or S <= 8", "every thread would read most of the small operand itself"),
-    Constraint("S * T * UNROLL * LANE_WORDS <= 2048", "a turn of the ring exceeds the instruction cache"),
+    Constraint("S * T * UNROLL * LANE_WORDS <= 2048", "the unrolled loop exceeds the instruction cache"),
     Constraint("S * BK <= 16384", "a chunk of more than 64 KB leaves an SM short of blocks"),
-    Constraint("K == 0 or SPLIT == 1 or K / SPLIT >= UNROLL * STEP", "parts too short for one turn of the ring"),
+    Constraint("K == 0 or SPLIT == 1 or K / SPLIT >= UNROLL * STEP", "parts too short for the steps under way"),
 )
 
 
@@ -236,12 +236,12 @@ class Skinny(Family):
             Derived("OUTPUTS", "(BM * BN + THREADS - 1) / THREADS", "elements of C that a thread stores at most"),
             Derived("VW", str(width), f"{elements} of an access to the weights", group="Weights"),
             Derived("LOADS", loads, "accesses of a thread a step", group="Weights"),
-            Derived("GROUPS", "32 / LANES", "groups of a warp's lanes, each with a depth of its own", group="Weights"),
-            Derived("STEP", step, "depths that a block takes at a step", group="Weights"),
+            Derived("GROUPS", "32 / LANES", "groups of a warp's lanes, each at a k of its own", group="Weights"),
+            Derived("STEP", step, "k that a block takes in a step", group="Weights"),
             Derived(
                 "LANE_WORDS",
                 "VW" if w.along_k else "1" if uniform else "DEPTH",
-                "depths that each lane takes at a step",
+                "of these a lane's",
                 group="Weights",
             ),
             Derived(
@@ -293,9 +293,9 @@ class Skinny(Family):
     def plan(self, problem: Problem, config: Config) -> Plan:
         skinny, value = cast(SkinnyConfig, config), constants(self, problem, config)
         x, w = roles(problem)
-        turn = skinny.UNROLL * value["STEP"]  # depths
+        unrolled = skinny.UNROLL * value["STEP"]  # k of an iteration of the main loop
         direct = skinny.BK == 0
-        staged = 0 if direct else skinny.S * turn  # elements
+        staged = 0 if direct else skinny.S * unrolled  # elements
         conflicts = 1 if w.along_k == x.along_k else 4
         dot = dots(problem, skinny)
         # A thread's accesses to the small operand a step, each of so many elements, and of so many words.
@@ -309,22 +309,22 @@ class Skinny(Family):
         reads = 0 if direct else accesses / value["STEP"]
         staging = 1 if problem.types.uniform else value["XW"]  # elements of a load that stages a chunk
         rounds = ceil(skinny.S * skinny.BK / (value["THREADS"] * STAGE_UNROLL * staging))
-        weights = value["W_BYTES"] * value[f"B{w.MN}"] * turn  # bytes
+        weights = value["W_BYTES"] * value[f"B{w.MN}"] * unrolled  # bytes
         ring = weights if skinny.ASYNC else 0
         taken = 0 if dot else skinny.T * unpacking(problem, w) + skinny.S * unpacking(problem, x) * direct
         work = Work(
             outputs=skinny.S * skinny.T,
-            depth=turn,
+            depth=unrolled,
             shared_reads=reads,
             read_bytes=WORD * reads * words,
             wavefronts=accesses / value["STEP"] * cycles,
             copies=skinny.UNROLL * (value["LOADS"] * (1 + skinny.ASYNC) + accesses * direct)
             + (1 + 1 / staging) * staged / value["THREADS"],
             copy_wavefronts=staged / WARP * conflicts + 2 * ring / BANK_BYTES,
-            global_bytes=weights + value["X_BYTES"] * skinny.S * turn,
-            repeated_bytes=value["X_BYTES"] * skinny.S * turn * direct,
+            global_bytes=weights + value["X_BYTES"] * skinny.S * unrolled,
+            repeated_bytes=value["X_BYTES"] * skinny.S * unrolled * direct,
             prefetch=1,
-            waits=0 if direct else rounds * turn / skinny.BK,
+            waits=0 if direct else rounds * unrolled / skinny.BK,
             staged_registers=value["HELD"]
             * value["LANE_WORDS"]
             * (value["W_BYTES"] * skinny.T + value["X_BYTES"] * skinny.S * direct)
@@ -395,7 +395,7 @@ class Skinny(Family):
         )
 
     def tiles(self, plan: Plan) -> tuple[Tile, ...]:
-        """Several threads sum the same elements, at other depths."""
+        """Several threads sum the same elements, each over k of its own."""
         skinny = cast(SkinnyConfig, plan.config)
         rows, cols = (skinny.S, skinny.T) if roles(plan.problem)[0].mn == "m" else (skinny.T, skinny.S)
         return (Tile("thread", rows, cols, plan.launch.threads),)
@@ -414,20 +414,17 @@ def _streaming(plan: Plan) -> Iterator[str]:
     small, weights = (role.X for role in roles(plan.problem))
     slices = work.k_slices
     yield (
-        f"Thread  {work.outputs} sums, each of one k in {slices}: {slices} threads share an element of C and "
+        f"Thread  {work.outputs} elements of C, summed over one k in {slices}: {slices} threads share each element and "
         "add up at the end"
     )
+    yield (f"Weights the elements of {weights}, each multiplied by those of {small}, the small operand, at the same k")
+    way = "through its thread's ring in shared memory" if plan.constants["ASYNC"] else "to a register"
     yield (
-        f"Weights are the elements of {weights}: each meets (is multiplied by) those of {small}, the small operand, "
-        "at its k"
-    )
-    way = "by way of its thread's ring in shared memory" if plan.constants["ASYNC"] else "to a register"
-    yield (
-        f"Reads   each weight once, {way}, {work.global_bytes:g} bytes of a block under way at once; "
+        f"Reads   each weight once, {way}, with {work.global_bytes:g} bytes of a block in flight; "
         f"{intensity:.3g} FLOP for a byte of global memory"
     )
     if work.repeated_bytes:
-        yield "Cached  what the weights meet, which every warp reads again: L1 serves most of it"
+        yield f"Cached  {small}, which every warp reads again: L1 serves most of it"
     if memory_bound(intensity, plan.problem.types.accumulator):
         yield "Bound   global memory: too few FLOP for a byte, on any known card"
     else:

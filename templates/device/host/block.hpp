@@ -74,7 +74,7 @@ class Block {
 
   [[noreturn]] void exit_thread() {
     running_->copies.finish();
-    running_->state = State::exited;
+    become(index(), State::exited);
     --alive_;
     release_warp_barrier(lane_mask());
     switch_fiber(running_->fiber, scheduler_);
@@ -93,7 +93,7 @@ class Block {
     barrier.threads = threads;
     barrier.arrived.push_back(index());
     clocks.release(barrier.clock);
-    if (waits) running_->state = State::at_named_barrier;
+    if (waits) become(index(), State::at_named_barrier);
     running_->barrier = number;
     running_->line = line;
     if (barrier.arrived.size() == threads) release_named_barrier(number);
@@ -107,7 +107,7 @@ class Block {
     running_->mask = mask;
     running_->operand = operand;
     running_->combine = combine;
-    running_->state = State::at_warp_barrier;
+    become(index(), State::at_warp_barrier);
     running_->line = line;
     release_warp_barrier(mask);
     if (running_->state != State::ready) wait(State::at_warp_barrier, line);
@@ -136,7 +136,7 @@ class Block {
     for (NamedBarrier& barrier : barriers_) barrier = {};
     races.start_block();
     for (unsigned t = 0; t < threads; ++t) {
-      threads_[t].state = State::ready;
+      become(t, State::ready);
       prepare(threads_[t].fiber, stacks_.data + (t + 1) * stack_stride() - stack_offset(t), entry);
     }
   }
@@ -171,8 +171,15 @@ class Block {
     return progress;
   }
 
+  void become(unsigned thread, State state) {
+    threads_[thread].state = state;
+    uint32_t& ready = ready_[thread / WARP];
+    const uint32_t lane = 1u << thread % WARP;
+    ready = state == State::ready ? ready | lane : ready & ~lane;
+  }
+
   void wait(State state, unsigned line) {
-    running_->state = state;
+    become(index(), state);
     running_->line = line;
     switch_fiber(running_->fiber, scheduler_);
   }
@@ -186,7 +193,7 @@ class Block {
       return thread.state == State::at_syncthreads && thread.line == line;
     });
     if (!same) report_deadlock();
-    for (unsigned t = 0; t < count_; ++t) threads_[t].state = State::ready;
+    for (unsigned t = 0; t < count_; ++t) become(t, State::ready);
     waiting_ = 0;
     races.pass_block_barrier();
   }
@@ -211,7 +218,7 @@ class Block {
     const NamedBarrier barrier = std::exchange(barriers_[number], {});
     for (unsigned t : barrier.arrived) {
       if (threads_[t].state != State::at_named_barrier || threads_[t].barrier != number) continue;
-      threads_[t].state = State::ready;
+      become(t, State::ready);
       clocks.acquire(t, barrier.clock);
     }
   }
@@ -219,9 +226,8 @@ class Block {
   // Releases the running thread's warp barrier once all lanes of `mask` that still run are there.
   void release_warp_barrier(unsigned mask) {
     const unsigned warp = index() & ~(WARP - 1);
+    if (ready_[warp / WARP] & mask) return;
     const unsigned lanes = std::min(WARP, count_ - warp);
-    for (unsigned lane = lanes; lane-- > 0;)  // most arrivals are not the last one, which a look at a few lanes tells
-      if ((mask >> lane & 1) && threads_[warp + lane].state == State::ready) return;
     unsigned arrived = 0;
     const Thread* first = nullptr;
     for (unsigned lane = 0; lane < lanes; ++lane) {
@@ -238,7 +244,7 @@ class Block {
     for (unsigned lane = 0; lane < lanes; ++lane) {
       if (!(arrived >> lane & 1)) continue;
       operands[lane] = threads_[warp + lane].operand;
-      threads_[warp + lane].state = State::ready;
+      become(warp + lane, State::ready);
     }
     if (first->combine != nullptr) first->combine(operands);
     clocks.pass_warp_barrier(warp, arrived);
@@ -296,6 +302,7 @@ class Block {
   Thread* running_ = nullptr;
   Region stacks_;
   Random random_{0};
+  uint32_t ready_[MAX_WARPS] = {};  // by warp: the lanes whose state is `ready`
   unsigned count_ = 0;
   unsigned alive_ = 0;
   unsigned waiting_ = 0;  // at __syncthreads

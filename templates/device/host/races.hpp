@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "access.hpp"
 #include "clocks.hpp"
@@ -37,6 +38,8 @@ class Races {
     if (!watching) return;
     shared_.start_launch(threads, element_bytes);
     global_.start_launch();
+    spans_.clear();
+    for (const Operand& operand : operands) spans_.push_back({operand.region.band_start, operand.region.mapped_bytes()});
   }
 
   void start_block() {
@@ -107,8 +110,8 @@ class Races {
   // An access that starts elsewhere: to an operand it must be inside of it, to the byte.
   void access_elsewhere(const unsigned char* address, std::size_t bytes, Place place, Kind kind) {
     if (is_local(address)) return;
-    for (std::size_t i = 0; i < operands.size(); ++i) {
-      if (!operands[i].region.near(address)) continue;
+    for (std::size_t i = 0; i < spans_.size(); ++i) {
+      if (std::size_t(address - spans_[i].start) >= spans_[i].bytes) continue;
       if (!operands[i].region.contains(address, bytes)) refuse_outside(operands[i].region.describe(address), place, kind);
       if (operands[i].written) global_.access(i, address, bytes, place, kind);
       return;
@@ -130,8 +133,15 @@ class Races {
     fail("crash", place.location(), "block %u, thread %u%s%s", blockIdx.x, clocks.thread(), verb(kind), where.c_str());
   }
 
+  // Of an operand with the bands beside it: all of them in few lines of the cache, as each access looks through them.
+  struct Span {
+    const unsigned char* start;
+    std::size_t bytes;
+  };
+
   SharedRaces shared_;
   GlobalRaces global_;
+  std::vector<Span> spans_;
 };
 
 inline Races races;
