@@ -59,7 +59,7 @@ class SkinnyConfig(Config):
     T: int = axis(4, (1, 2, 4, 8, 16), "elements along C's long side that a thread sums")
     LANES: int = axis(32, (32, 16, 8, 4, 2), "lanes of a warp along C's long side; its other lanes take other k")
     WARPS: int = axis(4, (2, 4, 8, 16), "warps of a block")
-    BK: int = axis(256, (0, 128, 256, 512, 1024), "k of the small operand that shared memory holds at once")
+    BK: int = axis(256, (0, 128, 256, 512, 1024, 2048), "k of the small operand that shared memory holds at once")
     UNROLL: int = axis(2, (2, 4, 8, 16), "steps along K whose weights are under way at once")
     DEPTH: int = axis(1, (1, 2, 4, 8), "neighbouring k of a lane at a step, where weights run across C")
     ASYNC: int = axis(0, (1, 0), "1: weights under way are cp.async copies to shared memory, 0: loads to registers")
@@ -121,6 +121,7 @@ PRUNING = (
     Constraint(
         "UNIFORM == 1 or T * UNROLL * LANE_WORDS * W_BYTES <= 256 + 256 * ASYNC", "more bytes under way cost warps"
     ),
+    Constraint("UNIFORM == 0 or BK <= 1024", "longer chunks of elements of 4 bytes are unmeasured"),
     Constraint("BK > 0 or S <= 8", "every thread would read most of the small operand itself"),
     Constraint("S * T * UNROLL * LANE_WORDS <= 2048", "the unrolled loop exceeds the instruction cache"),
     Constraint("S * BK <= 16384", "a chunk of more than 64 KB leaves an SM short of blocks"),
@@ -216,7 +217,7 @@ class Skinny(Family):
         # As compiled: of a ring in shared memory the steps that the compiler takes early, and of elements that are
         # converted both those under way and those that are taken out.
         converts = not (uniform or dots(problem, skinny))
-        held = "3 * (UNROLL >= 3) + 2 * (UNROLL == 2)" if skinny.ASYNC else "UNROLL * 2" if converts else "UNROLL"
+        held = "3 * (UNROLL >= 3) + 2 * (UNROLL == 2)" if skinny.ASYNC else "UNROLL + 1" if converts else "UNROLL"
         loads = "T" if w.along_k else f"{deep}T / VW"
         long_side = "WARPS * T" if w.along_k else "LANES * T"
         tile = {f"B{x.MN}": "S", f"B{w.MN}": long_side}
