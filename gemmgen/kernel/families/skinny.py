@@ -70,7 +70,7 @@ class SkinnyConfig(Config):
 CONSTRAINTS = (
     Constraint("ELEMENT_BYTES == 4", "its shuffles move sums of 4 bytes: f32 or s32", False),
     Constraint("BATCH == 1", "it serves no batches", False),
-    Constraint("SUMMED == 0", "its threads share rows and columns, which simt sums for an epilogue", False),
+    Constraint("SUMMED == 0", "its threads share rows and columns: it takes their sums as sum_m and sum_n", False),
     Constraint("S >= 1 and T >= 1 and LANES >= 1 and WARPS >= 1 and UNROLL >= 1", "counts start at one", False),
     Constraint("VEC == 1 or VEC == 2 or VEC == 4", "an access is 4, 8 or 16 bytes wide", False),
     Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
