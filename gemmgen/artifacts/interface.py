@@ -239,9 +239,10 @@ class Interface:
         return any(operand.summed for operand in self.epilogue.operands)
 
     @property
-    def has_vectors(self) -> bool:
-        """Whether it takes operands that are no matrices."""
-        return any(not operand.is_matrix for operand in self.epilogue.operands)
+    def amaxes(self) -> dict[str, str]:
+        """Of what it writes the vectors, which a launch sets to 0 before, and how many elements each has."""
+        batch = f"{self.batch} * " if self.batched else ""
+        return {one.name: f"{batch}{self.sizes[str(one.size)]}" for one in self.epilogue.amaxes}
 
     @property
     def batch(self) -> str:

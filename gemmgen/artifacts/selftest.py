@@ -151,6 +151,17 @@ class SelfTest:
         return frozenset(self.draws.values())
 
     @property
+    def draws_integers(self) -> bool:
+        """Whether it draws integers around 0."""
+        always, exact = {"zero_point", "given_sum"}, {"value", "before", "value_s8"}
+        return bool(self.drawn & (always if self.scalar.is_integer else always | exact))
+
+    @property
+    def draws_uniform(self) -> bool:
+        """Whether it draws from [-1, 1)."""
+        return bool(self.drawn & {"value", "before", "factor", "ranged_factor"})
+
+    @property
     def kinds(self) -> Iterator[str]:
         """Of data: where everything wraps around, any data is exact."""
         if not self.scalar.is_integer:

@@ -34,6 +34,7 @@ GLOBAL_LATENCY = 700  # cycles, from a tile's first load to its barrier
 REDUCTION_LATENCIES = (
     2  # of adding up what blocks leave for each other: writes, semaphores and reads, as far as they show
 )
+STREAM_REDUCTION_LATENCIES = 3  # likewise, of blocks that stream and end at once: no other one fills the wait
 LAUNCH_US = 3.0  # from the first block's start to the last one's end when there is no work
 OVERLAP_LOSS = 0.05  # share of the other units' time that does not hide behind the slowest
 SHARPNESS = 8  # of the maximum of computing and moving data: 9% more where both take as long
@@ -178,6 +179,7 @@ def _time_us(case: Case, plan: Plan, fit: Occupancy, device: DeviceSpec, spilled
     elif work.line_bytes:
         under_way = min(1.0, blocks / device.sms) * resident * (work.global_bytes - work.repeated_bytes)
         dram_us *= 1 + STREAM_LOSS / under_way + LINE_LOSS / work.line_bytes
+        dram_us += cycles["issue"] / device.clock_ghz / 1000  # the last step's: nothing arrives while it is computed
     if dram_us > compute_us:
         bound = "DRAM"
     both_us = (compute_us**SHARPNESS + dram_us**SHARPNESS) ** (1 / SHARPNESS)
@@ -194,7 +196,8 @@ def _reduction_us(plan: Plan, blocks: int, device: DeviceSpec) -> float:
     parts = 2 * launch.stream.blocks if launch.stream else blocks
     size = plan.problem.types.accumulator.size
     moved = 2 * plan.results * size * parts / (L2_BYTES_PER_CYCLE * device.sms)  # to and from L2
-    return (REDUCTION_LATENCIES * GLOBAL_LATENCY + moved) / device.clock_ghz / 1000
+    latencies = STREAM_REDUCTION_LATENCIES if plan.work.line_bytes else REDUCTION_LATENCIES
+    return (latencies * GLOBAL_LATENCY + moved) / device.clock_ghz / 1000
 
 
 def _step_cycles(plan: Plan, resident: int, arch: Arch, spilled: int) -> dict[Bound, float]:

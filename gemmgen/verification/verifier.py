@@ -201,10 +201,9 @@ def check(
     case, seed = situation.case, situation.seed
     if not runs_whole(kernel, situation):
         return _check_sample(kernel, situation, operands, {} if seen is None else seen, tally)
-    result = kernel.run(case, operands, seed=seed)
-    worst = _judge(situation, compare(situation, result), tally)
-    for name in _other_outputs(case):
-        result = kernel.run(case, operands, seed=seed, watch=False, output=name)
+    worst = 0.0
+    for name in case.written:
+        result = kernel.run(case, operands, seed=seed, watch=name == "C", output=name)
         worst = max(worst, _judge(situation, compare(situation, result, output=name), tally))
     tally.ran(situation, kernel.source.launch.blocks(case), kernel.watched(case, seed=seed), whole=True)
     return worst
@@ -222,10 +221,6 @@ def runs_whole(kernel: LoadedKernel, situation: Situation) -> bool:
 def _cost(case: Case, launch: Launch) -> float:
     """Of a run of all blocks, in FLOPs."""
     return case.flops + THREAD_FLOPS * launch.blocks(case) * launch.threads
-
-
-def _other_outputs(case: Case) -> list[str]:
-    return [operand.name for operand in case.problem.epilogue.outputs]
 
 
 def _judge(situation: Situation, comparison: Compared, tally: DomainTally) -> float:
@@ -263,7 +258,7 @@ def _check_sample(
         reason = f"the blocks of {len(all_numbers)} tiles write {len(all_tiles)} tiles of C: some write the same"
         raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
     worst = 0.0
-    for name in ("C", *_other_outputs(case)):
+    for name in case.written:
         result = kernel.run(case, operands, seed=situation.seed, blocks=chosen, watch=name == "C", output=name)
         if is_amax(name):
             comparisons = [compare_amax(situation, result, written, name)]
@@ -322,12 +317,12 @@ def compare_runs(kernel: LoadedKernel, situation: Situation, runs: int) -> Deter
         return matrix.view(result.view(matrix.dtype.bits))
 
     run("C", situation.seed, watch=True)  # whether there is a race does not hang on the schedule
+    first = {name: run(name, situation.seed) for name in case.written}
     difference = None
-    for name in ("C", *_other_outputs(case)):
-        first = run(name, situation.seed)
-        for seed in range(situation.seed + 1, situation.seed + runs):
+    for seed in range(situation.seed + 1, situation.seed + runs):
+        for name, matrix in case.written.items():
             seeds = f"seeds {situation.seed} and {seed}"
-            difference = difference or _first_difference(first, run(name, seed), name, case.tensors[name].dtype, seeds)
+            difference = difference or _first_difference(first[name], run(name, seed), name, matrix.dtype, seeds)
     return Determinism(runs, str(situation), len(blocks), launch.blocks(case), difference)
 
 

@@ -9,7 +9,7 @@
 //% endif
 //% endfor
 //% for v in out.epilogue.operands if not v.is_matrix
- *     ${ "%-8s" | format(v.name) } ${ out.element[v.name] }, ${ "%s elements" | format(out.sizes[v.size]) if v.size else "one element" }, ${ v.whose }: ${ v.meaning }
+ *     ${ "%-8s" | format(v.name) } ${ out.element[v.name] }, ${ "%s elements" | format(out.sizes[v.size]) if v.size else "one element" }, ${ v.note if v.is_amax else v.whose ~ ": " ~ v.meaning }${ ("; another for each product, behind the last's" if v.written else "; the same for all products") if out.batched }
 //% endfor
  *
 //% if out.epilogue.reads_c
@@ -93,8 +93,9 @@ size_t ${ out.name }_semaphores_bytes(${ sizes });
 //% elif not out.pointers
  * C         overlaps no other operand
 //% endif
-//% if out.batched and out.has_vectors
- *           Operands that are no matrices serve all products
+//% if out.amaxes
+ * ${ out.amaxes | join(", ") }
+ *           may hold anything before: each launch sets them to 0 first
 //% endif
 //% if out.adds_up
  * partials, semaphores: the workspace, see above

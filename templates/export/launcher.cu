@@ -111,6 +111,10 @@ extern "C" cudaError_t ${ out.name }_launch(
         ${ out.name }, cudaFuncAttributeMaxDynamicSharedMemorySize, ${ out.shared_bytes });
     if (raised != cudaSuccess) return raised;
 //% endif
+//% for name, elements in out.amaxes.items()
+    const cudaError_t ${ name }_set = cudaMemsetAsync(${ name }, 0, sizeof(${ out.element[name] }) * ${ elements }, stream);
+    if (${ name }_set != cudaSuccess) return ${ name }_set;
+//% endfor
     ${ out.name }<<<static_cast<unsigned>(blocks), ${ out.threads }, ${ out.shared_bytes }, stream>>>(
         ${ out.arguments | map(attribute="passed") | join(",\n        " if out.cuda_elements else ", ") });
     return cudaGetLastError();

@@ -37,8 +37,8 @@ __device__ __forceinline__ void fetch_small(const ${ element[x.X] }* ${ x.X }, S
 /*# The mainloop: each thread sums over its own k. #*/
 //% macro sum_products(x, w, view)
 //% if view.ring
-    // A ring in shared memory, of which each thread has elements of its own: it copies a step's weights UNROLL steps before
-    // their use.
+    // A ring in shared memory, of which each thread has elements of its own: as soon as it has taken a step's weights, it
+    // copies those of UNROLL steps later to their place.
     #pragma unroll
     for (int u = 0; u < UNROLL; ++u) fetch(${ w.X }, s, begin + thread.k + u * STEP, end, ${ w.mn }, ring[u]);
 
@@ -51,8 +51,8 @@ __device__ __forceinline__ void fetch_small(const ${ element[x.X] }* ${ x.X }, S
             fetch_small(${ x.X }, s, tile_${ x.mn }, at, end, chunk);
             ${ access(w, "VW") } weights[LOADS];
             take(ring[u], weights);
-            mma(chunk, 0, weights, acc);
             fetch(${ w.X }, s, at + UNROLL * STEP, end, ${ w.mn }, ring[u]);
+            mma(chunk, 0, weights, acc);
         }
     }
 //% else

@@ -41,8 +41,8 @@ __device__ __forceinline__ void stage(const ${ element[x.X] }* ${ x.X }, Shape s
 /*# The mainloop: each thread sums over its own k of one chunk after the other. #*/
 //% macro sum_products(x, w, view)
 //% if view.ring
-    // A ring in shared memory, of which each thread has elements of its own: it copies a step's weights UNROLL steps before
-    // their use, also while the block waits.
+    // A ring in shared memory, of which each thread has elements of its own: as soon as it has taken a step's weights, it
+    // copies those of UNROLL steps later to their place. They arrive also while the block waits.
     #pragma unroll
     for (int u = 0; u < UNROLL; ++u) fetch(${ w.X }, s, begin + thread.k + u * STEP, end, ${ w.mn }, ring[u]);
 //% else
@@ -65,8 +65,8 @@ __device__ __forceinline__ void stage(const ${ element[x.X] }* ${ x.X }, Shape s
 //% if view.ring
                 ${ access(w, "VW") } weights[LOADS];
                 take(ring[u], weights);
-                mma(chunk, at, weights, acc);
                 fetch(${ w.X }, s, k + at + UNROLL * STEP, end, ${ w.mn }, ring[u]);
+                mma(chunk, at, weights, acc);
 //% else
                 mma(chunk, at, weights[u], acc);
                 fetch(${ w.X }, s, k + at + UNROLL * STEP, end, ${ w.mn }, weights[u]);

@@ -86,6 +86,12 @@ CONVERTED = {
         "?x?x?", "rr", "naive", {"types": "s8,s8,e5m2", "epilogue": "alpha * (acc - zero_m * sum_n) + beta * C"}
     ),
     "aux": kernel("?x?x?", "rr", "naive", {"types": "bf16", "epilogue": "bias+aux+gelu+residual", "batch": None}),
+    "amax": kernel(
+        "?x?x?", "rr", "naive", {"types": "s8,s8,e4m3", "epilogue": "scale_a+row_amax+bias+column_amax", "batch": None}
+    ),
+    "amax by pointers": kernel(
+        "?x24x?", "rc", "naive", {"dtype": DType.F64, "epilogue": "row_amax", "batch": None, "pointers": True}
+    ),
     "f64 aux": kernel("?x64x?", "rr", "naive", {"dtype": DType.F64, "epilogue": "aux+silu"}),
 }
 KERNELS = (
@@ -660,6 +666,15 @@ def test_selftest_passes_kernels_of_all_types(name: str, tmp_path: Path) -> None
         ("aux", "e.aux[Offset(m) * s.ldc + n] = aux_value;", "", "aux[0][0] = nan, expected"),
         ("aux", "e.aux[Offset(m) * s.ldc + n]", "e.aux[Offset(m) * s.N + n]", "aux["),
         ("aux", "aux += matrix * s.stride_c", "aux += 0 * s.stride_c", "product 1: aux[0][0] = nan"),
+        ("amax", "e.row_amax + m", "e.row_amax + m / 2 * 2", "row_amax[0][0]"),
+        ("amax", "raise_amax(e.column_amax", "if (m % 2) raise_amax(e.column_amax", "column_amax[0][0]"),
+        ("amax", "static_cast<long long>(matrix) * s.N", "0", "column_amax[0][0]"),
+        (
+            "amax by pointers",
+            "raise_amax(e.row_amax",
+            "if (m == s.M - 1 && matrix == 4) raise_amax(e.row_amax + m + 1, row_amax_value); raise_amax(e.row_amax",
+            "wrote outside row_amax",
+        ),
         ("f64 aux", "+ n] = aux_value;", "+ n] = aux_value * (1 + 4e-15);", "aux["),
     ],
 )

@@ -1,4 +1,4 @@
-// gemm_bf16_rr_1x4096x4096_sm90_4773fdfd
+// gemm_bf16_rr_1x4096x4096_sm90_b17d7e0d
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on CUDA cores; beta = 0 never reads C
 //
@@ -286,7 +286,7 @@ __device__ __forceinline__ void store_c(BF16* C, Shape s, int tile_m, int tile_n
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_1x4096x4096_sm90_4773fdfd(
+gemm_bf16_rr_1x4096x4096_sm90_b17d7e0d(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,
@@ -305,8 +305,8 @@ gemm_bf16_rr_1x4096x4096_sm90_4773fdfd(
     const ThreadOrigin thread = thread_origin();
     const int n = tile_n + thread.n;
 
-    // A ring in shared memory, of which each thread has elements of its own: it copies a step's weights UNROLL steps before
-    // their use.
+    // A ring in shared memory, of which each thread has elements of its own: as soon as it has taken a step's weights, it
+    // copies those of UNROLL steps later to their place.
     #pragma unroll
     for (int u = 0; u < UNROLL; ++u) fetch(B, s, begin + thread.k + u * STEP, end, n, ring[u]);
 
@@ -319,8 +319,8 @@ gemm_bf16_rr_1x4096x4096_sm90_4773fdfd(
             fetch_small(A, s, tile_m, at, end, chunk);
             Packed<BF16, VW> weights[LOADS];
             take(ring[u], weights);
-            mma(chunk, 0, weights, acc);
             fetch(B, s, at + UNROLL * STEP, end, n, ring[u]);
+            mma(chunk, 0, weights, acc);
         }
     }
 

@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rc_1x4096x4096_sm90_4c1c4bec
+// gemm_s8s8s32_rc_1x4096x4096_sm90_c857654c
 //
 //     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on CUDA cores; beta = 0 never reads C
 //
@@ -63,12 +63,12 @@ constexpr int LANE_WORDS = VW;  // of these a lane's
 constexpr int XW = 16;          // elements of an access to the small operand
 
 // Shared memory
-constexpr int SUMS_PITCH = BN + 4;                      // floats from one line of sums to the next
+constexpr int SUMS_PITCH = BN + 4;                      // ints from one line of sums to the next
 constexpr int PARTIALS = 1;                             // sums of each element of C that meet in shared memory
-constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;  // floats of the sums at the end
+constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;  // ints of the sums at the end
 
 // Shared memory, in all
-constexpr int SHARED_FLOATS = SUMS_FLOATS;  // floats of shared memory
+constexpr int SHARED_FLOATS = SUMS_FLOATS;  // ints of shared memory
 
 static_assert(S * T <= 256, "a thread has no registers for more sums");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
@@ -287,7 +287,7 @@ __device__ __forceinline__ void store_c(int* C, Shape s, int tile_m, int tile_n,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rc_1x4096x4096_sm90_4c1c4bec(
+gemm_s8s8s32_rc_1x4096x4096_sm90_c857654c(
     const signed char* __restrict__ A,
     const signed char* __restrict__ B,
     int* __restrict__ C,

@@ -41,6 +41,9 @@ KERNELS = {
     "s8 requantised": kernel("?x512x?", "cr", "simt", {"types": "s8", "epilogue": "zero_a+scale_a+scale_n+bias+relu"}),
     "s8 to s32, split": kernel("?x?x?", "rr", "simt", {"types": "s8,s8,s32"}, SPLIT=3),
     "aux": kernel("?x?x?", "rr", "simt", {"types": "bf16", "epilogue": "bias+aux+gelu+residual", "batch": None}),
+    "amax": kernel(
+        "?x?x?", "rr", "simt", {"types": "bf16", "epilogue": "bias+row_amax+gelu+column_amax", "batch": None}
+    ),
     "aux of f64": kernel("?x64x?", "rr", "simt", {"types": "f64", "epilogue": "bias+aux+silu"}, SPLIT=4),
 }
 

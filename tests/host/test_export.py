@@ -82,6 +82,15 @@ def test_what_is_written_beside_c_is_described() -> None:
     assert " * C, aux\n *           are written, and overlap no other operand" in header
 
 
+def test_a_launch_sets_the_largest_magnitudes_to_zero() -> None:
+    texts = folder_texts(naive(epilogue="row_amax+column_amax", batch=9), "sm_90")
+    assert (
+        " * row_amax, column_amax\n *           may hold anything before: each launch sets them to 0" in texts["gemm.h"]
+    )
+    assert "cudaMemsetAsync(row_amax, 0, sizeof(float) * 9 * M, stream)" in texts["gemm.cu"]
+    assert "cudaMemsetAsync(column_amax, 0, sizeof(float) * 9 * N, stream)" in texts["gemm.cu"]
+
+
 @pytest.mark.parametrize(
     ("types", "epilogue", "draws"),
     [
@@ -89,7 +98,7 @@ def test_what_is_written_beside_c_is_described() -> None:
         ("s8", "scale_m+scale_a", {"A": "value_s8", "C": "value_s8", "scale_m": "ranged_factor", "scale_a": "factor"}),
         ("u8,s8,f32", "zero_a", {"A": "value_u8", "B": "value_s8", "C": "before", "zero_a": "zero_point"}),
         ("s8,s8,s32", "aux(acc - zero_m * sum_n) + residual", {"sum_n": "given_sum", "residual": "value_s32"}),
-        ("bf16", "aux", {"aux": "unwritten"}),
+        ("bf16", "aux+row_amax", {"aux": "unwritten", "row_amax": "unwritten"}),
     ],
 )
 def test_data_is_drawn_by_type_and_meaning(types: str, epilogue: str, draws: dict[str, str]) -> None:

@@ -1,6 +1,6 @@
-"""`simt`: f32 and f64 GEMM on CUDA cores (FFMA, DFMA), from one element a thread to warp-tiled 16x16 register tiles.
+"""`simt`: GEMM on CUDA cores (FFMA, DFMA, IMAD), from one element a thread to warp-tiled 16x16 register tiles.
 
-    grid -> block BM x BN -> SLICES of each step's depth -> warp WM x WN -> thread TM x TN, in steps of BK along K
+    grid -> block BM x BN -> SLICES of each k tile -> warp WM x WN -> thread TM x TN, in k tiles of BK
 
 Two loop orders over the same tiles: the outer product reads TM + TN values for TM * TN FMAs, the
 inner product two for each. Tiles of A and B pass through shared memory in one, two or more stages.

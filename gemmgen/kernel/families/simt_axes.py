@@ -111,7 +111,7 @@ CONSTRAINTS = (
         False,
     ),
     Constraint(
-        "SUMMED == 0 or K_UNROLL == 0", "hoisted and prefetched fragments are not summed for an epilogue", False
+        "SUMMED == 0 or K_UNROLL == 0", "only f32 and f64 prefetch fragments; zero points are of s8 and u8", False
     ),
     # Slices
     Constraint("SLICES == 1 or K_UNROLL > 0 and WM > 0", "slices are warps that prefetch fragments", False),

@@ -32,6 +32,7 @@ from gemmgen.kernel.families.base import (
     Family,
     Side,
     constants,
+    elements_of,
     launch_of,
     sides,
     sizes_of,
@@ -58,7 +59,7 @@ class SkinnyConfig(Config):
     T: int = axis(4, (1, 2, 4, 8, 16), "elements along C's long side that a thread sums")
     LANES: int = axis(32, (32, 16, 8, 4, 2), "lanes of a warp along C's long side; its other lanes take other k")
     WARPS: int = axis(4, (2, 4, 8, 16), "warps of a block")
-    BK: int = axis(256, (0, 128, 256, 512, 1024), "k of the small operand that shared memory holds at once")
+    BK: int = axis(256, (0, 128, 256, 512, 1024, 2048), "k of the small operand that shared memory holds at once")
     UNROLL: int = axis(2, (2, 4, 8, 16), "steps along K whose weights are under way at once")
     DEPTH: int = axis(1, (1, 2, 4, 8), "neighbouring k of a lane at a step, where weights run across C")
     ASYNC: int = axis(0, (1, 0), "1: weights under way are cp.async copies to shared memory, 0: loads to registers")
@@ -69,7 +70,7 @@ class SkinnyConfig(Config):
 CONSTRAINTS = (
     Constraint("ELEMENT_BYTES == 4", "its shuffles move sums of 4 bytes: f32 or s32", False),
     Constraint("BATCH == 1", "it serves no batches", False),
-    Constraint("SUMMED == 0", "its threads share rows and columns, which simt sums for an epilogue", False),
+    Constraint("SUMMED == 0", "its threads share rows and columns: it takes their sums as sum_m and sum_n", False),
     Constraint("S >= 1 and T >= 1 and LANES >= 1 and WARPS >= 1 and UNROLL >= 1", "counts start at one", False),
     Constraint("VEC == 1 or VEC == 2 or VEC == 4", "an access is 4, 8 or 16 bytes wide", False),
     Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
@@ -120,6 +121,7 @@ PRUNING = (
     Constraint(
         "UNIFORM == 1 or T * UNROLL * LANE_WORDS * W_BYTES <= 256 + 256 * ASYNC", "more bytes under way cost warps"
     ),
+    Constraint("UNIFORM == 0 or BK <= 1024", "longer chunks of elements of 4 bytes are unmeasured"),
     Constraint("BK > 0 or S <= 8", "every thread would read most of the small operand itself"),
     Constraint("S * T * UNROLL * LANE_WORDS <= 2048", "the unrolled loop exceeds the instruction cache"),
     Constraint("S * BK <= 16384", "a chunk of more than 64 KB leaves an SM short of blocks"),
@@ -207,14 +209,15 @@ class Skinny(Family):
         skinny = cast(SkinnyConfig, config)
         x, w = roles(problem)
         uniform = problem.types.uniform
-        width, elements = weight_width(problem, skinny), "floats" if uniform else "elements"
-        deep = "" if uniform else "DEPTH * "  # uniform kernels have a depth of 1
+        width, elements = weight_width(problem, skinny), elements_of(problem)
+        sums = f"{problem.types.accumulator.ctype}s"  # the type of the shared array
+        deep = "" if uniform else "DEPTH * "  # uniform kernels take one k at a time
         step = "32 * VW" if w.along_k else f"{deep}WARPS * GROUPS"
         ring = " + RING_FLOATS" if skinny.ASYNC else ""
         # As compiled: of a ring in shared memory the steps that the compiler takes early, and of elements that are
         # converted both those under way and those that are taken out.
         converts = not (uniform or dots(problem, skinny))
-        held = "3 * (UNROLL >= 3) + 2 * (UNROLL == 2)" if skinny.ASYNC else "UNROLL * 2" if converts else "UNROLL"
+        held = "3 * (UNROLL >= 3) + 2 * (UNROLL == 2)" if skinny.ASYNC else "UNROLL + 1" if converts else "UNROLL"
         loads = "T" if w.along_k else f"{deep}T / VW"
         long_side = "WARPS * T" if w.along_k else "LANES * T"
         tile = {f"B{x.MN}": "S", f"B{w.MN}": long_side}
@@ -252,15 +255,15 @@ class Skinny(Family):
             ),
             Derived("HELD", held, "steps whose weights registers hold at once", group="Weights"),
             *(() if uniform else (READ_WIDTH,)),
-            *(ring_of(problem.dtype_of(w.X)) if skinny.ASYNC else ()),
-            Derived("FX", str(gcd(4, skinny.S)), "floats of a read of the small operand", group=SHARED),
+            *(ring_of(problem.dtype_of(w.X), sums) if skinny.ASYNC else ()),
+            Derived("FX", str(gcd(4, skinny.S)), f"{sums} of a read of the small operand", group=SHARED),
             Derived(
                 "PITCH",
                 pitch,
-                f"{'elements' if dots(problem, skinny) else 'floats'} from one line of a chunk to the next",
+                f"{'elements' if dots(problem, skinny) else sums} from one line of a chunk to the next",
                 group=SHARED,
             ),
-            Derived("SUMS_PITCH", f"B{w.MN} + 4", "floats from one line of sums to the next", group=SHARED),
+            Derived("SUMS_PITCH", f"B{w.MN} + 4", f"{sums} from one line of sums to the next", group=SHARED),
             Derived(
                 "PARTIALS",
                 "1" if w.along_k else "WARPS",
@@ -270,13 +273,13 @@ class Skinny(Family):
             Derived(
                 "CHUNK_FLOATS",
                 f"{lines} * PITCH{' / 4' if dots(problem, skinny) else ''}",
-                "floats of a chunk of the small operand",
+                f"{sums} of a chunk of the small operand",
                 group=SHARED,
             ),
             Derived(
                 "SUMS_FLOATS",
                 "PARTIALS * S * SUMS_PITCH",
-                "floats of the sums at the end" if direct else "floats of the sums that replace it at the end",
+                f"{sums} of the sums at the end" if direct else f"{sums} of the sums that replace it at the end",
                 group=SHARED,
             ),
             Derived(
@@ -284,7 +287,7 @@ class Skinny(Family):
                 "SUMS_FLOATS" + ring
                 if direct
                 else "CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS)" + ring,
-                "floats of shared memory" if direct else "floats of shared memory, for one and then the other",
+                f"{sums} of shared memory" if direct else f"{sums} of shared memory, for one and then the other",
                 group=f"{SHARED}, in all",
             ),
             Derived("SHARED_BYTES", "4 * SHARED_FLOATS + 16 * (SPLIT > 1)", "shared memory a block, in bytes"),
@@ -453,11 +456,11 @@ READ_WIDTH = Derived("RX", "VW * (VW < 4) + 4 * (VW >= 4)", "numbers of an acces
 STAGE_UNROLL = 8  # loads of a thread under way at once while it stages a chunk
 
 
-def ring_of(dtype: DType) -> tuple[Derived, ...]:
-    """Constants of a ring of weights in shared memory."""
+def ring_of(dtype: DType, sums: str) -> tuple[Derived, ...]:
+    """Constants of a ring of weights in shared memory, an array of `sums`."""
     return (
         Derived("W_BYTES", str(dtype.size), "bytes of an element of the weights", group=SHARED),
-        Derived("RING_FLOATS", "UNROLL * LOADS * THREADS * VW * W_BYTES / 4", "floats of the ring", group=SHARED),
+        Derived("RING_FLOATS", "UNROLL * LOADS * THREADS * VW * W_BYTES / 4", f"{sums} of the ring", group=SHARED),
     )
 
 

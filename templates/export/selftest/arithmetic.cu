@@ -49,6 +49,16 @@ constexpr double SHARES = std::numeric_limits<long double>::digits > 53 ? 1 : 2;
 /*% endif %*/
 
 //% endif
+//% if out.amaxes
+// The largest magnitude so far, and that of x.
+Bounded larger(Bounded amax, Bounded x)
+{
+    const ${ test.wide } size = std::fabs(x.value), value = std::max(amax.value, size);
+    const ${ test.wide } low = std::max(amax.value - amax.bound, size - x.bound), high = std::max(amax.value + amax.bound, size + x.bound);
+    return {value, double(std::max(value - low, high - value))};
+}
+
+//% endif
 //% if test.sums.is_integer
 // An integer of 32 bits, which wraps around.
 struct Integer {

@@ -1,4 +1,5 @@
 /*# A launch, and its results beside the reference: all rows, or some of them and weighted sums of the others. #*/
+//% set columns = "column_amax" in test.outputs
 constexpr double REFERENCE_BUDGET = 1 << ${ test.budget_bits };  // multiply-adds a check: a second or two of the host
 
 int rows_of_all(const Shape& s) { return s.batch * s.M; }
@@ -64,14 +65,14 @@ std::string describe(const Check& check)
     return text;
 }
 
-// What was written around an output or between its lines, or "".
+// What was written around an output or between its lines of `length` elements, or "".
 template <typename Element, typename At>
-std::string writes_outside(const char* output, const Shape& s, At at, const Storage<Element>& before, Storage<Element> after)
+std::string writes_outside(const char* output, const Shape& s, At at, int length, const Storage<Element>& before, Storage<Element> after)
 {
     constexpr std::size_t BAND = Storage<Element>::BAND;
     for (int row = 0; row < rows_of_all(s); ++row) {
         const std::size_t start = BAND + at(s, row / s.M, row % s.M, 0);
-        std::copy_n(&before.elements[start], s.N, &after.elements[start]);
+        std::copy_n(&before.elements[start], length, &after.elements[start]);
     }
     for (std::size_t i = 0; i < after.elements.size(); ++i) {  // by bits: NaN is no less equal to itself
         if (std::memcmp(&after.elements[i], &before.elements[i], sizeof(Element)) == 0) continue;
@@ -98,7 +99,7 @@ template <typename Element, typename At>
 std::string wrong_in_row(const char* output, const Shape& s, At at, int row, const Storage<Element>& results, const std::vector<${ test.value }>& expected)
 {
     const int p = row / s.M, m = row % s.M;
-    for (int n = 0; n < s.N; ++n) {
+    for (int n = 0; n < int(expected.size()); ++n) {
         const Element got = results[at(s, p, m, n)];
         double least, most;
         if (right(got, expected[n], least, most)) continue;
@@ -134,7 +135,7 @@ ${ text }.${ "array" if text != name else "matrix" }()${ ", " if not loop.last }
 
     std::vector<int> rows = rows_to_check(s);
     const bool sampled = int(rows.size()) < rows_of_all(s);
-    std::string scope = sampled ? std::to_string(rows.size()) + " of " + std::to_string(rows_of_all(s)) + " rows" : "every element";
+    std::string scope = sampled ? std::to_string(rows.size()) + " of " + std::to_string(rows_of_all(s)) + " rows${ ", not column_amax" if columns }" : "every element";
 //% if test.sums_all
     if (sampled${ " && check.data == Data::exact" if not test.scalar.is_integer }) {
         scope += " in full, all rows by their weighted sums";
@@ -144,14 +145,29 @@ ${ text }.${ "array" if text != name else "matrix" }()${ ", " if not loop.last }
     std::sort(rows.begin(), rows.end());
 //% endif
     std::string problem;
+//% if columns
+    std::vector<Bounded> columns(std::size_t(s.batch) * s.N, Bounded{0, 0});
+//% endif
     for (std::size_t i = 0; i < rows.size() && problem.empty(); ++i) {
         const Row expected = reference_row(check, x, rows[i] / s.M, rows[i] % s.M);
-//% for output in test.outputs
+//% for output in test.outputs if output != "column_amax"
         ${ "problem =" if loop.first else "if (problem.empty()) problem =" } wrong_in_row("${ output }", s, at_${ output }, rows[i], new_${ output }, expected.${ output });
 //% endfor
+//% if columns
+        for (int n = 0; n < s.N; ++n) {
+            Bounded& column = columns[at_column_amax(s, rows[i] / s.M, 0, n)];
+            column = larger(column, expected.column_amax[n]);
+        }
+//% endif
     }
+//% if columns
+    for (int p = 0; p < s.batch && problem.empty() && !sampled; ++p) {
+        const auto first = columns.begin() + std::ptrdiff_t(at_column_amax(s, p, 0, 0));
+        problem = wrong_in_row("column_amax", s, at_column_amax, p * s.M, new_column_amax, std::vector<Bounded>(first, first + s.N));
+    }
+//% endif
 //% for output in test.outputs
-    if (problem.empty()) problem = writes_outside("${ output }", s, at_${ output }, x.${ output }, new_${ output });
+    if (problem.empty()) problem = writes_outside("${ output }", s, at_${ output }, ${ "1" if output == "row_amax" else "s.N" }, x.${ output }, new_${ output });
 //% endfor
     std::printf("%s  %s: %s\n", problem.empty() ? "PASS" : "FAIL", describe(check).c_str(),
                 problem.empty() ? scope.c_str() : problem.c_str());

@@ -13,8 +13,10 @@ public:
     }
 
     int below(int end) { return int((bits() >> 32) * std::uint64_t(end) >> 32); }
+//% if test.draws_integers
     int integer(int reach) { return below(2 * reach + 1) - reach; }
-//% if not test.scalar.is_integer
+//% endif
+//% if test.draws_uniform
     double uniform() { return double(std::int64_t(bits() >> ${ 64 - test.scalar.precision }) - (1LL << ${ test.scalar.precision - 1 })) / (1LL << ${ test.scalar.precision - 1 }); }
 /*% endif %*/
 
@@ -42,10 +44,10 @@ struct Storage {
     std::vector<Element> elements;
 
     template <typename At, typename Value>
-    Storage(int batch, int rows, int cols, At at, Value value)
-        : elements(2 * BAND + (rows > 0 && cols > 0 ? at(${ "0" if out.pointers else "batch - 1" }, rows - 1, cols - 1) + 1 : 0))
+    Storage(int batch, int rows, int cols, At at, Value value${ ", int filler = 0xff" if out.amaxes })
+        : elements(2 * BAND + (rows > 0 && cols > 0 ? ${ "std::max(at(0, rows - 1, cols - 1), at(batch - 1, rows - 1, cols - 1))" if out.pointers and out.amaxes else "at(0, rows - 1, cols - 1)" if out.pointers else "at(batch - 1, rows - 1, cols - 1)" } + 1 : 0))
     {
-        std::memset(static_cast<void*>(elements.data()), 0xff, bytes());  // NaN, of integers -1
+        std::memset(static_cast<void*>(elements.data()), ${ "filler" if out.amaxes else "0xff" }, bytes());  // 0xff: NaN, of integers -1
         for (int p = 0; p < batch; ++p)
             for (int row = 0; row < rows; ++row)
                 for (int col = 0; col < cols; ++col) elements[BAND + at(p, row, col)] = encode<Element>(value());

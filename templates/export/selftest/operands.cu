@@ -69,12 +69,15 @@ Operands make_operands(const Check& check)
 //% if "given_sum" in test.drawn
     const auto given_sum = [&] { return random.integer(${ "exact ? 8 : " if exact }int(128 * std::sqrt(s.K + 1.0))); };
 //% endif
+//% if out.amaxes
+    // 0 lies around largest magnitudes: what raises it shows, and NaN cannot be raised.
+//% endif
     return {Storage<${ out.element.A }>(s.batch, s.M, s.K, [&](int p, int m, int k) { return at_A(s, p, m, k); }, ${ test.draws.A }),
             Storage<${ out.element.B }>(s.batch, s.K, s.N, [&](int p, int k, int n) { return at_B(s, p, k, n); }, ${ test.draws.B }),
             Storage<${ out.element.C }>(s.batch, s.M, s.N, [&](int p, int m, int n) { return at_C(s, p, m, n); }, ${ test.draws.C })
 //%- for x in out.epilogue.operands
 ,
-            Storage<${ out.element[x.name] }>(${ "s.batch" if x.is_matrix else "1" }, ${ "s.M" if "m" in x.along else "1" }, ${ "s.N" if "n" in x.along else "1" }, [&](int p, int m, int n) { return at_${ x.name }(s, p, m, n); }, ${ test.draws[x.name] })
+            Storage<${ out.element[x.name] }>(${ "s.batch" if x.is_matrix or x.is_amax else "1" }, ${ "s.M" if "m" in x.along else "1" }, ${ "s.N" if "n" in x.along else "1" }, [&](int p, int m, int n) { return at_${ x.name }(s, p, m, n); }, ${ test.draws[x.name] }${ ", 0" if x.is_amax })
 //%- endfor
 };
 }

@@ -1,6 +1,6 @@
 /*# The right answer for a row of C, and what a kernel may be off by. #*/
 //% set integers, sums = test.sums.is_integer, test.epilogue.sums
-// What a row of each output should hold.
+// What a row of each output should hold${ "; column_amax what it makes of the columns'" if "column_amax" in test.outputs }.
 struct Row {
 //% for output in test.outputs
     std::vector<${ test.value }> ${ output };
@@ -45,7 +45,11 @@ Row reference_row(const Check& check, const Operands& x, int p, int m)
     // Rounding errors add up like a random walk (Higham and Mary, 2019): of K products.
     const double random_walk = check.data == Data::exact ? 0.0 : ${ "SHARES * " if test.scalar.label == "f64" }LAMBDA * std::sqrt(double(s.K)) * UNIT_ROUNDOFF;
 //% endif
-    Row expected = {${ (["std::vector<%s>(s.N, %s)" | format(test.value, "Integer(0)" if test.scalar.is_integer else "Bounded{0, 0}")] * (test.outputs | length)) | join(", ") }};
+    Row expected = {
+//%- for output in test.outputs
+std::vector<${ test.value }>(${ "1" if output == "row_amax" else "s.N" }, ${ "Integer(0)" if test.scalar.is_integer else "Bounded{0, 0}" })${ ", " if not loop.last }
+//%- endfor
+};
     for (int n = 0; n < s.N; ++n) {
 //% if integers
         const Integer acc(sum[n]);
@@ -76,7 +80,12 @@ Row reference_row(const Check& check, const Operands& x, int p, int m)
         const ${ "Integer %s(%s)" | format(v.name, element) if integers and (v.summed or test.scalar.is_integer) else "Bounded %s = {%s, 0}" | format(v.name, element) };
 //% endfor
 //% for output in test.outputs if output != "C"
-        const auto ${ output } = [&](${ test.value } value) { return expected.${ output }[n] = value; };
+//% if output in out.amaxes
+//% set to = "expected.%s[%s]" | format(output, "0" if output == "row_amax" else "n")
+        const auto ${ output } = [&](Bounded x) { return ${ to } = larger(${ to }, x), x; };
+//% else
+        const auto ${ output } = [&](${ test.value } x) { return expected.${ output }[n] = x; };
+//% endif
 //% endfor
         expected.C[n] = ${ test.reference.result };
     }

@@ -23,11 +23,23 @@ static struct {
     unsigned x;
 } blockIdx, threadIdx;
 
-inline float __uint_as_float(unsigned bits)
+template <typename To, typename From>
+To as(From value)
 {
-    float value;
-    std::memcpy(&value, &bits, sizeof value);
-    return value;
+    static_assert(sizeof(To) == sizeof(From));
+    To bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+inline float __uint_as_float(unsigned bits) { return as<float>(bits); }
+inline unsigned __float_as_uint(float value) { return as<unsigned>(value); }
+inline long long __double_as_longlong(double value) { return as<long long>(value); }
+
+template <typename T>
+void atomicMax(T* to, T value)
+{
+    *to = max(*to, value);
 }
 
 template <typename Thread>

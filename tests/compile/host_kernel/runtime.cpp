@@ -24,6 +24,12 @@ extern "C" cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes,
     return cudaSuccess;
 }
 
+extern "C" cudaError_t cudaMemsetAsync(void* memory, int byte, std::size_t bytes, cudaStream_t)
+{
+    std::memset(memory, byte, bytes);
+    return cudaSuccess;
+}
+
 extern "C" cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 extern "C" cudaError_t cudaGetLastError() { return cudaSuccess; }
 extern "C" const char* cudaGetErrorString(cudaError_t error) { return cudaGetErrorName(error); }

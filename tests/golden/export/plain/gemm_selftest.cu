@@ -114,7 +114,7 @@ struct Storage {
     Storage(int batch, int rows, int cols, At at, Value value)
         : elements(2 * BAND + (rows > 0 && cols > 0 ? at(batch - 1, rows - 1, cols - 1) + 1 : 0))
     {
-        std::memset(static_cast<void*>(elements.data()), 0xff, bytes());  // NaN, of integers -1
+        std::memset(static_cast<void*>(elements.data()), 0xff, bytes());  // 0xff: NaN, of integers -1
         for (int p = 0; p < batch; ++p)
             for (int row = 0; row < rows; ++row)
                 for (int col = 0; col < cols; ++col) elements[BAND + at(p, row, col)] = encode<Element>(value());
@@ -312,14 +312,14 @@ std::string describe(const Check& check)
     return text;
 }
 
-// What was written around an output or between its lines, or "".
+// What was written around an output or between its lines of `length` elements, or "".
 template <typename Element, typename At>
-std::string writes_outside(const char* output, const Shape& s, At at, const Storage<Element>& before, Storage<Element> after)
+std::string writes_outside(const char* output, const Shape& s, At at, int length, const Storage<Element>& before, Storage<Element> after)
 {
     constexpr std::size_t BAND = Storage<Element>::BAND;
     for (int row = 0; row < rows_of_all(s); ++row) {
         const std::size_t start = BAND + at(s, row / s.M, row % s.M, 0);
-        std::copy_n(&before.elements[start], s.N, &after.elements[start]);
+        std::copy_n(&before.elements[start], length, &after.elements[start]);
     }
     for (std::size_t i = 0; i < after.elements.size(); ++i) {  // by bits: NaN is no less equal to itself
         if (std::memcmp(&after.elements[i], &before.elements[i], sizeof(Element)) == 0) continue;
@@ -342,7 +342,7 @@ template <typename Element, typename At>
 std::string wrong_in_row(const char* output, const Shape& s, At at, int row, const Storage<Element>& results, const std::vector<Bounded>& expected)
 {
     const int p = row / s.M, m = row % s.M;
-    for (int n = 0; n < s.N; ++n) {
+    for (int n = 0; n < int(expected.size()); ++n) {
         const Element got = results[at(s, p, m, n)];
         double least, most;
         if (right(got, expected[n], least, most)) continue;
@@ -379,7 +379,7 @@ bool passes(const Check& check)
         const Row expected = reference_row(check, x, rows[i] / s.M, rows[i] % s.M);
         problem = wrong_in_row("C", s, at_C, rows[i], new_C, expected.C);
     }
-    if (problem.empty()) problem = writes_outside("C", s, at_C, x.C, new_C);
+    if (problem.empty()) problem = writes_outside("C", s, at_C, s.N, x.C, new_C);
     std::printf("%s  %s: %s\n", problem.empty() ? "PASS" : "FAIL", describe(check).c_str(),
                 problem.empty() ? scope.c_str() : problem.c_str());
     return problem.empty();
