@@ -76,14 +76,12 @@ def provenance(trial: Trial, origin: Origin) -> Document:
 
 def kernel_document(source: KernelSource) -> Document:
     """What a kernel is and how to launch it."""
-    interface = source.interface()
     return {
         "name": source.name,
         "problem": problem_document(source.problem),
         "family": source.family,
         "config": source.config,
-        "launch": interface["launch"],
-        "parameters": interface["parameters"],
+        **source.interface(),
         "sha256": source.digest,
     }
 

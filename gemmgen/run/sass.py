@@ -96,11 +96,11 @@ class Loop:
         return _mix(self.instructions, self.fma)
 
     def issued(self, often: float = 1.0) -> float:
-        """Instructions of a pass, on average."""
+        """Instructions of an iteration, on average."""
         return sum(often if one.skipped else 1.0 for one in self.instructions)
 
     def wavefronts(self, opcodes: Sequence[str], per_word: float = 1.0, often: float = 1.0) -> float:
-        """Cycles of shared memory that a pass of a warp takes for its accesses by `opcodes`, on average.
+        """Cycles of shared memory that an iteration of a warp takes for its accesses by `opcodes`, on average.
 
         Each takes `per_word` cycles for each word of a thread, and one at least: with 1.0 an LDS takes 1, an LDS.64 2
         and an LDS.128 4, as where all lanes read words of their own; lanes that share words take less. Conflicts of
@@ -111,7 +111,7 @@ class Loop:
 
     @cached_property
     def operand_cycles(self) -> int:
-        """Cycles beyond one that the FMAs of a pass wait for operands from the register file, on BANKS_KNOWN.
+        """Cycles beyond one that the FMAs of an iteration wait for operands from the register file, on BANKS_KNOWN.
 
         Two banks give an operand each a cycle. An operand that the FMA before kept (`.reuse`, in the same place) need
         not be read, also where an LDS stands between the two: the compiler sets the flag there too. An estimate, not a
@@ -131,7 +131,7 @@ def _reads_cycles(before: Instruction, fma: Instruction) -> int:
 
 @dataclass(frozen=True)
 class FmaUse:
-    """How busy a loop can keep the FMA pipe, by counts of a pass of one warp.
+    """How busy a loop can keep the FMA pipe, by counts of an iteration of one warp.
 
     fmas, instructions  issued, one a cycle and scheduler
     operand_cycles      in which FMAs wait for operands; None where that is not known
@@ -166,7 +166,7 @@ def fma_use(loop: Loop, work: Work, arch: Arch, dtype: DType) -> FmaUse:
 
 
 def skips(work: Work) -> float:
-    """In how many of its passes the main loop runs what it may skip: once a step, of which a pass may be a part."""
+    """In how many of its iterations the main loop runs what it may skip: once a k tile, of which one may be a part."""
     return work.k_unroll / work.depth if work.k_unroll else 1.0
 
 

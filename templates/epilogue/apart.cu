@@ -4,12 +4,15 @@
 //% from "device/raster.cu" import tile_rows, tile_columns
 //% from "device/convert.cu" import element_types
 //% from "epilogue/result.cu" import narrowed
-//% from "epilogue/tree.cu" import epilogue, applied, declare_outputs, inputs, store_outputs
+//% from "epilogue/tree.cu" import epilogue, applied, declare_outputs, inputs, raise_amaxes, store_matrices, warp_amax
 namespace {
 
 ${ element_types() }${ shape(kernel) }
 ${ tiling(kernel) }
 ${ epilogue(kernel) }
+//% if kernel.warp_amaxes
+${ warp_amax() }
+//% endif
 }  // namespace
 
 ${ signature(kernel) }{
@@ -24,15 +27,21 @@ ${ matrices_of(kernel, "matrix") }    const int tile_m = blockIdx.x / columns % 
 //% endif
     const int m = tile_m * BM + threadIdx.x / BN;
     const int n = tile_n * BN + threadIdx.x % BN;
-    if (m >= s.M || n >= s.N) return;
+//% set e = kernel.problem.epilogue
+    const bool exists = m < s.M && n < s.N;
 
     ${ TC }* const to = C + Offset(m) * s.ldc + n;
     const Epilogue e = ${ inputs(kernel) };
-//% if kernel.outputs
-${ declare_outputs(kernel.problem.epilogue) | indent(4, true) | trim("\n") }
+//% if e.outputs
+${ declare_outputs(e) | indent(4, true) | trim("\n") }
 //% endif
-    *to = ${ narrowed(applied(kernel, "m", "n", "*to", types.scalar.arithmetic.zero)) };
-//% if kernel.outputs
-${ store_outputs(kernel.problem.epilogue, "m", "n") | indent(4, true) | trim("\n") }
+    if (exists) {
+        *to = ${ narrowed(applied(kernel, "m", "n", "*to", types.scalar.arithmetic.zero)) };
+//% if e.written_matrices
+${ store_matrices(e, "m", "n") | indent(8, true) | trim("\n") }
+//% endif
+    }
+//% if e.amaxes
+${ raise_amaxes(kernel) | indent(4, true) | trim("\n") }
 //% endif
 }

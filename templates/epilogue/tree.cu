@@ -97,6 +97,28 @@ raise_amax(e.${ x.name } + ${ m if x.along == "m" else n }, ${ x.name }_value);
 e.${ x.name }[Offset(${ m }) * s.${ x.ld } + ${ n }] = ${ x.name }_value;
 //% endfor
 //% endmacro
+/*# What a thread's element raises, if it `exists`, once for the lanes of its warp that share a row, or a column. #*/
+//% macro raise_amaxes(kernel)
+//% for a in kernel.problem.epilogue.amaxes
+//% set lanes = kernel.amax_lanes(a)
+//% if lanes
+${ a.name }_value = warp_amax<${ lanes | join(", ") }>(${ a.name }_value);
+if (exists && threadIdx.x % ${ "%d == 0" | format(lanes[1]) if a.along == "m" else "32 < %d" | format(lanes[0]) }) raise_amax(e.${ a.name } + ${ a.along }, ${ a.name }_value);
+//% else
+if (exists) raise_amax(e.${ a.name } + ${ a.along }, ${ a.name }_value);
+//% endif
+//% endfor
+//% endmacro
+//% macro warp_amax()
+// The largest of what lanes have that are FIRST, 2 * FIRST and so on, to END, apart.
+template <int FIRST, int END>
+__device__ __forceinline__ Magnitude warp_amax(Magnitude value)
+{
+    #pragma unroll
+    for (int distance = FIRST; distance < END; distance *= 2) value = max(value, __shfl_xor_sync(0xffffffffu, value, distance));
+    return value;
+}
+//% endmacro
 /*# The sums of A and B that the epilogue takes, as further parameters of `type`, or as arguments. #*/
 //% macro sums_of(e, type="", at="")
 //%- for name in e.sums

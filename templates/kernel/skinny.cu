@@ -11,20 +11,8 @@
 //% from view.stream import stream
 //% from view.small import small, sum_products
 //% from "epilogue/result.cu" import narrowed, result
-//% from "epilogue/tree.cu" import epilogue, applied_at, declare_outputs, inputs, store_matrices
+//% from "epilogue/tree.cu" import epilogue, applied_at, declare_outputs, inputs, raise_amaxes, store_matrices, warp_amax
 //% set x, w = view.x, view.w
-/*# What a thread's element raises, once for the lanes of its warp that share a row, or a column. #*/
-//% macro raise_amaxes(kernel)
-//% for a in kernel.problem.epilogue.amaxes
-//% set lanes = kernel.amax_lanes(a)
-//% if lanes
-${ a.name }_value = warp_amax<${ lanes | join(", ") }>(${ a.name }_value);
-if (exists && threadIdx.x % ${ "%d == 0" | format(lanes[1]) if a.along == "m" else "32 < %d" | format(lanes[0]) }) raise_amax(e.${ a.name } + ${ a.along }, ${ a.name }_value);
-//% else
-if (exists) raise_amax(e.${ a.name } + ${ a.along }, ${ a.name }_value);
-//% endif
-//% endfor
-//% endmacro
 ${ header(kernel) }
 namespace {
 
@@ -72,15 +60,7 @@ ${ split_k(kernel, "STEP", ragged=true, whole=view.ring) }
 //% if kernel.epilogue
 ${ epilogue(kernel) }
 //% if kernel.warp_amaxes
-// The largest of what lanes have that are FIRST, 2 * FIRST and so on, to END, apart.
-template <int FIRST, int END>
-__device__ __forceinline__ Magnitude warp_amax(Magnitude value)
-{
-    #pragma unroll
-    for (int distance = FIRST; distance < END; distance *= 2) value = max(value, __shfl_xor_sync(0xffffffffu, value, distance));
-    return value;
-}
-
+${ warp_amax() }
 //% endif
 // This thread's elements of C that exist: those at THREADS * i + threadIdx.x of the tile.
 __device__ __forceinline__ void store_c(${ TC }* C, Shape s, int tile_m, int tile_n, const ${ T } (&sums)[OUTPUTS], const Epilogue& e)

@@ -248,8 +248,8 @@ def test_explain_counts_what_an_fma_costs(run: Run) -> None:
     name = full_name_of(api.generate(Problem(4096, 4096, 4096)))
     code, out, _ = run("explain", name)
     assert code == 0
-    assert "0.0625 bytes read for each FMA, 256 for each element of C" in out
-    assert "1 bytes read for each FMA, 4096 for each element of C" in out
+    assert "0.0625 bytes of reads for each FMA, 256 for each element of C" in out
+    assert "1 bytes of reads for each FMA, 4096 for each element of C" in out
     document = json.loads(run("explain", name, "--json")[1])
     assert document["traffic"]["shared_bytes"] == 1
     assert document["roofline"]["bound"] == "compute"

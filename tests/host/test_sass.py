@@ -1,4 +1,4 @@
-"""What is read from disassembled text: the main loop, what a pass of it takes, and what operands cost."""
+"""What is read from disassembled text: the main loop, what an iteration of it takes, and what operands cost."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
+from gemmgen.artifacts.records import kernel_document
 from gemmgen.kernel.families import NAIVE, SKINNY
 from gemmgen.kernel.render import render
 from gemmgen.problem.dtype import DType
@@ -813,7 +814,7 @@ def test_a_launch_begins_with_its_largest_magnitudes_at_zero(worker, driver):
     arguments = (source, b"cubin"), case, 3, None, operands, b"changed", None
     assert (worker.run(*arguments, output="row_amax") == 3).all()
     assert np.isnan(operands.extra["row_amax"]).all() and not met[0].any()
-    assert source.interface()["zeroed"] == ["row_amax"] and "zeroed" not in SOURCE.interface()
+    assert kernel_document(source)["zeroed"] == ["row_amax"] and "zeroed" not in kernel_document(SOURCE)
 
 
 def test_timed_sets_count_all_that_is_written(driver):

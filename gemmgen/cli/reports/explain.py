@@ -80,8 +80,8 @@ def _traffic(it: Explanation) -> Table:
 
 
 def _per_fma(size: float, k: int) -> str:
-    """ "0.0625 bytes read for each FMA, 32 for each element of C"."""
-    return f"{short(size)} bytes read for each FMA, {short(size * k)} for each element of C"
+    """ "0.0625 bytes of reads for each FMA, 32 for each element of C"."""
+    return f"{short(size)} bytes of reads for each FMA, {short(size * k)} for each element of C"
 
 
 def _roofline(it: Explanation) -> Table:
@@ -159,13 +159,13 @@ def _show_main_loop(console: Console, it: Explanation) -> None:
 
 
 def _loop_use(use: LoopUse, fma: str) -> Table:
-    """A pass of the loop: what runs less often, a step's copies, counts as often as it runs."""
+    """The average iteration of the loop: the copies of a k tile are in some of them only."""
     made = table(
-        "<of a pass",
+        "<of an iteration",
         "machine code",
         "model",
         "<<what the model counts",
-        title="what a pass of the main loop takes: a step's copies as often as they run",
+        title="what an iteration of the main loop takes, on average",
     )
     share = percent(use.model_fma_share)
     made.add_row(f"{fma} among instructions", percent(use.fma.share), share, f"{fma}, reads and copies only")

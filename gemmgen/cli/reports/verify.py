@@ -73,6 +73,6 @@ def _show_sanitizer(console: Console, result: SanitizerResult) -> None:
 
 
 def _tried(verdict: Verdict) -> str:
-    of_some = "" if verdict.sampled == verdict.examples else f" in {verdict.sampled} of them"
-    part = f" ({SAMPLE_TILES} random tiles of the grid{of_some})" if verdict.sampled else ""
+    some = "each" if verdict.sampled == verdict.examples else f"{verdict.sampled} of them"
+    part = f" ({some} on {SAMPLE_TILES} random tiles of the grid)" if verdict.sampled else ""
     return f"{plural(verdict.examples, 'situation')}{part} on the {verdict.executor}"
