@@ -42,7 +42,7 @@ LARGEST = 160  # of run-time sizes, long sides of tall and flat shapes apart
 PER_KERNEL = 40  # situations
 FAR_KERNELS = 8  # one in so many kernels meets sizes that 16 bits cannot count
 SEED_STEP = 2**20  # no two runs draw the same situations
-AHEAD = 3  # kernels that are loaded before they are needed
+AHEAD = 3  # kernels at most that are loaded before they are needed
 SHRINK_EXAMPLES = 60  # situations for a kernel that may be simpler
 MOST_REDUCTIONS = 200  # of a situation
 SHRINK_TRIALS = 60  # kernels
@@ -144,6 +144,10 @@ class Budget:
         if self.seconds is not None and tally.seconds >= self.seconds:
             return 0
         return PER_KERNEL if self.situations is None else min(PER_KERNEL, self.situations - tally.situations)
+
+    def ahead(self, tally: FuzzTally) -> int:
+        """Kernels to load beside the next one."""
+        return AHEAD if self.situations is None else min(AHEAD, (self.situations - tally.situations - 1) // PER_KERNEL)
 
 
 def fuzz(
@@ -258,7 +262,7 @@ def _search(
     drawn = draw_points(families, limits, seed)
     with _Loader(executor, drawn) as loader:
         while (examples := budget.left(tally)) > 0:
-            point, source, loaded = loader.next()
+            point, source, loaded = loader.next(budget.ahead(tally))
             tally.kernels += 1
             if isinstance(loaded, Failure):
                 return point, Found(source, loaded, None)
@@ -398,11 +402,11 @@ class _Loader:
         self._pool = ThreadPoolExecutor(1) if executor.name == "emulator" else None
         self._waiting: deque[tuple[RandomKernel, Future[tuple[KernelSource, LoadedKernel | Failure]]]] = deque()
 
-    def next(self) -> tuple[RandomKernel, KernelSource, LoadedKernel | Failure]:
+    def next(self, ahead: int) -> tuple[RandomKernel, KernelSource, LoadedKernel | Failure]:
         if self._pool is None:
             now = next(self._points)
             return (now, *_load(self._executor, now))
-        while len(self._waiting) <= AHEAD:
+        while len(self._waiting) <= ahead:
             upcoming = next(self._points)
             self._waiting.append((upcoming, self._pool.submit(_load, self._executor, upcoming)))
         point, future = self._waiting.popleft()

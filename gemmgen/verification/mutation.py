@@ -260,23 +260,27 @@ LAUNCH = "launch"
 PRODUCTS = 1009  # of a batch that is left to run time: a prime, so that other tiles of products are other blocks
 
 
-def draw(sources: Sequence[KernelSource], seed: int) -> Iterator[Mutant]:
+def draw(kernels: Sequence[Callable[[], KernelSource]], seed: int) -> Iterator[Mutant]:
     """Mutants without end but none twice, each kernel and operator as likely as the others.
 
-    Many of them do not compile, and some are no mistakes.
+    Many of them do not compile, and some are no mistakes. A kernel is rendered when its first mutant is drawn.
     """
     rng = random.Random(seed)
-    waiting = [_proposals(source) for source in sources]
-    for by_operator in waiting:
-        for proposals in by_operator.values():
-            rng.shuffle(proposals)
-    while any(waiting):
-        source, by_operator = rng.choice([pair for pair in zip(sources, waiting, strict=True) if pair[1]])
+    waiting: dict[int, tuple[KernelSource, dict[str, list[Edit | Launch]]]] = {}
+    left = list(range(len(kernels)))
+    while left:
+        number = rng.choice(left)
+        if number not in waiting:
+            waiting[number] = (source := kernels[number]()), _proposals(source)
+        source, by_operator = waiting[number]
+        if not by_operator:
+            left.remove(number)
+            continue
         operator = rng.choice(sorted(by_operator))
-        proposal = by_operator[operator].pop()
-        if not by_operator[operator]:
+        proposals = by_operator[operator]
+        yield _mutant(source, operator, proposals.pop(rng.randrange(len(proposals))))
+        if not proposals:
             del by_operator[operator]
-        yield _mutant(source, operator, proposal)
 
 
 def _proposals(source: KernelSource) -> dict[str, list[Edit | Launch]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 
 from gemmgen.kernel.families import FAMILIES
@@ -257,7 +257,7 @@ def verify_all(
 
 def draw_mutants(count: int, seed: int, limits: Limits) -> list[Mutant]:
     """The first `count` mutants of the kernels that bugs are planted in."""
-    return list(islice(draw([rendered(subject, limits) for subject in SUBJECTS], seed), count))
+    return list(islice(draw([partial(rendered, subject, limits) for subject in SUBJECTS], seed), count))
 
 
 def why_harmless(mutant: Mutant, store: Store) -> str | None:

@@ -23,6 +23,7 @@ from gemmgen.run.emulator.compiler import HostCompiler
 REPOSITORY = Path(__file__).parents[2]
 HERE = {"PYTHONPATH": str(REPOSITORY), "PYTHONWARNINGS": "error", "COLUMNS": "140"}
 TUNE = ("tune", "96x64x40", "--device", "emulator", "--budget", "3")
+SMALLEST = ("tune", "32x32x32", "--device", "emulator", "--family", "naive", "--budget", "1")
 
 
 @pytest.fixture
@@ -149,7 +150,7 @@ def test_api_returns_records(environment: Path) -> None:
 
 def test_a_corrupt_cache_costs_nothing_but_time(tmp_path: Path) -> None:
     cache = tmp_path / "own"
-    words = ("tune", "32x32x32", "--device", "emulator", "--family", "naive", "--budget", "1", "--json")
+    words = (*SMALLEST, "--json")
     first = call(*words, folder=tmp_path, cache=cache)
     entries = [path for path in cache.rglob("*") if path.is_file()]
     assert first.returncode == 0 and entries
@@ -173,14 +174,14 @@ def compiler(folder: Path, body: str) -> str:
 
 @pytest.mark.parametrize("body", ["kill -9 $$", "exit 1"])
 def test_a_killed_compile_is_a_failure_with_its_reason(tmp_path: Path, body: str) -> None:
-    done = call(*TUNE, folder=tmp_path, cache=tmp_path / "own", CXX=compiler(tmp_path, body))
+    done = call(*SMALLEST, folder=tmp_path, cache=tmp_path / "own", CXX=compiler(tmp_path, body))
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert "gemmgen: failed:" in done.stderr and done.stdout == ""
     assert not (tmp_path / "gemmgen-out").exists()
 
 
 def test_no_compiler(tmp_path: Path) -> None:
-    done = call(*TUNE, folder=tmp_path, cache=tmp_path / "own", CXX="/nowhere/g++")
+    done = call(*SMALLEST, folder=tmp_path, cache=tmp_path / "own", CXX="/nowhere/g++")
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert "unavailable (emulator)" in done.stderr and "pip install ziglang" in done.stderr
 
@@ -189,7 +190,7 @@ def test_an_interrupt_leaves_nothing_half_written_and_resumes(tmp_path: Path, ca
     """In the middle of a compilation, which ends with the run and not after it."""
     real = shlex.join(HostCompiler.find().command)
     telling = compiler(tmp_path, f'case "$*" in *emulator_main.cpp*) touch {tmp_path}/begun;; esac\nexec {real} "$@"')
-    words = ("tune", "48x64x32", "--device", "emulator", "--budget", "2")
+    words = SMALLEST
     own = tmp_path / "own"
     environ = {**os.environ, **HERE, "XDG_CACHE_HOME": str(own), "CXX": telling}
     command = [sys.executable, "-u", "-m", "gemmgen", *words]

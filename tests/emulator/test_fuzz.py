@@ -118,6 +118,7 @@ def test_unusual_data_shows_unusual_bugs(
     old: str, new: str, data: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch, old, new)
+    monkeypatch.setattr(fuzzing, "SHRINK_TRIALS", 2)  # that it is found is enough here
     with EmulatorExecutor() as emulator:
         harmless = "-acc" in new
         report = fuzz(emulator, LIMITS, [NAIVE], tmp_path, Budget(situations=160 if harmless else 400), seed=2)
