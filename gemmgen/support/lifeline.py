@@ -57,12 +57,16 @@ class Lifelines:
         self._closed = False
 
     @contextmanager
-    def started(self, command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[str]]:
+    def started(
+        self, command: Sequence[str], inherited: Sequence[int] = (), **options: Any
+    ) -> Iterator[subprocess.Popen[str]]:
         """`Popen(command, text=True, **options)`, whose process and its group end with the block at the latest.
+
+        It keeps the descriptors `inherited`.
 
         Raises GemmgenError once this is closed.
         """
-        line, process = self._start(command, options)
+        line, process = self._start(command, inherited, options)
         with process:
             try:
                 yield process
@@ -77,13 +81,16 @@ class Lifelines:
             for line in self._lines:
                 line.close()
 
-    def _start(self, command: Sequence[str], options: dict[str, Any]) -> tuple[Lifeline, subprocess.Popen[str]]:
+    def _start(
+        self, command: Sequence[str], inherited: Sequence[int], options: dict[str, Any]
+    ) -> tuple[Lifeline, subprocess.Popen[str]]:
         with self._lock:  # a process is tied before anything can close its line
             if self._closed:
                 raise GemmgenError(f"{command[0]} is not started: whoever needs it is being closed")
             line = Lifeline()
             try:
-                process = subprocess.Popen(command, text=True, start_new_session=True, pass_fds=(line.end,), **options)
+                passed = (line.end, *inherited)
+                process = subprocess.Popen(command, text=True, start_new_session=True, pass_fds=passed, **options)
                 line.tie(process.pid)
             except BaseException:
                 line.close()

@@ -32,7 +32,8 @@ def launch(parameters: str, body: str, arguments: list[Argument], shared_store: 
     operands = Operands(*(np.zeros(matrix.elements, np.float32) for matrix in case.matrices))
     arena = SharedArena()
     arena.fill(layout, case, operands, np.zeros(1, np.int64))
-    server = Server("k", HostCompiler.find().executables(source, shared_store).watched, arena.file)
+    executables = HostCompiler.find().executables(source, shared_store)
+    server = Server("k", executables.watched, arena.file, executables.confinement)
     number = [placed.name for placed in layout.placements].index("C")
     passed = (Argument.pointer(number), *arguments)
     try:

@@ -1,6 +1,7 @@
 """The CPU emulator: runs a rendered `.cu` on the host, with its loops, indices and synchronisation as they are.
 
     compiler.py  the host's C++ compiler; a kernel's text -> an executable
+    confine.py   what keeps the compiler and the executable to their own files
     arena.py     operands in memory that driver and executable share, between guard pages
     server.py    the executable as a process that answers launches, and may die doing so
     driver.py    EmulatorExecutor, which the rest of gemmgen uses

@@ -10,11 +10,13 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import MAX_THREADS
+from gemmgen.run.emulator.confine import Confinement
 from gemmgen.support.errors import CandidateFailed, Failure, FailureKind
 from gemmgen.support.files import Store, content_key
 from gemmgen.support.lifeline import Lifelines
@@ -26,6 +28,7 @@ RUNTIME = TEMPLATES / "device" / "host"
 KIND = "emulator"  # of the store's entries
 COMPILE_TIMEOUT = 300.0
 SHOWN_ERRORS = 3
+WORKS = b"works"
 
 # Unrolled as `#pragma unroll` asks for, so that indices are constants and their checks cost nothing.
 LANGUAGE = ("-std=c++17", "-O2", "-fpeel-loops", "-march=native", "-fno-pie")
@@ -64,10 +67,14 @@ def failed(kind: FailureKind, reason: str) -> CandidateFailed:
 
 @dataclass(frozen=True)
 class Executables:
-    """A kernel's two servers: one runs fast, the other tells races of shared memory and takes several times as long."""
+    """A kernel's two servers: one runs fast, the other tells races of shared memory and takes several times as long.
+
+    They run in `confinement`.
+    """
 
     fast: bytes
     watched: bytes
+    confinement: Confinement
 
 
 @dataclass(frozen=True)
@@ -106,13 +113,20 @@ class HostCompiler:
         flags = (self.kernel_flags, (*self.kernel_flags, *ANNOUNCED))
         keys = [content_key(source.name, source.text, *self._identity(), *some, *self.link_flags) for some in flags]
         fast, watched = (store.get(KIND, key) for key in keys)
+        confinement = self.confinement(store)
         if fast is None or watched is None:
             runtime_object = self._runtime_object(store)
             with thread_pool(len(flags)) as both:
-                fast, watched = both.map(lambda some: self._build(source, some, runtime_object), flags)
+                fast, watched = both.map(lambda some: self._build(source, some, runtime_object, confinement), flags)
             for key, program in zip(keys, (fast, watched), strict=True):
                 store.put(KIND, key, program)
-        return Executables(fast, watched)
+        return Executables(fast, watched, confinement)
+
+    def confinement(self, store: Store) -> Confinement:
+        """What holds a kernel's compiler and its servers; `store` keeps its program."""
+        program = self._stored("confine", self._compile_confine, store)
+        works = self._stored("confined compiler", lambda: self._works_confined(program), store)
+        return Confinement(program, compiler=works == WORKS)
 
     def _identity(self) -> tuple[str, ...]:
         """What every build depends on: compiler, machine and the runtime's text."""
@@ -120,24 +134,41 @@ class HostCompiler:
         return (*self.command, self.version, *_machine(), *LANGUAGE, *runtime)
 
     def _runtime_object(self, store: Store) -> bytes:
-        """The runtime, which is the same for every kernel: compiled once, also by processes that start together."""
-        key = content_key("runtime", *self._identity())
-        with store.alone(KIND, key):
-            program = store.get(KIND, key)
-            if program is None:
-                program = self._compile_runtime()
-                store.put(KIND, key, program)
-        return program
+        """The runtime, which is the same for every kernel."""
+        return self._stored("runtime", lambda: self._compile_own("emulator_main.cpp", "-c"), store)
 
-    def _compile_runtime(self) -> bytes:
+    def _compile_confine(self) -> bytes:
+        return self._compile_own("confine.cpp", "-fno-exceptions", *self.link_flags)
+
+    def _stored(self, what: str, make: Callable[[], bytes], store: Store) -> bytes:
+        """What serves every kernel: made once, also by processes that start together."""
+        key = content_key(what, *self._identity(), *self.link_flags)
+        found = store.get(KIND, key)
+        if found is not None:
+            return found
+        with store.alone(KIND, key):
+            made = store.get(KIND, key)
+            if made is None:
+                made = make()
+                store.put(KIND, key, made)
+        return made
+
+    def _compile_own(self, file: str, *flags: str) -> bytes:
         with scratch_folder() as folder:
-            main = str(RUNTIME / "emulator_main.cpp")
-            result = self._run(*LANGUAGE, "-c", main, "-o", "runtime.o", folder=folder)
+            result = self._run(*LANGUAGE, *flags, str(RUNTIME / file), "-o", "made", folder=folder)
             if result.returncode != 0:
                 raise failed("unavailable", f"{self.version} cannot compile the emulator: {result.stderr.strip()}")
-            return Path(folder, "runtime.o").read_bytes()
+            return (folder / "made").read_bytes()
 
-    def _build(self, source: KernelSource, flags: tuple[str, ...], runtime_object: bytes) -> bytes:
+    def _works_confined(self, program: bytes) -> bytes:
+        with scratch_folder() as folder:
+            words = (*LANGUAGE, *self.link_flags, "-x", "c++", "-", "-o", "made")
+            self._run(*words, text="#include <vector>\nint main() {}\n", folder=folder, confinement=Confinement(program, True))
+            return WORKS if (folder / "made").exists() else b"no"
+
+    def _build(
+        self, source: KernelSource, flags: tuple[str, ...], runtime_object: bytes, confinement: Confinement
+    ) -> bytes:
         kernel, header = f"{source.name}.cu", RUNTIME / "gemmgen_emulator.hpp"
         with scratch_folder() as folder:
             (folder / kernel).write_text(source.text)
@@ -148,18 +179,27 @@ class HostCompiler:
                 *("-include", str(header), "-include", kernel, "-c", "-x", "c++", "-", "-o", "kernel.o"),
                 text=f"GEMMGEN_ENTRY({source.name}, {_most_threads(source)})\n",
                 folder=folder,
+                confinement=confinement,
             )
             if result.returncode != 0:
                 silent = f"{self.command[0]} ended with status {result.returncode}"
                 raise failed("compile", _first_errors(source, result.stderr) or silent)
-            result = self._run(*self.link_flags, "kernel.o", "runtime.o", "-o", "emulator", folder=folder)
+            words = (*self.link_flags, "kernel.o", "runtime.o", "-o", "emulator")
+            result = self._run(*words, folder=folder, confinement=confinement)
             if result.returncode != 0:
                 raise failed("compile", f"the kernel does not link: {result.stderr.strip()[-1000:]}")
             return (folder / "emulator").read_bytes()
 
-    def _run(self, *arguments: str, folder: Path, text: str = "") -> subprocess.CompletedProcess[str]:
+    def _run(
+        self, *arguments: str, folder: Path, text: str = "", confinement: Confinement | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run the compiler; in `confinement`, where it works so, on what a stranger may have written."""
+        command = [*self.command, *arguments]
         try:
-            return _call([*self.command, *arguments], text, folder, self.running)
+            if confinement is None or not confinement.compiler:
+                return _call(command, text, folder, self.running)
+            with confinement.compiling(command, folder, RUNTIME) as (confined, file):
+                return _call(confined, text, folder, self.running, (file,))
         except subprocess.TimeoutExpired:
             raise failed("compile", f"the host compiler needs more than {COMPILE_TIMEOUT:g} s") from None
 
@@ -220,14 +260,19 @@ def _accepts(command: list[str], *flags: str) -> bool:
 
 
 def _call(
-    command: list[str], text: str = "", folder: Path | None = None, running: Lifelines | None = None
+    command: list[str],
+    text: str = "",
+    folder: Path | None = None,
+    running: Lifelines | None = None,
+    inherited: tuple[int, ...] = (),
 ) -> subprocess.CompletedProcess[str]:
     """Run `command`, which ends with this process; its own temporary files are in `folder`, too."""
     environment = {**os.environ, "LC_ALL": "C"}  # messages in plain English
     if folder is not None:
         environment["TMPDIR"] = str(folder)
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    with (running or Lifelines()).started(command, cwd=folder, env=environment, **pipes) as process:
+    lines = running or Lifelines()
+    with lines.started(command, inherited, cwd=folder, env=environment, **pipes) as process:
         said, complained = process.communicate(text, timeout=COMPILE_TIMEOUT)
     return subprocess.CompletedProcess(command, process.returncode, said, complained)
 

@@ -51,8 +51,8 @@ class EmulatedKernel:
         self.source = source
         self._timeout = timeout
         self._arena = SharedArena()
-        self._fast = Server(source.name, executables.fast, self._arena.file)
-        self._watched = Server(source.name, executables.watched, self._arena.file)
+        self._fast = Server(source.name, executables.fast, self._arena.file, executables.confinement)
+        self._watched = Server(source.name, executables.watched, self._arena.file, executables.confinement)
         self._last: _Run | None = None
         self.closed = False
 
@@ -182,6 +182,11 @@ class EmulatorExecutor:
         self.description = self._compiler.version
         self.flags = self._compiler.flags
         self.environment = self._compiler.environment
+
+    @property
+    def unconfined(self) -> tuple[str, ...]:
+        """What a kernel's text, or what it makes the compiler do, is not kept from on this machine."""
+        return self._compiler.confinement(self.store).missing
 
     def load(self, source: KernelSource) -> EmulatedKernel:
         """Compile, or fetch from the store. Raises CandidateFailed: compile or launch."""

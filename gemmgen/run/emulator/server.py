@@ -7,6 +7,7 @@ import os
 import re
 import select
 import shutil
+import signal
 import struct
 import subprocess
 import time
@@ -16,6 +17,7 @@ from gemmgen.problem.dtype import WORD
 from gemmgen.run.arguments import Argument, packed
 from gemmgen.run.emulator.arena import ArenaLayout
 from gemmgen.run.emulator.compiler import failed
+from gemmgen.run.emulator.confine import Confinement, in_memory_file
 from gemmgen.support.errors import CandidateFailed, FailureKind
 from gemmgen.support.lifeline import Lifeline
 
@@ -63,9 +65,10 @@ class Request:
 class Server:
     """The process; it starts with the first launch and again after each death."""
 
-    def __init__(self, name: str, executable: bytes, arena_file: int) -> None:
+    def __init__(self, name: str, executable: bytes, arena_file: int, confinement: Confinement) -> None:
         self._name = name
-        self._executable = _in_memory_file(name, executable)
+        self._confinement = confinement
+        self._executable = in_memory_file(name, executable)
         self._arena_file = arena_file
         self._process: subprocess.Popen[bytes] | None = None
         self._line: Lifeline | None = None
@@ -99,20 +102,28 @@ class Server:
         if self._process is not None and self._process.poll() is not None:
             self._kill()  # it died between two launches: nobody's fault
         if self._process is None:
-            self._replies, replies_end = os.pipe()
-            self._line = line = Lifeline()
-            try:
-                self._process = subprocess.Popen(
-                    [f"/proc/self/fd/{self._executable}", str(self._arena_file), str(replies_end)],
+            self._process = self._start()
+        return self._process
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        self._replies, replies_end = os.pipe()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        self._line = line = Lifeline()
+        passed = (self._arena_file, replies_end, nowhere, self._executable)  # as descriptors.hpp numbers them
+        try:
+            with self._confinement.kernel(passed) as (command, file):
+                process = subprocess.Popen(
+                    command,
                     bufsize=0,
                     stdin=subprocess.PIPE,
-                    pass_fds=(self._executable, self._arena_file, replies_end, line.end),
+                    pass_fds=(*passed, file, line.end),
                     start_new_session=True,  # Ctrl-C is the driver's to handle; helpers end with their group
                 )
-                line.tie(self._process.pid)
-            finally:
-                os.close(replies_end)
-        return self._process
+            line.tie(process.pid)
+            return process
+        finally:
+            os.close(replies_end)
+            os.close(nowhere)
 
     def _kill(self) -> None:
         if self._process is None or self._line is None:
@@ -143,7 +154,10 @@ class Server:
         if reply is None:
             return failed("timeout", f"no result after {PATIENCE * timeout:g} s")
         if not reply.endswith(b"\n"):
-            return failed("crash", f"the emulator's process ended with status {self._process.wait()}")
+            status = self._process.wait()
+            if status == -signal.SIGSYS:  # with signals blocked, as system() does: no handler has named the call
+                return failed("crash", "the kernel's text starts a program, or makes another call that no kernel may")
+            return failed("crash", f"the emulator's process ended with status {status}")
         # Processes that fail together each send a line; the first one counts.
         kind, line, instruction, reason = reply.split(b"\n")[0].decode(errors="replace").split("\t", 3)
         lines = [int(line)] if int(line) else self._lines_of(instruction)
@@ -183,12 +197,3 @@ class Server:
 
 def _kind(text: str) -> FailureKind:
     return "launch" if text == "launch" else "timeout" if text == "timeout" else "crash"
-
-
-def _in_memory_file(name: str, data: bytes) -> int:
-    """A read-only file without a name: a program that is open for writing does not start."""
-    writable = os.memfd_create(name[:200])
-    with os.fdopen(writable, "wb") as file:
-        file.write(data)
-        file.flush()
-        return os.open(f"/proc/self/fd/{writable}", os.O_RDONLY | os.O_CLOEXEC)

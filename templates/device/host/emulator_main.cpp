@@ -1,6 +1,5 @@
 // The server that a kernel is linked into: runs the launches that the driver sends until the
-// driver closes the pipe. `emulator FILE_DESCRIPTOR REPLY_DESCRIPTOR`, requests on standard input.
-#include <fcntl.h>
+// driver closes the pipe. Requests on standard input, other files as descriptors.hpp numbers them.
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -20,6 +19,8 @@
 #include <vector>
 
 #include "block.hpp"
+#include "call_filter.hpp"
+#include "descriptors.hpp"
 #include "failure.hpp"
 #include "faults.hpp"
 #include "gemmgen_emulator.hpp"
@@ -221,9 +222,7 @@ namespace {
 constexpr auto ALONE = std::chrono::milliseconds(3);  // a launch that takes longer gets helpers
 
 std::atomic<uint32_t>* next_block = nullptr;  // shared with the helpers
-int arena = -1;
 int printed = -1;  // standard output
-int nowhere = -1;
 
 void run_thread() {
   alignas(ARGUMENT_ALIGNMENT) unsigned char copy[MAX_ARGUMENT_BYTES];  // where a kernel may read them: on its stack
@@ -317,7 +316,7 @@ void place_pointers() {
 
 void map_operands() {
   for (const Placement& place : placements) {
-    Region region = map_operand(place.name, arena, off_t(place.offset), place.segment_bytes, place.skew, place.bytes,
+    Region region = map_operand(place.name, ARENA, off_t(place.offset), place.segment_bytes, place.skew, place.bytes,
                                 place.written != 0);
     operands.push_back({std::move(region), {}, place.element_bytes, place.written != 0});
   }
@@ -325,7 +324,7 @@ void map_operands() {
   const auto has_array = [](const Placement& place) { return place.array != 0; };
   const auto arrays = std::size_t(std::count_if(placements.begin(), placements.end(), has_array));
   const std::size_t bytes = arrays * request.products * sizeof(uint64_t);
-  void* const table = map(nullptr, bytes, PROT_READ, MAP_SHARED, arena, off_t(request.matrices_offset));
+  void* const table = map(nullptr, bytes, PROT_READ, MAP_SHARED, ARENA, off_t(request.matrices_offset));
   const auto* offsets = static_cast<const uint64_t*>(table);
   for (std::size_t i = 0; i < placements.size(); ++i) {
     if (!has_array(placements[i])) continue;
@@ -361,9 +360,9 @@ void prepare_launch() {
 void serve_launch() {
   prepare_launch();
   const std::size_t list_bytes = request.block_count * sizeof(uint32_t);
-  void* blocks = map(nullptr, list_bytes, PROT_READ, MAP_SHARED, arena, off_t(request.blocks_offset));
+  void* blocks = map(nullptr, list_bytes, PROT_READ, MAP_SHARED, ARENA, off_t(request.blocks_offset));
   set_alarm(request.timeout_ms);
-  dup2(request.quiet ? nowhere : printed, STDOUT_FILENO);
+  dup2(request.quiet ? NOWHERE : printed, STDOUT_FILENO);
   run_grid(static_cast<const uint32_t*>(blocks));
   set_alarm(0);
   munmap(blocks, list_bytes);
@@ -394,21 +393,25 @@ bool receive_request() {
          receive(arguments, request.argument_bytes);
 }
 
+// Before the initialisers of the kernel's text: from here on no file is opened.
+__attribute__((constructor(101))) void guard() {
+  catch_faults();
+  CallFilter filter;
+  for (const Call& call : CALLS_TOLD)
+    if (call.opens) filter.on(call.number, TOLD);
+  filter.install(ALLOWED);
+}
+
 }  // namespace
 
 }  // namespace gemmgen
 
-int main(int count, char** values) {
+int main() {
   using namespace gemmgen;
-  if (count != 3) return 2;
-  arena = std::atoi(values[1]);
-  reply_pipe = std::atoi(values[2]);
   printed = dup(STDOUT_FILENO);
-  nowhere = open("/dev/null", O_WRONLY);
   next_block = static_cast<std::atomic<uint32_t>*>(
       map(nullptr, sizeof *next_block, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS));
   shared_memory.protect_gaps();
-  catch_faults();
   while (receive_request()) serve_launch();
   return 0;
 }

@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "descriptors.hpp"
+
 namespace gemmgen {
 
 // Where in the .cu: a line that is known, or the address of the instruction, for the driver to look up.
@@ -17,8 +19,6 @@ struct Location {
 };
 
 constexpr int REPORTED = 3;  // exit status of a process that has sent its diagnosis
-
-inline int reply_pipe = -1;
 
 // Replies "kind <tab> line <tab> instruction <tab> reason". Short enough to be written atomically,
 // so that the replies of processes that fail together do not mix; the driver takes the first.
@@ -32,12 +32,12 @@ inline int reply_pipe = -1;
   va_end(arguments);
   if (length > int(sizeof reply) - 1) length = int(sizeof reply) - 1;
   reply[length++] = '\n';
-  if (write(reply_pipe, reply, std::size_t(length)) != length) _exit(1);
+  if (write(REPLIES, reply, std::size_t(length)) != length) _exit(1);
   _exit(REPORTED);
 }
 
 inline void reply_success() {
-  if (write(reply_pipe, "ok\n", 3) != 3) _exit(1);
+  if (write(REPLIES, "ok\n", 3) != 3) _exit(1);
 }
 
 }  // namespace gemmgen

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "block.hpp"
+#include "call_filter.hpp"
 #include "failure.hpp"
 #include "launch.hpp"
 #include "memory.hpp"
@@ -73,6 +74,14 @@ inline void on_fault(int signal, siginfo_t* info, void* raw_context) {
   fail("crash", location, "%s %s %s", block.where().c_str(), access_of(context), describe_address(address).c_str());
 }
 
+inline void on_refused_call(int, siginfo_t* info, void*) {
+  const std::string where = block.in_kernel() ? block.where() : "before the launch, its text";
+  for (const Call& call : CALLS_TOLD)
+    if (call.number == info->si_syscall)
+      fail("crash", {}, "%s %s (%s), which no kernel may", where.c_str(), call.purpose, call.name);
+  fail("crash", {}, "%s makes system call %d, which no kernel may", where.c_str(), info->si_syscall);
+}
+
 inline void on_alarm(int, siginfo_t*, void* raw_context) {
   if (!block.in_kernel()) return;  // the launch has just ended
   const Location location = {0, instruction_of(*static_cast<const ucontext_t*>(raw_context))};
@@ -90,6 +99,8 @@ inline void catch_faults() {
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
   action.sa_sigaction = on_fault;
   for (int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) sigaction(signal, &action, nullptr);
+  action.sa_sigaction = on_refused_call;
+  sigaction(SIGSYS, &action, nullptr);
   action.sa_sigaction = on_alarm;
   sigaction(SIGPROF, &action, nullptr);
 }

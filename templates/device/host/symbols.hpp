@@ -3,15 +3,14 @@
 
 #include <cxxabi.h>
 #include <elf.h>
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <vector>
 
+#include "descriptors.hpp"
 #include "memory.hpp"
 
 namespace gemmgen {
@@ -45,12 +44,10 @@ inline std::string name_of_symbol(const char* symbol) {
 inline std::vector<Variable> variables_between(const unsigned char* first, const unsigned char* last) {
   std::vector<Variable> found;
   if (first == last) return found;
-  const int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
   struct stat status;
-  if (file < 0 || fstat(file, &status) != 0) fail("launch", {}, "the emulator cannot read its own program");
+  if (fstat(PROGRAM, &status) != 0) fail("launch", {}, "the emulator cannot read its own program");
   const std::size_t bytes = std::size_t(status.st_size);
-  auto* const image = static_cast<unsigned char*>(map(nullptr, bytes, PROT_READ, MAP_PRIVATE, file));
-  close(file);
+  auto* const image = static_cast<unsigned char*>(map(nullptr, bytes, PROT_READ, MAP_PRIVATE, PROGRAM));
   const auto* const header = reinterpret_cast<const Elf64_Ehdr*>(image);
   const auto* const sections = reinterpret_cast<const Elf64_Shdr*>(image + header->e_shoff);
   for (unsigned i = 0; i < header->e_shnum; ++i) {

@@ -1,0 +1,129 @@
+"""A kernel's text that tries what no kernel needs: nothing of it happens, and the verdict says what was tried."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gemmgen.kernel.source import KernelSource, Launch, Parameter
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.run.emulator.confine import Confinement
+from gemmgen.run.executor import LoadedKernel, Operands
+from gemmgen.support.errors import CandidateFailed
+from gemmgen.support.files import Store
+
+PROBLEM = Problem(None, 1, 1)
+PARAMETERS = (Parameter("C", "float*"), Parameter("M", "int"))
+
+# What is tried, by the number of rows of C; {folder} and {port} are the test's.
+ATTEMPTS = """
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+static int attempt(int number) {{
+  char byte = 'x';
+  if (number == 2) return system("id > {folder}/system");
+  if (number == 3) return fopen("{folder}/written", "w") != nullptr;
+  if (number == 4) return open("{folder}/secret.h", O_RDONLY);
+  if (number == 5) return socket(AF_INET, SOCK_STREAM, 0);
+  if (number == 6) return kill(getppid(), SIGTERM);
+  if (number == 7) return ioctl(1, TIOCSTI, &byte);
+  return 0;
+}}
+"""
+KERNEL = 'extern "C" __global__ void k(float* C, int M) {{ C[0] = {result}; }}'
+TOLD = {
+    2: r"the kernel's text starts a program, or makes another call that no kernel may",
+    3: r"block 0, thread 0 opens a file \(open",
+    4: r"block 0, thread 0 opens a file \(open",
+    5: r"block 0, thread 0 opens a socket \(socket\)",
+    6: r"block 0, thread 0 sends a signal \(kill\)",
+}
+
+Load = Callable[[str], LoadedKernel]
+
+
+@pytest.fixture
+def load(shared_store: Store, tmp_path: Path) -> Iterator[Load]:
+    (tmp_path / "secret.h").write_text("the secret\n")
+    with EmulatorExecutor(shared_store) as executor:
+        if executor.unconfined:
+            pytest.skip(f"not confined here: {'; '.join(executor.unconfined)}")
+
+        def of(text: str) -> LoadedKernel:
+            return executor.load(KernelSource("k", text, PROBLEM, "test", {}, Launch(1, ()), PARAMETERS))
+
+        yield of
+
+
+def run(kernel: LoadedKernel, rows: int = 1) -> float:
+    """C[0] after a launch of one thread."""
+    case = PROBLEM.case(m=rows)
+    operands = Operands(*(np.zeros(matrix.elements, np.float32) for matrix in case.matrices))
+    return float(kernel.run(case, operands)[0])
+
+
+def test_from_the_kernel(load: Load, tmp_path: Path) -> None:
+    """And before all else that a text can run: there its files alone are refused, and in silence."""
+    early = "static int early; __attribute__((constructor(99))) static void first() { early = attempt(4); }\n"
+    kernel = load(ATTEMPTS.format(folder=tmp_path, port=0) + early + KERNEL.format(result="M == 1 ? early : attempt(M)"))
+    assert run(kernel) == -1.0
+    assert run(kernel, 7) == -1.0, "nothing is typed into the terminal"
+    for number, told in TOLD.items():
+        with pytest.raises(CandidateFailed, match=told):
+            run(kernel, number)
+    assert [path.name for path in tmp_path.iterdir()] == ["secret.h"]
+
+
+def test_from_a_static_initialiser(load: Load, tmp_path: Path) -> None:
+    """Each in a process of its own, so that the first does not keep the others from trying."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        tries = """
+#include <arpa/inet.h>
+#include <sys/wait.h>
+static int connected() {{
+  sockaddr_in to = {{}};
+  to.sin_family = AF_INET, to.sin_port = htons({port}), to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const int line = socket(AF_INET, SOCK_STREAM, 0);
+  return connect(line, reinterpret_cast<const sockaddr*>(&to), sizeof to);
+}}
+static int all() {{
+  for (int number = 2; number < 8; ++number) {{
+    const int child = fork();
+    if (child == 0) _exit(number == 7 ? connected() : attempt(number));
+    waitpid(child, nullptr, 0);
+  }}
+  return attempt(2);
+}}
+static int tried = all();
+"""
+        text = (ATTEMPTS + tries).format(folder=tmp_path, port=listening.getsockname()[1])
+        with pytest.raises(CandidateFailed, match=r"before the launch, its text opens a file \(openat\), which no kernel may"):
+            run(load(text + KERNEL.format(result="tried")))
+        listening.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            listening.accept()
+    assert [path.name for path in tmp_path.iterdir()] == ["secret.h"]
+
+
+def test_the_compiler_reads_no_file_of_others(load: Load, tmp_path: Path) -> None:
+    with pytest.raises(CandidateFailed, match=r"secret\.h") as caught:
+        load(f'#include "{tmp_path}/secret.h"\n' + KERNEL.format(result="0"))
+    assert "the secret" not in str(caught.value)
+
+
+def test_what_does_not_hold_is_said() -> None:
+    bare = Confinement(b"#!/bin/sh\necho seccomp\n", compiler=True)
+    assert bare.missing == ("no Landlock: any file can be read",)
+    assert replace(bare, compiler=False).missing[1:] == ("the compiler, which needs more than its own files",)
