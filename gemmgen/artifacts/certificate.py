@@ -39,7 +39,13 @@ from gemmgen.verification.situation import ALL_DATA_KINDS, RUNTIME_SIZES
 from gemmgen.verification.verifier import DEFAULT_EXAMPLES, SAMPLE_TILES, Verdict
 
 LARGE_EXAMPLES = 20  # where one situation takes seconds
-NO_EXECUTOR: Document = {"name": "none", "description": "nothing ran", "flags": [], "environment": None}
+NO_EXECUTOR: Document = {
+    "name": "none",
+    "description": "nothing ran",
+    "flags": [],
+    "environment": None,
+    "unconfined": [],
+}
 
 
 @dataclass(frozen=True)
@@ -111,12 +117,16 @@ def certified_record(
 
 
 def executor_document(executor: Executor) -> Document:
-    """What ran a kernel: card and driver or host compiler, its flags, and a key for all that its results depend on."""
+    """What ran a kernel: card and driver or host compiler, its flags, and a key for all that its results depend on.
+
+    And what did not keep the kernel's text from the machine: see `Executor.unconfined`.
+    """
     return {
         "name": executor.name,
         "description": executor.description,
         "flags": list(executor.flags),
         "environment": executor.environment,
+        "unconfined": list(executor.unconfined),
     }
 
 

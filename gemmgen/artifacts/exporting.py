@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gemmgen.artifacts.certificate import (
+    NO_EXECUTOR,
     Shown,
     certified_record,
     examples_to_certify,
@@ -32,13 +33,15 @@ UNVERIFIED = "--examples 0 exports the kernel unverified, and its certificate sa
 class Exported:
     """What became of an export.
 
-    verdict  of the kernel; None where it was not to be verified
-    files    what was written: none where the kernel is wrong
+    verdict     of the kernel; None where it was not to be verified
+    files       what was written: none where the kernel is wrong
+    unconfined  what did not keep the kernel's text from this machine: see `Executor.unconfined`
     """
 
     kernel: KernelFile
     verdict: Verdict | None
     files: tuple[Path, ...]
+    unconfined: tuple[str, ...] = ()
 
 
 def export_verified(
@@ -62,10 +65,11 @@ def export_verified(
     arch, spec = compile_target(known["arch"] if known is not None and arch == "auto" else arch)
     examples = examples_to_certify(kernel.source.problem) if examples is None else examples
     shown = _show(kernel.source, arch, device, examples, seed, progress) if examples else Shown()
+    unconfined = tuple((shown.executor or NO_EXECUTOR)["unconfined"])
     if shown.verdict is not None and not shown.verdict.passed:
-        return Exported(kernel, shown.verdict, ())
+        return Exported(kernel, shown.verdict, (), unconfined)
     record = certified_record(kernel, arch, spec, shown, command=command, examples=examples, seed=seed)
-    return Exported(kernel, shown.verdict, tuple(export(kernel.source, record, to)))
+    return Exported(kernel, shown.verdict, tuple(export(kernel.source, record, to)), unconfined)
 
 
 def _show(source: KernelSource, arch: str, device: DeviceChoice, examples: int, seed: int, progress: Progress) -> Shown:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -11,12 +10,13 @@ from rich.console import Console
 
 from gemmgen.api import export as run
 from gemmgen.artifacts.certificate import examples_to_certify
-from gemmgen.artifacts.kernelfile import find_kernel
+from gemmgen.artifacts.exporting import Exported
+from gemmgen.artifacts.kernelfile import KernelFile, find_kernel
 from gemmgen.artifacts.records import Document, kernel_document, verdict_document
 from gemmgen.cli.options import Whole, arch_option, as_option, device_option, json_option, out_option, seed_option
 from gemmgen.cli.output import FAILED, emit
 from gemmgen.cli.progress import watch
-from gemmgen.cli.reports.verify import show_pass, show_verdict
+from gemmgen.cli.reports.verify import show_pass, show_unconfined, show_verdict
 from gemmgen.cli.reports.words import bold
 from gemmgen.cli.verify import reproduction
 from gemmgen.kernel.source import KernelSource
@@ -80,19 +80,26 @@ def command(
         emit(
             as_json,
             lambda: {**document, "reproduce": again},
-            lambda console: show_verdict(console, found, verdict, again),
+            lambda console: _show_wrong(console, found, exported, again),
         )
         ctx.exit(FAILED)
-    emit(as_json, lambda: document, lambda console: _show(console, verdict, files))
+    emit(as_json, lambda: document, lambda console: _show(console, exported))
 
 
 def _document(source: KernelSource, verdict: Verdict | None) -> Document:
     return {**kernel_document(source), "verification": verdict_document(verdict)}
 
 
-def _show(console: Console, verdict: Verdict | None, files: Sequence[Path]) -> None:
-    if verdict is None:
+def _show_wrong(console: Console, found: KernelFile, exported: Exported, again: str) -> None:
+    assert exported.verdict is not None
+    show_verdict(console, found, exported.verdict, again)
+    show_unconfined(console, exported.unconfined)
+
+
+def _show(console: Console, exported: Exported) -> None:
+    if exported.verdict is None:
         console.print(bold("not verified"), ": the certificate says so", sep="")
     else:
-        show_pass(console, verdict)
-    console.print(*files, sep="\n", soft_wrap=True)
+        show_pass(console, exported.verdict)
+    show_unconfined(console, exported.unconfined)
+    console.print(*exported.files, sep="\n", soft_wrap=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 from click.core import ParameterSource
+from rich.console import Console
 
 from gemmgen.api import DEFAULT_OUT
 from gemmgen.artifacts.kernelfile import KernelFile, find_kernel
@@ -17,7 +18,7 @@ from gemmgen.cli.options import Whole, device_option, json_option, out_option, s
 from gemmgen.cli.output import FAILED, emit
 from gemmgen.cli.progress import counter
 from gemmgen.cli.reports.certificate import show_recheck
-from gemmgen.cli.reports.verify import show_verdict
+from gemmgen.cli.reports.verify import show_unconfined, show_verdict
 from gemmgen.kernel.source import KernelSource
 from gemmgen.run.target import DeviceChoice, Target, open_target
 from gemmgen.support.errors import require
@@ -98,12 +99,15 @@ def command(
     with target.executor:
         found = find_kernel(kernel, out, target.spec.arch)
         verdict = _verified(target, found.source, examples, seed, chosen)
+        unconfined = target.executor.unconfined
     again = reproduction(found, verdict, examples, out)
-    emit(
-        as_json,
-        lambda: {**kernel_document(found.source), "verification": verdict_document(verdict), "reproduce": again},
-        lambda console: show_verdict(console, found, verdict, again),
-    )
+    document = {"verification": verdict_document(verdict), "unconfined": [*unconfined], "reproduce": again}
+
+    def show(console: Console) -> None:
+        show_verdict(console, found, verdict, again)
+        show_unconfined(console, unconfined)
+
+    emit(as_json, lambda: {**kernel_document(found.source), **document}, show)
     if not verdict.passed:
         ctx.exit(FAILED)
 

@@ -99,6 +99,11 @@ class Executor(Protocol):
     flags: tuple[str, ...]  # that kernels are compiled with
 
     @property
+    def unconfined(self) -> tuple[str, ...]:
+        """What a kernel's text is not kept from on this machine, of what an executor usually keeps it from; in words."""
+        ...
+
+    @property
     def environment(self) -> str:
         """A key for all that results depend on beside the kernel: where it is the same, so are they."""
         ...

@@ -77,7 +77,9 @@ def run(kernel: LoadedKernel, rows: int = 1) -> float:
 def test_from_the_kernel(load: Load, tmp_path: Path) -> None:
     """And before all else that a text can run: there its files alone are refused, and in silence."""
     early = "static int early; __attribute__((constructor(99))) static void first() { early = attempt(4); }\n"
-    kernel = load(ATTEMPTS.format(folder=tmp_path, port=0) + early + KERNEL.format(result="M == 1 ? early : attempt(M)"))
+    kernel = load(
+        ATTEMPTS.format(folder=tmp_path, port=0) + early + KERNEL.format(result="M == 1 ? early : attempt(M)")
+    )
     assert run(kernel) == -1.0
     assert run(kernel, 7) == -1.0, "nothing is typed into the terminal"
     for number, told in TOLD.items():
@@ -109,7 +111,9 @@ static int all() {{
 static int tried = all();
 """
         text = (ATTEMPTS + tries).format(folder=tmp_path, port=listening.getsockname()[1])
-        with pytest.raises(CandidateFailed, match=r"before the launch, its text opens a file \(openat\), which no kernel may"):
+        with pytest.raises(
+            CandidateFailed, match=r"before the launch, its text opens a file \(openat\), which no kernel may"
+        ):
             run(load(text + KERNEL.format(result="tried")))
         listening.settimeout(0)
         with pytest.raises(BlockingIOError):
@@ -125,5 +129,5 @@ def test_the_compiler_reads_no_file_of_others(load: Load, tmp_path: Path) -> Non
 
 def test_what_does_not_hold_is_said() -> None:
     bare = Confinement(b"#!/bin/sh\necho seccomp\n", compiler=True)
-    assert bare.missing == ("no Landlock: any file can be read",)
-    assert replace(bare, compiler=False).missing[1:] == ("the compiler, which needs more than its own files",)
+    assert bare.missing == ("no Landlock (any file can be read)",)
+    assert replace(bare, compiler=False).missing[1:] == ("the compiler (it fails with its own files alone)",)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 
 from gemmgen.artifacts.recheck import Difference, Recheck
-from gemmgen.cli.reports.verify import show_pass
+from gemmgen.cli.reports.verify import show_pass, show_unconfined
 from gemmgen.cli.reports.words import bad, bold, facts, good
 
 
@@ -22,6 +22,7 @@ def show_recheck(console: Console, result: Recheck) -> None:
     else:
         _show_verified(console, result)
         console.print(f"      {_conditions(result)}", soft_wrap=True)
+        show_unconfined(console, (result.executor or {}).get("unconfined", ()))
     rendered = "the same" if certificate.rendered else "another"
     console.print(f"      this version of gemmgen renders {rendered} text for it")
 

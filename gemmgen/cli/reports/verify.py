@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 
 from gemmgen.artifacts.kernelfile import KernelFile
@@ -37,6 +39,12 @@ def show_pass(console: Console, verdict: Verdict) -> None:
         part = "" if determinism.blocks == determinism.grid else f", of {determinism.blocks} of its blocks"
         bits = "the same bits" if determinism.difference is None else "different bits, as the kernel declares,"
         console.print(f"      {bits} in {determinism.runs} runs of one launch{part}")
+
+
+def show_unconfined(console: Console, unconfined: Sequence[str]) -> None:
+    """What was not kept from a text that may be a stranger's; nothing where all was."""
+    if unconfined:
+        console.print(f"      not confined: {'; '.join(unconfined)}", soft_wrap=True)
 
 
 def _show_failure(console: Console, verdict: Verdict, again: str) -> None:

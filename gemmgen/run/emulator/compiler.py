@@ -163,7 +163,9 @@ class HostCompiler:
     def _works_confined(self, program: bytes) -> bytes:
         with scratch_folder() as folder:
             words = (*LANGUAGE, *self.link_flags, "-x", "c++", "-", "-o", "made")
-            self._run(*words, text="#include <vector>\nint main() {}\n", folder=folder, confinement=Confinement(program, True))
+            self._run(
+                *words, text="#include <vector>\nint main() {}\n", folder=folder, confinement=Confinement(program, True)
+            )
             return WORKS if (folder / "made").exists() else b"no"
 
     def _build(

@@ -21,7 +21,7 @@ from shutil import which
 SYSTEM = ("/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/alternatives", "/nix/store", "/gnu/store")
 COMPILER_FOLDERS = ("lib", "lib64", "libexec", "include", "share", "*-linux-*")  # beside its bin
 SEARCHED = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH")  # folders that the user names
-MEANS = {"landlock": "no Landlock: any file can be read", "seccomp": "no seccomp: any system call can be made"}
+MEANS = {"landlock": "no Landlock (any file can be read)", "seccomp": "no seccomp (any system call can be made)"}
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Confinement:
     @property
     def missing(self) -> tuple[str, ...]:
         """What does not hold here, in words."""
-        without = () if self.compiler else ("the compiler, which needs more than its own files",)
+        without = () if self.compiler else ("the compiler (it fails with its own files alone)",)
         return (*_missing(self.program), *without)
 
     @contextmanager

@@ -185,7 +185,7 @@ class EmulatorExecutor:
 
     @property
     def unconfined(self) -> tuple[str, ...]:
-        """What a kernel's text, or what it makes the compiler do, is not kept from on this machine."""
+        """See `Confinement.missing`."""
         return self._compiler.confinement(self.store).missing
 
     def load(self, source: KernelSource) -> EmulatedKernel:

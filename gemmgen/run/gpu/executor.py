@@ -103,6 +103,7 @@ class GpuExecutor:
     """
 
     name = "gpu"
+    unconfined: tuple[str, ...] = ()  # nothing of a kernel's text runs on the host
 
     def __init__(self, store: Store, device: int = 0, timeout: float = 30.0) -> None:
         missing = why_no_gpu()
