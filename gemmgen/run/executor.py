@@ -100,7 +100,7 @@ class Executor(Protocol):
 
     @property
     def unconfined(self) -> tuple[str, ...]:
-        """What a kernel's text is not kept from on this machine, of what an executor usually keeps it from; in words."""
+        """What usually keeps a kernel's text from the rest of the machine and is missing on this one, in words."""
         ...
 
     @property

@@ -189,7 +189,9 @@ def test_no_compiler(tmp_path: Path) -> None:
 def test_an_interrupt_leaves_nothing_half_written_and_resumes(tmp_path: Path, cache: Path) -> None:
     """In the middle of a compilation, which ends with the run and not after it."""
     real = shlex.join(HostCompiler.find().command)
-    telling = compiler(tmp_path, f'case "$*" in *emulator_main.cpp*) touch {tmp_path}/begun;; esac\nexec {real} "$@"')
+    telling = compiler(
+        tmp_path, f'case "$*" in *confine.cpp*) touch {tmp_path}/begun; sleep 60;; esac\nexec {real} "$@"'
+    )
     words = SMALLEST
     own = tmp_path / "own"
     environ = {**os.environ, **HERE, "XDG_CACHE_HOME": str(own), "CXX": telling}

@@ -21,7 +21,7 @@ from gemmgen.support.files import Store
 PROBLEM = Problem(None, 1, 1)
 PARAMETERS = (Parameter("C", "float*"), Parameter("M", "int"))
 
-# What is tried, by the number of rows of C; {folder} and {port} are the test's.
+# What is tried, by the number of rows of C; {folder} is the test's.
 ATTEMPTS = """
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -77,9 +77,7 @@ def run(kernel: LoadedKernel, rows: int = 1) -> float:
 def test_from_the_kernel(load: Load, tmp_path: Path) -> None:
     """And before all else that a text can run: there its files alone are refused, and in silence."""
     early = "static int early; __attribute__((constructor(99))) static void first() { early = attempt(4); }\n"
-    kernel = load(
-        ATTEMPTS.format(folder=tmp_path, port=0) + early + KERNEL.format(result="M == 1 ? early : attempt(M)")
-    )
+    kernel = load(ATTEMPTS.format(folder=tmp_path) + early + KERNEL.format(result="M == 1 ? early : attempt(M)"))
     assert run(kernel) == -1.0
     assert run(kernel, 7) == -1.0, "nothing is typed into the terminal"
     for number, told in TOLD.items():

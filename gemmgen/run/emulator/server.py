@@ -12,6 +12,7 @@ import struct
 import subprocess
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from gemmgen.problem.dtype import WORD
 from gemmgen.run.arguments import Argument, packed
@@ -185,13 +186,10 @@ class Server:
         program, tool = f"/proc/self/fd/{self._executable}", "addr2line"
         if shutil.which(tool) is None:
             return []
-        done = subprocess.run(
-            [tool, "-i", instruction, "-e", program],
-            pass_fds=(self._executable,),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        asked = [tool, "-i", instruction, "-e", program]
+        with self._confinement.compiling(asked, Path(os.devnull)) as (command, file):
+            passed = (self._executable, file)
+            done = subprocess.run(command, pass_fds=passed, capture_output=True, text=True, check=False)
         return [int(place) for place in re.findall(rf"{self._name}\.cu:(\d+)", done.stdout)]
 
 
