@@ -19,6 +19,7 @@ from gemmgen.artifacts.certificate import examples_to_certify, executor_document
 from gemmgen.artifacts.doubts import Edit, Unmet, edits, first_edit, unmet_claims
 from gemmgen.artifacts.folder import folder_texts
 from gemmgen.artifacts.kernelfile import read_record, reading, rendered_again, source_from_record
+from gemmgen.artifacts.promises import only_promised, require_agreement
 from gemmgen.artifacts.records import Document, verdict_document
 from gemmgen.kernel.source import KernelSource
 from gemmgen.run.target import DeviceChoice, Target, open_target
@@ -79,6 +80,11 @@ class Certificate:
             return None
 
     @property
+    def only_promised(self) -> tuple[str, ...]:
+        """What the certificate alone says of what the kernel takes: see `promises.only_promised`."""
+        return only_promised(self.source)
+
+    @property
     def kernel_edit(self) -> Edit | None:
         """Where the kernel's text, or how it is launched, is not what this version renders; None where it is."""
         if self.rendered == self.source:
@@ -137,6 +143,8 @@ def read_certificate(path: Path) -> Certificate:
         contradicts = not changed and sha256(text) != record["sha256"]
         require(not contradicts, f"sha256 is not that of the first {len(text)} bytes of {record['kernel_file']}")
         source = replace(source, text=text.decode(errors="replace"))
+        if not changed:
+            require_agreement(source, path)
         arch, claims = str(record["arch"]), None if verification is None else dict(verification)
         examples = whole("certified.examples", asked["examples"], least=0 if claims is None else 1)
         seed = whole("certified.seed", asked["seed"], least=0)
@@ -209,6 +217,7 @@ def recheck_document(result: Recheck) -> Document:
         "changed": [asdict(one) for one in certificate.changed],
         "edits": [asdict(one) for one in certificate.edits],
         "unmet": [asdict(one) for one in certificate.unmet],
+        "only_promised": list(certificate.only_promised),
         "differences": [asdict(one) for one in result.differences],
         "verification": verdict_document(result.verdict),
         "own_verification": verdict_document(result.own),

@@ -81,7 +81,8 @@ def command(
     A failure is shrunk to the smallest case that still fails, and printed with its first wrong element.
 
     The kernel is a .cu file, or the name (or its beginning) of one in --out, in this folder or in generated/. How to
-    launch it is read from the JSON beside it, or from its header.
+    launch it is read from the JSON beside it, or from its header. A JSON of another problem than its header or name
+    says is refused; what it alone promises, the verdict says.
 
     --sanitize needs a GPU. The kernel runs in a few small situations under each tool, for a few seconds; of launches
     that are too large for that only the first blocks run. A finding fails the kernel, and names the line of the .cu.
@@ -112,7 +113,12 @@ def command(
     again = reproduction(found, verdict, examples, out)
     emit(
         as_json,
-        lambda: {**kernel_document(found.source), "verification": verdict_document(verdict), "reproduce": again},
+        lambda: {
+            **kernel_document(found.source),
+            "only_promised": list(found.only_promised),
+            "verification": verdict_document(verdict),
+            "reproduce": again,
+        },
         lambda console: show_verdict(console, found, verdict, again),
     )
     if not verdict.passed:

@@ -6,7 +6,7 @@ from rich.console import Console
 
 from gemmgen.artifacts.doubts import Edit
 from gemmgen.artifacts.recheck import Difference, Recheck
-from gemmgen.cli.reports.verify import show_pass
+from gemmgen.cli.reports.verify import show_pass, show_promised
 from gemmgen.cli.reports.words import bad, bold, facts, good
 
 
@@ -25,6 +25,8 @@ def show_recheck(console: Console, result: Recheck) -> None:
     else:
         _show_verified(console, result)
         console.print(f"      {_conditions(result)}", soft_wrap=True)
+        _show_own(console, result)
+        show_promised(console, certificate.only_promised)
     _show_kernel_text(console, result)
 
 
@@ -90,6 +92,9 @@ def _show_verified(console: Console, result: Recheck) -> None:
         console.print(bad("FAIL"), " every file is the one certified, but the kernel does not do what it says")
         for one in result.differences:
             _show_facts(console, figure=one.what, certified=_short(one.certified), found=_short(one.found))
+
+
+def _show_own(console: Console, result: Recheck) -> None:
     if result.own is not None and result.own.passed:
         show_pass(console, result.own)
         console.print("      by a seed of this check's own, which the certificate does not know")

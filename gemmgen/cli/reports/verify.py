@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 
 from gemmgen.artifacts.kernelfile import KernelFile
@@ -22,8 +24,17 @@ def show_verdict(console: Console, kernel: KernelFile, verdict: Verdict, again: 
         show_pass(console, verdict)
     else:
         _show_failure(console, verdict, again)
+    show_promised(console, kernel.only_promised)
     for result in verdict.sanitizers:
         _show_sanitizer(console, result)
+
+
+def show_promised(console: Console, promised: Sequence[str]) -> None:
+    """Under what a kernel was judged that neither its header nor its name says."""
+    if promised:
+        console.print(
+            f"      judged under {', '.join(promised)}, which only its JSON promises", soft_wrap=True, markup=False
+        )
 
 
 def show_pass(console: Console, verdict: Verdict) -> None:
