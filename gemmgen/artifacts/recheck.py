@@ -17,6 +17,7 @@ from gemmgen.run.target import DeviceChoice, Target, open_target
 from gemmgen.support.errors import CandidateFailed, InvalidInput, require, whole
 from gemmgen.support.files import Store, generator_digest, sha256
 from gemmgen.verification.verifier import Verdict, verify
+from gemmgen.verification.with_nvrtc import check_cuda
 
 
 @dataclass(frozen=True)
@@ -126,10 +127,12 @@ def open_certified(certificate: Certificate, device: DeviceChoice, store: Store)
 
 def recheck(certificate: Certificate, target: Target, on_example: Callable[[], None] = lambda: None) -> Recheck:
     """Verify the kernel as the certificate says that it was verified, and compare."""
-    executor = target.executor
-    verdict = verify(
-        executor, certificate.source, examples=certificate.examples, seed=certificate.seed, on_example=on_example
-    )
+    executor, source, seed = target.executor, certificate.source, certificate.seed
+    cuda = check_cuda(source, certificate.arch, executor.store) if target.gpu is None else None
+    if cuda is not None and cuda.failure is not None:
+        verdict = cuda.verdict(executor.name, seed)
+    else:
+        verdict = verify(executor, source, examples=certificate.examples, seed=seed, on_example=on_example)
     here = executor_document(executor)
     same = (certificate.executor["environment"], certificate.generator) == (here["environment"], generator_digest())
     found = json.loads(json.dumps(verdict_document(verdict)))  # as JSON would have it

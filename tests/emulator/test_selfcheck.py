@@ -105,7 +105,7 @@ def test_kernels_are_verified_side_by_side(emulator):
     jobs = [VerifyJob(source, examples=10) for source in (wrong, right, broken)]
     verdicts = emulate_many(emulator, jobs, lambda: done.append(1))
     assert len(done) == 3
-    assert [verdict.failure and verdict.failure.kind for verdict in verdicts] == ["wrong", None, "compile"]
+    assert [verdict.failure and verdict.failure.kind for verdict in verdicts] == ["wrong", None, "unjudged"]
     ((alarm, verdict),) = check_kernels(on(emulator), [right, wrong], emulator.store)
     assert alarm == wrong and verdict.failure is not None and verdict.failure.kind == "wrong"
 

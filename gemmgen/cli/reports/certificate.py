@@ -38,7 +38,9 @@ def _show_changed(console: Console, result: Recheck) -> None:
 def _show_verified(console: Console, result: Recheck) -> None:
     assert result.verdict is not None
     failure = result.verdict.failure
-    if failure is not None:
+    if failure is not None and failure.kind == "unjudged":
+        console.print(bold("NOT JUDGED"), f" the emulator lacks what this kernel uses: {failure.reason}")
+    elif failure is not None:
         console.print(bad("FAIL"), f" every file is the one certified, but the kernel is wrong: {failure.reason}")
     elif result.stands:
         console.print(good("STANDS"), " every file is the one certified, and the kernel passes again")

@@ -102,7 +102,11 @@ class HostCompiler:
         return content_key(*self._identity(), *self.kernel_flags, *ANNOUNCED, *self.link_flags)
 
     def executables(self, source: KernelSource, store: Store) -> Executables:
-        """The servers that run `source`, from `store` where it has them. Raises CandidateFailed: compile."""
+        """The servers that run `source`, from `store` where it has them.
+
+        Raises CandidateFailed: unjudged, with the line, where the host compiler or the linker refuses the text. It may
+        be a right kernel all the same: the host compiler lacks what CUDA has and the emulator does not stand in for.
+        """
         flags = (self.kernel_flags, (*self.kernel_flags, *ANNOUNCED))
         keys = [content_key(source.name, source.text, *self._identity(), *some, *self.link_flags) for some in flags]
         fast, watched = (store.get(KIND, key) for key in keys)
@@ -151,17 +155,17 @@ class HostCompiler:
             )
             if result.returncode != 0:
                 silent = f"{self.command[0]} ended with status {result.returncode}"
-                raise failed("compile", _first_errors(source, result.stderr) or silent)
+                raise failed("unjudged", _first_errors(source, result.stderr) or silent)
             result = self._run(*self.link_flags, "kernel.o", "runtime.o", "-o", "emulator", folder=folder)
             if result.returncode != 0:
-                raise failed("compile", f"the kernel does not link: {result.stderr.strip()[-1000:]}")
+                raise failed("unjudged", f"the kernel does not link: {result.stderr.strip()[-1000:]}")
             return (folder / "emulator").read_bytes()
 
     def _run(self, *arguments: str, folder: Path, text: str = "") -> subprocess.CompletedProcess[str]:
         try:
             return _call([*self.command, *arguments], text, folder, self.running)
         except subprocess.TimeoutExpired:
-            raise failed("compile", f"the host compiler needs more than {COMPILE_TIMEOUT:g} s") from None
+            raise failed("unjudged", f"the host compiler needs more than {COMPILE_TIMEOUT:g} s") from None
 
 
 def _most_threads(source: KernelSource) -> str:
@@ -178,7 +182,14 @@ def _first_errors(source: KernelSource, messages: str) -> str:
         file = Path(path).name
         shown = f" in `{lines[int(number) - 1].strip()}`" if file == f"{source.name}.cu" else ""
         errors.append(f"{file}:{number}: {error}{shown}")
-    return "; ".join(errors[:SHOWN_ERRORS]) or messages.strip()[-1000:]
+    return "; ".join(errors[:SHOWN_ERRORS]) or _of_assembler(source, lines) or messages.strip()[-1000:]
+
+
+def _of_assembler(source: KernelSource, lines: list[str]) -> str:
+    """Where the text has PTX, of which the host's assembler knows nothing and names no line."""
+    inline = [number for number, line in enumerate(lines, 1) if re.search(r"\basm\b", line)]
+    shown = [f"{source.name}.cu:{number}: inline PTX in `{lines[number - 1].strip()}`" for number in inline]
+    return "; ".join(shown[:SHOWN_ERRORS])
 
 
 @functools.cache

@@ -168,7 +168,7 @@ class SharedRaces {
   [[noreturn]] __attribute__((noinline)) void refuse(const Access& first, std::size_t offset, Place place,
                                                      Kind kind) const {
     const bool under_way = first.kind == Kind::copy && !clocks.completed(first);
-    fail("crash", {}, "data race on shared memory: block %u, thread %u%s%s at %s, thread %u%sit at %s, %s", blockIdx.x,
+    fail("race", {}, "data race on shared memory: block %u, thread %u%s%s at %s, thread %u%sit at %s, %s", blockIdx.x,
          first.agent % MAX_THREADS, verb(first.kind), describe(offset).c_str(), first.place.text().c_str(),
          clocks.thread(), verb(kind), place.text().c_str(), under_way ? "not waited for yet" : "no barrier between");
   }
