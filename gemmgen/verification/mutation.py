@@ -100,6 +100,7 @@ WORDS = """
     threadIdx blockIdx, continue break, value old, STAGES GROUP, THREADS BN, cp_async_wait cp_async
 """
 ORDERS = re.compile(r"\b(return|break|continue|if|for|__sync\w+|cp_async\w*)\b")
+GUARD = re.compile(r"^if \(.*\) (return|break|continue);$")
 WRITES = re.compile(r"(\w+)(?:\[[^]]*\]|\.\w+)* [-+*^]?= |(\w+)(?:\[[^]]*\])?\);$")
 NARROWER = {
     "int": ("short", "signed char", "unsigned", "float"),
@@ -202,7 +203,12 @@ def _exchanges(code: Code) -> Iterator[Edit]:
 
 
 def _independent(first: str, second: str) -> bool:
-    """Whether neither writes what the other names. A call writes its last argument; control and waits order all."""
+    """Whether neither writes what the other names. A call writes its last argument; control and waits order all.
+
+    Not so two guards: whichever is met first, what follows does not run.
+    """
+    if GUARD.search(first) and GUARD.search(second):
+        return True
     if ORDERS.search(first) or ORDERS.search(second):
         return False
     names = [set(re.findall(r"[A-Za-z_]\w*", text)) for text in (first, second)]
