@@ -10,6 +10,7 @@ from functools import cached_property
 from gemmgen.artifacts.elements import ELEMENTS, Element
 from gemmgen.kernel.notes import MatrixText, matrix_texts
 from gemmgen.kernel.source import OPERANDS, KernelSource, Parameter
+from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Epilogue
 from gemmgen.problem.gemm import Problem
@@ -232,6 +233,12 @@ class Interface:
         if len(set(aligns.values())) == 1:
             return str(aligns["A"])
         return ", ".join(f"{align} ({name})" for name, align in aligns.items())
+
+    @property
+    def least_arch(self) -> int | None:
+        """NN of the first sm_NN that converts the types, where an older one is known."""
+        least = self.types.least_arch
+        return None if f"sm_{least}" == next(iter(ARCHS)) else least
 
     @property
     def takes_integers(self) -> bool:

@@ -102,6 +102,11 @@ class SelfTest:
         return self.epilogue.is_linear and self.types.c == self.scalar
 
     @property
+    def sparse(self) -> bool:
+        """Whether A of large exact shapes is sparse: that gives every element a reference, where no sums of rows do."""
+        return not self.sums_all and not self.scalar.is_integer
+
+    @property
     def exact_bits(self) -> int:
         """Sums of integers below 2^this are exact, and stay so when they are scaled."""
         return min(self.sums.precision, self.scalar.precision)

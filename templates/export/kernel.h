@@ -23,6 +23,9 @@
 //% if out.types.c != out.types.scalar
  * C's elements are rounded to the nearest, ties to even; those out of range become ${ "the largest or least number" if out.types.c.saturates else "infinite" }.
 //% endif
+//% if out.least_arch
+ * Its types need an sm_${ out.least_arch } or newer.
+//% endif
  */
 #ifndef ${ out.name | upper }_H
 #define ${ out.name | upper }_H

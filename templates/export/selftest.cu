@@ -6,6 +6,9 @@
 //   random  any integers: sums and what becomes of them wrap around at 32 bits, so C must match bit for bit
 //% else
 //   exact   small integers: every product and sum is representable, so ${ "C must match bit for bit" if types.c == test.scalar else "C is their sum, rounded once" }
+//% if test.sparse
+//           (of large shapes A is sparse: a host then has the time for every element)
+//% endif
 //   random  uniform in [-1, 1)${ ", and any integers," if types.a.is_integer or types.b.is_integer } against ${ test.wide } arithmetic, with a bound for each element's error
 //% endif
 //

@@ -622,7 +622,9 @@ def test_sampling_selftest_finds_one_element_off(sampling_selftest: Path) -> Non
 ON_HOST = ("-std=c++17", "-O1", "-cudart", "none", "-I.", f"-I{TEMPLATES.parent}", f"-I{HOST_KERNEL}")
 
 
-def exported_on_the_host(folder: Path, source: KernelSource, right: str = "", wrong: str = "") -> Path:
+def exported_on_the_host(
+    folder: Path, source: KernelSource, right: str = "", wrong: str = "", budget: str = "1 << 30"
+) -> Path:
     """The self-test of a kernel of the family naive that runs on the host, with `wrong` in the place of `right`."""
     export(source, RECORD, folder)
     exported = (folder / f"{source.name}.cu").read_text()
@@ -633,7 +635,8 @@ def exported_on_the_host(folder: Path, source: KernelSource, right: str = "", wr
         f'#include "{source.name}.h"\n#include "kernel.hpp"\n'
         f"{source.text.replace(right, wrong) if right else source.text}\n#define __CUDACC__\n{called}"
     )
-    shutil.copy(folder / f"{source.name}_selftest.cu", folder / "selftest.cpp")
+    text = (folder / f"{source.name}_selftest.cu").read_text()
+    (folder / "selftest.cpp").write_text(re.sub(r"(REFERENCE_BUDGET =) 1 << \d+;", rf"\1 {budget};", text))
     run("nvcc", *ON_HOST, "kernel.cpp", "selftest.cpp", HOST_KERNEL / "runtime.cpp", "-o", "selftest", folder=folder)
     return folder / "selftest"
 
@@ -684,3 +687,17 @@ def test_selftest_finds_in_kernels_of_all_types(
     code, lines = outcome(exported_on_the_host(tmp_path, CONVERTED[name], right, wrong))
     assert code == 1
     assert any(line.startswith("FAIL") and symptom in line for line in lines), lines
+
+
+@needs_nvcc
+@pytest.mark.soak
+def test_sparse_data_lets_every_element_of_a_large_c_be_checked(tmp_path: Path) -> None:
+    """A C that is rounded has no weighted sums; a budget of few multiply-adds stands for a large shape."""
+    source = kernel("200x300x500", "rc", "naive", {"types": "u8,s8,bf16", "epilogue": "zero_a+scale_n"})
+    right = exported_on_the_host(tmp_path / "right", source, budget="1 << 20")
+    code, lines = outcome(right)
+    assert code == 0 and any("exact" in line and line.endswith(": every element") for line in lines), lines
+    assert any("random" in line and line.endswith(" of 200 rows") for line in lines), lines
+    at, out_of = "if (m >= s.M || n >= s.N) return;", "if (m >= s.M || n >= s.N || (m == 77 && n == 99)) return;"
+    code, lines = outcome(exported_on_the_host(tmp_path / "wrong", source, at, out_of, budget="1 << 20"))
+    assert code == 1 and any("exact" in line and ": C[77][99] = " in line for line in lines), lines

@@ -56,6 +56,7 @@ def test_the_header_has_the_types_of_the_field(
     assert all(f"    {argument},\n" in header for argument in arguments)
     for name in ("bf16", "fp16", "fp8"):
         assert (f"#include <cuda_{name}.h>" in header) == (name in headers)
+    assert ("need an sm_89 or newer" in header) == ("e4m3" in types)
     assert ("#include <stdint.h>" in header) == any("int" in argument for argument in arguments)
 
 

@@ -1,13 +1,12 @@
 /*# A launch, and its results beside the reference: all rows, or some of them and weighted sums of the others. #*/
-//% set columns = "column_amax" in test.outputs
-constexpr double REFERENCE_BUDGET = 1 << ${ test.budget_bits };  // multiply-adds a check: a second or two of the host
-
+//% set columns, column_sum = "column_amax" in test.outputs, "column_sum" in test.epilogue.sums
 int rows_of_all(const Shape& s) { return s.batch * s.M; }
 
 // All rows of all products if the budget allows; else the first, the last and a seeded choice of the others.
-std::vector<int> rows_to_check(const Shape& s)
+std::vector<int> rows_to_check(const Check& check)
 {
-    const double affordable = REFERENCE_BUDGET / (double(s.N) * std::max(1, s.K));
+    const Shape& s = check.shape;
+    const double affordable = REFERENCE_BUDGET / (s.N * std::max(1.0, ${ "terms_of(check)" if test.sparse else "double(s.K)" }));
     std::vector<int> rows;
     const int all = rows_of_all(s);
     if (all <= affordable) {
@@ -133,7 +132,7 @@ ${ text }.${ "array" if text != name else "matrix" }()${ ", " if not loop.last }
     const Storage<${ out.element[output] }> new_${ output } = ${ output }.read(x.${ output });
 /*% endfor %*/
 
-    std::vector<int> rows = rows_to_check(s);
+    std::vector<int> rows = rows_to_check(check);
     const bool sampled = int(rows.size()) < rows_of_all(s);
     std::string scope = sampled ? std::to_string(rows.size()) + " of " + std::to_string(rows_of_all(s)) + " rows${ ", not column_amax" if columns }" : "every element";
 //% if test.sums_all
@@ -145,11 +144,19 @@ ${ text }.${ "array" if text != name else "matrix" }()${ ", " if not loop.last }
     std::sort(rows.begin(), rows.end());
 //% endif
     std::string problem;
+//% if column_sum
+    ColumnSums sums;  // of the row's product
+//% endif
 //% if columns
     std::vector<Bounded> columns(std::size_t(s.batch) * s.N, Bounded{0, 0});
 //% endif
     for (std::size_t i = 0; i < rows.size() && problem.empty(); ++i) {
+//% if column_sum
+        if (i == 0 || rows[i] / s.M != rows[i - 1] / s.M) sums = column_sums(x, s, rows[i] / s.M);
+        const Row expected = reference_row(check, x, sums, rows[i] / s.M, rows[i] % s.M);
+//% else
         const Row expected = reference_row(check, x, rows[i] / s.M, rows[i] % s.M);
+//% endif
 //% for output in test.outputs if output != "column_amax"
         ${ "problem =" if loop.first else "if (problem.empty()) problem =" } wrong_in_row("${ output }", s, at_${ output }, rows[i], new_${ output }, expected.${ output });
 //% endfor

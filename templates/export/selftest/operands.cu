@@ -14,7 +14,7 @@ constexpr double LARGEST_EXACT = 1LL << ${ test.exact_bits };  // below it sums 
 // that a sum of random signs is near sqrt(K), far below it.${ " So most results stay in the range of C's elements, too." if test.narrow_range }
 int reach_of(const Check& check)
 {
-    const double K = check.shape.K, scale = std::fabs(double(check.scalars.alpha));
+    const double K = ${ "terms_of(check)" if test.sparse else "check.shape.K" }, scale = std::fabs(double(check.scalars.alpha));
     const double most = LARGEST_EXACT / (scale * std::max(1.0, K) + std::fabs(double(check.scalars.beta)));
 //% if test.narrow_range
     const double in_range = ${ test.narrow_range } / (2 * scale * std::sqrt(K + 1));
@@ -51,6 +51,9 @@ Operands make_operands(const Check& check)
 //% if "value_s32" in test.drawn
     const auto value_s32 = [&] { return std::int32_t(std::uint32_t(random.bits())); };
 //% endif
+//% if test.sparse
+    const auto sparse = [&, terms = terms_of(check)] { return random.below(s.K) < terms ? ${ test.draws.A }() : 0; };
+//% endif
 //% if "before" in test.drawn
     const auto before = [&] { return check.scalars.beta == 0 ? NAN : value(); };
 //% endif
@@ -72,7 +75,7 @@ Operands make_operands(const Check& check)
 //% if out.amaxes
     // 0 lies around largest magnitudes: what raises it shows, and NaN cannot be raised.
 //% endif
-    return {Storage<${ out.element.A }>(s.batch, s.M, s.K, [&](int p, int m, int k) { return at_A(s, p, m, k); }, ${ test.draws.A }),
+    return {Storage<${ out.element.A }>(s.batch, s.M, s.K, [&](int p, int m, int k) { return at_A(s, p, m, k); }, ${ "sparse" if test.sparse else test.draws.A }),
             Storage<${ out.element.B }>(s.batch, s.K, s.N, [&](int p, int k, int n) { return at_B(s, p, k, n); }, ${ test.draws.B }),
             Storage<${ out.element.C }>(s.batch, s.M, s.N, [&](int p, int m, int n) { return at_C(s, p, m, n); }, ${ test.draws.C })
 //%- for x in out.epilogue.operands

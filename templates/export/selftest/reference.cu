@@ -11,33 +11,50 @@ struct Row {
 constexpr double LAMBDA = ${ test.bound_lambda };  // standard deviations that the error of a sum may reach
 
 //% endif
+//% if "column_sum" in sums
+// The sums of the columns of B${ ", and of their magnitudes" if not integers }.
+struct ColumnSums {
+    std::vector<${ test.wide }> sum${ ", magnitude" if not integers };
+};
+
+ColumnSums column_sums(const Operands& x, const Shape& s, int p)
+{
+    ColumnSums columns = {std::vector<${ test.wide }>(s.N)${ ", std::vector<%s>(s.N)" | format(test.wide) if not integers }};
+//% for line, end in ([("k", "K"), ("n", "N")] if out.layout.b == "r" else [("n", "N"), ("k", "K")])
+    ${ "    " * loop.index0 }for (int ${ line } = 0; ${ line } < s.${ end }; ++${ line })${ " {" if loop.last }
+//% endfor
+            const ${ test.wide } b = decode(x.B[at_B(s, p, k, n)]);
+            columns.sum[n] += b;
+//% if not integers
+            columns.magnitude[n] += std::fabs(b);
+//% endif
+        }
+    return columns;
+}
+
+//% endif
 // Row m of product p, in ${ test.wide } arithmetic${ ", which holds sums of integers exactly until they wrap around" if integers }.
-Row reference_row(const Check& check, const Operands& x, int p, int m)
+Row reference_row(const Check& check, const Operands& x, ${ "const ColumnSums& columns, " if "column_sum" in sums }int p, int m)
 {
     const Shape& s = check.shape;
-    std::vector<${ test.wide }> row_of_a(s.K), sum(s.N)${ ", magnitude(s.N)" if not integers }
-//%- if "column_sum" in sums
-, column(s.N)${ ", column_magnitude(s.N)" if not integers }
-//%- endif
-;
+    std::vector<${ test.wide }> row_of_a(s.K), sum(s.N)${ ", magnitude(s.N)" if not integers };
     for (int k = 0; k < s.K; ++k) row_of_a[k] = decode(x.A[at_A(s, p, m, k)]);
+//% if test.sparse
+    std::vector<int> depths;  // at which A is not 0
+    for (int k = 0; k < s.K; ++k)
+        if (row_of_a[k] != 0) depths.push_back(k);
+//% endif
 //% if "row_sum" in sums
     ${ test.wide } row = 0${ ", row_magnitude = 0" if not integers };
     for (const ${ test.wide } a : row_of_a) row += a${ ", row_magnitude += std::fabs(a)" if not integers };
 //% endif
 //% for line, end in ([("k", "K"), ("n", "N")] if out.layout.b == "r" else [("n", "N"), ("k", "K")])
-    ${ "    " * loop.index0 }for (int ${ line } = 0; ${ line } < s.${ end }; ++${ line })${ " {" if loop.last }
+    ${ "    " * loop.index0 }for (${ "int k : depths" if line == "k" and test.sparse else "int %s = 0; %s < s.%s; ++%s" | format(line, line, end, line) })${ " {" if loop.last }
 //% endfor
-            const ${ test.wide } b = decode(x.B[at_B(s, p, k, n)]), product = row_of_a[k] * b;
+            const ${ test.wide } product = row_of_a[k] * decode(x.B[at_B(s, p, k, n)]);
             sum[n] += product;
 //% if not integers
             magnitude[n] += std::fabs(product);
-//% endif
-//% if "column_sum" in sums
-            column[n] += b;
-//% if not integers
-            column_magnitude[n] += std::fabs(b);
-//% endif
 //% endif
         }
 
@@ -57,12 +74,11 @@ std::vector<${ test.value }>(${ "1" if output == "row_amax" else "s.N" }, ${ "In
         const Bounded acc = {sum[n], random_walk * double(magnitude[n])};
 //% endif
 //% for name in sums
-//% set of = {"row_sum": "row", "column_sum": "column"}[name]
-//% set at = "[n]" if of == "column" else ""
+//% set value, magnitude = {"row_sum": ("row", "row_magnitude"), "column_sum": ("columns.sum[n]", "columns.magnitude[n]")}[name]
 //% if integers
-        const Integer ${ name }(${ of }${ at });
+        const Integer ${ name }(${ value });
 //% else
-        const Bounded ${ name } = {${ of }${ at }, random_walk * double(${ of }_magnitude${ at })};
+        const Bounded ${ name } = {${ value }, random_walk * double(${ magnitude })};
 //% endif
 //% endfor
 //% if test.epilogue.reads_depth

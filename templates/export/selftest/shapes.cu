@@ -29,6 +29,18 @@ struct Check {
     Scalars scalars;
 };
 
+constexpr double REFERENCE_BUDGET = 1 << ${ test.budget_bits };  // multiply-adds a check: a second or two of the host
+/*% if test.sparse %*/
+
+// Products that make an element of C. Of exact data A is sparse where that lets every element of a large C be checked.
+double terms_of(const Check& check)
+{
+    const Shape& s = check.shape;
+    const bool large = double(s.batch) * s.M * s.N * s.K > REFERENCE_BUDGET;
+    return check.data == Data::exact && large ? std::min(8.0, double(s.K)) : s.K;
+}
+/*% endif %*/
+
 //% if out.pointers
 // Matrices lie in the opposite order of their products: what follows from a pointer is in nobody's memory, or another's.
 int slot(const Shape& s, int p) { return s.batch - 1 - p; }

@@ -56,6 +56,8 @@ struct Check {
     Scalars scalars;
 };
 
+constexpr double REFERENCE_BUDGET = 1 << 30;  // multiply-adds a check: a second or two of the host
+
 // Where elements of product p lie.
 std::size_t at_A(const Shape& s, int p, int m, int k) { return std::size_t(p) * s.stride_a + std::size_t(m) * s.lda + k; }
 std::size_t at_B(const Shape& s, int p, int k, int n) { return std::size_t(p) * s.stride_b + std::size_t(k) * s.ldb + n; }
@@ -233,7 +235,7 @@ Row reference_row(const Check& check, const Operands& x, int p, int m)
     for (int k = 0; k < s.K; ++k) row_of_a[k] = decode(x.A[at_A(s, p, m, k)]);
     for (int k = 0; k < s.K; ++k)
         for (int n = 0; n < s.N; ++n) {
-            const double b = decode(x.B[at_B(s, p, k, n)]), product = row_of_a[k] * b;
+            const double product = row_of_a[k] * decode(x.B[at_B(s, p, k, n)]);
             sum[n] += product;
             magnitude[n] += std::fabs(product);
         }
@@ -252,14 +254,13 @@ Row reference_row(const Check& check, const Operands& x, int p, int m)
     return expected;
 }
 
-constexpr double REFERENCE_BUDGET = 1 << 30;  // multiply-adds a check: a second or two of the host
-
 int rows_of_all(const Shape& s) { return s.batch * s.M; }
 
 // All rows of all products if the budget allows; else the first, the last and a seeded choice of the others.
-std::vector<int> rows_to_check(const Shape& s)
+std::vector<int> rows_to_check(const Check& check)
 {
-    const double affordable = REFERENCE_BUDGET / (double(s.N) * std::max(1, s.K));
+    const Shape& s = check.shape;
+    const double affordable = REFERENCE_BUDGET / (s.N * std::max(1.0, double(s.K)));
     std::vector<int> rows;
     const int all = rows_of_all(s);
     if (all <= affordable) {
@@ -365,7 +366,7 @@ bool passes(const Check& check)
     must(describe(check).c_str(), cudaDeviceSynchronize());
     const Storage<float> new_C = C.read(x.C);
 
-    std::vector<int> rows = rows_to_check(s);
+    std::vector<int> rows = rows_to_check(check);
     const bool sampled = int(rows.size()) < rows_of_all(s);
     std::string scope = sampled ? std::to_string(rows.size()) + " of " + std::to_string(rows_of_all(s)) + " rows" : "every element";
     if (sampled && check.data == Data::exact) {

@@ -14,6 +14,7 @@
  * beta = 0 never reads C. K = 0 makes acc zero and reads neither A nor B.
  * Sums and zero points are integers of 32 bits, which wrap around.
  * C's elements are rounded to the nearest, ties to even; those out of range become infinite.
+ * Its types need an sm_80 or newer.
  */
 #ifndef GEMM_H
 #define GEMM_H
