@@ -37,13 +37,14 @@ class CompiledTemplates(jinja2.BytecodeCache):
 
     def load_bytecode(self, bucket: Bucket) -> None:
         """Jinja asks for the code of a template."""
-        bucket.code = COMPILED.get((bucket.key, bucket.checksum))
-        if bucket.code is None and self._store is not None:
+        name = bucket.key, bucket.checksum
+        if name not in COMPILED and self._store is not None:
             kept = self._store.get(KIND, self._key(bucket))
             if kept is not None:
                 bucket.bytecode_from_string(kept)
             if bucket.code is not None:  # else another Python's
-                COMPILED[bucket.key, bucket.checksum] = bucket.code
+                COMPILED[name] = bucket.code
+        bucket.code = COMPILED.get(name)
 
     def dump_bytecode(self, bucket: Bucket) -> None:
         """Jinja has compiled a template."""

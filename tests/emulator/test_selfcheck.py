@@ -38,6 +38,7 @@ MUTANTS = 30
 SHRUNK = list({bug.subject.skeleton: bug for bug in BUGS}.values())
 PLANTED = list(dict.fromkeys([*{bug.breaks: bug for bug in BUGS}.values(), *SHRUNK]))
 EXPLAINED = {
+    "-> const int i = j % 2 ? step : TM - 1 - step;": "the order in which a thread updates its sums, each of which it updates once a step",
     "-> chunk[depth][line] = exists ? A[at] : ": "what does not exist meets weights that are zero",
     "if (A_STRIDED % A_PASS != 1 &&": "where passes divide the tile, the check that is left is never met",
 }
