@@ -100,6 +100,7 @@ WORDS = """
     threadIdx blockIdx, continue break, value old, STAGES GROUP, THREADS BN, cp_async_wait cp_async
 """
 ORDERS = re.compile(r"\b(return|break|continue|if|for|__sync\w+|cp_async\w*)\b")
+GUARD = re.compile(r"^if \(.*\) (return|break|continue);$")
 WRITES = re.compile(r"(\w+)(?:\[[^]]*\]|\.\w+)* [-+*^]?= |(\w+)(?:\[[^]]*\])?\);$")
 NARROWER = {
     "int": ("short", "signed char", "unsigned", "float"),
@@ -202,7 +203,12 @@ def _exchanges(code: Code) -> Iterator[Edit]:
 
 
 def _independent(first: str, second: str) -> bool:
-    """Whether neither writes what the other names. A call writes its last argument; control and waits order all."""
+    """Whether neither writes what the other names. A call writes its last argument; control and waits order all.
+
+    Not so two guards: whichever is met first, what follows does not run.
+    """
+    if GUARD.search(first) and GUARD.search(second):
+        return True
     if ORDERS.search(first) or ORDERS.search(second):
         return False
     names = [set(re.findall(r"[A-Za-z_]\w*", text)) for text in (first, second)]
@@ -286,18 +292,18 @@ def draw(kernels: Sequence[Callable[[], KernelSource]], seed: int) -> Iterator[M
 def _proposals(source: KernelSource) -> dict[str, list[Edit | Launch]]:
     code = Code(source.text)
     found: dict[str, list[Edit | Launch]] = {name: list(operator(code)) for name, operator in OPERATORS.items()}
-    found[LAUNCH] = [launch for launch in _launches(source.launch) if not _same_launch(source, launch)]
+    found[LAUNCH] = [launch for launch in _launches(source.launch) if not _enough_blocks(source, launch)]
     return {name: proposals for name, proposals in found.items() if proposals}
 
 
-def _same_launch(source: KernelSource, launch: Launch) -> bool:
-    """Whether another grid comes to as many blocks, as it may where the sizes are fixed."""
+def _enough_blocks(source: KernelSource, launch: Launch) -> bool:
+    """Whether another grid comes to no fewer blocks, which tells where the sizes are fixed: more are only waste."""
     known, problem = source.launch, source.problem
     if None in (problem.m, problem.n) or (launch.threads, launch.shared_bytes) != (known.threads, known.shared_bytes):
         return False
     free = {name: PRODUCTS if name == "batch" else 1 for name in ("k", "batch") if getattr(problem, name) is None}
     case = problem.case(**free)
-    return launch.blocks(case) == known.blocks(case)
+    return launch.blocks(case) >= known.blocks(case)
 
 
 def _mutant(source: KernelSource, operator: str, change: Edit | Launch) -> Mutant:
