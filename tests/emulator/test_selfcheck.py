@@ -32,7 +32,7 @@ from gemmgen.verification.verifier import verify
 
 LIMITS = ARCHS["sm_90"].limits
 DRAWN = len(SUBJECTS) + 120  # kernels here: each subject, and others; the command tries more
-EVERY = 24  # of them one is verified
+EVERY = 36  # of them one is verified
 MUTANTS = 30
 # One bug of each way to break a kernel, and of each skeleton, which is shrunk; the command plants and shrinks all.
 SHRUNK = list({bug.subject.skeleton: bug for bug in BUGS}.values())
