@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import ceil, gcd
 from types import MappingProxyType
 from typing import cast
 
@@ -31,24 +30,21 @@ from gemmgen.kernel.families.base import (
     Family,
     Side,
     constants,
-    elements_of,
     launch_of,
     sizes_of,
     tile_grid,
 )
 from gemmgen.kernel.families.skinny_axes import CONSTRAINTS, MOST_SMALL, PRUNING, SkinnyConfig
-from gemmgen.kernel.families.skinny_operands import dots, roles, small_width, unpacking, weight_width
+from gemmgen.kernel.families.skinny_constants import derived
+from gemmgen.kernel.families.skinny_operands import dots, roles, weight_width
+from gemmgen.kernel.families.skinny_work import STAGE_UNROLL, work_of
 from gemmgen.kernel.notes import block, memory_bound, shared_tiles
-from gemmgen.kernel.plan import Plan, Tile, Work
+from gemmgen.kernel.plan import Plan, Tile
 from gemmgen.problem.device import WARP
-from gemmgen.problem.dtype import WORD, DType
+from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import Size
 
-SHARED = "Shared memory"
-READ_WIDTH = Derived("RX", "VW * (VW < 4) + 4 * (VW >= 4)", "numbers of an access to shared memory", group=SHARED)
-STAGE_UNROLL = 8  # loads of a thread under way at once while it stages a chunk
-BANK_BYTES = 128  # that shared memory reads or writes a cycle
 SUBWORDS = ((2, "unsigned short"), (1, "unsigned char"))  # vectors that fill no register: bytes, and what holds them
 
 
@@ -121,141 +117,12 @@ class Skinny(Family):
         return {**sizes_of(problem), **sizes, "SMALL": small if known else 0, "ALONG_K": int(w.along_k)}
 
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
-        skinny = cast(SkinnyConfig, config)
-        x, w = roles(problem)
-        uniform = problem.types.uniform
-        width, elements = weight_width(problem, skinny), elements_of(problem)
-        sums = f"{problem.types.accumulator.ctype}s"  # the type of the shared array
-        deep = "" if uniform else "DEPTH * "  # uniform kernels take one k at a time
-        step = "32 * VW" if w.along_k else f"{deep}WARPS * GROUPS"
-        ring = " + RING_FLOATS" if skinny.ASYNC else ""
-        # As compiled: of a ring in shared memory the steps that the compiler takes early, and of elements that are
-        # converted both those under way and those that are taken out.
-        converts = not (uniform or dots(problem, skinny))
-        held = "3 * (UNROLL >= 3) + 2 * (UNROLL == 2)" if skinny.ASYNC else "UNROLL + 1" if converts else "UNROLL"
-        loads = "T" if w.along_k else f"{deep}T / VW"
-        long_side = "WARPS * T" if w.along_k else "LANES * T"
-        tile = {f"B{x.MN}": "S", f"B{w.MN}": long_side}
-        # Where the chunk's lines are single depths, a staging warp whose operand's are not writes down a column, and a
-        # warp of several groups reads down one: without padding these words would meet in few banks.
-        column = x.along_k or skinny.LANES < WARP
-        padding = " + 4 * (S % 8 == 0)" if column and not w.along_k else ""
-        direct = skinny.BK == 0
-        pitch = "BK" if w.along_k else f"S{padding}"
-        lines = "S" if w.along_k else "BK"
-        # No barrier parts the loads from their use: unless told that one block an SM will do, the compiler delays some
-        # to save registers (1 x 1024 x 1024 with nvcc 13.0: 32 in place of 51).
-        bound = (Derived("MINB", "1", "blocks that must fit an SM at once: more would cost loads under way"),)
-        return (
-            Derived("THREADS", "32 * WARPS", "threads a block"),
-            *(bound if direct else ()),
-            Derived("BM", tile["BM"], "rows of C that a block computes"),
-            Derived("BN", tile["BN"], "columns of C that a block computes"),
-            Derived("OUTPUTS", "(BM * BN + THREADS - 1) / THREADS", "elements of C that a thread stores at most"),
-            Derived("VW", str(width), f"{elements} of an access to the weights", group="Weights"),
-            Derived("LOADS", loads, "accesses of a thread a step", group="Weights"),
-            Derived("GROUPS", "32 / LANES", "groups of a warp's lanes, each at a k of its own", group="Weights"),
-            Derived("STEP", step, "k that a block takes in a step", group="Weights"),
-            Derived(
-                "LANE_WORDS",
-                "VW" if w.along_k else "1" if uniform else "DEPTH",
-                "of these a lane's",
-                group="Weights",
-            ),
-            Derived(
-                "XW",
-                str(small_width(problem, skinny)),
-                f"{elements} of an access to the small operand",
-                group="Weights",
-            ),
-            Derived("HELD", held, "steps whose weights registers hold at once", group="Weights"),
-            *(() if uniform else (READ_WIDTH,)),
-            *(ring_of(problem.dtype_of(w.X), sums) if skinny.ASYNC else ()),
-            Derived("FX", str(gcd(4, skinny.S)), f"{sums} of a read of the small operand", group=SHARED),
-            Derived(
-                "PITCH",
-                pitch,
-                f"{'elements' if dots(problem, skinny) else sums} from one line of a chunk to the next",
-                group=SHARED,
-            ),
-            Derived("SUMS_PITCH", f"B{w.MN} + 4", f"{sums} from one line of sums to the next", group=SHARED),
-            Derived(
-                "PARTIALS",
-                "1" if w.along_k else "WARPS",
-                "sums of each element of C that meet in shared memory",
-                group=SHARED,
-            ),
-            Derived(
-                "CHUNK_FLOATS",
-                f"{lines} * PITCH{' / 4' if dots(problem, skinny) else ''}",
-                f"{sums} of a chunk of the small operand",
-                group=SHARED,
-            ),
-            Derived(
-                "SUMS_FLOATS",
-                "PARTIALS * S * SUMS_PITCH",
-                f"{sums} of the sums at the end" if direct else f"{sums} of the sums that replace it at the end",
-                group=SHARED,
-            ),
-            Derived(
-                "SHARED_FLOATS",
-                "SUMS_FLOATS" + ring
-                if direct
-                else "CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS)" + ring,
-                f"{sums} of shared memory" if direct else f"{sums} of shared memory, for one and then the other",
-                group=f"{SHARED}, in all",
-            ),
-            Derived("SHARED_BYTES", "4 * SHARED_FLOATS + 16 * (SPLIT > 1)", "shared memory a block, in bytes"),
-        )
+        return derived(problem, cast(SkinnyConfig, config))
 
     def plan(self, problem: Problem, config: Config) -> Plan:
         skinny, value = cast(SkinnyConfig, config), constants(self, problem, config)
-        x, w = roles(problem)
-        unrolled = skinny.UNROLL * value["STEP"]  # k of an iteration of the main loop
-        direct = skinny.BK == 0
-        staged = 0 if direct else skinny.S * unrolled  # elements
-        conflicts = 1 if w.along_k == x.along_k else 4
-        dot = dots(problem, skinny)
-        # A thread's accesses to the small operand a step, each of so many elements, and of so many words.
-        along_k = value["VW"] if problem.types.uniform or dot else value["RX"] if w.along_k else 1
-        elements = value["XW"] if direct else along_k if w.along_k else value["FX"]
-        words = ceil(elements * (value["X_BYTES"] if direct or dot else WORD) / WORD)
-        accesses = skinny.S * value["LANE_WORDS"] // elements
-        # Through L1 or shared memory, 32 words a cycle: for each lane, in a line of each lane's own, or for each group.
-        apart = direct and w.along_k and not x.along_k
-        cycles = WARP if apart else words if w.along_k else max(1, words * value["GROUPS"] / WARP)
-        reads = 0 if direct else accesses / value["STEP"]
-        staging = 1 if problem.types.uniform else value["XW"]  # elements of a load that stages a chunk
-        rounds = ceil(skinny.S * skinny.BK / (value["THREADS"] * STAGE_UNROLL * staging))
-        weights = value["W_BYTES"] * value[f"B{w.MN}"] * unrolled  # bytes
-        ring = weights if skinny.ASYNC else 0
-        taken = 0 if dot else skinny.T * unpacking(problem, w) + skinny.S * unpacking(problem, x) * direct
-        work = Work(
-            outputs=skinny.S * skinny.T,
-            depth=unrolled,
-            shared_reads=reads,
-            read_bytes=WORD * reads * words,
-            wavefronts=accesses / value["STEP"] * cycles,
-            copies=skinny.UNROLL * (value["LOADS"] * (1 + skinny.ASYNC) + accesses * direct)
-            + (1 + 1 / staging) * staged / value["THREADS"],
-            copy_wavefronts=staged / WARP * conflicts + 2 * ring / BANK_BYTES,
-            global_bytes=weights + value["X_BYTES"] * skinny.S * unrolled,
-            repeated_bytes=value["X_BYTES"] * skinny.S * unrolled * direct,
-            prefetch=1,
-            waits=0 if direct else rounds * unrolled / skinny.BK,
-            staged_registers=value["HELD"]
-            * value["LANE_WORDS"]
-            * (value["W_BYTES"] * skinny.T + value["X_BYTES"] * skinny.S * direct)
-            / WORD,
-            k_slices=WARP if w.along_k else value["STEP"] // value["LANE_WORDS"],
-            products=4 if dot else 1,
-            line_bytes=value["W_BYTES"] * (WARP * value["VW"] if w.along_k else value[f"B{w.MN}"]),
-            conversions=taken * value["LANE_WORDS"] / value["STEP"],
-            k_tile=skinny.BK,
-            other_registers=20,
-        )
         tile, launch = (value["BM"], value["BN"]), launch_of(value, tile_grid(problem, value), splits=skinny.SPLIT)
-        return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch)
+        return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work_of(problem, skinny, value), launch)
 
     def template(self, config: Config) -> str:
         return "kernel/skinny.cu"
@@ -364,14 +231,6 @@ def _converting(problem: Problem, small: int) -> SkinnyConfig:
     length, tile = problem.sizes[w.MN] or 0, config.T * (config.WARPS if w.along_k else WARP)
     most = min(128 * tile // max(1, length), (problem.k or 0) // 512)  # of blocks in a card, and parts of some depth
     return replace(config, SPLIT=max(split for split in (1, 2, 4, 8) if split <= max(1, most)))
-
-
-def ring_of(dtype: DType, sums: str) -> tuple[Derived, ...]:
-    """Constants of a ring of weights in shared memory, an array of `sums`."""
-    return (
-        Derived("W_BYTES", str(dtype.size), "bytes of an element of the weights", group=SHARED),
-        Derived("RING_FLOATS", "UNROLL * LOADS * THREADS * VW * W_BYTES / 4", f"{sums} of the ring", group=SHARED),
-    )
 
 
 def _cut(plan: Plan, side: Side, width: int) -> bool:
