@@ -75,10 +75,11 @@ class Code:
 TOKEN = re.compile(r"0x\w+|\d+\.\d+f?|[A-Za-z_]\w*|\d+|[-+*/%^&|]=|[<>=!]=|&&|\|\||\+\+|--|[^\s\w]")
 DECLARES = r"const|constexpr|static|int|float|unsigned|using|struct|extern|template|__shared__"
 STATEMENT = re.compile(rf"^[ ]+((?!(?:{DECLARES})\b|Vec<|Tile)[^\s}}{{#][^{{}}\n]*;)[ ]*$", re.MULTILINE)
-# In __launch_bounds__ fewer threads are a bug of the catalogue, more threads and other blocks a matter of speed alone.
+# In __launch_bounds__ fewer threads are a bug of the catalogue, more threads and other blocks a matter of speed alone;
+# so is what a vector is aligned to, up to what its accesses need.
 DEAD = (
     re.compile(r"^#ifdef __CUDACC__$.*?^#endif", re.MULTILINE | re.DOTALL),
-    re.compile(r"//[^\n]*|^\s*#[^\n]*|^static_assert[^\n]*|__launch_bounds__\([^)]*\)", re.MULTILINE),
+    re.compile(r"//[^\n]*|^\s*#[^\n]*|^static_assert[^\n]*|__launch_bounds__\([^)]*\)|alignas\([^)]*\)", re.MULTILINE),
 )
 
 
@@ -100,6 +101,7 @@ WORDS = """
     threadIdx blockIdx, continue break, value old, STAGES GROUP, THREADS BN, cp_async_wait cp_async
 """
 ORDERS = re.compile(r"\b(return|break|continue|if|for|__sync\w+|cp_async\w*)\b")
+COUNTING = re.compile(r"\(int (\w+) = 0; \1 (<) [^;]+; \+\+\1\)")
 GUARD = re.compile(r"^if \(.*\) (return|break|continue);$")
 WRITES = re.compile(r"(\w+)(?:\[[^]]*\]|\.\w+)* [-+*^]?= |(\w+)(?:\[[^]]*\])?\);$")
 NARROWER = {
@@ -126,7 +128,8 @@ def _partners(names: set[str]) -> dict[str, list[str]]:
 
 
 def _relations(code: Code) -> Iterator[Edit]:
-    yield from _infix(code, RELATIONS)
+    counted = {match.start(2) for match in COUNTING.finditer(code.live)}  # comes to its end either way
+    yield from (edit for edit in _infix(code, RELATIONS) if edit.start not in counted or edit.new != "!=")
 
 
 def _arithmetic(code: Code) -> Iterator[Edit]:
