@@ -26,6 +26,7 @@ from gemmgen.run.target import DeviceChoice, Target, open_target
 from gemmgen.support.errors import CandidateFailed, InvalidInput, require, whole
 from gemmgen.support.files import Store, generator_digest, sha256
 from gemmgen.verification.verifier import Verdict, verify
+from gemmgen.verification.with_nvrtc import check_cuda
 
 SEEDS = 2**32  # of which a check draws its own
 
@@ -195,7 +196,11 @@ def recheck(
     seed      None: another each time, so that no certificate can be made for it
     """
     executor, source = target.executor, certificate.source
-    verdict = verify(executor, source, examples=certificate.examples, seed=certificate.seed, on_example=on_example)
+    cuda = check_cuda(source, certificate.arch, executor.store) if target.gpu is None else None
+    if cuda is not None and cuda.failure is not None:
+        verdict = cuda.verdict(executor.name, certificate.seed)
+    else:
+        verdict = verify(executor, source, examples=certificate.examples, seed=certificate.seed, on_example=on_example)
     here = executor_document(executor)
     same = (certificate.executor["environment"], certificate.generator) == (here["environment"], generator_digest())
     found = json.loads(json.dumps(verdict_document(verdict)))  # as JSON would have it

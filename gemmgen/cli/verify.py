@@ -19,9 +19,9 @@ from gemmgen.artifacts.recheck import (
     recheck,
     recheck_document,
 )
-from gemmgen.artifacts.records import kernel_document, verdict_document
+from gemmgen.artifacts.records import cuda_document, kernel_document, verdict_document
 from gemmgen.cli.options import Whole, device_option, json_option, out_option, seed_option
-from gemmgen.cli.output import FAILED, emit
+from gemmgen.cli.output import DONE, FAILED, NOT_JUDGED, emit
 from gemmgen.cli.progress import counter
 from gemmgen.cli.reports.certificate import show_recheck
 from gemmgen.cli.reports.verify import show_verdict
@@ -33,6 +33,7 @@ from gemmgen.verification.host_memory import require_memory
 from gemmgen.verification.sanitizers.tool import TOOLS, Tool
 from gemmgen.verification.verifier import DEFAULT_EXAMPLES, Verdict
 from gemmgen.verification.verifier import verify as property_test
+from gemmgen.verification.with_nvrtc import CudaCheck, check_cuda
 from gemmgen.verification.with_sanitizers import require_sanitizer
 from gemmgen.verification.with_sanitizers import sanitize as add_sanitizers
 
@@ -84,6 +85,13 @@ def command(
     launch it is read from the JSON beside it, or from its header. A JSON of another problem than its header or name
     says is refused; what it alone promises, the verdict says.
 
+    The emulator runs what the host's C++ compiler makes of the text. Where NVRTC is installed it compiles the text too,
+    for the architecture of the kernel's JSON: a text that it refuses fails, and so does one whose parameters are not
+    those of its launch, or that needs more registers or shared memory, or takes fewer threads, than it may. A kernel
+    that uses what the emulator lacks is not judged.
+
+    Exit codes: 0 PASS, 1 FAIL, 2 wrong usage, 3 not judged here.
+
     --sanitize needs a GPU. The kernel runs in a few small situations under each tool, for a few seconds; of launches
     that are too large for that only the first blocks run. A finding fails the kernel, and names the line of the .cu.
 
@@ -97,8 +105,9 @@ def command(
         extra = [name for name in FOR_A_KERNEL if name in given]
         require(not extra, f"--certificate says what is run: leave out {', '.join(extra)}")
         own = {name: ctx.params[name] for name in ("examples", "seed") if name in given}
-        if not _check_certificate(certificate, device, as_json, **own).stands:
-            ctx.exit(FAILED)
+        result = _check_certificate(certificate, device, as_json, **own)
+        if not result.stands:
+            ctx.exit(FAILED if result.wrong is None else exit_code(result.wrong))
         return
     if kernel is None:
         raise click.UsageError("name a kernel, or its --certificate", ctx)
@@ -109,24 +118,36 @@ def command(
     target = open_target(device, "auto", Store())
     with target.executor:
         found = find_kernel(kernel, out, target.spec.arch)
-        verdict = _verified(target, found.source, examples, seed, chosen)
+        cuda = check_cuda(found.source, found.arch, target.executor.store) if target.gpu is None else None
+        verdict = _verified(target, found.source, examples, seed, chosen, cuda)
     again = reproduction(found, verdict, examples, out)
+    document = {
+        **kernel_document(found.source),
+        "only_promised": list(found.only_promised),
+        "verification": verdict_document(verdict),
+        "reproduce": again,
+    }
     emit(
         as_json,
-        lambda: {
-            **kernel_document(found.source),
-            "only_promised": list(found.only_promised),
-            "verification": verdict_document(verdict),
-            "reproduce": again,
-        },
-        lambda console: show_verdict(console, found, verdict, again),
+        lambda: {**document, "cuda_compiler": cuda_document(cuda)},
+        lambda console: show_verdict(console, found, verdict, again, cuda),
     )
-    if not verdict.passed:
-        ctx.exit(FAILED)
+    ctx.exit(exit_code(verdict))
 
 
-def _verified(target: Target, source: KernelSource, examples: int, seed: int, tools: Sequence[Tool]) -> Verdict:
+def exit_code(verdict: Verdict) -> int:
+    """Of a command whose work was to reach `verdict`."""
+    if verdict.failure is None:
+        return DONE
+    return NOT_JUDGED if verdict.failure.kind == "unjudged" else FAILED
+
+
+def _verified(
+    target: Target, source: KernelSource, examples: int, seed: int, tools: Sequence[Tool], cuda: CudaCheck | None
+) -> Verdict:
     require_memory(source.problem)
+    if cuda is not None and cuda.failure is not None:
+        return cuda.verdict(target.executor.name, seed)
     with counter("verify", examples) as on_example:
         verdict = property_test(target.executor, source, examples=examples, seed=seed, on_example=on_example)
     if not tools or target.gpu is None:

@@ -213,7 +213,7 @@ def test_a_check_draws_by_a_seed_that_no_certificate_knows(
     rewrite(exported / CERTIFICATE, claimed())
     certificate = read_certificate(exported / CERTIFICATE)
     executor = SimpleNamespace(name="emulator", description="no compiler", flags=(), environment="none")
-    target: Any = SimpleNamespace(executor=executor)
+    target: Any = SimpleNamespace(executor=executor, gpu="which no CUDA compiler needs to judge for")
     assert all(recheck(certificate, target).stands for _ in range(2))
     assert recheck(certificate, target, examples=5, seed=3).stands
     (known, own), (again, other), (last, given) = zip(asked[::2], asked[1::2], strict=True)

@@ -113,7 +113,7 @@ def test_what_only_the_json_promises_is_shown(tmp_path: Path, case: str) -> None
     kernel = read_kernel(written(source, tmp_path, change))
     assert kernel.only_promised == promised
     console = Console(width=400, record=True)
-    show_verdict(console, kernel, Verdict("emulator", 8, 0, 0.5), "gemmgen verify")
+    show_verdict(console, kernel, Verdict("emulator", 8, 0, 0.5), "gemmgen verify", None)
     assert f"judged under {', '.join(promised)}, which only its JSON promises" in console.export_text()
 
 
@@ -134,6 +134,7 @@ def test_the_json_of_verify_has_what_only_its_json_promises(
 ) -> None:
     passes = Verdict("emulator", 8, 0, 0.5)
     monkeypatch.setattr("gemmgen.cli.verify.property_test", lambda *_, **__: passes)
+    monkeypatch.setattr("gemmgen.cli.verify.check_cuda", lambda *_: None)
     path = written(without_header(SOURCE), tmp_path, lambda record: record["problem"].update(ld_align=4))
     assert main(("verify", str(path), "--device", "emulator", "--json")) == 0
     assert json.loads(capsys.readouterr().out)["only_promised"] == ["ld_align = 4"]

@@ -8,6 +8,8 @@ from gemmgen.artifacts.doubts import Edit
 from gemmgen.artifacts.recheck import Difference, Recheck
 from gemmgen.cli.reports.verify import show_pass, show_promised
 from gemmgen.cli.reports.words import bad, bold, facts, good
+from gemmgen.support.errors import Failure
+from gemmgen.verification.verifier import Verdict
 
 
 def show_recheck(console: Console, result: Recheck) -> None:
@@ -82,9 +84,7 @@ def _show_verified(console: Console, result: Recheck) -> None:
     assert result.verdict is not None
     wrong = result.wrong
     if wrong is not None and wrong.failure is not None:
-        console.print(bad("FAIL"), f" every file is the one certified, but the kernel is wrong: {wrong.failure.reason}")
-        by = "the certificate" if wrong is result.verdict else "the check"
-        console.print(f"      in {wrong.situation}, drawn by seed {wrong.seed} of {by}", soft_wrap=True)
+        _show_wrong(console, result, wrong, wrong.failure)
     elif result.stands:
         console.print(good("STANDS"), " every file is the one certified, and the kernel passes again")
         show_pass(console, result.verdict)
@@ -92,6 +92,16 @@ def _show_verified(console: Console, result: Recheck) -> None:
         console.print(bad("FAIL"), " every file is the one certified, but the kernel does not do what it says")
         for one in result.differences:
             _show_facts(console, figure=one.what, certified=_short(one.certified), found=_short(one.found))
+
+
+def _show_wrong(console: Console, result: Recheck, wrong: Verdict, failure: Failure) -> None:
+    if failure.kind == "unjudged":
+        console.print(bold("NOT JUDGED"), f" the emulator lacks what this kernel uses: {failure.reason}")
+        return
+    console.print(bad("FAIL"), f" every file is the one certified, but the kernel is wrong: {failure.reason}")
+    if wrong.situation is not None:
+        by = "the certificate" if wrong is result.verdict else "the check"
+        console.print(f"      in {wrong.situation}, drawn by seed {wrong.seed} of {by}", soft_wrap=True)
 
 
 def _show_own(console: Console, result: Recheck) -> None:
