@@ -28,6 +28,7 @@ from gemmgen.verification.domain import Errors
 from gemmgen.verification.sanitizers.tool import SanitizerResult
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.verifier import Determinism, Verdict
+from gemmgen.verification.with_nvrtc import CudaCheck
 
 Document = dict[str, Any]
 
@@ -177,6 +178,11 @@ def verdict_document(verdict: Verdict | None) -> Document | None:
         "mismatch": None if verdict.mismatch is None else _all_finite(asdict(verdict.mismatch)),
         "sanitizers": [sanitizer_document(result) for result in verdict.sanitizers],
     }
+
+
+def cuda_document(check: CudaCheck | None) -> Document | None:
+    """What the CUDA compiler made of the text; null where the executor is a GPU, which runs just that."""
+    return None if check is None else {**asdict(check), "failure": failure_document(check.failure)}
 
 
 def sanitizer_document(result: SanitizerResult) -> Document:

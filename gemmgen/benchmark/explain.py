@@ -162,7 +162,8 @@ def explain(kernel: KernelFile, arch: str, device: DeviceSpec, store: Store) -> 
 def roofline(case: Case, device: DeviceSpec) -> Roofline:
     """The roofline of `case` on `device`."""
     intensity = case.flops / case.bytes_moved
-    peak = device.tflops(case.problem.types.accumulator)
+    types = case.problem.types
+    peak = device.tflops(types.accumulator) * types.products_at_once
     memory_tflops = intensity * device.bandwidth / 1000
     return Roofline(intensity, peak * 1000 / device.bandwidth, min(peak, memory_tflops))
 
@@ -216,5 +217,5 @@ def _loop_use(
         model_wavefronts=Wavefronts(
             work.wavefronts / work.fmas, work.copy_wavefronts / (-(-plan.launch.threads // WARP) * step)
         ),
-        model_fma_use=prediction.tflops(case) / device.tflops(dtype),
+        model_fma_use=prediction.tflops(case) / (device.tflops(dtype) * work.products),
     )

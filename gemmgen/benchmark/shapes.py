@@ -98,6 +98,10 @@ def _integers() -> Iterator[Problem]:
         yield Problem(m, size, size, types=types, layout=Layout.parse("rc"))
 
 
+def _integer_goal(problem: Problem) -> Goal:
+    return Goal(1.0, _narrow_skinny_goal(problem).share)
+
+
 def _fused() -> Iterator[Problem]:
     """A linear layer, of which the groups of f32 and bf16 have the product alone; and integers that are scaled."""
     yield Problem(*LINEAR_LAYER, epilogue=parse_epilogue("bias+gelu"))
@@ -211,7 +215,7 @@ GROUPS = {
         Group("bf16", "bf16, up to 8 rows of C", tuple(_narrow_skinny(DType.BF16)), _narrow_skinny_goal),
         Group("f16", "f16, up to 8 rows of C", tuple(_narrow_skinny(DType.F16)), _narrow_skinny_goal),
         Group("bf16 batched", "bf16, batched", tuple(_narrow_batched()), lambda problem: Goal(2.0)),
-        Group("s8", "s8 to s32, up to 4 rows of C", tuple(_integers()), _narrow_skinny_goal),
+        Group("s8", "s8 to s32, up to 4 rows of C", tuple(_integers()), _integer_goal),
         Group("fused", "with an epilogue", tuple(_fused()), _fused_goal),
         Group("f64", "f64 on CUDA cores (cuBLASLt may take tensor cores)", tuple(_f64()), lambda problem: Goal()),
     )

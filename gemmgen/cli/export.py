@@ -14,11 +14,11 @@ from gemmgen.artifacts.exporting import Exported
 from gemmgen.artifacts.kernelfile import KernelFile, find_kernel
 from gemmgen.artifacts.records import Document, kernel_document, verdict_document
 from gemmgen.cli.options import Whole, arch_option, as_option, device_option, json_option, out_option, seed_option
-from gemmgen.cli.output import FAILED, emit
+from gemmgen.cli.output import emit
 from gemmgen.cli.progress import watch
 from gemmgen.cli.reports.verify import show_pass, show_unconfined, show_verdict
 from gemmgen.cli.reports.words import bold
-from gemmgen.cli.verify import reproduction
+from gemmgen.cli.verify import exit_code, reproduction
 from gemmgen.kernel.source import KernelSource
 from gemmgen.run.target import DeviceChoice, compile_target
 from gemmgen.verification.verifier import Verdict
@@ -82,7 +82,7 @@ def command(
             lambda: {**document, "reproduce": again},
             lambda console: _show_wrong(console, found, exported, again),
         )
-        ctx.exit(FAILED)
+        ctx.exit(exit_code(verdict))
     emit(as_json, lambda: document, lambda console: _show(console, exported))
 
 

@@ -12,10 +12,17 @@ from rich.console import Console
 
 from gemmgen.api import DEFAULT_OUT
 from gemmgen.artifacts.kernelfile import KernelFile, find_kernel
-from gemmgen.artifacts.recheck import Recheck, open_certified, read_certificate, recheck, recheck_document
-from gemmgen.artifacts.records import kernel_document, verdict_document
+from gemmgen.artifacts.recheck import (
+    Recheck,
+    open_certified,
+    own_examples,
+    read_certificate,
+    recheck,
+    recheck_document,
+)
+from gemmgen.artifacts.records import cuda_document, kernel_document, verdict_document
 from gemmgen.cli.options import Whole, device_option, json_option, out_option, seed_option
-from gemmgen.cli.output import FAILED, emit
+from gemmgen.cli.output import DONE, FAILED, NOT_JUDGED, emit
 from gemmgen.cli.progress import counter
 from gemmgen.cli.reports.certificate import show_recheck
 from gemmgen.cli.reports.verify import show_unconfined, show_verdict
@@ -27,10 +34,11 @@ from gemmgen.verification.host_memory import require_memory
 from gemmgen.verification.sanitizers.tool import TOOLS, Tool
 from gemmgen.verification.verifier import DEFAULT_EXAMPLES, Verdict
 from gemmgen.verification.verifier import verify as property_test
+from gemmgen.verification.with_nvrtc import CudaCheck, check_cuda
 from gemmgen.verification.with_sanitizers import require_sanitizer
 from gemmgen.verification.with_sanitizers import sanitize as add_sanitizers
 
-FOR_A_KERNEL = ("kernel", "examples", "seed", "sanitize", "tool", "out")  # what a certificate says itself
+FOR_A_KERNEL = ("kernel", "sanitize", "tool", "out")  # what has no meaning for a certificate
 
 
 @click.command()
@@ -75,19 +83,32 @@ def command(
     A failure is shrunk to the smallest case that still fails, and printed with its first wrong element.
 
     The kernel is a .cu file, or the name (or its beginning) of one in --out, in this folder or in generated/. How to
-    launch it is read from the JSON beside it, or from its header.
+    launch it is read from the JSON beside it, or from its header. A JSON of another problem than its header or name
+    says is refused; what it alone promises, the verdict says.
+
+    The emulator runs what the host's C++ compiler makes of the text. Where NVRTC is installed it compiles the text too,
+    for the architecture of the kernel's JSON: a text that it refuses fails, and so does one whose parameters are not
+    those of its launch, or that needs more registers or shared memory, or takes fewer threads, than it may. A kernel
+    that uses what the emulator lacks is not judged.
+
+    Exit codes: 0 PASS, 1 FAIL, 2 wrong usage, 3 not judged here.
 
     --sanitize needs a GPU. The kernel runs in a few small situations under each tool, for a few seconds; of launches
     that are too large for that only the first blocks run. A finding fails the kernel, and names the line of the .cu.
 
-    With --certificate the files beside the certificate must be those that it names, byte for byte, and the tests that
-    it reports are repeated, with its seed and number of examples, and must come out the same.
+    With --certificate the files beside the certificate must be those that it names, byte for byte, and all but the
+    kernel's own text must be what gemmgen renders. The tests that it reports are repeated, with its seed and number of
+    examples, and must come out the same. Then the kernel must pass in --examples situations of another seed: 100 (of
+    large problems 20) and a random one, unless they are given.
     """
     if certificate is not None:
-        given = [name for name in FOR_A_KERNEL if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
-        require(not given, f"--certificate says what is run: leave out {', '.join(given)}")
-        if not _check_certificate(certificate, device, as_json).stands:
-            ctx.exit(FAILED)
+        given = {name for name in ctx.params if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+        extra = [name for name in FOR_A_KERNEL if name in given]
+        require(not extra, f"--certificate says what is run: leave out {', '.join(extra)}")
+        own = {name: ctx.params[name] for name in ("examples", "seed") if name in given}
+        result = _check_certificate(certificate, device, as_json, **own)
+        if not result.stands:
+            ctx.exit(FAILED if result.wrong is None else exit_code(result.wrong))
         return
     if kernel is None:
         raise click.UsageError("name a kernel, or its --certificate", ctx)
@@ -98,22 +119,39 @@ def command(
     target = open_target(device, "auto", Store())
     with target.executor:
         found = find_kernel(kernel, out, target.spec.arch)
-        verdict = _verified(target, found.source, examples, seed, chosen)
+        cuda = check_cuda(found.source, found.arch, target.executor.store) if target.gpu is None else None
+        verdict = _verified(target, found.source, examples, seed, chosen, cuda)
         unconfined = target.executor.unconfined
     again = reproduction(found, verdict, examples, out)
-    document = {"verification": verdict_document(verdict), "unconfined": [*unconfined], "reproduce": again}
+    document = {
+        **kernel_document(found.source),
+        "only_promised": list(found.only_promised),
+        "verification": verdict_document(verdict),
+        "unconfined": [*unconfined],
+        "reproduce": again,
+    }
 
     def show(console: Console) -> None:
-        show_verdict(console, found, verdict, again)
+        show_verdict(console, found, verdict, again, cuda)
         show_unconfined(console, unconfined)
 
-    emit(as_json, lambda: {**kernel_document(found.source), **document}, show)
-    if not verdict.passed:
-        ctx.exit(FAILED)
+    emit(as_json, lambda: {**document, "cuda_compiler": cuda_document(cuda)}, show)
+    ctx.exit(exit_code(verdict))
 
 
-def _verified(target: Target, source: KernelSource, examples: int, seed: int, tools: Sequence[Tool]) -> Verdict:
+def exit_code(verdict: Verdict) -> int:
+    """Of a command whose work was to reach `verdict`."""
+    if verdict.failure is None:
+        return DONE
+    return NOT_JUDGED if verdict.failure.kind == "unjudged" else FAILED
+
+
+def _verified(
+    target: Target, source: KernelSource, examples: int, seed: int, tools: Sequence[Tool], cuda: CudaCheck | None
+) -> Verdict:
     require_memory(source.problem)
+    if cuda is not None and cuda.failure is not None:
+        return cuda.verdict(target.executor.name, seed)
     with counter("verify", examples) as on_example:
         verdict = property_test(target.executor, source, examples=examples, seed=seed, on_example=on_example)
     if not tools or target.gpu is None:
@@ -122,15 +160,18 @@ def _verified(target: Target, source: KernelSource, examples: int, seed: int, to
         return add_sanitizers(target.gpu, source, verdict, tools, on_tool=on_tool)
 
 
-def _check_certificate(path: Path, device: DeviceChoice, as_json: bool) -> Recheck:
+def _check_certificate(
+    path: Path, device: DeviceChoice, as_json: bool, examples: int | None = None, seed: int | None = None
+) -> Recheck:
     certificate = read_certificate(path)
-    if certificate.changed or certificate.verification is None:
-        result = Recheck(certificate)
-    else:
+    if certificate.runs:
         require_memory(certificate.source.problem)
         target = open_certified(certificate, device, Store())
-        with target.executor, counter("verify", certificate.examples) as on_example:
-            result = recheck(certificate, target, on_example)
+        examples = own_examples(certificate) if examples is None else examples
+        with target.executor, counter("verify", certificate.examples + examples) as on_example:
+            result = recheck(certificate, target, examples=examples, seed=seed, on_example=on_example)
+    else:
+        result = Recheck(certificate)
     emit(as_json, lambda: recheck_document(result), lambda console: show_recheck(console, result))
     return result
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import jinja2
 
+from gemmgen.kernel.compiled_templates import CompiledTemplates
 from gemmgen.kernel.config import Config, Constraint, Derived
 from gemmgen.kernel.epilogue_text import EpilogueText, epilogue_text
 from gemmgen.kernel.families import DEFAULT_FAMILY, family_named
@@ -315,7 +316,7 @@ def environment(types: Types) -> jinja2.Environment:
         "undefined": jinja2.StrictUndefined,
         "autoescape": False,
     }
-    made = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), **options)
+    made = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), bytecode_cache=CompiledTemplates(), **options)
     sums = types.accumulator
     made.globals.update(T=sums.ctype, size=sums.size, fma=sums.arithmetic.fma, zero=sums.arithmetic.zero, types=types)
     named = (*types.operands, types.scalar)

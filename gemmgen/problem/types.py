@@ -108,6 +108,11 @@ class Types:
         return self.a == self.b == self.c == self.accumulator
 
     @property
+    def products_at_once(self) -> int:
+        """Products that one instruction multiplies and sums: four of 8-bit integers (dp4a)."""
+        return 4 if self.a.is_integer and self.b.is_integer and self.a.storage_bits == self.b.storage_bits == 8 else 1
+
+    @property
     def least_arch(self) -> int:
         """NN of the first sm_NN whose instructions convert these types: e4m3 and what is stored as it or as e5m2 need
         sm_89, storing bf16 sm_80."""

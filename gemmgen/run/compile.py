@@ -14,7 +14,7 @@ import os
 import re
 import struct
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -149,15 +149,20 @@ def compiler_process() -> Callable[[tuple[str, str]], CompiledKernel]:
 
 def machine_code(cubin: bytes) -> list[tuple[str, bytes]]:
     """The sections of a cubin that hold instructions and constants: the same for texts that differ in names alone."""
-    sections, size, count, names = (struct.unpack_from(kind, cubin, at)[0] for kind, at in ELF_HEADER)
-    table = [SECTION.unpack_from(cubin, sections + size * index) for index in range(count)]
     found = []
+    for title, content in sections(cubin):
+        if kind := re.match(r"\.(text|nv\.constant\d)", title):
+            found.append((kind[1], content))
+    return found
+
+
+def sections(cubin: bytes) -> Iterator[tuple[str, bytes]]:
+    """Name and content of each section of a cubin."""
+    first, size, count, names = (struct.unpack_from(kind, cubin, at)[0] for kind, at in ELF_HEADER)
+    table = [SECTION.unpack_from(cubin, first + size * index) for index in range(count)]
     for name, offset, length in table:
         start = table[names][1] + name
-        title = cubin[start : cubin.index(b"\0", start)].decode()
-        if kind := re.match(r"\.(text|nv\.constant\d)", title):
-            found.append((kind[1], cubin[offset : offset + length]))
-    return found
+        yield cubin[start : cubin.index(b"\0", start)].decode(), cubin[offset : offset + length]
 
 
 # The cache
@@ -234,12 +239,19 @@ def _run_nvrtc(text: str, arch: str, *options: str) -> CompiledKernel:
 
 
 def _require_known(arch: str) -> None:
+    reason = why_unknown(arch)
+    if reason is not None:
+        raise CandidateFailed(Failure("compile", reason, "nvrtc"))
+
+
+def why_unknown(arch: str) -> str | None:
+    """Why NVRTC does not compile for `arch`; None where it does. Raises CandidateFailed (unavailable)."""
     number = re.fullmatch(r"sm_([0-9]+)[af]?", arch)
     known = _nvrtc().nvrtcGetSupportedArchs()[-1]
-    if number is None or int(number[1]) not in known:
-        names = ", ".join(f"sm_{entry}" for entry in known)
-        reason = f"unknown architecture {arch!r}: {compiler_version()} compiles for {names}"
-        raise CandidateFailed(Failure("compile", reason, "nvrtc"))
+    if number is not None and int(number[1]) in known:
+        return None
+    names = ", ".join(f"sm_{entry}" for entry in known)
+    return f"unknown architecture {arch!r}: {compiler_version()} compiles for {names}"
 
 
 def _compile_program(text: str, flags: tuple[str, ...]) -> tuple[bytes, str]:

@@ -80,7 +80,7 @@ class LoadedKernel(Protocol):
         which blocks add.
 
         Raises CandidateFailed: launch, crash (illegal access, misaligned access, write outside C, semaphores or sums
-        that are not zero again, deadlock) or timeout.
+        that are not zero again, deadlock), race or timeout.
         """
         ...
 
@@ -109,7 +109,7 @@ class Executor(Protocol):
         ...
 
     def load(self, source: KernelSource) -> LoadedKernel:
-        """Compile (or fetch from the cache) and load. Raises CandidateFailed: compile or launch."""
+        """Compile (or fetch from the cache) and load. Raises CandidateFailed: compile, launch or unjudged."""
         ...
 
     def __enter__(self) -> Executor: ...

@@ -10,7 +10,9 @@ import operator
 from dataclasses import dataclass
 from typing import Literal
 
-FailureKind = Literal["rejected", "compile", "launch", "timeout", "crash", "wrong", "nondeterministic", "unavailable"]
+FailureKind = Literal[
+    "rejected", "compile", "launch", "timeout", "crash", "race", "wrong", "nondeterministic", "unjudged", "unavailable"
+]
 
 
 class GemmgenError(Exception):
@@ -25,8 +27,9 @@ class InvalidInput(GemmgenError):
 class Failure:
     """Why a candidate is out.
 
-    kind    rejected (a constraint), compile, launch, timeout, crash, wrong or nondeterministic (the
-            verifier), or unavailable (an executor that this machine lacks).
+    kind    rejected (a constraint), compile, launch, timeout, crash, race, wrong or nondeterministic (the
+            verifier), unjudged (the emulator lacks what the kernel uses, which may be right), or
+            unavailable (an executor that this machine lacks).
     reason  one sentence for a person.
     source  who found it: a constraint's expression, "nvrtc", "gpu", "emulator", "verifier", ...
     """

@@ -70,6 +70,11 @@ def generator_digest() -> str:
     return content_key(*(part for name, path in named for part in (name, path.read_text())))
 
 
+def user_cache() -> Path:
+    """The folder of the user's cache, which need not exist."""
+    return Path(platformdirs.user_cache_dir("gemmgen"))
+
+
 @cache
 def _usable(folder: Path) -> Path:
     """`folder`, made where it is missing; where it cannot be written a temporary one, with a warning."""
@@ -92,11 +97,12 @@ class Store:
     Entries appear by rename and carry a checksum. A corrupt entry counts as missing and is
     removed, so that its next `put` repairs it. Without a `root` it is the user's cache, or a temporary folder for this
     process, with a warning, where that cannot be written. A store that can be written no more, as on a disk that
-    fills up, says so in a warning and keeps nothing new.
+    fills up, says so in a warning and keeps nothing new; with `quiet` it says nothing.
     """
 
-    def __init__(self, root: Path | None = None) -> None:
-        self.root = root if root is not None else _usable(Path(platformdirs.user_cache_dir("gemmgen")))
+    def __init__(self, root: Path | None = None, quiet: bool = False) -> None:
+        self._quiet = quiet
+        self.root = root if root is not None else _usable(user_cache())
         self._writable = True
 
     def path(self, kind: str, key: str) -> Path:
@@ -140,4 +146,5 @@ class Store:
             write_atomic(self.path(kind, key), hashlib.sha256(payload).digest() + payload)
         except GemmgenError as error:
             self._writable = False
-            warnings.warn(f"{error}: results are not kept from here on", stacklevel=2)
+            if not self._quiet:
+                warnings.warn(f"{error}: results are not kept from here on", stacklevel=2)

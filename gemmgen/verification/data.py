@@ -94,7 +94,7 @@ def _read_only(values: Floats) -> Floats:
 
 def _fresh(case: Case, data: DataKind, seed: int) -> Operands:
     rng = np.random.default_rng(seed)
-    one_hot = "AB"[seed // 4 % 2]  # of one-hot data, the operand that selects
+    one_hot = "AB"[(seed + seed // 4) % 2]  # of one-hot data, the operand that selects: also where seeds are few
     named = zip("ABC", case.matrices, strict=True)
     a, b, c = (_read_only(_fill(name, matrix, case, data, rng, one_hot, seed)) for name, matrix in named)
     extra = {name: _read_only(_fill_extra(name, matrix, case, data, rng)) for name, matrix in case.extra.items()}

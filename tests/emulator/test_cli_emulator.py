@@ -18,7 +18,9 @@ import pytest
 import gemmgen
 from gemmgen.artifacts.kernelfile import read_kernel
 from gemmgen.cli import main
+from gemmgen.run.compile import compiler_version
 from gemmgen.run.emulator.compiler import HostCompiler
+from gemmgen.support.errors import CandidateFailed, Failure
 
 REPOSITORY = Path(__file__).parents[2]
 HERE = {"PYTHONPATH": str(REPOSITORY), "PYTHONWARNINGS": "error", "COLUMNS": "140"}
@@ -118,13 +120,53 @@ def test_verify_finds_an_edit_and_says_how_to_see_it_again(
     assert verification["failure"]["kind"] == "wrong" and verification["mismatch"]["row"] == 0
 
 
+def has_nvrtc() -> bool:
+    try:
+        return compiler_version() != ""
+    except CandidateFailed:
+        return False
+
+
 def test_verify_of_what_does_not_compile(environment: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["generate", "16x16x16", "--family", "naive"])
     (kernel,) = environment.glob("gemmgen-out/*.cu")
-    kernel.write_text(kernel.read_text() + "}\n")
-    assert main(["verify", str(kernel), "--device", "emulator"]) == 1
+    right = kernel.read_text()
+    kernel.write_text(right + "}\n")
+    code = main(["verify", str(kernel), "--device", "emulator"])
     shown = capsys.readouterr().out
-    assert "FAIL  compile" in shown and ".cu:" in shown
+    if has_nvrtc():
+        assert code == 1 and "FAIL  compile" in shown and "kernel.cu(" in shown
+    else:
+        assert code == 3 and "NOT JUDGED" in shown and ".cu:" in shown
+
+
+def test_verify_of_what_the_emulator_lacks(environment: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Right, and nvcc takes it: no verdict but one of its own, with the line."""
+    main(["generate", "16x16x16", "--family", "naive"])
+    (kernel,) = environment.glob("gemmgen-out/*.cu")
+    lines = kernel.read_text().splitlines()
+    at = next(number for number, line in enumerate(lines) if "float acc" in line)
+    lines.insert(at + 1, '    asm volatile("griddepcontrol.wait;");')
+    kernel.write_text("\n".join(lines) + "\n")
+    assert main(["verify", str(kernel), "--device", "emulator"]) == 3
+    shown = capsys.readouterr().out
+    assert "NOT JUDGED" in shown and f"{kernel.stem}.cu:{at + 2}: inline PTX" in shown and "FAIL" not in shown
+    assert main(["verify", str(kernel), "--device", "emulator", "--json"]) == 3
+    assert document(capsys.readouterr().out)["verification"]["failure"]["kind"] == "unjudged"
+
+
+def test_verify_says_that_no_cuda_compiler_saw_the_text(
+    environment: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing() -> str:
+        raise CandidateFailed(Failure("unavailable", "NVRTC is missing", "nvrtc"))
+
+    monkeypatch.setattr("gemmgen.verification.with_nvrtc.compiler_version", missing)
+    main(["generate", "16x16x16", "--family", "naive"])
+    (kernel,) = environment.glob("gemmgen-out/*.cu")
+    assert main(["verify", str(kernel), "--device", "emulator", "--examples", "2"]) == 0
+    shown = capsys.readouterr().out
+    assert "PASS" in shown and "not checked: whether the CUDA compiler takes the text for sm_90" in shown
 
 
 def test_the_example_of_the_readme_runs(tmp_path: Path, cache: Path) -> None:

@@ -78,7 +78,7 @@ def test_a_named_barrier_orders_those_that_come_to_it(give: str, emulator: Emula
     np.testing.assert_array_equal(run(emulator, by_hand(right))[:32], 31 - np.arange(32))
     stranger = right + "\nif (warp == 2) C[64 + lane] = tile[lane];"
     for reason in diagnoses(emulator, by_hand(stranger)):
-        assert re.match(r"data race on shared memory: block 0, thread \d+ (writes|reads) \d+ bytes into tile", reason)
+        assert re.match(r"data race on shared memory: block 0, thread \d+ (writes|reads) byte \d+ of tile", reason)
 
 
 def test_who_arrives_without_waiting_learns_nothing(emulator: EmulatorExecutor) -> None:
@@ -202,9 +202,7 @@ def test_a_copy_that_its_thread_has_waited_for_comes_before_who_follows(
 @pytest.mark.parametrize(("wait", "stage"), [("cp_async_wait<1>();", 1), ("", 0)])
 def test_a_copy_under_way_is_a_race_with_who_follows(wait: str, stage: int, emulator: EmulatorExecutor) -> None:
     for reason in diagnoses(emulator, by_hand(COPY.replace("WAIT", wait).replace("STAGE", str(stage)))):
-        assert re.search(
-            r"'s cp_async writes \d+ bytes into tile at k.cu:[56], .* reads it at k.cu:9, not wait", reason
-        )
+        assert re.search(r"'s cp_async writes byte \d+ of tile at k.cu:[56], .* reads it at k.cu:9, not wait", reason)
 
 
 def test_a_copy_is_no_write_of_its_thread_before_it_is_waited_for(emulator: EmulatorExecutor) -> None:
@@ -228,7 +226,7 @@ def test_neighbouring_elements_of_shared_memory_are_apart(ctype: str, emulator: 
     body += "__syncthreads();\nC[threadIdx.x] = tile[95 - threadIdx.x];"
     np.testing.assert_array_equal(run(emulator, by_hand(body.replace("AT", "")))[:96], 95 - np.arange(96))
     for reason in diagnoses(emulator, by_hand(body.replace("AT", "/ 2"))):
-        assert re.search(r"writes \d+ bytes into tile at k.cu:3, thread \d+ writes it at k.cu:3, no barrier", reason)
+        assert re.search(r"writes byte \d+ of tile at k.cu:3, thread \d+ writes it at k.cu:3, no barrier", reason)
 
 
 @pytest.mark.parametrize("ctype", TYPES[:3])
@@ -236,7 +234,7 @@ def test_neighbouring_elements_of_c_are_apart(ctype: str, emulator: EmulatorExec
     write = f"reinterpret_cast<{ctype}*>(C)[threadIdx.x AT] = 1;"
     run(emulator, by_hand(write.replace("AT", "")))
     for reason in diagnoses(emulator, by_hand(write.replace("AT", "/ 2"))):
-        assert re.search(r"data race on C: block 0, thread \d+ writes \d+ bytes into C at k.cu:2, .* writes it", reason)
+        assert re.search(r"data race on C: block 0, thread \d+ writes byte \d+ of C at k.cu:2, .* writes it", reason)
 
 
 def test_part_of_a_larger_access_is_a_race_with_it(emulator: EmulatorExecutor) -> None:

@@ -237,7 +237,7 @@ def test_read_before_the_start(emulator: EmulatorExecutor) -> None:
 
 def test_a_is_read_only(emulator: EmulatorExecutor) -> None:
     reason = fails(emulator, kernel("const_cast<float*>(A)[1] = 0.0f;"), ANY_SHAPE.case(2, 2, 2))
-    assert reason == "crash: block 0, thread 0 writes 4 bytes into A (k.cu:2)"
+    assert reason == "crash: block 0, thread 0 writes byte 4 of A (k.cu:2)"
 
 
 def test_write_into_padding(emulator: EmulatorExecutor) -> None:
@@ -276,11 +276,11 @@ def test_misaligned_vector(emulator: EmulatorExecutor) -> None:
     for seed in range(2):
         reason = fails(emulator, source, case, seed=seed)
         assert re.search(r"block 0, thread 0: misaligned access to '(const )?(struct )?float4'", reason)
-        assert reason.endswith(f"(0 bytes into A) ({line_of(source, 'vectors->x')})")
+        assert reason.endswith(f"(byte 0 of A) ({line_of(source, 'vectors->x')})")
     copy = kernel("*reinterpret_cast<float4*>(C) = *reinterpret_cast<const float4*>(A);", problem=problem)
     assert "misaligned access" in fails(emulator, copy, case)
     pair = kernel("reinterpret_cast<float2*>(C + 1)->y = 1.0f;")
-    assert "4 mod 16 is no multiple of 8 (4 bytes into C)" in fails(emulator, pair, ANY_SHAPE.case(2, 4, 4))
+    assert "4 mod 16 is no multiple of 8 (byte 4 of C)" in fails(emulator, pair, ANY_SHAPE.case(2, 4, 4))
 
 
 def test_unset_shared_memory(emulator: EmulatorExecutor) -> None:
@@ -291,7 +291,7 @@ def test_unset_shared_memory(emulator: EmulatorExecutor) -> None:
         if (threadIdx.x < N) C[blockIdx.x * ldc + threadIdx.x] = tile[threadIdx.x];
     """
     small, large = ANY_SHAPE.case(3, 8, 1), ANY_SHAPE.case(4000, 8, 4000)
-    assert "thread 5 reads 20 bytes into tile at k.cu:6, which no thread has written" in fails(
+    assert "thread 5 reads byte 20 of tile at k.cu:6, which no thread has written" in fails(
         emulator, kernel(body), small
     )
     result = large.c.view(emulator.load(kernel(body)).run(large, data(large), seed=1))  # a NaN where not watched
@@ -359,8 +359,8 @@ def test_cp_async_addresses(emulator: EmulatorExecutor) -> None:
     case = ANY_SHAPE.case(1, 32, 32)
     for statement, diagnosis in (
         ("cp_async<16>(tile + 1, A, 16);", "misaligned shared address"),
-        ("cp_async<8>(tile, A + 1, 8);", "misaligned global address (4 bytes into A)"),
-        ("cp_async<16>(C, A, 16);", "writes outside shared memory (0 bytes into C)"),
+        ("cp_async<8>(tile, A + 1, 8);", "misaligned global address (byte 4 of A)"),
+        ("cp_async<16>(C, A, 16);", "writes outside shared memory (byte 0 of C)"),
         ("cp_async<4>(tile, A + 64, 4);", "reads 128 bytes after the end of A"),
     ):
         reason = fails(emulator, kernel(shared + statement), case)
@@ -473,7 +473,7 @@ def test_compile_error_shows_the_line(emulator: EmulatorExecutor) -> None:
     source = kernel("\n    float x = undefined_name;\n")
     with pytest.raises(CandidateFailed) as caught:
         emulator.load(source)
-    assert caught.value.failure.kind == "compile"
+    assert caught.value.failure.kind == "unjudged", "the CUDA compiler may know what this one does not"
     assert caught.value.failure.reason.startswith("k.cu:3: ")
     assert "undefined_name" in caught.value.failure.reason
     assert caught.value.failure.reason.endswith("in `float x = undefined_name;`")

@@ -16,7 +16,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.verification.situation import Situation
-from gemmgen.verification.verifier import THOROUGH, check, verify
+from gemmgen.verification.verifier import RUNS, THOROUGH, check, verify
 
 EXAMPLES = 16  # situations a kernel: more than 1,000 in all
 EVERY = 12  # of them one is THOROUGH, with sizes beyond 16 bits; in `make soak` each is
@@ -239,7 +239,7 @@ def emulator() -> Iterator[EmulatorExecutor]:
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: full_name(*kernel))
 def test_kernel_computes_every_situation(kernel, emulator):
-    computes(emulator, render(*kernel), EXAMPLES if KERNELS.index(kernel) % EVERY else THOROUGH)
+    computes(emulator, render(*kernel), EXAMPLES if KERNELS.index(kernel) % EVERY else THOROUGH, runs=4)
 
 
 @pytest.mark.soak
@@ -248,8 +248,8 @@ def test_kernel_computes_far_situations(kernel, emulator):
     computes(emulator, render(*kernel), THOROUGH)
 
 
-def computes(emulator, source, examples):
-    verdict = verify(emulator, source, examples=examples, seed=1)
+def computes(emulator, source, examples, runs=RUNS):
+    verdict = verify(emulator, source, examples=examples, seed=1, runs=runs)
     assert verdict.passed, f"{verdict.situation}: {verdict.failure}"
     rounds_as_expected = (
         source.problem.types.accumulator == DType.F64 and source.problem.k == 1

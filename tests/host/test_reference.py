@@ -10,7 +10,7 @@ import pytest
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.support.recent import Recent
-from gemmgen.verification.data import DENORMAL_FLOPS, make_operands
+from gemmgen.verification.data import DENORMAL_FLOPS, REPEATED, make_operands
 from gemmgen.verification.reference import (
     LAMBDA,
     SLICE_RESIDUE,
@@ -105,13 +105,34 @@ def test_beta_zero_hides_what_c_holds():
 
 
 def test_one_hot_data_names_the_element_that_was_read():
-    for seed in (0, 4):
+    for seed in (0, 1):
         what = situation("onehot", seed)
         operands = make_operands(what)
         a, b = what.case.a.view(operands.a), what.case.b.view(operands.b)
         selects, codes = (a.T, b) if seed == 0 else (b, a)
         assert set(np.unique(selects)) == {0.0, 1.0} and (selects.sum(axis=0) == 1).all()
         assert len(np.unique(codes)) == codes.size
+
+
+def test_large_one_hot_data_selects_with_either_operand():
+    """Large situations share two sets of data."""
+    selecting = set()
+    for seed in range(8):
+        what = situation("onehot", seed, m=1, n=2048, k=16384)
+        selecting |= {name for name in "AB" if set(np.unique(make_operands(what).by_name[name])) == {0.0, 1.0}}
+    assert selecting == {"A", "B"}
+
+
+def test_specials_leave_many_sums_of_a_large_problem_finite():
+    want, _ = expected(situation("special", m=2, n=500, k=9000), Window.whole(situation("special", m=2, n=500).case))
+    assert 0.2 < np.isfinite(want).mean() < 0.8
+
+
+def test_large_data_repeats_at_no_distance_between_lines():
+    b = make_operands(situation("random", m=1, n=2100, k=2100)).b
+    assert (b[:-REPEATED] == b[REPEATED:]).all()
+    for distance in (1, 2100, 2100 * 1997, 2**22):
+        assert (b[distance:] == b[:-distance]).mean() < 0.01
 
 
 def test_huge_data_is_large_and_finite():

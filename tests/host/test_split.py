@@ -12,7 +12,7 @@ import pytest
 from gemmgen import api
 from gemmgen.artifacts.kernelfile import read_kernel
 from gemmgen.kernel.families import SKINNY
-from gemmgen.kernel.families.skinny import roles
+from gemmgen.kernel.families.skinny_operands import roles
 from gemmgen.kernel.model import predict
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource, Launch, Workspace

@@ -11,21 +11,37 @@ from gemmgen.cli.reports.words import bad, bold, facts, figure, good
 from gemmgen.support.words import plural
 from gemmgen.verification.sanitizers.tool import SanitizerResult
 from gemmgen.verification.verifier import SAMPLE_TILES, Verdict
+from gemmgen.verification.with_nvrtc import CudaCheck
 
 FINDINGS = 5  # of a tool that are shown; --json has all
 
 
-def show_verdict(console: Console, kernel: KernelFile, verdict: Verdict, again: str) -> None:
-    """PASS or FAIL and what is behind it."""
+def show_verdict(
+    console: Console, kernel: KernelFile, verdict: Verdict, again: str, cuda: CudaCheck | None = None
+) -> None:
+    """PASS, FAIL or NOT JUDGED, and what is behind it."""
     origin = "rendered from its name" if kernel.path is None else f"{kernel.path}"
     edited = ", edited by hand since its JSON was written" if kernel.edited else ""
     console.print(f"{origin}{edited}", soft_wrap=True)
     if verdict.failure is None:
         show_pass(console, verdict)
+    elif verdict.failure.kind == "unjudged":
+        _show_unjudged(console, verdict.failure.reason)
     else:
         _show_failure(console, verdict, again)
+    show_promised(console, kernel.only_promised)
+    if cuda is not None and cuda.failure is None:
+        _show_cuda(console, cuda)
     for result in verdict.sanitizers:
         _show_sanitizer(console, result)
+
+
+def show_promised(console: Console, promised: Sequence[str]) -> None:
+    """Under what a kernel was judged that neither its header nor its name says."""
+    if promised:
+        console.print(
+            f"      judged under {', '.join(promised)}, which only its JSON promises", soft_wrap=True, markup=False
+        )
 
 
 def show_pass(console: Console, verdict: Verdict) -> None:
@@ -37,8 +53,25 @@ def show_pass(console: Console, verdict: Verdict) -> None:
     determinism = verdict.determinism
     if determinism is not None:
         part = "" if determinism.blocks == determinism.grid else f", of {determinism.blocks} of its blocks"
-        bits = "the same bits" if determinism.difference is None else "different bits, as the kernel declares,"
-        console.print(f"      {bits} in {determinism.runs} runs of one launch{part}")
+        console.print(f"      the same bits in {determinism.runs} runs of one launch{part}")
+
+
+def _show_unjudged(console: Console, reason: str) -> None:
+    console.print(bold("NOT JUDGED"), "the emulator lacks what this kernel uses; it may be right\n", sep="  ")
+    made = facts()
+    made.add_row("reason", reason)
+    made.add_row("elsewhere", "`gemmgen verify --device gpu` runs it on a GPU")
+    console.print(made)
+
+
+def _show_cuda(console: Console, cuda: CudaCheck) -> None:
+    if cuda.compiler is None:
+        console.print(f"      not checked: whether the CUDA compiler takes the text for {cuda.arch}: {cuda.missing}")
+        return
+    console.print(
+        f"      {cuda.compiler} compiles it for {cuda.arch}: {cuda.registers} registers a thread, {cuda.shared_bytes} "
+        "bytes of shared memory a block, as its launch may have"
+    )
 
 
 def show_unconfined(console: Console, unconfined: Sequence[str]) -> None:

@@ -21,120 +21,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import ceil, gcd
 from types import MappingProxyType
 from typing import cast
 
 from gemmgen.kernel.analysis import traffic
-from gemmgen.kernel.config import Config, Constraint, Derived, axis
+from gemmgen.kernel.config import Config, Derived
 from gemmgen.kernel.families.base import (
-    SPLIT_CONSTRAINTS,
     Family,
     Side,
     constants,
-    elements_of,
     launch_of,
-    sides,
     sizes_of,
-    split_axis,
     tile_grid,
 )
+from gemmgen.kernel.families.skinny_axes import CONSTRAINTS, MOST_SMALL, PRUNING, SkinnyConfig
+from gemmgen.kernel.families.skinny_constants import derived
+from gemmgen.kernel.families.skinny_operands import dots, roles, weight_width
+from gemmgen.kernel.families.skinny_work import STAGE_UNROLL, work_of
 from gemmgen.kernel.notes import block, memory_bound, shared_tiles
-from gemmgen.kernel.plan import Plan, Tile, Work
+from gemmgen.kernel.plan import Plan, Tile
 from gemmgen.problem.device import WARP
-from gemmgen.problem.dtype import WORD, DType
+from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
-from gemmgen.problem.sizes import TILE_REACH, Size
+from gemmgen.problem.sizes import Size
 
-MOST_SMALL = 64  # lines of the small operand up to which streaming its partner is the plan
-
-
-@dataclass(frozen=True)
-class SkinnyConfig(Config):
-    """The axes of `skinny`."""
-
-    PATTERN = "s{S}_t{T}[_l{LANES}]_w{WARPS}_k{BK}_u{UNROLL}[_d{DEPTH}][_async{ASYNC}]_v{VEC}_split{SPLIT}"
-
-    S: int = axis(8, (1, 2, 4, 8, 16, 32), "lines (rows or columns) of the small operand in a block: uses of a weight")
-    T: int = axis(4, (1, 2, 4, 8, 16), "elements along C's long side that a thread sums")
-    LANES: int = axis(32, (32, 16, 8, 4, 2), "lanes of a warp along C's long side; its other lanes take other k")
-    WARPS: int = axis(4, (2, 4, 8, 16), "warps of a block")
-    BK: int = axis(256, (0, 128, 256, 512, 1024, 2048), "k of the small operand that shared memory holds at once")
-    UNROLL: int = axis(2, (2, 4, 8, 16), "steps along K whose weights are under way at once")
-    DEPTH: int = axis(1, (1, 2, 4, 8), "neighbouring k of a lane at a step, where weights run across C")
-    ASYNC: int = axis(0, (1, 0), "1: weights under way are cp.async copies to shared memory, 0: loads to registers")
-    VEC: int = axis(4, (4, 1), "widest access, in units of 4 bytes: 1, 2 or 4")
-    SPLIT: int = split_axis()
-
-
-CONSTRAINTS = (
-    Constraint("ELEMENT_BYTES == 4", "its shuffles move sums of 4 bytes: f32 or s32", False),
-    Constraint("BATCH == 1", "it serves no batches", False),
-    Constraint("SUMMED == 0", "its threads share rows and columns: it takes their sums as sum_m and sum_n", False),
-    Constraint("S >= 1 and T >= 1 and LANES >= 1 and WARPS >= 1 and UNROLL >= 1", "counts start at one", False),
-    Constraint("VEC == 1 or VEC == 2 or VEC == 4", "an access is 4, 8 or 16 bytes wide", False),
-    Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
-    Constraint("S * T <= 256", "a thread has no registers for more sums"),
-    Constraint("BK % (UNROLL * STEP) == 0", "a chunk is a whole number of the steps that registers hold"),
-    Constraint(f"2 * UNROLL * STEP <= {TILE_REACH}", "loads that run ahead stay near the edge of K"),
-    Constraint("BK <= 8192 and SPLIT * STEP <= 32768", "k past the edge of K stays below 2^31", False),
-    Constraint("PARTIALS > 1 or 32 % (S * T) == 0 or S * T % 32 == 0", "lanes halve the sums until each has its own"),
-    Constraint("32 % LANES == 0", "a warp is a whole number of groups of lanes"),
-    Constraint("LANES == 32 or ALONG_K == 0", "where weights run along k, a warp's lanes lie along k as well", False),
-    Constraint("DEPTH >= 1", "counts start at one", False),
-    Constraint("DEPTH == 1 or ALONG_K == 0", "where weights run along k, a vector of them is so many k", False),
-    Constraint("ASYNC <= 1", "a switch is 0 or 1", False),
-    Constraint("ASYNC <= HAS_CP_ASYNC", "cp.async needs sm_80 or newer"),
-    Constraint("ASYNC == 0 or UNIFORM == 0", "operands that nothing converts go to registers", False),
-    Constraint("ASYNC == 0 or W_BYTES * VW >= 4", "cp.async copies 4, 8 or 16 bytes"),
-    Constraint("DEPTH == 1 or UNIFORM == 0", "operands that nothing converts are taken a k at a time", False),
-    Constraint("GROUPS % (S * T) == 0 or S * T % GROUPS == 0", "groups halve the sums until each has its own"),
-    *SPLIT_CONSTRAINTS,
-    Constraint("SHARED_BYTES <= MAX_SHARED_BYTES", "the architecture bounds the shared memory of a block"),
-)
-
-PRUNING = (
-    Constraint("SMALL >= 1", "neither M nor N is known to be small: simt"),
-    Constraint(f"SMALL <= {MOST_SMALL}", "with M and N so large tiles of both operands are reused: simt"),
-    Constraint("S < 2 * SMALL", "most of the sums would be of lines that do not exist"),
-    Constraint("4 * S >= SMALL", "more blocks than four read the same weights"),
-    Constraint("T * LANES * W_BYTES >= 32", "blocks read less of a line than a sector of 32 bytes"),
-    Constraint("LANES == 32 or SPLIT <= 4 - 2 * UNIFORM", "narrow tiles fill the card in place of a split"),
-    Constraint("T <= 8 or ALONG_K == 0 and W_BYTES <= 2", "so many sums leave few registers for weights under way"),
-    Constraint("VEC == 4", "narrower accesses only add instructions (lines that are not aligned narrow their own)"),
-    Constraint(
-        "T * UNROLL * LANE_WORDS * W_BYTES >= 32", "less than 32 bytes of a lane under way do not hide the latency"
-    ),
-    Constraint(
-        "S * T + HELD * LANE_WORDS * (T * W_BYTES + S * X_BYTES * (BK == 0)) / 4 <= 192",
-        "sums, weights and small operand under way exceed the registers",
-    ),
-    Constraint("UNIFORM == 1 or ALONG_K == 1 or T * W_BYTES >= 16", "a thread's weights fill no access of 16 bytes"),
-    Constraint("UNIFORM == 1 or T * LANES * W_BYTES >= 64", "blocks read too little of a line in a row"),
-    Constraint("UNIFORM == 1 or WARPS > 2", "so few warps leave an SM with many blocks, each with a start of its own"),
-    Constraint("BK > 0 or UNIFORM == 1 or ALONG_K == 1 or DEPTH >= 4", "the small operand comes element by element"),
-    Constraint("BK == 0 or DEPTH == 1", "more steps under way do the same"),
-    Constraint("UNIFORM == 1 or BK == 0 or BK >= 512", "barriers between short chunks hold the loads up"),
-    Constraint(
-        "UNIFORM == 1 or T * UNROLL * LANE_WORDS * W_BYTES >= 128", "less than 128 bytes of a lane under way starve it"
-    ),
-    Constraint(
-        "UNIFORM == 1 or T * UNROLL * LANE_WORDS * W_BYTES <= 256 + 256 * ASYNC", "more bytes under way cost warps"
-    ),
-    Constraint("UNIFORM == 0 or BK <= 1024", "longer chunks of elements of 4 bytes are unmeasured"),
-    Constraint("BK > 0 or S <= 8", "every thread would read most of the small operand itself"),
-    Constraint("S * T * UNROLL * LANE_WORDS <= 2048", "the unrolled loop exceeds the instruction cache"),
-    Constraint("S * BK <= 16384", "a chunk of more than 64 KB leaves an SM short of blocks"),
-    Constraint("K == 0 or SPLIT == 1 or K / SPLIT >= UNROLL * STEP", "parts too short for the steps under way"),
-)
-
-
-def roles(problem: Problem) -> tuple[Side, Side]:
-    """(the small operand, the weights): B is the small one where N is known to be less than M."""
-    a, b = sides(problem)
-    n_is_less = problem.n is not None and (problem.m is None or problem.n < problem.m)
-    m_is_small = problem.m is None and problem.n is not None and problem.n > MOST_SMALL
-    return (b, a) if n_is_less and not m_is_small else (a, b)
+SUBWORDS = ((2, "unsigned short"), (1, "unsigned char"))  # vectors that fill no register: bytes, and what holds them
 
 
 @dataclass(frozen=True)
@@ -146,7 +57,7 @@ class SkinnyView:
     grouped        a warp's lanes form groups, each at a depth of its own
     stores         vectors are stored to shared memory
     stream, small  templates: how threads share the weights, and how the small operand comes to them
-    direct         the small operand passes by shared memory
+    direct         the small operand goes straight to registers
     stage_unroll   loads of a thread under way at once while it stages a chunk
     x_edge, w_edge  a tile may cross an edge of C along the lines of x, or of the weights
     partial, partial_x  the end of a line of the weights, or of x, can cut an access
@@ -154,9 +65,9 @@ class SkinnyView:
     of kernels that convert:
     packed       types whose elements are taken out of registers
     subwords     (bytes, type) of vectors that fill no register
-    sum_vectors  vectors of sums pass by shared memory
+    sum_vectors  vectors of sums pass through shared memory
     whole_steps  K ends where a lane's neighbouring k do
-    ring         weights pass by shared memory
+    ring         weights pass through shared memory
     dots         four products of bytes are summed at once
     """
 
@@ -206,141 +117,12 @@ class Skinny(Family):
         return {**sizes_of(problem), **sizes, "SMALL": small if known else 0, "ALONG_K": int(w.along_k)}
 
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
-        skinny = cast(SkinnyConfig, config)
-        x, w = roles(problem)
-        uniform = problem.types.uniform
-        width, elements = weight_width(problem, skinny), elements_of(problem)
-        sums = f"{problem.types.accumulator.ctype}s"  # the type of the shared array
-        deep = "" if uniform else "DEPTH * "  # uniform kernels take one k at a time
-        step = "32 * VW" if w.along_k else f"{deep}WARPS * GROUPS"
-        ring = " + RING_FLOATS" if skinny.ASYNC else ""
-        # As compiled: of a ring in shared memory the steps that the compiler takes early, and of elements that are
-        # converted both those under way and those that are taken out.
-        converts = not (uniform or dots(problem, skinny))
-        held = "3 * (UNROLL >= 3) + 2 * (UNROLL == 2)" if skinny.ASYNC else "UNROLL + 1" if converts else "UNROLL"
-        loads = "T" if w.along_k else f"{deep}T / VW"
-        long_side = "WARPS * T" if w.along_k else "LANES * T"
-        tile = {f"B{x.MN}": "S", f"B{w.MN}": long_side}
-        # Where the chunk's lines are single depths, a staging warp whose operand's are not writes down a column, and a
-        # warp of several groups reads down one: without padding these words would meet in few banks.
-        column = x.along_k or skinny.LANES < WARP
-        padding = " + 4 * (S % 8 == 0)" if column and not w.along_k else ""
-        direct = skinny.BK == 0
-        pitch = "BK" if w.along_k else f"S{padding}"
-        lines = "S" if w.along_k else "BK"
-        # No barrier parts the loads from their use: unless told that one block an SM will do, the compiler delays some
-        # to save registers (1 x 1024 x 1024 with nvcc 13.0: 32 in place of 51).
-        bound = (Derived("MINB", "1", "blocks that must fit an SM at once: more would cost loads under way"),)
-        return (
-            Derived("THREADS", "32 * WARPS", "threads a block"),
-            *(bound if direct else ()),
-            Derived("BM", tile["BM"], "rows of C that a block computes"),
-            Derived("BN", tile["BN"], "columns of C that a block computes"),
-            Derived("OUTPUTS", "(BM * BN + THREADS - 1) / THREADS", "elements of C that a thread stores at most"),
-            Derived("VW", str(width), f"{elements} of an access to the weights", group="Weights"),
-            Derived("LOADS", loads, "accesses of a thread a step", group="Weights"),
-            Derived("GROUPS", "32 / LANES", "groups of a warp's lanes, each at a k of its own", group="Weights"),
-            Derived("STEP", step, "k that a block takes in a step", group="Weights"),
-            Derived(
-                "LANE_WORDS",
-                "VW" if w.along_k else "1" if uniform else "DEPTH",
-                "of these a lane's",
-                group="Weights",
-            ),
-            Derived(
-                "XW",
-                str(small_width(problem, skinny)),
-                f"{elements} of an access to the small operand",
-                group="Weights",
-            ),
-            Derived("HELD", held, "steps whose weights registers hold at once", group="Weights"),
-            *(() if uniform else (READ_WIDTH,)),
-            *(ring_of(problem.dtype_of(w.X), sums) if skinny.ASYNC else ()),
-            Derived("FX", str(gcd(4, skinny.S)), f"{sums} of a read of the small operand", group=SHARED),
-            Derived(
-                "PITCH",
-                pitch,
-                f"{'elements' if dots(problem, skinny) else sums} from one line of a chunk to the next",
-                group=SHARED,
-            ),
-            Derived("SUMS_PITCH", f"B{w.MN} + 4", f"{sums} from one line of sums to the next", group=SHARED),
-            Derived(
-                "PARTIALS",
-                "1" if w.along_k else "WARPS",
-                "sums of each element of C that meet in shared memory",
-                group=SHARED,
-            ),
-            Derived(
-                "CHUNK_FLOATS",
-                f"{lines} * PITCH{' / 4' if dots(problem, skinny) else ''}",
-                f"{sums} of a chunk of the small operand",
-                group=SHARED,
-            ),
-            Derived(
-                "SUMS_FLOATS",
-                "PARTIALS * S * SUMS_PITCH",
-                f"{sums} of the sums at the end" if direct else f"{sums} of the sums that replace it at the end",
-                group=SHARED,
-            ),
-            Derived(
-                "SHARED_FLOATS",
-                "SUMS_FLOATS" + ring
-                if direct
-                else "CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS)" + ring,
-                f"{sums} of shared memory" if direct else f"{sums} of shared memory, for one and then the other",
-                group=f"{SHARED}, in all",
-            ),
-            Derived("SHARED_BYTES", "4 * SHARED_FLOATS + 16 * (SPLIT > 1)", "shared memory a block, in bytes"),
-        )
+        return derived(problem, cast(SkinnyConfig, config))
 
     def plan(self, problem: Problem, config: Config) -> Plan:
         skinny, value = cast(SkinnyConfig, config), constants(self, problem, config)
-        x, w = roles(problem)
-        unrolled = skinny.UNROLL * value["STEP"]  # k of an iteration of the main loop
-        direct = skinny.BK == 0
-        staged = 0 if direct else skinny.S * unrolled  # elements
-        conflicts = 1 if w.along_k == x.along_k else 4
-        dot = dots(problem, skinny)
-        # A thread's accesses to the small operand a step, each of so many elements, and of so many words.
-        along_k = value["VW"] if problem.types.uniform or dot else value["RX"] if w.along_k else 1
-        elements = value["XW"] if direct else along_k if w.along_k else value["FX"]
-        words = ceil(elements * (value["X_BYTES"] if direct or dot else WORD) / WORD)
-        accesses = skinny.S * value["LANE_WORDS"] // elements
-        # Through L1 or shared memory, 32 words a cycle: for each lane, in a line of each lane's own, or for each group.
-        apart = direct and w.along_k and not x.along_k
-        cycles = WARP if apart else words if w.along_k else max(1, words * value["GROUPS"] / WARP)
-        reads = 0 if direct else accesses / value["STEP"]
-        staging = 1 if problem.types.uniform else value["XW"]  # elements of a load that stages a chunk
-        rounds = ceil(skinny.S * skinny.BK / (value["THREADS"] * STAGE_UNROLL * staging))
-        weights = value["W_BYTES"] * value[f"B{w.MN}"] * unrolled  # bytes
-        ring = weights if skinny.ASYNC else 0
-        taken = 0 if dot else skinny.T * unpacking(problem, w) + skinny.S * unpacking(problem, x) * direct
-        work = Work(
-            outputs=skinny.S * skinny.T,
-            depth=unrolled,
-            shared_reads=reads,
-            read_bytes=WORD * reads * words,
-            wavefronts=accesses / value["STEP"] * cycles,
-            copies=skinny.UNROLL * (value["LOADS"] * (1 + skinny.ASYNC) + accesses * direct)
-            + (1 + 1 / staging) * staged / value["THREADS"],
-            copy_wavefronts=staged / WARP * conflicts + 2 * ring / BANK_BYTES,
-            global_bytes=weights + value["X_BYTES"] * skinny.S * unrolled,
-            repeated_bytes=value["X_BYTES"] * skinny.S * unrolled * direct,
-            prefetch=1,
-            waits=0 if direct else rounds * unrolled / skinny.BK,
-            staged_registers=value["HELD"]
-            * value["LANE_WORDS"]
-            * (value["W_BYTES"] * skinny.T + value["X_BYTES"] * skinny.S * direct)
-            / WORD,
-            k_slices=WARP if w.along_k else value["STEP"] // value["LANE_WORDS"],
-            products=4 if dot else 1,
-            line_bytes=value["W_BYTES"] * (WARP * value["VW"] if w.along_k else value[f"B{w.MN}"]),
-            conversions=taken * value["LANE_WORDS"] / value["STEP"],
-            k_tile=skinny.BK,
-            other_registers=20,
-        )
         tile, launch = (value["BM"], value["BN"]), launch_of(value, tile_grid(problem, value), splits=skinny.SPLIT)
-        return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch)
+        return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work_of(problem, skinny, value), launch)
 
     def template(self, config: Config) -> str:
         return "kernel/skinny.cu"
@@ -449,60 +231,6 @@ def _converting(problem: Problem, small: int) -> SkinnyConfig:
     length, tile = problem.sizes[w.MN] or 0, config.T * (config.WARPS if w.along_k else WARP)
     most = min(128 * tile // max(1, length), (problem.k or 0) // 512)  # of blocks in a card, and parts of some depth
     return replace(config, SPLIT=max(split for split in (1, 2, 4, 8) if split <= max(1, most)))
-
-
-SHARED = "Shared memory"
-READ_WIDTH = Derived("RX", "VW * (VW < 4) + 4 * (VW >= 4)", "numbers of an access to shared memory", group=SHARED)
-STAGE_UNROLL = 8  # loads of a thread under way at once while it stages a chunk
-
-
-def ring_of(dtype: DType, sums: str) -> tuple[Derived, ...]:
-    """Constants of a ring of weights in shared memory, an array of `sums`."""
-    return (
-        Derived("W_BYTES", str(dtype.size), "bytes of an element of the weights", group=SHARED),
-        Derived("RING_FLOATS", "UNROLL * LOADS * THREADS * VW * W_BYTES / 4", f"{sums} of the ring", group=SHARED),
-    )
-
-
-BANK_BYTES = 128  # that shared memory reads or writes a cycle
-SUBWORDS = ((2, "unsigned short"), (1, "unsigned char"))
-# Instructions that take an element out of its register, as compiled for sm_90; an integer's where sums are floats.
-UNPACKING = {DType.F32: 0, DType.BF16: 1, DType.F16: 1, DType.E4M3: 1.5, DType.E5M2: 2, DType.S8: 2, DType.U8: 2}
-
-
-def weight_width(problem: Problem, config: SkinnyConfig) -> int:
-    """Elements of an access to the weights: the alignment of their lines caps VEC, and so does T across lines."""
-    _, w = roles(problem)
-    width = gcd(config.VEC * WORD // problem.dtype_of(w.X).size, problem.vector_limit(w.ld))
-    return width if w.along_k else gcd(width, config.T)
-
-
-def small_width(problem: Problem, config: SkinnyConfig) -> int:
-    """Elements of a thread's access to the small operand in global memory: along its lines, as far as the step goes."""
-    x, w = roles(problem)
-    width = gcd(config.VEC * WORD // problem.dtype_of(x.X).size, problem.vector_limit(x.ld))
-    if not x.along_k:
-        return gcd(width, config.S)
-    if config.BK == 0:
-        return gcd(width, weight_width(problem, config) if w.along_k else config.DEPTH)
-    # Chunks begin at multiples of BK from a block's first k, and that lies whole steps from 0.
-    step = WARP if w.along_k else config.WARPS * (WARP // config.LANES) * config.DEPTH
-    return gcd(width, config.BK, step if config.SPLIT > 1 else 0)
-
-
-def dots(problem: Problem, config: SkinnyConfig) -> bool:
-    """Whether a thread's weights and what they meet are bytes that lie four of neighbouring k in a register."""
-    x, w = roles(problem)
-    whole = weight_width(problem, config) % 4 == 0 and (
-        config.BK > 0 or (x.along_k and small_width(problem, config) % 4 == 0)
-    )
-    return problem.types.accumulator.is_integer and not problem.types.uniform and w.along_k and whole
-
-
-def unpacking(problem: Problem, side: Side) -> float:
-    """Instructions that take one element of `side` out of its register."""
-    dtype = problem.dtype_of(side.X)
-    return 0 if problem.types.uniform else 1 if problem.types.accumulator.is_integer else UNPACKING[dtype]
 
 
 def _cut(plan: Plan, side: Side, width: int) -> bool:

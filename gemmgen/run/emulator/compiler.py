@@ -109,9 +109,16 @@ class HostCompiler:
         return content_key(*self._identity(), *self.kernel_flags, *ANNOUNCED, *self.link_flags)
 
     def executables(self, source: KernelSource, store: Store) -> Executables:
-        """The servers that run `source`, from `store` where it has them. Raises CandidateFailed: compile."""
+        """The servers that run `source`, from `store` where it has them.
+
+        Raises CandidateFailed: unjudged, with the line, where the host compiler or the linker refuses the text. It may
+        be a right kernel all the same: the host compiler lacks what CUDA has and the emulator does not stand in for.
+        """
         flags = (self.kernel_flags, (*self.kernel_flags, *ANNOUNCED))
-        keys = [content_key(source.name, source.text, *self._identity(), *some, *self.link_flags) for some in flags]
+        keys = [
+            content_key(source.name, for_host(source.text), *self._identity(), *some, *self.link_flags)
+            for some in flags
+        ]
         fast, watched = (store.get(KIND, key) for key in keys)
         confinement = self.confinement(store)
         if fast is None or watched is None:
@@ -173,23 +180,23 @@ class HostCompiler:
     ) -> bytes:
         kernel, header = f"{source.name}.cu", RUNTIME / "gemmgen_emulator.hpp"
         with scratch_folder() as folder:
-            (folder / kernel).write_text(source.text)
+            (folder / kernel).write_text(for_host(source.text))
             (folder / "runtime.o").write_bytes(runtime_object)
-            # The kernel's file stays as it is; what is compiled is the one line that exports it.
+            # The kernel's file keeps its lines; what is compiled are those that export it and its variables.
             result = self._run(
                 *(*LANGUAGE, *flags),
                 *("-include", str(header), "-include", kernel, "-c", "-x", "c++", "-", "-o", "kernel.o"),
-                text=f"GEMMGEN_ENTRY({source.name}, {_most_threads(source)})\n",
+                text=_exports(source),
                 folder=folder,
                 confinement=confinement,
             )
             if result.returncode != 0:
                 silent = f"{self.command[0]} ended with status {result.returncode}"
-                raise failed("compile", _first_errors(source, result.stderr) or silent)
+                raise failed("unjudged", _first_errors(source, result.stderr) or silent)
             words = (*self.link_flags, "kernel.o", "runtime.o", "-o", "emulator")
             result = self._run(*words, folder=folder, confinement=confinement)
             if result.returncode != 0:
-                raise failed("compile", f"the kernel does not link: {result.stderr.strip()[-1000:]}")
+                raise failed("unjudged", f"the kernel does not link: {result.stderr.strip()[-1000:]}")
             return (folder / "emulator").read_bytes()
 
     def _run(
@@ -203,7 +210,47 @@ class HostCompiler:
             with confinement.compiling(command, folder, RUNTIME) as (confined, file):
                 return _call(confined, text, folder, self.running, (file,))
         except subprocess.TimeoutExpired:
-            raise failed("compile", f"the host compiler needs more than {COMPILE_TIMEOUT:g} s") from None
+            raise failed("unjudged", f"the host compiler needs more than {COMPILE_TIMEOUT:g} s") from None
+
+
+# `extern __shared__ float tile[];` and the like: indentation, type and name.
+DYNAMIC_SHARED = re.compile(
+    r"^([ \t]*)extern\s+(?:__align__\([^()]*\)\s+)?__shared__\s+(?:(?:__align__|alignas)\([^()]*\)\s+)?"
+    r"([\w:<> ]+?)\s*\b(\w+)\s*\[\s*\]\s*;",
+    re.MULTILINE,
+)
+# `__device__ float table[4] = ...` at file scope, functions apart.
+DEVICE_VARIABLE = re.compile(
+    r"^(?:static\s+)?(__device__|__constant__)\s+((?:__align__\([^()]*\)|[^(){};=])+)[;={]", re.MULTILINE
+)
+
+
+def for_host(text: str) -> str:
+    """`text` with the declarations that no macro makes C++ in other words, on the same lines: `extern __shared__`."""
+
+    def pointer(found: re.Match[str]) -> str:
+        indent, ctype, name = found.groups()
+        memory = f"reinterpret_cast<{ctype}*>(gemmgen::dynamic_shared_memory(__LINE__))"
+        return f"{indent}{ctype}* const {name} = {memory};" if indent else f"#define {name} ({memory})"
+
+    return re.sub(r"\bstatic(\s+__shared__)", r"\1", DYNAMIC_SHARED.sub(pointer, text))
+
+
+def device_variables(text: str) -> dict[str, bool]:
+    """The variables at file scope in global and constant memory, by name: whether a kernel may write them."""
+    found = {}
+    for space, declared in DEVICE_VARIABLE.findall(text):
+        names = (re.search(r"(\w+)\s*(?:\[[^\]]*\]\s*)*$", part) for part in declared.split(","))
+        constant = space == "__constant__" or re.search(r"\b(const|constexpr)\b", declared) is not None
+        found.update({name[1]: not constant for name in names if name})
+    return found
+
+
+def _exports(source: KernelSource) -> str:
+    """The lines behind a kernel's text that the runtime finds it by."""
+    variables = device_variables(source.text).items()
+    listed = " ".join(f"GEMMGEN_VARIABLE({name}, {str(written).lower()})" for name, written in variables)
+    return f"GEMMGEN_ENTRY({source.name}, {_most_threads(source)})\nGEMMGEN_VARIABLES({listed})\n"
 
 
 def _most_threads(source: KernelSource) -> str:
@@ -220,7 +267,14 @@ def _first_errors(source: KernelSource, messages: str) -> str:
         file = Path(path).name
         shown = f" in `{lines[int(number) - 1].strip()}`" if file == f"{source.name}.cu" else ""
         errors.append(f"{file}:{number}: {error}{shown}")
-    return "; ".join(errors[:SHOWN_ERRORS]) or messages.strip()[-1000:]
+    return "; ".join(errors[:SHOWN_ERRORS]) or _of_assembler(source, lines) or messages.strip()[-1000:]
+
+
+def _of_assembler(source: KernelSource, lines: list[str]) -> str:
+    """Where the text has PTX, of which the host's assembler knows nothing and names no line."""
+    inline = [number for number, line in enumerate(lines, 1) if re.search(r"\basm\b", line)]
+    shown = [f"{source.name}.cu:{number}: inline PTX in `{lines[number - 1].strip()}`" for number in inline]
+    return "; ".join(shown[:SHOWN_ERRORS])
 
 
 @functools.cache

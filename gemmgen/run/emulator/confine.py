@@ -1,8 +1,8 @@
 """A kernel's text may be a stranger's: what compiles it, and what runs it, can do little else.
 
 Both start through one small program, templates/device/host/confine.cpp, which limits itself and then becomes them.
-It is C++ because a compiler is here anyway, and because limits that Python sets between fork and exec cost a fork of all
-of this process, and may deadlock where it has threads.
+It is C++ because a compiler is here anyway, and because limits that Python sets between fork and exec cost a fork of
+all of this process, and may deadlock where it has threads.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class EmulatedKernel:
         A small launch is watched for races as a whole. A larger one is not, but by some seeds a few of its
         blocks run twice: watched, and then with all others. Without `watch` none is watched.
 
-        Raises CandidateFailed: launch, crash (with block, thread, place and line of the .cu) or timeout.
+        Raises CandidateFailed: launch, crash or race (with block, thread, place and line of the .cu), or timeout.
         """
         _check_sizes(case, operands)
         asked = case, seed, None if blocks is None else tuple(blocks)
@@ -189,9 +189,9 @@ class EmulatorExecutor:
         return self._compiler.confinement(self.store).missing
 
     def load(self, source: KernelSource) -> EmulatedKernel:
-        """Compile, or fetch from the store. Raises CandidateFailed: compile or launch."""
+        """Compile, or fetch from the store. Raises CandidateFailed: unjudged, where the emulator lacks what it uses."""
         if source.launch.cluster > 1:
-            raise failed("launch", f"clusters of {source.launch.cluster} blocks are not emulated")
+            raise failed("unjudged", f"clusters of {source.launch.cluster} blocks are not emulated")
         kernel = EmulatedKernel(source, self._compiler.executables(source, self.store), self.timeout)
         self._loaded = [*(other for other in self._loaded if not other.closed), kernel]
         return kernel

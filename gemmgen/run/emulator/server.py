@@ -26,6 +26,7 @@ MAX_ARGUMENT_BYTES = 4096  # as in launch.hpp
 PATIENCE = 6  # times the limit of processor time that a launch may take, on a busy machine
 GRACE = 2.0  # seconds that a process has to report its own time-out
 SUCCESS = b"ok\n"
+KINDS: dict[str, FailureKind] = {"launch": "launch", "timeout": "timeout", "race": "race"}  # all others are a crash
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Server:
         self._lines: dict[str, list[int]] = {}  # by instruction: a failure that shrinks meets it again
 
     def launch(self, request: Request) -> None:
-        """Run one launch to its end. Raises CandidateFailed: launch, crash or timeout."""
+        """Run one launch to its end. Raises CandidateFailed: launch, crash, race or timeout."""
         process = self._running()
         assert process.stdin is not None
         try:
@@ -163,7 +164,7 @@ class Server:
         kind, line, instruction, reason = reply.split(b"\n")[0].decode(errors="replace").split("\t", 3)
         lines = [int(line)] if int(line) else self._lines_of(instruction)
         reason = re.sub(r"@\{(\w+)\}", self._resolve, reason)
-        return failed(_kind(kind), f"{reason} ({self._name}.cu:{lines[0]})" if lines else reason)
+        return failed(KINDS.get(kind, "crash"), f"{reason} ({self._name}.cu:{lines[0]})" if lines else reason)
 
     def _resolve(self, marker: re.Match[str]) -> str:
         """What the executable leaves to the driver: @{line or instruction}."""
@@ -191,7 +192,3 @@ class Server:
             passed = (self._executable, file)
             done = subprocess.run(command, pass_fds=passed, capture_output=True, text=True, check=False)
         return [int(place) for place in re.findall(rf"{self._name}\.cu:(\d+)", done.stdout)]
-
-
-def _kind(text: str) -> FailureKind:
-    return "launch" if text == "launch" else "timeout" if text == "timeout" else "crash"

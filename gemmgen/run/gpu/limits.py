@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case
+from gemmgen.problem.types import Types
 from gemmgen.run.gpu.plain import plain_cubin, plain_path
 from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.support.clock import today
@@ -22,9 +23,9 @@ FMA_COUNT = {
 BANDWIDTHS = ("read", "copy")
 COPY_SHARE = 0.25  # of the traffic: from there on, writing C makes it a copy's. Batches of squares write a third
 
-LimitName = Literal["FFMA rate", "DFMA rate", "read bandwidth", "copy bandwidth"]
+LimitName = Literal["FFMA rate", "DFMA rate", "dp4a rate", "read bandwidth", "copy bandwidth"]
 # Integers are not measured: on every architecture since sm_80 half as many lanes multiply them as FP32 numbers.
-FMA_RATE: dict[DType, LimitName] = {DType.F32: "FFMA rate", DType.F64: "DFMA rate", DType.S32: "FFMA rate"}
+FMA_RATE: dict[DType, LimitName] = {DType.F32: "FFMA rate", DType.F64: "DFMA rate", DType.S32: "dp4a rate"}
 
 
 @dataclass(frozen=True)
@@ -53,14 +54,16 @@ class MeasuredLimits:
     copy_gbs: float
     date: str
 
-    def fma_tflops(self, dtype: DType) -> float:
-        return {DType.F32: self.ffma_tflops, DType.F64: self.dfma_tflops, DType.S32: self.ffma_tflops / 2}[dtype]
+    def fma_tflops(self, types: Types) -> float:
+        """Of multiply-adds of `types`."""
+        rates = {DType.F32: self.ffma_tflops, DType.F64: self.dfma_tflops, DType.S32: self.ffma_tflops / 2}
+        return rates[types.accumulator] * types.products_at_once
 
     def roof(self, case: Case) -> Roof:
         """The FMA rate, or the bandwidth at the case's least traffic where that allows less."""
         written = sum(matrix.least_bytes for matrix in case.written.values()) / case.bytes_moved
-        flops_per_byte, dtype = case.flops / case.bytes_moved, case.problem.types.accumulator
-        fma = Roof(self.fma_tflops(dtype), FMA_RATE[dtype])
+        flops_per_byte, types = case.flops / case.bytes_moved, case.problem.types
+        fma = Roof(self.fma_tflops(types), FMA_RATE[types.accumulator])
         read = Roof(flops_per_byte * self.read_gbs / 1000, "read bandwidth")
         copy = Roof(flops_per_byte * self.copy_gbs / 1000, "copy bandwidth")
         return min(fma, copy if written >= COPY_SHARE else read, key=lambda roof: roof.tflops)

@@ -39,8 +39,8 @@ from gemmgen.verification.bugs.subjects import (
 
 ERF = "0.5f * x * (1.0f + erff(0.70710677f * x))"
 TANH = "0.5f * x * (1.0f + tanhf(0.7978846f * fmaf(0.044715f, x * x * x, x)))"
-RACE_AUX = Diagnosis("crash", "data race on aux")
-RACE_AMAX = Diagnosis("crash", "data race on (row|column)_amax")
+RACE_AUX = Diagnosis("race", "data race on aux")
+RACE_AMAX = Diagnosis("race", "data race on (row|column)_amax")
 NOT_NAN = Diagnosis("wrong", "not nan")  # though NaN goes in
 ANYWHERE = (VALUE, POISON, READS)
 UPDATES = Diagnosis("crash", "updates")  # by an atomic, where the kernel must not

@@ -266,7 +266,7 @@ def _unavailable(tool: Tool, report: str, said: str) -> CandidateFailed:
 def _failure(tool: Tool, findings: Sequence[Finding], done: WatchOutcome | None, timeout: float) -> Failure | None:
     if findings:
         more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
-        return Failure("crash", f"{findings[0]}{more}", tool)
+        return Failure("race" if tool == "racecheck" else "crash", f"{findings[0]}{more}", tool)
     if done is None:
         return Failure("timeout", f"no end in {timeout:g} s: it hangs, or is too slow to be watched", tool)
     return None if done.error is None else Failure("crash", done.error, tool)

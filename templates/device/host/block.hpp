@@ -36,6 +36,7 @@ struct Thread {
   unsigned mask = 0;     // lanes that meet at the warp collective where it waits
   void* operand = nullptr;
   Combine combine = nullptr;
+  unsigned votes = 0;    // its own at a barrier of the block, then those of all threads
   AsyncCopies copies;
 };
 
@@ -84,6 +85,15 @@ class Block {
   void block_barrier(unsigned line) {
     ++waiting_;
     wait(State::at_syncthreads, line);
+  }
+
+  // A barrier that counts the threads which say yes.
+  unsigned block_vote(bool vote, unsigned line) {
+    running_->votes = vote;
+    block_barrier(line);
+    const unsigned votes = running_->votes;
+    running_->votes = 0;
+    return votes;
   }
 
   // The running thread arrives at barrier `number` of `threads`, and may wait there for all of them.
@@ -137,6 +147,7 @@ class Block {
     races.start_block();
     for (unsigned t = 0; t < threads; ++t) {
       become(t, State::ready);
+      threads_[t].votes = 0;
       prepare(threads_[t].fiber, stacks_.data + (t + 1) * stack_stride() - stack_offset(t), entry);
     }
   }
@@ -193,7 +204,12 @@ class Block {
       return thread.state == State::at_syncthreads && thread.line == line;
     });
     if (!same) report_deadlock();
-    for (unsigned t = 0; t < count_; ++t) become(t, State::ready);
+    unsigned votes = 0;
+    for (unsigned t = 0; t < count_; ++t) {
+      votes += threads_[t].votes;
+      become(t, State::ready);
+    }
+    for (unsigned t = 0; votes > 0 && t < count_; ++t) threads_[t].votes = votes;
     waiting_ = 0;
     races.pass_block_barrier();
   }

@@ -84,9 +84,10 @@ T update(T* address, int line, Change change) {
   return old;
 }
 
-template <typename T>
-T raise(T* address, T value, int line) {
-  const T old = replace(address, line, [&](T old) { return std::max(old, value); });
+// The same where nothing is ordered by it.
+template <typename T, typename Change>
+T reduce(T* address, int line, Change change) {
+  const T old = replace(address, line, change);
   races.reduction(reinterpret_cast<const unsigned char*>(address), sizeof *address, Place::line(unsigned(line)));
   return old;
 }
@@ -98,6 +99,12 @@ float flushed(float value) { return std::fabs(value) < std::numeric_limits<float
 
 // The kernel's side of the runtime.
 void block_barrier(int line) { block.block_barrier(unsigned(line)); }
+unsigned block_vote(bool vote, int line) { return block.block_vote(vote, unsigned(line)); }
+
+void broken_assumption(const char* condition, int line) {
+  fail("crash", {unsigned(line)}, "%s: __builtin_assume(%s) is false", block.where().c_str(), condition);
+}
+
 unsigned lane() { return block.lane(); }
 void commit_copies() { block.running().copies.commit(); }
 void wait_for_copies(int groups_left) { block.running().copies.wait(unsigned(groups_left)); }
@@ -156,30 +163,51 @@ unsigned warp_vote(unsigned mask, bool vote, int line) {
   return operand.lanes;
 }
 
-// CUDA's atomicInc: counts to `limit` and starts again from 0.
-unsigned atomic_increment(unsigned* address, unsigned limit, int line) {
-  return update(address, line, [&](unsigned old) { return old >= limit ? 0 : old + 1; });
+// What an atomic makes of the value that stands there. Whole numbers wrap around.
+namespace changed {
+
+template <typename T>
+T atomic_add(T old, T value) {
+  using Wrapping = std::make_unsigned_t<T>;
+  return T(Wrapping(old) + Wrapping(value));
+}
+float atomic_add(float old, float value) { return flushed(flushed(old) + flushed(value)); }
+double atomic_add(double old, double value) { return old + value; }
+
+template <typename T>
+T atomic_sub(T old, T value) {
+  return atomic_add(old, T(0u - std::make_unsigned_t<T>(value)));
 }
 
-unsigned atomic_add(unsigned* address, unsigned value, int line) {
-  return update(address, line, [&](unsigned old) { return old + value; });
-}
+template <typename T> T atomic_exch(T, T value) { return value; }
+template <typename T> T atomic_and(T old, T value) { return old & value; }
+template <typename T> T atomic_or(T old, T value) { return old | value; }
+template <typename T> T atomic_xor(T old, T value) { return old ^ value; }
+template <typename T> T atomic_min(T old, T value) { return std::min(old, value); }
+template <typename T> T atomic_max(T old, T value) { return std::max(old, value); }
+unsigned atomic_inc(unsigned old, unsigned limit) { return old >= limit ? 0 : old + 1; }
+unsigned atomic_dec(unsigned old, unsigned limit) { return old == 0 || old > limit ? limit : old - 1; }
 
-unsigned atomic_max(unsigned* address, unsigned value, int line) {
-  return raise(address, value, line);
-}
+}  // namespace changed
 
-unsigned long long atomic_max(unsigned long long* address, unsigned long long value, int line) {
-  return raise(address, value, line);
-}
-
-float atomic_add(float* address, float value, int line) {
-  return update(address, line, [&](float old) { return flushed(flushed(old) + flushed(value)); });
-}
-
-double atomic_add(double* address, double value, int line) {
-  return update(address, line, [&](double old) { return old + value; });
-}
+#define GEMMGEN_ATOMIC(cuda, runtime, type)                                                     \
+  type runtime(type* address, type value, int line) {                                           \
+    return update(address, line, [&](type old) -> type { return changed::runtime(old, value); }); \
+  }
+#define GEMMGEN_REDUCTION(cuda, runtime, type)                                                  \
+  type runtime(type* address, type value, int line) {                                           \
+    return reduce(address, line, [&](type old) -> type { return changed::runtime(old, value); }); \
+  }
+#define GEMMGEN_EXCHANGE(type)                                                                  \
+  type atomic_cas(type* address, type compare, type value, int line) {                          \
+    return update(address, line, [&](type old) -> type { return old == compare ? value : old; }); \
+  }
+GEMMGEN_ATOMICS(GEMMGEN_ATOMIC)
+GEMMGEN_REDUCTIONS(GEMMGEN_REDUCTION)
+GEMMGEN_EXCHANGES(GEMMGEN_EXCHANGE)
+#undef GEMMGEN_ATOMIC
+#undef GEMMGEN_REDUCTION
+#undef GEMMGEN_EXCHANGE
 
 void fence() { races.fence(); }
 
@@ -268,12 +296,16 @@ void join(pid_t helper) {
 
 void run_grid(const uint32_t* blocks) {
   const auto start = std::chrono::steady_clock::now();
+  const auto is_written = [](const DeviceVariable& variable) { return variable.written; };
+  const DeviceVariable* const end = gemmgen_device_variables + gemmgen_device_variable_count;
+  // Processes do not share what the kernel has at file scope.
+  const unsigned workers = std::any_of(gemmgen_device_variables, end, is_written) ? 1 : request.workers;
   std::vector<pid_t> helpers;
   *next_block = 0;
   run_blocks(blocks, [&] {
     if (!helpers.empty() || std::chrono::steady_clock::now() - start < ALONE) return;
     const uint32_t left = request.block_count - std::min(next_block->load(), request.block_count);
-    while (helpers.size() + 1 < request.workers && helpers.size() < left) {
+    while (helpers.size() + 1 < workers && helpers.size() < left) {
       const pid_t helper = start_helper(blocks);
       if (helper < 0) break;  // no more processes: the work is done with fewer
       helpers.push_back(helper);
@@ -320,6 +352,12 @@ void map_operands() {
                                 place.written != 0);
     operands.push_back({std::move(region), {}, place.element_bytes, place.written != 0});
   }
+  for (unsigned i = 0; i < gemmgen_device_variable_count; ++i) {
+    const DeviceVariable& variable = gemmgen_device_variables[i];
+    auto* const start = static_cast<unsigned char*>(variable.address);
+    Region region = {variable.name, start, start + variable.bytes, start, variable.bytes, nullptr};
+    operands.push_back({std::move(region), {}, variable.bytes & -variable.bytes, variable.written});
+  }
   if (request.products == 0) return;
   const auto has_array = [](const Placement& place) { return place.array != 0; };
   const auto arrays = std::size_t(std::count_if(placements.begin(), placements.end(), has_array));
@@ -335,9 +373,9 @@ void map_operands() {
 }
 
 void unmap_operands() {
-  for (Operand& operand : operands) {
-    unmap(operand.region);
-    unmap(operand.array);
+  for (std::size_t i = 0; i < placements.size(); ++i) {  // what follows are the kernel's own variables
+    unmap(operands[i].region);
+    unmap(operands[i].array);
   }
   operands.clear();
 }

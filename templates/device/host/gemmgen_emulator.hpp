@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "atomics.hpp"
 #include "convert.hpp"
 #include "kernel_entry.hpp"
 
@@ -24,7 +25,7 @@
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __shared__ static __attribute__((used, section("gemmgen_shared"), aligned(GEMMGEN_SPACING)))
-#define __constant__ static const
+#define __constant__
 #define __grid_constant__
 
 // Vector types, aligned as CUDA aligns them.
@@ -41,6 +42,11 @@ GEMMGEN_VECTORS(double, double)
 GEMMGEN_VECTORS(int, int)
 GEMMGEN_VECTORS(unsigned, uint)
 GEMMGEN_VECTORS(long long, longlong)
+GEMMGEN_VECTORS(unsigned long long, ulonglong)
+GEMMGEN_VECTORS(signed char, char)
+GEMMGEN_VECTORS(unsigned char, uchar)
+GEMMGEN_VECTORS(short, short)
+GEMMGEN_VECTORS(unsigned short, ushort)
 #undef GEMMGEN_VECTORS
 
 struct dim3 {
@@ -136,7 +142,25 @@ void __stcs(T* address, T value) {
   *address = value;
 }
 
+// Bits.
 inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
+inline int __popcll(unsigned long long bits) { return __builtin_popcountll(bits); }
+inline int __clz(int bits) { return bits == 0 ? 32 : __builtin_clz(unsigned(bits)); }
+inline int __clzll(long long bits) { return bits == 0 ? 64 : __builtin_clzll((unsigned long long)(bits)); }
+inline int __ffs(int bits) { return __builtin_ffs(bits); }
+inline int __ffsll(long long bits) { return __builtin_ffsll(bits); }
+
+inline unsigned __brev(unsigned bits) {
+  unsigned reversed = 0;
+  for (int i = 0; i < 32; ++i) reversed |= (bits >> i & 1) << (31 - i);
+  return reversed;
+}
+
+inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned((unsigned long long)(a) * b >> 32); }
+inline int __mulhi(int a, int b) { return int((long long)(a) * b >> 32); }
+
+// A promise to the compiler; a broken one is told, where a GPU may do anything.
+#define __builtin_assume(...) ((__VA_ARGS__) ? void() : gemmgen::broken_assumption(#__VA_ARGS__, __LINE__))
 
 inline size_t __cvta_generic_to_shared(const void* address) { return reinterpret_cast<size_t>(address); }
 
@@ -144,6 +168,8 @@ inline size_t __cvta_generic_to_shared(const void* address) { return reinterpret
 namespace gemmgen {
 
 void block_barrier(int line);
+unsigned block_vote(bool vote, int line);  // how many threads say yes
+[[noreturn]] void broken_assumption(const char* condition, int line);
 void named_barrier(unsigned number, unsigned threads, bool waits, int line);
 
 // What lanes bring to a warp collective, by lane: null where a lane takes no part.
@@ -156,12 +182,6 @@ void copy_async(void* shared, const void* global, int bytes, int valid_bytes, in
 void commit_copies();
 void wait_for_copies(int groups_left);
 void fence();
-unsigned atomic_increment(unsigned* address, unsigned limit, int line);
-unsigned atomic_add(unsigned* address, unsigned value, int line);
-unsigned atomic_max(unsigned* address, unsigned value, int line);
-unsigned long long atomic_max(unsigned long long* address, unsigned long long value, int line);
-float atomic_add(float* address, float value, int line);
-double atomic_add(double* address, double value, int line);
 unsigned char* dynamic_shared_memory(int line);
 
 template <typename T>
@@ -175,35 +195,14 @@ T shuffle(unsigned mask, T value, unsigned source_lane, int line) {
 
 // Barriers and warp collectives.
 inline void __syncthreads(int line = __builtin_LINE()) { gemmgen::block_barrier(line); }
+inline int __syncthreads_count(int vote, int line = __builtin_LINE()) { return int(gemmgen::block_vote(vote != 0, line)); }
+inline int __syncthreads_or(int vote, int line = __builtin_LINE()) { return gemmgen::block_vote(vote != 0, line) != 0; }
+inline int __syncthreads_and(int vote, int line = __builtin_LINE()) { return gemmgen::block_vote(vote == 0, line) == 0; }
 inline void __syncwarp(unsigned mask = ~0u, int line = __builtin_LINE()) {
   gemmgen::warp_collective(mask, nullptr, nullptr, line);
 }
 inline void __threadfence() { gemmgen::fence(); }
 inline void __threadfence_block() {}
-
-inline unsigned atomicInc(unsigned* address, unsigned limit, int line = __builtin_LINE()) {
-  return gemmgen::atomic_increment(address, limit, line);
-}
-
-inline unsigned atomicAdd(unsigned* address, unsigned value, int line = __builtin_LINE()) {
-  return gemmgen::atomic_add(address, value, line);
-}
-
-inline float atomicAdd(float* address, float value, int line = __builtin_LINE()) {
-  return gemmgen::atomic_add(address, value, line);
-}
-
-inline double atomicAdd(double* address, double value, int line = __builtin_LINE()) {
-  return gemmgen::atomic_add(address, value, line);
-}
-
-inline unsigned atomicMax(unsigned* address, unsigned value, int line = __builtin_LINE()) {
-  return gemmgen::atomic_max(address, value, line);
-}
-
-inline unsigned long long atomicMax(unsigned long long* address, unsigned long long value, int line = __builtin_LINE()) {
-  return gemmgen::atomic_max(address, value, line);
-}
 
 inline unsigned __ballot_sync(unsigned mask, int vote, int line = __builtin_LINE()) {
   return gemmgen::warp_vote(mask, vote != 0, line);

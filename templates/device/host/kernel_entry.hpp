@@ -23,8 +23,18 @@ constexpr size_t offset_of(const Parameter* parameters, size_t index) {
   }
 }
 
+// One of the kernel's own at file scope, `__device__` or `__constant__`. All blocks share it, and it outlives a launch.
+struct DeviceVariable {
+  const char* name;
+  void* address;
+  size_t bytes;
+  bool written;
+};
+
 }  // namespace gemmgen
 
+extern "C" const gemmgen::DeviceVariable gemmgen_device_variables[];
+extern "C" const unsigned gemmgen_device_variable_count;
 extern "C" const char gemmgen_kernel_name[];
 extern "C" const gemmgen::Parameter* const gemmgen_kernel_parameters;
 extern "C" const unsigned gemmgen_kernel_parameter_count;
@@ -93,3 +103,9 @@ void call(void (*kernel)(Types...), const unsigned char* arguments) {
   extern "C" const unsigned gemmgen_kernel_parameter_count = gemmgen::count_of(kernel);                  \
   extern "C" const unsigned gemmgen_kernel_most_threads = most_threads;                                  \
   extern "C" void gemmgen_kernel_call(const unsigned char* arguments) { gemmgen::call(kernel, arguments); }
+
+#define GEMMGEN_VARIABLE(name, written) \
+  {#name, const_cast<void*>(static_cast<const volatile void*>(&name)), sizeof(name), written},
+#define GEMMGEN_VARIABLES(list)                                                          \
+  extern "C" const gemmgen::DeviceVariable gemmgen_device_variables[] = {list{}};        \
+  extern "C" const unsigned gemmgen_device_variable_count = sizeof gemmgen_device_variables / sizeof(gemmgen::DeviceVariable) - 1;

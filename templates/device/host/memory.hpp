@@ -19,12 +19,12 @@ namespace gemmgen {
 constexpr std::size_t BAND_BYTES = std::size_t(64) << 20;  // a row or two past the end still lands in it
 constexpr int POISON = 0xFF;                               // bytes of it are a NaN
 
-// "8 bytes after the end of A", for an address in or beside what begins at `start`.
+// "8 bytes after the end of A" or "byte 8 of A", for an address in or beside what begins at `start`.
 inline std::string relation(const unsigned char* address, const unsigned char* start, std::size_t bytes,
                             const std::string& name) {
   if (address < start) return std::to_string(start - address) + " bytes before the start of " + name;
   const std::size_t offset = std::size_t(address - start);
-  if (offset < bytes) return std::to_string(offset) + " bytes into " + name;
+  if (offset < bytes) return "byte " + std::to_string(offset) + " of " + name;
   return std::to_string(offset - bytes) + " bytes after the end of " + name;
 }
 

@@ -81,7 +81,7 @@ class Races {
 
   // `counts`: what it finds there tells which atomics came before it, as that of a counter does and a sum of floats does not.
   void atomic(const unsigned char* address, std::size_t bytes, Place place, bool counts) {
-    if (!watching) return;
+    if (!watching || shared_atomic(address, bytes, place)) return;
     for (std::size_t i = 0; i < operands.size(); ++i)
       if (operands[i].written && operands[i].region.contains(address, bytes))
         global_.atomic(i, address, bytes, place, counts);
@@ -89,12 +89,21 @@ class Races {
 
   // An atomic that nothing is ordered by.
   void reduction(const unsigned char* address, std::size_t bytes, Place place) {
-    if (!watching) return;
+    if (!watching || shared_atomic(address, bytes, place)) return;
     for (std::size_t i = 0; i < operands.size(); ++i)
       if (operands[i].written && operands[i].region.contains(address, bytes)) global_.reduction(i, address, bytes, place);
   }
 
  private:
+  // Whether an atomic is one on shared memory, which is then judged.
+  bool shared_atomic(const unsigned char* address, std::size_t bytes, Place place) {
+    const std::size_t offset = shared_.offset_of(address);
+    if (offset == SharedRaces::ELSEWHERE) return false;
+    check_shared(address, bytes, place, Kind::atomic);
+    shared_.atomic(offset, bytes, place);
+    return true;
+  }
+
   // Out of line: most reads are settled, and that is all that the compiler shall inline.
   __attribute__((noinline)) void read_unsettled(const unsigned char* address, std::size_t offset, std::size_t bytes,
                                                 Place place) {

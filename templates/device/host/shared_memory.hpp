@@ -48,7 +48,7 @@ class SharedMemory {
     return dynamic_.contains(start, bytes);
   }
 
-  // Where `address`, in or beside an array or dynamic memory, lies: "132 bytes into As"; empty if it is far from all.
+  // Where `address`, in or beside an array or dynamic memory, lies: "byte 132 of As"; empty if it is far from all.
   std::string describe(const unsigned char* address) const {
     if (dynamic_.near(address)) return dynamic_.describe(address);
     const Variable* nearest = nullptr;

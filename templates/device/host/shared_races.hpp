@@ -83,10 +83,18 @@ class SharedRaces {
     each_cell(start, bytes, [&](std::size_t number, std::size_t offset) {
       Cell& cell = cells_[number];
       if (!clocks.before(cell.write)) refuse(cell.write, offset, place, kind);
-      for (uint32_t readers = cell.readers; readers != 0; readers &= readers - 1)
-        for (const Access& read : reads_of(number, unsigned(__builtin_ctz(readers))).some)
-          if (!clocks.before(read)) refuse(read, offset, place, kind);
+      check_readers(number, offset, place, kind);
       cell = {clocks.now(place, kind), 0};
+    });
+  }
+
+  // Atomics do not race with each other.
+  void atomic(std::size_t start, std::size_t bytes, Place place) {
+    each_cell(start, bytes, [&](std::size_t number, std::size_t offset) {
+      Cell& cell = cells_[number];
+      if (cell.write.kind != Kind::atomic && !clocks.before(cell.write)) refuse(cell.write, offset, place, Kind::atomic);
+      check_readers(number, offset, place, Kind::atomic);
+      cell = {clocks.now(place, Kind::atomic), 0};
     });
   }
 
@@ -102,6 +110,13 @@ class SharedRaces {
   struct Reads {
     Access some[2];
   };
+
+  // Of a write, which nobody may be reading.
+  void check_readers(std::size_t number, std::size_t offset, Place place, Kind kind) {
+    for (uint32_t readers = cells_[number].readers; readers != 0; readers &= readers - 1)
+      for (const Access& read : reads_of(number, unsigned(__builtin_ctz(readers))).some)
+        if (!clocks.before(read)) refuse(read, offset, place, kind);
+  }
 
   template <typename T>
   static T* shadow(std::size_t for_each_byte) {
@@ -168,7 +183,7 @@ class SharedRaces {
   [[noreturn]] __attribute__((noinline)) void refuse(const Access& first, std::size_t offset, Place place,
                                                      Kind kind) const {
     const bool under_way = first.kind == Kind::copy && !clocks.completed(first);
-    fail("crash", {}, "data race on shared memory: block %u, thread %u%s%s at %s, thread %u%sit at %s, %s", blockIdx.x,
+    fail("race", {}, "data race on shared memory: block %u, thread %u%s%s at %s, thread %u%sit at %s, %s", blockIdx.x,
          first.agent % MAX_THREADS, verb(first.kind), describe(offset).c_str(), first.place.text().c_str(),
          clocks.thread(), verb(kind), place.text().c_str(), under_way ? "not waited for yet" : "no barrier between");
   }

@@ -1,0 +1,91 @@
+"""A compiled kernel held against its launch: what a driver would refuse, without a driver."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.device import REGISTERS_PER_SM, parse_arch
+from gemmgen.problem.sizes import POINTER_BYTES
+from gemmgen.run.arguments import SCALARS
+from gemmgen.run.compile import CompiledKernel, sections
+
+WARP = 32
+REGISTER_UNIT = 256  # registers of a warp come in multiples of it
+
+# The attributes of a kernel in its section .nv.info.NAME: a byte says how the value is stored, one which it is.
+INFO = ".nv.info."
+SIZED = 4  # the value's length follows, then the value; all others have it in two bytes
+PARAMETER = 0x17  # index (4 bytes), ordinal (2), offset (2), then 14 bits of other things below the size
+MOST_THREADS = 0x05  # of a block, along each dimension
+
+
+def why_not_launchable(source: KernelSource, compiled: CompiledKernel) -> str | None:
+    """What the launch of `source` asks that its machine code or the architecture does not allow; None for nothing."""
+    info = {name.removeprefix(INFO): data for name, data in sections(compiled.cubin) if name.startswith(INFO)}
+    if source.name not in info:
+        return f'the CUDA compiler finds no function extern "C" __global__ {source.name}'
+    attributes = list(_attributes(info[source.name]))
+    troubles = (
+        _parameters(source, attributes),
+        _threads(source, attributes),
+        _registers(source, compiled),
+        _shared(source, compiled),
+    )
+    return next((trouble for trouble in troubles if trouble is not None), None)
+
+
+def _attributes(info: bytes) -> Iterator[tuple[int, bytes]]:
+    at = 0
+    while at + 4 <= len(info):
+        storage, attribute, length = struct.unpack_from("<BBH", info, at)
+        at += 4
+        size = length if storage == SIZED else 0
+        yield attribute, info[at : at + size]
+        at += size
+
+
+def _parameters(source: KernelSource, attributes: list[tuple[int, bytes]]) -> str | None:
+    sizes = {}
+    for attribute, value in attributes:
+        if attribute == PARAMETER:
+            _, ordinal, _, word = struct.unpack("<IHHI", value)
+            sizes[ordinal] = word >> 18
+    takes = [sizes[ordinal] for ordinal in sorted(sizes)]
+    given = [
+        POINTER_BYTES if parameter.is_pointer else struct.calcsize(SCALARS[parameter.ctype])
+        for parameter in source.parameters
+    ]
+    if takes == given:
+        return None
+    return f"the kernel takes {len(takes)} parameters of {takes} bytes; its launch passes {len(given)} of {given}"
+
+
+def _threads(source: KernelSource, attributes: list[tuple[int, bytes]]) -> str | None:
+    found = (struct.unpack("<III", value)[0] for attribute, value in attributes if attribute == MOST_THREADS)
+    bounds = next(found, None)
+    if bounds is None or source.launch.threads <= bounds:
+        return None
+    return f"blocks of {source.launch.threads} threads are more than the kernel's __launch_bounds__ of {bounds}"
+
+
+def _registers(source: KernelSource, compiled: CompiledKernel) -> str | None:
+    warps = -(-source.launch.threads // WARP)
+    needed = warps * -(-compiled.registers * WARP // REGISTER_UNIT) * REGISTER_UNIT
+    if needed <= REGISTERS_PER_SM:
+        return None
+    return (
+        f"{source.launch.threads} threads of {compiled.registers} registers need {needed}, and a block has "
+        f"{REGISTERS_PER_SM}: lower them with __launch_bounds__({source.launch.threads})"
+    )
+
+
+def _shared(source: KernelSource, compiled: CompiledKernel) -> str | None:
+    dynamic, most = source.launch.shared_bytes, parse_arch(compiled.arch).limits.shared_bytes
+    if compiled.shared_bytes + dynamic <= most:
+        return None
+    return (
+        f"{compiled.shared_bytes} bytes of shared memory and {dynamic} of the launch are more than the {most} that a "
+        f"block of {compiled.arch} has"
+    )

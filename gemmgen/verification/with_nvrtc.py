@@ -1,0 +1,60 @@
+"""The CUDA compiler as a part of verification: the emulator runs what the host's compiler makes of a kernel's text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gemmgen.kernel.source import KernelSource
+from gemmgen.run.compile import arch_for, compile_kernel, compiler_version, why_unknown
+from gemmgen.run.launchable import why_not_launchable
+from gemmgen.support.brief import brief
+from gemmgen.support.errors import CandidateFailed, Failure
+from gemmgen.support.files import Store
+from gemmgen.verification.verifier import Verdict
+
+
+@brief
+@dataclass(frozen=True)
+class CudaCheck:
+    """Whether the CUDA compiler takes a kernel's text for `arch`, and the launch what it makes of it.
+
+    compiler      "NVRTC 13.4"; None where nothing was compiled,
+    missing       for this reason
+    registers     a thread; None, as shared_bytes, where the text does not compile
+    shared_bytes  static and dynamic shared memory a block
+    failure       compile, with the compiler's message, or launch; None where there is none
+    """
+
+    arch: str
+    compiler: str | None = None
+    missing: str | None = None
+    registers: int | None = None
+    shared_bytes: int | None = None
+    failure: Failure | None = None
+
+    def verdict(self, executor: str, seed: int) -> Verdict:
+        """That of a kernel that fails here, before anything runs."""
+        assert self.failure is not None
+        return Verdict(executor, 0, seed, np.inf, self.failure)
+
+
+def check_cuda(source: KernelSource, arch: str, store: Store) -> CudaCheck:
+    """Compile `source` for `arch` with NVRTC, where it is installed and knows it, and hold it against its launch."""
+    arch = arch_for(source, arch)
+    try:
+        compiler, unknown = compiler_version(), why_unknown(arch)
+    except CandidateFailed as error:
+        return CudaCheck(arch, missing=error.failure.reason)
+    if unknown is not None:
+        return CudaCheck(arch, missing=unknown)
+    try:
+        compiled = compile_kernel(source, arch, store)
+    except CandidateFailed as error:
+        return CudaCheck(arch, compiler, failure=error.failure)
+    trouble = why_not_launchable(source, compiled)
+    failure = None if trouble is None else Failure("launch", trouble, "nvrtc")
+    return CudaCheck(
+        arch, compiler, None, compiled.registers, compiled.shared_bytes + source.launch.shared_bytes, failure
+    )

@@ -1,0 +1,73 @@
+"""What nvcc refuses, or a driver would: `verify` on the emulator says so without a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gemmgen.kernel.families import NAIVE
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.gemm import Problem
+from gemmgen.support.files import Store
+from gemmgen.verification.with_nvrtc import CudaCheck, check_cuda
+
+PROBLEM = Problem(16, 16, 16)
+SOURCE = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
+BOUNDS = "__launch_bounds__(THREADS)"
+
+
+def edited(*changes: tuple[str, str]) -> KernelSource:
+    text = SOURCE.text
+    for old, new in changes:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return replace(SOURCE, text=text)
+
+
+def checked(source: KernelSource, store: Store, arch: str = "sm_90") -> CudaCheck:
+    return check_cuda(source, arch, store)
+
+
+def test_a_right_kernel_is_launchable(shared_store: Store) -> None:
+    check = checked(SOURCE, shared_store)
+    assert check.failure is None and check.missing is None and check.compiler and check.registers
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (edited(("float acc", "flaot acc")), "flaot"),
+        (edited((BOUNDS, "__launch_bounds__(32)")), "more than the kernel's __launch_bounds__ of 32"),
+        (replace(SOURCE, parameters=SOURCE.parameters[:-1]), "parameters of"),
+        (edited(('extern "C" __global__', "__global__")), 'finds no function extern "C"'),
+        (replace(SOURCE, launch=replace(SOURCE.launch, shared_bytes=300_000)), "300000 of the launch are more than"),
+    ],
+    ids=["syntax", "bounds", "parameters", "name", "shared"],
+)
+def test_what_no_gpu_would_run_fails(source: KernelSource, words: str, shared_store: Store) -> None:
+    failure = checked(source, shared_store).failure
+    assert failure is not None and failure.source == "nvrtc" and words in failure.reason
+
+
+def test_registers_of_a_whole_block(shared_store: Store) -> None:
+    """128 sums a thread need as many registers: without launch bounds the compiler knows nothing of 1,024 threads."""
+    many = """float acc = 0, sums[128];
+    for (float& sum : sums) sum = A[0];
+#pragma unroll 1
+    for (int i = 0; i < 99; ++i) {
+#pragma unroll
+        for (int j = 0; j < 128; ++j) sums[j] = sums[j] * sums[j * 7 % 128] + B[i];
+    }
+    for (float sum : sums) acc += sum;"""
+    line = next(line for line in SOURCE.text.splitlines() if "float acc" in line)
+    source = edited((line, many), (BOUNDS, ""))
+    source = replace(source, launch=replace(source.launch, threads=1024))
+    failure = checked(source, shared_store).failure
+    assert failure is not None and failure.kind == "launch" and "registers need" in failure.reason
+
+
+def test_an_architecture_that_the_compiler_does_not_know_is_not_checked(shared_store: Store) -> None:
+    check = checked(SOURCE, shared_store, "sm_10")
+    assert check.failure is None and check.compiler is None and check.missing and "sm_10" in check.missing

@@ -1,0 +1,129 @@
+"""What hand edits use of CUDA beside what gemmgen renders: it runs, and what is wrong about its use is found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gemmgen.kernel.families import NAIVE
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.run.emulator.compiler import device_variables, for_host
+from gemmgen.run.executor import Operands
+from gemmgen.support.errors import CandidateFailed
+from gemmgen.support.files import Store
+from gemmgen.verification.verifier import verify
+
+PROBLEM = Problem(16, 16, None)
+SOURCE = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
+DYNAMIC_BYTES = 128
+
+FILE_SCOPE = """
+__constant__ float ones[2] = {1.0f, 1.0f};
+__device__ int seen[2];
+static __device__ unsigned long long most;
+extern __shared__ __align__(16) float whole[];
+"""
+
+# Every line holds for each of a block's threads, which come in whole warps.
+RIGHT = """
+    static __shared__ int count, bits, flag, smallest;
+    extern __shared__ int words[];
+    const int t = threadIdx.x, threads = blockDim.x;
+    __builtin_assume(threads % 32 == 0);
+    assert(__builtin_expect(__clz(1 << 4), 27) == 27 && __clz(0) == 32 && __clzll(1) == 63);
+    assert(__popc(7u) == 3 && __popcll(7ull << 40) == 3 && __ffs(8) == 4 && __ffs(0) == 0 && __brev(1u) == 1u << 31);
+    assert(__umulhi(1u << 31, 4u) == 2u && __mulhi(-1, 1) == -1);
+    assert(__syncthreads_count(t < 5) == 5 && __syncthreads_or(t == 3) == 1 && __syncthreads_or(0) == 0);
+    assert(__syncthreads_and(t >= 0) == 1 && __syncthreads_and(t != 3) == 0);
+    assert(__ballot_sync(~0u, t % 32 < 2) == 3u && __any_sync(~0u, t % 32 == 9) && !__all_sync(~0u, t % 32 == 9));
+    assert(__shfl_sync(~0u, t % 32, 7) == 7 && __shfl_xor_sync(~0u, t % 32, 1) == (t % 32 ^ 1));
+    assert(__shfl_up_sync(~0u, t % 32, 1) == max(t % 32 - 1, 0));
+    assert(__shfl_down_sync(~0u, t % 32, 1) == min(t % 32 + 1, 31));
+    if (t == 0) count = bits = flag = 0, smallest = 1 << 30, words[0] = 5, whole[1] = ones[1];
+    __syncthreads();
+    atomicAdd(&count, 2);
+    atomicSub(&count, 1);
+    atomicOr(&bits, 1 << t % 8);
+    atomicMin(&smallest, t - 7);
+    atomicCAS(&flag, 0, t + 1);
+    __syncthreads();
+    assert(count == threads && bits == 255 && smallest == -7 && flag != 0 && words[0] == 5 && whole[1] == 1.0f);
+    __syncthreads();
+    if (t == 0) assert(atomicExch(&bits, 9) == 255 && atomicAnd(&bits, 8) == 9 && atomicXor(&bits, 1) == 8);
+    atomicAdd(&seen[1], 1);
+    atomicMax(&most, 3ull);
+"""
+
+
+@pytest.fixture
+def emulator(shared_store: Store) -> Iterator[EmulatorExecutor]:
+    with EmulatorExecutor(shared_store) as executor:
+        yield executor
+
+
+def edited(body: str) -> KernelSource:
+    """The naive kernel with FILE_SCOPE before it and `body` first in it."""
+    before, kernel, rest = SOURCE.text.partition('extern "C" __global__')
+    signature, brace, rest = rest.partition("\n{\n")
+    text = f"{before}{FILE_SCOPE}{kernel}{signature}{brace}{body}{rest}"
+    return replace(SOURCE, text=text, launch=replace(SOURCE.launch, shared_bytes=DYNAMIC_BYTES))
+
+
+def test_the_usual_functions_work(emulator: EmulatorExecutor) -> None:
+    verdict = verify(emulator, edited(RIGHT), examples=4, shrink=False)
+    assert verdict.passed, verdict.failure
+
+
+# By K, so that one build has them all.
+WRONG = {
+    1: (
+        "__shared__ int sum; if (threadIdx.x == 0) sum = 0; __syncthreads(); atomicAdd(&sum, 1); if (sum < 0) return;",
+        "race: data race on shared memory: .* (updates|reads) byte 0 of sum",
+    ),
+    2: ("seen[0] = int(blockIdx.x);", "race: data race on seen"),
+    3: ("if (threadIdx.x < 16 && __syncthreads_or(1) == 0) return;", "crash: barrier divergence"),
+    4: ("__builtin_assume(threadIdx.x < 3);", "crash: .*__builtin_assume.threadIdx.x < 3. is false"),
+    5: ("atomicExch(whole + 32, 1.0f);", "crash: .* shared memory"),
+}
+
+
+def test_a_wrong_use_is_found(emulator: EmulatorExecutor) -> None:
+    loaded = emulator.load(edited("".join(f"    if (K == {k}) {{ {body} }}\n" for k, (body, _) in WRONG.items())))
+    for k, (_, words) in WRONG.items():
+        case = PROBLEM.case(k=k)
+        operands = Operands(*(np.zeros(matrix.elements, np.float32) for matrix in case.matrices))
+        with pytest.raises(CandidateFailed) as caught:
+            loaded.run(case, operands)
+        said = f"{caught.value.failure.kind}: {caught.value.failure.reason}"
+        assert re.match(words, said), said
+
+
+def test_declarations_keep_their_lines() -> None:
+    text = """
+extern __shared__ float all[];
+  extern __shared__ __align__(16) unsigned char raw[];
+static __shared__ int n;
+"""
+    host = for_host(text)
+    assert host.count("\n") == text.count("\n") and "#define all (" in host and "unsigned char* const raw = " in host
+    assert "static" not in host
+
+
+def test_variables_of_the_device_are_known_by_name() -> None:
+    text = """
+__device__ float table[4][2], other;
+static __device__ volatile int flag = 0;
+__device__ __align__(16) int x[2] = {1, 2};
+__device__ const int fixed = 3;
+__constant__ float ones[2] = {1.0f, 1.0f};
+__device__ __forceinline__ int twice(int a) { return 2 * a; }
+"""
+    written = ("table", "other", "flag", "x")
+    assert device_variables(text) == {**dict.fromkeys(written, True), "fixed": False, "ones": False}
