@@ -212,7 +212,7 @@ def test_a_check_draws_by_a_seed_that_no_certificate_knows(
     monkeypatch.setattr("gemmgen.artifacts.recheck.verify", passes)
     rewrite(exported / CERTIFICATE, claimed())
     certificate = read_certificate(exported / CERTIFICATE)
-    executor = SimpleNamespace(name="emulator", description="no compiler", flags=(), environment="none")
+    executor = SimpleNamespace(name="emulator", description="no compiler", flags=(), environment="none", unconfined=())
     target: Any = SimpleNamespace(executor=executor, gpu="which no CUDA compiler needs to judge for")
     assert all(recheck(certificate, target).stands for _ in range(2))
     assert recheck(certificate, target, examples=5, seed=3).stands
