@@ -210,6 +210,7 @@ def test_a_check_draws_by_a_seed_that_no_certificate_knows(
         return Verdict("emulator", examples, seed, 0.5)
 
     monkeypatch.setattr("gemmgen.artifacts.recheck.verify", passes)
+    monkeypatch.setattr("gemmgen.artifacts.recheck.not_shown", lambda _: [])
     rewrite(exported / CERTIFICATE, claimed())
     certificate = read_certificate(exported / CERTIFICATE)
     executor = SimpleNamespace(name="emulator", description="no compiler", flags=(), environment="none")
