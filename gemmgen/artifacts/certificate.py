@@ -133,7 +133,7 @@ def not_shown(record: Mapping[str, Any]) -> Iterator[str]:
     if record["resources"] is None:
         yield f"that it compiles for {record['arch']}: no CUDA compiler ran"
     yield "that the launcher and the self-test work: export builds neither"
-    if record["time"].get("kind") != "measured":
+    if (record.get("time") or {}).get("kind") != "measured":
         yield "how fast it is: the time is the model's prediction"
 
 

@@ -16,12 +16,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gemmgen.artifacts.promises import only_promised, require_agreement
 from gemmgen.kernel.config import axes_of_record
 from gemmgen.kernel.families import config_of
 from gemmgen.kernel.families.base import check
 from gemmgen.kernel.naming import full_name_of, parse_name, require_identifier
 from gemmgen.kernel.render import render
-from gemmgen.kernel.source import CONFIG, KernelSource, Launch, Parameter
+from gemmgen.kernel.source import CONFIG, KernelSource, Launch, Parameter, full_name_in
 from gemmgen.kernel.streamk import Stream
 from gemmgen.problem.device import DEFAULT_ARCH, Arch
 from gemmgen.problem.dtype import DType
@@ -55,6 +56,11 @@ class KernelFile:
     def edited(self) -> bool:
         """True where the text is not the one that the record was made of."""
         return self.record is not None and self.record.get("sha256") != self.source.digest
+
+    @property
+    def only_promised(self) -> tuple[str, ...]:
+        """What the JSON alone says of what the kernel takes and how it is launched: see `promises.only_promised`."""
+        return () if self.record is None else only_promised(self.source)
 
     @property
     def arch(self) -> str:
@@ -146,7 +152,9 @@ def read_kernel(path: Path) -> KernelFile:
         source.name in text,
         f"{path} has no function {source.name}: the function keeps its name however the kernel is edited",
     )
-    return KernelFile(replace(source, text=text), record, path)
+    source = replace(source, text=text)
+    require_agreement(source, record_path)
+    return KernelFile(source, record, path)
 
 
 def kernels_in(folder: Path) -> Iterator[KernelFile]:
@@ -281,10 +289,10 @@ def _source(record: Mapping[str, Any]) -> KernelSource:
 
 def _source_from_header(path: Path, text: str) -> KernelSource:
     """What the header's full name says of a kernel that has no JSON; where it has none, as of old, that of the file."""
-    config = re.search(rf"^{CONFIG}(\w+)$", text, re.MULTILINE)
+    config = full_name_in(text)
     function = re.search(r"__global__ void __launch_bounds__\([^()]*\)\s+(\w+)\(", text)
     try:
-        source = render(*parse_name(config[1] if config else path.stem))
+        source = render(*parse_name(config or path.stem))
     except (InvalidInput, ZeroDivisionError) as error:
         raise InvalidInput(
             f"how to launch {path} is not known: no line `{CONFIG}...` of it is the full name of a gemmgen kernel, nor "

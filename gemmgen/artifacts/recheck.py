@@ -1,16 +1,25 @@
-"""A certificate, checked again: the hashes of the files, then `verify` with the certificate's seed and examples."""
+"""A certificate, checked again. Of what it says nothing is believed that can be looked at:
+
+the files have its hashes; it claims a pass, with the same bits in every run; launcher, header, self-test and build
+files are what gemmgen renders; `verify` passes with its seed and examples, and with a seed of the check's own.
+"""
 
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gemmgen.artifacts.certificate import executor_document
+from gemmgen.artifacts.certificate import examples_to_certify, executor_document
+from gemmgen.artifacts.doubts import Edit, Unmet, edits, first_edit, unmet_claims
+from gemmgen.artifacts.folder import folder_texts
 from gemmgen.artifacts.kernelfile import read_record, reading, rendered_again, source_from_record
+from gemmgen.artifacts.promises import only_promised, require_agreement
 from gemmgen.artifacts.records import Document, verdict_document
 from gemmgen.kernel.source import KernelSource
 from gemmgen.run.target import DeviceChoice, Target, open_target
@@ -18,6 +27,8 @@ from gemmgen.support.errors import CandidateFailed, InvalidInput, require, whole
 from gemmgen.support.files import Store, generator_digest, sha256
 from gemmgen.verification.verifier import Verdict, verify
 from gemmgen.verification.with_nvrtc import check_cuda
+
+SEEDS = 2**32  # of which a check draws its own
 
 
 @dataclass(frozen=True)
@@ -35,6 +46,8 @@ class Certificate:
 
     source        with the text that is there now, if any
     changed       files that are not as certified
+    edits         files, the kernel's own text aside, that are not as this version of gemmgen renders them
+    unmet         what it says of the kernel that certifies nothing
     verification  what the certificate says that `verify` found, of `examples` and `seed`; None where nothing ran
     executor      what ran it: name, description, flags, environment
     generator     digest of the gemmgen that verified it
@@ -44,6 +57,8 @@ class Certificate:
     path: Path
     source: KernelSource
     changed: tuple[Difference, ...]
+    edits: tuple[Edit, ...]
+    unmet: tuple[Unmet, ...]
     verification: Document | None
     examples: int
     seed: int
@@ -53,21 +68,42 @@ class Certificate:
     arch: str
 
     @property
-    def rendered(self) -> bool:
-        """Whether this version of gemmgen renders the same text."""
+    def runs(self) -> bool:
+        """Whether nothing speaks against it so far, so that its kernel is worth running."""
+        return self.verification is not None and not (self.changed or self.edits or self.unmet)
+
+    @cached_property
+    def rendered(self) -> KernelSource | None:
+        """The kernel as this version of gemmgen renders it; None for a config that it does not know, or refuses."""
         try:
-            return rendered_again(self.source, self.arch) == self.source
-        except (InvalidInput, ZeroDivisionError):  # a config that this version does not know, or refuses
-            return False
+            return rendered_again(self.source, self.arch)
+        except (InvalidInput, ZeroDivisionError):
+            return None
+
+    @property
+    def only_promised(self) -> tuple[str, ...]:
+        """What the certificate alone says of what the kernel takes: see `promises.only_promised`."""
+        return only_promised(self.source)
+
+    @property
+    def kernel_edit(self) -> Edit | None:
+        """Where the kernel's text, or how it is launched, is not what this version renders; None where it is."""
+        if self.rendered == self.source:
+            return None
+        file = f"{self.source.name}.cu"
+        if self.rendered is None or self.rendered.text == self.source.text:
+            return Edit(file, 0, None, None)
+        return first_edit(file, self.source.text, self.rendered.text)
 
 
 @dataclass(frozen=True)
 class Recheck:
-    """What came out. Nothing runs, and all of it stays empty, where a file changed or the certificate shows nothing.
+    """What came out. Nothing runs, and all of it stays empty, where something speaks against the certificate already.
 
     executor     what ran the kernel now
     same         everything is the same that figures depend on: executor, compiler, machine, gemmgen
     differences  the figures that are not
+    own          what situations made of the kernel that the certificate could not know; None where it failed before
     """
 
     certificate: Certificate
@@ -75,12 +111,20 @@ class Recheck:
     executor: Document | None = None
     same: bool = False
     differences: tuple[Difference, ...] = ()
+    own: Verdict | None = None
+
+    @property
+    def wrong(self) -> Verdict | None:
+        """The verdict that the kernel failed."""
+        return next((one for one in (self.verdict, self.own) if one is not None and not one.passed), None)
 
     @property
     def stands(self) -> bool:
-        """The files are as certified, and the kernel passes, under the same conditions with the same figures."""
-        passed = self.verdict is not None and self.verdict.passed
-        return passed and not self.certificate.changed and not (self.same and self.differences)
+        """The kernel passes twice, under the same conditions with the same figures, and nothing else speaks against it.
+
+        Where something does, `own` stays None.
+        """
+        return self.own is not None and self.own.passed and not (self.same and self.differences)
 
 
 def read_certificate(path: Path) -> Certificate:
@@ -99,17 +143,25 @@ def read_certificate(path: Path) -> Certificate:
         text = (found[record["kernel_file"]] or b"")[: whole("kernel_bytes", record["kernel_bytes"], least=1)]
         contradicts = not changed and sha256(text) != record["sha256"]
         require(not contradicts, f"sha256 is not that of the first {len(text)} bytes of {record['kernel_file']}")
+        source = replace(source, text=text.decode(errors="replace"))
+        if not changed:
+            require_agreement(source, path)
+        arch, claims = str(record["arch"]), None if verification is None else dict(verification)
+        examples = whole("certified.examples", asked["examples"], least=0 if claims is None else 1)
+        seed = whole("certified.seed", asked["seed"], least=0)
         return Certificate(
             path,
-            replace(source, text=text.decode(errors="replace")),
+            source,
             changed,
-            None if verification is None else dict(verification),
-            examples=whole("certified.examples", asked["examples"], least=0),
-            seed=whole("certified.seed", asked["seed"], least=0),
+            () if changed else tuple(_edits(path.parent, source, arch)),
+            () if claims is None else tuple(unmet_claims(claims, executor["name"], examples, seed)),
+            claims,
+            examples,
+            seed,
             executor={name: executor[name] for name in ("name", "description", "flags", "environment")},
             generator=record["generator"]["digest"],
             not_shown=list(record["not_shown"]),
-            arch=str(record["arch"]),
+            arch=arch,
         )
 
 
@@ -125,18 +177,39 @@ def open_certified(certificate: Certificate, device: DeviceChoice, store: Store)
     return open_target(device, "auto", store)
 
 
-def recheck(certificate: Certificate, target: Target, on_example: Callable[[], None] = lambda: None) -> Recheck:
-    """Verify the kernel as the certificate says that it was verified, and compare."""
-    executor, source, seed = target.executor, certificate.source, certificate.seed
+def own_examples(certificate: Certificate) -> int:
+    """Situations that a check draws with a seed of its own unless the user says how many."""
+    return examples_to_certify(certificate.source.problem)
+
+
+def recheck(
+    certificate: Certificate,
+    target: Target,
+    *,
+    examples: int | None = None,
+    seed: int | None = None,
+    on_example: Callable[[], None] = lambda: None,
+) -> Recheck:
+    """Verify the kernel as the certificate says that it was verified, and compare; then with a seed of its own.
+
+    examples  situations by that seed (None: `own_examples`)
+    seed      None: another each time, so that no certificate can be made for it
+    """
+    executor, source = target.executor, certificate.source
     cuda = check_cuda(source, certificate.arch, executor.store) if target.gpu is None else None
     if cuda is not None and cuda.failure is not None:
-        verdict = cuda.verdict(executor.name, seed)
+        verdict = cuda.verdict(executor.name, certificate.seed)
     else:
-        verdict = verify(executor, source, examples=certificate.examples, seed=seed, on_example=on_example)
+        verdict = verify(executor, source, examples=certificate.examples, seed=certificate.seed, on_example=on_example)
     here = executor_document(executor)
     same = (certificate.executor["environment"], certificate.generator) == (here["environment"], generator_digest())
     found = json.loads(json.dumps(verdict_document(verdict)))  # as JSON would have it
-    return Recheck(certificate, verdict, here, same, tuple(_differences(certificate.verification or {}, found)))
+    result = Recheck(certificate, verdict, here, same, tuple(_differences(certificate.verification or {}, found)))
+    if not verdict.passed:
+        return result
+    count = own_examples(certificate) if examples is None else examples
+    drawn = secrets.randbelow(SEEDS) if seed is None else seed
+    return replace(result, own=verify(executor, source, examples=count, seed=drawn, on_example=on_example))
 
 
 def recheck_document(result: Recheck) -> Document:
@@ -147,12 +220,22 @@ def recheck_document(result: Recheck) -> Document:
         "name": certificate.source.name,
         "stands": result.stands,
         "changed": [asdict(one) for one in certificate.changed],
+        "edits": [asdict(one) for one in certificate.edits],
+        "unmet": [asdict(one) for one in certificate.unmet],
+        "only_promised": list(certificate.only_promised),
         "differences": [asdict(one) for one in result.differences],
         "verification": verdict_document(result.verdict),
+        "own_verification": verdict_document(result.own),
         "executor": {"certified": certificate.executor, "here": result.executor, "same": result.same},
-        "rendered_by_this_version": certificate.rendered,
+        "rendered_by_this_version": certificate.kernel_edit is None,
         "not_shown": certificate.not_shown,
     }
+
+
+def _edits(folder: Path, source: KernelSource, arch: str) -> Iterator[Edit]:
+    """Raises InvalidInput for a kernel that has no such files."""
+    rendered = folder_texts(source, arch)
+    yield from edits({name: _content(folder, name) for name in rendered}, rendered)
 
 
 def _differences(certified: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[Difference]:

@@ -11,7 +11,14 @@ from click.core import ParameterSource
 
 from gemmgen.api import DEFAULT_OUT
 from gemmgen.artifacts.kernelfile import KernelFile, find_kernel
-from gemmgen.artifacts.recheck import Recheck, open_certified, read_certificate, recheck, recheck_document
+from gemmgen.artifacts.recheck import (
+    Recheck,
+    open_certified,
+    own_examples,
+    read_certificate,
+    recheck,
+    recheck_document,
+)
 from gemmgen.artifacts.records import cuda_document, kernel_document, verdict_document
 from gemmgen.artifacts.unseen import unseen
 from gemmgen.cli.options import Whole, device_option, json_option, out_option, seed_option
@@ -32,7 +39,7 @@ from gemmgen.verification.with_nvrtc import CudaCheck, check_cuda
 from gemmgen.verification.with_sanitizers import require_sanitizer
 from gemmgen.verification.with_sanitizers import sanitize as add_sanitizers
 
-FOR_A_KERNEL = ("kernel", "examples", "seed", "sanitize", "tool", "out")  # what a certificate says itself
+FOR_A_KERNEL = ("kernel", "sanitize", "tool", "out")  # what has no meaning for a certificate
 
 
 @click.command()
@@ -77,7 +84,8 @@ def command(
     A failure is shrunk to the smallest case that still fails, and printed with its first wrong element.
 
     The kernel is a .cu file, or the name (or its beginning) of one in --out, in this folder or in generated/. How to
-    launch it is read from the JSON beside it, or from its header.
+    launch it is read from the JSON beside it, or from its header. A JSON of another problem than its header or name
+    says is refused; what it alone promises, the verdict says.
 
     The emulator runs what the host's C++ compiler makes of the text. Where NVRTC is installed it compiles the text too,
     for the architecture of the kernel's JSON: a text that it refuses fails, and so does one whose parameters are not
@@ -90,15 +98,19 @@ def command(
     --sanitize needs a GPU. The kernel runs in a few small situations under each tool, for a few seconds; of launches
     that are too large for that only the first blocks run. A finding fails the kernel, and names the line of the .cu.
 
-    With --certificate the files beside the certificate must be those that it names, byte for byte, and the tests that
-    it reports are repeated, with its seed and number of examples, and must come out the same.
+    With --certificate the files beside the certificate must be those that it names, byte for byte, and all but the
+    kernel's own text must be what gemmgen renders. The tests that it reports are repeated, with its seed and number of
+    examples, and must come out the same. Then the kernel must pass in --examples situations of another seed: 100 (of
+    large problems 20) and a random one, unless they are given.
     """
     if certificate is not None:
-        given = [name for name in FOR_A_KERNEL if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
-        require(not given, f"--certificate says what is run: leave out {', '.join(given)}")
-        result = _check_certificate(certificate, device, as_json)
+        given = {name for name in ctx.params if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+        extra = [name for name in FOR_A_KERNEL if name in given]
+        require(not extra, f"--certificate says what is run: leave out {', '.join(extra)}")
+        own = {name: ctx.params[name] for name in ("examples", "seed") if name in given}
+        result = _check_certificate(certificate, device, as_json, **own)
         if not result.stands:
-            ctx.exit(FAILED if result.verdict is None or result.verdict.passed else exit_code(result.verdict))
+            ctx.exit(FAILED if result.wrong is None else exit_code(result.wrong))
         return
     if kernel is None:
         raise click.UsageError("name a kernel, or its --certificate", ctx)
@@ -113,7 +125,12 @@ def command(
         hidden = unseen(found.source, found.arch) if target.gpu is None else ()
         verdict = _verified(target, found.source, examples, seed, chosen, cuda)
     again = reproduction(found, verdict, examples, out)
-    document = {**kernel_document(found.source), "verification": verdict_document(verdict), "reproduce": again}
+    document = {
+        **kernel_document(found.source),
+        "only_promised": list(found.only_promised),
+        "verification": verdict_document(verdict),
+        "reproduce": again,
+    }
     emit(
         as_json,
         lambda: {
@@ -147,15 +164,18 @@ def _verified(
         return add_sanitizers(target.gpu, source, verdict, tools, on_tool=on_tool)
 
 
-def _check_certificate(path: Path, device: DeviceChoice, as_json: bool) -> Recheck:
+def _check_certificate(
+    path: Path, device: DeviceChoice, as_json: bool, examples: int | None = None, seed: int | None = None
+) -> Recheck:
     certificate = read_certificate(path)
-    if certificate.changed or certificate.verification is None:
-        result = Recheck(certificate)
-    else:
+    if certificate.runs:
         require_memory(certificate.source.problem)
         target = open_certified(certificate, device, Store())
-        with target.executor, counter("verify", certificate.examples) as on_example:
-            result = recheck(certificate, target, on_example)
+        examples = own_examples(certificate) if examples is None else examples
+        with target.executor, counter("verify", certificate.examples + examples) as on_example:
+            result = recheck(certificate, target, examples=examples, seed=seed, on_example=on_example)
+    else:
+        result = Recheck(certificate)
     emit(as_json, lambda: recheck_document(result), lambda console: show_recheck(console, result))
     return result
 

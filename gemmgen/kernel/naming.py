@@ -131,10 +131,10 @@ def parse_name(name: str) -> tuple[Problem, Family, Config]:
     match = _NAME.fullmatch(todays_words(name))
     require(match is not None, f"{name!r} is not the full name of a gemmgen kernel")
     assert match is not None
-    family = FAMILIES.get(match["family"])
-    config = family.config_type.parse(match["config"]) if family else None
-    require(config is not None, f"{name!r}: no kernel family reads {match['family']}_{match['config']}")
-    assert family is not None and config is not None
+    stated = stated_config(name)
+    require(stated is not None, f"{name!r}: no kernel family reads {match['family']}_{match['config']}")
+    assert stated is not None
+    family, config = stated
     m, n, k = (_size(match[size]) for size in "MNK")
     epilogue = LINEAR if match["epilogue"] is None else epilogue_of_token(match["epilogue"])
     require(epilogue is not None, f"{name!r} does not say its epilogue: the kernel's JSON does")
@@ -154,6 +154,20 @@ def parse_name(name: str) -> tuple[Problem, Family, Config]:
         **distances,
     )
     return problem, family, config
+
+
+def stated_problem(name: str) -> str | None:
+    """What a full name of any age says of its problem, as `problem_name` writes it; None for what is no full name."""
+    match = _NAME.fullmatch(todays_words(name))
+    return None if match is None else match.string[len("gemm_") : match.start("family") - 1]
+
+
+def stated_config(name: str) -> tuple[Family, Config] | None:
+    """Family and config of a full name of any age; None for what is none, or of a family or an axis not known."""
+    match = _NAME.fullmatch(todays_words(name))
+    family = FAMILIES.get(match["family"]) if match else None
+    config = family.config_type.parse(match["config"]) if match and family else None
+    return None if family is None or config is None else (family, config)
 
 
 def _size(text: str) -> Size:

@@ -265,6 +265,11 @@ class KernelSource:
         return match[1] if match and match[1] == self.name else None
 
     @property
+    def full_name(self) -> str | None:
+        """The full name in its header; None where there is no line of one."""
+        return full_name_in(self.text)
+
+    @property
     def zeroed(self) -> tuple[str, ...]:
         """Of its pointers those to what a launch sets to zero bytes before: see `Operand.written`."""
         return tuple(operand.name for operand in self.problem.epilogue.amaxes)
@@ -281,3 +286,9 @@ class KernelSource:
             "parameters": [asdict(parameter) for parameter in self.parameters],
             **({"zeroed": list(self.zeroed)} if self.zeroed else {}),
         }
+
+
+def full_name_in(text: str) -> str | None:
+    """The full name in the header of a `.cu`; None where there is no line of one."""
+    match = re.search(rf"^{CONFIG}(\w+)$", text, re.MULTILINE)
+    return match[1] if match else None

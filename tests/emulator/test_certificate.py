@@ -21,7 +21,7 @@ from gemmgen.search.tuner import EXAMPLES
 
 FULL = "gemm_f32_rr_MxNx40_naive_8x8"
 NAME = render(*parse_name(FULL)).name
-CHECK = ("verify", "--certificate")
+CHECK = ("verify", "--examples", "5", "--seed", "3", "--certificate")  # five of the check's own
 
 Run = Callable[..., tuple[int, str]]
 
@@ -42,12 +42,12 @@ def run(tmp_path: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPatch, cap
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory, shared_cache: Path) -> Path:
-    """A kernel exported with 25 situations."""
+    """A kernel exported with 19 situations."""
     folder, shown = tmp_path_factory.mktemp("exported"), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(shown):
         patch.setenv("XDG_CACHE_HOME", str(shared_cache))
         patch.chdir(folder)
-        words = ("export", FULL, "--to", "out", "--examples", "25", "--seed", "7", "--device", "emulator")
+        words = ("export", FULL, "--to", "out", "--examples", "19", "--seed", "7", "--device", "emulator")
         assert main(words) == 0
     assert "PASS" in shown.getvalue() and "the same bits in 10 runs" in shown.getvalue()
     return folder / "out"
@@ -69,28 +69,31 @@ def rewrite(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
 def test_a_certificate_says_what_ran_and_stands(run: Run, certificate: Path) -> None:
     record = json.loads(certificate.read_text())
     verification = record["verification"]
-    assert verification["passed"] and (verification["examples"], verification["seed"]) == (25, 7)
+    assert verification["passed"] and (verification["examples"], verification["seed"]) == (19, 7)
     assert verification["determinism"]["same_bits"] and verification["determinism"]["runs"] == 10
     assert verification["domain"]["sizes"]["K"] == [40, 40]
     assert 0 < verification["errors"]["quantiles"]["0.5"] < verification["worst_error_over_bound"] <= 1
     assert record["executor"]["name"] == "emulator" and "-O2" in record["executor"]["flags"]
-    assert record["certified"]["examples"] == 25 and len(record["generator"]["digest"]) == 64
+    assert record["certified"]["examples"] == 19 and len(record["generator"]["digest"]) == 64
     assert "that it is right on a GPU: none ran it" in record["not_shown"]
     code, out = run(*CHECK, str(certificate))
     assert code == 0 and "STANDS" in out
-    assert re.search(r"PASS  25 situations \(\d+ of them on 4 random tiles of the grid\) on the emulator, seed 7", out)
+    assert re.search(r"PASS  19 situations \(\d+ of them on 4 random tiles of the grid\) on the emulator, seed 7", out)
     assert "same executor, compiler, machine and gemmgen" in out and "renders the same text" in out
     document = json.loads(run(*CHECK, str(certificate), "--json")[1])
     assert document["stands"] and document["executor"]["same"] and document["rendered_by_this_version"]
     assert document["verification"] == verification, "everything again, to the last digit"
-    assert document["differences"] == []
+    assert document["differences"] == [] and document["edits"] == [] and document["unmet"] == []
+    own = document["own_verification"]
+    assert own["passed"] and (own["examples"], own["seed"]) == (5, 3), "and a seed that no certificate knows"
+    assert "PASS  5 situations" in out and "seed 3\n" in out and "of this check's own" in out
 
 
 CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "worst_error_over_bound": lambda proof: proof.update(worst_error_over_bound=0.001),
-    "examples": lambda proof: proof.update(examples=1000),
+    "examples": lambda proof: proof.update(examples=18),
     "domain": lambda proof: proof["domain"]["sizes"].update(M=[1, 99999]),
-    "determinism": lambda proof: proof["determinism"].update(same_bits=False),
+    "determinism": lambda proof: proof["determinism"].update(grid=1, blocks=1),
     "errors": lambda proof: proof.pop("errors"),
 }
 
@@ -136,6 +139,21 @@ def test_a_wrong_kernel_with_the_right_hashes_fails(run: Run, certificate: Path)
     code, out = run(*CHECK, str(certificate))
     assert code == 1 and "FAIL" in out and "the kernel is wrong" in out and "renders another text" in out
     assert run("verify", str(kernel), "--examples", "50", "--device", "emulator")[0] == 1, "and by what it computes"
+
+
+def test_one_situation_that_is_right_certifies_nothing(run: Run, tmp_path: Path) -> None:
+    """The first one drawn has a single element of C: a check draws its own."""
+    run("generate", "?x?x40", "--family", "naive", "--set", "BM=8", "--set", "BN=8")
+    kernel = tmp_path / "gemmgen-out" / f"{NAME}.cu"
+    kernel.write_text(kernel.read_text().replace("float acc = 0.0f;", "float acc = s.M > 1 ? 1.0f : 0.0f;"))
+    assert run("export", str(kernel), "--to", "out", "--examples", "1", "--device", "emulator")[0] == 0
+    path = tmp_path / "out" / f"{NAME}.certificate.json"
+    code, out = run(*CHECK, str(path))
+    assert code == 1 and "STANDS" not in out and "the kernel is wrong" in out and "drawn by seed 3 of the check" in out
+    assert "EDITED" in out and "float acc = s.M > 1 ? 1.0f : 0.0f;" in out and "float acc = 0.0f;" in out, "both lines"
+    document = json.loads(run(*CHECK, str(path), "--json")[1])
+    assert document["verification"]["passed"] and document["differences"] == [], "as certified, to the last digit"
+    assert not document["own_verification"]["passed"] and not document["stands"]
 
 
 def test_an_edit_that_keeps_it_right_voids_the_certificate_and_passes_verify(run: Run, certificate: Path) -> None:

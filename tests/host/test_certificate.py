@@ -7,18 +7,22 @@ import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from gemmgen.artifacts.certificate import examples_to_certify, not_shown
+from gemmgen.artifacts.recheck import read_certificate, recheck
 from gemmgen.artifacts.records import sanitizer_document
 from gemmgen.cli import main
 from gemmgen.kernel.naming import parse_name
 from gemmgen.kernel.render import render
+from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import parse_shape
 from gemmgen.verification.sanitizers.tool import TOOLS, SanitizerResult, Tool
+from gemmgen.verification.verifier import Verdict
 
 FULL = "gemm_f32_rr_64x96x32_naive_16x16"
 NAME = render(*parse_name(FULL)).name
@@ -96,6 +100,127 @@ def test_a_certificate_of_nothing_does_not_pass(run: Run, exported: Path) -> Non
     assert document["verification"] is None and document["executor"]["name"] == "none"
 
 
+# Forged certificates: hashes and claims agree with each other, which shows nothing
+
+
+def claimed(**claims: Any) -> Callable[[dict[str, Any]], object]:
+    """Of 25 situations, all right, but for `claims`."""
+    determinism = {"same_bits": True, "runs": 10, "blocks": 4, "grid": 4, "difference": None}
+    proof = {"passed": True, "failure": None, "executor": "emulator", "examples": 25, "seed": 7}
+
+    def change(record: dict[str, Any]) -> None:
+        record["certified"].update(examples=25, seed=7)
+        record["executor"].update(name="emulator")
+        record["verification"] = {**proof, "determinism": determinism, **claims}
+
+    return change
+
+
+UNMET: dict[str, tuple[dict[str, Any], tuple[str, Any, Any]]] = {
+    "that it failed": ({"passed": False}, ("passed", False, True)),
+    "a pass that is no truth": ({"passed": 1}, ("passed", 1, True)),
+    "why it failed": ({"failure": {"kind": "wrong"}}, ("failure", {"kind": "wrong"}, None)),
+    "another seed": ({"seed": 8}, ("seed", 8, 7)),
+    "another executor": ({"executor": "gpu"}, ("executor", "gpu", "emulator")),
+    "nothing that ran": ({"examples": 0}, ("examples", 0, "1 to 25, as was asked")),
+    "more than was asked": ({"examples": 1000}, ("examples", 1000, "1 to 25, as was asked")),
+    "few runs": (
+        {"determinism": {"same_bits": True, "runs": 1}},
+        ("determinism.runs", 1, "10 or more"),
+    ),
+    "other bits in each run": (
+        {"determinism": {"same_bits": False, "runs": 10}},
+        ("determinism.same_bits", False, True),
+    ),
+    "bits in words": ({"determinism": "deterministic"}, ("determinism.same_bits", None, True)),
+}
+
+
+@pytest.mark.parametrize("case", UNMET)
+def test_a_certificate_has_to_claim_what_it_certifies(run: Run, exported: Path, case: str) -> None:
+    claims, (what, certified, required) = UNMET[case]
+    rewrite(exported / CERTIFICATE, claimed(**claims))
+    code, out, _ = run("verify", "--certificate", f"out/{CERTIFICATE}")
+    assert code == 1 and "FAIL" in out and "certify no right kernel" in out and "STANDS" not in out
+    assert what in out and str(certified) in out and str(required) in out
+    document = json.loads(run("verify", "--certificate", f"out/{CERTIFICATE}", "--json")[1])
+    assert not document["stands"] and document["verification"] is None, "nothing ran"
+    assert {"claim": what, "certified": certified, "required": required} in document["unmet"]
+
+
+def recertify(path: Path) -> None:
+    """Give the files beside a certificate the hashes that they have now."""
+    rewrite(path, lambda record: record["files"].update({name: sha256(path.parent / name) for name in record["files"]}))
+
+
+EDITS = {
+    "a launcher that passes beta for alpha": (
+        f"{NAME}.cu",
+        ">>>(\n        A, B, C, alpha,",
+        ">>>(\n        A, B, C, beta,",
+    ),
+    "a header of another contract": (f"{NAME}.h", "beta = 0 never reads C", "beta = 0 may read C"),
+    "a dull self-test": (f"{NAME}_selftest.cu", "return", "return 0 *"),
+    "flags that no test had": (
+        "CMakeLists.txt",
+        "cmake_minimum_required",
+        "add_compile_options(-use_fast_math)\ncmake",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", EDITS)
+def test_files_that_gemmgen_does_not_render_are_called_edited(run: Run, exported: Path, case: str) -> None:
+    name, right, wrong = EDITS[case]
+    file = exported / name
+    text = file.read_text()
+    assert right in text
+    file.write_text(text.replace(right, wrong, 1))
+    rewrite(exported / CERTIFICATE, claimed())
+    recertify(exported / CERTIFICATE)
+    code, out, _ = run("verify", "--certificate", f"out/{CERTIFICATE}")
+    assert code == 1 and "EDITED" in out and "STANDS" not in out
+    document = json.loads(run("verify", "--certificate", f"out/{CERTIFICATE}", "--json")[1])
+    (edit,) = document["edits"]
+    assert edit["file"] == name and f"{name}:{edit['line']}" in out
+    assert edit["rendered"] in text and edit["stands"] in file.read_text() and edit["stands"] != edit["rendered"]
+    assert edit["stands"].strip() in out and edit["rendered"].strip() in out, "both lines"
+    assert document["verification"] is None, "nothing ran"
+
+
+def test_a_file_that_the_certificate_does_not_name_is_looked_at(run: Run, exported: Path) -> None:
+    (exported / f"{NAME}.h").write_text("#define alpha beta\n")
+
+    def forget(record: dict[str, Any]) -> None:
+        claimed()(record)
+        del record["files"][f"{NAME}.h"]
+
+    rewrite(exported / CERTIFICATE, forget)
+    code, out, _ = run("verify", "--certificate", f"out/{CERTIFICATE}")
+    assert code == 1 and "EDITED" in out and "#define alpha beta" in out
+
+
+def test_a_check_draws_by_a_seed_that_no_certificate_knows(
+    run: Run, exported: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, int]] = []
+
+    def passes(executor: Any, source: KernelSource, *, examples: int, seed: int, on_example: object) -> Verdict:
+        asked.append((examples, seed))
+        return Verdict("emulator", examples, seed, 0.5)
+
+    monkeypatch.setattr("gemmgen.artifacts.recheck.verify", passes)
+    rewrite(exported / CERTIFICATE, claimed())
+    certificate = read_certificate(exported / CERTIFICATE)
+    executor = SimpleNamespace(name="emulator", description="no compiler", flags=(), environment="none")
+    target: Any = SimpleNamespace(executor=executor, gpu="which no CUDA compiler needs to judge for")
+    assert all(recheck(certificate, target).stands for _ in range(2))
+    assert recheck(certificate, target, examples=5, seed=3).stands
+    (known, own), (again, other), (last, given) = zip(asked[::2], asked[1::2], strict=True)
+    assert known == again == last == (25, 7) and given == (5, 3)
+    assert own[0] == other[0] == 100 and len({7, own[1], other[1]}) == 3
+
+
 # Broken certificates
 
 BROKEN: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
@@ -105,6 +230,10 @@ BROKEN: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "no verification": (lambda record: record.pop("verification"), "is not a certificate (KeyError: 'verification')"),
     "a verification in words": (lambda record: record.update(verification="passed"), "is not a certificate"),
     "no seed": (lambda record: record["certified"].pop("seed"), "is not a certificate (KeyError: 'seed')"),
+    "no examples": (
+        lambda record: (claimed()(record), record["certified"].update(examples=0)),
+        "certified.examples = 0: at least 1 is needed",
+    ),
     "a length in words": (lambda record: record.update(kernel_bytes="all"), "kernel_bytes = 'all' is no whole number"),
     "a length that is a truth": (lambda record: record.update(kernel_bytes=True), "kernel_bytes = True is no whole"),
     "a length that is another": (lambda record: record.update(kernel_bytes=9), "that of the first 9 bytes of"),
@@ -155,7 +284,7 @@ def test_another_kernel_under_the_name_voids_the_certificate(run: Run, exported:
     [
         ("verify", "name a kernel, or its --certificate"),
         ("verify x --certificate y", "leave out kernel"),
-        ("verify --certificate y --examples 5 --seed 3", "leave out examples, seed"),
+        ("verify --certificate y --out here", "leave out out"),
         ("verify --certificate y --sanitize --tool memcheck", "leave out sanitize, tool"),
         ("verify --certificate nowhere.json", "cannot read nowhere.json: No such file"),
         ("export x --to y --examples -1", "--examples"),

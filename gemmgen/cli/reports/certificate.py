@@ -4,26 +4,32 @@ from __future__ import annotations
 
 from rich.console import Console
 
+from gemmgen.artifacts.doubts import Edit
 from gemmgen.artifacts.recheck import Difference, Recheck
-from gemmgen.cli.reports.verify import show_pass
+from gemmgen.cli.reports.verify import show_pass, show_promised
 from gemmgen.cli.reports.words import bad, bold, facts, good
+from gemmgen.support.errors import Failure
+from gemmgen.verification.verifier import Verdict
 
 
 def show_recheck(console: Console, result: Recheck) -> None:
-    """STANDS, VOID (a file changed) or FAIL (it does not do what the certificate says), and why."""
+    """STANDS, VOID (a file changed), EDITED (one is not as rendered) or FAIL (its words do not hold), and why."""
     certificate = result.certificate
     console.print(f"{certificate.path}", soft_wrap=True)
     if certificate.changed:
         _show_changed(console, result)
         return  # what is rendered for the certified config says nothing of other bytes
-    if result.verdict is None:
+    if certificate.verification is None:
         console.print(bad("FAIL"), " the files are those of the certificate, which shows nothing:")
         console.print("      the kernel was exported with --examples 0. `gemmgen export` again verifies it")
+    elif not certificate.runs:
+        _show_doubts(console, result)
     else:
         _show_verified(console, result)
         console.print(f"      {_conditions(result)}", soft_wrap=True)
-    rendered = "the same" if certificate.rendered else "another"
-    console.print(f"      this version of gemmgen renders {rendered} text for it")
+        _show_own(console, result)
+        show_promised(console, certificate.only_promised)
+    _show_kernel_text(console, result)
 
 
 def _show_changed(console: Console, result: Recheck) -> None:
@@ -31,17 +37,54 @@ def _show_changed(console: Console, result: Recheck) -> None:
     console.print(bad("VOID"), " the certificate no longer stands: it is of other bytes\n")
     for file in certificate.changed:
         _show_facts(console, file=file.what, certified=file.certified, found=file.found or "no such file")
+    _show_verify(console, result)
+
+
+def _show_doubts(console: Console, result: Recheck) -> None:
+    certificate = result.certificate
+    if certificate.unmet:
+        console.print(bad("FAIL"), " the certificate's own words certify no right kernel: nothing was run\n")
+    for claim in certificate.unmet:
+        _show_facts(console, claim=claim.claim, certified=_short(claim.certified), required=_short(claim.required))
+    if certificate.edits:
+        console.print(bad("EDITED"), " the files are those certified, but not what gemmgen renders: nothing was run\n")
+    for edit in certificate.edits:
+        _show_edit(console, edit)
+    if certificate.edits:
+        console.print("\nby hand, or by another version of gemmgen: `gemmgen export` writes them again", soft_wrap=True)
+    _show_verify(console, result)
+
+
+def _show_edit(console: Console, edit: Edit) -> None:
+    stands, rendered = ("(the file ends)" if text is None else text.strip() for text in (edit.stands, edit.rendered))
+    _show_facts(console, file=f"{edit.file}:{edit.line}", stands=_short(stands), rendered=_short(rendered))
+
+
+def _show_verify(console: Console, result: Recheck) -> None:
+    certificate = result.certificate
     kernel = certificate.path.parent / f"{certificate.source.name}.cu"
     console.print(bold("\nto judge the kernel as it stands"), f"gemmgen verify {kernel}", sep="\n  ", soft_wrap=True)
 
 
+def _show_kernel_text(console: Console, result: Recheck) -> None:
+    """Whether the text that was judged is gemmgen's: a kernel edited by hand may stand, but not unseen."""
+    edit = result.certificate.kernel_edit
+    if edit is None:
+        console.print("      this version of gemmgen renders the same text for it")
+        return
+    console.print(bold("EDITED"), " this version of gemmgen renders another text for it", end="")
+    if edit.line:
+        console.print(", from here on:")
+        _show_edit(console, edit)
+    else:
+        console.print(", or launches it otherwise")
+
+
 def _show_verified(console: Console, result: Recheck) -> None:
     assert result.verdict is not None
-    failure = result.verdict.failure
-    if failure is not None and failure.kind == "unjudged":
-        console.print(bold("NOT JUDGED"), f" the emulator lacks what this kernel uses: {failure.reason}")
-    elif failure is not None:
-        console.print(bad("FAIL"), f" every file is the one certified, but the kernel is wrong: {failure.reason}")
+    wrong = result.wrong
+    if wrong is not None and wrong.failure is not None:
+        _show_wrong(console, result, wrong, wrong.failure)
     elif result.stands:
         console.print(good("STANDS"), " every file is the one certified, and the kernel passes again")
         show_pass(console, result.verdict)
@@ -49,6 +92,22 @@ def _show_verified(console: Console, result: Recheck) -> None:
         console.print(bad("FAIL"), " every file is the one certified, but the kernel does not do what it says")
         for one in result.differences:
             _show_facts(console, figure=one.what, certified=_short(one.certified), found=_short(one.found))
+
+
+def _show_wrong(console: Console, result: Recheck, wrong: Verdict, failure: Failure) -> None:
+    if failure.kind == "unjudged":
+        console.print(bold("NOT JUDGED"), f" the emulator lacks what this kernel uses: {failure.reason}")
+        return
+    console.print(bad("FAIL"), f" every file is the one certified, but the kernel is wrong: {failure.reason}")
+    if wrong.situation is not None:
+        by = "the certificate" if wrong is result.verdict else "the check"
+        console.print(f"      in {wrong.situation}, drawn by seed {wrong.seed} of {by}", soft_wrap=True)
+
+
+def _show_own(console: Console, result: Recheck) -> None:
+    if result.own is not None and result.own.passed:
+        show_pass(console, result.own)
+        console.print("      by a seed of this check's own, which the certificate does not know")
 
 
 def _show_facts(console: Console, **values: str) -> None:

@@ -40,10 +40,19 @@ def show_verdict(
         _show_unjudged(console, verdict.failure.reason)
     else:
         _show_failure(console, verdict, again)
+    show_promised(console, kernel.only_promised)
     if cuda is not None and cuda.failure is None:
         _show_cuda(console, cuda)
     for result in verdict.sanitizers:
         _show_sanitizer(console, result)
+
+
+def show_promised(console: Console, promised: Sequence[str]) -> None:
+    """Under what a kernel was judged that neither its header nor its name says."""
+    if promised:
+        console.print(
+            f"      judged under {', '.join(promised)}, which only its JSON promises", soft_wrap=True, markup=False
+        )
 
 
 def show_pass(console: Console, verdict: Verdict) -> None:
@@ -55,8 +64,7 @@ def show_pass(console: Console, verdict: Verdict) -> None:
     determinism = verdict.determinism
     if determinism is not None:
         part = "" if determinism.blocks == determinism.grid else f", of {determinism.blocks} of its blocks"
-        bits = "the same bits" if determinism.difference is None else "different bits, as the kernel declares,"
-        console.print(f"      {bits} in {determinism.runs} runs of one launch{part}")
+        console.print(f"      the same bits in {determinism.runs} runs of one launch{part}")
 
 
 def _show_unjudged(console: Console, reason: str) -> None:

@@ -1,0 +1,79 @@
+"""What speaks against a certificate before anything runs: claims that certify nothing, and files that were edited.
+
+A certificate is JSON beside the files, and who changes one can change the other: equal hashes show that they go
+together, not that either is true.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gemmgen.verification.verifier import RUNS
+
+
+@dataclass(frozen=True)
+class Unmet:
+    """A claim of a certificate that is not what one of a right kernel has to say."""
+
+    claim: str
+    certified: Any
+    required: Any
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Where a file is not as this version of gemmgen renders it: the first line that differs, None where one ends.
+
+    line  from 1; 0 where the text is the same, or none is rendered
+    """
+
+    file: str
+    line: int
+    stands: str | None
+    rendered: str | None
+
+
+def unmet_claims(verification: Mapping[str, Any], executor: str, examples: int, seed: int) -> Iterator[Unmet]:
+    """Of what a certificate says that `verify` found on `executor`, what cannot be of a kernel that passed.
+
+    examples, seed  what the certificate says was asked
+    """
+    determinism = verification.get("determinism")
+    bits = determinism if isinstance(determinism, Mapping) else {}
+    required = {
+        "passed": (verification.get("passed"), True),
+        "failure": (verification.get("failure"), None),
+        "executor": (verification.get("executor"), executor),
+        "seed": (verification.get("seed"), seed),
+        "determinism.same_bits": (bits.get("same_bits"), True),
+        "determinism.difference": (bits.get("difference"), None),
+    }
+    for claim, (certified, value) in required.items():
+        if type(certified) is not type(value) or certified != value:  # 1 is not True
+            yield Unmet(claim, certified, value)
+    for claim, certified, least, most in (
+        ("examples", verification.get("examples"), 1, examples),
+        ("determinism.runs", bits.get("runs"), RUNS, None),
+    ):
+        if type(certified) is not int or certified < least or (most is not None and certified > most):
+            yield Unmet(claim, certified, f"{least} or more" if most is None else f"{least} to {most}, as was asked")
+
+
+def edits(found: Mapping[str, bytes | None], rendered: Mapping[str, str]) -> Iterator[Edit]:
+    """The files of `rendered` that stand otherwise in `found`."""
+    for file, text in rendered.items():
+        data = found.get(file)
+        if data != text.encode():
+            yield first_edit(file, None if data is None else data.decode(errors="replace"), text)
+
+
+def first_edit(file: str, stands: str | None, rendered: str) -> Edit:
+    """Where a text first differs from another."""
+    pairs = itertools.zip_longest((stands or "").splitlines(), rendered.splitlines())
+    for line, (one, other) in enumerate(pairs, 1):
+        if one != other:
+            return Edit(file, line, one, other)
+    return Edit(file, line, one, other)  # line ends alone
