@@ -21,11 +21,13 @@ from gemmgen.artifacts.recheck import (
     recheck_document,
 )
 from gemmgen.artifacts.records import cuda_document, kernel_document, verdict_document
+from gemmgen.artifacts.unseen import unseen
 from gemmgen.cli.options import Whole, device_option, json_option, out_option, seed_option
 from gemmgen.cli.output import DONE, FAILED, NOT_JUDGED, emit
 from gemmgen.cli.progress import counter
 from gemmgen.cli.reports.certificate import show_recheck
 from gemmgen.cli.reports.verify import show_unconfined, show_verdict
+from gemmgen.kernel.conditionals import Conditional
 from gemmgen.kernel.source import KernelSource
 from gemmgen.run.target import DeviceChoice, Target, open_target
 from gemmgen.support.errors import require
@@ -89,7 +91,8 @@ def command(
     The emulator runs what the host's C++ compiler makes of the text. Where NVRTC is installed it compiles the text too,
     for the architecture of the kernel's JSON: a text that it refuses fails, and so does one whose parameters are not
     those of its launch, or that needs more registers or shared memory, or takes fewer threads, than it may. A kernel
-    that uses what the emulator lacks is not judged.
+    that uses what the emulator lacks is not judged, nor are lines that nvcc alone sees (#ifdef __CUDACC__) and that
+    gemmgen does not render so.
 
     Exit codes: 0 PASS, 1 FAIL, 2 wrong usage, 3 not judged here.
 
@@ -120,6 +123,7 @@ def command(
     with target.executor:
         found = find_kernel(kernel, out, target.spec.arch)
         cuda = check_cuda(found.source, found.arch, target.executor.store) if target.gpu is None else None
+        hidden = unseen(found.source, found.arch) if target.gpu is None else ()
         verdict = _verified(target, found.source, examples, seed, chosen, cuda)
         unconfined = target.executor.unconfined
     again = reproduction(found, verdict, examples, out)
@@ -129,20 +133,22 @@ def command(
         "verification": verdict_document(verdict),
         "unconfined": [*unconfined],
         "reproduce": again,
+        "cuda_compiler": cuda_document(cuda),
+        "not_judged": [[one.first, one.last] for one in hidden],
     }
 
     def show(console: Console) -> None:
-        show_verdict(console, found, verdict, again, cuda)
+        show_verdict(console, found, verdict, again, cuda, hidden)
         show_unconfined(console, unconfined)
 
-    emit(as_json, lambda: {**document, "cuda_compiler": cuda_document(cuda)}, show)
-    ctx.exit(exit_code(verdict))
+    emit(as_json, lambda: document, show)
+    ctx.exit(exit_code(verdict, hidden))
 
 
-def exit_code(verdict: Verdict) -> int:
-    """Of a command whose work was to reach `verdict`."""
+def exit_code(verdict: Verdict, hidden: Sequence[Conditional] = ()) -> int:
+    """Of a command whose work was to reach `verdict`, which says nothing of the lines that are `hidden` from it."""
     if verdict.failure is None:
-        return DONE
+        return NOT_JUDGED if hidden else DONE
     return NOT_JUDGED if verdict.failure.kind == "unjudged" else FAILED
 
 

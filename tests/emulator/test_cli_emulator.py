@@ -155,7 +155,7 @@ def test_verify_of_what_the_emulator_lacks(environment: Path, capsys: pytest.Cap
     assert document(capsys.readouterr().out)["verification"]["failure"]["kind"] == "unjudged"
 
 
-def test_verify_says_that_no_cuda_compiler_saw_the_text(
+def test_verify_says_what_no_cuda_compiler_saw(
     environment: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing() -> str:
@@ -164,8 +164,13 @@ def test_verify_says_that_no_cuda_compiler_saw_the_text(
     monkeypatch.setattr("gemmgen.verification.with_nvrtc.compiler_version", missing)
     main(["generate", "16x16x16", "--family", "naive"])
     (kernel,) = environment.glob("gemmgen-out/*.cu")
-    assert main(["verify", str(kernel), "--device", "emulator", "--examples", "2"]) == 0
+    lines = kernel.read_text().splitlines()
+    at = next(number for number, line in enumerate(lines) if "float acc" in line)
+    lines[at + 1 : at + 1] = ["#ifdef __CUDA_ARCH__", "    if (blockIdx.x == 7) return;", "#endif"]
+    kernel.write_text("\n".join(lines) + "\n")
+    assert main(["verify", str(kernel), "--device", "emulator", "--examples", "2"]) == 3
     shown = capsys.readouterr().out
+    assert f"NOT JUDGED  lines {at + 2} to {at + 4}: one compiler alone sees them" in shown
     assert "PASS" in shown and "not checked: whether the CUDA compiler takes the text for sm_90" in shown
 
 

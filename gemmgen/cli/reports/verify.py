@@ -8,6 +8,7 @@ from rich.console import Console
 
 from gemmgen.artifacts.kernelfile import KernelFile
 from gemmgen.cli.reports.words import bad, bold, facts, figure, good
+from gemmgen.kernel.conditionals import Conditional
 from gemmgen.support.words import plural
 from gemmgen.verification.sanitizers.tool import SanitizerResult
 from gemmgen.verification.verifier import SAMPLE_TILES, Verdict
@@ -17,12 +18,22 @@ FINDINGS = 5  # of a tool that are shown; --json has all
 
 
 def show_verdict(
-    console: Console, kernel: KernelFile, verdict: Verdict, again: str, cuda: CudaCheck | None = None
+    console: Console,
+    kernel: KernelFile,
+    verdict: Verdict,
+    again: str,
+    cuda: CudaCheck | None = None,
+    hidden: Sequence[Conditional] = (),
 ) -> None:
-    """PASS, FAIL or NOT JUDGED, and what is behind it."""
+    """PASS, FAIL or NOT JUDGED, and what is behind it. The emulator does not see the lines that are `hidden`."""
     origin = "rendered from its name" if kernel.path is None else f"{kernel.path}"
     edited = ", edited by hand since its JSON was written" if kernel.edited else ""
     console.print(f"{origin}{edited}", soft_wrap=True)
+    if hidden:
+        lines = ", ".join(map(str, hidden))
+        console.print(
+            bold("NOT JUDGED"), f"{lines}: one compiler alone sees them, and gemmgen renders others", sep="  "
+        )
     if verdict.failure is None:
         show_pass(console, verdict)
     elif verdict.failure.kind == "unjudged":
