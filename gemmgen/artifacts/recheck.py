@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gemmgen.artifacts.certificate import examples_to_certify, executor_document, not_shown
-from gemmgen.artifacts.doubts import Edit, Unmet, edits, first_edit, unmet_claims
+from gemmgen.artifacts.doubts import Edit, Unmet, edits, first_edit, unmet_claims, unseen
 from gemmgen.artifacts.folder import folder_texts
 from gemmgen.artifacts.kernelfile import read_record, reading, rendered_again, source_from_record
 from gemmgen.artifacts.promises import only_promised, require_agreement
@@ -46,7 +46,8 @@ class Certificate:
 
     source        with the text that is there now, if any
     changed       files that are not as certified
-    edits         files, the kernel's own text aside, that are not as this version of gemmgen renders them
+    edits         files that are not as this version of gemmgen renders them; of the kernel's own text only what its
+                  verification may not have seen: see `doubts.unseen`
     unmet         what it says of the kernel that certifies nothing
     verification  what the certificate says that `verify` found, of `examples` and `seed`; None where nothing ran
     executor      what ran it: name, description, flags, environment
@@ -77,10 +78,7 @@ class Certificate:
     @cached_property
     def rendered(self) -> KernelSource | None:
         """The kernel as this version of gemmgen renders it; None for a config that it does not know, or refuses."""
-        try:
-            return rendered_again(self.source, self.arch)
-        except (InvalidInput, ZeroDivisionError):
-            return None
+        return _rendered(self.source, self.arch)
 
     @property
     def only_promised(self) -> tuple[str, ...]:
@@ -237,8 +235,18 @@ def recheck_document(result: Recheck) -> Document:
 
 def _edits(folder: Path, source: KernelSource, arch: str) -> Iterator[Edit]:
     """Raises InvalidInput for a kernel that has no such files."""
-    rendered = folder_texts(source, arch)
+    rendered, again, kernel = folder_texts(source, arch), _rendered(source, arch), f"{source.name}.cu"
     yield from edits({name: _content(folder, name) for name in rendered}, rendered)
+    launcher = rendered[kernel].removeprefix(source.text) + rendered[f"{source.name}.h"]
+    yield from unseen(kernel, source.text, "" if again is None else again.text, launcher)
+
+
+def _rendered(source: KernelSource, arch: str) -> KernelSource | None:
+    """The kernel as this version of gemmgen renders it; None for a config that it does not know, or refuses."""
+    try:
+        return rendered_again(source, arch)
+    except (InvalidInput, ZeroDivisionError):
+        return None
 
 
 def _figures(certificate: Certificate, verdict: Verdict, found: Document) -> Iterator[Difference]:

@@ -56,7 +56,7 @@ def _show_doubts(console: Console, result: Recheck) -> None:
 
 
 def _show_edit(console: Console, edit: Edit) -> None:
-    stands, rendered = ("(the file ends)" if text is None else text.strip() for text in (edit.stands, edit.rendered))
+    stands, rendered = ("(no such line)" if text is None else text.strip() for text in (edit.stands, edit.rendered))
     _show_facts(console, file=f"{edit.file}:{edit.line}", stands=_short(stands), rendered=_short(rendered))
 
 
