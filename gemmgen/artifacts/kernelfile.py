@@ -267,12 +267,13 @@ def require_writable(folder: Path) -> None:
 
 
 def _source(record: Mapping[str, Any]) -> KernelSource:
-    launch = record["launch"]
+    launch, family = record["launch"], record["family"]
+    require(isinstance(family, str), f"family = {family!r} is no name")
     return KernelSource(
         name=record["name"],
         text="",
         problem=problem_from(record["problem"]),
-        family=record["family"],
+        family=family,
         config=axes_of_record({name: whole(name, value) for name, value in record["config"].items()}),
         launch=Launch(
             launch["threads"],

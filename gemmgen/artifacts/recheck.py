@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gemmgen.artifacts.certificate import examples_to_certify, executor_document
+from gemmgen.artifacts.certificate import examples_to_certify, executor_document, not_shown
 from gemmgen.artifacts.doubts import Edit, Unmet, edits, first_edit, unmet_claims
 from gemmgen.artifacts.folder import folder_texts
 from gemmgen.artifacts.kernelfile import read_record, reading, rendered_again, source_from_record
@@ -54,6 +54,7 @@ class Certificate:
     executor      what ran it: name, description, flags, environment
     generator     digest of the gemmgen that verified it
     arch          what it was made for
+    record        all that it says
     """
 
     path: Path
@@ -68,6 +69,7 @@ class Certificate:
     generator: str
     not_shown: list[str]
     arch: str
+    record: Document
 
     @property
     def runs(self) -> bool:
@@ -170,6 +172,7 @@ def read_certificate(path: Path) -> Certificate:
             generator=record["generator"]["digest"],
             not_shown=list(record["not_shown"]),
             arch=arch,
+            record=record,
         )
 
 
@@ -212,7 +215,7 @@ def recheck(
     here = executor_document(executor)
     same = (certificate.executor["environment"], certificate.generator) == (here["environment"], generator_digest())
     found = json.loads(json.dumps(verdict_document(verdict)))  # as JSON would have it
-    result = Recheck(certificate, verdict, here, same, tuple(_differences(certificate.verification or {}, found)))
+    result = Recheck(certificate, verdict, here, same, tuple(_figures(certificate, verdict, found)))
     if not verdict.passed:
         return result
     count = own_examples(certificate) if examples is None else examples
@@ -245,6 +248,15 @@ def _edits(folder: Path, source: KernelSource, arch: str) -> Iterator[Edit]:
     """Raises InvalidInput for a kernel that has no such files."""
     rendered = folder_texts(source, arch)
     yield from edits({name: _content(folder, name) for name in rendered}, rendered)
+
+
+def _figures(certificate: Certificate, verdict: Verdict, found: Document) -> Iterator[Difference]:
+    """What does not come out again of the certificate's verification, and of the sentences that follow from it."""
+    yield from _differences(certificate.verification or {}, found)
+    if verdict.passed:
+        with reading(certificate.path, "a certificate"):
+            sentences = list(not_shown({**certificate.record, "verification": found}))
+        yield from _differences({"not_shown": certificate.not_shown}, {"not_shown": sentences})
 
 
 def _differences(certified: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[Difference]:

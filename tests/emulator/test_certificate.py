@@ -106,6 +106,15 @@ def test_a_figure_that_does_not_come_out_again_fails(run: Run, certificate: Path
     assert code == 1 and not document["stands"] and {one["what"] for one in document["differences"]} == {what}
 
 
+def test_a_certificate_that_hides_what_was_not_shown_fails(run: Run, certificate: Path) -> None:
+    hidden = "that it is right on a GPU: none ran it"
+    rewrite(certificate, lambda record: record["not_shown"].remove(hidden))
+    code, out = run(*CHECK, str(certificate), "--json")
+    (difference,) = json.loads(out)["differences"]
+    assert code == 1 and difference["what"] == "not_shown"
+    assert set(difference["found"]) - set(difference["certified"]) == {hidden}
+
+
 def test_figures_that_do_not_come_out_again_are_shown(run: Run, certificate: Path) -> None:
     rewrite(certificate, lambda record: [change(record["verification"]) for change in CHANGES.values()])
     code, out = run(*CHECK, str(certificate))

@@ -210,6 +210,7 @@ def test_a_check_draws_by_a_seed_that_no_certificate_knows(
         return Verdict("emulator", examples, seed, 0.5)
 
     monkeypatch.setattr("gemmgen.artifacts.recheck.verify", passes)
+    monkeypatch.setattr("gemmgen.artifacts.recheck.not_shown", lambda _: [])
     rewrite(exported / CERTIFICATE, claimed())
     certificate = read_certificate(exported / CERTIFICATE)
     executor = SimpleNamespace(name="emulator", description="no compiler", flags=(), environment="none")
@@ -238,6 +239,7 @@ BROKEN: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "a length that is a truth": (lambda record: record.update(kernel_bytes=True), "kernel_bytes = True is no whole"),
     "a length that is another": (lambda record: record.update(kernel_bytes=9), "that of the first 9 bytes of"),
     "no launch": (lambda record: record.pop("launch"), "is not the record of a kernel (KeyError: 'launch')"),
+    "a family that is a list": (lambda record: record.update(family=[]), "family = [] is no name"),
     "no parameters": (lambda record: record.update(parameters=3), "is not the record of a kernel"),
     "a file elsewhere": (lambda record: record["files"].update({"../secret": "0"}), "names no file beside it"),
     "a kernel that is no file": (
