@@ -21,6 +21,8 @@ from gemmgen.artifacts.folder import folder_texts
 from gemmgen.artifacts.kernelfile import read_record, reading, rendered_again, source_from_record
 from gemmgen.artifacts.promises import only_promised, require_agreement
 from gemmgen.artifacts.records import Document, verdict_document
+from gemmgen.artifacts.unseen import unseen
+from gemmgen.kernel.conditionals import Conditional
 from gemmgen.kernel.source import KernelSource
 from gemmgen.run.target import DeviceChoice, Target, open_target
 from gemmgen.support.errors import CandidateFailed, InvalidInput, require, whole
@@ -117,6 +119,12 @@ class Recheck:
     def wrong(self) -> Verdict | None:
         """The verdict that the kernel failed."""
         return next((one for one in (self.verdict, self.own) if one is not None and not one.passed), None)
+
+    @cached_property
+    def unseen(self) -> tuple[Conditional, ...]:
+        """Lines that the emulator, which ran it now, did not see: see `unseen.unseen`."""
+        emulated = self.executor is not None and self.executor["name"] == "emulator"
+        return unseen(self.certificate.source, self.certificate.arch) if emulated else ()
 
     @property
     def stands(self) -> bool:
@@ -224,6 +232,7 @@ def recheck_document(result: Recheck) -> Document:
         "edits": [asdict(one) for one in certificate.edits],
         "unmet": [asdict(one) for one in certificate.unmet],
         "only_promised": list(certificate.only_promised),
+        "not_judged": [[one.first, one.last] for one in result.unseen],
         "differences": [asdict(one) for one in result.differences],
         "verification": verdict_document(result.verdict),
         "own_verification": verdict_document(result.own),

@@ -6,7 +6,7 @@ from rich.console import Console
 
 from gemmgen.artifacts.doubts import Edit
 from gemmgen.artifacts.recheck import Difference, Recheck
-from gemmgen.cli.reports.verify import show_pass, show_promised
+from gemmgen.cli.reports.verify import show_hidden, show_pass, show_promised
 from gemmgen.cli.reports.words import bad, bold, facts, good
 from gemmgen.support.errors import Failure
 from gemmgen.verification.verifier import Verdict
@@ -25,6 +25,7 @@ def show_recheck(console: Console, result: Recheck) -> None:
     elif not certificate.runs:
         _show_doubts(console, result)
     else:
+        show_hidden(console, result.unseen)
         _show_verified(console, result)
         console.print(f"      {_conditions(result)}", soft_wrap=True)
         _show_own(console, result)
