@@ -14,8 +14,6 @@ from typing import Any
 
 from gemmgen.verification.verifier import RUNS
 
-# By these a text tells nvcc from the compilers that judge it: NVRTC and the host's.
-_APART = re.compile(r"__CUDACC\w*|__NVCC\w*|__CUDA_ARCH\w*|__NVCOMPILER\w*|__GNUC\w*|__clang\w*|__has_include|_MSC_VER")
 _MACRO = re.compile(r"(?:#|%:)(?:\s|/\*.*?\*/)*define(?:\s|/\*.*?\*/)+(\w+)")
 
 
@@ -84,15 +82,12 @@ def first_edit(file: str, stands: str | None, rendered: str) -> Edit:
     return Edit(file, line, one, other)  # line ends alone
 
 
-def unseen(file: str, text: str, rendered: str, launcher: str) -> Iterator[Edit]:
-    """Lines of a kernel's text, but for those of `rendered`, that its verification may not have seen as nvcc does.
-
-    They ask which compiler reads them, or define what words of the `launcher` behind them mean.
-    """
+def macros_of_launcher(file: str, text: str, rendered: str, launcher: str) -> Iterator[Edit]:
+    """Lines of a kernel's text that are not in `rendered` and define what words of the `launcher` behind it mean."""
     known, words = set(rendered.splitlines()), set(re.findall(r"\w+", launcher))
     for number, line in enumerate(_joined(text), 1):
         macro = _MACRO.search(line)
-        if line not in known and (_APART.search(line) or (macro and macro[1] in words)):
+        if macro and macro[1] in words and line not in known:
             yield Edit(file, number, line, None)
 
 

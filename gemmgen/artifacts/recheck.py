@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gemmgen.artifacts.certificate import examples_to_certify, executor_document, not_shown
-from gemmgen.artifacts.doubts import Edit, Unmet, edits, first_edit, unmet_claims, unseen
+from gemmgen.artifacts.doubts import Edit, Unmet, edits, first_edit, macros_of_launcher, unmet_claims
 from gemmgen.artifacts.folder import folder_texts
 from gemmgen.artifacts.kernelfile import read_record, reading, rendered_again, source_from_record
 from gemmgen.artifacts.promises import only_promised, require_agreement
@@ -48,8 +48,8 @@ class Certificate:
 
     source        with the text that is there now, if any
     changed       files that are not as certified
-    edits         files that are not as this version of gemmgen renders them; of the kernel's own text only what its
-                  verification may not have seen: see `doubts.unseen`
+    edits         files that are not as this version of gemmgen renders them; of the kernel's own text only macros for
+                  the launcher: see `doubts.macros_of_launcher`
     unmet         what it says of the kernel that certifies nothing
     verification  what the certificate says that `verify` found, of `examples` and `seed`; None where nothing ran
     executor      what ran it: name, description, flags, environment
@@ -247,7 +247,7 @@ def _edits(folder: Path, source: KernelSource, arch: str) -> Iterator[Edit]:
     rendered, again, kernel = folder_texts(source, arch), _rendered(source, arch), f"{source.name}.cu"
     yield from edits({name: _content(folder, name) for name in rendered}, rendered)
     launcher = rendered[kernel].removeprefix(source.text) + rendered[f"{source.name}.h"]
-    yield from unseen(kernel, source.text, "" if again is None else again.text, launcher)
+    yield from macros_of_launcher(kernel, source.text, "" if again is None else again.text, launcher)
 
 
 def _rendered(source: KernelSource, arch: str) -> KernelSource | None:
