@@ -7,11 +7,14 @@ together, not that either is true.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from gemmgen.verification.verifier import RUNS
+
+_MACRO = re.compile(r"(?:#|%:)(?:\s|/\*.*?\*/)*define(?:\s|/\*.*?\*/)+(\w+)")
 
 
 @dataclass(frozen=True)
@@ -77,3 +80,23 @@ def first_edit(file: str, stands: str | None, rendered: str) -> Edit:
         if one != other:
             return Edit(file, line, one, other)
     return Edit(file, line, one, other)  # line ends alone
+
+
+def macros_of_launcher(file: str, text: str, rendered: str, launcher: str) -> Iterator[Edit]:
+    """Lines of a kernel's text that are not in `rendered` and define what words of the `launcher` behind it mean."""
+    known, words = set(rendered.splitlines()), set(re.findall(r"\w+", launcher))
+    for number, line in enumerate(_joined(text), 1):
+        macro = _MACRO.search(line)
+        if macro and macro[1] in words and line not in known:
+            yield Edit(file, number, line, None)
+
+
+def _joined(text: str) -> Iterator[str]:
+    """Lines as a compiler joins them; empty ones stand for those that went into one before, so that numbers hold."""
+    lines = iter(text.splitlines())
+    for line in lines:
+        whole, more = line, 0
+        while whole.endswith("\\"):
+            whole, more = whole[:-1] + next(lines, ""), more + 1
+        yield whole
+        yield from [""] * more

@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from gemmgen.artifacts.certificate import examples_to_certify, executor_document, not_shown
-from gemmgen.artifacts.doubts import Edit, Unmet, edits, first_edit, unmet_claims
+from gemmgen.artifacts.doubts import Edit, Unmet, edits, first_edit, macros_of_launcher, unmet_claims
 from gemmgen.artifacts.folder import folder_texts
 from gemmgen.artifacts.kernelfile import read_record, reading, rendered_again, source_from_record
 from gemmgen.artifacts.promises import only_promised, require_agreement
 from gemmgen.artifacts.records import Document, verdict_document
+from gemmgen.artifacts.unseen import unseen
+from gemmgen.kernel.conditionals import Conditional
 from gemmgen.kernel.source import KernelSource
 from gemmgen.run.target import DeviceChoice, Target, open_target
 from gemmgen.support.errors import CandidateFailed, InvalidInput, require, whole
@@ -46,7 +48,8 @@ class Certificate:
 
     source        with the text that is there now, if any
     changed       files that are not as certified
-    edits         files, the kernel's own text aside, that are not as this version of gemmgen renders them
+    edits         files that are not as this version of gemmgen renders them; of the kernel's own text only macros for
+                  the launcher: see `doubts.macros_of_launcher`
     unmet         what it says of the kernel that certifies nothing
     verification  what the certificate says that `verify` found, of `examples` and `seed`; None where nothing ran
     executor      what ran it: name, description, flags, environment
@@ -77,10 +80,7 @@ class Certificate:
     @cached_property
     def rendered(self) -> KernelSource | None:
         """The kernel as this version of gemmgen renders it; None for a config that it does not know, or refuses."""
-        try:
-            return rendered_again(self.source, self.arch)
-        except (InvalidInput, ZeroDivisionError):
-            return None
+        return _rendered(self.source, self.arch)
 
     @property
     def only_promised(self) -> tuple[str, ...]:
@@ -119,6 +119,12 @@ class Recheck:
     def wrong(self) -> Verdict | None:
         """The verdict that the kernel failed."""
         return next((one for one in (self.verdict, self.own) if one is not None and not one.passed), None)
+
+    @cached_property
+    def unseen(self) -> tuple[Conditional, ...]:
+        """Lines that the emulator, which ran it now, did not see: see `unseen.unseen`."""
+        emulated = self.executor is not None and self.executor["name"] == "emulator"
+        return unseen(self.certificate.source, self.certificate.arch) if emulated else ()
 
     @property
     def stands(self) -> bool:
@@ -226,6 +232,7 @@ def recheck_document(result: Recheck) -> Document:
         "edits": [asdict(one) for one in certificate.edits],
         "unmet": [asdict(one) for one in certificate.unmet],
         "only_promised": list(certificate.only_promised),
+        "not_judged": [[one.first, one.last] for one in result.unseen],
         "differences": [asdict(one) for one in result.differences],
         "verification": verdict_document(result.verdict),
         "own_verification": verdict_document(result.own),
@@ -237,8 +244,18 @@ def recheck_document(result: Recheck) -> Document:
 
 def _edits(folder: Path, source: KernelSource, arch: str) -> Iterator[Edit]:
     """Raises InvalidInput for a kernel that has no such files."""
-    rendered = folder_texts(source, arch)
+    rendered, again, kernel = folder_texts(source, arch), _rendered(source, arch), f"{source.name}.cu"
     yield from edits({name: _content(folder, name) for name in rendered}, rendered)
+    launcher = rendered[kernel].removeprefix(source.text) + rendered[f"{source.name}.h"]
+    yield from macros_of_launcher(kernel, source.text, "" if again is None else again.text, launcher)
+
+
+def _rendered(source: KernelSource, arch: str) -> KernelSource | None:
+    """The kernel as this version of gemmgen renders it; None for a config that it does not know, or refuses."""
+    try:
+        return rendered_again(source, arch)
+    except (InvalidInput, ZeroDivisionError):
+        return None
 
 
 def _figures(certificate: Certificate, verdict: Verdict, found: Document) -> Iterator[Difference]:

@@ -112,7 +112,7 @@ def command(
         result = _check_certificate(certificate, device, as_json, **own)
         if not result.stands:
             ctx.exit(FAILED if result.wrong is None else exit_code(result.wrong))
-        return
+        ctx.exit(NOT_JUDGED if result.unseen else DONE)
     if kernel is None:
         raise click.UsageError("name a kernel, or its --certificate", ctx)
     chosen = (tool or TOOLS) if sanitize or tool else ()

@@ -46,10 +46,14 @@ RIGHT = """
     assert(__shfl_sync(~0u, t % 32, 7) == 7 && __shfl_xor_sync(~0u, t % 32, 1) == (t % 32 ^ 1));
     assert(__shfl_up_sync(~0u, t % 32, 1) == max(t % 32 - 1, 0));
     assert(__shfl_down_sync(~0u, t % 32, 1) == min(t % 32 + 1, 31));
+    assert(__reduce_add_sync(~0u, t % 32) == 496 && __reduce_max_sync(~0u, t % 32) == 31);
+    assert(__brevll(1) == 1ull << 63 && __funnelshift_l(1u << 31, 1, 1) == 3 && __funnelshift_r(0, 1, 1) == 1u << 31);
+    assert(rsqrtf(4.0f) == 0.5f && __saturatef(3.0f) == 1.0f);
+    assert(isnan(0.0f / 0.0f) && !isinf(1.0f) && abs(-2) == 2 && abs(-0.5f) == 0.5f);
     if (t == 0) count = bits = flag = 0, smallest = 1 << 30, words[0] = 5, whole[1] = ones[1];
     __syncthreads();
     atomicAdd(&count, 2);
-    atomicSub(&count, 1);
+    atomicSub_block(&count, 1);
     atomicOr(&bits, 1 << t % 8);
     atomicMin(&smallest, t - 7);
     atomicCAS(&flag, 0, t + 1);

@@ -200,6 +200,32 @@ def test_a_file_that_the_certificate_does_not_name_is_looked_at(run: Run, export
     assert code == 1 and "EDITED" in out and "#define alpha beta" in out
 
 
+MACROS = {
+    "its name": "#define NAME_launch(...) launched_otherwise(__VA_ARGS__)",
+    "an argument, in two lines": "#def\\\nine alpha beta",
+}
+
+
+@pytest.mark.parametrize("case", MACROS)
+def test_kernel_text_that_changes_the_launcher_is_called_edited(run: Run, exported: Path, case: str) -> None:
+    file, line = exported / f"{NAME}.cu", MACROS[case].replace("NAME", NAME)
+    text = file.read_bytes()
+    length = json.loads((exported / CERTIFICATE).read_text())["kernel_bytes"]
+    kernel = text[:length] + f"{line}\n".encode()
+    file.write_bytes(kernel + text[length:])
+
+    def forge(record: dict[str, Any]) -> None:
+        claimed()(record)
+        record.update(kernel_bytes=len(kernel), sha256=hashlib.sha256(kernel).hexdigest())
+
+    rewrite(exported / CERTIFICATE, forge)
+    recertify(exported / CERTIFICATE)
+    code, out, _ = run("verify", "--certificate", f"out/{CERTIFICATE}")
+    assert code == 1 and "EDITED" in out and "STANDS" not in out
+    (edit,) = json.loads(run("verify", "--certificate", f"out/{CERTIFICATE}", "--json")[1])["edits"]
+    assert edit["stands"] == line.replace("\\\n", "") and edit["line"] == text[:length].count(b"\n") + 1
+
+
 def test_a_check_draws_by_a_seed_that_no_certificate_knows(
     run: Run, exported: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

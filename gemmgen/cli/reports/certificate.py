@@ -6,7 +6,7 @@ from rich.console import Console
 
 from gemmgen.artifacts.doubts import Edit
 from gemmgen.artifacts.recheck import Difference, Recheck
-from gemmgen.cli.reports.verify import show_pass, show_promised, show_unconfined
+from gemmgen.cli.reports.verify import show_hidden, show_pass, show_promised, show_unconfined
 from gemmgen.cli.reports.words import bad, bold, facts, good
 from gemmgen.support.errors import Failure
 from gemmgen.verification.verifier import Verdict
@@ -25,6 +25,7 @@ def show_recheck(console: Console, result: Recheck) -> None:
     elif not certificate.runs:
         _show_doubts(console, result)
     else:
+        show_hidden(console, result.unseen)
         _show_verified(console, result)
         console.print(f"      {_conditions(result)}", soft_wrap=True)
         show_unconfined(console, (result.executor or {}).get("unconfined", ()))
@@ -57,7 +58,7 @@ def _show_doubts(console: Console, result: Recheck) -> None:
 
 
 def _show_edit(console: Console, edit: Edit) -> None:
-    stands, rendered = ("(the file ends)" if text is None else text.strip() for text in (edit.stands, edit.rendered))
+    stands, rendered = ("(no such line)" if text is None else text.strip() for text in (edit.stands, edit.rendered))
     _show_facts(console, file=f"{edit.file}:{edit.line}", stands=_short(stands), rendered=_short(rendered))
 
 

@@ -29,11 +29,7 @@ def show_verdict(
     origin = "rendered from its name" if kernel.path is None else f"{kernel.path}"
     edited = ", edited by hand since its JSON was written" if kernel.edited else ""
     console.print(f"{origin}{edited}", soft_wrap=True)
-    if hidden:
-        lines = ", ".join(map(str, hidden))
-        console.print(
-            bold("NOT JUDGED"), f"{lines}: one compiler alone sees them, and gemmgen renders others", sep="  "
-        )
+    show_hidden(console, hidden)
     if verdict.failure is None:
         show_pass(console, verdict)
     elif verdict.failure.kind == "unjudged":
@@ -52,6 +48,15 @@ def show_promised(console: Console, promised: Sequence[str]) -> None:
     if promised:
         console.print(
             f"      judged under {', '.join(promised)}, which only its JSON promises", soft_wrap=True, markup=False
+        )
+
+
+def show_hidden(console: Console, hidden: Sequence[Conditional]) -> None:
+    """The lines that a verdict of the emulator says nothing of, if any."""
+    if hidden:
+        lines = ", ".join(map(str, hidden))
+        console.print(
+            bold("NOT JUDGED"), f"{lines}: one compiler alone sees them, and gemmgen renders others", sep="  "
         )
 
 

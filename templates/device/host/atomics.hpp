@@ -27,7 +27,12 @@
   namespace gemmgen {                                                                        \
   type runtime(type* address, type value, int line);                                         \
   }                                                                                          \
-  inline type cuda(type* address, type value, int line = __builtin_LINE()) { return gemmgen::runtime(address, value, line); }
+  inline type cuda(type* address, type value, int line = __builtin_LINE()) {                 \
+    return gemmgen::runtime(address, value, line);                                           \
+  }                                                                                          \
+  inline type cuda##_block(type* address, type value, int line = __builtin_LINE()) {         \
+    return gemmgen::runtime(address, value, line);                                           \
+  }
 GEMMGEN_ATOMICS(GEMMGEN_ATOMIC)
 GEMMGEN_REDUCTIONS(GEMMGEN_ATOMIC)
 #undef GEMMGEN_ATOMIC

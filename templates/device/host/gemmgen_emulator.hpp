@@ -70,7 +70,7 @@ GEMMGEN_OF_ONE(sinh) GEMMGEN_OF_ONE(cosh) GEMMGEN_OF_ONE(tanh) GEMMGEN_OF_ONE(as
 GEMMGEN_OF_ONE(exp) GEMMGEN_OF_ONE(exp2) GEMMGEN_OF_ONE(expm1)
 GEMMGEN_OF_ONE(log) GEMMGEN_OF_ONE(log2) GEMMGEN_OF_ONE(log10) GEMMGEN_OF_ONE(log1p)
 GEMMGEN_OF_ONE(sqrt) GEMMGEN_OF_ONE(cbrt) GEMMGEN_OF_ONE(erf) GEMMGEN_OF_ONE(erfc) GEMMGEN_OF_ONE(fabs)
-GEMMGEN_OF_ONE(ceil) GEMMGEN_OF_ONE(floor) GEMMGEN_OF_ONE(trunc) GEMMGEN_OF_ONE(round) GEMMGEN_OF_ONE(rint)
+GEMMGEN_OF_ONE(ceil) GEMMGEN_OF_ONE(floor) GEMMGEN_OF_ONE(trunc) GEMMGEN_OF_ONE(round) GEMMGEN_OF_ONE(rint) GEMMGEN_OF_ONE(nearbyint)
 GEMMGEN_OF_TWO(fmin) GEMMGEN_OF_TWO(fmax) GEMMGEN_OF_TWO(fmod) GEMMGEN_OF_TWO(pow) GEMMGEN_OF_TWO(hypot) GEMMGEN_OF_TWO(atan2)
 GEMMGEN_OF_TWO(copysign)
 #undef GEMMGEN_OF_ONE
@@ -83,7 +83,42 @@ int printf(const char*, ...);
 inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __fadd_rn(float a, float b) { return a + b; }
+inline float __fsub_rn(float a, float b) { return a - b; }
+inline float __fdiv_rn(float a, float b) { return a / b; }
+inline float __frcp_rn(float a) { return 1.0f / a; }
+inline float __fsqrt_rn(float a) { return sqrtf(a); }
+inline double __fma_rn(double a, double b, double c) { return fma(a, b, c); }
+inline double __dmul_rn(double a, double b) { return a * b; }
+inline double __dadd_rn(double a, double b) { return a + b; }
+inline float __fdividef(float a, float b) { return a / b; }
 inline float __expf(float a) { return expf(a); }
+inline float __logf(float a) { return logf(a); }
+inline float __log2f(float a) { return log2f(a); }
+inline float __powf(float a, float b) { return powf(a, b); }
+inline float rsqrtf(float a) { return 1.0f / sqrtf(a); }
+inline double rsqrt(double a) { return 1.0 / sqrt(a); }
+inline float __saturatef(float a) { return a > 1.0f ? 1.0f : a > 0.0f ? a : 0.0f; }  // NaN becomes 0
+
+// Templates, beside which the functions of <math.h> may stand.
+template <typename T>
+bool isnan(T a) {
+  return __builtin_isnan(a);
+}
+
+template <typename T>
+bool isinf(T a) {
+  return __builtin_isinf(a);
+}
+
+template <typename T>
+bool isfinite(T a) {
+  return __builtin_isfinite(a);
+}
+
+template <typename T>
+T abs(T a) {
+  return a < 0 ? -a : a == 0 ? T(0) : a;
+}
 
 template <typename T, typename U>
 constexpr auto min(T a, U b) -> decltype(a + b) {
@@ -133,6 +168,26 @@ T __ldcs(const T* address) {
 }
 
 template <typename T>
+T __ldca(const T* address) {
+  return *address;
+}
+
+template <typename T>
+T __ldlu(const T* address) {
+  return *address;
+}
+
+template <typename T>
+void __stwb(T* address, T value) {
+  *address = value;
+}
+
+template <typename T>
+void __stwt(T* address, T value) {
+  *address = value;
+}
+
+template <typename T>
 void __stcg(T* address, T value) {
   *address = value;
 }
@@ -154,6 +209,18 @@ inline unsigned __brev(unsigned bits) {
   unsigned reversed = 0;
   for (int i = 0; i < 32; ++i) reversed |= (bits >> i & 1) << (31 - i);
   return reversed;
+}
+
+inline unsigned long long __brevll(unsigned long long bits) {
+  return (unsigned long long)(__brev(unsigned(bits))) << 32 | __brev(unsigned(bits >> 32));
+}
+
+inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
+  return unsigned(((unsigned long long)(high) << 32 | low) << (shift & 31) >> 32);
+}
+
+inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
+  return unsigned(((unsigned long long)(high) << 32 | low) >> (shift & 31));
 }
 
 inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned((unsigned long long)(a) * b >> 32); }
@@ -202,7 +269,10 @@ inline void __syncwarp(unsigned mask = ~0u, int line = __builtin_LINE()) {
   gemmgen::warp_collective(mask, nullptr, nullptr, line);
 }
 inline void __threadfence() { gemmgen::fence(); }
+inline void __threadfence_system() { gemmgen::fence(); }
 inline void __threadfence_block() {}
+inline void __nanosleep(unsigned) {}
+#define __trap() __builtin_trap()
 
 inline unsigned __ballot_sync(unsigned mask, int vote, int line = __builtin_LINE()) {
   return gemmgen::warp_vote(mask, vote != 0, line);
@@ -228,6 +298,33 @@ T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = warpSize, i
   const unsigned self = gemmgen::lane(), segment_end = (self | unsigned(width - 1)) + 1;
   const unsigned source = self ^ unsigned(lane_mask);
   return gemmgen::shuffle(mask, value, source < segment_end ? source : self, line);
+}
+
+// Each lane of `mask` receives what `combine` makes of all their values.
+template <typename T, typename Combine>
+T gemmgen_reduce(unsigned mask, T value, int line, Combine combine) {
+  T all = value;
+  for (unsigned lane = 0, self = gemmgen::lane(); lane < 32; ++lane) {
+    if (!(mask >> lane & 1)) continue;
+    const T other = gemmgen::shuffle(mask, value, lane, line);
+    if (lane != self) all = combine(all, other);
+  }
+  return all;
+}
+
+template <typename T>
+T __reduce_add_sync(unsigned mask, T value, int line = __builtin_LINE()) {
+  return T(gemmgen_reduce(mask, unsigned(value), line, [](unsigned a, unsigned b) { return a + b; }));
+}
+
+template <typename T>
+T __reduce_min_sync(unsigned mask, T value, int line = __builtin_LINE()) {
+  return gemmgen_reduce(mask, value, line, [](T a, T b) { return b < a ? b : a; });
+}
+
+template <typename T>
+T __reduce_max_sync(unsigned mask, T value, int line = __builtin_LINE()) {
+  return gemmgen_reduce(mask, value, line, [](T a, T b) { return b > a ? b : a; });
 }
 
 template <typename T>
