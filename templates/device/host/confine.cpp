@@ -66,7 +66,8 @@ class Landlock {
   int rules_ = -1;
 };
 
-void limit(__rlimit_resource_t resource, rlim_t most) {
+template <typename Resource>  // a type of glibc's own, or int
+void limit(Resource resource, rlim_t most) {
   rlimit now;
   getrlimit(resource, &now);
   if (now.rlim_max < most) most = now.rlim_max;
