@@ -267,10 +267,12 @@ def require_writable(folder: Path) -> None:
 
 
 def _source(record: Mapping[str, Any]) -> KernelSource:
-    launch, family = record["launch"], record["family"]
+    name, launch, family = record["name"], record["launch"], record["family"]
     require(isinstance(family, str), f"family = {family!r} is no name")
+    is_word = isinstance(name, str) and re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) is not None
+    require(is_word, f"name = {name!r} names no function")  # files get it too: with a "/" it would be a path
     return KernelSource(
-        name=record["name"],
+        name=name,
         text="",
         problem=problem_from(record["problem"]),
         family=family,

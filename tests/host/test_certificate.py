@@ -266,6 +266,7 @@ BROKEN: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "a length that is another": (lambda record: record.update(kernel_bytes=9), "that of the first 9 bytes of"),
     "no launch": (lambda record: record.pop("launch"), "is not the record of a kernel (KeyError: 'launch')"),
     "a family that is a list": (lambda record: record.update(family=[]), "family = [] is no name"),
+    "a name that is a path": (lambda record: record.update(name="../x"), "name = '../x' names no function"),
     "no parameters": (lambda record: record.update(parameters=3), "is not the record of a kernel"),
     "a file elsewhere": (lambda record: record["files"].update({"../secret": "0"}), "names no file beside it"),
     "a kernel that is no file": (
