@@ -86,7 +86,7 @@ SINGLE_BUGS = (
     Bug("a partial vector is one too long", "padding", SINGLE_FIXED,
         "if (i < valid) to[i] =", "if (i <= valid) to[i] =", (OUTSIDE_C,)),
     Bug("a whole vector at the edge of C", "padding", SINGLE_FIXED, "beta, columns - n)", "beta, VC)",
-        (OUTSIDE_C, WRITES)),
+        (OUTSIDE_C, WRITES, RACE_C)),
     Bug("the tile stands still along K", "swapped index", SINGLE, "a_tile += a_step;", "", (VALUE,)),
     Bug("Bs read at A's index", "swapped index", SINGLE_INNER, "Bs[k][n]", "Bs[k][m]", (VALUE,)),
     Bug("a tile is multiplied twice", "duplicated product", SINGLE_INNER,

@@ -177,7 +177,7 @@ MOVED_BUGS = (
     Bug("tiles do not move", "guard", MOVED_PREFETCHED, "min(nominal.n, s.N - BN)", "nominal.n", (READS, OUTSIDE_C,
         WRITES)),
     Bug("all tiles move to the edge", "swapped index", MOVED, "min(nominal.m, s.M - BM)", "max(nominal.m, s.M - BM)",
-        (READS, OUTSIDE_C, WRITES, POISON, VALUE)),
+        (READS, OUTSIDE_C, WRITES, POISON, VALUE, RACE_C)),
     Bug("A of where the tile was", "swapped index", MOVED, "A + Offset(tile.m) * s.lda",
         "A + Offset(nominal.m) * s.lda",
         (READS, VALUE, POISON)),
