@@ -6,13 +6,10 @@ import struct
 from collections.abc import Iterator
 
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.device import REGISTERS_PER_SM, parse_arch
+from gemmgen.problem.device import REGISTER_UNIT, REGISTERS_PER_SM, WARP, parse_arch
 from gemmgen.problem.sizes import POINTER_BYTES
 from gemmgen.run.arguments import SCALARS
 from gemmgen.run.compile import CompiledKernel, sections
-
-WARP = 32
-REGISTER_UNIT = 256  # registers of a warp come in multiples of it
 
 # The attributes of a kernel in its section .nv.info.NAME: a byte says how the value is stored, one which it is.
 INFO = ".nv.info."
@@ -72,7 +69,7 @@ def _threads(source: KernelSource, attributes: list[tuple[int, bytes]]) -> str |
 
 def _registers(source: KernelSource, compiled: CompiledKernel) -> str | None:
     warps = -(-source.launch.threads // WARP)
-    needed = warps * -(-compiled.registers * WARP // REGISTER_UNIT) * REGISTER_UNIT
+    needed = warps * WARP * -(-compiled.registers // REGISTER_UNIT) * REGISTER_UNIT
     if needed <= REGISTERS_PER_SM:
         return None
     return (
