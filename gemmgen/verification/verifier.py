@@ -20,7 +20,7 @@ from gemmgen.support.brief import brief
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.domain import Domain, DomainTally, Errors, domain_from, errors_from
-from gemmgen.verification.reference import Compared, Mismatch, Window, compare, compare_amax
+from gemmgen.verification.reference import Compared, Mismatch, compare, compare_amax
 from gemmgen.verification.sanitizers.tool import SanitizerResult
 from gemmgen.verification.situation import (
     FAR_SIZES,
@@ -30,6 +30,7 @@ from gemmgen.verification.situation import (
     stratum,
     vast_situations,
 )
+from gemmgen.verification.window import Window
 
 DEFAULT_EXAMPLES = 100  # situations of `gemmgen verify` and of a certificate
 SAMPLE_TILES = 4  # of C, of a case that the executor does not run whole

@@ -18,9 +18,10 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.files import generator_digest
 from gemmgen.verification.domain import QUANTILES, SAMPLED_RATIOS
-from gemmgen.verification.reference import Window, expected
+from gemmgen.verification.reference import expected
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.verifier import RUNS, Verdict, compare_runs, verdict_from, verify
+from gemmgen.verification.window import Window
 
 FREE = Problem(None, None, None)
 SOURCE = render(FREE, NAIVE, NAIVE.default(FREE))

@@ -20,9 +20,10 @@ from gemmgen.problem.operands import OPERANDS, SCALARS
 from gemmgen.problem.parser import parse
 from gemmgen.run.gpu.lt_epilogue import baseline_words, epilogue_apart, own_epilogue
 from gemmgen.support.errors import InvalidInput
-from gemmgen.verification.reference import Window, expected, expected_amax
+from gemmgen.verification.reference import expected, expected_amax
 from gemmgen.verification.roundings import Bounded, apply_epilogue
 from gemmgen.verification.situation import Situation
+from gemmgen.verification.window import Window
 
 READ = tuple(name for name, operand in OPERANDS.items() if not operand.written)
 SUMS = (DType.F32, DType.F64)  # what kernels compute epilogues in

@@ -11,15 +11,10 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.support.recent import Recent
 from gemmgen.verification.data import DENORMAL_FLOPS, REPEATED, make_operands
-from gemmgen.verification.reference import (
-    LAMBDA,
-    SLICE_RESIDUE,
-    Window,
-    accurate_product,
-    compare,
-    expected,
-)
+from gemmgen.verification.products import SLICE_RESIDUE, accurate_product
+from gemmgen.verification.reference import LAMBDA, compare, expected
 from gemmgen.verification.situation import ALL_DATA_KINDS, HUGE_SCALARS, NAN, Situation
+from gemmgen.verification.window import Window
 
 KINDS = pytest.mark.parametrize("data", ALL_DATA_KINDS)
 

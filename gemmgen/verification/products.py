@@ -1,0 +1,142 @@
+"""A * B and |A| * |B|, far more accurate than any kernel: what `reference` makes results and bounds of."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Case
+from gemmgen.verification.data import operands_of
+from gemmgen.verification.situation import EXACT_KINDS, DataKind
+from gemmgen.verification.window import Window
+
+Doubles = npt.NDArray[np.float64]
+
+SLICED_BITS = 56  # of the elements of A and B, below the largest of a row of A or column of B, that slices hold
+SLICE_RESIDUE = 2.0 ** (2 - SLICED_BITS)  # what slices leave out of a sum, over K times its largest product
+SLAB_ELEMENTS = 2**22  # of B, in float64: a few of them are in memory at once
+THIN_ROWS = 64
+SPECIALS_AT_ONCE = 2**10  # whose products with a row or column each are in memory
+
+
+def products(case: Case, data: DataKind, seed: int, window: Window) -> tuple[Doubles, Doubles, Doubles]:
+    """(A * B, |A| * |B|, the largest of the products in each sum of A * B) inside `window`, whatever alpha and beta.
+
+    Exact data needs no |A| * |B|, and f64 alone the largest. Integers sum up exactly, modulo 2^32: |A * B| will do.
+    """
+    slabs = _slabs(case, window)
+    if len(slabs) == 1:
+        return _slab_products(case, data, seed, window)
+    operands_of(case, data, seed, True)  # made once, before all threads want it
+    with ThreadPoolExecutor() as threads:
+        parts = list(threads.map(lambda slab: _slab_products(case, data, seed, slab), slabs))
+    product, size = (np.concatenate(matrices, axis=-1) for matrices in zip(*(part[:2] for part in parts), strict=True))
+    return product, size, parts[0][2]
+
+
+def _slabs(case: Case, window: Window) -> list[Window]:
+    """The parts of `window`, by columns, that threads compute at once where B is large and A is not.
+
+    BLAS has few threads for such a product, and the conversion of B takes longer than it.
+    """
+    width = max(1, SLAB_ELEMENTS // max(1, case.k))
+    thin = window.bottom - window.top <= THIN_ROWS and case.problem.types.accumulator != DType.F64
+    if not thin or window.right - window.left <= width:
+        return [window]
+    edges = range(window.left, window.right, width)
+    return [replace(window, left=left, right=min(left + width, window.right)) for left in edges]
+
+
+def _slab_products(case: Case, data: DataKind, seed: int, window: Window) -> tuple[Doubles, Doubles, Doubles]:
+    operands, sums = operands_of(case, data, seed, True), case.problem.types.accumulator
+    a = case.a.dtype.decode(case.a.view(operands.a)[window.a_index])
+    b = case.b.dtype.decode(case.b.view(operands.b)[window.b_index])
+    if sums.is_integer:
+        product = sums.wrap((a @ b).astype(np.int64)).astype(np.float64)
+        return product, np.abs(product), np.zeros((1, 1))
+    with np.errstate(invalid="ignore"):
+        product = _product(a, b, sums, data)
+        size = product if data in EXACT_KINDS else _float_product(np.abs(a), np.abs(b), data)
+    return product, size, _largest_products(a, b) if sums == DType.F64 else np.zeros((1, 1))
+
+
+def _product(a: Doubles, b: Doubles, dtype: DType, data: DataKind) -> Doubles:
+    """A * B, far more accurate than a kernel's."""
+    total = _float_product(a, b, data)
+    if dtype == DType.F32 or data in EXACT_KINDS:
+        return total
+    if data != "special":
+        return accurate_product(a, b)
+    finite = accurate_product(*(np.where(np.isfinite(x), x, 0.0) for x in (a, b)))
+    return np.where(np.isfinite(total), finite, total)  # where the sum is finite, so was every product
+
+
+def accurate_product(a: Doubles, b: Doubles) -> Doubles:
+    """A * B of finite float64, each element rounded a few times rather than K times.
+
+    A row of A becomes a sum of slices of few bits each, whole multiples of one power of two; so does a column of B.
+    Then K products of two slices, and all their partial sums, are whole multiples of a power of two with at most 53
+    bits: BLAS multiplies slices without an error, in whatever order it sums (Ozaki, Ogita, Oishi and Rump, Numerical
+    Algorithms 59, 2012). Products of slices so low that they fall below SLICED_BITS are left out.
+    """
+    if a.shape[-1] == 0:
+        return a @ b
+    bits = (53 - a.shape[-1].bit_length()) // 2
+    count = -(-SLICED_BITS // bits)
+    a_scale, b_scale = _exponents(a, axis=-1), _exponents(b, axis=-2)
+    a_slices, b_slices = (_slices(np.ldexp(x, -e), bits, count) for x, e in ((a, a_scale), (b, b_scale)))
+    total = np.zeros((*a.shape[:-1], b.shape[-1]))
+    for level in reversed(range(count)):  # the smallest first
+        for i in range(level + 1):
+            total += a_slices[i] @ b_slices[level - i]
+    return np.asarray(np.ldexp(total, a_scale + b_scale))
+
+
+def _exponents(x: Doubles, axis: int) -> npt.NDArray[np.intc]:
+    """The exponent of a power of two above all of a row's or column's magnitudes; 0 where they are all 0."""
+    return np.asarray(np.frexp(np.abs(x).max(axis=axis, keepdims=True))[1])
+
+
+def _slices(x: Doubles, bits: int, count: int) -> list[Doubles]:
+    """`count` matrices that add up to x, whose elements are below 1: the i-th in multiples of 2^(-bits * (i + 1))."""
+    slices = []
+    for index in range(count):
+        step = 2.0 ** -(bits * (index + 1))
+        part = np.rint(x / step) * step
+        slices.append(part)
+        x = x - part  # exact
+    return slices
+
+
+def _largest_products(a: Doubles, b: Doubles) -> Doubles:
+    """For each element of C the largest finite |A| of its row times the largest finite |B| of its column."""
+    if a.shape[-1] == 0:
+        return np.zeros((1, 1))
+    a_most, b_most = (
+        np.where(np.isfinite(x), np.abs(x), 0.0).max(axis=axis, keepdims=True) for x, axis in ((a, -1), (b, -2))
+    )
+    return np.asarray(a_most * b_most)
+
+
+def _float_product(a: Doubles, b: Doubles, data: DataKind) -> Doubles:
+    """A * B in float64. Of data with NaN and Inf BLAS multiplies what is finite: it promises nothing about the rest."""
+    if data != "special":
+        return a @ b
+    finite: Doubles = np.where(np.isfinite(a), a, 0.0) @ np.where(np.isfinite(b), b, 0.0)
+    _add_specials(finite, a, b)
+    _add_specials(finite.swapaxes(-1, -2), b.swapaxes(-1, -2), a.swapaxes(-1, -2))
+    return finite
+
+
+def _add_specials(sums: Doubles, a: Doubles, b: Doubles) -> None:
+    """Add to `sums`, in place, the products with NaN and Inf of B: one is enough to make a sum what it will be."""
+    *batch, ks, columns = np.nonzero(~np.isfinite(b))
+    for first in range(0, len(ks), SPECIALS_AT_ONCE):
+        *of, k, n = (index[first : first + SPECIALS_AT_ONCE] for index in (*batch, ks, columns))
+        line, element, column = (*of, k), (*of, k, n), (*of, n)
+        products = a.swapaxes(-1, -2)[line] * b[element][:, None]  # a row for each of these elements of B
+        np.add.at(sums.swapaxes(-1, -2), column, products)
