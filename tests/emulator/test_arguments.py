@@ -33,7 +33,7 @@ def launch(parameters: str, body: str, arguments: list[Argument], shared_store: 
     arena = SharedArena()
     arena.fill(layout, case, operands, np.zeros(1, np.int64))
     executables = HostCompiler.find().executables(source, shared_store)
-    server = Server("k", executables.watched, arena.file, executables.confinement)
+    server = Server(source, executables.watched, arena.file, executables.confinement)
     number = [placed.name for placed in layout.placements].index("C")
     passed = (Argument.pointer(number), *arguments)
     try:

@@ -51,8 +51,8 @@ class EmulatedKernel:
         self.source = source
         self._timeout = timeout
         self._arena = SharedArena()
-        self._fast = Server(source.name, executables.fast, self._arena.file, executables.confinement)
-        self._watched = Server(source.name, executables.watched, self._arena.file, executables.confinement)
+        self._fast = Server(source, executables.fast, self._arena.file, executables.confinement)
+        self._watched = Server(source, executables.watched, self._arena.file, executables.confinement)
         self._last: _Run | None = None
         self.closed = False
 
@@ -239,13 +239,19 @@ def _block_order(grid: int, seed: int) -> Blocks:
 
 
 def _watched_blocks(launch: Launch, case: Case, order: Blocks, affordable: int, seed: int) -> Blocks:
-    """All blocks of as many tiles as are affordable, those of some of more tiles for every eighth seed, else none."""
+    """All blocks of as many tiles as are affordable, those of some of more tiles for every eighth seed, else none.
+
+    The last tile is among the latter, or the first, or neither, by turns: they are where grids end.
+    """
     tiles = launch.tiles_of(case, order)
     if affordable >= len(tiles):
         return order
     if seed % WATCHED_SEEDS:
         return order[:0]
     chosen = np.random.default_rng(seed).choice(tiles, max(affordable, 1), replace=False)
+    turn = seed // WATCHED_SEEDS % 3
+    if turn < 2 and not np.isin((ends := (tiles.max(), tiles.min()))[turn], chosen):
+        chosen[0] = ends[turn]
     return order[np.isin(order, launch.blocks_of(case, chosen))]
 
 
