@@ -67,11 +67,13 @@ class Request:
 class Server:
     """The process; it starts with the first launch and again after each death."""
 
-    def __init__(self, name: str, executable: bytes, arena_file: int, confinement: Confinement) -> None:
+    def __init__(
+        self, name: str, executable: bytes, arena_file: int, sites_file: int, confinement: Confinement
+    ) -> None:
         self._name = name
         self._confinement = confinement
         self._executable = in_memory_file(name, executable)
-        self._arena_file = arena_file
+        self._arena_file, self._sites_file = arena_file, sites_file
         self._process: subprocess.Popen[bytes] | None = None
         self._line: Lifeline | None = None
         self._replies = -1
@@ -111,7 +113,8 @@ class Server:
         self._replies, replies_end = os.pipe()
         nowhere = os.open(os.devnull, os.O_WRONLY)
         self._line = line = Lifeline()
-        passed = (self._arena_file, replies_end, nowhere, self._executable)  # as descriptors.hpp numbers them
+        # As descriptors.hpp numbers them.
+        passed = (self._arena_file, replies_end, nowhere, self._executable, self._sites_file)
         try:
             with self._confinement.kernel(passed) as (command, file):
                 process = subprocess.Popen(
