@@ -24,6 +24,7 @@ PADDINGS = (0, 1, 2, 3, 7)  # of leading dimensions and strides, in units of ld_
 DIFFERENT = (0, 0, 1, 2, 3)  # matrices A, or B, that the pointers of a batch name in turn; 0 is one for each product
 SHARED = -1  # in the place of a stride's padding: one matrix for all products
 SEEDS = 2**16
+SEED_STEP = 40_503  # odd: hypothesis likes to draw a number again, and examples are to have seeds of their own
 OTHER_SEEDS = 4  # that reduction tries: they choose every order and placement of an executor
 
 # Sizes around which kernels go wrong: one, tiles and their neighbours, primes.
@@ -90,7 +91,7 @@ class Stratum:
     far      what M or N is where `sizes` says "far"
     side     the operand that selects in one-hot data, is denormal, or holds the Inf that meet zeros
     scalars  of which kind alpha and beta are
-    turn     counts the rounds of all DATA_KINDS and a rare one
+    example  its number in a run, from 0; after STRATA it is 0 again
     """
 
     data: DataKind
@@ -98,7 +99,12 @@ class Stratum:
     far: int
     side: Side
     scalars: ScalarKind
-    turn: int
+    example: int
+
+    @property
+    def turn(self) -> int:
+        """The number of its round: one example of each of DATA_KINDS and a rare one."""
+        return self.example // ROUND
 
 
 @functools.cache
@@ -128,7 +134,7 @@ def stratum(example: int) -> Stratum:
         far=FAR_SIZES[-1 - cycle % len(FAR_SIZES)],
         side=SIDES[turn // len(RARE_KINDS) % len(SIDES)],
         scalars=SCALAR_KINDS[(turn + place) % len(SCALAR_KINDS)],
-        turn=turn,
+        example=example,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from hypothesis import strategies as st
@@ -34,6 +34,7 @@ from gemmgen.verification.situation import (
     LONG,
     PADDINGS,
     RUNTIME_SIZES,
+    SEED_STEP,
     SEEDS,
     SHARED,
     TINY,
@@ -63,7 +64,7 @@ def situations(draw: st.DrawFn, problem: Problem, largest: int) -> Callable[[Str
     runtime = [name for name in "MNK" if problem.sizes[name] is None]
     # Everything is drawn, whether its stratum uses it or not: a failure shrinks best where no draw moves. Sizes are
     # drawn close to the seed, for which hypothesis tries other values when it makes them smaller.
-    exact, plain, near, simple = (draw(ANY_SEED) == 0 for _ in range(4))  # hardly ever, but where draws shrink
+    exact, plain, near, simple, same = (draw(ANY_SEED) == 0 for _ in range(5))  # hardly ever, but where draws shrink
     scalars: dict[DataKind, Scalars] = {kind: draw(_scalars(kind, problem.types)) for kind in PLAIN_KINDS}
     mantissas = draw(ANY_SEED), draw(ANY_SEED)
     tiny = {name: draw(_tiny(name, largest)) for name in runtime}
@@ -79,13 +80,15 @@ def situations(draw: st.DrawFn, problem: Problem, largest: int) -> Callable[[Str
             sizes = {**usual, far: distance, **({"K": min(usual["K"], FAR_DEPTH)} if "K" in runtime else {})}
         named = {name.lower(): size for name, size in sizes.items()}
         chosen = replace(stratum, data=data, scalars="plain" if simple else stratum.scalars)
-        pair = _scalars_of(chosen, problem.types, scalars, mantissas)
-        return _on_side(Situation(padded_case(problem, named, distances, *pair), data, seed), stratum)
+        own = 0 if same else stratum.example * SEED_STEP
+        pair = _scalars_of(chosen, problem.types, scalars, [number + own for number in mantissas])
+        case = padded_case(problem, named, distances, *pair)
+        return _on_side(Situation(case, data, (seed + own) % (SEEDS + 1)), stratum)
 
     return situation
 
 
-def _scalars_of(stratum: Stratum, types: Types, plain: Mapping[DataKind, Scalars], numbers: tuple[int, int]) -> Scalars:
+def _scalars_of(stratum: Stratum, types: Types, plain: Mapping[DataKind, Scalars], numbers: Sequence[int]) -> Scalars:
     """alpha and beta of the stratum: the `plain` ones where its data leaves no choice."""
     data = stratum.data
     if stratum.scalars == "plain" or data in ("onehot", "huge") or (data == "exact" and stratum.scalars == "full"):

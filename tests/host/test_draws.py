@@ -96,6 +96,7 @@ def test_every_seed_draws_of_every_stratum(seed: int) -> None:
     assert len(tiny) >= 10 and {one.data for one in tiny} >= set(DATA_KINDS)
     usual = {one.case for one in drawn if TINY < max(one.case.m, one.case.n) < FAR_SIZES[0]}
     assert len(usual) >= 20
+    assert len({one.seed for one in drawn}) >= 0.8 * len(drawn)
 
 
 class Bug(Exception):
