@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from gemmgen.kernel.source import KernelSource
@@ -69,11 +70,12 @@ def failed(kind: FailureKind, reason: str) -> CandidateFailed:
 class Executables:
     """A kernel's two servers: one runs fast, the other tells races of shared memory and takes several times as long.
 
+    Calling one gives the executable, which is made then if nobody has it: many a wrong kernel ends before it runs fast.
     They run in `confinement`.
     """
 
-    fast: bytes
-    watched: bytes
+    fast: Callable[[], bytes]
+    watched: Callable[[], bytes]
     confinement: Confinement
 
 
@@ -108,26 +110,29 @@ class HostCompiler:
         """A key for what results depend on beside the kernel: compiler, flags, machine, runtime."""
         return content_key(*self._identity(), *self.kernel_flags, *ANNOUNCED, *self.link_flags)
 
-    def executables(self, source: KernelSource, store: Store) -> Executables:
-        """The servers that run `source`, from `store` where it has them.
+    def executables(self, source: KernelSource, store: Store, *, at_once: bool = False) -> Executables:
+        """The servers that run `source`, from `store` where it has them; `at_once` makes both now, side by side.
 
         Raises CandidateFailed: unjudged, with the line, where the host compiler or the linker refuses the text. It may
         be a right kernel all the same: the host compiler lacks what CUDA has and the emulator does not stand in for.
         """
         flags = (self.kernel_flags, (*self.kernel_flags, *ANNOUNCED))
-        keys = [
-            content_key(source.name, for_host(source.text), *self._identity(), *some, *self.link_flags)
-            for some in flags
-        ]
-        fast, watched = (store.get(KIND, key) for key in keys)
         confinement = self.confinement(store)
-        if fast is None or watched is None:
-            runtime_object = self._runtime_object(store)
-            with thread_pool(len(flags)) as both:
-                fast, watched = both.map(lambda some: self._build(source, some, runtime_object, confinement), flags)
-            for key, program in zip(keys, (fast, watched), strict=True):
-                store.put(KIND, key, program)
+        make = partial(self._program, source, store, confinement)
+        fast, watched = (functools.cache(partial(make, some)) for some in flags)
+        needed = (fast, watched) if at_once else (watched,)
+        with thread_pool(len(needed)) as pool:
+            list(pool.map(lambda program: program(), needed))
         return Executables(fast, watched, confinement)
+
+    def _program(self, source: KernelSource, store: Store, confinement: Confinement, flags: tuple[str, ...]) -> bytes:
+        """The server that is compiled with `flags`."""
+        key = content_key(source.name, for_host(source.text), *self._identity(), *flags, *self.link_flags)
+        program = store.get(KIND, key)
+        if program is None:
+            program = self._build(source, flags, self.runtime(store), confinement)
+            store.put(KIND, key, program)
+        return program
 
     def confinement(self, store: Store) -> Confinement:
         """What holds a kernel's compiler and its servers; `store` keeps its program."""
@@ -137,11 +142,10 @@ class HostCompiler:
 
     def _identity(self) -> tuple[str, ...]:
         """What every build depends on: compiler, machine and the runtime's text."""
-        runtime = [path.read_text() for path in sorted(RUNTIME.iterdir())]
-        return (*self.command, self.version, *_machine(), *LANGUAGE, *runtime)
+        return (*self.command, self.version, *_machine(), *LANGUAGE, *_runtime())
 
-    def _runtime_object(self, store: Store) -> bytes:
-        """The runtime, which is the same for every kernel."""
+    def runtime(self, store: Store) -> bytes:
+        """The object file that every kernel is linked with."""
         return self._stored("runtime", lambda: self._compile_own("emulator_main.cpp", "-c"), store)
 
     def _compile_confine(self) -> bytes:
@@ -331,6 +335,12 @@ def _call(
     with lines.started(command, inherited, cwd=folder, env=environment, **pipes) as process:
         said, complained = process.communicate(text, timeout=COMPILE_TIMEOUT)
     return subprocess.CompletedProcess(command, process.returncode, said, complained)
+
+
+@functools.cache
+def _runtime() -> tuple[str, ...]:
+    """The text of the runtime's files."""
+    return tuple(path.read_text() for path in sorted(RUNTIME.iterdir()))
 
 
 @functools.cache

@@ -168,16 +168,18 @@ class EmulatorExecutor:
         seed // 2 % 2   cp.async lands as late (0) or as early (1) as it may
         seed % 8    blocks of a large launch are watched for races (0) or none (others)
 
-    A launch hangs that takes `timeout` seconds of processor time more than its size explains.
+    A launch hangs that takes `timeout` seconds of processor time more than its size explains. With `cores_to_spare` a
+    kernel is compiled in both of its forms at once.
     Raises CandidateFailed (unavailable) where the machine has no C++ compiler.
     """
 
     name = "emulator"
 
-    def __init__(self, store: Store | None = None, timeout: float = HANG_SECONDS) -> None:
+    def __init__(self, store: Store | None = None, timeout: float = HANG_SECONDS, cores_to_spare: bool = False) -> None:
         self._compiler = replace(HostCompiler.find(), running=Lifelines())
         self.store = store if store is not None else Store()
         self.timeout = timeout
+        self._cores_to_spare = cores_to_spare
         self._loaded: list[EmulatedKernel] = []
         self.description = self._compiler.version
         self.flags = self._compiler.flags
@@ -192,7 +194,8 @@ class EmulatorExecutor:
         """Compile, or fetch from the store. Raises CandidateFailed: unjudged, where the emulator lacks what it uses."""
         if source.launch.cluster > 1:
             raise failed("unjudged", f"clusters of {source.launch.cluster} blocks are not emulated")
-        kernel = EmulatedKernel(source, self._compiler.executables(source, self.store), self.timeout)
+        executables = self._compiler.executables(source, self.store, at_once=self._cores_to_spare)
+        kernel = EmulatedKernel(source, executables, self.timeout)
         self._loaded = [*(other for other in self._loaded if not other.closed), kernel]
         return kernel
 

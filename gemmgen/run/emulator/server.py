@@ -11,6 +11,7 @@ import signal
 import struct
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,12 +66,13 @@ class Request:
 
 
 class Server:
-    """The process; it starts with the first launch and again after each death."""
+    """The process that runs what `program` gives; it starts with the first launch and again after each death."""
 
-    def __init__(self, name: str, executable: bytes, arena_file: int, confinement: Confinement) -> None:
+    def __init__(self, name: str, program: Callable[[], bytes], arena_file: int, confinement: Confinement) -> None:
         self._name = name
         self._confinement = confinement
-        self._executable = in_memory_file(name, executable)
+        self._program = program
+        self._executable = -1
         self._arena_file = arena_file
         self._process: subprocess.Popen[bytes] | None = None
         self._line: Lifeline | None = None
@@ -108,6 +110,8 @@ class Server:
         return self._process
 
     def _start(self) -> subprocess.Popen[bytes]:
+        if self._executable < 0:
+            self._executable = in_memory_file(self._name, self._program())
         self._replies, replies_end = os.pipe()
         nowhere = os.open(os.devnull, os.O_WRONLY)
         self._line = line = Lifeline()
