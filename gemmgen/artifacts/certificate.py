@@ -164,7 +164,8 @@ def _not_drawn(problem: Problem, verification: Mapping[str, Any]) -> Iterator[st
     if problem.pointers:
         yield "matrices A, or B, that overlap"
     alphas, betas = (", ".join(f"{value:g}" for value in domain[name]) for name in ("alphas", "betas"))
-    yield f"alpha other than {alphas}; beta other than {betas}"
+    others = ", ".join(f"{name} in {count} situations" for name, count in domain.get("scalars", {}).items())
+    yield f"alpha other than {alphas}; beta other than {betas}{f'; and than one {others}' if others else ''}"
     missing = [kind for kind in ALL_DATA_KINDS if kind not in domain["data"]]
     if missing:
         yield f"data of these kinds: {', '.join(missing)}"

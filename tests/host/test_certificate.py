@@ -375,7 +375,7 @@ SENTENCES = {
     "31 shapes drawn",
     "padding": "lda, ldb, ldc that exceed their lines by more than 7 elements",
     "scalars": "alpha other than -1, 1; beta other than 0, 0.5",
-    "data": "data of these kinds: onehot, denormal, huge, special",
+    "data": "data of these kinds: sparse, onehot, denormal, huge, special",
     "sampled": "whole grids in 6 situations: the blocks of 4 tiles of each ran, the largest that ran whole is "
     "200x300x400",
     "races": "data races in 10 of 50 situations, 3 of them watched in some blocks; the largest watched as a whole is "
