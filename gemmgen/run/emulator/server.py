@@ -28,9 +28,8 @@ MAX_ARGUMENT_BYTES = 4096  # as in launch.hpp
 PATIENCE = 6  # times the limit of processor time that a launch may take, on a busy machine
 GRACE = 2.0  # seconds that a process has to report its own time-out
 SUCCESS = b"ok\n"
-VECTOR_HELPERS = {
-    f"{move}{what}" for move in ("load", "store") for what in ("", "_edge", "_packed")
-}  # device functions
+# Device functions that move a few elements for whoever gives the address.
+VECTOR_HELPERS = {f"{move}{what}" for move in ("load", "store") for what in ("", "_edge", "_packed")}
 KINDS: dict[str, FailureKind] = {"launch": "launch", "timeout": "timeout", "race": "race"}  # all others are a crash
 
 
@@ -73,13 +72,18 @@ class Server:
     """The process that runs what `program` gives; it starts with the first launch and again after each death."""
 
     def __init__(
-        self, source: KernelSource, program: Callable[[], bytes], arena_file: int, confinement: Confinement
+        self,
+        source: KernelSource,
+        program: Callable[[], bytes],
+        arena_file: int,
+        sites_file: int,
+        confinement: Confinement,
     ) -> None:
         self._name, self._text = source.name, source.text.splitlines()
         self._confinement = confinement
         self._program = program
         self._executable = -1
-        self._arena_file = arena_file
+        self._arena_file, self._sites_file = arena_file, sites_file
         self._process: subprocess.Popen[bytes] | None = None
         self._line: Lifeline | None = None
         self._replies = -1
@@ -121,7 +125,8 @@ class Server:
         self._replies, replies_end = os.pipe()
         nowhere = os.open(os.devnull, os.O_WRONLY)
         self._line = line = Lifeline()
-        passed = (self._arena_file, replies_end, nowhere, self._executable)  # as descriptors.hpp numbers them
+        # As descriptors.hpp numbers them.
+        passed = (self._arena_file, replies_end, nowhere, self._executable, self._sites_file)
         try:
             with self._confinement.kernel(passed) as (command, file):
                 process = subprocess.Popen(

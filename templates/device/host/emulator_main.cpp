@@ -20,6 +20,7 @@
 
 #include "block.hpp"
 #include "call_filter.hpp"
+#include "counters.hpp"
 #include "descriptors.hpp"
 #include "failure.hpp"
 #include "faults.hpp"
@@ -455,6 +456,7 @@ int main() {
   next_block = static_cast<std::atomic<uint32_t>*>(
       map(nullptr, sizeof *next_block, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS));
   shared_memory.protect_gaps();
+  share_sites();
   while (receive_request()) serve_launch();
   return 0;
 }
