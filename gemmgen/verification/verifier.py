@@ -21,6 +21,7 @@ from gemmgen.support.brief import brief
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.domain import Domain, DomainTally, Errors, domain_from, errors_from
+from gemmgen.verification.extent import apart_situations
 from gemmgen.verification.reference import Compared, Mismatch, compare, compare_amax
 from gemmgen.verification.sanitizers.tool import SanitizerResult
 from gemmgen.verification.situation import (
@@ -165,9 +166,12 @@ def verify(
     tested = _Property(kernel, on_example, shrink_seconds)
     try:
         far = _beyond_draws(source, largest, examples)
-        stratified_test(tested, source.problem, largest, examples - len(far), seed, shrink=shrink)
+        apart = apart_situations(source) if kernel.runs_apart and examples >= THOROUGH else []
+        stratified_test(tested, source.problem, largest, examples - len(far) - len(apart), seed, shrink=shrink)
         for situation in far:  # last: what fails before has smaller sizes
             tested(situation)
+        for situation, extent in apart:
+            tested.run_apart(situation, extent)
         determinism = tested.repeat(runs) if runs > 1 else None
         coverage = kernel.coverage()
     except (Wrong, Flaky):
@@ -213,6 +217,16 @@ def check(
         result = kernel.run(case, operands, seed=seed, watch=name == "C", output=name)
         worst = max(worst, _judge(situation, compare(situation, result, output=name), tally))
     tally.ran(situation, kernel.source.launch.blocks(case), kernel.watched(case, seed=seed), whole=True)
+    return worst
+
+
+def check_apart(kernel: LoadedKernel, situation: Situation, apart: Case, tally: DomainTally) -> float:
+    """Run one situation whose lines, or matrices, lie as far apart for the kernel as those of `apart`; see `check`."""
+    case, operands, worst = situation.case, make_operands(situation), 0.0
+    for name in case.written:
+        result = kernel.run(case, operands, seed=situation.seed, watch=False, output=name, apart=apart)
+        worst = max(worst, _judge(situation, compare(situation, result, output=name), tally))
+    tally.ran_apart(apart)
     return worst
 
 
@@ -404,6 +418,21 @@ class _Property:
             self._keep(error)
             raise
 
+    def run_apart(self, situation: Situation, apart: Case) -> None:
+        """A situation of gemmgen.verification.extent; where the system has no room for it the tally says so."""
+        self.examples += 1
+        self.on_example()
+        distances = ", ".join(f"{name} = {apart.values[name]}" for name in _distances_of(apart))
+        try:
+            self.worst = max(self.worst, check_apart(self.kernel, situation, apart, self.tally))
+        except CandidateFailed as error:
+            if error.failure.kind == "unjudged":
+                self.tally.no_extent = error.failure.reason
+                return
+            raise self._keep(Wrong(situation, _with_words(error.failure, distances), None)) from error
+        except Wrong as error:
+            raise self._keep(Wrong(situation, _with_words(error.failure, distances), error.mismatch)) from error
+
     def repeat(self, runs: int) -> Determinism | None:
         """Compare `runs` runs of the largest launch tried that takes little time, with random data.
 
@@ -432,6 +461,14 @@ class _Property:
             hangs = wrong.failure.kind == "timeout"
             self.shrink_until = time.monotonic() + (0 if hangs else self.shrink_seconds)
         return wrong
+
+
+def _distances_of(case: Case) -> list[str]:
+    return [name for name in case.problem.runtime_names if name.startswith(("ld", "stride_"))]
+
+
+def _with_words(failure: Failure, words: str) -> Failure:
+    return replace(failure, reason=f"{failure.reason}; for the kernel {words}")
 
 
 def stratified_test(
