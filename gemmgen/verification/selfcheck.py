@@ -160,7 +160,8 @@ class SelfCheck:
     @property
     def passed(self) -> bool:
         alarms = bool(self.false_alarms) or any(mutant.survived for mutant in self.mutants)
-        return not alarms and all(outcome.trouble is None for outcome in (*self.outcomes, *self.edits))
+        troubles = *(outcome.trouble for outcome in self.outcomes), *(outcome.trouble for outcome in self.edits)
+        return not alarms and not any(troubles)
 
 
 def chosen(only: str) -> tuple[tuple[Bug, ...], tuple[Edit, ...]]:
