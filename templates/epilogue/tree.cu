@@ -12,10 +12,15 @@ ${ multiply_subtract() }
 ${ amax() }
 //% endif
 /*% for f in kernel.epilogue.functions %*/
+//% if f.template
+//% from f.template import definition
+${ definition() }
+//% else
 __device__ __forceinline__ ${ TS } ${ f.name }(${ TS } ${ f.parameters | join(", %s " | format(TS)) })
 {
     return ${ f.text };
 }
+/*% endif %*/
 
 /*% endfor %*/
 //% set e = kernel.problem.epilogue
