@@ -59,10 +59,10 @@ NaN and Inf
 -----------
 They follow IEEE 754, evaluated as alpha * (sum over k of A[m][k] * B[k][n]) + beta * C[m][n], with these
 conventions: beta = 0 leaves C unread, so that its NaN and Inf do not show; alpha = 0 still multiplies, so that
-those of A and B do; K = 0 makes the sum 0. No kind of data has a finite result or partial sum that the dtype cannot
-hold (K below 2^26), so that any order of summation, and float64 for float32, agree on which elements are finite. An
-element that is NaN in the reference must be NaN (of any payload), Inf must be the same Inf; the rest is bounded
-as above.
+those of A and B do; K = 0 makes the sum 0, and alpha times it, be alpha infinite or NaN. No kind of data has a
+finite result or partial sum that the dtype cannot hold (K below 2^26), so that any order of summation, and
+float64 for float32, agree on which elements are finite. An element that is NaN in the reference must be NaN (of
+any payload), Inf must be the same Inf; the rest is bounded as above.
 """
 
 from __future__ import annotations
@@ -271,7 +271,7 @@ def _expected(situation: Situation, window: Window, output: str) -> tuple[Double
     if not case.problem.epilogue.is_linear:
         return _through_epilogue(situation, window, product, size, largest, output)
     with np.errstate(invalid="ignore"):
-        values, size = case.alpha * product, abs(case.alpha) * size
+        values, size = _alpha(case) * product, abs(_alpha(case)) * size
         if case.beta != 0:  # beta = 0 must not read C, which may hold NaN
             old = case.c.dtype.decode(case.c.view(make_operands(situation).c)[window.index])
             values, size = values + case.beta * old, size + np.abs(case.beta * old)
@@ -280,6 +280,11 @@ def _expected(situation: Situation, window: Window, output: str) -> tuple[Double
     if situation.data in EXACT_KINDS:
         return values, np.zeros_like(values)
     return values, np.where(np.isfinite(values), _bound(case, size, largest), 0.0)
+
+
+def _alpha(case: Case) -> float:
+    """0 in place of alpha where it scales no product: K = 0 gives beta * C for an infinite alpha, too, as in BLAS."""
+    return 0.0 if case.k == 0 and case.problem.epilogue.alpha_scales_acc else case.alpha
 
 
 def _bound(case: Case, size: Doubles, largest: Doubles) -> Doubles:
@@ -311,8 +316,9 @@ def _through_epilogue(
     inputs = {"acc": _bounded_sum(situation, exact, product, size, largest)}
     inputs |= {name: _sum(situation, window, name) for name in case.problem.epilogue.sums}
     inputs |= {DEPTH: Bounded.exact(dtype.nearest(np.asarray(case.k, np.float64)))}
+    scalars = {"alpha": _alpha(case), "beta": case.beta}
     inputs |= {
-        name: Bounded.exact(scalar.nearest(np.asarray(getattr(case, name), np.float64)))
+        name: Bounded.exact(scalar.nearest(np.asarray(scalars[name], np.float64)))
         for name in case.problem.epilogue.scalars
     }
     if case.problem.epilogue.reads_c:
