@@ -13,6 +13,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -20,6 +21,7 @@ import hypothesis
 import pytest
 
 from gemmgen.run.compile import compiler_version
+from gemmgen.run.emulator.compiler import KIND as EMULATOR
 from gemmgen.run.emulator.compiler import HostCompiler
 from gemmgen.run.gpu import why_no_gpu
 from gemmgen.support.errors import CandidateFailed
@@ -71,10 +73,17 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture(scope="session")
 def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One cache of this run, for all tests that do not harm it and all of xdist's workers."""
+    """One cache of this run, for all tests that do not harm it and all of xdist's workers.
+
+    What the emulator compiles is the user's cache's, where every other test finds it, too.
+    """
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared-cache"
-    folder.mkdir(exist_ok=True)
+    compiled, here = Store().root / EMULATOR, folder / "gemmgen" / EMULATOR
+    compiled.mkdir(exist_ok=True)
+    here.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):  # another worker was first
+        here.symlink_to(compiled)
     return folder
 
 

@@ -28,6 +28,7 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import CompiledKernel
+from gemmgen.run.coverage import coverage_from
 from gemmgen.run.executor import Executor
 from gemmgen.search.tuner import Trial
 from gemmgen.support.clock import now
@@ -139,6 +140,7 @@ def not_shown(record: Mapping[str, Any]) -> Iterator[str]:
         yield from _not_drawn(problem_from(record["problem"]), verification)
         yield from _not_watched(verification)
         yield from _not_repeated(verification["determinism"])
+        yield from _not_covered(verification)
     yield from _not_on_gpu(verification, record["earlier"])
     if record["resources"] is None:
         yield f"that it compiles for {record['arch']}: no CUDA compiler ran"
@@ -162,7 +164,8 @@ def _not_drawn(problem: Problem, verification: Mapping[str, Any]) -> Iterator[st
     if problem.pointers:
         yield "matrices A, or B, that overlap"
     alphas, betas = (", ".join(f"{value:g}" for value in domain[name]) for name in ("alphas", "betas"))
-    yield f"alpha other than {alphas}; beta other than {betas}"
+    others = ", ".join(f"{name} in {count} situations" for name, count in domain.get("scalars", {}).items())
+    yield f"alpha other than {alphas}; beta other than {betas}{f'; and than one {others}' if others else ''}"
     missing = [kind for kind in ALL_DATA_KINDS if kind not in domain["data"]]
     if missing:
         yield f"data of these kinds: {', '.join(missing)}"
@@ -207,6 +210,16 @@ def _not_repeated(determinism: Mapping[str, Any] | None) -> Iterator[str]:
         yield "that every run gives the same bits: none was repeated"
     elif determinism["blocks"] < determinism["grid"]:
         yield f"the same bits in a whole launch: {determinism['blocks']} of {determinism['grid']} blocks were repeated"
+
+
+def _not_covered(verification: Mapping[str, Any]) -> Iterator[str]:
+    covered = verification["coverage"]
+    if covered is None:
+        yield "which lines and branches of the kernel ran: they were not counted"
+        return
+    never = list(coverage_from(covered).never())
+    if never:
+        yield f"what the kernel computes where it never ran: {'; '.join(never)}"
 
 
 def _not_on_gpu(verification: Mapping[str, Any] | None, earlier: Mapping[str, Any] | None) -> Iterator[str]:

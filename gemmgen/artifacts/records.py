@@ -17,6 +17,7 @@ from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.sizes import RUNTIME
 from gemmgen.run.compile import CompiledKernel
+from gemmgen.run.coverage import Coverage
 from gemmgen.run.gpu.timing import Timing
 from gemmgen.run.target import Target
 from gemmgen.search.space import Space
@@ -173,6 +174,7 @@ def verdict_document(verdict: Verdict | None) -> Document | None:
         "errors": errors_document(verdict.errors),
         "determinism": determinism_document(verdict.determinism),
         "domain": None if verdict.domain is None else asdict(verdict.domain),
+        "coverage": coverage_document(verdict.coverage),
         "failure": failure_document(verdict.failure),
         "situation": _situation(verdict.situation),
         "mismatch": None if verdict.mismatch is None else _all_finite(asdict(verdict.mismatch)),
@@ -212,6 +214,11 @@ def determinism_document(determinism: Determinism | None) -> Document | None:
     if determinism is None:
         return None
     return {"same_bits": determinism.difference is None, **asdict(determinism)}
+
+
+def coverage_document(coverage: Coverage | None) -> Document | None:
+    """What ran of a kernel's text; null where that was not counted."""
+    return None if coverage is None else {**asdict(coverage), "taken": coverage.taken}
 
 
 def failure_document(failure: Failure | None) -> Document | None:

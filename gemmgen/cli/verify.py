@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -26,11 +27,11 @@ from gemmgen.cli.options import Whole, device_option, json_option, out_option, s
 from gemmgen.cli.output import DONE, FAILED, NOT_JUDGED, emit
 from gemmgen.cli.progress import counter
 from gemmgen.cli.reports.certificate import show_recheck
-from gemmgen.cli.reports.verify import show_unconfined, show_verdict
+from gemmgen.cli.reports.verify import coverage_words, show_unconfined, show_verdict
 from gemmgen.kernel.conditionals import Conditional
 from gemmgen.kernel.source import KernelSource
 from gemmgen.run.target import DeviceChoice, Target, open_target
-from gemmgen.support.errors import require
+from gemmgen.support.errors import Failure, require
 from gemmgen.support.files import Store
 from gemmgen.verification.host_memory import require_memory
 from gemmgen.verification.sanitizers.tool import TOOLS, Tool
@@ -40,7 +41,7 @@ from gemmgen.verification.with_nvrtc import CudaCheck, check_cuda
 from gemmgen.verification.with_sanitizers import require_sanitizer
 from gemmgen.verification.with_sanitizers import sanitize as add_sanitizers
 
-FOR_A_KERNEL = ("kernel", "sanitize", "tool", "out")  # what has no meaning for a certificate
+FOR_A_KERNEL = ("kernel", "sanitize", "tool", "require_coverage", "out")  # what has no meaning for a certificate
 
 
 @click.command()
@@ -60,6 +61,9 @@ FOR_A_KERNEL = ("kernel", "sanitize", "tool", "out")  # what has no meaning for 
     help="Then run it under NVIDIA's compute-sanitizer too: memcheck, racecheck, initcheck and synccheck.",
 )
 @click.option("--tool", type=click.Choice(TOOLS), multiple=True, help="Only this one of them; may be repeated.")
+@click.option(
+    "--require-coverage", is_flag=True, help="Fail a kernel of which a line or a branch outcome never ran (emulator)."
+)
 @out_option("Folder in which a NAME is looked up first.")
 @json_option
 @click.pass_context
@@ -72,6 +76,7 @@ def command(
     seed: int,
     sanitize: bool,
     tool: tuple[Tool, ...],
+    require_coverage: bool,
     out: Path,
     as_json: bool,
 ) -> None:
@@ -93,6 +98,9 @@ def command(
     those of its launch, or that needs more registers or shared memory, or takes fewer threads, than it may. A kernel
     that uses what the emulator lacks is not judged, nor are lines that nvcc alone sees (#ifdef __CUDACC__) and that
     gemmgen does not render so.
+
+    The emulator counts which lines and branch outcomes of the text ran. PASS names those that never did; with
+    --require-coverage they fail the kernel. Outcomes that the compiler finds impossible do not count.
 
     Exit codes: 0 PASS, 1 FAIL, 2 wrong usage, 3 not judged here.
 
@@ -120,12 +128,16 @@ def command(
         require(device != "emulator", "--sanitize watches kernels on a GPU, not in the emulator")
         require_sanitizer()
     target = open_target(device, "auto", Store())
+    counts = target.gpu is None
+    require(counts or not require_coverage, "--require-coverage: a GPU counts no branches; --device emulator does")
     with target.executor:
         found = find_kernel(kernel, out, target.spec.arch)
         cuda = check_cuda(found.source, found.arch, target.executor.store) if target.gpu is None else None
         hidden = unseen(found.source, found.arch) if target.gpu is None else ()
         verdict = _verified(target, found.source, examples, seed, chosen, cuda)
         unconfined = target.executor.unconfined
+    if require_coverage:
+        verdict = covered(verdict)
     again = reproduction(found, verdict, examples, out)
     document = {
         **kernel_document(found.source),
@@ -150,6 +162,13 @@ def exit_code(verdict: Verdict, hidden: Sequence[Conditional] = ()) -> int:
     if verdict.failure is None:
         return NOT_JUDGED if hidden else DONE
     return NOT_JUDGED if verdict.failure.kind == "unjudged" else FAILED
+
+
+def covered(verdict: Verdict) -> Verdict:
+    """`verdict`, or a failure where some of the kernel's text never ran."""
+    if not verdict.passed or (verdict.coverage is not None and verdict.coverage.complete):
+        return verdict
+    return replace(verdict, failure=Failure("uncovered", coverage_words(verdict.coverage), "verifier"))
 
 
 def _verified(
@@ -188,6 +207,8 @@ def reproduction(kernel: KernelFile, verdict: Verdict, examples: int, out: Path)
     words += ["--seed", str(verdict.seed), "--examples", str(examples)]
     for result in verdict.sanitizers:
         words += ["--tool", result.tool]
+    if verdict.failure is not None and verdict.failure.kind == "uncovered":
+        words.append("--require-coverage")
     if kernel.path is None and out != DEFAULT_OUT:
         words += ["--out", str(out)]
     return shlex.join(words)

@@ -497,14 +497,16 @@ class Case:
         return {**sizes, **batch, "alpha": self.alpha, "beta": self.beta}
 
     def __str__(self) -> str:
-        sizes = [
-            f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
-            for name, value in self.values.items()
-            if name not in ("M", "N", "K")
-        ]
+        sizes = [f"{name}={_exactly(value)}" for name, value in self.values.items() if name not in ("M", "N", "K")]
         return f"{self.m}x{self.n}x{self.k} {self.problem.layout} {' '.join(sizes)}"
 
 
 def _named(kind: type[Named], value: object) -> Named:
     """`value` where it is a `kind`, else the one of that name. Raises InvalidInput with the known names."""
     return value if isinstance(value, kind) else kind.parse(str(value))
+
+
+def _exactly(value: float) -> str:
+    """In as few digits as tell it from others; 1, not 1.0."""
+    short = f"{value:g}"
+    return short if float(short) == value else str(value)

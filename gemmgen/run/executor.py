@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Case
+from gemmgen.run.coverage import Coverage, Near
 from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.threads import thread_pool
 
@@ -86,6 +87,14 @@ class LoadedKernel(Protocol):
 
     def watched(self, case: Case, *, seed: int, blocks: Sequence[int] | None = None) -> int:
         """How many blocks of such a run are watched for data races, access by access."""
+        ...
+
+    def coverage(self) -> Coverage | None:
+        """What its launches ran of its text so far; None where that is not counted."""
+        ...
+
+    def take_near(self) -> list[Near]:
+        """Of each comparison one of whose outcomes has not run, the operands closest to it since the last call."""
         ...
 
     def close(self) -> None: ...

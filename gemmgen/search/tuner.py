@@ -271,6 +271,7 @@ class Tuner:
             # Which block of a tile is last differs from run to run.
             runs = RUNS if trial.source.launch.adds_up else 1
             verdict = verify(self.target.executor, trial.source, examples=examples, seed=self.seed, runs=runs)
+            verdict = replace(verdict, coverage=None)  # it stands for other texts of the same machine code, too
             if verdict.passed:  # a failure is found again, with its situation
                 self.store.put("verdict", self._verdict_key(trial), json.dumps(asdict(verdict)).encode())
         trial = replace(trial, verdict=verdict, failure=verdict.failure)

@@ -11,7 +11,17 @@ from dataclasses import dataclass
 from typing import Literal
 
 FailureKind = Literal[
-    "rejected", "compile", "launch", "timeout", "crash", "race", "wrong", "nondeterministic", "unjudged", "unavailable"
+    "rejected",
+    "compile",
+    "launch",
+    "timeout",
+    "crash",
+    "race",
+    "wrong",
+    "nondeterministic",
+    "uncovered",
+    "unjudged",
+    "unavailable",
 ]
 
 
@@ -28,8 +38,9 @@ class Failure:
     """Why a candidate is out.
 
     kind    rejected (a constraint), compile, launch, timeout, crash, race, wrong or nondeterministic (the
-            verifier), unjudged (the emulator lacks what the kernel uses, which may be right), or
-            unavailable (an executor that this machine lacks).
+            verifier), uncovered (part of its text never ran, where all had to), unjudged (the emulator
+            lacks what the kernel uses, which may be right), or unavailable (an executor that this machine
+            lacks).
     reason  one sentence for a person.
     source  who found it: a constraint's expression, "nvrtc", "gpu", "emulator", "verifier", ...
     """

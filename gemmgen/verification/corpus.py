@@ -13,7 +13,8 @@ from gemmgen.kernel.naming import parse_name
 from gemmgen.problem.gemm import Case, Problem
 from gemmgen.support.errors import Failure, FailureKind, InvalidInput, require, whole
 from gemmgen.support.files import content_key, write_atomic
-from gemmgen.verification.situation import ALL_DATA_KINDS, NAN, Situation
+from gemmgen.verification.scalars import NAN
+from gemmgen.verification.situation import ALL_DATA_KINDS, Situation
 
 FILE_KEY = 12  # hexadecimal digits in an entry's file name
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,15 +18,27 @@ from gemmgen.problem.operands import OPERANDS as EPILOGUE_OPERANDS
 from gemmgen.problem.types import Types
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.recent import Recent
-from gemmgen.verification.situation import EXACT_KINDS, EXACT_SCALARS, DataKind, Situation
+from gemmgen.verification.scalars import EXACT_SCALARS
+from gemmgen.verification.situation import EXACT_KINDS, SIDES, DataKind, Side, Situation, side_of
 
 LARGEST_INTEGER = 8
 FACTORS = ("scale_m", "scale_n", "scale_a", "scale_b")  # of an epilogue's operands
 ZEROS, SUMS = ("zero_m", "zero_n", "zero_a", "zero_b"), ("sum_m", "sum_n")  # likewise: integers
 LARGE_ZERO = 2**16
 EXACT_FACTORS = (0.5, 1.0, 2.0, -1.0)
-SPECIALS = (np.inf, -np.inf, np.nan, 0.0)
-MOST_SPECIALS = 64  # one in so many elements, and fewer where a sum would meet more than one: many sums stay finite
+SPECIALS = (np.inf, -np.inf, np.nan, 0.0, -0.0)
+MOST_SPECIALS = 64  # one in so many elements, and fewer where a sum would meet more of them: many sums stay finite
+SUMS_WITHOUT = 4  # of so many sums, one meets such an element of A, or of B
+OPPOSED_LINES = 16  # of so many rows of A, or columns of B, one has Inf that meets zeros
+OPPOSED_SHARE = 0.25  # of the products with such an Inf
+UNREAD_SEEDS = 4  # of so many seeds, one has more than NaN in a C that must not be read
+UNREAD = (np.inf, -np.inf, np.nan, -0.0, 1.0)
+SPARSE_PRODUCTS = 3  # in each sum that are not 0
+SPREAD = 8  # binary orders, up and down, of sparse data, where its types have them
+FACTOR_SHARE = (
+    0.25  # of an epilogue's first factor that is huge where sums are denormal, and denormal where they are huge
+)
+FACTOR_EXPONENTS: dict[DataKind, int] = {"denormal": 100, "huge": -130}  # in f32
 DENORMAL_FLOPS = 1e6  # with a denormal factor, of a launch
 NEAR_DENORMAL = 8  # times the largest denormal: sums of such products are seldom denormal, and hide no denormal one
 HUGE_MARGIN = 3  # binary orders that huge products stay below the largest number
@@ -33,6 +46,8 @@ HUGE_MARGIN = 3  # binary orders that huge products stay below the largest numbe
 LARGE_EFFORT = 10**9
 SHARED_DATA = ((LARGE_EFFORT, 2), (10**7, 8))
 ELEMENT_FLOPS = 32  # that take as long as making an element, reading it and converting it
+CODES = 1_048_573  # different ones: a prime number below 2^20, so that no line has the codes of another
+CODE_MULTIPLIER = 0x9E3779B1 % 2**20  # odd, so that no two of 2^20 numbers have the same product modulo 2^20
 REPEATED = 4_194_301  # elements after which large data repeats: a prime number, so that no line is like another
 
 # The candidates of one search meet the same data again and again, so it is kept.
@@ -76,11 +91,20 @@ def operands_of(case: Case, data: DataKind, seed: int, unread_c: bool) -> Operan
 
 
 def _unread(c: Matrix, seed: int) -> Floats:
-    """A C that must not be read."""
-    if not c.dtype.is_integer:
-        return _unused(c)
-    garbage = np.random.default_rng(seed + 1).integers(0, 256, c.bytes, np.uint8)
-    return garbage.view(c.dtype.numpy)
+    """A C that must not be read: NaN, or, for some seeds, what else 0 times it would show, and -0."""
+    rng = np.random.default_rng(seed + 1)
+    if c.dtype.is_integer:
+        return rng.integers(0, 256, c.bytes, np.uint8).view(c.dtype.numpy)
+    flat = _unused(c)
+    if seed % UNREAD_SEEDS == UNREAD_SEEDS - 1:
+        view = c.stored.view(flat)
+        view[...] = rng.choice(_known(UNREAD, c.dtype), view.shape).astype(c.dtype.numpy)
+    return flat
+
+
+def _known(values: tuple[float, ...], dtype: DType) -> Floats:
+    """Those of `values` that `dtype` has."""
+    return np.array([x for x in values if dtype.has_infinity or not math.isinf(x)])
 
 
 def _unused(matrix: Matrix) -> Floats:
@@ -93,23 +117,28 @@ def _read_only(values: Floats) -> Floats:
 
 
 def _fresh(case: Case, data: DataKind, seed: int) -> Operands:
-    rng = np.random.default_rng(seed)
-    one_hot = "AB"[(seed + seed // 4) % 2]  # of one-hot data, the operand that selects: also where seeds are few
+    rng, side = np.random.default_rng(seed), side_of(seed)
     named = zip("ABC", case.matrices, strict=True)
-    a, b, c = (_read_only(_fill(name, matrix, case, data, rng, one_hot, seed)) for name, matrix in named)
+    a, b, c = (_fill(name, matrix, case, data, rng, side, seed) for name, matrix in named)
+    if data == "special" and case.k > 0:
+        _oppose(case, {"A": a, "B": b}, side, rng)
+    for flat in (a, b, c):
+        _read_only(flat)
     extra = {name: _read_only(_fill_extra(name, matrix, case, data, rng)) for name, matrix in case.extra.items()}
     return Operands(a, b, c, extra)
 
 
 def _fill(
-    name: str, matrix: Matrix, case: Case, data: DataKind, rng: np.random.Generator, one_hot: str, seed: int
+    name: str, matrix: Matrix, case: Case, data: DataKind, rng: np.random.Generator, side: Side, seed: int
 ) -> Floats:
     flat = _unused(matrix)
     if not matrix.elements:
         return flat
     view, dtype = matrix.stored.view(flat), matrix.dtype
-    if data == "onehot" and name == one_hot:
+    if data == "onehot" and name == side:
         view[...] = _selection(name, view.shape, rng)
+    elif data == "sparse" and name == side:
+        _fill_sparsely(name, view, case, rng)
     elif data == "onehot":
         coded = name != "C" or case.problem.types.uniform  # else scaled codes and C would add up to no exact sum
         view[...] = _codes(view.shape, dtype, digit=seed // 8 % 2) if coded else 0
@@ -122,20 +151,50 @@ def _fill(
     return flat
 
 
+def _fill_sparsely(name: str, view: Floats, case: Case, rng: np.random.Generator) -> None:
+    """SPARSE_PRODUCTS elements in each row of A, or column of B, and zeros beside them."""
+    view[...] = 0
+    axis = -1 if name == "A" else -2
+    shape = list(view.shape)
+    shape[axis] = min(SPARSE_PRODUCTS, shape[axis])
+    places = rng.integers(0, view.shape[axis], shape)
+    np.put_along_axis(view, places, _spread(name, tuple(shape), case, rng), axis)
+
+
+def _spread(name: str, shape: tuple[int, ...], case: Case, rng: np.random.Generator) -> npt.NDArray[Any]:
+    """Numbers of full mantissa and either sign, some 2^SPREAD and some 2^-SPREAD; of integers any."""
+    dtype, types = case.tensors[name].dtype, case.problem.types
+    if dtype.is_integer:
+        return _integers(dtype, shape, rng)
+    floats = [one for one in (types.a, types.b, types.c) if not one.is_integer]
+    spread = min(SPREAD, *((one.max_exponent - one.min_exponent) // 4 for one in floats))
+    exponents = rng.integers(-spread, spread, shape, np.int32, endpoint=True)
+    signs = 1 - 2 * rng.integers(0, 2, shape, np.int8)
+    real = np.float64 if dtype == DType.F64 else np.float32
+    values: npt.NDArray[Any] = np.ldexp((1 - rng.random(shape, real) / 2) * signs, exponents).astype(dtype.numpy)
+    return values
+
+
+def _integers(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -> npt.NDArray[Any]:
+    return rng.integers(int(dtype.least), int(dtype.largest), shape, np.int64, endpoint=True).astype(dtype.numpy)
+
+
 def _values(
     name: str, shape: tuple[int, ...], case: Case, data: DataKind, rng: np.random.Generator, seed: int
 ) -> npt.NDArray[Any]:
     """Of A, B or C, as elements: what does not depend on where an element is."""
     dtype = case.tensors[name].dtype
     if dtype.is_integer and (data != "exact" or case.problem.types.scalar.is_integer):
-        return rng.integers(int(dtype.least), int(dtype.largest), shape, np.int64, endpoint=True).astype(dtype.numpy)
+        return _integers(dtype, shape, rng)
+    if data == "sparse":
+        return _spread(name, shape, case, rng)
     if data == "exact":
         limit = exact_magnitude(case)
         return rng.integers(-limit if dtype.is_signed else 0, limit, shape, np.int8, endpoint=True).astype(dtype.numpy)
     if data == "random" and dtype.storage_bits == 8 and seed // 2 % 2:
         return rng.choice(dtype.finite(), shape)
     values = 2 * rng.random(shape, np.float64 if dtype == DType.F64 else np.float32) - 1
-    _reshape(name, values, dtype, data, case, rng)
+    _reshape(name, values, dtype, data, case, rng, side_of(seed))
     wanted = np.clip(values, dtype.least, dtype.largest) if data == "huge" else values
     return wanted.astype(dtype.numpy)
 
@@ -147,7 +206,7 @@ def _fill_extra(name: str, matrix: Matrix, case: Case, data: DataKind, rng: np.r
         return flat
     view = matrix.stored.view(flat)
     view[...] = _extra_values(name, view.shape, case, data, rng)
-    if not dtype.is_integer and name == next((one for one in FACTORS if one in case.extra), None):
+    if not dtype.is_integer and name == _first_factor(case):
         view *= dtype.numpy.type(_into_range(case))
     return flat
 
@@ -169,9 +228,16 @@ def _extra_values(
     values: Floats = 2 * rng.random(shape, dtype.numpy) - 1
     if data == "special" and case.c.dtype.has_nan:
         _strew_specials(name, values, case, rng)
-    elif not factor:  # factors stay near 1: nothing passes the type's range
+    elif not factor:
         _reshape("C", values, dtype, data, case, rng)
+    elif data in FACTOR_EXPONENTS and name == _first_factor(case):
+        far = rng.random(shape) < FACTOR_SHARE
+        values[far] = np.ldexp(values[far], FACTOR_EXPONENTS[data] * dtype.max_exponent // 128)
     return values
+
+
+def _first_factor(case: Case) -> str | None:
+    return next((one for one in FACTORS if one in case.extra), None)
 
 
 def _into_range(case: Case) -> float:
@@ -182,10 +248,12 @@ def _into_range(case: Case) -> float:
     return float(2.0 ** round(math.log2(case.c.dtype.largest / (2 * a * b * math.sqrt(case.k + 1)))))
 
 
-def _reshape(name: str, values: Floats, dtype: DType, data: DataKind, case: Case, rng: np.random.Generator) -> None:
-    """Make of random values, in place, what `data` is."""
-    if data == "denormal" and name != "B":
-        if name == "A" and case.flops > DENORMAL_FLOPS:
+def _reshape(
+    name: str, values: Floats, dtype: DType, data: DataKind, case: Case, rng: np.random.Generator, side: Side = "A"
+) -> None:
+    """Make of random values, in place, what `data` is. Of A and B the one of `side` is denormal."""
+    if data == "denormal" and name in ("C", side):
+        if name != "C" and case.flops > DENORMAL_FLOPS:
             normal = rng.random(values.shape) > DENORMAL_FLOPS / case.flops
             values[normal] += NEAR_DENORMAL * np.sign(values[normal])
         values *= values.dtype.type(2.0 ** (dtype.min_exponent - 1))
@@ -195,11 +263,30 @@ def _reshape(name: str, values: Floats, dtype: DType, data: DataKind, case: Case
 
 def _strew_specials(name: str, values: Floats, case: Case, rng: np.random.Generator) -> None:
     """NaN, Inf and zeros in some places of `values`."""
-    dtype = case.tensors[name].dtype
-    known = [x for x in SPECIALS if dtype.has_infinity or not math.isinf(x)]
-    count = 1 + values.size // (max(MOST_SPECIALS, 2 * case.k) if name in "AB" else MOST_SPECIALS)
+    known = _known(SPECIALS, case.tensors[name].dtype)
+    if name in SIDES:
+        count = values.size // max(MOST_SPECIALS, SUMS_WITHOUT * case.k)
+    else:
+        count = 1 + values.size // MOST_SPECIALS
     places = rng.integers(0, values.shape, (count, values.ndim))
-    values[tuple(places.T)] = rng.choice(np.array(known), count).astype(values.dtype)
+    values[tuple(places.T)] = rng.choice(known, count).astype(values.dtype)
+
+
+def _oppose(case: Case, storage: Mapping[str, Floats], side: Side, rng: np.random.Generator) -> None:
+    """Inf in some rows of A, or columns of B, each of which meets zeros of the other operand; some have two of them.
+
+    So a product of 0 and Inf, and a sum of Inf and -Inf, is somewhere in most tiles.
+    """
+    a, b = (case.tensors[name].stored.view(storage[name]) for name in SIDES)
+    lines, others = (a, b) if side == "A" else (b.swapaxes(-1, -2), a.swapaxes(-1, -2))
+    if not case.tensors[side].dtype.has_infinity:
+        return
+    chosen = rng.choice(lines.shape[-2], 1 + lines.shape[-2] // OPPOSED_LINES, replace=False)
+    first, second = rng.integers(0, case.k, (2, len(chosen)))
+    lines[..., chosen, first] = np.inf
+    lines[..., chosen[::2], second[::2]] = -np.inf
+    of_line, met = np.nonzero(rng.random((len(chosen), others.shape[-1])) < OPPOSED_SHARE)
+    others[..., first[of_line], met] = 0
 
 
 def _huge_factor(name: str, dtype: DType, case: Case) -> float:
@@ -227,8 +314,9 @@ def _selection(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> n
 def _codes(shape: tuple[int, ...], dtype: DType, digit: int) -> npt.NDArray[Any]:
     """A number for each element, in row order.
 
-    f32, f64: 1, 2, 3, ..., each odd one plus a high bit that f64 alone holds with it. They repeat before two of them,
-    each times two, are no exact sum. Of narrower types all finite bit patterns in turn, -0 and denormals among them:
+    f32, f64: odd numbers of 22 bits, so that no rounding leaves them; every other one plus a high bit that f64 alone
+    holds with it. Two of them, each times two, are an exact sum. Of narrower types all finite bit patterns in turn, -0
+    and denormals among them:
     they are the lowest digit of the element's index, or the next one.
     """
     count = math.prod(shape)
@@ -236,8 +324,9 @@ def _codes(shape: tuple[int, ...], dtype: DType, digit: int) -> npt.NDArray[Any]
         finite = dtype.finite()
         times = len(finite) ** digit
         return np.repeat(np.resize(finite, -(-count // times)), times)[:count].reshape(shape)
-    codes = 1 + np.arange(count).reshape(shape) % 2**22
-    return codes + codes % 2 * 2 ** (dtype.precision - 3) if dtype == DType.F64 else codes
+    index = np.arange(count).reshape(shape) % CODES
+    codes = 2**21 + (2 * index * CODE_MULTIPLIER % 2**21 | 1)
+    return codes + index % 2 * 2 ** (dtype.precision - 3) if dtype == DType.F64 else codes
 
 
 def exact_magnitude(case: Case) -> int:

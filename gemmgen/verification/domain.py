@@ -5,9 +5,10 @@ Everything here is counted while situations run; nothing is a constant of the st
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,12 @@ import numpy.typing as npt
 
 from gemmgen.problem.gemm import Case
 from gemmgen.verification.reference import Compared
+from gemmgen.verification.scalars import SIMPLE_SCALARS
 from gemmgen.verification.situation import EDGES, EXACT_KINDS, Situation, edges
 
 Range = tuple[int, int]  # smallest and largest
 QUANTILES = (0.5, 0.9, 0.99, 0.999)
+USUAL_EXPONENT = 32  # of two: other scalars are huge or tiny
 SAMPLED_RATIOS = 1024  # elements of a comparison that the quantiles are of
 
 
@@ -30,7 +33,8 @@ class Domain:
     sizes            M, N and K, and the products of a batch ("batch")
     padding          elements by which lda, ldb and ldc exceed their lines, and the strides of a batch their matrices,
                      but for those that share one matrix
-    alphas, betas    the values tried, ascending
+    alphas, betas    the simple values tried, ascending
+    scalars          situations in which alpha or beta was of each of SCALAR_CLASSES
     data, edges      situations of each kind of data, and of each class of situation.EDGES that was met
     schedules        different seeds of the executor
     whole, sampled   situations whose grid ran whole, and of which some blocks ran
@@ -54,6 +58,7 @@ class Domain:
     watched: int
     watched_part: int
     largest_watched: str | None
+    scalars: dict[str, int] = field(default_factory=dict)  # in older records there are none
 
 
 @dataclass(frozen=True)
@@ -128,8 +133,9 @@ class DomainTally:
             shapes=len({(case.m, case.n, case.k, case.batch) for case in self.cases}),
             sizes={name: (min(values), max(values)) for name, values in sizes.items()},
             padding={name: (min(values), max(values)) for name, values in padding.items()},
-            alphas=tuple(sorted({case.alpha for case in self.cases})),
-            betas=tuple(sorted({case.beta for case in self.cases})),
+            alphas=tuple(sorted({case.alpha + 0.0 for case in self.cases} & SIMPLE_SCALARS)),
+            betas=tuple(sorted({case.beta + 0.0 for case in self.cases} & SIMPLE_SCALARS)),
+            scalars=_scalar_classes(self.cases),
             data=dict(sorted(self._data.items())),
             edges={name: self._edges[name] for name in EDGES if self._edges[name]},
             schedules=len(self._seeds),
@@ -154,6 +160,24 @@ class DomainTally:
             largest_bound=self._bound[0],
             largest_bound_in=self._bound[1],
         )
+
+
+# Where they are not simple; -0 counts as 0.
+SCALAR_CLASSES = ("of full mantissa", "huge or tiny", "NaN or Inf")
+
+
+def _scalar_classes(cases: list[Case]) -> dict[str, int]:
+    classes = ({_scalar_class(scalar) for scalar in (case.alpha, case.beta)} for case in cases)
+    counts = Counter(name for names in classes for name in names)
+    return {name: counts[name] for name in SCALAR_CLASSES if counts[name]}
+
+
+def _scalar_class(scalar: float) -> str:
+    if scalar in SIMPLE_SCALARS:
+        return ""
+    if not math.isfinite(scalar):
+        return "NaN or Inf"
+    return "of full mantissa" if abs(math.frexp(scalar)[1]) <= USUAL_EXPONENT else "huge or tiny"
 
 
 def domain_from(fields: Mapping[str, Any]) -> Domain:

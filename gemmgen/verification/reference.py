@@ -6,11 +6,15 @@ exact    small integers, whose products and sums the dtype represents: equal bit
 onehot   one operand has a single 1 a row (A) or column (B), the other a number of its own for each element: C
          shows which element was read. Equal bit for bit
 random   uniform in [-1, 1], element by element: |c - ref| <= bound
-denormal A and C are denormal, B is random: a kernel that flushes to zero is off by more than the bound. CPUs take a
-         hundred times as long for a denormal: of a large A few are, the others near them
+sparse   one operand has SPARSE_PRODUCTS numbers a row (A) or column (B) and zeros beside them. All numbers have full
+         mantissas and exponents far apart. Adding zero rounds nothing, so that the bound is as narrow as for so small
+         a K, and an operand, C or a scalar that is rounded to fewer bits shows, whatever K is
+denormal A or B, and C, are denormal, the other operand is random: a kernel that flushes to zero is off by more than
+         the bound. CPUs take a hundred times as long for a denormal: of a large operand few are, the others near them
 huge     random, scaled so that alpha * A * B and beta * C come near 2^125 (f64: 2^1021), and no partial sum
          passes 2^127 (2^1023)
-special  random, with +Inf, -Inf, NaN and zeros in some places of A, B and C
+special  random, with +Inf, -Inf, NaN and zeros in some places of A, B and C, and an Inf that meets zeros, or -Inf, in
+         some rows of A, or columns of B
 
 The bound
 ---------
@@ -74,12 +78,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.gemm import Case
 from gemmgen.problem.operands import DEPTH, OPERANDS, is_amax
 from gemmgen.problem.types import Types
 from gemmgen.run.executor import Floats
 from gemmgen.support.recent import Recent
-from gemmgen.verification.data import MEMORY, data_seed, make_operands, unscaled
+from gemmgen.verification.data import MEMORY, SPARSE_PRODUCTS, data_seed, make_operands, unscaled
 from gemmgen.verification.products import SLICE_RESIDUE, products
 from gemmgen.verification.roundings import Bounded, apply_epilogue
 from gemmgen.verification.situation import EXACT_KINDS, Situation
@@ -270,16 +273,16 @@ def _expected(situation: Situation, window: Window, output: str) -> tuple[Double
     product, size, largest = PRODUCTS.get(of, lambda: products(*of), lambda made: made) if small else products(*of)
     if not case.problem.epilogue.is_linear:
         return _through_epilogue(situation, window, product, size, largest, output)
+    if types.scalar.is_integer:
+        return _integer_result(situation, window, product), np.zeros_like(product)
     with np.errstate(invalid="ignore"):
         values, size = _alpha(case) * product, abs(_alpha(case)) * size
         if case.beta != 0:  # beta = 0 must not read C, which may hold NaN
             old = case.c.dtype.decode(case.c.view(make_operands(situation).c)[window.index])
             values, size = values + case.beta * old, size + np.abs(case.beta * old)
-    if types.scalar.is_integer:
-        return types.scalar.wrap(values.astype(np.int64)).astype(np.float64), np.zeros_like(values)
     if situation.data in EXACT_KINDS:
         return values, np.zeros_like(values)
-    return values, np.where(np.isfinite(values), _bound(case, size, largest), 0.0)
+    return values, np.where(np.isfinite(values), _bound(situation, size, largest), 0.0)
 
 
 def _alpha(case: Case) -> float:
@@ -287,18 +290,34 @@ def _alpha(case: Case) -> float:
     return 0.0 if case.k == 0 and case.problem.epilogue.alpha_scales_acc else case.alpha
 
 
-def _bound(case: Case, size: Doubles, largest: Doubles) -> Doubles:
+def _integer_result(situation: Situation, window: Window, product: Doubles) -> Doubles:
+    """Modulo 2^32: no term reaches 2^62."""
+    case, dtype = situation.case, situation.case.problem.types.scalar
+    values = int(case.alpha) * product.astype(np.int64)
+    if case.beta != 0:
+        values += int(case.beta) * case.c.view(make_operands(situation).c)[window.index].astype(np.int64)
+    return dtype.wrap(values).astype(np.float64)
+
+
+def _terms(situation: Situation) -> int:
+    """Products of a sum that are not 0, at most: adding 0 rounds nothing."""
+    k = situation.case.k
+    return min(k, SPARSE_PRODUCTS) if situation.data == "sparse" else k
+
+
+def _bound(situation: Situation, size: Doubles, largest: Doubles) -> Doubles:
     """What an element may be off by before it is stored: see the module. `size` is S."""
-    sums, scalar = case.problem.types.accumulator, case.problem.types.scalar
+    case, types = situation.case, situation.case.problem.types
+    sums, scalar = types.accumulator, types.scalar
     if sums.is_integer:  # exact, and then scaled
         return SCALING_ROUNDINGS * scalar.unit_roundoff * size + scalar.smallest
-    roundings = LAMBDA * np.sqrt(case.k + 2)  # two more: alpha and beta
-    underflows = (2 * case.k + 1) * abs(case.alpha) + 2
+    roundings = LAMBDA * np.sqrt(_terms(situation) + 2)  # two more: alpha and beta
+    underflows = (2 * case.k + 1) * abs(_alpha(case)) + 2
     residue: Doubles | float = 0.0
     if sums == DType.F64:  # the reference's own
         roundings += REFERENCE_ROUNDINGS
-        underflows += abs(case.alpha) + 2
-        residue = abs(case.alpha) * case.k * SLICE_RESIDUE * largest
+        underflows += abs(_alpha(case)) + 2
+        residue = abs(_alpha(case)) * case.k * SLICE_RESIDUE * largest
     bound: Doubles = roundings * (sums.unit_roundoff * size) + residue + np.ceil(underflows / 2) * sums.smallest
     return bound
 
@@ -313,7 +332,7 @@ def _through_epilogue(
     case, exact = situation.case, situation.data in EXACT_KINDS
     dtype, scalar = case.problem.types.accumulator, case.problem.types.scalar
     operands = make_operands(situation)
-    inputs = {"acc": _bounded_sum(situation, exact, product, size, largest)}
+    inputs = {"acc": _bounded_sum(situation, exact, _terms(situation), product, size, largest)}
     inputs |= {name: _sum(situation, window, name) for name in case.problem.epilogue.sums}
     inputs |= {DEPTH: Bounded.exact(dtype.nearest(np.asarray(case.k, np.float64)))}
     scalars = {"alpha": _alpha(case), "beta": case.beta}
@@ -332,12 +351,14 @@ def _through_epilogue(
     return np.broadcast_to(result.value, shape).copy(), np.broadcast_to(result.bound, shape).copy()
 
 
-def _bounded_sum(situation: Situation, exact: bool, total: Doubles, size: Doubles, largest: Doubles) -> Bounded:
-    """A sum of K terms, as a kernel's accumulator holds it, maybe `exact`; `size` is that of their magnitudes."""
+def _bounded_sum(
+    situation: Situation, exact: bool, terms: int, total: Doubles, size: Doubles, largest: Doubles
+) -> Bounded:
+    """A sum over K, as a kernel's accumulator holds it, maybe `exact`; `size` is that of its `terms`' magnitudes."""
     k, dtype = situation.case.k, situation.case.problem.types.accumulator
     if dtype.is_integer or exact or k == 0:
         return Bounded.exact(total)
-    bound = LAMBDA * np.sqrt(k) * dtype.unit_roundoff * size + k * dtype.smallest
+    bound = LAMBDA * np.sqrt(terms) * dtype.unit_roundoff * size + k * dtype.smallest
     if dtype == DType.F64:  # the reference's own
         bound = bound + REFERENCE_ROUNDINGS * dtype.unit_roundoff * size + k * SLICE_RESIDUE * largest
     return Bounded(total, np.where(np.isfinite(total), bound, 0.0))
@@ -351,7 +372,7 @@ def _sum(situation: Situation, window: Window, name: str) -> Bounded:
     along_k = np.ascontiguousarray(np.moveaxis(values, axis, -1))  # of which numpy adds pairs, and pairs of pairs
     with np.errstate(invalid="ignore"):
         of_all = along_k.sum(-1), np.abs(along_k).sum(-1), np.abs(along_k).max(-1, initial=0.0)
-    return _bounded_sum(situation, situation.data == "exact", *(np.expand_dims(one, axis) for one in of_all))
+    return _bounded_sum(situation, situation.data == "exact", case.k, *(np.expand_dims(one, axis) for one in of_all))
 
 
 def _in_window(values: Doubles, window: Window) -> Doubles:

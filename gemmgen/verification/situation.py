@@ -9,28 +9,22 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.types import Types
+from gemmgen.verification.scalars import EXACT_SCALARS, SCALAR_KINDS, ScalarKind
 
-DataKind = Literal["exact", "random", "denormal", "huge", "special", "onehot"]
-DATA_KINDS: tuple[DataKind, ...] = ("exact", "random")  # of most examples of a verification
-RARE_KINDS: tuple[DataKind, ...] = ("special", "onehot", "huge", "denormal")  # of one example in each round of SIZES
+DataKind = Literal["exact", "random", "sparse", "denormal", "huge", "special", "onehot"]
+DATA_KINDS: tuple[DataKind, ...] = ("exact", "random", "sparse")  # of three examples in four of a verification
+RARE_KINDS: tuple[DataKind, ...] = ("special", "onehot", "denormal", "huge")  # of the fourth, in turn
 ALL_DATA_KINDS: tuple[DataKind, ...] = (*DATA_KINDS, "onehot", "denormal", "huge", "special")
 INTEGER_KINDS: frozenset[DataKind] = frozenset({"exact", "random", "onehot"})
 EXACT_KINDS: frozenset[DataKind] = frozenset({"exact", "onehot"})
 
-EXACT_SCALARS = (0.0, 1.0, -1.0, 2.0)
-RANDOM_SCALARS = (*EXACT_SCALARS, 0.5, -1.75)
-INTEGER_SCALARS = (*EXACT_SCALARS, 3.0, -77.0)  # where all arithmetic is that of integers
-# Of integer sums that are stored in a type of less range: most are outside of it otherwise.
-SHRINKING_SCALARS = (2.0**-7, -(2.0**-10), 0.003)
-HUGE_SCALARS = {DType.F32: 2.0**100, DType.F64: 2.0**900}
-NAN = math.nan  # one object: a NaN is equal to itself only by identity
 PADDINGS = (0, 1, 2, 3, 7)  # of leading dimensions and strides, in units of ld_align
 DIFFERENT = (0, 0, 1, 2, 3)  # matrices A, or B, that the pointers of a batch name in turn; 0 is one for each product
 SHARED = -1  # in the place of a stride's padding: one matrix for all products
 SEEDS = 2**16
+SEED_STEP = 40_503  # odd: hypothesis likes to draw a number again, and examples are to have seeds of their own
 OTHER_SEEDS = 4  # that reduction tries: they choose every order and placement of an executor
 
 # Sizes around which kernels go wrong: one, tiles and their neighbours, primes.
@@ -46,11 +40,13 @@ FAR_BATCH = 2  # products of a batch then
 DEEP, DEEP_WIDTH = 33_001, 5  # a K beyond a signed 16-bit number, and M and N then
 MANY_TILES = 100_000  # of M or N, two thirds of them beyond a signed 16-bit number
 VAST_ELEMENTS, VAST_FLOPS = 10_000_000, 1e8  # of such cases at most, or they are left out
+Side = Literal["A", "B"]
 Sizes = Literal["usual", "tiny", "far M", "far N"]
-# Those of a run's examples in turn. Their number is odd, so that each of them meets both kinds of data.
+# Those of a run's examples in turn. Their number and ROUND's have no divisor, so that each of them meets all data.
 SIZES: tuple[Sizes, ...] = ("usual", "usual", "far M", "tiny", "usual", "far N", "usual")
-RARE_PLACE = 4
-STRATA = math.lcm(len(DATA_KINDS) * len(FAR_SIZES), len(RARE_KINDS)) * len(SIZES)
+ROUND = len(DATA_KINDS) + 1  # examples
+SIDES: tuple[Side, ...] = ("A", "B")
+STRATA = math.lcm(ROUND * len(RARE_KINDS) * len(SIDES), len(SIZES) * len(FAR_SIZES), ROUND * len(SCALAR_KINDS))
 
 BATCHES = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33)
 BATCH_FLOPS = 2e7  # of a drawn batch at most, where that leaves one product
@@ -92,18 +88,34 @@ class Situation:
 class Stratum:
     """What one example of a run is, whatever hypothesis draws for it.
 
-    far   what M or N is where `sizes` says "far"
+    far      what M or N is where `sizes` says "far"
+    side     the operand that selects in one-hot data, is denormal, or holds the Inf that meet zeros
+    scalars  of which kind alpha and beta are
+    example  its number in a run, from 0; after STRATA it is 0 again
     """
 
     data: DataKind
     sizes: Sizes
     far: int
+    side: Side
+    scalars: ScalarKind
+    example: int
+
+    @property
+    def turn(self) -> int:
+        """The number of its round: one example of each of DATA_KINDS and a rare one."""
+        return self.example // ROUND
 
 
 @functools.cache
 def data_kinds(types: Types) -> tuple[DataKind, ...]:
     """The kinds of data that differ for these types: integers have no denormal or huge numbers, no Inf and no NaN."""
     return tuple(kind for kind in ALL_DATA_KINDS if not types.accumulator.is_integer or kind in INTEGER_KINDS)
+
+
+def side_of(seed: int) -> Side:
+    """The operand that some kinds of data single out, by the seed of the data; also where seeds are few."""
+    return SIDES[(seed + seed // 4) % len(SIDES)]
 
 
 def kind_for(types: Types, kind: DataKind) -> DataKind:
@@ -113,9 +125,17 @@ def kind_for(types: Types, kind: DataKind) -> DataKind:
 
 def stratum(example: int) -> Stratum:
     """That of a run's example of this number, from 0: all STRATA in turn, so that no seed misses any for long."""
-    cycle, place = divmod(example, len(SIZES))
-    data = RARE_KINDS[cycle % len(RARE_KINDS)] if place == RARE_PLACE else DATA_KINDS[example % len(DATA_KINDS)]
-    return Stratum(data, SIZES[place], FAR_SIZES[-1 - cycle % len(FAR_SIZES)])
+    example %= STRATA
+    turn, place = divmod(example, ROUND)
+    cycle, size = divmod(example, len(SIZES))
+    return Stratum(
+        data=(*DATA_KINDS, RARE_KINDS[turn % len(RARE_KINDS)])[place],
+        sizes=SIZES[size],
+        far=FAR_SIZES[-1 - cycle % len(FAR_SIZES)],
+        side=SIDES[turn // len(RARE_KINDS) % len(SIDES)],
+        scalars=SCALAR_KINDS[(turn + place) % len(SCALAR_KINDS)],
+        example=example,
+    )
 
 
 def far_situations(source: KernelSource, largest: int) -> list[Situation]:

@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from hypothesis import strategies as st
 
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Types
+from gemmgen.verification.data import data_seed
+from gemmgen.verification.scalars import (
+    EXACT_SCALARS,
+    HUGE_SCALARS,
+    INTEGER_SCALARS,
+    NAN,
+    RANDOM_SCALARS,
+    SCALAR_KINDS,
+    SHRINKING_SCALARS,
+    Scalars,
+    extreme_scalars,
+    full_mantissa,
+)
 from gemmgen.verification.situation import (
     BATCHES,
     DATA_KINDS,
     DIFFERENT,
     EXACT_KINDS,
-    EXACT_SCALARS,
     FAR_DEPTH,
     FAR_SIZES,
     FORMS,
-    HUGE_SCALARS,
-    INTEGER_SCALARS,
     LONG,
-    NAN,
     PADDINGS,
-    RANDOM_SCALARS,
-    RARE_KINDS,
     RUNTIME_SIZES,
+    SEED_STEP,
     SEEDS,
     SHARED,
-    SHRINKING_SCALARS,
     TINY,
     DataKind,
     Situation,
@@ -37,9 +45,11 @@ from gemmgen.verification.situation import (
     is_prime,
     kind_for,
     padded_case,
+    side_of,
 )
 
 ANY_FORM = st.sampled_from(tuple(FORMS))
+PLAIN_KINDS: tuple[DataKind, ...] = ("exact", "onehot", "random")  # others have random data's plain scalars
 ANY_SEED = st.integers(0, SEEDS)
 
 
@@ -54,8 +64,9 @@ def situations(draw: st.DrawFn, problem: Problem, largest: int) -> Callable[[Str
     runtime = [name for name in "MNK" if problem.sizes[name] is None]
     # Everything is drawn, whether its stratum uses it or not: a failure shrinks best where no draw moves. Sizes are
     # drawn close to the seed, for which hypothesis tries other values when it makes them smaller.
-    exact, plain, near = (draw(ANY_SEED) == 0 for _ in range(3))  # hardly ever, but where draws shrink
-    scalars = {kind: draw(_scalars(kind, problem.types)) for kind in (*DATA_KINDS, *RARE_KINDS)}
+    exact, plain, near, simple, same = (draw(ANY_SEED) == 0 for _ in range(5))  # hardly ever, but where draws shrink
+    scalars: dict[DataKind, Scalars] = {kind: draw(_scalars(kind, problem.types)) for kind in PLAIN_KINDS}
+    mantissas = draw(ANY_SEED), draw(ANY_SEED)
     tiny = {name: draw(_tiny(name, largest)) for name in runtime}
     usual = {name: draw(_sizes(name, largest)) for name in runtime}
     distances = draw(_distances(problem.runtime_names, problem.ld_align, problem.pointers))
@@ -68,9 +79,31 @@ def situations(draw: st.DrawFn, problem: Problem, largest: int) -> Callable[[Str
         if far in runtime and distance <= largest and not plain:
             sizes = {**usual, far: distance, **({"K": min(usual["K"], FAR_DEPTH)} if "K" in runtime else {})}
         named = {name.lower(): size for name, size in sizes.items()}
-        return Situation(padded_case(problem, named, distances, *scalars[data]), data, seed)
+        chosen = replace(stratum, data=data, scalars="plain" if simple else stratum.scalars)
+        own = 0 if same else stratum.example * SEED_STEP
+        pair = _scalars_of(chosen, problem.types, scalars, [number + own for number in mantissas])
+        case = padded_case(problem, named, distances, *pair)
+        return _on_side(Situation(case, data, (seed + own) % (SEEDS + 1)), stratum)
 
     return situation
+
+
+def _scalars_of(stratum: Stratum, types: Types, plain: Mapping[DataKind, Scalars], numbers: Sequence[int]) -> Scalars:
+    """alpha and beta of the stratum: the `plain` ones where its data leaves no choice."""
+    data = stratum.data
+    if stratum.scalars == "plain" or data in ("onehot", "huge") or (data == "exact" and stratum.scalars == "full"):
+        return plain.get(data, plain["random"])
+    alpha, beta = (full_mantissa(number, types.scalar) for number in numbers)
+    if stratum.scalars == "full" or data == "denormal":
+        return alpha, beta if stratum.turn % 2 else 0.0
+    return extreme_scalars(types, data == "exact", stratum.turn // len(SCALAR_KINDS), alpha, beta)
+
+
+def _on_side(situation: Situation, stratum: Stratum) -> Situation:
+    """`situation`, with a seed by which rare data singles out the operand that `stratum` says."""
+    if situation.data in DATA_KINDS or side_of(data_seed(situation)) == stratum.side:
+        return situation
+    return replace(situation, seed=situation.seed ^ 1)
 
 
 @st.composite
@@ -150,19 +183,24 @@ def _known_scalars(data: DataKind, types: Types) -> tuple[float, ...]:
 
 @functools.cache
 def _scalars(data: DataKind, types: Types) -> st.SearchStrategy[tuple[float, float]]:
-    """alpha, of which 1 is the plainest, and beta."""
+    """alpha, of which 1 is the plainest, and beta. One-hot data is nothing without alpha."""
     scalars = _known_scalars(data, types)
-    return st.tuples(st.sampled_from(_plainest_first(scalars)), st.sampled_from(scalars))
+    alphas = [scalar for scalar in _plainest_first(scalars) if scalar != 0 or data != "onehot"]
+    return st.tuples(st.sampled_from(alphas), st.sampled_from(scalars))
 
 
 @functools.cache
 def _wide_scalars(data: DataKind, types: Types) -> tuple[st.SearchStrategy[float], st.SearchStrategy[float]]:
-    """As `_scalars`; huge where the data allows, and NaN for beta where C has one."""
+    """As `_scalars`; huge and of full mantissa where the data allows, and NaN for beta where C has one."""
     scalars = _known_scalars(data, types)
     if data not in EXACT_KINDS and data != "huge" and not types.accumulator.is_integer:
         scalars = (*scalars, HUGE_SCALARS[types.scalar])
     betas = (*scalars, NAN) if types.c.has_nan else scalars
-    return st.sampled_from(_plainest_first(scalars)), st.sampled_from(betas)
+    alpha, beta = st.sampled_from(_plainest_first(scalars)), st.sampled_from(betas)
+    if data in EXACT_KINDS:
+        return alpha, beta
+    full = st.integers(1, SEEDS).map(lambda number: full_mantissa(number, types.scalar))
+    return st.one_of(alpha, full), st.one_of(beta, full)
 
 
 def _plainest_first(alphas: tuple[float, ...]) -> list[float]:

@@ -15,6 +15,7 @@ from gemmgen.kernel.source import KernelSource, Launch
 from gemmgen.problem.dtype import CANARY, DType
 from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.operands import is_amax
+from gemmgen.run.coverage import Coverage
 from gemmgen.run.executor import Executor, Floats, LoadedKernel, Operands
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import CandidateFailed, Failure
@@ -80,6 +81,7 @@ class Verdict:
     determinism  whether runs of one launch gave the same bits; None where they were not compared
     domain       what was run; None where something failed
     errors       how far off random data was; None where something failed, or none was drawn
+    coverage     what ran of the kernel's text; None where something failed, or the executor does not count that
     """
 
     executor: str
@@ -95,6 +97,7 @@ class Verdict:
     determinism: Determinism | None = None
     domain: Domain | None = None
     errors: Errors | None = None
+    coverage: Coverage | None = None
 
     @property
     def passed(self) -> bool:
@@ -119,6 +122,7 @@ def verdict_from(fields: Mapping[str, Any]) -> Verdict:
             "errors": None if errors is None else errors_from(errors),
             "determinism": None if determinism is None else Determinism(**determinism),
             "sanitizers": (),  # a search asks none
+            "coverage": None,  # and keeps none
         }
     )
 
@@ -165,6 +169,7 @@ def verify(
         for situation in far:  # last: what fails before has smaller sizes
             tested(situation)
         determinism = tested.repeat(runs) if runs > 1 else None
+        coverage = kernel.coverage()
     except (Wrong, Flaky):
         wrong = tested.found
         assert wrong is not None
@@ -173,7 +178,8 @@ def verify(
     finally:
         kernel.close()
     passed = Verdict(executor.name, tested.examples, seed, tested.worst, sampled=tested.sampled)
-    return replace(passed, determinism=determinism, domain=tested.tally.domain(), errors=tested.tally.errors())
+    domain, errors = tested.tally.domain(), tested.tally.errors()
+    return replace(passed, determinism=determinism, domain=domain, errors=errors, coverage=coverage)
 
 
 def _beyond_draws(source: KernelSource, largest: int, examples: int) -> list[Situation]:

@@ -12,6 +12,7 @@ from gemmgen.kernel.source import KernelSource, Launch, Parameter
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.emulator.arena import ArenaLayout, SharedArena
 from gemmgen.run.emulator.compiler import HostCompiler
+from gemmgen.run.emulator.counters import Counters
 from gemmgen.run.emulator.server import MAX_ARGUMENT_BYTES, Argument, Request, Server
 from gemmgen.run.executor import Operands
 from gemmgen.support.errors import CandidateFailed, InvalidInput
@@ -33,7 +34,8 @@ def launch(parameters: str, body: str, arguments: list[Argument], shared_store: 
     arena = SharedArena()
     arena.fill(layout, case, operands, np.zeros(1, np.int64))
     executables = HostCompiler.find().executables(source, shared_store)
-    server = Server("k", executables.watched, arena.file, executables.confinement)
+    counters = Counters(executables.sites)
+    server = Server(source, executables.watched, arena.file, counters.file, executables.confinement)
     number = [placed.name for placed in layout.placements].index("C")
     passed = (Argument.pointer(number), *arguments)
     try:
@@ -42,6 +44,7 @@ def launch(parameters: str, body: str, arguments: list[Argument], shared_store: 
     finally:
         server.close()
         arena.close()
+        counters.close()
 
 
 def test_scalars_of_1_2_4_and_8_bytes(shared_store: Store) -> None:

@@ -226,7 +226,8 @@ def test_read_after_the_end(emulator: EmulatorExecutor) -> None:
             C[0] = A[M * lda];
     """)
     reason = fails(emulator, source, ANY_SHAPE.case(2, 2, 2))
-    assert reason == f"crash: block 1, thread 3 reads 0 bytes after the end of A ({line_of(source, 'A[M')})"
+    where = f"0 bytes after the end of A (row 2, column 0) ({line_of(source, 'A[M')})"
+    assert reason == f"crash: block 1, thread 3 reads {where}"
 
 
 def test_read_before_the_start(emulator: EmulatorExecutor) -> None:
@@ -242,8 +243,11 @@ def test_a_is_read_only(emulator: EmulatorExecutor) -> None:
 
 def test_write_into_padding(emulator: EmulatorExecutor) -> None:
     case = ANY_SHAPE.case(4, 5, 3, ldc=8)
-    reason = fails(emulator, kernel(NAIVE + "if (row == 2 && column == 0) c[6] = 1.0f;"), case)
-    assert reason == "crash: the kernel writes outside C: the padding of C at row 2, column 6 (C is 4 x 5, ldc = 8)"
+    source, place = kernel(NAIVE + "if (row == 2 && column == 0) c[6] = 1.0f;"), "the padding of C at row 2, column 6"
+    reason = fails(emulator, source, case)
+    assert reason.startswith(f"crash: block 2, thread 0 writes {place} (C is 4 x 5, ldc = 8) (k.cu:")
+    with pytest.raises(CandidateFailed, match=f"the kernel writes outside C: {place}"):
+        emulator.load(source).run(case, data(case), watch=False)
 
 
 def test_write_into_slack(emulator: EmulatorExecutor) -> None:

@@ -130,7 +130,8 @@ def test_an_epilogue_apart_makes_of_a_product_what_a_fused_kernel_does(executor,
     source = epilogue_apart(case.problem)
     kernel = executor.load(source)
     found = replace(operands, c=c)
-    comparisons = [compare(situation, kernel.run(case, found, output=name), output=name) for name in case.written]
+    results = {name: kernel.run(case, found, output=name, watch=False) for name in case.written}  # it reads C anyway
+    comparisons = [compare(situation, result, output=name) for name, result in results.items()]
     kernel.close()
     assert not any(comparison.mismatch for comparison in comparisons), comparisons
 

@@ -101,7 +101,8 @@ def test_a_killed_run_leaves_no_compiler_and_no_files(tmp_path: Path, environmen
     assert not list(temporary.iterdir())
 
 
-def test_a_killed_run_leaves_no_emulator(environment: dict[str, str]) -> None:
+def test_a_killed_run_leaves_no_emulator(environment: dict[str, str], shared_cache: Path) -> None:
+    environment["XDG_CACHE_HOME"] = str(shared_cache)
     run = subprocess.Popen([sys.executable, "-c", HANG.format()], env=environment)
 
     def emulators() -> list[int]:

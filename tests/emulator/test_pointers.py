@@ -75,7 +75,7 @@ def failure(emulator: EmulatorExecutor, body: str, case: Case = BATCH, seed: int
 @pytest.mark.parametrize("batch", [1, 7, GUARDED_MATRICES + 1])
 @pytest.mark.parametrize("seed", [0, 1, 2, 3])
 def test_each_product_finds_its_matrices(emulator: EmulatorExecutor, batch: int, seed: int) -> None:
-    case = PROBLEM.case(batch=batch)
+    case = PROBLEM.case(batch=batch, beta=1.0)
     result = run(emulator, by_hand("C[p][31] = A[p][23] + 100 * B[p][47] + 10000 * C[p][0];"), case, seed)
     c = case.c.view(result)
     assert (c[:, 3, 7] == 10101 * np.arange(batch)).all()

@@ -283,10 +283,10 @@ def test_two_blocks_share_an_element_of_c(emulator: EmulatorExecutor) -> None:
     ):
         blocks = "if (blockIdx.x == 0 && threadIdx.x == 0) {}\nif (blockIdx.x == 2 && threadIdx.x == 0) {}"
         body = blocks.replace("{}", first, 1).replace("{}", second)
-        reason = race(emulator, by_hand(body), case=ANY_SHAPE.case(3, 4, 1))
+        reason = race(emulator, by_hand(body), case=ANY_SHAPE.case(3, 4, 1, beta=1.0))
         assert reason == f"data race on C: block 0, thread 0 {diagnosis}, and nothing orders blocks"
     both_read = by_hand("if (threadIdx.x == 0) C[blockIdx.x] = C[100];")
-    assert run(emulator, both_read, ANY_SHAPE.case(4, 40, 1))[3] == 1
+    assert run(emulator, both_read, ANY_SHAPE.case(4, 40, 1, beta=1.0))[3] == 1
 
 
 # Blocks that share a tile: what one leaves for another is ordered by a fence, an atomic, an atomic and a fence.
@@ -468,7 +468,9 @@ def test_operands_are_bounded_to_the_byte(name: str, seed: int, emulator: Emulat
         assert f"block 0, thread 0 reads {place}" in reason
     copied = "__shared__ float to[4];\nif (threadIdx.x == 0) cp_async<4>(to, {name}{index:+}, 4);"
     reason = race(emulator, by_hand(copied.format(name=name, index=end)), seed, case)
-    assert f"block 0, thread 0 reads 0 bytes after the end of {name} (k.cu:3)" in reason
+    assert re.fullmatch(
+        rf"block 0, thread 0 reads 0 bytes after the end of {name} \(row \d, column 0\) \(k.cu:3\)", reason
+    )
 
 
 def test_a_kernel_may_have_variables_of_its_own(emulator: EmulatorExecutor) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from collections import Counter
@@ -15,16 +16,21 @@ from gemmgen.kernel.families import BATCHED, NAIVE, SIMT
 from gemmgen.kernel.families.base import Family
 from gemmgen.kernel.render import render
 from gemmgen.problem.gemm import Problem
+from gemmgen.verification.data import data_seed
+from gemmgen.verification.scalars import SCALAR_KINDS
 from gemmgen.verification.situation import (
     DATA_KINDS,
     FAR_SIZES,
     RARE_KINDS,
+    ROUND,
+    SIDES,
     SIZES,
     STRATA,
     TINY,
     VAST_ELEMENTS,
     Situation,
     far_situations,
+    side_of,
     stratum,
     vast_situations,
 )
@@ -57,8 +63,12 @@ def test_every_stratum_has_its_turn() -> None:
     strata = [stratum(example) for example in range(2 * STRATA)]
     assert strata[:STRATA] == strata[STRATA:]
     assert {(one.data, one.sizes, one.far) for one in strata} >= set(product(DATA_KINDS, SIZES, FAR_SIZES))
-    assert {one.data for one in strata[: len(RARE_KINDS) * len(SIZES)]} == {*DATA_KINDS, *RARE_KINDS}
-    assert {one.data for one in strata[:2]} == set(DATA_KINDS), "even the shortest of runs meets both"
+    rare = {(one.data, one.side) for one in strata[: 2 * ROUND * len(RARE_KINDS)] if one.data in RARE_KINDS}
+    assert rare == set(product(RARE_KINDS, SIDES))
+    assert {one.data for one in strata[:3]} == set(DATA_KINDS), "even the shortest of runs meets all"
+    scalars = {(one.data, one.scalars) for one in strata[: ROUND * len(SCALAR_KINDS)] if one.data in DATA_KINDS}
+    assert scalars == set(product(DATA_KINDS, SCALAR_KINDS))
+    assert {(one.data, one.sizes) for one in strata if one.data in RARE_KINDS} == set(product(RARE_KINDS, SIZES))
     assert {one.sizes for one in strata[: len(SIZES)]} == set(SIZES)
 
 
@@ -68,17 +78,25 @@ def test_every_seed_draws_of_every_stratum(seed: int) -> None:
     stratified_test(drawn.append, FREE, FAR_SIZES[-1], DEFAULT_EXAMPLES, seed)
     assert len(drawn) == DEFAULT_EXAMPLES
     kinds = Counter(one.data for one in drawn)
-    assert min(kinds[kind] for kind in DATA_KINDS) >= 0.4 * len(drawn)
-    assert min(kinds[kind] for kind in RARE_KINDS) >= 3
+    assert min(kinds[kind] for kind in DATA_KINDS) >= 0.2 * len(drawn)
+    assert min(kinds[kind] for kind in RARE_KINDS) >= 5
+    for data in ("special", "onehot", "denormal"):
+        assert {side_of(data_seed(one)) for one in drawn if one.data == data} == set(SIDES)
+    scalars = [scalar for one in drawn for scalar in (one.case.alpha, one.case.beta)]
+    assert any(math.isinf(one) for one in scalars) and any(math.isnan(one) for one in scalars)
+    for low, high in ((0, 2.0**-64), (1, 2), (2.0**64, 2.0**128)):
+        assert sum(low < abs(one) < high and 2**10 * math.frexp(one)[0] % 1 != 0 for one in scalars) >= 4
+    assert any(one == 0 and math.copysign(1, one) < 0 for one in scalars)
     for size in FAR_SIZES:
         for far in ("m", "n"):
-            assert {one.data for one in drawn if getattr(one.case, far) == size} == set(DATA_KINDS)
+            assert len({one.data for one in drawn if getattr(one.case, far) == size}) >= 2
     for far in ("m", "n"):
         assert sum(getattr(one.case, far) > 2048 for one in drawn) >= 6, "more than 8 tiles of 256"
     tiny = [one for one in drawn if max(one.case.m, one.case.n, one.case.k) <= TINY]
     assert len(tiny) >= 10 and {one.data for one in tiny} >= set(DATA_KINDS)
     usual = {one.case for one in drawn if TINY < max(one.case.m, one.case.n) < FAR_SIZES[0]}
     assert len(usual) >= 20
+    assert len({one.seed for one in drawn}) >= 0.8 * len(drawn)
 
 
 class Bug(Exception):

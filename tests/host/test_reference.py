@@ -9,11 +9,13 @@ import pytest
 
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.types import Types
 from gemmgen.support.recent import Recent
 from gemmgen.verification.data import DENORMAL_FLOPS, REPEATED, make_operands
 from gemmgen.verification.products import SLICE_RESIDUE, accurate_product
 from gemmgen.verification.reference import LAMBDA, compare, expected
-from gemmgen.verification.situation import ALL_DATA_KINDS, HUGE_SCALARS, NAN, Situation
+from gemmgen.verification.scalars import HUGE_SCALARS, NAN
+from gemmgen.verification.situation import ALL_DATA_KINDS, Situation, side_of
 from gemmgen.verification.window import Window
 
 KINDS = pytest.mark.parametrize("data", ALL_DATA_KINDS)
@@ -130,6 +132,56 @@ def test_large_data_repeats_at_no_distance_between_lines():
         assert (b[distance:] == b[:-distance]).mean() < 0.01
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("m", "n", "k"), [(13, 11, 1), (16, 24, 40), (64, 48, 1000), (6, 900, 9000)])
+@pytest.mark.parametrize("name", ["A", "B", "C", "alpha", "beta"])
+@pytest.mark.parametrize("bits", [4, 8, 11])
+def test_whatever_is_rounded_to_fewer_bits_shows_at_any_k(seed, m, n, k, name, bits):
+    scalars = {"alpha": 1.2000000476837158, "beta": -1.7000000476837158}
+    what = situation("sparse", seed, m, n, k, **scalars)
+    operands, case = make_operands(what), what.case
+    values = {one: case.tensors[one].view(operands.by_name[one]).astype(np.float64) for one in "ABC"} | scalars
+    mantissa, exponent = np.frexp(values[name])
+    values[name] = np.ldexp(np.rint(mantissa * 2**bits) / 2**bits, exponent)
+    result = operands.c.copy()
+    case.c.view(result)[...] = values["alpha"] * (values["A"] @ values["B"]) + values["beta"] * values["C"]
+    found = compare(what, result).mismatch
+    assert found is not None and found.count > 0.5 * m * n
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_inf_meets_zeros_and_inf_of_the_other_sign(seed):
+    """In most tiles of 32 x 32, and much of C stays finite."""
+    case = Problem(256, 320, 200).case()
+    operands = make_operands(Situation(case, "special", seed))
+    a, b = case.a.view(operands.a), case.b.view(operands.b)
+    product, _ = expected(Situation(case, "special", seed), Window.whole(case))
+    lines, others = (a, b) if side_of(seed) == "A" else (b.T, a.T)
+    has_both = (lines == np.inf).any(-1) & (lines == -np.inf).any(-1)
+    meets_zero = np.isinf(lines).astype(int) @ (others == 0) > 0
+    assert has_both.sum() > 4
+    nan = np.isnan(product if side_of(seed) == "A" else product.T)
+    assert nan[meets_zero].all()
+    tiles = meets_zero[: lines.shape[0] // 32 * 32].reshape(-1, 32, meets_zero.shape[1] // 32, 32).any((1, 3))
+    assert tiles.mean() > 0.7 and np.isfinite(product).mean() > 0.4
+
+
+def test_a_c_that_must_not_be_read_holds_more_than_nan():
+    held = [make_operands(situation("random", seed)).c for seed in range(8)]
+    assert sum(np.isnan(c).all() for c in held) == 6
+    others = np.concatenate([c[~np.isnan(c)] for c in held])
+    assert np.isinf(others).any() and (np.signbit(others) & (others == 0)).any()
+
+
+def test_scalars_of_integers_are_exact_modulo_2_to_the_32():
+    problem = Problem(5, 6, 3000, types=Types.parse("s8,s8,s32"))
+    what = Situation(problem.case(alpha=-(2.0**31), beta=2.0**31 - 1), "random", 0)
+    operands, case = make_operands(what), what.case
+    a, b, c = (case.tensors[name].view(operands.by_name[name]).astype(object) for name in "ABC")
+    want = (-(2**31) * a.dot(b) + (2**31 - 1) * c + 2**31) % 2**32 - 2**31
+    assert (expected(what, Window.whole(case))[0] == want.astype(np.float64)).all()
+
+
 def test_huge_data_is_large_and_finite():
     want, _ = expected(situation("huge", alpha=2.0, beta=2.0), Window.whole(situation("huge").case))
     assert np.isfinite(want).all() and 2.0**118 < np.abs(want).max() < 2.0**127
@@ -140,18 +192,21 @@ def test_denormal_data_has_results_that_are_denormal():
     assert (np.abs(want) < 2.0**-120).all() and (np.abs(want) > bound).any()
 
 
-def test_a_large_launch_has_few_denormal_products_and_they_show():
-    """A kernel that takes them for zero is off by more than the bound wherever a row of A has one."""
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_large_launch_has_few_denormal_products_and_they_show(seed):
+    """A kernel that takes them for zero is off by more than the bound wherever a row of A has one, or a column of B."""
     case = Problem(256, 256, 256).case()
-    what = Situation(case, "denormal", 1)
+    what = Situation(case, "denormal", seed)
     operands = make_operands(what)
-    a = case.a.view(operands.a)
+    a, b = case.a.view(operands.a), case.b.view(operands.b)
+    a, b = (a, b) if side_of(seed) == "A" else (b.T, a.T)
     is_denormal = np.abs(a) < np.finfo(np.float32).tiny
     assert 0.8 < 2 * is_denormal.sum() * case.n / DENORMAL_FLOPS < 1.2
     want, bound = expected(what, Window.whole(case))
-    flushed = np.where(is_denormal, 0.0, a).astype(np.float64) @ case.b.view(operands.b)
+    flushed = np.where(is_denormal, 0.0, a).astype(np.float64) @ b
     rows = is_denormal.any(axis=1)
-    assert rows.sum() > 200 and (np.abs(flushed - want) > bound)[rows].mean() > 0.9
+    wrong = np.abs(flushed - (want if side_of(seed) == "A" else want.T)) > bound.max()
+    assert rows.sum() > 200 and wrong[rows].mean() > 0.9
 
 
 def test_operands_and_references_are_kept_for_the_next_candidate() -> None:

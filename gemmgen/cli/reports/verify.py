@@ -9,12 +9,14 @@ from rich.console import Console
 from gemmgen.artifacts.kernelfile import KernelFile
 from gemmgen.cli.reports.words import bad, bold, facts, figure, good
 from gemmgen.kernel.conditionals import Conditional
+from gemmgen.run.coverage import Coverage
 from gemmgen.support.words import plural
 from gemmgen.verification.sanitizers.tool import SanitizerResult
 from gemmgen.verification.verifier import SAMPLE_TILES, Verdict
 from gemmgen.verification.with_nvrtc import CudaCheck
 
 FINDINGS = 5  # of a tool that are shown; --json has all
+NEVER_RAN = 3  # likewise
 
 
 def show_verdict(
@@ -70,6 +72,19 @@ def show_pass(console: Console, verdict: Verdict) -> None:
     if determinism is not None:
         part = "" if determinism.blocks == determinism.grid else f", of {determinism.blocks} of its blocks"
         console.print(f"      the same bits in {determinism.runs} runs of one launch{part}")
+    if verdict.executor == "emulator":
+        console.print(f"      {coverage_words(verdict.coverage)}", soft_wrap=True, markup=False)
+
+
+def coverage_words(coverage: Coverage | None) -> str:
+    """How many of a kernel's branches ran, and the first that did not."""
+    if coverage is None:
+        return "which lines and branches ran was not counted: the emulator does not take the text apart"
+    if coverage.complete:
+        return f"all {coverage.branches:,} branches taken" if coverage.branches else "no branches; every line ran"
+    never = list(coverage.never())
+    more = f"; {len(never) - NEVER_RAN} more (--json)" if len(never) > NEVER_RAN else ""
+    return f"{coverage.taken} of {coverage.branches} branches taken; never ran: {'; '.join(never[:NEVER_RAN])}{more}"
 
 
 def _show_unjudged(console: Console, reason: str) -> None:

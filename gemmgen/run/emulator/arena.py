@@ -12,6 +12,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,21 +78,36 @@ class Placement:
 
     element_bytes  of what it holds
     written        whether the kernel may write there
-    matrix_bytes   of each matrix, where the kernel takes an array of pointers to them; else None
+    holds_values   whether it may read what stands there before the launch
+    matrix         how its elements lie, or those of each matrix behind an array of pointers; None for what is no matrix
+    array          whether the kernel takes such an array
     """
 
     name: str
     segment: Segment
     element_bytes: int
     written: bool
-    matrix_bytes: int | None = None
+    holds_values: bool = True
+    matrix: Matrix | None = None
+    array: bool = False
 
     def pack(self) -> bytes:
         """As `Placement` of launch.hpp lays it out."""
         at = self.segment
         place = (at.offset, at.bytes_mapped, at.skew, at.length)
-        array = (False, 0) if self.matrix_bytes is None else (True, self.matrix_bytes)
-        return struct.pack("<24s4QIHHQ", self.name.encode(), *place, self.element_bytes, self.written, *array)
+        matrix_bytes = self.matrix.span * self.element_bytes if self.matrix is not None and self.array else 0
+        head = struct.pack(
+            "<24s4QIHHQ", self.name.encode(), *place, self.element_bytes, self.written, self.array, matrix_bytes
+        )
+        return head + struct.pack("<4QHHI", *self._geometry(), self.holds_values, 0)
+
+    def _geometry(self) -> tuple[int, ...]:
+        """Bytes of a line, from one line to the next, of a matrix, from one to the next; whether lines are rows."""
+        one = self.matrix
+        if one is None or one.span == 0:
+            return 0, 0, 0, 0, False
+        stride = 0 if self.array or one.batch is None else one.stride
+        return *(self.element_bytes * size for size in (one.line_length, one.ld, one.span, stride)), one.order == "r"
 
 
 @dataclass(frozen=True)
@@ -111,7 +127,9 @@ class ArenaLayout:
     blocks: Segment
     matrices: Segment
     scattered: tuple[Scattered, ...] = ()
-    element_sizes: dict[str, int] = field(default_factory=dict)  # in bytes, of what kernels have pointers to
+    tensors: Mapping[str, Matrix] = field(default_factory=dict)  # what kernels have pointers to, workspace apart
+    sum_bytes: int = 0  # of an element of partials
+    unset: frozenset[str] = frozenset()  # of these what a kernel may not read before it has written it
     extra: dict[str, Segment] = field(default_factory=dict)  # the epilogue's operands by name
 
     @property
@@ -130,26 +148,22 @@ class ArenaLayout:
     @property
     def element_bytes(self) -> int:
         """The least that shared memory may hold: of an operand, or a sum."""
-        return min(self.element_sizes.values())
+        return min(self.sum_bytes, *(matrix.dtype.size for matrix in self.tensors.values()))
 
     @property
     def placements(self) -> tuple[Placement, ...]:
         """What a kernel may have a pointer to."""
-        size = self.element_sizes
-        spans: list[int | None] = [one.matrix.span for one in self.scattered] or [None] * len(OPERANDS)
-        operands = zip(OPERANDS, (self.a, self.b, self.c), spans, strict=True)
+        operands = zip(OPERANDS, (self.a, self.b, self.c), strict=True)
         return (
-            *(
-                Placement(name, segment, size[name], name == "C", None if span is None else size[name] * span)
-                for name, segment, span in operands
-            ),
-            Placement("partials", self.partials, size["partials"], True),
+            *(self._placement(name, segment, name == "C", bool(self.scattered)) for name, segment in operands),
+            Placement("partials", self.partials, self.sum_bytes, True),
             Placement("semaphores", self.semaphores, SEMAPHORE_BYTES, True),
-            *(
-                Placement(name, segment, size[name], EPILOGUE_OPERANDS[name].written)
-                for name, segment in self.extra.items()
-            ),
+            *(self._placement(name, segment, EPILOGUE_OPERANDS[name].written) for name, segment in self.extra.items()),
         )
+
+    def _placement(self, name: str, segment: Segment, written: bool, array: bool = False) -> Placement:
+        matrix = self.tensors[name]
+        return Placement(name, segment, matrix.dtype.size, written, name not in self.unset, matrix, array)
 
     @classmethod
     def of(cls, case: Case, workspace: Workspace, block_count: int, seed: int) -> ArenaLayout:
@@ -172,9 +186,16 @@ class ArenaLayout:
         blocks = Segment(semaphores.end, whole_pages(list_bytes), 0, list_bytes)
         table_bytes = POINTER_BYTES * sum(len(one.slots) for one in scattered)
         matrices = Segment(blocks.end, whole_pages(table_bytes), 0, table_bytes)
-        sizes = {name: case.problem.dtype_of(name).size for name in case.tensors}
-        sizes["partials"] = case.problem.types.accumulator.size
-        return cls(a, b, c, partials, semaphores, blocks, matrices, scattered, sizes, extra)
+        segments = a, b, c, partials, semaphores, blocks, matrices
+        sum_bytes = case.problem.types.accumulator.size
+        return cls(*segments, scattered, case.tensors, sum_bytes, _unset(case), extra)
+
+
+def _unset(case: Case) -> frozenset[str]:
+    """The outputs that are no inputs, too: C where beta = 0, what the epilogue only writes."""
+    epilogue = case.problem.epilogue
+    matrices = {one.name for one in epilogue.written_matrices}
+    return frozenset(matrices if case.beta != 0 and epilogue.reads_c else {"C", *matrices})
 
 
 class SharedArena:

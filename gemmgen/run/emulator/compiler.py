@@ -12,11 +12,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import MAX_THREADS
 from gemmgen.run.emulator.confine import Confinement
+from gemmgen.run.emulator.probes import Probed, Site, probed
 from gemmgen.support.errors import CandidateFailed, Failure, FailureKind
 from gemmgen.support.files import Store, content_key
 from gemmgen.support.lifeline import Lifelines
@@ -48,7 +50,7 @@ KERNEL = (
     "-fno-sanitize-recover=all",
 )
 # Every access to memory calls the runtime: races.hpp. ziglang does so in position-independent code alone.
-ANNOUNCED = ("-fsanitize=thread", "-fpie")
+ANNOUNCED = ("-fsanitize=thread", "-fpie", "-DGEMMGEN_WATCHED")
 OPTIONAL = (
     "-ftrivial-auto-var-init=pattern",  # a register that is read before it is written shows
     "-fno-partial-inlining",  # or a piece of the kernel would seem to be called from the kernel's first line
@@ -69,12 +71,14 @@ def failed(kind: FailureKind, reason: str) -> CandidateFailed:
 class Executables:
     """A kernel's two servers: one runs fast, the other tells races of shared memory and takes several times as long.
 
-    They run in `confinement`.
+    Calling one gives the executable, which is made then if nobody has it: many a wrong kernel ends before it runs fast.
+    They run in `confinement`, and note what ran at `sites`.
     """
 
-    fast: bytes
-    watched: bytes
+    fast: Callable[[], bytes]
+    watched: Callable[[], bytes]
     confinement: Confinement
+    sites: tuple[Site, ...]
 
 
 @dataclass(frozen=True)
@@ -108,26 +112,43 @@ class HostCompiler:
         """A key for what results depend on beside the kernel: compiler, flags, machine, runtime."""
         return content_key(*self._identity(), *self.kernel_flags, *ANNOUNCED, *self.link_flags)
 
-    def executables(self, source: KernelSource, store: Store) -> Executables:
-        """The servers that run `source`, from `store` where it has them.
+    def executables(self, source: KernelSource, store: Store, *, at_once: bool = False) -> Executables:
+        """The servers that run `source`, from `store` where it has them; `at_once` makes both now, side by side.
+
+        Without probes where these break the text.
 
         Raises CandidateFailed: unjudged, with the line, where the host compiler or the linker refuses the text. It may
         be a right kernel all the same: the host compiler lacks what CUDA has and the emulator does not stand in for.
         """
+        plain = for_host(source.text)
+        text = probed(plain)
+        try:
+            return self._executables(source, text, store, at_once)
+        except CandidateFailed as error:
+            if error.failure.kind != "unjudged" or not text.sites:
+                raise
+            return self._executables(source, Probed(plain, ()), store, at_once)
+
+    def _executables(self, source: KernelSource, text: Probed, store: Store, at_once: bool) -> Executables:
         flags = (self.kernel_flags, (*self.kernel_flags, *ANNOUNCED))
-        keys = [
-            content_key(source.name, for_host(source.text), *self._identity(), *some, *self.link_flags)
-            for some in flags
-        ]
-        fast, watched = (store.get(KIND, key) for key in keys)
         confinement = self.confinement(store)
-        if fast is None or watched is None:
-            runtime_object = self._runtime_object(store)
-            with thread_pool(len(flags)) as both:
-                fast, watched = both.map(lambda some: self._build(source, some, runtime_object, confinement), flags)
-            for key, program in zip(keys, (fast, watched), strict=True):
-                store.put(KIND, key, program)
-        return Executables(fast, watched, confinement)
+        make = partial(self._program, source, text, store, confinement)
+        fast, watched = (functools.cache(partial(make, some)) for some in flags)
+        needed = (fast, watched) if at_once else (watched,)
+        with thread_pool(len(needed)) as pool:
+            list(pool.map(lambda program: program(), needed))
+        return Executables(fast, watched, confinement, text.sites)
+
+    def _program(
+        self, source: KernelSource, text: Probed, store: Store, confinement: Confinement, flags: tuple[str, ...]
+    ) -> bytes:
+        """The server that is compiled with `flags`."""
+        key = content_key(source.name, text.text, *self._identity(), *flags, *self.link_flags)
+        program = store.get(KIND, key)
+        if program is None:
+            program = self._build(source, text, self.runtime(store), confinement, flags)
+            store.put(KIND, key, program)
+        return program
 
     def confinement(self, store: Store) -> Confinement:
         """What holds a kernel's compiler and its servers; `store` keeps its program."""
@@ -137,11 +158,10 @@ class HostCompiler:
 
     def _identity(self) -> tuple[str, ...]:
         """What every build depends on: compiler, machine and the runtime's text."""
-        runtime = [path.read_text() for path in sorted(RUNTIME.iterdir())]
-        return (*self.command, self.version, *_machine(), *LANGUAGE, *runtime)
+        return (*self.command, self.version, *_machine(), *LANGUAGE, *_runtime())
 
-    def _runtime_object(self, store: Store) -> bytes:
-        """The runtime, which is the same for every kernel."""
+    def runtime(self, store: Store) -> bytes:
+        """The object file that every kernel is linked with."""
         return self._stored("runtime", lambda: self._compile_own("emulator_main.cpp", "-c"), store)
 
     def _compile_confine(self) -> bytes:
@@ -176,17 +196,22 @@ class HostCompiler:
             return WORKS if (folder / "made").exists() else b"no"
 
     def _build(
-        self, source: KernelSource, flags: tuple[str, ...], runtime_object: bytes, confinement: Confinement
+        self,
+        source: KernelSource,
+        text: Probed,
+        runtime_object: bytes,
+        confinement: Confinement,
+        flags: tuple[str, ...],
     ) -> bytes:
         kernel, header = f"{source.name}.cu", RUNTIME / "gemmgen_emulator.hpp"
         with scratch_folder() as folder:
-            (folder / kernel).write_text(for_host(source.text))
+            (folder / kernel).write_text(text.text)
             (folder / "runtime.o").write_bytes(runtime_object)
             # The kernel's file keeps its lines; what is compiled are those that export it and its variables.
             result = self._run(
                 *(*LANGUAGE, *flags),
                 *("-include", str(header), "-include", kernel, "-c", "-x", "c++", "-", "-o", "kernel.o"),
-                text=_exports(source),
+                text=_exports(source, len(text.sites)),
                 folder=folder,
                 confinement=confinement,
             )
@@ -246,11 +271,12 @@ def device_variables(text: str) -> dict[str, bool]:
     return found
 
 
-def _exports(source: KernelSource) -> str:
-    """The lines behind a kernel's text that the runtime finds it by."""
+def _exports(source: KernelSource, sites: int) -> str:
+    """The lines behind a kernel's text that the runtime finds it by, and its probes at so many `sites`."""
     variables = device_variables(source.text).items()
     listed = " ".join(f"GEMMGEN_VARIABLE({name}, {str(written).lower()})" for name, written in variables)
-    return f"GEMMGEN_ENTRY({source.name}, {_most_threads(source)})\nGEMMGEN_VARIABLES({listed})\n"
+    entry = f"GEMMGEN_ENTRY({source.name}, {_most_threads(source)})"
+    return f"{entry}\nGEMMGEN_VARIABLES({listed})\nGEMMGEN_SITES({sites})\n"
 
 
 def _most_threads(source: KernelSource) -> str:
@@ -331,6 +357,12 @@ def _call(
     with lines.started(command, inherited, cwd=folder, env=environment, **pipes) as process:
         said, complained = process.communicate(text, timeout=COMPILE_TIMEOUT)
     return subprocess.CompletedProcess(command, process.returncode, said, complained)
+
+
+@functools.cache
+def _runtime() -> tuple[str, ...]:
+    """The text of the runtime's files."""
+    return tuple(path.read_text() for path in sorted(RUNTIME.iterdir()))
 
 
 @functools.cache

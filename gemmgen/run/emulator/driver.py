@@ -12,8 +12,10 @@ import numpy as np
 from gemmgen.kernel.source import KernelSource, Launch
 from gemmgen.problem.gemm import Case
 from gemmgen.run.arguments import Argument, arguments_of, packed
+from gemmgen.run.coverage import Coverage, Near
 from gemmgen.run.emulator.arena import ArenaLayout, Blocks, SharedArena
 from gemmgen.run.emulator.compiler import Executables, HostCompiler, failed
+from gemmgen.run.emulator.counters import Counters
 from gemmgen.run.emulator.server import MAX_ARGUMENT_BYTES, Request, Server
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.errors import require
@@ -51,8 +53,10 @@ class EmulatedKernel:
         self.source = source
         self._timeout = timeout
         self._arena = SharedArena()
-        self._fast = Server(source.name, executables.fast, self._arena.file, executables.confinement)
-        self._watched = Server(source.name, executables.watched, self._arena.file, executables.confinement)
+        self._counters = Counters(executables.sites)
+        shared = self._arena.file, self._counters.file, executables.confinement
+        self._fast = Server(source, executables.fast, *shared)
+        self._watched = Server(source, executables.watched, *shared)
         self._last: _Run | None = None
         self.closed = False
 
@@ -100,6 +104,14 @@ class EmulatedKernel:
         """How many blocks of such a run are watched."""
         return len(self._blocks(case, seed, blocks)[1])
 
+    def coverage(self) -> Coverage | None:
+        """What its launches ran of the text so far; None where it has no probes."""
+        return self._counters.coverage()
+
+    def take_near(self) -> list[Near]:
+        """See `Counters.take_near`."""
+        return self._counters.take_near()
+
     def _blocks(self, case: Case, seed: int, blocks: Sequence[int] | None) -> tuple[Blocks, Blocks]:
         """(the blocks of a run in their order, those of them that are watched)."""
         launch = self.source.launch
@@ -139,6 +151,7 @@ class EmulatedKernel:
             self._fast.close()
             self._watched.close()
             self._arena.close()
+            self._counters.close()
             self._last, self.closed = None, True
 
     def _request(
@@ -168,16 +181,18 @@ class EmulatorExecutor:
         seed // 2 % 2   cp.async lands as late (0) or as early (1) as it may
         seed % 8    blocks of a large launch are watched for races (0) or none (others)
 
-    A launch hangs that takes `timeout` seconds of processor time more than its size explains.
+    A launch hangs that takes `timeout` seconds of processor time more than its size explains. With `cores_to_spare` a
+    kernel is compiled in both of its forms at once.
     Raises CandidateFailed (unavailable) where the machine has no C++ compiler.
     """
 
     name = "emulator"
 
-    def __init__(self, store: Store | None = None, timeout: float = HANG_SECONDS) -> None:
+    def __init__(self, store: Store | None = None, timeout: float = HANG_SECONDS, cores_to_spare: bool = False) -> None:
         self._compiler = replace(HostCompiler.find(), running=Lifelines())
         self.store = store if store is not None else Store()
         self.timeout = timeout
+        self._cores_to_spare = cores_to_spare
         self._loaded: list[EmulatedKernel] = []
         self.description = self._compiler.version
         self.flags = self._compiler.flags
@@ -192,7 +207,8 @@ class EmulatorExecutor:
         """Compile, or fetch from the store. Raises CandidateFailed: unjudged, where the emulator lacks what it uses."""
         if source.launch.cluster > 1:
             raise failed("unjudged", f"clusters of {source.launch.cluster} blocks are not emulated")
-        kernel = EmulatedKernel(source, self._compiler.executables(source, self.store), self.timeout)
+        executables = self._compiler.executables(source, self.store, at_once=self._cores_to_spare)
+        kernel = EmulatedKernel(source, executables, self.timeout)
         self._loaded = [*(other for other in self._loaded if not other.closed), kernel]
         return kernel
 
@@ -239,13 +255,19 @@ def _block_order(grid: int, seed: int) -> Blocks:
 
 
 def _watched_blocks(launch: Launch, case: Case, order: Blocks, affordable: int, seed: int) -> Blocks:
-    """All blocks of as many tiles as are affordable, those of some of more tiles for every eighth seed, else none."""
+    """All blocks of as many tiles as are affordable, those of some of more tiles for every eighth seed, else none.
+
+    The last tile is among the latter, or the first, or neither, by turns: they are where grids end.
+    """
     tiles = launch.tiles_of(case, order)
     if affordable >= len(tiles):
         return order
     if seed % WATCHED_SEEDS:
         return order[:0]
     chosen = np.random.default_rng(seed).choice(tiles, max(affordable, 1), replace=False)
+    turn = seed // WATCHED_SEEDS % 3
+    if turn < 2 and not np.isin((ends := (tiles.max(), tiles.min()))[turn], chosen):
+        chosen[0] = ends[turn]
     return order[np.isin(order, launch.blocks_of(case, chosen))]
 
 

@@ -11,9 +11,11 @@ import signal
 import struct
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.dtype import WORD
 from gemmgen.run.arguments import Argument, packed
 from gemmgen.run.emulator.arena import ArenaLayout
@@ -26,6 +28,8 @@ MAX_ARGUMENT_BYTES = 4096  # as in launch.hpp
 PATIENCE = 6  # times the limit of processor time that a launch may take, on a busy machine
 GRACE = 2.0  # seconds that a process has to report its own time-out
 SUCCESS = b"ok\n"
+# Device functions that move a few elements for whoever gives the address.
+VECTOR_HELPERS = {f"{move}{what}" for move in ("load", "store") for what in ("", "_edge", "_packed")}
 KINDS: dict[str, FailureKind] = {"launch": "launch", "timeout": "timeout", "race": "race"}  # all others are a crash
 
 
@@ -65,13 +69,21 @@ class Request:
 
 
 class Server:
-    """The process; it starts with the first launch and again after each death."""
+    """The process that runs what `program` gives; it starts with the first launch and again after each death."""
 
-    def __init__(self, name: str, executable: bytes, arena_file: int, confinement: Confinement) -> None:
-        self._name = name
+    def __init__(
+        self,
+        source: KernelSource,
+        program: Callable[[], bytes],
+        arena_file: int,
+        sites_file: int,
+        confinement: Confinement,
+    ) -> None:
+        self._name, self._text = source.name, source.text.splitlines()
         self._confinement = confinement
-        self._executable = in_memory_file(name, executable)
-        self._arena_file = arena_file
+        self._program = program
+        self._executable = -1
+        self._arena_file, self._sites_file = arena_file, sites_file
         self._process: subprocess.Popen[bytes] | None = None
         self._line: Lifeline | None = None
         self._replies = -1
@@ -108,10 +120,13 @@ class Server:
         return self._process
 
     def _start(self) -> subprocess.Popen[bytes]:
+        if self._executable < 0:
+            self._executable = in_memory_file(self._name, self._program())
         self._replies, replies_end = os.pipe()
         nowhere = os.open(os.devnull, os.O_WRONLY)
         self._line = line = Lifeline()
-        passed = (self._arena_file, replies_end, nowhere, self._executable)  # as descriptors.hpp numbers them
+        # As descriptors.hpp numbers them.
+        passed = (self._arena_file, replies_end, nowhere, self._executable, self._sites_file)
         try:
             with self._confinement.kernel(passed) as (command, file):
                 process = subprocess.Popen(
@@ -164,7 +179,7 @@ class Server:
         kind, line, instruction, reason = reply.split(b"\n")[0].decode(errors="replace").split("\t", 3)
         lines = [int(line)] if int(line) else self._lines_of(instruction)
         reason = re.sub(r"@\{(\w+)\}", self._resolve, reason)
-        return failed(KINDS.get(kind, "crash"), f"{reason} ({self._name}.cu:{lines[0]})" if lines else reason)
+        return failed(KINDS.get(kind, "crash"), f"{reason} ({self._place(lines)})" if lines else reason)
 
     def _resolve(self, marker: re.Match[str]) -> str:
         """What the executable leaves to the driver: @{line or instruction}."""
@@ -172,11 +187,18 @@ class Server:
         lines = self._lines_of(value) if value.startswith("0x") else [int(value)]
         if not lines:
             return "an unknown line"
-        caller = f" (called from line {lines[-1]})" if len(lines) > 1 else ""
+        first, *caller = self._place(lines).split(", ")
+        return f"{first} ({caller[0]})" if caller else first
+
+    def _place(self, lines: list[int]) -> str:
+        caller = f", called from line {lines[-1]}" if len(lines) > 1 else ""
         return f"{self._name}.cu:{lines[0]}{caller}"
 
     def _lines_of(self, instruction: str) -> list[int]:
-        """The line of the .cu that an instruction belongs to, its inlined callers' up to the kernel; may be empty."""
+        """The line of the .cu that an instruction belongs to, its inlined callers' up to the kernel; may be empty.
+
+        What a helper does that moves a vector for whoever asks is its caller's doing: that line comes first.
+        """
         if instruction not in self._lines:
             self._lines[instruction] = self._find_lines(instruction)
         return self._lines[instruction]
@@ -191,4 +213,15 @@ class Server:
         with self._confinement.compiling(asked, Path(os.devnull)) as (command, file):
             passed = (self._executable, file)
             done = subprocess.run(command, pass_fds=passed, capture_output=True, text=True, check=False)
-        return [int(place) for place in re.findall(rf"{self._name}\.cu:(\d+)", done.stdout)]
+        lines = [int(place) for place in re.findall(rf"{self._name}\.cu:(\d+)", done.stdout)]
+        while len(lines) > 1 and function_around(self._text, lines[0]) in VECTOR_HELPERS:
+            lines.pop(0)
+        return lines
+
+
+def function_around(text: list[str], line: int) -> str | None:
+    """The name of the function that has this line of a `.cu`, counted from 1; None where there is none."""
+    heads = (
+        re.match(r"[\w_].*?\b(\w+)\(", one) for one in reversed(text[:line]) if not one.startswith("static_assert")
+    )
+    return next((head[1] for head in heads if head), None)

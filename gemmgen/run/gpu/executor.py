@@ -23,6 +23,7 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case
 from gemmgen.run.compile import CompiledKernel, compile_kernel, compiler_version, flags_for
+from gemmgen.run.coverage import Coverage, Near
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.gpu.arena import image_key
@@ -71,6 +72,12 @@ class GpuKernel:
 
     def watched(self, case: Case, *, seed: int, blocks: Sequence[int] | None = None) -> int:
         return 0
+
+    def coverage(self) -> Coverage | None:
+        return None
+
+    def take_near(self) -> list[Near]:
+        return []
 
     def close(self) -> None:
         self._executor.unload(self)

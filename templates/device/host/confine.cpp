@@ -2,7 +2,7 @@
 // no new privileges, bounded memory and files, its own files alone (Landlock), few system calls (seccomp).
 //
 //     confine probe                                                prints what this system has of them
-//     confine kernel ARENA REPLIES NOWHERE PROGRAM [PATH...]       descriptors; what may be read
+//     confine kernel ARENA REPLIES NOWHERE PROGRAM SITES [PATH...] descriptors; what may be read
 //     confine compiler FOLDER [PATH...] -- COMMAND...              what may be written; what may be read
 //
 // What the system lacks is left out: who calls has asked for the probe, and says so.

@@ -8,6 +8,7 @@ constexpr int ARENA = 3;
 constexpr int REPLIES = 4;
 constexpr int NOWHERE = 5;  // /dev/null
 constexpr int PROGRAM = 6;  // its own
-constexpr int PASSED = 4;
+constexpr int SITES = 7;    // of probes
+constexpr int PASSED = 5;
 
 }  // namespace gemmgen

@@ -20,6 +20,7 @@
 
 #include "block.hpp"
 #include "call_filter.hpp"
+#include "counters.hpp"
 #include "descriptors.hpp"
 #include "failure.hpp"
 #include "faults.hpp"
@@ -237,6 +238,8 @@ void check_copy(const void* shared, const void* global, int bytes, int valid_byt
 
 void copy_async(void* shared, const void* global, int bytes, int valid_bytes, int line) {
   check_copy(shared, global, bytes, valid_bytes, line);
+  if (valid_bytes > 0)
+    races.read_global(static_cast<const unsigned char*>(global), std::size_t(valid_bytes), Place::line(unsigned(line)));
   AsyncCopy copy = {static_cast<unsigned char*>(shared), unsigned(bytes), 0, false, {}};
   runtime_line = unsigned(line);
   std::memcpy(copy.data, global, std::size_t(valid_bytes));
@@ -350,13 +353,16 @@ void map_operands() {
   for (const Placement& place : placements) {
     Region region = map_operand(place.name, ARENA, off_t(place.offset), place.segment_bytes, place.skew, place.bytes,
                                 place.written != 0);
-    operands.push_back({std::move(region), {}, place.element_bytes, place.written != 0});
+    if (place.line_bytes > 0)
+      region.geometry = {place.element_bytes, place.line_bytes, place.ld_bytes, place.span_bytes, place.stride_bytes,
+                         place.by_rows != 0};
+    operands.push_back({std::move(region), {}, place.element_bytes, place.written != 0, place.holds_values != 0});
   }
   for (unsigned i = 0; i < gemmgen_device_variable_count; ++i) {
     const DeviceVariable& variable = gemmgen_device_variables[i];
     auto* const start = static_cast<unsigned char*>(variable.address);
-    Region region = {variable.name, start, start + variable.bytes, start, variable.bytes, nullptr};
-    operands.push_back({std::move(region), {}, variable.bytes & -variable.bytes, variable.written});
+    Region region = {variable.name, start, start + variable.bytes, start, variable.bytes, nullptr, {}};
+    operands.push_back({std::move(region), {}, variable.bytes & -variable.bytes, variable.written, true});
   }
   if (request.products == 0) return;
   const auto has_array = [](const Placement& place) { return place.array != 0; };
@@ -450,6 +456,7 @@ int main() {
   next_block = static_cast<std::atomic<uint32_t>*>(
       map(nullptr, sizeof *next_block, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS));
   shared_memory.protect_gaps();
+  share_sites();
   while (receive_request()) serve_launch();
   return 0;
 }

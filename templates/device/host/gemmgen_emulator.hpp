@@ -12,6 +12,7 @@
 #include "atomics.hpp"
 #include "convert.hpp"
 #include "kernel_entry.hpp"
+#include "probes.hpp"
 
 // Keywords. Shared arrays gather in one section, which the runtime poisons before every block. Each begins at
 // a multiple of GEMMGEN_SPACING, and a block has 48 KB of them: from one an index that is too large or too small by

@@ -48,9 +48,9 @@ class GlobalRaces {
 
   // An access inside of operand `number`, which the kernel writes.
   void access(std::size_t number, const unsigned char* address, std::size_t bytes, Place place, Kind kind) {
-    const Region& operand = operands[number].region;
-    shadows_[number].each_cell(std::size_t(address - operand.data), bytes, [&](Cell& cell, std::size_t offset) {
-      access_element(cell, operand, operand.data + offset, place, kind);
+    const Operand& operand = operands[number];
+    shadows_[number].each_cell(std::size_t(address - operand.region.data), bytes, [&](Cell& cell, std::size_t offset) {
+      access_element(cell, operand, operand.region.data + offset, place, kind);
     });
   }
 
@@ -125,10 +125,12 @@ class GlobalRaces {
     unsigned index;
   };
 
-  void access_element(Cell& cell, const Region& operand, const unsigned char* address, Place place, Kind kind) {
+  void access_element(Cell& cell, const Operand& operand, const unsigned char* address, Place place, Kind kind) {
+    if (!operand.holds_values && kind != Kind::write && cell.write.time < start_of_launch_)
+      refuse_unset(operand.region, address, place, kind);
     Location* const location = kind == Kind::atomic || cell.write.kind == Kind::atomic ? &locations_[address] : nullptr;
     const auto check = [&](const Access& earlier) {
-      if (!before_anywhere(earlier, address)) refuse(earlier, operand, address, place, kind);
+      if (!before_anywhere(earlier, address)) refuse(earlier, operand.region, address, place, kind);
     };
     if (kind != Kind::atomic && location != nullptr)
       for (const Access& earlier : location->atomics) check(earlier);
@@ -181,6 +183,16 @@ class GlobalRaces {
     if (found.past == nullptr) return false;
     const auto after = found.past->upper_bound(access.time);
     return after != found.past->begin() && std::prev(after)->second.covers(access);
+  }
+
+  // C with beta = 0, and what an epilogue only writes: nothing is there before the launch has written it.
+  [[noreturn]] __attribute__((noinline)) void refuse_unset(const Region& operand, const unsigned char* address, Place place,
+                                                           Kind kind) const {
+    const bool is_matrix = operand.geometry.element > 0;
+    fail("crash", place.location(), "block %u, thread %u%s%s, which this launch has not written%s", blockIdx.x,
+         clocks.thread(), verb(kind),
+         (is_matrix ? operand.name + " at " + operand.place(address) : operand.describe(address)).c_str(),
+         operand.name == "C" ? " and may not read: beta is 0, or no input" : "");
   }
 
   [[noreturn]] __attribute__((noinline)) void refuse(const Access& first, const Region& operand, const unsigned char* address,

@@ -23,6 +23,14 @@ struct Placement {
   uint16_t written;       // whether the kernel may write there
   uint16_t array;         // whether it takes an array of pointers to the matrices that lie there,
   uint64_t matrix_bytes;  // each of so many bytes
+  // Of a matrix, as Geometry has them; all 0 for what is none.
+  uint64_t line_bytes;
+  uint64_t ld_bytes;
+  uint64_t span_bytes;
+  uint64_t stride_bytes;
+  uint16_t by_rows;
+  uint16_t holds_values;  // whether what it holds before the launch may be read
+  uint32_t unused;
 };
 
 // Laid out as gemmgen/run/emulator/server.py packs it.
@@ -46,13 +54,14 @@ struct Request {
                              // starts, in bytes from the operand's first
 };
 
-static_assert(sizeof(Request) == 80 && sizeof(Placement) == 72, "the driver packs as many bytes");
+static_assert(sizeof(Request) == 80 && sizeof(Placement) == 112, "the driver packs as many bytes");
 
 struct Operand {
   Region region;
   Region array;  // of pointers to its matrices, where the kernel takes such
   std::size_t element_bytes;
   bool written;
+  bool holds_values;
 
   // What the kernel takes for it.
   unsigned char* pointer() const { return array.data != nullptr ? array.data : region.data; }

@@ -47,6 +47,41 @@ struct Matrices {
   }
 };
 
+// How a matrix, or a batch of them, lies in what holds it, in bytes: lines, each with padding after it.
+struct Geometry {
+  std::size_t element = 0;  // 0 for what is no matrix
+  std::size_t line = 0;     // of a line's elements
+  std::size_t ld = 0;       // from one line to the next
+  std::size_t span = 0;     // of one matrix, from its first element to its last
+  std::size_t stride = 0;   // from one matrix to the next; 0 where there is one
+  bool by_rows = true;      // whether a line is a row
+
+  // Whether an access that stays inside the operand stays on elements, too.
+  bool holds(std::size_t offset, std::size_t bytes) const {
+    if (ld == line && stride <= span) return true;
+    if (stride != 0) offset %= stride;
+    if (stride > span && offset + bytes > span) return false;
+    return ld == line || offset % ld + bytes <= line;
+  }
+
+  std::string place(std::size_t offset) const {
+    const std::size_t within = stride == 0 ? offset : offset % stride;
+    const std::string across = std::to_string(within / ld), along = std::to_string(within % ld / element);
+    const std::string at = "row " + (by_rows ? across : along) + ", column " + (by_rows ? along : across);
+    return stride == 0 ? at : at + " of matrix " + std::to_string(offset / stride);
+  }
+
+  std::string words(const std::string& name) const {
+    const std::string across = std::to_string((span - line) / ld + 1), along = std::to_string(line / element);
+    const std::string letter = name.size() == 1 ? std::string(1, char(name[0] | 0x20)) : "_" + name;
+    const auto distance = [&](const char* what, std::size_t bytes) {
+      return ", " + (what + letter) + " = " + std::to_string(bytes / element);
+    };
+    return name + " is " + (by_rows ? across : along) + " x " + (by_rows ? along : across) + distance("ld", ld) +
+           (stride == 0 ? "" : distance(letter[0] == '_' ? "stride" : "stride_", stride));
+  }
+};
+
 // `data` lies between `band_start` and `band_end`; what the pages hold beside it is slack.
 struct Region {
   std::string name;
@@ -55,18 +90,39 @@ struct Region {
   unsigned char* data = nullptr;
   std::size_t bytes = 0;
   std::shared_ptr<const Matrices> matrices;  // where an access has to stay inside one of these
+  Geometry geometry;                         // of the data, or of each of `matrices`
 
   bool near(const unsigned char* address) const { return address >= band_start && address < band_end; }
   bool contains(const unsigned char* address, std::size_t some) const {
-    const unsigned char* const start = matrices == nullptr ? data : matrices->nearest(address).start;
+    const unsigned char* const start = start_of(address);
     return address >= start && address + some <= start + (matrices == nullptr ? bytes : matrices->bytes);
   }
+  // Of an access that it contains: whether it stays on elements.
+  bool on_elements(const unsigned char* address, std::size_t some) const {
+    return geometry.element == 0 || geometry.holds(std::size_t(address - start_of(address)), some);
+  }
+  // "row 3, column 5 of matrix 2", for an address that it contains.
+  std::string place(const unsigned char* address) const {
+    const std::string at = geometry.place(std::size_t(address - start_of(address)));
+    return matrices == nullptr ? at : at + " of matrix " + std::to_string(matrices->nearest(address).product);
+  }
   std::string describe(const unsigned char* address) const {
-    if (matrices == nullptr) return relation(address, data, bytes, name);
+    const std::string counted = address >= data + bytes && geometry.element > 0 ? " (" + place(address) + ")" : "";
+    if (matrices == nullptr) return relation(address, data, bytes, name) + counted;
     const Matrices::Matrix& matrix = matrices->nearest(address);
     return relation(address, matrix.start, matrices->bytes, "matrix " + std::to_string(matrix.product) + " of " + name);
   }
+  // Of an access that it contains and that leaves the elements: where it does.
+  std::string describe_padding(const unsigned char* address) const {
+    while (on_elements(address, geometry.element)) address += geometry.element;
+    return "the padding of " + name + " at " + place(address) + " (" + geometry.words(name) + ")";
+  }
   std::size_t mapped_bytes() const { return std::size_t(band_end - band_start); }
+
+ private:
+  const unsigned char* start_of(const unsigned char* address) const {
+    return matrices == nullptr ? data : matrices->nearest(address).start;
+  }
 };
 
 inline std::size_t page_bytes() { return std::size_t(sysconf(_SC_PAGESIZE)); }
@@ -89,7 +145,7 @@ inline Region map_operand(const std::string& name, int file, off_t offset, std::
   unsigned char* segment = start + BAND_BYTES;
   if (segment_bytes > 0)
     map(segment, segment_bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED | MAP_FIXED, file, offset);
-  return {name, start, segment + segment_bytes + BAND_BYTES, segment + skew, bytes, nullptr};
+  return {name, start, segment + segment_bytes + BAND_BYTES, segment + skew, bytes, nullptr, {}};
 }
 
 inline void unmap(Region& region) {
@@ -102,7 +158,7 @@ inline Region map_private(const std::string& name, std::size_t bytes) {
   unsigned char* start = map_bands(bytes);
   unsigned char* data = start + BAND_BYTES;
   map(data, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE);
-  return {name, start, data + bytes + BAND_BYTES, data, bytes, nullptr};
+  return {name, start, data + bytes + BAND_BYTES, data, bytes, nullptr, {}};
 }
 
 }  // namespace gemmgen

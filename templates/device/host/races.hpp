@@ -1,5 +1,5 @@
-// Data races on shared memory, on C and on the workspace, and unset values in shared memory: found exactly,
-// whatever order the threads run in.
+// Data races on shared memory, on C and on the workspace, and values that nobody has set there: found exactly,
+// whatever order the threads run in. So are accesses that leave the elements of an operand, whatever stands beside them.
 //
 // The compiler announces every access of a kernel (-fsanitize=thread; its library is not linked, the calls end in
 // race_callbacks.hpp). Two accesses race where nothing orders them and at least one writes:
@@ -8,7 +8,8 @@
 //     shared_races.hpp     judges those of shared memory, cp.async's among them
 //     global_races.hpp     judges those of C and of the workspace, where two blocks may meet
 //
-// and here is decided whose an access is. One that lies beside an array or an operand, by a byte, is refused.
+// and here is decided whose an access is. One that lies beside an array or an operand, by a byte, or in the padding between
+// a matrix's lines, is refused.
 #pragma once
 
 #include <cstddef>
@@ -75,6 +76,11 @@ class Races {
     if (watching) write(address, bytes, place, Kind::copy);
   }
 
+  // What a cp.async reads.
+  void read_global(const unsigned char* address, std::size_t bytes, Place place) {
+    if (watching) access_elsewhere(address, bytes, place, Kind::read);
+  }
+
   void fence() {
     if (watching) global_.fence();
   }
@@ -121,7 +127,9 @@ class Races {
     if (is_local(address)) return;
     for (std::size_t i = 0; i < spans_.size(); ++i) {
       if (std::size_t(address - spans_[i].start) >= spans_[i].bytes) continue;
-      if (!operands[i].region.contains(address, bytes)) refuse_outside(operands[i].region.describe(address), place, kind);
+      const Region& region = operands[i].region;
+      if (!region.contains(address, bytes)) refuse_outside(region.describe(address), place, kind);
+      if (!region.on_elements(address, bytes)) refuse_outside(region.describe_padding(address), place, kind);
       if (operands[i].written) global_.access(i, address, bytes, place, kind);
       return;
     }

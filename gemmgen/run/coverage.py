@@ -1,0 +1,80 @@
+"""Which lines and branch outcomes of a kernel's text ran."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Lines = tuple[int, int]  # the first and the last, from 1
+
+
+@dataclass(frozen=True)
+class Untaken:
+    """The condition `text` in `line` never had this `outcome`; None where it was never evaluated."""
+
+    line: int
+    text: str
+    outcome: bool | None
+
+    def __str__(self) -> str:
+        was = "evaluated" if self.outcome is None else str(self.outcome).lower()
+        return f"line {self.line}: `{self.text}` was never {was}"
+
+    @property
+    def outcomes(self) -> int:
+        return 2 if self.outcome is None else 1
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What ran of a kernel's text, over all launches.
+
+    branches  outcomes, true and false, of its conditions: each operand of && and || is one, and so is each comparison.
+              Loops over constants are none, nor are those of which the host's compiler finds one outcome impossible
+    untaken   of these outcomes those that never ran
+    lines     the blocks that never ran
+    """
+
+    branches: int
+    untaken: tuple[Untaken, ...]
+    lines: tuple[Lines, ...]
+
+    @property
+    def taken(self) -> int:
+        return self.branches - sum(one.outcomes for one in self.untaken)
+
+    @property
+    def complete(self) -> bool:
+        return not self.untaken and not self.lines
+
+    def never(self) -> Iterator[str]:
+        """What never ran, in words, by line; conditions inside of lines that never ran are not named again."""
+        places = [(lines[0], _words(lines)) for lines in self.lines]
+        inside = {line for first, last in self.lines for line in range(first + 1, last + 1)}
+        places += [(one.line, str(one)) for one in self.untaken if one.line not in inside]
+        return (words for _, words in sorted(places))
+
+
+def _words(lines: Lines) -> str:
+    first, last = lines
+    return f"line {first}" if first == last else f"lines {first} to {last}"
+
+
+@dataclass(frozen=True)
+class Near:
+    """Operands of the comparison of this number, which came close to the outcome `wanted`: it has not run yet."""
+
+    number: int
+    wanted: bool
+    left: float
+    right: float
+
+
+def coverage_from(fields: Mapping[str, Any]) -> Coverage:
+    """The Coverage that JSON made of one. Raises TypeError or KeyError for anything else."""
+    return Coverage(
+        branches=fields["branches"],
+        untaken=tuple(Untaken(**one) for one in fields["untaken"]),
+        lines=tuple((first, last) for first, last in fields["lines"]),
+    )

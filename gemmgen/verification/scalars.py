@@ -1,0 +1,75 @@
+"""alpha and beta of situations: simple ones, ones of full mantissa, and what lies at the ends of their type."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.types import Types
+
+EXACT_SCALARS = (0.0, 1.0, -1.0, 2.0)
+RANDOM_SCALARS = (*EXACT_SCALARS, 0.5, -1.75)
+INTEGER_SCALARS = (*EXACT_SCALARS, 3.0, -77.0)  # where all arithmetic is that of integers
+# Of integer sums that are stored in a type of less range: most are outside of it otherwise.
+SHRINKING_SCALARS = (2.0**-7, -(2.0**-10), 0.003)
+SIMPLE_SCALARS = frozenset((*RANDOM_SCALARS, *INTEGER_SCALARS, *SHRINKING_SCALARS))
+HUGE_SCALARS = {DType.F32: 2.0**100, DType.F64: 2.0**900}
+NAN, INF = math.nan, math.inf  # one object: a NaN is equal to itself only by identity
+
+ScalarKind = Literal["plain", "extreme", "full"]
+SCALAR_KINDS: tuple[ScalarKind, ...] = ("plain", "extreme", "full")  # of examples in turn
+
+MULTIPLIER = 0x9E3779B97F4A7C15  # odd, so that no two numbers become the same mantissa
+Scalars = tuple[float, float]  # alpha and beta
+
+# Of exact data. Infinite ones make NaN of each sum that is 0.
+NOT_FINITE: tuple[Scalars, ...] = (
+    *((INF, 0.0), (1.0, NAN), (-0.0, 2.0), (NAN, 0.0), (1.0, INF)),
+    *((2.0, -0.0), (-INF, 1.0), (INF, INF), (1.0, -INF)),
+)
+LARGEST_INTEGER, LEAST_INTEGER = 2.0**31 - 1, -(2.0**31)
+INTEGER_ENDS: tuple[Scalars, ...] = (
+    *((LARGEST_INTEGER, 0.0), (1.0, LARGEST_INTEGER), (LEAST_INTEGER, 1.0), (1.0, LEAST_INTEGER)),
+    (2.0**24 + 1, -(2.0**24) - 1),  # which a float rounds
+)
+# Exponents of two; None is a scalar of 0.
+TINY, HUGE, DENORMAL = -100, 100, -130
+F64_EXPONENTS = {TINY: -900, HUGE: 900, DENORMAL: -1030, 0: 0}
+ENDS: tuple[tuple[int | None, int | None], ...] = (
+    *((TINY, None), (HUGE, None), (None, TINY), (0, None), (TINY, TINY)),
+    *((None, HUGE), (DENORMAL, None), (HUGE, HUGE)),
+)
+
+
+def full_mantissa(number: int, dtype: DType) -> float:
+    """A number for each `number` but 0, whose is 1, that no narrower type holds: its last bit is set.
+
+    From 1 to 2, or from -2 to -1; of integers any.
+    """
+    if number == 0:
+        return 1.0
+    if dtype.is_integer:
+        return float(int(dtype.least) + (number * MULTIPLIER % 2**dtype.storage_bits | 1))
+    steps: int = 2 ** (dtype.precision - 1)
+    magnitude = 1 + (number * MULTIPLIER % steps | 1) / steps
+    return -magnitude if number % 2 else magnitude
+
+
+def extreme_scalars(types: Types, exact: bool, turn: int, alpha: float, beta: float) -> Scalars:
+    """Those of this `turn`: of `exact` data Inf, NaN and -0, else tiny and huge ones, of the mantissas given.
+
+    Sums may be stored in a type that has no NaN: then `alpha` and 0.
+    """
+    if types.scalar.is_integer:
+        return INTEGER_ENDS[turn % len(INTEGER_ENDS)]
+    if exact:
+        return NOT_FINITE[turn % len(NOT_FINITE)] if types.c.has_nan else (1.0, -0.0)
+    exponents = ENDS[turn % len(ENDS)]
+    return _scaled(alpha, exponents[0], types), _scaled(beta, exponents[1], types)
+
+
+def _scaled(mantissa: float, exponent: int | None, types: Types) -> float:
+    if exponent is None:
+        return -0.0
+    return math.ldexp(mantissa, F64_EXPONENTS[exponent] if types.scalar == DType.F64 else exponent)

@@ -1,0 +1,103 @@
+"""Probes in a kernel's text: where they stand, and where they do not."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gemmgen.run.emulator.probes import COMPARISONS, MOST_SITES, Block, Condition, _tokens, probed
+
+KERNELS = sorted((Path(__file__).parents[1] / "golden").rglob("*.cu"))
+COMPARED = re.compile(r"compared<\d+, (\d)>")
+
+
+def conditions(text: str) -> list[str]:
+    """Those of a function with the body `text`."""
+    sites = probed(f"template <int N> void f(int m, float* p) {{\nconstexpr int T = 4;\n{text}\n}}").sites
+    return [site.text for site in sites if isinstance(site, Condition)]
+
+
+SHOWN = {
+    "if (m < 3) m = 0;": ["m < 3"],
+    "if (m > 40 && m < 50 || !p) m = 0;": ["m > 40", "m < 50", "!p"],
+    "if (!(m == 1 && (m & 3))) m = 0;": ["m == 1", "m & 3"],
+    "while (m % 37 != 0) --m;": ["m % 37 != 0"],
+    "do --m; while (m);": ["m"],
+    "for (int k = 0; k < m; k += 8) p[k] = 0;": ["k < m"],
+    "m = m > 3 ? m == 5 ? 1 : 2 : m < 0 ? 3 : 4;": ["m > 3", "m == 5", "m < 0"],
+    "const bool some = m >= T;": ["m >= T"],
+    "return f<int>(m < 2, p == nullptr);": ["m < 2", "p == nullptr"],
+    "p[m == 7 ? 0 : 1] += 2.0f * (m != 9);": ["m == 7", "m != 9"],
+    "const Vec<4> v = {m < 2 ? 1.0f : 0.0f};": ["m < 2"],
+    "if (const int n = m; n > 1) m = 0;": ["n > 1"],
+    "if (int n = m) m = 0;": [],
+    "if (m = 3, m < 4) m = 0;": ["m < 4"],
+    "if (m << 2 < 8 and not p or (m & 1) == 0) m = 0;": ["m << 2 < 8", "not p", "(m & 1) == 0"],
+    "if (m & 1 == 0) m = 0;": ["m & 1 == 0"],
+    "p[0] = m /* < 2 */ - 1;  // m < 3": [],
+    'printf("%d < 3 ? 1 : 0", m);': [],
+    # What no run changes, or what is no condition at all.
+    "for (int i = 0; i < T; ++i) p[i] = i % 2 ? 1 : i == 3;": [],
+    "for (int i = 0, j = N; i < j; ++i) p[i] = 0;": [],
+    "for (int i = 0; i < T; ++i) if (i < m) p[i] = 0;": ["i < m"],
+    "const int half = N / 2; if (half > 1) m = 0;": [],
+    "if constexpr (T > 3) m = 0;": [],
+    'static_assert(T > 3 && N < 9, "a number");': [],
+    "#if M > 3 && N\nm = 0;\n#endif": [],
+    'asm volatile("add %0" : "+r"(m) : "r"(m > 3));': [],
+    "const Tile<T, N>& tile = *reinterpret_cast<const Tile<T, N>*>(p);": [],
+    "float& (&f)[T] = g<T>(p), h = a->b;": [],
+}
+
+
+@pytest.mark.parametrize("text", SHOWN)
+def test_conditions_of(text: str) -> None:
+    assert conditions(text) == SHOWN[text]
+
+
+def test_a_comparison_has_its_own_operands_alone() -> None:
+    made = probed("void f(int m) { if (m < 8 and m & 1) m = 0; }").text
+    assert "compared<1, 2>(m , 8) and  ::gemmgen::taken<2>(m & 1)" in made
+
+
+def test_blocks_have_their_lines() -> None:
+    text = "void f()\n{\n  if (a) {\n    b();\n  } else {\n    c();\n  }\n  switch (d) {\n    case 1: e();\n  }\n}\n"
+    blocks = [(site.line, site.last) for site in probed(text).sites if isinstance(site, Block)]
+    assert blocks == [(2, 11), (3, 5), (5, 7), (9, 9)]
+    assert not probed("struct S {\n  int a;\n};\nint x[] = {1, 2};\n").sites
+
+
+@pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
+def test_all_else_stays_as_it_is(path: Path) -> None:
+    """Without the probes a text is what it was: lines and words, but for a comma in the place of a comparison."""
+    text = path.read_text()
+    made = probed(text)
+    assert made.sites and made.text.count("\n") == text.count("\n")
+    numbers = [int(number) for number in re.findall(r"::gemmgen::\w+<(\d+)", made.text)]
+    assert sorted(numbers) == [*range(len(made.sites))]
+    bare = re.sub(r" ::gemmgen::reached<\d+>\(\);", "", made.text)
+    bare = re.sub(r" ::gemmgen::(?:taken<\d+>|compared<\d+, \d>)\(", "(", bare)
+    left = [token.text for token in _tokens(text)][::-1]
+    for token in _tokens(bare):
+        if token.text == left[-1] or (token.text == "," and left[-1] in COMPARISONS):
+            left.pop()
+        else:
+            assert token.text in ("(", ")"), f"`{token.text}` in the place of `{left[-1]}`"
+    assert not left
+
+
+def test_operators_have_numbers() -> None:
+    for number, operator in enumerate(COMPARISONS):
+        assert COMPARED.search(probed(f"bool f(int a) {{ return a {operator} 3; }}").text)[1] == str(number)
+
+
+def test_more_conditions_than_there_is_room_for_have_no_probes() -> None:
+    text = f"void f(int a) {{ {'if (a) a = 0; ' * MOST_SITES} }}"
+    assert probed(text).text == text and not probed(text).sites
+
+
+@pytest.mark.parametrize("text", ["}}}", "if (", "a ? b", "template <", "f(a < b", "for (;;)", "case", "{ x = {", ")("])
+def test_what_is_no_cplusplus_is_left_to_the_compiler(text: str) -> None:
+    assert probed(text).text.count("\n") == 0
