@@ -368,23 +368,23 @@ def _tiles_written(kernel: LoadedKernel, situation: Situation, operands: Operand
     poison = np.full(operands.c.nbytes, byte, np.uint8).view(dtype.numpy)
     result = kernel.run(case, replace(operands, c=poison), seed=situation.seed, blocks=blocks, watch=False)
     written = case.c.view(result.view(dtype.bits) != poison.view(dtype.bits))
-    return [tile for tile in _tiles(case, kernel.source.launch) if written[tile.index].any()]
+    return _tiles_of(case, kernel.source.launch, np.argwhere(written))
 
 
-def _tiles(case: Case, launch: Launch) -> list[Window]:
-    """The tiles of C, as the launch's grid divides it."""
+def _tiles_of(case: Case, launch: Launch, elements: npt.NDArray[np.int64]) -> list[Window]:
+    """The tiles of C that hold `elements`, given by their indices, as the launch's grid divides it."""
     tile = dict(launch.grid)
     height, width, depth = tile.get("M", case.m), tile.get("N", case.n), tile.get("batch", 1)
-    batched = case.problem.batched
-    return [
-        Window(
-            *(top, left, min(top + height, case.m), min(left + width, case.n)),
-            *((first, min(first + depth, case.batch)) if batched else ()),
-        )
-        for first in range(0, case.batch, depth)
-        for top in range(0, case.m, height)
-        for left in range(0, case.n, width)
-    ]
+    sizes = (depth, height, width) if case.problem.batched else (height, width)
+    return [_tile(case, height, width, depth, *number) for number in np.unique(elements // sizes, axis=0).tolist()]
+
+
+def _tile(case: Case, height: int, width: int, depth: int, *number: int) -> Window:
+    top, left = number[-2] * height, number[-1] * width
+    edges = top, left, min(top + height, case.m), min(left + width, case.n)
+    if not case.problem.batched:
+        return Window(*edges)
+    return Window(*edges, number[0] * depth, min((number[0] + 1) * depth, case.batch))
 
 
 class _Property:

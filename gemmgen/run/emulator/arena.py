@@ -97,7 +97,7 @@ class Placement:
     def pack(self) -> bytes:
         """As `Placement` of launch.hpp lays it out."""
         at = self.segment
-        length = at.length if self.matrix is None or self.filed is None else self.matrix.bytes
+        length = at.length if self.matrix is None or not self._lies_apart else self.matrix.bytes
         place = (at.offset, at.bytes_mapped, at.skew, length)
         matrix_bytes = self.matrix.span * self.element_bytes if self.matrix is not None and self.array else 0
         head = struct.pack(
@@ -105,10 +105,14 @@ class Placement:
         )
         return head + struct.pack("<4QHHI3Q", *self._geometry(), self.holds_values, *self._pieces())
 
+    @property
+    def _lies_apart(self) -> bool:
+        return self.filed is not None and self.filed != self.matrix and self.filed.span > 0
+
     def _pieces(self) -> tuple[int, int, int, int]:
         """Matrices, lines of each, and bytes from one line and from one matrix to the next in the segment."""
         one, filed = self.matrix, self.filed
-        if one is None or filed is None or one == filed or one.span == 0:
+        if one is None or filed is None or not self._lies_apart:
             return 1, 1, 0, 0
         matrices = one.stored.batch or 1
         lines = one.lines if one.ld != filed.ld else 1

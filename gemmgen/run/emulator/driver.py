@@ -18,7 +18,7 @@ from gemmgen.run.emulator.compiler import Executables, HostCompiler, failed
 from gemmgen.run.emulator.counters import Counters
 from gemmgen.run.emulator.server import MAX_ARGUMENT_BYTES, Request, Server
 from gemmgen.run.executor import Floats, Operands
-from gemmgen.support.errors import require
+from gemmgen.support.errors import CandidateFailed, require
 from gemmgen.support.files import Store
 from gemmgen.support.lifeline import Lifelines
 
@@ -59,6 +59,7 @@ class EmulatedKernel:
         self._fast = Server(source, executables.fast, *shared)
         self._watched = Server(source, executables.watched, *shared)
         self._last: _Run | None = None
+        self._in_order = False  # blocks wait for such of lower numbers
         self.closed = False
 
     def can_run_whole(self, case: Case) -> bool:
@@ -98,7 +99,24 @@ class EmulatedKernel:
     def _run(
         self, case: Case, operands: Operands, seed: int, blocks: Sequence[int] | None, watch: bool, apart: Case | None
     ) -> dict[str, Floats]:
-        order, watched = self._blocks(case, seed, blocks)
+        try:
+            return self._run_blocks(case, operands, *self._blocks(case, seed, blocks), seed, watch, apart)
+        except CandidateFailed as error:
+            if error.failure.kind != "timeout" or seed == 0 or self._in_order:
+                raise
+        self._in_order = True
+        return self._run_blocks(case, operands, *self._blocks(case, seed, blocks), seed, watch, apart)
+
+    def _run_blocks(
+        self,
+        case: Case,
+        operands: Operands,
+        order: Blocks,
+        watched: Blocks,
+        seed: int,
+        watch: bool,
+        apart: Case | None,
+    ) -> dict[str, Floats]:
         if apart is not None:
             return self._launch(self._fast, case, operands, order, seed, apart=apart)
         if not watch or len(watched) < len(order):
@@ -123,6 +141,7 @@ class EmulatedKernel:
         """(the blocks of a run in their order, those of them that are watched)."""
         launch = self.source.launch
         order = _block_order(launch.blocks(case), seed) if blocks is None else np.array(blocks)
+        order = np.sort(order) if self._in_order else order
         flops, threads = case.flops / launch.tiles(case), launch.threads * launch.splits  # of a tile
         work = max(_tile_work(launch, case), 1.0)
         affordable = int(min(WATCHED_FLOPS / max(flops, 1.0), WATCHED_WORK / work, WATCHED_THREADS / threads))
@@ -188,6 +207,9 @@ class EmulatorExecutor:
         seed % 2    operands touch the guard pages above (0) or below (1) them
         seed // 2 % 2   cp.async lands as late (0) or as early (1) as it may
         seed % 8    blocks of a large launch are watched for races (0) or none (others)
+
+    GPUs start blocks in their natural order. A kernel that hangs in any other, as a serial split-K does whose blocks
+    wait for those before, gets that one from there on.
 
     A launch hangs that takes `timeout` seconds of processor time more than its size explains. With `cores_to_spare` a
     kernel is compiled in both of its forms at once.
