@@ -3,9 +3,9 @@
 // ${ kernel.name }
 //
 //% if kernel.epilogue
-//     C = ${ kernel.problem.epilogue }      acc = A * B${ ", row_sum of a row of A" if "row_sum" in kernel.problem.epilogue.sums }${ ", column_sum of a column of B" if "column_sum" in kernel.problem.epilogue.sums }; ${ kernel.computes }${ "; beta = 0 never reads C" if kernel.problem.epilogue.reads_c }
+//     C = ${ kernel.problem.epilogue }      acc = A * B${ ", row_sum of a row of A" if "row_sum" in kernel.problem.epilogue.sums }${ ", column_sum of a column of B" if "column_sum" in kernel.problem.epilogue.sums }; ${ kernel.computes }${ "; beta = 0 never reads C" if kernel.problem.epilogue.reads_c }${ "; alpha = 0 reads A and B" if "alpha" in kernel.problem.epilogue.scalars }
 //% else
-//     C = alpha * A * B + beta * C      ${ kernel.computes }; beta = 0 never reads C
+//     C = alpha * A * B + beta * C      ${ kernel.computes }; beta = 0 never reads C; alpha = 0 reads A and B
 //% endif
 //% if kernel.problem.batched
 //     for each of ${ kernel.sizes.batch or "a batch's" } products${ ", whose matrices lie where A_array, B_array and C_array say" if kernel.problem.pointers }

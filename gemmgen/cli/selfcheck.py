@@ -26,6 +26,7 @@ from gemmgen.verification.selfcheck import (
     KERNEL_EXAMPLES,
     Alarms,
     BugOutcome,
+    EditOutcome,
     MutantOutcome,
     SelfCheck,
     check_kernels,
@@ -33,6 +34,7 @@ from gemmgen.verification.selfcheck import (
     correct_kernels,
     draw_mutants,
     try_bugs,
+    try_edits,
     try_mutants,
 )
 from gemmgen.verification.with_sanitizers import require_sanitizer
@@ -63,7 +65,12 @@ FAILED = 1
     show_default=True,
     help="Random mistakes in the same kernels: those that survive are listed.",
 )
-@click.option("--only", metavar="TEXT", default="", help="Bugs with TEXT in their name, category, kernel or skeleton.")
+@click.option(
+    "--only",
+    metavar="TEXT",
+    default="",
+    help="Bugs and right edits with TEXT in their name, category, kernel or skeleton.",
+)
 @click.option("--sanitize", is_flag=True, help="On a GPU, also run each bug under compute-sanitizer's four tools.")
 @seed_option
 @json_option
@@ -79,51 +86,54 @@ def command(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Check the checker: seeded bugs must be found, correct kernels must pass.
+    """Check the checker: seeded bugs must be found, correct kernels and right edits of them must pass.
 
     Each bug of a catalogue is planted in a rendered kernel, by an edit of its text or of its launch, and verified
-    like any kernel. It must fail, with the diagnosis that the catalogue expects. Then correct kernels, drawn at random
-    from the space, are verified: none may fail. With --mutants, random small mistakes are made in those kernels too: a
-    wrong operator, constant, name, type, order, a statement that is missing. One that survives is harmless where its
-    machine code is that of the original; the others are listed, for a person to look at.
+    like any kernel. It must fail, with the diagnosis that the catalogue expects. Then right edits, of the kinds that
+    people make while optimising, and correct kernels, drawn at random from the space, are verified: none may fail.
+    With --mutants, random small mistakes are made in those kernels too: a wrong operator, constant, name, type, order,
+    a statement that is missing. One that survives is harmless where its machine code is that of the original; the
+    others are listed, for a person to look at.
 
     On a GPU it is enough that a bug is found: the diagnoses are the emulator's. A bug that survives there (a race
     that its schedule hides, say) is tried in the emulator, and listed as one that only the emulator finds.
 
     Exits with 1 where a bug or a mutant survives, a bug is diagnosed wrongly, or a correct kernel is rejected.
     """
-    bugs = chosen(only)
+    bugs, edits = chosen(only)
     if sanitize:
         require(device != "emulator", "--sanitize watches kernels on a GPU, not in the emulator")
         require_sanitizer()
     target = open_target(device, "auto", store := Store())
     start = time.monotonic()
     with target.executor:
-        outcomes, alarms = _check(target, store, bugs, examples, kernels, seed, TOOLS if sanitize else ())
+        outcomes = _plant(target, store, bugs, examples, seed, TOOLS if sanitize else ())
+        with counter("try right edits", len(edits)) as step:
+            passed = try_edits(target, edits, store, seed=seed, on_edit=step)
+        alarms = _check(target, store, kernels, seed)
         with counter("try mutants", mutants) as step:
             drawn = draw_mutants(mutants, seed, target.spec.arch.limits)
             tried = try_mutants(target, drawn, store, examples=examples, seed=seed, on_mutant=step)
-    result = SelfCheck(target.executor.name, seed, outcomes, kernels, alarms, tried, time.monotonic() - start)
+    seconds = time.monotonic() - start
+    result = SelfCheck(target.executor.name, seed, outcomes, passed, kernels, alarms, tried, seconds)
     emit(as_json, lambda: document(result), lambda console: show_selfcheck(console, result))
     if not result.passed:
         ctx.exit(FAILED)
 
 
-def _check(
-    target: Target,
-    store: Store,
-    bugs: Sequence[Bug],
-    examples: int,
-    kernels: int,
-    seed: int,
-    tools: tuple[Tool, ...],
-) -> tuple[tuple[BugOutcome, ...], Alarms]:
-    """What became of the bugs, and the correct kernels that are rejected."""
+def _plant(
+    target: Target, store: Store, bugs: Sequence[Bug], examples: int, seed: int, tools: tuple[Tool, ...]
+) -> tuple[BugOutcome, ...]:
+    """What became of the bugs."""
     with counter("plant bugs", len(bugs)) as step:
-        outcomes = try_bugs(target, bugs, store, examples=examples, seed=seed, tools=tools, on_bug=step)
+        return try_bugs(target, bugs, store, examples=examples, seed=seed, tools=tools, on_bug=step)
+
+
+def _check(target: Target, store: Store, kernels: int, seed: int) -> Alarms:
+    """The correct kernels that are rejected."""
     with counter("verify correct kernels", kernels) as step:
         sources = list(correct_kernels(kernels, seed, target.spec.arch.limits))
-        return outcomes, check_kernels(target, sources, store, seed=seed, on_kernel=step)
+        return check_kernels(target, sources, store, seed=seed, on_kernel=step)
 
 
 def document(result: SelfCheck) -> dict[str, Any]:
@@ -135,12 +145,24 @@ def document(result: SelfCheck) -> dict[str, Any]:
         "seconds": round(result.seconds, 1),
         "bugs": [_outcome(outcome) for outcome in result.outcomes],
         "killed": killed(result),
+        "edits": [_edit(outcome) for outcome in result.edits],
         "kernels": result.kernels,
         "false_alarms": [
             {"name": full_name_of(source), "verification": verdict_document(verdict)}
             for source, verdict in result.false_alarms
         ],
         "mutants": [_mutant(outcome) for outcome in result.mutants],
+    }
+
+
+def _edit(outcome: EditOutcome) -> dict[str, Any]:
+    return {
+        "edit": outcome.edit.name,
+        "kernel": full_name_of(outcome.source),
+        "passed": outcome.verdict.passed,
+        "judged": outcome.judged,
+        "trouble": outcome.trouble,
+        "failure": failure_document(outcome.verdict.failure),
     }
 
 

@@ -47,11 +47,12 @@ class Statement:
 
 @dataclass(frozen=True)
 class DeviceFunction:
-    """A function that the kernel defines: `T name(T ...parameters) { return text; }`."""
+    """A function that the kernel defines: `T name(T ...parameters) { return text; }`, or the macro of `template`."""
 
     name: str
     parameters: tuple[str, ...]
     text: str
+    template: str = ""
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ class ReferenceFunction:
 
     text     its expression: over that class where it is `defined` by others, else over plain numbers
     library  the functions of C++'s library that it calls then
-    ulps     see `Function`
+    ulps     see `Function`, as of `of_x`
     """
 
     name: str
@@ -101,6 +102,7 @@ class ReferenceFunction:
     defined: bool
     library: tuple[str, ...]
     ulps: float
+    of_x: bool
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,7 @@ def _reference_function(function: Function) -> ReferenceFunction:
         text = unparse(_typed(_defined(function)))
     library = tuple(sorted(set(re.findall(r"(\w+)\(", function.cuda.format(f="")))))
     return ReferenceFunction(
-        function.name, function.parameters, text, bool(function.definition), library, function.ulps
+        function.name, function.parameters, text, bool(function.definition), library, function.ulps, function.of_x
     )
 
 
@@ -179,6 +181,8 @@ def _needed(name: str) -> Iterator[str]:
 
 
 def _device_function(function: Function, dtype: DType) -> DeviceFunction:
+    if function.f32 and dtype == DType.F32:
+        return DeviceFunction(function.name, function.parameters, "", function.f32)
     if function.cuda:
         return DeviceFunction(function.name, function.parameters, function.cuda.format(f=_suffix(dtype)))
     text, _ = _Writer(dtype, {}, split=False).write(parse(function.definition, function.parameters))

@@ -144,6 +144,12 @@ class Kernel:
             return None
         return epilogue_text(epilogue, self.types.scalar, names, self.types.accumulator.is_integer)
 
+    @property
+    def drops_alpha(self) -> bool:
+        """Whether K may be 0, so that alpha has nothing to scale: it counts as 0 then, be it infinite or NaN."""
+        scaled = self.problem.epilogue.alpha_scales_acc and not self.types.scalar.is_integer
+        return scaled and not self.problem.k
+
     def ctype_of(self, operand: Operand) -> str:
         """The type of an element of one of the epilogue's."""
         return self.problem.dtype_of(operand.name).ctype

@@ -28,6 +28,7 @@ from gemmgen.problem.parser import parse
 from gemmgen.support.errors import require
 
 MOST_NODES = 100  # of a tree
+_SCALED_ACC = Binary("*", Name("alpha"), Name(ACC))
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,18 @@ class Epilogue:
     @property
     def reads_shape(self) -> bool:
         """Whether C's new element depends on K or on a leading dimension."""
-        return self.reads_depth or any(operand.is_matrix for operand in self.read)
+        return self.reads_depth or self.reads_matrix
+
+    @property
+    def reads_matrix(self) -> bool:
+        """Whether it depends on a matrix beside C."""
+        return any(operand.is_matrix for operand in self.read)
+
+    @cached_property
+    def alpha_scales_acc(self) -> bool:
+        """Whether alpha is there for alpha * acc alone: where K = 0 it does not count then, be it infinite or NaN."""
+        scaled = [node for node in self.nodes if node == _SCALED_ACC]
+        return 0 < len(scaled) == self.names.count("alpha")
 
     @property
     def reads_depth(self) -> bool:

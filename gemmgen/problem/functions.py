@@ -32,10 +32,12 @@ class Function:
     parameters  names of its arguments
     definition  its value as an epilogue's expression over `parameters`; empty of a primitive
     cuda        of a primitive: CUDA's expression over `parameters`, with {f} where names of f32 functions end in f
+    f32         template whose macro `definition` is its function in f32, where `cuda` is not the fastest
     reference   the primitive in float64
     slope       the largest derivative, up to sign, on an interval, from its two ends (of several arguments: how much
                 the value changes at most where each changes by 1)
     ulps        how far off CUDA's value is, in units of its last place; 0: it is one of the arguments, or its magnitude
+    of_x        those are units of the last place of the argument, where the value may be far smaller
     constants   how many of the last arguments have to be numbers
     integers    CUDA's text serves integers as well
     """
@@ -44,9 +46,11 @@ class Function:
     parameters: tuple[str, ...]
     definition: str = ""
     cuda: str = ""
+    f32: str = ""
     reference: Callable[..., Any] = np.positive
     slope: Slope = lambda low, high: 1.0
     ulps: float = 0.0
+    of_x: bool = False
     constants: int = 0
     integers: bool = False
 
@@ -83,6 +87,17 @@ def _slope_of_sigmoid(low: Doubles, high: Doubles) -> Doubles:
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])  # numpy has none
 
+
+def _gelu(x: Doubles) -> Doubles:
+    value: Doubles = 0.5 * x * (1 + _erf(math.sqrt(0.5) * x))
+    return value
+
+
+def _slope_of_gelu(low: Doubles, high: Doubles) -> Doubles:
+    """It falls at first, by 0.129 at most, and rises from -0.7518 on, by 1.129 at most."""
+    return np.where(high < -0.7518, 0.13, 1.13)
+
+
 _ALL = (
     Function(
         "relu",
@@ -92,7 +107,16 @@ _ALL = (
         slope=lambda low, high: high > 0,
         integers=True,
     ),
-    Function("gelu", ("x",), definition="0.5 * x * (1 + erf(0.7071067811865476 * x))"),
+    Function(
+        "gelu",
+        ("x",),
+        cuda="0.5 * x * erfc(-0.7071067811865476 * x)",
+        f32="device/gelu.cu",
+        reference=_gelu,
+        slope=_slope_of_gelu,
+        ulps=2,
+        of_x=True,
+    ),
     Function("gelu_tanh", ("x",), definition="0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * (x * x * x))))"),
     Function("silu", ("x",), definition="x * sigmoid(x)"),
     Function(

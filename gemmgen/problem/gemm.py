@@ -506,7 +506,7 @@ def _named(kind: type[Named], value: object) -> Named:
     return value if isinstance(value, kind) else kind.parse(str(value))
 
 
-def _exactly(value: float) -> str:
+def _exactly(value: int | float) -> str:
     """In as few digits as tell it from others; 1, not 1.0."""
     short = f"{value:g}"
-    return short if float(short) == value else str(value)
+    return short if isinstance(value, float) and float(short) == value else str(value)

@@ -63,10 +63,10 @@ NaN and Inf
 -----------
 They follow IEEE 754, evaluated as alpha * (sum over k of A[m][k] * B[k][n]) + beta * C[m][n], with these
 conventions: beta = 0 leaves C unread, so that its NaN and Inf do not show; alpha = 0 still multiplies, so that
-those of A and B do; K = 0 makes the sum 0. No kind of data has a finite result or partial sum that the dtype cannot
-hold (K below 2^26), so that any order of summation, and float64 for float32, agree on which elements are finite. An
-element that is NaN in the reference must be NaN (of any payload), Inf must be the same Inf; the rest is bounded
-as above.
+those of A and B do; K = 0 makes the sum 0, and alpha times it, be alpha infinite or NaN. No kind of data has a
+finite result or partial sum that the dtype cannot hold (K below 2^26), so that any order of summation, and
+float64 for float32, agree on which elements are finite. An element that is NaN in the reference must be NaN (of
+any payload), Inf must be the same Inf; the rest is bounded as above.
 """
 
 from __future__ import annotations
@@ -78,6 +78,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Case
 from gemmgen.problem.operands import DEPTH, OPERANDS, is_amax
 from gemmgen.problem.types import Types
 from gemmgen.run.executor import Floats
@@ -276,13 +277,18 @@ def _expected(situation: Situation, window: Window, output: str) -> tuple[Double
     if types.scalar.is_integer:
         return _integer_result(situation, window, product), np.zeros_like(product)
     with np.errstate(invalid="ignore"):
-        values, size = case.alpha * product, abs(case.alpha) * size
+        values, size = _alpha(case) * product, abs(_alpha(case)) * size
         if case.beta != 0:  # beta = 0 must not read C, which may hold NaN
             old = case.c.dtype.decode(case.c.view(make_operands(situation).c)[window.index])
             values, size = values + case.beta * old, size + np.abs(case.beta * old)
     if situation.data in EXACT_KINDS:
         return values, np.zeros_like(values)
     return values, np.where(np.isfinite(values), _bound(situation, size, largest), 0.0)
+
+
+def _alpha(case: Case) -> float:
+    """0 in place of alpha where it scales no product: K = 0 gives beta * C for an infinite alpha, too, as in BLAS."""
+    return 0.0 if case.k == 0 and case.problem.epilogue.alpha_scales_acc else case.alpha
 
 
 def _integer_result(situation: Situation, window: Window, product: Doubles) -> Doubles:
@@ -307,12 +313,12 @@ def _bound(situation: Situation, size: Doubles, largest: Doubles) -> Doubles:
     if sums.is_integer:  # exact, and then scaled
         return SCALING_ROUNDINGS * scalar.unit_roundoff * size + scalar.smallest
     roundings = LAMBDA * np.sqrt(_terms(situation) + 2)  # two more: alpha and beta
-    underflows = (2 * case.k + 1) * abs(case.alpha) + 2
+    underflows = (2 * case.k + 1) * abs(_alpha(case)) + 2
     residue: Doubles | float = 0.0
     if sums == DType.F64:  # the reference's own
         roundings += REFERENCE_ROUNDINGS
-        underflows += abs(case.alpha) + 2
-        residue = abs(case.alpha) * case.k * SLICE_RESIDUE * largest
+        underflows += abs(_alpha(case)) + 2
+        residue = abs(_alpha(case)) * case.k * SLICE_RESIDUE * largest
     bound: Doubles = roundings * (sums.unit_roundoff * size) + residue + np.ceil(underflows / 2) * sums.smallest
     return bound
 
@@ -330,8 +336,9 @@ def _through_epilogue(
     inputs = {"acc": _bounded_sum(situation, exact, _terms(situation), product, size, largest)}
     inputs |= {name: _sum(situation, window, name) for name in case.problem.epilogue.sums}
     inputs |= {DEPTH: Bounded.exact(dtype.nearest(np.asarray(case.k, np.float64)))}
+    scalars = {"alpha": _alpha(case), "beta": case.beta}
     inputs |= {
-        name: Bounded.exact(scalar.nearest(np.asarray(getattr(case, name), np.float64)))
+        name: Bounded.exact(scalar.nearest(np.asarray(scalars[name], np.float64)))
         for name in case.problem.epilogue.scalars
     }
     if case.problem.epilogue.reads_c:

@@ -143,7 +143,8 @@ class _Arithmetic:
         if function.ulps == 0:
             return self._finite(value, inherited)
         least = 2.0 ** (1 - self.dtype.max_exponent)  # results below it may be zero
-        own = 2 * function.ulps * self.dtype.unit_roundoff * (np.abs(value) + inherited) + least
+        unit = np.abs(x.value) + x.bound if function.of_x else np.abs(value) + inherited
+        own = 2 * function.ulps * self.dtype.unit_roundoff * unit + least
         return self._finite(value, inherited + self._roundings * own)
 
     def _rounded(self, value: Doubles, inherited: Doubles) -> Bounded:

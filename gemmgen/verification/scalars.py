@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Literal
 
+import numpy as np
+
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.types import Types
 
@@ -72,4 +74,5 @@ def extreme_scalars(types: Types, exact: bool, turn: int, alpha: float, beta: fl
 def _scaled(mantissa: float, exponent: int | None, types: Types) -> float:
     if exponent is None:
         return -0.0
-    return math.ldexp(mantissa, F64_EXPONENTS[exponent] if types.scalar == DType.F64 else exponent)
+    scalar = math.ldexp(mantissa, F64_EXPONENTS[exponent] if types.scalar == DType.F64 else exponent)
+    return float(types.scalar.nearest(np.asarray(scalar)))  # a denormal one has fewer bits

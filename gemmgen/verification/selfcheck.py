@@ -24,6 +24,7 @@ from gemmgen.run.target import Target
 from gemmgen.support.errors import CandidateFailed, require
 from gemmgen.support.files import Store
 from gemmgen.verification.bugs import BUGS, SUBJECTS, Bug, Subject
+from gemmgen.verification.edits import EDITS, Edit
 from gemmgen.verification.lanes import VerifyJob, emulate_many, verify_many
 from gemmgen.verification.mutation import LAUNCH, Mutant, draw
 from gemmgen.verification.random_kernels import draw_points
@@ -33,8 +34,10 @@ from gemmgen.verification.verifier import Verdict, verify
 BUG_EXAMPLES = 200  # situations that a bug gets at most
 KERNEL_EXAMPLES = 10  # situations that a correct kernel gets
 CORRECT_KERNELS = 500
+EDIT_EXAMPLES = 100  # situations that a right edit gets
 EVIDENCE_ARCH = DEFAULT_ARCH  # whose machine code tells that a mutant is its original
 SAME_CODE = "the same machine code"
+EDIT = "right edit"  # in the place of a category
 
 Alarms = tuple[tuple[KernelSource, Verdict], ...]  # correct kernels that are rejected
 
@@ -90,6 +93,30 @@ class BugOutcome:
 
 
 @dataclass(frozen=True)
+class EditOutcome:
+    """What the verifier says of a right edit."""
+
+    edit: Edit
+    source: KernelSource
+    verdict: Verdict
+
+    @property
+    def judged(self) -> bool:
+        """The executor could run it."""
+        return self.verdict.failure is None or self.verdict.failure.kind != "unjudged"
+
+    @property
+    def trouble(self) -> str | None:
+        """Why this is a false alarm, or else not as the catalogue says; None where all is well."""
+        if self.verdict.failure is None:
+            stale = not self.edit.judged and self.verdict.executor == "emulator"
+            return "the catalogue is out of date: the emulator judges it" if stale else None
+        if not self.judged and not self.edit.judged:
+            return None
+        return f"{self.verdict.situation}: {self.verdict.failure}"
+
+
+@dataclass(frozen=True)
 class MutantOutcome:
     """What became of a mutant. `harmless` says why one that survived is no mistake; None where it may be one."""
 
@@ -116,6 +143,7 @@ class MutantOutcome:
 class SelfCheck:
     """The whole result: every bug's outcome, and the correct kernels that were rejected.
 
+    edits        right edits of correct kernels, each with EDIT_EXAMPLES situations at most
     kernels      correct kernels that were tried, each with KERNEL_EXAMPLES situations at most
     false_alarms those of them that the verifier rejects
     """
@@ -123,6 +151,7 @@ class SelfCheck:
     executor: str
     seed: int
     outcomes: tuple[BugOutcome, ...]
+    edits: tuple[EditOutcome, ...]
     kernels: int
     false_alarms: Alarms
     mutants: tuple[MutantOutcome, ...]
@@ -131,19 +160,23 @@ class SelfCheck:
     @property
     def passed(self) -> bool:
         alarms = bool(self.false_alarms) or any(mutant.survived for mutant in self.mutants)
-        return not alarms and all(outcome.trouble is None for outcome in self.outcomes)
+        troubles = *(outcome.trouble for outcome in self.outcomes), *(outcome.trouble for outcome in self.edits)
+        return not alarms and not any(troubles)
 
 
-def chosen(only: str) -> tuple[Bug, ...]:
-    """The bugs that have `only` in their name, category, kernel or skeleton. Raises InvalidInput where none has."""
-    wanted = only.lower()
-    bugs = tuple(bug for bug in BUGS if any(wanted in text.lower() for text in _texts(bug)))
-    require(bool(bugs), f"no bug of the catalogue has {only!r} in its name, category or kernel")
-    return bugs
+def chosen(only: str) -> tuple[tuple[Bug, ...], tuple[Edit, ...]]:
+    """The bugs and the right edits that have `only` in their name, category, kernel or skeleton.
+
+    Raises InvalidInput where none has.
+    """
+    bugs = tuple(bug for bug in BUGS if _mentions(only, bug.name, bug.breaks, bug.subject))
+    edits = tuple(edit for edit in EDITS if _mentions(only, edit.name, EDIT, edit.subject))
+    require(bool(bugs or edits), f"no bug or edit of the catalogue has {only!r} in its name, category or kernel")
+    return bugs, edits
 
 
-def _texts(bug: Bug) -> tuple[str, ...]:
-    return bug.name, bug.breaks, bug.subject.name, bug.subject.skeleton
+def _mentions(only: str, name: str, category: str, subject: Subject) -> bool:
+    return any(only.lower() in text.lower() for text in (name, category, subject.name, subject.skeleton))
 
 
 @cache
@@ -158,18 +191,31 @@ def plant(bug: Bug, limits: Limits) -> KernelSource:
     source = rendered(bug.subject, limits)
     if bug.launch is not None:
         return replace(source, launch=bug.launch)
-    times = source.text.count(bug.old)
-    require(
-        times == bug.count,
-        f"the catalogue is out of date: {bug.old!r} stands {times} times, not {bug.count}, in the kernel of "
-        f"{bug.name!r} ({bug.subject.name})",
-    )
-    text = source.text.replace(bug.old, bug.new)
+    text = _exchanged(source.text, bug.old, bug.new, bug, bug.count)
     if bug.also is not None:
-        old, new = bug.also
-        require(text.count(old) == 1, f"the catalogue is out of date: {old!r} stands {text.count(old)} times, not once")
-        text = text.replace(old, new)
+        text = _exchanged(text, *bug.also, bug)
     return replace(source, text=text)
+
+
+def edited(edit: Edit, limits: Limits) -> KernelSource:
+    """The kernel with a right edit. Raises InvalidInput where the text to replace does not stand there once."""
+    source = rendered(edit.subject, limits)
+    text = source.text
+    for old, new in edit.changes:
+        text = _exchanged(text, old, new, edit)
+    shared = source.launch.shared_bytes if edit.dynamic_shared is None else edit.dynamic_shared
+    return replace(source, text=text, launch=replace(source.launch, shared_bytes=shared))
+
+
+def _exchanged(text: str, old: str, new: str, entry: Bug | Edit, count: int = 1) -> str:
+    """`text` with `new` for `old`, as `entry` of a catalogue asks."""
+    times = text.count(old)
+    require(
+        times == count,
+        f"the catalogue is out of date: {old!r} stands {times} times, not {count}, in the kernel of "
+        f"{entry.name!r} ({entry.subject.name})",
+    )
+    return text.replace(old, new)
 
 
 def try_bug(
@@ -212,6 +258,20 @@ def try_bugs(
         again = emulate_many(emulator, [VerifyJob(outcome.source, examples, seed) for outcome in missed])
     emulated = {outcome.bug: verdict for outcome, verdict in zip(missed, again, strict=True)}
     return tuple(replace(outcome, emulated=emulated.get(outcome.bug)) for outcome in outcomes)
+
+
+def try_edits(
+    target: Target,
+    edits: Sequence[Edit],
+    store: Store,
+    *,
+    seed: int = 0,
+    on_edit: Callable[[], None] = lambda: None,
+) -> tuple[EditOutcome, ...]:
+    """The outcome of every right edit, in their order."""
+    sources = [edited(edit, target.spec.arch.limits) for edit in edits]
+    verdicts = verify_all(target, [VerifyJob(source, EDIT_EXAMPLES, seed) for source in sources], store, on_edit)
+    return tuple(EditOutcome(*parts) for parts in zip(edits, sources, verdicts, strict=True))
 
 
 def check_kernels(

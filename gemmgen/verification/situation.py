@@ -37,18 +37,27 @@ FAR_DEPTH = 17
 FAR_SHAPES = ((70_001, 3), (2177, 256), (2177, 255))
 SHALLOW = 3  # K then
 FAR_BATCH = 2  # products of a batch then
-DEEP, DEEP_WIDTH = 33_001, 5  # a K beyond a signed 16-bit number, and M and N then
+# M, N and K that BM, BN and BK, 256 and 512 divide, as fast paths for whole tiles ask for; and both M and N large.
+EVEN_SHAPES = ((512, 512, 512), (256, 512, 1024))
+LARGE_SHAPE = (1153, 1281, SHALLOW)
+SOME_BATCH, MANY_BATCH = 300, 200_000  # products: beyond 8 bits, and of two thirds of them beyond 16
+DEEP, DEEP_WIDTH = 65_801, 5  # a K beyond 16 bits, and M and N then
+MANY_DEEP = (2**8 + 1, 2**16 + 1)  # k tiles, and K is one more than these
+TILE_FLOPS = 2.5e9  # of a block tile over such a K at most: a second or two
 MANY_TILES = 100_000  # of M or N, two thirds of them beyond a signed 16-bit number
-VAST_ELEMENTS, VAST_FLOPS = 10_000_000, 1e8  # of such cases at most, or they are left out
+VAST_ELEMENTS, VAST_FLOPS = 20_000_000, 1e8  # of such cases at most, or they are left out
 Side = Literal["A", "B"]
-Sizes = Literal["usual", "tiny", "far M", "far N"]
+Sizes = Literal["usual", "tiny", "deep", "far M", "far N"]
 # Those of a run's examples in turn. Their number and ROUND's have no divisor, so that each of them meets all data.
-SIZES: tuple[Sizes, ...] = ("usual", "usual", "far M", "tiny", "usual", "far N", "usual")
+SIZES: tuple[Sizes, ...] = ("usual", "usual", "far M", "tiny", "usual", "deep", "usual", "far N", "usual")
+# K where sizes are "deep", beside others up to DEEPEST; M and N are tiny then.
+DEEP_SIZES = (192, 256, 257, 320, 384, 512, 513, 640, 768, 1000, 1024)
+DEEPEST = 700
 ROUND = len(DATA_KINDS) + 1  # examples
 SIDES: tuple[Side, ...] = ("A", "B")
 STRATA = math.lcm(ROUND * len(RARE_KINDS) * len(SIDES), len(SIZES) * len(FAR_SIZES), ROUND * len(SCALAR_KINDS))
 
-BATCHES = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33)
+BATCHES = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 65, 257)
 BATCH_FLOPS = 2e7  # of a drawn batch at most, where that leaves one product
 TINY = 8
 LONG = 4  # the long side of tall, flat and deep shapes, in multiples of the largest size
@@ -141,8 +150,8 @@ def stratum(example: int) -> Stratum:
 def far_situations(source: KernelSource, largest: int) -> list[Situation]:
     """What draws hardly reach of the sizes left to run time; none where `largest` is less than FAR_SIZES.
 
-    FAR_SHAPES of M and N, and a batch of as many products as a block computes: where the launch counts on more of them
-    than the kernel does, that is the least batch which shows it.
+    FAR_SHAPES of M and N, EVEN_SHAPES and a large one; SOME_BATCH, and a batch of as many products as a block computes:
+    where the launch counts on more of them than the kernel does, that is the least batch which shows it.
     """
     problem = source.problem
     if largest < FAR_SIZES[-1]:
@@ -154,25 +163,35 @@ def far_situations(source: KernelSource, largest: int) -> list[Situation]:
         if problem.sizes[far.upper()] is None
     ]
     if problem.batch is None:
-        shapes.append({**dict.fromkeys("mnk", SHALLOW), "batch": dict(source.launch.grid).get("batch", 1)})
+        products = dict(source.launch.grid).get("batch", 1), SOME_BATCH
+        shapes += [{**dict.fromkeys("mnk", SHALLOW), "batch": count} for count in products]
     cases = dict.fromkeys(_free_case(problem, shape) for shape in shapes)
-    return [Situation(case, "exact", seed=0) for case in cases]  # run whole
+    whole = [Situation(case, "exact", seed=0) for case in cases]
+    even = dict.fromkeys(_free_case(problem, _shape(*sizes)) for sizes in (*EVEN_SHAPES, LARGE_SHAPE))
+    sampled = [Situation(case, "sparse", seed=1) for case in even if case not in cases]
+    return whole + (sampled if None in (problem.m, problem.n, problem.k) else [])
+
+
+def _shape(m: int, n: int, k: int, batch: int = 1) -> dict[str, int]:
+    return {"m": m, "n": n, "k": k, "batch": batch}
 
 
 def vast_situations(source: KernelSource, largest: int) -> list[Situation]:
-    """What takes about a second each: a K of DEEP and MANY_TILES, where sizes are left to run time and small enough.
+    """What takes about a second each, of sizes left to run time and small enough: K of DEEP, MANY_TILES, MANY_BATCH.
 
     None where `largest` is less than FAR_SIZES.
     """
     problem, grid = source.problem, dict(source.launch.grid)
     if largest < FAR_SIZES[-1]:
         return []
-    shapes = [{"m": DEEP_WIDTH, "n": DEEP_WIDTH, "k": DEEP, "batch": 1}] if problem.k is None else []
+    shapes = [_shape(DEEP_WIDTH, DEEP_WIDTH, k) for k in _depths(source)]
+    if problem.batch is None:
+        shapes.append(_shape(1, 1, 1, MANY_BATCH))
     lines = {name: MANY_TILES * grid[name] for name in "MN" if name in grid and problem.sizes[name] is None}
     far = min(lines, key=lambda name: lines[name], default=None)
     if far is not None:
-        shapes.append({**dict.fromkeys("mnk", 1), far.lower(): lines[far], "batch": 1})
-    cases = [_free_case(problem, shape) for shape in shapes]
+        shapes.append({**_shape(1, 1, 1), far.lower(): lines[far]})
+    cases = [_free_case(problem, shape, VAST_FLOPS) for shape in shapes]
     return [
         Situation(case, "exact", seed=1)  # not watched for races, which takes longer
         for case in cases
@@ -180,10 +199,26 @@ def vast_situations(source: KernelSource, largest: int) -> list[Situation]:
     ]
 
 
-def _free_case(problem: Problem, sizes: dict[str, int]) -> Case:
-    """The case of `sizes`, as far as they are left to run time."""
+def _depths(source: KernelSource) -> list[int]:
+    """K beyond 16 bits, and with more k tiles than 8 and 16 bits count, as far as a tile of C takes no longer."""
+    if source.problem.k is not None:
+        return []
+    tile, step = dict(source.launch.grid), source.config.get("BK", 1)
+    area = tile.get("M", DEEP_WIDTH) * tile.get("N", DEEP_WIDTH)
+    depths = {max(DEEP, count * step + 1) for count in MANY_DEEP}
+    return [k for k in sorted(depths) if 2.0 * area * k <= TILE_FLOPS]
+
+
+def _free_case(problem: Problem, sizes: dict[str, int], most_flops: float = BATCH_FLOPS) -> Case:
+    """The case of `sizes`, as far as they are left to run time; a batch as large as `most_flops` allow."""
     free = {name: size for name, size in sizes.items() if problem.sizes.get(name.upper(), 0) is None}
-    return padded_case(problem, free, {"batch": sizes["batch"]} if problem.batch is None else {}, 1.0, 0.0)
+    if problem.batch is not None:
+        return problem.case(**free)
+    return problem.case(**free, batch=_affordable(problem.case(**free, batch=1), sizes["batch"], most_flops))
+
+
+def _affordable(one: Case, batch: int, most_flops: float) -> int:
+    return max(1, min(batch, int(most_flops // max(1, one.flops))))
 
 
 def simpler_situations(situation: Situation) -> Iterator[Situation]:
@@ -261,7 +296,7 @@ def padded_case(problem: Problem, sizes: dict[str, int], distances: dict[str, in
     """`sizes`, with the `distances` that `_distances` drew added to dense leading dimensions and strides."""
     if "batch" in distances:
         one = problem.case(**sizes, batch=1)
-        sizes = {**sizes, "batch": max(1, min(distances["batch"], int(BATCH_FLOPS // max(1, one.flops))))}
+        sizes = {**sizes, "batch": _affordable(one, distances["batch"], BATCH_FLOPS)}
     dense = problem.case(**sizes)
     lines = {name: getattr(dense, name) + padding for name, padding in distances.items() if name.startswith("ld")}
     padded = problem.case(**sizes, **lines)

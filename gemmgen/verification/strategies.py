@@ -26,6 +26,8 @@ from gemmgen.verification.scalars import (
 from gemmgen.verification.situation import (
     BATCHES,
     DATA_KINDS,
+    DEEP_SIZES,
+    DEEPEST,
     DIFFERENT,
     EXACT_KINDS,
     FAR_DEPTH,
@@ -69,13 +71,16 @@ def situations(draw: st.DrawFn, problem: Problem, largest: int) -> Callable[[Str
     mantissas = draw(ANY_SEED), draw(ANY_SEED)
     tiny = {name: draw(_tiny(name, largest)) for name in runtime}
     usual = {name: draw(_sizes(name, largest)) for name in runtime}
+    deep = draw(_depths(largest)) if "K" in runtime else 0
     distances = draw(_distances(problem.runtime_names, problem.ld_align, problem.pointers))
     seed = draw(ANY_SEED)
 
     def situation(stratum: Stratum) -> Situation:
         data = DATA_KINDS[0] if exact else kind_for(problem.types, stratum.data)
         far, distance = stratum.sizes.removeprefix("far "), FAR_SIZES[0] if near else stratum.far
-        sizes = tiny if stratum.sizes == "tiny" and not plain else usual
+        sizes = tiny if stratum.sizes in ("tiny", "deep") and not plain else usual
+        if stratum.sizes == "deep" and "K" in runtime and not plain:
+            sizes = {**tiny, "K": deep}
         if far in runtime and distance <= largest and not plain:
             sizes = {**usual, far: distance, **({"K": min(usual["K"], FAR_DEPTH)} if "K" in runtime else {})}
         named = {name.lower(): size for name, size in sizes.items()}
@@ -214,6 +219,13 @@ def _smallest(name: str) -> int:
 @functools.cache
 def _tiny(name: str, largest: int) -> st.SearchStrategy[int]:
     return st.integers(_smallest(name), min(TINY, largest))
+
+
+@functools.cache
+def _depths(largest: int) -> st.SearchStrategy[int]:
+    above = min(largest, RUNTIME_SIZES[-1])
+    known = [size for size in DEEP_SIZES if size <= largest] or [above]
+    return st.one_of(st.integers(above, min(largest, DEEPEST)), st.sampled_from(known))
 
 
 @functools.cache

@@ -22,6 +22,7 @@ from gemmgen.support.brief import brief
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.domain import Domain, DomainTally, Errors, domain_from, errors_from
+from gemmgen.verification.extent import apart_situations
 from gemmgen.verification.reference import Compared, Mismatch, compare, compare_amax
 from gemmgen.verification.sanitizers.tool import SanitizerResult
 from gemmgen.verification.seeker import Seeker
@@ -169,11 +170,13 @@ def verify(
     tested = _Property(kernel, on_example, shrink_seconds, largest)
     try:
         far = _beyond_draws(source, largest, examples)
-        stratified_test(
-            tested, source.problem, largest, examples - len(far), seed, shrink=shrink, instead=tested.seeker.next
-        )
+        apart = apart_situations(source) if kernel.runs_apart and examples >= THOROUGH else []
+        drawn = examples - len(far) - len(apart)
+        stratified_test(tested, source.problem, largest, drawn, seed, shrink=shrink, instead=tested.seeker.next)
         for situation in far:  # last: what fails before has smaller sizes
             tested(situation)
+        for situation, extent in apart:
+            tested.run_apart(situation, extent)
         determinism = tested.repeat(runs) if runs > 1 else None
         coverage = kernel.coverage()
     except (Wrong, Flaky):
@@ -221,6 +224,16 @@ def check(
         result = kernel.run(case, operands, seed=seed, watch=name == "C", output=name)
         worst = max(worst, _judge(situation, compare(situation, result, output=name), tally))
     tally.ran(situation, kernel.source.launch.blocks(case), kernel.watched(case, seed=seed), whole=True)
+    return worst
+
+
+def check_apart(kernel: LoadedKernel, situation: Situation, apart: Case, tally: DomainTally) -> float:
+    """Run one situation whose lines, or matrices, lie as far apart for the kernel as those of `apart`; see `check`."""
+    case, operands, worst = situation.case, make_operands(situation), 0.0
+    for name in case.written:
+        result = kernel.run(case, operands, seed=situation.seed, watch=False, output=name, apart=apart)
+        worst = max(worst, _judge(situation, compare(situation, result, output=name), tally))
+    tally.ran_apart(apart)
     return worst
 
 
@@ -362,23 +375,23 @@ def _tiles_written(kernel: LoadedKernel, situation: Situation, operands: Operand
     poison = np.full(operands.c.nbytes, byte, np.uint8).view(dtype.numpy)
     result = kernel.run(case, replace(operands, c=poison), seed=situation.seed, blocks=blocks, watch=False)
     written = case.c.view(result.view(dtype.bits) != poison.view(dtype.bits))
-    return [tile for tile in _tiles(case, kernel.source.launch) if written[tile.index].any()]
+    return _tiles_of(case, kernel.source.launch, np.argwhere(written))
 
 
-def _tiles(case: Case, launch: Launch) -> list[Window]:
-    """The tiles of C, as the launch's grid divides it."""
+def _tiles_of(case: Case, launch: Launch, elements: npt.NDArray[np.int64]) -> list[Window]:
+    """The tiles of C that hold `elements`, given by their indices, as the launch's grid divides it."""
     tile = dict(launch.grid)
     height, width, depth = tile.get("M", case.m), tile.get("N", case.n), tile.get("batch", 1)
-    batched = case.problem.batched
-    return [
-        Window(
-            *(top, left, min(top + height, case.m), min(left + width, case.n)),
-            *((first, min(first + depth, case.batch)) if batched else ()),
-        )
-        for first in range(0, case.batch, depth)
-        for top in range(0, case.m, height)
-        for left in range(0, case.n, width)
-    ]
+    sizes = (depth, height, width) if case.problem.batched else (height, width)
+    return [_tile(case, height, width, depth, *number) for number in np.unique(elements // sizes, axis=0).tolist()]
+
+
+def _tile(case: Case, height: int, width: int, depth: int, *number: int) -> Window:
+    top, left = number[-2] * height, number[-1] * width
+    edges = top, left, min(top + height, case.m), min(left + width, case.n)
+    if not case.problem.batched:
+        return Window(*edges)
+    return Window(*edges, number[0] * depth, min((number[0] + 1) * depth, case.batch))
 
 
 class _Property:
@@ -435,6 +448,21 @@ class _Property:
             return error
         return None
 
+    def run_apart(self, situation: Situation, apart: Case) -> None:
+        """A situation of gemmgen.verification.extent; where the system has no room for it the tally says so."""
+        self.examples += 1
+        self.on_example()
+        distances = ", ".join(f"{name} = {apart.values[name]}" for name in _distances_of(apart))
+        try:
+            self.worst = max(self.worst, check_apart(self.kernel, situation, apart, self.tally))
+        except CandidateFailed as error:
+            if error.failure.kind == "unjudged":
+                self.tally.no_extent = error.failure.reason
+                return
+            raise self._keep(Wrong(situation, _with_words(error.failure, distances), None)) from error
+        except Wrong as error:
+            raise self._keep(Wrong(situation, _with_words(error.failure, distances), error.mismatch)) from error
+
     def repeat(self, runs: int) -> Determinism | None:
         """Compare `runs` runs of the largest launch tried that takes little time, with random data.
 
@@ -463,6 +491,14 @@ class _Property:
             hangs = wrong.failure.kind == "timeout"
             self.shrink_until = time.monotonic() + (0 if hangs else self.shrink_seconds)
         return wrong
+
+
+def _distances_of(case: Case) -> list[str]:
+    return [name for name in case.problem.runtime_names if name.startswith(("ld", "stride_"))]
+
+
+def _with_words(failure: Failure, words: str) -> Failure:
+    return replace(failure, reason=f"{failure.reason}; for the kernel {words}")
 
 
 def stratified_test(

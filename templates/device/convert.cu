@@ -1,23 +1,25 @@
-/*# The element types that C++ lacks, and what reads and stores them. A kernel has those of its operands. #*/
-//% macro element_types(packed=false)
-//% set used = types.operands | map(attribute="label") | list
+/*# The element types that C++ lacks, and what reads and stores them. A kernel has those of its operands. `packed`: it unpacks
+    A and B by `unpack`. `reads_c`: it reads C. #*/
+//% macro element_types(packed=false, reads_c=true)
+//% set used, factors = types.operands | map(attribute="label") | list, [types.a.label, types.b.label]
+//% set read = ([] if packed else factors) + ([types.c.label] if reads_c else [])
 //% if types.accumulator.is_integer
 ${ multiply_add() }
 //% endif
 //% if "bf16" in used
-${ bf16(types.c.label == "bf16") }
+${ bf16("bf16" in read, types.c.label == "bf16") }
 //% endif
-//% if "f16" in used or "e5m2" in used or packed and "e4m3" in used
+//% if "f16" in read or "e5m2" in read or packed and ("f16" in factors or "e5m2" in factors or "e4m3" in factors)
 ${ from_f16() }
 //% endif
 //% if "f16" in used
-${ f16(types.c.label == "f16") }
+${ f16("f16" in read, types.c.label == "f16") }
 //% endif
 //% if "e4m3" in used
-${ e4m3(types.c.label == "e4m3") }
+${ e4m3("e4m3" in read, types.c.label == "e4m3") }
 //% endif
 //% if "e5m2" in used
-${ e5m2(types.c.label == "e5m2") }
+${ e5m2("e5m2" in read, types.c.label == "e5m2") }
 //% endif
 //% if types.c.label in ("s8", "u8")
 ${ saturated() }
@@ -49,7 +51,7 @@ __device__ __forceinline__ int multiply_subtract(int a, int b, int c)
 }
 //% endmacro
 
-//% macro bf16(stored)
+//% macro bf16(read, stored)
 //% if stored
 #ifdef __CUDACC__
 // The nearest bfloat16, ties to even.
@@ -65,12 +67,16 @@ __device__ __forceinline__ unsigned short bf16_from_float(float value)
 // A bfloat16: the upper half of a float.
 struct BF16 {
     unsigned short bits;
+/*% if read or stored %*/
 
+/*% endif %*/
 //% if stored
     BF16() = default;
     __device__ __forceinline__ explicit BF16(float value) : bits(bf16_from_float(value)) {}
 //% endif
+//% if read
     __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
+//% endif
 };
 //% endmacro
 
@@ -85,7 +91,7 @@ __device__ __forceinline__ float float_from_f16(unsigned short bits)
 #endif  // __CUDACC__
 //% endmacro
 
-//% macro f16(stored)
+//% macro f16(read, stored)
 //% if stored
 #ifdef __CUDACC__
 // The nearest half, ties to even.
@@ -101,17 +107,23 @@ __device__ __forceinline__ unsigned short f16_from_float(float value)
 // A half, IEEE 754's binary16.
 struct F16 {
     unsigned short bits;
+/*% if read or stored %*/
 
+/*% endif %*/
 //% if stored
     F16() = default;
     __device__ __forceinline__ explicit F16(float value) : bits(f16_from_float(value)) {}
 //% endif
+//% if read
     __device__ __forceinline__ operator float() const { return float_from_f16(bits); }
+//% endif
 };
 //% endmacro
 
-//% macro e4m3(stored)
+//% macro e4m3(read, stored)
+/*% if read or stored %*/
 #ifdef __CUDACC__
+/*% if read %*/
 __device__ __forceinline__ float float_from_e4m3(unsigned char bits)
 {
     unsigned pair;  // of halves, which hold every number of e4m3
@@ -120,8 +132,11 @@ __device__ __forceinline__ float float_from_e4m3(unsigned char bits)
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(static_cast<unsigned short>(pair)));
     return value;
 }
-//% if stored
+/*% endif %*/
+/*% if read and stored %*/
 
+/*% endif %*/
+//% if stored
 // The nearest e4m3, ties to even; beyond the largest, 448, that one.
 __device__ __forceinline__ unsigned char e4m3_from_float(float value)
 {
@@ -132,19 +147,24 @@ __device__ __forceinline__ unsigned char e4m3_from_float(float value)
 //% endif
 #endif  // __CUDACC__
 
+/*% endif %*/
 // An 8-bit float of 4 bits of exponent and 3 of fraction.
 struct E4M3 {
     unsigned char bits;
+/*% if read or stored %*/
 
+/*% endif %*/
 //% if stored
     E4M3() = default;
     __device__ __forceinline__ explicit E4M3(float value) : bits(e4m3_from_float(value)) {}
 //% endif
+//% if read
     __device__ __forceinline__ operator float() const { return float_from_e4m3(bits); }
+//% endif
 };
 //% endmacro
 
-//% macro e5m2(stored)
+//% macro e5m2(read, stored)
 //% if stored
 #ifdef __CUDACC__
 // The nearest e5m2, ties to even; beyond the largest, 57344, that one.
@@ -160,12 +180,16 @@ __device__ __forceinline__ unsigned char e5m2_from_float(float value)
 // An 8-bit float of 5 bits of exponent and 2 of fraction: the upper half of a half.
 struct E5M2 {
     unsigned char bits;
+/*% if read or stored %*/
 
+/*% endif %*/
 //% if stored
     E5M2() = default;
     __device__ __forceinline__ explicit E5M2(float value) : bits(e5m2_from_float(value)) {}
 //% endif
+//% if read
     __device__ __forceinline__ operator float() const { return float_from_f16(static_cast<unsigned short>(bits << 8)); }
+//% endif
 };
 //% endmacro
 

@@ -4,7 +4,8 @@
 //% from "epilogue/result.cu" import narrowed
 //% from "epilogue/sums.cu" import sum_parameters, sums
 //% from "device/convert.cu" import multiply_subtract
-//% macro epilogue(kernel)
+/*# `early`: the caller has loaded what the epilogue reads of its tensors. #*/
+//% macro epilogue(kernel, early=false)
 //% if kernel.epilogue.subtracts
 ${ multiply_subtract() }
 //% endif
@@ -12,10 +13,15 @@ ${ multiply_subtract() }
 ${ amax() }
 //% endif
 /*% for f in kernel.epilogue.functions %*/
+//% if f.template
+//% from f.template import definition
+${ definition() }
+//% else
 __device__ __forceinline__ ${ TS } ${ f.name }(${ TS } ${ f.parameters | join(", %s " | format(TS)) })
 {
     return ${ f.text };
 }
+/*% endif %*/
 
 /*% endfor %*/
 //% set e = kernel.problem.epilogue
@@ -29,15 +35,33 @@ struct Epilogue {
 //% endfor
 };
 
+//% if early and e.read
+// What the epilogue reads of these for one element of C.
+struct EpilogueInputs {
+//% for x in e.read
+    ${ kernel.ctype_of(x) } ${ x.name };
+//% endfor
+};
+
+__device__ __forceinline__ EpilogueInputs load_inputs(const Epilogue& e${ ", Shape s" if e.reads_matrix }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns })
+{
+    return {
+//%- for x in e.read
+${ read_operand(x) }${ ", " if not loop.last }
+//%- endfor
+};
+}
+
+//% endif
 // C's new element${ " in row m" if e.reads_rows }${ " and" if e.reads_rows and e.reads_columns }${ " in" if e.reads_columns and not e.reads_rows }${ " column n" if e.reads_columns }${ "; c is the old one, or 0 where beta = 0" if e.reads_c }:
 // ${ e }
 //% if e.amaxes
 // ${ e.amaxes | map(attribute="name") | join(" and ") }: the largest magnitude so far, which this may raise.
 //% endif
-__device__ __forceinline__ ${ TS } epilogue(const Epilogue& e${ ", Shape s" if e.reads_shape }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }, ${ T } acc${ sums_of(e, T) }${ ", %s c" | format(TS) if e.reads_c }${ output_parameters(e) })
+__device__ __forceinline__ ${ TS } epilogue(const Epilogue& e/*% if early %*/${ ", const EpilogueInputs& inputs" if e.read }${ ", Shape s" if e.reads_depth }/*% else %*/${ ", Shape s" if e.reads_shape }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }/*% endif %*/, ${ T } acc${ sums_of(e, T) }${ ", %s c" | format(TS) if e.reads_c }${ output_parameters(e) })
 {
 //% for x in e.read
-    const ${ kernel.ctype_of(x) } ${ x.name } = e.${ x.name }[${ {"m": "m", "n": "n", "mn": "Offset(m) * s.%s + n" | format(x.ld)}.get(x.along, "0") }];
+    const ${ kernel.ctype_of(x) } ${ x.name } = ${ "inputs." ~ x.name if early else read_operand(x) };
 //% endfor
 //% for s in kernel.epilogue.statements
 //% if s.output is none
@@ -51,6 +75,10 @@ __device__ __forceinline__ ${ TS } epilogue(const Epilogue& e${ ", Shape s" if e
     return ${ kernel.epilogue.result };
 }
 //% endmacro
+/*# An operand's element for row m and column n. #*/
+//% macro read_operand(x)
+e.${ x.name }[${ {"m": "m", "n": "n", "mn": "Offset(m) * s.%s + n" | format(x.ld)}.get(x.along, "0") }]
+//%- endmacro
 /*# Largest magnitudes as bits. #*/
 //% macro amax()
 //% set f64 = types.scalar.label == "f64"
@@ -125,14 +153,15 @@ __device__ __forceinline__ Magnitude warp_amax(Magnitude value)
 , ${ type ~ " " if type }${ name }${ at if name == "column_sum" }
 //%- endfor
 //%- endmacro
-/*# The call for row `m` and column `n`, with C's old element; `at` leads to the column's of several sums. `outputs`: see below. #*/
-//% macro applied(kernel, m, n, acc, c, at="", outputs=none)
+/*# The call for row `m` and column `n`, with C's old element; `at` leads to the column's of several sums. `outputs`: see below.
+    `inputs` were loaded early. #*/
+//% macro applied(kernel, m, n, acc, c, at="", outputs=none, inputs="")
 //% set e = kernel.problem.epilogue
-epilogue(e${ ", s" if e.reads_shape }${ ", " ~ m if e.reads_rows }${ ", " ~ n if e.reads_columns }, ${ acc }${ sums_of(e, at=at) }${ ", " ~ c if e.reads_c }${ (", " ~ e.outputs | map(attribute="name") | join("_value, ") ~ "_value" if e.outputs) if outputs is none else outputs })
+epilogue(e/*% if inputs %*/${ ", " ~ inputs if e.read }${ ", s" if e.reads_depth }/*% else %*/${ ", s" if e.reads_shape }${ ", " ~ m if e.reads_rows }${ ", " ~ n if e.reads_columns }/*% endif %*/, ${ acc }${ sums_of(e, at=at) }${ ", " ~ c if e.reads_c }${ (", " ~ e.outputs | map(attribute="name") | join("_value, ") ~ "_value" if e.outputs) if outputs is none else outputs })
 //%- endmacro
 /*# The same with C's old element at `to`, which beta = 0 leaves unread. #*/
-//% macro applied_at(kernel, m, n, acc, to, at="", outputs=none)
-${ applied(kernel, m, n, acc, "e.beta == %s ? %s : %s" | format(types.scalar.arithmetic.zero, types.scalar.arithmetic.zero, to), at, outputs) }
+//% macro applied_at(kernel, m, n, acc, to, at="", outputs=none, inputs="")
+${ applied(kernel, m, n, acc, "e.beta == %s ? %s : %s" | format(types.scalar.arithmetic.zero, types.scalar.arithmetic.zero, to), at, outputs, inputs) }
 //%- endmacro
 /*# The epilogue's inputs, from row `m` and column `n` of C on, or of the matrix `product` of a batch. #*/
 //% macro inputs(kernel, m="", n="", product="")

@@ -115,9 +115,16 @@ extern "C" cudaError_t ${ out.name }_launch(
     const cudaError_t ${ name }_set = cudaMemsetAsync(${ name }, 0, sizeof(${ out.element[name] }) * ${ elements }, stream);
     if (${ name }_set != cudaSuccess) return ${ name }_set;
 //% endfor
-    ${ out.name }<<<static_cast<unsigned>(blocks), ${ out.threads }, ${ out.shared_bytes }, stream>>>(
+    cudaLaunchConfig_t config = {};
+    config.gridDim = static_cast<unsigned>(blocks);
+    config.blockDim = ${ out.threads };
+//% if out.shared_bytes
+    config.dynamicSmemBytes = ${ out.shared_bytes };
+//% endif
+    config.stream = stream;
+    // It returns this launch's error; cudaGetLastError would return one that an earlier call left, too.
+    return cudaLaunchKernelEx(&config, ${ out.name },
         ${ out.arguments | map(attribute="passed") | join(",\n        " if out.cuda_elements else ", ") });
-    return cudaGetLastError();
 }
 
 #endif  // __CUDACC__ && !__CUDACC_RTC__

@@ -16,7 +16,7 @@
 ${ header(kernel) }
 namespace {
 
-${ element_types() }${ shape(kernel) }
+${ element_types(reads_c=kernel.problem.epilogue.reads_c) }${ shape(kernel) }
 ${ tiling(kernel, "MN") }
 //% set edge = "batch" in kernel.edges
 //% if not edge

@@ -55,7 +55,7 @@ store_sums(${ name }s, TM * TN${ " + TM" if loop.index > 1 }, fixup);
 ${ header(kernel) }
 namespace {
 
-${ element_types() }${ shape(kernel) }
+${ element_types(reads_c=kernel.problem.epilogue.reads_c) }${ shape(kernel) }
 ${ tiling(kernel, "MNK") }
 /*% block types %*/
 ${ vec() }
@@ -110,6 +110,9 @@ ${ signature(kernel) }{
     __shared__ __align__(16) TileB Bs[STAGES];
 //% endif
     const Shape s{${ kernel.problem.runtime_names | join(", ") }};
+//% if kernel.drops_alpha
+    if (s.K == 0) alpha = ${ types.scalar.arithmetic.zero };  // nothing to scale, be alpha infinite or NaN
+//% endif
 //% set number = "blockIdx.x / SPLIT" if kernel.launch.splits > 1 else "unit.tile" if kernel.launch.stream else "blockIdx.x"
 //% if kernel.launch.stream
     const StreamK schedule = stream_k_schedule(s);

@@ -9,7 +9,7 @@
 ${ header(kernel) }
 namespace {
 
-${ element_types() }${ shape(kernel) }
+${ element_types(reads_c=kernel.problem.epilogue.reads_c) }${ shape(kernel) }
 ${ tiling(kernel) }
 //% if kernel.epilogue
 ${ epilogue(kernel) }
@@ -18,6 +18,9 @@ ${ epilogue(kernel) }
 
 ${ signature(kernel) }{
     const Shape s{${ kernel.problem.runtime_names | join(", ") }};
+//% if kernel.drops_alpha
+    if (s.K == 0) alpha = ${ types.scalar.arithmetic.zero };  // nothing to scale, be alpha infinite or NaN
+//% endif
     const int columns = ${ tile_columns };  // of tiles
 //% if kernel.problem.batched
     const int rows = ${ tile_rows };

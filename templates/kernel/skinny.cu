@@ -16,7 +16,7 @@
 ${ header(kernel) }
 namespace {
 
-${ element_types(packed=true) }${ shape(kernel) }
+${ element_types(packed=true, reads_c=kernel.problem.epilogue.reads_c) }${ shape(kernel) }
 ${ tiling(kernel, "MN") }
 //% if types.uniform
 ${ vec(view.stores) }
@@ -58,12 +58,27 @@ ${ small(x, w, view) }
 ${ split_k(kernel, "STEP", ragged=true, whole=view.ring) }
 //% endif
 //% if kernel.epilogue
-${ epilogue(kernel) }
+${ epilogue(kernel, early=true) }
 //% if kernel.warp_amaxes
 ${ warp_amax() }
 //% endif
-// This thread's elements of C that exist: those at THREADS * i + threadIdx.x of the tile.
-__device__ __forceinline__ void store_c(${ TC }* C, Shape s, int tile_m, int tile_n, const ${ T } (&sums)[OUTPUTS], const Epilogue& e)
+//% set exists = ["(OUTPUTS * THREADS == BM * BN || element < BM * BN)", "m < s.M" if "M" in kernel.edges, "n < s.N" if "N" in kernel.edges] | select | join(" && ")
+//% set ep = kernel.problem.epilogue
+//% if ep.read
+// What the epilogue reads for this thread's elements of C that exist: those at THREADS * i + threadIdx.x of the tile.
+__device__ __forceinline__ void load_inputs(const Epilogue& e, Shape s, int tile_m, int tile_n, EpilogueInputs (&inputs)[OUTPUTS])
+{
+    #pragma unroll
+    for (int i = 0; i < OUTPUTS; ++i) {
+        const int element = i * THREADS + threadIdx.x;
+        const int m = tile_m + element / BN, n = tile_n + element % BN;
+        if (${ exists }) inputs[i] = load_inputs(e${ ", s" if ep.reads_matrix }${ ", m" if ep.reads_rows }${ ", n" if ep.reads_columns });
+    }
+}
+
+//% endif
+// ${ "Those elements" if ep.read else "This thread's elements of C that exist: those at THREADS * i + threadIdx.x of the tile" }.
+__device__ __forceinline__ void store_c(${ TC }* C, Shape s, int tile_m, int tile_n, const ${ T } (&sums)[OUTPUTS], const Epilogue& e${ ", const EpilogueInputs (&inputs)[OUTPUTS]" if ep.read })
 //% else
 // C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.
 __device__ __forceinline__ void store_c(${ TC }* C, Shape s, int tile_m, int tile_n, const ${ T } (&sums)[OUTPUTS], ${ types.scalar.ctype } alpha, ${ types.scalar.ctype } beta)
@@ -74,12 +89,11 @@ __device__ __forceinline__ void store_c(${ TC }* C, Shape s, int tile_m, int til
         const int element = i * THREADS + threadIdx.x;
         const int m = tile_m + element / BN, n = tile_n + element % BN;
 //% if kernel.problem.epilogue.amaxes
-//% set exists = ["(OUTPUTS * THREADS == BM * BN || element < BM * BN)", "m < s.M" if "M" in kernel.edges, "n < s.N" if "N" in kernel.edges] | select | join(" && ")
         const bool exists = ${ exists };
 ${ declare_outputs(kernel.problem.epilogue) | indent(8, true) | trim("\n") }
         if (exists) {
             ${ TC }* const to = C + Offset(m) * s.ldc + n;
-            *to = ${ narrowed(applied_at(kernel, "m", "n", "sums[i]", "*to")) };
+            *to = ${ narrowed(applied_at(kernel, "m", "n", "sums[i]", "*to", inputs="inputs[i]")) };
 ${ store_matrices(kernel.problem.epilogue, "m", "n") | indent(12, true) | trim("\n") }
         }
 ${ raise_amaxes(kernel) | indent(8, true) | trim("\n") }
@@ -93,7 +107,7 @@ ${ raise_amaxes(kernel) | indent(8, true) | trim("\n") }
 //% if kernel.outputs
 ${ declare_outputs(kernel.problem.epilogue) | indent(8, true) | trim("\n") }
 //% endif
-        *to = ${ narrowed(applied_at(kernel, "m", "n", "sums[i]", "*to")) };
+        *to = ${ narrowed(applied_at(kernel, "m", "n", "sums[i]", "*to", inputs="inputs[i]")) };
 //% if kernel.outputs
 ${ store_matrices(kernel.problem.epilogue, "m", "n") | indent(8, true) | trim("\n") }
 //% endif
@@ -122,6 +136,9 @@ ${ signature(kernel) }{
     Sums* const block_sums = reinterpret_cast<Sums*>(${ rest });  // PARTIALS of each element${ ", after the last chunk" if not view.direct }
 
     const Shape s{${ kernel.problem.runtime_names | join(", ") }};
+//% if kernel.drops_alpha
+    if (s.K == 0) alpha = ${ types.scalar.arithmetic.zero };  // nothing to scale, be alpha infinite or NaN
+//% endif
 //% if kernel.launch.splits > 1
     const int tile = blockIdx.x / SPLIT;
     const auto [begin, end] = split_k_range(s.K, blockIdx.x % SPLIT);
@@ -134,6 +151,14 @@ ${ signature(kernel) }{
     const ThreadOrigin thread = thread_origin();
     const int ${ w.mn } = tile_${ w.mn } + thread.${ w.mn };
 
+//% if kernel.epilogue
+    const Epilogue e = ${ inputs(kernel) };
+//% if kernel.problem.epilogue.read
+    EpilogueInputs inputs[OUTPUTS] = {};  // under way while the products are summed
+    load_inputs(e, s, tile_m, tile_n, inputs);
+/*% endif %*/
+
+//% endif
 ${ sum_products(x, w, view) }
     // Reduce the sums of threads at different k, in the order of these.
 //% if not view.direct
@@ -155,5 +180,5 @@ ${ sum_products(x, w, view) }
     if (!store_partial<OUTPUTS>(sums, fixup)) return;
     reduce_partials(fixup, 0, sums);
 //% endif
-    store_c(C, s, tile_m, tile_n, sums, ${ inputs(kernel) if kernel.epilogue else "alpha, beta" });
+    store_c(C, s, tile_m, tile_n, sums, ${ ("e, inputs" if kernel.problem.epilogue.read else "e") if kernel.epilogue else "alpha, beta" });
 }

@@ -391,12 +391,9 @@ def test_launcher_counts_blocks_and_bytes_as_the_launch_does(tmp_path: Path, sou
 CTYPES = {"int": ctypes.c_int, "long long": ctypes.c_longlong, "float": ctypes.c_float, "double": ctypes.c_double}
 LAUNCHER_PRELUDE = """
 #define __CUDACC__
-#include <cuda_runtime_api.h>
-unsigned launched[3];  // blocks, threads, bytes of shared memory
+#include <cuda_runtime.h>
+unsigned launched[3];
 void KERNEL() {}
-const int cudaFuncAttributeMaxDynamicSharedMemorySize = 8;
-static cudaError_t cudaFuncSetAttribute(void (*)(), int, int) { return cudaSuccess; }
-static const auto keep = cudaFuncSetAttribute;
 """
 
 
@@ -404,10 +401,7 @@ def launcher_on_the_host(folder: Path, source: KernelSource) -> ctypes.CDLL:
     """The exported launcher without its kernel: what it would launch is left in `launched`."""
     export(source, RECORD, folder)
     launcher = (folder / f"{source.name}.cu").read_text()[len(source.text) :]
-    starts = re.compile(rf"{source.name}<<<(.+?), (\d+), (\d+), stream>>>\([^;]*\);")
-    recorded, count = starts.subn(r"launched[0] = \1, launched[1] = \2, launched[2] = \3;", launcher)
-    assert count == 1
-    (folder / "launcher.cpp").write_text(LAUNCHER_PRELUDE.replace("KERNEL", source.name) + recorded)
+    (folder / "launcher.cpp").write_text(LAUNCHER_PRELUDE.replace("KERNEL", source.name) + launcher)
     flags = ("-std=c++17", "-shared", "-fPIC", "-I.", f"-I{HOST_CUDA}")
     run("g++", *flags, "launcher.cpp", HOST_KERNEL / "runtime.cpp", "-o", "launcher.so", folder=folder)
     return ctypes.CDLL(str(folder / "launcher.so"))
@@ -628,8 +622,9 @@ def exported_on_the_host(
     """The self-test of a kernel of the family naive that runs on the host, with `wrong` in the place of `right`."""
     export(source, RECORD, folder)
     exported = (folder / f"{source.name}.cu").read_text()
-    starts = re.compile(rf"{source.name}<<<(.+?), (\d+), 0, stream>>>\(([^;]*)\);")
-    called, count = starts.subn(rf"run_threads(\1, \2, [&] {{ {source.name}(\3); }});", exported[len(source.text) :])
+    starts = re.compile(rf"return cudaLaunchKernelEx\(&config, {source.name},([^;]*)\);")
+    here = rf"run_threads(config.gridDim.x, config.blockDim.x, [&] {{ {source.name}(\1); }}); return cudaSuccess;"
+    called, count = starts.subn(here, exported[len(source.text) :])
     assert count == 1 and right in source.text
     (folder / "kernel.cpp").write_text(
         f'#include "{source.name}.h"\n#include "kernel.hpp"\n'

@@ -16,6 +16,8 @@ from gemmgen.problem.matrix import Layout
 from gemmgen.run.compile import CompiledKernel, compile_many, compile_text
 from gemmgen.run.sass import disassemble
 from gemmgen.support.files import Store
+from gemmgen.verification.edits import EDITS
+from gemmgen.verification.selfcheck import edited
 
 PROBLEM = Problem(512, 512, 512)
 RAGGED = Problem(None, None, None, layout=Layout("r", "c"))
@@ -50,6 +52,12 @@ def test_every_schedule_compiles_without_spills(arch, problems, cache):
     assert [result for result in results if not isinstance(result, CompiledKernel)] == []
     assert [result.spill_bytes for result in results] == [0] * len(sources)
     assert len(sources) == (3 if arch == "sm_75" else 4) * len(problems), "sm_75 has no cp.async"
+
+
+@pytest.mark.soak
+def test_right_edits_are_cuda(cache):
+    results = compile_many([edited(edit, ARCHS["sm_90"].limits) for edit in EDITS], "sm_90", cache)
+    assert [result for result in results if not isinstance(result, CompiledKernel)] == []
 
 
 def test_edges_cost_something_where_it_does_not(cache):

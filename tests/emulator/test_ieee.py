@@ -124,12 +124,13 @@ def test_the_rules_one_by_one(kernels, name, scalars, a, b, c, want):
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_an_empty_sum_is_zero(kernels, name):
-    """K = 0: beta * C, and alpha * 0 where that is NaN."""
+    """K = 0: beta * C, whatever alpha."""
     kernel = kernels[name]
     for alpha, beta, c, want in (
         (1.0, 2.0, 3.0, 6.0),
         (1.0, 0.0, NAN, 0.0),
-        (INF, 0.0, 1.0, NAN),
+        (INF, 0.0, 1.0, 0.0),
+        (NAN, 2.0, 3.0, 6.0),
         (1.0, NAN, 1.0, NAN),
     ):
         case = kernel.source.problem.case(5, 6, 0, alpha=alpha, beta=beta)

@@ -14,17 +14,21 @@ from gemmgen.problem.device import ARCHS, DEVICES
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.target import Target
 from gemmgen.verification.bugs import BUGS, NAIVE_RR, SUBJECTS, VALUE, Bug
+from gemmgen.verification.edits import EDITS
 from gemmgen.verification.lanes import VerifyJob, emulate_many
 from gemmgen.verification.mutation import LAUNCH, Mutant
 from gemmgen.verification.selfcheck import (
     KERNEL_EXAMPLES,
     SAME_CODE,
+    EditOutcome,
     check_kernels,
     chosen,
     correct_kernels,
     draw_mutants,
+    edited,
     rendered,
     try_bug,
+    try_edits,
     try_mutants,
     why_harmless,
 )
@@ -37,6 +41,14 @@ MUTANTS = 30
 # One bug of each way to break a kernel, and of each skeleton, which is shrunk; the command plants and shrinks all.
 SHRUNK = list({bug.subject.skeleton: bug for bug in BUGS}.values())
 PLANTED = list(dict.fromkeys([*{bug.breaks: bug for bug in BUGS}.values(), *SHRUNK]))
+# Right edits: what the emulator may only run in order, or not at all, and one of each family.
+EDITED = {
+    "blocks that add to C in their turn",
+    "a load by inline PTX",
+    "a promise about K to the compiler",
+    "warp barriers in a block of one warp",
+    "two stages told apart by a bit",
+}
 EXPLAINED = {
     "-> const int i = j % 2 ? step : TM - 1 - step;": "a thread's sums in another order, each of them once",
     "load_edge(const float* from, float valid)": "a float holds what counts the elements of a vector",
@@ -86,6 +98,30 @@ def test_correct_kernels_are_of_every_family_and_schedule(correct):
     assert {config["SPLIT"] > 1 for config in tiled if config["SLICES"] > 1} == {True, False}
     shared = [source for source in drawn if source.launch.splits > 1]
     assert {source.family for source in shared} == {"simt", "skinny"}
+
+
+@pytest.mark.parametrize("edit", [edit for edit in EDITS if edit.name in EDITED], ids=lambda edit: edit.name)
+def test_a_right_edit_passes(edit):
+    with EmulatorExecutor(timeout=0.3) as emulator:
+        source = edited(edit, LIMITS)
+        assert EditOutcome(edit, source, verify(emulator, source, examples=5, seed=1, runs=2)).trouble is None
+
+
+@pytest.mark.soak
+def test_right_edits_pass(store, emulator):
+    outcomes = try_edits(on(emulator), EDITS, store)
+    assert [f"{one.edit.name}: {one.trouble}" for one in outcomes if one.trouble is not None] == []
+    assert sum(not one.judged for one in outcomes) <= 1
+
+
+def test_a_refused_edit_is_a_false_alarm(emulator, capsys):
+    (edit,) = chosen("K from its end")[1]
+    source = edited(replace(edit, changes=(("k < s.K;", "k < s.K - 1;"),)), LIMITS)
+    outcome = EditOutcome(edit, source, verify(emulator, source, examples=10))
+    assert outcome.judged and "wrong" in str(outcome.trouble)
+    lacking = replace(edit, judged=False)
+    right = rendered(edit.subject, LIMITS)
+    assert "out of date" in str(EditOutcome(lacking, right, verify(emulator, right, examples=2)).trouble)
 
 
 @pytest.mark.soak
@@ -138,7 +174,7 @@ def test_a_wrong_diagnosis_and_a_kernel_that_does_not_compile_are_trouble(emulat
 
 def test_the_command_prints_the_kill_table(capsys):
     words = ["selfcheck", "--device", "emulator", "--only", "alpha is dropped", "--kernels", "1", "--mutants", "1"]
-    count = len(chosen("alpha is dropped"))
+    count = len(chosen("alpha is dropped")[0])
     code = main(words)
     shown = capsys.readouterr()
     assert "alpha is dropped" in shown.out and "0 false alarms over 1 correct" in shown.out
@@ -152,7 +188,7 @@ def test_the_command_tries_mutants(capsys):
     code = main([*words, "--json"])
     document = json.loads(capsys.readouterr().out)
     assert len(document["mutants"]) == 2 and code == (0 if document["passed"] else 1)
-    assert document["killed"] == len(document["bugs"]) == len(chosen("beta is taken as 1"))
+    assert document["killed"] == len(document["bugs"]) == len(chosen("beta is taken as 1")[0])
     assert all(bug["found_after"] >= 1 for bug in document["bugs"])
 
 

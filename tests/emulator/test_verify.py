@@ -40,7 +40,7 @@ def test_a_counterexample_is_shrunk_and_shown(emulator):
     verdict = verify(emulator, wrong, examples=200)
     assert verdict.situation is not None and verdict.mismatch is not None
     case = verdict.situation.case
-    assert (case.m, case.n, case.k) == (1, 1, 21), "the smallest shape that shows the bug"
+    assert (case.m, case.n) == (1, 1) and case.k in (21, 22), "the smallest shapes that show the bug: data may hide it"
     assert "C[0][0]" in str(verdict.mismatch)
 
 

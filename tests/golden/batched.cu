@@ -1,6 +1,6 @@
-// gemm_f32_rr_bB_16x16x16_sm90_0c17c0e8
+// gemm_f32_rr_bB_16x16x16_sm90_ed41a203
 //
-//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
+//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products
 //
 //     A  16 x 16, row-major, lda = 16, stride_a = 256
@@ -261,7 +261,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_bB_16x16x16_sm90_0c17c0e8(
+gemm_f32_rr_bB_16x16x16_sm90_ed41a203(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

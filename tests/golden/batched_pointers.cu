@@ -1,6 +1,6 @@
-// gemm_f32_rr_pB_16x16x16_sm90_e055931d
+// gemm_f32_rr_pB_16x16x16_sm90_1d0ade87
 //
-//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
+//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products, whose matrices lie where A_array, B_array and C_array say
 //
 //     A  16 x 16, row-major, lda = 16
@@ -258,7 +258,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_pB_16x16x16_sm90_e055931d(
+gemm_f32_rr_pB_16x16x16_sm90_1d0ade87(
     const float* const* __restrict__ A_array,
     const float* const* __restrict__ B_array,
     float* const* __restrict__ C_array,

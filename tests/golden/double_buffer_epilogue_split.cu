@@ -1,6 +1,6 @@
-// gemm_f32_rr_bB_Mx300xK_sm90_a47186de
+// gemm_f32_rr_bB_Mx300xK_sm90_961dc68e
 //
-//     C = silu(aux(alpha * acc * scale_m * scale_n + beta * C + bias_n)) + residual      acc = A * B; f32 on CUDA cores; beta = 0 never reads C
+//     C = silu(aux(alpha * acc * scale_m * scale_n + beta * C + bias_n)) + residual      acc = A * B; f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products
 //
 //     A  M x K, row-major, lda at run time, stride_a at run time
@@ -490,7 +490,7 @@ __device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int sk
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_bB_Mx300xK_sm90_a47186de(
+gemm_f32_rr_bB_Mx300xK_sm90_961dc68e(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -515,6 +515,7 @@ gemm_f32_rr_bB_Mx300xK_sm90_a47186de(
     __shared__ __align__(16) TileA As[STAGES];
     __shared__ __align__(16) TileB Bs[STAGES];
     const Shape s{M, K, lda, batch, stride_a, stride_b, stride_c, stride_residual};
+    if (s.K == 0) alpha = 0.0f;  // nothing to scale, be alpha infinite or NaN
     const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix of the batch
     const int matrix = blockIdx.x / SPLIT / tiles;                    // the block's
     A += matrix * s.stride_a;

@@ -1,6 +1,6 @@
-// gemm_f32_rc_300x4096xK_sm90_99b78b1d
+// gemm_f32_rc_300x4096xK_sm90_a3fc089d
 //
-//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
+//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
 //     A  300 x K, row-major, lda at run time
 //     B  K x 4096, column-major, ldb at run time
@@ -491,7 +491,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int skip_rows, Thr
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_300x4096xK_sm90_99b78b1d(
+gemm_f32_rc_300x4096xK_sm90_a3fc089d(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -506,6 +506,7 @@ gemm_f32_rc_300x4096xK_sm90_99b78b1d(
     __shared__ __align__(16) TileA As[STAGES];
     __shared__ __align__(16) TileB Bs[STAGES];
     const Shape s{K, lda, ldb};
+    if (s.K == 0) alpha = 0.0f;  // nothing to scale, be alpha infinite or NaN
     const StreamK schedule = stream_k_schedule(s);
     for (WorkUnit unit = work_unit_of_block(schedule); unit.k_tiles > 0;) {
         const int k_tiles = min(unit.k_tiles, schedule.k_tiles - unit.k_tile);  // of this tile

@@ -1,6 +1,6 @@
-// gemm_f64_rr_512x512x512_sm90_4e205c41
+// gemm_f64_rr_512x512x512_sm90_b77bec50
 //
-//     C = alpha * A * B + beta * C      f64 on CUDA cores; beta = 0 never reads C
+//     C = alpha * A * B + beta * C      f64 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
 //     A  512 x 512, row-major, lda = 512
 //     B  512 x 512, row-major, ldb = 512
@@ -343,7 +343,7 @@ __device__ __forceinline__ void store_c(double* tile, Shape s, ThreadOrigin thre
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_512x512x512_sm90_4e205c41(
+gemm_f64_rr_512x512x512_sm90_b77bec50(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

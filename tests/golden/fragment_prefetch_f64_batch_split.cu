@@ -1,6 +1,6 @@
-// gemm_f64_rr_bB_Mx64xK_sm90_e8776ea9
+// gemm_f64_rr_bB_Mx64xK_sm90_af6cc291
 //
-//     C = alpha * A * B + beta * C      f64 on CUDA cores; beta = 0 never reads C
+//     C = alpha * A * B + beta * C      f64 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products
 //
 //     A  M x K, row-major, lda at run time, stride_a at run time
@@ -437,7 +437,7 @@ __device__ __forceinline__ void store_row(double* tile, Shape s, int rows, Threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_bB_Mx64xK_sm90_e8776ea9(
+gemm_f64_rr_bB_Mx64xK_sm90_af6cc291(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,
@@ -456,6 +456,7 @@ gemm_f64_rr_bB_Mx64xK_sm90_e8776ea9(
     __shared__ __align__(16) TileA As[STAGES];
     __shared__ __align__(16) TileB Bs[STAGES];
     const Shape s{M, K, lda, batch, stride_a, stride_b, stride_c};
+    if (s.K == 0) alpha = 0.0;  // nothing to scale, be alpha infinite or NaN
     const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix of the batch
     const int matrix = blockIdx.x / SPLIT / tiles;                    // the block's
     A += matrix * s.stride_a;

@@ -1,6 +1,6 @@
-// gemm_f32_rc_MxNxK_sm90_17dc1c23
+// gemm_f32_rc_MxNxK_sm90_8df33aa6
 //
-//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
+//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
 //     A  M x K, row-major, lda at run time
 //     B  K x N, column-major, ldb at run time
@@ -434,7 +434,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_MxNxK_sm90_17dc1c23(
+gemm_f32_rc_MxNxK_sm90_8df33aa6(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -450,6 +450,7 @@ gemm_f32_rc_MxNxK_sm90_17dc1c23(
     TileA* const As = reinterpret_cast<TileA*>(dynamic_shared());
     TileB* const Bs = reinterpret_cast<TileB*>(As + STAGES);
     const Shape s{M, N, K, lda, ldb, ldc};
+    if (s.K == 0) alpha = 0.0f;  // nothing to scale, be alpha infinite or NaN
     const TileOrigin tile = tile_of_block(s, blockIdx.x);
     const ThreadOrigin thread = thread_origin();
     const int rows = s.M - tile.m, columns = s.N - tile.n;  // from the tile's origin to the edge of C

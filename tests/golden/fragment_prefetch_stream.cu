@@ -1,6 +1,6 @@
-// gemm_f32_rr_MxNxK_sm90_e7c36f11
+// gemm_f32_rr_MxNxK_sm90_b0de145b
 //
-//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
+//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
 //     A  M x K, row-major, lda at run time
 //     B  K x N, row-major, ldb at run time
@@ -502,7 +502,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_MxNxK_sm90_e7c36f11(
+gemm_f32_rr_MxNxK_sm90_b0de145b(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -520,6 +520,7 @@ gemm_f32_rr_MxNxK_sm90_e7c36f11(
     TileA* const As = reinterpret_cast<TileA*>(dynamic_shared());
     TileB* const Bs = reinterpret_cast<TileB*>(As + STAGES);
     const Shape s{M, N, K, lda, ldb, ldc};
+    if (s.K == 0) alpha = 0.0f;  // nothing to scale, be alpha infinite or NaN
     const StreamK schedule = stream_k_schedule(s);
     for (WorkUnit unit = work_unit_of_block(schedule); unit.k_tiles > 0;) {
         const int k_tiles = min(unit.k_tiles, schedule.k_tiles - unit.k_tile);  // of this tile

@@ -1,6 +1,6 @@
-// gemm_f32_cr_b12_100x64x64_sm90_f19b90be
+// gemm_f32_cr_b12_100x64x64_sm90_c0e1cb6b
 //
-//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
+//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of 12 products
 //
 //     A  100 x 64, column-major, lda = 100, stride_a = 6400
@@ -46,7 +46,7 @@ static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_cr_b12_100x64x64_sm90_f19b90be(
+gemm_f32_cr_b12_100x64x64_sm90_c0e1cb6b(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

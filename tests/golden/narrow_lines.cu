@@ -1,6 +1,6 @@
-// gemm_f32_rr_127x61x33_sm90_c2d5331c
+// gemm_f32_rr_127x61x33_sm90_74b29dda
 //
-//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
+//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
 //     A  127 x 33, row-major, lda = 36
 //     B  33 x 61, row-major, ldb = 61
@@ -368,7 +368,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_127x61x33_sm90_c2d5331c(
+gemm_f32_rr_127x61x33_sm90_74b29dda(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

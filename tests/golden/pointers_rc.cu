@@ -1,6 +1,6 @@
-// gemm_f32_rc_p12_100x64x64_sm90_ab3057ab
+// gemm_f32_rc_p12_100x64x64_sm90_813a96a7
 //
-//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
+//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of 12 products, whose matrices lie where A_array, B_array and C_array say
 //
 //     A  100 x 64, row-major, lda = 64
@@ -376,7 +376,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_p12_100x64x64_sm90_ab3057ab(
+gemm_f32_rc_p12_100x64x64_sm90_813a96a7(
     const float* const* __restrict__ A_array,
     const float* const* __restrict__ B_array,
     float* const* __restrict__ C_array,

@@ -1,6 +1,6 @@
-// gemm_f32_cc_Mx4096xK_sm90_f6a6b9f8
+// gemm_f32_cc_Mx4096xK_sm90_a21af523
 //
-//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
+//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
 //     A  M x K, column-major, lda at run time
 //     B  K x 4096, column-major, ldb at run time
@@ -361,7 +361,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_cc_Mx4096xK_sm90_f6a6b9f8(
+gemm_f32_cc_Mx4096xK_sm90_a21af523(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -375,6 +375,7 @@ gemm_f32_cc_Mx4096xK_sm90_f6a6b9f8(
     __shared__ __align__(16) TileA As[STAGES];
     __shared__ __align__(16) TileB Bs[STAGES];
     const Shape s{M, K, lda, ldb};
+    if (s.K == 0) alpha = 0.0f;  // nothing to scale, be alpha infinite or NaN
     const TileOrigin tile = tile_of_block(s, blockIdx.x);
     const ThreadOrigin thread = thread_origin();
     const int rows = s.M - tile.m;  // from the tile's origin to the edge of C

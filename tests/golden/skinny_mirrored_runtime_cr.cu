@@ -1,6 +1,6 @@
-// gemm_f32_cr_Mx3xK_sm90_34c0016f
+// gemm_f32_cr_Mx3xK_sm90_8e19234c
 //
-//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
+//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
 //     A  M x K, column-major, lda at run time
 //     B  K x 3, row-major, ldb = 3
@@ -271,7 +271,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_cr_Mx3xK_sm90_34c0016f(
+gemm_f32_cr_Mx3xK_sm90_8e19234c(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -288,6 +288,7 @@ gemm_f32_cr_Mx3xK_sm90_34c0016f(
     Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element, after the last chunk
 
     const Shape s{M, K, lda};
+    if (s.K == 0) alpha = 0.0f;  // nothing to scale, be alpha infinite or NaN
     const int tile = blockIdx.x / SPLIT;
     const auto [begin, end] = split_k_range(s.K, blockIdx.x % SPLIT);
     const int thin = (s.N + BN - 1) / BN;  // tiles along N, which read the same weights: they run together

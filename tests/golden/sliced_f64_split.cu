@@ -1,6 +1,6 @@
-// gemm_f64_rr_512x512x512_sm90_1f6b6a2b
+// gemm_f64_rr_512x512x512_sm90_bc426a80
 //
-//     C = alpha * A * B + beta * C      f64 on CUDA cores; beta = 0 never reads C
+//     C = alpha * A * B + beta * C      f64 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
 //     A  512 x 512, row-major, lda = 512
 //     B  512 x 512, row-major, ldb = 512
@@ -457,7 +457,7 @@ __device__ __forceinline__ void store_row(double* tile, Shape s, ThreadOrigin th
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_512x512x512_sm90_1f6b6a2b(
+gemm_f64_rr_512x512x512_sm90_bc426a80(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

@@ -1,6 +1,6 @@
-// gemm_f32_rr_bB_Mx64x64_sm90_830bbffa
+// gemm_f32_rr_bB_Mx64x64_sm90_cd688e5f
 //
-//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C
+//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products
 //
 //     A  M x 64, row-major, lda = 64, stride_a at run time
@@ -375,7 +375,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_bB_Mx64x64_sm90_830bbffa(
+gemm_f32_rr_bB_Mx64x64_sm90_cd688e5f(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

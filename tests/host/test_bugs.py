@@ -6,12 +6,14 @@ from itertools import pairwise
 
 import pytest
 
+from gemmgen.kernel.families import FAMILIES
 from gemmgen.problem.device import ARCHS
 from gemmgen.support.errors import InvalidInput
 from gemmgen.support.paths import TEMPLATES
 from gemmgen.verification.bugs import BUGS, NAIVE_RR, SUBJECTS, VALUE, Bug
+from gemmgen.verification.edits import EDITS
 from gemmgen.verification.mutation import LAUNCH, OPERATORS
-from gemmgen.verification.selfcheck import chosen, draw_mutants, plant, rendered
+from gemmgen.verification.selfcheck import chosen, draw_mutants, edited, plant, rendered
 
 LIMITS = ARCHS["sm_90"].limits
 
@@ -27,6 +29,18 @@ def test_every_bug_is_an_edit_of_its_kernel():
     for bug in BUGS:
         right, wrong = rendered(bug.subject, LIMITS), plant(bug, LIMITS)
         assert (right.text, right.launch) != (wrong.text, wrong.launch), bug.name
+
+
+def test_the_right_edits_are_of_every_family():
+    assert len(EDITS) >= 40 and len({edit.name for edit in EDITS}) == len(EDITS)
+    assert {edit.subject.family.name for edit in EDITS} == set(FAMILIES)
+    assert sum(not edit.judged for edit in EDITS) <= 1
+
+
+@pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.name)
+def test_every_right_edit_is_an_edit_of_its_kernel(edit):
+    right, after = rendered(edit.subject, LIMITS), edited(edit, LIMITS)
+    assert right.text != after.text and (edit.dynamic_shared is None) == (right.launch == after.launch)
 
 
 def barriers(text):
@@ -51,7 +65,7 @@ def test_a_stale_edit_is_an_error_not_a_survivor():
     stale = Bug("stale", "guard", NAIVE_RR, "no such text", "", (VALUE,))
     with pytest.raises(InvalidInput, match="stands 0 times, not 1"):
         plant(stale, LIMITS)
-    with pytest.raises(InvalidInput, match="no bug of the catalogue"):
+    with pytest.raises(InvalidInput, match="no bug or edit of the catalogue"):
         chosen("no such bug")
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from gemmgen.verification.situation import (
     ROUND,
     SIDES,
     SIZES,
+    SOME_BATCH,
     STRATA,
     TINY,
     VAST_ELEMENTS,
@@ -93,7 +95,7 @@ def test_every_seed_draws_of_every_stratum(seed: int) -> None:
     for far in ("m", "n"):
         assert sum(getattr(one.case, far) > 2048 for one in drawn) >= 6, "more than 8 tiles of 256"
     tiny = [one for one in drawn if max(one.case.m, one.case.n, one.case.k) <= TINY]
-    assert len(tiny) >= 10 and {one.data for one in tiny} >= set(DATA_KINDS)
+    assert len(tiny) >= 8 and {one.data for one in tiny} >= set(DATA_KINDS)
     usual = {one.case for one in drawn if TINY < max(one.case.m, one.case.n) < FAR_SIZES[0]}
     assert len(usual) >= 20
     assert len({one.seed for one in drawn}) >= 0.8 * len(drawn)
@@ -134,10 +136,10 @@ def test_a_failure_shrinks_to_the_plainest_stratum_that_fails(
 @pytest.mark.parametrize(
     ("problem", "family", "shapes"),
     [
-        (FREE, NAIVE, ["5x5x33001", "1600000x1x1"]),
-        (FREE, SIMT, ["5x5x33001"]),  # 100,000 of its tiles are too many lines
+        (FREE, NAIVE, ["5x5x65801", "1600000x1x1"]),
+        (FREE, SIMT, ["5x5x65801"]),  # 100,000 of its tiles are too many lines
         (Problem(None, 4096, 4096), NAIVE, []),
-        (Problem(None, 21, None), NAIVE, ["5x21x33001"]),
+        (Problem(None, 21, None), NAIVE, ["5x21x65801"]),
         (Problem(64, 64, 64), NAIVE, []),
     ],
 )
@@ -149,9 +151,30 @@ def test_depths_and_tiles_beyond_16_bits_are_tried_where_they_take_little(
     assert all(sum(matrix.elements for matrix in situation.case.matrices) <= VAST_ELEMENTS for situation in vast)
 
 
+def test_k_tiles_that_16_bits_do_not_count_are_tried_where_tiles_are_small() -> None:
+    config = SIMT.default(FREE).with_values(BM=32, BN=32, TM=4, TN=4, WM=16, WN=32, BK=8)
+    vast = vast_situations(render(FREE, SIMT, config), FAR_SIZES[-1])
+    assert [situation.case.k for situation in vast if situation.case.k > 1] == [65_801, 8 * 65_537 + 1]
+
+
+def test_sizes_that_tiles_divide_and_large_ones_are_tried_together() -> None:
+    far = far_situations(render(FREE, SIMT, SIMT.default(FREE)), FAR_SIZES[-1])
+    assert sum(one.case.m % 256 == one.case.n % 256 == one.case.k % 512 == 0 for one in far) == 2
+    assert any(min(one.case.m, one.case.n) > 1024 for one in far)
+
+
+def test_batches_beyond_16_bits_are_tried() -> None:
+    problem = replace(FREE, batch=None)
+    vast = vast_situations(render(problem, NAIVE, NAIVE.default(problem)), FAR_SIZES[-1])
+    assert 200_000 in [situation.case.batch for situation in vast]
+    small = Problem(8, 8, 8, batch=None)
+    (many,) = vast_situations(render(small, BATCHED, BATCHED.default(small)), FAR_SIZES[-1])
+    assert many.case.batch > 2**16
+
+
 def test_a_batch_of_what_a_block_computes_is_tried() -> None:
     problem = Problem(8, 8, 8, batch=None)
     source = render(problem, BATCHED, BATCHED.default(problem))
     products = dict(source.launch.grid)["batch"]
     assert products > 1
-    assert [situation.case.batch for situation in far_situations(source, FAR_SIZES[-1])] == [products]
+    assert [situation.case.batch for situation in far_situations(source, FAR_SIZES[-1])] == [products, SOME_BATCH]

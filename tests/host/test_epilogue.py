@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from gemmgen.problem.operands import OPERANDS, SCALARS
 from gemmgen.problem.parser import parse
 from gemmgen.run.gpu.lt_epilogue import baseline_words, epilogue_apart, own_epilogue
 from gemmgen.support.errors import InvalidInput
+from gemmgen.support.paths import TEMPLATES
 from gemmgen.verification.reference import expected, expected_amax
 from gemmgen.verification.roundings import Bounded, apply_epilogue
 from gemmgen.verification.situation import Situation
@@ -133,7 +135,7 @@ def test_any_text_is_parsed_or_refused(text):
 def test_text_is_what_a_person_would_write():
     text = epilogue_text(parse_epilogue("gelu(alpha*acc + beta*C + bias_n) + residual"), DType.F32, NAMES)
     (gelu,), (x,) = text.functions, text.statements
-    assert (gelu.name, gelu.text) == ("gelu", "0.5f * x * (1.0f + erff(0.70710677f * x))")
+    assert (gelu.name, gelu.template) == ("gelu", "device/gelu.cu")
     assert (x.name, x.text) == ("x", "fmaf(e.beta, c, e.alpha * acc) + bias_n")
     assert text.result == "gelu(x) + residual"
     assert [operand.name for operand in text.operands] == ["bias_n", "residual"]
@@ -278,6 +280,22 @@ def test_a_kernel_that_rounds_each_operation_stays_within_the_bound(epilogue, se
         got = computed(epilogue.tree, kernel, dtype.numpy.type).astype(np.float64)
     finite = np.isfinite(got) & (np.abs(want.value) < 2.0**120)
     assert (np.abs(got - want.value) <= want.bound)[np.broadcast_to(finite, want.value.shape)].all()
+
+
+def test_gelu_of_f32_is_off_by_no_more_than_its_record_says():
+    """The template's fit in f32; exp2 is off by half a unit of x, of those 2."""
+    text = (TEMPLATES / FUNCTIONS["gelu"].f32).read_text()
+    most, *fit = (np.float32(number) for number in re.findall(r"(-?[\d.]+(?:e-\d+)?)f(?:\)|;)", text))
+    rng = np.random.default_rng(7)
+    x = np.concatenate([rng.uniform(-20, 20, 100_000), 10.0 ** rng.uniform(-30, 30, 1000)]).astype(np.float32)
+    x = np.concatenate([x, -x])
+    t = np.minimum(np.abs(x), most).astype(np.float64)
+    p = np.full_like(t, fit[0])
+    for coefficient in fit[1:]:
+        p = (p * t + coefficient).astype(np.float32).astype(np.float64)
+    got = (np.maximum(x, 0) - t * np.exp2(p)).astype(np.float32)
+    off = np.abs(got - FUNCTIONS["gelu"].reference(x.astype(np.float64))) / np.abs(x) / 2.0**-23
+    assert len(fit) == 9 and off.max() < FUNCTIONS["gelu"].ulps - 1
 
 
 @pytest.mark.parametrize("dtype", SUMS)

@@ -22,6 +22,7 @@ from gemmgen.kernel.render import environment, render
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.functions import FUNCTIONS
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.sizes import Size
@@ -166,8 +167,8 @@ def test_braces_of_ptx_are_left_alone() -> None:
 
 
 def used_templates() -> set[str]:
-    """Every template that a kernel can reach: those that families name, and what they extend and import."""
-    found: set[str] = set()
+    """Every template that a kernel can reach: those that families and functions name, and what they take in."""
+    found = {function.f32 for function in FUNCTIONS.values() if function.f32}
     for layout in ("rr", "rc", "cr", "cc"):
         for family in FAMILIES.values():
             size, batch = (16, 64) if family.small_batches else (512, 1)

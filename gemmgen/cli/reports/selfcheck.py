@@ -12,7 +12,7 @@ from gemmgen.cli.reports.words import NONE, bad, good, show_table, table
 from gemmgen.kernel.naming import full_name_of
 from gemmgen.support.words import plural
 from gemmgen.verification.sanitizers.tool import TOOLS
-from gemmgen.verification.selfcheck import BugOutcome, MutantOutcome, SelfCheck
+from gemmgen.verification.selfcheck import BugOutcome, EditOutcome, MutantOutcome, SelfCheck
 
 REASON = 70  # characters of a diagnosis that a row shows
 
@@ -26,6 +26,7 @@ def show_selfcheck(console: Console, result: SelfCheck) -> None:
         console.print(
             bad("false alarm"), f"{full_name_of(source)}: {verdict.situation}: {failure}", sep="  ", soft_wrap=True
         )
+    _show_edits(console, result.edits)
     if result.executor == "gpu":
         _show_who_finds(console, result)
     if result.mutants:
@@ -34,16 +35,28 @@ def show_selfcheck(console: Console, result: SelfCheck) -> None:
         if outcome.trouble is not None:
             missed = f"#{number} {outcome.bug.name} ({outcome.bug.subject}): {outcome.trouble}"
             console.print(bad("missed"), missed, sep="  ", soft_wrap=True)
+    alarms = len(result.false_alarms) + sum(outcome.trouble is not None for outcome in result.edits)
     mark = good("PASS") if result.passed else bad("FAIL")
     diagnosed = "" if result.executor == "gpu" else " and diagnosed"
     console.print(
         mark,
         f"{killed(result)} of {plural(len(result.outcomes), 'bug')} found{diagnosed}, "
-        f"{plural(len(result.false_alarms), 'false alarm')} over {plural(result.kernels, 'correct kernel')}, "
+        f"{plural(alarms, 'false alarm')} over {plural(result.kernels, 'correct kernel')} and "
+        f"{plural(len(result.edits), 'right edit')}, "
         f"on the {result.executor}, seed {result.seed}, {result.seconds:.0f} s",
         sep="  ",
         soft_wrap=True,
     )
+
+
+def _show_edits(console: Console, outcomes: Sequence[EditOutcome]) -> None:
+    """Those that are refused, and those that the executor cannot run."""
+    for outcome in outcomes:
+        edit = f"right edit {outcome.edit.name!r} ({outcome.edit.subject})"
+        if outcome.trouble is not None:
+            console.print(bad("false alarm"), f"{edit}: {outcome.trouble}", sep="  ", soft_wrap=True)
+        elif not outcome.judged and outcome.verdict.failure is not None:
+            console.print(f"not judged  {edit}: {outcome.verdict.failure.reason}", soft_wrap=True)
 
 
 def _show_mutants(console: Console, outcomes: Sequence[MutantOutcome]) -> None:

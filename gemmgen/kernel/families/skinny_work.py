@@ -36,7 +36,7 @@ def work_of(problem: Problem, config: SkinnyConfig, value: Mapping[str, int]) ->
         copies=config.UNROLL * (value["LOADS"] * (1 + config.ASYNC) + reads.accesses * direct) + staging.copies,
         copy_wavefronts=staging.wavefronts + 2 * weights * config.ASYNC / BANK_BYTES,
         global_bytes=weights + small,
-        repeated_bytes=small * direct,
+        repeated_bytes=small * direct * w.along_k,  # across C each warp has its own k
         prefetch=1,
         waits=staging.waits,
         staged_registers=value["HELD"] * value["LANE_WORDS"] * lane_bytes / WORD,

@@ -18,7 +18,7 @@ from gemmgen.run.emulator.compiler import Executables, HostCompiler, failed
 from gemmgen.run.emulator.counters import Counters
 from gemmgen.run.emulator.server import MAX_ARGUMENT_BYTES, Request, Server
 from gemmgen.run.executor import Floats, Operands
-from gemmgen.support.errors import require
+from gemmgen.support.errors import CandidateFailed, require
 from gemmgen.support.files import Store
 from gemmgen.support.lifeline import Lifelines
 
@@ -39,7 +39,7 @@ WATCHED_FLOP_SECONDS = 3e-8  # and where it is watched: on a slow machine it tak
 class _Run:
     """What was asked for (case, seed and blocks), and what came of it."""
 
-    asked: tuple[Case, int, tuple[int, ...] | None]
+    asked: tuple[Case, Case | None, int, tuple[int, ...] | None]
     operands: Operands
     outputs: dict[str, Floats]
 
@@ -48,6 +48,7 @@ class EmulatedKernel:
     """A kernel's executable and its process. See `EmulatorExecutor` for what a seed selects."""
 
     runs_parts = True
+    runs_apart = True
 
     def __init__(self, source: KernelSource, executables: Executables, timeout: float) -> None:
         self.source = source
@@ -58,6 +59,7 @@ class EmulatedKernel:
         self._fast = Server(source, executables.fast, *shared)
         self._watched = Server(source, executables.watched, *shared)
         self._last: _Run | None = None
+        self._in_order = False  # blocks wait for such of lower numbers
         self.closed = False
 
     def can_run_whole(self, case: Case) -> bool:
@@ -73,8 +75,12 @@ class EmulatedKernel:
         blocks: Sequence[int] | None = None,
         watch: bool = True,
         output: str = "C",
+        apart: Case | None = None,
     ) -> Floats:
         """One launch, or its `blocks` only; returns C's storage afterwards, or `output`'s, its padding as it was.
+
+        With `apart` the kernel sees lines, or matrices, as far from each other as that case has them. Those of `case`
+        whose distance differs have whole pages, and the rest of what the kernel sees has no memory. None is watched.
 
         Who asks for another output of the launch before, by the same arguments, gets that of the same run.
 
@@ -84,16 +90,35 @@ class EmulatedKernel:
         Raises CandidateFailed: launch, crash or race (with block, thread, place and line of the .cu), or timeout.
         """
         _check_sizes(case, operands)
-        asked = case, seed, None if blocks is None else tuple(blocks)
+        asked = case, apart, seed, None if blocks is None else tuple(blocks)
         if output == "C" or self._last is None or self._last.asked != asked or self._last.operands is not operands:
             self._last = None
-            self._last = _Run(asked, operands, self._run(case, operands, seed, blocks, watch))
+            self._last = _Run(asked, operands, self._run(case, operands, seed, blocks, watch, apart))
         return self._last.outputs[output]
 
     def _run(
-        self, case: Case, operands: Operands, seed: int, blocks: Sequence[int] | None, watch: bool
+        self, case: Case, operands: Operands, seed: int, blocks: Sequence[int] | None, watch: bool, apart: Case | None
     ) -> dict[str, Floats]:
-        order, watched = self._blocks(case, seed, blocks)
+        try:
+            return self._run_blocks(case, operands, *self._blocks(case, seed, blocks), seed, watch, apart)
+        except CandidateFailed as error:
+            if error.failure.kind != "timeout" or seed == 0 or self._in_order:
+                raise
+        self._in_order = True
+        return self._run_blocks(case, operands, *self._blocks(case, seed, blocks), seed, watch, apart)
+
+    def _run_blocks(
+        self,
+        case: Case,
+        operands: Operands,
+        order: Blocks,
+        watched: Blocks,
+        seed: int,
+        watch: bool,
+        apart: Case | None,
+    ) -> dict[str, Floats]:
+        if apart is not None:
+            return self._launch(self._fast, case, operands, order, seed, apart=apart)
         if not watch or len(watched) < len(order):
             if watch and len(watched):
                 self._launch(self._watched, case, operands, watched, seed, quiet=True)
@@ -116,6 +141,7 @@ class EmulatedKernel:
         """(the blocks of a run in their order, those of them that are watched)."""
         launch = self.source.launch
         order = _block_order(launch.blocks(case), seed) if blocks is None else np.array(blocks)
+        order = np.sort(order) if self._in_order else order
         flops, threads = case.flops / launch.tiles(case), launch.threads * launch.splits  # of a tile
         work = max(_tile_work(launch, case), 1.0)
         affordable = int(min(WATCHED_FLOPS / max(flops, 1.0), WATCHED_WORK / work, WATCHED_THREADS / threads))
@@ -129,13 +155,14 @@ class EmulatedKernel:
         blocks: Blocks,
         seed: int,
         quiet: bool = False,
+        apart: Case | None = None,
     ) -> dict[str, Floats]:
-        layout = ArenaLayout.of(case, self.source.launch.workspace(case), len(blocks), seed)
+        layout = ArenaLayout.of(case, self.source.launch.workspace(case), len(blocks), seed, apart)
         self._arena.fill(layout, case, operands, blocks)
         # Blocks that share C are watched by one process, which also finds the same race first each time.
         workers = 1 if server is self._watched else len(os.sched_getaffinity(0))
         timeout = self._timeout + _long_work(self.source.launch, case, len(blocks), server is self._watched)
-        server.launch(self._request(layout, case, seed, workers, timeout, quiet))
+        server.launch(self._request(layout, apart or case, seed, workers, timeout, quiet))
         self._counters.launched(empty=case.k == 0)
         results = {name: self._arena.result(layout, case, name, operands.by_name[name]) for name in case.written}
         for name in results:
@@ -181,6 +208,9 @@ class EmulatorExecutor:
         seed % 2    operands touch the guard pages above (0) or below (1) them
         seed // 2 % 2   cp.async lands as late (0) or as early (1) as it may
         seed % 8    blocks of a large launch are watched for races (0) or none (others)
+
+    GPUs start blocks in their natural order. A kernel that hangs in any other, as a serial split-K does whose blocks
+    wait for those before, gets that one from there on.
 
     A launch hangs that takes `timeout` seconds of processor time more than its size explains. With `cores_to_spare` a
     kernel is compiled in both of its forms at once.

@@ -37,11 +37,12 @@ from gemmgen.verification.bugs.subjects import (
     SPLIT_ZERO_POINTS,
 )
 
-ERF = "0.5f * x * (1.0f + erff(0.70710677f * x))"
+GELU = "fmaf(-t, exp2_approx(p), half + fabsf(half))"
 TANH = "0.5f * x * (1.0f + tanhf(0.7978846f * fmaf(0.044715f, x * x * x, x)))"
 RACE_AUX = Diagnosis("race", "data race on aux")
 RACE_AMAX = Diagnosis("race", "data race on (row|column)_amax")
 NOT_NAN = Diagnosis("wrong", "not nan")  # though NaN goes in
+NAN = Diagnosis("wrong", "is nan")
 ANYWHERE = (VALUE, POISON, READS)
 UPDATES = Diagnosis("crash", "updates")  # by an atomic, where the kernel must not
 OTHER_LINES = (VALUE, NOT_NAN, UPDATES)
@@ -56,11 +57,15 @@ EPILOGUE_BUGS = (
     Bug("the residual at C's lines", "epilogue", NAIVE_EPILOGUE, "* s.ld_residual", "* s.ldc", ANYWHERE),
     Bug("the residual as if it were dense", "epilogue", NAIVE_EPILOGUE, "* s.ld_residual", "* s.N", ANYWHERE),
     Bug("the residual's next column", "epilogue", NAIVE_EPILOGUE, "ld_residual + n]", "ld_residual + n + 1]", ANYWHERE),
-    Bug("gelu by tanh", "epilogue", NAIVE_EPILOGUE, ERF, TANH, (VALUE,)),
-    Bug("gelu without its half", "epilogue", NAIVE_EPILOGUE, "0.5f * x", "x", (VALUE,)),
-    Bug("gelu of x times the root of 2", "epilogue", NAIVE_EPILOGUE, "0.70710677f", "1.4142135f", (VALUE,)),
-    Bug("gelu keeps 10 bits", "precision", NAIVE_EPILOGUE, f"return {ERF};",
-        f"return __uint_as_float(__float_as_uint({ERF}) & 0xffffe000u);", (VALUE,)),
+    Bug("gelu by tanh", "epilogue", NAIVE_EPILOGUE, GELU, TANH, (VALUE,)),
+    Bug("gelu without its half", "epilogue", NAIVE_EPILOGUE, "half = 0.5f * x", "half = x", (VALUE,)),
+    Bug("gelu of x times the root of 2", "epilogue", NAIVE_EPILOGUE, "fminf(fabsf(x)", "fminf(fabsf(1.4142135f * x)",
+        (VALUE,)),
+    Bug("gelu without its last coefficient", "precision", NAIVE_EPILOGUE, "p = -2.8349123e-06f", "p = 0.0f", (VALUE,)),
+    Bug("gelu of infinity is NaN", "inf and nan", NAIVE_EPILOGUE, "fminf(fabsf(x), 16.0f)", "fabsf(x)",
+        (VALUE, NAN)),
+    Bug("gelu keeps 10 bits", "precision", NAIVE_EPILOGUE, f"return {GELU};",
+        f"return __uint_as_float(__float_as_uint({GELU}) & 0xffffe000u);", (VALUE,)),
     Bug("scales C as well", "epilogue", NAIVE_EPILOGUE, "fmaf(e.beta, c, e.alpha * acc * scale_m)",
         "fmaf(e.beta, c, e.alpha * acc) * scale_m", (VALUE,)),
     Bug("alpha scales the bias", "epilogue", NAIVE_EPILOGUE, "e.alpha * acc * scale_m) + bias_n",
@@ -95,10 +100,10 @@ EPILOGUE_BUGS = (
     Bug("each block of a tile adds the bias", "epilogue", SPLIT_EPILOGUE, "+ bias_n;", "+ SPLIT * bias_n;", (VALUE,)),
     Bug("no barrier before the semaphore, epilogue", "barrier", SPLIT_EPILOGUE,
         "__syncthreads();  // the whole block has stored its partial", "", (RACE_PARTIALS,)),
-    Bug("the bias of the tile's first column", "epilogue", SKINNY_EPILOGUE, "epilogue(e, n, sums[i]",
-        "epilogue(e, tile_n, sums[i]", (VALUE,)),
-    Bug("the bias of the tile's columns", "epilogue", SKINNY_EPILOGUE, "epilogue(e, n, sums[i]",
-        "epilogue(e, element % BN, sums[i]", (VALUE, POISON, READS)),
+    Bug("the bias of the tile's first column", "epilogue", SKINNY_EPILOGUE, "load_inputs(e, n)",
+        "load_inputs(e, tile_n)", (VALUE,)),
+    Bug("the bias of the tile's columns", "epilogue", SKINNY_EPILOGUE, "load_inputs(e, n)",
+        "load_inputs(e, element % BN)", (VALUE, POISON, READS)),
     Bug("a group's products share a residual", "batch", SMALL_EPILOGUE, "residual + product * s.stride_residual",
         "residual + first * s.stride_residual", (VALUE,)),
     Bug("the residual at C's stride", "batch", SMALL_EPILOGUE, "product * s.stride_residual", "product * s.stride_c",

@@ -82,13 +82,16 @@ struct Integer {
 
 //% endif
 //% if functions | selectattr("ulps") | list
-// A function that rises or falls, of which CUDA's is off by `ulps` units in the last place.
+//% set scales = functions | map(attribute="of_x") | unique | list
+// A function that rises, falls or is convex near x, of which CUDA's is off by `ulps` units in the last place${ " of x" if scales == [true] }${ ", or in that of x" if scales | length > 1 }.
 template <typename Function>
-Bounded called(Function f, double ulps, Bounded x)
+Bounded called(Function f, double ulps, Bounded x${ ", bool of_x" if scales | length > 1 })
 {
     const ${ test.wide } value = f(x.value), off = x.bound;
     const double inherited = double(std::max(std::fabs(f(x.value + off) - value), std::fabs(f(x.value - off) - value)));
-    const double own = 2 * ulps * UNIT_ROUNDOFF * (std::fabs(double(value)) + inherited) + std::numeric_limits<${ out.element.scalar }>::min();
+//% set of_value, of_x = "std::fabs(double(value)) + inherited", "std::fabs(double(x.value)) + double(off)"
+    const double unit = ${ of_x if scales == [true] else "of_x ? %s : %s" | format(of_x, of_value) if scales | length > 1 else of_value };
+    const double own = 2 * ulps * UNIT_ROUNDOFF * unit + std::numeric_limits<${ out.element.scalar }>::min();
     return {value, inherited + ${ "SHARES * " if test.scalar.label == "f64" }own};
 }
 
@@ -108,7 +111,7 @@ ${ test.value } ${ f.name }(${ test.value } ${ f.parameters | join(", %s " | for
         return ${ f.text };
     };
 //% if f.ulps
-    return called(f, ${ f.ulps }, x);
+    return called(f, ${ f.ulps }, x${ ", %s" | format(f.of_x | lower) if scales | length > 1 });
 //% elif test.scalar.is_integer
     return Integer(f(${ f.parameters | join(".value(), ") }.value()));
 //% else

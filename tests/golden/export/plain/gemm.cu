@@ -40,9 +40,13 @@ extern "C" cudaError_t gemm_launch(
         * tiles(N, 16);
     if (blocks > INT_MAX) return cudaErrorInvalidConfiguration;
 
-    gemm<<<static_cast<unsigned>(blocks), 256, 0, stream>>>(
+    cudaLaunchConfig_t config = {};
+    config.gridDim = static_cast<unsigned>(blocks);
+    config.blockDim = 256;
+    config.stream = stream;
+    // It returns this launch's error; cudaGetLastError would return one that an earlier call left, too.
+    return cudaLaunchKernelEx(&config, gemm,
         A, B, C, M, N, K, lda, ldb, ldc, alpha, beta);
-    return cudaGetLastError();
 }
 
 #endif  // __CUDACC__ && !__CUDACC_RTC__

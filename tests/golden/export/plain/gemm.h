@@ -7,6 +7,7 @@
  *     C        float, M x N, row-major, ldc elements from one row to the next
  *
  * beta = 0 never reads C. K = 0 gives beta * C and reads neither A nor B.
+ * alpha = 0 multiplies as any other: A and B are read, and NaN or infinity in them makes NaN of C. BLAS does not read them.
  */
 #ifndef GEMM_H
 #define GEMM_H

@@ -49,7 +49,12 @@ extern "C" cudaError_t gemm_launch(
         * tiles(N, 16);
     if (blocks > INT_MAX) return cudaErrorInvalidConfiguration;
 
-    gemm<<<static_cast<unsigned>(blocks), 256, 0, stream>>>(
+    cudaLaunchConfig_t config = {};
+    config.gridDim = static_cast<unsigned>(blocks);
+    config.blockDim = 256;
+    config.stream = stream;
+    // It returns this launch's error; cudaGetLastError would return one that an earlier call left, too.
+    return cudaLaunchKernelEx(&config, gemm,
         A,
         B,
         reinterpret_cast<BF16*>(C),
@@ -66,7 +71,6 @@ extern "C" cudaError_t gemm_launch(
         ld_residual,
         alpha,
         beta);
-    return cudaGetLastError();
 }
 
 #endif  // __CUDACC__ && !__CUDACC_RTC__

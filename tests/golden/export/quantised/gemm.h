@@ -12,6 +12,7 @@
  *     zero_a   int32_t, one element, for all of C: the zero point of all of A
  *
  * beta = 0 never reads C. K = 0 makes acc zero and reads neither A nor B.
+ * alpha = 0 multiplies as any other: A and B are read, and NaN or infinity in them makes NaN of C. BLAS does not read them.
  * Sums and zero points are integers of 32 bits, which wrap around.
  * C's elements are rounded to the nearest, ties to even; those out of range become infinite.
  * Its types need an sm_80 or newer.

@@ -1,0 +1,16 @@
+"""Right edits of rendered kernels, of the kinds that people make while optimising: the verifier must pass each of them.
+
+`gemmgen selfcheck` tries them with the correct kernels: one that is refused is a false alarm.
+"""
+
+from __future__ import annotations
+
+from gemmgen.verification.edits.base import Edit
+from gemmgen.verification.edits.batched import BATCHED_EDITS
+from gemmgen.verification.edits.naive import NAIVE_EDITS
+from gemmgen.verification.edits.simt import SIMT_EDITS
+from gemmgen.verification.edits.skinny import SKINNY_EDITS
+
+EDITS: tuple[Edit, ...] = (*NAIVE_EDITS, *SIMT_EDITS, *SKINNY_EDITS, *BATCHED_EDITS)
+
+__all__ = ["EDITS", "Edit"]

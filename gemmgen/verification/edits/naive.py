@@ -1,0 +1,98 @@
+"""Right edits of kernels in which a thread computes one element."""
+
+from __future__ import annotations
+
+from gemmgen.verification.bugs.subjects import (
+    NAIVE_AMAX,
+    NAIVE_BATCH,
+    NAIVE_BF16,
+    NAIVE_EPILOGUE,
+    NAIVE_F64,
+    NAIVE_POINTERS,
+    NAIVE_RR,
+    NAIVE_S8,
+)
+from gemmgen.verification.edits.base import Edit
+
+LOOP = """\
+    for (int k = 0; k < s.K; ++k) {
+        const float a = A[Offset(m) * s.lda + k];
+        const float b = B[Offset(k) * s.ldb + n];
+        acc = fmaf(a, b, acc);
+    }
+"""
+
+NAIVE_EDITS = (
+    Edit("the loop along K unrolled by hand", NAIVE_RR, ((LOOP, """\
+    int k = 0;
+    for (; k + 4 <= s.K; k += 4) {
+        const float* const a = A + Offset(m) * s.lda + k;
+        const float* const b = B + Offset(k) * s.ldb + n;
+        acc = fmaf(a[0], b[0], acc);
+        acc = fmaf(a[1], b[s.ldb], acc);
+        acc = fmaf(a[2], b[Offset(2) * s.ldb], acc);
+        acc = fmaf(a[3], b[Offset(3) * s.ldb], acc);
+    }
+    for (; k < s.K; ++k) acc = fmaf(A[Offset(m) * s.lda + k], B[Offset(k) * s.ldb + n], acc);
+"""),)),
+    Edit("pointers that walk in place of indices", NAIVE_RR, ((LOOP, """\
+    const float* a = A + Offset(m) * s.lda;
+    const float* b = B + n;
+    for (const float* const end = a + s.K; a != end; b += s.ldb) acc = fmaf(*a++, *b, acc);
+"""),)),
+    Edit("two sums that meet at the end", NAIVE_RR, ((LOOP, """\
+    float odd = 0.0f;
+    for (int k = 0; k + 1 < s.K; k += 2) {
+        acc = fmaf(A[Offset(m) * s.lda + k], B[Offset(k) * s.ldb + n], acc);
+        odd = fmaf(A[Offset(m) * s.lda + k + 1], B[Offset(k + 1) * s.ldb + n], odd);
+    }
+    if (s.K % 2 == 1) acc = fmaf(A[Offset(m) * s.lda + s.K - 1], B[Offset(s.K - 1) * s.ldb + n], acc);
+    acc += odd;
+"""),)),
+    Edit("K from its end", NAIVE_RR, (("for (int k = 0; k < s.K; ++k) {", "for (int k = s.K; k-- > 0;) {"),)),
+    Edit("a lambda that reads A, through the read-only cache", NAIVE_RR, (
+        ("    float acc = 0.0f;\n", """\
+    const auto a_at = [&](int k) { return __ldg(A + Offset(m) * s.lda + k); };
+    float acc = 0.0f;
+"""),
+        ("A[Offset(m) * s.lda + k];", "a_at(k);"),
+    )),
+    Edit("launch bounds of four blocks an SM", NAIVE_RR, (
+        ("__launch_bounds__(THREADS)", "__launch_bounds__(THREADS, 4)"),)),
+    Edit("a product and a sum that the compiler contracts, f64", NAIVE_F64, (
+        ("acc = fma(a, b, acc);", "acc += a * b;"),)),
+    Edit("tiles counted by others than rows times columns", NAIVE_BATCH, (
+        ("const int matrix = blockIdx.x / (rows * columns);", """\
+const unsigned tiles = static_cast<unsigned>(rows) * columns;
+    const int matrix = blockIdx.x / tiles;
+    const int in_matrix = blockIdx.x - matrix * tiles;"""),
+        ("blockIdx.x / columns % rows, tile_n = blockIdx.x % columns;",
+         "in_matrix / columns, tile_n = in_matrix - tile_m * columns;"),
+    )),
+    Edit("pointers through the read-only cache", NAIVE_POINTERS, (
+        ("const A = A_array[matrix];",
+         "const A = reinterpret_cast<const float*>(__ldg(reinterpret_cast<const long long*>(A_array) + matrix));"),
+        ("const B = B_array[matrix];",
+         "const B = reinterpret_cast<const float*>(__ldg(reinterpret_cast<const long long*>(B_array) + matrix));"),
+    )),
+    Edit("a bfloat16 widened by its bits", NAIVE_BF16, (
+        ("return __uint_as_float(static_cast<unsigned>(bits) << 16);", "return __int_as_float(bits * 0x10000u);"),)),
+    Edit("sums without a sign", NAIVE_S8, (
+        ("    int acc = 0;\n", "    unsigned acc = 0;\n"),
+        ("acc = multiply_add(a, b, acc);", "acc += static_cast<unsigned>(a) * static_cast<unsigned>(b);"),
+    )),
+    Edit("gelu by the complement of erf", NAIVE_EPILOGUE, (
+        ("0.5f * x * (1.0f + erff(0.70710677f * x))", "0.5f * x * erfcf(-0.70710677f * x)"),)),
+    Edit("epilogue vectors through the read-only cache", NAIVE_EPILOGUE, (
+        ("= e.bias_n[n];", "= __ldg(e.bias_n + n);"),
+        ("= e.residual[Offset(m) * s.ld_residual + n];", "= __ldcs(e.residual + Offset(m) * s.ld_residual + n);"),
+    )),
+    Edit("magnitudes raised as signed numbers", NAIVE_AMAX, (
+        ("atomicMax(reinterpret_cast<Magnitude*>(to), value);",
+         "atomicMax(reinterpret_cast<int*>(to), static_cast<int>(value));"),)),
+    Edit("a promise about K to the compiler", NAIVE_RR, (
+        ("    float acc = 0.0f;\n", "    __builtin_assume(s.K >= 0);\n    float acc = 0.0f;\n"),)),
+    Edit("a load by inline PTX", NAIVE_RR, (("const float a = A[Offset(m) * s.lda + k];", """\
+float a;
+        asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(a) : "l"(A + Offset(m) * s.lda + k));"""),), judged=False),
+)  # fmt: skip
