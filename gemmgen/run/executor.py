@@ -54,6 +54,7 @@ class LoadedKernel(Protocol):
 
     source: KernelSource
     runs_parts: bool  # whether `run` takes some blocks of a grid
+    runs_apart: bool  # whether it takes lines and matrices that lie apart
 
     def can_run_whole(self, case: Case) -> bool:
         """Whether verification may run all blocks of `case`, or only some of them."""
@@ -68,11 +69,14 @@ class LoadedKernel(Protocol):
         blocks: Sequence[int] | None = None,
         watch: bool = True,
         output: str = "C",
+        apart: Case | None = None,
     ) -> Floats:
         """One launch; returns C's storage afterwards, or that of another `output` (operands stay as they were).
 
         `blocks` runs only these blocks of the grid, all of a tile's or none; it is for executors
-        that run parts. Without `watch` no block is watched for data races: another run of the launch is.
+        that run parts. With `apart`, for those that run so, the kernel meets that case's leading dimensions and
+        strides, beyond what memory holds, and operands hold what `case` says. Without `watch` no block is watched for
+        data races: another run of the launch is.
 
         The executor surrounds every operand with memory that a kernel must not touch and gives
         base pointers the alignment that the problem promises and no more; likewise the workspace, whose semaphores are

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmgen.problem.gemm import Case
+from gemmgen.verification.extent import reach
 from gemmgen.verification.reference import Compared
 from gemmgen.verification.scalars import SIMPLE_SCALARS
 from gemmgen.verification.situation import EDGES, EXACT_KINDS, Situation, edges
@@ -42,6 +43,8 @@ class Domain:
     watched          situations of which every block that ran was watched for data races
     watched_part     those of which some blocks were
     largest_watched  M x N x K of the one with the most work among `watched`
+    extent           of matrices whose lines or strides lay gigabytes apart the largest offset, in elements
+    no_extent        why there are none, where the kernel would take such; None otherwise
     """
 
     shapes: int
@@ -58,7 +61,9 @@ class Domain:
     watched: int
     watched_part: int
     largest_watched: str | None
-    scalars: dict[str, int] = field(default_factory=dict)  # in older records there are none
+    scalars: dict[str, int] = field(default_factory=dict)  # in older records there are none, nor what follows
+    extent: dict[str, int] = field(default_factory=dict)
+    no_extent: str | None = None
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,14 @@ class DomainTally:
         self._ratios: list[npt.NDArray[np.float64]] = []
         self._worst = (-1.0, "")
         self._bound = (0.0, "")
+        self._extent: dict[str, int] = {}
+        self.no_extent: str | None = None
+
+    def ran_apart(self, case: Case) -> None:
+        """A situation ran whose matrices are as far apart as those of `case`."""
+        for name, offset in reach(case).items():
+            if offset >= 2**31:
+                self._extent[name] = max(offset, self._extent.get(name, 0))
 
     def ran(self, situation: Situation, blocks: int, watched: int, *, whole: bool) -> None:
         """A situation ran with `blocks` blocks, `watched` of them under watch; `whole` says that they are the grid."""
@@ -145,6 +158,8 @@ class DomainTally:
             watched=len(self._watched),
             watched_part=self._watched_part,
             largest_watched=_largest(self._watched),
+            extent=self._extent,
+            no_extent=self.no_extent,
         )
 
     def errors(self) -> Errors | None:

@@ -21,6 +21,7 @@ from gemmgen.support.brief import brief
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.domain import Domain, DomainTally, Errors, domain_from, errors_from
+from gemmgen.verification.extent import apart_situations
 from gemmgen.verification.reference import Compared, Mismatch, compare, compare_amax
 from gemmgen.verification.sanitizers.tool import SanitizerResult
 from gemmgen.verification.situation import (
@@ -76,7 +77,8 @@ class Verdict:
     situation    the smallest one found that fails
     mismatch     its first wrong element, where it ran to the end
     sampled      of these, situations whose grid did not run whole: the blocks of SAMPLE_TILES random tiles did
-    found_after  situations up to the first one that failed, before shrinking; None where none failed
+    found_after  situations up to the first one that failed; None where none failed. Shrinking counts nowhere
+    depends      the smallest one passes alone, in a process of its own: it fails after earlier launches only
     sanitizers   what compute-sanitizer's tools made of the kernel, where they were asked; see with_sanitizers.py
     determinism  whether runs of one launch gave the same bits; None where they were not compared
     domain       what was run; None where something failed
@@ -93,6 +95,7 @@ class Verdict:
     mismatch: Mismatch | None = None
     sampled: int = 0
     found_after: int | None = None
+    depends: bool = False
     sanitizers: tuple[SanitizerResult, ...] = ()
     determinism: Determinism | None = None
     domain: Domain | None = None
@@ -165,21 +168,45 @@ def verify(
     tested = _Property(kernel, on_example, shrink_seconds)
     try:
         far = _beyond_draws(source, largest, examples)
-        stratified_test(tested, source.problem, largest, examples - len(far), seed, shrink=shrink)
+        apart = apart_situations(source) if kernel.runs_apart and examples >= THOROUGH else []
+        stratified_test(tested, source.problem, largest, examples - len(far) - len(apart), seed, shrink=shrink)
         for situation in far:  # last: what fails before has smaller sizes
             tested(situation)
+        for situation, extent in apart:
+            tested.run_apart(situation, extent)
         determinism = tested.repeat(runs) if runs > 1 else None
         coverage = kernel.coverage()
     except (Wrong, Flaky):
         wrong = tested.found
         assert wrong is not None
         found = Verdict(executor.name, tested.examples, seed, np.inf, wrong.failure, wrong.situation, wrong.mismatch)
-        return replace(found, sampled=tested.sampled, found_after=tested.found_after, determinism=tested.determinism)
+        depends = tested.after_launches and _passes_alone(executor, source, wrong)
+        return replace(
+            found,
+            sampled=tested.sampled,
+            found_after=tested.found_after,
+            depends=depends,
+            determinism=tested.determinism,
+        )
     finally:
         kernel.close()
     passed = Verdict(executor.name, tested.examples, seed, tested.worst, sampled=tested.sampled)
     domain, errors = tested.tally.domain(), tested.tally.errors()
     return replace(passed, determinism=determinism, domain=domain, errors=errors, coverage=coverage)
+
+
+def _passes_alone(executor: Executor, source: KernelSource, wrong: Wrong) -> bool:
+    """Whether what failed passes as the first launch of a process."""
+    if wrong.failure.kind in ("timeout", "nondeterministic"):
+        return False
+    kernel = executor.load(source)
+    try:
+        check(kernel, wrong.situation)
+    except (Wrong, CandidateFailed):
+        return False
+    finally:
+        kernel.close()
+    return True
 
 
 def _beyond_draws(source: KernelSource, largest: int, examples: int) -> list[Situation]:
@@ -213,6 +240,16 @@ def check(
         result = kernel.run(case, operands, seed=seed, watch=name == "C", output=name)
         worst = max(worst, _judge(situation, compare(situation, result, output=name), tally))
     tally.ran(situation, kernel.source.launch.blocks(case), kernel.watched(case, seed=seed), whole=True)
+    return worst
+
+
+def check_apart(kernel: LoadedKernel, situation: Situation, apart: Case, tally: DomainTally) -> float:
+    """Run one situation whose lines, or matrices, lie as far apart for the kernel as those of `apart`; see `check`."""
+    case, operands, worst = situation.case, make_operands(situation), 0.0
+    for name in case.written:
+        result = kernel.run(case, operands, seed=situation.seed, watch=False, output=name, apart=apart)
+        worst = max(worst, _judge(situation, compare(situation, result, output=name), tally))
+    tally.ran_apart(apart)
     return worst
 
 
@@ -385,6 +422,7 @@ class _Property:
         self.worst = 0.0
         self.sampled = 0
         self.found: Wrong | None = None
+        self.drawn = True  # rather than one of gemmgen.verification.extent, or of many runs
         self.found_after: int | None = None
         self.seen: Seen = {}
         self.tally = DomainTally()
@@ -393,8 +431,9 @@ class _Property:
     def __call__(self, situation: Situation) -> None:
         if time.monotonic() > self.shrink_until:
             return  # nothing fails any more, so that hypothesis comes to an end
-        self.examples += 1
-        self.sampled += not runs_whole(self.kernel, situation)
+        if self.found is None:
+            self.examples += 1
+            self.sampled += not runs_whole(self.kernel, situation)
         self.on_example()
         try:
             self.worst = max(self.worst, check(self.kernel, situation, self.seen, self.tally))
@@ -404,12 +443,33 @@ class _Property:
             self._keep(error)
             raise
 
+    @property
+    def after_launches(self) -> bool:
+        """Whether what was found may hang on the launches before it."""
+        return self.drawn and self.found_after != 1
+
+    def run_apart(self, situation: Situation, apart: Case) -> None:
+        """A situation of gemmgen.verification.extent; where the system has no room for it the tally says so."""
+        self.drawn = False
+        self.examples += 1
+        self.on_example()
+        distances = ", ".join(f"{name} = {apart.values[name]}" for name in _distances_of(apart))
+        try:
+            self.worst = max(self.worst, check_apart(self.kernel, situation, apart, self.tally))
+        except CandidateFailed as error:
+            if error.failure.kind == "unjudged":
+                self.tally.no_extent = error.failure.reason
+                return
+            raise self._keep(Wrong(situation, _with_words(error.failure, distances), None)) from error
+        except Wrong as error:
+            raise self._keep(Wrong(situation, _with_words(error.failure, distances), error.mismatch)) from error
+
     def repeat(self, runs: int) -> Determinism | None:
         """Compare `runs` runs of the largest launch tried that takes little time, with random data.
 
         Raises Wrong where they differ, or where one fails.
         """
-        cases = self.tally.cases
+        cases, self.drawn = self.tally.cases, False
         if not cases:
             return None
         costs = {case: _cost(case, self.kernel.source.launch) for case in cases}
@@ -432,6 +492,14 @@ class _Property:
             hangs = wrong.failure.kind == "timeout"
             self.shrink_until = time.monotonic() + (0 if hangs else self.shrink_seconds)
         return wrong
+
+
+def _distances_of(case: Case) -> list[str]:
+    return [name for name in case.problem.runtime_names if name.startswith(("ld", "stride_"))]
+
+
+def _with_words(failure: Failure, words: str) -> Failure:
+    return replace(failure, reason=f"{failure.reason}; for the kernel {words}")
 
 
 def stratified_test(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 
@@ -11,6 +11,7 @@ from gemmgen.cli.reports.words import bad, bold, facts, figure, good
 from gemmgen.kernel.conditionals import Conditional
 from gemmgen.run.coverage import Coverage
 from gemmgen.support.words import plural
+from gemmgen.verification.domain import Domain
 from gemmgen.verification.sanitizers.tool import SanitizerResult
 from gemmgen.verification.verifier import SAMPLE_TILES, Verdict
 from gemmgen.verification.with_nvrtc import CudaCheck
@@ -72,8 +73,20 @@ def show_pass(console: Console, verdict: Verdict) -> None:
     if determinism is not None:
         part = "" if determinism.blocks == determinism.grid else f", of {determinism.blocks} of its blocks"
         console.print(f"      the same bits in {determinism.runs} runs of one launch{part}")
+    if verdict.domain is not None:
+        for words in _extent_words(verdict.domain):
+            console.print(f"      {words}", soft_wrap=True, markup=False)
     if verdict.executor == "emulator":
         console.print(f"      {coverage_words(verdict.coverage)}", soft_wrap=True, markup=False)
+
+
+def _extent_words(domain: Domain) -> Iterator[str]:
+    """How far apart matrices lay, where that is beyond 32 bits."""
+    if domain.extent:
+        reached = ", ".join(f"{offset:.2g} in {name}" for name, offset in domain.extent.items())
+        yield f"offsets up to {reached}: lines and matrices gigabytes apart"
+    if domain.no_extent is not None:
+        yield f"not judged: offsets beyond 2^31 ({domain.no_extent})"
 
 
 def coverage_words(coverage: Coverage | None) -> str:
@@ -117,6 +130,8 @@ def _show_failure(console: Console, verdict: Verdict, again: str) -> None:
     made = facts()
     if verdict.situation is not None:
         made.add_row("smallest case", str(verdict.situation))
+        if verdict.depends:
+            made.add_row("", "it passes alone, and fails only after earlier launches")
     if verdict.mismatch is not None:
         wrong = verdict.mismatch
         made.add_row("first wrong", f"C[{wrong.row}][{wrong.col}] of {plural(wrong.count, 'wrong element')}")

@@ -28,6 +28,7 @@ from gemmgen.problem.operands import OPERANDS as EPILOGUE_OPERANDS
 from gemmgen.problem.sizes import POINTER_BYTES
 from gemmgen.run.executor import Floats, Operands, left_behind
 from gemmgen.run.scatter import Scattered, scatter
+from gemmgen.support.errors import require
 
 Bits = npt.NDArray[np.unsignedinteger[Any]]  # elements as bit patterns
 Bytes = npt.NDArray[np.uint8]
@@ -81,6 +82,7 @@ class Placement:
     holds_values   whether it may read what stands there before the launch
     matrix         how its elements lie, or those of each matrix behind an array of pointers; None for what is no matrix
     array          whether the kernel takes such an array
+    filed          how they lie in the segment, where that differs: there, lines or matrices have pages of their own
     """
 
     name: str
@@ -90,16 +92,36 @@ class Placement:
     holds_values: bool = True
     matrix: Matrix | None = None
     array: bool = False
+    filed: Matrix | None = None
 
     def pack(self) -> bytes:
         """As `Placement` of launch.hpp lays it out."""
         at = self.segment
-        place = (at.offset, at.bytes_mapped, at.skew, at.length)
+        length = at.length if self.matrix is None or not self._lies_apart else self.matrix.bytes
+        place = (at.offset, at.bytes_mapped, at.skew, length)
         matrix_bytes = self.matrix.span * self.element_bytes if self.matrix is not None and self.array else 0
         head = struct.pack(
             "<24s4QIHHQ", self.name.encode(), *place, self.element_bytes, self.written, self.array, matrix_bytes
         )
-        return head + struct.pack("<4QHHI", *self._geometry(), self.holds_values, 0)
+        return head + struct.pack("<4QHHI3Q", *self._geometry(), self.holds_values, *self._pieces())
+
+    @property
+    def _lies_apart(self) -> bool:
+        return self.filed is not None and self.filed != self.matrix and self.filed.span > 0
+
+    def _pieces(self) -> tuple[int, int, int, int]:
+        """Matrices, lines of each, and bytes from one line and from one matrix to the next in the segment."""
+        one, filed = self.matrix, self.filed
+        if one is None or filed is None or not self._lies_apart:
+            return 1, 1, 0, 0
+        matrices = one.stored.batch or 1
+        lines = one.lines if one.ld != filed.ld else 1
+        ld, stride = (self.element_bytes * step for step in (filed.ld, filed.stride or filed.lines * filed.ld))
+        far = [self.element_bytes * step for step, count in ((one.ld, lines), (one.stride, matrices)) if count > 1]
+        near = [step for step, count in ((ld, lines), (stride, matrices)) if count > 1]
+        for step in (*far, *near):
+            require(step % mmap.PAGESIZE == 0, f"{self.name}: {step} bytes are no whole pages")
+        return matrices, lines, ld, stride
 
     def _geometry(self) -> tuple[int, ...]:
         """Bytes of a line, from one line to the next, of a matrix, from one to the next; whether lines are rows."""
@@ -127,7 +149,8 @@ class ArenaLayout:
     blocks: Segment
     matrices: Segment
     scattered: tuple[Scattered, ...] = ()
-    tensors: Mapping[str, Matrix] = field(default_factory=dict)  # what kernels have pointers to, workspace apart
+    tensors: Mapping[str, Matrix] = field(default_factory=dict)  # what kernels have pointers to, workspace apart,
+    filed: Mapping[str, Matrix] = field(default_factory=dict)  # and how that lies in the segments
     sum_bytes: int = 0  # of an element of partials
     unset: frozenset[str] = frozenset()  # of these what a kernel may not read before it has written it
     extra: dict[str, Segment] = field(default_factory=dict)  # the epilogue's operands by name
@@ -163,10 +186,14 @@ class ArenaLayout:
 
     def _placement(self, name: str, segment: Segment, written: bool, array: bool = False) -> Placement:
         matrix = self.tensors[name]
-        return Placement(name, segment, matrix.dtype.size, written, name not in self.unset, matrix, array)
+        size = matrix.dtype.size
+        return Placement(name, segment, size, written, name not in self.unset, matrix, array, self.filed[name])
 
     @classmethod
-    def of(cls, case: Case, workspace: Workspace, block_count: int, seed: int) -> ArenaLayout:
+    def of(
+        cls, case: Case, workspace: Workspace, block_count: int, seed: int, apart: Case | None = None
+    ) -> ArenaLayout:
+        """That of `case`, which a kernel sees as `apart`."""
         aligns, high = [case.problem.align_of(name) for name in OPERANDS], seed % 2 == 0
         scattered: tuple[Scattered, ...] = ()
         if case.problem.pointers:
@@ -188,7 +215,8 @@ class ArenaLayout:
         matrices = Segment(blocks.end, whole_pages(table_bytes), 0, table_bytes)
         segments = a, b, c, partials, semaphores, blocks, matrices
         sum_bytes = case.problem.types.accumulator.size
-        return cls(*segments, scattered, case.tensors, sum_bytes, _unset(case), extra)
+        tensors = (case if apart is None else apart).tensors
+        return cls(*segments, scattered, tensors, case.tensors, sum_bytes, _unset(case), extra)
 
 
 def _unset(case: Case) -> frozenset[str]:

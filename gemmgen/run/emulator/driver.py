@@ -39,7 +39,7 @@ WATCHED_FLOP_SECONDS = 3e-8  # and where it is watched: on a slow machine it tak
 class _Run:
     """What was asked for (case, seed and blocks), and what came of it."""
 
-    asked: tuple[Case, int, tuple[int, ...] | None]
+    asked: tuple[Case, Case | None, int, tuple[int, ...] | None]
     operands: Operands
     outputs: dict[str, Floats]
 
@@ -48,6 +48,7 @@ class EmulatedKernel:
     """A kernel's executable and its process. See `EmulatorExecutor` for what a seed selects."""
 
     runs_parts = True
+    runs_apart = True
 
     def __init__(self, source: KernelSource, executables: Executables, timeout: float) -> None:
         self.source = source
@@ -74,8 +75,12 @@ class EmulatedKernel:
         blocks: Sequence[int] | None = None,
         watch: bool = True,
         output: str = "C",
+        apart: Case | None = None,
     ) -> Floats:
         """One launch, or its `blocks` only; returns C's storage afterwards, or `output`'s, its padding as it was.
+
+        With `apart` the kernel sees lines, or matrices, as far from each other as that case has them. Those of `case`
+        whose distance differs have whole pages, and the rest of what the kernel sees has no memory. None is watched.
 
         Who asks for another output of the launch before, by the same arguments, gets that of the same run.
 
@@ -85,26 +90,35 @@ class EmulatedKernel:
         Raises CandidateFailed: launch, crash or race (with block, thread, place and line of the .cu), or timeout.
         """
         _check_sizes(case, operands)
-        asked = case, seed, None if blocks is None else tuple(blocks)
+        asked = case, apart, seed, None if blocks is None else tuple(blocks)
         if output == "C" or self._last is None or self._last.asked != asked or self._last.operands is not operands:
             self._last = None
-            self._last = _Run(asked, operands, self._run(case, operands, seed, blocks, watch))
+            self._last = _Run(asked, operands, self._run(case, operands, seed, blocks, watch, apart))
         return self._last.outputs[output]
 
     def _run(
-        self, case: Case, operands: Operands, seed: int, blocks: Sequence[int] | None, watch: bool
+        self, case: Case, operands: Operands, seed: int, blocks: Sequence[int] | None, watch: bool, apart: Case | None
     ) -> dict[str, Floats]:
         try:
-            return self._run_blocks(case, operands, *self._blocks(case, seed, blocks), seed, watch)
+            return self._run_blocks(case, operands, *self._blocks(case, seed, blocks), seed, watch, apart)
         except CandidateFailed as error:
             if error.failure.kind != "timeout" or seed == 0 or self._in_order:
                 raise
         self._in_order = True
-        return self._run_blocks(case, operands, *self._blocks(case, seed, blocks), seed, watch)
+        return self._run_blocks(case, operands, *self._blocks(case, seed, blocks), seed, watch, apart)
 
     def _run_blocks(
-        self, case: Case, operands: Operands, order: Blocks, watched: Blocks, seed: int, watch: bool
+        self,
+        case: Case,
+        operands: Operands,
+        order: Blocks,
+        watched: Blocks,
+        seed: int,
+        watch: bool,
+        apart: Case | None,
     ) -> dict[str, Floats]:
+        if apart is not None:
+            return self._launch(self._fast, case, operands, order, seed, apart=apart)
         if not watch or len(watched) < len(order):
             if watch and len(watched):
                 self._launch(self._watched, case, operands, watched, seed, quiet=True)
@@ -141,13 +155,14 @@ class EmulatedKernel:
         blocks: Blocks,
         seed: int,
         quiet: bool = False,
+        apart: Case | None = None,
     ) -> dict[str, Floats]:
-        layout = ArenaLayout.of(case, self.source.launch.workspace(case), len(blocks), seed)
+        layout = ArenaLayout.of(case, self.source.launch.workspace(case), len(blocks), seed, apart)
         self._arena.fill(layout, case, operands, blocks)
         # Blocks that share C are watched by one process, which also finds the same race first each time.
         workers = 1 if server is self._watched else len(os.sched_getaffinity(0))
         timeout = self._timeout + _long_work(self.source.launch, case, len(blocks), server is self._watched)
-        server.launch(self._request(layout, case, seed, workers, timeout, quiet))
+        server.launch(self._request(layout, apart or case, seed, workers, timeout, quiet))
         results = {name: self._arena.result(layout, case, name, operands.by_name[name]) for name in case.written}
         for name in results:
             outside = self._arena.write_outside(layout, case, name)

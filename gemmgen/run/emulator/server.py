@@ -30,12 +30,12 @@ GRACE = 2.0  # seconds that a process has to report its own time-out
 SUCCESS = b"ok\n"
 # Device functions that move a few elements for whoever gives the address.
 VECTOR_HELPERS = {f"{move}{what}" for move in ("load", "store") for what in ("", "_edge", "_packed")}
-KINDS: dict[str, FailureKind] = {
+KINDS: dict[str, FailureKind] = {  # all others are a crash
     "launch": "launch",
     "timeout": "timeout",
     "race": "race",
     "unjudged": "unjudged",
-}  # all others are a crash
+}
 
 
 @dataclass(frozen=True)

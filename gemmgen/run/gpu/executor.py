@@ -44,6 +44,7 @@ class GpuKernel:
     """A kernel on the GPU; see gemmgen.run.executor.LoadedKernel."""
 
     runs_parts = False
+    runs_apart = False
 
     def __init__(self, executor: GpuExecutor, source: KernelSource, compiled: CompiledKernel) -> None:
         self.source = source
@@ -66,8 +67,10 @@ class GpuKernel:
         blocks: Sequence[int] | None = None,
         watch: bool = True,
         output: str = "C",
+        apart: Case | None = None,
     ) -> Floats:
         assert blocks is None, "a GPU runs the whole grid"
+        assert apart is None, "a GPU has memory for all that it is given"
         return self._executor.run(self, case, operands, seed, output)
 
     def watched(self, case: Case, *, seed: int, blocks: Sequence[int] | None = None) -> int:

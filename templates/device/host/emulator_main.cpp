@@ -353,10 +353,18 @@ void place_pointers() {
   }
 }
 
+Region map_placement(const Placement& place) {
+  const auto offset = off_t(place.offset);
+  if (!place.in_pieces())
+    return map_operand(place.name, ARENA, offset, place.segment_bytes, place.skew, place.bytes, place.written != 0);
+  const Pieces pieces = {place.matrices,    place.lines, place.stride_bytes, place.ld_bytes, place.file_stride_bytes,
+                         place.file_ld_bytes};
+  return map_pieces(place.name, ARENA, offset, place.segment_bytes, place.skew, place.bytes, place.written != 0, pieces);
+}
+
 void map_operands() {
   for (const Placement& place : placements) {
-    Region region = map_operand(place.name, ARENA, off_t(place.offset), place.segment_bytes, place.skew, place.bytes,
-                                place.written != 0);
+    Region region = map_placement(place);
     if (place.line_bytes > 0)
       region.geometry = {place.element_bytes, place.line_bytes, place.ld_bytes, place.span_bytes, place.stride_bytes,
                          place.by_rows != 0};

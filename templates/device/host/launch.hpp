@@ -30,7 +30,12 @@ struct Placement {
   uint64_t stride_bytes;
   uint16_t by_rows;
   uint16_t holds_values;  // whether what it holds before the launch may be read
-  uint32_t unused;
+  uint32_t matrices;      // that lie apart for the kernel, with pages of their own in the file,
+  uint64_t lines;         // or whose lines do; 1 and 1 where all is one piece
+  uint64_t file_ld_bytes;      // from one line, or from one matrix, to the next in the file
+  uint64_t file_stride_bytes;
+
+  bool in_pieces() const { return matrices * lines > 1; }
 };
 
 // Laid out as gemmgen/run/emulator/server.py packs it.
@@ -54,7 +59,7 @@ struct Request {
                              // starts, in bytes from the operand's first
 };
 
-static_assert(sizeof(Request) == 80 && sizeof(Placement) == 112, "the driver packs as many bytes");
+static_assert(sizeof(Request) == 80 && sizeof(Placement) == 136, "the driver packs as many bytes");
 
 struct Operand {
   Region region;

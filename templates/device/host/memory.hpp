@@ -107,6 +107,7 @@ struct Region {
     return matrices == nullptr ? at : at + " of matrix " + std::to_string(matrices->nearest(address).product);
   }
   std::string describe(const unsigned char* address) const {
+    if (geometry.element > 0 && contains(address, 1) && !on_elements(address, 1)) return describe_padding(address);
     const std::string counted = address >= data + bytes && geometry.element > 0 ? " (" + place(address) + ")" : "";
     if (matrices == nullptr) return relation(address, data, bytes, name) + counted;
     const Matrices::Matrix& matrix = matrices->nearest(address);
@@ -114,7 +115,7 @@ struct Region {
   }
   // Of an access that it contains and that leaves the elements: where it does.
   std::string describe_padding(const unsigned char* address) const {
-    while (on_elements(address, geometry.element)) address += geometry.element;
+    while (on_elements(address, 1)) ++address;
     return "the padding of " + name + " at " + place(address) + " (" + geometry.words(name) + ")";
   }
   std::size_t mapped_bytes() const { return std::size_t(band_end - band_start); }
@@ -146,6 +147,35 @@ inline Region map_operand(const std::string& name, int file, off_t offset, std::
   if (segment_bytes > 0)
     map(segment, segment_bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED | MAP_FIXED, file, offset);
   return {name, start, segment + segment_bytes + BAND_BYTES, segment + skew, bytes, nullptr, {}};
+}
+
+// A file's pieces where the kernel sees them: one for each line of each matrix.
+struct Pieces {
+  std::size_t matrices, lines;
+  std::size_t stride, ld;            // bytes between them for the kernel, whole pages,
+  std::size_t file_stride, file_ld;  // and in the file
+
+  std::size_t span() const { return (matrices - 1) * stride + (lines - 1) * ld; }
+};
+
+// The same of `bytes` that lie in pieces: most of what is between them has no memory. No access survives there.
+inline Region map_pieces(const std::string& name, int file, off_t offset, std::size_t segment_bytes, std::size_t skew,
+                         std::size_t bytes, bool writable, const Pieces& pieces) {
+  const std::size_t span = pieces.span() + segment_bytes;  // more than enough for the last piece
+  void* const bands = mmap(nullptr, span + 2 * BAND_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (bands == MAP_FAILED)
+    fail("unjudged", {}, "this machine has no room for the %zu bytes that %s spans: %s", span, name.c_str(), std::strerror(errno));
+  auto* const start = static_cast<unsigned char*>(bands);
+  unsigned char* const segment = start + BAND_BYTES;
+  const int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
+  for (std::size_t m = 0; m < pieces.matrices; ++m)
+    for (std::size_t l = 0; l < pieces.lines; ++l) {
+      const std::size_t at = m * pieces.file_stride + l * pieces.file_ld;
+      const std::size_t end = l + 1 < pieces.lines ? at + pieces.file_ld : (m + 1) * pieces.file_stride;
+      map(segment + m * pieces.stride + l * pieces.ld, std::min(end, segment_bytes) - at, protection, MAP_SHARED | MAP_FIXED,
+          file, offset + off_t(at));
+    }
+  return {name, start, segment + span + BAND_BYTES, segment + skew, bytes, nullptr, {}};
 }
 
 inline void unmap(Region& region) {

@@ -1,0 +1,88 @@
+"""Operands whose elements lie further apart than 32 bits count: leading dimensions and strides that no memory holds.
+
+A kernel sees lines gigabytes apart. Those that a launch touches have memory, each in pages of its own, and what lies
+between them has none: an offset that was cut to 32 bits ends in no memory, or in another line.
+"""
+
+from __future__ import annotations
+
+import mmap
+
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.dtype import WIDEST_ACCESS
+from gemmgen.problem.gemm import Case, Problem
+from gemmgen.problem.sizes import MatrixSizes
+from gemmgen.verification.situation import Situation
+
+FAR_LD = 2**31 - 2**17  # whole pages; the third line is beyond 2^32 elements
+FAR_STRIDE = 2**32 + 2**17  # whole pages; its lower half is short
+MOST_BYTES = 2**44  # that an operand spans: some of them fit the addresses of a process
+MOST_LINES = 4096  # of an operand: each is a mapping of its own
+DEPTH, BEYOND = 67, 3  # K where no k tile is known, and what M and N have beyond a tile
+DEEPEST = 1100  # K at most
+SMALL = {"m": 5, "n": 7, "k": 9}  # of matrices that lie apart
+BETA = 1.0  # C is read, too
+
+Apart = tuple[Situation, Case]  # what operands hold, and how far apart the kernel sees it
+
+
+def apart_situations(source: KernelSource) -> list[Apart]:
+    """Situations with leading dimensions, and with strides, as far as they are left to run time, of such an extent."""
+    problem = source.problem
+    if problem.pointers:
+        return []
+    found = [_lines_apart(source), _matrices_apart(source) if problem.strided else None]
+    return [one for one in found if one is not None]
+
+
+def reach(case: Case) -> dict[str, int]:
+    """The offset in elements of the last element of each matrix."""
+    return {sizes.name: case.tensors[sizes.name].elements - 1 for sizes in case.problem.matrices}
+
+
+def _lines_apart(source: KernelSource) -> Apart | None:
+    problem, tile = source.problem, dict(source.launch.grid)
+    depth = min(2 * (source.config.get("BK") or (DEPTH - BEYOND) // 2) + BEYOND, DEEPEST)
+    wanted = {"m": tile.get("M", 1) + BEYOND, "n": tile.get("N", 1) + BEYOND, "k": depth}
+    sizes = _free(problem, wanted) | ({"batch": 1} if problem.batch is None else {})
+    dense = problem.case(**sizes)
+    far = [one for one in problem.matrices if problem.sizes[one.ld] is None and _far_ld(one, dense) > 0]
+    if not any((dense.tensors[one.name].lines - 1) * _far_ld(one, dense) >= 2**31 for one in far):
+        return None
+    case = problem.case(**sizes, **{one.ld: _paged(dense, one, "line_length") for one in far}, beta=BETA)
+    apart = problem.case(**sizes, **{one.ld: _far_ld(one, dense) for one in far}, beta=BETA)
+    return Situation(case, "exact", seed=0), apart
+
+
+def _far_ld(one: MatrixSizes, case: Case) -> int:
+    """The leading dimension of a matrix whose lines lie apart; 0 where it has too many."""
+    matrix = case.tensors[one.name]
+    if not 0 < matrix.lines <= MOST_LINES:
+        return 0
+    page = mmap.PAGESIZE
+    return min(FAR_LD, MOST_BYTES // (matrix.lines * one.dtype.size) // page * page)
+
+
+def _matrices_apart(source: KernelSource) -> Apart | None:
+    problem = source.problem
+    products = 2 * dict(source.launch.grid).get("batch", 1) + 1
+    sizes = _free(problem, SMALL) | ({"batch": products} if problem.batch is None else {})
+    dense = problem.case(**sizes)
+    far = [one for one in problem.matrices if problem.sizes[one.stride] is None]
+    if not far or dense.batch == 1:
+        return None
+    case = problem.case(**sizes, **{one.stride: _paged(dense, one, "span") for one in far}, beta=BETA)
+    apart = problem.case(**sizes, **{one.stride: FAR_STRIDE for one in far}, beta=BETA)
+    return Situation(case, "exact", seed=0), apart
+
+
+def _free(problem: Problem, sizes: dict[str, int]) -> dict[str, int]:
+    """Those of `sizes` that are left to run time."""
+    return {name: size for name, size in sizes.items() if problem.sizes[name.upper()] is None}
+
+
+def _paged(case: Case, one: MatrixSizes, what: str) -> int:
+    """The least distance, in elements, at which `what` of each matrix has pages of its own."""
+    elements: int = getattr(case.tensors[one.name], what)
+    needed = elements * one.dtype.size + WIDEST_ACCESS
+    return -(-needed // mmap.PAGESIZE) * mmap.PAGESIZE // one.dtype.size

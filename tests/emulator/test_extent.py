@@ -1,0 +1,93 @@
+"""Leading dimensions and strides beyond 32 bits: what has memory is what a launch touches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from gemmgen.kernel.families import NAIVE
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.support.errors import CandidateFailed
+from gemmgen.verification.data import make_operands
+from gemmgen.verification.domain import DomainTally
+from gemmgen.verification.extent import apart_situations, reach
+from gemmgen.verification.situation import Situation
+from gemmgen.verification.verifier import check_apart, verify
+
+PROBLEM = Problem(None, None, None, batch=None, layout="rc", epilogue="bias+residual")
+SOURCE = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
+LINES, MATRICES = apart_situations(SOURCE)
+
+
+@pytest.fixture(scope="module")
+def emulator() -> Iterator[EmulatorExecutor]:
+    with EmulatorExecutor() as executor:
+        yield executor
+
+
+def edited(old: str, new: str) -> KernelSource:
+    assert SOURCE.text.count(old) == 1
+    return replace(SOURCE, text=SOURCE.text.replace(old, new))
+
+
+def test_lines_and_matrices_lie_beyond_32_bits() -> None:
+    for _, apart in (LINES, MATRICES):
+        assert min(reach(apart).values()) > 2**32
+    assert LINES[1].lda > 2**30 and MATRICES[1].lda < 100 and MATRICES[1].stride_c > 2**32
+
+
+def test_nothing_is_apart_where_sizes_are_fixed() -> None:
+    fixed = Problem(64, 64, 64)
+    assert apart_situations(render(fixed, NAIVE, NAIVE.default(fixed))) == []
+
+
+@pytest.mark.parametrize(("situation", "apart"), [LINES, MATRICES], ids=["lines", "matrices"])
+def test_a_right_kernel_reaches_all_of_it(situation: Situation, apart, emulator: EmulatorExecutor) -> None:
+    kernel, tally = emulator.load(SOURCE), DomainTally()
+    assert check_apart(kernel, situation, apart, tally) == 0
+    tally.ran(situation, 1, 0, whole=True)
+    domain = tally.domain()
+    assert domain is not None
+    assert domain.extent == reach(apart)
+    kernel.close()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("C + Offset(m) * s.ldc", "C + unsigned(m) * unsigned(s.ldc)", "reads the padding of C at row 0, column 2147"),
+        ("B[Offset(n) * s.ldb", "B[n * s.ldb", "a product overflows 'int'"),
+        ("A += matrix * s.stride_a;", "A += int(matrix * s.stride_a);", "reads the padding of A at row"),
+    ],
+)
+def test_an_offset_of_32_bits_is_found(old: str, new: str, words: str, emulator: EmulatorExecutor) -> None:
+    kernel = emulator.load(edited(old, new))
+    right, wrong = (MATRICES, LINES) if "stride" not in old else (LINES, MATRICES)
+    check_apart(kernel, *right, DomainTally())
+    with pytest.raises(CandidateFailed) as caught:
+        check_apart(kernel, *wrong, DomainTally())
+    kernel.close()
+    assert words in caught.value.failure.reason
+
+
+def test_what_no_machine_has_room_for_is_not_judged(emulator: EmulatorExecutor) -> None:
+    situation, apart = MATRICES
+    kernel = emulator.load(SOURCE)
+    with pytest.raises(CandidateFailed, match=r"has no room for the .* bytes that C spans") as caught:
+        check_apart(kernel, situation, replace(apart, stride_c=2**44), DomainTally())
+    assert caught.value.failure.kind == "unjudged"
+    wanted = make_operands(situation).c.shape
+    assert kernel.run(situation.case, make_operands(situation)).shape == wanted, "the next launch runs"
+    kernel.close()
+
+
+def test_a_verdict_names_the_distances(emulator: EmulatorExecutor) -> None:
+    verdict = verify(emulator, edited("B[Offset(n) * s.ldb", "B[n * s.ldb"), examples=20, runs=1)
+    assert verdict.failure is not None
+    assert "a product overflows 'int'" in verdict.failure.reason
+    assert f"for the kernel lda = {LINES[1].lda}, ldb = " in verdict.failure.reason
