@@ -172,3 +172,16 @@ def test_a_tile_too_many_shows_beyond_a_group(columns, emulator):
     source = render(PROBLEM, SIMT, config)
     wrong = replace(source, text=source.text.replace("columns = (s.N + BN - 1) / BN", f"columns = {columns}"))
     assert wrong.text != source.text and not verify(emulator, wrong, examples=THOROUGH).passed
+
+
+def test_a_failure_that_hangs_on_earlier_launches_says_so(emulator):
+    """Shrinking counts nowhere: what was run is what came up to the first failure."""
+    source = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
+    start = "    float acc = 0.0f;"
+    assert source.text.count(start) == 1
+    often = "    static unsigned calls = 0;\n    float acc = ++calls > 4000 ? 1.0f : 0.0f;"
+    kept, own = (replace(source, text=source.text.replace(start, text)) for text in (often, "    float acc = s.K > 9;"))
+    for wrong, depends in ((kept, True), (own, False)):
+        verdict = verify(emulator, wrong, examples=30, shrink_seconds=5)
+        assert verdict.failure is not None and verdict.depends == depends
+        assert verdict.examples == verdict.found_after
