@@ -81,7 +81,8 @@ class Verdict:
     situation    the smallest one found that fails
     mismatch     its first wrong element, where it ran to the end
     sampled      of these, situations whose grid did not run whole: the blocks of SAMPLE_TILES random tiles did
-    found_after  situations up to the first one that failed, before shrinking; None where none failed
+    found_after  situations up to the first one that failed; None where none failed. Shrinking counts nowhere
+    depends      the smallest one passes alone, in a process of its own: it fails after earlier launches only
     sanitizers   what compute-sanitizer's tools made of the kernel, where they were asked; see with_sanitizers.py
     determinism  whether runs of one launch gave the same bits; None where they were not compared
     domain       what was run; None where something failed
@@ -98,6 +99,7 @@ class Verdict:
     mismatch: Mismatch | None = None
     sampled: int = 0
     found_after: int | None = None
+    depends: bool = False
     sanitizers: tuple[SanitizerResult, ...] = ()
     determinism: Determinism | None = None
     domain: Domain | None = None
@@ -185,12 +187,33 @@ def verify(
         wrong = tested.found
         assert wrong is not None
         found = Verdict(executor.name, tested.examples, seed, np.inf, wrong.failure, wrong.situation, wrong.mismatch)
-        return replace(found, sampled=tested.sampled, found_after=tested.found_after, determinism=tested.determinism)
+        depends = tested.after_launches and _passes_alone(executor, source, wrong)
+        return replace(
+            found,
+            sampled=tested.sampled,
+            found_after=tested.found_after,
+            depends=depends,
+            determinism=tested.determinism,
+        )
     finally:
         kernel.close()
     passed = Verdict(executor.name, tested.examples, seed, tested.worst, sampled=tested.sampled)
     domain, errors = tested.tally.domain(), tested.tally.errors()
     return replace(passed, determinism=determinism, domain=domain, errors=errors, coverage=coverage)
+
+
+def _passes_alone(executor: Executor, source: KernelSource, wrong: Wrong) -> bool:
+    """Whether what failed passes as the first launch of a process."""
+    if wrong.failure.kind in ("timeout", "nondeterministic"):
+        return False
+    kernel = executor.load(source)
+    try:
+        check(kernel, wrong.situation)
+    except (Wrong, CandidateFailed):
+        return False
+    finally:
+        kernel.close()
+    return True
 
 
 def _beyond_draws(source: KernelSource, largest: int, examples: int) -> list[Situation]:
@@ -409,6 +432,7 @@ class _Property:
         self.worst = 0.0
         self.sampled = 0
         self.found: Wrong | None = None
+        self.drawn = True  # rather than one of gemmgen.verification.extent, or of many runs
         self.found_after: int | None = None
         self.seen: Seen = {}
         self.tally = DomainTally()
@@ -417,8 +441,9 @@ class _Property:
     def __call__(self, situation: Situation) -> None:
         if time.monotonic() > self.shrink_until:
             return  # nothing fails any more, so that hypothesis comes to an end
-        self.examples += 1
-        self.sampled += not runs_whole(self.kernel, situation)
+        if self.found is None:
+            self.examples += 1
+            self.sampled += not runs_whole(self.kernel, situation)
         self.on_example()
         try:
             self.worst = max(self.worst, check(self.kernel, situation, self.seen, self.tally))
@@ -428,6 +453,11 @@ class _Property:
         except Wrong as error:
             self._keep(error)
             raise
+
+    @property
+    def after_launches(self) -> bool:
+        """Whether what was found may hang on the launches before it."""
+        return self.drawn and self.found_after != 1
 
     def reduce_sought(self) -> None:
         """Where the situation that fails was sought: hypothesis shrinks what it has drawn alone."""
@@ -450,6 +480,7 @@ class _Property:
 
     def run_apart(self, situation: Situation, apart: Case) -> None:
         """A situation of gemmgen.verification.extent; where the system has no room for it the tally says so."""
+        self.drawn = False
         self.examples += 1
         self.on_example()
         distances = ", ".join(f"{name} = {apart.values[name]}" for name in _distances_of(apart))
@@ -468,7 +499,7 @@ class _Property:
 
         Raises Wrong where they differ, or where one fails.
         """
-        cases = self.tally.cases
+        cases, self.drawn = self.tally.cases, False
         if not cases:
             return None
         costs = {case: _cost(case, self.kernel.source.launch) for case in cases}

@@ -180,6 +180,7 @@ def test_a_wrong_diagnosis_and_a_kernel_that_does_not_compile_are_trouble(emulat
 
 def test_the_command_prints_the_kill_table(capsys):
     words = ["selfcheck", "--device", "emulator", "--only", "alpha is dropped", "--kernels", "1", "--mutants", "1"]
+    words += ["--examples", "40"]
     count = len(chosen("alpha is dropped")[0])
     code = main(words)
     shown = capsys.readouterr()
