@@ -274,6 +274,12 @@ def _cost(case: Case, launch: Launch) -> float:
     return case.flops + THREAD_FLOPS * launch.blocks(case) * launch.threads
 
 
+def _cost_with_edges(case: Case, launch: Launch) -> float:
+    """The same with what tiles compute beyond C's edges, which is nearly all where K is deep and C small."""
+    beyond = 2.0 * launch.partial_elements * launch.tiles(case) * case.k - case.flops
+    return _cost(case, launch) + max(beyond, 0.0)
+
+
 def _judge(situation: Situation, comparison: Compared, tally: DomainTally) -> float:
     """The largest error over its bound. Raises Wrong."""
     if comparison.mismatch is not None:
@@ -351,7 +357,7 @@ def compare_runs(kernel: LoadedKernel, situation: Situation, runs: int) -> Deter
     case, operands, launch = situation.case, make_operands(situation), kernel.source.launch
     tiles = launch.tiles(case)
     blocks = np.arange(launch.blocks(case))
-    cost = _cost(case, launch)
+    cost = _cost_with_edges(case, launch)
     complete = cost <= REPEATED_COST or not kernel.runs_parts
     if not complete:
         count = min(tiles, max(REPEATED_TILES, int(REPEATED_COST * tiles / cost)))
@@ -502,7 +508,7 @@ class _Property:
         cases, self.drawn = self.tally.cases, False
         if not cases:
             return None
-        costs = {case: _cost(case, self.kernel.source.launch) for case in cases}
+        costs = {case: _cost_with_edges(case, self.kernel.source.launch) for case in cases}
         affordable = [case for case in cases if costs[case] <= REPEATED_COST]
         case = max(affordable, key=lambda one: one.flops) if affordable else min(cases, key=lambda one: costs[one])
         situation = Situation(replace(case, alpha=1.0, beta=1.0), "random", 0)
