@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmgen.kernel.source import KernelSource, Launch
-from gemmgen.problem.dtype import CANARY, DType
+from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.operands import is_amax
 from gemmgen.run.coverage import Coverage
@@ -42,7 +42,9 @@ THREAD_FLOPS = 200  # what a thread costs beside its arithmetic
 THOROUGH = 20  # from so many examples on, sizes that take long are among them
 EXHAUSTIVE = 100  # and from so many on those that take a second
 SHRINK_SECONDS = 60.0  # where each run crashes, shrinking would take hours; one that hangs does not shrink
-INTEGER_POISON = 0xA5  # of bytes that stand in C to see what is written: saturated results are 0x7F, 0x80, 0 and 0xFF
+# Of bytes that stand in C to see what is written: no NaN, which results may be, and none of 0x7F, 0x80, 0 and 0xFF,
+# which saturated results are.
+POISON = 0xA5
 
 RUNS = 10  # of one launch, whose results must have the same bits
 REPEATED_COST = 5e7  # of such a launch where there is a choice; of a larger one that sampling may divide, some tiles
@@ -172,6 +174,8 @@ def verify(
             tested(situation)
         for situation, extent in apart:
             tested.run_apart(situation, extent)
+        if kernel.runs_parts and examples >= EXHAUSTIVE:
+            tested.run_grid(executor)
         determinism = tested.repeat(runs) if runs > 1 else None
         coverage = kernel.coverage()
     except (Wrong, Flaky):
@@ -193,6 +197,7 @@ def _beyond_draws(source: KernelSource, largest: int, examples: int) -> list[Sit
 
 
 Words = npt.NDArray[np.unsignedinteger[Any]]
+Mask = npt.NDArray[np.bool_]
 
 # The tiles of M x N x batch, by the grid's numbers, that samples have run so far, and those of C that they wrote.
 Seen = dict[tuple[int, int, int], tuple[set[int], set[Window]]]
@@ -209,10 +214,14 @@ def check(
     Raises Wrong (with the first wrong element) and CandidateFailed (the kernel does not run to the end).
     """
     operands, tally = make_operands(situation), tally or DomainTally()
-    case, seed = situation.case, situation.seed
     if not runs_whole(kernel, situation):
         return _check_sample(kernel, situation, operands, {} if seen is None else seen, tally)
-    worst = 0.0
+    return check_whole(kernel, situation, operands, tally)
+
+
+def check_whole(kernel: LoadedKernel, situation: Situation, operands: Operands, tally: DomainTally) -> float:
+    """The same with all blocks, whatever that takes."""
+    case, seed, worst = situation.case, situation.seed, 0.0
     for name in case.written:
         result = kernel.run(case, operands, seed=seed, watch=name == "C", output=name)
         worst = max(worst, _judge(situation, compare(situation, result, output=name), tally))
@@ -265,10 +274,23 @@ def _check_sample(
     drawn = rng.choice(tiles, min(SAMPLE_TILES, tiles), replace=False)
     if whole < tiles:
         drawn = np.unique([*drawn[:-1], rng.integers(whole, tiles)])
+    return check_tiles(kernel, situation, operands, drawn, seen, tally)
+
+
+def check_tiles(
+    kernel: LoadedKernel,
+    situation: Situation,
+    operands: Operands,
+    drawn: npt.NDArray[np.int64],
+    seen: Seen,
+    tally: DomainTally,
+) -> float:
+    """The same of the tiles `drawn`, by the grid's numbers."""
+    case, launch = situation.case, kernel.source.launch
     blocks = launch.blocks_of(case, drawn)
     numbers = launch.tiles_of(case, blocks).tolist()
-    chosen: list[int] = rng.permutation(blocks).tolist()
-    written = _tiles_written(kernel, situation, operands, chosen)
+    chosen: list[int] = np.random.default_rng(situation.seed).permutation(blocks).tolist()
+    written = tiles_written(kernel, situation, operands, chosen)
     if len(written) != len(numbers):
         reason = f"blocks {chosen} write {len(written)} tiles of C, not {len(numbers)}"
         raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
@@ -360,18 +382,22 @@ def _first_difference(first: Words, again: Words, name: str, dtype: DType, seeds
     )
 
 
-def _tiles_written(kernel: LoadedKernel, situation: Situation, operands: Operands, blocks: list[int]) -> list[Window]:
-    """The tiles in which a run of `blocks` with beta = 0 changes C, seen by what happens to poison."""
+def tiles_written(kernel: LoadedKernel, situation: Situation, operands: Operands, blocks: list[int]) -> list[Window]:
+    """The tiles in which a run of `blocks` with beta = 0 changes C."""
+    written = np.argwhere(elements_written(kernel, situation, operands, blocks))
+    return tiles_of(situation.case, kernel.source.launch, written)
+
+
+def elements_written(kernel: LoadedKernel, situation: Situation, operands: Operands, blocks: list[int]) -> Mask:
+    """Which elements of C such a run changes, seen by what happens to poison."""
     case = replace(situation.case, beta=0.0)
     dtype = case.c.dtype
-    byte = INTEGER_POISON if dtype.is_integer else CANARY & 0xFF
-    poison = np.full(operands.c.nbytes, byte, np.uint8).view(dtype.numpy)
+    poison = np.full(operands.c.nbytes, POISON, np.uint8).view(dtype.numpy)
     result = kernel.run(case, replace(operands, c=poison), seed=situation.seed, blocks=blocks, watch=False)
-    written = case.c.view(result.view(dtype.bits) != poison.view(dtype.bits))
-    return _tiles_of(case, kernel.source.launch, np.argwhere(written))
+    return case.c.view(result.view(dtype.bits) != poison.view(dtype.bits))
 
 
-def _tiles_of(case: Case, launch: Launch, elements: npt.NDArray[np.int64]) -> list[Window]:
+def tiles_of(case: Case, launch: Launch, elements: npt.NDArray[np.int64]) -> list[Window]:
     """The tiles of C that hold `elements`, given by their indices, as the launch's grid divides it."""
     tile = dict(launch.grid)
     height, width, depth = tile.get("M", case.m), tile.get("N", case.n), tile.get("batch", 1)
@@ -427,11 +453,27 @@ class _Property:
             self.worst = max(self.worst, check_apart(self.kernel, situation, apart, self.tally))
         except CandidateFailed as error:
             if error.failure.kind == "unjudged":
+                self.examples -= 1
                 self.tally.no_extent = error.failure.reason
                 return
             raise self._keep(Wrong(situation, _with_words(error.failure, distances), None)) from error
         except Wrong as error:
             raise self._keep(Wrong(situation, _with_words(error.failure, distances), error.mismatch)) from error
+
+    def run_grid(self, executor: Executor) -> None:
+        """Every block of a large grid: see gemmgen.verification.whole_grid."""
+        from gemmgen.verification.whole_grid import check_grid, grid_situation  # late: it asks this module
+
+        situation = grid_situation(self.kernel.source)
+        if situation is None:
+            return
+        try:
+            check_grid(executor, self.kernel, situation, self.tally)
+        except CandidateFailed as error:
+            raise self._keep(Wrong(situation, error.failure, None)) from error
+        except Wrong as error:
+            self._keep(error)
+            raise
 
     def repeat(self, runs: int) -> Determinism | None:
         """Compare `runs` runs of the largest launch tried that takes little time, with random data.
