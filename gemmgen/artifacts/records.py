@@ -157,7 +157,7 @@ def timing_document(timing: Timing, case: Case) -> Document:
 
 def case_document(case: Case) -> Document:
     """The numbers of one launch."""
-    return dict(case.values)
+    return _all_finite(case.values)
 
 
 def verdict_document(verdict: Verdict | None) -> Document | None:
@@ -176,6 +176,7 @@ def verdict_document(verdict: Verdict | None) -> Document | None:
         "domain": None if verdict.domain is None else asdict(verdict.domain),
         "coverage": coverage_document(verdict.coverage),
         "failure": failure_document(verdict.failure),
+        "depends": verdict.depends,
         "situation": _situation(verdict.situation),
         "mismatch": None if verdict.mismatch is None else _all_finite(asdict(verdict.mismatch)),
         "sanitizers": [sanitizer_document(result) for result in verdict.sanitizers],

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any, ClassVar
 
-from gemmgen.support.errors import require
+from gemmgen.support.errors import InvalidInput, require
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,12 @@ class Config:
         """The axes in the order in which the class declares them."""
         return tuple(Axis(f.name, getattr(cls, f.name), **f.metadata) for f in fields(cls))
 
+    @classmethod
+    @cache
+    def amounts(cls) -> tuple[Axis, ...]:
+        """Those that are no switches."""
+        return tuple(axis for axis in cls.axes() if max(axis.values) > 1)
+
     @property
     def values(self) -> dict[str, int]:
         return dict(vars(self))
@@ -85,8 +91,8 @@ class Config:
     def with_values(self, **changes: int) -> Config:
         """A copy with some axes changed; raises InvalidInput for a name that is no axis."""
         known = vars(self)
-        for name in changes:
-            require(name in known, f"{name!r} is no parameter: known are {', '.join(known)}")
+        for name in changes.keys() - known.keys():
+            raise InvalidInput(f"{name!r} is no parameter: known are {', '.join(known)}")
         return type(self)(**{**known, **changes})
 
 

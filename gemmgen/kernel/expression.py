@@ -61,10 +61,13 @@ def assign(lines: Sequence[tuple[str, str]], names: dict[str, int]) -> None:
 
 @lru_cache(maxsize=4096)  # a space's configs share a few
 def _assignments(lines: tuple[tuple[str, str], ...]) -> CodeType:
-    body: list[ast.stmt] = [
-        ast.Assign([ast.Name(name, ast.Store())], ast.UnaryOp(ast.UAdd(), _parse(text))) for name, text in lines
-    ]  # + makes a number of a comparison
-    return compile(ast.fix_missing_locations(ast.Module(body, [])), "<constants>", "exec")
+    text = "\n".join(f"{name} = +({_python(text)})" for name, text in lines)  # + makes a number of a comparison
+    return compile(text, "<constants>", "exec")
+
+
+@cache
+def _python(text: str) -> str:
+    return ast.unparse(_parse(text))
 
 
 class _OfColumns(ast.NodeTransformer):

@@ -63,12 +63,19 @@ def _words(lines: Lines) -> str:
 
 @dataclass(frozen=True)
 class Near:
-    """Operands of the comparison of this number, which came close to the outcome `wanted`: it has not run yet."""
+    """Operands of the comparison `text` that came close to its other outcome, which has not run yet.
 
-    number: int
-    wanted: bool
+    empty  or which launches with K = 0 alone have run
+    """
+
+    text: str
     left: float
     right: float
+    empty: bool = False
+
+    @property
+    def distance(self) -> float:
+        return abs(self.left - self.right)
 
 
 def coverage_from(fields: Mapping[str, Any]) -> Coverage:

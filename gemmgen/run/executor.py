@@ -97,8 +97,12 @@ class LoadedKernel(Protocol):
         """What its launches ran of its text so far; None where that is not counted."""
         ...
 
-    def take_near(self) -> list[Near]:
-        """Of each comparison one of whose outcomes has not run, the operands closest to it since the last call."""
+    def lacking(self) -> dict[int, Near | None]:
+        """The conditions that lack an outcome, by number, and the operands closest to it since the last call.
+
+        None for one that has compared no numbers since then. Launches with K = 0 do not count: there a wrong branch
+        has nothing to do wrong.
+        """
         ...
 
     def close(self) -> None: ...

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import combinations, cycle
 from typing import Any
 
@@ -183,14 +183,14 @@ def simpler(point: RandomKernel, limits: Limits) -> Iterator[RandomKernel]:
 def _walk(family: Family, problem: Problem, limits: Limits, start: Config, rng: random.Random) -> Config:
     """A config of the schedule of `start`, some way from it."""
     config, schedule = start, family.schedule(start)
-    limit = rng.choice(AREAS), rng.choice(SHARED_BYTES)
+    limit, sizes = (rng.choice(AREAS), rng.choice(SHARED_BYTES)), _sizes(family, problem, config)
     for _ in range(STEPS):
         proposal = _changed(config, rng)
         if family.schedule(proposal) != schedule or first_rejection(family, problem, proposal, limits):
             continue
-        sizes = zip(_sizes(family, problem, proposal), _sizes(family, problem, config), limit, strict=True)
-        if all(new <= max(most, old) for new, old, most in sizes):
-            config = proposal
+        proposed = _sizes(family, problem, proposal)
+        if all(new <= max(most, old) for new, old, most in zip(proposed, sizes, limit, strict=True)):
+            config, sizes = proposal, proposed
     return config
 
 
@@ -212,8 +212,8 @@ def _met(family: Family, problem: Problem, limits: Limits, schedule: str, rng: r
 def _changed(config: Config, rng: random.Random) -> Config:
     """With other values of one to three axes; or two doubled or halved: one may make up for the other."""
     if rng.random() < SCALED:
-        scaled = rng.sample([axis for axis in config.axes() if max(axis.values) > 1], 2)
-        values = {axis.name: _scaled(axis, config.values[axis.name], rng) for axis in scaled}
+        scaled = rng.sample(config.amounts(), 2)
+        values = {axis.name: _scaled(axis, getattr(config, axis.name), rng) for axis in scaled}
         return config.with_values(**values)
     axes = config.axes()
     chosen = rng.sample(axes, min(len(axes), rng.choice((1, 1, 2, 2, 3))))
@@ -222,8 +222,16 @@ def _changed(config: Config, rng: random.Random) -> Config:
 
 def _scaled(axis: Axis, value: int, rng: random.Random) -> int:
     """Twice or half of `value`, in the range of the axis' own (with steps too short a kernel runs slowly); 0 stays."""
-    least = min(own for own in axis.values if own > 0)
-    return value and max(least, min(max(axis.values), rng.choice((value // 2, 2 * value))))
+    if value == 0:
+        return 0
+    least, most = _range(axis)
+    return max(least, min(most, rng.choice((value // 2, 2 * value))))
+
+
+@cache
+def _range(axis: Axis) -> tuple[int, int]:
+    """The least of an axis' values that is not 0, and the largest."""
+    return min(own for own in axis.values if own > 0), max(axis.values)
 
 
 def _sizes(family: Family, problem: Problem, config: Config) -> tuple[int, int]:
@@ -232,6 +240,7 @@ def _sizes(family: Family, problem: Problem, config: Config) -> tuple[int, int]:
     return plan.tile[0] * plan.tile[1], plan.shared_bytes
 
 
+@cache
 def _values(axis: Axis) -> tuple[int, ...]:
     """An axis' own values, and for one that is no switch other ones in their range: constraints decide."""
     if max(axis.values) <= 1:

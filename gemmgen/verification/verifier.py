@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,11 +25,13 @@ from gemmgen.verification.domain import Domain, DomainTally, Errors, domain_from
 from gemmgen.verification.extent import apart_situations
 from gemmgen.verification.reference import Compared, Mismatch, compare, compare_amax
 from gemmgen.verification.sanitizers.tool import SanitizerResult
+from gemmgen.verification.seeker import Seeker
 from gemmgen.verification.situation import (
     FAR_SIZES,
     Situation,
     Stratum,
     far_situations,
+    simpler_situations,
     stratum,
     vast_situations,
 )
@@ -41,6 +44,7 @@ WHOLE_SEEDS = 8  # of so many seeds, one runs such a case whole
 THREAD_FLOPS = 200  # what a thread costs beside its arithmetic
 THOROUGH = 20  # from so many examples on, sizes that take long are among them
 EXHAUSTIVE = 100  # and from so many on those that take a second
+SOUGHT_PART = 4  # of so many situations drawn, one gives way, towards the end, to one for what has not run
 SHRINK_SECONDS = 60.0  # where each run crashes, shrinking would take hours; one that hangs does not shrink
 # Of bytes that stand in C to see what is written: no NaN, which results may be, and none of 0x7F, 0x80, 0 and 0xFF,
 # which saturated results are.
@@ -79,7 +83,8 @@ class Verdict:
     situation    the smallest one found that fails
     mismatch     its first wrong element, where it ran to the end
     sampled      of these, situations whose grid did not run whole: the blocks of SAMPLE_TILES random tiles did
-    found_after  situations up to the first one that failed, before shrinking; None where none failed
+    found_after  situations up to the first one that failed; None where none failed. Shrinking counts nowhere
+    depends      the smallest one passes alone, in a process of its own: it fails after earlier launches only
     sanitizers   what compute-sanitizer's tools made of the kernel, where they were asked; see with_sanitizers.py
     determinism  whether runs of one launch gave the same bits; None where they were not compared
     domain       what was run; None where something failed
@@ -96,6 +101,7 @@ class Verdict:
     mismatch: Mismatch | None = None
     sampled: int = 0
     found_after: int | None = None
+    depends: bool = False
     sanitizers: tuple[SanitizerResult, ...] = ()
     determinism: Determinism | None = None
     domain: Domain | None = None
@@ -165,11 +171,12 @@ def verify(
         kernel = executor.load(source)
     except CandidateFailed as error:
         return Verdict(executor.name, 0, seed, np.inf, error.failure)
-    tested = _Property(kernel, on_example, shrink_seconds)
+    tested = _Property(kernel, on_example, shrink_seconds, largest)
     try:
         far = _beyond_draws(source, largest, examples)
         apart = apart_situations(source) if kernel.runs_apart and examples >= THOROUGH else []
-        stratified_test(tested, source.problem, largest, examples - len(far) - len(apart), seed, shrink=shrink)
+        drawn = examples - len(far) - len(apart)
+        stratified_test(tested, source.problem, largest, drawn, seed, shrink=shrink, instead=tested.seeker.next)
         for situation in far:  # last: what fails before has smaller sizes
             tested(situation)
         for situation, extent in apart:
@@ -179,15 +186,38 @@ def verify(
         determinism = tested.repeat(runs) if runs > 1 else None
         coverage = kernel.coverage()
     except (Wrong, Flaky):
+        if shrink:
+            tested.reduce_sought()
         wrong = tested.found
         assert wrong is not None
         found = Verdict(executor.name, tested.examples, seed, np.inf, wrong.failure, wrong.situation, wrong.mismatch)
-        return replace(found, sampled=tested.sampled, found_after=tested.found_after, determinism=tested.determinism)
+        depends = tested.after_launches and _passes_alone(executor, source, wrong)
+        return replace(
+            found,
+            sampled=tested.sampled,
+            found_after=tested.found_after,
+            depends=depends,
+            determinism=tested.determinism,
+        )
     finally:
         kernel.close()
     passed = Verdict(executor.name, tested.examples, seed, tested.worst, sampled=tested.sampled)
     domain, errors = tested.tally.domain(), tested.tally.errors()
     return replace(passed, determinism=determinism, domain=domain, errors=errors, coverage=coverage)
+
+
+def _passes_alone(executor: Executor, source: KernelSource, wrong: Wrong) -> bool:
+    """Whether what failed passes as the first launch of a process."""
+    if wrong.failure.kind in ("timeout", "nondeterministic"):
+        return False
+    kernel = executor.load(source)
+    try:
+        check(kernel, wrong.situation)
+    except (Wrong, CandidateFailed):
+        return False
+    finally:
+        kernel.close()
+    return True
 
 
 def _beyond_draws(source: KernelSource, largest: int, examples: int) -> list[Situation]:
@@ -416,8 +446,11 @@ def _tile(case: Case, height: int, width: int, depth: int, *number: int) -> Wind
 class _Property:
     """The property that hypothesis tests: this kernel computes every situation right."""
 
-    def __init__(self, kernel: LoadedKernel, on_example: Callable[[], None], shrink_seconds: float) -> None:
+    def __init__(
+        self, kernel: LoadedKernel, on_example: Callable[[], None], shrink_seconds: float, largest: int
+    ) -> None:
         self.kernel = kernel
+        self.seeker = Seeker(kernel, largest)
         self.on_example = on_example
         self.shrink_seconds = shrink_seconds
         self.shrink_until = np.inf
@@ -425,6 +458,7 @@ class _Property:
         self.worst = 0.0
         self.sampled = 0
         self.found: Wrong | None = None
+        self.drawn = True  # rather than one of gemmgen.verification.extent, or of many runs
         self.found_after: int | None = None
         self.seen: Seen = {}
         self.tally = DomainTally()
@@ -433,19 +467,46 @@ class _Property:
     def __call__(self, situation: Situation) -> None:
         if time.monotonic() > self.shrink_until:
             return  # nothing fails any more, so that hypothesis comes to an end
-        self.examples += 1
-        self.sampled += not runs_whole(self.kernel, situation)
+        if self.found is None:
+            self.examples += 1
+            self.sampled += not runs_whole(self.kernel, situation)
         self.on_example()
         try:
             self.worst = max(self.worst, check(self.kernel, situation, self.seen, self.tally))
+            self.seeker.ran(situation)
         except CandidateFailed as error:
             raise self._keep(Wrong(situation, error.failure, None)) from error
         except Wrong as error:
             self._keep(error)
             raise
 
+    @property
+    def after_launches(self) -> bool:
+        """Whether what was found may hang on the launches before it."""
+        return self.drawn and self.found_after != 1
+
+    def reduce_sought(self) -> None:
+        """Where the situation that fails was sought: hypothesis shrinks what it has drawn alone."""
+        smaller = self.found if self.found is not None and self.seeker.has_sought(self.found.situation) else None
+        while smaller is not None:
+            self.found = smaller
+            found = (self._fails(situation) for situation in simpler_situations(smaller.situation))
+            smaller = next((wrong for wrong in found if wrong and wrong.failure.kind == self.found.failure.kind), None)
+
+    def _fails(self, situation: Situation) -> Wrong | None:
+        if time.monotonic() > self.shrink_until:
+            return None
+        try:
+            check(self.kernel, situation)
+        except CandidateFailed as error:
+            return Wrong(situation, error.failure, None)
+        except Wrong as error:
+            return error
+        return None
+
     def run_apart(self, situation: Situation, apart: Case) -> None:
         """A situation of gemmgen.verification.extent; where the system has no room for it the tally says so."""
+        self.drawn = False
         self.examples += 1
         self.on_example()
         distances = ", ".join(f"{name} = {apart.values[name]}" for name in _distances_of(apart))
@@ -480,7 +541,7 @@ class _Property:
 
         Raises Wrong where they differ, or where one fails.
         """
-        cases = self.tally.cases
+        cases, self.drawn = self.tally.cases, False
         if not cases:
             return None
         costs = {case: _cost(case, self.kernel.source.launch) for case in cases}
@@ -521,8 +582,12 @@ def stratified_test(
     seed: int,
     *,
     shrink: bool = True,
+    instead: Callable[[], Situation | None] = lambda: None,
 ) -> None:
-    """`for_each` situation of `problem`, each of the next stratum. One that fails shrinks in its own."""
+    """`for_each` situation of `problem`, each of the next stratum. One that fails shrinks in its own.
+
+    The last of SOUGHT_PART parts are those that `instead` gives, while it does. Such a one does not shrink.
+    """
     from gemmgen.verification.seeding import for_each  # late, with hypothesis
     from gemmgen.verification.strategies import situations
 
@@ -531,11 +596,35 @@ def stratified_test(
 
     def test(drawn: Callable[[Stratum], Situation]) -> None:
         nonlocal failing
-        chosen = failing or stratum(next(examples_run))
+        number = next(examples_run)
+        sought = instead() if failing is None and number >= examples - examples // SOUGHT_PART else None
+        if sought is not None:
+            with _past_hypothesis():
+                tested(sought)
+            return
+        chosen = failing or stratum(number)
         try:
             tested(drawn(chosen))
         except Exception:
             failing = chosen
             raise
 
-    for_each(situations(problem, largest), test, examples=examples, seed=seed, shrink=shrink)
+    try:
+        for_each(situations(problem, largest), test, examples=examples, seed=seed, shrink=shrink)
+    except _Passed as passed:
+        raise passed.wrong from None
+
+
+class _Passed(BaseException):
+    """Carries what is wrong past hypothesis, which would shrink a draw that has nothing to do with it."""
+
+    def __init__(self, wrong: Wrong) -> None:
+        self.wrong = wrong
+
+
+@contextmanager
+def _past_hypothesis() -> Iterator[None]:
+    try:
+        yield
+    except Wrong as wrong:
+        raise _Passed(wrong) from wrong

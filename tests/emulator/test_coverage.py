@@ -14,7 +14,7 @@ from gemmgen.cli.verify import covered
 from gemmgen.kernel.families import NAIVE
 from gemmgen.kernel.render import render
 from gemmgen.problem.gemm import Problem
-from gemmgen.run.coverage import Untaken
+from gemmgen.run.coverage import Near, Untaken
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.situation import Situation
@@ -111,9 +111,9 @@ def test_operands_close_to_what_never_ran(emulator):
     kernel = emulator.load(EDITED)
     situation = Situation(PROBLEM.case(5, 4, 37, lda=90), "exact", 0)
     kernel.run(situation.case, make_operands(situation))
-    near = [(one.wanted, one.left, one.right) for one in kernel.take_near()]
-    assert (True, 37, 40) in near and (True, 90, 74) in near
-    assert kernel.take_near() == []
+    first, second = kernel.lacking(), kernel.lacking()
+    assert {Near("K > 40", 37, 40), Near("lda < 2 * K", 90, 74)} <= {*first.values()}
+    assert first.keys() == second.keys() and not any(second.values()), "forgotten since"
     kernel.close()
 
 
@@ -122,6 +122,18 @@ def test_a_text_that_probes_break_runs_without(emulator):
     verdict = verify(emulator, source, examples=2)
     assert verdict.passed and verdict.coverage is None
     assert covered(verdict).failure.kind == "uncovered" and "not counted" in covered(verdict).failure.reason
+
+
+SOUGHT = "if (K > 500 && K % 24 == 5 || alpha == 1.3125f && M > N) return;"
+
+
+def test_situations_are_sought_for_what_has_not_run(emulator):
+    source, _ = edited(f"    {SOUGHT}")
+    verdict = verify(emulator, source, examples=100)
+    assert verdict.failure is not None and verdict.situation is not None
+    case = verdict.situation.case
+    assert (case.k > 500 and case.k % 24 == 5) or case.alpha == 1.3125
+    assert verdict.found_after <= 100 and case.m * case.n <= 2, "and reduced"
 
 
 def test_the_command_fails_what_never_ran(tmp_path, shared_cache, monkeypatch, capsys):

@@ -50,6 +50,23 @@ RIGHT = """
     assert(__brevll(1) == 1ull << 63 && __funnelshift_l(1u << 31, 1, 1) == 3 && __funnelshift_r(0, 1, 1) == 1u << 31);
     assert(rsqrtf(4.0f) == 0.5f && __saturatef(3.0f) == 1.0f);
     assert(isnan(0.0f / 0.0f) && !isinf(1.0f) && abs(-2) == 2 && abs(-0.5f) == 0.5f);
+    const float nan = 0.0f / 0.0f, far = 3e9f;
+    assert(max(nan, 1.0f) == 1.0f && max(1.0f, nan) == 1.0f && min(nan, 1.0) == 1.0 && fmaxf(nan, 2.0f) == 2.0f);
+    assert(__float2int_rz(far) == 2147483647 && __float2int_rz(-far) == -2147483647 - 1 && __float2int_rz(nan) == 0);
+    assert(__float2int_rn(2.5f) == 2 && __float2int_ru(2.1f) == 3 && __float2int_rd(-2.1f) == -3);
+    assert(__float2uint_rz(-far) == 0u && __float2uint_rz(5e9f) == ~0u && __double2ll_rn(1e30) == ~(1ll << 63));
+    assert(__double2uint_rn(4294967295.0) == ~0u && __double2ull_rz(1e30) == ~0ull);
+    assert(__vadd4(0x01FF7F80u, 0x01010101u) == 0x02008081u && __vaddss4(0x01FF7F80u, 0x01010101u) == 0x02007F81u);
+    assert(__vsubus4(0x00020304u, 0x01010101u) == 0x00010203u && __vmaxs2(0xFFFF0001u, 2u) == 0x00000002u);
+    assert(__vminu2(0xFFFF0001u, 2u) == 1u && __vabsdiffu4(3u, 5u) == 2u && __vcmpeq4(0x0102u, 0x0103u) == 0xFFFFFF00u);
+    assert(__vneg4(1u) == 0xFFu && __vabs4(0xFFu) == 1u && __hiloint2double(__double2hiint(2.5), 0) == 2.5);
+    assert(__match_any_sync(~0u, t % 2) == (t % 2 ? 0xAAAAAAAAu : 0x55555555u));
+    int all = 0;
+    assert(__match_all_sync(~0u, 7, &all) == ~0u && all == 1);
+    const long long start = clock64();
+    assert(clock64() > start);
+    const dim3 whole_grid = gridDim, tile(4, 2);
+    assert(whole_grid.x == gridDim.x && tile.z == 1);
     if (t == 0) count = bits = flag = 0, smallest = 1 << 30, words[0] = 5, whole[1] = ones[1];
     __syncthreads();
     atomicAdd(&count, 2);
@@ -95,7 +112,31 @@ WRONG = {
     3: ("if (threadIdx.x < 16 && __syncthreads_or(1) == 0) return;", "crash: barrier divergence"),
     4: ("__builtin_assume(threadIdx.x < 3);", "crash: .*__builtin_assume.threadIdx.x < 3. is false"),
     5: ("atomicExch(whole + 32, 1.0f);", "crash: .* shared memory"),
+    6: (
+        "__shared__ float row[8]; if (threadIdx.x == 0) *reinterpret_cast<float4*>(row) = make_float4(0, 0, 0, 0);",
+        r"crash: .*misaligned access to 'struct float4'.* \(byte 0 of row\)",
+    ),
+    7: (
+        "__shared__ __align__(8) float row8[8]; (void)*reinterpret_cast<volatile float4*>(row8);",
+        "crash: .*misaligned",
+    ),
+    8: ("if ((1 << (threadIdx.x + 30)) == 0) return;", "crash: .* a shift by 32 of 'int'"),
+    9: ("if (int(A[0] + 3e9f) == 0) return;", "unjudged: .* a conversion to an integer that its type does not hold"),
+    10: (
+        "if (threadIdx.x == 0) C[0] = 1.0f; __syncthreads(); if (__ldg(C) == 2.0f) return;",
+        "race: .*__ldg reads byte 0 of C, which the same launch wrote",
+    ),
 }
+ALIGNED = """
+    __shared__ __align__(16) float row[8], one;
+    __shared__ double pair[2];
+    if (threadIdx.x == 0) *reinterpret_cast<float4*>(row + 4) = make_float4(0, 0, 0, 0), pair[1] = row[7], one = 0;
+"""
+
+
+def test_arrays_are_aligned_as_they_are_declared(emulator: EmulatorExecutor) -> None:
+    verdict = verify(emulator, edited(ALIGNED), examples=2, shrink=False)
+    assert verdict.passed, verdict.failure
 
 
 def test_a_wrong_use_is_found(emulator: EmulatorExecutor) -> None:
@@ -117,7 +158,7 @@ static __shared__ int n;
 """
     host = for_host(text)
     assert host.count("\n") == text.count("\n") and "#define all (" in host and "unsigned char* const raw = " in host
-    assert "static" not in host
+    assert "static __shared__" not in host
 
 
 def test_variables_of_the_device_are_known_by_name() -> None:

@@ -100,6 +100,12 @@ def test_correct_kernels_are_of_every_family_and_schedule(correct):
     assert {source.family for source in shared} == {"simt", "skinny"}
 
 
+def test_no_right_edit_of_the_catalogue_is_stale():
+    for edit in EDITS:
+        right, after = rendered(edit.subject, LIMITS), edited(edit, LIMITS)
+        assert right.text != after.text and (edit.dynamic_shared is None) == (right.launch == after.launch), edit.name
+
+
 @pytest.mark.parametrize("edit", [edit for edit in EDITS if edit.name in EDITED], ids=lambda edit: edit.name)
 def test_a_right_edit_passes(edit):
     with EmulatorExecutor(timeout=0.3) as emulator:
@@ -174,6 +180,7 @@ def test_a_wrong_diagnosis_and_a_kernel_that_does_not_compile_are_trouble(emulat
 
 def test_the_command_prints_the_kill_table(capsys):
     words = ["selfcheck", "--device", "emulator", "--only", "alpha is dropped", "--kernels", "1", "--mutants", "1"]
+    words += ["--examples", "40"]
     count = len(chosen("alpha is dropped")[0])
     code = main(words)
     shown = capsys.readouterr()

@@ -10,6 +10,7 @@ from gemmgen.kernel.families import BATCHED, NAIVE, SIMT
 from gemmgen.kernel.render import render
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.verification.extent import apart_situations
 from gemmgen.verification.situation import FAR_SIZES, far_situations, vast_situations
 from gemmgen.verification.verifier import EXHAUSTIVE, THOROUGH, verify
 
@@ -94,7 +95,8 @@ def test_a_verdict_says_what_was_run_and_watched(emulator):
     source = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
     verdict = verify(emulator, source, examples=30)
     domain = verdict.domain
-    assert domain is not None and domain.whole + domain.sampled == verdict.examples and domain.whole > domain.sampled
+    assert domain is not None and domain.whole > domain.sampled
+    assert domain.whole + domain.sampled + len(apart_situations(source)) == verdict.examples
     assert verdict.sampled == domain.sampled > 0, "some of those that could run whole"
     assert 0 < domain.watched <= verdict.examples - domain.watched_part
     assert verdict.deterministic
@@ -172,3 +174,16 @@ def test_a_tile_too_many_shows_beyond_a_group(columns, emulator):
     source = render(PROBLEM, SIMT, config)
     wrong = replace(source, text=source.text.replace("columns = (s.N + BN - 1) / BN", f"columns = {columns}"))
     assert wrong.text != source.text and not verify(emulator, wrong, examples=THOROUGH).passed
+
+
+def test_a_failure_that_hangs_on_earlier_launches_says_so(emulator):
+    """Shrinking counts nowhere: what was run is what came up to the first failure."""
+    source = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
+    start = "    float acc = 0.0f;"
+    assert source.text.count(start) == 1
+    often = "    static unsigned calls = 0;\n    float acc = ++calls > 4000 ? 1.0f : 0.0f;"
+    kept, own = (replace(source, text=source.text.replace(start, text)) for text in (often, "    float acc = s.K > 9;"))
+    for wrong, depends in ((kept, True), (own, False)):
+        verdict = verify(emulator, wrong, examples=30, shrink_seconds=5)
+        assert verdict.failure is not None and verdict.depends == depends
+        assert verdict.examples == verdict.found_after

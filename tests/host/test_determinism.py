@@ -87,8 +87,8 @@ class Summing:
     def coverage(self):
         return None
 
-    def take_near(self):
-        return []
+    def lacking(self):
+        return {}
 
     def close(self):
         pass

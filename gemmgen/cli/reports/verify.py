@@ -134,6 +134,8 @@ def _show_failure(console: Console, verdict: Verdict, again: str) -> None:
     made = facts()
     if verdict.situation is not None:
         made.add_row("smallest case", str(verdict.situation))
+        if verdict.depends:
+            made.add_row("", "it passes alone, and fails only after earlier launches")
     if verdict.mismatch is not None:
         wrong = verdict.mismatch
         made.add_row("first wrong", f"C[{wrong.row}][{wrong.col}] of {plural(wrong.count, 'wrong element')}")

@@ -46,7 +46,7 @@ KERNEL = (
     "-ffp-contract=fast",
     "-fno-exceptions",
     "-fno-rtti",
-    "-fsanitize=alignment,bounds,signed-integer-overflow,integer-divide-by-zero",
+    "-fsanitize=alignment,bounds,signed-integer-overflow,integer-divide-by-zero,shift-exponent,float-cast-overflow",
     "-fno-sanitize-recover=all",
 )
 # Every access to memory calls the runtime: races.hpp. ziglang does so in position-independent code alone.
@@ -244,6 +244,12 @@ DYNAMIC_SHARED = re.compile(
     r"([\w:<> ]+?)\s*\b(\w+)\s*\[\s*\]\s*;",
     re.MULTILINE,
 )
+# `__shared__ __align__(16) float As[2][64], last;`: alignment, type, and names with their bounds.
+SHARED = re.compile(
+    r"(?<!\w)(?<!extern )(?:static\s+)?__shared__[ \t]+(?:(?:__align__|alignas)\(([^()]*)\)[ \t]+)?"
+    r"((?:(?:const|volatile|unsigned|signed|long|short)[ \t]+)*[\w:]+(?:<[^<>;]*>)?(?:[ \t]+(?:long|int|char))*)[ \t]+"
+    r"(\w+(?:\[[^\];<>]+\])*(?:\s*,\s*\w+(?:\[[^\];<>]+\])*)*)\s*;"
+)
 # `__device__ float table[4] = ...` at file scope, functions apart.
 DEVICE_VARIABLE = re.compile(
     r"^(?:static\s+)?(__device__|__constant__)\s+((?:__align__\([^()]*\)|[^(){};=])+)[;={]", re.MULTILINE
@@ -258,7 +264,22 @@ def for_host(text: str) -> str:
         memory = f"reinterpret_cast<{ctype}*>(gemmgen::dynamic_shared_memory(__LINE__))"
         return f"{indent}{ctype}* const {name} = {memory};" if indent else f"#define {name} ({memory})"
 
-    return re.sub(r"\bstatic(\s+__shared__)", r"\1", DYNAMIC_SHARED.sub(pointer, text))
+    def aligned(found: re.Match[str]) -> str:
+        alignment, ctype, names = found.groups()
+        return " ".join(_shared_array(alignment or "1", ctype, name) for name in re.split(r",(?![^\[]*\])", names))
+
+    return re.sub(r"\bstatic(\s+__shared__)", r"\1", SHARED.sub(aligned, DYNAMIC_SHARED.sub(pointer, text)))
+
+
+def _shared_array(alignment: str, ctype: str, declared: str) -> str:
+    """Of `As[2][64]` what aligns it as CUDA does, and no further; see gemmgen_emulator.hpp."""
+    name, bounds = declared.strip(), ""
+    if "[" in name:
+        name, bracket, rest = name.partition("[")
+        bounds = bracket + rest
+    held = f"{name.strip()}_gemmgen_shared"
+    array = f"gemmgen::Shared<{ctype}{bounds}, {alignment}>"
+    return f"__shared__ {array} {held} = {{}}; static auto& {name.strip()} = {held}.value;"
 
 
 def device_variables(text: str) -> dict[str, bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,8 @@ import numpy.typing as npt
 
 from gemmgen.run.coverage import Coverage, Lines, Near, Untaken
 from gemmgen.run.emulator.probes import MOST_SITES, Block, Condition, Site
+
+Outcomes = npt.NDArray[np.bool_]  # of each site, false and true
 
 # As probes.hpp lays it out.
 SITE = np.dtype(
@@ -34,57 +36,68 @@ class Counters:
         self.file = os.memfd_create("gemmgen-probes")
         os.ftruncate(self.file, MOST_SITES * SITE.itemsize)
         self._sites = sites
+        self._conditions = np.array([isinstance(site, Condition) for site in sites], np.bool_)
         self._counted: npt.NDArray[Any] = np.frombuffer(mmap.mmap(self.file, 0), SITE)[: len(sites)]
+        self._ran, self._full = np.zeros((2, len(sites), 2), np.bool_)  # by all launches, and by those with K > 0
 
     def close(self) -> None:
         """What was counted stays readable."""
         self._counted = self._counted.copy()
         os.close(self.file)
 
+    def launched(self, empty: bool) -> None:
+        """A launch has come to its end; `empty` says that K was 0."""
+        self._ran |= self._counted["ran"]
+        if empty:
+            self._counted["ran"] = self._full
+            self._counted["near"] = False
+        else:
+            self._full |= self._counted["ran"]
+
     def coverage(self) -> Coverage | None:
         """None where the text has no probes."""
         if not self._sites:
             return None
-        untaken = (self._untaken(number, one) for number, one in self._of(Condition))
-        return Coverage(
-            branches=sum(int(self._possible(number).sum()) for number, _ in self._of(Condition)),
-            untaken=tuple(one for one in untaken if one is not None),
-            lines=_outermost([(one.line, one.last) for number, one in self._of(Block) if self._missing(number)[1]]),
-        )
-
-    def take_near(self) -> list[Near]:
-        """The operands that came closest to the outcome of a comparison that has not run, since the last call."""
-        found = [
-            Near(number, not bool(self._counted["ran"][number][1]), *map(float, self._counted["operands"][number]))
-            for number in np.flatnonzero(self._counted["near"]).tolist()
-            if self._missing(number).any()
+        missing = self._missing().tolist()
+        untaken = [
+            Untaken(site.line, site.text, None if all(lacks) else lacks[1])
+            for site, lacks in zip(self._sites, missing, strict=True)
+            if isinstance(site, Condition) and any(lacks)
         ]
+        blocks = [
+            (site.line, site.last)
+            for site, lacks in zip(self._sites, missing, strict=True)
+            if isinstance(site, Block) and lacks[1]
+        ]
+        return Coverage(int(self._possible()[self._conditions].sum()), tuple(untaken), _outermost(blocks))
+
+    def lacking(self) -> dict[int, Near | None]:
+        """See `LoadedKernel.lacking`."""
+        lacks = self._possible() & ~self._full
+        found = {number: self._near(number) for number in np.flatnonzero(lacks.any(axis=1) & self._conditions).tolist()}
         self._counted["near"] = False
         return found
 
-    def _of(self, kind: type[Site]) -> Iterator[tuple[int, Any]]:
-        return ((number, site) for number, site in enumerate(self._sites) if isinstance(site, kind))
+    def _near(self, number: int) -> Near | None:
+        counted, site = self._counted[number], self._sites[number]
+        if not counted["near"] or not isinstance(site, Condition):
+            return None
+        left, right = counted["operands"].tolist()
+        return Near(site.text, left, right, bool(self._ran[number].all()))
 
-    def _possible(self, number: int) -> npt.NDArray[np.bool_]:
-        """Which of its outcomes, false and true: not so where one of the executables that ran has none.
+    def _possible(self) -> Outcomes:
+        """Which outcomes, false and true, sites have: not those that one of the executables that started lacks.
 
-        A condition with one outcome is no branch.
+        A condition with one outcome is no branch, and has none.
         """
-        started = int(np.bitwise_or.reduce(self._counted["possible"], axis=None))
-        possible: npt.NDArray[np.bool_] = self._counted["possible"][number] == started
-        possible = possible | self._counted["ran"][number]
-        return possible & possible.all() if isinstance(self._sites[number], Condition) else possible
+        possible = self._counted["possible"]
+        found: Outcomes = self._ran | (possible == np.bitwise_or.reduce(possible, axis=None))
+        found[self._conditions] &= found[self._conditions].all(axis=1, keepdims=True)
+        return found
 
-    def _missing(self, number: int) -> npt.NDArray[np.bool_]:
-        missing: npt.NDArray[np.bool_] = self._possible(number) & ~self._counted["ran"][number]
+    def _missing(self) -> Outcomes:
+        missing: Outcomes = self._possible() & ~self._ran
         return missing
-
-    def _untaken(self, number: int, condition: Condition) -> Untaken | None:
-        never_false, never_true = self._missing(number).tolist()
-        if never_false or never_true:
-            outcome = None if never_false and never_true else bool(never_true)
-            return Untaken(condition.line, condition.text, outcome)
-        return None
 
 
 def _outermost(blocks: list[Lines]) -> tuple[Lines, ...]:

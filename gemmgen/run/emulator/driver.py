@@ -133,9 +133,9 @@ class EmulatedKernel:
         """What its launches ran of the text so far; None where it has no probes."""
         return self._counters.coverage()
 
-    def take_near(self) -> list[Near]:
-        """See `Counters.take_near`."""
-        return self._counters.take_near()
+    def lacking(self) -> dict[int, Near | None]:
+        """See `LoadedKernel.lacking`."""
+        return self._counters.lacking()
 
     def _blocks(self, case: Case, seed: int, blocks: Sequence[int] | None) -> tuple[Blocks, Blocks]:
         """(the blocks of a run in their order, those of them that are watched)."""
@@ -163,6 +163,7 @@ class EmulatedKernel:
         workers = 1 if server is self._watched else len(os.sched_getaffinity(0))
         timeout = self._timeout + _long_work(self.source.launch, case, len(blocks), server is self._watched)
         server.launch(self._request(layout, apart or case, seed, workers, timeout, quiet))
+        self._counters.launched(empty=case.k == 0)
         results = {name: self._arena.result(layout, case, name, operands.by_name[name]) for name in case.written}
         for name in results:
             outside = self._arena.write_outside(layout, case, name)

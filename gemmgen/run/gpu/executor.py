@@ -79,8 +79,8 @@ class GpuKernel:
     def coverage(self) -> Coverage | None:
         return None
 
-    def take_near(self) -> list[Near]:
-        return []
+    def lacking(self) -> dict[int, Near | None]:
+        return {}
 
     def close(self) -> None:
         self._executor.unload(self)

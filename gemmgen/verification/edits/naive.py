@@ -81,8 +81,9 @@ const unsigned tiles = static_cast<unsigned>(rows) * columns;
         ("    int acc = 0;\n", "    unsigned acc = 0;\n"),
         ("acc = multiply_add(a, b, acc);", "acc += static_cast<unsigned>(a) * static_cast<unsigned>(b);"),
     )),
-    Edit("gelu by the complement of erf", NAIVE_EPILOGUE, (
-        ("0.5f * x * (1.0f + erff(0.70710677f * x))", "0.5f * x * erfcf(-0.70710677f * x)"),)),
+    Edit("gelu's last step as a sum and a product", NAIVE_EPILOGUE, (
+        ("return fmaf(-t, exp2_approx(p), half + fabsf(half));",
+         "const float tail = t * exp2_approx(p);\n    return half + fabsf(half) - tail;"),)),
     Edit("epilogue vectors through the read-only cache", NAIVE_EPILOGUE, (
         ("= e.bias_n[n];", "= __ldg(e.bias_n + n);"),
         ("= e.residual[Offset(m) * s.ld_residual + n];", "= __ldcs(e.residual + Offset(m) * s.ld_residual + n);"),

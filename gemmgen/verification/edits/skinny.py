@@ -10,7 +10,6 @@ from gemmgen.verification.bugs.subjects import (
     DIRECT,
     MIRRORED,
     SKINNY_BF16,
-    SKINNY_EPILOGUE,
 )
 from gemmgen.verification.edits.base import Edit
 
@@ -126,7 +125,7 @@ __device__ float scratch[((Shape::M + BM - 1) / BM) * ((Shape::N + BN - 1) / BN)
     const int steps = (K + STEP - 1) / STEP;
     return {min(K, steps * split / SPLIT * STEP), min(K, steps * (split + 1) / SPLIT * STEP)};
 """),)),
-    Edit("an element's place without a remainder", SKINNY_EPILOGUE, (
+    Edit("an element's place without a remainder", ACROSS, (
         ("const int m = tile_m + element / BN, n = tile_n + element % BN;",
          "const int row = element / BN, m = tile_m + row, n = tile_n + element - row * BN;"),)),
     Edit("a bfloat16 widened by its bits, thin", SKINNY_BF16, (

@@ -102,10 +102,41 @@ inline int dp4a_us(unsigned a, int b, int c) {
   return int(gemmgen::dp4a<unsigned char, signed char>(a, unsigned(b), unsigned(c)));
 }
 
-// To nearest, ties to even; what has no int is the nearest one, and NaN is 0.
-inline int __float2int_rn(float value) {
+namespace gemmgen {
+
+// `value`, which is a whole number or NaN: what has no `To` is the nearest one, and NaN is 0, as a GPU has it.
+template <typename To>
+To saturated(double value) {
+  constexpr To LEAST = To(-1) < 0 ? To(1) << (8 * sizeof(To) - 1) : 0, LARGEST = ~LEAST;
+  constexpr double END = To(-1) < 0 ? -double(LEAST) : 2.0 * double(To(1) << (8 * sizeof(To) - 1));
   if (!(value == value)) return 0;
-  if (value >= 2147483648.0f) return 2147483647;
-  if (value <= -2147483648.0f) return -2147483647 - 1;
-  return int(__builtin_rintf(value));
+  if (value >= END) return LARGEST;
+  return value < double(LEAST) ? LEAST : To(value);
 }
+
+}  // namespace gemmgen
+
+// To nearest (ties to even), towards zero, down and up.
+#define GEMMGEN_TO_INTEGER(from, real, name, to)                                                      \
+  inline to __##from##2##name##_rn(real value) { return gemmgen::saturated<to>(__builtin_rint(value)); }  \
+  inline to __##from##2##name##_rz(real value) { return gemmgen::saturated<to>(__builtin_trunc(value)); } \
+  inline to __##from##2##name##_rd(real value) { return gemmgen::saturated<to>(__builtin_floor(value)); } \
+  inline to __##from##2##name##_ru(real value) { return gemmgen::saturated<to>(__builtin_ceil(value)); }
+#define GEMMGEN_FROM(from, real)                     \
+  GEMMGEN_TO_INTEGER(from, real, int, int)           \
+  GEMMGEN_TO_INTEGER(from, real, uint, unsigned)     \
+  GEMMGEN_TO_INTEGER(from, real, ll, long long)      \
+  GEMMGEN_TO_INTEGER(from, real, ull, unsigned long long)
+GEMMGEN_FROM(float, float)
+GEMMGEN_FROM(double, double)
+#undef GEMMGEN_FROM
+#undef GEMMGEN_TO_INTEGER
+
+inline float __int2float_rn(int value) { return float(value); }
+inline float __uint2float_rn(unsigned value) { return float(value); }
+inline float __ll2float_rn(long long value) { return float(value); }
+inline float __ull2float_rn(unsigned long long value) { return float(value); }
+inline double __int2double_rn(int value) { return value; }
+inline double __uint2double_rn(unsigned value) { return value; }
+inline double __ll2double_rn(long long value) { return double(value); }
+inline float __double2float_rn(double value) { return float(value); }

@@ -212,6 +212,10 @@ GEMMGEN_EXCHANGES(GEMMGEN_EXCHANGE)
 
 void fence() { races.fence(); }
 
+void read_only(const void* address, size_t bytes, int line) {
+  races.read_only(static_cast<const unsigned char*>(address), bytes, Place::line(unsigned(line)));
+}
+
 unsigned char* dynamic_shared_memory(int line) {
   if (shared_memory.dynamic().bytes == 0)
     fail("launch", {unsigned(line)}, "the kernel uses dynamic shared memory and is launched with none");

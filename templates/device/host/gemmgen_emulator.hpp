@@ -12,6 +12,15 @@
 #include "atomics.hpp"
 #include "convert.hpp"
 #include "kernel_entry.hpp"
+#include "simd.hpp"
+
+#if defined(__SANITIZE_THREAD__)
+#define GEMMGEN_WATCHED
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define GEMMGEN_WATCHED
+#endif
+#endif
 #include "probes.hpp"
 
 // Keywords. Shared arrays gather in one section, which the runtime poisons before every block. Each begins at
@@ -28,6 +37,21 @@
 #define __shared__ static __attribute__((used, section("gemmgen_shared"), aligned(GEMMGEN_SPACING)))
 #define __constant__
 #define __grid_constant__
+
+namespace gemmgen {
+
+// A shared array as `for_host` declares it: at an address that CUDA's alignment divides (that of its type, or the one
+// declared) and twice as much does not, so that an access that needs more is misaligned here, too.
+template <typename T, size_t DECLARED>
+struct Shared {
+  static constexpr size_t ALIGNMENT = DECLARED > alignof(T) ? DECLARED : alignof(T);
+  static constexpr size_t START = ALIGNMENT * (2 * ((8 + ALIGNMENT - 1) / ALIGNMENT) + 1);
+  unsigned start = START, bytes = sizeof(T);  // the runtime reads them
+  unsigned char gap[START - 8] = {};
+  alignas(ALIGNMENT) T value = {};
+};
+
+}  // namespace gemmgen
 
 // Vector types, aligned as CUDA aligns them.
 #define GEMMGEN_VECTORS(scalar, base)                                                              \
@@ -51,7 +75,10 @@ GEMMGEN_VECTORS(unsigned short, ushort)
 #undef GEMMGEN_VECTORS
 
 struct dim3 {
-  unsigned x = 1, y = 1, z = 1;
+  constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+  constexpr dim3(uint3 of) : x(of.x), y(of.y), z(of.z) {}
+  constexpr operator uint3() const { return {x, y, z}; }
+  unsigned x, y, z;
 };
 
 extern uint3 threadIdx, blockIdx;
@@ -132,6 +159,16 @@ constexpr auto max(T a, U b) -> decltype(a + b) {
   return a > b ? a : b;
 }
 
+// Of a number and NaN they are the number.
+inline float min(float a, float b) { return fminf(a, b); }
+inline float max(float a, float b) { return fmaxf(a, b); }
+inline double min(double a, double b) { return fmin(a, b); }
+inline double max(double a, double b) { return fmax(a, b); }
+inline double min(float a, double b) { return fmin(a, b); }
+inline double max(float a, double b) { return fmax(a, b); }
+inline double min(double a, float b) { return fmin(a, b); }
+inline double max(double a, float b) { return fmax(a, b); }
+
 inline unsigned __float_as_uint(float value) {
   unsigned bits;
   memcpy(&bits, &value, sizeof bits);
@@ -150,14 +187,35 @@ inline long long __double_as_longlong(double value) {
   return bits;
 }
 
+inline double __longlong_as_double(long long bits) {
+  double value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+inline int __double2hiint(double value) { return int(__double_as_longlong(value) >> 32); }
+inline int __double2loint(double value) { return int(__double_as_longlong(value)); }
+inline double __hiloint2double(int high, int low) {
+  return __longlong_as_double((long long)((unsigned long long)(unsigned(high)) << 32 | unsigned(low)));
+}
 inline int __float_as_int(float value) { return int(__float_as_uint(value)); }
 inline float __int_as_float(int bits) { return __uint_as_float(unsigned(bits)); }
 
-// Caching hints change no value.
+namespace gemmgen {
+void read_only(const void* address, size_t bytes, int line);
+}
+
+// Through a cache that does not see what the launch writes.
 template <typename T>
-T __ldg(const T* address) {
+T __ldg(const T* address, int line = __builtin_LINE()) {
+#ifdef GEMMGEN_WATCHED
+  gemmgen::read_only(address, sizeof *address, line);
+#endif
+  (void)line;
   return *address;
 }
+
+// Other caching hints change no value.
 
 template <typename T>
 T __ldcg(const T* address) {
@@ -227,6 +285,12 @@ inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
 
 inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned((unsigned long long)(a) * b >> 32); }
 inline int __mulhi(int a, int b) { return int((long long)(a) * b >> 32); }
+
+// Time that passes: each reading is later than those before it.
+inline long long clock64() {
+  static long long now;
+  return ++now;
+}
 
 // A promise to the compiler; a broken one is told, where a GPU may do anything.
 #define __builtin_assume(...) ((__VA_ARGS__) ? void() : gemmgen::broken_assumption(#__VA_ARGS__, __LINE__))
@@ -327,6 +391,24 @@ T __reduce_min_sync(unsigned mask, T value, int line = __builtin_LINE()) {
 template <typename T>
 T __reduce_max_sync(unsigned mask, T value, int line = __builtin_LINE()) {
   return gemmgen_reduce(mask, value, line, [](T a, T b) { return b > a ? b : a; });
+}
+
+// The lanes that bring the same bits.
+template <typename T>
+unsigned __match_any_sync(unsigned mask, T value, int line = __builtin_LINE()) {
+  unsigned same = 0;
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    if (!(mask >> lane & 1)) continue;
+    const T other = gemmgen::shuffle(mask, value, lane, line);
+    same |= unsigned(memcmp(&other, &value, sizeof value) == 0) << lane;
+  }
+  return same;
+}
+
+template <typename T>
+unsigned __match_all_sync(unsigned mask, T value, int* all, int line = __builtin_LINE()) {
+  *all = __match_any_sync(mask, value, line) == mask;
+  return *all ? mask : 0;
 }
 
 template <typename T>

@@ -77,6 +77,17 @@ class GlobalRaces {
     clocks.tick();
   }
 
+  // A read that may miss what this launch has written there.
+  void read_only(std::size_t number, const unsigned char* address, std::size_t bytes, Place place) {
+    const Region& operand = operands[number].region;
+    shadows_[number].each_cell(std::size_t(address - operand.data), bytes, [&](Cell& cell, std::size_t offset) {
+      if (cell.write.time >= start_of_launch_)
+        fail("race", place.location(), "block %u, thread %u: __ldg reads %s, which the same launch wrote at %s: the cache "
+             "that it reads by may hold what was there before", blockIdx.x, clocks.thread(),
+             operand.describe(operand.data + offset).c_str(), cell.write.place.text().c_str());
+    });
+  }
+
   // The same of one that nothing is ordered by, as a maximum.
   void reduction(std::size_t number, const unsigned char* address, std::size_t bytes, Place place) {
     access(number, address, bytes, place, Kind::atomic);

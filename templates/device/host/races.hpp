@@ -93,6 +93,13 @@ class Races {
         global_.atomic(i, address, bytes, place, counts);
   }
 
+  // A read by a cache that does not see what the launch writes.
+  void read_only(const unsigned char* address, std::size_t bytes, Place place) {
+    if (!watching) return;
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      if (operands[i].written && operands[i].region.contains(address, bytes)) global_.read_only(i, address, bytes, place);
+  }
+
   // An atomic that nothing is ordered by.
   void reduction(const unsigned char* address, std::size_t bytes, Place place) {
     if (!watching || shared_atomic(address, bytes, place)) return;

@@ -81,4 +81,15 @@ extern "C" {
   gemmgen::fail_rule(data->location, "a division by zero");
 }
 
+[[noreturn]] void __ubsan_handle_shift_out_of_bounds_abort(const gemmgen::Overflow* data, uintptr_t, uintptr_t by) {
+  gemmgen::fail_rule(data->location, std::string("a shift by ") + std::to_string(int(by)) + " of " + data->type->name);
+}
+
+// The compilers do not agree on what `data` is.
+[[noreturn]] void __ubsan_handle_float_cast_overflow_abort(const void*, uintptr_t) {
+  gemmgen::fail("unjudged", {0, __builtin_return_address(0)},
+                "%s: a conversion to an integer that its type does not hold: C++ leaves it open, a GPU takes the nearest "
+                "(__float2int_rz and the like are judged)", gemmgen::block.where().c_str());
+}
+
 }  // extern "C"

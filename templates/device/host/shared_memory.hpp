@@ -75,7 +75,8 @@ class SharedMemory {
     for (std::size_t i = 0; i + 1 < arrays_.size(); ++i) {
       unsigned char* const end = arrays_[i].start + arrays_[i].bytes;
       unsigned char* const gap = end + (page_bytes() - uintptr_t(end) % page_bytes()) % page_bytes();
-      if (gap < arrays_[i + 1].start) mprotect(gap, std::size_t(arrays_[i + 1].start - gap), PROT_NONE);
+      unsigned char* const next = arrays_[i + 1].start - uintptr_t(arrays_[i + 1].start) % page_bytes();
+      if (gap < next) mprotect(gap, std::size_t(next - gap), PROT_NONE);
     }
   }
 
@@ -99,7 +100,14 @@ class SharedMemory {
     return found;
   }
 
-  std::vector<Variable> arrays_ = variables_between(__start_gemmgen_shared, __stop_gemmgen_shared);
+  // Before any block runs: poison would hide where arrays begin.
+  static std::vector<Variable> shared_arrays() {
+    std::vector<Variable> found = variables_between(__start_gemmgen_shared, __stop_gemmgen_shared);
+    std::transform(found.begin(), found.end(), found.begin(), held);
+    return found;
+  }
+
+  std::vector<Variable> arrays_ = shared_arrays();
   std::vector<Variable> neighbours_ = kernel_variables_near_arrays();
   Region pages_;
   Region dynamic_;

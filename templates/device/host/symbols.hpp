@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,19 @@ inline std::string name_of_symbol(const char* symbol) {
   const std::size_t scope = name.rfind("::");
   if (scope != std::string::npos) name.erase(0, scope + 2);
   return name.substr(0, name.find('.'));
+}
+
+// A shared array that `gemmgen::Shared` holds, of which the first words say where it is.
+inline Variable held(Variable variable) {
+  const std::string suffix = "_gemmgen_shared";
+  if (variable.name.size() <= suffix.size() || variable.name.compare(variable.name.size() - suffix.size(), suffix.size(), suffix) != 0)
+    return variable;
+  unsigned words[2];
+  std::memcpy(words, variable.start, sizeof words);
+  variable.name.erase(variable.name.size() - suffix.size());
+  variable.start += words[0];
+  variable.bytes = words[1];
+  return variable;
 }
 
 // The variables whose addresses lie from `first` to `last` (exclusive), by address.

@@ -1,0 +1,221 @@
+"""Situations for what has not run of a kernel: sizes, strides and scalars by the operands of its comparisons.
+
+A comparison in the kernel that has always come out the same way shows how far its operands were from the other way.
+Where one of them is a size, a scalar, a multiple of one or a number that grows with one, the other operand says what
+that has to be; where nothing is known of it, the difference between the two may still be what a size lacks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from gemmgen.kernel.source import Launch
+from gemmgen.problem.gemm import Case
+from gemmgen.run.coverage import Near
+from gemmgen.run.executor import LoadedKernel
+from gemmgen.support.errors import InvalidInput
+from gemmgen.verification.scalars import EXACT_SCALARS
+from gemmgen.verification.situation import EXACT_KINDS, FAR_SIZES, SHALLOW, SHARED, Situation, padded_case
+
+MOST_TRIES, EMPTY_TRIES = 24, 4  # for an outcome; for one that launches with K = 0 have run
+SOUGHT_FLOPS, SOUGHT_ELEMENTS = 2e7, 3e6  # of a case at most
+SCALARS = ("alpha", "beta")
+# How sure it is that an aim meets its outcome, most first.
+IS_OPERAND, IS_RATIO, IS_DISTANCE, IS_TILE, GROWS = range(5)
+UNNAMED = 4  # steps of that, for what a comparison does not name that names others
+TILES = frozenset(("blockIdx", "gridDim", "block", "tile", "tiles"))  # names that speak of the number of tiles
+
+
+class Known(NamedTuple):
+    """A situation, and how close it brought a comparison to the outcome that it lacks."""
+
+    situation: Situation
+    near: Near
+
+
+@dataclass(frozen=True, order=True)
+class Aim:
+    """A `value` for what is called `name`; `step` says how far it is beside the operand."""
+
+    chance: int
+    step: int
+    name: str
+    value: float
+    unnamed: int = 0
+
+
+class Seeker:
+    """Watches what runs of `kernel` and proposes what may run of the rest. `largest` bounds run-time sizes."""
+
+    def __init__(self, kernel: LoadedKernel, largest: int) -> None:
+        self._kernel, self._largest = kernel, largest
+        self._known: dict[
+            tuple[int, bool], Known
+        ] = {}  # by comparison, and whether an operand was a number of the case
+        self._tries: Counter[int] = Counter()
+        self._tries_of: Counter[tuple[int, int]] = Counter()  # by what they were worth
+        self._tried: set[Case] = set()
+        self._sought: set[Situation] = set()
+
+    def ran(self, situation: Situation) -> None:
+        """`situation` has run: learns from it."""
+        lacking = self._kernel.lacking()
+        self._known = {key: known for key, known in self._known.items() if key[0] in lacking}
+        for number, near in lacking.items():
+            if near is None:
+                continue
+            key = number, not {near.left, near.right}.isdisjoint(situation.case.values.values())
+            if key not in self._known or near.distance < self._known[key].near.distance:
+                self._known[key] = Known(situation, near)
+
+    def next(self) -> Situation | None:
+        """A situation for an outcome that has not run, none of which comes twice; None where it knows none."""
+        aims = [
+            (self._rank(key[0], aim), aim, key)
+            for key, (situation, near) in self._known.items()
+            if self._tries[key[0]] < (EMPTY_TRIES if near.empty else MOST_TRIES)
+            for aim in aims_of(situation.case, self._kernel.source.launch, near)
+        ]
+        for _, aim, key in sorted(aims):
+            sought = aimed(self._known[key].situation, aim, self._largest)
+            if sought is not None and sought.case not in self._tried:
+                self._tries[key[0]] += 1
+                self._tries_of[key[0], aim.chance] += 1
+                self._tried.add(sought.case)
+                self._sought.add(sought)
+                return sought
+        return None
+
+    def _rank(self, number: int, aim: Aim) -> int:
+        """Low for what is likely, and has not been tried much."""
+        tries = self._tries[number] + self._tries_of[number, aim.chance]
+        return aim.chance + aim.step + aim.unnamed + tries
+
+    def has_sought(self, situation: Situation) -> bool:
+        return situation in self._sought
+
+
+def aims_of(case: Case, launch: Launch, near: Near) -> Iterator[Aim]:
+    """What may give the comparison its other outcome, from operands that `case` had."""
+    words = {*re.findall(r"[A-Za-z_]\w*", near.text)}
+    known = TILES.union(case.values)
+    for aim in _any_aims(case, launch, near):
+        named = not words.isdisjoint(TILES if aim.chance == IS_TILE else (aim.name,))
+        yield aim if named or words.isdisjoint(known) else replace(aim, unnamed=UNNAMED)
+
+
+def _any_aims(case: Case, launch: Launch, near: Near) -> Iterator[Aim]:
+    free = [name for name in case.problem.runtime_names if name in case.values]
+    for here, there in ((near.left, near.right), (near.right, near.left)):
+        for name in SCALARS:
+            yield from _scalar_aims(name, float(case.values[name]), here, there)
+        if here.is_integer() and there.is_integer():
+            for name in free:
+                yield from _size_aims(name, int(case.values[name]), int(here), int(there))
+            yield from _tile_aims(case, launch, int(there))
+
+
+def _scalar_aims(name: str, value: float, here: float, there: float) -> Iterator[Aim]:
+    if abs(value) == abs(here):
+        for step, aim in enumerate((there, 2 * there, there / 2, -there, there + 1, there - 1)):
+            yield Aim(IS_OPERAND, step, name, aim)
+
+
+def _size_aims(name: str, value: int, here: int, there: int) -> Iterator[Aim]:
+    for place, step in enumerate((0, 1, -1)):
+        goal = there + step
+        if value == here:
+            yield Aim(IS_OPERAND, place, name, goal)
+            continue
+        yield Aim(IS_DISTANCE, place, name, value + goal - here)
+        yield Aim(IS_DISTANCE, place, name, value - goal + here)
+        if here > 1 and value > 1 and (value % here == 0 or here % value == 0):
+            yield Aim(IS_RATIO, place, name, goal * value // here)
+        if 0 < here < value and goal > 0:
+            yield Aim(GROWS, place, name, value * (2 * goal + 1) // (2 * here + 1))
+
+
+def _tile_aims(case: Case, launch: Launch, there: int) -> Iterator[Aim]:
+    """Sizes with so many tiles that one has the number `there`, or that they are so many."""
+    for size, tile in launch.grid:
+        if size in case.problem.runtime_names and there > 0:
+            yield Aim(IS_TILE, 0, size, there * tile + 1)
+            yield Aim(IS_TILE, 1, size, there * tile)
+
+
+def aimed(situation: Situation, aim: Aim, largest: int) -> Situation | None:
+    """`situation` with what `aim` says, and other sizes small where it makes them costly; None where that cannot be."""
+    case = situation.case
+    try:
+        if aim.name in SCALARS:
+            return _with_scalar(situation, aim)
+        if aim.value < 0 or (largest < FAR_SIZES[-1] and aim.value > largest):
+            return None
+        usual = _with_size(case, aim.name, int(aim.value), None)
+        if _affordable(usual) and aim.chance != IS_TILE:
+            return replace(situation, case=usual)
+        small = _with_size(case, aim.name, int(aim.value), SHALLOW)
+        return replace(situation, case=small, seed=situation.seed | 1) if _affordable(small) else None
+    except (InvalidInput, OverflowError):  # sizes that the problem does not take
+        return None
+
+
+def _with_scalar(situation: Situation, aim: Aim) -> Situation:
+    dtype = situation.case.problem.types.scalar
+    if abs(aim.value) > dtype.largest:
+        raise InvalidInput(f"{aim.name} = {aim.value} is no {dtype.label}")
+    value = float(dtype.numpy.type(aim.value)) if not dtype.is_integer else aim.value
+    simple = value in EXACT_SCALARS or situation.data not in EXACT_KINDS
+    case = situation.case
+    case = replace(case, alpha=value) if aim.name == "alpha" else replace(case, beta=value)
+    return replace(situation, case=case, data=situation.data if simple else "random")
+
+
+def _with_size(case: Case, name: str, value: int, most: int | None) -> Case:
+    """`case` with another size, leading dimension or stride, and other sizes of `most` at most."""
+    problem, sizes, distances = case.problem, _free_sizes(case), _distances(case)
+    if most is not None:
+        sizes = {size: min(number, most) for size, number in sizes.items()}
+    if name.lower() in sizes:
+        sizes[name.lower()] = value
+    else:
+        dense = problem.case(**sizes)
+        distances[name] = value - getattr(dense, name)
+        if distances[name] < 0:
+            raise InvalidInput(f"{name} = {value} is too short")
+    if "batch" in sizes:
+        distances["batch"] = sizes.pop("batch")
+    return padded_case(problem, sizes, distances, case.alpha, case.beta)
+
+
+def _free_sizes(case: Case) -> dict[str, int]:
+    free = (size for size in ("M", "N", "K", "batch") if size in case.problem.runtime_names)
+    return {size.lower(): int(case.values[size]) for size in free}
+
+
+def _distances(case: Case) -> dict[str, int]:
+    """As `padded_case` takes them: how much longer lines and strides are than they have to be."""
+    problem = case.problem
+    sizes = {
+        size.lower(): int(case.values[size]) for size in ("M", "N", "K", "batch") if problem.sizes.get(size, 0) is None
+    }
+    dense = problem.case(**sizes)
+    lines = {name: getattr(case, name) for name in problem.runtime_names if name.startswith("ld")}
+    padded = problem.case(**sizes, **lines)
+    found = {name: line - getattr(dense, name) for name, line in lines.items()}
+    for name in problem.runtime_names:
+        if name.startswith("stride_"):
+            stride = getattr(case, name)
+            found[name] = SHARED if stride == 0 and name != "stride_c" else stride - getattr(padded, name)
+    if problem.pointers:
+        found |= {name: getattr(case, name) for name in ("different_a", "different_b")}
+    return found
+
+
+def _affordable(case: Case) -> bool:
+    elements = sum(matrix.elements for matrix in case.matrices)
+    return case.flops <= SOUGHT_FLOPS and elements <= SOUGHT_ELEMENTS

@@ -1,0 +1,100 @@
+"""What is sought for a comparison that lacks an outcome: from its operands, without running anything."""
+
+from __future__ import annotations
+
+import pytest
+
+from gemmgen.kernel.families import SIMT
+from gemmgen.kernel.render import render
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.coverage import Near
+from gemmgen.verification.seeker import MOST_TRIES, SOUGHT_FLOPS, Seeker
+from gemmgen.verification.situation import FAR_SIZES, Situation
+
+FREE = Problem(None, None, None, lda=None, ldb=None, ldc=None)
+SOURCE = render(FREE, SIMT, SIMT.default(FREE))
+BM = dict(SOURCE.launch.grid)["M"]
+CASE = FREE.case(50, 60, 70, lda=75, alpha=2.0)
+
+
+class Kernel:
+    """Has one comparison, `text`, whose operands `measure` gives for a case and whose outcome is `holds`."""
+
+    def __init__(self, text, measure, holds, source=SOURCE):
+        self.text, self.measure, self.holds, self.source = text, measure, holds, source
+        self.met, self.last = False, None
+
+    def run(self, case):
+        self.last = self.measure(case)
+        self.met |= self.holds(*self.last)
+
+    def lacking(self):
+        return {} if self.met else {3: Near(self.text, *map(float, self.last))}
+
+
+def tries(kernel, case=CASE, largest=FAR_SIZES[-1]):
+    """The situations that are run after `case` until the outcome is met, or none is left."""
+    seeker, found = Seeker(kernel, largest), []
+    situation = Situation(case, "exact", 0)
+    while situation is not None:
+        kernel.run(situation.case)
+        seeker.ran(situation)
+        situation = seeker.next()
+        found += [situation] if situation is not None else []
+    return found
+
+
+EQUAL, LESS = (lambda a, b: a == b), (lambda a, b: a < b)
+MET = {
+    "K > 400": (lambda case: (400, case.k), LESS, 2),
+    "K % 37 == 0": (lambda case: (case.k % 37, 0), EQUAL, 1),
+    "(K & 255) == 96": (lambda case: (case.k & 255, 96), EQUAL, 1),
+    "K / 64 == 17": (lambda case: (case.k // 64, 17), EQUAL, 18),
+    "iteration == 255": (lambda case: (-(-case.k // 8) - 1, 255), EQUAL, 20),
+    "lda == 2 * K": (lambda case: (case.lda, 2 * case.k), EQUAL, 1),
+    "lda - K == 96": (lambda case: (case.lda - case.k, 96), EQUAL, 6),
+    "M == 70000": (lambda case: (case.m, 70000), EQUAL, 1),
+    "blockIdx.x == 300": (lambda case: (-(-case.m // BM) - 1, 300), lambda a, b: a >= b, 2),
+    "N % 512 == 511": (lambda case: (case.n % 512, 511), EQUAL, 2),
+    "alpha == 1.5f": (lambda case: (case.alpha, 1.5), EQUAL, 1),
+    "fabsf(alpha) < 1e-30f": (lambda case: (abs(case.alpha), 1e-30), LESS, 3),
+    "beta == -3.25f": (lambda case: (case.beta, -3.25), EQUAL, 1),
+}
+
+
+@pytest.mark.parametrize("text", MET)
+def test_an_outcome_is_met_in_a_few_tries(text):
+    measure, holds, most = MET[text]
+    kernel = Kernel(text, measure, holds)
+    found = tries(kernel)
+    assert kernel.met and len(found) <= most, [str(one.case) for one in found]
+
+
+def test_what_is_impossible_is_given_up():
+    found = tries(Kernel("K < 0", lambda case: (case.k, -5), LESS))
+    assert 0 < len(found) <= MOST_TRIES and len({one.case for one in found}) == len(found)
+    assert all(one.case.flops <= SOUGHT_FLOPS for one in found)
+
+
+def test_what_a_problem_fixes_stays():
+    fixed = Problem(50, None, 70, ld_align=4)
+    case = fixed.case(n=64, alpha=2.0)
+    kernel = Kernel("K == 96", lambda case: (case.k, 96), EQUAL, render(fixed, SIMT, SIMT.default(fixed)))
+    found = tries(kernel, case)
+    assert found and not kernel.met
+    assert all((one.case.m, one.case.k) == (50, 70) for one in found)
+
+
+def test_sizes_stay_below_the_largest():
+    kernel = Kernel("K == 4096", lambda case: (case.k, 4096), EQUAL)
+    found = tries(kernel, largest=200)
+    assert not kernel.met and all(max(one.case.m, one.case.n, one.case.k) <= 200 for one in found)
+
+
+def test_exact_data_has_exact_scalars():
+    kernel = Kernel("alpha == 1.1f", lambda case: (case.alpha, 1.1), EQUAL)
+    assert {one.data for one in tries(kernel)} == {"random"}
+
+
+def test_nothing_is_sought_where_nothing_lacks():
+    assert tries(Kernel("K == K", lambda case: (case.k, case.k), EQUAL)) == []
