@@ -25,12 +25,12 @@ from gemmgen.kernel.streamk import Numbers
 from gemmgen.problem.gemm import Case
 from gemmgen.run.executor import Executor, LoadedKernel
 from gemmgen.support.errors import CandidateFailed
+from gemmgen.verification.checks import Mask, check_tiles, check_whole, elements_written, tiles_of
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.domain import DomainTally
 from gemmgen.verification.reference import compare
 from gemmgen.verification.shortened import shortened
 from gemmgen.verification.situation import Situation
-from gemmgen.verification.verifier import Mask, check_tiles, check_whole, elements_written, tiles_of
 
 SHORT_FLOPS = 5e9  # of a short run at most: some seconds
 MOST_ELEMENTS = 2**26  # of C

@@ -13,9 +13,9 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.support.errors import CandidateFailed
+from gemmgen.verification.checks import Wrong
 from gemmgen.verification.domain import DomainTally
 from gemmgen.verification.shortened import shortened
-from gemmgen.verification.verifier import Wrong
 from gemmgen.verification.whole_grid import check_grid, grid_situation
 
 PROBLEM = Problem(512, 512, 1024, lda=1040)

@@ -11,9 +11,10 @@ from gemmgen.cli.reports.words import bad, bold, facts, figure, good
 from gemmgen.kernel.conditionals import Conditional
 from gemmgen.run.coverage import Coverage
 from gemmgen.support.words import plural
+from gemmgen.verification.checks import SAMPLE_TILES
 from gemmgen.verification.domain import Domain
 from gemmgen.verification.sanitizers.tool import SanitizerResult
-from gemmgen.verification.verifier import SAMPLE_TILES, Verdict
+from gemmgen.verification.verifier import Verdict
 from gemmgen.verification.with_nvrtc import CudaCheck
 
 FINDINGS = 5  # of a tool that are shown; --json has all
