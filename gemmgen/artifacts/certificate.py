@@ -34,10 +34,11 @@ from gemmgen.search.tuner import Trial
 from gemmgen.support.clock import now
 from gemmgen.support.files import generator_digest, sha256
 from gemmgen.support.version import gemmgen_version
+from gemmgen.verification.checks import SAMPLE_TILES
 from gemmgen.verification.data import LARGE_EFFORT, effort
 from gemmgen.verification.sanitizers.tool import TOOLS
 from gemmgen.verification.situation import ALL_DATA_KINDS, RUNTIME_SIZES
-from gemmgen.verification.verifier import DEFAULT_EXAMPLES, SAMPLE_TILES, Verdict
+from gemmgen.verification.verifier import DEFAULT_EXAMPLES, Verdict
 
 LARGE_EXAMPLES = 20  # where one situation takes seconds
 NO_EXECUTOR: Document = {

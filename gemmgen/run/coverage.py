@@ -65,7 +65,7 @@ def _words(lines: Lines) -> str:
 class Near:
     """Operands of the comparison `text` that came close to its other outcome, which has not run yet.
 
-    empty  or which launches with K = 0 alone have run
+    empty  or which launches alone have run that tell nothing: see executor.tells
     """
 
     text: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -47,6 +48,11 @@ def left_behind(semaphores: Words, wanted: npt.NDArray[Any] | int = 0) -> str | 
     due = int(np.broadcast_to(wanted, semaphores.shape)[left[0]])
     reason = "the next launch needs it to be zero" if due == 0 else f"it is to be {due} until the other blocks run"
     return f"leaves semaphores[{left[0]}] = {semaphores[left[0]]}: {reason}"
+
+
+def tells(case: Case) -> bool:
+    """Whether the products of A and B show in C."""
+    return case.k > 0 and case.alpha != 0 and math.isfinite(case.alpha) and math.isfinite(case.beta)
 
 
 class LoadedKernel(Protocol):
@@ -100,8 +106,8 @@ class LoadedKernel(Protocol):
     def lacking(self) -> dict[int, Near | None]:
         """The conditions that lack an outcome, by number, and the operands closest to it since the last call.
 
-        None for one that has compared no numbers since then. Launches with K = 0 do not count: there a wrong branch
-        has nothing to do wrong.
+        None for one that has compared no numbers since then. Launches whose scalars or K = 0 leave a wrong branch
+        nothing to do wrong do not count: see `tells`.
         """
         ...
 

@@ -45,6 +45,8 @@ class Domain:
     largest_watched  M x N x K of the one with the most work among `watched`
     extent           of matrices whose lines or strides lay gigabytes apart the largest offset, in elements
     no_extent        why there are none, where the kernel would take such; None otherwise
+    grid             how every block ran of the grid that fixed sizes of C make; None where sizes are left to run time
+    no_grid          why not every block did
     """
 
     shapes: int
@@ -64,6 +66,8 @@ class Domain:
     scalars: dict[str, int] = field(default_factory=dict)  # in older records there are none, nor what follows
     extent: dict[str, int] = field(default_factory=dict)
     no_extent: str | None = None
+    grid: str | None = None
+    no_grid: str | None = None
 
 
 @dataclass(frozen=True)
@@ -101,10 +105,14 @@ class DomainTally:
         self._worst = (-1.0, "")
         self._bound = (0.0, "")
         self._extent: dict[str, int] = {}
+        self._whole_apart = 0
         self.no_extent: str | None = None
+        self.grid: str | None = None
+        self.no_grid: str | None = None
 
     def ran_apart(self, case: Case) -> None:
-        """A situation ran whose matrices are as far apart as those of `case`."""
+        """A situation ran, whole, whose matrices are as far apart as those of `case`."""
+        self._whole_apart += 1
         for name, offset in reach(case).items():
             if offset >= 2**31:
                 self._extent[name] = max(offset, self._extent.get(name, 0))
@@ -152,7 +160,7 @@ class DomainTally:
             data=dict(sorted(self._data.items())),
             edges={name: self._edges[name] for name in EDGES if self._edges[name]},
             schedules=len(self._seeds),
-            whole=len(self._whole),
+            whole=len(self._whole) + self._whole_apart,
             sampled=len(self.cases) - len(self._whole),
             largest_whole=_largest(self._whole),
             watched=len(self._watched),
@@ -160,6 +168,8 @@ class DomainTally:
             largest_watched=_largest(self._watched),
             extent=self._extent,
             no_extent=self.no_extent,
+            grid=self.grid,
+            no_grid=self.no_grid,
         )
 
     def errors(self) -> Errors | None:

@@ -22,6 +22,7 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import Limits
 from gemmgen.run.executor import Executor, LoadedKernel
 from gemmgen.support.errors import CandidateFailed, Failure, InvalidInput
+from gemmgen.verification.checks import Wrong, check
 from gemmgen.verification.corpus import Entry, entries, read, save
 from gemmgen.verification.random_kernels import LAYOUTS, RandomKernel, draw_points, schedules, simpler
 from gemmgen.verification.seeding import for_each
@@ -36,7 +37,6 @@ from gemmgen.verification.situation import (
     simpler_situations,
 )
 from gemmgen.verification.strategies import wide_situations
-from gemmgen.verification.verifier import Wrong, check
 
 LARGEST = 160  # of run-time sizes, long sides of tall and flat shapes apart
 PER_KERNEL = 40  # situations

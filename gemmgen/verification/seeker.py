@@ -7,6 +7,7 @@ that has to be; where nothing is known of it, the difference between the two may
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -16,12 +17,12 @@ from typing import NamedTuple
 from gemmgen.kernel.source import Launch
 from gemmgen.problem.gemm import Case
 from gemmgen.run.coverage import Near
-from gemmgen.run.executor import LoadedKernel
+from gemmgen.run.executor import LoadedKernel, tells
 from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.scalars import EXACT_SCALARS
 from gemmgen.verification.situation import EXACT_KINDS, FAR_SIZES, SHALLOW, SHARED, Situation, padded_case
 
-MOST_TRIES, EMPTY_TRIES = 24, 4  # for an outcome; for one that launches with K = 0 have run
+MOST_TRIES, EMPTY_TRIES = 24, 3  # for an outcome; for one that launches have run which tell nothing
 SOUGHT_FLOPS, SOUGHT_ELEMENTS = 2e7, 3e6  # of a case at most
 SCALARS = ("alpha", "beta")
 # How sure it is that an aim meets its outcome, most first.
@@ -68,7 +69,7 @@ class Seeker:
         for number, near in lacking.items():
             if near is None:
                 continue
-            key = number, not {near.left, near.right}.isdisjoint(situation.case.values.values())
+            key = number, _is_number_of(situation.case, near)
             if key not in self._known or near.distance < self._known[key].near.distance:
                 self._known[key] = Known(situation, near)
 
@@ -81,8 +82,11 @@ class Seeker:
             for aim in aims_of(situation.case, self._kernel.source.launch, near)
         ]
         for _, aim, key in sorted(aims):
-            sought = aimed(self._known[key].situation, aim, self._largest)
-            if sought is not None and sought.case not in self._tried:
+            situation, near = self._known[key]
+            sought = aimed(telling(situation), aim, self._largest)
+            if sought is None or sought.case in self._tried:
+                continue
+            if tells(sought.case) or not near.empty:
                 self._tries[key[0]] += 1
                 self._tries_of[key[0], aim.chance] += 1
                 self._tried.add(sought.case)
@@ -99,9 +103,30 @@ class Seeker:
         return situation in self._sought
 
 
+def telling(situation: Situation) -> Situation:
+    """`situation` with data and scalars by which a product that is missing or wrong shows."""
+    case = situation.case
+    data = situation.data if situation.data in ("exact", "random") else "random"
+    alpha = case.alpha if tells(replace(case, beta=0.0)) and 2**-20 < abs(case.alpha) < 2**20 else 1.0
+    beta = case.beta if math.isfinite(case.beta) else 0.0
+    return replace(situation, case=replace(case, alpha=alpha, beta=beta), data=data)
+
+
+def _is_number_of(case: Case, near: Near) -> bool:
+    """Whether an operand is a number of `case` that the comparison names, or a size: that shows less of what it is."""
+    words = _words(near.text)
+    named = {number for name, number in case.values.items() if name in words}
+    numbers = named or {case.values[name] for name in case.problem.runtime_names}
+    return not {near.left, near.right}.isdisjoint(numbers - {0})
+
+
+def _words(text: str) -> set[str]:
+    return {*re.findall(r"[A-Za-z_]\w*", text)}
+
+
 def aims_of(case: Case, launch: Launch, near: Near) -> Iterator[Aim]:
     """What may give the comparison its other outcome, from operands that `case` had."""
-    words = {*re.findall(r"[A-Za-z_]\w*", near.text)}
+    words = _words(near.text)
     known = TILES.union(case.values)
     for aim in _any_aims(case, launch, near):
         named = not words.isdisjoint(TILES if aim.chance == IS_TILE else (aim.name,))
@@ -121,7 +146,7 @@ def _any_aims(case: Case, launch: Launch, near: Near) -> Iterator[Aim]:
 
 def _scalar_aims(name: str, value: float, here: float, there: float) -> Iterator[Aim]:
     if abs(value) == abs(here):
-        for step, aim in enumerate((there, 2 * there, there / 2, -there, there + 1, there - 1)):
+        for step, aim in enumerate((there, 2 * there, there / 2, there - there / 2048, there + there / 2048, -there)):
             yield Aim(IS_OPERAND, step, name, aim)
 
 

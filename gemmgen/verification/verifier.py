@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.kernel.source import KernelSource, Launch
-from gemmgen.problem.dtype import CANARY, DType
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case, Problem
-from gemmgen.problem.operands import is_amax
 from gemmgen.run.coverage import Coverage
-from gemmgen.run.executor import Executor, Floats, LoadedKernel, Operands
+from gemmgen.run.executor import Executor, LoadedKernel
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import CandidateFailed, Failure
+from gemmgen.verification.checks import Seen, Wrong, check, check_apart, cost_with_edges, runs_whole
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.domain import Domain, DomainTally, Errors, domain_from, errors_from
 from gemmgen.verification.extent import apart_situations
-from gemmgen.verification.reference import Compared, Mismatch, compare, compare_amax
+from gemmgen.verification.reference import Mismatch
 from gemmgen.verification.sanitizers.tool import SanitizerResult
 from gemmgen.verification.seeker import Seeker
 from gemmgen.verification.situation import (
@@ -35,18 +35,13 @@ from gemmgen.verification.situation import (
     stratum,
     vast_situations,
 )
-from gemmgen.verification.window import Window
+from gemmgen.verification.whole_grid import check_grid, grid_situation
 
 DEFAULT_EXAMPLES = 100  # situations of `gemmgen verify` and of a certificate
-SAMPLE_TILES = 4  # of C, of a case that the executor does not run whole
-SOME_COST = 1e7  # an executor that samples runs larger cases whole for a few seeds only
-WHOLE_SEEDS = 8  # of so many seeds, one runs such a case whole
-THREAD_FLOPS = 200  # what a thread costs beside its arithmetic
 THOROUGH = 20  # from so many examples on, sizes that take long are among them
 EXHAUSTIVE = 100  # and from so many on those that take a second
 SOUGHT_PART = 4  # of so many situations drawn, one gives way, towards the end, to one for what has not run
 SHRINK_SECONDS = 60.0  # where each run crashes, shrinking would take hours; one that hangs does not shrink
-INTEGER_POISON = 0xA5  # of bytes that stand in C to see what is written: saturated results are 0x7F, 0x80, 0 and 0xFF
 
 RUNS = 10  # of one launch, whose results must have the same bits
 REPEATED_COST = 5e7  # of such a launch where there is a choice; of a larger one that sampling may divide, some tiles
@@ -134,14 +129,6 @@ def verdict_from(fields: Mapping[str, Any]) -> Verdict:
     )
 
 
-class Wrong(Exception):
-    """Stops a property test: this situation fails."""
-
-    def __init__(self, situation: Situation, failure: Failure, mismatch: Mismatch | None) -> None:
-        super().__init__(f"{situation}: {failure.reason}")
-        self.situation, self.failure, self.mismatch = situation, failure, mismatch
-
-
 def verify(
     executor: Executor,
     source: KernelSource,
@@ -179,6 +166,8 @@ def verify(
             tested(situation)
         for situation, extent in apart:
             tested.run_apart(situation, extent)
+        if kernel.runs_parts and examples >= EXHAUSTIVE:
+            tested.run_grid(executor)
         determinism = tested.repeat(runs) if runs > 1 else None
         coverage = kernel.coverage()
     except (Wrong, Flaky):
@@ -224,118 +213,6 @@ def _beyond_draws(source: KernelSource, largest: int, examples: int) -> list[Sit
 
 Words = npt.NDArray[np.unsignedinteger[Any]]
 
-# The tiles of M x N x batch, by the grid's numbers, that samples have run so far, and those of C that they wrote.
-Seen = dict[tuple[int, int, int], tuple[set[int], set[Window]]]
-
-
-def check(
-    kernel: LoadedKernel, situation: Situation, seen: Seen | None = None, tally: DomainTally | None = None
-) -> float:
-    """Run one situation; returns the largest error over its bound, and counts it in `tally`.
-
-    `seen` carries what samples showed from one situation to the next: two blocks that write the same tile, while
-    another stays unwritten, are seldom in one sample.
-
-    Raises Wrong (with the first wrong element) and CandidateFailed (the kernel does not run to the end).
-    """
-    operands, tally = make_operands(situation), tally or DomainTally()
-    case, seed = situation.case, situation.seed
-    if not runs_whole(kernel, situation):
-        return _check_sample(kernel, situation, operands, {} if seen is None else seen, tally)
-    worst = 0.0
-    for name in case.written:
-        result = kernel.run(case, operands, seed=seed, watch=name == "C", output=name)
-        worst = max(worst, _judge(situation, compare(situation, result, output=name), tally))
-    tally.ran(situation, kernel.source.launch.blocks(case), kernel.watched(case, seed=seed), whole=True)
-    return worst
-
-
-def check_apart(kernel: LoadedKernel, situation: Situation, apart: Case, tally: DomainTally) -> float:
-    """Run one situation whose lines, or matrices, lie as far apart for the kernel as those of `apart`; see `check`."""
-    case, operands, worst = situation.case, make_operands(situation), 0.0
-    for name in case.written:
-        result = kernel.run(case, operands, seed=situation.seed, watch=False, output=name, apart=apart)
-        worst = max(worst, _judge(situation, compare(situation, result, output=name), tally))
-    tally.ran_apart(apart)
-    return worst
-
-
-def runs_whole(kernel: LoadedKernel, situation: Situation) -> bool:
-    """Whether all blocks run. Where that takes long, they do for seed 0 and one seed in WHOLE_SEEDS."""
-    case, launch = situation.case, kernel.source.launch
-    if not kernel.can_run_whole(case):
-        return False
-    few = launch.tiles(case) <= 2 * SAMPLE_TILES or _cost(case, launch) <= SOME_COST or not kernel.runs_parts
-    return few or situation.seed % WHOLE_SEEDS == 0
-
-
-def _cost(case: Case, launch: Launch) -> float:
-    """Of a run of all blocks, in FLOPs."""
-    return case.flops + THREAD_FLOPS * launch.blocks(case) * launch.threads
-
-
-def _judge(situation: Situation, comparison: Compared, tally: DomainTally) -> float:
-    """The largest error over its bound. Raises Wrong."""
-    if comparison.mismatch is not None:
-        raise Wrong(situation, Failure("wrong", str(comparison.mismatch), "verifier"), comparison.mismatch)
-    tally.compared(situation, comparison)
-    return comparison.worst
-
-
-def _check_sample(
-    kernel: LoadedKernel, situation: Situation, operands: Operands, seen: Seen, tally: DomainTally
-) -> float:
-    """Run the blocks of a few random tiles and check what they write of C, as many tiles; the rest must stay.
-
-    Where blocks stream, the last of these tiles is one that they share.
-    """
-    case, launch = situation.case, kernel.source.launch
-    rng = np.random.default_rng(situation.seed)
-    tiles, whole = launch.tiles(case), launch.whole_tiles(case)
-    drawn = rng.choice(tiles, min(SAMPLE_TILES, tiles), replace=False)
-    if whole < tiles:
-        drawn = np.unique([*drawn[:-1], rng.integers(whole, tiles)])
-    blocks = launch.blocks_of(case, drawn)
-    numbers = launch.tiles_of(case, blocks).tolist()
-    chosen: list[int] = rng.permutation(blocks).tolist()
-    written = _tiles_written(kernel, situation, operands, chosen)
-    if len(written) != len(numbers):
-        reason = f"blocks {chosen} write {len(written)} tiles of C, not {len(numbers)}"
-        raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
-    all_numbers, all_tiles = seen.setdefault((case.m, case.n, case.batch), (set(), set()))
-    all_numbers.update(numbers)
-    all_tiles.update(written)
-    if len(all_tiles) != len(all_numbers):
-        reason = f"the blocks of {len(all_numbers)} tiles write {len(all_tiles)} tiles of C: some write the same"
-        raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
-    worst = 0.0
-    for name in case.written:
-        result = kernel.run(case, operands, seed=situation.seed, blocks=chosen, watch=name == "C", output=name)
-        if is_amax(name):
-            comparisons = [compare_amax(situation, result, written, name)]
-        else:
-            _require_inside(situation, operands, result, name, written, chosen)
-            comparisons = [compare(situation, result, tile, name) for tile in written]
-        worst = max(worst, *(_judge(situation, comparison, tally) for comparison in comparisons))
-    watched = kernel.watched(case, seed=situation.seed, blocks=chosen)
-    tally.ran(situation, len(chosen), watched, whole=len(chosen) == launch.blocks(case))
-    return worst
-
-
-def _require_inside(
-    situation: Situation, operands: Operands, result: Floats, output: str, tiles: list[Window], blocks: list[int]
-) -> None:
-    """Raises Wrong where `output` changed outside of `tiles`."""
-    matrix = situation.case.tensors[output]
-    bits = matrix.dtype.bits
-    outside = matrix.view(result.view(bits) != operands.by_name[output].view(bits))
-    for tile in tiles:
-        outside[tile.index] = False
-    if outside.any():
-        place = "".join(f"[{index}]" for index in np.argwhere(outside)[0])
-        reason = f"blocks {blocks} write {output}{place}, outside of the tiles that they write with beta = 0"
-        raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
-
 
 def compare_runs(kernel: LoadedKernel, situation: Situation, runs: int) -> Determinism:
     """Run one situation `runs` times, each time with a seed of its own, and compare the bits of C.
@@ -351,7 +228,7 @@ def compare_runs(kernel: LoadedKernel, situation: Situation, runs: int) -> Deter
     case, operands, launch = situation.case, make_operands(situation), kernel.source.launch
     tiles = launch.tiles(case)
     blocks = np.arange(launch.blocks(case))
-    cost = _cost(case, launch)
+    cost = cost_with_edges(case, launch)
     complete = cost <= REPEATED_COST or not kernel.runs_parts
     if not complete:
         count = min(tiles, max(REPEATED_TILES, int(REPEATED_COST * tiles / cost)))
@@ -388,36 +265,6 @@ def _first_difference(first: Words, again: Words, name: str, dtype: DType, seeds
         f"{name}{place} is {one:.9g} in one run and {other:.9g} in another of the same launch ({seeds}); "
         f"{int(differs.sum())} elements differ"
     )
-
-
-def _tiles_written(kernel: LoadedKernel, situation: Situation, operands: Operands, blocks: list[int]) -> list[Window]:
-    """The tiles in which a run of `blocks` with beta = 0 changes C, seen by what happens to poison."""
-    case = replace(situation.case, beta=0.0)
-    dtype = case.c.dtype
-    byte = INTEGER_POISON if dtype.is_integer else CANARY & 0xFF
-    poison = np.full(operands.c.nbytes, byte, np.uint8).view(dtype.numpy)
-    result = kernel.run(case, replace(operands, c=poison), seed=situation.seed, blocks=blocks, watch=False)
-    written = case.c.view(result.view(dtype.bits) != poison.view(dtype.bits))
-    return _tiles_of(case, kernel.source.launch, np.argwhere(written))
-
-
-def _tiles_of(case: Case, launch: Launch, elements: npt.NDArray[np.int64]) -> list[Window]:
-    """The tiles of C that hold `elements`, given by their indices, as the launch's grid divides it."""
-    tile = dict(launch.grid)
-    height, width, depth = tile.get("M", case.m), tile.get("N", case.n), tile.get("batch", 1)
-    sizes = (depth, height, width) if case.problem.batched else (height, width)
-    counts = [1 + int(most) for most in (elements // sizes).max(axis=0, initial=0)]
-    numbers = np.unique(np.ravel_multi_index(tuple((elements // sizes).T), counts))
-    places = zip(*(axis.tolist() for axis in np.unravel_index(numbers, counts)), strict=True)
-    return [_tile(case, height, width, depth, *place) for place in places]
-
-
-def _tile(case: Case, height: int, width: int, depth: int, *number: int) -> Window:
-    top, left = number[-2] * height, number[-1] * width
-    edges = top, left, min(top + height, case.m), min(left + width, case.n)
-    if not case.problem.batched:
-        return Window(*edges)
-    return Window(*edges, number[0] * depth, min((number[0] + 1) * depth, case.batch))
 
 
 class _Property:
@@ -491,11 +338,25 @@ class _Property:
             self.worst = max(self.worst, check_apart(self.kernel, situation, apart, self.tally))
         except CandidateFailed as error:
             if error.failure.kind == "unjudged":
+                self.examples -= 1
                 self.tally.no_extent = error.failure.reason
                 return
             raise self._keep(Wrong(situation, _with_words(error.failure, distances), None)) from error
         except Wrong as error:
             raise self._keep(Wrong(situation, _with_words(error.failure, distances), error.mismatch)) from error
+
+    def run_grid(self, executor: Executor) -> None:
+        """Every block of a large grid: see gemmgen.verification.whole_grid."""
+        situation = grid_situation(self.kernel.source)
+        if situation is None:
+            return
+        try:
+            check_grid(executor, self.kernel, situation, self.tally)
+        except CandidateFailed as error:
+            raise self._keep(Wrong(situation, error.failure, None)) from error
+        except Wrong as error:
+            self._keep(error)
+            raise
 
     def repeat(self, runs: int) -> Determinism | None:
         """Compare `runs` runs of the largest launch tried that takes little time, with random data.
@@ -505,7 +366,7 @@ class _Property:
         cases, self.drawn = self.tally.cases, False
         if not cases:
             return None
-        costs = {case: _cost(case, self.kernel.source.launch) for case in cases}
+        costs = {case: cost_with_edges(case, self.kernel.source.launch) for case in cases}
         affordable = [case for case in cases if costs[case] <= REPEATED_COST]
         case = max(affordable, key=lambda one: one.flops) if affordable else min(cases, key=lambda one: costs[one])
         situation = Situation(replace(case, alpha=1.0, beta=1.0), "random", 0)

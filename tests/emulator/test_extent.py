@@ -13,11 +13,12 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.support.errors import CandidateFailed
+from gemmgen.verification.checks import check_apart
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.domain import DomainTally
 from gemmgen.verification.extent import apart_situations, reach
 from gemmgen.verification.situation import Situation
-from gemmgen.verification.verifier import check_apart, verify
+from gemmgen.verification.verifier import verify
 
 PROBLEM = Problem(None, None, None, batch=None, layout="rc", epilogue="bias+residual")
 SOURCE = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))

@@ -15,8 +15,9 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.verification.checks import check
 from gemmgen.verification.situation import Situation
-from gemmgen.verification.verifier import RUNS, THOROUGH, check, verify
+from gemmgen.verification.verifier import RUNS, THOROUGH, verify
 
 EXAMPLES = 16  # situations a kernel: more than 2,000 in `make soak`, of these a third in `make test`
 EVERY = 12  # of them one is THOROUGH, with sizes beyond 16 bits; in `make soak` each is

@@ -11,9 +11,10 @@ from gemmgen.cli.reports.words import bad, bold, facts, figure, good
 from gemmgen.kernel.conditionals import Conditional
 from gemmgen.run.coverage import Coverage
 from gemmgen.support.words import plural
+from gemmgen.verification.checks import SAMPLE_TILES
 from gemmgen.verification.domain import Domain
 from gemmgen.verification.sanitizers.tool import SanitizerResult
-from gemmgen.verification.verifier import SAMPLE_TILES, Verdict
+from gemmgen.verification.verifier import Verdict
 from gemmgen.verification.with_nvrtc import CudaCheck
 
 FINDINGS = 5  # of a tool that are shown; --json has all
@@ -74,14 +75,18 @@ def show_pass(console: Console, verdict: Verdict) -> None:
         part = "" if determinism.blocks == determinism.grid else f", of {determinism.blocks} of its blocks"
         console.print(f"      the same bits in {determinism.runs} runs of one launch{part}")
     if verdict.domain is not None:
-        for words in _extent_words(verdict.domain):
+        for words in _reach_words(verdict.domain):
             console.print(f"      {words}", soft_wrap=True, markup=False)
     if verdict.executor == "emulator":
         console.print(f"      {coverage_words(verdict.coverage)}", soft_wrap=True, markup=False)
 
 
-def _extent_words(domain: Domain) -> Iterator[str]:
-    """How far apart matrices lay, where that is beyond 32 bits."""
+def _reach_words(domain: Domain) -> Iterator[str]:
+    """Whether every block of a large grid ran, and how far apart matrices lay, where that is beyond 32 bits."""
+    if domain.grid is not None:
+        yield domain.grid
+    if domain.no_grid is not None:
+        yield f"not judged: every block of the grid ({domain.no_grid})"
     if domain.extent:
         reached = ", ".join(f"{offset:.2g} in {name}" for name, offset in domain.extent.items())
         yield f"offsets up to {reached}: lines and matrices gigabytes apart"

@@ -38,21 +38,21 @@ class Counters:
         self._sites = sites
         self._conditions = np.array([isinstance(site, Condition) for site in sites], np.bool_)
         self._counted: npt.NDArray[Any] = np.frombuffer(mmap.mmap(self.file, 0), SITE)[: len(sites)]
-        self._ran, self._full = np.zeros((2, len(sites), 2), np.bool_)  # by all launches, and by those with K > 0
+        self._ran, self._told = np.zeros((2, len(sites), 2), np.bool_)  # by all launches, and by those that tell
 
     def close(self) -> None:
         """What was counted stays readable."""
         self._counted = self._counted.copy()
         os.close(self.file)
 
-    def launched(self, empty: bool) -> None:
-        """A launch has come to its end; `empty` says that K was 0."""
+    def launched(self, told: bool) -> None:
+        """A launch has come to its end; `told` says that it would have shown what is wrong."""
         self._ran |= self._counted["ran"]
-        if empty:
-            self._counted["ran"] = self._full
-            self._counted["near"] = False
+        if told:
+            self._told |= self._counted["ran"]
         else:
-            self._full |= self._counted["ran"]
+            self._counted["ran"] = self._told
+            self._counted["near"] = False
 
     def coverage(self) -> Coverage | None:
         """None where the text has no probes."""
@@ -73,7 +73,7 @@ class Counters:
 
     def lacking(self) -> dict[int, Near | None]:
         """See `LoadedKernel.lacking`."""
-        lacks = self._possible() & ~self._full
+        lacks = self._possible() & ~self._told
         found = {number: self._near(number) for number in np.flatnonzero(lacks.any(axis=1) & self._conditions).tolist()}
         self._counted["near"] = False
         return found

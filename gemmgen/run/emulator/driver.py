@@ -17,7 +17,7 @@ from gemmgen.run.emulator.arena import ArenaLayout, Blocks, SharedArena
 from gemmgen.run.emulator.compiler import Executables, HostCompiler, failed
 from gemmgen.run.emulator.counters import Counters
 from gemmgen.run.emulator.server import MAX_ARGUMENT_BYTES, Request, Server
-from gemmgen.run.executor import Floats, Operands
+from gemmgen.run.executor import Floats, Operands, tells
 from gemmgen.support.errors import CandidateFailed, require
 from gemmgen.support.files import Store
 from gemmgen.support.lifeline import Lifelines
@@ -163,7 +163,7 @@ class EmulatedKernel:
         workers = 1 if server is self._watched else len(os.sched_getaffinity(0))
         timeout = self._timeout + _long_work(self.source.launch, case, len(blocks), server is self._watched)
         server.launch(self._request(layout, apart or case, seed, workers, timeout, quiet))
-        self._counters.launched(empty=case.k == 0)
+        self._counters.launched(tells(case))
         results = {name: self._arena.result(layout, case, name, operands.by_name[name]) for name in case.written}
         for name in results:
             outside = self._arena.write_outside(layout, case, name)

@@ -9,10 +9,12 @@ from __future__ import annotations
 from gemmgen.verification.bugs.accesses import ACCESS_BUGS
 from gemmgen.verification.bugs.base import VALUE, Bug, Diagnosis, Subject
 from gemmgen.verification.bugs.batches import BATCH_BUGS
+from gemmgen.verification.bugs.branches import BRANCH_BUGS
 from gemmgen.verification.bugs.data import DATA_BUGS
 from gemmgen.verification.bugs.epilogues import EPILOGUE_BUGS
 from gemmgen.verification.bugs.extents import EXTENT_BUGS
 from gemmgen.verification.bugs.f64 import F64_BUGS
+from gemmgen.verification.bugs.grids import GRID_BUGS
 from gemmgen.verification.bugs.naive import NAIVE_BUGS
 from gemmgen.verification.bugs.pointers import POINTER_BUGS
 from gemmgen.verification.bugs.simt import AHEAD_BUGS, ASYNC_BUGS, DOUBLE_BUGS, SINGLE_BUGS, SLICED_BUGS, TURN_BUGS
@@ -24,7 +26,7 @@ from gemmgen.verification.bugs.types import TYPE_BUGS
 BUGS: tuple[Bug, ...] = (
     *NAIVE_BUGS, *SINGLE_BUGS, *DOUBLE_BUGS, *ASYNC_BUGS, *AHEAD_BUGS, *TURN_BUGS, *SLICED_BUGS, *SKINNY_BUGS,
     *F64_BUGS, *BATCH_BUGS, *POINTER_BUGS, *STREAM_BUGS, *MOVED_BUGS, *REMAINDER_BUGS,
-    *EPILOGUE_BUGS, *TYPE_BUGS, *ACCESS_BUGS, *EXTENT_BUGS, *DATA_BUGS,
+    *EPILOGUE_BUGS, *TYPE_BUGS, *ACCESS_BUGS, *EXTENT_BUGS, *DATA_BUGS, *BRANCH_BUGS, *GRID_BUGS,
 )  # fmt: skip
 SUBJECTS: tuple[Subject, ...] = tuple(dict.fromkeys(bug.subject for bug in BUGS))
 

@@ -120,6 +120,7 @@ ASYNC_F64 = Subject("cp.async f64 cr vectors", _runtime("cr", 2, DType.F64), (("
 
 NAIVE_BATCH = Subject("naive batch", replace(_runtime("rc"), batch=None), family=NAIVE)
 DOUBLE_BATCH = Subject("double batch", replace(_runtime("rr"), batch=None))
+BATCH_BIG = Subject("double batch, sampled", Problem(64, 64, 64, batch=2048))
 SMALL_BATCH = Subject(
     "batched rr", Problem(8, 12, 16, batch=None, stride_a=None, stride_b=None),
     (("MB", 4), ("BATCH_TILES", 5), ("STAGES", 2), ("ASYNC", 1)), BATCHED,

@@ -1,0 +1,42 @@
+"""One block of hundreds, or the last ones: mistakes that a few random tiles of a large grid seldom meet."""
+
+from __future__ import annotations
+
+from gemmgen.verification.bugs.base import OUTSIDE_C, READS, TILES_WRITTEN, VALUE, WRITES, Bug, Diagnosis
+from gemmgen.verification.bugs.subjects import BATCH_BIG, DOUBLE_BIG, MOVED_BIG, NAIVE_TALL, SPLIT_BIG, STREAM_BIG
+
+UNMADE = (VALUE, TILES_WRITTEN)  # a tile that another block's work replaces, or that nobody computes
+ELSEWHERE = Diagnosis("wrong", "outside of the tiles")
+
+TILE = "tile_of_block(s, blockIdx.x)"
+EXISTS = "if (m >= s.M || n >= s.N"
+COLUMN = "within / height * BN"
+
+GRID_BUGS = (
+    Bug("one block computes its neighbour's tile", "one of many", DOUBLE_BIG,
+        TILE, "tile_of_block(s, blockIdx.x == 317 ? 316 : blockIdx.x)", UNMADE),
+    Bug("one block adds to its first sum", "one of many", DOUBLE_BIG,
+        "    float* const c_tile =",
+        "    if (blockIdx.x == 421) acc[0][0] += 1.0f;\n    float* const c_tile =", (VALUE,)),
+    Bug("the last column of the last group is the first", "one of many", DOUBLE_BIG,
+        COLUMN, "(first + GROUP >= rows && within / height == columns - 1 ? 0 : within / height) * BN", UNMADE),
+    Bug("the last corner of C loses an element", "one of many", DOUBLE_BIG,
+        "    float* const c_tile =",
+        "    if (tile.m == s.M - BM && tile.n == s.N - BN) acc[TM - 1][TN - 1] = 0.0f;\n    float* const c_tile =",
+        (VALUE,)),
+    Bug("one row of thousands is left out", "one of many", NAIVE_TALL,
+        EXISTS, "if (m == 27487 || m >= s.M || n >= s.N", (VALUE,)),
+    Bug("the tile's number loses a bit", "one of many", NAIVE_TALL,
+        "const int tile_m = blockIdx.x / columns", "const int tile_m = (blockIdx.x & 8191) / columns", UNMADE),
+    Bug("one tile of split blocks is computed twice, another never", "one of many", SPLIT_BIG,
+        "const int tile = blockIdx.x / SPLIT;",
+        "const int tile = blockIdx.x / SPLIT == 300 ? 301 : blockIdx.x / SPLIT;", UNMADE),
+    Bug("one data-parallel tile ends as early as an owner's", "one of many", STREAM_BIG,
+        "block < schedule.data_parallel ? schedule.k_tiles",
+        "block != 333 && block < schedule.data_parallel ? schedule.k_tiles", (VALUE,)),
+    Bug("one tile at the right edge does not move back", "one of many", MOVED_BIG,
+        "min(nominal.n, s.N - BN)", "nominal.m == 640 ? nominal.n : min(nominal.n, s.N - BN)",
+        (VALUE, OUTSIDE_C, READS, WRITES, ELSEWHERE)),
+    Bug("one product of thousands is stored in another's place", "one of many", BATCH_BIG,
+        "C += matrix * s.stride_c;", "C += (matrix == 1300 ? 1299 : matrix) * s.stride_c;", UNMADE),
+)  # fmt: skip

@@ -1,0 +1,208 @@
+"""One situation: runs a kernel in it, whole or in part, and holds what it writes against the reference."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from gemmgen.kernel.source import Launch
+from gemmgen.problem.gemm import Case
+from gemmgen.problem.operands import is_amax
+from gemmgen.run.executor import Floats, LoadedKernel, Operands
+from gemmgen.support.errors import Failure
+from gemmgen.verification.data import make_operands
+from gemmgen.verification.domain import DomainTally
+from gemmgen.verification.reference import Compared, Mismatch, compare, compare_amax
+from gemmgen.verification.situation import Situation
+from gemmgen.verification.window import Window
+
+SAMPLE_TILES = 4  # of C, of a case that the executor does not run whole
+SOME_COST = 1e7  # an executor that samples runs larger cases whole for a few seeds only
+WHOLE_SEEDS = 8  # of so many seeds, one runs such a case whole
+THREAD_FLOPS = 200  # what a thread costs beside its arithmetic
+# Of bytes that stand in C to see what is written: no NaN, which results may be, and none of 0x7F, 0x80, 0 and 0xFF,
+# which saturated results are.
+POISON = 0xA5
+
+
+class Wrong(Exception):
+    """Stops a property test: this situation fails."""
+
+    def __init__(self, situation: Situation, failure: Failure, mismatch: Mismatch | None) -> None:
+        super().__init__(f"{situation}: {failure.reason}")
+        self.situation, self.failure, self.mismatch = situation, failure, mismatch
+
+
+Mask = npt.NDArray[np.bool_]
+
+
+# The tiles of M x N x batch, by the grid's numbers, that samples have run so far, and those of C that they wrote.
+Seen = dict[tuple[int, int, int], tuple[set[int], set[Window]]]
+
+
+def check(
+    kernel: LoadedKernel, situation: Situation, seen: Seen | None = None, tally: DomainTally | None = None
+) -> float:
+    """Run one situation; returns the largest error over its bound, and counts it in `tally`.
+
+    `seen` carries what samples showed from one situation to the next: two blocks that write the same tile, while
+    another stays unwritten, are seldom in one sample.
+
+    Raises Wrong (with the first wrong element) and CandidateFailed (the kernel does not run to the end).
+    """
+    operands, tally = make_operands(situation), tally or DomainTally()
+    if not runs_whole(kernel, situation):
+        return _check_sample(kernel, situation, operands, {} if seen is None else seen, tally)
+    return check_whole(kernel, situation, operands, tally)
+
+
+def check_whole(kernel: LoadedKernel, situation: Situation, operands: Operands, tally: DomainTally) -> float:
+    """The same with all blocks, whatever that takes."""
+    case, seed, worst = situation.case, situation.seed, 0.0
+    for name in case.written:
+        result = kernel.run(case, operands, seed=seed, watch=name == "C", output=name)
+        worst = max(worst, _judge(situation, compare(situation, result, output=name), tally))
+    tally.ran(situation, kernel.source.launch.blocks(case), kernel.watched(case, seed=seed), whole=True)
+    return worst
+
+
+def check_apart(kernel: LoadedKernel, situation: Situation, apart: Case, tally: DomainTally) -> float:
+    """Run one situation whose lines, or matrices, lie as far apart for the kernel as those of `apart`; see `check`."""
+    case, operands, worst = situation.case, make_operands(situation), 0.0
+    for name in case.written:
+        result = kernel.run(case, operands, seed=situation.seed, watch=False, output=name, apart=apart)
+        worst = max(worst, _judge(situation, compare(situation, result, output=name), tally))
+    tally.ran_apart(apart)
+    return worst
+
+
+def runs_whole(kernel: LoadedKernel, situation: Situation) -> bool:
+    """Whether all blocks run. Where that takes long, they do for seed 0 and one seed in WHOLE_SEEDS."""
+    case, launch = situation.case, kernel.source.launch
+    if not kernel.can_run_whole(case):
+        return False
+    few = launch.tiles(case) <= 2 * SAMPLE_TILES or launch_cost(case, launch) <= SOME_COST or not kernel.runs_parts
+    return few or situation.seed % WHOLE_SEEDS == 0
+
+
+def launch_cost(case: Case, launch: Launch) -> float:
+    """Of a run of all blocks, in FLOPs."""
+    return case.flops + THREAD_FLOPS * launch.blocks(case) * launch.threads
+
+
+def cost_with_edges(case: Case, launch: Launch) -> float:
+    """The same with what tiles compute beyond C's edges, which is nearly all where K is deep and C small."""
+    beyond = 2.0 * launch.partial_elements * launch.tiles(case) * case.k - case.flops
+    return launch_cost(case, launch) + max(beyond, 0.0)
+
+
+def _judge(situation: Situation, comparison: Compared, tally: DomainTally) -> float:
+    """The largest error over its bound. Raises Wrong."""
+    if comparison.mismatch is not None:
+        raise Wrong(situation, Failure("wrong", str(comparison.mismatch), "verifier"), comparison.mismatch)
+    tally.compared(situation, comparison)
+    return comparison.worst
+
+
+def _check_sample(
+    kernel: LoadedKernel, situation: Situation, operands: Operands, seen: Seen, tally: DomainTally
+) -> float:
+    """Run the blocks of a few random tiles and check what they write of C, as many tiles; the rest must stay.
+
+    Where blocks stream, the last of these tiles is one that they share.
+    """
+    case, launch = situation.case, kernel.source.launch
+    rng = np.random.default_rng(situation.seed)
+    tiles, whole = launch.tiles(case), launch.whole_tiles(case)
+    drawn = rng.choice(tiles, min(SAMPLE_TILES, tiles), replace=False)
+    if whole < tiles:
+        drawn = np.unique([*drawn[:-1], rng.integers(whole, tiles)])
+    return check_tiles(kernel, situation, operands, drawn, seen, tally)
+
+
+def check_tiles(
+    kernel: LoadedKernel,
+    situation: Situation,
+    operands: Operands,
+    drawn: npt.NDArray[np.int64],
+    seen: Seen,
+    tally: DomainTally,
+) -> float:
+    """The same of the tiles `drawn`, by the grid's numbers."""
+    case, launch = situation.case, kernel.source.launch
+    blocks = launch.blocks_of(case, drawn)
+    numbers = launch.tiles_of(case, blocks).tolist()
+    chosen: list[int] = np.random.default_rng(situation.seed).permutation(blocks).tolist()
+    written = tiles_written(kernel, situation, operands, chosen)
+    if len(written) != len(numbers):
+        reason = f"blocks {chosen} write {len(written)} tiles of C, not {len(numbers)}"
+        raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
+    all_numbers, all_tiles = seen.setdefault((case.m, case.n, case.batch), (set(), set()))
+    all_numbers.update(numbers)
+    all_tiles.update(written)
+    if len(all_tiles) != len(all_numbers):
+        reason = f"the blocks of {len(all_numbers)} tiles write {len(all_tiles)} tiles of C: some write the same"
+        raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
+    worst = 0.0
+    for name in case.written:
+        result = kernel.run(case, operands, seed=situation.seed, blocks=chosen, watch=name == "C", output=name)
+        if is_amax(name):
+            comparisons = [compare_amax(situation, result, written, name)]
+        else:
+            _require_inside(situation, operands, result, name, written, chosen)
+            comparisons = [compare(situation, result, tile, name) for tile in written]
+        worst = max(worst, *(_judge(situation, comparison, tally) for comparison in comparisons))
+    watched = kernel.watched(case, seed=situation.seed, blocks=chosen)
+    tally.ran(situation, len(chosen), watched, whole=len(chosen) == launch.blocks(case))
+    return worst
+
+
+def _require_inside(
+    situation: Situation, operands: Operands, result: Floats, output: str, tiles: list[Window], blocks: list[int]
+) -> None:
+    """Raises Wrong where `output` changed outside of `tiles`."""
+    matrix = situation.case.tensors[output]
+    bits = matrix.dtype.bits
+    outside = matrix.view(result.view(bits) != operands.by_name[output].view(bits))
+    for tile in tiles:
+        outside[tile.index] = False
+    if outside.any():
+        place = "".join(f"[{index}]" for index in np.argwhere(outside)[0])
+        reason = f"blocks {blocks} write {output}{place}, outside of the tiles that they write with beta = 0"
+        raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
+
+
+def tiles_written(kernel: LoadedKernel, situation: Situation, operands: Operands, blocks: list[int]) -> list[Window]:
+    """The tiles in which a run of `blocks` with beta = 0 changes C."""
+    written = np.argwhere(elements_written(kernel, situation, operands, blocks))
+    return tiles_of(situation.case, kernel.source.launch, written)
+
+
+def elements_written(kernel: LoadedKernel, situation: Situation, operands: Operands, blocks: list[int]) -> Mask:
+    """Which elements of C such a run changes, seen by what happens to poison."""
+    case = replace(situation.case, beta=0.0)
+    dtype = case.c.dtype
+    poison = np.full(operands.c.nbytes, POISON, np.uint8).view(dtype.numpy)
+    result = kernel.run(case, replace(operands, c=poison), seed=situation.seed, blocks=blocks, watch=False)
+    return case.c.view(result.view(dtype.bits) != poison.view(dtype.bits))
+
+
+def tiles_of(case: Case, launch: Launch, elements: npt.NDArray[np.int64]) -> list[Window]:
+    """The tiles of C that hold `elements`, given by their indices, as the launch's grid divides it."""
+    tile = dict(launch.grid)
+    height, width, depth = tile.get("M", case.m), tile.get("N", case.n), tile.get("batch", 1)
+    sizes = (depth, height, width) if case.problem.batched else (height, width)
+    counts = [1 + int(most) for most in (elements // sizes).max(axis=0, initial=0)]
+    numbers = np.unique(np.ravel_multi_index(tuple((elements // sizes).T), counts))
+    places = zip(*(axis.tolist() for axis in np.unravel_index(numbers, counts)), strict=True)
+    return [_tile(case, height, width, depth, *place) for place in places]
+
+
+def _tile(case: Case, height: int, width: int, depth: int, *number: int) -> Window:
+    top, left = number[-2] * height, number[-1] * width
+    edges = top, left, min(top + height, case.m), min(left + width, case.n)
+    if not case.problem.batched:
+        return Window(*edges)
+    return Window(*edges, number[0] * depth, min((number[0] + 1) * depth, case.batch))

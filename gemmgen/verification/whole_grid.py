@@ -1,0 +1,198 @@
+"""Every block of a grid that is too large to run whole: at a smaller K, and what that shows again at the kernel's own.
+
+Of 4096 x 4096 x 4096 an emulator runs a few tiles in a second, and all of them for a K of 32. Which tile of C a block
+computes, from which rows of A and columns of B, whether it ends where C does and what it adds to: all of that is in the
+short run. C is read (beta = 1), so that an element which two blocks store is wrong, too, and one that none stores keeps
+its old value. `shortened` says for which texts this is the same kernel.
+
+What is wrong there is looked for by halves, down to two tiles, and these run at the kernel's own K: only what is wrong
+there fails. An edit may count on K in ways that no constant says, and be right.
+
+The tiles at the ends of the grid's numbering (the first, the last, and where its rows of tiles, or those of a
+raster's groups, would end) run at the kernel's own K besides, the first of them watched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from gemmgen.kernel.source import KernelSource, Launch
+from gemmgen.kernel.streamk import Numbers
+from gemmgen.problem.gemm import Case
+from gemmgen.run.executor import Executor, LoadedKernel
+from gemmgen.support.errors import CandidateFailed
+from gemmgen.verification.checks import Mask, check_tiles, check_whole, elements_written, tiles_of
+from gemmgen.verification.data import make_operands
+from gemmgen.verification.domain import DomainTally
+from gemmgen.verification.reference import compare
+from gemmgen.verification.shortened import shortened
+from gemmgen.verification.situation import Situation
+
+SHORT_FLOPS = 5e9  # of a short run at most: some seconds
+MOST_ELEMENTS = 2**26  # of C
+BEYOND = 3  # rows and columns beyond two tiles, where M or N is left to run time
+DEPTH, PRODUCTS = 64, 2  # K, and products, where they are
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What of a grid ran.
+
+    blocks  of the grid, which all ran
+    k       for this K
+    ends    tiles that ran at the kernel's own K besides, where that is another
+    """
+
+    blocks: int
+    k: int
+    ends: int = 0
+
+    def __str__(self) -> str:
+        besides = f", {self.ends} tiles of it whole" if self.ends else ""
+        return f"all {self.blocks:,} blocks of one grid at K = {self.k}{besides}"
+
+
+class Unjudged(Exception):
+    """Why a grid cannot run at a smaller K, in words."""
+
+
+def grid_situation(source: KernelSource) -> Situation | None:
+    """A launch of the fixed sizes of C, with two tiles and a bit along others; None where both are left to run time."""
+    problem, tile = source.problem, dict(source.launch.grid)
+    if problem.m is None and problem.n is None:
+        return None
+    wanted = {"m": 2 * tile.get("M", 1) + BEYOND, "n": 2 * tile.get("N", 1) + BEYOND, "k": DEPTH}
+    free = {name: size for name, size in wanted.items() if problem.sizes[name.upper()] is None}
+    return Situation(problem.case(**free, batch=problem.batch or PRODUCTS, beta=1.0), "exact", seed=0)
+
+
+def check_grid(executor: Executor, kernel: LoadedKernel, situation: Situation, tally: DomainTally) -> None:
+    """Run every block of the grid of `situation`, and say in `tally` how. Raises Wrong and CandidateFailed."""
+    case, launch = situation.case, kernel.source.launch
+    try:
+        _require_room(case)
+        if case.problem.k is None or kernel.can_run_whole(case):
+            check_whole(kernel, situation, make_operands(situation), DomainTally())
+            tally.grid = str(Grid(launch.blocks(case), case.k))
+        else:
+            tally.grid = str(_check_short(executor, kernel, situation))
+    except Unjudged as why:
+        tally.no_grid = str(why)
+
+
+def _require_room(case: Case) -> None:
+    if case.c.elements > MOST_ELEMENTS:
+        raise Unjudged(f"C has more than {MOST_ELEMENTS:,} elements")
+    if case.problem.k is None and case.flops > SHORT_FLOPS:
+        raise Unjudged(f"it takes {case.flops:.2g} FLOPs")
+
+
+def _check_short(executor: Executor, kernel: LoadedKernel, whole: Situation) -> Grid:
+    case, launch = whole.case, kernel.source.launch
+    short = shortened(kernel.source, int(SHORT_FLOPS * case.k / max(case.flops, 1)))
+    if short is None:
+        raise Unjudged("its text is no kernel for a smaller K")
+    sizes = {name: getattr(case, name) for name in ("m", "n", "batch")}
+    situation = Situation(short.problem.case(**sizes, beta=1.0), "exact", seed=1)
+    try:
+        shorter = executor.load(short)
+    except CandidateFailed as error:
+        raise Unjudged(f"with K = {short.problem.k} in its text it is none: {error.failure.reason}") from error
+    try:
+        suspects = _suspects(shorter, situation)
+    finally:
+        shorter.close()
+    own, seen = make_operands(whole), DomainTally()
+    if suspects is not None:
+        check_tiles(kernel, whole, own, suspects, {}, seen)
+        raise Unjudged(f"with K = {short.problem.k} in its text it is wrong, and on the same tiles at its own K right")
+    ends = _ends(launch, case)
+    check_tiles(kernel, whole, own, ends, {}, seen)
+    return Grid(launch.blocks(case), situation.case.k, len(ends))
+
+
+def _ends(launch: Launch, case: Case) -> Numbers:
+    tiles = launch.tiles(case)
+    lines = [-(-int(case.values[name]) // tile) for name, tile in launch.grid]
+    return np.unique([end % tiles for line in lines for end in (0, line - 1, -line, -1)])
+
+
+def _suspects(kernel: LoadedKernel, situation: Situation) -> Numbers | None:
+    """A few tiles, by the grid's numbers, that are wrong where the whole grid runs; None where it is right."""
+    case, launch = situation.case, kernel.source.launch
+    tiles, operands, mismatch = np.arange(launch.tiles(case)), make_operands(situation), None
+    try:
+        for name in case.written:
+            result = kernel.run(case, operands, seed=situation.seed, watch=False, output=name)
+            mismatch = mismatch or compare(situation, result, output=name).mismatch
+    except CandidateFailed:
+        return _first_that(lambda some: _crashes(kernel, situation, some), tiles)
+    if mismatch is None:
+        return None
+    written = partial(_written, kernel, situation)
+    place = (mismatch.row, mismatch.col) if mismatch.matrix is None else (mismatch.matrix, mismatch.row, mismatch.col)
+    near = _near(case, launch, place, written(tiles))
+    return _idle(case, launch, written, tiles) if near is None else _writers(written, near, tiles)
+
+
+Place = tuple[int, ...]  # an element of C
+
+
+def _near(case: Case, launch: Launch, place: Place, written: Mask) -> Place | None:
+    """`place`, or another element of its tile, where somebody writes; None where nobody writes any of the tile."""
+    if written[place]:
+        return place
+    tile = tiles_of(case, launch, np.array([place]))[0].index
+    there = np.argwhere(written[tile])
+    return tuple((there[0] + [part.start for part in tile]).tolist()) if len(there) else None
+
+
+def _idle(case: Case, launch: Launch, written: Callable[[Numbers], Mask], tiles: Numbers) -> Numbers:
+    """One of `tiles` whose blocks write none, or two that write the same."""
+
+    def too_few(some: Numbers) -> bool:
+        return len(tiles_of(case, launch, np.argwhere(written(some)))) < len(some)
+
+    found = _first_that(too_few, tiles)
+    if len(found) == 1:
+        return found
+    first, second = np.array_split(found, 2)
+    both = np.argwhere(written(first) & written(second))
+    return _writers(written, tuple(both[0].tolist()), found) if len(both) else found
+
+
+def _first_that(wrong: Callable[[Numbers], bool], tiles: Numbers) -> Numbers:
+    """By halves, the fewest of `tiles` found of which `wrong` still holds."""
+    while len(tiles) > 1:
+        half = next((half for half in np.array_split(tiles, 2) if wrong(half)), None)
+        if half is None:
+            return tiles
+        tiles = half
+    return tiles
+
+
+def _writers(written: Callable[[Numbers], Mask], place: Place, tiles: Numbers) -> Numbers:
+    """Each of `tiles` whose blocks write the element at `place`."""
+    if not written(tiles)[place]:
+        return tiles[:0]
+    if len(tiles) == 1:
+        return tiles
+    return np.concatenate([_writers(written, place, half) for half in np.array_split(tiles, 2)])
+
+
+def _crashes(kernel: LoadedKernel, situation: Situation, tiles: Numbers) -> bool:
+    blocks = kernel.source.launch.blocks_of(situation.case, tiles).tolist()
+    try:
+        kernel.run(situation.case, make_operands(situation), seed=situation.seed, blocks=blocks, watch=False)
+    except CandidateFailed:
+        return True
+    return False
+
+
+def _written(kernel: LoadedKernel, situation: Situation, tiles: Numbers) -> Mask:
+    blocks = kernel.source.launch.blocks_of(situation.case, tiles).tolist()
+    return elements_written(kernel, situation, make_operands(situation), blocks)

@@ -1,0 +1,110 @@
+"""Every block of a grid that takes too long whole: at a smaller K, and what is wrong there at the kernel's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from gemmgen.kernel.families import NAIVE, SIMT
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.support.errors import CandidateFailed
+from gemmgen.verification.checks import Wrong
+from gemmgen.verification.domain import DomainTally
+from gemmgen.verification.shortened import shortened
+from gemmgen.verification.whole_grid import check_grid, grid_situation
+
+PROBLEM = Problem(512, 512, 1024, lda=1040)
+SOURCE = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
+STORE = "    float* const to ="
+TILE_M = "const int tile_m = blockIdx.x / columns"
+
+
+@pytest.fixture(scope="module")
+def emulator() -> Iterator[EmulatorExecutor]:
+    with EmulatorExecutor() as executor:
+        yield executor
+
+
+def edited(old: str, new: str, source: KernelSource = SOURCE) -> KernelSource:
+    assert source.text.count(old) == 1
+    return replace(source, text=source.text.replace(old, new))
+
+
+def tried(emulator: EmulatorExecutor, source: KernelSource) -> DomainTally:
+    situation, tally, kernel = grid_situation(source), DomainTally(), emulator.load(source)
+    assert situation is not None
+    try:
+        check_grid(emulator, kernel, situation, tally)
+    finally:
+        kernel.close()
+    return tally
+
+
+def test_the_text_for_a_smaller_k_is_the_same_but_for_it() -> None:
+    source = edited(STORE, "    if (blockIdx.x == 517) acc += 1;\n" + STORE)
+    short = shortened(source, 100)
+    assert short is not None
+    assert short.problem.k == 16
+    assert (short.problem.lda, short.problem.ldb) == (1040, 512)
+    assert short.text == source.text.replace("constexpr int K = 1024;", "constexpr int K = 16;") != source.text
+
+
+@pytest.mark.parametrize("layout", ["rc", "cr"])
+def test_a_ragged_k_and_what_divides_it_stay(layout: str) -> None:
+    problem = Problem(512, 512, 1023, layout=layout)
+    short = shortened(render(problem, SIMT, SIMT.default(problem)), 200)
+    assert short is not None
+    assert short.problem.k is not None
+    assert short.problem.k % 16 == 1023 % 16
+
+
+def test_not_every_text_has_one() -> None:
+    runtime = Problem(512, 512, None)
+    assert shortened(render(runtime, NAIVE, NAIVE.default(runtime)), 100) is None
+    assert shortened(SOURCE, 15) is None, "no smaller K is small enough"
+    assert shortened(edited("constexpr int K = 1024", "constexpr int K = 1 << 10"), 100) is None
+    assert shortened(replace(SOURCE, family="by hand"), 100) is None
+
+
+def test_grids_of_run_time_sizes_run_whole_anyway() -> None:
+    runtime = Problem(None, None, None)
+    assert grid_situation(render(runtime, NAIVE, NAIVE.default(runtime))) is None
+
+
+def test_every_block_of_a_right_kernel_runs(emulator: EmulatorExecutor) -> None:
+    assert tried(emulator, SOURCE).grid == "all 1,024 blocks of one grid at K = 16, 4 tiles of it whole"
+    small = Problem(70, 64, 64)
+    assert tried(emulator, render(small, NAIVE, NAIVE.default(small))).grid == "all 20 blocks of one grid at K = 64"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (STORE, "if (blockIdx.x == 517) acc += 1;\n" + STORE, r"C\[256\]\[80\] is"),
+        (STORE, "if (blockIdx.x == 517 && threadIdx.x == 3) return;\n" + STORE, r"C\[256\]\[83\] is"),
+        (STORE, "if (blockIdx.x == 517) return;\n" + STORE, r"write \d tiles? of C, not"),
+        (
+            TILE_M,
+            "const int tile_m = (blockIdx.x == 517 ? 5 : blockIdx.x) / columns",
+            r"blocks \[\d+, \d+\] write 1 tiles",
+        ),
+        ("float acc = 0.0f;", "float acc = blockIdx.x == 517 ? A[-99] : 0.0f;", "block 517, .* before the start of A"),
+    ],
+    ids=["adds", "loses an element", "loses a tile", "another's tile", "reads elsewhere"],
+)
+def test_one_wrong_block_of_a_thousand_is_found(old: str, new: str, words: str, emulator: EmulatorExecutor) -> None:
+    with pytest.raises((Wrong, CandidateFailed), match=words):
+        tried(emulator, edited(old, new))
+
+
+@pytest.mark.parametrize("old", ["k < s.K", "constexpr int lda = 1040"])
+def test_who_counts_on_k_may_be_right(old: str, emulator: EmulatorExecutor) -> None:
+    new = {"k < s.K": "k < 1024", "constexpr int lda = 1040": "constexpr int lda = K + 16"}[old]
+    tally = tried(emulator, edited(old, new))
+    assert tally.grid is None
+    assert tally.no_grid == "with K = 16 in its text it is wrong, and on the same tiles at its own K right"
