@@ -92,6 +92,12 @@ def launch_cost(case: Case, launch: Launch) -> float:
     return case.flops + THREAD_FLOPS * launch.blocks(case) * launch.threads
 
 
+def cost_with_edges(case: Case, launch: Launch) -> float:
+    """The same with what tiles compute beyond C's edges, which is nearly all where K is deep and C small."""
+    beyond = 2.0 * launch.partial_elements * launch.tiles(case) * case.k - case.flops
+    return launch_cost(case, launch) + max(beyond, 0.0)
+
+
 def _judge(situation: Situation, comparison: Compared, tally: DomainTally) -> float:
     """The largest error over its bound. Raises Wrong."""
     if comparison.mismatch is not None:

@@ -19,7 +19,7 @@ from gemmgen.run.coverage import Coverage
 from gemmgen.run.executor import Executor, LoadedKernel
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import CandidateFailed, Failure
-from gemmgen.verification.checks import Seen, Wrong, check, check_apart, launch_cost, runs_whole
+from gemmgen.verification.checks import Seen, Wrong, check, check_apart, cost_with_edges, runs_whole
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.domain import Domain, DomainTally, Errors, domain_from, errors_from
 from gemmgen.verification.extent import apart_situations
@@ -228,7 +228,7 @@ def compare_runs(kernel: LoadedKernel, situation: Situation, runs: int) -> Deter
     case, operands, launch = situation.case, make_operands(situation), kernel.source.launch
     tiles = launch.tiles(case)
     blocks = np.arange(launch.blocks(case))
-    cost = launch_cost(case, launch)
+    cost = cost_with_edges(case, launch)
     complete = cost <= REPEATED_COST or not kernel.runs_parts
     if not complete:
         count = min(tiles, max(REPEATED_TILES, int(REPEATED_COST * tiles / cost)))
@@ -366,7 +366,7 @@ class _Property:
         cases, self.drawn = self.tally.cases, False
         if not cases:
             return None
-        costs = {case: launch_cost(case, self.kernel.source.launch) for case in cases}
+        costs = {case: cost_with_edges(case, self.kernel.source.launch) for case in cases}
         affordable = [case for case in cases if costs[case] <= REPEATED_COST]
         case = max(affordable, key=lambda one: one.flops) if affordable else min(cases, key=lambda one: costs[one])
         situation = Situation(replace(case, alpha=1.0, beta=1.0), "random", 0)

@@ -332,8 +332,7 @@ def _find(named: str) -> HostCompiler:
     for command in [_words(named)] if named else known:
         version = _version(command)
         if version is not None:
-            optional = [flag for flag in OPTIONAL if _accepts(command, flag, "-c")]
-            static = OPTIONAL_LINK if _accepts(command, *OPTIONAL_LINK) else ()
+            optional, static = _accepted(command)
             return HostCompiler(tuple(command), version, (*KERNEL, *optional), (*LINK, *static))
     trouble = f"$CXX = {named} does not run" if named else "no C++ compiler is on this machine"
     raise failed("unavailable", f"{trouble}: {HOW_TO_GET_ONE}")
@@ -353,6 +352,14 @@ def _version(command: list[str]) -> str | None:
         return None
     result = _call([*command, "--version"])
     return result.stdout.splitlines()[0] if result.returncode == 0 and result.stdout else None
+
+
+def _accepted(command: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Of OPTIONAL and OPTIONAL_LINK, what the compiler knows: mostly all of it, which takes one call to learn."""
+    if _accepts(command, *OPTIONAL, *OPTIONAL_LINK):
+        return OPTIONAL, OPTIONAL_LINK
+    optional = tuple(flag for flag in OPTIONAL if _accepts(command, flag, "-c"))
+    return optional, OPTIONAL_LINK if _accepts(command, *OPTIONAL_LINK) else ()
 
 
 def _accepts(command: list[str], *flags: str) -> bool:
