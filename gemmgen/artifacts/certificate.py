@@ -161,7 +161,8 @@ def _not_drawn(problem: Problem, verification: Mapping[str, Any]) -> Iterator[st
         free = [name for name in distances if name in problem.runtime_names]
         if free:
             most = max(domain["padding"].get(name, (0, 0))[1] for name in free)
-            yield f"{', '.join(free)} that exceed their {what} by more than {most} elements"
+            far = ", but for one situation with offsets beyond 2^31" if domain.get("extent") else ""
+            yield f"{', '.join(free)} that exceed their {what} by more than {most} elements{far}"
     if problem.pointers:
         yield "matrices A, or B, that overlap"
     alphas, betas = (", ".join(f"{value:g}" for value in domain[name]) for name in ("alphas", "betas"))
@@ -173,7 +174,9 @@ def _not_drawn(problem: Problem, verification: Mapping[str, Any]) -> Iterator[st
     if domain["sampled"]:
         largest = domain["largest_whole"]
         whole = "none ran whole" if largest is None else f"the largest that ran whole is {largest}"
-        yield f"whole grids in {domain['sampled']} situations: the blocks of {SAMPLE_TILES} tiles of each ran, {whole}"
+        once = f"; {domain['grid']}" if domain.get("grid") else ""
+        part = f"the blocks of {SAMPLE_TILES} tiles of each ran, {whole}{once}"
+        yield f"whole grids in {domain['sampled']} situations: {part}"
 
 
 def _not_watched(verification: Mapping[str, Any]) -> Iterator[str]:

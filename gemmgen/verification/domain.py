@@ -44,7 +44,7 @@ class Domain:
     watched_part     those of which some blocks were
     largest_watched  M x N x K of the one with the most work among `watched`
     extent           of matrices whose lines or strides lay gigabytes apart the largest offset, in elements
-    no_extent        why there are none, where the kernel would take such; None otherwise
+    no_extent        why the system has no room for such; None otherwise
     grid             how every block ran of the grid that fixed sizes of C make; None where sizes are left to run time
     no_grid          why not every block did
     """

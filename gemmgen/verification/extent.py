@@ -17,6 +17,7 @@ from gemmgen.verification.situation import Situation
 FAR_LD = 2**31 - 2**17  # whole pages; the third line is beyond 2^32 elements
 FAR_STRIDE = 2**32 + 2**17  # whole pages; its lower half is short
 MOST_BYTES = 2**44  # that an operand spans: some of them fit the addresses of a process
+MOST_FLOPS, MOST_ELEMENTS = 5e8, 2**25  # of such a situation, where fixed sizes are large: a second
 MOST_LINES = 4096  # of an operand: each is a mapping of its own
 DEPTH, BEYOND = 67, 3  # K where no k tile is known, and what M and N have beyond a tile
 DEEPEST = 1100  # K at most
@@ -32,7 +33,11 @@ def apart_situations(source: KernelSource) -> list[Apart]:
     if problem.pointers:
         return []
     found = [_lines_apart(source), _matrices_apart(source) if problem.strided else None]
-    return [one for one in found if one is not None]
+    return [one for one in found if one is not None and _is_affordable(one[0].case)]
+
+
+def _is_affordable(case: Case) -> bool:
+    return case.flops <= MOST_FLOPS and sum(matrix.elements for matrix in case.tensors.values()) <= MOST_ELEMENTS
 
 
 def reach(case: Case) -> dict[str, int]:

@@ -86,25 +86,21 @@ def test_every_block_of_a_right_kernel_runs(emulator: EmulatorExecutor) -> None:
     ("old", "new", "words"),
     [
         (STORE, "if (blockIdx.x == 517) acc += 1;\n" + STORE, r"C\[256\]\[80\] is"),
-        (STORE, "if (blockIdx.x == 517 && threadIdx.x == 3) return;\n" + STORE, r"C\[256\]\[83\] is"),
         (STORE, "if (blockIdx.x == 517) return;\n" + STORE, r"write \d tiles? of C, not"),
         (
             TILE_M,
             "const int tile_m = (blockIdx.x == 517 ? 5 : blockIdx.x) / columns",
             r"blocks \[\d+, \d+\] write 1 tiles",
         ),
-        ("float acc = 0.0f;", "float acc = blockIdx.x == 517 ? A[-99] : 0.0f;", "block 517, .* before the start of A"),
     ],
-    ids=["adds", "loses an element", "loses a tile", "another's tile", "reads elsewhere"],
+    ids=["adds", "loses a tile", "another's tile"],
 )
 def test_one_wrong_block_of_a_thousand_is_found(old: str, new: str, words: str, emulator: EmulatorExecutor) -> None:
     with pytest.raises((Wrong, CandidateFailed), match=words):
         tried(emulator, edited(old, new))
 
 
-@pytest.mark.parametrize("old", ["k < s.K", "constexpr int lda = 1040"])
-def test_who_counts_on_k_may_be_right(old: str, emulator: EmulatorExecutor) -> None:
-    new = {"k < s.K": "k < 1024", "constexpr int lda = 1040": "constexpr int lda = K + 16"}[old]
-    tally = tried(emulator, edited(old, new))
+def test_who_counts_on_k_may_be_right(emulator: EmulatorExecutor) -> None:
+    tally = tried(emulator, edited("k < s.K", "k < 1024"))
     assert tally.grid is None
     assert tally.no_grid == "with K = 16 in its text it is wrong, and on the same tiles at its own K right"

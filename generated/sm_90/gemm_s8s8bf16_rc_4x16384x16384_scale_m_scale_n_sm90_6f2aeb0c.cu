@@ -1,4 +1,4 @@
-// gemm_s8s8bf16_rc_4x16384x16384_scale_m_scale_n_sm90_4ffa4b75
+// gemm_s8s8bf16_rc_4x16384x16384_scale_m_scale_n_sm90_6f2aeb0c
 //
 //     C = alpha * acc * scale_m * scale_n + beta * C      acc = A * B; A s8, B s8, C bf16; sums in s32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -8,17 +8,17 @@
 //     scale_m  4 elements, one a row of C
 //     scale_n  16384 elements, one a column of C
 //
-// Block   4 x 16 of C by 128 threads, 320 bytes of shared memory
+// Block   4 x 16 of C by 128 threads, 16704 bytes of shared memory
 // Thread  16 elements of C, summed over one k in 32: 32 threads share each element and add up at the end
 // Weights the elements of B, each multiplied by those of A, the small operand, at the same k
-// Reads   each weight once, to a register, with 20480 bytes of a block in flight; 6.4 FLOP for a byte of global memory
+// Reads   each weight once, through its thread's ring in shared memory, with 20480 bytes of a block in flight; 6.4 FLOP for a byte of global memory
 // Cached  A, which every warp reads again: L1 serves most of it
 // Bound   global memory on a card that can compute more than that for each byte, else FFMA issue
 //
 // Launch  ceil(M / 4) * ceil(N / 16) blocks of 128 threads
 // Expects A, B, C, scale_m and scale_n at addresses divisible by 16, C overlapping no other operand
-// Config  gemm_s8s8bf16_rc_4x16384x16384_scale_m_scale_n_skinny_s4_t4_w4_k0_u2_v4_split1
-// Made by gemmgen generate 4x16384x16384 --types s8,s8,bf16 --layout rc --epilogue 'alpha * acc * scale_m * scale_n + beta * C' --arch sm_90 --family skinny
+// Config  gemm_s8s8bf16_rc_4x16384x16384_scale_m_scale_n_skinny_s4_t4_w4_k0_u2_async1_v4_split1
+// Made by gemmgen generate 4x16384x16384 --types s8,s8,bf16 --layout rc --epilogue 'alpha * acc * scale_m * scale_n + beta * C' --arch sm_90 --family skinny --set ASYNC=1
 
 namespace {
 
@@ -79,16 +79,19 @@ constexpr int LANE_WORDS = VW;  // of these a lane's
 constexpr int XW = 16;          // elements of an access to the small operand
 
 // Shared memory
-constexpr int SUMS_PITCH = BN + 4;                      // ints from one line of sums to the next
-constexpr int PARTIALS = 1;                             // sums of each element of C that meet in shared memory
-constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;  // ints of the sums at the end
+constexpr int W_BYTES = 1;                                                // bytes of an element of the weights
+constexpr int RING_FLOATS = UNROLL * LOADS * THREADS * VW * W_BYTES / 4;  // ints of the ring
+constexpr int SUMS_PITCH = BN + 4;                                        // ints from one line of sums to the next
+constexpr int PARTIALS = 1;                                               // sums of each element of C that meet in shared memory
+constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;                    // ints of the sums at the end
 
 // Shared memory, in all
-constexpr int SHARED_FLOATS = SUMS_FLOATS;  // ints of shared memory
+constexpr int SHARED_FLOATS = SUMS_FLOATS + RING_FLOATS;  // ints of shared memory
 
 static_assert(S * T <= 256, "a thread has no registers for more sums");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
 static_assert(32 % (S * T) == 0 or S * T % 32 == 0, "lanes halve the sums until each has its own");
+static_assert(W_BYTES * VW >= 4, "cp.async copies 4, 8 or 16 bytes");
 static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
@@ -104,6 +107,33 @@ __device__ __forceinline__ Packed<E, N> load_packed(const E* from)
 {
     return *reinterpret_cast<const Packed<E, N>*>(from);
 }
+
+#ifdef __CUDACC__
+// Start copying BYTES from global to shared memory; those past `valid_bytes` become zeros. No data passes a register.
+template <int BYTES>
+__device__ __forceinline__ void cp_async(void* shared, const void* global, int valid_bytes)
+{
+    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    if constexpr (BYTES == 16) {  // .cg goes past L1, which would only keep what shared memory keeps
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(valid_bytes) : "memory");
+    } else {
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES), "r"(valid_bytes) : "memory");
+    }
+}
+
+// Close the group of copies started since the last commit.
+__device__ __forceinline__ void cp_async_commit()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+// Wait until at most the N newest groups of this thread are under way.
+template <int N>
+__device__ __forceinline__ void cp_async_wait()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+#endif  // __CUDACC__
 
 // The first `valid` of N elements, the rest zero: one access where all exist, else one by one.
 template <int N, typename E>
@@ -141,14 +171,15 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
 }
 
 // Start the loads of one step: VW k from `k` on of the warp's T columns of B, zeros from k = `end` on.
-__device__ __forceinline__ void fetch(const signed char* B, Shape s, int k, int end, int n, Packed<signed char, VW> (&weights)[LOADS])
+__device__ __forceinline__ void fetch(const signed char* B, Shape s, int k, int end, int n, Packed<signed char, VW> (&weights)[LOADS][THREADS])
 {
     #pragma unroll
     for (int t = 0; t < T; ++t) {
         const bool exists = k < end;
         const int valid = !exists ? 0 : VW;
-        weights[t] = load_edge<VW>(B + Offset(n + t) * s.ldb + k, valid);
+        cp_async<W_BYTES * VW>(&weights[t][threadIdx.x], B + Offset(n + t) * s.ldb + k, valid > 0 ? W_BYTES * VW : 0);
     }
+    cp_async_commit();
 }
 
 // acc += A's S values times the weights of T columns, over VW k from `k` on: every weight serves S times.
@@ -195,6 +226,16 @@ __device__ __forceinline__ void store_sums(int (&acc)[S][T], ThreadOrigin thread
         const int value = first / 32 + i;
         sums[0][value / T][thread.n + value % T] = values[i];
     }
+}
+
+using Ring = Packed<signed char, VW>[UNROLL][LOADS][THREADS];  // of weights in shared memory: each thread's own
+
+// Wait for the oldest step that is under way, and take this thread's weights of it.
+__device__ __forceinline__ void take(const Packed<signed char, VW> (&step)[LOADS][THREADS], Packed<signed char, VW> (&weights)[LOADS])
+{
+    cp_async_wait<UNROLL - 1>();
+    #pragma unroll
+    for (int i = 0; i < LOADS; ++i) weights[i] = step[i][threadIdx.x];
 }
 
 // Start the loads of what one step's weights are multiplied by: A's S values at each of this thread's k from `k` on. Zeros stand
@@ -266,7 +307,7 @@ __device__ __forceinline__ void store_c(BF16* C, Shape s, int tile_m, int tile_n
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8bf16_rc_4x16384x16384_scale_m_scale_n_sm90_4ffa4b75(
+gemm_s8s8bf16_rc_4x16384x16384_scale_m_scale_n_sm90_6f2aeb0c(
     const signed char* __restrict__ A,
     const signed char* __restrict__ B,
     BF16* __restrict__ C,
@@ -276,7 +317,8 @@ gemm_s8s8bf16_rc_4x16384x16384_scale_m_scale_n_sm90_4ffa4b75(
     float beta)
 {
     __shared__ __align__(16) int shared[SHARED_FLOATS];
-    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element
+    Ring& ring = *reinterpret_cast<Ring*>(shared);
+    Sums* const block_sums = reinterpret_cast<Sums*>(shared + RING_FLOATS);  // PARTIALS of each element
 
     const Shape s{};
     const int tile = blockIdx.x;
@@ -290,23 +332,22 @@ gemm_s8s8bf16_rc_4x16384x16384_scale_m_scale_n_sm90_4ffa4b75(
     EpilogueInputs inputs[OUTPUTS] = {};  // under way while the products are summed
     load_inputs(e, s, tile_m, tile_n, inputs);
 
-    // A ring of registers: a step's weights, and A's values for them, are loaded UNROLL steps before their use.
-    Packed<signed char, VW> weights[UNROLL][LOADS];
-    Chunk chunks[UNROLL];
+    // A ring in shared memory, of which each thread has elements of its own: as soon as it has taken a step's weights, it
+    // copies those of UNROLL steps later to their place.
     #pragma unroll
-    for (int u = 0; u < UNROLL; ++u) {
-        fetch(B, s, begin + thread.k + u * STEP, end, n, weights[u]);
-        fetch_small(A, s, tile_m, begin + thread.k + u * STEP, end, chunks[u]);
-    }
+    for (int u = 0; u < UNROLL; ++u) fetch(B, s, begin + thread.k + u * STEP, end, n, ring[u]);
 
     int acc[S][T] = {};
     for (int k = begin; k < end; k += UNROLL * STEP) {
         #pragma unroll
         for (int u = 0; u < UNROLL; ++u) {
-            const int next = thread.k + k + (u + UNROLL) * STEP;
-            mma(chunks[u], 0, weights[u], acc);
-            fetch(B, s, next, end, n, weights[u]);
-            fetch_small(A, s, tile_m, next, end, chunks[u]);
+            const int at = thread.k + k + u * STEP;
+            Chunk chunk;
+            fetch_small(A, s, tile_m, at, end, chunk);
+            Packed<signed char, VW> weights[LOADS];
+            take(ring[u], weights);
+            fetch(B, s, at + UNROLL * STEP, end, n, ring[u]);
+            mma(chunk, 0, weights, acc);
         }
     }
 
