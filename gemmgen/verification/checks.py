@@ -194,7 +194,10 @@ def tiles_of(case: Case, launch: Launch, elements: npt.NDArray[np.int64]) -> lis
     tile = dict(launch.grid)
     height, width, depth = tile.get("M", case.m), tile.get("N", case.n), tile.get("batch", 1)
     sizes = (depth, height, width) if case.problem.batched else (height, width)
-    return [_tile(case, height, width, depth, *number) for number in np.unique(elements // sizes, axis=0).tolist()]
+    counts = [1 + int(most) for most in (elements // sizes).max(axis=0, initial=0)]
+    numbers = np.unique(np.ravel_multi_index(tuple((elements // sizes).T), counts))
+    places = zip(*(axis.tolist() for axis in np.unravel_index(numbers, counts)), strict=True)
+    return [_tile(case, height, width, depth, *place) for place in places]
 
 
 def _tile(case: Case, height: int, width: int, depth: int, *number: int) -> Window:

@@ -38,7 +38,7 @@ FAR_SHAPES = ((70_001, 3), (2177, 256), (2177, 255))
 SHALLOW = 3  # K then
 FAR_BATCH = 2  # products of a batch then
 # M, N and K that BM, BN and BK, 256 and 512 divide, as fast paths for whole tiles ask for; and both M and N large.
-EVEN_SHAPES = ((512, 512, 512), (256, 512, 1024))
+EVEN_SHAPES = ((512, 512, 512), (256, 256, 1024))
 LARGE_SHAPE = (1153, 1281, SHALLOW)
 SOME_BATCH, MANY_BATCH = 300, 200_000  # products: beyond 8 bits, and of two thirds of them beyond 16
 DEEP, DEEP_WIDTH = 65_801, 5  # a K beyond 16 bits, and M and N then
