@@ -347,6 +347,7 @@ class _Property:
 
     def run_grid(self, executor: Executor) -> None:
         """Every block of a large grid: see gemmgen.verification.whole_grid."""
+        self.drawn = False
         situation = grid_situation(self.kernel.source)
         if situation is None:
             return

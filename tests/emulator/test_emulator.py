@@ -512,6 +512,21 @@ def test_second_load_comes_from_the_store(emulator: EmulatorExecutor, monkeypatc
     emulator.load(source)
 
 
+def test_the_fast_program_is_made_when_it_is_asked_for(
+    shared_store: Store, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = []
+    monkeypatch.setattr(HostCompiler, "_build", lambda *_: built.append(1) or b"a program")
+    confinement, runtime = HostCompiler.find().confinement(shared_store), HostCompiler.find().runtime(shared_store)
+    monkeypatch.setattr(HostCompiler, "confinement", lambda *_: confinement)
+    monkeypatch.setattr(HostCompiler, "runtime", lambda *_: runtime)
+    one = HostCompiler.find().executables(kernel("C[0] = 1;"), store)
+    assert one.watched() == b"a program" and len(built) == 1
+    assert one.fast() == one.fast() == b"a program" and len(built) == 2
+    HostCompiler.find().executables(kernel("C[0] = 2;"), store, at_once=True)
+    assert len(built) == 4
+
+
 def test_nothing_is_left_behind(shared_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     open_files = len(list(Path("/proc/self/fd").iterdir()))
