@@ -87,7 +87,11 @@ def _free(problem: Problem, sizes: dict[str, int]) -> dict[str, int]:
 
 
 def _paged(case: Case, one: MatrixSizes, what: str) -> int:
-    """The least distance, in elements, at which `what` of each matrix has pages of its own."""
+    """The least distance, in elements, at which `what` of each matrix has pages of its own.
+
+    C and what an epilogue writes beside it share their distances, and may be of other types.
+    """
+    smallest = min(other.dtype.size for other in case.problem.matrices if other.ld == one.ld)
     elements: int = getattr(case.tensors[one.name], what)
-    needed = elements * one.dtype.size + WIDEST_ACCESS
-    return -(-needed // mmap.PAGESIZE) * mmap.PAGESIZE // one.dtype.size
+    page = mmap.PAGESIZE // smallest
+    return -(-(elements + WIDEST_ACCESS // smallest) // page) * page

@@ -9,9 +9,12 @@ import pytest
 
 from gemmgen.kernel.families import NAIVE
 from gemmgen.kernel.render import render
-from gemmgen.kernel.source import KernelSource
+from gemmgen.kernel.source import KernelSource, Workspace
+from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.types import Types
 from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.run.emulator.arena import ArenaLayout
 from gemmgen.support.errors import CandidateFailed
 from gemmgen.verification.checks import check_apart
 from gemmgen.verification.data import make_operands
@@ -40,6 +43,14 @@ def test_lines_and_matrices_lie_beyond_32_bits() -> None:
     for _, apart in (LINES, MATRICES):
         assert min(reach(apart).values()) > 2**32
     assert LINES[1].lda > 2**30 and MATRICES[1].lda < 100 and MATRICES[1].stride_c > 2**32
+
+
+def test_c_and_a_wider_pre_activation_share_a_distance() -> None:
+    problem = replace(PROBLEM, types=Types.parse("s8"), epilogue=parse_epilogue("aux+relu"))
+    source = render(problem, NAIVE, NAIVE.default(problem))
+    for situation, apart in apart_situations(source):
+        layout = ArenaLayout.of(situation.case, Workspace(0, 0), 1, 0, apart)
+        assert {placed.name for placed in layout.placements if len(placed.pack()) == 136} >= {"C", "aux"}
 
 
 def test_nothing_is_apart_where_sizes_are_fixed() -> None:
