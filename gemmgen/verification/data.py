@@ -29,8 +29,9 @@ EXACT_FACTORS = (0.5, 1.0, 2.0, -1.0)
 SPECIALS = (np.inf, -np.inf, np.nan, 0.0, -0.0)
 MOST_SPECIALS = 64  # one in so many elements, and fewer where a sum would meet more of them: many sums stay finite
 SUMS_WITHOUT = 4  # of so many sums, one meets such an element of A, or of B
-OPPOSED_LINES = 16  # of so many rows of A, or columns of B, one has Inf that meets zeros
-OPPOSED_SHARE = 0.25  # of the products with such an Inf
+OPPOSED_LINES = 4  # of so many rows of A, or columns of B, one has Inf that meets zeros,
+OPPOSED_PRODUCTS = 2**22  # as long as they have no more products with the other operand's
+OPPOSED_SHARE = 0.25  # of the products with such an Inf, and one at least
 UNREAD_SEEDS = 4  # of so many seeds, one has more than NaN in a C that must not be read
 UNREAD = (np.inf, -np.inf, np.nan, -0.0, 1.0)
 SPARSE_PRODUCTS = 3  # in each sum that are not 0
@@ -281,11 +282,14 @@ def _oppose(case: Case, storage: Mapping[str, Floats], side: Side, rng: np.rando
     lines, others = (a, b) if side == "A" else (b.swapaxes(-1, -2), a.swapaxes(-1, -2))
     if not case.tensors[side].dtype.has_infinity:
         return
-    chosen = rng.choice(lines.shape[-2], 1 + lines.shape[-2] // OPPOSED_LINES, replace=False)
+    count, width = lines.shape[-2], others.shape[-1]
+    chosen = rng.choice(count, min(count, 1 + count // OPPOSED_LINES, 1 + OPPOSED_PRODUCTS // width), replace=False)
     first, second = rng.integers(0, case.k, (2, len(chosen)))
     lines[..., chosen, first] = np.inf
     lines[..., chosen[::2], second[::2]] = -np.inf
-    of_line, met = np.nonzero(rng.random((len(chosen), others.shape[-1])) < OPPOSED_SHARE)
+    meets = rng.random((len(chosen), width), np.float32) < OPPOSED_SHARE
+    meets[np.arange(len(chosen)), rng.integers(0, width, len(chosen))] = True
+    of_line, met = np.nonzero(meets)
     others[..., first[of_line], met] = 0
 
 

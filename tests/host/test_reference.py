@@ -166,6 +166,16 @@ def test_inf_meets_zeros_and_inf_of_the_other_sign(seed):
     assert tiles.mean() > 0.7 and np.isfinite(product).mean() > 0.4
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_inf_meets_zeros_of_a_single_row_or_column(seed):
+    """In most of a few columns, as a sample of small tiles reads them."""
+    for m, n in ((1, 640), (640, 1)):
+        what = Situation(Problem(m, n, 300).case(), "special", seed)
+        if (side_of(seed) == "A") == (m > 1):
+            nan = np.isnan(expected(what, Window.whole(what.case))[0]).reshape(-1, 16)
+            assert nan.any(1).mean() > 0.9 and not nan.all()
+
+
 def test_a_c_that_must_not_be_read_holds_more_than_nan():
     held = [make_operands(situation("random", seed)).c for seed in range(8)]
     assert sum(np.isnan(c).all() for c in held) == 6
