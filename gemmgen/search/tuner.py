@@ -42,7 +42,10 @@ LARGE_EXAMPLES = 5  # where one takes over LARGE_EFFORT
 # What a verdict depends on beside the kernel.
 JUDGES = tuple(
     f"verification/{module}.py"
-    for module in ("verifier", "checks", "extent", "seeding", "strategies", "situation", "data", "reference", "domain")
+    for module in (
+        *("verifier", "checks", "extent", "seeker", "seeding", "strategies", "situation"),
+        *("data", "reference", "domain"),
+    )
 )
 FINALISTS = 4  # the fastest that are right: re-timed together, carefully
 
