@@ -175,7 +175,7 @@ DOUBLE_BUGS = (
     Bug("an index that wraps in 32 bits", "overflow", DOUBLE_STRIDES,
         "Offset(at.mn) * s.lda", "Offset(unsigned(at.mn) * s.lda * 256u / 256u)", (VALUE, POISON,)),
     Bug("an index in float", "overflow", DOUBLE_STRIDES,
-        "Offset(at.mn) * s.lda + at.k", "Offset(float(at.mn) * s.lda + at.k)", (VALUE, POISON,)),
+        "Offset(at.mn) * s.lda + at.k", "Offset(float(at.mn) * s.lda + at.k)", (VALUE, POISON, READS)),
 )  # fmt: skip
 
 ASYNC_BUGS = (
