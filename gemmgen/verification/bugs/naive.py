@@ -37,7 +37,7 @@ NAIVE_BUGS = (
     Bug("alpha is dropped with beta", "scalars", NAIVE_RR,
         "fmaf(beta, *to, alpha * acc)", "fmaf(beta, *to, acc)", (VALUE,)),
     Bug("beta is taken as 1", "scalars", NAIVE_CC, "fmaf(beta, *to, alpha * acc)", "*to + alpha * acc", (VALUE,)),
-    Bug("beta = 0 reads C", "beta = 0", NAIVE_CC, "beta == 0.0f ? alpha * acc :", "", (POISON,)),
+    Bug("beta = 0 reads C", "beta = 0", NAIVE_CC, "beta == 0.0f ? alpha * acc :", "", (POISON, READS)),
     Bug("a quick way out for K = 0", "not written", NAIVE_CC,
         "    float acc = 0.0f;", "    if (s.K == 0) return;\n    float acc = 0.0f;", (POISON, VALUE)),
     Bug("the grid rounded down", "grid", NAIVE_RR, "(s.N + BN - 1) / BN", "s.N / BN", (DIVISION, VALUE, POISON)),

@@ -114,7 +114,7 @@ DOUBLE_BUGS = (
         (VALUE, OUTSIDE_C, WRITES, READS, POISON)),
     Bug("ldc where ldb belongs", "leading dimension", DOUBLE, "Offset(BK) * s.ldb", "Offset(BK) * s.ldc",
         (VALUE, POISON, READS)),
-    Bug("beta = 0 reads C", "beta = 0", DOUBLE_VECTORS, "if (beta != 0.0f)", "if (true)", (POISON,)),
+    Bug("beta = 0 reads C", "beta = 0", DOUBLE_VECTORS, "if (beta != 0.0f)", "if (true)", (POISON, READS)),
     Bug("beta is taken as 1 in whole vectors", "scalars", DOUBLE_VECTORS,
         "value.at[i] = fmaf(beta, old.at[i], value.at[i])", "value.at[i] += old.at[i]", (VALUE,)),
     Bug("alpha is dropped", "scalars", DOUBLE, "value.at[v] = alpha * sums[j + v]", "value.at[v] = sums[j + v]",

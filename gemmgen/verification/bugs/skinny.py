@@ -155,7 +155,7 @@ SKINNY_BUGS = (
         "constexpr int VW = 4;", (MISALIGNED, READS)),
     Bug("tiles that share weights are rounded down", "grid", ACROSS, "thin = (s.M + BM - 1) / BM",
         "thin = max(1, s.M / BM)", (POISON, VALUE)),
-    Bug("beta = 0 reads C", "beta = 0", ACROSS_SPLIT, "beta == 0.0f ? alpha * sums[i] :", "", (POISON,)),
+    Bug("beta = 0 reads C", "beta = 0", ACROSS_SPLIT, "beta == 0.0f ? alpha * sums[i] :", "", (POISON, READS)),
     Bug("alpha is dropped with beta", "scalars", MIRRORED, "fmaf(beta, *to, alpha * sums[i])",
         "fmaf(beta, *to, sums[i])", (VALUE,)),
 )  # fmt: skip

@@ -29,7 +29,7 @@ TYPE_BUGS = (
         "fmaf(beta, *to, BF16(alpha * acc))", (VALUE,)),
     Bug("sums in bf16", "precision", NAIVE_BF16, "acc = fmaf(a, b, acc);", "acc = BF16(fmaf(a, b, acc));", (VALUE,)),
     Bug("products in bf16", "precision", NAIVE_BF16, "acc = fmaf(a, b, acc);", "acc += BF16(a * b);", (VALUE,)),
-    Bug("beta = 0 reads C", "beta = 0", NAIVE_BF16, "beta == 0.0f ? alpha * acc : ", "", (POISON, VALUE)),
+    Bug("beta = 0 reads C", "beta = 0", NAIVE_BF16, "beta == 0.0f ? alpha * acc : ", "", (POISON, VALUE, READS)),
     # Reading
     Bug("bits in the lower half", "conversion", NAIVE_BF16, "static_cast<unsigned>(bits) << 16",
         "static_cast<unsigned>(bits) << 15", (VALUE, POISON)),
