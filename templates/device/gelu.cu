@@ -1,4 +1,4 @@
-/*# gelu in f32, in place of 0.5 * x * (1 + erff(x / sqrt(2))), which takes four times the instructions. #*/
+/*# gelu in f32, in place of 0.5 * x * (1 + erff(x / sqrt(2))), 14 arithmetic instructions for 32 (nvcc 13.0, sm_90a). #*/
 //% macro definition()
 #ifdef __CUDACC__
 // 2^x, off by 2^-22 of it at most.
