@@ -44,7 +44,8 @@ from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError, Inval
 from gemmgen.support.files import Store, code_digest, content_key
 from gemmgen.support.paths import TEMPLATES
 from gemmgen.verification.host_memory import host_bytes, installed_bytes, require_memory
-from gemmgen.verification.lanes import VerifyJob, emulator_lanes
+from gemmgen.verification.journal import VerifyJob
+from gemmgen.verification.lanes import emulator_lanes
 from gemmgen.verification.sanitizers.tool import TIMEOUT, TOOLS, SanitizerResult, why_no_sanitizer
 from gemmgen.verification.verifier import Verdict, verify
 from gemmgen.verification.with_sanitizers import sanitize
