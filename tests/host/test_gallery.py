@@ -130,7 +130,7 @@ def test_what_was_verified_stands_with_the_machine_code_but_not_coverage_of_othe
     record = json.loads(path.with_suffix(".json").read_text())
     path.write_text("// an older header\n" + path.read_text())
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    emulated = {"passed": True, "examples": 20}
+    emulated = {"executor": "emulator", "passed": True, "examples": 20, "sampled": 0}
     older = {**record, "sha256": digest, "emulator": {**emulated, "coverage": {"branches": 4}}}
     path.with_suffix(".json").write_text(json.dumps(older))
     compiled = SimpleNamespace(cubin=b"", registers=32)
