@@ -32,6 +32,7 @@ WATCHED_SEEDS = 8  # of so many seeds, one watches blocks of a larger launch
 HANG_SECONDS = 4.0  # of processor time: most launches take a tenth of it
 THREAD_SECONDS = 2e-5  # that a launch may take beside for each of its threads,
 FLOP_SECONDS = 4e-9  # for each FLOP of its tiles, with those beyond the edges of C,
+STILL_RUNS = " still runs"  # behind block and thread in what faults.hpp says of one that hangs
 WATCHED_FLOP_SECONDS = 3e-8  # and where it is watched: on a slow machine it takes a quarter of these
 
 
@@ -59,7 +60,7 @@ class EmulatedKernel:
         self._fast = Server(source, executables.fast, *shared)
         self._watched = Server(source, executables.watched, *shared)
         self._last: _Run | None = None
-        self._in_order = False  # blocks wait for such of lower numbers
+        self._waits: str | None = None  # what waits for blocks of lower numbers
         self.closed = False
 
     def can_run_whole(self, case: Case) -> bool:
@@ -102,9 +103,9 @@ class EmulatedKernel:
         try:
             return self._run_blocks(case, operands, *self._blocks(case, seed, blocks), seed, watch, apart)
         except CandidateFailed as error:
-            if error.failure.kind != "timeout" or seed == 0 or self._in_order:
+            if error.failure.kind != "timeout" or seed == 0 or self._waits is not None:
                 raise
-        self._in_order = True
+            self._waits, _, _ = error.failure.reason.partition(STILL_RUNS)
         return self._run_blocks(case, operands, *self._blocks(case, seed, blocks), seed, watch, apart)
 
     def _run_blocks(
@@ -133,6 +134,11 @@ class EmulatedKernel:
         """What its launches ran of the text so far; None where it has no probes."""
         return self._counters.coverage()
 
+    def assumed(self) -> tuple[str, ...]:
+        """See `LoadedKernel.assumed`."""
+        waits = "waits for blocks of lower numbers: CUDA promises no order of blocks"
+        return () if self._waits is None else (f"{self._waits} {waits}",)
+
     def lacking(self) -> dict[int, Near | None]:
         """See `LoadedKernel.lacking`."""
         return self._counters.lacking()
@@ -141,7 +147,7 @@ class EmulatedKernel:
         """(the blocks of a run in their order, those of them that are watched)."""
         launch = self.source.launch
         order = _block_order(launch.blocks(case), seed) if blocks is None else np.array(blocks)
-        order = np.sort(order) if self._in_order else order
+        order = np.sort(order) if self._waits is not None else order
         flops, threads = case.flops / launch.tiles(case), launch.threads * launch.splits  # of a tile
         work = max(_tile_work(launch, case), 1.0)
         affordable = int(min(WATCHED_FLOPS / max(flops, 1.0), WATCHED_WORK / work, WATCHED_THREADS / threads))
@@ -209,8 +215,8 @@ class EmulatorExecutor:
         seed // 2 % 2   cp.async lands as late (0) or as early (1) as it may
         seed % 8    blocks of a large launch are watched for races (0) or none (others)
 
-    GPUs start blocks in their natural order. A kernel that hangs in any other, as a serial split-K does whose blocks
-    wait for those before, gets that one from there on.
+    GPUs start blocks in their natural order, though CUDA does not promise it. A kernel that hangs in any other, as a
+    serial split-K does whose blocks wait for those before, gets that one from there on: see `LoadedKernel.assumed`.
 
     A launch hangs that takes `timeout` seconds of processor time more than its size explains. With `cores_to_spare` a
     kernel is compiled in both of its forms at once.
