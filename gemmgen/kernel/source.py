@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from gemmgen.kernel.streamk import Numbers, Schedule, Stream
 from gemmgen.problem import operands
-from gemmgen.problem.device import MAX_THREADS
+from gemmgen.problem.device import DEFAULT_ARCH, MAX_THREADS
 from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.sizes import BATCH_SIZES
 from gemmgen.support.brief import brief
@@ -263,6 +263,12 @@ class KernelSource:
         """The name that a user gave it, as its text says; None for one that it has of itself."""
         match = re.search(rf"^{MADE_BY}.* --as (\w+)$", self.text, re.MULTILINE)
         return match[1] if match and match[1] == self.name else None
+
+    @property
+    def arch(self) -> str:
+        """ "sm_90": what it was rendered for, as its text says; the default where that does not."""
+        match = re.search(rf"^{MADE_BY}.* --arch (\w+)", self.text, re.MULTILINE)
+        return match[1] if match else DEFAULT_ARCH
 
     @property
     def full_name(self) -> str | None:

@@ -212,9 +212,10 @@ def _paths(view: dict[str, object]) -> list[str]:
 
 def test_every_template_is_used() -> None:
     files = {str(path.relative_to(TEMPLATES)) for path in TEMPLATES.rglob("*.cu")}
-    parts_of_no_kernel = ("export/", "device/plain/", "epilogue/apart.cu")
+    # Tensor-core instructions also have a kernel of their own, which records what they compute.
+    parts_of_no_kernel = ("export/", "device/plain/", "epilogue/apart.cu", "device/mma", "device/ldmatrix.cu")
     elsewhere = {name for name in files if name.startswith(parts_of_no_kernel)}
-    assert files - elsewhere == used_templates()
+    assert files - elsewhere <= used_templates() <= files
 
 
 SCHEDULES = ({"STAGES": 1}, {"STAGES": 2}, {"STAGES": 3, "ASYNC": 1}, {"STAGES": 2, "ASYNC": 1, "K_UNROLL": 2})
