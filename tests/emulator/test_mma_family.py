@@ -70,7 +70,7 @@ def test_kernel_computes_every_situation(kernel: Kernel, emulator: EmulatorExecu
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("kernel", (*KERNELS, *MORE), ids=str)
+@pytest.mark.parametrize("kernel", [*KERNELS, *MORE], ids=str)
 def test_kernel_computes_many_situations(kernel: Kernel, emulator: EmulatorExecutor) -> None:
     computes(kernel, emulator, SOAK_EXAMPLES)
 

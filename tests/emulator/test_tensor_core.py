@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from gemmgen.kernel.source import KernelSource, Launch, Parameter
+from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.mma import MMAS
@@ -15,6 +17,7 @@ from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.executor import Operands
 from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.files import Store
+from gemmgen.verification.recordings import FOLDER, Recording, compare, vectors_of
 from gemmgen.verification.vectors import random_vectors
 
 
@@ -39,6 +42,20 @@ def emulator(shared_store: Store) -> Iterator[EmulatorExecutor]:
 def test_a_kernels_products_are_those_of_the_model(name: str, arch: str, emulator: EmulatorExecutor) -> None:
     vectors = random_vectors(MMAS[name], 2 * MMAS[name].k, products=4, seed=1)
     np.testing.assert_array_equal(vectors.run(emulator, arch), vectors.expected(arch))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("arch", ARCHS)
+def test_each_instruction_has_the_models_bits_on_every_architecture(arch: str, emulator: EmulatorExecutor) -> None:
+    for vectors in vectors_of(arch):
+        told = compare(vectors, vectors.run(emulator, arch), vectors.expected(arch))
+        assert not told.differing, told
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.npz")), ids=lambda path: path.stem)
+def test_the_emulator_has_the_bits_of_the_card(path: Path, emulator: EmulatorExecutor) -> None:
+    assert [told for told in Recording.load(path).against(emulator) if told.differing] == []
 
 
 def test_an_instruction_that_the_architecture_lacks_is_not_judged(emulator: EmulatorExecutor) -> None:
