@@ -170,9 +170,8 @@ def used_templates() -> set[str]:
     """Every template that a kernel can reach: those that families and functions name, and what they take in."""
     found = {function.f32 for function in FUNCTIONS.values() if function.f32}
     for layout in ("rr", "rc", "cr", "cc"):
-        for family in FAMILIES.values():
+        for family, types in ((family, types) for family in FAMILIES.values() for types in family.types or ("f32",)):
             size, batch = (16, 64) if family.small_batches else (512, 1)
-            types = next(iter(family.types), "f32")
             problem = Problem(size, size, size, layout=Layout.parse(layout), batch=batch, types=types)
             for changes in (
                 {},

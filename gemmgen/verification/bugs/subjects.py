@@ -116,7 +116,7 @@ MMA_RR = Subject("mma f16 rr", replace(_typed("f16,f16,f32", "rr"), ld_align=4),
 MMA_SPLIT = Subject("mma bf16 cr, split", replace(_typed("bf16", "cr"), ld_align=8), (("SPLIT", 3),), MMA)
 MMA_WHOLE = Subject(
     "mma s8 rc, whole tiles", Problem(64, 96, 320, types=Types.parse("s8,s8,s32"), layout=Layout("r", "c")),
-    (("STAGES", 4),), MMA,
+    (("STAGES", 4), ("BM", 64), ("WM", 32)), MMA,
 )  # fmt: skip
 MMA_REGISTERS = Subject("mma f16 cc through registers", _typed("f16", "cc"), family=MMA)
 DOUBLE_F16 = Subject("double f16 rr vectors", replace(_typed("f16", "rr"), ld_align=4))
