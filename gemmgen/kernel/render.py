@@ -80,12 +80,12 @@ class Kernel:
     @property
     def computes(self) -> str:
         """ "f32 on CUDA cores", with the types of operands and sums where they differ."""
-        types = self.types
+        types, cores = self.types, "CUDA cores" if self.plan.mma is None else "tensor cores"
         if types.uniform:
-            return f"{types} on CUDA cores"
+            return f"{types} on {cores}"
         same = types.a == types.b == types.c
         operands = ", ".join(f"{name} {dtype.label}" for name, dtype in zip("ABC", types.operands, strict=True))
-        return f"{types if same else operands}; sums in {types.accumulator.label} on CUDA cores"
+        return f"{types if same else operands}; sums in {types.accumulator.label} on {cores}"
 
     @cached_property
     def sizes(self) -> Mapping[str, Size]:
@@ -311,7 +311,8 @@ def environment(types: Types) -> jinja2.Environment:
     """Delimiters that leave CUDA and inline PTX alone; a misspelt name is an error.
 
     Every template and macro knows the types: `TA`, `TB`, `TC` of the operands' elements, `T` of the sums with its bytes
-    `size`, its `fma` and `zero`, and `types`, the record. `element["A"]` is `TA`, and `Vec<${ of["A"] }N>` N of them.
+    `size`, its `fma` and `zero`, and `types`, the record. `element["A"]` is `TA`, of `bytes["A"]` bytes each, and
+    `Vec<${ of["A"] }N>` N of them.
     """
     options: dict[str, Any] = {
         "block_start_string": "/*%",
@@ -336,5 +337,7 @@ def environment(types: Types) -> jinja2.Environment:
     # The first template argument of Vec, which holds one type only where all are the same.
     vectors = {**element, "sums": sums.ctype, "scalar": types.scalar.ctype}
     of = {name: "" if types.uniform else f"{ctype}, " for name, ctype in vectors.items()}
-    made.globals.update(element=element, of=of)
+    made.globals.update(
+        element=element, of=of, bytes={name: dtype.size for name, dtype in zip("ABC", types.operands, strict=True)}
+    )
     return made
