@@ -196,8 +196,8 @@ void require_whole_warp(void* const* operands) {
 
 void multiply(void* const* operands) {
   require_whole_warp<MatrixOperand>(operands);
-  static MatrixProduct product;
-  product.run(reinterpret_cast<MatrixOperand* const*>(operands));
+  static TensorCore tensor_core;
+  tensor_core.run(reinterpret_cast<MatrixOperand* const*>(operands));
 }
 
 // Calls `visit` with the rows' bytes of each element that a lane's registers hold, two for each, and those.
