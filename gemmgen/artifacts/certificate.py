@@ -142,6 +142,7 @@ def not_shown(record: Mapping[str, Any]) -> Iterator[str]:
         yield from _not_watched(verification)
         yield from _not_repeated(verification["determinism"])
         yield from _not_covered(verification)
+        yield from (f"that it ends on every GPU: {one}" for one in verification.get("assumes", ()))
     yield from _not_on_gpu(verification, record["earlier"])
     if record["resources"] is None:
         yield f"that it compiles for {record['arch']}: no CUDA compiler ran"

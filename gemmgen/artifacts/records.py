@@ -175,6 +175,7 @@ def verdict_document(verdict: Verdict | None) -> Document | None:
         "determinism": determinism_document(verdict.determinism),
         "domain": None if verdict.domain is None else asdict(verdict.domain),
         "coverage": coverage_document(verdict.coverage),
+        "assumes": list(verdict.assumes),
         "failure": failure_document(verdict.failure),
         "depends": verdict.depends,
         "situation": _situation(verdict.situation),

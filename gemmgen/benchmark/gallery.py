@@ -192,7 +192,8 @@ def _updated_record(kernel: KernelFile, fresh: KernelSource, store: Store) -> di
     arch = str(record["arch"])
     before, now = (compile_kernel(source, arch, store) for source in (kernel.source.renamed(fresh.name), fresh))
     if machine_code(before.cubin) == machine_code(now.cubin) and before.registers == now.registers:
-        return record
+        verdict = {name: value for name, value in record.get("emulator", {}).items() if name != "coverage"}
+        return {**record, "emulator": verdict} if verdict else record  # coverage is one of lines
     kept = {name: value for name, value in {**record, **DROPPED}.items() if name not in GONE}
     return {**kept, "rung": {**record["rung"], "time": None}} if "rung" in record else kept
 

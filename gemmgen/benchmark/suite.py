@@ -44,7 +44,8 @@ from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError, Inval
 from gemmgen.support.files import Store, code_digest, content_key
 from gemmgen.support.paths import TEMPLATES
 from gemmgen.verification.host_memory import host_bytes, installed_bytes, require_memory
-from gemmgen.verification.lanes import VerifyJob, emulator_lanes
+from gemmgen.verification.journal import VerifyJob
+from gemmgen.verification.lanes import emulator_lanes
 from gemmgen.verification.sanitizers.tool import TIMEOUT, TOOLS, SanitizerResult, why_no_sanitizer
 from gemmgen.verification.verifier import Verdict, verify
 from gemmgen.verification.with_sanitizers import sanitize
@@ -87,6 +88,7 @@ class SuitePlan:
     budget    candidates of each search; 0 searches none, and benches what is on file
     again     redo what is on file
     deadline  of time.monotonic(): nothing starts later; None: no limit
+    processes kernels in the emulator at a time, at most; None: one a core
     command   what the records say that they were made by
     """
 
@@ -96,17 +98,26 @@ class SuitePlan:
     budget: int = DEFAULT_BUDGET["gpu"]
     again: bool = False
     deadline: float | None = None
+    processes: int | None = None
 
     @property
     def late(self) -> bool:
         return self.deadline is not None and time.monotonic() > self.deadline
 
     def winners(self) -> list[KernelFile]:
-        """The kernels on file for its problems, in their order, which nobody edited."""
+        """Those of `on_file` that stand for their problems."""
+        return [kernel for kernel in self.on_file() if is_winner(kernel)]
+
+    def on_file(self) -> list[KernelFile]:
+        """The kernels for its problems, in their order, which nobody edited; rungs of ladders among them."""
         place = {problem: index for index, problem in enumerate(self.problems)}
-        found = [kernel for kernel in kernels_in(self.folder) if is_winner(kernel) and not kernel.edited]
+        found = [kernel for kernel in kernels_in(self.folder) if not kernel.edited]
         known = [kernel for kernel in found if kernel.source.problem in place]
         return sorted(known, key=lambda kernel: place[kernel.source.problem])
+
+    def judged_by(self, step: Step) -> list[KernelFile]:
+        """What `step`, which is no measurement, has to judge: the emulator counts coverage of rungs, too."""
+        return self.on_file() if step == "emulate" else self.winners()
 
 
 def missing_for(step: Step) -> str | None:
@@ -130,7 +141,7 @@ def run_step(step: Step, plan: SuitePlan, store: Store, on_done: Callable[[Shape
         with target.executor:
             measure_all(plan, target, store, on_done)
         return
-    check_all(sanitizer_check(store) if step == "sanitize" else emulator_check(store), plan, on_done)
+    check_all(sanitizer_check(store) if step == "sanitize" else emulator_check(store, plan.processes), plan, on_done)
 
 
 @cache
@@ -324,8 +335,11 @@ def sanitizer_check(store: Store) -> Check:
     )
 
 
-def emulator_check(store: Store) -> Check:
-    """In the emulator, on any machine. Raises CandidateFailed (unavailable)."""
+def emulator_check(store: Store, processes: int | None = None) -> Check:
+    """In the emulator, on any machine; a record has to say what ran of the text.
+
+    Raises CandidateFailed (unavailable).
+    """
     emulator = EmulatorExecutor(store)
 
     def entries(record: Document, verdict: Verdict) -> Document:
@@ -334,21 +348,21 @@ def emulator_check(store: Store) -> Check:
 
     return Check(
         "emulate",
-        lambda kernels: emulator_lanes(emulator, min(len(kernels), _most(kernels))),
+        lambda kernels: emulator_lanes(emulator, min(len(kernels), _most(kernels)), processes),
         lambda source: VerifyJob(source, examples_for(source.problem)),
-        lambda record: bool((record.get("emulator") or {}).get("passed")),
+        lambda record: (verdict := record.get("emulator") or {}).get("passed") is True and "coverage" in verdict,
         lambda verdict: verdict.failure,
         entries,
     )
 
 
 def check_all(check: Check, plan: SuitePlan, on_done: Callable[[ShapeOutcome], None]) -> None:
-    """Judge each winner on file that is not judged yet; an answer goes into the kernel's record as it comes."""
-    winners = plan.winners()
-    judged = [] if plan.again else [kernel for kernel in winners if check.done(dict(kernel.record or {}))]
+    """Judge each kernel on file that is not judged yet; an answer goes into the kernel's record as it comes."""
+    kernels = plan.judged_by(check.step)
+    judged = [] if plan.again else [kernel for kernel in kernels if check.done(dict(kernel.record or {}))]
     for kernel in judged:
         on_done(_outcome(check.step, kernel, "on file", time.monotonic()))
-    left = [kernel for kernel in winners if kernel not in judged]
+    left = [kernel for kernel in kernels if kernel not in judged]
     if not left or plan.late:
         return
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import click
@@ -15,10 +15,13 @@ from gemmgen.cli.output import emit
 from gemmgen.cli.progress import counter
 from gemmgen.cli.reports.selfcheck import killed, show_selfcheck
 from gemmgen.kernel.naming import full_name_of
-from gemmgen.run.target import DeviceChoice, Target, open_target
+from gemmgen.run.target import DeviceChoice, open_target
 from gemmgen.support.errors import require
 from gemmgen.support.files import Store
 from gemmgen.verification.bugs import Bug
+from gemmgen.verification.edits import Edit
+from gemmgen.verification.journal import Journal
+from gemmgen.verification.lanes import Lanes
 from gemmgen.verification.sanitizers.tool import TOOLS, Tool
 from gemmgen.verification.selfcheck import (
     BUG_EXAMPLES,
@@ -71,8 +74,22 @@ FAILED = 1
     default="",
     help="Bugs and right edits with TEXT in their name, category, kernel or skeleton.",
 )
+@click.option(
+    "--catalogue/--no-catalogue",
+    default=True,
+    help="Whether bugs and right edits of the catalogue are tried.  [default: they are]",
+)
 @click.option("--sanitize", is_flag=True, help="On a GPU, also run each bug under compute-sanitizer's four tools.")
 @seed_option
+@click.option(
+    "--processes", type=Whole(1), metavar="N", help="Kernels verified at a time in the emulator.  [default: one a core]"
+)
+@click.option(
+    "--record",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write each verdict to FILE as it comes, a line of JSON. The same command goes on from there.",
+)
 @json_option
 @click.pass_context
 def command(
@@ -82,8 +99,11 @@ def command(
     kernels: int,
     mutants: int,
     only: str,
+    catalogue: bool,
     sanitize: bool,
     seed: int,
+    processes: int | None,
+    record: Path | None,
     as_json: bool,
 ) -> None:
     """Check the checker: seeded bugs must be found, correct kernels and right edits of them must pass.
@@ -95,25 +115,27 @@ def command(
     a statement that is missing. One that survives is harmless where its machine code is that of the original; the
     others are listed, for a person to look at.
 
+    All of it takes an hour on two cores. With --record FILE what is done stays done: after an interruption the same
+    command tries only what has no verdict in FILE by this version of gemmgen, and reports on all.
+
     On a GPU it is enough that a bug is found: the diagnoses are the emulator's. A bug that survives there (a race
     that its schedule hides, say) is tried in the emulator, and listed as one that only the emulator finds.
 
     Exits with 1 where a bug or a mutant survives, a bug is diagnosed wrongly, or a correct kernel is rejected.
     """
-    bugs, edits = chosen(only)
+    bugs, edits = chosen(only) if catalogue else ((), ())
+    require(catalogue or not only, "--only chooses from the catalogue, which --no-catalogue leaves out")
     if sanitize:
         require(device != "emulator", "--sanitize watches kernels on a GPU, not in the emulator")
         require_sanitizer()
     target = open_target(device, "auto", store := Store())
     start = time.monotonic()
     with target.executor:
-        outcomes = _plant(target, store, bugs, examples, seed, TOOLS if sanitize else ())
-        with counter("try right edits", len(edits)) as step:
-            passed = try_edits(target, edits, store, seed=seed, on_edit=step)
-        alarms = _check(target, store, kernels, seed)
-        with counter("try mutants", mutants) as step:
-            drawn = draw_mutants(mutants, seed, target.spec.arch.limits)
-            tried = try_mutants(target, drawn, store, examples=examples, seed=seed, on_mutant=step)
+        lanes = Lanes(target, store, Journal(record, target.executor.name), processes)
+        outcomes = _plant(lanes, bugs, examples, seed, TOOLS if sanitize else ())
+        passed = _edit_right(lanes, edits, seed)
+        alarms = _check(lanes, kernels, seed)
+        tried = _mutate(lanes, mutants, examples, seed)
     seconds = time.monotonic() - start
     result = SelfCheck(target.executor.name, seed, outcomes, passed, kernels, alarms, tried, seconds)
     emit(as_json, lambda: document(result), lambda console: show_selfcheck(console, result))
@@ -122,18 +144,31 @@ def command(
 
 
 def _plant(
-    target: Target, store: Store, bugs: Sequence[Bug], examples: int, seed: int, tools: tuple[Tool, ...]
+    lanes: Lanes, bugs: Sequence[Bug], examples: int, seed: int, tools: tuple[Tool, ...]
 ) -> tuple[BugOutcome, ...]:
     """What became of the bugs."""
     with counter("plant bugs", len(bugs)) as step:
-        return try_bugs(target, bugs, store, examples=examples, seed=seed, tools=tools, on_bug=step)
+        return try_bugs(lanes, bugs, examples=examples, seed=seed, tools=tools, on_bug=step)
 
 
-def _check(target: Target, store: Store, kernels: int, seed: int) -> Alarms:
+def _edit_right(lanes: Lanes, edits: Sequence[Edit], seed: int) -> tuple[EditOutcome, ...]:
+    """What became of the right edits."""
+    with counter("try right edits", len(edits)) as step:
+        return try_edits(lanes, edits, seed=seed, on_edit=step)
+
+
+def _check(lanes: Lanes, kernels: int, seed: int) -> Alarms:
     """The correct kernels that are rejected."""
     with counter("verify correct kernels", kernels) as step:
-        sources = list(correct_kernels(kernels, seed, target.spec.arch.limits))
-        return check_kernels(target, sources, store, seed=seed, on_kernel=step)
+        sources = list(correct_kernels(kernels, seed, lanes.target.spec.arch.limits))
+        return check_kernels(lanes, sources, seed=seed, on_kernel=step)
+
+
+def _mutate(lanes: Lanes, mutants: int, examples: int, seed: int) -> tuple[MutantOutcome, ...]:
+    """What became of the mutants."""
+    with counter("try mutants", mutants) as step:
+        drawn = draw_mutants(mutants, seed, lanes.target.spec.arch.limits)
+        return try_mutants(lanes, drawn, examples=examples, seed=seed, on_mutant=step)
 
 
 def document(result: SelfCheck) -> dict[str, Any]:
@@ -191,7 +226,7 @@ def _outcome(outcome: BugOutcome) -> dict[str, Any]:
         "skeleton": bug.subject.skeleton,
         "old": bug.old,
         "new": bug.new,
-        "launch": None if bug.launch is None else asdict(bug.launch),
+        "launch": None if bug.launch is None else bug.launch.document,
         "found": outcome.found,
         "sanitizers": list(outcome.sanitizers),
         "only_emulated": outcome.only_emulated,

@@ -14,15 +14,19 @@ from gemmgen.artifacts.kernelfile import require_writable
 from gemmgen.benchmark.study import STUDIES, Study
 from gemmgen.benchmark.study.modelcheck import PER_PROBLEM, TIMES, check_document
 from gemmgen.benchmark.study.record import study_document
-from gemmgen.cli.options import ProblemOptions, Shape, Whole, json_option, problem_options, shape_of
-from gemmgen.cli.output import emit, stderr
+from gemmgen.cli.options import ProblemOptions, Shape, Whole, device_option, json_option, problem_options, shape_of
+from gemmgen.cli.output import FAILED, emit, stderr
 from gemmgen.cli.progress import watch
+from gemmgen.cli.reports.arithmetic import arithmetic_document, show_arithmetic
 from gemmgen.cli.reports.model import show_check, write_check
 from gemmgen.cli.reports.study import show_study
 from gemmgen.cli.reports.study_files import Written, write_study
 from gemmgen.cli.tune import BUDGET
 from gemmgen.kernel.families import DEFAULT_FAMILY
 from gemmgen.problem.device import DEVICES
+from gemmgen.run.target import DeviceChoice, open_target
+from gemmgen.support.files import Store
+from gemmgen.verification.recordings import record, recording_provenance
 
 DEFAULT_SHAPE = "2048x2048x2048"
 DEVICE = (
@@ -140,3 +144,33 @@ def model(
         lambda: {**check_document(check), "command": line, "files": files},
         lambda console: show_check(console, check, files),
     )
+
+
+@command.command("arithmetic")
+@device_option
+@click.option("--arch", default="auto", show_default=True, help="sm_NN whose instructions are tried.")
+@click.option("--only", metavar="TEXT", default="", help="Instructions with TEXT in their name.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="File (.npz) for what was computed.")
+@json_option
+@click.pass_context
+def arithmetic(ctx: click.Context, device: DeviceChoice, arch: str, only: str, out: Path | None, as_json: bool) -> None:
+    """What do tensor cores compute? Each instruction's bits, on random and awkward numbers, beside those of the model.
+
+    Exit code 1 where some differ.
+    """
+    line = shlex.join(["gemmgen", *ctx.obj])
+    if out is not None:
+        require_writable(out.parent)
+    target = open_target(device, arch, Store())
+    with target.executor as executor:
+        recording = record(executor, target.arch, recording_provenance(executor, line), only)
+    if out is not None:
+        recording.save(out)
+    agreements = list(recording.against_model())
+    emit(
+        as_json,
+        lambda: arithmetic_document(recording, agreements, out),
+        lambda console: show_arithmetic(console, recording, agreements, out),
+    )
+    if recording.failures or any(one.differing for one in agreements):
+        ctx.exit(FAILED)

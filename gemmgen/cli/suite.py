@@ -53,6 +53,9 @@ def parse_part(text: str) -> Part:
 @click.option("--again", is_flag=True, help="Redo what is on file.")
 @click.option("--limit-seconds", type=Amount(0), help="Start nothing new after this time.")
 @click.option(
+    "--processes", type=Whole(1), metavar="N", help="Kernels in the emulator at a time, at most.  [default: one a core]"
+)
+@click.option(
     "--out",
     type=click.Path(path_type=Path),
     default=GALLERY,
@@ -71,6 +74,7 @@ def command(
     budget: int,
     again: bool,
     limit_seconds: float | None,
+    processes: int | None,
     out: Path,
     as_json: bool,
 ) -> None:
@@ -79,7 +83,7 @@ def command(
     \b
     measure   tune each shape, then time the winner, and those on file, beside cuBLASLt's best; needs a GPU
     sanitize  the winners on file under compute-sanitizer's tools; needs a GPU and a CUDA toolkit
-    emulate   the winners on file verified in the emulator, with or without a GPU
+    emulate   the kernels on file verified in the emulator, which counts what ran of them; with or without a GPU
 
     Without --step, those that this machine can do. A winner found on the same card by the same templates, families and
     search is kept; so is a verdict. Each result is written at once: the same command resumes after an interruption.
@@ -97,7 +101,7 @@ def command(
     require_writable(out)
     deadline = None if limit_seconds is None else time.monotonic() + limit_seconds
     folder = out / compile_target("auto")[0]
-    plan = SuitePlan(problems, folder, shlex.join(["gemmgen", *words]), budget, again, deadline)
+    plan = SuitePlan(problems, folder, shlex.join(["gemmgen", *words]), budget, again, deadline, processes)
     outcomes: list[ShapeOutcome] = []
     try:
         for step in chosen:
@@ -165,7 +169,7 @@ def _chosen(steps: Sequence[Step]) -> list[Step]:
 
 
 def _run(step: Step, plan: SuitePlan, outcomes: list[ShapeOutcome]) -> None:
-    total = len(plan.problems if step == "measure" else plan.winners())
+    total = len(plan.problems if step == "measure" else plan.judged_by(step))
     with rows(total) as tell:
 
         def on_done(outcome: ShapeOutcome) -> None:

@@ -103,6 +103,10 @@ class LoadedKernel(Protocol):
         """What its launches ran of its text so far; None where that is not counted."""
         ...
 
+    def assumed(self) -> tuple[str, ...]:
+        """What its launches so far came to their end by and CUDA does not promise, in words."""
+        ...
+
     def lacking(self) -> dict[int, Near | None]:
         """The conditions that lack an outcome, by number, and the operands closest to it since the last call.
 

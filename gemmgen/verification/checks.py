@@ -19,6 +19,7 @@ from gemmgen.verification.situation import Situation
 from gemmgen.verification.window import Window
 
 SAMPLE_TILES = 4  # of C, of a case that the executor does not run whole
+SHORT_TILES = 2**15  # of a grid with more, the last tile is in each sample: see situation.MANY_TILES
 SOME_COST = 1e7  # an executor that samples runs larger cases whole for a few seeds only
 WHOLE_SEEDS = 8  # of so many seeds, one runs such a case whole
 THREAD_FLOPS = 200  # what a thread costs beside its arithmetic
@@ -117,6 +118,8 @@ def _check_sample(
     rng = np.random.default_rng(situation.seed)
     tiles, whole = launch.tiles(case), launch.whole_tiles(case)
     drawn = rng.choice(tiles, min(SAMPLE_TILES, tiles), replace=False)
+    if tiles > SHORT_TILES and tiles - 1 not in drawn:
+        drawn[0] = tiles - 1
     if whole < tiles:
         drawn = np.unique([*drawn[:-1], rng.integers(whole, tiles)])
     return check_tiles(kernel, situation, operands, drawn, seen, tally)

@@ -66,7 +66,7 @@ def read(path: Path) -> Entry:
         problem, _, _ = parse_name(document["kernel"])
         failure = Failure(**document["failure"])
         require(failure.kind in get_args(FailureKind), f"unknown kind of failure {failure.kind!r}")
-        situation = None if document["situation"] is None else _situation(document["situation"], problem)
+        situation = None if document["situation"] is None else situation_from(document["situation"], problem)
         return Entry(document["kernel"], document["sha256"], document["executor"], failure, situation)
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror}") from error
@@ -83,7 +83,8 @@ def situation_document(situation: Situation | None) -> dict[str, Any] | None:
     return {"case": values, "data": situation.data, "seed": situation.seed}
 
 
-def _situation(document: Mapping[str, Any], problem: Problem) -> Situation:
+def situation_from(document: Mapping[str, Any], problem: Problem) -> Situation:
+    """The Situation of `problem` that `situation_document` made this of. Raises as `read` does, and KeyError."""
     data, seed = document["data"], document["seed"]
     require(data in ALL_DATA_KINDS, f"unknown data {data!r}: known are {', '.join(ALL_DATA_KINDS)}")
     require(type(seed) is int and seed >= 0, f"seed = {seed}: a seed is a number from 0")

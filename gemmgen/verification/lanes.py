@@ -6,18 +6,17 @@ A kernel that hangs or breaks its context costs a worker's start; the other lane
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from gemmgen.kernel.source import KernelSource
 from gemmgen.run.compile import compile_many, cores
 from gemmgen.run.emulator import EmulatorExecutor
-from gemmgen.run.executor import Executor
 from gemmgen.run.gpu.executor import GpuExecutor
+from gemmgen.run.target import Target
 from gemmgen.support.child import Child, crew, spread
 from gemmgen.support.files import Store
-from gemmgen.verification.sanitizers.tool import Tool
-from gemmgen.verification.verifier import SHRINK_SECONDS, Verdict, verify
+from gemmgen.verification.journal import Journal, VerifyJob
+from gemmgen.verification.verifier import Verdict
 from gemmgen.verification.with_sanitizers import sanitize
 
 LANES = 8  # on a GPU, at most; their contexts take turns on it
@@ -25,30 +24,11 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # numpy's, i
 TIMEOUT = 4.0  # seconds for a run on a GPU; these are small
 GPU_SHRINK_SECONDS = 5.0
 
+OnVerdict = Callable[[VerifyJob, Verdict], None]
 
-@dataclass(frozen=True)
-class VerifyJob:
-    """A kernel to verify with `examples` situations at most, and the tools of compute-sanitizer to watch it on a GPU.
 
-    Without `shrink` the first situation that fails stands.
-    """
-
-    source: KernelSource
-    examples: int
-    seed: int = 0
-    tools: tuple[Tool, ...] = ()
-    shrink: bool = True
-
-    def verdict(self, executor: Executor, shrink_seconds: float = SHRINK_SECONDS) -> Verdict:
-        """What `executor` finds, the tools apart."""
-        return verify(
-            executor,
-            self.source,
-            examples=self.examples,
-            seed=self.seed,
-            shrink=self.shrink,
-            shrink_seconds=shrink_seconds,
-        )
+def ignore(job: VerifyJob, verdict: Verdict) -> None:
+    """For who waits for the last verdict."""
 
 
 class Lane:
@@ -72,9 +52,41 @@ class EmulatorLane:
         return job.verdict(self._emulator)
 
 
-def verify_many(
-    jobs: Sequence[VerifyJob], arch: str, store: Store, on_done: Callable[[], None] = lambda: None
-) -> list[Verdict]:
+@dataclass(frozen=True)
+class Lanes:
+    """Where many kernels are verified: on the target's executor, as many at a time as it has room for.
+
+    journal    takes each verdict as it comes, and has those of before
+    processes  lanes of an emulator at most; None: one a core
+    """
+
+    target: Target
+    store: Store
+    journal: Journal = field(default_factory=Journal)
+    processes: int | None = None
+
+    def verdicts(self, jobs: Sequence[VerifyJob], on_done: Callable[[], None] = lambda: None) -> list[Verdict]:
+        """In the jobs' order. Raises GemmgenError where a lane itself fails."""
+        known = [self.journal.verdict(job) for job in jobs]
+        left = [job for job, verdict in zip(jobs, known, strict=True) if verdict is None]
+        for _ in range(len(jobs) - len(left)):
+            on_done()
+
+        def done(job: VerifyJob, verdict: Verdict) -> None:
+            self.journal.note(job, verdict)
+            on_done()
+
+        found = iter(self._verify(left, done) if left else [])
+        return [next(found) if verdict is None else verdict for verdict in known]
+
+    def _verify(self, jobs: Sequence[VerifyJob], on_done: OnVerdict) -> list[Verdict]:
+        executor = self.target.executor
+        if isinstance(executor, EmulatorExecutor):
+            return emulate_many(executor, jobs, on_done, self.processes)
+        return verify_many(jobs, self.target.arch, self.store, on_done)
+
+
+def verify_many(jobs: Sequence[VerifyJob], arch: str, store: Store, on_done: OnVerdict = ignore) -> list[Verdict]:
     """The verdicts on the GPU, in the jobs' order; all kernels are compiled first, side by side.
 
     Raises CandidateFailed (unavailable), and GemmgenError where a lane itself fails.
@@ -83,24 +95,24 @@ def verify_many(
     count = max(1, min(LANES, cores() // 2, len(jobs)))
     lanes = [Child(f"{__name__}:Lane", str(store.root), environment=ONE_THREAD) for _ in range(count)]
     with crew(lanes):
-        return spread(lanes, jobs, _ask, lambda job, verdict: on_done())
+        return spread(lanes, jobs, _ask, on_done)
 
 
 def emulate_many(
-    emulator: EmulatorExecutor, jobs: Sequence[VerifyJob], on_done: Callable[[], None] = lambda: None
+    emulator: EmulatorExecutor, jobs: Sequence[VerifyJob], on_done: OnVerdict = ignore, processes: int | None = None
 ) -> list[Verdict]:
-    """The verdicts of emulators as `emulator` is, one a core, in the jobs' order.
+    """The verdicts of emulators as `emulator` is, one a core or as many as `processes`, in the jobs' order.
 
     Raises GemmgenError where a lane itself fails.
     """
-    with crew(emulator_lanes(emulator, len(jobs))) as lanes:
-        return spread(lanes, jobs, _ask, lambda job, verdict: on_done())
+    with crew(emulator_lanes(emulator, len(jobs), processes)) as lanes:
+        return spread(lanes, jobs, _ask, on_done)
 
 
-def emulator_lanes(emulator: EmulatorExecutor, most: int) -> list[Child]:
-    """Processes with emulators as `emulator` is, one a core and no more than `most`."""
+def emulator_lanes(emulator: EmulatorExecutor, most: int, processes: int | None = None) -> list[Child]:
+    """Processes with emulators as `emulator` is, one a core or `processes`, and no more than `most`."""
     settings = str(emulator.store.root), str(emulator.timeout)
-    count = max(1, min(cores(), most))
+    count = max(1, min(processes or cores(), most))
     return [Child(f"{__name__}:EmulatorLane", *settings, environment=ONE_THREAD) for _ in range(count)]
 
 

@@ -16,16 +16,18 @@ from gemmgen.kernel.families.base import check
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DEFAULT_ARCH, Limits
-from gemmgen.run.compile import compile_kernel
+from gemmgen.run.compile import compile_kernel, compile_many, cores
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.executor import Executor
 from gemmgen.run.sass import disassemble
-from gemmgen.run.target import Target
 from gemmgen.support.errors import CandidateFailed, require
 from gemmgen.support.files import Store
+from gemmgen.support.threads import thread_pool
 from gemmgen.verification.bugs import BUGS, SUBJECTS, Bug, Subject
 from gemmgen.verification.edits import EDITS, Edit
-from gemmgen.verification.lanes import VerifyJob, emulate_many, verify_many
+from gemmgen.verification.equivalents import why_equivalent
+from gemmgen.verification.journal import VerifyJob
+from gemmgen.verification.lanes import Lanes, emulate_many
 from gemmgen.verification.mutation import LAUNCH, Mutant, draw
 from gemmgen.verification.random_kernels import draw_points
 from gemmgen.verification.sanitizers.tool import Tool
@@ -233,9 +235,8 @@ def try_bug(
 
 
 def try_bugs(
-    target: Target,
+    lanes: Lanes,
     bugs: Sequence[Bug],
-    store: Store,
     *,
     examples: int = BUG_EXAMPLES,
     seed: int = 0,
@@ -243,15 +244,18 @@ def try_bugs(
     on_bug: Callable[[], None] = lambda: None,
 ) -> tuple[BugOutcome, ...]:
     """The outcome of every bug, in their order; what survives on a GPU is tried in the emulator, where there is one."""
-    limits = target.spec.arch.limits
-    sources = [plant(bug, limits) for bug in bugs]
-    verdicts = verify_all(target, [VerifyJob(source, examples, seed, tools) for source in sources], store, on_bug)
+    sources = [plant(bug, _limits(lanes)) for bug in bugs]
+    jobs = [
+        VerifyJob(source, examples, seed, tools, what=f"{bug.breaks}: {bug.name}")
+        for bug, source in zip(bugs, sources, strict=True)
+    ]
+    verdicts = lanes.verdicts(jobs, on_bug)
     outcomes = [BugOutcome(*parts) for parts in zip(bugs, sources, verdicts, strict=True)]
     missed = [outcome for outcome in outcomes if not outcome.found]
-    if target.gpu is None or not missed:
+    if lanes.target.gpu is None or not missed:
         return tuple(outcomes)
     try:
-        emulator = EmulatorExecutor(store)
+        emulator = EmulatorExecutor(lanes.store)
     except CandidateFailed:
         return tuple(outcomes)
     with emulator:
@@ -261,58 +265,48 @@ def try_bugs(
 
 
 def try_edits(
-    target: Target,
-    edits: Sequence[Edit],
-    store: Store,
-    *,
-    seed: int = 0,
-    on_edit: Callable[[], None] = lambda: None,
+    lanes: Lanes, edits: Sequence[Edit], *, seed: int = 0, on_edit: Callable[[], None] = lambda: None
 ) -> tuple[EditOutcome, ...]:
     """The outcome of every right edit, in their order."""
-    sources = [edited(edit, target.spec.arch.limits) for edit in edits]
-    verdicts = verify_all(target, [VerifyJob(source, EDIT_EXAMPLES, seed) for source in sources], store, on_edit)
+    sources = [edited(edit, _limits(lanes)) for edit in edits]
+    jobs = [
+        VerifyJob(source, EDIT_EXAMPLES, seed, what=f"{EDIT}: {edit.name}")
+        for edit, source in zip(edits, sources, strict=True)
+    ]
+    verdicts = lanes.verdicts(jobs, on_edit)
     return tuple(EditOutcome(*parts) for parts in zip(edits, sources, verdicts, strict=True))
 
 
 def check_kernels(
-    target: Target,
-    sources: Sequence[KernelSource],
-    store: Store,
-    *,
-    seed: int = 0,
-    on_kernel: Callable[[], None] = lambda: None,
+    lanes: Lanes, sources: Sequence[KernelSource], *, seed: int = 0, on_kernel: Callable[[], None] = lambda: None
 ) -> Alarms:
     """Those of `sources`, which are correct kernels, that the verifier rejects: there must be none."""
-    verdicts = verify_all(target, [VerifyJob(source, KERNEL_EXAMPLES, seed) for source in sources], store, on_kernel)
+    jobs = [VerifyJob(source, KERNEL_EXAMPLES, seed, what="correct kernel") for source in sources]
+    verdicts = lanes.verdicts(jobs, on_kernel)
     return tuple((source, verdict) for source, verdict in zip(sources, verdicts, strict=True) if not verdict.passed)
 
 
 def try_mutants(
-    target: Target,
+    lanes: Lanes,
     mutants: Sequence[Mutant],
-    store: Store,
     *,
     examples: int = BUG_EXAMPLES,
     seed: int = 0,
     on_mutant: Callable[[], None] = lambda: None,
 ) -> tuple[MutantOutcome, ...]:
     """The outcome of every mutant, in their order."""
-    jobs = [VerifyJob(mutant.source, examples, seed, shrink=False) for mutant in mutants]
-    verdicts = verify_all(target, jobs, store, on_mutant)
+    jobs = [VerifyJob(one.source, examples, seed, shrink=False, what=f"mutant: {one}") for one in mutants]
+    verdicts = lanes.verdicts(jobs, on_mutant)
+    passed = [mutant for mutant, verdict in zip(mutants, verdicts, strict=True) if verdict.passed]
+    reasons = iter(reasons_of(passed, lanes.store))
     return tuple(
-        MutantOutcome(mutant, verdict, why_harmless(mutant, store) if verdict.passed else None)
+        MutantOutcome(mutant, verdict, next(reasons) if verdict.passed else None)
         for mutant, verdict in zip(mutants, verdicts, strict=True)
     )
 
 
-def verify_all(
-    target: Target, jobs: Sequence[VerifyJob], store: Store, on_done: Callable[[], None] = lambda: None
-) -> list[Verdict]:
-    """The verdicts on the target's executor, several at a time, in the jobs' order."""
-    executor = target.executor
-    if target.gpu is None and isinstance(executor, EmulatorExecutor):
-        return emulate_many(executor, jobs, on_done)
-    return verify_many(jobs, target.arch, store, on_done)
+def _limits(lanes: Lanes) -> Limits:
+    return lanes.target.spec.arch.limits
 
 
 def draw_mutants(count: int, seed: int, limits: Limits) -> list[Mutant]:
@@ -320,14 +314,27 @@ def draw_mutants(count: int, seed: int, limits: Limits) -> list[Mutant]:
     return list(islice(draw([partial(rendered, subject, limits) for subject in SUBJECTS], seed), count))
 
 
+def reasons_of(mutants: Sequence[Mutant], store: Store) -> list[str | None]:
+    """`why_harmless` of each, side by side."""
+    texts = [mutant for mutant in mutants if mutant.operator != LAUNCH]
+    sources = {source.text: source for mutant in texts for source in (mutant.original, mutant.source)}
+    compile_many(list(sources.values()), EVIDENCE_ARCH, store)  # for those who ask the store next
+    with thread_pool(cores()) as pool:
+        return list(pool.map(partial(why_harmless, store=store), mutants))
+
+
 def why_harmless(mutant: Mutant, store: Store) -> str | None:
-    """The proof that a mutant is no mistake: a compiler makes the same machine code of it. None where it may be one."""
+    """Why a mutant is no mistake: a compiler makes the same machine code of it, or a person has said why.
+
+    None where it may be one.
+    """
     if mutant.operator == LAUNCH:
-        return None
+        return why_equivalent(mutant)
     try:
-        return SAME_CODE if _machine_code(mutant.source, store) == _machine_code(mutant.original, store) else None
+        same = _machine_code(mutant.source, store) == _machine_code(mutant.original, store)
     except CandidateFailed:  # no compiler for GPUs here, or one that refuses what the host's takes
-        return None
+        same = False
+    return SAME_CODE if same else why_equivalent(mutant)
 
 
 def _machine_code(source: KernelSource, store: Store) -> tuple[str, int]:

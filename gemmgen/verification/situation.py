@@ -10,8 +10,8 @@ from typing import Literal
 
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Case, Problem
-from gemmgen.problem.types import Types
-from gemmgen.verification.scalars import EXACT_SCALARS, SCALAR_KINDS, ScalarKind
+from gemmgen.problem.types import Compute, Types
+from gemmgen.verification.scalars import EXACT_SCALARS, NAN, SCALAR_KINDS, ScalarKind
 
 DataKind = Literal["exact", "random", "sparse", "denormal", "huge", "special", "onehot"]
 DATA_KINDS: tuple[DataKind, ...] = ("exact", "random", "sparse")  # of three examples in four of a verification
@@ -44,7 +44,10 @@ SOME_BATCH, MANY_BATCH = 300, 200_000  # products: beyond 8 bits, and of two thi
 DEEP, DEEP_WIDTH = 65_801, 5  # a K beyond 16 bits, and M and N then
 MANY_DEEP = (2**8 + 1, 2**16 + 1)  # k tiles, and K is one more than these
 TILE_FLOPS = 2.5e9  # of a block tile over such a K at most: a second or two
-MANY_TILES = 100_000  # of M or N, two thirds of them beyond a signed 16-bit number
+# Tiles of M or N, whichever has the smaller ones, beyond 16 bits; of the other beyond a signed number of them. Of so
+# many tiles the last is in each sample.
+MANY_TILES = (66_000, 33_000)
+NO_DEPTH = {"m": 5, "n": 7, "k": 0}  # where alpha counts for nothing, though it be NaN
 VAST_ELEMENTS, VAST_FLOPS = 20_000_000, 1e8  # of such cases at most, or they are left out
 Side = Literal["A", "B"]
 Sizes = Literal["usual", "tiny", "deep", "far M", "far N"]
@@ -118,8 +121,13 @@ class Stratum:
 
 @functools.cache
 def data_kinds(types: Types) -> tuple[DataKind, ...]:
-    """The kinds of data that differ for these types: integers have no denormal or huge numbers, no Inf and no NaN."""
-    return tuple(kind for kind in ALL_DATA_KINDS if not types.accumulator.is_integer or kind in INTEGER_KINDS)
+    """The kinds of data that differ for these types: integers have no denormal or huge numbers, no Inf and no NaN.
+
+    tf32 has no more than 10 bits of a denormal number, and sums in f16 no room for huge ones.
+    """
+    lacking: dict[Compute, DataKind] = {Compute.TF32: "denormal", Compute.F16: "huge"}
+    known = INTEGER_KINDS if types.accumulator.is_integer else {*ALL_DATA_KINDS} - {lacking.get(types.compute)}
+    return tuple(kind for kind in ALL_DATA_KINDS if kind in known)
 
 
 def side_of(seed: int) -> Side:
@@ -151,7 +159,8 @@ def far_situations(source: KernelSource, largest: int) -> list[Situation]:
     """What draws hardly reach of the sizes left to run time; none where `largest` is less than FAR_SIZES.
 
     FAR_SHAPES of M and N, EVEN_SHAPES and a large one; SOME_BATCH, and a batch of as many products as a block computes:
-    where the launch counts on more of them than the kernel does, that is the least batch which shows it.
+    where the launch counts on more of them than the kernel does, that is the least batch which shows it. And K = 0,
+    with an alpha that is no number.
     """
     problem = source.problem
     if largest < FAR_SIZES[-1]:
@@ -169,7 +178,14 @@ def far_situations(source: KernelSource, largest: int) -> list[Situation]:
     whole = [Situation(case, "exact", seed=0) for case in cases]
     even = dict.fromkeys(_free_case(problem, _shape(*sizes)) for sizes in (*EVEN_SHAPES, LARGE_SHAPE))
     sampled = [Situation(case, "sparse", seed=1) for case in even if case not in cases]
-    return whole + (sampled if None in (problem.m, problem.n, problem.k) else [])
+    return whole + (sampled if None in (problem.m, problem.n, problem.k) else []) + _without_depth(problem)
+
+
+def _without_depth(problem: Problem) -> list[Situation]:
+    if problem.k is not None or problem.types.scalar.is_integer or not problem.types.c.has_nan:
+        return []
+    case = _free_case(problem, {**NO_DEPTH, "batch": FAR_BATCH})
+    return [Situation(replace(case, alpha=NAN, beta=2.0), "exact", seed=2)]
 
 
 def _shape(m: int, n: int, k: int, batch: int = 1) -> dict[str, int]:
@@ -187,10 +203,10 @@ def vast_situations(source: KernelSource, largest: int) -> list[Situation]:
     shapes = [_shape(DEEP_WIDTH, DEEP_WIDTH, k) for k in _depths(source)]
     if problem.batch is None:
         shapes.append(_shape(1, 1, 1, MANY_BATCH))
-    lines = {name: MANY_TILES * grid[name] for name in "MN" if name in grid and problem.sizes[name] is None}
-    far = min(lines, key=lambda name: lines[name], default=None)
-    if far is not None:
-        shapes.append({**_shape(1, 1, 1), far.lower(): lines[far]})
+    lowest_first = sorted((name for name in "MN" if name in grid), key=lambda name: grid[name])
+    for name, tiles in zip(lowest_first, MANY_TILES, strict=False):
+        if problem.sizes[name] is None:
+            shapes.append({**_shape(1, 1, 1), name.lower(): tiles * grid[name]})
     cases = [_free_case(problem, shape, VAST_FLOPS) for shape in shapes]
     return [
         Situation(case, "exact", seed=1)  # not watched for races, which takes longer

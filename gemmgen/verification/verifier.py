@@ -83,6 +83,7 @@ class Verdict:
     domain       what was run; None where something failed
     errors       how far off random data was; None where something failed, or none was drawn
     coverage     what ran of the kernel's text; None where something failed, or the executor does not count that
+    assumes      what the kernel needs and CUDA does not promise; see LoadedKernel.assumed
     """
 
     executor: str
@@ -100,6 +101,7 @@ class Verdict:
     domain: Domain | None = None
     errors: Errors | None = None
     coverage: Coverage | None = None
+    assumes: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -125,6 +127,7 @@ def verdict_from(fields: Mapping[str, Any]) -> Verdict:
             "determinism": None if determinism is None else Determinism(**determinism),
             "sanitizers": (),  # a search asks none
             "coverage": None,  # and keeps none
+            "assumes": tuple(fields["assumes"]),
         }
     )
 
@@ -169,7 +172,7 @@ def verify(
         if kernel.runs_parts and examples >= EXHAUSTIVE:
             tested.run_grid(executor)
         determinism = tested.repeat(runs) if runs > 1 else None
-        coverage = kernel.coverage()
+        coverage, assumes = kernel.coverage(), kernel.assumed()
     except (Wrong, Flaky):
         if shrink:
             tested.reduce_sought()
@@ -188,7 +191,7 @@ def verify(
         kernel.close()
     passed = Verdict(executor.name, tested.examples, seed, tested.worst, sampled=tested.sampled)
     domain, errors = tested.tally.domain(), tested.tally.errors()
-    return replace(passed, determinism=determinism, domain=domain, errors=errors, coverage=coverage)
+    return replace(passed, determinism=determinism, domain=domain, errors=errors, coverage=coverage, assumes=assumes)
 
 
 def _passes_alone(executor: Executor, source: KernelSource, wrong: Wrong) -> bool:

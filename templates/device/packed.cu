@@ -76,6 +76,7 @@ __device__ __forceinline__ void store_packed(E* to, const Packed<E, N>& value)
 //% if view.ring
 ${ cp_async() }
 //% endif
+//% if view.load_edge
 // The first `valid` of N elements, the rest zero: one access where all exist, else one by one.
 template <int N, typename E>
 __device__ __forceinline__ Packed<E, N> load_edge(const E* from, int valid)
@@ -88,4 +89,5 @@ __device__ __forceinline__ Packed<E, N> load_edge(const E* from, int valid)
     }
     return load_packed<N>(some);
 }
+//% endif
 //% endmacro

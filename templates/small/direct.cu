@@ -1,31 +1,32 @@
 /*# The small operand without shared memory: each thread reads the values that its own weights are multiplied by, with no barrier. #*/
 //% from "device/packed.cu" import access
 //% macro small(x, w, view)
-// Start the loads of what one step's weights are multiplied by: ${ x.X }'s S values at each of this thread's k from `k` on. Zeros stand
-// for those that do not exist, and from k = `end` on.
-__device__ __forceinline__ void fetch_small(const ${ element[x.X] }* ${ x.X }, Shape s, int ${ x.mn }, int k, int end, Chunk& chunk)
+//% set guard = ["k + depth < end" if view.k_edge, "%s + line < s.%s" % (x.mn, x.MN) if view.x_edge] | select | join(" && ")
+//% set load, valid = ("load_edge", ", valid") if guard else ("load" if types.uniform else "load_packed", "")
+// Start the loads of what one step's weights are multiplied by: ${ x.X }'s S values at each of this thread's k from `k` on.${ " Zeros stand\n// for those that do not exist" if guard }${ ", and from k = `end` on" if view.k_edge }${ "." if guard }
+__device__ __forceinline__ void fetch_small(const ${ element[x.X] }* ${ x.X }, Shape s, int ${ x.mn }, int k${ ", int end" if view.k_edge }, Chunk& chunk)
 {
 //% set line_step, depth_step = ("1", "XW") if x.along_k else ("XW", "1")
     #pragma unroll
     for (int line = 0; line < S; line += ${ line_step }) {
         #pragma unroll
         for (int depth = 0; depth < LANE_WORDS; depth += ${ depth_step }) {
-            const bool exists = k + depth < end${ " && %s + line < s.%s" % (x.mn, x.MN) if view.x_edge };
-//% if not types.uniform
+//% if guard
+            const bool exists = ${ guard };
             const int valid = !exists ? 0 : ${ ("end - k - depth" if view.partial_x else "XW") if x.along_k else "s.%s - %s - line" % (x.MN, x.mn) if view.x_edge else "XW" };
+//% endif
+//% if not types.uniform
 //% if x.along_k
-            chunk[line][depth / XW] = load_edge<XW>(${ x.X } + Offset(${ x.mn } + line) * s.${ x.ld } + k + depth, valid);
+            chunk[line][depth / XW] = ${ load }<XW>(${ x.X } + Offset(${ x.mn } + line) * s.${ x.ld } + k + depth${ valid });
 //% else
-            chunk[depth][line / XW] = load_edge<XW>(${ x.X } + Offset(k + depth) * s.${ x.ld } + ${ x.mn } + line, valid);
+            chunk[depth][line / XW] = ${ load }<XW>(${ x.X } + Offset(k + depth) * s.${ x.ld } + ${ x.mn } + line${ valid });
 //% endif
 //% elif x.along_k
-            const int valid = !exists ? 0 : ${ "end - k - depth" if w.along_k and view.partial else "XW" };
-            const Vec<XW> x = load_edge<XW>(${ x.X } + Offset(${ x.mn } + line) * s.${ x.ld } + k + depth, valid);
+            const Vec<XW> x = ${ load }<XW>(${ x.X } + Offset(${ x.mn } + line) * s.${ x.ld } + k + depth${ valid });
             #pragma unroll
             for (int i = 0; i < XW; ++i) chunk[${ "line][depth + i" if w.along_k else "depth + i][line" }] = x.at[i];
 //% else
-            const int valid = !exists ? 0 : ${ "s.%s - %s - line" % (x.MN, x.mn) if view.x_edge else "XW" };
-            const Vec<XW> x = load_edge<XW>(${ x.X } + Offset(k + depth) * s.${ x.ld } + ${ x.mn } + line, valid);
+            const Vec<XW> x = ${ load }<XW>(${ x.X } + Offset(k + depth) * s.${ x.ld } + ${ x.mn } + line${ valid });
             #pragma unroll
             for (int i = 0; i < XW; ++i) chunk[${ "line + i][depth" if w.along_k else "depth][line + i" }] = x.at[i];
 //% endif
@@ -48,7 +49,7 @@ __device__ __forceinline__ void fetch_small(const ${ element[x.X] }* ${ x.X }, S
         for (int u = 0; u < UNROLL; ++u) {
             const int at = thread.k + k + u * STEP;
             Chunk chunk;
-            fetch_small(${ x.X }, s, tile_${ x.mn }, at, end, chunk);
+            fetch_small(${ x.X }, s, tile_${ x.mn }, at${ ", end" if view.k_edge }, chunk);
             ${ access(w, "VW") } weights[LOADS];
             take(ring[u], weights);
             fetch(${ w.X }, s, at + UNROLL * STEP, end, ${ w.mn }, ring[u]);
@@ -62,7 +63,7 @@ __device__ __forceinline__ void fetch_small(const ${ element[x.X] }* ${ x.X }, S
     #pragma unroll
     for (int u = 0; u < UNROLL; ++u) {
         fetch(${ w.X }, s, begin + thread.k + u * STEP, end, ${ w.mn }, weights[u]);
-        fetch_small(${ x.X }, s, tile_${ x.mn }, begin + thread.k + u * STEP, end, chunks[u]);
+        fetch_small(${ x.X }, s, tile_${ x.mn }, begin + thread.k + u * STEP${ ", end" if view.k_edge }, chunks[u]);
     }
 
     ${ T } acc[S][T] = {};
@@ -72,7 +73,7 @@ __device__ __forceinline__ void fetch_small(const ${ element[x.X] }* ${ x.X }, S
             const int next = thread.k + k + (u + UNROLL) * STEP;
             mma(chunks[u], 0, weights[u], acc);
             fetch(${ w.X }, s, next, end, ${ w.mn }, weights[u]);
-            fetch_small(${ x.X }, s, tile_${ x.mn }, next, end, chunks[u]);
+            fetch_small(${ x.X }, s, tile_${ x.mn }, next${ ", end" if view.k_edge }, chunks[u]);
         }
     }
 //% endif

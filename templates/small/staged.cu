@@ -1,8 +1,9 @@
 /*# The small operand passes through shared memory: all threads of a block copy a chunk of it. #*/
 //% from "device/packed.cu" import access
 //% macro small(x, w, view)
-// ${ x.X }'s values at k to k + BK - 1 to shared memory. Zeros stand for those that do not exist, and from k = `end` on.
-__device__ __forceinline__ void stage(const ${ element[x.X] }* ${ x.X }, Shape s, int ${ x.mn }, int k, int end, Chunk& chunk)
+//% set guard = ["k + depth < end" if view.k_edge, "%s + line < s.%s" % (x.mn, x.MN) if view.x_edge] | select | join(" && ")
+// ${ x.X }'s values at k to k + BK - 1 to shared memory.${ " Zeros stand for those that do not exist" if guard }${ ", and from k = `end` on" if view.k_edge }${ "." if guard }
+__device__ __forceinline__ void stage(const ${ element[x.X] }* ${ x.X }, Shape s, int ${ x.mn }, int k${ ", int end" if view.k_edge }, Chunk& chunk)
 {
 //% if not types.uniform
     #pragma unroll ${ view.stage_unroll }
@@ -14,10 +15,12 @@ __device__ __forceinline__ void stage(const ${ element[x.X] }* ${ x.X }, Shape s
 //% else
         const int line = i * XW % S, depth = i * XW / S;  // neighbouring threads read along ${ x.X }'s lines
 //% endif
-        const bool exists = k + depth < end${ " && %s + line < s.%s" % (x.mn, x.MN) if view.x_edge };
+//% if guard
+        const bool exists = ${ guard };
         const int valid = !exists ? 0 : ${ ("end - k - depth" if view.partial_x else "XW") if x.along_k else "s.%s - %s - line" % (x.MN, x.mn) if view.x_edge else "XW" };
+//% endif
         const Offset at = ${ "Offset(%s + line) * s.%s + k + depth" % (x.mn, x.ld) if x.along_k else "Offset(k + depth) * s.%s + %s + line" % (x.ld, x.mn) };
-        const ${ access(x, "XW") } values = load_edge<XW>(${ x.X } + at, valid);
+        const ${ access(x, "XW") } values = ${ "load_edge" if guard else "load_packed" }<XW>(${ x.X } + at${ ", valid" if guard });
 //% if view.dots and x.along_k
         store_packed(&chunk[line][depth], values);
 //% else
@@ -30,9 +33,11 @@ __device__ __forceinline__ void stage(const ${ element[x.X] }* ${ x.X }, Shape s
     #pragma unroll ${ view.stage_unroll }
     for (int i = threadIdx.x; i < S * BK; i += THREADS) {  // neighbouring threads read along ${ x.X }'s lines
         const int line = ${ "i / BK" if x.along_k else "i % S" }, depth = ${ "i % BK" if x.along_k else "i / S" };
-        const bool exists = k + depth < end${ " && %s + line < s.%s" % (x.mn, x.MN) if view.x_edge };
+//% if guard
+        const bool exists = ${ guard };
+//% endif
         const Offset at = ${ "Offset(%s + line) * s.%s + k + depth" % (x.mn, x.ld) if x.along_k else "Offset(k + depth) * s.%s + %s + line" % (x.ld, x.mn) };
-        chunk[${ "line][depth" if w.along_k else "depth][line" }] = exists ? ${ x.X }[at] : ${ zero };
+        chunk[${ "line][depth" if w.along_k else "depth][line" }] = ${ "exists ? %s[at] : %s" % (x.X, zero) if guard else x.X ~ "[at]" };
     }
 }
 //% endif
@@ -55,10 +60,12 @@ __device__ __forceinline__ void stage(const ${ element[x.X] }* ${ x.X }, Shape s
     ${ T } acc[S][T] = {};
     for (int k = begin; k < end; k += BK) {
         __syncthreads();  // no thread reads the chunk before any more
-        stage(${ x.X }, s, tile_${ x.mn }, k, end, chunk);
+        stage(${ x.X }, s, tile_${ x.mn }, k${ ", end" if view.k_edge }, chunk);
         __syncthreads();  // the chunk is complete
+//% if view.k_edge
         const int depth = min(BK, end - k);
-        for (int step = 0; step < depth; step += UNROLL * STEP) {
+//% endif
+        for (int step = 0; step < ${ "depth" if view.k_edge else "BK" }; step += UNROLL * STEP) {
             #pragma unroll
             for (int u = 0; u < UNROLL; ++u) {
                 const int at = thread.k + step + u * STEP;  // in the chunk

@@ -423,6 +423,27 @@ def test_infinite_loop_in_a_helper_process(shared_store: Store) -> None:
         assert told is not None and float(told[1]) > 1.0, "what the launch's size explains comes on top"
 
 
+def test_a_block_that_waits_for_lower_ones_is_told(shared_store: Store) -> None:
+    wait = """
+        if (threadIdx.x == 0) {
+            while (atomicAdd(&turn, 0u) != blockIdx.x) __nanosleep(20);
+            atomicExch(&turn, (blockIdx.x + 1) % gridDim.x);
+        }
+    """
+    case = ANY_SHAPE.case(3, 4, 2)
+    with EmulatorExecutor(shared_store, timeout=0.3) as impatient:
+        waiting, free = (
+            impatient.load(kernel(body, before="__device__ unsigned turn;\n")) for body in (wait + NAIVE, NAIVE)
+        )
+        waiting.run(case, data(case))
+        assert waiting.assumed() == (), "the natural order shows nothing"
+        for seed in range(1, 4):
+            np.testing.assert_array_equal(waiting.run(case, data(case), seed=seed), expected(case, data(case)))
+            free.run(case, data(case), seed=seed)
+        told = r"block \d, thread 0 waits for blocks of lower numbers: CUDA promises no order of blocks"
+        assert re.fullmatch(told, "; ".join(waiting.assumed())) and free.assumed() == ()
+
+
 def test_printf_prints_once(emulator: EmulatorExecutor, capfd: pytest.CaptureFixture[str]) -> None:
     body = r'if (threadIdx.x == 0 && blockIdx.x % 100 == 0) printf("block %d\n", blockIdx.x);' + TILED
     case = ANY_SHAPE.case(256, 256, 64)

@@ -17,7 +17,8 @@ from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.files import Store
 from gemmgen.verification import lanes, selfcheck
 from gemmgen.verification.bugs import BUGS
-from gemmgen.verification.lanes import VerifyJob, verify_many
+from gemmgen.verification.journal import VerifyJob
+from gemmgen.verification.lanes import verify_many
 from gemmgen.verification.sanitizers.tool import SanitizerResult
 
 LIMITS = ARCHS["sm_90"].limits

@@ -28,6 +28,15 @@ def test_winners_on_file_are_verified_in_the_emulator(
     assert "emulator 20" in (folder / "README.md").read_text()
     assert main([*words, "--json"]) == 0
     assert [row["state"] for row in json.loads(capsys.readouterr().out)["rows"]] == ["on file"]
+    path = folder / f"{source.name}.json"
+    record = json.loads(path.read_text())
+    assert record["emulator"].pop("coverage")["branches"] > 0
+    path.write_text(json.dumps({**record, "rung": {"number": 1, "title": "", "lesson": "", "time": None}}))
+    assert main([*words, "--processes", "1", "--json"]) == 0
+    assert [row["state"] for row in json.loads(capsys.readouterr().out)["rows"]] == ["done"], (
+        "it says what ran of a rung"
+    )
+    assert "coverage" in json.loads(path.read_text())["emulator"]
 
 
 def test_a_wrong_winner_fails_the_run(

@@ -1,4 +1,4 @@
-// gemm_f32_rr_8x4096x4096_sm90_22a53140
+// gemm_f32_rr_8x4096x4096_sm90_7c1ba880
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -164,15 +164,14 @@ __device__ __forceinline__ void store_sums(float (&acc)[S][T], ThreadOrigin thre
     }
 }
 
-// A's values at k to k + BK - 1 to shared memory. Zeros stand for those that do not exist, and from k = `end` on.
-__device__ __forceinline__ void stage(const float* A, Shape s, int m, int k, int end, Chunk& chunk)
+// A's values at k to k + BK - 1 to shared memory.
+__device__ __forceinline__ void stage(const float* A, Shape s, int m, int k, Chunk& chunk)
 {
     #pragma unroll 8
     for (int i = threadIdx.x; i < S * BK; i += THREADS) {  // neighbouring threads read along A's lines
         const int line = i / BK, depth = i % BK;
-        const bool exists = k + depth < end;
         const Offset at = Offset(m + line) * s.lda + k + depth;
-        chunk[depth][line] = exists ? A[at] : 0.0f;
+        chunk[depth][line] = A[at];
     }
 }
 
@@ -192,7 +191,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_8x4096x4096_sm90_22a53140(
+gemm_f32_rr_8x4096x4096_sm90_7c1ba880(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -219,10 +218,9 @@ gemm_f32_rr_8x4096x4096_sm90_22a53140(
     float acc[S][T] = {};
     for (int k = begin; k < end; k += BK) {
         __syncthreads();  // no thread reads the chunk before any more
-        stage(A, s, tile_m, k, end, chunk);
+        stage(A, s, tile_m, k, chunk);
         __syncthreads();  // the chunk is complete
-        const int depth = min(BK, end - k);
-        for (int step = 0; step < depth; step += UNROLL * STEP) {
+        for (int step = 0; step < BK; step += UNROLL * STEP) {
             #pragma unroll
             for (int u = 0; u < UNROLL; ++u) {
                 const int at = thread.k + step + u * STEP;  // in the chunk

@@ -1,4 +1,4 @@
-// gemm_bf16_rr_1x4096x4096_sm90_51e17ffb
+// gemm_bf16_rr_1x4096x4096_sm90_67c73c30
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -138,18 +138,6 @@ __device__ __forceinline__ void cp_async_wait()
 }
 #endif  // __CUDACC__
 
-// The first `valid` of N elements, the rest zero: one access where all exist, else one by one.
-template <int N, typename E>
-__device__ __forceinline__ Packed<E, N> load_edge(const E* from, int valid)
-{
-    if (valid >= N) return load_packed<N>(from);
-    alignas(Packed<E, N>) E some[N] = {};
-    #pragma unroll
-    for (int i = 0; i < N - 1; ++i) {
-        if (i < valid) some[i] = from[i];
-    }
-    return load_packed<N>(some);
-}
 
 // Where a thread starts: k and column n of C.
 struct ThreadOrigin {
@@ -254,17 +242,14 @@ __device__ __forceinline__ void take(const Packed<BF16, VW> (&step)[LOADS][THREA
     for (int i = 0; i < LOADS; ++i) weights[i] = step[i][threadIdx.x];
 }
 
-// Start the loads of what one step's weights are multiplied by: A's S values at each of this thread's k from `k` on. Zeros stand
-// for those that do not exist, and from k = `end` on.
-__device__ __forceinline__ void fetch_small(const BF16* A, Shape s, int m, int k, int end, Chunk& chunk)
+// Start the loads of what one step's weights are multiplied by: A's S values at each of this thread's k from `k` on.
+__device__ __forceinline__ void fetch_small(const BF16* A, Shape s, int m, int k, Chunk& chunk)
 {
     #pragma unroll
     for (int line = 0; line < S; line += 1) {
         #pragma unroll
         for (int depth = 0; depth < LANE_WORDS; depth += XW) {
-            const bool exists = k + depth < end;
-            const int valid = !exists ? 0 : XW;
-            chunk[line][depth / XW] = load_edge<XW>(A + Offset(m + line) * s.lda + k + depth, valid);
+            chunk[line][depth / XW] = load_packed<XW>(A + Offset(m + line) * s.lda + k + depth);
         }
     }
 }
@@ -285,7 +270,7 @@ __device__ __forceinline__ void store_c(BF16* C, Shape s, int tile_m, int tile_n
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_1x4096x4096_sm90_51e17ffb(
+gemm_bf16_rr_1x4096x4096_sm90_67c73c30(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,
@@ -315,7 +300,7 @@ gemm_bf16_rr_1x4096x4096_sm90_51e17ffb(
         for (int u = 0; u < UNROLL; ++u) {
             const int at = thread.k + k + u * STEP;
             Chunk chunk;
-            fetch_small(A, s, tile_m, at, end, chunk);
+            fetch_small(A, s, tile_m, at, chunk);
             Packed<BF16, VW> weights[LOADS];
             take(ring[u], weights);
             fetch(B, s, at + UNROLL * STEP, end, n, ring[u]);

@@ -1,4 +1,4 @@
-// gemm_f16bf16f32_rc_Mx1000x4096_sm90_6b1b14a9
+// gemm_f16bf16f32_rc_Mx1000x4096_sm90_d3674846
 //
 //     C = alpha * A * B + beta * C      A f16, B bf16, C f32; sums in f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -217,13 +217,13 @@ __device__ __forceinline__ void store_sums(float (&acc)[S][T], ThreadOrigin thre
     }
 }
 
-// A's values at k to k + BK - 1 to shared memory. Zeros stand for those that do not exist, and from k = `end` on.
-__device__ __forceinline__ void stage(const F16* A, Shape s, int m, int k, int end, Chunk& chunk)
+// A's values at k to k + BK - 1 to shared memory. Zeros stand for those that do not exist.
+__device__ __forceinline__ void stage(const F16* A, Shape s, int m, int k, Chunk& chunk)
 {
     #pragma unroll 4
     for (int i = threadIdx.x; i < S * BK / XW; i += THREADS) {
         const int line = i * XW / BK, depth = i * XW % BK;  // neighbouring threads read along A's lines
-        const bool exists = k + depth < end && m + line < s.M;
+        const bool exists = m + line < s.M;
         const int valid = !exists ? 0 : XW;
         const Offset at = Offset(m + line) * s.lda + k + depth;
         const Packed<F16, XW> values = load_edge<XW>(A + at, valid);
@@ -249,7 +249,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16bf16f32_rc_Mx1000x4096_sm90_6b1b14a9(
+gemm_f16bf16f32_rc_Mx1000x4096_sm90_d3674846(
     const F16* __restrict__ A,
     const BF16* __restrict__ B,
     float* __restrict__ C,
@@ -277,10 +277,9 @@ gemm_f16bf16f32_rc_Mx1000x4096_sm90_6b1b14a9(
     float acc[S][T] = {};
     for (int k = begin; k < end; k += BK) {
         __syncthreads();  // no thread reads the chunk before any more
-        stage(A, s, tile_m, k, end, chunk);
+        stage(A, s, tile_m, k, chunk);
         __syncthreads();  // the chunk is complete
-        const int depth = min(BK, end - k);
-        for (int step = 0; step < depth; step += UNROLL * STEP) {
+        for (int step = 0; step < BK; step += UNROLL * STEP) {
             #pragma unroll
             for (int u = 0; u < UNROLL; ++u) {
                 const int at = thread.k + step + u * STEP;  // in the chunk

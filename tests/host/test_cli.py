@@ -33,7 +33,7 @@ from gemmgen.support.child import child_environment
 from gemmgen.support.errors import GemmgenError, InvalidInput
 
 SHAPE = "64x96x32"
-STUDY_COMMANDS = [f"study {name}" for name in (*STUDIES, "model")]
+STUDY_COMMANDS = [f"study {name}" for name in (*STUDIES, "model", "arithmetic")]
 FULL = "gemm_f32_rr_64x96x32_naive_16x16"
 RENDERED = render(*parse_name(FULL)).name
 ARCH = ARCHS["sm_90"]

@@ -87,6 +87,9 @@ class Summing:
     def coverage(self):
         return None
 
+    def assumed(self):
+        return ()
+
     def lacking(self):
         return {}
 

@@ -17,6 +17,7 @@ from gemmgen.kernel.families import BATCHED, NAIVE, SIMT
 from gemmgen.kernel.families.base import Family
 from gemmgen.kernel.render import render
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.types import Types
 from gemmgen.verification.data import data_seed
 from gemmgen.verification.scalars import SCALAR_KINDS
 from gemmgen.verification.situation import (
@@ -136,8 +137,9 @@ def test_a_failure_shrinks_to_the_plainest_stratum_that_fails(
 @pytest.mark.parametrize(
     ("problem", "family", "shapes"),
     [
-        (FREE, NAIVE, ["5x5x65801", "1600000x1x1"]),
-        (FREE, SIMT, ["5x5x65801"]),  # 100,000 of its tiles are too many lines
+        (FREE, NAIVE, ["5x5x65801", "1056000x1x1", "1x528000x1"]),
+        (FREE, SIMT, ["5x5x65801", "8448000x1x1", "1x4224000x1"]),
+        (replace(FREE, m=8), SIMT, ["8x5x65801"]),  # 33,000 of its tiles are too many columns
         (Problem(None, 4096, 4096), NAIVE, []),
         (Problem(None, 21, None), NAIVE, ["5x21x65801"]),
         (Problem(64, 64, 64), NAIVE, []),
@@ -178,3 +180,12 @@ def test_a_batch_of_what_a_block_computes_is_tried() -> None:
     products = dict(source.launch.grid)["batch"]
     assert products > 1
     assert [situation.case.batch for situation in far_situations(source, FAR_SIZES[-1])] == [products, SOME_BATCH]
+
+
+def test_no_depth_meets_an_alpha_that_is_no_number() -> None:
+    (empty,) = (
+        one for one in far_situations(render(FREE, NAIVE, NAIVE.default(FREE)), FAR_SIZES[-1]) if not one.case.k
+    )
+    assert math.isnan(empty.case.alpha) and empty.case.beta == 2 and empty.data == "exact"
+    for problem in (Problem(None, None, 8), replace(FREE, types=Types.parse("s8,s8,s32"))):
+        assert all(one.case.k for one in far_situations(render(problem, NAIVE, NAIVE.default(problem)), FAR_SIZES[-1]))

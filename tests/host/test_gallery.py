@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -119,3 +121,21 @@ def test_a_record_from_before_an_axis_is_brought_up_to_date(gallery: Path) -> No
     assert check(gallery) == []
     renewed = json.loads(path.read_text())
     assert renewed["config"]["STREAM"] == 0 and renewed["date"] == "then"
+
+
+def test_what_was_verified_stands_with_the_machine_code_but_not_coverage_of_other_lines(
+    gallery: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = next((gallery / "sm_90").glob("*_32x32x32_*.cu"))
+    record = json.loads(path.with_suffix(".json").read_text())
+    path.write_text("// an older header\n" + path.read_text())
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    emulated = {"executor": "emulator", "passed": True, "examples": 20, "sampled": 0}
+    older = {**record, "sha256": digest, "emulator": {**emulated, "coverage": {"branches": 4}}}
+    path.with_suffix(".json").write_text(json.dumps(older))
+    compiled = SimpleNamespace(cubin=b"", registers=32)
+    monkeypatch.setattr("gemmgen.benchmark.gallery.compile_kernel", lambda *_: compiled)
+    monkeypatch.setattr("gemmgen.benchmark.gallery.machine_code", lambda cubin: "the same")
+    assert main(["gallery", str(gallery), "--render"]) == 0
+    assert check(gallery) == []
+    assert json.loads(path.with_suffix(".json").read_text())["emulator"] == emulated

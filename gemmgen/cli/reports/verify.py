@@ -74,6 +74,8 @@ def show_pass(console: Console, verdict: Verdict) -> None:
     if determinism is not None:
         part = "" if determinism.blocks == determinism.grid else f", of {determinism.blocks} of its blocks"
         console.print(f"      the same bits in {determinism.runs} runs of one launch{part}")
+    for words in verdict.assumes:
+        console.print(f"      judged under an assumption: {words}", soft_wrap=True, markup=False)
     if verdict.domain is not None:
         for words in _reach_words(verdict.domain):
             console.print(f"      {words}", soft_wrap=True, markup=False)

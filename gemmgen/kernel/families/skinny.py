@@ -60,6 +60,7 @@ class SkinnyView:
     direct         the small operand goes straight to registers
     stage_unroll   loads of a thread under way at once while it stages a chunk
     x_edge, w_edge  a tile may cross an edge of C along the lines of x, or of the weights
+    k_edge          K may end within what a block reads of the small operand at once
     partial, partial_x  the end of a line of the weights, or of x, can cut an access
 
     of kernels that convert:
@@ -68,6 +69,7 @@ class SkinnyView:
     sum_vectors  vectors of sums pass through shared memory
     whole_steps  K ends where a lane's neighbouring k do
     ring         weights pass through shared memory
+    load_edge    some access to an operand in registers may not exist, or in part
     dots         four products of bytes are summed at once
     """
 
@@ -82,6 +84,7 @@ class SkinnyView:
     stage_unroll: int
     x_edge: bool
     w_edge: bool
+    k_edge: bool
     partial: bool
     partial_x: bool
     packed: tuple[DType, ...]
@@ -90,6 +93,10 @@ class SkinnyView:
     whole_steps: bool
     dots: bool
     ring: bool
+
+    @property
+    def load_edge(self) -> bool:
+        return not self.ring or self.k_edge or self.x_edge
 
 
 class Skinny(Family):
@@ -169,6 +176,7 @@ class Skinny(Family):
             stage_unroll=STAGE_UNROLL if types.uniform else STAGE_UNROLL // 2,
             x_edge=x.MN in plan.edges,
             w_edge=w.MN in plan.edges,
+            k_edge=_k_edge(plan, skinny),
             partial=_cut(plan, w, value["VW"]),
             partial_x=_cut(plan, x, value["XW"]),
             packed=tuple(dict.fromkeys(plan.problem.dtype_of(role.X) for role in taken)),
@@ -236,6 +244,17 @@ def _converting(problem: Problem, small: int) -> SkinnyConfig:
 def _cut(plan: Plan, side: Side, width: int) -> bool:
     """Whether the end of a line of `side` can cut an access to so many elements."""
     return _cut_at(plan.problem.sizes["K" if side.along_k else side.MN], width)
+
+
+def _k_edge(plan: Plan, config: SkinnyConfig) -> bool:
+    """Whether K, or a block's part of it, may end within what the block reads of the small operand at once: a chunk, or
+    the steps between two of the loop's tests. Loads to registers run ahead of the loop, past the end."""
+    k, step = plan.problem.k, config.SPLIT * plan.constants["STEP"]
+    at_once = config.BK or config.ASYNC * config.UNROLL * plan.constants["STEP"]
+    if k is None or at_once == 0:
+        return True
+    part = -(-k // step) * plan.constants["STEP"] if config.SPLIT > 1 else k
+    return k % at_once != 0 or part % at_once != 0
 
 
 def _cut_at(size: Size, width: int) -> bool:

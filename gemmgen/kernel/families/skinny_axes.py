@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gemmgen.kernel.config import Config, Constraint, axis
-from gemmgen.kernel.families.base import SPLIT_CONSTRAINTS, split_axis
+from gemmgen.kernel.families.base import CUDA_CORES, SPLIT_CONSTRAINTS, split_axis
 from gemmgen.problem.sizes import TILE_REACH
 
 MOST_SMALL = 64  # lines of the small operand up to which streaming its partner is the plan
@@ -52,6 +52,7 @@ CONSTRAINTS = (
     Constraint("DEPTH == 1 or UNIFORM == 0", "operands that nothing converts are taken a k at a time", False),
     Constraint("GROUPS % (S * T) == 0 or S * T % GROUPS == 0", "groups halve the sums until each has its own"),
     *SPLIT_CONSTRAINTS,
+    CUDA_CORES,
     Constraint("SHARED_BYTES <= MAX_SHARED_BYTES", "the architecture bounds the shared memory of a block"),
 )
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import MAX_THREADS
 from gemmgen.run.emulator.confine import Confinement
+from gemmgen.run.emulator.instructions import twins
 from gemmgen.run.emulator.probes import Probed, Site, probed
 from gemmgen.support.errors import CandidateFailed, Failure, FailureKind
 from gemmgen.support.files import Store, content_key
@@ -28,6 +29,7 @@ from gemmgen.support.threads import thread_pool
 
 RUNTIME = TEMPLATES / "device" / "host"
 KIND = "emulator"  # of the store's entries
+INSTRUCTIONS = "instructions.hpp"  # twins of the tensor-core instructions that a kernel uses
 COMPILE_TIMEOUT = 300.0
 SHOWN_ERRORS = 3
 WORKS = b"works"
@@ -143,10 +145,11 @@ class HostCompiler:
         self, source: KernelSource, text: Probed, store: Store, confinement: Confinement, flags: tuple[str, ...]
     ) -> bytes:
         """The server that is compiled with `flags`."""
-        key = content_key(source.name, text.text, *self._identity(), *flags, *self.link_flags)
+        instructions = twins(source)
+        key = content_key(source.name, text.text, instructions, *self._identity(), *flags, *self.link_flags)
         program = store.get(KIND, key)
         if program is None:
-            program = self._build(source, text, self.runtime(store), confinement, flags)
+            program = self._build(source, text, instructions, self.runtime(store), confinement, flags)
             store.put(KIND, key, program)
         return program
 
@@ -199,6 +202,7 @@ class HostCompiler:
         self,
         source: KernelSource,
         text: Probed,
+        instructions: str,
         runtime_object: bytes,
         confinement: Confinement,
         flags: tuple[str, ...],
@@ -206,11 +210,13 @@ class HostCompiler:
         kernel, header = f"{source.name}.cu", RUNTIME / "gemmgen_emulator.hpp"
         with scratch_folder() as folder:
             (folder / kernel).write_text(text.text)
+            (folder / INSTRUCTIONS).write_text(instructions)
             (folder / "runtime.o").write_bytes(runtime_object)
             # The kernel's file keeps its lines; what is compiled are those that export it and its variables.
             result = self._run(
                 *(*LANGUAGE, *flags),
-                *("-include", str(header), "-include", kernel, "-c", "-x", "c++", "-", "-o", "kernel.o"),
+                *("-include", str(header), "-include", INSTRUCTIONS, "-include", kernel),
+                *("-c", "-x", "c++", "-", "-o", "kernel.o"),
                 text=_exports(source, len(text.sites)),
                 folder=folder,
                 confinement=confinement,

@@ -10,6 +10,7 @@ from types import TracebackType
 import numpy as np
 
 from gemmgen.kernel.source import KernelSource, Launch
+from gemmgen.kernel.tensor_map import TiledTensor
 from gemmgen.problem.gemm import Case
 from gemmgen.run.arguments import Argument, arguments_of, packed
 from gemmgen.run.coverage import Coverage, Near
@@ -18,7 +19,7 @@ from gemmgen.run.emulator.compiler import Executables, HostCompiler, failed
 from gemmgen.run.emulator.counters import Counters
 from gemmgen.run.emulator.server import MAX_ARGUMENT_BYTES, Request, Server
 from gemmgen.run.executor import Floats, Operands, tells
-from gemmgen.support.errors import CandidateFailed, require
+from gemmgen.support.errors import CandidateFailed, InvalidInput, require
 from gemmgen.support.files import Store
 from gemmgen.support.lifeline import Lifelines
 
@@ -32,6 +33,7 @@ WATCHED_SEEDS = 8  # of so many seeds, one watches blocks of a larger launch
 HANG_SECONDS = 4.0  # of processor time: most launches take a tenth of it
 THREAD_SECONDS = 2e-5  # that a launch may take beside for each of its threads,
 FLOP_SECONDS = 4e-9  # for each FLOP of its tiles, with those beyond the edges of C,
+STILL_RUNS = " still runs"  # behind block and thread in what faults.hpp says of one that hangs
 WATCHED_FLOP_SECONDS = 3e-8  # and where it is watched: on a slow machine it takes a quarter of these
 
 
@@ -59,7 +61,7 @@ class EmulatedKernel:
         self._fast = Server(source, executables.fast, *shared)
         self._watched = Server(source, executables.watched, *shared)
         self._last: _Run | None = None
-        self._in_order = False  # blocks wait for such of lower numbers
+        self._waits: str | None = None  # what waits for blocks of lower numbers
         self.closed = False
 
     def can_run_whole(self, case: Case) -> bool:
@@ -102,9 +104,9 @@ class EmulatedKernel:
         try:
             return self._run_blocks(case, operands, *self._blocks(case, seed, blocks), seed, watch, apart)
         except CandidateFailed as error:
-            if error.failure.kind != "timeout" or seed == 0 or self._in_order:
+            if error.failure.kind != "timeout" or seed == 0 or self._waits is not None:
                 raise
-        self._in_order = True
+            self._waits, _, _ = error.failure.reason.partition(STILL_RUNS)
         return self._run_blocks(case, operands, *self._blocks(case, seed, blocks), seed, watch, apart)
 
     def _run_blocks(
@@ -133,6 +135,11 @@ class EmulatedKernel:
         """What its launches ran of the text so far; None where it has no probes."""
         return self._counters.coverage()
 
+    def assumed(self) -> tuple[str, ...]:
+        """See `LoadedKernel.assumed`."""
+        waits = "waits for blocks of lower numbers: CUDA promises no order of blocks"
+        return () if self._waits is None else (f"{self._waits} {waits}",)
+
     def lacking(self) -> dict[int, Near | None]:
         """See `LoadedKernel.lacking`."""
         return self._counters.lacking()
@@ -141,7 +148,7 @@ class EmulatedKernel:
         """(the blocks of a run in their order, those of them that are watched)."""
         launch = self.source.launch
         order = _block_order(launch.blocks(case), seed) if blocks is None else np.array(blocks)
-        order = np.sort(order) if self._in_order else order
+        order = np.sort(order) if self._waits is not None else order
         flops, threads = case.flops / launch.tiles(case), launch.threads * launch.splits  # of a tile
         work = max(_tile_work(launch, case), 1.0)
         affordable = int(min(WATCHED_FLOPS / max(flops, 1.0), WATCHED_WORK / work, WATCHED_THREADS / threads))
@@ -209,8 +216,8 @@ class EmulatorExecutor:
         seed // 2 % 2   cp.async lands as late (0) or as early (1) as it may
         seed % 8    blocks of a large launch are watched for races (0) or none (others)
 
-    GPUs start blocks in their natural order. A kernel that hangs in any other, as a serial split-K does whose blocks
-    wait for those before, gets that one from there on.
+    GPUs start blocks in their natural order, though CUDA does not promise it. A kernel that hangs in any other, as a
+    serial split-K does whose blocks wait for those before, gets that one from there on: see `LoadedKernel.assumed`.
 
     A launch hangs that takes `timeout` seconds of processor time more than its size explains. With `cores_to_spare` a
     kernel is compiled in both of its forms at once.
@@ -262,7 +269,11 @@ class EmulatorExecutor:
 
 def _arguments(source: KernelSource, case: Case, layout: ArenaLayout) -> tuple[Argument, ...]:
     """What a launch of `case` passes; a pointer is the number of its operand."""
-    arguments = arguments_of(source, case, {placed.name: number for number, placed in enumerate(layout.placements)})
+    numbers = {placed.name: number for number, placed in enumerate(layout.placements)}
+    try:
+        arguments = arguments_of(source, case, numbers, TiledTensor.pack)
+    except InvalidInput as error:
+        raise failed("launch", str(error)) from error
     size = len(packed(arguments))
     if size > MAX_ARGUMENT_BYTES:
         raise failed("launch", f"{size} bytes of arguments are more than {MAX_ARGUMENT_BYTES}")

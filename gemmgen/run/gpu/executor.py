@@ -79,6 +79,9 @@ class GpuKernel:
     def coverage(self) -> Coverage | None:
         return None
 
+    def assumed(self) -> tuple[str, ...]:
+        return ()
+
     def lacking(self) -> dict[int, Near | None]:
         return {}
 

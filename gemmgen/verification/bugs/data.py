@@ -5,6 +5,7 @@ from __future__ import annotations
 from gemmgen.verification.bugs.base import MISALIGNED, POISON, READS, VALUE, Bug, Diagnosis
 from gemmgen.verification.bugs.subjects import (
     ACROSS,
+    DOUBLE,
     DOUBLE_BIG,
     DOUBLE_F16,
     DOUBLE_VECTORS,
@@ -104,6 +105,8 @@ DATA_BUGS = (
         _halved_where("s.M % 256 == 0 && s.N % 256 == 0 && s.K % 256 == 0 && s.K > 0"), (VALUE,)),
     Bug("a way of its own where M and N are large", "path", NAIVE_RR, NAIVE_FMA,
         _halved_where("s.M > 1024 && s.N > 1024"), (VALUE,)),
+    Bug("an alpha that is no number counts where K = 0", "path", DOUBLE,
+        "if (s.K == 0) alpha = 0.0f;", "if (s.K < 0) alpha = 0.0f;", (POISON,)),
     Bug("K counted in 16 bits", "path", NAIVE_RR, "k < s.K;", "k < static_cast<unsigned short>(s.K);", (VALUE,)),
     Bug("products counted in 8 bits", "path", NAIVE_BATCH, "A += matrix * s.stride_a;",
         "A += static_cast<unsigned char>(matrix) * s.stride_a;", (VALUE,)),

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from gemmgen.verification.bugs.base import OUTSIDE_C, READS, TILES_WRITTEN, VALUE, WRITES, Bug, Diagnosis
-from gemmgen.verification.bugs.subjects import BATCH_BIG, DOUBLE_BIG, MOVED_BIG, NAIVE_TALL, SPLIT_BIG, STREAM_BIG
+from gemmgen.verification.bugs.subjects import (
+    BATCH_BIG,
+    DOUBLE,
+    DOUBLE_BIG,
+    MOVED_BIG,
+    NAIVE_TALL,
+    SPLIT_BIG,
+    STREAM_BIG,
+)
 
 UNMADE = (VALUE, TILES_WRITTEN)  # a tile that another block's work replaces, or that nobody computes
 ELSEWHERE = Diagnosis("wrong", "outside of the tiles")
@@ -24,6 +32,8 @@ GRID_BUGS = (
         "    float* const c_tile =",
         "    if (tile.m == s.M - BM && tile.n == s.N - BN) acc[TM - 1][TN - 1] = 0.0f;\n    float* const c_tile =",
         (VALUE,)),
+    Bug("a tile's number within its group is a short", "grid", DOUBLE,
+        "const int within = block %", "const short within = block %", (*UNMADE, OUTSIDE_C, READS, WRITES)),
     Bug("one row of thousands is left out", "grid", NAIVE_TALL,
         EXISTS, "if (m == 27487 || m >= s.M || n >= s.N", (VALUE,)),
     Bug("the tile's number loses a bit", "grid", NAIVE_TALL,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gemmgen.kernel.families import BATCHED, NAIVE, SKINNY
+from gemmgen.kernel.families import BATCHED, MMA, NAIVE, SKINNY
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
@@ -111,6 +111,14 @@ SKINNY_DOT = Subject(
     "skinny u8, s8 rc", Problem(3, None, None, types=Types.parse("u8,s8,s32"), layout=Layout("r", "c"), ld_align=16),
     (("S", 4), ("WARPS", 2), ("BK", 1024)), SKINNY,
 )  # fmt: skip
+MMA_RC = Subject("mma bf16 rc", replace(_typed("bf16", "rc"), ld_align=8), family=MMA)
+MMA_RR = Subject("mma f16 rr", replace(_typed("f16,f16,f32", "rr"), ld_align=4), (("STAGES", 2), ("BK", 64)), MMA)
+MMA_SPLIT = Subject("mma bf16 cr, split", replace(_typed("bf16", "cr"), ld_align=8), (("SPLIT", 3),), MMA)
+MMA_WHOLE = Subject(
+    "mma s8 rc, whole tiles", Problem(64, 96, 320, types=Types.parse("s8,s8,s32"), layout=Layout("r", "c")),
+    (("STAGES", 4),), MMA,
+)  # fmt: skip
+MMA_REGISTERS = Subject("mma f16 cc through registers", _typed("f16", "cc"), family=MMA)
 DOUBLE_F16 = Subject("double f16 rr vectors", replace(_typed("f16", "rr"), ld_align=4))
 BATCHED_BF16 = Subject(
     "batched bf16 rr", Problem(8, 8, 8, batch=None, types=Types.parse("bf16")), (("MB", 4), ("PAD", 0)), BATCHED

@@ -26,6 +26,9 @@ namespace gemmgen {
 
 constexpr unsigned NAMED_BARRIERS = 16;
 
+// What a warp collective orders: whether what its lanes did before comes before what any of them does after it.
+enum class Order : uint8_t { lanes, none };
+
 enum class State { ready, at_syncthreads, at_named_barrier, at_warp_barrier, exited };
 
 struct Thread {
@@ -36,6 +39,7 @@ struct Thread {
   unsigned mask = 0;     // lanes that meet at the warp collective where it waits
   void* operand = nullptr;
   Combine combine = nullptr;
+  Order order = Order::lanes;
   unsigned votes = 0;    // its own at a barrier of the block, then those of all threads
   AsyncCopies copies;
 };
@@ -111,12 +115,13 @@ class Block {
   }
 
   // The lanes of `mask` meet; `combine` sees what each of them brings as `operand` and leaves it changed.
-  void warp_collective(unsigned mask, void* operand, Combine combine, unsigned line) {
+  void warp_collective(unsigned mask, void* operand, Combine combine, unsigned line, Order order = Order::lanes) {
     if ((mask & lane_mask()) == 0)
       fail("crash", {line}, "%s is not in the mask 0x%08x of its warp collective", where().c_str(), mask);
     running_->mask = mask;
     running_->operand = operand;
     running_->combine = combine;
+    running_->order = order;
     become(index(), State::at_warp_barrier);
     running_->line = line;
     release_warp_barrier(mask);
@@ -263,7 +268,7 @@ class Block {
       become(warp + lane, State::ready);
     }
     if (first->combine != nullptr) first->combine(operands);
-    clocks.pass_warp_barrier(warp, arrived);
+    if (first->order == Order::lanes) clocks.pass_warp_barrier(warp, arrived);
   }
 
   using Stop = std::tuple<State, unsigned, unsigned>;  // where threads wait: the line, the barrier's number

@@ -12,6 +12,7 @@
 #include "atomics.hpp"
 #include "convert.hpp"
 #include "kernel_entry.hpp"
+#include "matrix_instructions.hpp"
 #include "simd.hpp"
 
 #if defined(__SANITIZE_THREAD__)

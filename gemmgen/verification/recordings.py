@@ -1,0 +1,168 @@
+"""What tensor cores computed, recorded on a card, to the bit: files that model and emulator are held against."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gemmgen.problem.device import parse_arch
+from gemmgen.problem.mma import MMAS, Mma
+from gemmgen.run.compile import compiler_version
+from gemmgen.run.executor import Executor
+from gemmgen.support.clock import today
+from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError, require
+from gemmgen.support.files import write_atomic
+from gemmgen.support.version import gemmgen_version
+from gemmgen.verification.tensor_core import Codes
+from gemmgen.verification.vectors import Vectors, drawn
+
+FOLDER = Path(__file__).parent / "recorded"  # the files that come with gemmgen
+SEED = 1
+PROVENANCE = "provenance"  # the entry of a file that says where it comes from
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How an instruction's recorded elements compare with others of the same vectors.
+
+    steps      instructions on the same accumulators
+    kinds      of numbers that differ, and how many elements of each
+    first      of those that differ: (product, row, column), what is recorded and the other
+    """
+
+    instruction: str
+    steps: int
+    elements: int
+    kinds: Mapping[str, int]
+    first: str = ""
+
+    @property
+    def differing(self) -> int:
+        return sum(self.kinds.values())
+
+
+@dataclass(frozen=True)
+class Recording:
+    """D of the vectors of `arch`'s instructions.
+
+    provenance  where it comes from: card, driver, compiler, command, date
+    failures    why kernels of some gave nothing
+    """
+
+    arch: str
+    provenance: Mapping[str, str]
+    results: tuple[tuple[Vectors, Codes], ...]
+    failures: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def source(self) -> str:
+        """Where it comes from, in words."""
+        return ", ".join(self.provenance[name] for name in ("device", "compiler", "date") if name in self.provenance)
+
+    def against_model(self) -> Iterator[Agreement]:
+        """What the model says of the same."""
+        for vectors, codes in self.results:
+            yield compare(vectors, codes, vectors.expected(self.arch))
+
+    def against(self, executor: Executor) -> Iterator[Agreement]:
+        """What another executor makes of it."""
+        for vectors, codes in self.results:
+            yield compare(vectors, codes, vectors.run(executor, self.arch))
+
+    def save(self, path: Path) -> None:
+        """Raises GemmgenError where it cannot be written."""
+        said = {**self.provenance, "arch": self.arch, "seed": str(SEED)}
+        said["inputs"] = json.dumps({_key(vectors): vectors.digest for vectors, _ in self.results})
+        file = io.BytesIO()
+        arrays: dict[str, Any] = {_key(vectors): codes for vectors, codes in self.results}
+        np.savez_compressed(file, **{PROVENANCE: np.array(json.dumps(said)), **arrays})
+        write_atomic(path, file.getvalue())
+
+    @classmethod
+    def load(cls, path: Path) -> Recording:
+        """Raises GemmgenError where its vectors are not those of this version."""
+        with np.load(path, allow_pickle=False) as file:
+            said = json.loads(str(file[PROVENANCE]))
+            inputs, arch = json.loads(said.pop("inputs")), said.pop("arch")
+            results = tuple(
+                (vectors, file[_key(vectors)]) for vectors in vectors_of(arch) if inputs.get(_key(vectors)) is not None
+            )
+        changed = [_key(vectors) for vectors, _ in results if vectors.digest != inputs[_key(vectors)]]
+        lost = inputs.keys() - {_key(vectors) for vectors, _ in results}
+        if changed or lost:
+            raise GemmgenError(f"{path} was recorded of other vectors: {', '.join((*changed, *sorted(lost)))}")
+        return cls(arch, said, results)
+
+
+def record(executor: Executor, arch: str, provenance: Mapping[str, str], only: str = "") -> Recording:
+    """What `executor` computes; `only` instructions with it in their name. A kernel that fails costs its vectors alone.
+
+    Raises InvalidInput where no instruction of `arch` has such a name.
+    """
+    found = [(vectors, _run(vectors, executor, arch)) for vectors in vectors_of(arch, only)]
+    require(bool(found), f"{arch} has no instruction with {only!r} in its name")
+    results = tuple((vectors, codes) for vectors, codes in found if not isinstance(codes, Failure))
+    failures = {_key(vectors): str(failure) for vectors, failure in found if isinstance(failure, Failure)}
+    return Recording(arch, provenance, results, failures)
+
+
+def _run(vectors: Vectors, executor: Executor, arch: str) -> Codes | Failure:
+    try:
+        return vectors.run(executor, arch)
+    except CandidateFailed as error:
+        return error.failure
+
+
+def recording_provenance(executor: Executor, command: str) -> dict[str, str]:
+    """Where what `executor` computes comes from."""
+    compiler = {} if executor.name == "emulator" else {"compiler": compiler_version()}
+    return {
+        "executor": executor.name,
+        "device": executor.description,
+        **compiler,
+        "gemmgen": gemmgen_version(),
+        "command": command,
+        "date": today(),
+    }
+
+
+def vectors_of(arch: str, only: str = "") -> Iterator[Vectors]:
+    """Of each instruction that is native on `arch` and whose operands kernels can have."""
+    for mma in MMAS.values():
+        if mma.is_native(parse_arch(arch)) and only in mma.function and _of_bytes(mma):
+            yield from drawn(mma, SEED)
+
+
+def _of_bytes(mma: Mma) -> bool:
+    return mma.a.storage_bits >= 8
+
+
+def _key(vectors: Vectors) -> str:
+    return f"{vectors.mma.function} x {vectors.a.shape[-1] // vectors.mma.k}"
+
+
+def compare(vectors: Vectors, recorded: Codes, other: Codes) -> Agreement:
+    """`recorded` beside what else became of `vectors`."""
+    differing = np.argwhere(recorded != other)
+    kinds = Counter(vectors.kinds[product] for product, _, _ in differing)
+    steps = vectors.a.shape[-1] // vectors.mma.k
+    return Agreement(
+        vectors.mma.function, steps, recorded.size, dict(kinds), _shown(vectors, recorded, other, differing)
+    )
+
+
+def _shown(vectors: Vectors, recorded: Codes, other: Codes, differing: npt.NDArray[np.int64]) -> str:
+    if not len(differing):
+        return ""
+    product, row, column = (int(index) for index in differing[0])
+    at, digits = (product, row, column), 2 * recorded.dtype.itemsize
+    bits = f"0x{int(recorded[at]):0{digits}x}, not 0x{int(other[at]):0{digits}x}"
+    return f"{vectors.kinds[product]}, product {product}, row {row}, column {column}: {bits}"

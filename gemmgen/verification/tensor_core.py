@@ -1,0 +1,159 @@
+"""The arithmetic of tensor cores in numpy, to the bit: see `gemmgen.problem.mma.Sums`.
+
+It shares no line with the emulator's (templates/device/host/tensor_core.hpp): integers here, doubles there.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gemmgen.problem.device import Arch
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.mma import Mma, Sums
+from gemmgen.support.errors import require
+
+Codes = npt.NDArray[np.unsignedinteger[Any]]  # elements by their bit patterns
+Integers = npt.NDArray[np.int64]
+Doubles = npt.NDArray[np.float64]
+
+NAN = {DType.F64: 0xFFF8000000000000, DType.F32: 0x7FFFFFFF, DType.F16: 0x7FFF}  # the only one that sums become
+NOTHING = -(2**20)  # the exponent of a zero, which counts for nothing
+
+
+def dot(mma: Mma, arch: Arch, a: Codes, b: Codes, c: Codes) -> Codes:
+    """c + the products of a and b along their last axis, which is as long as any number of the instruction's k.
+
+    a, b, c  bit patterns of `mma.a`, `mma.b` and `mma.accumulator`; a and b are (..., K), c is (...)
+
+    Returns those of D, in c's shape: what `arch` makes of it by one instruction for each k of them, the first k first.
+    Raises InvalidInput where `arch` has not got the instruction, or K is not a multiple of k.
+    """
+    reason = mma.why_not(arch)
+    require(reason is None, reason or "")
+    require(a.shape[-1] % mma.k == 0, f"K = {a.shape[-1]} is no multiple of {mma.function}'s k = {mma.k}")
+    sums = mma.sums[arch.number]
+    if sums is not None:
+        return _floats(mma, sums, a, b, c)
+    return _doubles(a, b, c) if mma.accumulator is DType.F64 else _integers(mma, a, b, c)
+
+
+def _integers(mma: Mma, a: Codes, b: Codes, c: Codes) -> Codes:
+    products = (_signed(a, mma.a) * _signed(b, mma.b)).sum(axis=-1)
+    return np.asarray(products + c.astype(np.int64) & 0xFFFFFFFF).astype(np.uint32)
+
+
+def _signed(codes: Codes, dtype: DType) -> Integers:
+    values, half = codes.astype(np.int64), 1 << (dtype.storage_bits - 1)
+    return np.asarray((values ^ half) - half) if dtype.is_signed else values
+
+
+def _doubles(a: Codes, b: Codes, c: Codes) -> Codes:
+    """Fused multiply-adds, in order."""
+    sums = c.view(np.float64)
+    for k in range(a.shape[-1]):
+        sums = _fused(a[..., k].view(np.float64), b[..., k].view(np.float64), sums)
+    return np.where(np.isnan(sums), np.uint64(NAN[DType.F64]), sums.view(np.uint64))
+
+
+def _fused(a: Doubles, b: Doubles, c: Doubles) -> Doubles:
+    """a * b + c with one rounding, by way of Python's fractions: numpy has no such function."""
+    from fractions import Fraction
+
+    def one(x: float, y: float, z: float) -> float:
+        if not (math.isfinite(x) and math.isfinite(y)):
+            return x * y + z
+        if not math.isfinite(z):
+            return z
+        exact = Fraction(x) * Fraction(y) + Fraction(z)
+        try:
+            return float(exact) if exact else x * y + z  # the sign of a zero is the unfused sum's
+        except OverflowError:
+            return math.inf if exact > 0 else -math.inf
+
+    with np.errstate(all="ignore"):
+        return np.asarray(np.vectorize(one, otypes=[np.float64])(a, b, c))
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """Numbers significand * 2^(exponent - fraction); `special` holds those that are Inf or NaN, and 0 elsewhere."""
+
+    significand: Integers
+    exponent: Integers
+    fraction: int
+    special: Doubles
+
+    @property
+    def counted(self) -> Integers:
+        """The exponents; of a zero, NOTHING."""
+        return np.where(self.significand == 0, NOTHING, self.exponent)
+
+
+def _terms(codes: Codes, dtype: DType, cut: int = 0) -> _Terms:
+    """The numbers of `dtype` with these bits, of which the lowest `cut` do not count."""
+    fraction = dtype.precision - 1 - cut
+    bits = codes.astype(np.int64) >> cut
+    exponents = dtype.storage_bits - dtype.precision
+    field, rest = bits >> fraction & (1 << exponents) - 1, bits & (1 << fraction) - 1
+    negative = bits >> (fraction + exponents) & 1
+    top = field == (1 << exponents) - 1
+    special = top if dtype.has_infinity else top & (rest == (1 << fraction) - 1)
+    significand = np.where(field > 0, rest | 1 << fraction, rest) * (1 - 2 * negative)
+    infinite = np.where(negative == 1, -np.inf, np.inf)
+    values = np.where(special, np.where((rest == 0) & dtype.has_infinity, infinite, np.nan), 0.0)
+    return _Terms(significand, np.maximum(field, 1) - (1 << (exponents - 1)) + 1, fraction, values)
+
+
+def _floats(mma: Mma, sums: Sums, a: Codes, b: Codes, c: Codes) -> Codes:
+    cut = 13 if mma.a is DType.F32 else 0  # of tf32
+    factors_a, factors_b = _terms(a, mma.a, cut), _terms(b, mma.b, cut)
+    for first in range(0, a.shape[-1], sums.products):
+        c = _step(mma, sums, factors_a, factors_b, slice(first, first + sums.products), c)
+    return c
+
+
+def _step(mma: Mma, sums: Sums, a: _Terms, b: _Terms, at: slice, c: Codes) -> Codes:
+    accumulated = _terms(c, mma.accumulator)
+    products = a.significand[..., at] * b.significand[..., at]
+    exponents = np.where(products == 0, NOTHING, a.exponent[..., at] + b.exponent[..., at])
+    largest = np.maximum(exponents.max(axis=-1), accumulated.counted)
+    smallest = np.where(largest == NOTHING, 0, largest) - sums.fraction  # the exponent of what terms are multiples of
+    total = _cut(products, exponents - a.fraction - b.fraction - smallest[..., None]).sum(axis=-1)
+    total = total + _cut(accumulated.significand, accumulated.counted - accumulated.fraction - smallest)
+    found = _rounded(np.ldexp(total.astype(np.float64), smallest), mma.accumulator, sums.kept)
+    return np.asarray(np.where(*_special(a, b, at, accumulated, mma.accumulator), found))
+
+
+def _cut(significand: Integers, shift: Integers) -> Integers:
+    """significand * 2^shift, towards zero."""
+    magnitude, left, right = np.abs(significand), np.maximum(shift, 0), np.minimum(np.maximum(-shift, 0), 63)
+    return np.asarray(np.sign(significand) * (magnitude << left >> right))
+
+
+def _rounded(values: Doubles, dtype: DType, kept: int) -> Codes:
+    """To f16 to nearest even, to `kept` bits of an f32 towards zero."""
+    if dtype is DType.F16:
+        return dtype.encode(values).view(np.uint16)
+    unit = np.maximum(np.frexp(values)[1] - 1, dtype.min_exponent) - kept
+    with np.errstate(over="ignore"):
+        return np.asarray(np.ldexp(np.trunc(np.ldexp(values, -unit)), unit), np.float32).view(np.uint32)
+
+
+def _special(a: _Terms, b: _Terms, at: slice, c: _Terms, dtype: DType) -> tuple[npt.NDArray[np.bool_], Codes]:
+    """Where a term is Inf or NaN, and the sum's bits there: what IEEE 754 says, with one NaN for all."""
+
+    def value(terms: _Terms, at: slice) -> Doubles:
+        finite = np.sign(terms.significand[..., at])  # enough to tell Inf * 0 and the sign of Inf * x
+        return np.where(terms.special[..., at] == 0, finite, terms.special[..., at])
+
+    some = (a.special[..., at] != 0) | (b.special[..., at] != 0)
+    with np.errstate(invalid="ignore"):
+        total = np.where(some, value(a, at) * value(b, at), 0.0).sum(axis=-1) + c.special
+    infinite = dtype.encode(np.where(np.isnan(total), 0.0, total)).view(dtype.bits)
+    where = some.any(axis=-1) | (c.special != 0)
+    return where, np.where(np.isnan(total), dtype.bits.type(NAN[dtype]), infinite)

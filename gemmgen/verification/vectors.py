@@ -1,0 +1,236 @@
+"""Vectors for tensor-core instructions: what goes in, by seed, and kernels whose C is what comes out."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from gemmgen.kernel.render import environment
+from gemmgen.kernel.source import KernelSource, Launch, Parameter
+from gemmgen.problem.device import WARP, parse_arch
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.mma import Mma
+from gemmgen.problem.types import Types
+from gemmgen.run.executor import Executor, Operands
+from gemmgen.verification.tensor_core import Codes, dot
+
+STEPS = 4  # instructions on the same accumulators, one after the other
+SHARE_OF_F64 = 4  # of the products of other types: they are large, and their arithmetic is known
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Products of `mma`, each of m x n elements.
+
+    a, b, c  bit patterns of A (products, m, K), B (products, n, K) and C (products, m, n)
+    kinds    what each product's numbers are like
+    """
+
+    mma: Mma
+    a: Codes
+    b: Codes
+    c: Codes
+    kinds: tuple[str, ...]
+
+    @property
+    def digest(self) -> str:
+        """Of what goes in."""
+        return hashlib.sha256(b"".join(codes.tobytes() for codes in (self.a, self.b, self.c))).hexdigest()[:16]
+
+    @property
+    def problem(self) -> Problem:
+        """Of the kernel: the products are a batch."""
+        products, _, k = self.a.shape
+        types = Types(self.mma.a, self.mma.b, self.mma.accumulator)
+        return Problem(self.mma.m, self.mma.n, k, types=types, layout="rc", batch=products)
+
+    def source(self, arch: str) -> KernelSource:
+        """The kernel that adds A * B to C, a product a block."""
+        mma, problem = self.mma, self.problem
+        name = f"{mma.function}_vectors"
+        template = environment(problem.types).get_template("device/mma_vectors.cu")
+        text = template.render(one=mma, K=self.a.shape[-1], name=name, arch=arch)
+        parameters = (
+            Parameter("A", f"const {mma.a_type}*"),
+            Parameter("B", f"const {mma.a_type}*"),
+            Parameter("C", f"{mma.c_type}*"),
+        )
+        return KernelSource(name, text, problem, "vectors", {}, Launch(WARP, (("batch", 1),)), parameters)
+
+    def expected(self, arch: str) -> Codes:
+        """D by the model of `arch`."""
+        return dot(self.mma, parse_arch(arch), self.a[:, :, None, :], self.b[:, None, :, :], self.c)
+
+    def run(self, executor: Executor, arch: str) -> Codes:
+        """D as `executor` computes it. Raises CandidateFailed where it cannot."""
+        kernel = executor.load(self.source(arch))
+        try:
+            case = self.problem.case(beta=1.0)
+            codes = zip((self.a, self.b, self.c), case.matrices, strict=True)
+            a, b, c = (some.ravel().view(matrix.dtype.numpy) for some, matrix in codes)
+            return kernel.run(case, Operands(a, b, c)).view(self.c.dtype).reshape(self.c.shape)
+        finally:
+            kernel.close()
+
+
+@dataclass(frozen=True)
+class Span:
+    """Exponents from `low` to `high`; with `of_top` counted from the type's largest, with `of_bottom` its smallest.
+
+    One below the smallest stands for denormal numbers.
+    """
+
+    low: int
+    high: int
+    of_top: bool = False
+    of_bottom: bool = False
+
+    def limits(self, dtype: DType) -> tuple[int, int]:
+        origin = dtype.max_exponent if self.of_top else dtype.min_exponent if self.of_bottom else 0
+        low, high = (
+            min(max(origin + end, dtype.min_exponent - 1), dtype.max_exponent) for end in (self.low, self.high)
+        )
+        return low, high
+
+
+UNIT = Span(-4, 0)  # numbers up to 2
+TOP, BOTTOM = Span(-2, 0, of_top=True), Span(-1, 2, of_bottom=True)
+DENORMAL = Span(-1, -1, of_bottom=True)
+Operand = tuple[Codes, Codes, Codes]
+
+
+class Draw:
+    """Bit patterns by seed, the same on every machine."""
+
+    def __init__(self, seed: int) -> None:
+        self._words = np.random.PCG64(seed).random_raw
+
+    def below(self, end: int, *shape: int) -> Codes:
+        """Whole numbers below `end`, which is at most 2^32."""
+        words = np.asarray(self._words(math.prod(shape)), np.uint64) >> np.uint64(32)
+        return np.asarray((words * np.uint64(end) >> np.uint64(32)).reshape(shape))
+
+    def bits(self, dtype: DType, *shape: int) -> Codes:
+        """Any bit patterns: as many of each exponent, Inf and NaN among them."""
+        words = np.asarray(self._words(math.prod(shape)), np.uint64) >> np.uint64(64 - dtype.storage_bits)
+        return np.asarray(words.astype(dtype.bits).reshape(shape))
+
+    def floats(self, dtype: DType, span: Span, *shape: int) -> Codes:
+        """Numbers of any fraction and sign, and of exponents in `span`."""
+        low, high = span.limits(dtype)
+        field = (self.below(high - low + 1, *shape).astype(np.int64) + low - dtype.min_exponent + 1).astype(np.uint64)
+        kept = np.uint64(2 ** (dtype.precision - 1) - 1 | 1 << (dtype.storage_bits - 1))
+        codes = self.bits(dtype, *shape).astype(np.uint64) & kept | field << np.uint64(dtype.precision - 1)
+        return np.asarray(codes.astype(dtype.bits))
+
+    def among(self, codes: Codes, values: list[int], share: float) -> Codes:
+        """`codes` with about a `share` of them replaced by some of `values`."""
+        chosen = np.array(values, codes.dtype)[self.below(len(values), *codes.shape).astype(np.int64)]
+        return np.where(self.below(2**16, *codes.shape) < np.uint64(share * 2**16), chosen, codes)
+
+
+Drawn = Callable[[Draw, Mma, tuple[int, int]], Operand]  # for (products, K)
+
+
+def _shapes(mma: Mma, size: tuple[int, int]) -> tuple[tuple[int, ...], ...]:
+    products, k = size
+    return (products, mma.m, k), (products, mma.n, k), (products, mma.m, mma.n)
+
+
+def _any(draw: Draw, mma: Mma, size: tuple[int, int]) -> Operand:
+    a, b, c = _shapes(mma, size)
+    return draw.bits(mma.a, *a), draw.bits(mma.b, *b), draw.bits(mma.accumulator, *c)
+
+
+def _spans(a: Span, b: Span, c: Span, draw: Draw, mma: Mma, size: tuple[int, int]) -> Operand:
+    of_a, of_b, of_c = _shapes(mma, size)
+    return draw.floats(mma.a, a, *of_a), draw.floats(mma.b, b, *of_b), draw.floats(mma.accumulator, c, *of_c)
+
+
+def _cancelling(draw: Draw, mma: Mma, size: tuple[int, int]) -> Operand:
+    """The second half of K takes away what the first one gives, but for the last bits of some."""
+    a, b, c = _spans(UNIT, UNIT, Span(-30, -10), draw, mma, size)
+    half = size[1] // 2
+    sign = 1 << (mma.a.storage_bits - 1)
+    a[..., half:], b[..., half:] = a[..., :half] ^ a.dtype.type(sign), b[..., :half]
+    a[..., half:] ^= (draw.below(16, *a[..., half:].shape) == 0).astype(a.dtype)
+    return a, b, c
+
+
+def _zeros(draw: Draw, mma: Mma, size: tuple[int, int]) -> Operand:
+    """Zeros of both signs, mostly."""
+    values = _spans(UNIT, UNIT, UNIT, draw, mma, size)
+    types = (mma.a, mma.b, mma.accumulator)
+    a, b, c = (
+        draw.among(codes, [0, 1 << (dtype.storage_bits - 1)], 0.8) for codes, dtype in zip(values, types, strict=True)
+    )
+    return a, b, c
+
+
+def _special(draw: Draw, mma: Mma, size: tuple[int, int]) -> Operand:
+    """A few infinities, NaNs of several payloads, zeros and largest numbers."""
+    values = _spans(UNIT, UNIT, UNIT, draw, mma, size)
+    types = (mma.a, mma.b, mma.accumulator)
+    a, b, c = (draw.among(codes, _specials(dtype), 1 / 24) for codes, dtype in zip(values, types, strict=True))
+    return a, b, c
+
+
+def _specials(dtype: DType) -> list[int]:
+    sign = 1 << (dtype.storage_bits - 1)
+    finite = [0, int(dtype.encode(dtype.largest).view(dtype.bits))]
+    infinite = [int(dtype.encode(np.inf).view(dtype.bits))] if dtype.has_infinity else []
+    nan = int(dtype.encode(np.nan).view(dtype.bits)) & (sign - 1)
+    payloads = [nan, nan | 1, (infinite or [nan])[0] | 1]
+    return [code | some for code in (*finite, *infinite, *payloads) for some in (0, sign)]
+
+
+def _extreme(draw: Draw, mma: Mma, size: tuple[int, int]) -> Operand:
+    """Integers at the ends of their ranges, and sums that wrap around."""
+    a, b, c = _any(draw, mma, size)
+    ends = [0, 1, 2 ** (mma.a.storage_bits - 1) - 1, 2 ** (mma.a.storage_bits - 1), 2**mma.a.storage_bits - 1]
+    return draw.among(a, ends, 0.9), draw.among(b, ends, 0.9), draw.among(c, [2**31 - 1, 2**31, 0, 2**32 - 1], 0.5)
+
+
+# How many products of each kind by one instruction, and by STEPS.
+Kinds = dict[str, tuple[int, int, Drawn]]
+INTEGERS: Kinds = {"any bits": (8, 4, _any), "ends of ranges": (8, 4, _extreme)}
+FLOATS: Kinds = {
+    "numbers up to 2": (16, 6, partial(_spans, UNIT, UNIT, Span(-2, 3))),
+    "many exponents": (12, 4, partial(_spans, Span(-12, 12), Span(-12, 12), Span(-20, 20))),
+    "any bits": (4, 0, _any),
+    "C far larger": (4, 2, partial(_spans, UNIT, UNIT, Span(10, 30))),
+    "C far smaller": (4, 0, partial(_spans, UNIT, UNIT, Span(-34, -18))),
+    "cancelling": (6, 2, _cancelling),
+    "denormal A": (4, 0, partial(_spans, DENORMAL, Span(-24, 2), Span(-3, 24, of_bottom=True))),
+    "denormal sums": (4, 0, partial(_spans, BOTTOM, Span(-24, 2), Span(-1, 3, of_bottom=True))),
+    "overflow": (4, 0, partial(_spans, TOP, TOP, TOP)),
+    "overflow at C": (4, 2, partial(_spans, Span(-70, -63, of_top=True), Span(-64, -62, of_top=True), TOP)),
+    "zeros": (4, 0, _zeros),
+    "Inf and NaN": (6, 2, _special),
+}
+
+
+def drawn(mma: Mma, seed: int) -> Iterator[Vectors]:
+    """What an instruction is tried with: one of it a product, then STEPS."""
+    kinds = INTEGERS if mma.accumulator.is_integer else FLOATS
+    few = SHARE_OF_F64 if mma.accumulator is DType.F64 else 1
+    draw = Draw(seed)
+    for steps in (1, STEPS):
+        parts = ((kind, -(-count[steps > 1] // few), make) for kind, (*count, make) in kinds.items())
+        yield _joined(mma, [(kind, make(draw, mma, (count, steps * mma.k))) for kind, count, make in parts if count])
+
+
+def _joined(mma: Mma, parts: list[tuple[str, Operand]]) -> Vectors:
+    a, b, c = (np.concatenate(codes) for codes in zip(*(operand for _, operand in parts), strict=True))
+    return Vectors(mma, a, b, c, tuple(kind for kind, (a_of, _, _) in parts for _ in a_of))
+
+
+def random_vectors(mma: Mma, k: int, products: int, seed: int) -> Vectors:
+    """Any bit patterns."""
+    return _joined(mma, [("any bits", _any(Draw(seed), mma, (products, k)))])

@@ -1,0 +1,37 @@
+/*# Matrices of 8 x 8 elements of 2 bytes between shared memory and the registers that mma takes. `loads` and `stores` are
+    those that a kernel uses: (how many matrices, whether they are transposed). #*/
+//% macro ldmatrix(loads=(), stores=())
+#ifdef __CUDACC__
+//% for count, transposed in loads
+// Register i of lane l becomes elements 2 * (l % 4) and the next one of ${ "column" if transposed else "row" } l / 4 of matrix i. Lane 8 * i + r gives the
+// address of its row r, which 16 divides.
+__device__ __forceinline__ void ldmatrix_x${ count }${ "_trans" if transposed }(unsigned (&r)[${ count }], const void* row)
+{
+    const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(row));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x${ count }${ ".trans" if transposed }.shared.b16 {${ listed(0, count) }}, [%${ count }];"
+                 : ${ bound("=r", "r", count) }
+                 : "r"(from)
+                 : "memory");
+}
+/*% if not loop.last or stores %*/
+
+/*% endif %*/
+//% endfor
+//% for count, transposed in stores
+// Elements 2 * (l % 4) and the next one of ${ "column" if transposed else "row" } l / 4 of matrix i come from register i of lane l. Lane 8 * i + r gives the
+// address of its row r, which 16 divides.
+__device__ __forceinline__ void stmatrix_x${ count }${ "_trans" if transposed }(void* row, const unsigned (&r)[${ count }])
+{
+    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(row));
+    asm volatile("stmatrix.sync.aligned.m8n8.x${ count }${ ".trans" if transposed }.shared.b16 [%0], {${ listed(1, count + 1) }};"
+                 :
+                 : "r"(to), ${ bound("r", "r", count) }
+                 : "memory");
+}
+/*% if not loop.last %*/
+
+/*% endif %*/
+//% endfor
+#endif  // __CUDACC__
+//% endmacro
+//% from "device/mma.cu" import listed, bound
