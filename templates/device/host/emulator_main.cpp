@@ -383,7 +383,9 @@ pid_t start_helper(const uint32_t* blocks) {
   if (helper != 0) return helper;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   set_alarm(request.timeout_ms);
+  own_sites();
   run_blocks(blocks, [] {});
+  join_sites();
   std::fflush(nullptr);
   _exit(0);
 }
