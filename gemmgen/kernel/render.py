@@ -25,7 +25,7 @@ from gemmgen.problem.device import DEFAULT_ARCH, WARP
 from gemmgen.problem.gemm import LD_ALIGN, POINTER_ALIGN, Problem
 from gemmgen.problem.operands import Operand
 from gemmgen.problem.sizes import RUNTIME, Size
-from gemmgen.problem.types import Types
+from gemmgen.problem.types import Compute, Types
 from gemmgen.support.files import content_key
 from gemmgen.support.paths import TEMPLATES
 
@@ -251,8 +251,7 @@ class Kernel:
 
 def _problem_options(problem: Problem) -> Iterator[str]:
     yield f"'{problem.shape}'" if RUNTIME in problem.shape else problem.shape
-    types = problem.types
-    yield f"--dtype {types}" if types.a == types.b == types.c else f"--types {types}"
+    yield from _types_options(problem.types)
     yield f"--layout {problem.layout}"
     if problem.batched:
         yield "--batch '?'" if problem.batch is None else f"--batch {problem.batch}"
@@ -268,6 +267,12 @@ def _problem_options(problem: Problem) -> Iterator[str]:
         yield f"--pointer-align {problem.pointer_align}"
     if problem.ld_align != LD_ALIGN:
         yield f"--ld-align {problem.ld_align}"
+
+
+def _types_options(types: Types) -> Iterator[str]:
+    yield f"--dtype {types}" if types.a == types.b == types.c else f"--types {types}"
+    if types.compute is not Compute.FMA:
+        yield f"--compute {types.compute.label}"
 
 
 def _aligned(title: str, group: list[Derived]) -> ConstantGroup:

@@ -141,6 +141,15 @@ SAMPLES = {
     "skinny_f16_bf16_staged_rc": Sample(
         SKINNY, {"S": 8, "T": 4, "BK": 512, "SPLIT": 1}, (None, 1000, 4096), "rc", types="f16,bf16,f32"
     ),
+    "skinny_mma_rc": Sample(
+        SKINNY, {"S": 8, "T": 16, "BK": 0, "UNROLL": 4, "MMA": 1}, (8, 4096, 4096), "rc", dtype=DType.BF16
+    ),
+    "skinny_mma_across_ring": Sample(
+        SKINNY,
+        {"S": 8, "T": 16, "LANES": 8, "BK": 0, "UNROLL": 2, "DEPTH": 4, "ASYNC": 1, "MMA": 1, "SPLIT": 2},
+        (None, 4096, 8192),
+        dtype=DType.F16,
+    ),
     "skinny_s8_dot": Sample(SKINNY, {"S": 1, "BK": 0, "SPLIT": 2}, (1, 4096, 4096), "rc", types="s8,s8,s32"),
     "f64": Sample(SIMT, {"ASYNC": 1, "STAGES": 3}, dtype=DType.F64),
     "fragment_prefetch_f64_batch_split": Sample(
