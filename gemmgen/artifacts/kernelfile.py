@@ -24,6 +24,7 @@ from gemmgen.kernel.naming import full_name_of, parse_name, require_identifier
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import CONFIG, KernelSource, Launch, Parameter, full_name_in
 from gemmgen.kernel.streamk import Stream
+from gemmgen.kernel.tensor_map import TensorMap
 from gemmgen.problem.device import DEFAULT_ARCH, Arch
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import LINEAR, parse_epilogue
@@ -285,6 +286,8 @@ def _source(record: Mapping[str, Any]) -> KernelSource:
             None if launch.get("stream") is None else Stream(**launch["stream"]),
             launch.get("cluster", 1),  # likewise of records from before there were clusters
             tuple(launch.get("attributes", ())),
+            launch.get("summed", 0),
+            tuple(TensorMap(**{**one, "box": tuple(one["box"])}) for one in launch.get("maps", ())),
         ),
         parameters=tuple(_parameter(one) for one in record["parameters"]),
     )

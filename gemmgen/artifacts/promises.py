@@ -68,7 +68,7 @@ def _unstated_problem(source: KernelSource) -> Iterator[str]:
 def _unstated_launch(source: KernelSource) -> Iterator[str]:
     rendered, promised = _rendered(source), asdict(source.launch)
     if rendered is None:
-        yield from (f"{name} = {value}" for name, value in promised.items())
+        yield from (f"{name} = {value}" for name, value in source.launch.document.items())
         return
     for name, usual in asdict(rendered.launch).items():
         if promised[name] != usual:

@@ -14,7 +14,7 @@ from gemmgen.problem.epilogue import Epilogue
 from gemmgen.problem.gemm import Case
 from gemmgen.problem.types import Types
 from gemmgen.verification.data import FACTORS, LARGEST_INTEGER, SUMS, ZEROS
-from gemmgen.verification.reference import LAMBDA
+from gemmgen.verification.tensor_bound import LAMBDA
 
 BUDGET_BITS = 30  # multiply-adds of a check's reference, as a power of two: a second or two of the host
 CONVERTED_BUDGET_BITS = 28  # likewise of 16-bit and 8-bit floats

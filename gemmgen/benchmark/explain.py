@@ -149,7 +149,7 @@ def explain(kernel: KernelFile, arch: str, device: DeviceSpec, store: Store) -> 
         steps=math.ceil(case.k / plan.launch.splits / (work.k_tile or work.depth)),
         used=_used(case, plan),
         traffic=moved,
-        roofline=roofline(case, device),
+        roofline=roofline(case, device, peak(plan, device)),
         prediction=prediction,
         compiled=compiled if isinstance(compiled, CompiledKernel) else None,
         compile_failure=compiled if isinstance(compiled, Failure) else None,
@@ -159,11 +159,20 @@ def explain(kernel: KernelFile, arch: str, device: DeviceSpec, store: Store) -> 
     )
 
 
-def roofline(case: Case, device: DeviceSpec) -> Roofline:
-    """The roofline of `case` on `device`."""
-    intensity = case.flops / case.bytes_moved
+def peak(plan: Plan, device: DeviceSpec) -> float:
+    """TFLOPS, or TOPS, of the instruction that multiplies, all of the card's units busy."""
+    return 2 * device.sms * plan.lanes(device.arch) * plan.work.products * device.clock_ghz / 1000
+
+
+def cuda_cores(case: Case, device: DeviceSpec) -> float:
+    """TFLOPS, or TOPS, of `case` on CUDA cores, all of them busy."""
     types = case.problem.types
-    peak = device.tflops(types.accumulator) * types.products_at_once
+    return device.tflops(types.accumulator) * types.products_at_once
+
+
+def roofline(case: Case, device: DeviceSpec, peak: float) -> Roofline:
+    """The roofline of `case` on `device`, which computes with `peak` TFLOPS at most."""
+    intensity = case.flops / case.bytes_moved
     memory_tflops = intensity * device.bandwidth / 1000
     return Roofline(intensity, peak * 1000 / device.bandwidth, min(peak, memory_tflops))
 
@@ -208,14 +217,14 @@ def _loop_use(
     per_word = WORD * work.wavefronts / work.read_bytes if work.read_bytes else 1.0  # lanes may share words
     fmas, step = sass.main_loop.fmas, work.fmas * work.depth
     return LoopUse(
-        fma=fma_use(loop, work, device.arch, dtype),
+        fma=fma_use(loop, work, device.arch, dtype, plan.lanes(device.arch) if plan.mma else None),
         wavefronts=Wavefronts(
-            loop.wavefronts(("LDS",), per_word, often) / fmas,
+            loop.wavefronts(("LDS", "LDSM"), per_word, often) / fmas,
             loop.wavefronts(("STS", "LDGSTS"), 1.0, often) / fmas,
         ),
         model_fma_share=moved.ffma_share,
         model_wavefronts=Wavefronts(
             work.wavefronts / work.fmas, work.copy_wavefronts / (-(-plan.launch.threads // WARP) * step)
         ),
-        model_fma_use=prediction.tflops(case) / (device.tflops(dtype) * work.products),
+        model_fma_use=prediction.tflops(case) / peak(plan, device),
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -227,7 +226,7 @@ def _outcome(outcome: BugOutcome) -> dict[str, Any]:
         "skeleton": bug.subject.skeleton,
         "old": bug.old,
         "new": bug.new,
-        "launch": None if bug.launch is None else asdict(bug.launch),
+        "launch": None if bug.launch is None else bug.launch.document,
         "found": outcome.found,
         "sanitizers": list(outcome.sanitizers),
         "only_emulated": outcome.only_emulated,

@@ -116,7 +116,8 @@ def estimate_registers(work: Work, dtype: DType) -> int:
     """Registers a thread before it is compiled: accumulators, two fragments, copies under way, addresses."""
     # A row of A and one of B, of a square thread tile, for this k and the next; or one of them for an iteration's k.
     fragments = (6 if work.k_vector else 4) * math.isqrt(work.outputs) if work.read_bytes else 2
-    return dtype.words * (work.outputs + fragments) + int(work.staged_registers) + work.other_registers
+    held = work.fragment_registers or dtype.words * fragments
+    return dtype.words * work.outputs + held + int(work.staged_registers) + work.other_registers
 
 
 def predict(plan: Plan, device: DeviceSpec, registers: int | None = None) -> Prediction:
@@ -202,7 +203,7 @@ def _reduction_us(plan: Plan, blocks: int, device: DeviceSpec) -> float:
 
 def _step_cycles(plan: Plan, resident: int, arch: Arch, spilled: int) -> dict[Bound, float]:
     """Cycles that each unit of an SM needs for one step of its `resident` blocks."""
-    work, dtype = plan.work, plan.problem.types.accumulator
+    work = plan.work
     warps = -(-plan.launch.threads // WARP) * resident
     warps_per_scheduler = max(1.0, warps / SCHEDULERS)  # a warp issues on one scheduler only
     fmas = work.fmas * work.depth
@@ -220,7 +221,7 @@ def _step_cycles(plan: Plan, resident: int, arch: Arch, spilled: int) -> dict[Bo
     uncached = instructions / iterations * SASS_BYTES > INSTRUCTION_CACHE
     stalls = STALLS + (LATE_READ_STALLS if work.k_vector and not work.hoisted else 0.0)
     return {
-        "FMA": warps_per_scheduler * fmas * SCHEDULERS * WARP / arch.lanes(dtype),
+        "FMA": warps_per_scheduler * fmas * SCHEDULERS * WARP / plan.lanes(arch),
         "issue": (warps_per_scheduler + stalls) * instructions,
         "instruction fetch": FETCH_CYCLES * instructions if uncached else 0.0,
         "shared memory": warps * work.wavefronts * work.depth + work.copy_wavefronts * resident,

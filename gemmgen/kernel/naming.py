@@ -25,7 +25,7 @@ from gemmgen.problem.forms import FORMS
 from gemmgen.problem.gemm import LD_ALIGN, POINTER_ALIGN, Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.sizes import Size
-from gemmgen.problem.types import Types
+from gemmgen.problem.types import Compute, Types
 from gemmgen.support.errors import require
 
 # Leading dimensions and strides as names write them.
@@ -34,7 +34,8 @@ _LINES |= {"ld_residual": "ldr", "stride_residual": "sr"}
 # Of an epilogue.
 _FORM = f"(?:{'|'.join(sorted(FORMS, key=len, reverse=True))})"
 _NAME = re.compile(
-    r"gemm_(?P<types>[a-z0-9]+)_(?P<layout>[rc]{2})(?:_(?P<kind>[bp])(?P<batch>B|[1-9]\d*))?"
+    rf"gemm_(?P<types>[a-z0-9]+(?:_(?:{'|'.join(compute.label for compute in Compute)}))?)"
+    r"_(?P<layout>[rc]{2})(?:_(?P<kind>[bp])(?P<batch>B|[1-9]\d*))?"
     r"_(?P<M>M|0|[1-9]\d*)x(?P<N>N|0|[1-9]\d*)x(?P<K>K|0|[1-9]\d*)"
     r"(?:_lda(?P<lda>\d*))?(?:_ldb(?P<ldb>\d*))?(?:_ldc(?P<ldc>\d*))?"
     r"(?:_sa(?P<stride_a>\d*))?(?:_sb(?P<stride_b>\d*))?(?:_sc(?P<stride_c>\d*))?"

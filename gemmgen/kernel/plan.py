@@ -10,7 +10,12 @@ from typing import Protocol
 from gemmgen.kernel.config import Config, Constraint, Derived
 from gemmgen.kernel.expression import names_in, without_guards
 from gemmgen.kernel.source import Launch, Parameter, parameters
+from gemmgen.problem.device import Arch
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.mma import Mma
+
+# Of the machine code: the tensor core's, by whether it multiplies integers, and by bits of an element.
+TENSOR_OPCODES = {(True, 8): "IMMA", (False, 8): "QMMA", (False, 64): "DMMA"}
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,7 @@ class Work:
     k_vector       the values of one operand are read as vectors along k, for a whole iteration at once
     hoisted        rows or columns of a product whose FMAs are hoisted above the mainloop's branch
     other_registers  of a thread, for addresses and counters, as compiled on sm_90
+    fragment_registers  of a thread, for what it holds of A and B (0: two fragments of a square thread tile)
     """
 
     outputs: int
@@ -65,6 +71,7 @@ class Work:
     k_vector: bool = False
     hoisted: int = 0
     other_registers: int = 44
+    fragment_registers: int = 0
 
     @property
     def fmas(self) -> float:
@@ -126,6 +133,7 @@ class Plan:
     constants     every fact, axis and derived constant by name
     tile          rows and columns of one C that a block computes
     shared_bytes  shared memory a block, in bytes, static or dynamic
+    mma           the tensor-core instruction that multiplies and sums; None: CUDA cores do
     """
 
     problem: Problem
@@ -136,6 +144,7 @@ class Plan:
     shared_bytes: int = field(compare=False)
     work: Work = field(compare=False)
     launch: Launch = field(compare=False)
+    mma: Mma | None = field(default=None, compare=False)
 
     @property
     def family(self) -> str:
@@ -145,7 +154,15 @@ class Plan:
     @property
     def instruction(self) -> str:
         """Of the machine code: what multiplies and sums."""
+        if self.mma is not None:
+            return TENSOR_OPCODES.get((self.mma.a.is_integer, self.mma.a.storage_bits), "HMMA")
         return "IDP" if self.work.products > 1 else self.problem.types.accumulator.arithmetic.instruction
+
+    def lanes(self, arch: Arch) -> float:
+        """Such instructions that an SM of `arch` starts per cycle, times the threads of a warp."""
+        if self.mma is not None:
+            return arch.mma_macs(self.mma.a) / self.work.products
+        return arch.lanes(self.problem.types.accumulator)
 
     @property
     def results(self) -> int:

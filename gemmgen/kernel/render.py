@@ -25,7 +25,7 @@ from gemmgen.problem.device import DEFAULT_ARCH, WARP
 from gemmgen.problem.gemm import LD_ALIGN, POINTER_ALIGN, Problem
 from gemmgen.problem.operands import Operand
 from gemmgen.problem.sizes import RUNTIME, Size
-from gemmgen.problem.types import Types
+from gemmgen.problem.types import Compute, Types
 from gemmgen.support.files import content_key
 from gemmgen.support.paths import TEMPLATES
 
@@ -80,12 +80,12 @@ class Kernel:
     @property
     def computes(self) -> str:
         """ "f32 on CUDA cores", with the types of operands and sums where they differ."""
-        types = self.types
+        types, cores = self.types, "CUDA cores" if self.plan.mma is None else "tensor cores"
         if types.uniform:
-            return f"{types} on CUDA cores"
+            return f"{types} on {cores}"
         same = types.a == types.b == types.c
         operands = ", ".join(f"{name} {dtype.label}" for name, dtype in zip("ABC", types.operands, strict=True))
-        return f"{types if same else operands}; sums in {types.accumulator.label} on CUDA cores"
+        return f"{types if same else operands}; sums in {types.accumulator.label} on {cores}"
 
     @cached_property
     def sizes(self) -> Mapping[str, Size]:
@@ -251,8 +251,7 @@ class Kernel:
 
 def _problem_options(problem: Problem) -> Iterator[str]:
     yield f"'{problem.shape}'" if RUNTIME in problem.shape else problem.shape
-    types = problem.types
-    yield f"--dtype {types}" if types.a == types.b == types.c else f"--types {types}"
+    yield from _types_options(problem.types)
     yield f"--layout {problem.layout}"
     if problem.batched:
         yield "--batch '?'" if problem.batch is None else f"--batch {problem.batch}"
@@ -268,6 +267,12 @@ def _problem_options(problem: Problem) -> Iterator[str]:
         yield f"--pointer-align {problem.pointer_align}"
     if problem.ld_align != LD_ALIGN:
         yield f"--ld-align {problem.ld_align}"
+
+
+def _types_options(types: Types) -> Iterator[str]:
+    yield f"--dtype {types}" if types.a == types.b == types.c else f"--types {types}"
+    if types.compute is not Compute.FMA:
+        yield f"--compute {types.compute.label}"
 
 
 def _aligned(title: str, group: list[Derived]) -> ConstantGroup:
@@ -306,7 +311,8 @@ def environment(types: Types) -> jinja2.Environment:
     """Delimiters that leave CUDA and inline PTX alone; a misspelt name is an error.
 
     Every template and macro knows the types: `TA`, `TB`, `TC` of the operands' elements, `T` of the sums with its bytes
-    `size`, its `fma` and `zero`, and `types`, the record. `element["A"]` is `TA`, and `Vec<${ of["A"] }N>` N of them.
+    `size`, its `fma` and `zero`, and `types`, the record. `element["A"]` is `TA`, of `bytes["A"]` bytes each, and
+    `Vec<${ of["A"] }N>` N of them.
     """
     options: dict[str, Any] = {
         "block_start_string": "/*%",
@@ -331,5 +337,7 @@ def environment(types: Types) -> jinja2.Environment:
     # The first template argument of Vec, which holds one type only where all are the same.
     vectors = {**element, "sums": sums.ctype, "scalar": types.scalar.ctype}
     of = {name: "" if types.uniform else f"{ctype}, " for name, ctype in vectors.items()}
-    made.globals.update(element=element, of=of)
+    made.globals.update(
+        element=element, of=of, bytes={name: dtype.size for name, dtype in zip("ABC", types.operands, strict=True)}
+    )
     return made

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmgen.kernel.streamk import Numbers, Schedule, Stream
+from gemmgen.kernel.tensor_map import TensorMap, parameter_of
 from gemmgen.problem import operands
 from gemmgen.problem.device import DEFAULT_ARCH, MAX_THREADS
 from gemmgen.problem.gemm import Case, Problem
@@ -26,6 +27,8 @@ OPERANDS = ("A", "B", "C")
 EXTRA = tuple(operands.OPERANDS)  # that an epilogue may name
 WORKSPACE = ("partials", "semaphores")  # of a launch whose blocks share tiles of C: see Workspace
 POINTERS = (*OPERANDS, *WORKSPACE, *EXTRA)
+MAPS = tuple(parameter_of(name) for name in (*OPERANDS, *EXTRA))
+MAP_TYPE = "const __grid_constant__ TensorMap"  # which the text declares: 128 bytes by value
 SCALARS = ("M", "N", "K", "lda", "ldb", "ldc", "ld_residual", *BATCH_SIZES, "alpha", "beta")
 SEMAPHORE_BYTES = 4
 MOST_SHARED_BYTES = 2**20  # no GPU has as much for a block
@@ -38,6 +41,7 @@ CONFIG = "// Config  "  # and this the one with its full name
 @dataclass(frozen=True)
 class Parameter:
     """One kernel parameter. Pointers are A, B, C, the workspace's and the epilogue's; scalars those of `Case.values`.
+    Tensor maps are `map_a` and the like, one for each of `Launch.maps`.
 
     A, B and C of a batch of pointers are arrays, which the `.cu` calls A_array, B_array and C_array.
     """
@@ -46,12 +50,16 @@ class Parameter:
     ctype: str
 
     def __post_init__(self) -> None:
-        known = POINTERS if self.is_pointer else SCALARS
+        known = POINTERS if self.is_pointer else MAPS if self.is_map else SCALARS
         require(self.name in known, f"unknown parameter {self.ctype} {self.name}: known are {', '.join(known)}")
 
     @property
     def is_pointer(self) -> bool:
         return self.ctype.endswith("*")
+
+    @property
+    def is_map(self) -> bool:
+        return self.ctype == MAP_TYPE
 
     @property
     def is_array(self) -> bool:
@@ -97,6 +105,7 @@ class Launch:
     cluster       blocks of a cluster, which run at once on neighbouring SMs: the grid's next ones
     attributes    of the launch besides, by CUDA's names: see LAUNCH_ATTRIBUTES
     summed        elements of workspace that a block writes beside a tile's: sums of A and B
+    maps          of the operands that TMA moves, in the order of the kernel's parameters
     """
 
     threads: int
@@ -107,6 +116,7 @@ class Launch:
     cluster: int = 1
     attributes: tuple[str, ...] = ()
     summed: int = 0
+    maps: tuple[TensorMap, ...] = ()
 
     def __post_init__(self) -> None:
         require(type(self.threads) is int and 1 <= self.threads <= MAX_THREADS, f"{self.threads} threads a block")
@@ -127,6 +137,16 @@ class Launch:
         for name in self.attributes:
             known = ", ".join(LAUNCH_ATTRIBUTES)
             require(name in LAUNCH_ATTRIBUTES, f"unknown launch attribute {name!r}: known are {known}")
+        mapped = [one.operand for one in self.maps]
+        require(len(set(mapped)) == len(mapped), f"two tensor maps of one operand: {', '.join(mapped)}")
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """As JSON-ready data; without what few launches have."""
+        fields = asdict(self)
+        if not self.maps:
+            del fields["maps"]
+        return fields
 
     def tiles(self, case: Case) -> int:
         """Tiles of C that the grid computes for `case`."""
@@ -193,14 +213,22 @@ class Launch:
 
 
 def parameters(problem: Problem, launch: Launch) -> tuple[Parameter, ...]:
-    """What a kernel of `problem` that is launched so takes, in the order of its signature."""
+    """What a kernel of `problem` that is launched so takes, in the order of its signature.
+
+    Tensor maps come first, which need the widest alignment; an operand that has one has no pointer.
+    """
     types, to = problem.types, "* const*" if problem.pointers else "*"
     workspace = (Parameter("partials", f"{types.accumulator.ctype}*"), Parameter("semaphores", "unsigned*"))
-    return (
+    pointers = (
         Parameter("A", f"const {types.a.ctype}{to}"),
         Parameter("B", f"const {types.b.ctype}{to}"),
         Parameter("C", f"{types.c.ctype}{to}"),
         *(_parameter(problem, operand) for operand in problem.epilogue.operands),
+    )
+    mapped = {one.operand for one in launch.maps}
+    return (
+        *(Parameter(one.parameter, MAP_TYPE) for one in launch.maps),
+        *(one for one in pointers if one.name not in mapped),
         *(workspace if launch.adds_up else ()),
         *(Parameter(name, size_type(name)) for name in problem.runtime_names),
         *(Parameter(name, types.scalar.ctype) for name in problem.epilogue.scalars),
@@ -281,14 +309,14 @@ class KernelSource:
         return tuple(operand.name for operand in self.problem.epilogue.amaxes)
 
     def arguments(self, case: Case, pointers: dict[str, Any]) -> list[Any]:
-        """The values to pass, in order; `pointers` maps POINTERS to whatever the executor uses."""
+        """The values to pass, in order; `pointers` maps POINTERS to whatever the executor uses. Of no tensor maps."""
         return [pointers[p.name] if p.is_pointer else p.passed(case.values[p.name]) for p in self.parameters]
 
     def interface(self) -> dict[str, Any]:
         """Name, launch geometry and parameters as JSON-ready data."""
         return {
             "name": self.name,
-            "launch": asdict(self.launch),
+            "launch": self.launch.document,
             "parameters": [asdict(parameter) for parameter in self.parameters],
             **({"zeroed": list(self.zeroed)} if self.zeroed else {}),
         }

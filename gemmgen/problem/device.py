@@ -19,6 +19,8 @@ MAX_THREADS = 1024  # a block
 MAX_BLOCKS = 2**31 - 1  # of a grid, in its first dimension
 STATIC_SHARED_BYTES = 48 * 1024  # of a block, as `__shared__` arrays; more is dynamic, and has to be asked for
 WARP = 32
+# What tensor cores multiply for each multiply-add of 16-bit floats, by bits of an element; f64 has its own figure.
+TENSOR_SPEED = {8: 2.0, 16: 1.0, 32: 0.5}
 INTEGER_LANES = 64  # 32-bit integer multiply-adds an SM starts per cycle (Programming Guide, as fp32_lanes)
 
 
@@ -58,6 +60,9 @@ class Arch:
     sm_shared, block_shared shared memory of an SM, and the most a block may use, in bytes
     fp32_lanes, fp64_lanes  FP32 and FP64 FMAs an SM starts per cycle, tensor cores apart (Programming Guide,
                             "Arithmetic Instructions")
+    tensor_macs             multiply-adds of 16-bit floats an SM's tensor cores start per cycle (the data sheets' dense
+                            rates over SMs and clock); of doubles: tensor_f64_macs
+    mma_share               of these as many as mma.sync reaches: newer cards keep the rest for other instructions
     """
 
     name: str
@@ -67,6 +72,9 @@ class Arch:
     block_shared: int
     fp32_lanes: int
     fp64_lanes: int
+    tensor_macs: int = 0
+    tensor_f64_macs: int = 0
+    mma_share: float = 1.0
 
     @property
     def number(self) -> int:
@@ -75,6 +83,12 @@ class Arch:
     def lanes(self, dtype: DType) -> int:
         """Multiply-adds in `dtype`, that of the sums, an SM starts per cycle."""
         return {DType.F32: self.fp32_lanes, DType.F64: self.fp64_lanes, DType.S32: INTEGER_LANES}[dtype]
+
+    def mma_macs(self, dtype: DType) -> float:
+        """Multiply-adds of elements of `dtype` (tf32 for f32) that an SM starts per cycle by mma.sync."""
+        if dtype is DType.F64:
+            return self.tensor_f64_macs
+        return self.tensor_macs * self.mma_share * TENSOR_SPEED[dtype.storage_bits]
 
     @property
     def has_cp_async(self) -> bool:
@@ -90,20 +104,32 @@ class Arch:
         return Limits(MAX_THREADS, self.sm_threads, self.block_shared, self.has_cp_async, self.number)
 
 
-def _arch(number: int, threads: int, blocks: int, sm_kb: int, block_kb: int, fp32: int, fp64: int) -> Arch:
-    return Arch(f"sm_{number}", threads, blocks, sm_kb * 1024, block_kb * 1024, fp32, fp64)
+def _arch(
+    number: int,
+    threads: int,
+    blocks: int,
+    sm_kb: int,
+    block_kb: int,
+    fp32: int,
+    fp64: int,
+    tensor: int,
+    tensor_f64: int,
+    mma_share: float = 1.0,
+) -> Arch:
+    rates = fp32, fp64, tensor, tensor_f64, mma_share
+    return Arch(f"sm_{number}", threads, blocks, sm_kb * 1024, block_kb * 1024, *rates)
 
 
 ARCHS: dict[str, Arch] = {
     arch.name: arch
     for arch in (
-        _arch(75, 1024, 16, 64, 64, 64, 2),
-        _arch(80, 2048, 32, 164, 163, 64, 32),
-        _arch(86, 1536, 16, 100, 99, 128, 2),
-        _arch(89, 1536, 24, 100, 99, 128, 2),
-        _arch(90, 2048, 32, 228, 227, 128, 64),
-        _arch(100, 2048, 32, 228, 227, 128, 64),
-        _arch(120, 1536, 24, 100, 99, 128, 2),
+        _arch(75, 1024, 16, 64, 64, 64, 2, 512, 2),
+        _arch(80, 2048, 32, 164, 163, 64, 32, 1024, 64),
+        _arch(86, 1536, 16, 100, 99, 128, 2, 512, 2),
+        _arch(89, 1536, 24, 100, 99, 128, 2, 512, 2),
+        _arch(90, 2048, 32, 228, 227, 128, 64, 2048, 128, 0.62),
+        _arch(100, 2048, 32, 228, 227, 128, 64, 4096, 64, 0.25),
+        _arch(120, 1536, 24, 100, 99, 128, 2, 512, 2),
     )
 }
 LIKE = {"sm_87": "sm_86", "sm_88": "sm_86", "sm_103": "sm_100", "sm_121": "sm_120"}  # whose limits stand for theirs

@@ -17,19 +17,40 @@ ELEMENTS = (*FLOATS[:1], DType.F64, *FLOATS[1:], *BYTES)  # that A and B can hav
 RESULTS = {DType.F64: (DType.F64,), DType.F32: FLOATS, DType.S32: (DType.S32, *FLOATS, *BYTES)}
 
 
+PROMOTION = 128  # products
+
+
 class Compute(Enum):
     """How products are made and summed: what a kernel promises of its result.
 
-    FMA  on CUDA cores: operands are converted exactly to the accumulator's type, in which each multiply-add rounds once
+    FMA       products are exact, or rounded with the sum as a fused multiply-add does, and sums have the accumulator's
+              precision: CUDA cores round each to nearest; tensor cores, which multiply narrower types, cut it towards
+              zero (`gemmgen.problem.mma.Sums`)
+    TF32      operands of f32 are rounded to the 11 bits of tf32 first, and multiplied by tensor cores
+    F16       of operands of f16: tensor cores keep their sums in f16, and round these at each step
+    PROMOTED  of e4m3 and e5m2: tensor cores keep 13 bits behind a sum's first, and kernels add such sums of
+              PROMOTION products up in f32
+    FAST      the same, without adding up: 13 bits for all of K
     """
 
     FMA = "fma"
+    TF32 = "tf32"
+    F16 = "f16acc"
+    PROMOTED = "promoted"
+    FAST = "fast"
 
     __hash__ = object.__hash__
 
     @property
     def label(self) -> str:
         return self.value
+
+    @property
+    def operands(self) -> tuple[DType, ...]:
+        """The types that A and B can have."""
+        fp8 = (DType.E4M3, DType.E5M2)
+        known = {Compute.TF32: (DType.F32,), Compute.F16: (DType.F16,), Compute.PROMOTED: fp8, Compute.FAST: fp8}
+        return known.get(self, ELEMENTS)
 
     @classmethod
     def parse(cls, text: str) -> Compute:
@@ -60,6 +81,9 @@ class Types:
             require(dtype in ELEMENTS, f"{name} of {dtype.label}: a product takes {_labels(ELEMENTS)}")
         both = DType.F64 in (self.a, self.b)
         require(not both or self.a == self.b, f"A of {self.a.label}, B of {self.b.label}: f64 goes with f64 only")
+        for name, dtype in (("A", self.a), ("B", self.b)):
+            known = self.compute.operands
+            require(dtype in known, f"{name} of {dtype.label}: {self.compute.label} multiplies {_labels(known)}")
         results = RESULTS[self.accumulator]
         require(
             self.c in results,
@@ -82,9 +106,10 @@ class Types:
     @classmethod
     def from_token(cls, token: str) -> Types:
         """The types that `token` wrote; raises InvalidInput."""
-        labels = re.findall("|".join(dtype.label for dtype in DType), token)
-        require("".join(labels) == token, f"unknown types {token!r}")
-        return cls.parse(",".join(labels))
+        written, _, compute = token.partition("_")
+        labels = re.findall("|".join(dtype.label for dtype in DType), written)
+        require("".join(labels) == written, f"unknown types {token!r}")
+        return cls.parse(",".join(labels), Compute.parse(compute or Compute.FMA.label))
 
     @cached_property
     def accumulator(self) -> DType:
@@ -122,8 +147,9 @@ class Types:
 
     @property
     def token(self) -> str:
-        """In names: "bf16", "s8s8s32"."""
-        return self.a.label if self.a == self.b == self.c else "".join(dtype.label for dtype in self.operands)
+        """In names: "bf16", "s8s8s32", "f32_tf32"."""
+        written = self.a.label if self.a == self.b == self.c else "".join(dtype.label for dtype in self.operands)
+        return written if self.compute is Compute.FMA else f"{written}_{self.compute.label}"
 
     def __str__(self) -> str:
         """As `parse` reads it: "bf16", "s8,s8,s32"."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gemmgen.kernel.source import KernelSource
+from gemmgen.kernel.source import KernelSource, Parameter
+from gemmgen.kernel.tensor_map import MAP_ALIGNMENT, TiledTensor
 from gemmgen.problem.gemm import Case
 from gemmgen.problem.sizes import POINTER_BYTES
 from gemmgen.support.errors import require
@@ -14,7 +15,8 @@ from gemmgen.support.errors import require
 
 @dataclass(frozen=True)
 class Argument:
-    """What a launch passes for a parameter, by value: a p(ointer), i(nteger), f(loating-point number) or s(truct).
+    """What a launch passes for a parameter, by value: a p(ointer), i(nteger), f(loating-point number), s(truct) or
+    (tensor) m(ap), whose first 8 bytes are a pointer for the emulator.
 
     alignment   in bytes: CUDA puts each argument at a multiple of it
     """
@@ -24,7 +26,7 @@ class Argument:
     alignment: int
 
     def __post_init__(self) -> None:
-        require(self.kind in tuple("pifs"), f"an argument of unknown kind {self.kind!r}")
+        require(self.kind in tuple("pifsm"), f"an argument of unknown kind {self.kind!r}")
         require(len(self.data) % self.alignment == 0, f"{len(self.data)} bytes are no multiple of {self.alignment}")
 
     @classmethod
@@ -61,10 +63,21 @@ def packed(arguments: Sequence[Argument]) -> bytes:
     return data
 
 
-def arguments_of(source: KernelSource, case: Case, pointers: Mapping[str, int]) -> tuple[Argument, ...]:
-    """What a launch of `case` passes, in order; `pointers` by the operands' names."""
-    values = source.arguments(case, dict(pointers))
-    return tuple(
-        Argument.pointer(int(value)) if parameter.is_pointer else Argument.scalar(parameter.ctype, value)
-        for parameter, value in zip(source.parameters, values, strict=True)
-    )
+def arguments_of(
+    source: KernelSource, case: Case, pointers: Mapping[str, int], encode: Callable[[TiledTensor, int], bytes]
+) -> tuple[Argument, ...]:
+    """What a launch of `case` passes, in order; `pointers` by the operands' names.
+
+    `encode` makes a tensor map's bytes of its numbers and the operand's pointer.
+    """
+    maps = {one.parameter: one for one in source.launch.maps}
+
+    def argument(parameter: Parameter) -> Argument:
+        if parameter.is_map:
+            tensor = maps[parameter.name]
+            return Argument("m", encode(tensor.of(case), int(pointers[tensor.operand])), MAP_ALIGNMENT)
+        if parameter.is_pointer:
+            return Argument.pointer(int(pointers[parameter.name]))
+        return Argument.scalar(parameter.ctype, case.values[parameter.name])
+
+    return tuple(argument(parameter) for parameter in source.parameters)

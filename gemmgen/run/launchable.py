@@ -5,7 +5,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from gemmgen.kernel.source import KernelSource
+from gemmgen.kernel.source import KernelSource, Parameter
+from gemmgen.kernel.tensor_map import MAP_BYTES
 from gemmgen.problem.device import REGISTER_UNIT, REGISTERS_PER_SM, WARP, parse_arch
 from gemmgen.problem.sizes import POINTER_BYTES
 from gemmgen.run.arguments import SCALARS
@@ -50,13 +51,16 @@ def _parameters(source: KernelSource, attributes: list[tuple[int, bytes]]) -> st
             _, ordinal, _, word = struct.unpack("<IHHI", value)
             sizes[ordinal] = word >> 18
     takes = [sizes[ordinal] for ordinal in sorted(sizes)]
-    given = [
-        POINTER_BYTES if parameter.is_pointer else struct.calcsize(SCALARS[parameter.ctype])
-        for parameter in source.parameters
-    ]
+    given = [_bytes_of(parameter) for parameter in source.parameters]
     if takes == given:
         return None
     return f"the kernel takes {len(takes)} parameters of {takes} bytes; its launch passes {len(given)} of {given}"
+
+
+def _bytes_of(parameter: Parameter) -> int:
+    if parameter.is_map:
+        return MAP_BYTES
+    return POINTER_BYTES if parameter.is_pointer else struct.calcsize(SCALARS[parameter.ctype])
 
 
 def _threads(source: KernelSource, attributes: list[tuple[int, bytes]]) -> str | None:

@@ -71,7 +71,8 @@ class Instruction:
     @property
     def words(self) -> int:
         """4-byte words that a thread reads or writes, of an access to memory."""
-        return 4 if ".128" in self.modifiers else 2 if ".64" in self.modifiers else 1
+        whole = (".128", ".M88.4")  # an access of 16 bytes, an ldmatrix of four matrices
+        return 4 if any(one in self.modifiers for one in whole) else 2 if ".64" in self.modifiers else 1
 
     @cached_property
     def sources(self) -> tuple[tuple[int, bool] | None, ...]:
@@ -155,13 +156,14 @@ class FmaUse:
         return min(1.0, self.fmas * self.pipe_cycles / cycles) if cycles else 0.0
 
 
-def fma_use(loop: Loop, work: Work, arch: Arch, dtype: DType) -> FmaUse:
+def fma_use(loop: Loop, work: Work, arch: Arch, dtype: DType, lanes: float | None = None) -> FmaUse:
     """What the main loop of a kernel that does `work` leaves the FMA pipes of `arch` with.
 
-    Ranks compiled kernels: the more is `allowed`, the better. Operands are counted for f32 on BANKS_KNOWN only.
+    Ranks compiled kernels: the more is `allowed`, the better. `lanes` are those of Plan, for tensor cores. Operands are
+    counted for f32 on BANKS_KNOWN only.
     """
-    known = arch.name == BANKS_KNOWN and dtype == DType.F32
-    pipe_cycles = WARP * SCHEDULERS / arch.lanes(dtype)
+    known = arch.name == BANKS_KNOWN and dtype == DType.F32 and lanes is None
+    pipe_cycles = WARP * SCHEDULERS / (lanes or arch.lanes(dtype))
     return FmaUse(loop.mix.fmas, loop.issued(skips(work)), loop.operand_cycles if known else None, pipe_cycles)
 
 

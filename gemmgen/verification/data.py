@@ -15,7 +15,7 @@ from gemmgen.problem.dtype import CANARY, DType
 from gemmgen.problem.gemm import Case
 from gemmgen.problem.matrix import Matrix
 from gemmgen.problem.operands import OPERANDS as EPILOGUE_OPERANDS
-from gemmgen.problem.types import Types
+from gemmgen.problem.types import Compute, Types
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.recent import Recent
 from gemmgen.verification.scalars import EXACT_SCALARS
@@ -142,7 +142,8 @@ def _fill(
         _fill_sparsely(name, view, case, rng)
     elif data == "onehot":
         coded = name != "C" or case.problem.types.uniform  # else scaled codes and C would add up to no exact sum
-        view[...] = _codes(view.shape, dtype, digit=seed // 8 % 2) if coded else 0
+        known = DType.F16 if case.problem.types.compute is Compute.TF32 else dtype  # whose numbers tf32 has
+        view[...] = _codes(view.shape, known, digit=seed // 8 % 2) if coded else 0
     elif math.prod(view.shape) > REPEATED and data != "denormal":
         view[...] = np.resize(_values(name, (REPEATED,), case, data, rng, seed), view.shape)
     else:
@@ -346,5 +347,9 @@ def exact_magnitude(case: Case) -> int:
 
 
 def _exact_bits(types: Types) -> int:
-    """Sums of integers below 2^this are exact, and stay so when they are scaled."""
-    return min(types.accumulator.precision, types.scalar.precision)
+    """Sums of integers below 2^this are exact, and stay so when they are scaled.
+
+    Promoted sums are of as many products as LARGEST_INTEGER leaves exact.
+    """
+    kept = {Compute.F16: DType.F16.precision, Compute.FAST: 13}.get(types.compute, types.accumulator.precision)
+    return min(kept, types.scalar.precision)

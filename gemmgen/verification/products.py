@@ -12,6 +12,7 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case
 from gemmgen.verification.data import operands_of
 from gemmgen.verification.situation import EXACT_KINDS, DataKind
+from gemmgen.verification.tensor_bound import needs_largest
 from gemmgen.verification.window import Window
 
 Doubles = npt.NDArray[np.float64]
@@ -26,7 +27,7 @@ SPECIALS_AT_ONCE = 2**10  # whose products with a row or column each are in memo
 def products(case: Case, data: DataKind, seed: int, window: Window) -> tuple[Doubles, Doubles, Doubles]:
     """(A * B, |A| * |B|, the largest of the products in each sum of A * B) inside `window`, whatever alpha and beta.
 
-    Exact data needs no |A| * |B|, and f64 alone the largest. Integers sum up exactly, modulo 2^32: |A * B| will do.
+    Exact data needs no |A| * |B|, and few types the largest. Integers sum up exactly, modulo 2^32: |A * B| will do.
     """
     slabs = _slabs(case, window)
     if len(slabs) == 1:
@@ -35,7 +36,12 @@ def products(case: Case, data: DataKind, seed: int, window: Window) -> tuple[Dou
     with ThreadPoolExecutor() as threads:
         parts = list(threads.map(lambda slab: _slab_products(case, data, seed, slab), slabs))
     product, size = (np.concatenate(matrices, axis=-1) for matrices in zip(*(part[:2] for part in parts), strict=True))
-    return product, size, parts[0][2]
+    return product, size, _joined([part[2] for part in parts])
+
+
+def _joined(largest: list[Doubles]) -> Doubles:
+    """Of all slabs; where nobody asks for the largest products, each has the same one element."""
+    return np.concatenate(largest, axis=-1) if largest[0].size > 1 else largest[0]
 
 
 def _slabs(case: Case, window: Window) -> list[Window]:
@@ -61,7 +67,7 @@ def _slab_products(case: Case, data: DataKind, seed: int, window: Window) -> tup
     with np.errstate(invalid="ignore"):
         product = _product(a, b, sums, data)
         size = product if data in EXACT_KINDS else _float_product(np.abs(a), np.abs(b), data)
-    return product, size, _largest_products(a, b) if sums == DType.F64 else np.zeros((1, 1))
+    return product, size, _largest_products(a, b) if needs_largest(case.problem.types) else np.zeros((1, 1))
 
 
 def _product(a: Doubles, b: Doubles, dtype: DType, data: DataKind) -> Doubles:

@@ -36,6 +36,8 @@ The reference of f32 is summed in float64, whose error is 2^29 times smaller. Th
 products of slices, whose sum is off by no more than REFERENCE_ROUNDINGS * u * S, and by SLICE_RESIDUE of the largest
 products besides. The bound counts both.
 
+Tensor cores cut what CUDA cores round. `tensor_bound` says what their sums of narrower types may be off by besides.
+
 Where results are denormal, an operation is off by up to half the smallest denormal besides (2^-150; f64: 2^-1075),
 whatever its operands; all of them add up to ((2 K + 1) |alpha| + 2) times that at most (products and sums rounded
 apart; alpha and beta), which is no probability and counts only there: an element that is as large as 2^-100 (2^-1000)
@@ -87,12 +89,12 @@ from gemmgen.verification.data import MEMORY, SPARSE_PRODUCTS, data_seed, make_o
 from gemmgen.verification.products import SLICE_RESIDUE, products
 from gemmgen.verification.roundings import Bounded, apply_epilogue
 from gemmgen.verification.situation import EXACT_KINDS, Situation
+from gemmgen.verification.tensor_bound import LAMBDA, tensor_bound
 from gemmgen.verification.window import Window
 
 Doubles = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
-LAMBDA = 6.0
 SCALING_ROUNDINGS = 4  # of an integer sum: its own to a float, alpha, beta and their sum
 REFERENCE_ROUNDINGS = 4  # of the slices' sum, alpha, beta and their sum: each at most u * (|A| |B|)
 SMALLEST_NORMAL = 2.0**-126  # f32
@@ -277,13 +279,21 @@ def _expected(situation: Situation, window: Window, output: str) -> tuple[Double
     if types.scalar.is_integer:
         return _integer_result(situation, window, product), np.zeros_like(product)
     with np.errstate(invalid="ignore"):
+        unscaled_size = size
         values, size = _alpha(case) * product, abs(_alpha(case)) * size
         if case.beta != 0:  # beta = 0 must not read C, which may hold NaN
             old = case.c.dtype.decode(case.c.view(make_operands(situation).c)[window.index])
             values, size = values + case.beta * old, size + np.abs(case.beta * old)
     if situation.data in EXACT_KINDS:
         return values, np.zeros_like(values)
-    return values, np.where(np.isfinite(values), _bound(situation, size, largest), 0.0)
+    bound = _bound(situation, size, largest) + abs(_alpha(case)) * _beyond(situation, product, unscaled_size, largest)
+    return values, np.where(np.isfinite(values), bound, 0.0)
+
+
+def _beyond(situation: Situation, product: Doubles, size: Doubles, largest: Doubles) -> Doubles | float:
+    """What tensor cores' sums may be off by besides."""
+    case = situation.case
+    return tensor_bound(case.problem.types, case.k, _terms(situation), product, size, largest)
 
 
 def _alpha(case: Case) -> float:
@@ -333,7 +343,11 @@ def _through_epilogue(
     case, exact = situation.case, situation.data in EXACT_KINDS
     dtype, scalar = case.problem.types.accumulator, case.problem.types.scalar
     operands = make_operands(situation)
-    inputs = {"acc": _bounded_sum(situation, exact, _terms(situation), product, size, largest)}
+    acc = _bounded_sum(situation, exact, _terms(situation), product, size, largest)
+    if not exact:
+        beyond = np.where(np.isfinite(product), _beyond(situation, product, size, largest), 0.0)
+        acc = Bounded(acc.value, acc.bound + beyond)
+    inputs = {"acc": acc}
     inputs |= {name: _sum(situation, window, name) for name in case.problem.epilogue.sums}
     inputs |= {DEPTH: Bounded.exact(dtype.nearest(np.asarray(case.k, np.float64)))}
     scalars = {"alpha": _alpha(case), "beta": case.beta}

@@ -10,7 +10,7 @@ from typing import Literal
 
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Case, Problem
-from gemmgen.problem.types import Types
+from gemmgen.problem.types import Compute, Types
 from gemmgen.verification.scalars import EXACT_SCALARS, NAN, SCALAR_KINDS, ScalarKind
 
 DataKind = Literal["exact", "random", "sparse", "denormal", "huge", "special", "onehot"]
@@ -121,8 +121,13 @@ class Stratum:
 
 @functools.cache
 def data_kinds(types: Types) -> tuple[DataKind, ...]:
-    """The kinds of data that differ for these types: integers have no denormal or huge numbers, no Inf and no NaN."""
-    return tuple(kind for kind in ALL_DATA_KINDS if not types.accumulator.is_integer or kind in INTEGER_KINDS)
+    """The kinds of data that differ for these types: integers have no denormal or huge numbers, no Inf and no NaN.
+
+    tf32 has no more than 10 bits of a denormal number, and sums in f16 no room for huge ones.
+    """
+    lacking: dict[Compute, DataKind] = {Compute.TF32: "denormal", Compute.F16: "huge"}
+    known = INTEGER_KINDS if types.accumulator.is_integer else {*ALL_DATA_KINDS} - {lacking.get(types.compute)}
+    return tuple(kind for kind in ALL_DATA_KINDS if kind in known)
 
 
 def side_of(seed: int) -> Side:

@@ -1,15 +1,15 @@
 /*# The element types that C++ lacks, and what reads and stores them. A kernel has those of its operands. `packed`: it unpacks
-    A and B by `unpack`. `reads_c`: it reads C. #*/
-//% macro element_types(packed=false, reads_c=true)
+    A and B by `unpack`. `converts`: it reads elements of A and B at all. `reads_c`: it reads C. #*/
+//% macro element_types(packed=false, reads_c=true, converts=true)
 //% set used, factors = types.operands | map(attribute="label") | list, [types.a.label, types.b.label]
-//% set read = ([] if packed else factors) + ([types.c.label] if reads_c else [])
+//% set read = (factors if converts and not packed else []) + ([types.c.label] if reads_c else [])
 //% if types.accumulator.is_integer
 ${ multiply_add() }
 //% endif
 //% if "bf16" in used
 ${ bf16("bf16" in read, types.c.label == "bf16") }
 //% endif
-//% if "f16" in read or "e5m2" in read or packed and ("f16" in factors or "e5m2" in factors or "e4m3" in factors)
+//% if "f16" in read or "e5m2" in read or packed and converts and ("f16" in factors or "e5m2" in factors or "e4m3" in factors)
 ${ from_f16() }
 //% endif
 //% if "f16" in used

@@ -55,7 +55,10 @@ store_sums(${ name }s, TM * TN${ " + TM" if loop.index > 1 }, fixup);
 ${ header(kernel) }
 namespace {
 
-${ element_types(reads_c=kernel.problem.epilogue.reads_c) }${ shape(kernel) }
+/*% block elements %*/
+${ element_types(reads_c=kernel.problem.epilogue.reads_c) }
+/*%- endblock %*/
+${ shape(kernel) }
 ${ tiling(kernel, "MNK") }
 /*% block types %*/
 ${ vec() }
@@ -70,7 +73,9 @@ using TileB = ${ T }[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory
 /*% endblock %*/
 /*% block device %*/
 ${ raster(view.group) }
+/*% block origin %*/
 ${ thread_origin(view.warped, view.slices) }
+/*% endblock %*/
 //% if kernel.launch.shared_bytes
 ${ dynamic_shared() }
 //% endif
@@ -148,10 +153,12 @@ ${ matrices_of(kernel, "matrix").rstrip() }
     const ${ TB }* b_tile = B + ${ "Offset(tile.n) * s.ldb" if view.b.along_k else "tile.n" }${ from_begin(view.b) };
     const Offset a_step = ${ "BK" if view.a.along_k else "Offset(BK) * s.lda" };  // to the next tile along K
     const Offset b_step = ${ "BK" if view.b.along_k else "Offset(BK) * s.ldb" };
+/*% block accumulators %*/
     ${ T } acc[TM][TN] = {};
 //% if kernel.problem.epilogue.sums
 ${ declare_sums(kernel) | indent(4, true) | trim("\n") }
 /*% endif %*/
+/*% endblock %*/
 
 /*% block main_loop required %*/
 /*% endblock %*/
@@ -160,7 +167,7 @@ ${ declare_sums(kernel) | indent(4, true) | trim("\n") }
     ${ T } sums[ROWS][TN];
     add_slices(acc, sums, reinterpret_cast<${ T }*>(As));
 //% endif
-//% set results, count = ("sums", "ROWS") if view.slices > 1 else ("acc", "TM")
+//% set results, count = ("sums", "ROWS") if view.slices > 1 else (view.sums, "TM")
 //% set given = results ~ sums(kernel)
     ${ TC }* const c_tile = C + Offset(tile.m) * s.ldc + tile.n;
 //% if kernel.epilogue

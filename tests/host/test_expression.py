@@ -86,7 +86,7 @@ def expressions() -> list[str]:
         derived.expression
         for family in FAMILIES.values()
         for layout in LAYOUTS
-        for problem in [Problem(512, 512, 512, layout=Layout.parse(layout))]
+        for problem in [Problem(512, 512, 512, layout=Layout.parse(layout), types=next(iter(family.types), "f32"))]
         for derived in family.derive(problem, family.default(problem))
     ]
     return sorted({*rules, *derived})

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gemmgen.kernel.families import BATCHED, FAMILIES, NAIVE, SIMT, SKINNY, Family
+from gemmgen.kernel.families import BATCHED, FAMILIES, MMA, NAIVE, SIMT, SKINNY, Family
 from gemmgen.kernel.families.base import check
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
@@ -117,6 +117,16 @@ SAMPLES = {
     "skinny_lanes": Sample(SKINNY, {"S": 1, "LANES": 2, "WARPS": 8, "BK": 1024, "UNROLL": 8}, (1, 1024, 1024)),
     "skinny_direct": Sample(SKINNY, {"S": 1, "LANES": 2, "WARPS": 8, "BK": 0, "UNROLL": 8}, (1, 1024, 1024)),
     "skinny_direct_along_k_rc": Sample(SKINNY, {"S": 2, "BK": 0, "UNROLL": 4}, (None, 4096, 4096), "rc"),
+    "mma_rc": Sample(MMA, layout="rc", dtype=DType.BF16),
+    "mma_runtime_rr_split": Sample(
+        MMA, {"STAGES": 4, "BM": 64, "SPLIT": 2}, (None, 320, 200), dtype=DType.BF16, epilogue="bias+gelu+row_amax"
+    ),
+    "mma_registers_cr": Sample(MMA, {"BM": 32, "BN": 32, "WM": 16, "WN": 16}, (127, 61, 33), "cr", types="f16,f16,f32"),
+    "mma_s8_rc": Sample(MMA, {}, (None, 512, 1024), "rc", epilogue="scale_m+scale_n+bias", types="s8,s8,bf16"),
+    "mma_f64_cr": Sample(MMA, {"STAGES": 3}, (None, 512, 1024), "cr", dtype=DType.F64),
+    "mma_zero_points_rc": Sample(
+        MMA, {"SPLIT": 2}, (256, 512, 4096), "rc", epilogue="zero_m+zero_n+scale_m", types="u8,s8,bf16"
+    ),
     "skinny_along_k": Sample(SKINNY, {"S": 1, "UNROLL": 2}, (1, 4096, 4096), "rc"),
     "skinny_split": Sample(SKINNY, {"S": 16, "UNROLL": 8, "SPLIT": 8}, (16, 4096, 4096)),
     "skinny_split_rc": Sample(SKINNY, {"SPLIT": 4}, (16, 1000, 4096), "rc"),
@@ -130,6 +140,15 @@ SAMPLES = {
     ),
     "skinny_f16_bf16_staged_rc": Sample(
         SKINNY, {"S": 8, "T": 4, "BK": 512, "SPLIT": 1}, (None, 1000, 4096), "rc", types="f16,bf16,f32"
+    ),
+    "skinny_mma_rc": Sample(
+        SKINNY, {"S": 8, "T": 16, "BK": 0, "UNROLL": 4, "MMA": 1}, (8, 4096, 4096), "rc", dtype=DType.BF16
+    ),
+    "skinny_mma_across_ring": Sample(
+        SKINNY,
+        {"S": 8, "T": 16, "LANES": 8, "BK": 0, "UNROLL": 2, "DEPTH": 4, "ASYNC": 1, "MMA": 1, "SPLIT": 2},
+        (None, 4096, 8192),
+        dtype=DType.F16,
     ),
     "skinny_s8_dot": Sample(SKINNY, {"S": 1, "BK": 0, "SPLIT": 2}, (1, 4096, 4096), "rc", types="s8,s8,s32"),
     "f64": Sample(SIMT, {"ASYNC": 1, "STAGES": 3}, dtype=DType.F64),
@@ -177,4 +196,4 @@ def test_samples_reach_every_kernel_template() -> None:
     configs = zip(families, rendered, strict=True)
     reached = {family.template(family.config_type(**source.config)) for family, source in configs}
     skeletons = {f"kernel/{path.name}" for path in (TEMPLATES / "kernel").iterdir()}
-    assert reached == skeletons - {"kernel/gemm.cu"}  # what the others extend
+    assert reached == skeletons - {"kernel/gemm.cu", "kernel/mma.cu"}  # what the others extend

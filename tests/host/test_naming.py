@@ -21,7 +21,7 @@ from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.sizes import SIZE_LIMIT
-from gemmgen.problem.types import Types
+from gemmgen.problem.types import Compute, Types
 from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.random_kernels import RandomKernel, points, schedules, simpler
 
@@ -40,7 +40,9 @@ def problems(draw: st.DrawFn) -> Problem:
         longer = [] if line is None else [line, min(line + 3, SIZE_LIMIT)]
         return draw(st.sampled_from(["dense", None, *longer]))
 
-    types = Types.parse(draw(st.sampled_from(["f32", "f64", "bf16", "e4m3", "s8,s8,s32", "e4m3,e5m2,bf16", "u8"])))
+    known = map(Types.parse, ("f32", "f64", "bf16", "e4m3", "s8,s8,s32", "e4m3,e5m2,bf16", "u8"))
+    computes = Types.parse("f32", Compute.TF32), Types.parse("e4m3,e5m2,bf16", Compute.PROMOTED)
+    types = draw(st.sampled_from([*known, *computes]))
     least = min(dtype.size for dtype in types.operands)
     problem = Problem(
         *(m, n, k),

@@ -19,7 +19,14 @@ def plans() -> list[Plan]:
     found = []
     for family in FAMILIES.values():
         for layout in ("rr", "rc", "cr", "cc"):
-            problem = Problem(16, 32, 64, layout=Layout.parse(layout), batch=8 if family.small_batches else 1)
+            problem = Problem(
+                16,
+                32,
+                64,
+                layout=Layout.parse(layout),
+                batch=8 if family.small_batches else 1,
+                types=next(iter(family.types), "f32"),
+            )
             config = family.default(problem)
             found.append(family.plan(problem, config.with_values(**family.small)))
             found.append(family.plan(problem, config))
@@ -67,7 +74,7 @@ def test_a_thread_does_its_part_of_the_blocks_products(plan: Plan) -> None:
     rows, cols = plan.tile
     together = plan.results // (rows * cols)  # products of a batch that a block computes at once
     assert plan.results == rows * cols * together
-    fmas = plan.work.fmas * plan.launch.threads
+    fmas = plan.work.fmas * plan.launch.threads * plan.work.products
     assert fmas == plan.results, "for each k, one of each element"
 
 

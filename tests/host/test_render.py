@@ -45,10 +45,10 @@ def kernels(draw: st.DrawFn) -> KernelSource:
     size = st.integers(1, 32) if family is BATCHED else st.one_of(st.none(), st.integers(1, 300), st.just(4096))
     sizes = [draw(size) for _ in "MNK"]
     batch = draw(st.sampled_from([None, 2, 100] if family is BATCHED else [1, None, 2]))
-    dtype = draw(st.sampled_from((DType.F32, DType.F64)))
+    types = draw(st.sampled_from(family.types or ("f32", "f64")))
     layout = Layout.parse(draw(st.sampled_from(["rr", "rc", "cr", "cc"])))
     align = draw(st.sampled_from([8, 16]))
-    problem = Problem(*sizes, dtype=dtype, layout=layout, pointer_align=align, batch=batch)  # type: ignore[arg-type]
+    problem = Problem(*sizes, types=types, layout=layout, pointer_align=align, batch=batch)  # type: ignore[arg-type]
     problem = replace(problem, pointers=problem.batched and draw(st.booleans()))
     config = family.default(problem)
     for axis in family.config_type.axes():
@@ -169,10 +169,15 @@ def test_braces_of_ptx_are_left_alone() -> None:
 def used_templates() -> set[str]:
     """Every template that a kernel can reach: those that families and functions name, and what they take in."""
     found = {function.f32 for function in FUNCTIONS.values() if function.f32}
+    tensor_cores = {"S": 8, "T": 16, "BK": 0, "MMA": 1}
+    for layout, changes in (("rc", {}), ("rr", {"LANES": 8, "DEPTH": 4})):
+        problem = Problem(8, 512, 512, layout=Layout.parse(layout), types="bf16")
+        found |= reachable(SKINNY, problem, SKINNY.default(problem).with_values(**tensor_cores, **changes))
+    served = [(one, types) for one in FAMILIES.values() for types in one.types or ("f32",)]
     for layout in ("rr", "rc", "cr", "cc"):
-        for family in FAMILIES.values():
+        for family, types in served:
             size, batch = (16, 64) if family.small_batches else (512, 1)
-            problem = Problem(size, size, size, layout=Layout.parse(layout), batch=batch)
+            problem = Problem(size, size, size, layout=Layout.parse(layout), batch=batch, types=types)
             for changes in (
                 {},
                 {"ASYNC": 1},
@@ -182,6 +187,7 @@ def used_templates() -> set[str]:
                 {"OUTER": 0},
                 {"TA": 0, "TB": 0},
                 {"BK": 0},
+                {"ASYNC": 0, "STAGES": 2},
             ):
                 known = {name: value for name, value in changes.items() if name in family.default(problem).values}
                 config = family.default(problem).with_values(**known)
@@ -214,6 +220,7 @@ def test_every_template_is_used() -> None:
     files = {str(path.relative_to(TEMPLATES)) for path in TEMPLATES.rglob("*.cu")}
     # Tensor-core instructions also have a kernel of their own, which records what they compute.
     parts_of_no_kernel = ("export/", "device/plain/", "epilogue/apart.cu", "device/mma", "device/ldmatrix.cu")
+    parts_of_no_kernel += ("device/mbarrier.cu", "device/tma.cu", "device/warpgroup.cu", "device/wgmma.cu")
     elsewhere = {name for name in files if name.startswith(parts_of_no_kernel)}
     assert files - elsewhere <= used_templates() <= files
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from gemmgen.artifacts.kernelfile import KernelFile
-from gemmgen.benchmark.explain import Explanation, explain, roofline
+from gemmgen.benchmark.explain import Explanation, cuda_cores, explain, roofline
 from gemmgen.benchmark.study.points import Study, StudyPoint, config_for
 from gemmgen.benchmark.study.reasons import against, spill_accesses, why, why_rejected
 from gemmgen.kernel.families import FAMILIES
@@ -219,7 +219,7 @@ class _Run:
     def _limit(self) -> Limit:
         case, gpu = representative(self.problem), self.target.gpu
         if gpu is None:
-            return Limit(roofline(case, self.target.spec).tflops, "data sheet")
+            return Limit(roofline(case, self.target.spec, cuda_cores(case, self.target.spec)).tflops, "data sheet")
         return Limit(gpu.limits().roof(case).tflops, "measured")
 
 

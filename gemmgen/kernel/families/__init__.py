@@ -3,6 +3,7 @@
 from gemmgen.kernel.config import Config
 from gemmgen.kernel.families.base import Family
 from gemmgen.kernel.families.batched import BATCHED
+from gemmgen.kernel.families.mma import MMA
 from gemmgen.kernel.families.naive import NAIVE
 from gemmgen.kernel.families.simt import SIMT
 from gemmgen.kernel.families.skinny import SKINNY
@@ -10,9 +11,9 @@ from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.source import KernelSource
 from gemmgen.support.errors import require
 
-FAMILIES: dict[str, Family] = {family.name: family for family in (SIMT, SKINNY, BATCHED, NAIVE)}
+FAMILIES: dict[str, Family] = {family.name: family for family in (SIMT, SKINNY, BATCHED, NAIVE, MMA)}
 DEFAULT_FAMILY = SIMT.name
-SEARCHED: tuple[Family, ...] = (SIMT, SKINNY, BATCHED)  # where nobody names one; each says which problems it suits
+SEARCHED: tuple[Family, ...] = (SIMT, SKINNY, BATCHED, MMA)  # where nobody names one; each says which problems it suits
 
 
 def family_named(name: str) -> Family:
@@ -37,6 +38,7 @@ __all__ = [
     "BATCHED",
     "DEFAULT_FAMILY",
     "FAMILIES",
+    "MMA",
     "NAIVE",
     "SEARCHED",
     "SIMT",

@@ -21,6 +21,7 @@ from gemmgen.kernel.source import Launch
 from gemmgen.kernel.streamk import Stream
 from gemmgen.problem.device import STATIC_SHARED_BYTES, Limits
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.types import Compute
 from gemmgen.support.errors import InvalidInput
 
 TILES = "(M + BM - 1) / BM * ((N + BN - 1) / BN)"  # of one matrix C
@@ -32,6 +33,7 @@ def grid_fits(blocks: str) -> Constraint:
 
 
 CONVERTS = Constraint("LEAST_ARCH <= ARCH", "older architectures have no instruction that converts these types", False)
+CUDA_CORES = Constraint("FMA == 1", "only tensor cores multiply, or sum, as --compute says", False)
 GRID_FITS = grid_fits(f"{TILES} * BATCH")
 
 
@@ -80,8 +82,9 @@ def sides(problem: Problem) -> tuple[Side, Side]:
 
 def sizes_of(problem: Problem) -> dict[str, int]:
     """Facts that every family has: M, N, K and BATCH (0 at run time), ELEMENT_BYTES (of sums), UNIFORM (1: operands
-    lie in memory in the type of the sums), LEAST_ARCH (NN of the first sm_NN that converts their types) and SUMMED (of
-    A and B, the operands whose rows or columns an epilogue has summed)."""
+    lie in memory in the type of the sums), LEAST_ARCH (NN of the first sm_NN that converts their types), FMA (0: what
+    the problem promises is less than CUDA cores give) and SUMMED (of A and B, the operands whose rows or columns an
+    epilogue has summed)."""
     sizes = {"M": problem.m or 0, "N": problem.n or 0, "K": problem.k or 0, "BATCH": problem.batch or 0}
     types = problem.types
     return {
@@ -89,6 +92,7 @@ def sizes_of(problem: Problem) -> dict[str, int]:
         "ELEMENT_BYTES": types.accumulator.size,
         "UNIFORM": int(types.uniform),
         "LEAST_ARCH": types.least_arch,
+        "FMA": int(types.compute is Compute.FMA),
         "SUMMED": len(problem.epilogue.sums),
     }
 
@@ -151,6 +155,7 @@ class Family(ABC):
     details        axes that the model hardly prices: the search varies them last, in turn, of the fastest
     small          axes of a kernel with small tiles: its blocks have few threads, and small matrices have many blocks
     small_batches  it serves batches of small products alone, their sizes fixed
+    types          some that it serves, as `Types.parse` reads them, where it does not serve most
     arch_specific  its kernels need instructions of one architecture: they are compiled for sm_90a, others for sm_90
     """
 
@@ -162,6 +167,7 @@ class Family(ABC):
     details: tuple[str, ...] = ()
     small: Mapping[str, int] = MappingProxyType({})
     small_batches: bool = False
+    types: tuple[str, ...] = ()
     arch_specific: bool = False
 
     @abstractmethod

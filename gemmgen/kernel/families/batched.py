@@ -15,7 +15,17 @@ from math import gcd
 from typing import cast
 
 from gemmgen.kernel.config import Config, Constraint, Derived, axis
-from gemmgen.kernel.families.base import CONVERTS, Family, Side, constants, elements_of, launch_of, sides, sizes_of
+from gemmgen.kernel.families.base import (
+    CONVERTS,
+    CUDA_CORES,
+    Family,
+    Side,
+    constants,
+    elements_of,
+    launch_of,
+    sides,
+    sizes_of,
+)
 from gemmgen.kernel.notes import main_loop
 from gemmgen.kernel.plan import Plan, Tile, Work
 from gemmgen.problem.device import WARP
@@ -43,6 +53,7 @@ class BatchedConfig(Config):
 
 CONSTRAINTS = (
     CONVERTS,
+    CUDA_CORES,
     Constraint("BATCH != 1", "it serves batches only", False),
     Constraint("M >= 1 and N >= 1 and K >= 1", "sizes must be fixed: matrices lie whole in shared memory", False),
     Constraint("MB >= 1 and TM >= 1 and TN >= 1", "a block has at least one element to compute", False),

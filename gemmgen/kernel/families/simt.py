@@ -72,6 +72,8 @@ class SimtView:
     last_first: bool
     b_first: bool
 
+    sums = "acc"  # a thread's, by rows
+
 
 class Simt(Family):
     """The family record: see `gemmgen.kernel.families.base.Family`."""

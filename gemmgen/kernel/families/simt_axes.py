@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gemmgen.kernel.config import Config, Constraint, axis
-from gemmgen.kernel.families.base import SPLIT_CONSTRAINTS, TILES, grid_fits, split_axis
+from gemmgen.kernel.families.base import CUDA_CORES, SPLIT_CONSTRAINTS, TILES, grid_fits, split_axis
 
 
 @dataclass(frozen=True)
@@ -142,6 +142,7 @@ CONSTRAINTS = (
     ),
     # Split-K and stream-K; the order of FMAs
     *SPLIT_CONSTRAINTS,
+    CUDA_CORES,
     Constraint(
         "HOIST == 0 or K_UNROLL > 0", "only a loop that prefetches fragments has them for a hoisted product", False
     ),

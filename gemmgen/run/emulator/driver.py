@@ -10,6 +10,7 @@ from types import TracebackType
 import numpy as np
 
 from gemmgen.kernel.source import KernelSource, Launch
+from gemmgen.kernel.tensor_map import TiledTensor
 from gemmgen.problem.gemm import Case
 from gemmgen.run.arguments import Argument, arguments_of, packed
 from gemmgen.run.coverage import Coverage, Near
@@ -18,7 +19,7 @@ from gemmgen.run.emulator.compiler import Executables, HostCompiler, failed
 from gemmgen.run.emulator.counters import Counters
 from gemmgen.run.emulator.server import MAX_ARGUMENT_BYTES, Request, Server
 from gemmgen.run.executor import Floats, Operands, tells
-from gemmgen.support.errors import CandidateFailed, require
+from gemmgen.support.errors import CandidateFailed, InvalidInput, require
 from gemmgen.support.files import Store
 from gemmgen.support.lifeline import Lifelines
 
@@ -268,7 +269,11 @@ class EmulatorExecutor:
 
 def _arguments(source: KernelSource, case: Case, layout: ArenaLayout) -> tuple[Argument, ...]:
     """What a launch of `case` passes; a pointer is the number of its operand."""
-    arguments = arguments_of(source, case, {placed.name: number for number, placed in enumerate(layout.placements)})
+    numbers = {placed.name: number for number, placed in enumerate(layout.placements)}
+    try:
+        arguments = arguments_of(source, case, numbers, TiledTensor.pack)
+    except InvalidInput as error:
+        raise failed("launch", str(error)) from error
     size = len(packed(arguments))
     if size > MAX_ARGUMENT_BYTES:
         raise failed("launch", f"{size} bytes of arguments are more than {MAX_ARGUMENT_BYTES}")

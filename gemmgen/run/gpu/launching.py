@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,10 +14,11 @@ import pycuda.driver as cuda
 from cuda.bindings import driver
 
 from gemmgen.kernel.source import KernelSource, Launch
+from gemmgen.kernel.tensor_map import TiledTensor
 from gemmgen.problem.device import STATIC_SHARED_BYTES
 from gemmgen.problem.gemm import Case
 from gemmgen.run.arguments import SCALARS, Argument, arguments_of, packed
-from gemmgen.support.errors import CandidateFailed, Failure
+from gemmgen.support.errors import CandidateFailed, Failure, InvalidInput
 
 Pointers = dict[str, int]  # device addresses by name: A, B, C, and the workspace's where a kernel has one
 
@@ -77,7 +80,7 @@ def _attributes(launch: Launch) -> list[Any]:
 def load_function(source: KernelSource, cubin: bytes) -> Any:
     """The kernel, with leave to use its shared memory. Raises CandidateFailed: launch."""
     with launch_errors():
-        if source.launch.cluster > 1 or source.launch.attributes:
+        if source.launch.cluster > 1 or source.launch.attributes or source.launch.maps:
             return DriverFunction(source.name, source.launch, cubin)
         function = cuda.module_from_buffer(cubin).get_function(source.name)
         if source.launch.shared_bytes > STATIC_SHARED_BYTES:
@@ -98,12 +101,39 @@ def launch(
         for name in source.zeroed:
             cuda.memset_d32_async(pointers[name], 0, case.extra[name].bytes // 4, stream)
         if isinstance(function, DriverFunction):
-            function(arguments_of(source, case, pointers), count, stream)
+            function(arguments_of(source, case, pointers, encoded), count, stream)
             return
         values = zip(source.parameters, source.arguments(case, pointers), strict=True)
         arguments = [as_argument(parameter.ctype, value) for parameter, value in values]
         shape = {"grid": (count, 1), "block": (source.launch.threads, 1, 1), "shared": source.launch.shared_bytes}
         function(*arguments, **shape, stream=stream)
+
+
+# Encoding takes about a microsecond, and a launch is often repeated with the same operands.
+@lru_cache(maxsize=1024)
+def encoded(tensor: TiledTensor, address: int) -> bytes:
+    """The map of `tensor` at a device address, as TMA reads it. Raises CandidateFailed: launch."""
+    tensor.require_address(address)
+    kinds = driver.CUtensorMapDataType
+    types = {1: "UINT8", 2: "UINT16", 4: "UINT32", 8: "UINT64"}
+    swizzles = {0: "NONE", 32: "32B", 64: "64B", 128: "128B"}
+    promotions = {0: "NONE", 64: "L2_64B", 128: "L2_128B", 256: "L2_256B"}
+    made = checked(
+        driver.cuTensorMapEncodeTiled(
+            getattr(kinds, f"CU_TENSOR_MAP_DATA_TYPE_{types[tensor.element_bytes]}"),
+            len(tensor.sizes),
+            address,
+            [driver.cuuint64_t(size) for size in tensor.sizes],
+            [driver.cuuint64_t(stride) for stride in tensor.strides],
+            [driver.cuuint32_t(length) for length in tensor.box],
+            [driver.cuuint32_t(1)] * len(tensor.box),  # every element
+            driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+            getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{swizzles[tensor.swizzle]}"),
+            getattr(driver.CUtensorMapL2promotion, f"CU_TENSOR_MAP_L2_PROMOTION_{promotions[tensor.promotion]}"),
+            driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,  # zeros
+        )
+    )
+    return struct.pack("<16Q", *(int(word) for word in made.opaque))
 
 
 def as_argument(ctype: str, value: Any) -> Any:
@@ -126,5 +156,5 @@ def launch_errors() -> Iterator[None]:
     """CUDA refuses the kernel: too many resources, no such function. The context is well."""
     try:
         yield
-    except cuda.Error as error:
+    except (cuda.Error, InvalidInput) as error:
         raise CandidateFailed(Failure("launch", str(error), "gpu")) from error

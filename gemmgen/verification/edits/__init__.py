@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from gemmgen.verification.edits.base import Edit
 from gemmgen.verification.edits.batched import BATCHED_EDITS
+from gemmgen.verification.edits.mma import MMA_EDITS
 from gemmgen.verification.edits.naive import NAIVE_EDITS
 from gemmgen.verification.edits.simt import SIMT_EDITS
 from gemmgen.verification.edits.skinny import SKINNY_EDITS
 
-EDITS: tuple[Edit, ...] = (*NAIVE_EDITS, *SIMT_EDITS, *SKINNY_EDITS, *BATCHED_EDITS)
+EDITS: tuple[Edit, ...] = (*NAIVE_EDITS, *SIMT_EDITS, *SKINNY_EDITS, *BATCHED_EDITS, *MMA_EDITS)
 
 __all__ = ["EDITS", "Edit"]

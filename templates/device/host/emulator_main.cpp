@@ -196,8 +196,8 @@ void require_whole_warp(void* const* operands) {
 
 void multiply(void* const* operands) {
   require_whole_warp<MatrixOperand>(operands);
-  static MatrixProduct product;
-  product.run(reinterpret_cast<MatrixOperand* const*>(operands));
+  static TensorCore tensor_core;
+  tensor_core.run(reinterpret_cast<MatrixOperand* const*>(operands));
 }
 
 // Calls `visit` with the rows' bytes of each element that a lane's registers hold, two for each, and those.
@@ -383,7 +383,9 @@ pid_t start_helper(const uint32_t* blocks) {
   if (helper != 0) return helper;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   set_alarm(request.timeout_ms);
+  own_sites();
   run_blocks(blocks, [] {});
+  join_sites();
   std::fflush(nullptr);
   _exit(0);
 }

@@ -1,0 +1,250 @@
+"""`mma`: GEMM on tensor cores by mma.sync, whose fragments ldmatrix brings from swizzled shared memory.
+
+    grid -> block BM x BN -> warp WM x WN -> instruction 16 x 8 x MMA_K, in k tiles of BK
+
+STAGES k tiles of A and B are in shared memory or on their way there by cp.async. Their lines are not padded: chunks of
+16 bytes trade places within a line (a swizzle), so that the eight rows of an ldmatrix lie in banks of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from math import gcd
+from types import MappingProxyType
+from typing import cast
+
+from gemmgen.kernel.config import Config, Derived
+from gemmgen.kernel.families.base import Family, constants, launch_of, sides, sizes_of, tile_grid
+from gemmgen.kernel.families.mma_axes import CONSTRAINTS, MMA_M, PAIR_N, PRUNING, MmaConfig
+from gemmgen.kernel.families.mma_operands import (
+    LDMATRIX,
+    NEVER,
+    THREADS,
+    Operand,
+    access_width,
+    fragment_of,
+    instruction,
+    k_step,
+    operand_constants,
+    rendered,
+)
+from gemmgen.kernel.notes import block, shared_tiles
+from gemmgen.kernel.plan import Plan, Tile, Work
+from gemmgen.problem.device import WARP
+from gemmgen.problem.dtype import WORD
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.mma import Mma
+from gemmgen.support.words import plural
+
+BANK_BYTES = 128  # that shared memory reads or writes a cycle
+INSTRUCTION_K = (4, 8, 16, 32)
+MMA_N = 8  # columns of C that one instruction multiplies
+OTHER_REGISTERS = 40  # of a thread, for addresses and counters
+
+
+@dataclass(frozen=True)
+class MmaView:
+    """What the templates of `mma` need beside the constants.
+
+    mma                  the instruction
+    composed             several of them multiply a fragment of A by one of B
+    instructions, loads  what templates/device/mma.cu and ldmatrix.cu define
+    K                    how many k the block sums over
+    may_be_empty         which can be none
+    group                tile rows of a raster group: blocks go down them before they step right
+    compute, outer, slices, sums  as `simt` has them
+    """
+
+    a: Operand
+    b: Operand
+    mma: Mma
+    composed: bool
+    instructions: tuple[Mma, ...]
+    loads: tuple[tuple[int, bool], ...]
+    K: str
+    may_be_empty: bool
+    group: int
+    compute: str = "compute/tensor.cu"
+    outer: bool = True
+    slices: int = 1
+    sums: str = "sums"
+
+
+class MmaFamily(Family):
+    """The family record: see `gemmgen.kernel.families.base.Family`."""
+
+    name = "mma"
+    config_type = MmaConfig
+    constraints = CONSTRAINTS
+    pruning = PRUNING
+    secondary = frozenset({"WM", "WN", "BK", "STAGES", "GROUP", "SPLIT"})
+    small = MappingProxyType({"BM": 32, "BN": 32, "WM": 16, "WN": 16})
+    types = ("bf16", "f16", "bf16,bf16,f32", "s8,s8,s32", "u8,s8,bf16", "f64")
+
+    def default(self, problem: Problem) -> Config:
+        step = k_step(problem.types.a)
+        rows = MmaConfig.WM * WORD // problem.types.accumulator.size  # a warp's sums in 128 registers of a thread
+        return self.suited(problem, MmaConfig(BK=2 * step, WM=rows, MMA_K=step))
+
+    def suited(self, problem: Problem, config: Config) -> Config:
+        """Copies through registers where lines are aligned to less than cp.async takes."""
+        narrow = any(access_width(problem, side) * problem.dtype_of(side.X).size < WORD for side in sides(problem))
+        return config.with_values(ASYNC=0, STAGES=2) if narrow else config
+
+    def facts(self, problem: Problem) -> dict[str, int]:
+        a, b = sides(problem)
+        types = problem.types
+        return {
+            **sizes_of(problem),
+            "A_BYTES": types.a.size,
+            "B_BYTES": types.b.size,
+            "A_ACCESS": access_width(problem, a) * types.a.size,
+            "B_ACCESS": access_width(problem, b) * types.b.size,
+            "A_TRANSPOSED": int(not a.along_k and fragment_of(types.a) == LDMATRIX),
+            "B_TRANSPOSED": int(not b.along_k and fragment_of(types.b) == LDMATRIX),
+            "HAS_MMA": int(any(instruction(types, axis_k).mma for axis_k in INSTRUCTION_K)),
+            "NEVER": NEVER,
+        }
+
+    def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
+        mma, (a, b) = cast(MmaConfig, config), sides(problem)
+        one = instruction(problem.types, mma.MMA_K)
+        return (
+            *_native(one.since, one.until, one.again),
+            *_tiling(k_step(problem.types.a)),
+            *operand_constants(problem, mma, a),
+            *operand_constants(problem, mma, b),
+            *_results(gcd(2, problem.vector_limit("ldc"))),
+            SHARED_BYTES,
+        )
+
+    def plan(self, problem: Problem, config: Config) -> Plan:
+        mma, value = cast(MmaConfig, config), constants(self, problem, config)
+        summed = sum(value[{"row_sum": "TM", "column_sum": "TN"}[name]] for name in problem.epilogue.sums)
+        launch = launch_of(value, tile_grid(problem, value), splits=mma.SPLIT, summed=summed)
+        work, tile = _work(problem, mma, value), (mma.BM, mma.BN)
+        one = instruction(problem.types, mma.MMA_K).mma
+        return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, one)
+
+    def template(self, config: Config) -> str:
+        return "kernel/mma_cp_async.cu" if cast(MmaConfig, config).ASYNC else "kernel/mma_registers.cu"
+
+    def unused(self, plan: Plan) -> frozenset[str]:
+        choices = {"ASYNC", "MMA_K", "MMA_SINCE", "MMA_UNTIL", "MMA_AGAIN", "SHARED_BYTES"}
+        return frozenset(choices | ({"SPLIT"} if plan.launch.splits == 1 else set()))
+
+    def view(self, plan: Plan) -> MmaView:
+        mma, problem = cast(MmaConfig, plan.config), plan.problem
+        a, b = rendered(problem, mma, plan.edges)
+        assert plan.mma is not None, "constraints ask for one"
+        return MmaView(
+            a=a,
+            b=b,
+            mma=plan.mma,
+            composed=plan.mma.a_registers < 4,
+            instructions=(plan.mma,),
+            loads=tuple(sorted({(4, x.k_rows) for x in (a, b) if x.by_ldmatrix})),
+            K="extent" if plan.launch.adds_up else "s.K",
+            may_be_empty=plan.launch.adds_up or problem.k is None,
+            group=mma.GROUP,
+        )
+
+    def tiles(self, plan: Plan) -> tuple[Tile, ...]:
+        mma, value = cast(MmaConfig, plan.config), plan.constants
+        return (
+            Tile("warp", mma.WM, mma.WN, plan.launch.threads // WARP),
+            Tile("thread", 2 * value["MMAS_M"], 2 * value["MMAS_N"], WARP),
+        )
+
+    def prose(self, plan: Plan) -> tuple[str, ...]:
+        shared = f"{plan.shared_bytes} bytes of shared memory"
+        return (
+            f"{block(plan)}, in k tiles of {plan.work.depth}, {shared}",
+            *_multiplying(plan),
+            *shared_tiles(plan.launch),
+        )
+
+
+def _multiplying(plan: Plan) -> Iterator[str]:
+    """What a warp does of a k step, and how A and B come to it."""
+    mma, value = cast(MmaConfig, plan.config), plan.constants
+    mmas, k = value["MMAS_M"] * value["MMAS_N"], mma.MMA_K
+    reads = value["MMAS_M"] + value["MMAS_N"] // 2
+    yield (
+        f"Warp    {mma.WM} x {mma.WN} of C: for each {k} k {plural(mmas, 'mma')} of {MMA_M} x {MMA_N} x {k}, whose "
+        f"fragments {reads} ldmatrix bring"
+    )
+    if mma.ASYNC:
+        yield f"Stages  cp.async fills shared memory {plural(plan.work.prefetch, 'stage')} ahead of its use"
+    else:
+        yield "Stages  the next k tile is in registers while this one is multiplied"
+
+
+def _work(problem: Problem, mma: MmaConfig, value: Mapping[str, int]) -> Work:
+    one = instruction(problem.types, mma.MMA_K).mma
+    size_a, size_b, k = problem.types.a.size, problem.types.b.size, value["K_STEP"]
+    read = mma.WM * size_a + mma.WN * size_b  # bytes of a warp, for each k
+    moved = (mma.BM * size_a + mma.BN * size_b) * mma.BK
+    loads = value["A_ITERATIONS"] + value["B_ITERATIONS"]
+    return Work(
+        outputs=mma.WM * mma.WN // WARP,
+        depth=mma.BK,
+        shared_reads=(mma.WM / MMA_M + mma.WN / PAIR_N) * (1 if fragment_of(problem.types.a) == LDMATRIX else 4) / k,
+        read_bytes=read / WARP,
+        wavefronts=read / BANK_BYTES,
+        copies=loads if mma.ASYNC else 2 * loads,
+        copy_wavefronts=moved / BANK_BYTES,
+        global_bytes=moved,
+        prefetch=mma.STAGES - 1,
+        staged_registers=0 if mma.ASYNC else value["A_ITERATIONS"] * max(1, value["VA"] * size_a // WORD),
+        products=one.m * one.n * one.k // WARP if one else 1,
+        other_registers=OTHER_REGISTERS,
+        fragment_registers=2 * (4 * value["MMAS_M"] + 2 * value["MMAS_N"]) * max(1, size_a // WORD),
+    )
+
+
+@cache
+def _native(since: int, until: int, again: int) -> tuple[Derived, ...]:
+    """Which architectures have the instruction, for the constraints."""
+    return (
+        Derived("MMA_SINCE", str(since), "NN of the first sm_NN that has the instruction"),
+        Derived("MMA_UNTIL", str(until), "and of the first that has not any more"),
+        Derived("MMA_AGAIN", str(again), "unless as new as this one"),
+    )
+
+
+@cache
+def _tiling(step: int) -> tuple[Derived, ...]:
+    return (
+        Derived("THREADS", THREADS, "threads a block"),
+        Derived("K_STEP", str(step), "k whose fragments registers hold at once"),
+        Derived("MMAS_M", f"WM / {MMA_M}", "instructions down a warp's tile"),
+        Derived("MMAS_N", f"WN / {MMA_N}", "instructions across a warp's tile"),
+        Derived("K_STEPS", "BK / K_STEP", "steps along a k tile"),
+    )
+
+
+@cache
+def _results(store: int) -> tuple[Derived, ...]:
+    """The thread tile that a warp's accumulators make up: see templates/device/warp_origin.cu."""
+    lines = (
+        ("TM", "2 * MMAS_M", "rows of C that a thread has sums of"),
+        ("TN", "2 * MMAS_N", "columns of C that a thread has sums of"),
+        ("FM", "1", "neighbouring rows among them"),
+        ("FN", "2", "neighbouring columns among them"),
+        ("STEP_M", "8", "rows from one to the next"),
+        ("STEP_N", "8", "columns from one pair to the next"),
+        ("VC", str(store), "elements of an access to C"),
+    )
+    return tuple(Derived(*line, group="How C leaves registers") for line in lines)
+
+
+SHARED_BYTES = Derived(
+    "SHARED_BYTES",
+    "STAGES * BK * (BM * A_BYTES + BN * B_BYTES) + 16 * (SPLIT > 1)",
+    "bytes of shared memory a block",
+)
+
+MMA = MmaFamily()

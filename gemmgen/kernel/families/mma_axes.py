@@ -1,0 +1,86 @@
+"""The axes of `mma`, what they must hold, and what the search leaves out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gemmgen.kernel.config import Config, Constraint, axis
+from gemmgen.kernel.families.base import SPLIT_CONSTRAINTS, split_axis
+
+
+@dataclass(frozen=True)
+class MmaConfig(Config):
+    """The axes of `mma`."""
+
+    PATTERN = "{BM}x{BN}x{BK}_w{WM}x{WN}_s{STAGES}_async{ASYNC}[_mma{MMA_K}]_g{GROUP}_split{SPLIT}"
+
+    BM: int = axis(128, (128, 256, 64, 32, 16), "rows of C that a block computes")
+    BN: int = axis(128, (128, 256, 64, 32), "columns of C that a block computes")
+    BK: int = axis(32, (32, 64, 128, 16), "depth of a k tile")
+    WM: int = axis(64, (64, 32, 16, 128), "rows of C that a warp computes")
+    WN: int = axis(64, (64, 32, 16, 128), "columns of C that a warp computes")
+    STAGES: int = axis(3, (3, 4, 2, 5, 6), "stages: k tiles of A and B that shared memory holds")
+    ASYNC: int = axis(1, (1, 0), "1: cp.async copies to shared memory, 0: through registers")
+    MMA_K: int = axis(16, (16, 32, 8, 4), "k of an instruction")
+    GROUP: int = axis(8, (8, 1), "raster: tile rows that blocks go down before the next tile column, for reuse in L2")
+    SPLIT: int = split_axis()
+
+
+MMA_M = 16  # rows of C that one instruction multiplies
+PAIR_N = 16  # columns whose fragments of B one ldmatrix brings: those of two instructions
+
+CONSTRAINTS = (
+    Constraint("HAS_MMA == 1", "no tensor core multiplies these types", False),
+    Constraint("MMA_SINCE < NEVER", "no instruction multiplies so many k of these types", False),
+    Constraint("MMA_SINCE <= ARCH", "older architectures have no such instruction", False),
+    Constraint(
+        "ARCH < MMA_UNTIL or MMA_AGAIN <= ARCH",
+        "the architecture makes several others of it: see problem/mma.py",
+        False,
+    ),
+    Constraint("SUMMED == 0 or A_BYTES == 1", "zero points are of s8 and u8", False),
+    Constraint("BM >= 1 and BN >= 1 and BK >= 1 and WM >= 1 and WN >= 1", "a tile holds at least one element", False),
+    Constraint("GROUP >= 1", "counts start at one", False),
+    Constraint("GROUP <= BN", "the blocks of a group of tile rows are counted in 32 bits", False),
+    Constraint("ASYNC <= 1", "a switch is 0 or 1", False),
+    # Tiles: of a block, a warp, an instruction
+    Constraint("BM % WM == 0", "warps split a block's rows evenly"),
+    Constraint("BN % WN == 0", "warps split a block's columns evenly"),
+    Constraint(f"WM % {MMA_M} == 0", f"an instruction multiplies {MMA_M} rows"),
+    Constraint(f"WN % {PAIR_N} == 0", "an ldmatrix brings the fragments of B for two instructions"),
+    Constraint("BK % (2 * K_STEP) == 0", "fragments of a k tile take turns in two sets of registers"),
+    Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
+    # Stages and copies
+    Constraint("STAGES >= 2", "one stage is filled while another is read", False),
+    Constraint("ASYNC == 1 or STAGES == 2", "copies through registers keep one tile in flight", False),
+    Constraint("ASYNC <= HAS_CP_ASYNC", "cp.async needs sm_80 or newer"),
+    Constraint(
+        "ASYNC == 0 or A_ACCESS >= 4 and B_ACCESS >= 4", "cp.async copies 4, 8 or 16 bytes: align lda and ldb", False
+    ),
+    Constraint("A_TRANSPOSED == 0 or A_BYTES == 2", "ldmatrix transposes elements of 2 bytes only", False),
+    Constraint("B_TRANSPOSED == 0 or B_BYTES == 2", "ldmatrix transposes elements of 2 bytes only", False),
+    *SPLIT_CONSTRAINTS,
+    Constraint("SHARED_BYTES <= MAX_SHARED_BYTES", "the architecture bounds the shared memory of a block"),
+)
+
+PRUNING = (
+    Constraint("ASYNC == 1 or HAS_CP_ASYNC == 0 or A_ACCESS < 4 or B_ACCESS < 4", "cp.async holds no registers"),
+    Constraint("A_BYTES == 8 or (MMA_K * A_BYTES == 32) == (ARCH >= 80)", "the instruction that multiplies most"),
+    Constraint(
+        "A_BYTES < 8 or ARCH == 80 and MMA_K == 4 or ARCH == 90 and MMA_K == 8", "others have few units for f64"
+    ),
+    Constraint(
+        "WM * WN * ELEMENT_BYTES <= 16384 and WM * WN >= 512", "accumulators fill the registers, and reuse what is read"
+    ),
+    Constraint("WM <= 2 * WN or BN <= WN", "a square warp tile reads less"),
+    Constraint("WN <= 2 * WM or BM <= WM", "a square warp tile reads less"),
+    Constraint(
+        "BM / WM * (BN / WN) >= 2 and BM / WM * (BN / WN) <= 8", "an SM's four schedulers share few large warp tiles"
+    ),
+    Constraint("M == 0 or BM < 2 * M or BM == 16", "most of the tile would lie outside of C"),
+    Constraint("N == 0 or BN < 2 * N or BN == 32", "most of the tile would lie outside of C"),
+    Constraint("K == 0 or SPLIT == 1 or K / SPLIT >= 2 * BK * STAGES", "parts too short for the stages"),
+    Constraint("SPLIT == 1 or M * N / (BM * BN) <= 2 * SMS", "the grid fills the card without a split"),
+    Constraint("STAGES * BK * A_BYTES <= 512", "further ahead than global memory takes"),
+    Constraint("BK * A_BYTES >= 64 and BK * A_BYTES <= 128", "a line of a sector or two, or of more than 128 bytes"),
+)

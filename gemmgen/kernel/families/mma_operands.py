@@ -1,0 +1,163 @@
+"""How A and B travel through a kernel of `mma`: global memory -> swizzled shared memory -> fragments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from math import gcd
+
+from gemmgen.kernel.config import Derived
+from gemmgen.kernel.expression import evaluate
+from gemmgen.kernel.families.base import Side, elements_of, sides
+from gemmgen.kernel.families.mma_axes import MmaConfig
+from gemmgen.kernel.families.simt_operands import threads_contiguous
+from gemmgen.problem.device import ARCHS
+from gemmgen.problem.dtype import WIDEST_ACCESS, DType
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.mma import MMAS, Mma
+from gemmgen.problem.types import Types
+
+LDMATRIX, LDS = "fragment/ldmatrix.cu", "fragment/lds.cu"
+LDMATRIX_BYTES = 4  # of the widest element that it brings
+NEVER = 1000  # NN of no sm_NN
+THREADS = "32 * (BM / WM) * (BN / WN)"
+BANK_LINE = 128  # bytes of shared memory that lie in banks of their own
+
+
+@dataclass(frozen=True)
+class Operand(Side):
+    """How A or B travels to shared memory; names are those of the rendered kernel.
+
+    copy      template that brings a tile to shared memory
+    width     elements of a global access
+    mn_edge   a tile may cross an edge of C, so that copies are checked there
+    k_edge    a step may cross the end of K, likewise
+    fragment  template that brings fragments to registers
+    """
+
+    copy: str
+    width: int
+    mn_edge: bool
+    k_edge: bool
+    fragment: str
+
+    swizzled = True
+    transposed = False
+    moves = False
+
+    @property
+    def by_ldmatrix(self) -> bool:
+        return self.fragment == LDMATRIX
+
+    @property
+    def at_edge(self) -> bool:
+        return self.mn_edge or self.k_edge
+
+    @property
+    def k_rows(self) -> bool:
+        """Shared lines run along m or n, one for each k: ldmatrix transposes them."""
+        return not self.along_k
+
+    @property
+    def extent(self) -> str:
+        return "rows" if self.x == "a" else "columns"
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """What multiplies, and the architectures that have it: NN of sm_NN from `since` up to `until`, and from `again` on.
+
+    mma  None: there is none
+    """
+
+    mma: Mma | None
+    since: int = NEVER
+    until: int = NEVER
+    again: int = NEVER
+
+
+@cache
+def instruction(types: Types, k: int) -> Instruction:
+    """That for `k` of a product of `types`."""
+    wanted = (types.a, types.b, types.accumulator, k)
+    found = (one for one in MMAS.values() if (one.a, one.b, one.accumulator, one.k) == wanted)
+    mma = next((one for one in found if one.k <= k_step(types.a)), None)
+    if mma is None:
+        return Instruction(None)
+    numbers = sorted(arch.number for arch in ARCHS.values())
+    since = min(mma.sums)
+    until = next((number for number in numbers if number > since and number not in mma.sums), NEVER)
+    again = next((number for number in numbers if number > until and number in mma.sums), NEVER)
+    return Instruction(mma, since, until, again)
+
+
+def fragment_of(dtype: DType) -> str:
+    """The template that brings fragments of `dtype` to registers."""
+    return LDMATRIX if dtype.size <= LDMATRIX_BYTES else LDS
+
+
+def k_step(dtype: DType) -> int:
+    """k whose fragments registers hold at once, four of A and two of B: what an instruction takes, or several do."""
+    return 32 // min(dtype.size, LDMATRIX_BYTES)
+
+
+def access_width(problem: Problem, side: Side) -> int:
+    """Elements of one global access: as many as the alignment of the operand's lines allows, up to 16 bytes."""
+    return gcd(WIDEST_ACCESS // problem.dtype_of(side.X).size, problem.vector_limit(side.ld))
+
+
+def operand_constants(problem: Problem, config: MmaConfig, side: Side) -> tuple[Derived, ...]:
+    width, size = access_width(problem, side), problem.dtype_of(side.X).size
+    block = config.BM if side.x == "a" else config.BN
+    line, count = (config.BK, block) if side.along_k else (block, config.BK)
+    # Neighbours fetch 128 bytes, the most that L1 looks up at once.
+    wanted = BANK_LINE // (width * size)
+    together = threads_contiguous(max(1, line // width), count, evaluate(THREADS, vars(config)), wanted)
+    chunk = WIDEST_ACCESS if fragment_of(problem.dtype_of(side.X)) == LDMATRIX else 2 * WIDEST_ACCESS
+    return _copy_constants(
+        side, width, chunk // size, gcd(BANK_LINE, line * size), chunk, together, elements_of(problem)
+    )
+
+
+@cache  # the configs of a space have few that differ
+def _copy_constants(
+    side: Side, width: int, chunk: int, common: int, chunk_bytes: int, together: int, elements: str
+) -> tuple[Derived, ...]:
+    """`common`: lines begin at multiples of so many bytes in the banks."""
+    X, block = side.X, f"B{side.MN}"
+    line, count = ("BK", block) if side.along_k else (block, "BK")
+    lines = (
+        (f"V{X}", str(width), f"{elements} of an access to {X}"),
+        (f"{X}_CONTIGUOUS", line, f"{elements} of {X}'s tile along its contiguous dimension"),
+        (f"{X}_STRIDED", count, f"extent of {X}'s tile along the other, strided dimension"),
+        (f"{X}_LANES", str(together), "threads along the contiguous dimension"),
+        (f"{X}_PASS", f"THREADS / {X}_LANES", "threads along the strided dimension"),
+        (
+            f"{X}_ITERATIONS",
+            f"{X}_CONTIGUOUS / V{X} / {X}_LANES * (({X}_STRIDED + {X}_PASS - 1) / {X}_PASS)",
+            "accesses of a thread, at most",
+        ),
+        (f"CHUNK_{X}", str(chunk), f"{elements} of a chunk of {chunk_bytes} bytes, which stay together"),
+        (f"{X}_PHASE", str(BANK_LINE // common), "lines of the shared tile, one behind the other, that swizzle alike"),
+        (f"{X}_SWIZZLED", str(max(1, common // chunk_bytes)), "chunks of a line that trade places"),
+    )
+    return tuple(Derived(*line, group=f"How {X} gets to shared memory") for line in lines)
+
+
+def rendered(problem: Problem, config: MmaConfig, edges: frozenset[str]) -> tuple[Operand, Operand]:
+    """A and B with what their copies need to know of accesses and edges."""
+    copy = "copy/cp_async.cu" if config.ASYNC else "copy/registers.cu"
+    a, b = (
+        Operand(
+            side.x,
+            side.mn,
+            side.along_k,
+            copy,
+            width=access_width(problem, side),
+            mn_edge=side.MN in edges,
+            k_edge="K" in edges,
+            fragment=fragment_of(problem.dtype_of(side.X)),
+        )
+        for side in sides(problem)
+    )
+    return a, b

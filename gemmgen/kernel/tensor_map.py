@@ -1,0 +1,139 @@
+"""Tensor maps: how TMA (sm_90 and newer) moves boxes of an operand to and from shared memory, as data of a launch.
+
+The rules are those of CUDA's driver API for cuTensorMapEncodeTiled, which tells a caller no more than "invalid value".
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from gemmgen.problem.gemm import Case
+from gemmgen.support.errors import require
+
+SWIZZLES = (0, 32, 64, 128)  # bytes of a pattern's lines; 0 is none
+PROMOTIONS = (0, 64, 128, 256)  # bytes that L2 fetches at once; 0 leaves it alone
+ELEMENT_BYTES = (1, 2, 4, 8)  # moved as unsigned integers, which no conversion touches
+UNIT = 16  # bytes that divide addresses, strides and lines of boxes
+MOST_BOX = 256  # elements along each dimension of a box
+MOST_SIZE = 2**32  # elements along each dimension of the tensor
+MOST_STRIDE = 2**40  # bytes
+MOST_DIMENSIONS = 3  # TMA has five; a matrix has two, and a batch of them three
+MAP_BYTES, MAP_ALIGNMENT = 128, 64  # of the parameter
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """The map of one operand: a kernel's parameter `map_a` for A.
+
+    operand    as `Case.tensors` names it
+    box        elements of a box along a line, then lines, and in a batch matrices: 1
+    swizzle    bytes of the lines whose 16-byte chunks lie permuted in shared memory; 0 for none
+    promotion  bytes that L2 fetches at once; 0 for what is asked alone
+    """
+
+    operand: str
+    box: tuple[int, ...]
+    swizzle: int = 0
+    promotion: int = 0
+
+    def __post_init__(self) -> None:
+        where = f"the tensor map of {self.operand}"
+        require(2 <= len(self.box) <= MOST_DIMENSIONS, f"{where} has a box of {len(self.box)} dimensions, not 2 or 3")
+        for length in self.box:
+            require(
+                type(length) is int and 1 <= length <= MOST_BOX,
+                f"{where}: {length} elements along a dimension of its box are not 1 to {MOST_BOX}",
+            )
+        for value, known, what in ((self.swizzle, SWIZZLES, "swizzle"), (self.promotion, PROMOTIONS, "promotion")):
+            require(value in known, f"{where}: {what} of {value} bytes; known are {', '.join(map(str, known))}")
+
+    @property
+    def parameter(self) -> str:
+        """The kernel parameter's name."""
+        return parameter_of(self.operand)
+
+    def of(self, case: Case) -> TiledTensor:
+        """Its numbers for `case`. Raises InvalidInput where TMA cannot read the operand."""
+        matrix = case.tensors[self.operand]
+        require(not case.problem.pointers, f"{self.operand} lies where pointers say: one map holds one address")
+        batched = len(self.box) == MOST_DIMENSIONS
+        require(
+            batched == (matrix.batch is not None),
+            f"the tensor map of {self.operand} has {len(self.box)} dimensions, for {matrix.batch or 'no'} batch",
+        )
+        size = matrix.dtype.size
+        # An empty tensor has no map; a kernel moves nothing of it, and is given one of a single element.
+        sizes = [max(1, matrix.line_length), max(1, matrix.lines)]
+        strides = [matrix.ld * size]
+        if matrix.batch is not None:
+            sizes.append(max(1, matrix.batch))
+            strides.append(matrix.stride * size)
+        return TiledTensor(self.operand, size, tuple(sizes), tuple(strides), self.box, self.swizzle, self.promotion)
+
+
+@dataclass(frozen=True)
+class TiledTensor:
+    """What a map says, address apart: sizes in elements, the contiguous dimension first, and strides of the others.
+
+    strides  bytes from one line, and from one matrix, to the next
+    """
+
+    operand: str
+    element_bytes: int
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int
+    promotion: int
+
+    def __post_init__(self) -> None:
+        where = f"TMA cannot move {self.operand}:"
+        require(self.element_bytes in ELEMENT_BYTES, f"{where} elements of {self.element_bytes} bytes")
+        require(
+            len(self.sizes) == len(self.box) == len(self.strides) + 1,
+            f"{where} {len(self.sizes)} sizes, {len(self.strides)} strides and a box of {len(self.box)} dimensions",
+        )
+        for size in self.sizes:
+            require(1 <= size <= MOST_SIZE, f"{where} {size} elements along a dimension are not 1 to 2^32")
+        for stride in self.strides:
+            require(
+                0 < stride < MOST_STRIDE and stride % UNIT == 0,
+                f"{where} {stride} bytes from a line, or matrix, to the next are no multiple of {UNIT} below 2^40",
+            )
+        line = self.box_line
+        require(line % UNIT == 0, f"{where} {line} bytes of a box's line are no multiple of {UNIT}")
+        # TMA takes shorter lines, too; where their chunks lie is in no manual.
+        require(
+            self.swizzle in (0, line), f"{where} a box's line of {line} bytes does not fill a swizzle of {self.swizzle}"
+        )
+
+    @property
+    def box_line(self) -> int:
+        """Bytes of a box's line in shared memory."""
+        return self.box[0] * self.element_bytes
+
+    @property
+    def box_bytes(self) -> int:
+        """Bytes of a box, which a load counts as a whole, what lies outside of the tensor included."""
+        lines = 1
+        for length in self.box[1:]:
+            lines *= length
+        return self.box_line * lines
+
+    def require_address(self, address: int) -> None:
+        """Raises InvalidInput for one that TMA does not take."""
+        require(address % UNIT == 0, f"TMA cannot move {self.operand}: {UNIT} does not divide its address {address:#x}")
+
+    def pack(self, address: int) -> bytes:
+        """A parameter of the emulator's, as templates/device/host/tensor_map.hpp lays it out."""
+        sizes = (*self.sizes, 1, 1)[:MOST_DIMENSIONS]
+        strides = (*self.strides, 0, 0)[: MOST_DIMENSIONS - 1]
+        box = (*self.box, 1, 1)[:MOST_DIMENSIONS]
+        numbers = (*box, self.element_bytes, len(self.sizes), self.swizzle)
+        return struct.pack("<Q3Q2Q6I", address, *sizes, *strides, *numbers).ljust(MAP_BYTES, b"\0")
+
+
+def parameter_of(operand: str) -> str:
+    """The name of the parameter that is the map of `operand`: "map_a"."""
+    return f"map_{operand.lower()}"

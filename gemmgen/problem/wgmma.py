@@ -1,0 +1,133 @@
+"""wgmma: the tensor-core instructions of a warpgroup, of sm_90a alone.
+
+Shapes, types and fragments are those of NVIDIA's PTX ISA ("Asynchronous warpgroup level matrix instructions"); for how
+sums round see `gemmgen.problem.mma`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from gemmgen.problem.dtype import WORD, DType
+from gemmgen.problem.mma import Sums, multiplied
+from gemmgen.support.errors import require
+
+M = 64  # rows of every wgmma
+WARPGROUP = 128  # threads
+K_BYTES = 32  # of every line of A and B
+MOST_N = 256
+ARCH = "sm_90a"
+
+
+@dataclass(frozen=True)
+class Wgmma:
+    """D = A * B + D of a warpgroup, or A * B. A is 64 x k, B k x n, both in shared memory, found by descriptors.
+
+    a, b         element types; f32 stands for tf32, the upper 19 bits of an f32's: the unit cuts off the others
+    accumulator  type of D
+    trans_a      whether A is MN-major: rows of an equal k side by side. Only 16-bit types can be
+    trans_b      likewise of B
+    """
+
+    n: int
+    a: DType
+    b: DType
+    accumulator: DType
+    trans_a: bool = False
+    trans_b: bool = False
+
+    def __post_init__(self) -> None:
+        require((self.a, self.b) in FACTORS, f"no wgmma multiplies {self.a.label} by {self.b.label}")
+        known = FACTORS[self.a, self.b]
+        sums = ", ".join(one.label for one in known)
+        require(self.accumulator in known, f"wgmma sums {multiplied(self.a)} in {sums}, not {self.accumulator.label}")
+        require(
+            8 <= self.n <= MOST_N and self.n % 8 == 0 and (not self.is_integer or self.n <= 32 or self.n % 16 == 0),
+            f"no wgmma has {self.n} columns of {multiplied(self.a)}",
+        )
+        transposes = self.trans_a or self.trans_b
+        require(not transposes or self.a.storage_bits == 16, f"wgmma takes {multiplied(self.a)} K-major alone")
+
+    @property
+    def is_integer(self) -> bool:
+        return self.accumulator is DType.S32
+
+    @property
+    def k(self) -> int:
+        return 8 * K_BYTES // self.a.storage_bits
+
+    @property
+    def shape(self) -> str:
+        return f"m{M}n{self.n}k{self.k}"
+
+    @property
+    def function(self) -> str:
+        """The device function's name, of templates/device/wgmma.cu: "wgmma_m64n128k16_bf16"."""
+        factors = multiplied(self.a) if self.a == self.b else multiplied(self.a) + multiplied(self.b)
+        sums = "_f16" if self.accumulator is DType.F16 else ""
+        transposes = ("_trans_a" if self.trans_a else "") + ("_trans_b" if self.trans_b else "")
+        return f"wgmma_{self.shape}_{factors}{sums}{transposes}"
+
+    @property
+    def ptx(self) -> str:
+        """The instruction; its operands follow."""
+        types = f"{self.accumulator.label}.{multiplied(self.a)}.{multiplied(self.b)}"
+        return f"wgmma.mma_async.sync.aligned.{self.shape}.{types}"
+
+    @property
+    def immediates(self) -> tuple[int, ...]:
+        """What follows the predicate scale-d: signs of A and B, and for 16-bit types whether they are MN-major."""
+        signs = () if self.is_integer else (1, 1)
+        return (*signs, int(self.trans_a), int(self.trans_b)) if self.a.storage_bits == 16 else signs
+
+    @property
+    def c_shared(self) -> int:
+        """Elements of D that share a register, side by side in a row: two of f16."""
+        return WORD // self.accumulator.size
+
+    @property
+    def c_registers(self) -> int:
+        """Of a thread."""
+        return M * self.n // (WARPGROUP * self.c_shared)
+
+    @property
+    def c_type(self) -> str:
+        """The C++ type of a register of D."""
+        return self.accumulator.ctype if self.c_shared == 1 else "unsigned"
+
+    def c_place(self, thread: int, register: int, part: int = 0) -> tuple[int, int]:
+        """(row, column) of an element of D."""
+        warp, lane = divmod(thread, 32)
+        number = register * self.c_shared + part
+        return 16 * warp + lane // 4 + 8 * (number // 2 % 2), 8 * (number // 4) + 2 * (lane % 4) + number % 2
+
+    @property
+    def sums(self) -> Sums | None:
+        """None where sums are exact."""
+        if self.is_integer:
+            return None
+        return Sums(self.k, 13, kept=13) if self.a.storage_bits == 8 else Sums(self.k, 25)
+
+
+_FLOATS = (DType.F32, DType.F16)
+FACTORS: dict[tuple[DType, DType], tuple[DType, ...]] = {  # what A and B may be, and D
+    (DType.F16, DType.F16): _FLOATS,
+    (DType.BF16, DType.BF16): (DType.F32,),
+    (DType.F32, DType.F32): (DType.F32,),
+    **{(a, b): _FLOATS for a in (DType.E4M3, DType.E5M2) for b in (DType.E4M3, DType.E5M2)},
+    **{(a, b): (DType.S32,) for a in (DType.S8, DType.U8) for b in (DType.S8, DType.U8)},
+}
+
+
+@cache
+def wgmmas() -> dict[str, Wgmma]:
+    """All of them by their functions' names."""
+    found = {}
+    for (a, b), sums in FACTORS.items():
+        majors = (False, True) if a.storage_bits == 16 else (False,)
+        integers = DType.S32 in sums
+        columns = [n for n in range(8, MOST_N + 1, 8) if not integers or n <= 32 or n % 16 == 0]
+        for one in (Wgmma(n, a, b, c, ta, tb) for n in columns for c in sums for ta in majors for tb in majors):
+            found[one.function] = one
+    return found

@@ -1,0 +1,80 @@
+"""What sums of tensor cores may be off by beyond `reference`'s bound of f32, element by element.
+
+f32's bound, LAMBDA sqrt(K) u S, is one of roundings to nearest. A tensor core cuts each step's sum towards zero, by
+less than 2^-23 of it: of numbers of one sign that adds up, to less than steps * 2^-22 |sum| with what it cuts off the
+terms. Of numbers of both signs partial sums are about T, the root of the sum of squares of the products, or as large as
+the sum. With n steps, each of which is off by 2^-b of a partial sum, that makes
+
+    2 n 2^-b (|sum| + LAMBDA T)                   cut to b bits of fraction
+    LAMBDA sqrt(n) 2^-11 (|sum| + 3 T) + n 2^-25  rounded to f16, whose least step is 2^-24
+
+T is at most sqrt(largest product * S), and S. That factors of tf32 are rounded to 11 bits changes a product by 2^-10 of
+it, and a sum by LAMBDA 2^-10 T, with errors that behave as independent.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.mma import MMAS, multiplied
+from gemmgen.problem.types import PROMOTION, Compute, Types
+
+Doubles = npt.NDArray[np.float64]
+
+LAMBDA = 6.0  # as reference's
+CUT = 2.0**-22  # of a sum, at a step: its own bits, and those of its terms
+TF32_ROUNDING = 2.0**-10  # of a product, from both factors
+FAST_MARGIN = 2  # where 14 bits have to do for all of K: such sums of numbers of one sign are off by more
+
+
+def needs_largest(types: Types) -> bool:
+    """Whether the bound asks for the largest product of each sum."""
+    return types.accumulator == DType.F64 or types.compute is not Compute.FMA
+
+
+def tensor_bound(types: Types, k: int, terms: int, total: Doubles, size: Doubles, largest: Doubles) -> Doubles | float:
+    """What a sum of `k` products, of which `terms` are not zero, may be off by besides.
+
+    total, size, largest  the sum, that of the products' magnitudes, and the largest of these or more
+
+    0 where tensor cores compute as exactly as CUDA cores do: f64, integers; and of f32 where they are not used.
+    """
+    if types.accumulator != DType.F32 or (types.compute is Compute.FMA and not _has_mma(types)):
+        return 0.0
+    magnitude = np.where(np.isfinite(total), np.abs(total), 0.0)
+    steps = min(terms, -(-k // _products(types)))
+    if types.compute is Compute.FMA:
+        return steps * CUT * magnitude
+    with np.errstate(invalid="ignore", over="ignore"):
+        spread = np.minimum(size, np.sqrt(largest) * np.sqrt(size))
+    if types.compute is Compute.TF32:
+        rounded = np.minimum(TF32_ROUNDING * size, LAMBDA * TF32_ROUNDING * spread)
+        return np.asarray(rounded + steps * CUT * magnitude)
+    if types.compute is Compute.F16:
+        u, least = DType.F16.unit_roundoff, DType.F16.smallest / 2
+        return np.asarray(LAMBDA * np.sqrt(steps) * u * (magnitude + 3 * spread) + steps * least)
+    return _of_fp8(types.compute, k, terms, magnitude, spread)
+
+
+def _of_fp8(compute: Compute, k: int, terms: int, magnitude: Doubles, spread: Doubles) -> Doubles:
+    """Sums of 14 bits: those of PROMOTION products, or of all."""
+    sums = MMAS["mma_m16n8k32_e4m3"].sums[89]
+    assert sums is not None
+    promoted = compute is Compute.PROMOTED
+    steps = min(terms, -(-(min(k, PROMOTION) if promoted else k) // sums.products))
+    margin = 1 if promoted else FAST_MARGIN
+    return np.asarray(2 * margin * steps * 2.0**-sums.kept * (magnitude + LAMBDA * spread))
+
+
+def _has_mma(types: Types) -> bool:
+    """Whether an instruction multiplies A and B as they are."""
+    return types.a != DType.F32 and any((one.a, one.b) == (types.a, types.b) for one in MMAS.values())
+
+
+def _products(types: Types) -> int:
+    """Of a step, on the architecture that takes the fewest."""
+    kinds = {multiplied(types.a), multiplied(types.b)}
+    same = (one for one in MMAS.values() if {multiplied(one.a), multiplied(one.b)} == kinds)
+    return min(sums.products for one in same for sums in one.sums.values() if sums is not None)

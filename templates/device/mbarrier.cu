@@ -1,0 +1,48 @@
+/*# Barriers in shared memory that count arrivals, and bytes that arrive by TMA. #*/
+//% macro mbarrier()
+#ifdef __CUDACC__
+// A phase of `barrier` completes by `arrivals` and by all bytes that it is told to expect. One thread calls this; then
+// fence_mbarrier_init and a barrier of the block come before any other use.
+__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
+{
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
+}
+
+// What this thread has initialised is so for TMA, too.
+__device__ __forceinline__ void fence_mbarrier_init()
+{
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
+{
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
+}
+
+// Arrive, and let the phase expect so many bytes more.
+__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
+{
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
+}
+
+// Wait for the end of a phase of this parity. Of a barrier's phases the first has parity 0; the one before it, of
+// parity 1, counts as complete.
+__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity)
+{
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile(
+        "{\n"
+        ".reg .pred done;\n"
+        "again:\n"
+        "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
+        "@done bra waited;\n"
+        "bra again;\n"
+        "waited:\n"
+        "}\n" ::"r"(at), "r"(parity)
+        : "memory");
+}
+#endif  // __CUDACC__
+//% endmacro

@@ -1,0 +1,88 @@
+/*# Boxes of tensors between global and shared memory, by TMA: one thread issues them. `loads` and `stores` are the numbers of
+    dimensions that a kernel uses. The kernel's parameters are `const __grid_constant__ TensorMap map_a` and the like. #*/
+//% macro tensor_map()
+// What the host encodes of a tensor and its boxes (cuTensorMapEncodeTiled).
+struct alignas(64) TensorMap {
+    unsigned long long opaque[16];
+};
+//% endmacro
+
+//% macro tma(loads=(2,), stores=())
+#ifdef __CUDACC__
+//% for rank in loads
+// Start copying the box at these elements (the first along a line) to shared memory. All its bytes count at `barrier`,
+// those outside of the tensor as zeros.
+__device__ __forceinline__ void tma_load_${ rank }d(void* shared, const TensorMap* map, unsigned long long* barrier, ${ coordinates(rank, "int ") })
+{
+    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("cp.async.bulk.tensor.${ rank }d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {${ numbers(3, rank) }}], [%2];"
+                 ::"r"(to), "l"(map), "r"(at), ${ bound_coordinates(rank) }
+                 : "memory");
+}
+/*% if not loop.last or stores %*/
+
+/*% endif %*/
+//% endfor
+//% for rank in stores
+// Start copying a box from shared memory; what lies outside of the tensor is left out.
+__device__ __forceinline__ void tma_store_${ rank }d(const TensorMap* map, const void* shared, ${ coordinates(rank, "int ") })
+{
+    const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    asm volatile("cp.async.bulk.tensor.${ rank }d.global.shared::cta.tile.bulk_group [%0, {${ numbers(2, rank) }}], [%1];"
+                 ::"l"(map), "r"(from), ${ bound_coordinates(rank) }
+                 : "memory");
+}
+
+//% endfor
+//% if stores
+// Close the group of this thread's stores since the last commit.
+__device__ __forceinline__ void tma_store_commit()
+{
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+// Wait until all but the N newest groups of this thread have read shared memory, which may then be written again.
+template <int N>
+__device__ __forceinline__ void tma_store_wait_read()
+{
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
+}
+
+// Wait until what they write is written.
+template <int N>
+__device__ __forceinline__ void tma_store_wait()
+{
+    asm volatile("cp.async.bulk.wait_group %0;" ::"n"(N) : "memory");
+}
+//% endif
+#endif  // __CUDACC__
+//% endmacro
+
+//% macro fence_proxy_async()
+#ifdef __CUDACC__
+// What this thread has stored to shared memory, or knows of, is so for TMA and wgmma, too.
+__device__ __forceinline__ void fence_proxy_async()
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+#endif  // __CUDACC__
+//% endmacro
+
+//% macro coordinates(rank, ctype)
+//% for i in range(rank)
+${ ctype }c${ i }${ ", " if not loop.last }
+//%- endfor
+//%- endmacro
+
+//% macro bound_coordinates(rank)
+//% for i in range(rank)
+"r"(c${ i })${ ", " if not loop.last }
+//%- endfor
+//%- endmacro
+
+//% macro numbers(first, rank)
+//% for i in range(first, first + rank)
+%${ i }${ ", " if not loop.last }
+//%- endfor
+//%- endmacro

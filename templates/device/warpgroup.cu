@@ -1,0 +1,52 @@
+/*# Warps that have different roles. #*/
+//% macro named_barriers()
+#ifdef __CUDACC__
+// Wait at barrier `number` of 1 to 15 (0 is __syncthreads's) until so many threads have come, whole warps.
+__device__ __forceinline__ void named_barrier_sync(int number, int threads)
+{
+    asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
+// Come to it without waiting.
+__device__ __forceinline__ void named_barrier_arrive(int number, int threads)
+{
+    asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+#endif  // __CUDACC__
+//% endmacro
+
+//% macro elect_one()
+#ifdef __CUDACC__
+// Whether this is the one lane of the warp that the hardware elects. All 32 lanes call it.
+__device__ __forceinline__ bool elect_one()
+{
+    unsigned elected;
+    asm volatile(
+        "{\n"
+        ".reg .pred p;\n"
+        "elect.sync _|p, 0xffffffff;\n"
+        "selp.u32 %0, 1, 0, p;\n"
+        "}\n"
+        : "=r"(elected));
+    return elected != 0;
+}
+#endif  // __CUDACC__
+//% endmacro
+
+//% macro setmaxnreg()
+#ifdef __CUDACC__
+// Give up registers, until each thread of this warpgroup has COUNT. All of its warps call it.
+template <int COUNT>
+__device__ __forceinline__ void setmaxnreg_dec()
+{
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+
+// Take some that others have given up, once they have.
+template <int COUNT>
+__device__ __forceinline__ void setmaxnreg_inc()
+{
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+#endif  // __CUDACC__
+//% endmacro

@@ -1,0 +1,52 @@
+/*# A ring of STAGES k tiles in shared memory, filled by cp.async STAGES - 1 of them ahead; fragments one k step ahead. #*/
+//% extends "kernel/mma.cu"
+//% from "compute/tensor.cu" import summed
+//% from "device/cp_async.cu" import cp_async, start_tile
+//% block copies
+${ cp_async() }
+//% endblock
+//% block k_tiles
+    #pragma unroll
+    for (int stage = 0; stage < STAGES - 1; ++stage) {
+        const int depth = ${ view.K } - stage * BK;
+${ start_tile(view.a, view.b, "depth > 0", "depth", "stage") | indent(8, first=true) }        a_tile += a_step;
+        b_tile += b_step;
+    }
+
+    cp_async_wait<STAGES - 2>();  // this thread's copies of the first k tile have landed
+    __syncthreads();              // and all threads'
+    ${ view.mma.a_type } a[2][MMAS_M][4], b[2][MMAS_N][2];  // fragments of a k step, and of the next one
+//% if view.may_be_empty
+    if (${ view.K } > 0) {
+        load_fragments_a(As[0], warp.m, 0, a[0]);
+        load_fragments_b(Bs[0], warp.n, 0, b[0]);
+    }
+//% else
+    load_fragments_a(As[0], warp.m, 0, a[0]);
+    load_fragments_b(Bs[0], warp.n, 0, b[0]);
+/*% endif %*/
+
+    int read = 0, write = STAGES - 1;
+    for (int k = 0; k < ${ view.K }; k += BK) {
+        const int depth = ${ view.K } - k - (STAGES - 1) * BK;
+${ start_tile(view.a, view.b, "depth > 0", "depth", "write", "  // an empty group too: the wait counts groups") | indent(8, first=true) }        a_tile += a_step;
+        b_tile += b_step;
+        write = write + 1 < STAGES ? write + 1 : 0;
+        #pragma unroll
+        for (int step = 0; step < K_STEPS; ++step) {
+            // The next step's fragments are loaded while this one's are multiplied: those of the next k tile at its end.
+            const int next = (step + 1) % 2;
+            if (step + 1 < K_STEPS) {
+                load_fragments_a(As[read], warp.m, (step + 1) * K_STEP, a[next]);
+                load_fragments_b(Bs[read], warp.n, (step + 1) * K_STEP, b[next]);
+            } else if (k + BK < ${ view.K }) {
+                cp_async_wait<STAGES - 2>();  // this thread's copies of it have landed
+                __syncthreads();              // and all threads'; none reads this k tile any more
+                read = read + 1 < STAGES ? read + 1 : 0;
+                load_fragments_a(As[read], warp.m, 0, a[next]);
+                load_fragments_b(Bs[read], warp.n, 0, b[next]);
+            }
+            mma(a[step % 2], b[step % 2], acc${ summed(kernel) });
+        }
+    }
+//% endblock

@@ -1,0 +1,45 @@
+/*# Two stages in shared memory: the next k tile is loaded to registers while this one is multiplied. #*/
+//% extends "kernel/mma.cu"
+//% from "compute/tensor.cu" import summed
+//% from "copy/access.cu" import limits
+//% from "device/vec.cu" import load_edge
+//% block copies
+//% if view.a.at_edge or view.b.at_edge
+${ load_edge() }
+//% endif
+//% endblock
+//% block k_tiles
+    Vec<${ of.A }VA> a_staged[A_ITERATIONS];
+    Vec<${ of.B }VB> b_staged[B_ITERATIONS];
+    if (${ view.K } > 0) {
+        fetch_a(a_tile, s${ limits(view.a, depth=view.K) }, a_staged);
+        fetch_b(b_tile, s${ limits(view.b, depth=view.K) }, b_staged);
+        store_shared_a(a_staged, As[0]);
+        store_shared_b(b_staged, Bs[0]);
+    }
+    __syncthreads();
+
+    int stage = 0;
+    for (int k = 0; k < ${ view.K }; k += BK) {
+        const int depth = ${ view.K } - k - BK;  // of K behind this k tile
+        if (depth > 0) {                 // these loads run while this k tile is multiplied
+            a_tile += a_step;
+            b_tile += b_step;
+            fetch_a(a_tile, s${ limits(view.a) }, a_staged);
+            fetch_b(b_tile, s${ limits(view.b) }, b_staged);
+        }
+        #pragma unroll
+        for (int step = 0; step < K_STEPS; ++step) {
+            ${ view.mma.a_type } a[MMAS_M][4], b[MMAS_N][2];
+            load_fragments_a(As[stage], warp.m, step * K_STEP, a);
+            load_fragments_b(Bs[stage], warp.n, step * K_STEP, b);
+            mma(a, b, acc${ summed(kernel) });
+        }
+        stage ^= 1;
+        if (depth > 0) {
+            store_shared_a(a_staged, As[stage]);
+            store_shared_b(b_staged, Bs[stage]);
+        }
+        __syncthreads();  // the next stage is complete, and no thread reads this one any more
+    }
+//% endblock

@@ -1,0 +1,86 @@
+"""Kernels of `mma` compute every situation: layouts, types, alignments, epilogues, splits and batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from gemmgen.kernel.families import MMA
+from gemmgen.kernel.families.base import check
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.device import ARCHS
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.verification.verifier import verify
+
+EXAMPLES, SOAK_EXAMPLES = 12, 200
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A problem, and the axes that differ from small ones."""
+
+    shape: tuple[int | None, int | None, int | None]
+    axes: dict[str, int] = field(default_factory=dict)
+    says: dict[str, Any] = field(default_factory=dict)
+    arch: str = "sm_90"
+
+    def __str__(self) -> str:
+        said = (f"{name}={value}" for name, value in {**self.says, **self.axes}.items())
+        return " ".join(["x".join("?" if size is None else str(size) for size in self.shape), *said, self.arch])
+
+    def render(self) -> KernelSource:
+        problem = Problem(*self.shape, **{"types": "bf16", "layout": "rc", **self.says})
+        config = MMA.suited(problem, MMA.default(problem).with_values(**{**MMA.small, **self.axes}))
+        check(MMA, problem, config, ARCHS[self.arch].limits)
+        return render(problem, MMA, config, self.arch)
+
+
+OPEN = (None, None, None)
+KERNELS = (
+    Kernel(OPEN, {"STAGES": 4}, {"ld_align": 8}),
+    Kernel(OPEN, {"SPLIT": 3}, {"layout": "cr", "types": "f16,f16,f32", "ld_align": 2, "epilogue": "bias+gelu+aux"}),
+    Kernel((70, 97, 53), {}, {"layout": "rr"}),
+    Kernel((64, 72, 208), {"WN": 32}, {"types": "s8,u8,s32"}),
+    Kernel((None, 40, None), {"MMA_K": 8, "BK": 16}, {"types": "f64", "layout": "rr", "ld_align": 2}),
+)
+MORE = (
+    Kernel(OPEN, {"BM": 64, "WM": 32, "BN": 64}, {"layout": "cc", "types": "f16", "ld_align": 4}, "sm_80"),
+    Kernel(OPEN, {"STAGES": 2, "BK": 64}, {"layout": "rr", "ld_align": 8}, "sm_120"),
+    Kernel(OPEN, {"SPLIT": 2}, {"types": "u8,s8,bf16", "ld_align": 16, "epilogue": "scale_m+scale_n+bias"}, "sm_86"),
+    Kernel(OPEN, {}, {"batch": None, "ld_align": 4, "epilogue": "scale_m+bias+silu+residual"}, "sm_89"),
+    Kernel(OPEN, {}, {"batch": None, "pointers": True, "layout": "cc", "types": "bf16,bf16,f32"}),
+    Kernel(OPEN, {}, {"types": "s8,s8,s8", "epilogue": "scale_m+row_amax+column_amax"}),
+    Kernel(OPEN, {"MMA_K": 4, "BK": 16, "SPLIT": 2}, {"types": "f64", "layout": "cc"}, "sm_80"),
+    Kernel(OPEN, {"SPLIT": 2}, {"types": "u8,s8,f32", "epilogue": "zero_m+zero_n+scale_m", "ld_align": 16}),
+    Kernel(OPEN, {"MMA_K": 8, "ASYNC": 0, "STAGES": 2}, {"types": "f16", "layout": "cr"}, "sm_75"),
+    Kernel(OPEN, {"MMA_K": 16, "ASYNC": 0, "STAGES": 2}, {"types": "s8,u8,s32", "ld_align": 8}, "sm_75"),
+    Kernel((40, 96, 512), {"BK": 128, "SPLIT": 5, "BN": 48, "WN": 48}, {"layout": "rr"}),
+)
+
+
+@pytest.fixture(scope="module")
+def emulator() -> Iterator[EmulatorExecutor]:
+    with EmulatorExecutor() as executor:
+        yield executor
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_kernel_computes_every_situation(kernel: Kernel, emulator: EmulatorExecutor) -> None:
+    computes(kernel, emulator, EXAMPLES)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kernel", [*KERNELS, *MORE], ids=str)
+def test_kernel_computes_many_situations(kernel: Kernel, emulator: EmulatorExecutor) -> None:
+    computes(kernel, emulator, SOAK_EXAMPLES)
+
+
+def computes(kernel: Kernel, emulator: EmulatorExecutor, examples: int) -> None:
+    verdict = verify(emulator, kernel.render(), examples=examples, seed=1, runs=2)
+    assert verdict.passed, f"{verdict.situation}: {verdict.failure}"
+    assert verdict.deterministic and verdict.worst <= 1

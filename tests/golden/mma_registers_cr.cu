@@ -1,0 +1,476 @@
+// gemm_f16f16f32_cr_127x61x33_sm90_304d4fe1
+//
+//     C = alpha * A * B + beta * C      A f16, B f16, C f32; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
+//
+//     A  127 x 33, column-major, lda = 127
+//     B  33 x 61, row-major, ldb = 61
+//     C  127 x 61, row-major, ldc = 61
+//
+// Block   32 x 32 of C by 128 threads, in k tiles of 32, 8192 bytes of shared memory
+// Warp    16 x 16 of C: for each 16 k 2 mmas of 16 x 8 x 16, whose fragments 2 ldmatrix bring
+// Stages  the next k tile is in registers while this one is multiplied
+//
+// Launch  ceil(M / 32) * ceil(N / 32) blocks of 128 threads
+// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
+// Config  gemm_f16f16f32_cr_127x61x33_mma_32x32x32_w16x16_s2_async0_g8_split1
+// Made by gemmgen generate 127x61x33 --types f16,f16,f32 --layout cr --arch sm_90 --family mma --set BM=32 --set BN=32 --set WM=16 --set WN=16
+
+namespace {
+
+// A half, IEEE 754's binary16.
+struct F16 {
+    unsigned short bits;
+};
+
+// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+struct Shape {
+    static constexpr int M = 127;
+    static constexpr int N = 61;
+    static constexpr int K = 33;
+    static constexpr int lda = 127;
+    static constexpr int ldb = 61;
+    static constexpr int ldc = 61;
+};
+using Offset = int;  // elements from a matrix's start: stays below 2^31 here
+
+// Parameters
+constexpr int BM = 32;     // rows of C that a block computes
+constexpr int BN = 32;     // columns of C that a block computes
+constexpr int BK = 32;     // depth of a k tile
+constexpr int WM = 16;     // rows of C that a warp computes
+constexpr int WN = 16;     // columns of C that a warp computes
+constexpr int STAGES = 2;  // stages: k tiles of A and B that shared memory holds
+constexpr int GROUP = 8;   // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+
+// Work split
+constexpr int THREADS = 32 * (BM / WM) * (BN / WN);  // threads a block
+constexpr int K_STEP = 16;                           // k whose fragments registers hold at once
+constexpr int MMAS_M = WM / 16;                      // instructions down a warp's tile
+constexpr int MMAS_N = WN / 8;                       // instructions across a warp's tile
+constexpr int K_STEPS = BK / K_STEP;                 // steps along a k tile
+
+// How A gets to shared memory
+constexpr int VA = 1;                                                                            // elements of an access to A
+constexpr int A_CONTIGUOUS = BM;                                                                 // elements of A's tile along its contiguous dimension
+constexpr int A_STRIDED = BK;                                                                    // extent of A's tile along the other, strided dimension
+constexpr int A_LANES = 32;                                                                      // threads along the contiguous dimension
+constexpr int A_PASS = THREADS / A_LANES;                                                        // threads along the strided dimension
+constexpr int A_ITERATIONS = A_CONTIGUOUS / VA / A_LANES * ((A_STRIDED + A_PASS - 1) / A_PASS);  // accesses of a thread, at most
+constexpr int CHUNK_A = 8;                                                                       // elements of a chunk of 16 bytes, which stay together
+constexpr int A_PHASE = 2;                                                                       // lines of the shared tile, one behind the other, that swizzle alike
+constexpr int A_SWIZZLED = 4;                                                                    // chunks of a line that trade places
+
+// How B gets to shared memory
+constexpr int VB = 1;                                                                            // elements of an access to B
+constexpr int B_CONTIGUOUS = BN;                                                                 // elements of B's tile along its contiguous dimension
+constexpr int B_STRIDED = BK;                                                                    // extent of B's tile along the other, strided dimension
+constexpr int B_LANES = 32;                                                                      // threads along the contiguous dimension
+constexpr int B_PASS = THREADS / B_LANES;                                                        // threads along the strided dimension
+constexpr int B_ITERATIONS = B_CONTIGUOUS / VB / B_LANES * ((B_STRIDED + B_PASS - 1) / B_PASS);  // accesses of a thread, at most
+constexpr int CHUNK_B = 8;                                                                       // elements of a chunk of 16 bytes, which stay together
+constexpr int B_PHASE = 2;                                                                       // lines of the shared tile, one behind the other, that swizzle alike
+constexpr int B_SWIZZLED = 4;                                                                    // chunks of a line that trade places
+
+// How C leaves registers
+constexpr int TM = 2 * MMAS_M;  // rows of C that a thread has sums of
+constexpr int TN = 2 * MMAS_N;  // columns of C that a thread has sums of
+constexpr int FM = 1;           // neighbouring rows among them
+constexpr int FN = 2;           // neighbouring columns among them
+constexpr int STEP_M = 8;       // rows from one to the next
+constexpr int STEP_N = 8;       // columns from one pair to the next
+constexpr int VC = 1;           // elements of an access to C
+
+static_assert(BM % WM == 0, "warps split a block's rows evenly");
+static_assert(BN % WN == 0, "warps split a block's columns evenly");
+static_assert(WM % 16 == 0, "an instruction multiplies 16 rows");
+static_assert(WN % 16 == 0, "an ldmatrix brings the fragments of B for two instructions");
+static_assert(BK % (2 * K_STEP) == 0, "fragments of a k tile take turns in two sets of registers");
+
+// N elements that move as one access.
+template <typename E, int N>
+struct alignas(sizeof(E) * N) Vec {
+    E at[N];
+};
+
+template <int N, typename E>
+__device__ __forceinline__ Vec<E, N> load(const E* from)
+{
+    return *reinterpret_cast<const Vec<E, N>*>(from);
+}
+
+template <int N, typename E>
+__device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
+{
+    *reinterpret_cast<Vec<E, N>*>(to) = value;
+}
+
+// An element of A's or B's tile: row or column mn of C's tile, and k.
+struct Coord {
+    int mn, k;
+};
+
+using TileA = F16[A_STRIDED][A_CONTIGUOUS];  // A's tile in shared memory: [k][m], swizzled
+using TileB = F16[B_STRIDED][B_CONTIGUOUS];  // B's tile in shared memory: [k][n], swizzled
+using Accumulators = float[MMAS_M][MMAS_N][4];  // this thread's sums, by instructions of its warp
+
+// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
+// that blocks that run together read the same tiles of A and B from L2.
+struct TileOrigin {
+    int m, n;
+};
+
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
+{
+    const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
+    const int group = block / (GROUP * columns);
+    const int first = group * GROUP;
+    const int height = min(GROUP, rows - first);  // the last group may be lower
+    const int within = block % (GROUP * columns);
+    return {(first + within % height) * BM, within / height * BN};
+}
+
+// The first element of this warp's tile within the block tile.
+struct WarpOrigin {
+    int m, n;
+};
+
+__device__ __forceinline__ WarpOrigin warp_origin()
+{
+    const int warp = threadIdx.x / 32;
+    return {warp / (BN / WN) * WM, warp % (BN / WN) * WN};
+}
+
+// The first of this thread's sums within the block tile. Of the 16 x 8 sums of an instruction a thread has two neighbours
+// in row lane / 4 and two in the row 8 below.
+struct ThreadOrigin {
+    int m, n;
+};
+
+__device__ __forceinline__ ThreadOrigin thread_origin()
+{
+    const WarpOrigin warp = warp_origin();
+    const int lane = threadIdx.x % 32;
+    return {warp.m + lane / 4, warp.n + lane % 4 * 2};
+}
+
+// The first `valid` of N elements, the rest zero: one access where all exist, else one by one.
+template <int N, typename E>
+__device__ __forceinline__ Vec<E, N> load_edge(const E* from, int valid)
+{
+    if (valid >= N) return load<N>(from);
+    Vec<E, N> value = {};
+    #pragma unroll
+    for (int i = 0; i < N - 1; ++i) {
+        if (i < valid) value.at[i] = from[i];
+    }
+    return value;
+}
+
+#ifdef __CUDACC__
+// Register i of lane l becomes elements 2 * (l % 4) and the next one of column l / 4 of matrix i. Lane 8 * i + r gives the
+// address of its row r, which 16 divides.
+__device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], const void* row)
+{
+    const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(row));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(from)
+                 : "memory");
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
+// d += a * b, 16 x 8 x 16, by one warp. Lane 4 g + t holds rows g and g + 8 of a and d and column g of b: of d columns
+// 2 t and 2 t + 1; of a and b k = 2 t to 2 t + 1, and every 8 further on.
+__device__ __forceinline__ void mma_m16n8k16_f16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
+{
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+#endif  // __CUDACC__
+
+// Where element `at` of a line of A's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number, so
+// that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
+__device__ __forceinline__ int swizzled_a(int line, int at)
+{
+    return at ^ line / A_PHASE % A_SWIZZLED * CHUNK_A;
+}
+
+// Where element `at` of a line of B's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number, so
+// that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
+__device__ __forceinline__ int swizzled_b(int line, int at)
+{
+    return at ^ line / B_PHASE % B_SWIZZLED * CHUNK_B;
+}
+
+// This thread's first access to A's tile: A_LANES neighbouring threads copy along m, which is contiguous.
+__device__ __forceinline__ Coord access_origin_a()
+{
+    const int strided = threadIdx.x / A_LANES, contiguous = threadIdx.x % A_LANES * VA;
+    return {contiguous, strided};
+}
+
+// From there to its i-th access: along the contiguous dimension first. The same for all threads.
+__device__ __forceinline__ Coord access_offset_a(int i)
+{
+    constexpr int TIMES = A_CONTIGUOUS / VA / A_LANES;  // accesses along the contiguous dimension
+    const int strided = i / TIMES * A_PASS, contiguous = i % TIMES * A_LANES * VA;
+    return {contiguous, strided};
+}
+
+// Elements from the origin of A's tile to `at`, in global memory.
+__device__ __forceinline__ Offset offset_a(Coord at, Shape s)
+{
+    return Offset(at.k) * s.lda + at.mn;
+}
+
+// How many elements from there on lie inside A, whose edge is rows x depth from the tile's origin:
+// VA or more where the whole access does, 0 or less where nothing of it does.
+__device__ __forceinline__ int valid_a(Coord at, int rows, int depth)
+{
+    if (at.k >= depth) return 0;
+    return rows - at.mn;
+}
+
+// Global memory -> registers: this thread's accesses to A's tile. Zeros stand for what lies outside A.
+__device__ __forceinline__ void fetch_a(const F16* tile, Shape s, int rows, int depth, Vec<F16, VA> (&staged)[A_ITERATIONS])
+{
+    const Coord first = access_origin_a();
+    const F16* from = tile + offset_a(first, s);
+    #pragma unroll
+    for (int i = 0; i < A_ITERATIONS; ++i) {
+        const Coord step = access_offset_a(i), at = {first.mn + step.mn, first.k + step.k};
+        if (A_STRIDED % A_PASS != 0 && at.k >= A_STRIDED) break;
+        staged[i] = load_edge<VA>(from + offset_a(step, s), valid_a(at, rows, depth));
+    }
+}
+
+// Registers -> shared memory.
+__device__ __forceinline__ void store_shared_a(const Vec<F16, VA> (&staged)[A_ITERATIONS], TileA& shared)
+{
+    const Coord first = access_origin_a();
+    #pragma unroll
+    for (int i = 0; i < A_ITERATIONS; ++i) {
+        const Coord step = access_offset_a(i), at = {first.mn + step.mn, first.k + step.k};
+        if (A_STRIDED % A_PASS != 0 && at.k >= A_STRIDED) break;
+        store<VA>(&shared[at.k][swizzled_a(at.k, at.mn)], staged[i]);
+    }
+}
+
+// This thread's first access to B's tile: B_LANES neighbouring threads copy along n, which is contiguous.
+__device__ __forceinline__ Coord access_origin_b()
+{
+    const int strided = threadIdx.x / B_LANES, contiguous = threadIdx.x % B_LANES * VB;
+    return {contiguous, strided};
+}
+
+// From there to its i-th access: along the contiguous dimension first. The same for all threads.
+__device__ __forceinline__ Coord access_offset_b(int i)
+{
+    constexpr int TIMES = B_CONTIGUOUS / VB / B_LANES;  // accesses along the contiguous dimension
+    const int strided = i / TIMES * B_PASS, contiguous = i % TIMES * B_LANES * VB;
+    return {contiguous, strided};
+}
+
+// Elements from the origin of B's tile to `at`, in global memory.
+__device__ __forceinline__ Offset offset_b(Coord at, Shape s)
+{
+    return Offset(at.k) * s.ldb + at.mn;
+}
+
+// How many elements from there on lie inside B, whose edge is columns x depth from the tile's origin:
+// VB or more where the whole access does, 0 or less where nothing of it does.
+__device__ __forceinline__ int valid_b(Coord at, int columns, int depth)
+{
+    if (at.k >= depth) return 0;
+    return columns - at.mn;
+}
+
+// Global memory -> registers: this thread's accesses to B's tile. Zeros stand for what lies outside B.
+__device__ __forceinline__ void fetch_b(const F16* tile, Shape s, int columns, int depth, Vec<F16, VB> (&staged)[B_ITERATIONS])
+{
+    const Coord first = access_origin_b();
+    const F16* from = tile + offset_b(first, s);
+    #pragma unroll
+    for (int i = 0; i < B_ITERATIONS; ++i) {
+        const Coord step = access_offset_b(i), at = {first.mn + step.mn, first.k + step.k};
+        if (B_STRIDED % B_PASS != 0 && at.k >= B_STRIDED) break;
+        staged[i] = load_edge<VB>(from + offset_b(step, s), valid_b(at, columns, depth));
+    }
+}
+
+// Registers -> shared memory.
+__device__ __forceinline__ void store_shared_b(const Vec<F16, VB> (&staged)[B_ITERATIONS], TileB& shared)
+{
+    const Coord first = access_origin_b();
+    #pragma unroll
+    for (int i = 0; i < B_ITERATIONS; ++i) {
+        const Coord step = access_offset_b(i), at = {first.mn + step.mn, first.k + step.k};
+        if (B_STRIDED % B_PASS != 0 && at.k >= B_STRIDED) break;
+        store<VB>(&shared[at.k][swizzled_b(at.k, at.mn)], staged[i]);
+    }
+}
+
+// This warp's fragments of A's tile at the K_STEP k from `k_step` on: 16 rows for each instruction, from `warp_m` on.
+__device__ __forceinline__ void load_fragments_a(const TileA& shared, int warp_m, int k_step, unsigned (&a)[MMAS_M][4])
+{
+    const int lane = threadIdx.x % 32;
+    const int k = k_step + lane / 16 * 8 + lane % 8;
+    #pragma unroll
+    for (int i = 0; i < MMAS_M; ++i) {
+        const int m = warp_m + 16 * i + lane / 8 % 2 * CHUNK_A;
+        ldmatrix_x4_trans(a[i], &shared[k][swizzled_a(k, m)]);
+    }
+}
+
+// This warp's fragments of B's tile at the K_STEP k from `k_step` on: 8 columns for each instruction, from `warp_n` on. One
+// ldmatrix brings those of two.
+__device__ __forceinline__ void load_fragments_b(const TileB& shared, int warp_n, int k_step, unsigned (&b)[MMAS_N][2])
+{
+    const int lane = threadIdx.x % 32;
+    const int k = k_step + lane % 16;
+    #pragma unroll
+    for (int j = 0; j < MMAS_N; j += 2) {
+        const int n = warp_n + 8 * j + lane / 16 * CHUNK_B;
+        unsigned pair[4];
+        ldmatrix_x4_trans(pair, &shared[k][swizzled_b(k, n)]);
+        #pragma unroll
+        for (int r = 0; r < 4; ++r) b[j + r / 2][r % 2] = pair[r];
+    }
+}
+
+// acc += a * b: the products of one k step. In a serpentine: each instruction has a fragment of the one before it.
+__device__ __forceinline__ void mma(const unsigned (&a)[MMAS_M][4], const unsigned (&b)[MMAS_N][2], Accumulators& acc)
+{
+    #pragma unroll
+    for (int i = 0; i < MMAS_M; ++i) {
+        #pragma unroll
+        for (int step = 0; step < MMAS_N; ++step) {
+            const int j = i % 2 ? MMAS_N - 1 - step : step;
+            mma_m16n8k16_f16(acc[i][j], a[i], b[j]);
+        }
+    }
+}
+
+// The sums by the rows that this thread has of C, and by columns in each: other names for the same registers.
+__device__ __forceinline__ void rows_of(const Accumulators& acc, float (&sums)[TM][TN])
+{
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) {
+        #pragma unroll
+        for (int j = 0; j < TN; ++j) sums[i][j] = acc[i / 2][j / 2][i % 2 * 2 + j % 2];
+    }
+}
+
+// The first `valid` of N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+template <int N>
+__device__ __forceinline__ void store_edge(float* to, Vec<float, N> value, float beta, int valid)
+{
+    if (valid >= N) {
+        if (beta != 0.0f) {
+            const Vec<float, N> old = load<N>(to);
+            #pragma unroll
+            for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
+        }
+        Vec<float, N> stored;
+        #pragma unroll
+        for (int i = 0; i < N; ++i) stored.at[i] = value.at[i];
+        store<N>(to, stored);
+        return;
+    }
+    #pragma unroll
+    for (int i = 0; i < N - 1; ++i) {
+        if (i < valid) to[i] = beta == 0.0f ? value.at[i] : fmaf(beta, to[i], value.at[i]);
+    }
+}
+
+// C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that exist.
+__device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int columns, ThreadOrigin thread, int i,
+                                          const float (&sums)[TN], float alpha, float beta)
+{
+    const int m = thread.m + i / FM * STEP_M + i % FM;
+    if (m >= rows) return;
+    #pragma unroll
+    for (int j = 0; j < TN; j += VC) {
+        const int n = thread.n + j / FN * STEP_N + j % FN;
+        Vec<float, VC> value;
+        #pragma unroll
+        for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
+        store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, columns - n);
+    }
+}
+
+// The same for all of this thread's rows.
+__device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int columns, ThreadOrigin thread,
+                                        const float (&sums)[TM][TN], float alpha, float beta)
+{
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) store_row(tile, s, rows, columns, thread, i, sums[i], alpha, beta);
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+gemm_f16f16f32_cr_127x61x33_sm90_304d4fe1(
+    const F16* __restrict__ A,
+    const F16* __restrict__ B,
+    float* __restrict__ C,
+    float alpha,
+    float beta)
+{
+    __shared__ __align__(16) TileA As[STAGES];
+    __shared__ __align__(16) TileB Bs[STAGES];
+    const Shape s{};
+    const TileOrigin tile = tile_of_block(s, blockIdx.x);
+    const ThreadOrigin thread = thread_origin();
+    const int rows = s.M - tile.m, columns = s.N - tile.n;  // from the tile's origin to the edge of C
+    const F16* a_tile = A + tile.m;
+    const F16* b_tile = B + tile.n;
+    const Offset a_step = Offset(BK) * s.lda;  // to the next tile along K
+    const Offset b_step = Offset(BK) * s.ldb;
+    const WarpOrigin warp = warp_origin();
+    Accumulators acc = {};
+
+    Vec<F16, VA> a_staged[A_ITERATIONS];
+    Vec<F16, VB> b_staged[B_ITERATIONS];
+    if (s.K > 0) {
+        fetch_a(a_tile, s, rows, s.K, a_staged);
+        fetch_b(b_tile, s, columns, s.K, b_staged);
+        store_shared_a(a_staged, As[0]);
+        store_shared_b(b_staged, Bs[0]);
+    }
+    __syncthreads();
+
+    int stage = 0;
+    for (int k = 0; k < s.K; k += BK) {
+        const int depth = s.K - k - BK;  // of K behind this k tile
+        if (depth > 0) {                 // these loads run while this k tile is multiplied
+            a_tile += a_step;
+            b_tile += b_step;
+            fetch_a(a_tile, s, rows, depth, a_staged);
+            fetch_b(b_tile, s, columns, depth, b_staged);
+        }
+        #pragma unroll
+        for (int step = 0; step < K_STEPS; ++step) {
+            unsigned a[MMAS_M][4], b[MMAS_N][2];
+            load_fragments_a(As[stage], warp.m, step * K_STEP, a);
+            load_fragments_b(Bs[stage], warp.n, step * K_STEP, b);
+            mma(a, b, acc);
+        }
+        stage ^= 1;
+        if (depth > 0) {
+            store_shared_a(a_staged, As[stage]);
+            store_shared_b(b_staged, Bs[stage]);
+        }
+        __syncthreads();  // the next stage is complete, and no thread reads this one any more
+    }
+
+    float sums[TM][TN];
+    rows_of(acc, sums);
+
+    float* const c_tile = C + Offset(tile.m) * s.ldc + tile.n;
+    store_c(c_tile, s, rows, columns, thread, sums, alpha, beta);
+}

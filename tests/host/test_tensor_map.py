@@ -1,0 +1,132 @@
+"""Tensor maps as data of a launch, and the table of wgmma."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from gemmgen.kernel.source import MAP_TYPE, Launch, Parameter, parameters
+from gemmgen.kernel.tensor_map import MAP_ALIGNMENT, MAP_BYTES, TensorMap, TiledTensor
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.types import Types
+from gemmgen.problem.wgmma import Wgmma, wgmmas
+from gemmgen.support.errors import InvalidInput
+
+BF16 = Problem(None, None, None, types=Types.parse("bf16"))
+MAP_A = TensorMap("A", (64, 128), swizzle=128)
+GRID = (("M", 128), ("N", 128))
+
+
+def test_a_map_says_how_its_operand_lies() -> None:
+    tensor = MAP_A.of(BF16.case(100, 200, 72))
+    assert (tensor.sizes, tensor.strides, tensor.element_bytes) == ((72, 100), (144,), 2)
+    assert (tensor.box_line, tensor.box_bytes) == (128, 64 * 128 * 2)
+    batch = Problem(None, None, None, batch=None, types=Types.parse("bf16"))
+    three = replace(MAP_A, box=(64, 128, 1)).of(batch.case(8, 16, 24, batch=5))
+    assert (three.sizes, three.strides) == ((24, 8, 5), (48, 8 * 48))
+
+
+def test_of_an_empty_operand_there_is_a_map_of_one_element() -> None:
+    assert MAP_A.of(replace(BF16.case(3, 5, 8), k=0, lda=8)).sizes == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"box": (64,)}, "a box of 1 dimensions"),
+        ({"box": (64, 257)}, "257 elements along a dimension of its box are not 1 to 256"),
+        ({"swizzle": 16}, "swizzle of 16 bytes; known are 0, 32, 64, 128"),
+        ({"promotion": 32}, "promotion of 32 bytes"),
+    ],
+)
+def test_no_map_can_be_built_that_tma_does_not_take(change: dict[str, object], words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        replace(MAP_A, **change)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"element_bytes": 3}, "elements of 3 bytes"),
+        ({"sizes": (72, 0)}, r"0 elements along a dimension are not 1 to 2\^32"),
+        ({"strides": (146,)}, r"146 bytes from a line, or matrix, to the next are no multiple of 16"),
+        ({"strides": (2**40,)}, r"1099511627776 bytes .* below 2\^40"),
+        ({"strides": ()}, "2 sizes, 0 strides and a box of 2"),
+        ({"box": (12, 8), "swizzle": 0}, "24 bytes of a box's line are no multiple of 16"),
+        ({"box": (32, 8)}, "a box's line of 64 bytes does not fill a swizzle of 128"),
+    ],
+)
+def test_a_case_that_tma_cannot_move_is_refused_with_its_reason(change: dict[str, object], words: str) -> None:
+    tensor = MAP_A.of(BF16.case(100, 200, 72))
+    with pytest.raises(InvalidInput, match=f"TMA cannot move A: .*{words}"):
+        replace(tensor, **change)  # type: ignore[arg-type]
+
+
+def test_pointers_and_batches_need_maps_of_their_own() -> None:
+    with pytest.raises(InvalidInput, match="lies where pointers say"):
+        MAP_A.of(Problem(None, None, None, batch=None, pointers=True, types=Types.parse("bf16")).case(8, 8, 8, batch=2))
+    with pytest.raises(InvalidInput, match="has 3 dimensions, for no batch"):
+        replace(MAP_A, box=(64, 64, 1)).of(BF16.case(8, 8, 8))
+    with pytest.raises(InvalidInput, match="16 does not divide its address 0x8"):
+        MAP_A.of(BF16.case(8, 8, 8)).require_address(8)
+
+
+def test_maps_come_first_and_take_the_place_of_pointers() -> None:
+    launch = Launch(160, GRID, maps=(MAP_A, TensorMap("B", (64, 64))))
+    taken = parameters(BF16, launch)
+    assert [one.name for one in taken][:4] == ["map_a", "map_b", "C", "M"]
+    assert taken[0] == Parameter("map_a", MAP_TYPE) and taken[0].is_map and not taken[0].is_pointer
+    with pytest.raises(InvalidInput, match="two tensor maps of one operand: A, A"):
+        Launch(160, GRID, maps=(MAP_A, MAP_A))
+    with pytest.raises(InvalidInput, match="unknown parameter"):
+        Parameter("map_d", MAP_TYPE)
+
+
+def test_a_launch_without_maps_says_nothing_of_them() -> None:
+    assert "maps" not in Launch(64, GRID).document
+    stated = json.loads(json.dumps(Launch(64, GRID, maps=(MAP_A,)).document))["maps"]
+    assert stated == [{"operand": "A", "box": [64, 128], "swizzle": 128, "promotion": 0}]
+
+
+def test_the_emulators_form_fills_the_parameter() -> None:
+    tensor: TiledTensor = MAP_A.of(BF16.case(100, 200, 72))
+    assert len(tensor.pack(2)) == MAP_BYTES and MAP_BYTES % MAP_ALIGNMENT == 0
+
+
+# wgmma
+
+
+def test_a_warpgroup_holds_each_sum_once() -> None:
+    for one in (Wgmma(24, DType.BF16, DType.BF16, DType.F32), Wgmma(16, DType.F16, DType.F16, DType.F16)):
+        registers, parts = range(one.c_registers), range(one.c_shared)
+        places = [one.c_place(*at) for at in product(range(128), registers, parts)]
+        assert sorted(places) == list(product(range(64), range(one.n)))
+
+
+def test_names_and_instructions() -> None:
+    bf16 = wgmmas()["wgmma_m64n128k16_bf16"]
+    assert bf16.ptx == "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16"
+    assert (bf16.immediates, bf16.c_registers, bf16.sums.fraction) == ((1, 1, 0, 0), 64, 25)  # type: ignore[union-attr]
+    assert wgmmas()["wgmma_m64n8k16_f16_f16_trans_b"].immediates == (1, 1, 0, 1)
+    s8 = wgmmas()["wgmma_m64n32k32_s8u8"]
+    assert (s8.ptx.endswith(".m64n32k32.s32.s8.u8"), s8.immediates, s8.sums) == (True, (), None)
+    assert all(one.function == name for name, one in wgmmas().items())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((16, DType.BF16, DType.F16, DType.F32), "no wgmma multiplies bf16 by f16"),
+        ((16, DType.BF16, DType.BF16, DType.F16), "wgmma sums bf16 in f32, not f16"),
+        ((12, DType.BF16, DType.BF16, DType.F32), "no wgmma has 12 columns of bf16"),
+        ((40, DType.S8, DType.S8, DType.S32), "no wgmma has 40 columns of s8"),
+        ((16, DType.F32, DType.F32, DType.F32, True), "wgmma takes tf32 K-major alone"),
+    ],
+)
+def test_what_no_wgmma_does_is_refused(arguments: tuple[object, ...], words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        Wgmma(*arguments)  # type: ignore[arg-type]
