@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gemmgen.run.emulator.probes import COMPARISONS, MOST_SITES, Block, Condition, _tokens, probed
+from gemmgen.run.emulator.conditions import probed
+from gemmgen.run.emulator.probes import COMPARISONS, MOST_SITES, Block, Condition
+from gemmgen.run.emulator.tokens import tokens_of
 
 KERNELS = sorted((Path(__file__).parents[1] / "golden").rglob("*.cu"))
 COMPARED = re.compile(r"compared<\d+, (\d)>")
@@ -79,8 +81,8 @@ def test_all_else_stays_as_it_is(path: Path) -> None:
     assert sorted(numbers) == [*range(len(made.sites))]
     bare = re.sub(r" ::gemmgen::reached<\d+>\(\);", "", made.text)
     bare = re.sub(r" ::gemmgen::(?:taken<\d+>|compared<\d+, \d>)\(", "(", bare)
-    left = [token.text for token in _tokens(text)][::-1]
-    for token in _tokens(bare):
+    left = [token.text for token in tokens_of(text)][::-1]
+    for token in tokens_of(bare):
         if token.text == left[-1] or (token.text == "," and left[-1] in COMPARISONS):
             left.pop()
         else:
