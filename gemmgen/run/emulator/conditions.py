@@ -166,7 +166,26 @@ class _Reader:
             for some in before:
                 self._simple(some)
             self._expression(condition, word != "switch" and not _declares(condition))
+            if word == "switch":
+                self._switch(condition, end)
         return end
+
+    def _switch(self, chosen: Tokens, body: int) -> None:
+        """Its labels are comparisons, told where it begins."""
+        labels = self._labels(body)
+        if chosen and labels and not _declares(chosen) and not self._constant(chosen):
+            self.writer.choice(chosen, labels)
+
+    def _labels(self, body: int) -> list[Tokens]:
+        """The constants of `case` between the braces that open at `body`, but for those in braces of their own."""
+        found = []
+        if self._text(body) == "{":
+            inside = self.tokens[body + 1 : behind(self.tokens, body) - 1]
+            for at in top_level(inside):
+                if inside[at].text == "case":
+                    label = split(inside[at + 1 :], (":",))[0]
+                    found += [label] if label and not {"?", "...", ";"} & {token.text for token in label} else []
+        return found
 
     def _for(self, inside: Tokens, body: int) -> None:
         parts = split(inside, (";",))

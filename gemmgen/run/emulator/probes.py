@@ -6,6 +6,7 @@ costs too much (a counter in every unrolled step) or differs from compiler to co
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gemmgen.run.emulator.tokens import EQUALITY, RELATIONS, Token, Tokens
@@ -62,6 +63,17 @@ class Probes:
         self._wrap(tokens, f"compared<{self._site(tokens)}, {COMPARISONS.index(operator.text)}>(")
         self._replaced[operator.start] = operator.end, ","
 
+    def choice(self, chosen: Tokens, labels: Sequence[Tokens]) -> None:
+        """One around what a switch is `chosen` by, and around the probes in it: a comparison with each of `labels`."""
+        shown = self._shown(chosen)
+        sites = [self._add(label[0].start, f"{shown} == {self._shown(label)}") for label in labels]
+        calls = [
+            f", ::gemmgen::Label<{site}, (long long)({self._shown(label)})>{{}}"
+            for site, label in zip(sites, labels, strict=True)
+        ]
+        self._opening.setdefault(chosen[0].start, []).insert(0, " ::gemmgen::chosen(")
+        self._closing[chosen[-1].end] = self._closing.get(chosen[-1].end, "") + "".join(calls) + ")"
+
     def block(self, opening: Token) -> int:
         """A probe behind `opening`; returns its number."""
         line = self._line(opening.start)
@@ -85,9 +97,14 @@ class Probes:
         self._closing[tokens[-1].end] = self._closing.get(tokens[-1].end, "") + ")"
 
     def _site(self, tokens: Tokens) -> int:
-        shown = " ".join(self.text[tokens[0].start : tokens[-1].end].split())
+        return self._add(tokens[0].start, self._shown(tokens))
+
+    def _shown(self, tokens: Tokens) -> str:
+        return " ".join(self.text[tokens[0].start : tokens[-1].end].split())
+
+    def _add(self, place: int, shown: str) -> int:
         short = shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 3]}..."
-        self.sites.append(Condition(self._line(tokens[0].start), short))
+        self.sites.append(Condition(self._line(place), short))
         return len(self.sites) - 1
 
     def _line(self, place: int) -> int:
