@@ -81,6 +81,20 @@ def check_apart(kernel: LoadedKernel, situation: Situation, apart: Case, tally: 
     return worst
 
 
+def compare_tail(
+    kernel: LoadedKernel, situation: Situation, far: Case, blocks: list[int], window: Window, tally: DomainTally
+) -> float:
+    """Run `blocks` of `far`, whose end `situation` is and of it `window` theirs; see `check`."""
+    operands, worst = make_operands(situation), 0.0
+    for name in situation.case.written:
+        result = kernel.run(
+            situation.case, operands, seed=situation.seed, blocks=blocks, watch=False, output=name, apart=far
+        )
+        _require_inside(situation, operands, result, name, [window], blocks)
+        worst = max(worst, _judge(situation, compare(situation, result, window, name), tally))
+    return worst
+
+
 def runs_whole(kernel: LoadedKernel, situation: Situation) -> bool:
     """Whether all blocks run. Where that takes long, they do for seed 0 and one seed in WHOLE_SEEDS."""
     case, launch = situation.case, kernel.source.launch

@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +37,7 @@ from gemmgen.verification.situation import (
     stratum,
     vast_situations,
 )
+from gemmgen.verification.tails import Tail, check_tail, tails
 from gemmgen.verification.whole_grid import check_grid, grid_situation
 
 DEFAULT_EXAMPLES = 100  # situations of `gemmgen verify` and of a certificate
@@ -167,12 +169,15 @@ def verify(
     try:
         far = _beyond_draws(source, largest, examples)
         apart = apart_situations(source) if kernel.runs_apart and examples >= THOROUGH else []
-        drawn = examples - len(far) - len(apart)
+        ends = list(tails(source)) if kernel.runs_apart and examples >= THOROUGH else []
+        drawn = examples - len(far) - len(apart) - len(ends)
         stratified_test(tested, source.problem, largest, drawn, seed, shrink=shrink, instead=tested.seeker.next)
         for situation in far:  # last: what fails before has smaller sizes
             tested(situation)
         for situation, extent in apart:
-            tested.run_apart(situation, extent)
+            tested.run_apart(situation, extent, partial(check_apart, apart=extent))
+        for tail in ends:
+            tested.run_apart(tail.situation, tail.far, partial(_check_tail, tail=tail))
         if kernel.runs_parts and examples >= EXHAUSTIVE:
             tested.run_grid(executor)
         determinism = tested.repeat(runs) if runs > 1 else None
@@ -221,6 +226,12 @@ def _beyond_draws(source: KernelSource, largest: int, examples: int) -> list[Sit
 
 
 Words = npt.NDArray[np.unsignedinteger[Any]]
+
+
+class CheckFar(Protocol):
+    """Runs a situation whose offsets pass 32 bits; returns the largest error over its bound."""
+
+    def __call__(self, kernel: LoadedKernel, situation: Situation, *, tally: DomainTally) -> float: ...
 
 
 def compare_runs(kernel: LoadedKernel, situation: Situation, runs: int) -> Determinism:
@@ -338,14 +349,17 @@ class _Property:
             return error
         return None
 
-    def run_apart(self, situation: Situation, apart: Case) -> None:
-        """A situation of gemmgen.verification.extent; where the system has no room for it the tally says so."""
+    def run_apart(self, situation: Situation, apart: Case, check_far: CheckFar) -> None:
+        """A situation of gemmgen.verification.extent, or a tail, which the kernel meets as `apart`.
+
+        Where the system has no room for it the tally says so.
+        """
         self.drawn = False
         self.examples += 1
         self.on_example()
         distances = ", ".join(f"{name} = {apart.values[name]}" for name in _distances_of(apart))
         try:
-            self.worst = max(self.worst, check_apart(self.kernel, situation, apart, self.tally))
+            self.worst = max(self.worst, check_far(self.kernel, situation, tally=self.tally))
         except CandidateFailed as error:
             if error.failure.kind == "unjudged":
                 self.examples -= 1
@@ -399,8 +413,14 @@ class _Property:
         return wrong
 
 
+def _check_tail(kernel: LoadedKernel, situation: Situation, tally: DomainTally, tail: Tail) -> float:
+    return check_tail(kernel, tail, tally)
+
+
 def _distances_of(case: Case) -> list[str]:
-    return [name for name in case.problem.runtime_names if name.startswith(("ld", "stride_"))]
+    """What makes offsets large: distances, or the sizes of a launch without such."""
+    distances = [name for name in case.problem.runtime_names if name.startswith(("ld", "stride_"))]
+    return distances or [name for name in ("M", "batch") if name in case.problem.runtime_names]
 
 
 def _with_words(failure: Failure, words: str) -> Failure:

@@ -144,6 +144,8 @@ SMALL_BATCH = Subject(
     (("MB", 4), ("BATCH_TILES", 5), ("STAGES", 2), ("ASYNC", 1)), BATCHED,
 )  # fmt: skip
 NAIVE_POINTERS = Subject("naive pointers", replace(_runtime("cc"), batch=None, pointers=True), family=NAIVE)
+NAIVE_MANY = Subject("naive, any number of small products", Problem(16, 12, 8, batch=None), family=NAIVE)
+DOUBLE_ROWS = Subject("double, any number of rows", Problem(None, 64, 32))
 DOUBLE_POINTERS = Subject("double pointers", replace(_runtime("rr"), batch=None, pointers=True))
 SMALL_POINTERS = Subject(
     "batched pointers", Problem(8, 12, 16, batch=None, pointers=True),
