@@ -7,6 +7,7 @@
 //% from "device/ldmatrix.cu" import ldmatrix
 //% from "device/mma.cu" import mma as mma_function
 //% from "copy/swizzle.cu" import swizzle
+//% from "compute/tensor.cu" import declare_summed
 //% block elements
 ${ element_types(converts=false, reads_c=kernel.problem.epilogue.reads_c) }
 //%- endblock
@@ -36,11 +37,22 @@ ${ swizzle(view.b) }
 //% block accumulators
     const WarpOrigin warp = warp_origin();
     Accumulators acc = {};
-//% endblock
+${ declare_summed(kernel) }
+//%- endblock
 //% block main_loop
 /*% block k_tiles required %*/
 /*% endblock %*/
 
     ${ T } sums[TM][TN];
     rows_of(acc, sums);
+//% if "row_sum" in kernel.problem.epilogue.sums
+    ${ T } row_sums[TM];
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) row_sums[i] = row_sum_acc[i / 2][i % 2 * 2];  // the same in every column
+//% endif
+//% if "column_sum" in kernel.problem.epilogue.sums
+    ${ T } column_sums[TN];
+    #pragma unroll
+    for (int j = 0; j < TN; ++j) column_sums[j] = column_sum_acc[j / 2][j % 2];  // and in every row
+//% endif
 //% endblock

@@ -109,6 +109,8 @@ ALL = [
 
 KERNELS = ALL[::2]  # `make soak` runs all, with sizes beyond 16 bits
 EXAMPLES = 14
+SMALL = 96  # sizes whose launches are all watched: a kernel that meets no others is compiled once
+EVERY_SIZE = 4  # of so many kernels one meets all sizes
 
 
 @pytest.fixture(scope="module")
@@ -138,21 +140,26 @@ def test_an_epilogue_apart_makes_of_a_product_what_a_fused_kernel_does(executor,
 
 @pytest.mark.parametrize(("family", "values", "epilogue", "problem"), KERNELS, ids=str)
 def test_kernels_compute_their_epilogue(executor, family, values, epilogue, problem):
-    computes(executor, family, values, epilogue, problem, EXAMPLES)
+    small = (
+        {"largest": SMALL, "runs": 1}
+        if KERNELS.index((family, values, epilogue, problem)) % EVERY_SIZE
+        else {"runs": 2}
+    )
+    computes(executor, family, values, epilogue, problem, EXAMPLES, **small)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("family", "values", "epilogue", "problem"), ALL, ids=str)
 def test_kernels_compute_their_epilogue_in_far_situations(executor, family, values, epilogue, problem):
-    computes(executor, family, values, epilogue, problem, 2 * THOROUGH)
+    computes(executor, family, values, epilogue, problem, 2 * THOROUGH, runs=2)
 
 
-def computes(executor, family, values, epilogue, problem, examples):
+def computes(executor, family, values, epilogue, problem, examples, **how):
     chosen, problem = FAMILIES[family], replace(problem, epilogue=epilogue)
     config = Subject("", problem, tuple(values.items()), chosen).config
     check(chosen, problem, config, parse_arch(DEFAULT_ARCH).limits)
     source = render(problem, chosen, config)
-    verdict = verify(executor, source, examples=examples, runs=2)
+    verdict = verify(executor, source, examples=examples, **how)
     assert verdict.passed, f"{verdict.failure} in {verdict.situation}"
 
 

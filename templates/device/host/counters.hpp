@@ -29,8 +29,7 @@ inline void share_sites() {
 void note_outcome(unsigned site, bool outcome) { gemmgen_sites[site].ran[outcome] = 1; }
 
 // Those that differ least, and of these the least: whichever process meets them first.
-void note_operands(unsigned number, bool outcome, double left, double right) {
-  Site& site = gemmgen_sites[number];
+inline void note_operands(Site& site, bool outcome, double left, double right) {
   const double distance = std::fabs(left - right);
   if (site.ran[!outcome] || !std::isfinite(distance)) return;
   const auto closer = [&] {
@@ -47,6 +46,30 @@ void note_operands(unsigned number, bool outcome, double left, double right) {
     site.operands[1] = right;
   }
   locked->store(0);
+}
+
+void note_operands(unsigned number, bool outcome, double left, double right) {
+  note_operands(gemmgen_sites[number], outcome, left, right);
+}
+
+// In a helper, whose sites are its own while it runs: processes that note in the same memory wait for each other at
+// every probe.
+inline void own_sites() {
+  if (gemmgen_site_count == 0) return;
+  map(gemmgen_sites, SITES_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, SITES);
+  for (unsigned i = 0; i < gemmgen_site_count; ++i) gemmgen_sites[i].locked = gemmgen_sites[i].near = 0;
+}
+
+// At its end: what it has noted joins what all have.
+inline void join_sites() {
+  if (gemmgen_site_count == 0) return;
+  auto* const all = static_cast<Site*>(map(nullptr, SITES_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, SITES));
+  for (unsigned i = 0; i < gemmgen_site_count; ++i) {
+    const Site& own = gemmgen_sites[i];
+    for (const bool outcome : {false, true})
+      if (own.ran[outcome]) all[i].ran[outcome] = 1;
+    if (own.near) note_operands(all[i], own.ran[1] != 0, own.operands[0], own.operands[1]);
+  }
 }
 
 }  // namespace gemmgen

@@ -197,8 +197,8 @@ void require_whole_warp(void* const* operands) {
 
 void multiply(void* const* operands) {
   require_whole_warp<MatrixOperand>(operands);
-  static MatrixProduct product;
-  product.run(reinterpret_cast<MatrixOperand* const*>(operands));
+  static TensorCore tensor_core;
+  tensor_core.run(reinterpret_cast<MatrixOperand* const*>(operands));
 }
 
 // Calls `visit` with the rows' bytes of each element that a lane's registers hold, two for each, and those.
@@ -384,7 +384,9 @@ pid_t start_helper(const uint32_t* blocks) {
   if (helper != 0) return helper;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   set_alarm(request.timeout_ms);
+  own_sites();
   run_blocks(blocks, [] {});
+  join_sites();
   std::fflush(nullptr);
   _exit(0);
 }
@@ -453,7 +455,8 @@ void place_pointers() {
 Region map_placement(const Placement& place) {
   const auto offset = off_t(place.offset);
   if (!place.in_pieces())
-    return map_operand(place.name, ARENA, offset, place.segment_bytes, place.skew, place.bytes, place.written != 0);
+    return map_operand(place.name, ARENA, offset, place.segment_bytes, place.skew, place.bytes, place.written != 0,
+                       place.before);
   const Pieces pieces = {place.matrices,    place.lines, place.stride_bytes, place.ld_bytes, place.file_stride_bytes,
                          place.file_ld_bytes};
   return map_pieces(place.name, ARENA, offset, place.segment_bytes, place.skew, place.bytes, place.written != 0, pieces);
@@ -462,16 +465,18 @@ Region map_placement(const Placement& place) {
 void map_operands() {
   for (const Placement& place : placements) {
     Region region = map_placement(place);
+    const uint64_t stride_bytes = place.array ? 0 : place.stride_bytes;  // each matrix of an array is one by itself
     if (place.line_bytes > 0)
-      region.geometry = {place.element_bytes, place.line_bytes, place.ld_bytes, place.span_bytes, place.stride_bytes,
+      region.geometry = {place.element_bytes, place.line_bytes, place.ld_bytes, place.span_bytes, stride_bytes,
                          place.by_rows != 0};
-    operands.push_back({std::move(region), {}, place.element_bytes, place.written != 0, place.holds_values != 0});
+    operands.push_back({std::move(region), {}, place.element_bytes, place.written != 0, place.holds_values != 0,
+                        place.before});
   }
   for (unsigned i = 0; i < gemmgen_device_variable_count; ++i) {
     const DeviceVariable& variable = gemmgen_device_variables[i];
     auto* const start = static_cast<unsigned char*>(variable.address);
     Region region = {variable.name, start, start + variable.bytes, start, variable.bytes, nullptr, {}};
-    operands.push_back({std::move(region), {}, variable.bytes & -variable.bytes, variable.written, true});
+    operands.push_back({std::move(region), {}, variable.bytes & -variable.bytes, variable.written, true, 0});
   }
   if (request.products == 0) return;
   const auto has_array = [](const Placement& place) { return place.array != 0; };

@@ -1,5 +1,5 @@
 // What the probes in a kernel's text call (gemmgen/run/emulator/probes.py): they note which outcomes its conditions had,
-// and which operands came closest to another one. The driver and every process of the kernel share that memory.
+// and which operands came closest to another one. The driver and the kernel's processes share that memory.
 #pragma once
 
 #include <stdint.h>
