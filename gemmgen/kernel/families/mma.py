@@ -31,7 +31,7 @@ from gemmgen.kernel.families.mma_operands import (
     rendered,
 )
 from gemmgen.kernel.notes import block, shared_tiles
-from gemmgen.kernel.plan import Plan, Tile, Work
+from gemmgen.kernel.plan import Plan, SumOrder, Tile, Work
 from gemmgen.problem.device import WARP
 from gemmgen.problem.dtype import WORD
 from gemmgen.problem.gemm import Problem
@@ -137,7 +137,8 @@ class MmaFamily(Family):
         launch = launch_of(value, tile_grid(problem, value), splits=mma.SPLIT, summed=summed)
         work, tile = _work(problem, mma, value), (mma.BM, mma.BN)
         one = instruction(problem.types, mma.MMA_K).mma
-        return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, one)
+        sums = None if one is None else SumOrder(one, mma.BK, mma.SPLIT)
+        return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, one, sums)
 
     def template(self, config: Config) -> str:
         return "kernel/mma_cp_async.cu" if cast(MmaConfig, config).ASYNC else "kernel/mma_registers.cu"
