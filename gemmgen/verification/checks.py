@@ -65,6 +65,8 @@ def check_whole(kernel: LoadedKernel, situation: Situation, operands: Operands, 
     for name in case.written:
         result = kernel.run(case, operands, seed=seed, watch=name == "C", output=name)
         worst = max(worst, _judge(situation, compare(situation, result, output=name), tally))
+        if name == "C":
+            tally.replayed(situation, result, Window.whole(case))
     tally.ran(situation, kernel.source.launch.blocks(case), kernel.watched(case, seed=seed), whole=True)
     return worst
 
@@ -177,6 +179,8 @@ def check_tiles(
             _require_inside(situation, operands, result, name, written, chosen)
             comparisons = [compare(situation, result, tile, name) for tile in written]
         worst = max(worst, *(_judge(situation, comparison, tally) for comparison in comparisons))
+        if name == "C":
+            tally.replayed(situation, result, written[0])
     watched = kernel.watched(case, seed=situation.seed, blocks=chosen)
     tally.ran(situation, len(chosen), watched, whole=len(chosen) == launch.blocks(case))
     return worst

@@ -56,11 +56,11 @@ def _doubles(a: Codes, b: Codes, c: Codes) -> Codes:
     """Fused multiply-adds, in order."""
     sums = c.view(np.float64)
     for k in range(a.shape[-1]):
-        sums = _fused(a[..., k].view(np.float64), b[..., k].view(np.float64), sums)
+        sums = fused(a[..., k].view(np.float64), b[..., k].view(np.float64), sums)
     return np.where(np.isnan(sums), np.uint64(NAN[DType.F64]), sums.view(np.uint64))
 
 
-def _fused(a: Doubles, b: Doubles, c: Doubles) -> Doubles:
+def fused(a: Doubles, b: Doubles, c: Doubles) -> Doubles:
     """a * b + c with one rounding, by way of Python's fractions: numpy has no such function."""
     from fractions import Fraction
 

@@ -25,6 +25,7 @@ from gemmgen.verification.data import make_operands
 from gemmgen.verification.domain import Domain, DomainTally, Errors, domain_from, errors_from
 from gemmgen.verification.extent import apart_situations
 from gemmgen.verification.reference import Mismatch
+from gemmgen.verification.replay import Replayed, Replayer
 from gemmgen.verification.sanitizers.tool import SanitizerResult
 from gemmgen.verification.seeker import Seeker
 from gemmgen.verification.situation import (
@@ -86,6 +87,7 @@ class Verdict:
     errors       how far off random data was; None where something failed, or none was drawn
     coverage     what ran of the kernel's text; None where something failed, or the executor does not count that
     assumes      what the kernel needs and CUDA does not promise; see LoadedKernel.assumed
+    replayed     how many elements of C had the bits that the kernel's plan says; None where it says nothing of them
     """
 
     executor: str
@@ -104,6 +106,7 @@ class Verdict:
     errors: Errors | None = None
     coverage: Coverage | None = None
     assumes: tuple[str, ...] = ()
+    replayed: Replayed | None = None
 
     @property
     def passed(self) -> bool:
@@ -130,6 +133,7 @@ def verdict_from(fields: Mapping[str, Any]) -> Verdict:
             "sanitizers": (),  # a search asks none
             "coverage": None,  # and keeps none
             "assumes": tuple(fields["assumes"]),
+            "replayed": None if fields.get("replayed") is None else Replayed(**fields["replayed"]),
         }
     )
 
@@ -196,7 +200,9 @@ def verify(
         kernel.close()
     passed = Verdict(executor.name, tested.examples, seed, tested.worst, sampled=tested.sampled)
     domain, errors = tested.tally.domain(), tested.tally.errors()
-    return replace(passed, determinism=determinism, domain=domain, errors=errors, coverage=coverage, assumes=assumes)
+    replayed = tested.tally.replayer.replayed if tested.tally.replayer else None
+    ran = replace(passed, determinism=determinism, domain=domain, errors=errors, coverage=coverage, assumes=assumes)
+    return replace(ran, replayed=replayed)
 
 
 def _passes_alone(executor: Executor, source: KernelSource, wrong: Wrong) -> bool:
@@ -300,6 +306,7 @@ class _Property:
         self.found_after: int | None = None
         self.seen: Seen = {}
         self.tally = DomainTally()
+        self.tally.replayer = Replayer(kernel.source)
         self.determinism: Determinism | None = None
 
     def __call__(self, situation: Situation) -> None:

@@ -25,6 +25,7 @@
 #include "failure.hpp"
 #include "faults.hpp"
 #include "gemmgen_emulator.hpp"
+#include "hopper_runtime.hpp"
 #include "kernel_entry.hpp"
 #include "launch.hpp"
 #include "pointer_arrays.hpp"
@@ -423,7 +424,7 @@ void run_grid(const uint32_t* blocks) {
 std::string signature(const Parameter* parameters, unsigned count) {
   std::string text;
   for (unsigned i = 0; i < count; ++i)
-    text += (i == 0 ? "" : " ") + std::string(1, parameters[i].kind) + std::to_string(parameters[i].bytes);
+    text += (i == 0 ? "" : " ") + std::string(1, parameters[i].kind == 'm' ? 's' : parameters[i].kind) + std::to_string(parameters[i].bytes);
   return text;
 }
 
@@ -439,10 +440,10 @@ void check_parameters() {
            gemmgen_kernel_parameters[i].alignment, parameters[i].alignment);
 }
 
-// Puts addresses in the place of operands' numbers.
+// Puts addresses in the place of operands' numbers; a tensor map begins with one.
 void place_pointers() {
   for (unsigned i = 0; i < request.argument_count; ++i) {
-    if (parameters[i].kind != 'p') continue;
+    if (parameters[i].kind != 'p' && parameters[i].kind != 'm') continue;
     unsigned char* const place = arguments.data() + offset_of(parameters.data(), i);
     uint64_t number;
     std::memcpy(&number, place, sizeof number);
@@ -510,7 +511,9 @@ void prepare_launch() {
   races.start_launch(request.threads, request.element_bytes);
   blockDim.x = request.threads;
   gridDim.x = request.grid;
-  copies_land_late = request.seed / 2 % 2 == 0;
+  copies_land_late = lands_late(request.seed);
+  launch_seed = request.seed;
+  if (asynchronous != nullptr) asynchronous->start_launch(request.seed);
   timeout_ms = request.timeout_ms;
 }
 
