@@ -130,15 +130,21 @@ def _check_sample(
 
     Where blocks stream, the last of these tiles is one that they share.
     """
-    case, launch = situation.case, kernel.source.launch
-    rng = np.random.default_rng(situation.seed)
+    return check_tiles(
+        kernel, situation, operands, sampled(situation.case, kernel.source.launch, situation.seed), seen, tally
+    )
+
+
+def sampled(case: Case, launch: Launch, seed: int) -> npt.NDArray[np.int64]:
+    """The tiles, by the grid's numbers, that run of a case that does not run whole."""
+    rng = np.random.default_rng(seed)
     tiles, whole = launch.tiles(case), launch.whole_tiles(case)
     drawn = rng.choice(tiles, min(SAMPLE_TILES, tiles), replace=False)
     if tiles > SHORT_TILES and tiles - 1 not in drawn:
         drawn[0] = tiles - 1
     if whole < tiles:
         drawn = np.unique([*drawn[:-1], rng.integers(whole, tiles)])
-    return check_tiles(kernel, situation, operands, drawn, seen, tally)
+    return drawn
 
 
 def check_tiles(

@@ -21,10 +21,10 @@
 ${ "multiply" if view.composed else view.mma.function }
 //%- endmacro
 //% macro mma(view, kernel)
-//% set sums, F = kernel.problem.epilogue.sums, view.mma.a_type
+//% set sums, F, D = kernel.problem.epilogue.sums, view.mma.a_type, view.mma.c_type
 //% if view.composed
 // d += a * b, 16 x 8 x K_STEP, by instructions for ${ view.mma.m } x 8 x ${ view.mma.k }: all that the architecture has.
-__device__ __forceinline__ void multiply(${ T } (&d)[4], const ${ F } (&a)[4], const ${ F } (&b)[2])
+__device__ __forceinline__ void multiply(${ D } (&d)[${ view.registers }], const ${ F } (&a)[4], const ${ F } (&b)[2])
 {
     #pragma unroll
 //% if view.mma.m == 16
@@ -70,13 +70,31 @@ __device__ __forceinline__ void mma(const ${ F } (&a)[MMAS_M][4], const ${ F } (
 //% endif
 }
 
-// The sums by the rows that this thread has of C, and by columns in each: other names for the same registers.
+//% if view.promoted
+// Adds the sums of a k tile to those of all before, in f32: tensor cores keep fewer bits of sums of these types.
+__device__ __forceinline__ void promote(Accumulators& acc, Accumulators& totals)
+{
+    #pragma unroll
+    for (int i = 0; i < MMAS_M; ++i) {
+        #pragma unroll
+        for (int j = 0; j < MMAS_N; ++j) {
+            #pragma unroll
+            for (int r = 0; r < 4; ++r) {
+                totals[i][j][r] += acc[i][j][r];
+                acc[i][j][r] = 0.0f;
+            }
+        }
+    }
+}
+
+//% endif
+// The sums by the rows that this thread has of C, and by columns in each${ "" if view.halves else ": other names for the same registers" }.
 __device__ __forceinline__ void rows_of(const Accumulators& acc, ${ T } (&sums)[TM][TN])
 {
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
         #pragma unroll
-        for (int j = 0; j < TN; ++j) sums[i][j] = acc[i / 2][j / 2][i % 2 * 2 + j % 2];
+        for (int j = 0; j < TN; ++j) sums[i][j] = ${ "float_from_f16(static_cast<unsigned short>(acc[i / 2][j / 2][i % 2] >> 16 * (j % 2)))" if view.halves else "acc[i / 2][j / 2][i % 2 * 2 + j % 2]" };
     }
 }
 //% endmacro

@@ -48,5 +48,8 @@ ${ start_tile(view.a, view.b, "depth > 0", "depth", "write", "  // an empty grou
             }
             mma(a[step % 2], b[step % 2], acc${ summed(kernel) });
         }
+//% if view.promoted
+        promote(acc, totals);
+//% endif
     }
 //% endblock

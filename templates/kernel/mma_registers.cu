@@ -35,6 +35,9 @@ ${ load_edge() }
             load_fragments_b(Bs[stage], warp.n, step * K_STEP, b);
             mma(a, b, acc${ summed(kernel) });
         }
+//% if view.promoted
+        promote(acc, totals);
+//% endif
         stage ^= 1;
         if (depth > 0) {
             store_shared_a(a_staged, As[stage]);

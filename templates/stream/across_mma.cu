@@ -35,10 +35,11 @@ __device__ __forceinline__ void mma(const Chunk& chunk, int, const ${ access(w, 
     for (int k = 0; k < DEPTH; k += 4) {
         #pragma unroll
         for (int j = 0; j < T / 2; ++j) {
-            const ${ access(w, "VW") }* const vector = &weights[k * VECTORS + j / VW * 2];  // and the next one: rows g and g + 8
+            const ${ access(w, "VW") }* const vector = &weights[k * VECTORS + j / (VW / 2)];  // the first of four k
+            const int upper = j % (VW / 2), lower = upper + VW / 2;  // its elements in rows g and g + 8
             const unsigned a[] = {
-                two_k(vector[0], vector[VECTORS], j % VW), two_k(vector[1], vector[VECTORS + 1], j % VW),
-                two_k(vector[2 * VECTORS], vector[3 * VECTORS], j % VW), two_k(vector[2 * VECTORS + 1], vector[3 * VECTORS + 1], j % VW)};
+                two_k(vector[0], vector[VECTORS], upper), two_k(vector[0], vector[VECTORS], lower),
+                two_k(vector[2 * VECTORS], vector[3 * VECTORS], upper), two_k(vector[2 * VECTORS], vector[3 * VECTORS], lower)};
             #pragma unroll
             for (int i = 0; i < S / 8; ++i) {
                 const unsigned b[] = {two_k(chunk[i], k), two_k(chunk[i], k + 2)};
@@ -58,8 +59,8 @@ __device__ __forceinline__ void store_sums(const Accumulators& acc, ThreadOrigin
         for (int j = 0; j < T / 2; ++j) {
             #pragma unroll
             for (int v = 0; v < 4; ++v) {
-                const int first = (j / VW * 2 + v / 2) * VW;  // of a vector's elements
-                sums[warp][8 * i + line + v % 2][thread.${ w.mn } + output(first + j % VW)] = acc[i][j][v];
+                const int of_vector = j % (VW / 2) + v / 2 * (VW / 2);
+                sums[warp][8 * i + line + v % 2][thread.${ w.mn } + output(j / (VW / 2) * VW + of_vector)] = acc[i][j][v];
             }
         }
     }

@@ -1,4 +1,4 @@
-// gemm_f16_rr_Mx4096x8192_sm90_812ccc2b
+// gemm_f16_rr_Mx4096x8192_sm90_4d141142
 //
 //     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -97,7 +97,7 @@ static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edg
 static_assert(32 % LANES == 0, "a warp is a whole number of groups of lanes");
 static_assert(W_BYTES * VW >= 4, "cp.async copies 4, 8 or 16 bytes");
 static_assert(S % 8 == 0, "an instruction takes 8 lines of the small operand");
-static_assert(XW % 2 == 0, "likewise");
+static_assert(XW % 2 == 0, "and the loads of the small operand bring both");
 static_assert(GROUPS % (S * T) == 0 or S * T % GROUPS == 0, "groups halve the sums until each has its own");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
@@ -260,10 +260,11 @@ __device__ __forceinline__ void mma(const Chunk& chunk, int, const Packed<F16, V
     for (int k = 0; k < DEPTH; k += 4) {
         #pragma unroll
         for (int j = 0; j < T / 2; ++j) {
-            const Packed<F16, VW>* const vector = &weights[k * VECTORS + j / VW * 2];  // and the next one: rows g and g + 8
+            const Packed<F16, VW>* const vector = &weights[k * VECTORS + j / (VW / 2)];  // the first of four k
+            const int upper = j % (VW / 2), lower = upper + VW / 2;  // its elements in rows g and g + 8
             const unsigned a[] = {
-                two_k(vector[0], vector[VECTORS], j % VW), two_k(vector[1], vector[VECTORS + 1], j % VW),
-                two_k(vector[2 * VECTORS], vector[3 * VECTORS], j % VW), two_k(vector[2 * VECTORS + 1], vector[3 * VECTORS + 1], j % VW)};
+                two_k(vector[0], vector[VECTORS], upper), two_k(vector[0], vector[VECTORS], lower),
+                two_k(vector[2 * VECTORS], vector[3 * VECTORS], upper), two_k(vector[2 * VECTORS], vector[3 * VECTORS], lower)};
             #pragma unroll
             for (int i = 0; i < S / 8; ++i) {
                 const unsigned b[] = {two_k(chunk[i], k), two_k(chunk[i], k + 2)};
@@ -283,8 +284,8 @@ __device__ __forceinline__ void store_sums(const Accumulators& acc, ThreadOrigin
         for (int j = 0; j < T / 2; ++j) {
             #pragma unroll
             for (int v = 0; v < 4; ++v) {
-                const int first = (j / VW * 2 + v / 2) * VW;  // of a vector's elements
-                sums[warp][8 * i + line + v % 2][thread.n + output(first + j % VW)] = acc[i][j][v];
+                const int of_vector = j % (VW / 2) + v / 2 * (VW / 2);
+                sums[warp][8 * i + line + v % 2][thread.n + output(j / (VW / 2) * VW + of_vector)] = acc[i][j][v];
             }
         }
     }
@@ -382,7 +383,7 @@ __device__ __forceinline__ void store_c(F16* C, Shape s, int tile_m, int tile_n,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16_rr_Mx4096x8192_sm90_812ccc2b(
+gemm_f16_rr_Mx4096x8192_sm90_4d141142(
     const F16* __restrict__ A,
     const F16* __restrict__ B,
     F16* __restrict__ C,

@@ -36,6 +36,7 @@ from gemmgen.problem.device import WARP
 from gemmgen.problem.dtype import WORD
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.mma import Mma
+from gemmgen.problem.types import Compute
 from gemmgen.support.words import plural
 
 BANK_BYTES = 128  # that shared memory reads or writes a cycle
@@ -50,6 +51,10 @@ class MmaView:
 
     mma                  the instruction
     composed             several of them multiply a fragment of A by one of B
+    registers            of a thread's sums of an instruction's 16 x 8
+    halves               which hold two sums of f16 each
+    promoted             sums are added up in f32 after each k tile
+    rounds               operands are rounded to tf32
     instructions, loads  what templates/device/mma.cu and ldmatrix.cu define
     K                    how many k the block sums over
     may_be_empty         which can be none
@@ -61,6 +66,10 @@ class MmaView:
     b: Operand
     mma: Mma
     composed: bool
+    registers: int
+    halves: bool
+    promoted: bool
+    rounds: bool
     instructions: tuple[Mma, ...]
     loads: tuple[tuple[int, bool], ...]
     K: str
@@ -85,7 +94,8 @@ class MmaFamily(Family):
 
     def default(self, problem: Problem) -> Config:
         step = k_step(problem.types.a)
-        rows = MmaConfig.WM * WORD // problem.types.accumulator.size  # a warp's sums in 128 registers of a thread
+        # A warp's sums in 128 registers of a thread.
+        rows = MmaConfig.WM * WORD // problem.types.accumulator.size // (1 + self.facts(problem)["PROMOTED"])
         return self.suited(problem, MmaConfig(BK=2 * step, WM=rows, MMA_K=step))
 
     def suited(self, problem: Problem, config: Config) -> Config:
@@ -102,8 +112,9 @@ class MmaFamily(Family):
             "B_BYTES": types.b.size,
             "A_ACCESS": access_width(problem, a) * types.a.size,
             "B_ACCESS": access_width(problem, b) * types.b.size,
-            "A_TRANSPOSED": int(not a.along_k and fragment_of(types.a) == LDMATRIX),
-            "B_TRANSPOSED": int(not b.along_k and fragment_of(types.b) == LDMATRIX),
+            "A_TRANSPOSED": int(not a.along_k and fragment_of(types.a, a.along_k) == LDMATRIX),
+            "B_TRANSPOSED": int(not b.along_k and fragment_of(types.b, b.along_k) == LDMATRIX),
+            "PROMOTED": int(types.compute is Compute.PROMOTED),
             "HAS_MMA": int(any(instruction(types, axis_k).mma for axis_k in INSTRUCTION_K)),
             "NEVER": NEVER,
         }
@@ -145,6 +156,10 @@ class MmaFamily(Family):
             b=b,
             mma=plan.mma,
             composed=plan.mma.a_registers < 4,
+            registers=2 if plan.mma.c_shared == 2 else 4,
+            halves=plan.mma.c_shared == 2,
+            promoted=problem.types.compute is Compute.PROMOTED,
+            rounds=problem.types.compute is Compute.TF32,
             instructions=(plan.mma,),
             loads=tuple(sorted({(4, x.k_rows) for x in (a, b) if x.by_ldmatrix})),
             K="extent" if plan.launch.adds_up else "s.K",
@@ -192,7 +207,7 @@ def _work(problem: Problem, mma: MmaConfig, value: Mapping[str, int]) -> Work:
     return Work(
         outputs=mma.WM * mma.WN // WARP,
         depth=mma.BK,
-        shared_reads=(mma.WM / MMA_M + mma.WN / PAIR_N) * (1 if fragment_of(problem.types.a) == LDMATRIX else 4) / k,
+        shared_reads=(mma.WM / MMA_M + mma.WN / PAIR_N) * (4 if size_a > WORD else 1) / k,
         read_bytes=read / WARP,
         wavefronts=read / BANK_BYTES,
         copies=loads if mma.ASYNC else 2 * loads,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gemmgen.kernel.config import Config, Constraint, axis
 from gemmgen.kernel.families.base import SPLIT_CONSTRAINTS, split_axis
+from gemmgen.problem.types import PROMOTION
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ CONSTRAINTS = (
     Constraint(
         "ASYNC == 0 or A_ACCESS >= 4 and B_ACCESS >= 4", "cp.async copies 4, 8 or 16 bytes: align lda and ldb", False
     ),
+    Constraint(f"PROMOTED == 0 or BK <= {PROMOTION}", "sums are added up in f32 after each k tile", False),
     Constraint("A_TRANSPOSED == 0 or A_BYTES == 2", "ldmatrix transposes elements of 2 bytes only", False),
     Constraint("B_TRANSPOSED == 0 or B_BYTES == 2", "ldmatrix transposes elements of 2 bytes only", False),
     *SPLIT_CONSTRAINTS,
@@ -70,7 +72,8 @@ PRUNING = (
         "A_BYTES < 8 or ARCH == 80 and MMA_K == 4 or ARCH == 90 and MMA_K == 8", "others have few units for f64"
     ),
     Constraint(
-        "WM * WN * ELEMENT_BYTES <= 16384 and WM * WN >= 512", "accumulators fill the registers, and reuse what is read"
+        "WM * WN * ELEMENT_BYTES * (1 + PROMOTED) <= 16384 and WM * WN >= 512",
+        "accumulators fill the registers, and reuse what is read",
     ),
     Constraint("WM <= 2 * WN or BN <= WN", "a square warp tile reads less"),
     Constraint("WN <= 2 * WM or BM <= WM", "a square warp tile reads less"),

@@ -15,11 +15,13 @@ from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import WIDEST_ACCESS, DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.mma import MMAS, Mma
-from gemmgen.problem.types import Types
+from gemmgen.problem.types import Compute, Types
 
 LDMATRIX, LDS = "fragment/ldmatrix.cu", "fragment/lds.cu"
 LDMATRIX_BYTES = 4  # of the widest element that it brings
 NEVER = 1000  # NN of no sm_NN
+CUT = (Compute.PROMOTED, Compute.FAST)  # what may cut sums shorter than f32's
+WHOLE = 23  # bits of fraction of an f32
 THREADS = "32 * (BM / WM) * (BN / WN)"
 BANK_LINE = 128  # bytes of shared memory that lie in banks of their own
 
@@ -33,6 +35,7 @@ class Operand(Side):
     mn_edge   a tile may cross an edge of C, so that copies are checked there
     k_edge    a step may cross the end of K, likewise
     fragment  template that brings fragments to registers
+    rounds    to tf32: tensor cores would cut the other bits off
     """
 
     copy: str
@@ -40,6 +43,7 @@ class Operand(Side):
     mn_edge: bool
     k_edge: bool
     fragment: str
+    rounds: bool
 
     swizzled = True
     transposed = False
@@ -78,22 +82,26 @@ class Instruction:
 
 @cache
 def instruction(types: Types, k: int) -> Instruction:
-    """That for `k` of a product of `types`."""
-    wanted = (types.a, types.b, types.accumulator, k)
+    """That for `k` of a product of `types`, where it is as exact as their compute promises."""
+    sums = DType.F16 if types.compute is Compute.F16 else types.accumulator
+    wanted = (types.a, types.b, sums, k)
     found = (one for one in MMAS.values() if (one.a, one.b, one.accumulator, one.k) == wanted)
     mma = next((one for one in found if one.k <= k_step(types.a)), None)
-    if mma is None:
+    if mma is None or (types.a is DType.F32 and types.compute is not Compute.TF32):
         return Instruction(None)
     numbers = sorted(arch.number for arch in ARCHS.values())
-    since = min(mma.sums)
-    until = next((number for number in numbers if number > since and number not in mma.sums), NEVER)
-    again = next((number for number in numbers if number > until and number in mma.sums), NEVER)
+    native = {number for number, one in mma.sums.items() if one is None or types.compute in CUT or one.kept == WHOLE}
+    since = min(native, default=NEVER)
+    until = next((number for number in numbers if number > since and number not in native), NEVER)
+    again = next((number for number in numbers if number > until and number in native), NEVER)
     return Instruction(mma, since, until, again)
 
 
-def fragment_of(dtype: DType) -> str:
-    """The template that brings fragments of `dtype` to registers."""
-    return LDMATRIX if dtype.size <= LDMATRIX_BYTES else LDS
+def fragment_of(dtype: DType, along_k: bool) -> str:
+    """The template that brings fragments of `dtype` to registers: ldmatrix moves 16 bytes along a shared line, and
+    transposes elements of 2 bytes only."""
+    whole = dtype.size <= LDMATRIX_BYTES if along_k else dtype.size < LDMATRIX_BYTES
+    return LDMATRIX if whole else LDS
 
 
 def k_step(dtype: DType) -> int:
@@ -113,7 +121,8 @@ def operand_constants(problem: Problem, config: MmaConfig, side: Side) -> tuple[
     # Neighbours fetch 128 bytes, the most that L1 looks up at once.
     wanted = BANK_LINE // (width * size)
     together = threads_contiguous(max(1, line // width), count, evaluate(THREADS, vars(config)), wanted)
-    chunk = WIDEST_ACCESS if fragment_of(problem.dtype_of(side.X)) == LDMATRIX else 2 * WIDEST_ACCESS
+    by_ldmatrix = fragment_of(problem.dtype_of(side.X), side.along_k) == LDMATRIX
+    chunk = WIDEST_ACCESS if by_ldmatrix else 2 * WIDEST_ACCESS
     return _copy_constants(
         side, width, chunk // size, gcd(BANK_LINE, line * size), chunk, together, elements_of(problem)
     )
@@ -156,7 +165,8 @@ def rendered(problem: Problem, config: MmaConfig, edges: frozenset[str]) -> tupl
             width=access_width(problem, side),
             mn_edge=side.MN in edges,
             k_edge="K" in edges,
-            fragment=fragment_of(problem.dtype_of(side.X)),
+            fragment=fragment_of(problem.dtype_of(side.X), side.along_k),
+            rounds=problem.types.compute is Compute.TF32,
         )
         for side in sides(problem)
     )

@@ -64,6 +64,7 @@ class SkinnyView:
     direct         the small operand goes straight to registers
     stage_unroll   loads of a thread under way at once while it stages a chunk
     x_edge, w_edge  a tile may cross an edge of C along the lines of x, or of the weights
+    chunk_steps     times that the loop over a chunk's steps runs
     k_edge          K may end within what a block reads of the small operand at once
     partial, partial_x  the end of a line of the weights, or of x, can cut an access
 
@@ -91,6 +92,7 @@ class SkinnyView:
     x_edge: bool
     w_edge: bool
     k_edge: bool
+    chunk_steps: int
     partial: bool
     partial_x: bool
     packed: tuple[DType, ...]
@@ -198,6 +200,7 @@ class Skinny(Family):
             x_edge=x.MN in plan.edges,
             w_edge=w.MN in plan.edges,
             k_edge=_k_edge(plan, skinny),
+            chunk_steps=skinny.BK // (skinny.UNROLL * value["STEP"]),
             partial=_cut(plan, w, value["VW"]),
             partial_x=_cut(plan, x, value["XW"]),
             packed=tuple(dict.fromkeys(plan.problem.dtype_of(role.X) for role in taken)),

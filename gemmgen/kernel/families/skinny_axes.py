@@ -18,7 +18,7 @@ class SkinnyConfig(Config):
     PATTERN = "s{S}_t{T}[_l{LANES}]_w{WARPS}_k{BK}_u{UNROLL}[_d{DEPTH}][_async{ASYNC}][_mma{MMA}]_v{VEC}_split{SPLIT}"
 
     S: int = axis(8, (1, 2, 4, 8, 16, 32), "lines (rows or columns) of the small operand in a block: uses of a weight")
-    T: int = axis(4, (1, 2, 4, 8, 16), "elements along C's long side that a thread sums")
+    T: int = axis(4, (1, 2, 4, 8, 16, 32), "elements along C's long side that a thread sums")
     LANES: int = axis(32, (32, 16, 8, 4, 2), "lanes of a warp along C's long side; its other lanes take other k")
     WARPS: int = axis(4, (2, 4, 8, 16), "warps of a block")
     BK: int = axis(256, (0, 128, 256, 512, 1024, 2048), "k of the small operand that shared memory holds at once")
@@ -56,10 +56,10 @@ CONSTRAINTS = (
     Constraint("MMA == 0 or S % 8 == 0", "an instruction takes 8 lines of the small operand"),
     Constraint("MMA == 0 or BK == 0", "fragments of the small operand come straight to registers", False),
     Constraint("MMA == 0 or X_ALONG_K == 1", "a register of a fragment holds two neighbouring k", False),
-    Constraint("MMA == 0 or XW % 2 == 0", "likewise"),
+    Constraint("MMA == 0 or XW % 2 == 0", "and the loads of the small operand bring both"),
     Constraint("MMA == 0 or ALONG_K == 0 or T % 16 == 0 and VW % 4 == 0", "a warp takes 16 lines of weights at once"),
     Constraint("MMA == 0 or ALONG_K == 1 or LANES == 8 and DEPTH % 4 == 0", "a lane takes 4 of an instruction's 16 k"),
-    Constraint("MMA == 0 or ALONG_K == 1 or T % (2 * VW) == 0", "a lane takes two of an instruction's 16 rows"),
+    Constraint("MMA == 0 or ALONG_K == 1 or VW % 2 == 0", "a lane takes two of an instruction's 16 rows"),
     Constraint("DEPTH == 1 or UNIFORM == 0", "operands that nothing converts are taken a k at a time", False),
     Constraint("GROUPS % (S * T) == 0 or S * T % GROUPS == 0", "groups halve the sums until each has its own"),
     *SPLIT_CONSTRAINTS,
@@ -75,7 +75,8 @@ PRUNING = (
     Constraint("T * LANES * W_BYTES >= 32", "blocks read less of a line than a sector of 32 bytes"),
     Constraint("LANES == 32 or SPLIT <= 4 - 2 * UNIFORM + 4 * MMA", "narrow tiles fill the card in place of a split"),
     Constraint(
-        "T <= 8 or ALONG_K == 0 and W_BYTES <= 2 or MMA == 1", "so many sums leave few registers for weights under way"
+        "T <= 8 or T == 16 and ALONG_K == 0 and W_BYTES <= 2 or MMA == 1",
+        "so many sums leave few registers for weights under way",
     ),
     Constraint("VEC == 4", "narrower accesses only add instructions (lines that are not aligned narrow their own)"),
     Constraint("LOADS * UNROLL * VW * W_BYTES >= 32", "less than 32 bytes of a lane under way do not hide the latency"),

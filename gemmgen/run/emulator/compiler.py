@@ -17,9 +17,10 @@ from pathlib import Path
 
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import MAX_THREADS
+from gemmgen.run.emulator.conditions import probed
 from gemmgen.run.emulator.confine import Confinement
 from gemmgen.run.emulator.instructions import twins
-from gemmgen.run.emulator.probes import Probed, Site, probed
+from gemmgen.run.emulator.probes import Probed, Site
 from gemmgen.support.errors import CandidateFailed, Failure, FailureKind
 from gemmgen.support.files import Store, content_key
 from gemmgen.support.lifeline import Lifelines

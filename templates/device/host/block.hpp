@@ -118,7 +118,7 @@ class Block {
     become(index(), State::exited);
     --alive_;
     release_warp_barrier(lane_mask());
-    switch_fiber(running_->fiber, scheduler_);
+    hand_over();
     std::abort();  // an exited thread is never resumed
   }
 
@@ -252,17 +252,30 @@ class Block {
   }
 
   bool run_ready_threads() {
-    bool progress = false;
-    for (unsigned t : order_) {
+    next_ = 0;
+    const bool progress = take_next();
+    if (progress) switch_fiber(scheduler_, running_->fiber);
+    running_ = nullptr;
+    return progress;
+  }
+
+  // Makes the next one of the order that is ready the running thread; false where this round has none left.
+  bool take_next() {
+    while (next_ < count_) {
+      const unsigned t = order_[next_++];
       if (threads_[t].state != State::ready) continue;
       running_ = &threads_[t];
       clocks.run(t);
       threadIdx.x = t;
-      switch_fiber(scheduler_, running_->fiber);
-      progress = true;
+      return true;
     }
-    running_ = nullptr;
-    return progress;
+    return false;
+  }
+
+  // The running thread goes on when its turn has come again: the next one runs, or the round ends.
+  void hand_over() {
+    Fiber& from = running_->fiber;
+    switch_fiber(from, take_next() ? running_->fiber : scheduler_);
   }
 
   void become(unsigned thread, State state) {
@@ -275,7 +288,7 @@ class Block {
   void wait(State state, unsigned line) {
     become(index(), state);
     running_->line = line;
-    switch_fiber(running_->fiber, scheduler_);
+    hand_over();
   }
 
   unsigned lane_mask() const { return 1u << lane(); }
@@ -411,6 +424,7 @@ class Block {
   uint32_t ready_[MAX_WARPS] = {};  // by warp: the lanes whose state is `ready`
   unsigned count_ = 0;
   unsigned alive_ = 0;
+  unsigned next_ = 0;  // of the order, in this round
   unsigned waiting_ = 0;  // at __syncthreads
   bool natural_order_ = false;
 };

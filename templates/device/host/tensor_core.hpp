@@ -58,7 +58,7 @@ inline unsigned bits_of(Element element) {
   }
 }
 
-constexpr uint64_t F64_NAN = 0xFFF8000000000000;  // the one that sums become
+constexpr uint64_t F64_NAN = 0xFFF8000000000000;  // what no operand's NaN explains
 
 constexpr int NOTHING = -10000;  // the exponent of a zero, which counts for nothing
 constexpr int LEAST_EXPONENT = -300;  // below that of every product
@@ -347,10 +347,20 @@ class TensorCore {
     }
     each_pair<double>([&](double* sums, unsigned row, unsigned column) {
       for (unsigned i = 0; i < 2; ++i) {
-        for (unsigned at = 0; at < k; ++at) sums[i] = std::fma(a[row][at], b[column + i][at], sums[i]);
-        if (std::isnan(sums[i])) std::memcpy(&sums[i], &F64_NAN, sizeof sums[i]);
+        for (unsigned at = 0; at < k; ++at) sums[i] = fused(a[row][at], b[column + i][at], sums[i]);
       }
     });
+  }
+
+  // a * b + c, with one rounding. A NaN is that of b, else that of c, else that of a, made quiet.
+  static double fused(double a, double b, double c) {
+    const double sum = std::fma(a, b, c);
+    if (!std::isnan(sum)) return sum;
+    for (const double operand : {b, c, a})
+      if (std::isnan(operand)) return operand + 0.0;
+    double made;
+    std::memcpy(&made, &F64_NAN, sizeof made);
+    return made;
   }
 
   // Calls `visit` with every two neighbouring sums of a lane, their row and the first one's column.

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_1x16384x16384_sm90_eb3079c5
+// gemm_bf16_rc_1x16384x16384_sm90_31af8095
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -242,7 +242,7 @@ __device__ __forceinline__ void store_c(BF16* C, Shape s, int tile_m, int tile_n
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rc_1x16384x16384_sm90_eb3079c5(
+gemm_bf16_rc_1x16384x16384_sm90_31af8095(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,
@@ -271,6 +271,7 @@ gemm_bf16_rc_1x16384x16384_sm90_eb3079c5(
         __syncthreads();  // no thread reads the chunk before any more
         stage(A, s, tile_m, k, chunk);
         __syncthreads();  // the chunk is complete
+        #pragma unroll 1  // or the compiler delays the loads
         for (int step = 0; step < BK; step += UNROLL * STEP) {
             #pragma unroll
             for (int u = 0; u < UNROLL; ++u) {

@@ -1,25 +1,25 @@
-// gemm_f16_rr_2x16384x16384_sm90_362c901e
+// gemm_f16_rr_1x16384x16384_sm90_7daeecd1
 //
 //     C = alpha * A * B + beta * C      f16; sums in f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
-//     A  2 x 16384, row-major, lda = 16384
+//     A  1 x 16384, row-major, lda = 16384
 //     B  16384 x 16384, row-major, ldb = 16384
-//     C  2 x 16384, row-major, ldc = 16384
+//     C  1 x 16384, row-major, ldc = 16384
 //
-// Block   2 x 512 of C by 256 threads, 98576 bytes of shared memory
-// Thread  32 elements of C, summed over one k in 8: 8 threads share each element and add up at the end
+// Block   1 x 512 of C by 256 threads, 16528 bytes of shared memory
+// Thread  16 elements of C, summed over one k in 8: 8 threads share each element and add up at the end
 // Weights the elements of B, each multiplied by those of A, the small operand, at the same k
-// Reads   each weight once, through its thread's ring in shared memory, with 65792 bytes of a block in flight; 1.99 FLOP for a byte of global memory
+// Reads   each weight once, to a register, with 65664 bytes of a block in flight; 0.998 FLOP for a byte of global memory
 // Bound   global memory: too few FLOP for a byte, on any known card
 // Split-K 8 blocks compute a tile, each over a part of K; the last to arrive adds up their sums
 //
-// Launch  ceil(M / 2) * ceil(N / 512) * 8 blocks of 256 threads, 98576 bytes of dynamic shared memory
+// Launch  M * ceil(N / 512) * 8 blocks of 256 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         partials: ceil(M / 2) * ceil(N / 512) * 8 * 1024 floats, holding anything,
-//         semaphores: ceil(M / 2) * ceil(N / 512) counters, zero before the first launch, which every launch leaves zero,
+//         partials: M * ceil(N / 512) * 8 * 512 floats, holding anything,
+//         semaphores: M * ceil(N / 512) counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
-// Config  gemm_f16_rr_2x16384x16384_skinny_s2_t16_w8_k512_u8_async1_v4_split8
-// Made by gemmgen generate 2x16384x16384 --dtype f16 --layout rr --arch sm_90 --family skinny --set T=16 --set BK=512 --set UNROLL=8 --set DEPTH=1 --set ASYNC=1 --set SPLIT=8
+// Config  gemm_f16_rr_1x16384x16384_skinny_s1_t16_w8_k512_u8_v4_split8
+// Made by gemmgen generate 1x16384x16384 --dtype f16 --layout rr --arch sm_90 --family skinny --set T=16 --set BK=512 --set UNROLL=8 --set DEPTH=1 --set SPLIT=8
 
 namespace {
 
@@ -53,7 +53,7 @@ struct F16 {
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 2;
+    static constexpr int M = 1;
     static constexpr int N = 16384;
     static constexpr int K = 16384;
     static constexpr int lda = 16384;
@@ -63,7 +63,7 @@ struct Shape {
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int S = 2;       // lines (rows or columns) of the small operand in a block: uses of a weight
+constexpr int S = 1;       // lines (rows or columns) of the small operand in a block: uses of a weight
 constexpr int T = 16;      // elements along C's long side that a thread sums
 constexpr int LANES = 32;  // lanes of a warp along C's long side; its other lanes take other k
 constexpr int WARPS = 8;   // warps of a block
@@ -86,19 +86,21 @@ constexpr int STEP = DEPTH * WARPS * GROUPS;  // k that a block takes in a step
 constexpr int XW = 8;                         // elements of an access to the small operand
 
 // Shared memory
-constexpr int RX = VW * (VW < 4) + 4 * (VW >= 4);                         // numbers of an access to shared memory
-constexpr int W_BYTES = 2;                                                // bytes of an element of the weights
-constexpr int RING_FLOATS = UNROLL * LOADS * THREADS * VW * W_BYTES / 4;  // floats of the ring
-constexpr int FX = 2;                                                     // floats of a read of the small operand
-constexpr int PITCH = S + 4 * (S % 8 == 0);                               // floats from one line of a chunk to the next
-constexpr int SUMS_PITCH = BN + 4;                                        // floats from one line of sums to the next
-constexpr int PARTIALS = WARPS;                                           // sums of each element of C that meet in shared memory
+constexpr int RX = VW * (VW < 4) + 4 * (VW >= 4);       // numbers of an access to shared memory
+constexpr int FX = 1;                                   // floats of a read of the small operand
+constexpr int PITCH = S + 4 * (S % 8 == 0);             // floats from one line of a chunk to the next
+constexpr int SUMS_PITCH = BN + 4;                      // floats from one line of sums to the next
+constexpr int PARTIALS = WARPS;                         // sums of each element of C that meet in shared memory
+constexpr int CHUNK_FLOATS = BK * PITCH;                // floats of a chunk of the small operand
+constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;  // floats of the sums that replace it at the end
+
+// Shared memory, in all
+constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS);  // floats of shared memory, for one and then the other
 
 static_assert(S * T <= 256, "a thread has no registers for more sums");
 static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of the steps that registers hold");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
 static_assert(32 % LANES == 0, "a warp is a whole number of groups of lanes");
-static_assert(W_BYTES * VW >= 4, "cp.async copies 4, 8 or 16 bytes");
 static_assert(GROUPS % (S * T) == 0 or S * T % GROUPS == 0, "groups halve the sums until each has its own");
 static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
@@ -146,33 +148,18 @@ __device__ __forceinline__ Packed<E, N> load_packed(const E* from)
     return *reinterpret_cast<const Packed<E, N>*>(from);
 }
 
-#ifdef __CUDACC__
-// Start copying BYTES from global to shared memory; those past `valid_bytes` become zeros. No data passes a register.
-template <int BYTES>
-__device__ __forceinline__ void cp_async(void* shared, const void* global, int valid_bytes)
+// The first `valid` of N elements, the rest zero: one access where all exist, else one by one.
+template <int N, typename E>
+__device__ __forceinline__ Packed<E, N> load_edge(const E* from, int valid)
 {
-    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    if constexpr (BYTES == 16) {  // .cg goes past L1, which would only keep what shared memory keeps
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(valid_bytes) : "memory");
-    } else {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES), "r"(valid_bytes) : "memory");
+    if (valid >= N) return load_packed<N>(from);
+    alignas(Packed<E, N>) E some[N] = {};
+    #pragma unroll
+    for (int i = 0; i < N - 1; ++i) {
+        if (i < valid) some[i] = from[i];
     }
+    return load_packed<N>(some);
 }
-
-// Close the group of copies started since the last commit.
-__device__ __forceinline__ void cp_async_commit()
-{
-    asm volatile("cp.async.commit_group;" ::: "memory");
-}
-
-// Wait until at most the N newest groups of this thread are under way.
-template <int N>
-__device__ __forceinline__ void cp_async_wait()
-{
-    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
-}
-#endif  // __CUDACC__
-
 
 // Where a thread starts: k and column n of C.
 struct ThreadOrigin {
@@ -180,15 +167,6 @@ struct ThreadOrigin {
 };
 
 using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
-
-#ifdef __CUDACC__
-// The shared memory that the launch asks for: beyond 48 KB there is no other kind.
-__device__ __forceinline__ unsigned char* dynamic_shared()
-{
-    extern __shared__ __align__(128) unsigned char bytes[];
-    return bytes;
-}
-#endif  // __CUDACC__
 
 using Chunk = float[BK][PITCH];  // of A in shared memory: [k][m], so that a k's values are neighbours
 
@@ -206,16 +184,15 @@ __device__ __forceinline__ int output(int t)
 }
 
 // Start the loads of one step: this thread's columns of B at DEPTH k, zeros from k = `end` on.
-__device__ __forceinline__ void fetch(const F16* B, Shape s, int k, int end, int n, Packed<F16, VW> (&weights)[LOADS][THREADS])
+__device__ __forceinline__ void fetch(const F16* B, Shape s, int k, int end, int n, Packed<F16, VW> (&weights)[LOADS])
 {
     #pragma unroll
     for (int i = 0; i < LOADS; ++i) {
         const int depth = k + i / (T / VW), first = n + output(i % (T / VW) * VW);
         const bool exists = k < end;
         const int valid = !exists ? 0 : VW;
-        cp_async<W_BYTES * VW>(&weights[i][threadIdx.x], B + Offset(depth) * s.ldb + first, valid > 0 ? W_BYTES * VW : 0);
+        weights[i] = load_edge<VW>(B + Offset(depth) * s.ldb + first, valid);
     }
-    cp_async_commit();
 }
 
 // acc += the outer products of A's S values and this thread's T weights at DEPTH k: every weight serves S times.
@@ -251,16 +228,6 @@ __device__ __forceinline__ void store_sums(float (&acc)[S][T], ThreadOrigin thre
     }
 }
 
-using Ring = Packed<F16, VW>[UNROLL][LOADS][THREADS];  // of weights in shared memory: each thread's own
-
-// Wait for the oldest step that is under way, and take this thread's weights of it.
-__device__ __forceinline__ void take(const Packed<F16, VW> (&step)[LOADS][THREADS], Packed<F16, VW> (&weights)[LOADS])
-{
-    cp_async_wait<UNROLL - 1>();
-    #pragma unroll
-    for (int i = 0; i < LOADS; ++i) weights[i] = step[i][threadIdx.x];
-}
-
 // A's values at k to k + BK - 1 to shared memory.
 __device__ __forceinline__ void stage(const F16* A, Shape s, int m, int k, Chunk& chunk)
 {
@@ -283,7 +250,7 @@ struct KRange {
 __device__ __forceinline__ KRange split_k_range(int K, int split)
 {
     const int extent = (K + SPLIT * STEP - 1) / (SPLIT * STEP) * STEP;
-    return {split * extent, min(K, (split + 1) * extent)};
+    return {min(K, split * extent), min(K, (split + 1) * extent)};
 }
 
 // The partial sums of a tile of C, one BM x BN array for each of its blocks. A thread's elements are those at
@@ -365,7 +332,7 @@ __device__ __forceinline__ void store_c(F16* C, Shape s, int tile_m, int tile_n,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16_rr_2x16384x16384_sm90_362c901e(
+gemm_f16_rr_1x16384x16384_sm90_7daeecd1(
     const F16* __restrict__ A,
     const F16* __restrict__ B,
     F16* __restrict__ C,
@@ -374,10 +341,9 @@ gemm_f16_rr_2x16384x16384_sm90_362c901e(
     float alpha,
     float beta)
 {
-    float* const shared = reinterpret_cast<float*>(dynamic_shared());
-    Ring& ring = *reinterpret_cast<Ring*>(shared);
-    Chunk& chunk = *reinterpret_cast<Chunk*>(shared + RING_FLOATS);
-    Sums* const block_sums = reinterpret_cast<Sums*>(shared + RING_FLOATS);  // PARTIALS of each element, after the last chunk
+    __shared__ __align__(16) float shared[SHARED_FLOATS];
+    Chunk& chunk = *reinterpret_cast<Chunk*>(shared);
+    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element, after the last chunk
 
     const Shape s{};
     const int tile = blockIdx.x / SPLIT;
@@ -387,24 +353,23 @@ gemm_f16_rr_2x16384x16384_sm90_362c901e(
     const ThreadOrigin thread = thread_origin();
     const int n = tile_n + thread.n;
 
-    // A ring in shared memory, of which each thread has elements of its own: as soon as it has taken a step's weights, it
-    // copies those of UNROLL steps later to their place. They arrive also while the block waits.
+    // A ring of registers: a step's weights are loaded UNROLL steps before their use, also while the block waits.
+    Packed<F16, VW> weights[UNROLL][LOADS];
     #pragma unroll
-    for (int u = 0; u < UNROLL; ++u) fetch(B, s, begin + thread.k + u * STEP, end, n, ring[u]);
+    for (int u = 0; u < UNROLL; ++u) fetch(B, s, begin + thread.k + u * STEP, end, n, weights[u]);
 
     float acc[S][T] = {};
     for (int k = begin; k < end; k += BK) {
         __syncthreads();  // no thread reads the chunk before any more
         stage(A, s, tile_m, k, chunk);
         __syncthreads();  // the chunk is complete
+        #pragma unroll 1  // or the compiler delays the loads
         for (int step = 0; step < BK; step += UNROLL * STEP) {
             #pragma unroll
             for (int u = 0; u < UNROLL; ++u) {
                 const int at = thread.k + step + u * STEP;  // in the chunk
-                Packed<F16, VW> weights[LOADS];
-                take(ring[u], weights);
-                fetch(B, s, k + at + UNROLL * STEP, end, n, ring[u]);
-                mma(chunk, at, weights, acc);
+                mma(chunk, at, weights[u], acc);
+                fetch(B, s, k + at + UNROLL * STEP, end, n, weights[u]);
             }
         }
     }

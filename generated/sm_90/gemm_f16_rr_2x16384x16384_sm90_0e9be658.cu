@@ -1,6 +1,6 @@
-// gemm_bf16_rr_2x16384x16384_sm90_fcbcfd9a
+// gemm_f16_rr_2x16384x16384_sm90_0e9be658
 //
-//     C = alpha * A * B + beta * C      bf16; sums in f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      f16; sums in f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
 //     A  2 x 16384, row-major, lda = 16384
 //     B  16384 x 16384, row-major, ldb = 16384
@@ -18,28 +18,37 @@
 //         partials: ceil(M / 2) * ceil(N / 512) * 8 * 1024 floats, holding anything,
 //         semaphores: ceil(M / 2) * ceil(N / 512) counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
-// Config  gemm_bf16_rr_2x16384x16384_skinny_s2_t16_w8_k512_u8_async1_v4_split8
-// Made by gemmgen generate 2x16384x16384 --dtype bf16 --layout rr --arch sm_90 --family skinny --set T=16 --set BK=512 --set UNROLL=8 --set DEPTH=1 --set ASYNC=1 --set SPLIT=8
+// Config  gemm_f16_rr_2x16384x16384_skinny_s2_t16_w8_k512_u8_async1_v4_split8
+// Made by gemmgen generate 2x16384x16384 --dtype f16 --layout rr --arch sm_90 --family skinny --set T=16 --set BK=512 --set UNROLL=8 --set DEPTH=1 --set ASYNC=1 --set SPLIT=8
 
 namespace {
 
 #ifdef __CUDACC__
-// The nearest bfloat16, ties to even.
-__device__ __forceinline__ unsigned short bf16_from_float(float value)
+__device__ __forceinline__ float float_from_f16(unsigned short bits)
+{
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
+// The nearest half, ties to even.
+__device__ __forceinline__ unsigned short f16_from_float(float value)
 {
     unsigned short bits;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
 #endif  // __CUDACC__
 
-// A bfloat16: the upper half of a float.
-struct BF16 {
+// A half, IEEE 754's binary16.
+struct F16 {
     unsigned short bits;
 
-    BF16() = default;
-    __device__ __forceinline__ explicit BF16(float value) : bits(bf16_from_float(value)) {}
-    __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
+    F16() = default;
+    __device__ __forceinline__ explicit F16(float value) : bits(f16_from_float(value)) {}
+    __device__ __forceinline__ operator float() const { return float_from_f16(bits); }
 };
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
@@ -117,9 +126,9 @@ template <typename E>
 __device__ __forceinline__ float unpack(unsigned word, int i);
 
 template <>
-__device__ __forceinline__ float unpack<BF16>(unsigned word, int i)
+__device__ __forceinline__ float unpack<F16>(unsigned word, int i)
 {
-    return __uint_as_float(i == 0 ? word << 16 : word & 0xffff0000u);
+    return float_from_f16(static_cast<unsigned short>(word >> 16 * i));
 }
 
 // N elements that move as one access. They stay packed until each is used: to take one out is to wait for the load.
@@ -197,7 +206,7 @@ __device__ __forceinline__ int output(int t)
 }
 
 // Start the loads of one step: this thread's columns of B at DEPTH k, zeros from k = `end` on.
-__device__ __forceinline__ void fetch(const BF16* B, Shape s, int k, int end, int n, Packed<BF16, VW> (&weights)[LOADS][THREADS])
+__device__ __forceinline__ void fetch(const F16* B, Shape s, int k, int end, int n, Packed<F16, VW> (&weights)[LOADS][THREADS])
 {
     #pragma unroll
     for (int i = 0; i < LOADS; ++i) {
@@ -210,7 +219,7 @@ __device__ __forceinline__ void fetch(const BF16* B, Shape s, int k, int end, in
 }
 
 // acc += the outer products of A's S values and this thread's T weights at DEPTH k: every weight serves S times.
-__device__ __forceinline__ void mma(const Chunk& chunk, int k, const Packed<BF16, VW> (&weights)[LOADS], float (&acc)[S][T])
+__device__ __forceinline__ void mma(const Chunk& chunk, int k, const Packed<F16, VW> (&weights)[LOADS], float (&acc)[S][T])
 {
     #pragma unroll
     for (int depth = 0; depth < DEPTH; ++depth) {
@@ -242,10 +251,10 @@ __device__ __forceinline__ void store_sums(float (&acc)[S][T], ThreadOrigin thre
     }
 }
 
-using Ring = Packed<BF16, VW>[UNROLL][LOADS][THREADS];  // of weights in shared memory: each thread's own
+using Ring = Packed<F16, VW>[UNROLL][LOADS][THREADS];  // of weights in shared memory: each thread's own
 
 // Wait for the oldest step that is under way, and take this thread's weights of it.
-__device__ __forceinline__ void take(const Packed<BF16, VW> (&step)[LOADS][THREADS], Packed<BF16, VW> (&weights)[LOADS])
+__device__ __forceinline__ void take(const Packed<F16, VW> (&step)[LOADS][THREADS], Packed<F16, VW> (&weights)[LOADS])
 {
     cp_async_wait<UNROLL - 1>();
     #pragma unroll
@@ -253,13 +262,13 @@ __device__ __forceinline__ void take(const Packed<BF16, VW> (&step)[LOADS][THREA
 }
 
 // A's values at k to k + BK - 1 to shared memory.
-__device__ __forceinline__ void stage(const BF16* A, Shape s, int m, int k, Chunk& chunk)
+__device__ __forceinline__ void stage(const F16* A, Shape s, int m, int k, Chunk& chunk)
 {
     #pragma unroll 4
     for (int i = threadIdx.x; i < S * BK / XW; i += THREADS) {
         const int line = i % S, depth = i / S * XW;  // neighbouring threads write neighbouring values
         const Offset at = Offset(m + line) * s.lda + k + depth;
-        const Packed<BF16, XW> values = load_packed<XW>(A + at);
+        const Packed<F16, XW> values = load_packed<XW>(A + at);
         #pragma unroll
         for (int j = 0; j < XW; ++j) chunk[depth + j][line] = values[j];
     }
@@ -341,25 +350,25 @@ __device__ __forceinline__ Fixup split_k_fixup(float* partials, unsigned* semaph
 }
 
 // C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.
-__device__ __forceinline__ void store_c(BF16* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS], float alpha, float beta)
+__device__ __forceinline__ void store_c(F16* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS], float alpha, float beta)
 {
     #pragma unroll
     for (int i = 0; i < OUTPUTS; ++i) {
         const int element = i * THREADS + threadIdx.x;
         const int m = tile_m + element / BN, n = tile_n + element % BN;
         if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
-        BF16* const to = C + Offset(m) * s.ldc + n;
-        *to = BF16(beta == 0.0f ? alpha * sums[i] : fmaf(beta, *to, alpha * sums[i]));  // beta = 0 leaves C unread
+        F16* const to = C + Offset(m) * s.ldc + n;
+        *to = F16(beta == 0.0f ? alpha * sums[i] : fmaf(beta, *to, alpha * sums[i]));  // beta = 0 leaves C unread
     }
 }
 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rr_2x16384x16384_sm90_fcbcfd9a(
-    const BF16* __restrict__ A,
-    const BF16* __restrict__ B,
-    BF16* __restrict__ C,
+gemm_f16_rr_2x16384x16384_sm90_0e9be658(
+    const F16* __restrict__ A,
+    const F16* __restrict__ B,
+    F16* __restrict__ C,
     float* __restrict__ partials,
     unsigned* __restrict__ semaphores,
     float alpha,
@@ -388,11 +397,12 @@ gemm_bf16_rr_2x16384x16384_sm90_fcbcfd9a(
         __syncthreads();  // no thread reads the chunk before any more
         stage(A, s, tile_m, k, chunk);
         __syncthreads();  // the chunk is complete
+        #pragma unroll 1  // or the compiler delays the loads
         for (int step = 0; step < BK; step += UNROLL * STEP) {
             #pragma unroll
             for (int u = 0; u < UNROLL; ++u) {
                 const int at = thread.k + step + u * STEP;  // in the chunk
-                Packed<BF16, VW> weights[LOADS];
+                Packed<F16, VW> weights[LOADS];
                 take(ring[u], weights);
                 fetch(B, s, k + at + UNROLL * STEP, end, n, ring[u]);
                 mma(chunk, at, weights, acc);

@@ -1,25 +1,25 @@
-// gemm_bf16_rr_8x8192x8192_sm90_18fb3974
+// gemm_bf16_rr_2x16384x16384_sm90_9ad2b5e3
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
-//     A  8 x 8192, row-major, lda = 8192
-//     B  8192 x 8192, row-major, ldb = 8192
-//     C  8 x 8192, row-major, ldc = 8192
+//     A  2 x 16384, row-major, lda = 16384
+//     B  16384 x 16384, row-major, ldb = 16384
+//     C  2 x 16384, row-major, ldc = 16384
 //
-// Block   8 x 256 of C by 256 threads, 99344 bytes of shared memory
-// Thread  64 elements of C, summed over one k in 8: 8 threads share each element and add up at the end
+// Block   2 x 512 of C by 256 threads, 98576 bytes of shared memory
+// Thread  32 elements of C, summed over one k in 8: 8 threads share each element and add up at the end
 // Weights the elements of B, each multiplied by those of A, the small operand, at the same k
-// Reads   each weight once, through its thread's ring in shared memory, with 33792 bytes of a block in flight; 7.76 FLOP for a byte of global memory
+// Reads   each weight once, through its thread's ring in shared memory, with 65792 bytes of a block in flight; 1.99 FLOP for a byte of global memory
 // Bound   global memory: too few FLOP for a byte, on any known card
 // Split-K 8 blocks compute a tile, each over a part of K; the last to arrive adds up their sums
 //
-// Launch  ceil(M / 8) * ceil(N / 256) * 8 blocks of 256 threads, 99344 bytes of dynamic shared memory
+// Launch  ceil(M / 2) * ceil(N / 512) * 8 blocks of 256 threads, 98576 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         partials: ceil(M / 8) * ceil(N / 256) * 8 * 2048 floats, holding anything,
-//         semaphores: ceil(M / 8) * ceil(N / 256) counters, zero before the first launch, which every launch leaves zero,
+//         partials: ceil(M / 2) * ceil(N / 512) * 8 * 1024 floats, holding anything,
+//         semaphores: ceil(M / 2) * ceil(N / 512) counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
-// Config  gemm_bf16_rr_8x8192x8192_skinny_s8_t8_w8_k512_u8_async1_v4_split8
-// Made by gemmgen generate 8x8192x8192 --dtype bf16 --layout rr --arch sm_90 --family skinny --set ASYNC=1 --set SPLIT=8
+// Config  gemm_bf16_rr_2x16384x16384_skinny_s2_t16_w8_k512_u8_async1_v4_split8
+// Made by gemmgen generate 2x16384x16384 --dtype bf16 --layout rr --arch sm_90 --family skinny --set T=16 --set BK=512 --set UNROLL=8 --set DEPTH=1 --set ASYNC=1 --set SPLIT=8
 
 namespace {
 
@@ -44,18 +44,18 @@ struct BF16 {
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 8;
-    static constexpr int N = 8192;
-    static constexpr int K = 8192;
-    static constexpr int lda = 8192;
-    static constexpr int ldb = 8192;
-    static constexpr int ldc = 8192;
+    static constexpr int M = 2;
+    static constexpr int N = 16384;
+    static constexpr int K = 16384;
+    static constexpr int lda = 16384;
+    static constexpr int ldb = 16384;
+    static constexpr int ldc = 16384;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int S = 8;       // lines (rows or columns) of the small operand in a block: uses of a weight
-constexpr int T = 8;       // elements along C's long side that a thread sums
+constexpr int S = 2;       // lines (rows or columns) of the small operand in a block: uses of a weight
+constexpr int T = 16;      // elements along C's long side that a thread sums
 constexpr int LANES = 32;  // lanes of a warp along C's long side; its other lanes take other k
 constexpr int WARPS = 8;   // warps of a block
 constexpr int BK = 512;    // k of the small operand that shared memory holds at once
@@ -80,7 +80,7 @@ constexpr int XW = 8;                         // elements of an access to the sm
 constexpr int RX = VW * (VW < 4) + 4 * (VW >= 4);                         // numbers of an access to shared memory
 constexpr int W_BYTES = 2;                                                // bytes of an element of the weights
 constexpr int RING_FLOATS = UNROLL * LOADS * THREADS * VW * W_BYTES / 4;  // floats of the ring
-constexpr int FX = 4;                                                     // floats of a read of the small operand
+constexpr int FX = 2;                                                     // floats of a read of the small operand
 constexpr int PITCH = S + 4 * (S % 8 == 0);                               // floats from one line of a chunk to the next
 constexpr int SUMS_PITCH = BN + 4;                                        // floats from one line of sums to the next
 constexpr int PARTIALS = WARPS;                                           // sums of each element of C that meet in shared memory
@@ -356,7 +356,7 @@ __device__ __forceinline__ void store_c(BF16* C, Shape s, int tile_m, int tile_n
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rr_8x8192x8192_sm90_18fb3974(
+gemm_bf16_rr_2x16384x16384_sm90_9ad2b5e3(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,
@@ -388,6 +388,7 @@ gemm_bf16_rr_8x8192x8192_sm90_18fb3974(
         __syncthreads();  // no thread reads the chunk before any more
         stage(A, s, tile_m, k, chunk);
         __syncthreads();  // the chunk is complete
+        #pragma unroll 1  // or the compiler delays the loads
         for (int step = 0; step < BK; step += UNROLL * STEP) {
             #pragma unroll
             for (int u = 0; u < UNROLL; ++u) {

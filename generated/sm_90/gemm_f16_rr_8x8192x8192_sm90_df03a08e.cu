@@ -1,25 +1,25 @@
-// gemm_f16_rr_1x16384x16384_sm90_c4941b23
+// gemm_f16_rr_8x8192x8192_sm90_df03a08e
 //
-//     C = alpha * A * B + beta * C      f16; sums in f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
-//     A  1 x 16384, row-major, lda = 16384
-//     B  16384 x 16384, row-major, ldb = 16384
-//     C  1 x 16384, row-major, ldc = 16384
+//     A  8 x 8192, row-major, lda = 8192
+//     B  8192 x 8192, row-major, ldb = 8192
+//     C  8 x 8192, row-major, ldc = 8192
 //
-// Block   1 x 512 of C by 256 threads, 16528 bytes of shared memory
-// Thread  16 elements of C, summed over one k in 8: 8 threads share each element and add up at the end
+// Block   8 x 128 of C by 512 threads, 67600 bytes of shared memory
+// Warp    8 x 128 of C on tensor cores, summed over one k in 16: 16 warps share each element and add up at the end
 // Weights the elements of B, each multiplied by those of A, the small operand, at the same k
-// Reads   each weight once, to a register, with 65664 bytes of a block in flight; 0.998 FLOP for a byte of global memory
+// Reads   each weight once, to a register, with 139264 bytes of a block in flight; 7.53 FLOP for a byte of global memory
 // Bound   global memory: too few FLOP for a byte, on any known card
-// Split-K 8 blocks compute a tile, each over a part of K; the last to arrive adds up their sums
+// Split-K 2 blocks compute a tile, each over a part of K; the last to arrive adds up their sums
 //
-// Launch  M * ceil(N / 512) * 8 blocks of 256 threads
+// Launch  ceil(M / 8) * ceil(N / 128) * 2 blocks of 512 threads, 67600 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         partials: M * ceil(N / 512) * 8 * 512 floats, holding anything,
-//         semaphores: M * ceil(N / 512) counters, zero before the first launch, which every launch leaves zero,
+//         partials: ceil(M / 8) * ceil(N / 128) * 2 * 1024 floats, holding anything,
+//         semaphores: ceil(M / 8) * ceil(N / 128) counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
-// Config  gemm_f16_rr_1x16384x16384_skinny_s1_t16_w8_k512_u8_v4_split8
-// Made by gemmgen generate 1x16384x16384 --dtype f16 --layout rr --arch sm_90 --family skinny --set T=16 --set BK=512 --set UNROLL=8 --set DEPTH=1 --set SPLIT=8
+// Config  gemm_f16_rr_8x8192x8192_skinny_s8_t16_l8_w16_k0_u2_d4_mma1_v4_split2
+// Made by gemmgen generate 8x8192x8192 --dtype f16 --layout rr --arch sm_90 --family skinny --set T=16 --set LANES=8 --set WARPS=16 --set BK=0 --set UNROLL=2 --set DEPTH=4 --set MMA=1 --set SPLIT=2
 
 namespace {
 
@@ -53,27 +53,27 @@ struct F16 {
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 1;
-    static constexpr int N = 16384;
-    static constexpr int K = 16384;
-    static constexpr int lda = 16384;
-    static constexpr int ldb = 16384;
-    static constexpr int ldc = 16384;
+    static constexpr int M = 8;
+    static constexpr int N = 8192;
+    static constexpr int K = 8192;
+    static constexpr int lda = 8192;
+    static constexpr int ldb = 8192;
+    static constexpr int ldc = 8192;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int S = 1;       // lines (rows or columns) of the small operand in a block: uses of a weight
+constexpr int S = 8;       // lines (rows or columns) of the small operand in a block: uses of a weight
 constexpr int T = 16;      // elements along C's long side that a thread sums
-constexpr int LANES = 32;  // lanes of a warp along C's long side; its other lanes take other k
-constexpr int WARPS = 8;   // warps of a block
-constexpr int BK = 512;    // k of the small operand that shared memory holds at once
-constexpr int UNROLL = 8;  // steps along K whose weights are under way at once
-constexpr int DEPTH = 1;   // neighbouring k of a lane at a step, where weights run across C
-constexpr int SPLIT = 8;   // split-K: blocks that compute the same tile of C, each over a part of K
+constexpr int LANES = 8;   // lanes of a warp along C's long side; its other lanes take other k
+constexpr int WARPS = 16;  // warps of a block
+constexpr int UNROLL = 2;  // steps along K whose weights are under way at once
+constexpr int DEPTH = 4;   // neighbouring k of a lane at a step, where weights run across C
+constexpr int SPLIT = 2;   // split-K: blocks that compute the same tile of C, each over a part of K
 
 // Work split
 constexpr int THREADS = 32 * WARPS;                         // threads a block
+constexpr int MINB = 1;                                     // blocks that must fit an SM at once: more would cost loads under way
 constexpr int BM = S;                                       // rows of C that a block computes
 constexpr int BN = LANES * T;                               // columns of C that a block computes
 constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C that a thread stores at most
@@ -83,63 +83,27 @@ constexpr int VW = 8;                         // elements of an access to the we
 constexpr int LOADS = DEPTH * T / VW;         // accesses of a thread a step
 constexpr int GROUPS = 32 / LANES;            // groups of a warp's lanes, each at a k of its own
 constexpr int STEP = DEPTH * WARPS * GROUPS;  // k that a block takes in a step
-constexpr int XW = 8;                         // elements of an access to the small operand
+constexpr int LANE_WORDS = DEPTH;             // of these a lane's
+constexpr int XW = 4;                         // elements of an access to the small operand
 
 // Shared memory
-constexpr int RX = VW * (VW < 4) + 4 * (VW >= 4);       // numbers of an access to shared memory
-constexpr int FX = 1;                                   // floats of a read of the small operand
-constexpr int PITCH = S + 4 * (S % 8 == 0);             // floats from one line of a chunk to the next
-constexpr int SUMS_PITCH = BN + 4;                      // floats from one line of sums to the next
-constexpr int PARTIALS = WARPS;                         // sums of each element of C that meet in shared memory
-constexpr int CHUNK_FLOATS = BK * PITCH;                // floats of a chunk of the small operand
-constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;  // floats of the sums that replace it at the end
-
-// Shared memory, in all
-constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS);  // floats of shared memory, for one and then the other
+constexpr int SUMS_PITCH = BN + 4;  // floats from one line of sums to the next
+constexpr int PARTIALS = WARPS;     // sums of each element of C that meet in shared memory
 
 static_assert(S * T <= 256, "a thread has no registers for more sums");
-static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of the steps that registers hold");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
 static_assert(32 % LANES == 0, "a warp is a whole number of groups of lanes");
+static_assert(S % 8 == 0, "an instruction takes 8 lines of the small operand");
+static_assert(XW % 2 == 0, "and the loads of the small operand bring both");
 static_assert(GROUPS % (S * T) == 0 or S * T % GROUPS == 0, "groups halve the sums until each has its own");
 static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
-
-// N elements that move as one access.
-template <typename E, int N>
-struct alignas(sizeof(E) * N) Vec {
-    E at[N];
-};
-
-template <int N, typename E>
-__device__ __forceinline__ Vec<E, N> load(const E* from)
-{
-    return *reinterpret_cast<const Vec<E, N>*>(from);
-}
-
-template <int N, typename E>
-__device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
-{
-    *reinterpret_cast<Vec<E, N>*>(to) = value;
-}
-
-// Element i of those that share 32 bits, from the lowest on.
-template <typename E>
-__device__ __forceinline__ float unpack(unsigned word, int i);
-
-template <>
-__device__ __forceinline__ float unpack<F16>(unsigned word, int i)
-{
-    return float_from_f16(static_cast<unsigned short>(word >> 16 * i));
-}
 
 // N elements that move as one access. They stay packed until each is used: to take one out is to wait for the load.
 template <typename E, int N>
 struct alignas(sizeof(E) * N) Packed {
     static constexpr int EACH = 4 / sizeof(E);
     unsigned words[N / EACH];
-
-    __device__ __forceinline__ float operator[](int i) const { return unpack<E>(words[i / EACH], i % EACH); }
 };
 
 template <int N, typename E>
@@ -168,13 +132,36 @@ struct ThreadOrigin {
 
 using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
 
-using Chunk = float[BK][PITCH];  // of A in shared memory: [k][m], so that a k's values are neighbours
+#ifdef __CUDACC__
+// The shared memory that the launch asks for: beyond 48 KB there is no other kind.
+__device__ __forceinline__ unsigned char* dynamic_shared()
+{
+    extern __shared__ __align__(128) unsigned char bytes[];
+    return bytes;
+}
+#endif  // __CUDACC__
 
-// This thread's first weights, from the block's: DEPTH k for each LANES lanes, which take neighbouring vectors of it.
+#ifdef __CUDACC__
+// d += a * b, 16 x 8 x 16, by one warp. Lane 4 g + t holds rows g and g + 8 of a and d and column g of b: of d columns
+// 2 t and 2 t + 1; of a and b k = 2 t to 2 t + 1, and every 8 further on.
+__device__ __forceinline__ void mma_m16n8k16_f16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
+{
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+#endif  // __CUDACC__
+
+using Chunk = Packed<F16, XW>[S / 8][DEPTH / XW];  // A's part of a step in this thread's registers: [m / 8][k]
+using Accumulators = float[S / 8][T / 2][4];  // by instructions: 8 lines of A times 16 columns of B
+
+// This thread's first weights, from the block's: lane 4 g + t takes vector g of 8 neighbours, at DEPTH k of number t of its warp.
 __device__ __forceinline__ ThreadOrigin thread_origin()
 {
-    const int group = threadIdx.x / LANES, lane = threadIdx.x % LANES;
-    return {group * DEPTH, lane * VW};
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    return {(warp * 4 + lane % 4) * DEPTH, lane / 4 * VW};
 }
 
 // The n of the thread's output t, from the first one: vectors lie LANES of them apart.
@@ -195,49 +182,72 @@ __device__ __forceinline__ void fetch(const F16* B, Shape s, int k, int end, int
     }
 }
 
-// acc += the outer products of A's S values and this thread's T weights at DEPTH k: every weight serves S times.
-__device__ __forceinline__ void mma(const Chunk& chunk, int k, const Packed<F16, VW> (&weights)[LOADS], float (&acc)[S][T])
+
+// Start the loads of this thread's part of A for one step's weights: LANE_WORDS k from `k` on, of line l / 4 in lane l and
+// of every 8th after it. Zeros stand for those that do not exist, and from k = `end` on.
+__device__ __forceinline__ void fetch_small(const F16* A, Shape s, int tile_m, int k, int end, Chunk& chunk)
 {
+    const int m = tile_m + threadIdx.x % 32 / 4;
     #pragma unroll
-    for (int depth = 0; depth < DEPTH; ++depth) {
+    for (int i = 0; i < S / 8; ++i) {
         #pragma unroll
-        for (int i = 0; i < S; i += FX) {
-            const Vec<float, FX> x = load<FX>(&chunk[k + depth][i]);  // the same for LANES lanes, in other banks for others
+        for (int depth = 0; depth < LANE_WORDS; depth += XW) {
+            const bool exists = k + depth < end;
+            const int valid = !exists ? 0 : XW;
+            chunk[i][depth / XW] = load_edge<XW>(A + Offset(m + 8 * i) * s.lda + k + depth, valid);
+        }
+    }
+}
+
+// Two neighbouring k of a line, as a register of a fragment.
+__device__ __forceinline__ unsigned two_k(const Packed<F16, XW> (&line)[LANE_WORDS / XW], int k)
+{
+    return line[k / XW].words[k % XW / 2];
+}
+
+// Element i of two vectors, which are neighbours along k, as a register of a fragment.
+__device__ __forceinline__ unsigned two_k(const Packed<F16, VW>& first, const Packed<F16, VW>& second, int i)
+{
+    return __byte_perm(first.words[i / 2], second.words[i / 2], i % 2 ? 0x7632 : 0x5410);
+}
+
+// acc += the products of a step. Which k, and which columns, an instruction calls its own is free while both operands, and the
+// stores, agree: a lane's are those that its loads brought.
+__device__ __forceinline__ void mma(const Chunk& chunk, int, const Packed<F16, VW> (&weights)[LOADS], Accumulators& acc)
+{
+    constexpr int VECTORS = T / VW;  // of a lane at one k
+    #pragma unroll
+    for (int k = 0; k < DEPTH; k += 4) {
+        #pragma unroll
+        for (int j = 0; j < T / 2; ++j) {
+            const Packed<F16, VW>* const vector = &weights[k * VECTORS + j / (VW / 2)];  // the first of four k
+            const int upper = j % (VW / 2), lower = upper + VW / 2;  // its elements in rows g and g + 8
+            const unsigned a[] = {
+                two_k(vector[0], vector[VECTORS], upper), two_k(vector[0], vector[VECTORS], lower),
+                two_k(vector[2 * VECTORS], vector[3 * VECTORS], upper), two_k(vector[2 * VECTORS], vector[3 * VECTORS], lower)};
             #pragma unroll
-            for (int j = 0; j < FX; ++j) {
-                #pragma unroll
-                for (int t = 0; t < T; ++t) acc[i + j][t] = fmaf(x.at[j], weights[(depth * T + t) / VW][t % VW], acc[i + j][t]);
+            for (int i = 0; i < S / 8; ++i) {
+                const unsigned b[] = {two_k(chunk[i], k), two_k(chunk[i], k + 2)};
+                mma_m16n8k16_f16(acc[i][j], a, b);
             }
         }
     }
 }
 
 // Store this thread's sums, over the k of its warp, to shared memory.
-__device__ __forceinline__ void store_sums(float (&acc)[S][T], ThreadOrigin thread, Sums* sums)
+__device__ __forceinline__ void store_sums(const Accumulators& acc, ThreadOrigin thread, Sums* sums)
 {
-    const int warp = threadIdx.x / 32;
+    const int warp = threadIdx.x / 32, line = threadIdx.x % 4 * 2;
     #pragma unroll
-    for (int i = 0; i < S; ++i) {
+    for (int i = 0; i < S / 8; ++i) {
         #pragma unroll
-        for (int t = 0; t < T; t += RX) {
-            Vec<float, RX> values;
+        for (int j = 0; j < T / 2; ++j) {
             #pragma unroll
-            for (int v = 0; v < RX; ++v) values.at[v] = acc[i][t + v];
-            store<RX>(&sums[warp][i][thread.n + output(t)], values);
+            for (int v = 0; v < 4; ++v) {
+                const int of_vector = j % (VW / 2) + v / 2 * (VW / 2);
+                sums[warp][8 * i + line + v % 2][thread.n + output(j / (VW / 2) * VW + of_vector)] = acc[i][j][v];
+            }
         }
-    }
-}
-
-// A's values at k to k + BK - 1 to shared memory.
-__device__ __forceinline__ void stage(const F16* A, Shape s, int m, int k, Chunk& chunk)
-{
-    #pragma unroll 4
-    for (int i = threadIdx.x; i < S * BK / XW; i += THREADS) {
-        const int line = i % S, depth = i / S * XW;  // neighbouring threads write neighbouring values
-        const Offset at = Offset(m + line) * s.lda + k + depth;
-        const Packed<F16, XW> values = load_packed<XW>(A + at);
-        #pragma unroll
-        for (int j = 0; j < XW; ++j) chunk[depth + j][line] = values[j];
     }
 }
 
@@ -331,8 +341,8 @@ __device__ __forceinline__ void store_c(F16* C, Shape s, int tile_m, int tile_n,
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16_rr_1x16384x16384_sm90_c4941b23(
+extern "C" __global__ void __launch_bounds__(THREADS, MINB)
+gemm_f16_rr_8x8192x8192_sm90_df03a08e(
     const F16* __restrict__ A,
     const F16* __restrict__ B,
     F16* __restrict__ C,
@@ -341,9 +351,8 @@ gemm_f16_rr_1x16384x16384_sm90_c4941b23(
     float alpha,
     float beta)
 {
-    __shared__ __align__(16) float shared[SHARED_FLOATS];
-    Chunk& chunk = *reinterpret_cast<Chunk*>(shared);
-    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element, after the last chunk
+    float* const shared = reinterpret_cast<float*>(dynamic_shared());
+    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element
 
     const Shape s{};
     const int tile = blockIdx.x / SPLIT;
@@ -353,28 +362,27 @@ gemm_f16_rr_1x16384x16384_sm90_c4941b23(
     const ThreadOrigin thread = thread_origin();
     const int n = tile_n + thread.n;
 
-    // A ring of registers: a step's weights are loaded UNROLL steps before their use, also while the block waits.
+    // A ring of registers: a step's weights, and A's values for them, are loaded UNROLL steps before their use.
     Packed<F16, VW> weights[UNROLL][LOADS];
+    Chunk chunks[UNROLL];
     #pragma unroll
-    for (int u = 0; u < UNROLL; ++u) fetch(B, s, begin + thread.k + u * STEP, end, n, weights[u]);
+    for (int u = 0; u < UNROLL; ++u) {
+        fetch(B, s, begin + thread.k + u * STEP, end, n, weights[u]);
+        fetch_small(A, s, tile_m, begin + thread.k + u * STEP, end, chunks[u]);
+    }
 
-    float acc[S][T] = {};
-    for (int k = begin; k < end; k += BK) {
-        __syncthreads();  // no thread reads the chunk before any more
-        stage(A, s, tile_m, k, chunk);
-        __syncthreads();  // the chunk is complete
-        for (int step = 0; step < BK; step += UNROLL * STEP) {
-            #pragma unroll
-            for (int u = 0; u < UNROLL; ++u) {
-                const int at = thread.k + step + u * STEP;  // in the chunk
-                mma(chunk, at, weights[u], acc);
-                fetch(B, s, k + at + UNROLL * STEP, end, n, weights[u]);
-            }
+    Accumulators acc = {};
+    for (int k = begin; k < end; k += UNROLL * STEP) {
+        #pragma unroll
+        for (int u = 0; u < UNROLL; ++u) {
+            const int next = thread.k + k + (u + UNROLL) * STEP;
+            mma(chunks[u], 0, weights[u], acc);
+            fetch(B, s, next, end, n, weights[u]);
+            fetch_small(A, s, tile_m, next, end, chunks[u]);
         }
     }
 
     // Reduce the sums of threads at different k, in the order of these.
-    __syncthreads();  // no thread reads the last chunk any more
     store_sums(acc, thread, block_sums);
     __syncthreads();
     float sums[OUTPUTS] = {};

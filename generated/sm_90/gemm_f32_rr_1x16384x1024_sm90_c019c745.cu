@@ -1,42 +1,42 @@
-// gemm_f32_rr_32x1024x1024_sm90_01c4a02e
+// gemm_f32_rr_1x16384x1024_sm90_c019c745
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
-//     A  32 x 1024, row-major, lda = 1024
-//     B  1024 x 1024, row-major, ldb = 1024
-//     C  32 x 1024, row-major, ldc = 1024
+//     A  1 x 1024, row-major, lda = 1024
+//     B  1024 x 16384, row-major, ldb = 16384
+//     C  1 x 16384, row-major, ldc = 16384
 //
-// Block   8 x 32 of C by 512 threads, 49152 bytes of shared memory
-// Thread  32 elements of C, summed over one k in 64: 64 threads share each element and add up at the end
+// Block   1 x 64 of C by 256 threads, 2176 bytes of shared memory
+// Thread  8 elements of C, summed over one k in 32: 32 threads share each element and add up at the end
 // Weights the elements of B, each multiplied by those of A, the small operand, at the same k
-// Reads   each weight once, to a register, with 81920 bytes of a block in flight; 3.2 FLOP for a byte of global memory
+// Reads   each weight once, to a register, with 33280 bytes of a block in flight; 0.492 FLOP for a byte of global memory
 // Bound   global memory: too few FLOP for a byte, on any known card
 //
-// Launch  ceil(M / 8) * ceil(N / 32) blocks of 512 threads
+// Launch  M * ceil(N / 64) blocks of 256 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_f32_rr_32x1024x1024_skinny_s8_t4_l8_w16_k1024_u8_v4_split1
-// Made by gemmgen generate 32x1024x1024 --dtype f32 --layout rr --arch sm_90 --family skinny --set LANES=8 --set WARPS=16 --set BK=1024 --set UNROLL=8
+// Config  gemm_f32_rr_1x16384x1024_skinny_s1_t8_l8_w8_k256_u4_v4_split1
+// Made by gemmgen generate 1x16384x1024 --dtype f32 --layout rr --arch sm_90 --family skinny --set S=1 --set T=8 --set LANES=8 --set WARPS=8 --set UNROLL=4
 
 namespace {
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 32;
-    static constexpr int N = 1024;
+    static constexpr int M = 1;
+    static constexpr int N = 16384;
     static constexpr int K = 1024;
     static constexpr int lda = 1024;
-    static constexpr int ldb = 1024;
-    static constexpr int ldc = 1024;
+    static constexpr int ldb = 16384;
+    static constexpr int ldc = 16384;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int S = 8;       // lines (rows or columns) of the small operand in a block: uses of a weight
-constexpr int T = 4;       // elements along C's long side that a thread sums
+constexpr int S = 1;       // lines (rows or columns) of the small operand in a block: uses of a weight
+constexpr int T = 8;       // elements along C's long side that a thread sums
 constexpr int LANES = 8;   // lanes of a warp along C's long side; its other lanes take other k
-constexpr int WARPS = 16;  // warps of a block
-constexpr int BK = 1024;   // k of the small operand that shared memory holds at once
-constexpr int UNROLL = 8;  // steps along K whose weights are under way at once
+constexpr int WARPS = 8;   // warps of a block
+constexpr int BK = 256;    // k of the small operand that shared memory holds at once
+constexpr int UNROLL = 4;  // steps along K whose weights are under way at once
 
 // Work split
 constexpr int THREADS = 32 * WARPS;                         // threads a block
@@ -51,7 +51,7 @@ constexpr int GROUPS = 32 / LANES;    // groups of a warp's lanes, each at a k o
 constexpr int STEP = WARPS * GROUPS;  // k that a block takes in a step
 
 // Shared memory
-constexpr int FX = 4;                                   // floats of a read of the small operand
+constexpr int FX = 1;                                   // floats of a read of the small operand
 constexpr int PITCH = S + 4 * (S % 8 == 0);             // floats from one line of a chunk to the next
 constexpr int SUMS_PITCH = BN + 4;                      // floats from one line of sums to the next
 constexpr int PARTIALS = WARPS;                         // sums of each element of C that meet in shared memory
@@ -204,7 +204,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_32x1024x1024_sm90_01c4a02e(
+gemm_f32_rr_1x16384x1024_sm90_c019c745(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -233,6 +233,7 @@ gemm_f32_rr_32x1024x1024_sm90_01c4a02e(
         __syncthreads();  // no thread reads the chunk before any more
         stage(A, s, tile_m, k, chunk);
         __syncthreads();  // the chunk is complete
+        #pragma unroll 1  // or the compiler delays the loads
         for (int step = 0; step < BK; step += UNROLL * STEP) {
             #pragma unroll
             for (int u = 0; u < UNROLL; ++u) {
