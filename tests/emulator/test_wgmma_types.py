@@ -1,4 +1,4 @@
-"""wgmma of every type and layout in the emulator: tiles that threads store by hand, against the model of the tensor core."""
+"""wgmma of every type and layout in the emulator: tiles that threads store, against the model of the tensor core."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ PRODUCTS = {
     "bf16 A by lines": Product(Wgmma(N, BF16, BF16, F32, trans_a=True)),
 }
 
-# A and B are bytes: 32 of k a row, and rows of 128 bytes. K chooses nothing: alpha says which product. Threads put 16-byte
-# chunks where the layouts of the PTX manual have them, and wgmma reads them by descriptors.
+# A and B are bytes: 32 of k a row, and rows of 128 bytes. alpha says which product. Threads put 16-byte chunks where the
+# layouts of the PTX manual have them, and wgmma reads them by descriptors.
 TEXT = """
 //% from "device/tma.cu" import fence_proxy_async
 //% from "device/wgmma.cu" import wgmma
@@ -58,7 +58,7 @@ TEXT = """
 ${ fence_proxy_async() }
 ${ dynamic_shared(1024) }
 ${ wgmma(instructions) }
-// Where chunk `chunk` of line `line` lies whose lines have `chunks`; all of a tile's groups of 8 lines one behind the other.
+// Where chunk `chunk` of line `line` lies, of lines of `chunks`; groups of 8 lines lie one behind the other.
 __device__ int swizzled(int line, int chunk, int chunks)
 {
     const int shift = chunks == 8 ? 0 : chunks == 4 ? 1 : chunks == 2 ? 2 : 3;
@@ -89,7 +89,8 @@ k(const unsigned char* A, const unsigned char* B, int* C, int alpha, int beta)
 //% else
         for (int i = threadIdx.x; i < ${ lines * 16 }; i += 128) {  // lines of one k
             const int k = i / ${ lines }, mn = i % ${ lines }, chunk = mn / 8;
-            const int at = ${ "chunk / %d * %d + swizzled(k, chunk %% %d, %d)" | format(chunks, 16 * chunks, chunks, chunks) };
+            const int beside = chunk / ${ chunks } * ${ 16 * chunks };
+            const int at = beside + swizzled(k, chunk % ${ chunks }, ${ chunks });
             reinterpret_cast<unsigned short*>(tile_${ name } + at)[mn % 8] = halves_${ name }[mn * 64 + k];
         }
 //% endif
@@ -99,13 +100,9 @@ k(const unsigned char* A, const unsigned char* B, int* C, int alpha, int beta)
         ${ one.c_type } d[${ one.c_registers }] = {};
         for (int i = 0; i < ${ one.c_registers }; ++i) reinterpret_cast<int*>(d)[i] = to[i];
 //% for name, lines, trans in (("a", 64, one.trans_a), ("b", one.n, one.trans_b))
-//% if not trans
-        const unsigned long long ${ name } = make_descriptor<${ span }>(tile_${ name }, ${ lines * 16 }, ${ 8 * 16 * chunks });
-//% elif span
-        const unsigned long long ${ name } = make_descriptor<${ span }>(tile_${ name }, ${ 16 * 16 * chunks }, ${ 8 * 16 * chunks });
-//% else
-        const unsigned long long ${ name } = make_descriptor<0>(tile_${ name }, 128, 256);
-//% endif
+//% set leading = (256 * chunks if span else 128) if trans else lines * 16
+//% set stride = 128 * chunks if span or not trans else 256
+        const unsigned long long ${ name } = make_descriptor<${ span }>(tile_${ name }, ${ leading }, ${ stride });
 //% endfor
         wgmma_fence();
         ${ one.function }(d, a, b, true);
