@@ -49,7 +49,7 @@ PRODUCTS = {
     "bf16 A by lines": Product(Wgmma(N, BF16, BF16, F32, trans_a=True)),
 }
 
-# A and B are bytes: 32 of k a row, and rows of 128 bytes. alpha says which product. Threads put 16-byte chunks where the
+# A and B are bytes: 32 of k a row, and rows of 128 bytes. alpha says which product. Threads put chunks of 16 where the
 # layouts of the PTX manual have them, and wgmma reads them by descriptors.
 TEXT = """
 //% from "device/tma.cu" import fence_proxy_async
