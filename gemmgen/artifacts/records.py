@@ -176,6 +176,7 @@ def verdict_document(verdict: Verdict | None) -> Document | None:
         "domain": None if verdict.domain is None else asdict(verdict.domain),
         "coverage": coverage_document(verdict.coverage),
         "assumes": list(verdict.assumes),
+        "replayed": None if verdict.replayed is None else asdict(verdict.replayed),
         "failure": failure_document(verdict.failure),
         "depends": verdict.depends,
         "situation": _situation(verdict.situation),

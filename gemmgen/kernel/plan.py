@@ -125,6 +125,24 @@ class Author(Protocol):
 
 
 @dataclass(frozen=True)
+class SumOrder:
+    """In which order a kernel sums along K, which decides the bits of its results.
+
+    K is divided into `splits` ranges, each but the last ones of the same whole number of `step`s. A range is summed by
+    `mma` from 0 on, the first k first, with zeros behind its end; the sums of ranges are added in their order.
+    """
+
+    mma: Mma
+    step: int
+    splits: int = 1
+
+    def ranges(self, k: int) -> tuple[tuple[int, int], ...]:
+        """(first, end) of each."""
+        extent = -(-k // (self.splits * self.step)) * self.step
+        return tuple((min(k, i * extent), min(k, (i + 1) * extent)) for i in range(self.splits))
+
+
+@dataclass(frozen=True)
 class Plan:
     """A config of a family, lowered for a problem.
 
@@ -134,6 +152,7 @@ class Plan:
     tile          rows and columns of one C that a block computes
     shared_bytes  shared memory a block, in bytes, static or dynamic
     mma           the tensor-core instruction that multiplies and sums; None: CUDA cores do
+    sums          in which order it does; None where that is not said
     """
 
     problem: Problem
@@ -145,6 +164,7 @@ class Plan:
     work: Work = field(compare=False)
     launch: Launch = field(compare=False)
     mma: Mma | None = field(default=None, compare=False)
+    sums: SumOrder | None = field(default=None, compare=False)
 
     @property
     def family(self) -> str:

@@ -37,7 +37,8 @@ class Mma:
 
     a, b         element types; f32 stands for tf32, the upper 19 bits of an f32's: the unit cuts off the others
     accumulator  type of C and D
-    sums         by NN of sm_NN where it is native; None where products and sums are exact or, in f64, fused one by one
+    sums         by NN of sm_NN where it is native; None where products and sums are exact or, in f64, fused one by one,
+                 the first k first
     elsewhere    what becomes of it on architectures that assemble it and have no such instruction
 
     Lane 4 * g + t, with g of 0 to 7 and t of 0 to 3, holds rows g and g + 8 of A and C, and column g of B. Elements

@@ -53,6 +53,17 @@ class Scattered:
         return f"{replace(self.matrix, batch=None).place(within)} of matrix {product}"
 
 
+def one_after_another(case: Case) -> tuple[Scattered, Scattered, Scattered]:
+    """The matrices A, B and C of `case` in their order, with nothing between but what their distances leave."""
+
+    def slots(matrix: Matrix) -> Scattered:
+        count = matrix.stored.batch or 1
+        stride = matrix.lines * matrix.ld
+        return Scattered(replace(matrix, batch=count, stride=stride, different=None), np.arange(case.batch) % count)
+
+    return slots(case.a), slots(case.b), slots(case.c)
+
+
 def scatter(case: Case, gap: int, unit: int, seed: int) -> tuple[Scattered, Scattered, Scattered]:
     """Slots for the matrices A, B and C of `case`, at least `gap` bytes apart, in orders that the seed draws.
 

@@ -43,7 +43,7 @@ LARGE_EXAMPLES = 5  # where one takes over LARGE_EFFORT
 JUDGES = tuple(
     f"verification/{module}.py"
     for module in (
-        *("verifier", "checks", "extent", "seeker", "seeding", "strategies", "situation"),
+        *("verifier", "checks", "extent", "tails", "seeker", "seeding", "strategies", "situation"),
         *("data", "reference", "domain"),
     )
 )

@@ -65,6 +65,8 @@ def check_whole(kernel: LoadedKernel, situation: Situation, operands: Operands, 
     for name in case.written:
         result = kernel.run(case, operands, seed=seed, watch=name == "C", output=name)
         worst = max(worst, _judge(situation, compare(situation, result, output=name), tally))
+        if name == "C":
+            tally.replayed(situation, result, Window.whole(case))
     tally.ran(situation, kernel.source.launch.blocks(case), kernel.watched(case, seed=seed), whole=True)
     return worst
 
@@ -76,6 +78,20 @@ def check_apart(kernel: LoadedKernel, situation: Situation, apart: Case, tally: 
         result = kernel.run(case, operands, seed=situation.seed, watch=False, output=name, apart=apart)
         worst = max(worst, _judge(situation, compare(situation, result, output=name), tally))
     tally.ran_apart(apart)
+    return worst
+
+
+def compare_tail(
+    kernel: LoadedKernel, situation: Situation, far: Case, blocks: list[int], window: Window, tally: DomainTally
+) -> float:
+    """Run `blocks` of `far`, whose end `situation` is and of it `window` theirs; see `check`."""
+    operands, worst = make_operands(situation), 0.0
+    for name in situation.case.written:
+        result = kernel.run(
+            situation.case, operands, seed=situation.seed, blocks=blocks, watch=False, output=name, apart=far
+        )
+        _require_inside(situation, operands, result, name, [window], blocks)
+        worst = max(worst, _judge(situation, compare(situation, result, window, name), tally))
     return worst
 
 
@@ -114,15 +130,21 @@ def _check_sample(
 
     Where blocks stream, the last of these tiles is one that they share.
     """
-    case, launch = situation.case, kernel.source.launch
-    rng = np.random.default_rng(situation.seed)
+    return check_tiles(
+        kernel, situation, operands, sampled(situation.case, kernel.source.launch, situation.seed), seen, tally
+    )
+
+
+def sampled(case: Case, launch: Launch, seed: int) -> npt.NDArray[np.int64]:
+    """The tiles, by the grid's numbers, that run of a case that does not run whole."""
+    rng = np.random.default_rng(seed)
     tiles, whole = launch.tiles(case), launch.whole_tiles(case)
     drawn = rng.choice(tiles, min(SAMPLE_TILES, tiles), replace=False)
     if tiles > SHORT_TILES and tiles - 1 not in drawn:
         drawn[0] = tiles - 1
     if whole < tiles:
         drawn = np.unique([*drawn[:-1], rng.integers(whole, tiles)])
-    return check_tiles(kernel, situation, operands, drawn, seen, tally)
+    return drawn
 
 
 def check_tiles(
@@ -157,6 +179,8 @@ def check_tiles(
             _require_inside(situation, operands, result, name, written, chosen)
             comparisons = [compare(situation, result, tile, name) for tile in written]
         worst = max(worst, *(_judge(situation, comparison, tally) for comparison in comparisons))
+        if name == "C":
+            tally.replayed(situation, result, written[0])
     watched = kernel.watched(case, seed=situation.seed, blocks=chosen)
     tally.ran(situation, len(chosen), watched, whole=len(chosen) == launch.blocks(case))
     return worst

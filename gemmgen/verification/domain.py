@@ -15,10 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmgen.problem.gemm import Case
+from gemmgen.run.executor import Floats
 from gemmgen.verification.extent import reach
 from gemmgen.verification.reference import Compared
+from gemmgen.verification.replay import Replayer
 from gemmgen.verification.scalars import SIMPLE_SCALARS
 from gemmgen.verification.situation import EDGES, EXACT_KINDS, Situation, edges
+from gemmgen.verification.window import Window
 
 Range = tuple[int, int]  # smallest and largest
 QUANTILES = (0.5, 0.9, 0.99, 0.999)
@@ -106,9 +109,15 @@ class DomainTally:
         self._bound = (0.0, "")
         self._extent: dict[str, int] = {}
         self._whole_apart = 0
+        self.replayer: Replayer | None = None  # of the kernel, where its bits are to be compared
         self.no_extent: str | None = None
         self.grid: str | None = None
         self.no_grid: str | None = None
+
+    def replayed(self, situation: Situation, result: Floats, window: Window) -> None:
+        """C has been computed inside `window`."""
+        if self.replayer is not None:
+            self.replayer.compare(situation, result, window)
 
     def ran_apart(self, case: Case) -> None:
         """A situation ran, whole, whose matrices are as far apart as those of `case`."""

@@ -30,8 +30,6 @@ Apart = tuple[Situation, Case]  # what operands hold, and how far apart the kern
 def apart_situations(source: KernelSource) -> list[Apart]:
     """Situations with leading dimensions, and with strides, as far as they are left to run time, of such an extent."""
     problem = source.problem
-    if problem.pointers:
-        return []
     found = [_lines_apart(source), _matrices_apart(source) if problem.strided else None]
     return [one for one in found if one is not None and _is_affordable(one[0].case)]
 

@@ -19,16 +19,21 @@ from gemmgen.problem.gemm import Case
 from gemmgen.run.coverage import Near
 from gemmgen.run.executor import LoadedKernel, tells
 from gemmgen.support.errors import InvalidInput
+from gemmgen.verification.checks import SAMPLE_TILES, runs_whole, sampled
 from gemmgen.verification.scalars import EXACT_SCALARS
 from gemmgen.verification.situation import EXACT_KINDS, FAR_SIZES, SHALLOW, SHARED, Situation, padded_case
 
 MOST_TRIES, EMPTY_TRIES = 24, 3  # for an outcome; for one that launches have run which tell nothing
 SOUGHT_FLOPS, SOUGHT_ELEMENTS = 2e7, 3e6  # of a case at most
-SCALARS = ("alpha", "beta")
+SCALARS, A_TILE = ("alpha", "beta"), "a tile"
 # How sure it is that an aim meets its outcome, most first.
 IS_OPERAND, IS_RATIO, IS_DISTANCE, IS_TILE, GROWS = range(5)
+IS_SAMPLED = IS_TILE  # a tile of a grid that does not run whole
+SEEDS_TRIED = 30_000  # for one by which a sample has a tile: a second or two
 UNNAMED = 4  # steps of that, for what a comparison does not name that names others
-TILES = frozenset(("blockIdx", "gridDim", "block", "tile", "tiles"))  # names that speak of the number of tiles
+TILES = frozenset(
+    ("blockIdx", "gridDim", "block", "tile", "tiles", "tile_m", "tile_n")
+)  # names that speak of the number of tiles
 
 
 class Known(NamedTuple):
@@ -59,7 +64,7 @@ class Seeker:
         ] = {}  # by comparison, and whether an operand was a number of the case
         self._tries: Counter[int] = Counter()
         self._tries_of: Counter[tuple[int, int]] = Counter()  # by what they were worth
-        self._tried: set[Case] = set()
+        self._tried: set[tuple[Case, int | None]] = set()  # and the tile, where one was sought
         self._sought: set[Situation] = set()
 
     def ran(self, situation: Situation) -> None:
@@ -83,16 +88,24 @@ class Seeker:
         ]
         for _, aim, key in sorted(aims):
             situation, near = self._known[key]
-            sought = aimed(telling(situation), aim, self._largest)
-            if sought is None or sought.case in self._tried:
+            sought = self._aimed(telling(situation), aim)
+            if sought is None:
                 continue
             if tells(sought.case) or not near.empty:
                 self._tries[key[0]] += 1
                 self._tries_of[key[0], aim.chance] += 1
-                self._tried.add(sought.case)
                 self._sought.add(sought)
                 return sought
         return None
+
+    def _aimed(self, situation: Situation, aim: Aim) -> Situation | None:
+        """`situation` with what `aim` says, once."""
+        tile = int(aim.value) if aim.name == A_TILE else None
+        sought = situation if tile is not None else aimed(situation, aim, self._largest)
+        if sought is None or (sought.case, tile) in self._tried:
+            return None
+        self._tried.add((sought.case, tile))
+        return sought if tile is None else sampling(self._kernel, sought, tile)
 
     def _rank(self, number: int, aim: Aim) -> int:
         """Low for what is likely, and has not been tried much."""
@@ -142,6 +155,7 @@ def _any_aims(case: Case, launch: Launch, near: Near) -> Iterator[Aim]:
             for name in free:
                 yield from _size_aims(name, int(case.values[name]), int(here), int(there))
             yield from _tile_aims(case, launch, int(there))
+            yield from _sample_aims(case, launch, near, int(there))
 
 
 def _scalar_aims(name: str, value: float, here: float, there: float) -> Iterator[Aim]:
@@ -170,6 +184,28 @@ def _tile_aims(case: Case, launch: Launch, there: int) -> Iterator[Aim]:
         if size in case.problem.runtime_names and there > 0:
             yield Aim(IS_TILE, 0, size, there * tile + 1)
             yield Aim(IS_TILE, 1, size, there * tile)
+
+
+def _sample_aims(case: Case, launch: Launch, near: Near, there: int) -> Iterator[Aim]:
+    """Tiles of a grid that does not run whole: with that number, of that block, in that row or column of tiles."""
+    tiles = launch.tiles(case)
+    if tiles <= 2 * SAMPLE_TILES or there < 0 or TILES.isdisjoint(_words(near.text)):
+        return
+    columns = -(-case.n // dict(launch.grid).get("N", case.n))
+    for step, tile in enumerate((there // launch.splits, there, there + 1, there - 1, there * columns)):
+        if 0 <= tile < tiles:
+            yield Aim(IS_SAMPLED, step, A_TILE, tile)
+
+
+def sampling(kernel: LoadedKernel, situation: Situation, tile: int) -> Situation | None:
+    """`situation` by another seed, whose sample has `tile`; None where it runs whole, or no seed of many gives one."""
+    if runs_whole(kernel, replace(situation, seed=situation.seed | 1)):
+        return None
+    for seed in range(situation.seed, situation.seed + SEEDS_TRIED):
+        found = replace(situation, seed=seed)
+        if tile in sampled(situation.case, kernel.source.launch, seed) and not runs_whole(kernel, found):
+            return found
+    return None
 
 
 def aimed(situation: Situation, aim: Aim, largest: int) -> Situation | None:

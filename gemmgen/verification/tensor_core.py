@@ -21,7 +21,9 @@ Codes = npt.NDArray[np.unsignedinteger[Any]]  # elements by their bit patterns
 Integers = npt.NDArray[np.int64]
 Doubles = npt.NDArray[np.float64]
 
-NAN = {DType.F64: 0xFFF8000000000000, DType.F32: 0x7FFFFFFF, DType.F16: 0x7FFF}  # the only one that sums become
+NAN = {DType.F32: 0x7FFFFFFF, DType.F16: 0x7FFF}  # the only one that sums become
+F64_NAN = 0xFFF8000000000000  # what no operand's NaN explains
+QUIET = 2**51  # the bit of an f64 NaN that arithmetic sets
 NOTHING = -(2**20)  # the exponent of a zero, which counts for nothing
 
 
@@ -53,14 +55,19 @@ def _signed(codes: Codes, dtype: DType) -> Integers:
 
 
 def _doubles(a: Codes, b: Codes, c: Codes) -> Codes:
-    """Fused multiply-adds, in order."""
+    """Fused multiply-adds, in order. A NaN is that of B, else that of the sum, else that of A, made quiet."""
     sums = c.view(np.float64)
     for k in range(a.shape[-1]):
-        sums = _fused(a[..., k].view(np.float64), b[..., k].view(np.float64), sums)
-    return np.where(np.isnan(sums), np.uint64(NAN[DType.F64]), sums.view(np.uint64))
+        x, y = a[..., k].view(np.float64), b[..., k].view(np.float64)
+        made = fused(x, y, sums)
+        bits = np.where(np.isnan(made), np.uint64(F64_NAN), made.view(np.uint64))
+        for operand in (x, sums, y):  # the last one goes before the others
+            bits = np.where(np.isnan(operand), operand.view(np.uint64) | np.uint64(QUIET), bits)
+        sums = bits.view(np.float64)
+    return sums.view(np.uint64)
 
 
-def _fused(a: Doubles, b: Doubles, c: Doubles) -> Doubles:
+def fused(a: Doubles, b: Doubles, c: Doubles) -> Doubles:
     """a * b + c with one rounding, by way of Python's fractions: numpy has no such function."""
     from fractions import Fraction
 

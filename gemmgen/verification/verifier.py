@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,7 @@ from gemmgen.verification.data import make_operands
 from gemmgen.verification.domain import Domain, DomainTally, Errors, domain_from, errors_from
 from gemmgen.verification.extent import apart_situations
 from gemmgen.verification.reference import Mismatch
+from gemmgen.verification.replay import Replayed, Replayer
 from gemmgen.verification.sanitizers.tool import SanitizerResult
 from gemmgen.verification.seeker import Seeker
 from gemmgen.verification.situation import (
@@ -35,6 +37,7 @@ from gemmgen.verification.situation import (
     stratum,
     vast_situations,
 )
+from gemmgen.verification.tails import Tail, check_tail, tails
 from gemmgen.verification.whole_grid import check_grid, grid_situation
 
 DEFAULT_EXAMPLES = 100  # situations of `gemmgen verify` and of a certificate
@@ -84,6 +87,7 @@ class Verdict:
     errors       how far off random data was; None where something failed, or none was drawn
     coverage     what ran of the kernel's text; None where something failed, or the executor does not count that
     assumes      what the kernel needs and CUDA does not promise; see LoadedKernel.assumed
+    replayed     how many elements of C had the bits that the kernel's plan says; None where it says nothing of them
     """
 
     executor: str
@@ -102,6 +106,7 @@ class Verdict:
     errors: Errors | None = None
     coverage: Coverage | None = None
     assumes: tuple[str, ...] = ()
+    replayed: Replayed | None = None
 
     @property
     def passed(self) -> bool:
@@ -128,6 +133,7 @@ def verdict_from(fields: Mapping[str, Any]) -> Verdict:
             "sanitizers": (),  # a search asks none
             "coverage": None,  # and keeps none
             "assumes": tuple(fields["assumes"]),
+            "replayed": None if fields.get("replayed") is None else Replayed(**fields["replayed"]),
         }
     )
 
@@ -163,12 +169,15 @@ def verify(
     try:
         far = _beyond_draws(source, largest, examples)
         apart = apart_situations(source) if kernel.runs_apart and examples >= THOROUGH else []
-        drawn = examples - len(far) - len(apart)
+        ends = list(tails(source)) if kernel.runs_apart and examples >= THOROUGH else []
+        drawn = examples - len(far) - len(apart) - len(ends)
         stratified_test(tested, source.problem, largest, drawn, seed, shrink=shrink, instead=tested.seeker.next)
         for situation in far:  # last: what fails before has smaller sizes
             tested(situation)
         for situation, extent in apart:
-            tested.run_apart(situation, extent)
+            tested.run_apart(situation, extent, partial(check_apart, apart=extent))
+        for tail in ends:
+            tested.run_apart(tail.situation, tail.far, partial(_check_tail, tail=tail))
         if kernel.runs_parts and examples >= EXHAUSTIVE:
             tested.run_grid(executor)
         determinism = tested.repeat(runs) if runs > 1 else None
@@ -191,7 +200,9 @@ def verify(
         kernel.close()
     passed = Verdict(executor.name, tested.examples, seed, tested.worst, sampled=tested.sampled)
     domain, errors = tested.tally.domain(), tested.tally.errors()
-    return replace(passed, determinism=determinism, domain=domain, errors=errors, coverage=coverage, assumes=assumes)
+    replayed = tested.tally.replayer.replayed if tested.tally.replayer else None
+    ran = replace(passed, determinism=determinism, domain=domain, errors=errors, coverage=coverage, assumes=assumes)
+    return replace(ran, replayed=replayed)
 
 
 def _passes_alone(executor: Executor, source: KernelSource, wrong: Wrong) -> bool:
@@ -215,6 +226,12 @@ def _beyond_draws(source: KernelSource, largest: int, examples: int) -> list[Sit
 
 
 Words = npt.NDArray[np.unsignedinteger[Any]]
+
+
+class CheckFar(Protocol):
+    """Runs a situation whose offsets pass 32 bits; returns the largest error over its bound."""
+
+    def __call__(self, kernel: LoadedKernel, situation: Situation, *, tally: DomainTally) -> float: ...
 
 
 def compare_runs(kernel: LoadedKernel, situation: Situation, runs: int) -> Determinism:
@@ -289,6 +306,7 @@ class _Property:
         self.found_after: int | None = None
         self.seen: Seen = {}
         self.tally = DomainTally()
+        self.tally.replayer = Replayer(kernel.source)
         self.determinism: Determinism | None = None
 
     def __call__(self, situation: Situation) -> None:
@@ -331,14 +349,17 @@ class _Property:
             return error
         return None
 
-    def run_apart(self, situation: Situation, apart: Case) -> None:
-        """A situation of gemmgen.verification.extent; where the system has no room for it the tally says so."""
+    def run_apart(self, situation: Situation, apart: Case, check_far: CheckFar) -> None:
+        """A situation of gemmgen.verification.extent, or a tail, which the kernel meets as `apart`.
+
+        Where the system has no room for it the tally says so.
+        """
         self.drawn = False
         self.examples += 1
         self.on_example()
         distances = ", ".join(f"{name} = {apart.values[name]}" for name in _distances_of(apart))
         try:
-            self.worst = max(self.worst, check_apart(self.kernel, situation, apart, self.tally))
+            self.worst = max(self.worst, check_far(self.kernel, situation, tally=self.tally))
         except CandidateFailed as error:
             if error.failure.kind == "unjudged":
                 self.examples -= 1
@@ -392,8 +413,14 @@ class _Property:
         return wrong
 
 
+def _check_tail(kernel: LoadedKernel, situation: Situation, tally: DomainTally, tail: Tail) -> float:
+    return check_tail(kernel, tail, tally)
+
+
 def _distances_of(case: Case) -> list[str]:
-    return [name for name in case.problem.runtime_names if name.startswith(("ld", "stride_"))]
+    """What makes offsets large: distances, or the sizes of a launch without such."""
+    distances = [name for name in case.problem.runtime_names if name.startswith(("ld", "stride_"))]
+    return distances or [name for name in ("M", "batch") if name in case.problem.runtime_names]
 
 
 def _with_words(failure: Failure, words: str) -> Failure:

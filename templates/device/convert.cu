@@ -1,6 +1,7 @@
 /*# The element types that C++ lacks, and what reads and stores them. A kernel has those of its operands. `packed`: it unpacks
-    A and B by `unpack`. `converts`: it reads elements of A and B at all. `reads_c`: it reads C. #*/
-//% macro element_types(packed=false, reads_c=true, converts=true)
+    A and B by `unpack`. `converts`: it reads elements of A and B at all. `reads_c`: it reads C.
+    `halves`: its sums are halves. #*/
+//% macro element_types(packed=false, reads_c=true, converts=true, halves=false)
 //% set used, factors = types.operands | map(attribute="label") | list, [types.a.label, types.b.label]
 //% set read = (factors if converts and not packed else []) + ([types.c.label] if reads_c else [])
 //% if types.accumulator.is_integer
@@ -9,7 +10,7 @@ ${ multiply_add() }
 //% if "bf16" in used
 ${ bf16("bf16" in read, types.c.label == "bf16") }
 //% endif
-//% if "f16" in read or "e5m2" in read or packed and converts and ("f16" in factors or "e5m2" in factors or "e4m3" in factors)
+//% if halves or "f16" in read or "e5m2" in read or packed and converts and ("f16" in factors or "e5m2" in factors or "e4m3" in factors)
 ${ from_f16() }
 //% endif
 //% if "f16" in used
@@ -78,6 +79,19 @@ struct BF16 {
     __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
 //% endif
 };
+//% endmacro
+
+//% macro tf32()
+#ifdef __CUDACC__
+// The nearest tf32, ties away from zero: tensor cores cut off the last 13 bits of an f32 that is not rounded before.
+__device__ __forceinline__ unsigned tf32_from_float(float value)
+{
+    unsigned bits;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
+    return bits;
+}
+#endif  // __CUDACC__
+
 //% endmacro
 
 //% macro from_f16()

@@ -18,6 +18,10 @@ __device__ __forceinline__ void load_fragments_a(const TileA& shared, int warp_m
     for (int i = 0; i < MMAS_M; ++i) {
         const int m = warp_m + 16 * i + ${ mn };
         ${ function }(a[i], &shared[${ line }][swizzled_a(${ line }, ${ at })]);
+//% if x.rounds
+        #pragma unroll
+        for (int r = 0; r < 4; ++r) a[i][r] = tf32_from_float(__uint_as_float(a[i][r]));
+//% endif
     }
 }
 //% else
@@ -33,7 +37,7 @@ __device__ __forceinline__ void load_fragments_b(const TileB& shared, int warp_n
         unsigned pair[4];
         ${ function }(pair, &shared[${ line }][swizzled_b(${ line }, ${ at })]);
         #pragma unroll
-        for (int r = 0; r < 4; ++r) b[j + r / 2][r % 2] = pair[r];
+        for (int r = 0; r < 4; ++r) b[j + r / 2][r % 2] = ${ "tf32_from_float(__uint_as_float(pair[r]))" if x.rounds else "pair[r]" };
     }
 }
 //% endif

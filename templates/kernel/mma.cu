@@ -1,14 +1,15 @@
 /*# Skeleton of the kernels on tensor cores: shared tiles of operands' own elements, swizzled, fragments, accumulators. A schedule
     extends it and fills `k_tiles`. #*/
 //% extends "kernel/gemm.cu"
-//% from "device/convert.cu" import element_types
+//% from "device/convert.cu" import element_types, tf32
 //% from "device/vec.cu" import vec
 //% from "device/warp_origin.cu" import warp_origin
 //% from "device/ldmatrix.cu" import ldmatrix
 //% from "device/mma.cu" import mma as mma_function
 //% from "copy/swizzle.cu" import swizzle
+//% from "compute/tensor.cu" import declare_summed
 //% block elements
-${ element_types(converts=false, reads_c=kernel.problem.epilogue.reads_c) }
+${ element_types(converts=false, reads_c=kernel.problem.epilogue.reads_c, halves=view.halves) }
 //%- endblock
 //% block types
 ${ vec() }
@@ -19,7 +20,7 @@ struct Coord {
 
 using TileA = ${ TA }[A_STRIDED][A_CONTIGUOUS];  // A's tile in shared memory: [${ "k][m" if view.a.k_rows else "m][k" }], swizzled
 using TileB = ${ TB }[B_STRIDED][B_CONTIGUOUS];  // B's tile in shared memory: [${ "k][n" if view.b.k_rows else "n][k" }], swizzled
-using Accumulators = ${ T }[MMAS_M][MMAS_N][4];  // this thread's sums, by instructions of its warp
+using Accumulators = ${ "unsigned" if view.halves else T }[MMAS_M][MMAS_N][${ view.registers }];  // this thread's sums, by instructions of its warp${ "; two halves each" if view.halves }
 
 /*% endblock %*/
 //% block origin
@@ -30,17 +31,31 @@ ${ warp_origin() }
 //% endblock
 ${ ldmatrix(view.loads) }
 ${ mma_function(view.instructions) }
+//% if view.rounds
+${ tf32() }
+//%- endif
 ${ swizzle(view.a) }
 ${ swizzle(view.b) }
 //% endblock
 //% block accumulators
     const WarpOrigin warp = warp_origin();
-    Accumulators acc = {};
-//% endblock
+    Accumulators acc = {}${ ", totals = {}" if view.promoted };
+${ declare_summed(kernel) }
+//%- endblock
 //% block main_loop
 /*% block k_tiles required %*/
 /*% endblock %*/
 
     ${ T } sums[TM][TN];
-    rows_of(acc, sums);
+    rows_of(${ "totals" if view.promoted else "acc" }, sums);
+//% if "row_sum" in kernel.problem.epilogue.sums
+    ${ T } row_sums[TM];
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) row_sums[i] = row_sum_acc[i / 2][i % 2 * 2];  // the same in every column
+//% endif
+//% if "column_sum" in kernel.problem.epilogue.sums
+    ${ T } column_sums[TN];
+    #pragma unroll
+    for (int j = 0; j < TN; ++j) column_sums[j] = column_sum_acc[j / 2][j % 2];  // and in every row
+//% endif
 //% endblock

@@ -1,5 +1,6 @@
 /*# A ring of STAGES k tiles in shared memory, filled by cp.async STAGES - 1 of them ahead; fragments one k step ahead. #*/
 //% extends "kernel/mma.cu"
+//% from "compute/tensor.cu" import summed
 //% from "device/cp_async.cu" import cp_async, start_tile
 //% block copies
 ${ cp_async() }
@@ -14,7 +15,7 @@ ${ start_tile(view.a, view.b, "depth > 0", "depth", "stage") | indent(8, first=t
 
     cp_async_wait<STAGES - 2>();  // this thread's copies of the first k tile have landed
     __syncthreads();              // and all threads'
-    unsigned a[2][MMAS_M][4], b[2][MMAS_N][2];  // fragments of a k step, and of the next one
+    ${ view.mma.a_type } a[2][MMAS_M][4], b[2][MMAS_N][2];  // fragments of a k step, and of the next one
 //% if view.may_be_empty
     if (${ view.K } > 0) {
         load_fragments_a(As[0], warp.m, 0, a[0]);
@@ -45,7 +46,10 @@ ${ start_tile(view.a, view.b, "depth > 0", "depth", "write", "  // an empty grou
                 load_fragments_a(As[read], warp.m, 0, a[next]);
                 load_fragments_b(Bs[read], warp.n, 0, b[next]);
             }
-            mma(a[step % 2], b[step % 2], acc);
+            mma(a[step % 2], b[step % 2], acc${ summed(kernel) });
         }
+//% if view.promoted
+        promote(acc, totals);
+//% endif
     }
 //% endblock

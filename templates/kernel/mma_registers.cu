@@ -1,5 +1,6 @@
 /*# Two stages in shared memory: the next k tile is loaded to registers while this one is multiplied. #*/
 //% extends "kernel/mma.cu"
+//% from "compute/tensor.cu" import summed
 //% from "copy/access.cu" import limits
 //% from "device/vec.cu" import load_edge
 //% block copies
@@ -29,11 +30,14 @@ ${ load_edge() }
         }
         #pragma unroll
         for (int step = 0; step < K_STEPS; ++step) {
-            unsigned a[MMAS_M][4], b[MMAS_N][2];
+            ${ view.mma.a_type } a[MMAS_M][4], b[MMAS_N][2];
             load_fragments_a(As[stage], warp.m, step * K_STEP, a);
             load_fragments_b(Bs[stage], warp.n, step * K_STEP, b);
-            mma(a, b, acc);
+            mma(a, b, acc${ summed(kernel) });
         }
+//% if view.promoted
+        promote(acc, totals);
+//% endif
         stage ^= 1;
         if (depth > 0) {
             store_shared_a(a_staged, As[stage]);

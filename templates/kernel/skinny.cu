@@ -9,7 +9,8 @@
 //% from "device/split.cu" import split_k
 //% from "device/dynamic_shared.cu" import dynamic_shared
 //% from view.stream import stream
-//% from view.small import small, sum_products
+//% from view.small import small
+//% from view.mainloop import sum_products
 //% from "epilogue/result.cu" import narrowed, result
 //% from "epilogue/tree.cu" import epilogue, applied_at, declare_outputs, inputs, raise_amaxes, store_matrices, warp_amax
 //% set x, w = view.x, view.w
@@ -54,6 +55,11 @@ __device__ __forceinline__ void take(const ${ access(w, "VW") } (&step)[LOADS][T
 
 //% endif
 ${ small(x, w, view) }
+//% if view.mma
+//% from view.stream import products
+
+${ products(x, w, view) }
+//% endif
 //% if kernel.launch.splits > 1
 ${ split_k(kernel, "STEP", ragged=true, whole=view.ring) }
 //% endif

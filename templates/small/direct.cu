@@ -43,7 +43,7 @@ __device__ __forceinline__ void fetch_small(const ${ element[x.X] }* ${ x.X }, S
     #pragma unroll
     for (int u = 0; u < UNROLL; ++u) fetch(${ w.X }, s, begin + thread.k + u * STEP, end, ${ w.mn }, ring[u]);
 
-    ${ T } acc[S][T] = {};
+    ${ "Accumulators acc" if view.mma else T ~ " acc[S][T]" } = {};
     for (int k = begin; k < end; k += UNROLL * STEP) {
         #pragma unroll
         for (int u = 0; u < UNROLL; ++u) {
@@ -66,7 +66,7 @@ __device__ __forceinline__ void fetch_small(const ${ element[x.X] }* ${ x.X }, S
         fetch_small(${ x.X }, s, tile_${ x.mn }, begin + thread.k + u * STEP${ ", end" if view.k_edge }, chunks[u]);
     }
 
-    ${ T } acc[S][T] = {};
+    ${ "Accumulators acc" if view.mma else T ~ " acc[S][T]" } = {};
     for (int k = begin; k < end; k += UNROLL * STEP) {
         #pragma unroll
         for (int u = 0; u < UNROLL; ++u) {

@@ -65,6 +65,9 @@ __device__ __forceinline__ void stage(const ${ element[x.X] }* ${ x.X }, Shape s
 //% if view.k_edge
         const int depth = min(BK, end - k);
 //% endif
+//% if not view.k_edge and view.chunk_steps > 1
+        #pragma unroll 1  // or the compiler delays the loads
+//% endif
         for (int step = 0; step < ${ "depth" if view.k_edge else "BK" }; step += UNROLL * STEP) {
             #pragma unroll
             for (int u = 0; u < UNROLL; ++u) {

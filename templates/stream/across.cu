@@ -22,27 +22,9 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {group${ " * DEPTH" if not types.uniform }, lane * VW};
 }
 
-// The ${ w.mn } of the thread's output t, from the first one: vectors lie LANES of them apart.
-__device__ __forceinline__ int output(int t)
-{
-    return t / VW * (LANES * VW) + t % VW;
-}
-
+${ output(w) }
 //% if not types.uniform
-// Start the loads of one step: this thread's ${ "columns" if w.X == "B" else "rows" } of ${ w.X } at DEPTH k, zeros from k = `end` on.
-__device__ __forceinline__ void fetch(const ${ element[w.X] }* ${ w.X }, Shape s, int k, int end, int ${ w.mn }, ${ weights(w, view) })
-{
-    #pragma unroll
-    for (int i = 0; i < LOADS; ++i) {
-        const int depth = k + i / (T / VW), first = ${ w.mn } + output(i % (T / VW) * VW);
-        const bool exists = ${ "k" if view.whole_steps else "depth" } < end${ " && first < s.%s" % w.MN if view.w_edge };
-        const int valid = !exists ? 0 : ${ "s.%s - first" % w.MN if view.partial else "VW" };
-${ start(w, "i", w.X ~ " + Offset(depth) * s." ~ w.ld ~ " + first", view) }    }
-//% if view.ring
-    cp_async_commit();
-//% endif
-}
-
+${ fetch(w, view) }
 // acc += the outer products of ${ x.X }'s S values and this thread's T weights at DEPTH k: every weight serves S times.
 __device__ __forceinline__ void mma(const Chunk& chunk, int k, const ${ access(w, "VW") } (&weights)[LOADS], ${ T } (&acc)[S][T])
 {
@@ -130,4 +112,28 @@ __device__ __forceinline__ void store_sums(${ T } (&acc)[S][T], ThreadOrigin thr
     }
 }
 //% endif
+//% endmacro
+
+//% macro output(w)
+// The ${ w.mn } of the thread's output t, from the first one: vectors lie LANES of them apart.
+__device__ __forceinline__ int output(int t)
+{
+    return t / VW * (LANES * VW) + t % VW;
+}
+//% endmacro
+
+//% macro fetch(w, view)
+// Start the loads of one step: this thread's ${ "columns" if w.X == "B" else "rows" } of ${ w.X } at DEPTH k, zeros from k = `end` on.
+__device__ __forceinline__ void fetch(const ${ element[w.X] }* ${ w.X }, Shape s, int k, int end, int ${ w.mn }, ${ weights(w, view) })
+{
+    #pragma unroll
+    for (int i = 0; i < LOADS; ++i) {
+        const int depth = k + i / (T / VW), first = ${ w.mn } + output(i % (T / VW) * VW);
+        const bool exists = ${ "k" if view.whole_steps else "depth" } < end${ " && first < s.%s" % w.MN if view.w_edge };
+        const int valid = !exists ? 0 : ${ "s.%s - first" % w.MN if view.partial else "VW" };
+${ start(w, "i", w.X ~ " + Offset(depth) * s." ~ w.ld ~ " + first", view) }    }
+//% if view.ring
+    cp_async_commit();
+//% endif
+}
 //% endmacro

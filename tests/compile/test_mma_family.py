@@ -8,6 +8,7 @@ from gemmgen.kernel.families import MMA
 from gemmgen.kernel.families.base import check
 from gemmgen.kernel.render import render
 from gemmgen.problem.device import ARCHS
+from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import compile_kernel
 from gemmgen.run.sass import disassemble
@@ -19,6 +20,7 @@ from gemmgen.support.files import Store
     [
         ("sm_90", "bf16", "rc"),
         ("sm_80", "s8,s8,s32", "rc"),
+        ("sm_90", "f64", "rc"),
         *(
             pytest.param(arch, types, layout, marks=pytest.mark.soak)
             for arch in ("sm_80", "sm_86", "sm_89", "sm_90", "sm_120")
@@ -29,6 +31,7 @@ from gemmgen.support.files import Store
 def test_the_machine_code_is_what_the_plan_says(arch: str, types: str, layout: str) -> None:
     problem = Problem(4096, 4096, 4096, types=types, layout=layout)
     config = MMA.default(problem)
+    one_register = problem.types.accumulator == DType.F64  # an LDS.64 brings one element
     check(MMA, problem, config, ARCHS[arch].limits)
     source = render(problem, MMA, config, arch)
     compiled = compile_kernel(source, arch, Store())
@@ -37,10 +40,11 @@ def test_the_machine_code_is_what_the_plan_says(arch: str, types: str, layout: s
     value, plan = MMA.plan(problem, config).constants, MMA.plan(problem, config)
     sass = disassemble(compiled.cubin, plan.instruction)
     multiplies = value["MMAS_M"] * value["MMAS_N"]
-    reads = value["MMAS_M"] + value["MMAS_N"] // 2
+    reads = 4 * value["MMAS_M"] + 2 * value["MMAS_N"] if one_register else value["MMAS_M"] + value["MMAS_N"] // 2
     counts = sass.kernel.counts
+    brought = sass.text.count("LDS.64") if one_register else counts["LDSM"]
     assert counts[plan.instruction] == value["K_STEPS"] * multiplies
-    assert counts["LDSM"] == (value["K_STEPS"] + 1) * reads, "those of the first k step, and of a k tile"
+    assert brought == (value["K_STEPS"] + 1) * reads, "those of the first k step, and of a k tile"
     assert counts["LDGSTS"] == value["STAGES"] * (value["A_ITERATIONS"] + value["B_ITERATIONS"])
     assert counts["LDGSTS"] == sass.text.count("LDGSTS.E.BYPASS.LTC128B.128 "), "of 16 bytes, past L1"
     assert sass.main_loop.counts[plan.instruction] == value["K_STEPS"] * multiplies

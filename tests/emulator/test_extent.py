@@ -21,6 +21,7 @@ from gemmgen.verification.data import make_operands
 from gemmgen.verification.domain import DomainTally
 from gemmgen.verification.extent import apart_situations, reach
 from gemmgen.verification.situation import Situation
+from gemmgen.verification.tails import check_tail, tails
 from gemmgen.verification.verifier import verify
 
 PROBLEM = Problem(None, None, None, batch=None, layout="rc", epilogue="bias+residual")
@@ -50,7 +51,7 @@ def test_c_and_a_wider_pre_activation_share_a_distance() -> None:
     source = render(problem, NAIVE, NAIVE.default(problem))
     for situation, apart in apart_situations(source):
         layout = ArenaLayout.of(situation.case, Workspace(0, 0), 1, 0, apart)
-        assert {placed.name for placed in layout.placements if len(placed.pack()) == 136} >= {"C", "aux"}
+        assert {placed.name for placed in layout.placements if len(placed.pack()) == 144} >= {"C", "aux"}
 
 
 def test_nothing_is_apart_where_sizes_are_fixed() -> None:
@@ -103,3 +104,41 @@ def test_a_verdict_names_the_distances(emulator: EmulatorExecutor) -> None:
     assert verdict.failure is not None
     assert "a product overflows 'int'" in verdict.failure.reason
     assert f"for the kernel lda = {LINES[1].lda}, ldb = " in verdict.failure.reason
+
+
+MANY = Problem(16, 12, 8, batch=None)
+ROWS = Problem(None, 64, 32, epilogue="scale_m+residual")
+
+
+@pytest.mark.parametrize("problem", [MANY, ROWS, replace(MANY, types=Types.parse("s8"))], ids=str)
+def test_the_end_of_a_launch_of_fixed_distances_lies_beyond_32_bits(
+    problem: Problem, emulator: EmulatorExecutor
+) -> None:
+    source = render(problem, NAIVE, NAIVE.default(problem))
+    (tail,) = tails(source)
+    kernel, tally = emulator.load(source), DomainTally()
+    assert check_tail(kernel, tail, tally) == 0 and tally.no_extent is None
+    kernel.close()
+    longer = [name for name, one in tail.far.tensors.items() if one.elements > tail.near.tensors[name].elements]
+    assert len(longer) >= 2 and min(reach(tail.far)[name] for name in longer if name in "AC") > 2**32
+
+
+def test_an_end_that_other_blocks_compute_is_not_judged(emulator: EmulatorExecutor) -> None:
+    source = render(MANY, NAIVE, NAIVE.default(MANY))
+    (tail,) = tails(source)
+    matrix = "const int matrix = blockIdx.x"
+    assert source.text.count(matrix) == 1
+    turned = source.text.replace(matrix, "const int matrix = s.batch - 1 - blockIdx.x")
+    kernel, tally = emulator.load(replace(source, text=turned)), DomainTally()
+    assert check_tail(kernel, tail, tally) == 0
+    assert tally.no_extent == "the last blocks of a grid do not compute the end of C along batch"
+    kernel.close()
+
+
+@pytest.mark.parametrize("batch", [None, 3])
+def test_matrices_behind_pointers_have_lines_beyond_32_bits(batch: int | None, emulator: EmulatorExecutor) -> None:
+    problem = Problem(None, None, None, batch=batch, pointers=True, lda=None, ldb=None, ldc=None)
+    ((situation, apart),) = apart_situations(render(problem, NAIVE, NAIVE.default(problem)))
+    kernel, tally = emulator.load(render(problem, NAIVE, NAIVE.default(problem))), DomainTally()
+    assert check_apart(kernel, situation, apart, tally) == 0 and min(reach(apart).values()) > 2**32
+    kernel.close()

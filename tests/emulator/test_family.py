@@ -90,7 +90,7 @@ def doubles() -> Iterator[Kernel]:
 
 
 def ahead() -> Iterator[Kernel]:
-    """Values read ahead, in both element types, with and without batch and split K, sliced K and not."""
+    """Fragments that are prefetched, in both element types, with and without batch and split K, sliced K and not."""
     ring = {"BM": 32, "BN": 64, "TM": 4, "TN": 4, "WM": 16, "WN": 32, "ASYNC": 1, "STAGES": 2, "K_UNROLL": 2}
     sliced = {**ring, "BK": 32, "STAGES": 3}
     for dtype in (DType.F32, DType.F64):

@@ -14,6 +14,7 @@ from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.types import Compute, Types
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.verification.verifier import verify
 
@@ -41,11 +42,14 @@ class Kernel:
 
 
 OPEN = (None, None, None)
+TF32 = Types.parse("f32", Compute.TF32)
 KERNELS = (
     Kernel(OPEN, {"STAGES": 4}, {"ld_align": 8}),
     Kernel(OPEN, {"SPLIT": 3}, {"layout": "cr", "types": "f16,f16,f32", "ld_align": 2, "epilogue": "bias+gelu+aux"}),
     Kernel((70, 97, 53), {}, {"layout": "rr"}),
     Kernel((64, 72, 208), {"WN": 32}, {"types": "s8,u8,s32"}),
+    Kernel((None, 40, None), {"MMA_K": 8, "BK": 16}, {"types": "f64", "layout": "rr", "ld_align": 2}),
+    Kernel((None, 56, None), {"BK": 16, "MMA_K": 8}, {"types": TF32, "layout": "cc"}),
 )
 MORE = (
     Kernel(OPEN, {"BM": 64, "WM": 32, "BN": 64}, {"layout": "cc", "types": "f16", "ld_align": 4}, "sm_80"),
@@ -54,6 +58,15 @@ MORE = (
     Kernel(OPEN, {}, {"batch": None, "ld_align": 4, "epilogue": "scale_m+bias+silu+residual"}, "sm_89"),
     Kernel(OPEN, {}, {"batch": None, "pointers": True, "layout": "cc", "types": "bf16,bf16,f32"}),
     Kernel(OPEN, {}, {"types": "s8,s8,s8", "epilogue": "scale_m+row_amax+column_amax"}),
+    Kernel(OPEN, {"MMA_K": 4, "BK": 16, "SPLIT": 2}, {"types": "f64", "layout": "cc"}, "sm_80"),
+    Kernel(OPEN, {"SPLIT": 2}, {"types": "u8,s8,f32", "epilogue": "zero_m+zero_n+scale_m", "ld_align": 16}),
+    Kernel(OPEN, {"MMA_K": 8, "ASYNC": 0, "STAGES": 2}, {"types": "f16", "layout": "cr"}, "sm_75"),
+    Kernel(OPEN, {"MMA_K": 16, "ASYNC": 0, "STAGES": 2}, {"types": "s8,u8,s32", "ld_align": 8}, "sm_75"),
+    Kernel(OPEN, {"BK": 16, "MMA_K": 8, "SPLIT": 2}, {"types": TF32, "layout": "cr"}, "sm_80"),
+    Kernel(OPEN, {"SPLIT": 2}, {"types": Types.parse("f16", Compute.F16), "layout": "rr", "epilogue": "bias"}),
+    Kernel(OPEN, {}, {"types": Types.parse("e4m3,e5m2,bf16", Compute.FAST), "ld_align": 16}, "sm_89"),
+    Kernel(OPEN, {"BK": 128}, {"types": Types.parse("e4m3,e4m3,f16", Compute.PROMOTED), "ld_align": 4}, "sm_89"),
+    Kernel(OPEN, {}, {"types": "e5m2", "ld_align": 8}, "sm_120"),
     Kernel((40, 96, 512), {"BK": 128, "SPLIT": 5, "BN": 48, "WN": 48}, {"layout": "rr"}),
 )
 

@@ -147,6 +147,8 @@ def test_the_host_reads_every_number(tmp_path: object) -> None:
     ("name", "examples"),
     [
         ("gemm_bf16_rc_3xNxK_skinny_s4_t4_w2_k512_u2_v4_split1", THOROUGH),
+        ("gemm_bf16_rc_3xNxK_la8_skinny_s8_t16_w2_k0_u2_async1_mma1_v4_split2", EXAMPLES),
+        ("gemm_f16_rr_9xNxK_la4_skinny_s8_t8_l8_w2_k0_u2_d4_mma1_v4_split1", EXAMPLES),
         ("gemm_e4m3_rr_2xNxK_la16_skinny_s2_t8_l8_w2_k0_u2_d4_v4_split1", EXAMPLES),
         ("gemm_f16_rr_1xNxK_la8_skinny_s1_t8_l4_w2_k0_u2_d4_async1_v4_split2", EXAMPLES),
         ("gemm_s8u8s32_rc_3xNxK_la4_skinny_s4_t2_w2_k0_u4_async1_v4_split2", EXAMPLES),

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_512x512x512_sm90_33bfbb1f
+// gemm_bf16_rc_512x512x512_sm90_f1e1e505
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -70,7 +70,7 @@ constexpr int A_STRIDED = BM;                                                   
 constexpr int A_LANES = 4;                                                                       // threads along the contiguous dimension
 constexpr int A_PASS = THREADS / A_LANES;                                                        // threads along the strided dimension
 constexpr int A_ITERATIONS = A_CONTIGUOUS / VA / A_LANES * ((A_STRIDED + A_PASS - 1) / A_PASS);  // accesses of a thread, at most
-constexpr int CHUNK_A = 8;                                                                       // elements of a chunk of 16 bytes, a row of ldmatrix
+constexpr int CHUNK_A = 8;                                                                       // elements of a chunk of 16 bytes, which stay together
 constexpr int A_PHASE = 2;                                                                       // lines of the shared tile, one behind the other, that swizzle alike
 constexpr int A_SWIZZLED = 4;                                                                    // chunks of a line that trade places
 
@@ -81,7 +81,7 @@ constexpr int B_STRIDED = BN;                                                   
 constexpr int B_LANES = 4;                                                                       // threads along the contiguous dimension
 constexpr int B_PASS = THREADS / B_LANES;                                                        // threads along the strided dimension
 constexpr int B_ITERATIONS = B_CONTIGUOUS / VB / B_LANES * ((B_STRIDED + B_PASS - 1) / B_PASS);  // accesses of a thread, at most
-constexpr int CHUNK_B = 8;                                                                       // elements of a chunk of 16 bytes, a row of ldmatrix
+constexpr int CHUNK_B = 8;                                                                       // elements of a chunk of 16 bytes, which stay together
 constexpr int B_PHASE = 2;                                                                       // lines of the shared tile, one behind the other, that swizzle alike
 constexpr int B_SWIZZLED = 4;                                                                    // chunks of a line that trade places
 
@@ -397,7 +397,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rc_512x512x512_sm90_33bfbb1f(
+gemm_bf16_rc_512x512x512_sm90_f1e1e505(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,

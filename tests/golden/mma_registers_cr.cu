@@ -1,4 +1,4 @@
-// gemm_f16f16f32_cr_127x61x33_sm90_ca9f2e12
+// gemm_f16f16f32_cr_127x61x33_sm90_304d4fe1
 //
 //     C = alpha * A * B + beta * C      A f16, B f16, C f32; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -56,7 +56,7 @@ constexpr int A_STRIDED = BK;                                                   
 constexpr int A_LANES = 32;                                                                      // threads along the contiguous dimension
 constexpr int A_PASS = THREADS / A_LANES;                                                        // threads along the strided dimension
 constexpr int A_ITERATIONS = A_CONTIGUOUS / VA / A_LANES * ((A_STRIDED + A_PASS - 1) / A_PASS);  // accesses of a thread, at most
-constexpr int CHUNK_A = 8;                                                                       // elements of a chunk of 16 bytes, a row of ldmatrix
+constexpr int CHUNK_A = 8;                                                                       // elements of a chunk of 16 bytes, which stay together
 constexpr int A_PHASE = 2;                                                                       // lines of the shared tile, one behind the other, that swizzle alike
 constexpr int A_SWIZZLED = 4;                                                                    // chunks of a line that trade places
 
@@ -67,7 +67,7 @@ constexpr int B_STRIDED = BK;                                                   
 constexpr int B_LANES = 32;                                                                      // threads along the contiguous dimension
 constexpr int B_PASS = THREADS / B_LANES;                                                        // threads along the strided dimension
 constexpr int B_ITERATIONS = B_CONTIGUOUS / VB / B_LANES * ((B_STRIDED + B_PASS - 1) / B_PASS);  // accesses of a thread, at most
-constexpr int CHUNK_B = 8;                                                                       // elements of a chunk of 16 bytes, a row of ldmatrix
+constexpr int CHUNK_B = 8;                                                                       // elements of a chunk of 16 bytes, which stay together
 constexpr int B_PHASE = 2;                                                                       // lines of the shared tile, one behind the other, that swizzle alike
 constexpr int B_SWIZZLED = 4;                                                                    // chunks of a line that trade places
 
@@ -414,7 +414,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16f16f32_cr_127x61x33_sm90_ca9f2e12(
+gemm_f16f16f32_cr_127x61x33_sm90_304d4fe1(
     const F16* __restrict__ A,
     const F16* __restrict__ B,
     float* __restrict__ C,

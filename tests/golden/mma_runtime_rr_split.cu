@@ -1,4 +1,4 @@
-// gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_6145b4d5
+// gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_8b0feaaa
 //
 //     C = row_amax(gelu(alpha * acc + beta * C + bias_n))      acc = A * B; bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -78,7 +78,7 @@ constexpr int A_STRIDED = BM;                                                   
 constexpr int A_LANES = 4;                                                                       // threads along the contiguous dimension
 constexpr int A_PASS = THREADS / A_LANES;                                                        // threads along the strided dimension
 constexpr int A_ITERATIONS = A_CONTIGUOUS / VA / A_LANES * ((A_STRIDED + A_PASS - 1) / A_PASS);  // accesses of a thread, at most
-constexpr int CHUNK_A = 8;                                                                       // elements of a chunk of 16 bytes, a row of ldmatrix
+constexpr int CHUNK_A = 8;                                                                       // elements of a chunk of 16 bytes, which stay together
 constexpr int A_PHASE = 2;                                                                       // lines of the shared tile, one behind the other, that swizzle alike
 constexpr int A_SWIZZLED = 4;                                                                    // chunks of a line that trade places
 
@@ -89,7 +89,7 @@ constexpr int B_STRIDED = BK;                                                   
 constexpr int B_LANES = 8;                                                                       // threads along the contiguous dimension
 constexpr int B_PASS = THREADS / B_LANES;                                                        // threads along the strided dimension
 constexpr int B_ITERATIONS = B_CONTIGUOUS / VB / B_LANES * ((B_STRIDED + B_PASS - 1) / B_PASS);  // accesses of a thread, at most
-constexpr int CHUNK_B = 8;                                                                       // elements of a chunk of 16 bytes, a row of ldmatrix
+constexpr int CHUNK_B = 8;                                                                       // elements of a chunk of 16 bytes, which stay together
 constexpr int B_PHASE = 1;                                                                       // lines of the shared tile, one behind the other, that swizzle alike
 constexpr int B_SWIZZLED = 8;                                                                    // chunks of a line that trade places
 
@@ -593,7 +593,7 @@ __device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, int col
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_6145b4d5(
+gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_8b0feaaa(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,

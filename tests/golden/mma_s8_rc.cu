@@ -1,4 +1,4 @@
-// gemm_s8s8bf16_rc_Mx512x1024_scale_m_scale_n_bias_sm90_2de3f215
+// gemm_s8s8bf16_rc_Mx512x1024_scale_m_scale_n_bias_sm90_c3ed11b9
 //
 //     C = alpha * acc * scale_m * scale_n + beta * C + bias_n      acc = A * B; A s8, B s8, C bf16; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -79,7 +79,7 @@ constexpr int A_STRIDED = BM;                                                   
 constexpr int A_LANES = 4;                                                                       // threads along the contiguous dimension
 constexpr int A_PASS = THREADS / A_LANES;                                                        // threads along the strided dimension
 constexpr int A_ITERATIONS = A_CONTIGUOUS / VA / A_LANES * ((A_STRIDED + A_PASS - 1) / A_PASS);  // accesses of a thread, at most
-constexpr int CHUNK_A = 16;                                                                      // elements of a chunk of 16 bytes, a row of ldmatrix
+constexpr int CHUNK_A = 16;                                                                      // elements of a chunk of 16 bytes, which stay together
 constexpr int A_PHASE = 2;                                                                       // lines of the shared tile, one behind the other, that swizzle alike
 constexpr int A_SWIZZLED = 4;                                                                    // chunks of a line that trade places
 
@@ -90,7 +90,7 @@ constexpr int B_STRIDED = BN;                                                   
 constexpr int B_LANES = 4;                                                                       // threads along the contiguous dimension
 constexpr int B_PASS = THREADS / B_LANES;                                                        // threads along the strided dimension
 constexpr int B_ITERATIONS = B_CONTIGUOUS / VB / B_LANES * ((B_STRIDED + B_PASS - 1) / B_PASS);  // accesses of a thread, at most
-constexpr int CHUNK_B = 16;                                                                      // elements of a chunk of 16 bytes, a row of ldmatrix
+constexpr int CHUNK_B = 16;                                                                      // elements of a chunk of 16 bytes, which stay together
 constexpr int B_PHASE = 2;                                                                       // lines of the shared tile, one behind the other, that swizzle alike
 constexpr int B_SWIZZLED = 4;                                                                    // chunks of a line that trade places
 
@@ -440,7 +440,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_s8s8bf16_rc_Mx512x1024_scale_m_scale_n_bias_sm90_2de3f215(
+gemm_s8s8bf16_rc_Mx512x1024_scale_m_scale_n_bias_sm90_c3ed11b9(
     const signed char* __restrict__ A,
     const signed char* __restrict__ B,
     BF16* __restrict__ C,

@@ -21,6 +21,7 @@ from gemmgen.problem.epilogue import LINEAR
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.sizes import Size
+from gemmgen.problem.types import Compute, Types
 from gemmgen.support.paths import TEMPLATES
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -41,13 +42,14 @@ class Sample:
     pointers: bool = False
     epilogue: str = str(LINEAR)
     types: str = ""  # where not all are `dtype`
+    compute: Compute = Compute.FMA
 
     def render(self) -> KernelSource:
         leading: dict[str, int] = {} if self.lda is None else {"lda": self.lda}
         layout = Layout.parse(self.layout)
         problem = Problem(
             *self.shape,
-            types=self.types or self.dtype.label,
+            types=Types.parse(self.types or self.dtype.label, self.compute),
             layout=layout,
             pointer_align=self.pointer_align,
             batch=self.batch,
@@ -123,6 +125,12 @@ SAMPLES = {
     ),
     "mma_registers_cr": Sample(MMA, {"BM": 32, "BN": 32, "WM": 16, "WN": 16}, (127, 61, 33), "cr", types="f16,f16,f32"),
     "mma_s8_rc": Sample(MMA, {}, (None, 512, 1024), "rc", epilogue="scale_m+scale_n+bias", types="s8,s8,bf16"),
+    "mma_f64_cr": Sample(MMA, {"STAGES": 3}, (None, 512, 1024), "cr", dtype=DType.F64),
+    "mma_zero_points_rc": Sample(
+        MMA, {"SPLIT": 2}, (256, 512, 4096), "rc", epilogue="zero_m+zero_n+scale_m", types="u8,s8,bf16"
+    ),
+    "mma_tf32_rr": Sample(MMA, {}, (None, 512, 1024), "rr", compute=Compute.TF32),
+    "mma_f16_sums_rc": Sample(MMA, {}, (512, 512, 512), "rc", dtype=DType.F16, compute=Compute.F16),
     "skinny_along_k": Sample(SKINNY, {"S": 1, "UNROLL": 2}, (1, 4096, 4096), "rc"),
     "skinny_split": Sample(SKINNY, {"S": 16, "UNROLL": 8, "SPLIT": 8}, (16, 4096, 4096)),
     "skinny_split_rc": Sample(SKINNY, {"SPLIT": 4}, (16, 1000, 4096), "rc"),
@@ -136,6 +144,15 @@ SAMPLES = {
     ),
     "skinny_f16_bf16_staged_rc": Sample(
         SKINNY, {"S": 8, "T": 4, "BK": 512, "SPLIT": 1}, (None, 1000, 4096), "rc", types="f16,bf16,f32"
+    ),
+    "skinny_mma_rc": Sample(
+        SKINNY, {"S": 8, "T": 16, "BK": 0, "UNROLL": 4, "MMA": 1}, (8, 4096, 4096), "rc", dtype=DType.BF16
+    ),
+    "skinny_mma_across_ring": Sample(
+        SKINNY,
+        {"S": 8, "T": 16, "LANES": 8, "BK": 0, "UNROLL": 2, "DEPTH": 4, "ASYNC": 1, "MMA": 1, "SPLIT": 2},
+        (None, 4096, 8192),
+        dtype=DType.F16,
     ),
     "skinny_s8_dot": Sample(SKINNY, {"S": 1, "BK": 0, "SPLIT": 2}, (1, 4096, 4096), "rc", types="s8,s8,s32"),
     "f64": Sample(SIMT, {"ASYNC": 1, "STAGES": 3}, dtype=DType.F64),

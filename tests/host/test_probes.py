@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gemmgen.run.emulator.probes import COMPARISONS, MOST_SITES, Block, Condition, _tokens, probed
+from gemmgen.run.emulator.conditions import probed
+from gemmgen.run.emulator.probes import COMPARISONS, MOST_SITES, Block, Condition
+from gemmgen.run.emulator.tokens import tokens_of
 
 KERNELS = sorted((Path(__file__).parents[1] / "golden").rglob("*.cu"))
 COMPARED = re.compile(r"compared<\d+, (\d)>")
@@ -62,6 +64,28 @@ def test_a_comparison_has_its_own_operands_alone() -> None:
     assert "compared<1, 2>(m , 8) and  ::gemmgen::taken<2>(m & 1)" in made
 
 
+def test_the_labels_of_a_switch_are_comparisons() -> None:
+    text = """\
+void f(int d)
+{
+  switch (d > 1 ? d & 7 : 0) {
+    case 1: e(); break;
+    case A::B: switch (g) { case 9: h(); }
+    case 2 ... 4: { j(); }
+    default: k();
+  }
+  switch (constant<2>()) { default: k(); }
+}
+"""
+    made = probed(text)
+    texts = [(site.line, site.text) for site in made.sites if isinstance(site, Condition)]
+    chosen = "d > 1 ? d & 7 : 0"
+    assert texts == [(3, "d > 1"), (4, f"{chosen} == 1"), (5, f"{chosen} == A::B"), (5, "g == 9")]
+    labels = "::gemmgen::Label<2, (long long)(1)>{}, ::gemmgen::Label<3, (long long)(A::B)>{}"
+    compared = " ::gemmgen::compared<1, 3>(d , 1) ? d & 7 : 0"
+    assert f"switch ( ::gemmgen::chosen({compared}, {labels})) {{" in made.text
+
+
 def test_blocks_have_their_lines() -> None:
     text = "void f()\n{\n  if (a) {\n    b();\n  } else {\n    c();\n  }\n  switch (d) {\n    case 1: e();\n  }\n}\n"
     blocks = [(site.line, site.last) for site in probed(text).sites if isinstance(site, Block)]
@@ -79,8 +103,8 @@ def test_all_else_stays_as_it_is(path: Path) -> None:
     assert sorted(numbers) == [*range(len(made.sites))]
     bare = re.sub(r" ::gemmgen::reached<\d+>\(\);", "", made.text)
     bare = re.sub(r" ::gemmgen::(?:taken<\d+>|compared<\d+, \d>)\(", "(", bare)
-    left = [token.text for token in _tokens(text)][::-1]
-    for token in _tokens(bare):
+    left = [token.text for token in tokens_of(text)][::-1]
+    for token in tokens_of(bare):
         if token.text == left[-1] or (token.text == "," and left[-1] in COMPARISONS):
             left.pop()
         else:

@@ -169,10 +169,14 @@ def test_braces_of_ptx_are_left_alone() -> None:
 def used_templates() -> set[str]:
     """Every template that a kernel can reach: those that families and functions name, and what they take in."""
     found = {function.f32 for function in FUNCTIONS.values() if function.f32}
+    tensor_cores = {"S": 8, "T": 16, "BK": 0, "MMA": 1}
+    for layout, changes in (("rc", {}), ("rr", {"LANES": 8, "DEPTH": 4})):
+        problem = Problem(8, 512, 512, layout=Layout.parse(layout), types="bf16")
+        found |= reachable(SKINNY, problem, SKINNY.default(problem).with_values(**tensor_cores, **changes))
+    served = [(one, types) for one in FAMILIES.values() for types in one.types or ("f32",)]
     for layout in ("rr", "rc", "cr", "cc"):
-        for family in FAMILIES.values():
+        for family, types in served:
             size, batch = (16, 64) if family.small_batches else (512, 1)
-            types = next(iter(family.types), "f32")
             problem = Problem(size, size, size, layout=Layout.parse(layout), batch=batch, types=types)
             for changes in (
                 {},

@@ -8,7 +8,8 @@ from gemmgen.kernel.families import SIMT
 from gemmgen.kernel.render import render
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.coverage import Near
-from gemmgen.verification.seeker import MOST_TRIES, SOUGHT_FLOPS, Seeker
+from gemmgen.verification.checks import sampled
+from gemmgen.verification.seeker import MOST_TRIES, SOUGHT_FLOPS, Seeker, sampling
 from gemmgen.verification.situation import FAR_SIZES, Situation
 
 FREE = Problem(None, None, None, lda=None, ldb=None, ldc=None)
@@ -98,3 +99,39 @@ def test_exact_data_has_exact_scalars():
 
 def test_nothing_is_sought_where_nothing_lacks():
     assert tries(Kernel("K == K", lambda case: (case.k, case.k), EQUAL)) == []
+
+
+class Sampled:
+    """A kernel of a grid that does not run whole, with a comparison of the block's number."""
+
+    runs_parts = True
+
+    def __init__(self, wanted):
+        problem = Problem(1024, 1024, 512)
+        self.source, self.wanted = render(problem, SIMT, SIMT.default(problem)), wanted
+        self.nearest = None
+
+    def can_run_whole(self, case):
+        return False
+
+    def run(self, situation):
+        blocks = sampled(situation.case, self.source.launch, situation.seed)
+        self.nearest = float(min(blocks, key=lambda block: abs(block - self.wanted)))
+
+    def lacking(self):
+        return {} if self.nearest == self.wanted else {0: Near("blockIdx.x == 37", self.nearest, float(self.wanted))}
+
+
+def test_a_block_of_a_sampled_grid_is_sought_by_its_number():
+    kernel = Sampled(37)
+    seeker, situation = Seeker(kernel, FAR_SIZES[-1]), Situation(kernel.source.problem.case(), "exact", 3)
+    kernel.run(situation)
+    assert kernel.nearest != 37
+    seeker.ran(situation)
+    sought = seeker.next()
+    kernel.run(sought)
+    assert kernel.nearest == 37 and sought.case == situation.case
+    kernel.can_run_whole = lambda case: True
+    assert sampling(kernel, situation, 37) is not None, "other seeds than one in eight still take a sample"
+    small = Problem(32, 32, 8).case()
+    assert sampling(kernel, Situation(small, "exact", 3), 0) is None

@@ -83,8 +83,8 @@ VECTORS = {**OUTER, "VEC": 4, "TA": 1, "TB": 1, "PAD": 4}
 DOUBLE_BUFFER = {**VECTORS, "STAGES": 2}
 WARP_TILES = {**DOUBLE_BUFFER, "BN": 128, "WM": 64, "WN": 32, "GROUP": 8}
 CP_ASYNC = {**WARP_TILES, "STAGES": 3, "ASYNC": 1, "BK": 16}
-READ_AHEAD = {**CP_ASYNC, "K_UNROLL": 4}
-SLICES = {**READ_AHEAD, "STAGES": 2, "BK": 32, "SLICES": 2}
+FRAGMENT_PREFETCH = {**CP_ASYNC, "K_UNROLL": 4}
+SLICES = {**FRAGMENT_PREFETCH, "STAGES": 2, "BK": 32, "SLICES": 2}
 
 LADDER = Study(
     "ladder",
@@ -151,15 +151,15 @@ LADDER = Study(
             lesson="copies go straight to shared memory, two tiles ahead, without passing through registers",
         ),
         StudyPoint(
-            "read ahead",
-            READ_AHEAD,
+            "fragment prefetch",
+            FRAGMENT_PREFETCH,
             against="cp.async stages",
-            lesson="values of two depths in registers, each replaced after its use: no FMA waits for a read",
+            lesson="fragments of two k in registers, one loaded while the other is multiplied: no FMA waits for a read",
         ),
         StudyPoint(
             "sliced K",
             SLICES,
-            against="read ahead",
+            against="fragment prefetch",
             lesson="two groups of warps share a block's tile, each with half of a step: more warps for few blocks",
         ),
         StudyPoint(

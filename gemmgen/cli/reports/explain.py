@@ -7,6 +7,7 @@ from rich.table import Table
 
 from gemmgen.benchmark.explain import BOUNDS, Explanation, LoopUse, TileLevel
 from gemmgen.cli.reports.words import NONE, bold, facts, figure, percent, short, show_table, table
+from gemmgen.kernel.plan import TENSOR_OPCODES
 from gemmgen.run.sass import BANKS_KNOWN
 from gemmgen.support.words import plural
 
@@ -14,6 +15,9 @@ OPCODES_SHOWN = 8
 PURPOSES = {
     "FFMA": "the work: a multiply and an add",
     "DFMA": "the work: a multiply and an add",
+    **dict.fromkeys(TENSOR_OPCODES.values(), "the work: products of fragments, by a warp"),
+    "HMMA": "the work: products of fragments, by a warp",
+    "LDSM": "ldmatrix: fragments from shared memory",
     "LDS": "read shared memory",
     "STS": "write shared memory",
     "LDG": "read global memory",

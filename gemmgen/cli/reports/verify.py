@@ -13,6 +13,7 @@ from gemmgen.run.coverage import Coverage
 from gemmgen.support.words import plural
 from gemmgen.verification.checks import SAMPLE_TILES
 from gemmgen.verification.domain import Domain
+from gemmgen.verification.replay import Replayed
 from gemmgen.verification.sanitizers.tool import SanitizerResult
 from gemmgen.verification.verifier import Verdict
 from gemmgen.verification.with_nvrtc import CudaCheck
@@ -74,6 +75,8 @@ def show_pass(console: Console, verdict: Verdict) -> None:
     if determinism is not None:
         part = "" if determinism.blocks == determinism.grid else f", of {determinism.blocks} of its blocks"
         console.print(f"      the same bits in {determinism.runs} runs of one launch{part}")
+    if verdict.replayed is not None:
+        console.print(f"      {_replay_words(verdict.replayed)}", soft_wrap=True, markup=False)
     for words in verdict.assumes:
         console.print(f"      judged under an assumption: {words}", soft_wrap=True, markup=False)
     if verdict.domain is not None:
@@ -81,6 +84,12 @@ def show_pass(console: Console, verdict: Verdict) -> None:
             console.print(f"      {words}", soft_wrap=True, markup=False)
     if verdict.executor == "emulator":
         console.print(f"      {coverage_words(verdict.coverage)}", soft_wrap=True, markup=False)
+
+
+def _replay_words(replayed: Replayed) -> str:
+    """How many elements have the bits that the plan says, and the first that has not."""
+    others = "" if replayed.first is None else f": {replayed.first}"
+    return f"bits as planned: {replayed.equal:,} of {replayed.elements:,} elements{others}"
 
 
 def _reach_words(domain: Domain) -> Iterator[str]:

@@ -13,7 +13,7 @@ from gemmgen.support.errors import require
 
 FAMILIES: dict[str, Family] = {family.name: family for family in (SIMT, SKINNY, BATCHED, NAIVE, MMA)}
 DEFAULT_FAMILY = SIMT.name
-SEARCHED: tuple[Family, ...] = (SIMT, SKINNY, BATCHED)  # where nobody names one; each says which problems it suits
+SEARCHED: tuple[Family, ...] = (SIMT, SKINNY, BATCHED, MMA)  # where nobody names one; each says which problems it suits
 
 
 def family_named(name: str) -> Family:

@@ -19,25 +19,28 @@ from gemmgen.kernel.config import Config, Derived
 from gemmgen.kernel.families.base import Family, constants, launch_of, sides, sizes_of, tile_grid
 from gemmgen.kernel.families.mma_axes import CONSTRAINTS, MMA_M, PAIR_N, PRUNING, MmaConfig
 from gemmgen.kernel.families.mma_operands import (
+    LDMATRIX,
     NEVER,
-    STEP_BYTES,
     THREADS,
     Operand,
     access_width,
+    fragment_of,
     instruction,
+    k_step,
     operand_constants,
     rendered,
 )
 from gemmgen.kernel.notes import block, shared_tiles
-from gemmgen.kernel.plan import Plan, Tile, Work
+from gemmgen.kernel.plan import Plan, SumOrder, Tile, Work
 from gemmgen.problem.device import WARP
 from gemmgen.problem.dtype import WORD
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.mma import Mma
+from gemmgen.problem.types import Compute
 from gemmgen.support.words import plural
 
 BANK_BYTES = 128  # that shared memory reads or writes a cycle
-INSTRUCTION_K = (8, 16, 32)
+INSTRUCTION_K = (4, 8, 16, 32)
 MMA_N = 8  # columns of C that one instruction multiplies
 OTHER_REGISTERS = 40  # of a thread, for addresses and counters
 
@@ -47,6 +50,11 @@ class MmaView:
     """What the templates of `mma` need beside the constants.
 
     mma                  the instruction
+    composed             several of them multiply a fragment of A by one of B
+    registers            of a thread's sums of an instruction's 16 x 8
+    halves               which hold two sums of f16 each
+    promoted             sums are added up in f32 after each k tile
+    rounds               operands are rounded to tf32
     instructions, loads  what templates/device/mma.cu and ldmatrix.cu define
     K                    how many k the block sums over
     may_be_empty         which can be none
@@ -57,6 +65,11 @@ class MmaView:
     a: Operand
     b: Operand
     mma: Mma
+    composed: bool
+    registers: int
+    halves: bool
+    promoted: bool
+    rounds: bool
     instructions: tuple[Mma, ...]
     loads: tuple[tuple[int, bool], ...]
     K: str
@@ -77,11 +90,13 @@ class MmaFamily(Family):
     pruning = PRUNING
     secondary = frozenset({"WM", "WN", "BK", "STAGES", "GROUP", "SPLIT"})
     small = MappingProxyType({"BM": 32, "BN": 32, "WM": 16, "WN": 16})
-    types = ("bf16", "f16", "bf16,bf16,f32", "s8,s8,s32", "u8,s8,bf16")
+    types = ("bf16", "f16", "bf16,bf16,f32", "s8,s8,s32", "u8,s8,bf16", "f64")
 
     def default(self, problem: Problem) -> Config:
-        step = STEP_BYTES // problem.types.a.size
-        return self.suited(problem, MmaConfig(BK=2 * step, MMA_K=step))
+        step = k_step(problem.types.a)
+        # A warp's sums in 128 registers of a thread.
+        rows = MmaConfig.WM * WORD // problem.types.accumulator.size // (1 + self.facts(problem)["PROMOTED"])
+        return self.suited(problem, MmaConfig(BK=2 * step, WM=rows, MMA_K=step))
 
     def suited(self, problem: Problem, config: Config) -> Config:
         """Copies through registers where lines are aligned to less than cp.async takes."""
@@ -95,8 +110,11 @@ class MmaFamily(Family):
             **sizes_of(problem),
             "A_BYTES": types.a.size,
             "B_BYTES": types.b.size,
-            "A_ALONG_K": int(a.along_k),
-            "B_ALONG_K": int(b.along_k),
+            "A_ACCESS": access_width(problem, a) * types.a.size,
+            "B_ACCESS": access_width(problem, b) * types.b.size,
+            "A_TRANSPOSED": int(not a.along_k and fragment_of(types.a, a.along_k) == LDMATRIX),
+            "B_TRANSPOSED": int(not b.along_k and fragment_of(types.b, b.along_k) == LDMATRIX),
+            "PROMOTED": int(types.compute is Compute.PROMOTED),
             "HAS_MMA": int(any(instruction(types, axis_k).mma for axis_k in INSTRUCTION_K)),
             "NEVER": NEVER,
         }
@@ -106,7 +124,7 @@ class MmaFamily(Family):
         one = instruction(problem.types, mma.MMA_K)
         return (
             *_native(one.since, one.until, one.again),
-            *_tiling(STEP_BYTES // problem.types.a.size),
+            *_tiling(k_step(problem.types.a)),
             *operand_constants(problem, mma, a),
             *operand_constants(problem, mma, b),
             *_results(gcd(2, problem.vector_limit("ldc"))),
@@ -115,10 +133,12 @@ class MmaFamily(Family):
 
     def plan(self, problem: Problem, config: Config) -> Plan:
         mma, value = cast(MmaConfig, config), constants(self, problem, config)
-        launch = launch_of(value, tile_grid(problem, value), splits=mma.SPLIT)
+        summed = sum(value[{"row_sum": "TM", "column_sum": "TN"}[name]] for name in problem.epilogue.sums)
+        launch = launch_of(value, tile_grid(problem, value), splits=mma.SPLIT, summed=summed)
         work, tile = _work(problem, mma, value), (mma.BM, mma.BN)
         one = instruction(problem.types, mma.MMA_K).mma
-        return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, one)
+        sums = None if one is None else SumOrder(one, mma.BK, mma.SPLIT)
+        return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, one, sums)
 
     def template(self, config: Config) -> str:
         return "kernel/mma_cp_async.cu" if cast(MmaConfig, config).ASYNC else "kernel/mma_registers.cu"
@@ -135,8 +155,13 @@ class MmaFamily(Family):
             a=a,
             b=b,
             mma=plan.mma,
+            composed=plan.mma.a_registers < 4,
+            registers=2 if plan.mma.c_shared == 2 else 4,
+            halves=plan.mma.c_shared == 2,
+            promoted=problem.types.compute is Compute.PROMOTED,
+            rounds=problem.types.compute is Compute.TF32,
             instructions=(plan.mma,),
-            loads=tuple(sorted({(4, a.k_rows), (4, b.k_rows)})),
+            loads=tuple(sorted({(4, x.k_rows) for x in (a, b) if x.by_ldmatrix})),
             K="extent" if plan.launch.adds_up else "s.K",
             may_be_empty=plan.launch.adds_up or problem.k is None,
             group=mma.GROUP,
@@ -174,6 +199,7 @@ def _multiplying(plan: Plan) -> Iterator[str]:
 
 
 def _work(problem: Problem, mma: MmaConfig, value: Mapping[str, int]) -> Work:
+    one = instruction(problem.types, mma.MMA_K).mma
     size_a, size_b, k = problem.types.a.size, problem.types.b.size, value["K_STEP"]
     read = mma.WM * size_a + mma.WN * size_b  # bytes of a warp, for each k
     moved = (mma.BM * size_a + mma.BN * size_b) * mma.BK
@@ -181,7 +207,7 @@ def _work(problem: Problem, mma: MmaConfig, value: Mapping[str, int]) -> Work:
     return Work(
         outputs=mma.WM * mma.WN // WARP,
         depth=mma.BK,
-        shared_reads=(mma.WM / MMA_M + mma.WN / PAIR_N) / k,
+        shared_reads=(mma.WM / MMA_M + mma.WN / PAIR_N) * (4 if size_a > WORD else 1) / k,
         read_bytes=read / WARP,
         wavefronts=read / BANK_BYTES,
         copies=loads if mma.ASYNC else 2 * loads,
@@ -189,9 +215,9 @@ def _work(problem: Problem, mma: MmaConfig, value: Mapping[str, int]) -> Work:
         global_bytes=moved,
         prefetch=mma.STAGES - 1,
         staged_registers=0 if mma.ASYNC else value["A_ITERATIONS"] * max(1, value["VA"] * size_a // WORD),
-        products=MMA_M * MMA_N * mma.MMA_K // WARP,
+        products=one.m * one.n * one.k // WARP if one else 1,
         other_registers=OTHER_REGISTERS,
-        fragment_registers=2 * (4 * value["MMAS_M"] + 2 * value["MMAS_N"]),
+        fragment_registers=2 * (4 * value["MMAS_M"] + 2 * value["MMAS_N"]) * max(1, size_a // WORD),
     )
 
 

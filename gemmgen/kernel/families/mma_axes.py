@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gemmgen.kernel.config import Config, Constraint, axis
 from gemmgen.kernel.families.base import SPLIT_CONSTRAINTS, split_axis
+from gemmgen.problem.types import PROMOTION
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class MmaConfig(Config):
     WN: int = axis(64, (64, 32, 16, 128), "columns of C that a warp computes")
     STAGES: int = axis(3, (3, 4, 2, 5, 6), "stages: k tiles of A and B that shared memory holds")
     ASYNC: int = axis(1, (1, 0), "1: cp.async copies to shared memory, 0: through registers")
-    MMA_K: int = axis(16, (16, 32, 8), "k of an instruction")
+    MMA_K: int = axis(16, (16, 32, 8, 4), "k of an instruction")
     GROUP: int = axis(8, (8, 1), "raster: tile rows that blocks go down before the next tile column, for reuse in L2")
     SPLIT: int = split_axis()
 
@@ -38,7 +39,7 @@ CONSTRAINTS = (
         "the architecture makes several others of it: see problem/mma.py",
         False,
     ),
-    Constraint("SUMMED == 0", "it takes sums of A's rows and B's columns as sum_m and sum_n", False),
+    Constraint("SUMMED == 0 or A_BYTES == 1", "zero points are of s8 and u8", False),
     Constraint("BM >= 1 and BN >= 1 and BK >= 1 and WM >= 1 and WN >= 1", "a tile holds at least one element", False),
     Constraint("GROUP >= 1", "counts start at one", False),
     Constraint("GROUP <= BN", "the blocks of a group of tile rows are counted in 32 bits", False),
@@ -55,21 +56,30 @@ CONSTRAINTS = (
     Constraint("ASYNC == 1 or STAGES == 2", "copies through registers keep one tile in flight", False),
     Constraint("ASYNC <= HAS_CP_ASYNC", "cp.async needs sm_80 or newer"),
     Constraint(
-        "ASYNC == 0 or VA * A_BYTES >= 4 and VB * B_BYTES >= 4", "cp.async copies 4, 8 or 16 bytes: align lda and ldb"
+        "ASYNC == 0 or A_ACCESS >= 4 and B_ACCESS >= 4", "cp.async copies 4, 8 or 16 bytes: align lda and ldb", False
     ),
-    Constraint("A_BYTES == 2 or A_ALONG_K == 1", "ldmatrix transposes elements of 2 bytes only", False),
-    Constraint("B_BYTES == 2 or B_ALONG_K == 1", "ldmatrix transposes elements of 2 bytes only", False),
+    Constraint(f"PROMOTED == 0 or BK <= {PROMOTION}", "sums are added up in f32 after each k tile", False),
+    Constraint("A_TRANSPOSED == 0 or A_BYTES == 2", "ldmatrix transposes elements of 2 bytes only", False),
+    Constraint("B_TRANSPOSED == 0 or B_BYTES == 2", "ldmatrix transposes elements of 2 bytes only", False),
     *SPLIT_CONSTRAINTS,
     Constraint("SHARED_BYTES <= MAX_SHARED_BYTES", "the architecture bounds the shared memory of a block"),
 )
 
 PRUNING = (
-    Constraint("ARCH >= 80", "the search tries tensor cores that cp.async feeds"),
-    Constraint("ASYNC == 1 or VA * A_BYTES == 2 or VB * B_BYTES == 2", "cp.async holds no registers"),
-    Constraint("WM * WN <= 4096 and WM * WN >= 512", "accumulators fill the registers, and reuse what is read"),
+    Constraint("ASYNC == 1 or HAS_CP_ASYNC == 0 or A_ACCESS < 4 or B_ACCESS < 4", "cp.async holds no registers"),
+    Constraint("A_BYTES == 8 or (MMA_K * A_BYTES == 32) == (ARCH >= 80)", "the instruction that multiplies most"),
+    Constraint(
+        "A_BYTES < 8 or ARCH == 80 and MMA_K == 4 or ARCH == 90 and MMA_K == 8", "others have few units for f64"
+    ),
+    Constraint(
+        "WM * WN * ELEMENT_BYTES * (1 + PROMOTED) <= 16384 and WM * WN >= 512",
+        "accumulators fill the registers, and reuse what is read",
+    ),
     Constraint("WM <= 2 * WN or BN <= WN", "a square warp tile reads less"),
     Constraint("WN <= 2 * WM or BM <= WM", "a square warp tile reads less"),
-    Constraint("THREADS >= 64 and THREADS <= 256", "an SM's four schedulers share few large warp tiles"),
+    Constraint(
+        "BM / WM * (BN / WN) >= 2 and BM / WM * (BN / WN) <= 8", "an SM's four schedulers share few large warp tiles"
+    ),
     Constraint("M == 0 or BM < 2 * M or BM == 16", "most of the tile would lie outside of C"),
     Constraint("N == 0 or BN < 2 * N or BN == 32", "most of the tile would lie outside of C"),
     Constraint("K == 0 or SPLIT == 1 or K / SPLIT >= 2 * BK * STAGES", "parts too short for the stages"),

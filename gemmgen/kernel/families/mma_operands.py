@@ -12,13 +12,16 @@ from gemmgen.kernel.families.base import Side, elements_of, sides
 from gemmgen.kernel.families.mma_axes import MmaConfig
 from gemmgen.kernel.families.simt_operands import threads_contiguous
 from gemmgen.problem.device import ARCHS
-from gemmgen.problem.dtype import WIDEST_ACCESS
+from gemmgen.problem.dtype import WIDEST_ACCESS, DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.mma import MMAS, Mma
-from gemmgen.problem.types import Types
+from gemmgen.problem.types import Compute, Types
 
-STEP_BYTES = 32  # of a line along k whose fragments registers hold: all that an instruction takes, or several
+LDMATRIX, LDS = "fragment/ldmatrix.cu", "fragment/lds.cu"
+LDMATRIX_BYTES = 4  # of the widest element that it brings
 NEVER = 1000  # NN of no sm_NN
+CUT = (Compute.PROMOTED, Compute.FAST)  # what may cut sums shorter than f32's
+WHOLE = 23  # bits of fraction of an f32
 THREADS = "32 * (BM / WM) * (BN / WN)"
 BANK_LINE = 128  # bytes of shared memory that lie in banks of their own
 
@@ -31,17 +34,24 @@ class Operand(Side):
     width     elements of a global access
     mn_edge   a tile may cross an edge of C, so that copies are checked there
     k_edge    a step may cross the end of K, likewise
+    fragment  template that brings fragments to registers
+    rounds    to tf32: tensor cores would cut the other bits off
     """
 
     copy: str
     width: int
     mn_edge: bool
     k_edge: bool
+    fragment: str
+    rounds: bool
 
     swizzled = True
     transposed = False
     moves = False
-    fragment = "fragment/ldmatrix.cu"
+
+    @property
+    def by_ldmatrix(self) -> bool:
+        return self.fragment == LDMATRIX
 
     @property
     def at_edge(self) -> bool:
@@ -72,16 +82,31 @@ class Instruction:
 
 @cache
 def instruction(types: Types, k: int) -> Instruction:
-    """That for `k` of a product of `types`."""
-    wanted = (types.a, types.b, types.accumulator, k)
-    mma = next((one for one in MMAS.values() if (one.a, one.b, one.accumulator, one.k) == wanted), None)
-    if mma is None:
+    """That for `k` of a product of `types`, where it is as exact as their compute promises."""
+    sums = DType.F16 if types.compute is Compute.F16 else types.accumulator
+    wanted = (types.a, types.b, sums, k)
+    found = (one for one in MMAS.values() if (one.a, one.b, one.accumulator, one.k) == wanted)
+    mma = next((one for one in found if one.k <= k_step(types.a)), None)
+    if mma is None or (types.a is DType.F32 and types.compute is not Compute.TF32):
         return Instruction(None)
     numbers = sorted(arch.number for arch in ARCHS.values())
-    since = min(mma.sums)
-    until = next((number for number in numbers if number > since and number not in mma.sums), NEVER)
-    again = next((number for number in numbers if number > until and number in mma.sums), NEVER)
+    native = {number for number, one in mma.sums.items() if one is None or types.compute in CUT or one.kept == WHOLE}
+    since = min(native, default=NEVER)
+    until = next((number for number in numbers if number > since and number not in native), NEVER)
+    again = next((number for number in numbers if number > until and number in native), NEVER)
     return Instruction(mma, since, until, again)
+
+
+def fragment_of(dtype: DType, along_k: bool) -> str:
+    """The template that brings fragments of `dtype` to registers: ldmatrix moves 16 bytes along a shared line, and
+    transposes elements of 2 bytes only."""
+    whole = dtype.size <= LDMATRIX_BYTES if along_k else dtype.size < LDMATRIX_BYTES
+    return LDMATRIX if whole else LDS
+
+
+def k_step(dtype: DType) -> int:
+    """k whose fragments registers hold at once, four of A and two of B: what an instruction takes, or several do."""
+    return 32 // min(dtype.size, LDMATRIX_BYTES)
 
 
 def access_width(problem: Problem, side: Side) -> int:
@@ -96,16 +121,20 @@ def operand_constants(problem: Problem, config: MmaConfig, side: Side) -> tuple[
     # Neighbours fetch 128 bytes, the most that L1 looks up at once.
     wanted = BANK_LINE // (width * size)
     together = threads_contiguous(max(1, line // width), count, evaluate(THREADS, vars(config)), wanted)
-    return _copy_constants(side, width, size, line * size, together, elements_of(problem))
+    by_ldmatrix = fragment_of(problem.dtype_of(side.X), side.along_k) == LDMATRIX
+    chunk = WIDEST_ACCESS if by_ldmatrix else 2 * WIDEST_ACCESS
+    return _copy_constants(
+        side, width, chunk // size, gcd(BANK_LINE, line * size), chunk, together, elements_of(problem)
+    )
 
 
 @cache  # the configs of a space have few that differ
 def _copy_constants(
-    side: Side, width: int, size: int, line_bytes: int, together: int, elements: str
+    side: Side, width: int, chunk: int, common: int, chunk_bytes: int, together: int, elements: str
 ) -> tuple[Derived, ...]:
+    """`common`: lines begin at multiples of so many bytes in the banks."""
     X, block = side.X, f"B{side.MN}"
     line, count = ("BK", block) if side.along_k else (block, "BK")
-    common = gcd(BANK_LINE, line_bytes)  # lines begin at multiples of it in the banks
     lines = (
         (f"V{X}", str(width), f"{elements} of an access to {X}"),
         (f"{X}_CONTIGUOUS", line, f"{elements} of {X}'s tile along its contiguous dimension"),
@@ -117,9 +146,9 @@ def _copy_constants(
             f"{X}_CONTIGUOUS / V{X} / {X}_LANES * (({X}_STRIDED + {X}_PASS - 1) / {X}_PASS)",
             "accesses of a thread, at most",
         ),
-        (f"CHUNK_{X}", str(WIDEST_ACCESS // size), f"{elements} of a chunk of 16 bytes, a row of ldmatrix"),
+        (f"CHUNK_{X}", str(chunk), f"{elements} of a chunk of {chunk_bytes} bytes, which stay together"),
         (f"{X}_PHASE", str(BANK_LINE // common), "lines of the shared tile, one behind the other, that swizzle alike"),
-        (f"{X}_SWIZZLED", str(common // WIDEST_ACCESS), "chunks of a line that trade places"),
+        (f"{X}_SWIZZLED", str(max(1, common // chunk_bytes)), "chunks of a line that trade places"),
     )
     return tuple(Derived(*line, group=f"How {X} gets to shared memory") for line in lines)
 
@@ -128,7 +157,17 @@ def rendered(problem: Problem, config: MmaConfig, edges: frozenset[str]) -> tupl
     """A and B with what their copies need to know of accesses and edges."""
     copy = "copy/cp_async.cu" if config.ASYNC else "copy/registers.cu"
     a, b = (
-        Operand(side.x, side.mn, side.along_k, copy, access_width(problem, side), side.MN in edges, "K" in edges)
+        Operand(
+            side.x,
+            side.mn,
+            side.along_k,
+            copy,
+            width=access_width(problem, side),
+            mn_edge=side.MN in edges,
+            k_edge="K" in edges,
+            fragment=fragment_of(problem.dtype_of(side.X), side.along_k),
+            rounds=problem.types.compute is Compute.TF32,
+        )
         for side in sides(problem)
     )
     return a, b

@@ -34,6 +34,7 @@ from gemmgen.kernel.families.base import (
     sizes_of,
     tile_grid,
 )
+from gemmgen.kernel.families.mma_operands import NEVER, instruction
 from gemmgen.kernel.families.skinny_axes import CONSTRAINTS, MOST_SMALL, PRUNING, SkinnyConfig
 from gemmgen.kernel.families.skinny_constants import derived
 from gemmgen.kernel.families.skinny_operands import dots, roles, weight_width
@@ -43,9 +44,12 @@ from gemmgen.kernel.plan import Plan, Tile
 from gemmgen.problem.device import WARP
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.mma import Mma
 from gemmgen.problem.sizes import Size
 
 SUBWORDS = ((2, "unsigned short"), (1, "unsigned char"))  # vectors that fill no register: bytes, and what holds them
+
+MMA_K = 16  # k of an instruction on tensor cores
 
 
 @dataclass(frozen=True)
@@ -56,10 +60,11 @@ class SkinnyView:
     along_k        lines of the weights run along k
     grouped        a warp's lanes form groups, each at a depth of its own
     stores         vectors are stored to shared memory
-    stream, small  templates: how threads share the weights, and how the small operand comes to them
+    stream, small, mainloop  templates: how threads share the weights, how the small operand comes to them, and the loop
     direct         the small operand goes straight to registers
     stage_unroll   loads of a thread under way at once while it stages a chunk
     x_edge, w_edge  a tile may cross an edge of C along the lines of x, or of the weights
+    chunk_steps     times that the loop over a chunk's steps runs
     k_edge          K may end within what a block reads of the small operand at once
     partial, partial_x  the end of a line of the weights, or of x, can cut an access
 
@@ -69,6 +74,7 @@ class SkinnyView:
     sum_vectors  vectors of sums pass through shared memory
     whole_steps  K ends where a lane's neighbouring k do
     ring         weights pass through shared memory
+    mma          the tensor-core instruction; None: FMAs
     load_edge    some access to an operand in registers may not exist, or in part
     dots         four products of bytes are summed at once
     """
@@ -80,11 +86,13 @@ class SkinnyView:
     stores: bool
     stream: str
     small: str
+    mainloop: str
     direct: bool
     stage_unroll: int
     x_edge: bool
     w_edge: bool
     k_edge: bool
+    chunk_steps: int
     partial: bool
     partial_x: bool
     packed: tuple[DType, ...]
@@ -93,6 +101,7 @@ class SkinnyView:
     whole_steps: bool
     dots: bool
     ring: bool
+    mma: Mma | None
 
     @property
     def load_edge(self) -> bool:
@@ -121,7 +130,15 @@ class Skinny(Family):
         known = problem.m is not None or problem.n is not None
         x, w = roles(problem)
         sizes = {"X_BYTES": problem.dtype_of(x.X).size, "W_BYTES": problem.dtype_of(w.X).size}
-        return {**sizes_of(problem), **sizes, "SMALL": small if known else 0, "ALONG_K": int(w.along_k)}
+        since = NEVER if problem.types.uniform else instruction(problem.types, MMA_K).since
+        return {
+            **sizes_of(problem),
+            **sizes,
+            "SMALL": small if known else 0,
+            "ALONG_K": int(w.along_k),
+            "X_ALONG_K": int(x.along_k),
+            "MMA_SINCE": since,
+        }
 
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
         return derived(problem, cast(SkinnyConfig, config))
@@ -129,7 +146,10 @@ class Skinny(Family):
     def plan(self, problem: Problem, config: Config) -> Plan:
         skinny, value = cast(SkinnyConfig, config), constants(self, problem, config)
         tile, launch = (value["BM"], value["BN"]), launch_of(value, tile_grid(problem, value), splits=skinny.SPLIT)
-        return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work_of(problem, skinny, value), launch)
+        mma = instruction(problem.types, MMA_K).mma if skinny.MMA else None
+        return Plan(
+            problem, config, self, value, tile, value["SHARED_BYTES"], work_of(problem, skinny, value), launch, mma
+        )
 
     def template(self, config: Config) -> str:
         return "kernel/skinny.cu"
@@ -137,7 +157,7 @@ class Skinny(Family):
     def unused(self, plan: Plan) -> frozenset[str]:
         skinny = cast(SkinnyConfig, plan.config)
         _, w = roles(plan.problem)
-        names = {"VEC", "SHARED_BYTES", "ASYNC", "HELD"}
+        names = {"VEC", "SHARED_BYTES", "ASYNC", "HELD", "MMA", "LANE_LINES", "SUMS"}
         uniform, direct = plan.problem.types.uniform, skinny.BK == 0
         if direct or dots(plan.problem, skinny) if w.along_k else skinny.LANES < WARP:
             names |= {"RX"}
@@ -146,6 +166,7 @@ class Skinny(Family):
             names |= {"XW"}
         if w.along_k:
             names |= {"FX", "LANES", "GROUPS"}
+        names |= {"FX", "RX"} if skinny.MMA else set()
         if w.along_k or uniform:
             names |= {"DEPTH"}
         elif direct:
@@ -161,22 +182,25 @@ class Skinny(Family):
         x, w = roles(plan.problem)
         value, types = plan.constants, plan.problem.types
         dot = dots(plan.problem, skinny)
+        mainloop = "small/staged.cu" if skinny.BK else "small/direct.cu"
         scattered = dot and skinny.BK > 0 and not x.along_k  # elements of x, in a chunk
-        taken = [x, *([] if dot else [w])] if not dot or scattered else []
+        taken = [] if skinny.MMA or (dot and not scattered) else [x] if dot else [x, w]
         widths = {value["VW"] * value["W_BYTES"], value["XW"] * value["X_BYTES"]}
         return SkinnyView(
             x=x,
             w=w,
             along_k=w.along_k,
-            grouped=skinny.LANES < WARP,
+            grouped=skinny.LANES < WARP and not skinny.MMA,
             stores=not w.along_k and skinny.LANES == WARP,
-            stream="stream/along_k.cu" if w.along_k else "stream/across.cu",
-            small="small/staged.cu" if skinny.BK else "small/direct.cu",
+            stream=f"stream/{'along_k' if w.along_k else 'across'}{'_mma' if skinny.MMA else ''}.cu",
+            small="small/fragment.cu" if skinny.MMA else mainloop,
+            mainloop=mainloop,
             direct=skinny.BK == 0,
             stage_unroll=STAGE_UNROLL if types.uniform else STAGE_UNROLL // 2,
             x_edge=x.MN in plan.edges,
             w_edge=w.MN in plan.edges,
             k_edge=_k_edge(plan, skinny),
+            chunk_steps=skinny.BK // (skinny.UNROLL * value["STEP"]),
             partial=_cut(plan, w, value["VW"]),
             partial_x=_cut(plan, x, value["XW"]),
             packed=tuple(dict.fromkeys(plan.problem.dtype_of(role.X) for role in taken)),
@@ -185,11 +209,14 @@ class Skinny(Family):
             whole_steps=not _cut_at(plan.problem.k, value["LANE_WORDS"]),
             dots=dot,
             ring=skinny.ASYNC == 1,
+            mma=plan.mma,
         )
 
     def tiles(self, plan: Plan) -> tuple[Tile, ...]:
-        """Several threads sum the same elements, each over k of its own."""
+        """Several threads, or warps, sum the same elements, each over k of its own."""
         skinny = cast(SkinnyConfig, plan.config)
+        if skinny.MMA:
+            return (Tile("warp", *plan.tile, skinny.WARPS),)
         rows, cols = (skinny.S, skinny.T) if roles(plan.problem)[0].mn == "m" else (skinny.T, skinny.S)
         return (Tile("thread", rows, cols, plan.launch.threads),)
 
@@ -205,11 +232,13 @@ def _streaming(plan: Plan) -> Iterator[str]:
     """How the weights travel, and what bounds the kernel."""
     work, intensity = plan.work, traffic(plan).intensity
     small, weights = (role.X for role in roles(plan.problem))
-    slices = work.k_slices
-    yield (
-        f"Thread  {work.outputs} elements of C, summed over one k in {slices}: {slices} threads share each element and "
-        "add up at the end"
-    )
+    slices, mma = work.k_slices, plan.constants["MMA"] == 1
+    unit = "warps" if mma else "threads"
+    sharing = f"summed over one k in {slices}: {slices} {unit} share each element and add up at the end"
+    if mma:
+        yield f"Warp    {plan.tile[0]} x {plan.tile[1]} of C on tensor cores, {sharing}"
+    else:
+        yield f"Thread  {work.outputs} elements of C, {sharing}"
     yield (f"Weights the elements of {weights}, each multiplied by those of {small}, the small operand, at the same k")
     way = "through its thread's ring in shared memory" if plan.constants["ASYNC"] else "to a register"
     yield (
@@ -218,7 +247,7 @@ def _streaming(plan: Plan) -> Iterator[str]:
     )
     if work.repeated_bytes:
         yield f"Cached  {small}, which every warp reads again: L1 serves most of it"
-    if memory_bound(intensity, plan.problem.types.accumulator):
+    if mma or memory_bound(intensity, plan.problem.types.accumulator):
         yield "Bound   global memory: too few FLOP for a byte, on any known card"
     else:
         yield "Bound   global memory on a card that can compute more than that for each byte, else FFMA issue"

@@ -29,7 +29,8 @@ def derived(problem: Problem, config: SkinnyConfig) -> tuple[Derived, ...]:
 
 def _tile(problem: Problem, config: SkinnyConfig) -> Iterator[Derived]:
     x, w = roles(problem)
-    tile = {f"B{x.MN}": "S", f"B{w.MN}": "WARPS * T" if w.along_k else "LANES * T"}
+    along = "T" if config.MMA else "WARPS * T"
+    tile = {f"B{x.MN}": "S", f"B{w.MN}": along if w.along_k else "LANES * T"}
     yield Derived("THREADS", "32 * WARPS", "threads a block")
     if config.BK == 0:
         # No barrier parts the loads from their use: unless told that one block an SM will do, the compiler delays some
@@ -47,13 +48,22 @@ def _weights(problem: Problem, config: SkinnyConfig) -> Iterator[Derived]:
     lane_k = "VW" if w.along_k else "1" if uniform else "DEPTH"
     widths = weight_width(problem, config), small_width(problem, config)
     yield Derived("VW", str(widths[0]), f"{elements} of an access to the weights", group=WEIGHTS)
-    yield Derived("LOADS", "T" if w.along_k else f"{depth}T / VW", "accesses of a thread a step", group=WEIGHTS)
+    along = "T / 8" if config.MMA else "T"
+    yield Derived("LOADS", along if w.along_k else f"{depth}T / VW", "accesses of a thread a step", group=WEIGHTS)
     yield Derived("GROUPS", "32 / LANES", "groups of a warp's lanes, each at a k of its own", group=WEIGHTS)
-    step = "32 * VW" if w.along_k else f"{depth}WARPS * GROUPS"
+    step = "4 * VW * WARPS" if w.along_k and config.MMA else "32 * VW" if w.along_k else f"{depth}WARPS * GROUPS"
     yield Derived("STEP", step, "k that a block takes in a step", group=WEIGHTS)
     yield Derived("LANE_WORDS", lane_k, "of these a lane's", group=WEIGHTS)
     yield Derived("XW", str(widths[1]), f"{elements} of an access to the small operand", group=WEIGHTS)
+    yield Derived("LANE_LINES", "S / 8" if config.MMA else "S", "lines of the small operand of a lane", group=WEIGHTS)
+    yield Derived("SUMS", _lane_sums(problem, config), "sums of a lane", group=WEIGHTS)
     yield Derived("HELD", _held(problem, config), "steps whose weights registers hold at once", group=WEIGHTS)
+
+
+def _lane_sums(problem: Problem, config: SkinnyConfig) -> str:
+    if not config.MMA:
+        return "S * T"
+    return "S * T / 32" if roles(problem)[1].along_k else "S * T / 4"  # a warp has T rows, or 8 T
 
 
 def _held(problem: Problem, config: SkinnyConfig) -> str:
@@ -61,7 +71,7 @@ def _held(problem: Problem, config: SkinnyConfig) -> str:
     converted those under way and the step that is taken out."""
     if config.ASYNC:
         return "3 * (UNROLL >= 3) + 2 * (UNROLL == 2)"
-    return "UNROLL" if problem.types.uniform or dots(problem, config) else "UNROLL + 1"
+    return "UNROLL" if problem.types.uniform or dots(problem, config) or config.MMA else "UNROLL + 1"
 
 
 def _ring(problem: Problem, config: SkinnyConfig) -> Iterator[Derived]:
@@ -86,7 +96,7 @@ def _reads(problem: Problem, config: SkinnyConfig) -> Iterator[Derived]:
     yield Derived("FX", str(gcd(4, config.S)), f"{_sums(problem)} of a read of the small operand", group=SHARED)
     yield Derived("PITCH", pitch, f"{numbers} from one line of a chunk to the next", group=SHARED)
     yield Derived("SUMS_PITCH", f"B{w.MN} + 4", f"{_sums(problem)} from one line of sums to the next", group=SHARED)
-    partials = "1" if w.along_k else "WARPS"
+    partials = "1" if w.along_k and not config.MMA else "WARPS"
     yield Derived("PARTIALS", partials, "sums of each element of C that meet in shared memory", group=SHARED)
 
 

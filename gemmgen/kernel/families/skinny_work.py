@@ -15,6 +15,7 @@ from gemmgen.problem.gemm import Problem
 
 STAGE_UNROLL = 8  # loads of a thread under way at once while it stages a chunk
 BANK_BYTES = 128  # that shared memory reads or writes a cycle
+MMA_PRODUCTS = 16 * 8 * 16 // WARP  # of an instruction on tensor cores, for each lane
 OTHER_REGISTERS = 20  # addresses and counters
 
 
@@ -25,10 +26,13 @@ def work_of(problem: Problem, config: SkinnyConfig, value: Mapping[str, int]) ->
     weights = value["W_BYTES"] * value[f"B{w.MN}"] * unrolled  # bytes
     small = value["X_BYTES"] * config.S * unrolled  # bytes
     reads, staging = _reads(problem, config, value), _staging(problem, config, value, unrolled)
-    taken = 0 if dot else config.T * unpacking(problem, w) + config.S * unpacking(problem, x) * direct
-    lane_bytes = value["W_BYTES"] * config.T + value["X_BYTES"] * config.S * direct  # that a lane holds of a k
+    taken = 0.0 if dot else config.T * unpacking(problem, w) + config.S * unpacking(problem, x) * direct
+    if config.MMA:
+        taken = 0.0 if w.along_k else config.T / 2  # two neighbouring k of a weight meet in a register
+    held = value["LOADS"] * value["VW"] * value["W_BYTES"]  # bytes that a lane holds of a step
+    held += value["LANE_LINES"] * value["LANE_WORDS"] * value["X_BYTES"] * direct
     return Work(
-        outputs=config.S * config.T,
+        outputs=value["SUMS"],
         depth=unrolled,
         shared_reads=0 if direct else reads.each_k,
         read_bytes=0 if direct else WORD * reads.each_k * reads.words,
@@ -39,14 +43,19 @@ def work_of(problem: Problem, config: SkinnyConfig, value: Mapping[str, int]) ->
         repeated_bytes=small * direct * w.along_k,  # across C each warp has its own k
         prefetch=1,
         waits=staging.waits,
-        staged_registers=value["HELD"] * value["LANE_WORDS"] * lane_bytes / WORD,
-        k_slices=WARP if w.along_k else value["STEP"] // value["LANE_WORDS"],
-        products=4 if dot else 1,
-        line_bytes=value["W_BYTES"] * (WARP * value["VW"] if w.along_k else value[f"B{w.MN}"]),
+        staged_registers=value["HELD"] * held / WORD,
+        k_slices=config.WARPS if config.MMA else WARP if w.along_k else value["STEP"] // value["LANE_WORDS"],
+        products=MMA_PRODUCTS if config.MMA else 4 if dot else 1,
+        line_bytes=value["W_BYTES"] * (_line(config, value) if w.along_k else value[f"B{w.MN}"]),
         conversions=taken * value["LANE_WORDS"] / value["STEP"],
         k_tile=config.BK,
         other_registers=OTHER_REGISTERS,
     )
+
+
+def _line(config: SkinnyConfig, value: Mapping[str, int]) -> int:
+    """Neighbouring elements that a block reads of a line along k: a warp's, or those of all warps."""
+    return value["STEP"] if config.MMA else WARP * value["VW"]
 
 
 @dataclass(frozen=True)
@@ -70,10 +79,11 @@ def _reads(problem: Problem, config: SkinnyConfig, value: Mapping[str, int]) -> 
     along_k = value["VW"] if problem.types.uniform or dot else value["RX"] if w.along_k else 1
     elements = value["XW"] if direct else along_k if w.along_k else value["FX"]
     words = ceil(elements * (value["X_BYTES"] if direct or dot else WORD) / WORD)
-    accesses = config.S * value["LANE_WORDS"] // elements
+    accesses = value["LANE_LINES"] * value["LANE_WORDS"] // elements
     # For each lane, in a line of each lane's own, or for each group of lanes.
     apart = direct and w.along_k and not x.along_k
-    cycles = WARP if apart else words if w.along_k else max(1, words * value["GROUPS"] / WARP)
+    lines = config.MMA == 1 or w.along_k  # each lane reads its own
+    cycles = WARP if apart else words if lines else max(1, words * value["GROUPS"] / WARP)
     return _Reads(accesses, accesses / value["STEP"], words, cycles)
 
 

@@ -1,12 +1,14 @@
 """The CPU emulator: runs a rendered `.cu` on the host, with its loops, indices and synchronisation as they are.
 
-    probes.py    calls between the words of a kernel's text that note what runs
-    compiler.py  the host's C++ compiler; a kernel's text -> an executable
-    confine.py   what keeps the compiler and the executable to their own files
-    arena.py     operands in memory that driver and executable share, between guard pages
-    counters.py  what probes noted, in memory that driver and executable share
-    server.py    the executable as a process that answers launches, and may die doing so
-    driver.py    EmulatorExecutor, which the rest of gemmgen uses
+    tokens.py      a kernel's text, word by word
+    conditions.py  its conditions and blocks, and the text with probes at them
+    probes.py      calls that note what runs
+    compiler.py    the host's C++ compiler; a kernel's text -> an executable
+    confine.py     what keeps the compiler and the executable to their own files
+    arena.py       operands in memory that driver and executable share, between guard pages
+    counters.py    what probes noted, in memory that driver and executable share
+    server.py      the executable as a process that answers launches, and may die doing so
+    driver.py      EmulatorExecutor, which the rest of gemmgen uses
 
 The executable's own side is C++: templates/device/host.
 """

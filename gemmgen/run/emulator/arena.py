@@ -27,7 +27,7 @@ from gemmgen.problem.matrix import Matrix
 from gemmgen.problem.operands import OPERANDS as EPILOGUE_OPERANDS
 from gemmgen.problem.sizes import POINTER_BYTES
 from gemmgen.run.executor import Floats, Operands, left_behind
-from gemmgen.run.scatter import Scattered, scatter
+from gemmgen.run.scatter import Scattered, one_after_another, scatter
 from gemmgen.support.errors import require
 
 Bits = npt.NDArray[np.unsignedinteger[Any]]  # elements as bit patterns
@@ -82,6 +82,7 @@ class Placement:
     holds_values   whether it may read what stands there before the launch
     matrix         how its elements lie, or those of each matrix behind an array of pointers; None for what is no matrix
     array          whether the kernel takes such an array
+    before         bytes that the kernel takes for its first ones and that have no memory
     filed          how they lie in the segment, where that differs: there, lines or matrices have pages of their own
     """
 
@@ -93,6 +94,7 @@ class Placement:
     matrix: Matrix | None = None
     array: bool = False
     filed: Matrix | None = None
+    before: int = 0
 
     def pack(self) -> bytes:
         """As `Placement` of launch.hpp lays it out."""
@@ -103,7 +105,7 @@ class Placement:
         head = struct.pack(
             "<24s4QIHHQ", self.name.encode(), *place, self.element_bytes, self.written, self.array, matrix_bytes
         )
-        return head + struct.pack("<4QHHI3Q", *self._geometry(), self.holds_values, *self._pieces())
+        return head + struct.pack("<4QHHI4Q", *self._geometry(), self.holds_values, *self._pieces(), self.before)
 
     @property
     def _lies_apart(self) -> bool:
@@ -128,7 +130,7 @@ class Placement:
         one = self.matrix
         if one is None or one.span == 0:
             return 0, 0, 0, 0, False
-        stride = 0 if self.array or one.batch is None else one.stride
+        stride = 0 if one.batch is None else one.stride
         return *(self.element_bytes * size for size in (one.line_length, one.ld, one.span, stride)), one.order == "r"
 
 
@@ -150,7 +152,9 @@ class ArenaLayout:
     matrices: Segment
     scattered: tuple[Scattered, ...] = ()
     tensors: Mapping[str, Matrix] = field(default_factory=dict)  # what kernels have pointers to, workspace apart,
-    filed: Mapping[str, Matrix] = field(default_factory=dict)  # and how that lies in the segments
+    filed: Mapping[str, Matrix] = field(default_factory=dict)  # and how that lies in the segments,
+    before: Mapping[str, int] = field(default_factory=dict)  # behind so many bytes that have no memory
+    far_pointers: tuple[Numbers, ...] = ()  # elements from the first of a scattered operand to each product's matrix
     sum_bytes: int = 0  # of an element of partials
     unset: frozenset[str] = frozenset()  # of these what a kernel may not read before it has written it
     extra: dict[str, Segment] = field(default_factory=dict)  # the epilogue's operands by name
@@ -187,16 +191,19 @@ class ArenaLayout:
     def _placement(self, name: str, segment: Segment, written: bool, array: bool = False) -> Placement:
         matrix = self.tensors[name]
         size = matrix.dtype.size
-        return Placement(name, segment, size, written, name not in self.unset, matrix, array, self.filed[name])
+        values, filed = name not in self.unset, self.filed[name]
+        return Placement(name, segment, size, written, values, matrix, array, filed, self.before.get(name, 0))
 
     @classmethod
     def of(
         cls, case: Case, workspace: Workspace, block_count: int, seed: int, apart: Case | None = None
     ) -> ArenaLayout:
-        """That of `case`, which a kernel sees as `apart`."""
+        """That of `case`, which a kernel sees as `apart`: with other distances, or as the end of a larger launch."""
         aligns, high = [case.problem.align_of(name) for name in OPERANDS], seed % 2 == 0
         scattered: tuple[Scattered, ...] = ()
-        if case.problem.pointers:
+        if case.problem.pointers and apart is not None:
+            scattered = one_after_another(case)
+        elif case.problem.pointers:
             few = case.batch <= GUARDED_MATRICES
             scattered = scatter(case, GUARD if few else GAP, mmap.PAGESIZE if few else 2 * WIDEST_ACCESS, seed)
         lengths = [one.bytes for one in ([one.matrix for one in scattered] or case.matrices)]
@@ -215,8 +222,20 @@ class ArenaLayout:
         matrices = Segment(blocks.end, whole_pages(table_bytes), 0, table_bytes)
         segments = a, b, c, partials, semaphores, blocks, matrices
         sum_bytes = case.problem.types.accumulator.size
-        tensors = (case if apart is None else apart).tensors
-        return cls(*segments, scattered, tensors, case.tensors, sum_bytes, _unset(case), extra)
+        tensors, before = _seen(case, case if apart is None else apart)
+        pointers = tuple(one.offsets for one in one_after_another(apart)) if apart is not None and scattered else ()
+        return cls(*segments, scattered, tensors, case.tensors, before, pointers, sum_bytes, _unset(case), extra)
+
+
+def _seen(case: Case, apart: Case) -> tuple[dict[str, Matrix], dict[str, int]]:
+    """How a kernel sees what `case` holds, and the bytes before it: only of a matrix that lies as in `case`."""
+    seen, before = {}, {}
+    for name, filed in case.tensors.items():
+        far = apart.tensors[name]
+        lies_as_filed = (far.ld, far.stride) == (filed.ld, filed.stride)
+        seen[name] = filed if lies_as_filed else far
+        before[name] = far.bytes - filed.bytes if lies_as_filed else 0
+    return seen, before
 
 
 def _unset(case: Case) -> frozenset[str]:
@@ -260,7 +279,8 @@ class SharedArena:
             self._put(layout, case, one.name, np.zeros_like(before) if one.is_amax else before)
         self._segment(layout.c)[:] = CANARY_BYTE
         self._put(layout, case, "C", case.c.view(operands.c.view(case.c.dtype.bits)))
-        offsets = [one.matrix.dtype.size * one.offsets for one in layout.scattered]
+        pointers = layout.far_pointers or [one.offsets for one in layout.scattered]
+        offsets = [one.matrix.dtype.size * far for one, far in zip(layout.scattered, pointers, strict=True)]
         self._operand(layout.matrices)[:] = np.array(offsets, np.uint64).view(np.uint8).ravel()
         for segment in layout.workspace.values():
             self._segment(segment)[:] = CANARY_BYTE

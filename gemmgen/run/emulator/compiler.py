@@ -17,9 +17,10 @@ from pathlib import Path
 
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import MAX_THREADS
+from gemmgen.run.emulator.conditions import probed
 from gemmgen.run.emulator.confine import Confinement
 from gemmgen.run.emulator.instructions import twins
-from gemmgen.run.emulator.probes import Probed, Site, probed
+from gemmgen.run.emulator.probes import Probed, Site
 from gemmgen.support.errors import CandidateFailed, Failure, FailureKind
 from gemmgen.support.files import Store, content_key
 from gemmgen.support.lifeline import Lifelines
@@ -30,6 +31,7 @@ from gemmgen.support.threads import thread_pool
 RUNTIME = TEMPLATES / "device" / "host"
 KIND = "emulator"  # of the store's entries
 INSTRUCTIONS = "instructions.hpp"  # twins of the tensor-core instructions that a kernel uses
+DYNAMIC_ALIGNMENT = 128  # bytes, of dynamic shared memory where a kernel asks for no more
 COMPILE_TIMEOUT = 300.0
 SHOWN_ERRORS = 3
 WORKS = b"works"
@@ -215,7 +217,7 @@ class HostCompiler:
             # The kernel's file keeps its lines; what is compiled are those that export it and its variables.
             result = self._run(
                 *(*LANGUAGE, *flags),
-                *("-include", str(header), "-include", INSTRUCTIONS, "-include", kernel),
+                *("-iquote", str(RUNTIME), "-include", str(header), "-include", INSTRUCTIONS, "-include", kernel),
                 *("-c", "-x", "c++", "-", "-o", "kernel.o"),
                 text=_exports(source, len(text.sites)),
                 folder=folder,
@@ -302,7 +304,7 @@ def _exports(source: KernelSource, sites: int) -> str:
     """The lines behind a kernel's text that the runtime finds it by, and its probes at so many `sites`."""
     variables = device_variables(source.text).items()
     listed = " ".join(f"GEMMGEN_VARIABLE({name}, {str(written).lower()})" for name, written in variables)
-    entry = f"GEMMGEN_ENTRY({source.name}, {_most_threads(source)})"
+    entry = f"GEMMGEN_ENTRY({source.name}, {_most_threads(source)}, {_dynamic_alignment(source.text)})"
     return f"{entry}\nGEMMGEN_VARIABLES({listed})\nGEMMGEN_SITES({sites})\n"
 
 
@@ -310,6 +312,12 @@ def _most_threads(source: KernelSource) -> str:
     """The threads that __launch_bounds__ before the kernel's name allows, as C++; CUDA's own limit without it."""
     bounds = re.search(rf"__launch_bounds__\(([^,()]+)(?:,[^()]*)?\)\s+{source.name}\(", source.text)
     return bounds[1] if bounds else str(MAX_THREADS)
+
+
+def _dynamic_alignment(text: str) -> int:
+    """Of dynamic shared memory, in bytes: the largest that its declarations ask for."""
+    asked = re.findall(r"extern\s+__shared__\s+(?:__align__|alignas)\((\d+)\)", text)
+    return max(DYNAMIC_ALIGNMENT, *map(int, asked)) if asked else DYNAMIC_ALIGNMENT
 
 
 def _first_errors(source: KernelSource, messages: str) -> str:

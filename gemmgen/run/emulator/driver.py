@@ -213,7 +213,8 @@ class EmulatorExecutor:
 
         seed 0      threads and blocks in their natural order, any other seed in orders of its own
         seed % 2    operands touch the guard pages above (0) or below (1) them
-        seed // 2 % 2   cp.async lands as late (0) or as early (1) as it may
+        seed // 2 % 2   cp.async and TMA land as late (0) or as early (1) as they may
+        seed // 4 % 2   wgmma computes as late (0) or as early (1) as it may
         seed % 8    blocks of a large launch are watched for races (0) or none (others)
 
     GPUs start blocks in their natural order, though CUDA does not promise it. A kernel that hangs in any other, as a

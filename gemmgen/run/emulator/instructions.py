@@ -6,27 +6,56 @@ import re
 
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import Arch, parse_arch
-from gemmgen.problem.mma import MMAS, Mma, multiplied
+from gemmgen.problem.mma import MMAS, Mma, Sums, multiplied
+from gemmgen.problem.wgmma import Wgmma, wgmmas
 from gemmgen.support.errors import CandidateFailed, Failure
+
+HOPPER = re.compile(r"\b(?:mbarrier_|tma_|wgmma_|setmaxnreg_|elect_one\b|fence_proxy_async\b|make_descriptor\b)")
 
 
 def twins(source: KernelSource) -> str:
     """What the emulator compiles for them, a line each (templates/device/host/matrix_instructions.hpp); "" for none.
 
+    Those of mbarriers, TMA and warpgroups are in a file of their own, which it names where the kernel uses any.
+
     Raises CandidateFailed: unjudged, where the kernel's architecture has not got one.
     """
     arch = parse_arch(source.arch)
     used = (MMAS[name] for name in dict.fromkeys(re.findall(r"\bmma_m\w+", source.text)) if name in MMAS)
-    return "".join(f"{_twin(mma, arch)}\n" for mma in used)
+    lines = [_twin(mma, arch) for mma in used]
+    if HOPPER.search(source.text):
+        called = dict.fromkeys(re.findall(r"\bwgmma_m64n\w+", source.text))
+        known = wgmmas() if called else {}
+        lines += ['#include "hopper.hpp"', *(_warpgroup_twin(known[name]) for name in called if name in known)]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _twin(mma: Mma, arch: Arch) -> str:
     reason = mma.why_not(arch)
     if reason is not None:
         raise CandidateFailed(Failure("unjudged", reason, "emulator"))
-    sums = mma.sums[arch.number]
-    rounding = (mma.k, 0, 0) if sums is None else (sums.products, sums.fraction, sums.kept)
+    rounding = _rounding(mma.sums[arch.number], mma.k)
     elements = multiplied(mma.a), multiplied(mma.b), mma.accumulator.label
     registers = mma.c_type, mma.c_registers, mma.a_type, mma.a_registers, mma.b_registers
     values = (mma.function, mma.m, mma.n, mma.k, *elements, *rounding, *registers)
     return f"GEMMGEN_MMA({', '.join(map(str, values))})"
+
+
+def _warpgroup_twin(one: Wgmma) -> str:
+    elements = multiplied(one.a), multiplied(one.b), one.accumulator.label
+    transposes = str(one.trans_a).lower(), str(one.trans_b).lower()
+    values = (
+        one.function,
+        one.n,
+        one.k,
+        *elements,
+        *_rounding(one.sums, one.k),
+        *transposes,
+        one.c_type,
+        one.c_registers,
+    )
+    return f"GEMMGEN_WGMMA({', '.join(map(str, values))})"
+
+
+def _rounding(sums: Sums | None, k: int) -> tuple[int, int, int]:
+    return (k, 0, 0) if sums is None else (sums.products, sums.fraction, sums.kept)

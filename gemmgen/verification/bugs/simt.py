@@ -239,7 +239,7 @@ AHEAD_BUGS = (
     Bug("no barrier before the next tile", "barrier", PREFETCHED_VECTORS,
         "__syncthreads();                  // and all threads'", "// so has everybody's, and", (RACE,)),
     Bug("no wait for the first tile", "wait count", PREFETCHED_TILED, "cp_async_wait<STAGES - 1>();", "", (RACE,)),
-    Bug("waits for one tile too few, read ahead", "wait count", PREFETCHED,
+    Bug("waits for one tile too few, prefetch", "wait count", PREFETCHED,
         "cp_async_wait<STAGES - 2>()", "cp_async_wait<STAGES - 1>()", (RACE,)),
     Bug("the next tile is refilled", "stage", PREFETCHED, "As[stage]);\n                        copy_b",
         "As[(stage + 1) % STAGES]);\n                        copy_b", EARLY),

@@ -46,21 +46,21 @@ ASYNC = Subject("cp.async rr", _runtime("rr"), (("STAGES", 3), ("ASYNC", 1)))
 ASYNC_VECTORS = Subject("cp.async cr vectors", _runtime("cr", 4), (("STAGES", 4), ("ASYNC", 1)))
 ASYNC_INNER = Subject("cp.async inner cc", _runtime("cc"), (("STAGES", 2), ("ASYNC", 1), *UNWARPED))
 ASYNC_DYNAMIC = Subject("cp.async dynamic", Problem(100, 72, 200), (("BK", 32), ("STAGES", 4), ("ASYNC", 1)))
-PREFETCHED = Subject("read ahead rr", _runtime("rr"), (("STAGES", 3), ("ASYNC", 1), ("K_UNROLL", 2)))
-PREFETCHED_VECTORS = Subject("read ahead cr vectors", _runtime("cr", 4), (("STAGES", 2), ("ASYNC", 1), ("K_UNROLL", 4)))
+PREFETCHED = Subject("prefetch rr", _runtime("rr"), (("STAGES", 3), ("ASYNC", 1), ("K_UNROLL", 2)))
+PREFETCHED_VECTORS = Subject("prefetch cr vectors", _runtime("cr", 4), (("STAGES", 2), ("ASYNC", 1), ("K_UNROLL", 4)))
 PREFETCHED_TILED = Subject(
-    "read ahead tiled", Problem(64, 64, 64), (("STAGES", 2), ("ASYNC", 1), ("K_UNROLL", 8), ("TM", 2), ("TN", 8))
+    "prefetch tiled", Problem(64, 64, 64), (("STAGES", 2), ("ASYNC", 1), ("K_UNROLL", 8), ("TM", 2), ("TN", 8))
 )
 K_VECTORS = Subject(
-    "read ahead rr, A by turns", _runtime("rr"), (("STAGES", 2), ("ASYNC", 1), ("K_UNROLL", 4), ("TA", 0))
+    "prefetch rr, A by turns", _runtime("rr"), (("STAGES", 2), ("ASYNC", 1), ("K_UNROLL", 4), ("TA", 0))
 )
 K_VECTORS_HOISTED = Subject(
-    "read ahead rc, B by turns, columns early", _runtime("rc", 4),
+    "prefetch rc, B by turns, columns early", _runtime("rc", 4),
     (("BK", 16), ("STAGES", 3), ("ASYNC", 1), ("K_UNROLL", 4), ("TB", 0), ("SLICES", 2), ("HOIST", 1), ("FMA_ORDER",
         2)),
 )  # fmt: skip
 HOISTED = Subject(
-    "read ahead cr, columns early", _runtime("cr"), (("STAGES", 3), ("ASYNC", 1), ("K_UNROLL", 2), ("HOIST", 1))
+    "prefetch cr, columns early", _runtime("cr"), (("STAGES", 3), ("ASYNC", 1), ("K_UNROLL", 2), ("HOIST", 1))
 )
 SLICED = Subject("sliced rr", _runtime("rr"), (("BK", 32), ("STAGES", 3), ("ASYNC", 1), ("K_UNROLL", 2), ("SLICES", 4)))
 SLICED_SPLIT = Subject(
@@ -70,11 +70,13 @@ SLICED_SPLIT = Subject(
 )
 STREAM = Subject("stream rr", _runtime("rr"), (("STAGES", 3), ("ASYNC", 1), ("STREAM", 3)))
 STREAM_PREFETCHED = Subject(
-    "stream cr vectors, read ahead", _runtime("cr", 4), (("STAGES", 2), ("ASYNC", 1), ("K_UNROLL", 4), ("STREAM", 7))
+    "stream cr vectors, prefetch",
+    _runtime("cr", 4),
+    (("STAGES", 2), ("ASYNC", 1), ("K_UNROLL", 4), ("STREAM", 7)),
 )
 STREAM_BIG = Subject("stream, sampled", Problem(1024, 1024, 512), (("STAGES", 3), ("ASYNC", 1), ("STREAM", 24)))
 MOVED = Subject("moved", Problem(70, 100, 35))
-MOVED_PREFETCHED = Subject("moved, read ahead", Problem(70, 131, 45), (("STAGES", 2), ("ASYNC", 1), ("K_UNROLL", 4)))
+MOVED_PREFETCHED = Subject("moved, prefetch", Problem(70, 131, 45), (("STAGES", 2), ("ASYNC", 1), ("K_UNROLL", 4)))
 MOVED_BIG = Subject("moved, sampled", Problem(1000, 1000, 512))
 ACROSS = Subject("skinny across", Problem(None, None, None), family=SKINNY)
 ACROSS_SPLIT = Subject("skinny across, split", Problem(None, None, None), (("SPLIT", 3),), SKINNY)
@@ -107,6 +109,14 @@ SKINNY_RING = Subject(
     "skinny bf16 rr, ring", Problem(1, None, None, types=Types.parse("bf16"), ld_align=8),
     (("S", 1), ("T", 8), ("LANES", 4), ("BK", 0), ("UNROLL", 2), ("DEPTH", 4), ("ASYNC", 1)), SKINNY,
 )  # fmt: skip
+SKINNY_MMA = Subject(
+    "skinny on tensor cores", replace(_runtime("rc", 8), types=Types.parse("bf16")),
+    (("S", 8), ("T", 16), ("WARPS", 2), ("BK", 0), ("UNROLL", 2), ("MMA", 1)), SKINNY,
+)  # fmt: skip
+SKINNY_MMA_ACROSS = Subject(
+    "skinny across, on tensor cores", replace(_runtime("rr", 8), types=Types.parse("bf16")),
+    (("S", 8), ("T", 16), ("LANES", 8), ("WARPS", 2), ("BK", 0), ("UNROLL", 2), ("DEPTH", 4), ("MMA", 1)), SKINNY,
+)  # fmt: skip
 SKINNY_DOT = Subject(
     "skinny u8, s8 rc", Problem(3, None, None, types=Types.parse("u8,s8,s32"), layout=Layout("r", "c"), ld_align=16),
     (("S", 4), ("WARPS", 2), ("BK", 1024)), SKINNY,
@@ -116,7 +126,7 @@ MMA_RR = Subject("mma f16 rr", replace(_typed("f16,f16,f32", "rr"), ld_align=4),
 MMA_SPLIT = Subject("mma bf16 cr, split", replace(_typed("bf16", "cr"), ld_align=8), (("SPLIT", 3),), MMA)
 MMA_WHOLE = Subject(
     "mma s8 rc, whole tiles", Problem(64, 96, 320, types=Types.parse("s8,s8,s32"), layout=Layout("r", "c")),
-    (("STAGES", 4),), MMA,
+    (("STAGES", 4), ("BM", 64), ("WM", 32)), MMA,
 )  # fmt: skip
 MMA_REGISTERS = Subject("mma f16 cc through registers", _typed("f16", "cc"), family=MMA)
 DOUBLE_F16 = Subject("double f16 rr vectors", replace(_typed("f16", "rr"), ld_align=4))
@@ -134,6 +144,8 @@ SMALL_BATCH = Subject(
     (("MB", 4), ("BATCH_TILES", 5), ("STAGES", 2), ("ASYNC", 1)), BATCHED,
 )  # fmt: skip
 NAIVE_POINTERS = Subject("naive pointers", replace(_runtime("cc"), batch=None, pointers=True), family=NAIVE)
+NAIVE_MANY = Subject("naive, any number of small products", Problem(16, 12, 8, batch=None), family=NAIVE)
+DOUBLE_ROWS = Subject("double, any number of rows", Problem(None, 64, 32))
 DOUBLE_POINTERS = Subject("double pointers", replace(_runtime("rr"), batch=None, pointers=True))
 SMALL_POINTERS = Subject(
     "batched pointers", Problem(8, 12, 16, batch=None, pointers=True),

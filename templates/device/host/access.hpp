@@ -34,7 +34,8 @@ class Place {
   uint32_t code_ = 0;
 };
 
-enum class Kind : uint8_t { read, write, copy, atomic };
+// `load` and `store` are TMA's, in shared memory; `product` reads operands of a wgmma there.
+enum class Kind : uint8_t { read, write, copy, atomic, load, store, product };
 
 // What stands in a message between the thread and the place in memory.
 inline const char* verb(Kind kind) {
@@ -42,6 +43,9 @@ inline const char* verb(Kind kind) {
     case Kind::read: return " reads ";
     case Kind::write: return " writes ";
     case Kind::atomic: return "'s atomic updates ";
+    case Kind::load: return "'s TMA load writes ";
+    case Kind::store: return "'s TMA store reads ";
+    case Kind::product: return "'s wgmma reads ";
     case Kind::copy: break;
   }
   return "'s cp_async writes ";

@@ -29,7 +29,16 @@ constexpr unsigned NAMED_BARRIERS = 16;
 // What a warp collective orders: whether what its lanes did before comes before what any of them does after it.
 enum class Order : uint8_t { lanes, none };
 
-enum class State { ready, at_syncthreads, at_named_barrier, at_warp_barrier, exited };
+enum class State {
+  ready,
+  at_syncthreads,
+  at_named_barrier,
+  at_warp_barrier,
+  at_warpgroup,  // a product of its 128 threads, of which some have not come
+  at_mbarrier,
+  at_registers,  // that other warpgroups hold
+  exited
+};
 
 struct Thread {
   Fiber fiber;
@@ -51,6 +60,32 @@ struct NamedBarrier {
   Clock clock;                    // what they release
 };
 
+// What 128 threads in a row bring to an instruction of theirs, once all have come to it.
+constexpr unsigned WARPGROUP = 128;
+using WarpgroupOperands = std::array<void*, WARPGROUP>;
+using WarpgroupAct = void (*)(const WarpgroupOperands& operands, unsigned first_thread);
+
+struct Warpgroup {
+  unsigned arrived = 0;
+  unsigned line = 0;
+  WarpgroupAct act = nullptr;
+  WarpgroupOperands operands;
+};
+
+// What goes on beside the threads of a block: TMA, mbarriers, wgmma. One stands by where a kernel uses them.
+struct Asynchronous {
+  virtual void start_launch(uint64_t seed) = 0;
+  virtual void start_block() = 0;
+  virtual bool proceed() = 0;  // does something that threads may wait for; whether there was anything
+  virtual void exit_thread() = 0;
+  virtual void finish_block() = 0;
+  virtual std::string describe(State state, unsigned number) const = 0;  // what a thread waits for
+  virtual ~Asynchronous() = default;
+};
+
+inline Asynchronous* asynchronous = nullptr;  // set by the first use
+inline uint64_t launch_seed = 0;
+
 // splitmix64: a good generator in three lines.
 struct Random {
   uint64_t state;
@@ -71,18 +106,19 @@ class Block {
     while (true) {
       if (seed != 0) shuffle_order();
       const bool progress = run_ready_threads();
-      if (alive_ == 0) return races.finish_block();
+      if (alive_ == 0) return finish_block();
       if (waiting_ == alive_) release_block_barrier();
-      else if (!progress) report_deadlock();
+      else if (!progress && !(asynchronous != nullptr && asynchronous->proceed())) report_deadlock();
     }
   }
 
   [[noreturn]] void exit_thread() {
     running_->copies.finish();
+    if (asynchronous != nullptr) asynchronous->exit_thread();
     become(index(), State::exited);
     --alive_;
     release_warp_barrier(lane_mask());
-    switch_fiber(running_->fiber, scheduler_);
+    hand_over();
     std::abort();  // an exited thread is never resumed
   }
 
@@ -128,6 +164,41 @@ class Block {
     if (running_->state != State::ready) wait(State::at_warp_barrier, line);
   }
 
+  // The threads of the running one's warpgroup come to an instruction; the last one makes them `act`.
+  void warpgroup_collective(void* operand, WarpgroupAct act, unsigned line) {
+    const unsigned number = index() / WARPGROUP, first = number * WARPGROUP;
+    if (first + WARPGROUP > count_)
+      fail("crash", {line}, "%s: an instruction of a warpgroup, and threads %u to %u are none", where().c_str(), first, count_ - 1);
+    Warpgroup& group = warpgroups_[number];
+    if (group.arrived == 0) {
+      group.line = line;
+      group.act = act;
+    } else if (group.line != line || group.act != act) {
+      fail("crash", {line}, "%s: others of its warpgroup are at the instruction of line %u", where().c_str(), group.line);
+    }
+    group.operands[index() - first] = operand;
+    if (++group.arrived < WARPGROUP) return wait(State::at_warpgroup, line);
+    group.arrived = 0;
+    act(group.operands, first);
+    for (unsigned t = first; t < first + WARPGROUP; ++t)
+      if (threads_[t].state == State::at_warpgroup) become(t, State::ready);
+  }
+
+  // The running thread waits for what `number` stands for, until `release`.
+  void wait_for(State state, unsigned number, unsigned line) {
+    running_->barrier = number;
+    wait(state, line);
+  }
+
+  // Who waits so, and for that number, goes on.
+  void release(State state, unsigned number) {
+    for (unsigned t = 0; t < count_; ++t)
+      if (threads_[t].state == state && threads_[t].barrier == number) become(t, State::ready);
+  }
+
+  unsigned threads() const { return count_; }
+  unsigned random(unsigned below) { return unsigned(random_.next() % below); }
+
   bool in_kernel() const { return running_ != nullptr; }
   Thread& running() { return *running_; }
   unsigned index() const { return unsigned(running_ - threads_.data()); }
@@ -149,12 +220,19 @@ class Block {
     waiting_ = 0;
     blockIdx = {index, 0, 0};
     for (NamedBarrier& barrier : barriers_) barrier = {};
+    for (Warpgroup& group : warpgroups_) group.arrived = 0;
     races.start_block();
+    if (asynchronous != nullptr) asynchronous->start_block();
     for (unsigned t = 0; t < threads; ++t) {
       become(t, State::ready);
       threads_[t].votes = 0;
       prepare(threads_[t].fiber, stacks_.data + (t + 1) * stack_stride() - stack_offset(t), entry);
     }
+  }
+
+  void finish_block() {
+    if (asynchronous != nullptr) asynchronous->finish_block();
+    races.finish_block();
   }
 
   // A stack grows down onto a page of its own that no access survives.
@@ -174,17 +252,30 @@ class Block {
   }
 
   bool run_ready_threads() {
-    bool progress = false;
-    for (unsigned t : order_) {
+    next_ = 0;
+    const bool progress = take_next();
+    if (progress) switch_fiber(scheduler_, running_->fiber);
+    running_ = nullptr;
+    return progress;
+  }
+
+  // Makes the next one of the order that is ready the running thread; false where this round has none left.
+  bool take_next() {
+    while (next_ < count_) {
+      const unsigned t = order_[next_++];
       if (threads_[t].state != State::ready) continue;
       running_ = &threads_[t];
       clocks.run(t);
       threadIdx.x = t;
-      switch_fiber(scheduler_, running_->fiber);
-      progress = true;
+      return true;
     }
-    running_ = nullptr;
-    return progress;
+    return false;
+  }
+
+  // The running thread goes on when its turn has come again: the next one runs, or the round ends.
+  void hand_over() {
+    Fiber& from = running_->fiber;
+    switch_fiber(from, take_next() ? running_->fiber : scheduler_);
   }
 
   void become(unsigned thread, State state) {
@@ -197,7 +288,7 @@ class Block {
   void wait(State state, unsigned line) {
     become(index(), state);
     running_->line = line;
-    switch_fiber(running_->fiber, scheduler_);
+    hand_over();
   }
 
   unsigned lane_mask() const { return 1u << lane(); }
@@ -276,9 +367,12 @@ class Block {
   // Threads that can never meet: says how many wait where, with a few of them by number.
   [[noreturn]] void report_deadlock() {
     std::map<Stop, std::vector<unsigned>> groups;
+    bool waits = false;  // for something asynchronous
     for (unsigned t = 0; t < count_; ++t) {
       const Thread& thread = threads_[t];
-      const bool exited = thread.state == State::exited, named = thread.state == State::at_named_barrier;
+      const bool exited = thread.state == State::exited;
+      const bool named = thread.state == State::at_named_barrier || thread.state == State::at_mbarrier || thread.state == State::at_registers;
+      waits |= named && thread.state != State::at_named_barrier;
       groups[{thread.state, exited ? 0 : thread.line, named ? thread.barrier : 0}].push_back(t);
     }
     std::string text;
@@ -289,7 +383,7 @@ class Block {
       text += " (" + list_some(members) + ")";
       if (barrier_line == 0) barrier_line = std::get<1>(stop);
     }
-    fail("crash", {barrier_line}, "barrier divergence in block %u: %s", blockIdx.x, text.c_str());
+    fail("crash", {barrier_line}, "%s in block %u: %s", waits ? "deadlock" : "barrier divergence", blockIdx.x, text.c_str());
   }
 
   std::string describe(const Stop& stop) const {
@@ -301,6 +395,9 @@ class Block {
         return "wait at barrier " + std::to_string(barrier) + line + ", where " +
                std::to_string(barriers_[barrier].arrived.size()) + " of " +
                std::to_string(barriers_[barrier].threads) + " threads have come";
+      case State::at_warpgroup: return "wait at the warpgroup's instruction" + line;
+      case State::at_mbarrier:
+      case State::at_registers: return "wait at line " + std::to_string(number) + " for " + asynchronous->describe(state, barrier);
       case State::at_warp_barrier: return "wait at the warp collective" + line;
       case State::exited: return "have exited";
       case State::ready: break;
@@ -319,6 +416,7 @@ class Block {
   std::vector<Thread> threads_;  // of the largest block so far; the first `count_` are this block's
   std::vector<unsigned> order_;
   std::array<NamedBarrier, NAMED_BARRIERS> barriers_;
+  std::array<Warpgroup, MAX_THREADS / WARPGROUP> warpgroups_;
   Fiber scheduler_;
   Thread* running_ = nullptr;
   Region stacks_;
@@ -326,6 +424,7 @@ class Block {
   uint32_t ready_[MAX_WARPS] = {};  // by warp: the lanes whose state is `ready`
   unsigned count_ = 0;
   unsigned alive_ = 0;
+  unsigned next_ = 0;  // of the order, in this round
   unsigned waiting_ = 0;  // at __syncthreads
   bool natural_order_ = false;
 };

@@ -69,6 +69,15 @@ inline unsigned short bf16_from_float(float value) { return gemmgen::narrow(valu
 inline unsigned char e4m3_from_float(float value) { return gemmgen::narrow(value, gemmgen::E4M3_FORMAT, 7); }
 inline unsigned char e5m2_from_float(float value) { return gemmgen::narrow(value, gemmgen::E5M2_FORMAT, 7); }
 
+// The nearest number with 10 bits of fraction, ties away from zero.
+inline unsigned tf32_from_float(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  const uint32_t magnitude = bits & 0x7FFFFFFF;
+  if (magnitude > 0x7F800000) return 0x7FFFFFFF;
+  return (bits + (magnitude < 0x7F800000 ? 0x1000 : 0)) & ~0x1FFFu;
+}
+
 inline unsigned halves_from_e4m3(unsigned short pair) {
   const unsigned low = f16_from_float(float_from_e4m3(static_cast<unsigned char>(pair)));
   const unsigned high = f16_from_float(float_from_e4m3(static_cast<unsigned char>(pair >> 8)));

@@ -25,6 +25,7 @@
 #include "failure.hpp"
 #include "faults.hpp"
 #include "gemmgen_emulator.hpp"
+#include "hopper_runtime.hpp"
 #include "kernel_entry.hpp"
 #include "launch.hpp"
 #include "pointer_arrays.hpp"
@@ -196,8 +197,8 @@ void require_whole_warp(void* const* operands) {
 
 void multiply(void* const* operands) {
   require_whole_warp<MatrixOperand>(operands);
-  static MatrixProduct product;
-  product.run(reinterpret_cast<MatrixOperand* const*>(operands));
+  static TensorCore tensor_core;
+  tensor_core.run(reinterpret_cast<MatrixOperand* const*>(operands));
 }
 
 // Calls `visit` with the rows' bytes of each element that a lane's registers hold, two for each, and those.
@@ -423,7 +424,7 @@ void run_grid(const uint32_t* blocks) {
 std::string signature(const Parameter* parameters, unsigned count) {
   std::string text;
   for (unsigned i = 0; i < count; ++i)
-    text += (i == 0 ? "" : " ") + std::string(1, parameters[i].kind) + std::to_string(parameters[i].bytes);
+    text += (i == 0 ? "" : " ") + std::string(1, parameters[i].kind == 'm' ? 's' : parameters[i].kind) + std::to_string(parameters[i].bytes);
   return text;
 }
 
@@ -439,10 +440,10 @@ void check_parameters() {
            gemmgen_kernel_parameters[i].alignment, parameters[i].alignment);
 }
 
-// Puts addresses in the place of operands' numbers.
+// Puts addresses in the place of operands' numbers; a tensor map begins with one.
 void place_pointers() {
   for (unsigned i = 0; i < request.argument_count; ++i) {
-    if (parameters[i].kind != 'p') continue;
+    if (parameters[i].kind != 'p' && parameters[i].kind != 'm') continue;
     unsigned char* const place = arguments.data() + offset_of(parameters.data(), i);
     uint64_t number;
     std::memcpy(&number, place, sizeof number);
@@ -454,7 +455,8 @@ void place_pointers() {
 Region map_placement(const Placement& place) {
   const auto offset = off_t(place.offset);
   if (!place.in_pieces())
-    return map_operand(place.name, ARENA, offset, place.segment_bytes, place.skew, place.bytes, place.written != 0);
+    return map_operand(place.name, ARENA, offset, place.segment_bytes, place.skew, place.bytes, place.written != 0,
+                       place.before);
   const Pieces pieces = {place.matrices,    place.lines, place.stride_bytes, place.ld_bytes, place.file_stride_bytes,
                          place.file_ld_bytes};
   return map_pieces(place.name, ARENA, offset, place.segment_bytes, place.skew, place.bytes, place.written != 0, pieces);
@@ -463,16 +465,18 @@ Region map_placement(const Placement& place) {
 void map_operands() {
   for (const Placement& place : placements) {
     Region region = map_placement(place);
+    const uint64_t stride_bytes = place.array ? 0 : place.stride_bytes;  // each matrix of an array is one by itself
     if (place.line_bytes > 0)
-      region.geometry = {place.element_bytes, place.line_bytes, place.ld_bytes, place.span_bytes, place.stride_bytes,
+      region.geometry = {place.element_bytes, place.line_bytes, place.ld_bytes, place.span_bytes, stride_bytes,
                          place.by_rows != 0};
-    operands.push_back({std::move(region), {}, place.element_bytes, place.written != 0, place.holds_values != 0});
+    operands.push_back({std::move(region), {}, place.element_bytes, place.written != 0, place.holds_values != 0,
+                        place.before});
   }
   for (unsigned i = 0; i < gemmgen_device_variable_count; ++i) {
     const DeviceVariable& variable = gemmgen_device_variables[i];
     auto* const start = static_cast<unsigned char*>(variable.address);
     Region region = {variable.name, start, start + variable.bytes, start, variable.bytes, nullptr, {}};
-    operands.push_back({std::move(region), {}, variable.bytes & -variable.bytes, variable.written, true});
+    operands.push_back({std::move(region), {}, variable.bytes & -variable.bytes, variable.written, true, 0});
   }
   if (request.products == 0) return;
   const auto has_array = [](const Placement& place) { return place.array != 0; };
@@ -507,7 +511,9 @@ void prepare_launch() {
   races.start_launch(request.threads, request.element_bytes);
   blockDim.x = request.threads;
   gridDim.x = request.grid;
-  copies_land_late = request.seed / 2 % 2 == 0;
+  copies_land_late = lands_late(request.seed);
+  launch_seed = request.seed;
+  if (asynchronous != nullptr) asynchronous->start_launch(request.seed);
   timeout_ms = request.timeout_ms;
 }
 

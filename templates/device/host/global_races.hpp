@@ -212,7 +212,7 @@ class GlobalRaces {
     for (const StartedBlock& started : blocks_)
       if (started.start <= first.time) block = started.index;
     fail("race", {}, "data race on %s: block %u, thread %u%s%s at %s, block %u, thread %u%sit at %s, %s",
-         operand.name.c_str(), block, unsigned(first.agent), verb(first.kind),
+         operand.name.c_str(), block, clocks.thread_of(first), verb(first.kind),
          operand.describe(address).c_str(), first.place.text().c_str(), blockIdx.x, clocks.thread(),
          verb(kind), place.text().c_str(),
          block == blockIdx.x ? "no barrier between" : "and nothing orders blocks");

@@ -9,7 +9,7 @@ namespace gemmgen {
 // A parameter as driver and kernel each see it, who must agree. Arguments lie one behind the other, each at a multiple of
 // its alignment: as CUDA packs them.
 struct Parameter {
-  char kind;  // p(ointer), i(nteger), f(loating point) or s(truct) by value
+  char kind;  // p(ointer), i(nteger), f(loating point) or s(truct) by value; m, a tensor map, is a struct for the kernel
   unsigned char alignment;
   unsigned short bytes;
 };
@@ -39,6 +39,7 @@ extern "C" const char gemmgen_kernel_name[];
 extern "C" const gemmgen::Parameter* const gemmgen_kernel_parameters;
 extern "C" const unsigned gemmgen_kernel_parameter_count;
 extern "C" const unsigned gemmgen_kernel_most_threads;  // of a block: its __launch_bounds__
+extern "C" const unsigned gemmgen_dynamic_alignment;    // of dynamic shared memory, in bytes: what its text asks for
 extern "C" void gemmgen_kernel_call(const unsigned char* arguments);
 
 namespace gemmgen {
@@ -97,11 +98,12 @@ void call(void (*kernel)(Types...), const unsigned char* arguments) {
 
 }  // namespace gemmgen
 
-#define GEMMGEN_ENTRY(kernel, most_threads)                                                              \
+#define GEMMGEN_ENTRY(kernel, most_threads, dynamic_alignment)                                           \
   extern "C" const char gemmgen_kernel_name[] = #kernel;                                                 \
   extern "C" const gemmgen::Parameter* const gemmgen_kernel_parameters = gemmgen::parameters_of(kernel); \
   extern "C" const unsigned gemmgen_kernel_parameter_count = gemmgen::count_of(kernel);                  \
   extern "C" const unsigned gemmgen_kernel_most_threads = most_threads;                                  \
+  extern "C" const unsigned gemmgen_dynamic_alignment = dynamic_alignment;                               \
   extern "C" void gemmgen_kernel_call(const unsigned char* arguments) { gemmgen::call(kernel, arguments); }
 
 #define GEMMGEN_VARIABLE(name, written) \

@@ -34,6 +34,7 @@ struct Placement {
   uint64_t lines;         // or whose lines do; 1 and 1 where all is one piece
   uint64_t file_ld_bytes;      // from one line, or from one matrix, to the next in the file
   uint64_t file_stride_bytes;
+  uint64_t before;  // bytes that lie before the segment for the kernel, and have no memory
 
   bool in_pieces() const { return matrices * lines > 1; }
 };
@@ -59,7 +60,7 @@ struct Request {
                              // starts, in bytes from the operand's first
 };
 
-static_assert(sizeof(Request) == 80 && sizeof(Placement) == 136, "the driver packs as many bytes");
+static_assert(sizeof(Request) == 80 && sizeof(Placement) == 144, "the driver packs as many bytes");
 
 struct Operand {
   Region region;
@@ -67,9 +68,10 @@ struct Operand {
   std::size_t element_bytes;
   bool written;
   bool holds_values;
+  std::size_t before;  // bytes from what the kernel takes for its start to the first that has memory
 
   // What the kernel takes for it.
-  unsigned char* pointer() const { return array.data != nullptr ? array.data : region.data; }
+  unsigned char* pointer() const { return array.data != nullptr ? array.data : region.data - before; }
 };
 
 inline std::vector<Operand> operands;

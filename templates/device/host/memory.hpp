@@ -139,11 +139,21 @@ inline unsigned char* map_bands(std::size_t bytes) {
       map(nullptr, bytes + 2 * BAND_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE));
 }
 
-// Maps `segment_bytes` of `file` between bands; the operand starts `skew` bytes into them.
+// Addresses that no access survives, of which an operand has some.
+inline unsigned char* reserve(const std::string& name, std::size_t bytes) {
+  void* const found = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (found == MAP_FAILED)
+    fail("unjudged", {}, "this machine has no room for the %zu bytes that %s spans: %s", bytes, name.c_str(), std::strerror(errno));
+  return static_cast<unsigned char*>(found);
+}
+
+// Maps `segment_bytes` of `file` between bands; the operand starts `skew` bytes into them. So many bytes `before` belong to
+// the lower band.
 inline Region map_operand(const std::string& name, int file, off_t offset, std::size_t segment_bytes, std::size_t skew,
-                          std::size_t bytes, bool writable) {
-  unsigned char* start = map_bands(segment_bytes);
-  unsigned char* segment = start + BAND_BYTES;
+                          std::size_t bytes, bool writable, std::size_t before) {
+  const std::size_t lower = BAND_BYTES + (before + page_bytes() - 1) / page_bytes() * page_bytes();
+  unsigned char* start = reserve(name, lower + segment_bytes + BAND_BYTES);
+  unsigned char* segment = start + lower;
   if (segment_bytes > 0)
     map(segment, segment_bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED | MAP_FIXED, file, offset);
   return {name, start, segment + segment_bytes + BAND_BYTES, segment + skew, bytes, nullptr, {}};
@@ -162,10 +172,7 @@ struct Pieces {
 inline Region map_pieces(const std::string& name, int file, off_t offset, std::size_t segment_bytes, std::size_t skew,
                          std::size_t bytes, bool writable, const Pieces& pieces) {
   const std::size_t span = pieces.span() + segment_bytes;  // more than enough for the last piece
-  void* const bands = mmap(nullptr, span + 2 * BAND_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (bands == MAP_FAILED)
-    fail("unjudged", {}, "this machine has no room for the %zu bytes that %s spans: %s", span, name.c_str(), std::strerror(errno));
-  auto* const start = static_cast<unsigned char*>(bands);
+  unsigned char* const start = reserve(name, span + 2 * BAND_BYTES);
   unsigned char* const segment = start + BAND_BYTES;
   const int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
   for (std::size_t m = 0; m < pieces.matrices; ++m)

@@ -138,4 +138,14 @@ __attribute__((always_inline)) constexpr bool compared(const A& a, const B& b) {
   return outcome;
 }
 
+template <unsigned SITE, long long VALUE>
+struct Label {};
+
+// What a switch is chosen by, held against each of its labels.
+template <typename T, unsigned... SITES, long long... VALUES>
+__attribute__((always_inline)) constexpr T chosen(const T& value, Label<SITES, VALUES>...) {
+  (compared<SITES, 0>(static_cast<long long>(value), VALUES), ...);
+  return value;
+}
+
 }  // namespace gemmgen

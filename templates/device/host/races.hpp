@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "access.hpp"
+#include "accumulators.hpp"
 #include "clocks.hpp"
 #include "failure.hpp"
 #include "fiber.hpp"
@@ -76,7 +77,14 @@ class Races {
     if (watching) write(address, bytes, place, Kind::copy);
   }
 
-  // What a cp.async reads.
+  // What TMA or wgmma read in shared memory: see SharedRaces.
+  void read_by_proxy(const unsigned char* address, std::size_t bytes, Place place, Kind kind, const Clock& proxied,
+                     unsigned reader) {
+    check_shared(address, bytes, place, kind);
+    shared_.read_by_proxy(shared_.offset_of(address), bytes, place, kind, proxied, reader);
+  }
+
+  // What a cp.async, or TMA, reads.
   void read_global(const unsigned char* address, std::size_t bytes, Place place) {
     if (watching) access_elsewhere(address, bytes, place, Kind::read);
   }
@@ -131,7 +139,10 @@ class Races {
 
   // An access that starts elsewhere: to an operand it must be inside of it, to the byte.
   void access_elsewhere(const unsigned char* address, std::size_t bytes, Place place, Kind kind) {
-    if (is_local(address)) return;
+    if (is_local(address)) {
+      if (accumulators.in_flight()) check_flight(address, bytes, place, kind);
+      return;
+    }
     for (std::size_t i = 0; i < spans_.size(); ++i) {
       if (std::size_t(address - spans_[i].start) >= spans_[i].bytes) continue;
       const Region& region = operands[i].region;
@@ -145,6 +156,13 @@ class Races {
     } else if (shared_memory.is_beside(address)) {
       refuse_outside(shared_memory.describe(address), place, kind);
     }
+  }
+
+  __attribute__((noinline)) static void check_flight(const unsigned char* address, std::size_t bytes, Place place, Kind kind) {
+    const unsigned line = accumulators.met(clocks.thread(), address, bytes);
+    if (line != 0)
+      fail("race", place.location(), "block %u, thread %u%saccumulators in flight: those of the wgmma at %s, not waited for yet",
+           blockIdx.x, clocks.thread(), verb(kind), Place::line(line).text().c_str());
   }
 
   // On the running thread's stack, above the frames of what judges it.

@@ -21,14 +21,14 @@ namespace gemmgen {
 
 class SharedMemory {
  public:
-  static constexpr std::size_t ALIGNMENT = 128;
   static constexpr std::size_t MAX_DYNAMIC_BYTES = 256 * 1024;
 
   void resize_dynamic(std::size_t bytes) {
+    const std::size_t alignment = gemmgen_dynamic_alignment;
     if (bytes > MAX_DYNAMIC_BYTES)
       fail("launch", {}, "%zu bytes of dynamic shared memory are more than %zu", bytes, MAX_DYNAMIC_BYTES);
     if (pages_.data == nullptr) pages_ = map_private("dynamic shared memory", MAX_DYNAMIC_BYTES);
-    const std::size_t whole = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
     dynamic_ = pages_;
     dynamic_.data = pages_.data + pages_.bytes - whole;
     dynamic_.bytes = bytes;

@@ -23,6 +23,7 @@ namespace gemmgen {
 class SharedRaces {
  public:
   static constexpr std::size_t ELSEWHERE = ~std::size_t(0);  // in the place of an offset
+  static constexpr unsigned MAX_PROXY_READERS = 9;           // eight warpgroups, and TMA stores
 
   // Of blocks of `threads`, whose elements are of `element_bytes`, a power of two.
   void start_launch(unsigned threads, std::size_t element_bytes) {
@@ -43,10 +44,26 @@ class SharedRaces {
     dynamic_bytes_ = std::size_t(shared_memory.end_of_pages() - dynamic_start_);
   }
 
+  // A read by TMA or wgmma, whose agent acts. What the generic proxy has written is for it where `proxied` knows of that.
+  // `reader` tells apart those of whose reads none need be known once a later one has been waited for.
+  void read_by_proxy(std::size_t start, std::size_t bytes, Place place, Kind kind, const Clock& proxied, unsigned reader) {
+    if (proxy_reads_ == nullptr) proxy_reads_ = shadow<ProxyReads>(1);
+    each_cell(start, bytes, [&](std::size_t number, std::size_t offset) {
+      const Access& write = cells_[number].write;
+      if (!clocks.of_this_block(write)) note_unset_read(offset, place, kind);
+      else if (!clocks.before(write)) refuse(write, offset, place, kind);
+      else if (write.kind != Kind::load && !proxied.covers(write) && !clocks.told_before(write, proxied)) refuse_unfenced(write, offset, place, kind);
+      ProxyReads& reads = proxy_reads_[number];
+      reads.some[reader] = clocks.now(place, kind);
+      reads.readers |= 1u << reader;
+    });
+  }
+
   // A write up to the block's next barrier would have been a race with an unset read, which says more: so it is told then.
   void tell_unset_read() const {
     if (unset_read_.time == 0) return;
-    fail("crash", {}, "block %u, thread %u reads %s at %s, which no thread has written", blockIdx.x, unset_read_.agent,
+    fail("crash", {}, "block %u, thread %u%s%s at %s, which no thread has written", blockIdx.x,
+         clocks.thread_of(unset_read_), verb(unset_read_.kind),
          describe(unset_offset_).c_str(), unset_read_.place.text().c_str());
   }
 
@@ -111,11 +128,27 @@ class SharedRaces {
     Access some[2];
   };
 
+  // Of TMA and wgmma: the last one of each reader since the cell's last write.
+  struct ProxyReads {
+    uint32_t readers = 0;
+    Access some[MAX_PROXY_READERS];
+  };
+
   // Of a write, which nobody may be reading.
   void check_readers(std::size_t number, std::size_t offset, Place place, Kind kind) {
+    if (proxy_reads_ != nullptr) check_proxy_readers(number, offset, place, kind);
     for (uint32_t readers = cells_[number].readers; readers != 0; readers &= readers - 1)
       for (const Access& read : reads_of(number, unsigned(__builtin_ctz(readers))).some)
         if (!clocks.before(read)) refuse(read, offset, place, kind);
+  }
+
+  __attribute__((noinline)) void check_proxy_readers(std::size_t number, std::size_t offset, Place place, Kind kind) {
+    ProxyReads& reads = proxy_reads_[number];
+    for (uint32_t readers = reads.readers; readers != 0; readers &= readers - 1) {
+      const Access& read = reads.some[__builtin_ctz(readers)];
+      if (!clocks.before(read)) refuse(read, offset, place, kind);
+    }
+    reads.readers = 0;
   }
 
   template <typename T>
@@ -143,6 +176,7 @@ class SharedRaces {
     const std::size_t parts = cell_bytes() / bytes;
     for (std::size_t i = most_bytes() >> cell_shift_; i-- > 0;)
       for (std::size_t part = parts; part-- > 0;) {
+        if (proxy_reads_ != nullptr) proxy_reads_[i * parts + part] = proxy_reads_[i];
         if (cells_[i].readers != 0) std::copy_n(&reads_of(i, 0), warps_, &reads_of(i * parts + part, 0));
         cells_[i * parts + part] = cells_[i];
       }
@@ -171,21 +205,28 @@ class SharedRaces {
   }
 
   // What no access has announced may still have been written, by a library's function: then the poison is gone.
-  __attribute__((noinline)) void note_unset_read(std::size_t offset, Place place) {
+  __attribute__((noinline)) void note_unset_read(std::size_t offset, Place place, Kind kind = Kind::read) {
     if (unset_read_.time != 0) return;
     const unsigned char* byte = address_of(offset);
     for (std::size_t i = 0; i < cell_bytes(); ++i)
       if (byte[i] != POISON) return;
-    unset_read_ = clocks.now(place, Kind::read);
+    unset_read_ = clocks.now(place, kind);
     unset_offset_ = offset;
   }
 
   [[noreturn]] __attribute__((noinline)) void refuse(const Access& first, std::size_t offset, Place place,
                                                      Kind kind) const {
-    const bool under_way = first.kind == Kind::copy && !clocks.completed(first);
+    const bool under_way = first.agent >= HIRED || (first.kind == Kind::copy && !clocks.completed(first));
     fail("race", {}, "data race on shared memory: block %u, thread %u%s%s at %s, thread %u%sit at %s, %s", blockIdx.x,
-         first.agent % MAX_THREADS, verb(first.kind), describe(offset).c_str(), first.place.text().c_str(),
+         clocks.thread_of(first), verb(first.kind), describe(offset).c_str(), first.place.text().c_str(),
          clocks.thread(), verb(kind), place.text().c_str(), under_way ? "not waited for yet" : "no barrier between");
+  }
+
+  [[noreturn]] __attribute__((noinline)) void refuse_unfenced(const Access& write, std::size_t offset, Place place,
+                                                              Kind kind) const {
+    fail("race", {}, "data race on shared memory: block %u, thread %u%s%s at %s, thread %u%sit at %s by the async proxy, "
+         "without a proxy fence between", blockIdx.x, clocks.thread_of(write), verb(write.kind), describe(offset).c_str(),
+         write.place.text().c_str(), clocks.thread(), verb(kind), place.text().c_str());
   }
 
   std::string describe(std::size_t offset) const { return shared_memory.describe(address_of(offset)); }
@@ -201,6 +242,7 @@ class SharedRaces {
   unsigned cell_shift_ = 0;
   Cell* cells_ = nullptr;
   Reads* reads_ = nullptr;
+  ProxyReads* proxy_reads_ = nullptr;  // where TMA or wgmma read shared memory
   uint32_t* settled_[MAX_WARPS] = {};  // by warp and cell: what Clocks::since was when it settled
   Access unset_read_;                  // the first one since the block's last barrier
   std::size_t unset_offset_ = 0;

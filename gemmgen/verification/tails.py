@@ -1,0 +1,149 @@
+"""The last rows, or products, of a launch so long that their offsets pass 32 bits, where distances are fixed.
+
+What is before them has no memory: the kernel gets pointers far below the first element that has. Which blocks compute
+them is asked of a launch of a few tiles, whose last blocks have to write its end and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.gemm import Case
+from gemmgen.problem.matrix import Matrix
+from gemmgen.run.executor import LoadedKernel
+from gemmgen.support.errors import CandidateFailed
+from gemmgen.verification.checks import compare_tail, elements_written
+from gemmgen.verification.data import make_operands
+from gemmgen.verification.domain import DomainTally
+from gemmgen.verification.situation import Situation
+from gemmgen.verification.window import Window
+
+FAR = 2**32 + 2**28  # elements before the end of each matrix that is so long, unless
+MOST_BYTES = 2**43  # one spans more
+MOST_TILES = MOST_SIZE = 2**30  # of a grid, and of its rows or products: kernels count both in an int
+TILES = 2  # of a launch of which all has memory, before its last one
+STEP = 2**10  # so many tiles are a whole number of groups of them, and keep the alignment of operands
+ROWS = 3  # of the last tile
+MOST_ELEMENTS = 2**25  # that have memory
+BETA = 1.0  # C is read, too
+
+Size = Literal["M", "batch"]
+
+
+@dataclass(frozen=True)
+class Tail:
+    """The end of a launch along one size.
+
+    near       a whole launch of few tiles along it
+    situation  its last rows, or products, by themselves
+    far        the launch that they end for the kernel
+    """
+
+    size: Size
+    near: Case
+    situation: Situation
+    far: Case
+
+
+def tails(source: KernelSource) -> Iterator[Tail]:
+    """Those of a kernel's run-time sizes along which operands have distances that are fixed."""
+    problem = source.problem
+    outputs = any(one.is_amax for one in problem.epilogue.outputs)
+    if problem.pointers or source.launch.adds_up or outputs:
+        return
+    fixed = {"M": ("lda", "ldc"), "batch": ("stride_a", "stride_b", "stride_c")}
+    for size, distances in fixed.items():
+        if problem.sizes.get(size, 0) is None and any(problem.sizes.get(name) for name in distances):
+            found = _tail(source, "M" if size == "M" else "batch")
+            if found is not None:
+                yield found
+
+
+def _tail(source: KernelSource, size: Size) -> Tail | None:
+    problem, tile = source.problem, dict(source.launch.grid).get(size, 1)
+    few = min(tile, ROWS) if size == "M" else 1
+    others = {"m": tile, "n": tile, "k": 2 * tile, "batch": 1}
+    free = {name: count for name, count in others.items() if problem.sizes.get(name.upper(), 0) is None}
+    free |= {"batch": 1} if problem.batch is None else {}
+
+    def case(count: int) -> Case:
+        return problem.case(**{**free, size.lower(): count}, beta=BETA)
+
+    last, near = case(few), case(TILES * tile + few)
+    if sum(one.elements for one in near.tensors.values()) > MOST_ELEMENTS:
+        return None
+    before = _rows_before(source, last, near) // (STEP * tile) * (STEP * tile)
+    if before <= 0:
+        return None
+    far = case(before + few)
+    if max(far.tensors[one.name].elements for one in problem.matrices) < 2**31:
+        return None
+    same = (_distances(one) == _distances(far.tensors[name]) for name, one in last.tensors.items())
+    return Tail(size, near, Situation(last, "exact", seed=0), far) if all(same) else None
+
+
+def _rows_before(source: KernelSource, last: Case, near: Case) -> int:
+    """By which offsets into each matrix that is longer in `near` than in `last` are FAR, or as many as may be."""
+    more = {name: near.tensors[name].elements - one.elements for name, one in last.tensors.items()}
+    matrices = [more[one.name] for one in source.problem.matrices if more[one.name] > 0]
+    longer = near.m - last.m + near.batch - last.batch  # one of them is
+    if not matrices:
+        return 0
+    widest = max(elements * last.tensors[name].dtype.size for name, elements in more.items())
+    tiles = source.launch.tiles(near) - source.launch.tiles(last)
+    return min(
+        -(-FAR * longer // min(matrices)), MOST_BYTES * longer // widest, MOST_TILES * longer // tiles, MOST_SIZE
+    )
+
+
+def _distances(matrix: Matrix) -> tuple[int, int]:
+    return matrix.ld, matrix.stride
+
+
+def check_tail(kernel: LoadedKernel, tail: Tail, tally: DomainTally) -> float:
+    """Run the last blocks of `tail`; see `checks.check`. What cannot be judged stands in `tally`."""
+    window = _window(kernel, tail)
+    if window is None:
+        tally.no_extent = f"the last blocks of a grid do not compute the end of C along {tail.size}"
+        return 0.0
+    blocks = _last_blocks(kernel, tail, tail.far)
+    worst = compare_tail(kernel, tail.situation, tail.far, blocks, window, tally)
+    tally.ran_apart(tail.far)
+    return worst
+
+
+def _last_blocks(kernel: LoadedKernel, tail: Tail, case: Case) -> list[int]:
+    """Those of the last tile; along the batch of all tiles of its last products."""
+    launch = kernel.source.launch
+    tiles = launch.tiles(case)
+    count = launch.tiles(tail.situation.case) if tail.size == "batch" else 1
+    numbers: list[int] = launch.blocks_of(case, range(tiles - count, tiles)).tolist()
+    return numbers
+
+
+def _window(kernel: LoadedKernel, tail: Tail) -> Window | None:
+    """What the last blocks of the launch `tail.near` write of C, in its last rows or products; None if other parts."""
+    near = Situation(tail.near, "exact", seed=0)
+    try:
+        written = elements_written(kernel, near, make_operands(near), _last_blocks(kernel, tail, tail.near))
+    except CandidateFailed:
+        return None
+    found = np.argwhere(written)
+    if not len(found):
+        return None
+    first, end = found.min(axis=0).tolist(), (found.max(axis=0) + 1).tolist()
+    before = (tail.near.m - tail.situation.case.m) if tail.size == "M" else 0
+    products = tail.near.batch - tail.situation.case.batch
+    if (
+        not written[tuple(map(slice, first, end))].all()
+        or first[-2] < before
+        or (len(first) == 3 and first[0] < products)
+    ):
+        return None
+    ends = (first[-2] - before, first[-1], end[-2] - before, end[-1])
+    return Window(*ends) if len(first) == 2 else Window(*ends, first[0] - products, end[0] - products)

@@ -1,0 +1,391 @@
+// gemm_bf16_rr_8x8192x8192_sm90_017b7a51
+//
+//     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
+//
+//     A  8 x 8192, row-major, lda = 8192
+//     B  8192 x 8192, row-major, ldb = 8192
+//     C  8 x 8192, row-major, ldc = 8192
+//
+// Block   8 x 128 of C by 512 threads, 67600 bytes of shared memory
+// Warp    8 x 128 of C on tensor cores, summed over one k in 16: 16 warps share each element and add up at the end
+// Weights the elements of B, each multiplied by those of A, the small operand, at the same k
+// Reads   each weight once, to a register, with 139264 bytes of a block in flight; 7.53 FLOP for a byte of global memory
+// Bound   global memory: too few FLOP for a byte, on any known card
+// Split-K 2 blocks compute a tile, each over a part of K; the last to arrive adds up their sums
+//
+// Launch  ceil(M / 8) * ceil(N / 128) * 2 blocks of 512 threads, 67600 bytes of dynamic shared memory
+// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
+//         partials: ceil(M / 8) * ceil(N / 128) * 2 * 1024 floats, holding anything,
+//         semaphores: ceil(M / 8) * ceil(N / 128) counters, zero before the first launch, which every launch leaves zero,
+//         no other launch using the same workspace at the same time
+// Config  gemm_bf16_rr_8x8192x8192_skinny_s8_t16_l8_w16_k0_u2_d4_mma1_v4_split2
+// Made by gemmgen generate 8x8192x8192 --dtype bf16 --layout rr --arch sm_90 --family skinny --set T=16 --set LANES=8 --set WARPS=16 --set BK=0 --set UNROLL=2 --set DEPTH=4 --set MMA=1 --set SPLIT=2
+
+namespace {
+
+#ifdef __CUDACC__
+// The nearest bfloat16, ties to even.
+__device__ __forceinline__ unsigned short bf16_from_float(float value)
+{
+    unsigned short bits;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}
+#endif  // __CUDACC__
+
+// A bfloat16: the upper half of a float.
+struct BF16 {
+    unsigned short bits;
+
+    BF16() = default;
+    __device__ __forceinline__ explicit BF16(float value) : bits(bf16_from_float(value)) {}
+    __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
+};
+
+// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+struct Shape {
+    static constexpr int M = 8;
+    static constexpr int N = 8192;
+    static constexpr int K = 8192;
+    static constexpr int lda = 8192;
+    static constexpr int ldb = 8192;
+    static constexpr int ldc = 8192;
+};
+using Offset = int;  // elements from a matrix's start: stays below 2^31 here
+
+// Parameters
+constexpr int S = 8;       // lines (rows or columns) of the small operand in a block: uses of a weight
+constexpr int T = 16;      // elements along C's long side that a thread sums
+constexpr int LANES = 8;   // lanes of a warp along C's long side; its other lanes take other k
+constexpr int WARPS = 16;  // warps of a block
+constexpr int UNROLL = 2;  // steps along K whose weights are under way at once
+constexpr int DEPTH = 4;   // neighbouring k of a lane at a step, where weights run across C
+constexpr int SPLIT = 2;   // split-K: blocks that compute the same tile of C, each over a part of K
+
+// Work split
+constexpr int THREADS = 32 * WARPS;                         // threads a block
+constexpr int MINB = 1;                                     // blocks that must fit an SM at once: more would cost loads under way
+constexpr int BM = S;                                       // rows of C that a block computes
+constexpr int BN = LANES * T;                               // columns of C that a block computes
+constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C that a thread stores at most
+
+// Weights
+constexpr int VW = 8;                         // elements of an access to the weights
+constexpr int LOADS = DEPTH * T / VW;         // accesses of a thread a step
+constexpr int GROUPS = 32 / LANES;            // groups of a warp's lanes, each at a k of its own
+constexpr int STEP = DEPTH * WARPS * GROUPS;  // k that a block takes in a step
+constexpr int LANE_WORDS = DEPTH;             // of these a lane's
+constexpr int XW = 4;                         // elements of an access to the small operand
+
+// Shared memory
+constexpr int SUMS_PITCH = BN + 4;  // floats from one line of sums to the next
+constexpr int PARTIALS = WARPS;     // sums of each element of C that meet in shared memory
+
+static_assert(S * T <= 256, "a thread has no registers for more sums");
+static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
+static_assert(32 % LANES == 0, "a warp is a whole number of groups of lanes");
+static_assert(S % 8 == 0, "an instruction takes 8 lines of the small operand");
+static_assert(XW % 2 == 0, "and the loads of the small operand bring both");
+static_assert(GROUPS % (S * T) == 0 or S * T % GROUPS == 0, "groups halve the sums until each has its own");
+static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
+static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
+
+// N elements that move as one access. They stay packed until each is used: to take one out is to wait for the load.
+template <typename E, int N>
+struct alignas(sizeof(E) * N) Packed {
+    static constexpr int EACH = 4 / sizeof(E);
+    unsigned words[N / EACH];
+};
+
+template <int N, typename E>
+__device__ __forceinline__ Packed<E, N> load_packed(const E* from)
+{
+    return *reinterpret_cast<const Packed<E, N>*>(from);
+}
+
+// The first `valid` of N elements, the rest zero: one access where all exist, else one by one.
+template <int N, typename E>
+__device__ __forceinline__ Packed<E, N> load_edge(const E* from, int valid)
+{
+    if (valid >= N) return load_packed<N>(from);
+    alignas(Packed<E, N>) E some[N] = {};
+    #pragma unroll
+    for (int i = 0; i < N - 1; ++i) {
+        if (i < valid) some[i] = from[i];
+    }
+    return load_packed<N>(some);
+}
+
+// Where a thread starts: k and column n of C.
+struct ThreadOrigin {
+    int k, n;
+};
+
+using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
+
+#ifdef __CUDACC__
+// The shared memory that the launch asks for: beyond 48 KB there is no other kind.
+__device__ __forceinline__ unsigned char* dynamic_shared()
+{
+    extern __shared__ __align__(128) unsigned char bytes[];
+    return bytes;
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
+// d += a * b, 16 x 8 x 16, by one warp. Lane 4 g + t holds rows g and g + 8 of a and d and column g of b: of d columns
+// 2 t and 2 t + 1; of a and b k = 2 t to 2 t + 1, and every 8 further on.
+__device__ __forceinline__ void mma_m16n8k16_bf16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
+{
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+#endif  // __CUDACC__
+
+using Chunk = Packed<BF16, XW>[S / 8][DEPTH / XW];  // A's part of a step in this thread's registers: [m / 8][k]
+using Accumulators = float[S / 8][T / 2][4];  // by instructions: 8 lines of A times 16 columns of B
+
+// This thread's first weights, from the block's: lane 4 g + t takes vector g of 8 neighbours, at DEPTH k of number t of its warp.
+__device__ __forceinline__ ThreadOrigin thread_origin()
+{
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    return {(warp * 4 + lane % 4) * DEPTH, lane / 4 * VW};
+}
+
+// The n of the thread's output t, from the first one: vectors lie LANES of them apart.
+__device__ __forceinline__ int output(int t)
+{
+    return t / VW * (LANES * VW) + t % VW;
+}
+
+// Start the loads of one step: this thread's columns of B at DEPTH k, zeros from k = `end` on.
+__device__ __forceinline__ void fetch(const BF16* B, Shape s, int k, int end, int n, Packed<BF16, VW> (&weights)[LOADS])
+{
+    #pragma unroll
+    for (int i = 0; i < LOADS; ++i) {
+        const int depth = k + i / (T / VW), first = n + output(i % (T / VW) * VW);
+        const bool exists = k < end;
+        const int valid = !exists ? 0 : VW;
+        weights[i] = load_edge<VW>(B + Offset(depth) * s.ldb + first, valid);
+    }
+}
+
+
+// Start the loads of this thread's part of A for one step's weights: LANE_WORDS k from `k` on, of line l / 4 in lane l and
+// of every 8th after it. Zeros stand for those that do not exist, and from k = `end` on.
+__device__ __forceinline__ void fetch_small(const BF16* A, Shape s, int tile_m, int k, int end, Chunk& chunk)
+{
+    const int m = tile_m + threadIdx.x % 32 / 4;
+    #pragma unroll
+    for (int i = 0; i < S / 8; ++i) {
+        #pragma unroll
+        for (int depth = 0; depth < LANE_WORDS; depth += XW) {
+            const bool exists = k + depth < end;
+            const int valid = !exists ? 0 : XW;
+            chunk[i][depth / XW] = load_edge<XW>(A + Offset(m + 8 * i) * s.lda + k + depth, valid);
+        }
+    }
+}
+
+// Two neighbouring k of a line, as a register of a fragment.
+__device__ __forceinline__ unsigned two_k(const Packed<BF16, XW> (&line)[LANE_WORDS / XW], int k)
+{
+    return line[k / XW].words[k % XW / 2];
+}
+
+// Element i of two vectors, which are neighbours along k, as a register of a fragment.
+__device__ __forceinline__ unsigned two_k(const Packed<BF16, VW>& first, const Packed<BF16, VW>& second, int i)
+{
+    return __byte_perm(first.words[i / 2], second.words[i / 2], i % 2 ? 0x7632 : 0x5410);
+}
+
+// acc += the products of a step. Which k, and which columns, an instruction calls its own is free while both operands, and the
+// stores, agree: a lane's are those that its loads brought.
+__device__ __forceinline__ void mma(const Chunk& chunk, int, const Packed<BF16, VW> (&weights)[LOADS], Accumulators& acc)
+{
+    constexpr int VECTORS = T / VW;  // of a lane at one k
+    #pragma unroll
+    for (int k = 0; k < DEPTH; k += 4) {
+        #pragma unroll
+        for (int j = 0; j < T / 2; ++j) {
+            const Packed<BF16, VW>* const vector = &weights[k * VECTORS + j / (VW / 2)];  // the first of four k
+            const int upper = j % (VW / 2), lower = upper + VW / 2;  // its elements in rows g and g + 8
+            const unsigned a[] = {
+                two_k(vector[0], vector[VECTORS], upper), two_k(vector[0], vector[VECTORS], lower),
+                two_k(vector[2 * VECTORS], vector[3 * VECTORS], upper), two_k(vector[2 * VECTORS], vector[3 * VECTORS], lower)};
+            #pragma unroll
+            for (int i = 0; i < S / 8; ++i) {
+                const unsigned b[] = {two_k(chunk[i], k), two_k(chunk[i], k + 2)};
+                mma_m16n8k16_bf16(acc[i][j], a, b);
+            }
+        }
+    }
+}
+
+// Store this thread's sums, over the k of its warp, to shared memory.
+__device__ __forceinline__ void store_sums(const Accumulators& acc, ThreadOrigin thread, Sums* sums)
+{
+    const int warp = threadIdx.x / 32, line = threadIdx.x % 4 * 2;
+    #pragma unroll
+    for (int i = 0; i < S / 8; ++i) {
+        #pragma unroll
+        for (int j = 0; j < T / 2; ++j) {
+            #pragma unroll
+            for (int v = 0; v < 4; ++v) {
+                const int of_vector = j % (VW / 2) + v / 2 * (VW / 2);
+                sums[warp][8 * i + line + v % 2][thread.n + output(j / (VW / 2) * VW + of_vector)] = acc[i][j][v];
+            }
+        }
+    }
+}
+
+// The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of STEP, the same for all but the last
+// ranges, which may be shorter or empty.
+struct KRange {
+    int begin, end;
+};
+
+__device__ __forceinline__ KRange split_k_range(int K, int split)
+{
+    const int extent = (K + SPLIT * STEP - 1) / (SPLIT * STEP) * STEP;
+    return {min(K, split * extent), min(K, (split + 1) * extent)};
+}
+
+// The partial sums of a tile of C, one BM x BN array for each of its blocks. A thread's elements are those at
+// THREADS * i + threadIdx.x.
+struct Fixup {
+    float* partials;
+    int peers;  // blocks that compute the tile
+    int rank;   // this block's among them
+    unsigned* semaphore;
+};
+
+// True in the last of a tile's `count` blocks to arrive, to which the partials of all others are visible. No block waits
+// for another: they may run in any order, at once or not.
+__device__ __forceinline__ bool last_to_arrive(unsigned* semaphore, int count)
+{
+    __shared__ int last;
+    __syncthreads();  // the whole block has stored its partial
+    if (threadIdx.x == 0) {
+        __threadfence();                                      // release: the partial is visible before the count,
+        last = atomicInc(semaphore, count - 1) == count - 1;  // which wraps to zero for the next launch;
+        __threadfence();                                      // acquire: the partials counted before are visible now
+    }
+    __syncthreads();
+    return last;
+}
+
+// Stores this block's sums, COUNT of each thread. Returns true in the last of the tile's blocks, which has to reduce the
+// partials; the others are done with the tile.
+template <int COUNT>
+__device__ __forceinline__ bool store_partial(const float* sums, const Fixup& fixup)
+{
+    float* const partial = fixup.partials + fixup.rank * (BM * BN);
+    #pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+        const int element = i * THREADS + threadIdx.x;
+        if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
+        partial[element] = sums[i];
+    }
+    return last_to_arrive(fixup.semaphore, fixup.peers);
+}
+
+// The sums over all blocks of COUNT elements of this thread, from its `first` on.
+template <int COUNT>
+__device__ __forceinline__ void reduce_partials(const Fixup& fixup, int first, float (&sums)[COUNT])
+{
+    #pragma unroll
+    for (int i = 0; i < COUNT; ++i) sums[i] = 0.0f;
+    #pragma unroll 4
+    for (int peer = 0; peer < fixup.peers; ++peer) {  // always in this order: the same bits in every run
+        #pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+            const int element = (first + i) * THREADS + threadIdx.x;
+            if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
+            sums[i] += __ldcg(fixup.partials + peer * (BM * BN) + element);
+        }
+    }
+}
+
+// The partials and the semaphore of this block's tile.
+__device__ __forceinline__ Fixup split_k_fixup(float* partials, unsigned* semaphores)
+{
+    const long long tile = blockIdx.x / SPLIT;
+    return {partials + tile * SPLIT * (BM * BN), SPLIT, static_cast<int>(blockIdx.x % SPLIT), semaphores + tile};
+}
+
+// C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.
+__device__ __forceinline__ void store_c(BF16* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS], float alpha, float beta)
+{
+    #pragma unroll
+    for (int i = 0; i < OUTPUTS; ++i) {
+        const int element = i * THREADS + threadIdx.x;
+        const int m = tile_m + element / BN, n = tile_n + element % BN;
+        if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
+        BF16* const to = C + Offset(m) * s.ldc + n;
+        *to = BF16(beta == 0.0f ? alpha * sums[i] : fmaf(beta, *to, alpha * sums[i]));  // beta = 0 leaves C unread
+    }
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(THREADS, MINB)
+gemm_bf16_rr_8x8192x8192_sm90_017b7a51(
+    const BF16* __restrict__ A,
+    const BF16* __restrict__ B,
+    BF16* __restrict__ C,
+    float* __restrict__ partials,
+    unsigned* __restrict__ semaphores,
+    float alpha,
+    float beta)
+{
+    float* const shared = reinterpret_cast<float*>(dynamic_shared());
+    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element
+
+    const Shape s{};
+    const int tile = blockIdx.x / SPLIT;
+    const auto [begin, end] = split_k_range(s.K, blockIdx.x % SPLIT);
+    const int thin = (s.M + BM - 1) / BM;  // tiles along M, which read the same weights: they run together
+    const int tile_m = tile % thin * BM, tile_n = tile / thin * BN;
+    const ThreadOrigin thread = thread_origin();
+    const int n = tile_n + thread.n;
+
+    // A ring of registers: a step's weights, and A's values for them, are loaded UNROLL steps before their use.
+    Packed<BF16, VW> weights[UNROLL][LOADS];
+    Chunk chunks[UNROLL];
+    #pragma unroll
+    for (int u = 0; u < UNROLL; ++u) {
+        fetch(B, s, begin + thread.k + u * STEP, end, n, weights[u]);
+        fetch_small(A, s, tile_m, begin + thread.k + u * STEP, end, chunks[u]);
+    }
+
+    Accumulators acc = {};
+    for (int k = begin; k < end; k += UNROLL * STEP) {
+        #pragma unroll
+        for (int u = 0; u < UNROLL; ++u) {
+            const int next = thread.k + k + (u + UNROLL) * STEP;
+            mma(chunks[u], 0, weights[u], acc);
+            fetch(B, s, next, end, n, weights[u]);
+            fetch_small(A, s, tile_m, next, end, chunks[u]);
+        }
+    }
+
+    // Reduce the sums of threads at different k, in the order of these.
+    store_sums(acc, thread, block_sums);
+    __syncthreads();
+    float sums[OUTPUTS] = {};
+    #pragma unroll
+    for (int i = 0; i < OUTPUTS; ++i) {
+        const int element = i * THREADS + threadIdx.x;
+        if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
+        #pragma unroll
+        for (int p = 0; p < PARTIALS; ++p) sums[i] += block_sums[p][element / BN][element % BN];
+    }
+    const Fixup fixup = split_k_fixup(partials, semaphores);
+    if (!store_partial<OUTPUTS>(sums, fixup)) return;
+    reduce_partials(fixup, 0, sums);
+    store_c(C, s, tile_m, tile_n, sums, alpha, beta);
+}

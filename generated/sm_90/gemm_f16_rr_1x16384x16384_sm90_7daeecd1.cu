@@ -1,0 +1,393 @@
+// gemm_f16_rr_1x16384x16384_sm90_7daeecd1
+//
+//     C = alpha * A * B + beta * C      f16; sums in f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
+//
+//     A  1 x 16384, row-major, lda = 16384
+//     B  16384 x 16384, row-major, ldb = 16384
+//     C  1 x 16384, row-major, ldc = 16384
+//
+// Block   1 x 512 of C by 256 threads, 16528 bytes of shared memory
+// Thread  16 elements of C, summed over one k in 8: 8 threads share each element and add up at the end
+// Weights the elements of B, each multiplied by those of A, the small operand, at the same k
+// Reads   each weight once, to a register, with 65664 bytes of a block in flight; 0.998 FLOP for a byte of global memory
+// Bound   global memory: too few FLOP for a byte, on any known card
+// Split-K 8 blocks compute a tile, each over a part of K; the last to arrive adds up their sums
+//
+// Launch  M * ceil(N / 512) * 8 blocks of 256 threads
+// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
+//         partials: M * ceil(N / 512) * 8 * 512 floats, holding anything,
+//         semaphores: M * ceil(N / 512) counters, zero before the first launch, which every launch leaves zero,
+//         no other launch using the same workspace at the same time
+// Config  gemm_f16_rr_1x16384x16384_skinny_s1_t16_w8_k512_u8_v4_split8
+// Made by gemmgen generate 1x16384x16384 --dtype f16 --layout rr --arch sm_90 --family skinny --set T=16 --set BK=512 --set UNROLL=8 --set DEPTH=1 --set SPLIT=8
+
+namespace {
+
+#ifdef __CUDACC__
+__device__ __forceinline__ float float_from_f16(unsigned short bits)
+{
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
+// The nearest half, ties to even.
+__device__ __forceinline__ unsigned short f16_from_float(float value)
+{
+    unsigned short bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}
+#endif  // __CUDACC__
+
+// A half, IEEE 754's binary16.
+struct F16 {
+    unsigned short bits;
+
+    F16() = default;
+    __device__ __forceinline__ explicit F16(float value) : bits(f16_from_float(value)) {}
+    __device__ __forceinline__ operator float() const { return float_from_f16(bits); }
+};
+
+// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+struct Shape {
+    static constexpr int M = 1;
+    static constexpr int N = 16384;
+    static constexpr int K = 16384;
+    static constexpr int lda = 16384;
+    static constexpr int ldb = 16384;
+    static constexpr int ldc = 16384;
+};
+using Offset = int;  // elements from a matrix's start: stays below 2^31 here
+
+// Parameters
+constexpr int S = 1;       // lines (rows or columns) of the small operand in a block: uses of a weight
+constexpr int T = 16;      // elements along C's long side that a thread sums
+constexpr int LANES = 32;  // lanes of a warp along C's long side; its other lanes take other k
+constexpr int WARPS = 8;   // warps of a block
+constexpr int BK = 512;    // k of the small operand that shared memory holds at once
+constexpr int UNROLL = 8;  // steps along K whose weights are under way at once
+constexpr int DEPTH = 1;   // neighbouring k of a lane at a step, where weights run across C
+constexpr int SPLIT = 8;   // split-K: blocks that compute the same tile of C, each over a part of K
+
+// Work split
+constexpr int THREADS = 32 * WARPS;                         // threads a block
+constexpr int BM = S;                                       // rows of C that a block computes
+constexpr int BN = LANES * T;                               // columns of C that a block computes
+constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C that a thread stores at most
+
+// Weights
+constexpr int VW = 8;                         // elements of an access to the weights
+constexpr int LOADS = DEPTH * T / VW;         // accesses of a thread a step
+constexpr int GROUPS = 32 / LANES;            // groups of a warp's lanes, each at a k of its own
+constexpr int STEP = DEPTH * WARPS * GROUPS;  // k that a block takes in a step
+constexpr int XW = 8;                         // elements of an access to the small operand
+
+// Shared memory
+constexpr int RX = VW * (VW < 4) + 4 * (VW >= 4);       // numbers of an access to shared memory
+constexpr int FX = 1;                                   // floats of a read of the small operand
+constexpr int PITCH = S + 4 * (S % 8 == 0);             // floats from one line of a chunk to the next
+constexpr int SUMS_PITCH = BN + 4;                      // floats from one line of sums to the next
+constexpr int PARTIALS = WARPS;                         // sums of each element of C that meet in shared memory
+constexpr int CHUNK_FLOATS = BK * PITCH;                // floats of a chunk of the small operand
+constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;  // floats of the sums that replace it at the end
+
+// Shared memory, in all
+constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS);  // floats of shared memory, for one and then the other
+
+static_assert(S * T <= 256, "a thread has no registers for more sums");
+static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of the steps that registers hold");
+static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
+static_assert(32 % LANES == 0, "a warp is a whole number of groups of lanes");
+static_assert(GROUPS % (S * T) == 0 or S * T % GROUPS == 0, "groups halve the sums until each has its own");
+static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
+static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
+
+// N elements that move as one access.
+template <typename E, int N>
+struct alignas(sizeof(E) * N) Vec {
+    E at[N];
+};
+
+template <int N, typename E>
+__device__ __forceinline__ Vec<E, N> load(const E* from)
+{
+    return *reinterpret_cast<const Vec<E, N>*>(from);
+}
+
+template <int N, typename E>
+__device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
+{
+    *reinterpret_cast<Vec<E, N>*>(to) = value;
+}
+
+// Element i of those that share 32 bits, from the lowest on.
+template <typename E>
+__device__ __forceinline__ float unpack(unsigned word, int i);
+
+template <>
+__device__ __forceinline__ float unpack<F16>(unsigned word, int i)
+{
+    return float_from_f16(static_cast<unsigned short>(word >> 16 * i));
+}
+
+// N elements that move as one access. They stay packed until each is used: to take one out is to wait for the load.
+template <typename E, int N>
+struct alignas(sizeof(E) * N) Packed {
+    static constexpr int EACH = 4 / sizeof(E);
+    unsigned words[N / EACH];
+
+    __device__ __forceinline__ float operator[](int i) const { return unpack<E>(words[i / EACH], i % EACH); }
+};
+
+template <int N, typename E>
+__device__ __forceinline__ Packed<E, N> load_packed(const E* from)
+{
+    return *reinterpret_cast<const Packed<E, N>*>(from);
+}
+
+// The first `valid` of N elements, the rest zero: one access where all exist, else one by one.
+template <int N, typename E>
+__device__ __forceinline__ Packed<E, N> load_edge(const E* from, int valid)
+{
+    if (valid >= N) return load_packed<N>(from);
+    alignas(Packed<E, N>) E some[N] = {};
+    #pragma unroll
+    for (int i = 0; i < N - 1; ++i) {
+        if (i < valid) some[i] = from[i];
+    }
+    return load_packed<N>(some);
+}
+
+// Where a thread starts: k and column n of C.
+struct ThreadOrigin {
+    int k, n;
+};
+
+using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
+
+using Chunk = float[BK][PITCH];  // of A in shared memory: [k][m], so that a k's values are neighbours
+
+// This thread's first weights, from the block's: DEPTH k for each LANES lanes, which take neighbouring vectors of it.
+__device__ __forceinline__ ThreadOrigin thread_origin()
+{
+    const int group = threadIdx.x / LANES, lane = threadIdx.x % LANES;
+    return {group * DEPTH, lane * VW};
+}
+
+// The n of the thread's output t, from the first one: vectors lie LANES of them apart.
+__device__ __forceinline__ int output(int t)
+{
+    return t / VW * (LANES * VW) + t % VW;
+}
+
+// Start the loads of one step: this thread's columns of B at DEPTH k, zeros from k = `end` on.
+__device__ __forceinline__ void fetch(const F16* B, Shape s, int k, int end, int n, Packed<F16, VW> (&weights)[LOADS])
+{
+    #pragma unroll
+    for (int i = 0; i < LOADS; ++i) {
+        const int depth = k + i / (T / VW), first = n + output(i % (T / VW) * VW);
+        const bool exists = k < end;
+        const int valid = !exists ? 0 : VW;
+        weights[i] = load_edge<VW>(B + Offset(depth) * s.ldb + first, valid);
+    }
+}
+
+// acc += the outer products of A's S values and this thread's T weights at DEPTH k: every weight serves S times.
+__device__ __forceinline__ void mma(const Chunk& chunk, int k, const Packed<F16, VW> (&weights)[LOADS], float (&acc)[S][T])
+{
+    #pragma unroll
+    for (int depth = 0; depth < DEPTH; ++depth) {
+        #pragma unroll
+        for (int i = 0; i < S; i += FX) {
+            const Vec<float, FX> x = load<FX>(&chunk[k + depth][i]);  // the same for LANES lanes, in other banks for others
+            #pragma unroll
+            for (int j = 0; j < FX; ++j) {
+                #pragma unroll
+                for (int t = 0; t < T; ++t) acc[i + j][t] = fmaf(x.at[j], weights[(depth * T + t) / VW][t % VW], acc[i + j][t]);
+            }
+        }
+    }
+}
+
+// Store this thread's sums, over the k of its warp, to shared memory.
+__device__ __forceinline__ void store_sums(float (&acc)[S][T], ThreadOrigin thread, Sums* sums)
+{
+    const int warp = threadIdx.x / 32;
+    #pragma unroll
+    for (int i = 0; i < S; ++i) {
+        #pragma unroll
+        for (int t = 0; t < T; t += RX) {
+            Vec<float, RX> values;
+            #pragma unroll
+            for (int v = 0; v < RX; ++v) values.at[v] = acc[i][t + v];
+            store<RX>(&sums[warp][i][thread.n + output(t)], values);
+        }
+    }
+}
+
+// A's values at k to k + BK - 1 to shared memory.
+__device__ __forceinline__ void stage(const F16* A, Shape s, int m, int k, Chunk& chunk)
+{
+    #pragma unroll 4
+    for (int i = threadIdx.x; i < S * BK / XW; i += THREADS) {
+        const int line = i % S, depth = i / S * XW;  // neighbouring threads write neighbouring values
+        const Offset at = Offset(m + line) * s.lda + k + depth;
+        const Packed<F16, XW> values = load_packed<XW>(A + at);
+        #pragma unroll
+        for (int j = 0; j < XW; ++j) chunk[depth + j][line] = values[j];
+    }
+}
+
+// The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of STEP, the same for all but the last
+// ranges, which may be shorter or empty.
+struct KRange {
+    int begin, end;
+};
+
+__device__ __forceinline__ KRange split_k_range(int K, int split)
+{
+    const int extent = (K + SPLIT * STEP - 1) / (SPLIT * STEP) * STEP;
+    return {min(K, split * extent), min(K, (split + 1) * extent)};
+}
+
+// The partial sums of a tile of C, one BM x BN array for each of its blocks. A thread's elements are those at
+// THREADS * i + threadIdx.x.
+struct Fixup {
+    float* partials;
+    int peers;  // blocks that compute the tile
+    int rank;   // this block's among them
+    unsigned* semaphore;
+};
+
+// True in the last of a tile's `count` blocks to arrive, to which the partials of all others are visible. No block waits
+// for another: they may run in any order, at once or not.
+__device__ __forceinline__ bool last_to_arrive(unsigned* semaphore, int count)
+{
+    __shared__ int last;
+    __syncthreads();  // the whole block has stored its partial
+    if (threadIdx.x == 0) {
+        __threadfence();                                      // release: the partial is visible before the count,
+        last = atomicInc(semaphore, count - 1) == count - 1;  // which wraps to zero for the next launch;
+        __threadfence();                                      // acquire: the partials counted before are visible now
+    }
+    __syncthreads();
+    return last;
+}
+
+// Stores this block's sums, COUNT of each thread. Returns true in the last of the tile's blocks, which has to reduce the
+// partials; the others are done with the tile.
+template <int COUNT>
+__device__ __forceinline__ bool store_partial(const float* sums, const Fixup& fixup)
+{
+    float* const partial = fixup.partials + fixup.rank * (BM * BN);
+    #pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+        const int element = i * THREADS + threadIdx.x;
+        if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
+        partial[element] = sums[i];
+    }
+    return last_to_arrive(fixup.semaphore, fixup.peers);
+}
+
+// The sums over all blocks of COUNT elements of this thread, from its `first` on.
+template <int COUNT>
+__device__ __forceinline__ void reduce_partials(const Fixup& fixup, int first, float (&sums)[COUNT])
+{
+    #pragma unroll
+    for (int i = 0; i < COUNT; ++i) sums[i] = 0.0f;
+    #pragma unroll 4
+    for (int peer = 0; peer < fixup.peers; ++peer) {  // always in this order: the same bits in every run
+        #pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+            const int element = (first + i) * THREADS + threadIdx.x;
+            if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
+            sums[i] += __ldcg(fixup.partials + peer * (BM * BN) + element);
+        }
+    }
+}
+
+// The partials and the semaphore of this block's tile.
+__device__ __forceinline__ Fixup split_k_fixup(float* partials, unsigned* semaphores)
+{
+    const long long tile = blockIdx.x / SPLIT;
+    return {partials + tile * SPLIT * (BM * BN), SPLIT, static_cast<int>(blockIdx.x % SPLIT), semaphores + tile};
+}
+
+// C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.
+__device__ __forceinline__ void store_c(F16* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS], float alpha, float beta)
+{
+    #pragma unroll
+    for (int i = 0; i < OUTPUTS; ++i) {
+        const int element = i * THREADS + threadIdx.x;
+        const int m = tile_m + element / BN, n = tile_n + element % BN;
+        if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
+        F16* const to = C + Offset(m) * s.ldc + n;
+        *to = F16(beta == 0.0f ? alpha * sums[i] : fmaf(beta, *to, alpha * sums[i]));  // beta = 0 leaves C unread
+    }
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+gemm_f16_rr_1x16384x16384_sm90_7daeecd1(
+    const F16* __restrict__ A,
+    const F16* __restrict__ B,
+    F16* __restrict__ C,
+    float* __restrict__ partials,
+    unsigned* __restrict__ semaphores,
+    float alpha,
+    float beta)
+{
+    __shared__ __align__(16) float shared[SHARED_FLOATS];
+    Chunk& chunk = *reinterpret_cast<Chunk*>(shared);
+    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element, after the last chunk
+
+    const Shape s{};
+    const int tile = blockIdx.x / SPLIT;
+    const auto [begin, end] = split_k_range(s.K, blockIdx.x % SPLIT);
+    const int thin = (s.M + BM - 1) / BM;  // tiles along M, which read the same weights: they run together
+    const int tile_m = tile % thin * BM, tile_n = tile / thin * BN;
+    const ThreadOrigin thread = thread_origin();
+    const int n = tile_n + thread.n;
+
+    // A ring of registers: a step's weights are loaded UNROLL steps before their use, also while the block waits.
+    Packed<F16, VW> weights[UNROLL][LOADS];
+    #pragma unroll
+    for (int u = 0; u < UNROLL; ++u) fetch(B, s, begin + thread.k + u * STEP, end, n, weights[u]);
+
+    float acc[S][T] = {};
+    for (int k = begin; k < end; k += BK) {
+        __syncthreads();  // no thread reads the chunk before any more
+        stage(A, s, tile_m, k, chunk);
+        __syncthreads();  // the chunk is complete
+        #pragma unroll 1  // or the compiler delays the loads
+        for (int step = 0; step < BK; step += UNROLL * STEP) {
+            #pragma unroll
+            for (int u = 0; u < UNROLL; ++u) {
+                const int at = thread.k + step + u * STEP;  // in the chunk
+                mma(chunk, at, weights[u], acc);
+                fetch(B, s, k + at + UNROLL * STEP, end, n, weights[u]);
+            }
+        }
+    }
+
+    // Reduce the sums of threads at different k, in the order of these.
+    __syncthreads();  // no thread reads the last chunk any more
+    store_sums(acc, thread, block_sums);
+    __syncthreads();
+    float sums[OUTPUTS] = {};
+    #pragma unroll
+    for (int i = 0; i < OUTPUTS; ++i) {
+        const int element = i * THREADS + threadIdx.x;
+        if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
+        #pragma unroll
+        for (int p = 0; p < PARTIALS; ++p) sums[i] += block_sums[p][element / BN][element % BN];
+    }
+    const Fixup fixup = split_k_fixup(partials, semaphores);
+    if (!store_partial<OUTPUTS>(sums, fixup)) return;
+    reduce_partials(fixup, 0, sums);
+    store_c(C, s, tile_m, tile_n, sums, alpha, beta);
+}

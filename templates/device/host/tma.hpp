@@ -1,0 +1,224 @@
+// TMA: boxes of tensors that some agent copies between global and shared memory, at some time between issue and wait. A load
+// lands at once, or when no thread can go on without it; a store reads and writes at once, or when its thread waits for it.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "mbarriers.hpp"
+#include "proxies.hpp"
+#include "tensor_map.hpp"
+
+namespace gemmgen {
+
+constexpr unsigned TMA_UNIT = 16;        // bytes
+constexpr unsigned TMA_ALIGNMENT = 128;  // of a box in shared memory
+constexpr unsigned WINDOW_START = 1024;  // where dynamic shared memory begins, as a GPU counts shared addresses
+constexpr unsigned STORE_READER = 8;     // beside eight warpgroups, see SharedRaces::read_by_proxy
+
+inline uint32_t window_address(const unsigned char* shared) {
+  return WINDOW_START + uint32_t(shared - shared_memory.dynamic().data);
+}
+
+inline unsigned char* of_window(uint32_t address) { return shared_memory.dynamic().data + (address - WINDOW_START); }
+
+// A box: a tensor map, where in the tensor it starts, and its place in shared memory.
+struct Box {
+  TensorMap map;
+  std::array<int64_t, 3> start;
+  unsigned char* shared;
+  unsigned line;
+
+  // Calls `visit` with up to 16 bytes in shared memory, in the tensor, and their number, for all chunks of the box; those of
+  // which nothing lies in the tensor have no address there.
+  template <typename Visit>
+  void each_chunk(Visit visit) const {
+    const uint32_t elements = TMA_UNIT / map.element_bytes;
+    for (uint32_t matrix = 0; matrix < map.box[2]; ++matrix)
+      for (uint32_t row = 0; row < map.box[1]; ++row)
+        for (uint32_t first = 0; first < map.box[0]; first += elements) {
+          const uint32_t offset = (matrix * map.box[1] + row) * map.line_bytes() + first * map.element_bytes;
+          const int64_t at = start[0] + first, end = std::min(at + int64_t(elements), int64_t(map.sizes[0]));
+          const bool inside = exists(1, row) && exists(2, matrix) && end > std::max<int64_t>(at, 0);
+          if (!inside) {
+            visit(place(offset), nullptr, TMA_UNIT);
+            continue;
+          }
+          const int64_t from = std::max<int64_t>(at, 0);  // a part of it may lie before the line's start
+          if (from > at) visit(place(offset), nullptr, unsigned(from - at) * map.element_bytes);
+          unsigned char* const tensor = map.address + (start[2] + matrix) * int64_t(map.strides[1]) +
+                                        (start[1] + row) * int64_t(map.strides[0]) + from * map.element_bytes;
+          visit(place(offset) + (from - at) * map.element_bytes, tensor, unsigned(end - from) * map.element_bytes);
+          if (end < at + elements)
+            visit(place(offset) + (end - at) * map.element_bytes, nullptr, unsigned(at + elements - end) * map.element_bytes);
+        }
+  }
+
+  void load() const {
+    each_chunk([](unsigned char* to, const unsigned char* from, unsigned bytes) {
+      if (from != nullptr) std::memcpy(to, from, bytes);
+      else std::memset(to, 0, bytes);
+    });
+  }
+
+  void store() const {
+    each_chunk([](const unsigned char* from, unsigned char* to, unsigned bytes) {
+      if (to != nullptr) std::memcpy(to, from, bytes);
+    });
+  }
+
+ private:
+  bool exists(unsigned dimension, uint32_t index) const {
+    const int64_t at = start[dimension] + index;
+    return at >= 0 && at < int64_t(map.sizes[dimension]);
+  }
+
+  unsigned char* place(uint32_t offset) const {
+    if (map.swizzle == 0) return shared + offset;
+    return of_window(swizzled(window_address(shared) + offset, map.swizzle));
+  }
+};
+
+class Tma {
+ public:
+  void start_block() {
+    loads_.clear();
+    pending_.clear();
+    for (Stores& stores : stores_) stores = {};
+  }
+
+  void load(const Box& box, void* barrier_address, Mbarriers& barriers, const Clock& fenced, bool late) {
+    Mbarrier& barrier = barriers.for_load(barrier_address, fenced, box.line);
+    const uint32_t operation = clocks.begin_operation(barrier.agent);
+    if (watching) {
+      const Place place = Place::line(box.line);
+      races.write(box.shared, box.map.box_bytes(), place, Kind::load);
+      box.each_chunk([&](unsigned char*, const unsigned char* from, unsigned bytes) {
+        if (from != nullptr) races.read_global(from, bytes, place);
+      });
+    }
+    clocks.end_operation();
+    if (late) std::memset(box.shared, POISON, box.map.box_bytes());
+    pending_.push_back(loads_.size());
+    loads_.push_back({box, operation, barrier.number, UNDER_WAY});
+    if (!late) land(pending_.size() - 1, barriers);
+  }
+
+  // Lands one of those that are under way; whether there was one.
+  bool land_some(Mbarriers& barriers, bool in_order) {
+    if (pending_.empty()) return false;
+    land(in_order ? 0 : block.random(unsigned(pending_.size())), barriers);
+    return true;
+  }
+
+  // At the block's end somebody must have waited for each.
+  void finish_block(Mbarriers& barriers) {
+    while (land_some(barriers, true)) {
+    }
+    for (const Load& load : loads_)
+      if (barriers[load.barrier].acquired <= load.phase)
+        fail("crash", {load.box.line}, "block %u ends with a TMA load that no thread has waited for: the bytes may come later",
+             blockIdx.x);
+  }
+
+  void store(const Box& box, const Clock& proxied, bool late) {
+    Stores& stores = stores_[block.index()];
+    if (stores.reads == 0) {
+      stores.reads = clocks.hire(block.index(), false);
+      stores.writes = clocks.hire(block.index(), false);
+      if (stores.writes == 0) fail("unjudged", {box.line}, "more threads of a block store by TMA than the emulator follows");
+    }
+    if (watching) announce_store(box, stores, proxied);
+    stores.pending.push_back({box, unsigned(stores.group_ends.size()), !late});
+    if (!late) box.store();
+  }
+
+  void commit() { stores_[block.index()].group_ends.push_back(clocks.tick()); }
+
+  // Until all but so many groups have read shared memory, and if not `read` alone have written as well.
+  void wait(unsigned groups_left, bool read) {
+    Stores& stores = stores_[block.index()];
+    if (stores.group_ends.size() <= groups_left || stores.reads == 0) return;
+    const unsigned done = unsigned(stores.group_ends.size()) - groups_left;
+    finish(stores, done);
+    stores.read_groups = std::max(stores.read_groups, done);
+    clocks.complete(stores.reads, stores.group_ends[done - 1]);
+    if (!read) clocks.complete(stores.writes, stores.group_ends[done - 1]);
+  }
+
+  void exit_thread() {
+    Stores& stores = stores_[block.index()];
+    if (stores.reads == 0) return;
+    const auto groups = unsigned(stores.group_ends.size());
+    const Store& last = stores.last;
+    if (!stores.pending.empty() && stores.pending.back().group == groups)
+      fail("crash", {stores.pending.back().box.line}, "%s exits with a TMA store that no tma_store_commit follows", block.where().c_str());
+    if (stores.read_groups < groups)
+      fail("crash", {stores.pending.empty() ? last.box.line : stores.pending.back().box.line},
+           "%s exits while a TMA store may still read shared memory: no tma_store_wait_read<0> follows", block.where().c_str());
+  }
+
+ private:
+  static constexpr unsigned UNDER_WAY = ~0u;
+
+  struct Load {
+    Box box;
+    uint32_t operation;
+    unsigned barrier;
+    unsigned phase;  // that its bytes count in
+  };
+
+  struct Store {
+    Box box;
+    unsigned group;
+    bool done;
+  };
+
+  // Of a thread.
+  struct Stores {
+    unsigned reads = 0, writes = 0;  // their agents
+    std::vector<Store> pending;
+    std::vector<uint32_t> group_ends;  // in the time of clocks.hpp
+    unsigned read_groups = 0;          // that have read shared memory
+    Store last = {};
+  };
+
+  void land(std::size_t place, Mbarriers& barriers) {
+    Load& load = loads_[pending_[place]];
+    pending_.erase(pending_.begin() + std::ptrdiff_t(place));
+    load.box.load();
+    Mbarrier& barrier = barriers[load.barrier];
+    load.phase = barriers.land(barrier, load.operation, load.box.map.box_bytes(), load.box.line);
+  }
+
+  static void announce_store(const Box& box, const Stores& stores, const Clock& proxied) {
+    const Place place = Place::line(box.line);
+    clocks.begin_operation(stores.reads);
+    box.each_chunk([&](const unsigned char* from, const unsigned char* to, unsigned bytes) {
+      if (to != nullptr) races.read_by_proxy(from, bytes, place, Kind::store, proxied, STORE_READER);
+    });
+    clocks.begin_operation(stores.writes);
+    box.each_chunk([&](const unsigned char*, const unsigned char* to, unsigned bytes) {
+      if (to != nullptr) races.write(to, bytes, place);
+    });
+    clocks.end_operation();
+  }
+
+  static void finish(Stores& stores, unsigned groups) {
+    std::size_t done = 0;
+    for (; done < stores.pending.size() && stores.pending[done].group < groups; ++done) {
+      if (!stores.pending[done].done) stores.pending[done].box.store();
+      stores.last = stores.pending[done];
+    }
+    stores.pending.erase(stores.pending.begin(), stores.pending.begin() + std::ptrdiff_t(done));
+  }
+
+  std::vector<Load> loads_;           // of the block
+  std::vector<std::size_t> pending_;  // of these, under way
+  std::array<Stores, MAX_THREADS> stores_;
+};
+
+}  // namespace gemmgen

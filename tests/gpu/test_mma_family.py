@@ -1,0 +1,69 @@
+"""Kernels of `mma` on a card: right, and to the bit what the emulator makes of the same text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from gemmgen.kernel.families import MMA
+from gemmgen.kernel.families.base import first_rejection
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.device import parse_arch
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.run.gpu import why_no_gpu
+from gemmgen.run.gpu.executor import GpuExecutor
+from gemmgen.support.files import Store
+from gemmgen.verification.data import make_operands
+from gemmgen.verification.situation import Situation
+from gemmgen.verification.verifier import verify
+
+SAYS = (
+    {"layout": "rc", "ld_align": 8},
+    {"layout": "rr", "ld_align": 4, "types": "bf16,bf16,f32", "epilogue": "bias+gelu"},
+    {"layout": "cr", "types": "f16,f16,f32"},
+    {"layout": "cc", "types": "f16", "ld_align": 2, "batch": None},
+    {"layout": "rc", "types": "s8,s8,s32", "ld_align": 16},
+    {"layout": "rc", "types": "u8,s8,bf16", "epilogue": "scale_m+scale_n+bias", "ld_align": 4},
+)
+
+
+@pytest.fixture(scope="module")
+def gpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GpuExecutor]:
+    reason = why_no_gpu()
+    if reason is not None:
+        pytest.skip(reason)
+    with GpuExecutor(Store(tmp_path_factory.mktemp("store")), timeout=10.0) as executor:
+        yield executor
+
+
+def source(says: dict[str, object], arch: str, **axes: int) -> KernelSource:
+    problem = Problem(None, None, None, **{"types": "bf16", **says})  # type: ignore[arg-type]
+    config = MMA.suited(problem, MMA.default(problem).with_values(**axes))
+    if first_rejection(MMA, problem, config, parse_arch(arch).limits) is not None:
+        pytest.skip(f"{arch} has no instruction for {problem.types}")
+    return render(problem, MMA, config, arch)
+
+
+@pytest.mark.parametrize("says", SAYS, ids=str)
+@pytest.mark.parametrize("axes", [{}, {**MMA.small, "SPLIT": 3}], ids=str)
+def test_every_situation(says: dict[str, object], axes: dict[str, int], gpu: GpuExecutor) -> None:
+    verdict = verify(gpu, source(says, gpu.arch, **axes), examples=60)
+    assert verdict.passed, f"{verdict.situation}: {verdict.failure}"
+
+
+@pytest.mark.parametrize("says", [says for says in SAYS if "epilogue" not in says], ids=str)
+def test_the_emulator_computes_the_same_bits(says: dict[str, object], gpu: GpuExecutor) -> None:
+    kernel = source(says, gpu.arch, **MMA.small)
+    problem = kernel.problem
+    case = problem.case(
+        70, 52, 333, beta=0.5 if problem.types.scalar == DType.F32 else 3, batch=2 if problem.batched else None
+    )
+    operands = make_operands(Situation(case, "random", 0))
+    with EmulatorExecutor() as emulator:
+        card, host = (executor.load(kernel).run(case, operands) for executor in (gpu, emulator))
+    assert np.array_equal(card.view(np.uint8), host.view(np.uint8))
