@@ -18,7 +18,6 @@ from typing import Any
 
 from gemmgen.artifacts.promises import only_promised, require_agreement
 from gemmgen.kernel.config import axes_of_record
-from gemmgen.kernel.families import config_of
 from gemmgen.kernel.families.base import check
 from gemmgen.kernel.naming import full_name_of, parse_name, require_identifier
 from gemmgen.kernel.render import render
@@ -132,15 +131,6 @@ def render_full_name(name: str, arch: Arch) -> KernelSource:
     problem, family, config = parse_name(name)
     check(family, problem, config, arch.limits)
     return render(problem, family, config, arch.name)
-
-
-def rendered_again(source: KernelSource, arch: str) -> KernelSource:
-    """What the templates make today of a kernel's problem and config; by its name where a user gave it one.
-
-    Raises InvalidInput for a family or an axis that is not known any more.
-    """
-    again = render(source.problem, *config_of(source), arch)
-    return again if source.own_name is None else again.renamed(source.own_name)
 
 
 def read_kernel(path: Path) -> KernelFile:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
-from gemmgen.kernel.families import config_of
+from gemmgen.kernel.again import rendered_or_none
 from gemmgen.kernel.naming import problem_name, short_name, stated_config, stated_problem
-from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import LD_ALIGN, POINTER_ALIGN
 from gemmgen.problem.sizes import RUNTIME
@@ -82,6 +81,9 @@ def _rendered(source: KernelSource) -> KernelSource | None:
     """The kernel of the config in the header, else in the JSON; None for one that is not known."""
     try:
         stated = None if source.full_name is None else stated_config(source.full_name)
-        return render(source.problem, *(stated or config_of(source)))
-    except (InvalidInput, ZeroDivisionError):
+    except InvalidInput:
         return None
+    if stated is not None:
+        family, config = stated
+        source = replace(source, family=family.name, config=config.values)
+    return rendered_or_none(source)

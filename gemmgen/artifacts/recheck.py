@@ -18,10 +18,11 @@ from typing import Any
 from gemmgen.artifacts.certificate import examples_to_certify, executor_document, not_shown
 from gemmgen.artifacts.doubts import Edit, Unmet, edits, first_edit, macros_of_launcher, unmet_claims
 from gemmgen.artifacts.folder import folder_texts
-from gemmgen.artifacts.kernelfile import read_record, reading, rendered_again, source_from_record
+from gemmgen.artifacts.kernelfile import read_record, reading, source_from_record
 from gemmgen.artifacts.promises import only_promised, require_agreement
 from gemmgen.artifacts.records import Document, verdict_document
 from gemmgen.artifacts.unseen import unseen
+from gemmgen.kernel.again import rendered_or_none
 from gemmgen.kernel.conditionals import Conditional
 from gemmgen.kernel.source import KernelSource
 from gemmgen.run.target import DeviceChoice, Target, open_target
@@ -80,7 +81,7 @@ class Certificate:
     @cached_property
     def rendered(self) -> KernelSource | None:
         """The kernel as this version of gemmgen renders it; None for a config that it does not know, or refuses."""
-        return _rendered(self.source, self.arch)
+        return rendered_or_none(self.source, self.arch)
 
     @property
     def only_promised(self) -> tuple[str, ...]:
@@ -244,18 +245,10 @@ def recheck_document(result: Recheck) -> Document:
 
 def _edits(folder: Path, source: KernelSource, arch: str) -> Iterator[Edit]:
     """Raises InvalidInput for a kernel that has no such files."""
-    rendered, again, kernel = folder_texts(source, arch), _rendered(source, arch), f"{source.name}.cu"
+    rendered, again, kernel = folder_texts(source, arch), rendered_or_none(source, arch), f"{source.name}.cu"
     yield from edits({name: _content(folder, name) for name in rendered}, rendered)
     launcher = rendered[kernel].removeprefix(source.text) + rendered[f"{source.name}.h"]
     yield from macros_of_launcher(kernel, source.text, "" if again is None else again.text, launcher)
-
-
-def _rendered(source: KernelSource, arch: str) -> KernelSource | None:
-    """The kernel as this version of gemmgen renders it; None for a config that it does not know, or refuses."""
-    try:
-        return rendered_again(source, arch)
-    except (InvalidInput, ZeroDivisionError):
-        return None
 
 
 def _figures(certificate: Certificate, verdict: Verdict, found: Document) -> Iterator[Difference]:

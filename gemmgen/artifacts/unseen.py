@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gemmgen.artifacts.folder import folder_texts
-from gemmgen.artifacts.kernelfile import rendered_again
+from gemmgen.kernel.again import rendered_again
 from gemmgen.kernel.conditionals import Conditional, unlike
 from gemmgen.kernel.source import KernelSource
 from gemmgen.support.errors import InvalidInput

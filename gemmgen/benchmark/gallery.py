@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, read_kernel, read_record, rendered_again, write_kernel
+from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, read_kernel, read_record, write_kernel
 from gemmgen.artifacts.records import kernel_document
 from gemmgen.benchmark.scores import FAILED, line, link, number, page, read_failure, scores_in, times
+from gemmgen.kernel.again import rendered_again
 from gemmgen.kernel.model import representative
 from gemmgen.kernel.source import KernelSource
 from gemmgen.run.compile import compile_kernel, machine_code

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import gemmgen.kernel
-from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, read_kernel, rendered_again, write_kernel, write_record
+from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, read_kernel, write_kernel, write_record
 from gemmgen.artifacts.records import (
     Document,
     Origin,
@@ -26,6 +26,7 @@ from gemmgen.artifacts.records import (
 )
 from gemmgen.benchmark.bench import BenchRow, benched, compare, verified_on_gpu
 from gemmgen.benchmark.scores import failure_path, is_winner, write_failure
+from gemmgen.kernel.again import rendered_again
 from gemmgen.kernel.families import config_of, plan_of
 from gemmgen.kernel.families.base import check
 from gemmgen.kernel.model import predict

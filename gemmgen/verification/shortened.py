@@ -14,13 +14,9 @@ from dataclasses import replace
 from math import lcm
 from typing import Any
 
-from gemmgen.kernel.config import Config
-from gemmgen.kernel.families import config_of
-from gemmgen.kernel.families.base import Family
-from gemmgen.kernel.render import render
+from gemmgen.kernel.again import rendered_or_none
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
-from gemmgen.support.errors import GemmgenError
 
 MOST_TRIES = 8
 FACTORS = ("BK", "SPLIT", "SLICES", "STAGES", "DEPTH")  # of a config, in whose multiples kernels divide K
@@ -31,13 +27,12 @@ def shortened(source: KernelSource, most: int) -> KernelSource | None:
     problem = source.problem
     if problem.k is None or _with_k(source.text, problem.k, 0) is None:
         return None
-    try:
-        family, config = config_of(source)
-        own = _code(render(problem, family, config).text)
-    except GemmgenError:  # not gemmgen's own
+    own = rendered_or_none(source)
+    if own is None:  # not gemmgen's own
         return None
     for k in _candidates(source, most):
-        if _with_k(own, problem.k, k) == _code_for(problem, k, family, config):
+        other = rendered_or_none(source, problem=_of_k(problem, k))
+        if other is not None and _with_k(_code(own.text), problem.k, k) == _code(other.text):
             text = _with_k(source.text, problem.k, k)
             assert text is not None
             return replace(source, text=text, problem=_of_k(problem, k))
@@ -59,13 +54,6 @@ def _of_k(problem: Problem, k: int) -> Problem:
     apart = {name: size for name, size in problem.sizes.items() if name.startswith(("ld", "stride_"))}
     distances: dict[str, Any] = dict(apart)
     return replace(problem, k=k, **distances)
-
-
-def _code_for(problem: Problem, k: int, family: Family, config: Config) -> str | None:
-    try:
-        return _code(render(_of_k(problem, k), family, config).text)
-    except GemmgenError:
-        return None
 
 
 def _with_k(text: str, k: int, other: int) -> str | None:

@@ -70,7 +70,8 @@ extern "C" {
  *             runs to its end leaves them zero
  *
  * Launches that may run at the same time need a workspace each; those that follow one another on a stream can share
- * one that is large enough for each of them. Sizes must be in the ranges given below.
+ * one that is large enough for each of them, launches of other such kernels too. Semaphores may not lie where partials
+ * of another kernel do: these are not zero afterwards. Sizes must be in the ranges given below.
  */
 //% set sizes = out.workspace_sizes | map("replace", "", "int ", 1) | join(", ") or "void"
 size_t ${ out.name }_partials_bytes(${ sizes });

@@ -17,11 +17,12 @@ import click
 import pytest
 
 from gemmgen import api
-from gemmgen.artifacts.kernelfile import find_kernel, read_kernel, rendered_again, write_kernel
+from gemmgen.artifacts.kernelfile import find_kernel, read_kernel, write_kernel
 from gemmgen.artifacts.records import problem_document
 from gemmgen.benchmark import bench
 from gemmgen.benchmark.study import STUDIES
 from gemmgen.cli import COMMANDS, cli, main, progress
+from gemmgen.kernel.again import rendered_again
 from gemmgen.kernel.naming import RESERVED, full_name_of, parse_name
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import CONFIG

@@ -149,7 +149,7 @@ class MmaFamily(Family):
 
     def view(self, plan: Plan) -> MmaView:
         mma, problem = cast(MmaConfig, plan.config), plan.problem
-        a, b = rendered(problem, mma, plan.edges)
+        a, b = rendered(problem, mma, plan.constants, plan.edges)
         assert plan.mma is not None, "constraints ask for one"
         return MmaView(
             a=a,

@@ -14,6 +14,7 @@ import numpy as np
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case
 from gemmgen.problem.matrix import Matrix
+from gemmgen.problem.types import Compute, Types
 from gemmgen.run.gpu.launching import Pointers
 from gemmgen.run.gpu.lt_epilogue import own_epilogue
 from gemmgen.run.gpu.replay import allocate
@@ -53,6 +54,7 @@ class Cublaslt:
             DType.F64: cublas.ComputeType.COMPUTE_64F,  # may take tensor cores, which round no more than FMAs do
             DType.S32: cublas.ComputeType.COMPUTE_32I,
         }
+        self.tf32 = cublas.ComputeType.COMPUTE_32F_FAST_TF32
         self.workspace = allocate(WORKSPACE_BYTES)
 
     @property
@@ -65,7 +67,13 @@ class Cublaslt:
         sums = case.problem.epilogue.sums
         if sums:
             raise _no_kernel(case, f"it does not compute {' and '.join(sums)}")
+        if case.problem.types.compute is Compute.F16:
+            raise _no_kernel(case, "with sums of f16 it takes alpha and beta of f16")
         return LtPlan(self, case)
+
+    def compute_type(self, types: Types) -> Any:
+        """What it is to compute with."""
+        return self.tf32 if types.compute is Compute.TF32 else self.compute_types[types.accumulator]
 
 
 class LtPlan:
@@ -74,10 +82,11 @@ class LtPlan:
     def __init__(self, library: Cublaslt, case: Case) -> None:
         api = library.api
         self._library = library
-        sums, scalar = case.problem.types.accumulator, case.problem.types.scalar
+        types = case.problem.types
+        scalar = types.scalar
         self._alpha, self._beta = np.array([case.alpha], scalar.numpy), np.array([case.beta], scalar.numpy)
         try:
-            self._operation = api.matmul_desc_create(library.compute_types[sums], DATA_TYPES[scalar])
+            self._operation = api.matmul_desc_create(library.compute_type(types), DATA_TYPES[scalar])
         except api.cuBLASLtError as error:
             raise _no_kernel(case, error) from error
         self._layouts = {name: self._layout(matrix) for name, matrix in zip("ABC", case.matrices, strict=True)}
@@ -85,6 +94,7 @@ class LtPlan:
             if order == "c":
                 transposed = ctypes.c_int32(OPERATION_T)
                 _set(api.matmul_desc_set_attribute, self._operation, api.MatmulDescAttribute[attribute], transposed)
+        self._sum_fast(types)
         self._own = own_epilogue(case.problem)
         if self._own is not None:
             epilogue = ctypes.c_int32(self._own.number)
@@ -101,6 +111,13 @@ class LtPlan:
             self.close()
             raise _no_kernel(case, "it offers no algorithm")
         self.offered = len(self._algorithms)
+
+    def _sum_fast(self, types: Types) -> None:
+        """Sums of fp8 without promotion, where these are asked for."""
+        if types.compute is Compute.FAST:
+            api = self._library.api
+            attribute = api.MatmulDescAttribute.FAST_ACCUM
+            _set(api.matmul_desc_set_attribute, self._operation, attribute, ctypes.c_int8(1))
 
     def enqueue(self, algorithm: int, pointers: Pointers, stream: Any) -> None:
         """Put one product on `stream`. Raises CandidateFailed (launch)."""

@@ -25,15 +25,19 @@ NOT_ALL_LANES = Diagnosis("crash", "barrier divergence|the whole warp|in the mas
 
 MMA_BUGS = (
     # Swizzles
-    Bug("A's fragments are read as if lines were not swizzled", "swizzle", MMA_RC, "[swizzled_a(m, k)]", "[k]", STALE),
-    Bug("B's fragments are read as if lines were not swizzled", "swizzle", MMA_RR, "[swizzled_b(k, n)]", "[n]", STALE),
-    Bug("B's fragments are swizzled by A's lines", "swizzle", MMA_RR, "[swizzled_b(k, n)]", "[swizzled_a(k, n)]",
+    Bug("A's fragments are read as if lines were not swizzled", "swizzle", MMA_RC,
+        "(a[i], &shared[m][swizzled_a(m, k)])", "(a[i], &shared[m][k])", STALE),
+    Bug("B's fragments are read as if lines were not swizzled", "swizzle", MMA_RR,
+        "(pair, &shared[k][swizzled_b(k, n)])", "(pair, &shared[k][n])", STALE),
+    Bug("B's fragments are swizzled by A's lines", "swizzle", MMA_RR,
+        "(pair, &shared[k][swizzled_b(k, n)])", "(pair, &shared[k][swizzled_a(k, n)])",
         (*STALE, OUT_OF_ARRAY)),
     Bug("a swizzle that leaves the line", "swizzle", MMA_RC, "line / A_PHASE % A_SWIZZLED", "line / A_PHASE",
         (OUT_OF_ARRAY, RACE, VALUE, POISON)),
     Bug("a swizzle of elements, not of chunks", "swizzle", MMA_RC, "% B_SWIZZLED * CHUNK_B", "% B_SWIZZLED",
         (MISALIGNED, ROW_MISALIGNED)),
-    Bug("a swizzle as of longer lines", "swizzle", MMA_RC, "swizzled_a(m, k)", "swizzled_a(2 * m, k)", STALE),
+    Bug("a swizzle as of longer lines", "swizzle", MMA_RC,
+        "(a[i], &shared[m][swizzled_a(m, k)])", "(a[i], &shared[m][swizzled_a(2 * m, k)])", STALE),
     # Fragments
     Bug("a row of ldmatrix begins within a chunk", "swizzle", MMA_RC, "lane / 16 * CHUNK_A",
         "lane / 16 * (CHUNK_A + 1)", (ROW_MISALIGNED,)),
@@ -94,7 +98,7 @@ MMA_BUGS = (
     Bug("a stage read for two k tiles", "stage", MMA_RR,
         "                read = read + 1 < STAGES ? read + 1 : 0;\n", "", EARLY),
     # Edges
-    Bug("rows beyond the edge of A", "guard", MMA_RC, "AT_EDGE ? valid_a(at, rows, depth) : VA", "VA",
+    Bug("rows beyond the edge of A", "guard", MMA_RC, "m < rows ? depth - k : 0", "depth - k",
         (READS, POISON, VALUE)),
     Bug("no zero fill of B's chunks", "zero fill", MMA_RC, "2 * max(0, min(VB, valid))", "valid > 0 ? 2 * VB : 0",
         (READS, POISON, VALUE)),
@@ -120,7 +124,7 @@ MMA_BUGS = (
         "        __syncthreads();  // the next stage is complete", "        // the next stage is complete", (RACE,)),
     Bug("one stage for all", "stage", MMA_REGISTERS, "        stage ^= 1;\n", "", (RACE,)),
     Bug("stored as if lines were not swizzled", "swizzle", MMA_REGISTERS,
-        "shared[at.k][swizzled_a(at.k, at.mn)]", "shared[at.k][at.mn]", STALE),
+        "store<VA>(&shared[k][swizzled_a(k, m)]", "store<VA>(&shared[k][m]", STALE),
     Bug("the k tile after the next", "stage", MMA_REGISTERS, "            a_tile += a_step;",
         "            a_tile += 2 * a_step;", (VALUE, READS)),
 )  # fmt: skip
