@@ -252,6 +252,20 @@ def test_the_kernel_gives_the_bits_of_the_model(watch: bool, emulator: EmulatorE
     kernel.close()
 
 
+COOPERATIVE = (Path(__file__).parents[1] / "kernels" / "wgmma_cooperative.cu").read_text()
+
+
+def test_two_warpgroups_that_share_a_stage_pass_verification(emulator: EmulatorExecutor) -> None:
+    problem = Problem(None, None, None, layout="rc", types=Types.parse("bf16"), epilogue="acc", ld_align=8)
+    maps = (TensorMap("A", (64, 128), 128), TensorMap("B", (64, 64), 128), TensorMap("C", (64, 64), 128))
+    shared = 4 * (128 + 64) * 64 * 2 + 128 * 64 * 2 + 2 * 4 * 8
+    launch = Launch(384, (("M", 128), ("N", 64)), shared, maps=maps)
+    text = environment(problem.types).from_string(COOPERATIVE).render(instruction=INSTRUCTION)
+    source = KernelSource("k", text, problem, "test", {}, launch, parameters(problem, launch))
+    verdict = verify(emulator, source, examples=15, runs=3)
+    assert verdict.passed, verdict.failure or verdict.mismatch
+
+
 def test_the_kernel_passes_verification(emulator: EmulatorExecutor) -> None:
     """Of any shape, as C = A * B."""
     problem = Problem(None, None, None, layout="rc", types=PROBLEM.types, epilogue="acc", ld_align=8)
