@@ -23,6 +23,9 @@ ifeq ($(shell command -v g++ || command -v clang++ || command -v c++ 2>/dev/null
 EXECUTORS += $(VENV)/.installed-emulator
 endif
 
+# Tests start hundreds of processes, each of which would compile every module again.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo test soak lint format gpu clean

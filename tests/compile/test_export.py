@@ -60,7 +60,8 @@ FREE = kernel("?x?x?", "rr")
 BATCH = kernel("?x?x?", "rr", problem={"batch": None})
 POINTERS = kernel("?x?x?", "rr", problem={"batch": None, "pointers": True})
 SPLIT = kernel("?x?x?", "rr", SPLIT=3)
-STREAM = kernel("?x?x?", "rr", STREAM=264, ASYNC=1, STAGES=3, K_UNROLL=4, BK=16)
+SMALL = {"BM": 32, "BN": 64, "TM": 4, "TN": 4, "WM": 16, "WN": 32}  # tiles, which compile sooner
+STREAM = kernel("?x?x?", "rr", STREAM=264, ASYNC=1, STAGES=3, K_UNROLL=4, BK=16, **SMALL)
 EPILOGUE = kernel("?x?x?", "rr", problem={"epilogue": "scale_m+bias+gelu+residual"})
 QUANTISED = kernel("?x?x?", "rr", problem={"types": "u8,s8,s8", "epilogue": "zero_a+zero_n+scale_a+scale_n+bias+relu"})
 # All types between them. Threads of the family naive know nothing of each other: a host runs them one by one.
@@ -308,7 +309,7 @@ def test_failure_to_write_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("kernels", "architectures"),
     [
-        pytest.param((FIXED, POINTERS, STREAM, QUANTISED), ARCHITECTURES[-1:], id="some"),
+        pytest.param((POINTERS, STREAM, QUANTISED), ARCHITECTURES[-1:], id="some"),
         pytest.param(KERNELS, ARCHITECTURES, id="all", marks=pytest.mark.soak),
     ],
 )
@@ -475,7 +476,7 @@ def build_for_host(folder: Path, budget: int, source: KernelSource = FREE, *flag
     assert "REFERENCE_BUDGET = 1 << 30;" in text
     (folder / "selftest.cpp").write_text(text.replace("REFERENCE_BUDGET = 1 << 30;", f"REFERENCE_BUDGET = {budget};"))
     defines = (f'-DKERNEL_HEADER="{source.name}.h"', f"-DKERNEL_LAUNCH={source.name}_launch")
-    flags = ("-std=c++17", "-O2", *WARNINGS, *defines, *flags, "-I.", f"-I{HOST_CUDA}")
+    flags = ("-std=c++17", "-O1", *WARNINGS, *defines, *flags, "-I.", f"-I{HOST_CUDA}")
     run(
         "g++",
         *flags,

@@ -42,7 +42,10 @@ def kernels_for(arch: str, problems: tuple[Problem, ...]):
 @pytest.mark.parametrize(
     ("arch", "problems"),
     [
-        *((arch, ((PROBLEM, RAGGED)[number % 2],)) for number, arch in enumerate(ARCHS)),
+        *(
+            (arch, ((PROBLEM, RAGGED)[number % 2],))
+            for number, arch in enumerate(("sm_75", "sm_80", "sm_90", "sm_120"))
+        ),
         *(pytest.param(arch, (PROBLEM, RAGGED), marks=pytest.mark.soak) for arch in ARCHS),
     ],
 )

@@ -37,12 +37,16 @@ from gemmgen.verification.selfcheck import (
 from gemmgen.verification.verifier import verify
 
 LIMITS = ARCHS["sm_90"].limits
-DRAWN = len(SUBJECTS) + 120  # kernels here: each subject, and others; the command tries more
+DRAWN = len(SUBJECTS) + 90  # kernels here: each subject, and others; the command tries more
 EVERY = 36  # of them one is verified
 MUTANTS = 30
+# What hides in a branch that few sizes take is sought for long, as some others are: of those one is planted here.
+LONG = {"the last block keeps its own part in registers", "rows of the tile above are stored again, sampled"}
+QUICK = [bug for bug in BUGS if bug.breaks != "branch" and bug.name not in LONG]
+BRANCH = next(bug for bug in BUGS if bug.name == "the k tile 40 is not loaded")
 # One bug of each way to break a kernel, and of each skeleton, which is shrunk; the command plants and shrinks all.
-SHRUNK = list({bug.subject.skeleton: bug for bug in BUGS}.values())
-PLANTED = list(dict.fromkeys([*{bug.breaks: bug for bug in BUGS}.values(), *SHRUNK]))
+SHRUNK = list({bug.subject.skeleton: bug for bug in QUICK}.values())
+PLANTED = list(dict.fromkeys([*{bug.breaks: bug for bug in QUICK}.values(), BRANCH, *SHRUNK]))
 # Right edits: what the emulator may only run in order, or not at all, and one of each family.
 EDITED = {
     "blocks that add to C in their turn",
@@ -77,7 +81,7 @@ def test_a_seeded_bug_is_found(bug, emulator):
 
 def test_correct_kernels_pass(emulator, correct):
     for source in correct[::EVERY]:
-        verdict = verify(emulator, source, examples=KERNEL_EXAMPLES, seed=1)
+        verdict = verify(emulator, source, examples=KERNEL_EXAMPLES, seed=1, runs=2)
         assert verdict.passed, f"{source.name}: {verdict.situation}: {verdict.failure}"
 
 
@@ -175,7 +179,7 @@ def test_a_wrong_diagnosis_and_a_kernel_that_does_not_compile_are_trouble(emulat
 
 def test_the_command_prints_the_kill_table(capsys):
     words = ["selfcheck", "--device", "emulator", "--only", "alpha is dropped", "--kernels", "1", "--mutants", "1"]
-    words += ["--examples", "40"]
+    words += ["--examples", "20", "--processes", "1"]
     count = len(chosen("alpha is dropped")[0])
     code = main(words)
     shown = capsys.readouterr()
@@ -229,6 +233,6 @@ def test_the_command_tries_mutants_and_goes_on_from_its_record(capsys, tmp_path)
 
 def test_a_survivor_makes_the_command_fail(capsys):
     words = ["selfcheck", "--device", "emulator", "--only", "no barrier between stages", "--kernels", "0"]
-    assert main([*words, "--examples", "1"]) == 1
+    assert main([*words, "--examples", "1", "--processes", "1"]) == 1
     shown = capsys.readouterr().out
     assert re.search(r"^missed  #1 no barrier between stages .*: survived 1 situations on the emulator$", shown, re.M)

@@ -89,7 +89,10 @@ class Clocks {
 
   void pass_block_barrier() {
     threads_known_ = ++time_;
-    for (unsigned thread : completed_) copies_known_[thread] = known(thread, COPIES + thread);
+    for (unsigned thread : completed_) {
+      copies_known_[thread] = known(thread, COPIES + thread);
+      copies_told_[thread] = time_;
+    }
     completed_.clear();
     tell_all_of_hired();
     for (unsigned warp = 0; warp < MAX_WARPS; ++warp) groups_[warp] = Groups::only(warp);
@@ -200,6 +203,12 @@ class Clocks {
     return true;
   }
 
+  // Whether a cp.async was told to the whole block by a barrier that `clock` knows of: it names threads alone.
+  bool told_before(const Access& access, const Clock& clock) const {
+    if (access.kind != Kind::copy || !known_to_block(access)) return false;
+    return clock.threads >= copies_told_[access.agent - COPIES];
+  }
+
   // Whether the thread of a cp.async has waited for it.
   bool completed(const Access& copy) const { return known(copy.agent - COPIES, copy.agent) > copy.time; }
 
@@ -266,7 +275,8 @@ class Clocks {
   uint32_t time_ = 0;  // synchronisations and blocks so far; it only grows, so that nothing is ever cleared
   uint32_t start_of_block_ = 0;
   uint32_t threads_known_ = 0;              // to every thread
-  uint32_t copies_known_[MAX_THREADS] = {};  // likewise, by thread
+  uint32_t copies_known_[MAX_THREADS] = {};  // likewise, by thread,
+  uint32_t copies_told_[MAX_THREADS] = {};   // since this barrier
   std::vector<unsigned> completed_;         // threads that have waited for copies since the last barrier of the block
   unsigned thread_ = 0;
   unsigned agent_ = 0;  // that acts: the thread, or one that is hired

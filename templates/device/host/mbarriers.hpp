@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@ namespace gemmgen {
 constexpr long MOST_TRANSACTION_BYTES = (1 << 20) - 1;
 constexpr int MOST_ARRIVALS = (1 << 20) - 1;
 constexpr std::size_t MBARRIER_BYTES = 8;
+constexpr uint64_t CONTENT = 0x6D62617272696572;  // what stands there, as nobody else stores it
 
 struct Mbarrier {
   unsigned char* address;
@@ -54,6 +56,8 @@ class Mbarriers {
     const unsigned agent = clocks.hire(clocks.thread(), true);
     if (agent == 0) fail("unjudged", {line}, "more mbarriers in a block than the emulator follows");
     if (watching) races.write(address, MBARRIER_BYTES, Place::line(line));
+    const uint64_t content = CONTENT + barriers_.size();
+    std::memcpy(address, &content, sizeof content);
     barriers_.push_back({address, unsigned(barriers_.size()), agent, count, count,
                          clocks.now(Place::line(line), Kind::write), 0, 0, 0, {}, {}, {}});
   }
@@ -79,10 +83,10 @@ class Mbarriers {
     clocks.acquire(block.index(), barrier.complete);
   }
 
-  // For a load by the running thread, that `fenced` covers its initialisation.
+  // For a load by the running thread. `fenced`, where accesses are watched, has to cover its initialisation.
   Mbarrier& for_load(void* address, const Clock& fenced, unsigned line) {
     Mbarrier& barrier = checked(address, line);
-    if (!fenced.covers(barrier.init))
+    if (watching && !fenced.covers(barrier.init))
       fail("race", {line}, "%s: TMA uses %s, whose initialisation at %s no fence_mbarrier_init covers", block.where().c_str(),
            barrier.text().c_str(), barrier.init.place.text().c_str());
     return barrier;
@@ -133,6 +137,10 @@ class Mbarriers {
     if (!clocks.before(barrier->init))
       fail("race", {line}, "%s uses %s, and nothing orders that after its initialisation at %s", block.where().c_str(),
            barrier->text().c_str(), barrier->init.place.text().c_str());
+    const uint64_t content = CONTENT + barrier->number;
+    if (std::memcmp(address, &content, sizeof content) != 0)
+      fail("crash", {line}, "%s uses %s, where something else has been stored since", block.where().c_str(),
+           barrier->text().c_str());
     if (watching) races.reduction(address, MBARRIER_BYTES, Place::line(line));  // ordinary accesses race with it
     return *barrier;
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "clocks.hpp"
+#include "races.hpp"
 
 namespace gemmgen {
 
@@ -19,9 +20,10 @@ class ProxyFences {
     fences_.push_back({clocks.now(Place(), Kind::read), std::move(past)});
   }
 
-  // What the fences covered that come before the running thread's next access.
+  // What the fences covered that come before the running thread's next access; nothing where no access is watched.
   Clock covered() const {
     Clock all;
+    if (!watching) return all;
     for (const Fence& fence : fences_)
       if (clocks.before(fence.at)) join(all, fence.past);
     return all;

@@ -1,0 +1,109 @@
+"""wgmma of every type and layout in the emulator: tiles that threads store, against the model of the tensor core."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from gemmgen.kernel.render import environment
+from gemmgen.kernel.source import KernelSource, Launch, parameters
+from gemmgen.problem.device import parse_arch
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.mma import MMAS, Mma, Sums
+from gemmgen.problem.types import Types
+from gemmgen.problem.wgmma import Wgmma
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.run.executor import Operands
+from gemmgen.support.files import Store
+from gemmgen.verification.tensor_core import dot
+
+N = 32
+PROBLEM = Problem(64, N, 128, layout="rc", types=Types.parse("u8,u8,s32"))  # bytes, whatever they stand for
+BF16, F16, F32, S32 = DType.BF16, DType.F16, DType.F32, DType.S32
+
+
+@dataclass(frozen=True)
+class Product:
+    """A wgmma of tiles whose lines of `swizzle` bytes are permuted (0: none)."""
+
+    one: Wgmma
+    swizzle: int = 128
+
+
+PRODUCTS = {
+    "bf16": Product(Wgmma(N, BF16, BF16, F32)),
+    "f16": Product(Wgmma(N, F16, F16, F32), 64),
+    "f16 sums": Product(Wgmma(N, F16, F16, F16), 32),
+    "tf32": Product(Wgmma(N, F32, F32, F32), 0),
+    "e4m3 e5m2": Product(Wgmma(N, DType.E4M3, DType.E5M2, F32)),
+    "e5m2 f16 sums": Product(Wgmma(N, DType.E5M2, DType.E5M2, F16), 0),
+    "s8 u8": Product(Wgmma(N, DType.S8, DType.U8, S32), 64),
+    "bf16 B by columns": Product(Wgmma(N, BF16, BF16, F32, trans_b=True), 64),
+    "bf16 both by lines": Product(Wgmma(N, BF16, BF16, F32, trans_a=True, trans_b=True), 32),
+    "bf16 both unswizzled": Product(Wgmma(N, BF16, BF16, F32, trans_a=True, trans_b=True), 0),
+    "bf16 A by lines": Product(Wgmma(N, BF16, BF16, F32, trans_a=True)),
+}
+
+TEXT = (Path(__file__).parents[1] / "kernels" / "wgmma_types.cu").read_text()
+
+
+def kernel_source() -> KernelSource:
+    products = list(PRODUCTS.values())
+    instructions = list(dict.fromkeys(product.one for product in products))
+    text = environment(PROBLEM.types).from_string(TEXT).render(products=products, instructions=instructions)
+    launch = Launch(128, (("M", 64),), 16384)
+    return KernelSource("k", text, PROBLEM, "test", {}, launch, parameters(PROBLEM, launch))
+
+
+@pytest.fixture(scope="module")
+def emulator(shared_store: Store) -> Iterator[EmulatorExecutor]:
+    with EmulatorExecutor(shared_store) as executor:
+        yield executor
+
+
+Codes = npt.NDArray[np.unsignedinteger[object]]
+
+
+def expected(one: Wgmma, a: Codes, b: Codes, c: Codes) -> Codes:
+    """By the model, of mma.sync with the sums of wgmma: `a` and `b` by rows of 32 bytes, `c` 64 x N."""
+    known = [mma for mma in MMAS.values() if (mma.a, mma.b, mma.accumulator) == (one.a, one.b, one.accumulator)]
+    sums: dict[int, Sums | None] = {90: one.sums}
+    mma = known[0] if known else MMAS["mma_m16n8k32_e4m3"]
+    same = Mma(mma.m, mma.n, one.k, one.a, one.b, one.accumulator, sums)
+    return dot(same, parse_arch("sm_90"), *np.broadcast_arrays(a[:, None], b[None, :]), c)
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_a_product_of_each_type_has_the_bits_of_the_model(name: str, emulator: EmulatorExecutor) -> None:
+    one, random = PRODUCTS[name].one, np.random.default_rng(len(name))
+    bytes_a, bytes_b = (random.integers(0, 256, (lines, 128), np.uint8) for lines in (64, N))
+    if not one.is_integer:  # no Inf, no NaN, and exponents that are close
+        bytes_a, bytes_b = (_tame(one.a, bytes_a), _tame(one.b, bytes_b))
+    a, b = (np.ascontiguousarray(some[:, :32]).view(dtype.bits) for some, dtype in ((bytes_a, one.a), (bytes_b, one.b)))
+    c = one.accumulator.encode(random.integers(-9, 9, (64, N))).view(one.accumulator.bits)
+    held = np.zeros((128, 16), np.uint32)
+    places = [(t, r, part) for t in range(128) for r in range(one.c_registers) for part in range(one.c_shared)]
+    rows, columns = np.array([one.c_place(*place) for place in places]).T
+    threads, registers, parts = np.array(places).T
+    words = held.view(one.accumulator.bits)
+    words[threads, registers * one.c_shared + parts] = c[rows, columns]
+    kernel = emulator.load(kernel_source())
+    number = list(PRODUCTS).index(name) + 1
+    given = Operands(bytes_a.ravel(), bytes_b.ravel(), held.ravel().view(np.int32))
+    wanted = expected(one, a, b, c)
+    for seed in (0, 4):  # computed late, and early
+        after = kernel.run(PROBLEM.case(alpha=number, beta=1), given, seed=seed)
+        found = after.view(one.accumulator.bits).reshape(128, -1)[threads, registers * one.c_shared + parts]
+        np.testing.assert_array_equal(found, wanted[rows, columns])
+    kernel.close()
+
+
+def _tame(dtype: DType, some: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    values = np.random.default_rng(int(some[0, 0])).normal(size=some.size * 8 // dtype.storage_bits)
+    return dtype.encode(values).view(np.uint8).reshape(some.shape)
