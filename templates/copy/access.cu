@@ -66,6 +66,5 @@ ${ caller() }    }
 //% macro shared_element(x, i="")
 //% set k = "at.k" ~ i if x.along_k else "at.k"
 //% set mn = "at.mn" if x.along_k else "at.mn" ~ i
-//% set line, at = (k, mn) if x.k_rows else (mn, k)
-shared[${ line }][${ "swizzled_%s(%s, %s)" | format(x.x, line, at) if x.swizzled else at }]
+shared[${ k if x.k_rows else mn }][${ mn if x.k_rows else k }]
 //%- endmacro

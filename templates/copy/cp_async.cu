@@ -5,17 +5,17 @@ ${ access(x) }
 //% if x.at_edge
 // Start this thread's copies of ${ x.X }'s tile to shared memory. Zeros stand for what lies outside ${ x.X }.
 template <bool AT_EDGE>
-__device__ __forceinline__ void start_${ x.x }(const ${ element[x.X] }* tile, Shape s${ limits(x, "int ") }, Tile${ x.X }& shared)
+__device__ __forceinline__ void start_${ x.x }(const ${ T }* tile, Shape s${ limits(x, "int ") }, Tile${ x.X }& shared)
 {
 //% call for_each_access(x, from(x))
         const int valid = AT_EDGE ? valid_${ x.x }(at${ limits(x) }) : V${ x.X };
-        const int bytes = ${ "valid > 0 ? %d : 0" % bytes[x.X] if x.width == 1 else "%d * max(0, min(V%s, valid))" % (bytes[x.X], x.X) };
-        cp_async<${ bytes[x.X] } * V${ x.X }>(&${ shared_element(x) | trim }, from + offset_${ x.x }(step, s), bytes);
+        const int bytes = ${ "valid > 0 ? %d : 0" % size if x.width == 1 else "%d * max(0, min(V%s, valid))" % (size, x.X) };
+        cp_async<${ size } * V${ x.X }>(&${ shared_element(x) | trim }, from + offset_${ x.x }(step, s), bytes);
 //% endcall
 }
 
 // Only tiles that cross an edge of ${ x.X } pay for predicates: the branch is uniform across the block.
-__device__ __forceinline__ void copy_${ x.x }(const ${ element[x.X] }* tile, Shape s${ limits(x, "int ") }, Tile${ x.X }& shared)
+__device__ __forceinline__ void copy_${ x.x }(const ${ T }* tile, Shape s${ limits(x, "int ") }, Tile${ x.X }& shared)
 {
     const bool inside = ${ "%s >= B%s" % (x.extent, x.MN) if x.mn_edge }${ " && " if x.mn_edge and x.k_edge }${ "depth >= BK" if x.k_edge };
     if (inside) start_${ x.x }<false>(tile, s${ limits(x) }, shared);
@@ -23,10 +23,10 @@ __device__ __forceinline__ void copy_${ x.x }(const ${ element[x.X] }* tile, Sha
 }
 //% else
 // Start this thread's copies of ${ x.X }'s tile to shared memory.
-__device__ __forceinline__ void copy_${ x.x }(const ${ element[x.X] }* tile, Shape s, Tile${ x.X }& shared)
+__device__ __forceinline__ void copy_${ x.x }(const ${ T }* tile, Shape s, Tile${ x.X }& shared)
 {
 //% call for_each_access(x, from(x))
-        cp_async<${ bytes[x.X] } * V${ x.X }>(&${ shared_element(x) | trim }, from + offset_${ x.x }(step, s), ${ bytes[x.X] } * V${ x.X });
+        cp_async<${ size } * V${ x.X }>(&${ shared_element(x) | trim }, from + offset_${ x.x }(step, s), ${ size } * V${ x.X });
 //% endcall
 }
 //% endif

@@ -18,7 +18,7 @@ __device__ __forceinline__ void fetch_${ x.x }(const ${ element[x.X] }* tile, Sh
 __device__ __forceinline__ void store_shared_${ x.x }(const Vec<${ of[x.X] }V${ x.X }> (&staged)[${ x.X }_ITERATIONS], Tile${ x.X }& shared)
 {
 //% call for_each_access(x)
-//% if x.transposed or not (types.uniform or x.swizzled)
+//% if x.transposed or not types.uniform
         #pragma unroll
         for (int v = 0; v < V${ x.X }; ++v) {
             ${ shared_element(x, " + v") | trim } = staged[i].at[v];

@@ -1,7 +1,11 @@
 /*# Shared tiles without padding, whose lines are read 16 bytes at a time. #*/
-//% macro swizzle(x)
+//% macro swizzle(x, alike=false)
+//% if alike
+// The same in B's.
+//% else
 // Where element `at` of a line of ${ x.X }'s shared tile lies: chunks of ${ 16 if x.by_ldmatrix else 32 } bytes trade places, by XOR with the line's number, so
 // that the same chunk of ${ "eight lines, which ldmatrix reads" if x.by_ldmatrix else "four lines, which half a warp reads" } at once, lies in banks of its own in each.
+//% endif
 __device__ __forceinline__ int swizzled_${ x.x }(int line, int at)
 {
     return at ^ line / ${ x.X }_PHASE % ${ x.X }_SWIZZLED * CHUNK_${ x.X };

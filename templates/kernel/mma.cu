@@ -13,13 +13,8 @@ ${ element_types(converts=false, reads_c=kernel.problem.epilogue.reads_c, halves
 //%- endblock
 //% block types
 ${ vec() }
-// An element of A's or B's tile: row or column mn of C's tile, and k.
-struct Coord {
-    int mn, k;
-};
-
-using TileA = ${ TA }[A_STRIDED][A_CONTIGUOUS];  // A's tile in shared memory: [${ "k][m" if view.a.k_rows else "m][k" }], swizzled
-using TileB = ${ TB }[B_STRIDED][B_CONTIGUOUS];  // B's tile in shared memory: [${ "k][n" if view.b.k_rows else "n][k" }], swizzled
+using TileA = ${ TA }${ "[BK][BM]" if view.a.k_rows else "[BM][BK]" };  // A's tile in shared memory, as A lies in global memory but swizzled
+using TileB = ${ TB }${ "[BK][BN]" if view.b.k_rows else "[BN][BK]" };  // B's, likewise
 using Accumulators = ${ "unsigned" if view.halves else T }[MMAS_M][MMAS_N][${ view.registers }];  // this thread's sums, by instructions of its warp${ "; two halves each" if view.halves }
 
 /*% endblock %*/
@@ -35,7 +30,7 @@ ${ mma_function(view.instructions) }
 ${ tf32() }
 //%- endif
 ${ swizzle(view.a) }
-${ swizzle(view.b) }
+${ swizzle(view.b, alike=view.a.by_ldmatrix == view.b.by_ldmatrix) }
 //% endblock
 //% block accumulators
     const WarpOrigin warp = warp_origin();

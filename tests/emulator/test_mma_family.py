@@ -67,7 +67,8 @@ MORE = (
     Kernel(OPEN, {}, {"types": Types.parse("e4m3,e5m2,bf16", Compute.FAST), "ld_align": 16}, "sm_89"),
     Kernel(OPEN, {"BK": 128}, {"types": Types.parse("e4m3,e4m3,f16", Compute.PROMOTED), "ld_align": 4}, "sm_89"),
     Kernel(OPEN, {}, {"types": "e5m2", "ld_align": 8}, "sm_120"),
-    Kernel((40, 96, 512), {"BK": 128, "SPLIT": 5, "BN": 48, "WN": 48}, {"layout": "rr"}),
+    Kernel((40, 96, 512), {"BK": 128, "SPLIT": 5, "BN": 48, "WN": 48}, {"layout": "rc"}),
+    Kernel(OPEN, {"BM": 16, "BN": 256, "WN": 32, "BK": 64}, {"ld_align": 8}),
 )
 
 

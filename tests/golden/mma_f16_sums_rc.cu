@@ -1,6 +1,6 @@
-// gemm_f16_f16acc_rc_512x512x512_sm90_89c4668a
+// gemm_f16_f16acc_rc_512x512x512_sm90_964aa93d
 //
-//     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      f16; sums in f16 on tensor cores, as --compute f16acc says; beta = 0 never reads C; alpha = 0 reads A and B
 //
 //     A  512 x 512, row-major, lda = 512
 //     B  512 x 512, column-major, ldb = 512
@@ -73,26 +73,20 @@ constexpr int MMAS_N = WN / 8;                       // instructions across a wa
 constexpr int K_STEPS = BK / K_STEP;                 // steps along a k tile
 
 // How A gets to shared memory
-constexpr int VA = 8;                                                                            // elements of an access to A
-constexpr int A_CONTIGUOUS = BK;                                                                 // elements of A's tile along its contiguous dimension
-constexpr int A_STRIDED = BM;                                                                    // extent of A's tile along the other, strided dimension
-constexpr int A_LANES = 4;                                                                       // threads along the contiguous dimension
-constexpr int A_PASS = THREADS / A_LANES;                                                        // threads along the strided dimension
-constexpr int A_ITERATIONS = A_CONTIGUOUS / VA / A_LANES * ((A_STRIDED + A_PASS - 1) / A_PASS);  // accesses of a thread, at most
-constexpr int CHUNK_A = 8;                                                                       // elements of a chunk of 16 bytes, which stay together
-constexpr int A_PHASE = 2;                                                                       // lines of the shared tile, one behind the other, that swizzle alike
-constexpr int A_SWIZZLED = 4;                                                                    // chunks of a line that trade places
+constexpr int VA = 8;                                                 // elements of an access to A
+constexpr int A_LANES = BK / VA;                                      // threads along a line of A's tile
+constexpr int A_ITERATIONS = (BM * A_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
+constexpr int CHUNK_A = 8;                                            // elements of a chunk of 16 bytes, which stay together
+constexpr int A_PHASE = 2;                                            // lines of the shared tile, one behind the other, that swizzle alike
+constexpr int A_SWIZZLED = 4;                                         // chunks of a line that trade places
 
 // How B gets to shared memory
-constexpr int VB = 8;                                                                            // elements of an access to B
-constexpr int B_CONTIGUOUS = BK;                                                                 // elements of B's tile along its contiguous dimension
-constexpr int B_STRIDED = BN;                                                                    // extent of B's tile along the other, strided dimension
-constexpr int B_LANES = 4;                                                                       // threads along the contiguous dimension
-constexpr int B_PASS = THREADS / B_LANES;                                                        // threads along the strided dimension
-constexpr int B_ITERATIONS = B_CONTIGUOUS / VB / B_LANES * ((B_STRIDED + B_PASS - 1) / B_PASS);  // accesses of a thread, at most
-constexpr int CHUNK_B = 8;                                                                       // elements of a chunk of 16 bytes, which stay together
-constexpr int B_PHASE = 2;                                                                       // lines of the shared tile, one behind the other, that swizzle alike
-constexpr int B_SWIZZLED = 4;                                                                    // chunks of a line that trade places
+constexpr int VB = 8;                                                 // elements of an access to B
+constexpr int B_LANES = BK / VB;                                      // threads along a line of B's tile
+constexpr int B_ITERATIONS = (BN * B_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
+constexpr int CHUNK_B = 8;                                            // elements of a chunk of 16 bytes, which stay together
+constexpr int B_PHASE = 2;                                            // lines of the shared tile, one behind the other, that swizzle alike
+constexpr int B_SWIZZLED = 4;                                         // chunks of a line that trade places
 
 // How C leaves registers
 constexpr int TM = 2 * MMAS_M;  // rows of C that a thread has sums of
@@ -108,6 +102,8 @@ static_assert(BN % WN == 0, "warps split a block's columns evenly");
 static_assert(WM % 16 == 0, "an instruction multiplies 16 rows");
 static_assert(WN % 16 == 0, "an ldmatrix brings the fragments of B for two instructions");
 static_assert(BK % (2 * K_STEP) == 0, "fragments of a k tile take turns in two sets of registers");
+static_assert(A_LANES > 0 and THREADS % A_LANES == 0, "threads copy whole lines of A's tile together");
+static_assert(B_LANES > 0 and THREADS % B_LANES == 0, "threads copy whole lines of B's tile together");
 static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 static_assert(Shape::K % BK == 0, "tiles end where K does: no access is checked for that");
@@ -130,13 +126,8 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
     *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
-// An element of A's or B's tile: row or column mn of C's tile, and k.
-struct Coord {
-    int mn, k;
-};
-
-using TileA = F16[A_STRIDED][A_CONTIGUOUS];  // A's tile in shared memory: [m][k], swizzled
-using TileB = F16[B_STRIDED][B_CONTIGUOUS];  // B's tile in shared memory: [n][k], swizzled
+using TileA = F16[BM][BK];  // A's tile in shared memory, as A lies in global memory but swizzled
+using TileB = F16[BN][BK];  // B's, likewise
 using Accumulators = unsigned[MMAS_M][MMAS_N][2];  // this thread's sums, by instructions of its warp; two halves each
 
 // The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
@@ -239,78 +230,33 @@ __device__ __forceinline__ int swizzled_a(int line, int at)
     return at ^ line / A_PHASE % A_SWIZZLED * CHUNK_A;
 }
 
-// Where element `at` of a line of B's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number, so
-// that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
+// The same in B's.
 __device__ __forceinline__ int swizzled_b(int line, int at)
 {
     return at ^ line / B_PHASE % B_SWIZZLED * CHUNK_B;
 }
 
-// This thread's first access to A's tile: A_LANES neighbouring threads copy along k, which is contiguous.
-__device__ __forceinline__ Coord access_origin_a()
-{
-    const int strided = threadIdx.x / A_LANES, contiguous = threadIdx.x % A_LANES * VA;
-    return {strided, contiguous};
-}
-
-// From there to its i-th access: along the contiguous dimension first. The same for all threads.
-__device__ __forceinline__ Coord access_offset_a(int i)
-{
-    constexpr int TIMES = A_CONTIGUOUS / VA / A_LANES;  // accesses along the contiguous dimension
-    const int strided = i / TIMES * A_PASS, contiguous = i % TIMES * A_LANES * VA;
-    return {strided, contiguous};
-}
-
-// Elements from the origin of A's tile to `at`, in global memory.
-__device__ __forceinline__ Offset offset_a(Coord at, Shape s)
-{
-    return Offset(at.mn) * s.lda + at.k;
-}
-
-// Start this thread's copies of A's tile to shared memory.
+// Start this thread's copies of A's tile to shared memory: neighbouring threads along k, which is contiguous.
 __device__ __forceinline__ void copy_a(const F16* tile, Shape s, TileA& shared)
 {
-    const Coord first = access_origin_a();
-    const F16* from = tile + offset_a(first, s);
+    const int first = threadIdx.x / A_LANES, k = threadIdx.x % A_LANES * VA;
+    const F16* const from = tile + Offset(first) * s.lda + k;
     #pragma unroll
     for (int i = 0; i < A_ITERATIONS; ++i) {
-        const Coord step = access_offset_a(i), at = {first.mn + step.mn, first.k + step.k};
-        if (A_STRIDED % A_PASS != 0 && at.mn >= A_STRIDED) break;
-        cp_async<2 * VA>(&shared[at.mn][swizzled_a(at.mn, at.k)], from + offset_a(step, s), 2 * VA);
+        const int step = i * (THREADS / A_LANES), m = first + step;
+        cp_async<2 * VA>(&shared[m][swizzled_a(m, k)], from + Offset(step) * s.lda, 2 * VA);
     }
 }
 
-// This thread's first access to B's tile: B_LANES neighbouring threads copy along k, which is contiguous.
-__device__ __forceinline__ Coord access_origin_b()
-{
-    const int strided = threadIdx.x / B_LANES, contiguous = threadIdx.x % B_LANES * VB;
-    return {strided, contiguous};
-}
-
-// From there to its i-th access: along the contiguous dimension first. The same for all threads.
-__device__ __forceinline__ Coord access_offset_b(int i)
-{
-    constexpr int TIMES = B_CONTIGUOUS / VB / B_LANES;  // accesses along the contiguous dimension
-    const int strided = i / TIMES * B_PASS, contiguous = i % TIMES * B_LANES * VB;
-    return {strided, contiguous};
-}
-
-// Elements from the origin of B's tile to `at`, in global memory.
-__device__ __forceinline__ Offset offset_b(Coord at, Shape s)
-{
-    return Offset(at.mn) * s.ldb + at.k;
-}
-
-// Start this thread's copies of B's tile to shared memory.
+// Start this thread's copies of B's tile to shared memory: neighbouring threads along k, which is contiguous.
 __device__ __forceinline__ void copy_b(const F16* tile, Shape s, TileB& shared)
 {
-    const Coord first = access_origin_b();
-    const F16* from = tile + offset_b(first, s);
+    const int first = threadIdx.x / B_LANES, k = threadIdx.x % B_LANES * VB;
+    const F16* const from = tile + Offset(first) * s.ldb + k;
     #pragma unroll
     for (int i = 0; i < B_ITERATIONS; ++i) {
-        const Coord step = access_offset_b(i), at = {first.mn + step.mn, first.k + step.k};
-        if (B_STRIDED % B_PASS != 0 && at.mn >= B_STRIDED) break;
-        cp_async<2 * VB>(&shared[at.mn][swizzled_b(at.mn, at.k)], from + offset_b(step, s), 2 * VB);
+        const int step = i * (THREADS / B_LANES), n = first + step;
+        cp_async<2 * VB>(&shared[n][swizzled_b(n, k)], from + Offset(step) * s.ldb, 2 * VB);
     }
 }
 
@@ -406,7 +352,7 @@ __device__ __forceinline__ void store_c(F16* tile, Shape s, ThreadOrigin thread,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16_f16acc_rc_512x512x512_sm90_89c4668a(
+gemm_f16_f16acc_rc_512x512x512_sm90_964aa93d(
     const F16* __restrict__ A,
     const F16* __restrict__ B,
     F16* __restrict__ C,
@@ -445,28 +391,27 @@ gemm_f16_f16acc_rc_512x512x512_sm90_89c4668a(
 
     int read = 0, write = STAGES - 1;
     for (int k = 0; k < s.K; k += BK) {
-        const int depth = s.K - k - (STAGES - 1) * BK;
-        if (depth > 0) {
-            copy_a(a_tile, s, As[write]);
-            copy_b(b_tile, s, Bs[write]);
-        }
-        cp_async_commit();  // an empty group too: the wait counts groups
-        a_tile += a_step;
-        b_tile += b_step;
-        write = write + 1 < STAGES ? write + 1 : 0;
         #pragma unroll
         for (int step = 0; step < K_STEPS; ++step) {
-            // The next step's fragments are loaded while this one's are multiplied: those of the next k tile at its end.
+            // The next step's fragments are loaded while this one's are multiplied. No branch parts the two.
             const int next = (step + 1) % 2;
-            if (step + 1 < K_STEPS) {
-                load_fragments_a(As[read], warp.m, (step + 1) * K_STEP, a[next]);
-                load_fragments_b(Bs[read], warp.n, (step + 1) * K_STEP, b[next]);
-            } else if (k + BK < s.K) {
+            if (step + 1 == K_STEPS) {        // they are the next k tile's; at the end this one's again, unused
                 cp_async_wait<STAGES - 2>();  // this thread's copies of it have landed
                 __syncthreads();              // and all threads'; none reads this k tile any more
-                read = read + 1 < STAGES ? read + 1 : 0;
-                load_fragments_a(As[read], warp.m, 0, a[next]);
-                load_fragments_b(Bs[read], warp.n, 0, b[next]);
+                if (k + BK < s.K) read = read + 1 < STAGES ? read + 1 : 0;
+            }
+            load_fragments_a(As[read], warp.m, (step + 1) % K_STEPS * K_STEP, a[next]);
+            load_fragments_b(Bs[read], warp.n, (step + 1) % K_STEPS * K_STEP, b[next]);
+            if (step == 0) {
+                const int depth = s.K - k - (STAGES - 1) * BK;
+                if (depth > 0) {
+                    copy_a(a_tile, s, As[write]);
+                    copy_b(b_tile, s, Bs[write]);
+                }
+                cp_async_commit();  // an empty group too: the wait counts groups
+                a_tile += a_step;
+                b_tile += b_step;
+                write = write + 1 < STAGES ? write + 1 : 0;
             }
             mma(a[step % 2], b[step % 2], acc);
         }

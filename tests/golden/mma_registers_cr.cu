@@ -1,4 +1,4 @@
-// gemm_f16f16f32_cr_127x61x33_sm90_304d4fe1
+// gemm_f16f16f32_cr_127x61x33_sm90_7493f9ca
 //
 //     C = alpha * A * B + beta * C      A f16, B f16, C f32; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -50,26 +50,20 @@ constexpr int MMAS_N = WN / 8;                       // instructions across a wa
 constexpr int K_STEPS = BK / K_STEP;                 // steps along a k tile
 
 // How A gets to shared memory
-constexpr int VA = 1;                                                                            // elements of an access to A
-constexpr int A_CONTIGUOUS = BM;                                                                 // elements of A's tile along its contiguous dimension
-constexpr int A_STRIDED = BK;                                                                    // extent of A's tile along the other, strided dimension
-constexpr int A_LANES = 32;                                                                      // threads along the contiguous dimension
-constexpr int A_PASS = THREADS / A_LANES;                                                        // threads along the strided dimension
-constexpr int A_ITERATIONS = A_CONTIGUOUS / VA / A_LANES * ((A_STRIDED + A_PASS - 1) / A_PASS);  // accesses of a thread, at most
-constexpr int CHUNK_A = 8;                                                                       // elements of a chunk of 16 bytes, which stay together
-constexpr int A_PHASE = 2;                                                                       // lines of the shared tile, one behind the other, that swizzle alike
-constexpr int A_SWIZZLED = 4;                                                                    // chunks of a line that trade places
+constexpr int VA = 1;                                                 // elements of an access to A
+constexpr int A_LANES = BM / VA;                                      // threads along a line of A's tile
+constexpr int A_ITERATIONS = (BK * A_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
+constexpr int CHUNK_A = 8;                                            // elements of a chunk of 16 bytes, which stay together
+constexpr int A_PHASE = 2;                                            // lines of the shared tile, one behind the other, that swizzle alike
+constexpr int A_SWIZZLED = 4;                                         // chunks of a line that trade places
 
 // How B gets to shared memory
-constexpr int VB = 1;                                                                            // elements of an access to B
-constexpr int B_CONTIGUOUS = BN;                                                                 // elements of B's tile along its contiguous dimension
-constexpr int B_STRIDED = BK;                                                                    // extent of B's tile along the other, strided dimension
-constexpr int B_LANES = 32;                                                                      // threads along the contiguous dimension
-constexpr int B_PASS = THREADS / B_LANES;                                                        // threads along the strided dimension
-constexpr int B_ITERATIONS = B_CONTIGUOUS / VB / B_LANES * ((B_STRIDED + B_PASS - 1) / B_PASS);  // accesses of a thread, at most
-constexpr int CHUNK_B = 8;                                                                       // elements of a chunk of 16 bytes, which stay together
-constexpr int B_PHASE = 2;                                                                       // lines of the shared tile, one behind the other, that swizzle alike
-constexpr int B_SWIZZLED = 4;                                                                    // chunks of a line that trade places
+constexpr int VB = 1;                                                 // elements of an access to B
+constexpr int B_LANES = BN / VB;                                      // threads along a line of B's tile
+constexpr int B_ITERATIONS = (BK * B_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
+constexpr int CHUNK_B = 8;                                            // elements of a chunk of 16 bytes, which stay together
+constexpr int B_PHASE = 2;                                            // lines of the shared tile, one behind the other, that swizzle alike
+constexpr int B_SWIZZLED = 4;                                         // chunks of a line that trade places
 
 // How C leaves registers
 constexpr int TM = 2 * MMAS_M;  // rows of C that a thread has sums of
@@ -85,6 +79,8 @@ static_assert(BN % WN == 0, "warps split a block's columns evenly");
 static_assert(WM % 16 == 0, "an instruction multiplies 16 rows");
 static_assert(WN % 16 == 0, "an ldmatrix brings the fragments of B for two instructions");
 static_assert(BK % (2 * K_STEP) == 0, "fragments of a k tile take turns in two sets of registers");
+static_assert(A_LANES > 0 and THREADS % A_LANES == 0, "threads copy whole lines of A's tile together");
+static_assert(B_LANES > 0 and THREADS % B_LANES == 0, "threads copy whole lines of B's tile together");
 
 // N elements that move as one access.
 template <typename E, int N>
@@ -104,13 +100,8 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
     *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
-// An element of A's or B's tile: row or column mn of C's tile, and k.
-struct Coord {
-    int mn, k;
-};
-
-using TileA = F16[A_STRIDED][A_CONTIGUOUS];  // A's tile in shared memory: [k][m], swizzled
-using TileB = F16[B_STRIDED][B_CONTIGUOUS];  // B's tile in shared memory: [k][n], swizzled
+using TileA = F16[BK][BM];  // A's tile in shared memory, as A lies in global memory but swizzled
+using TileB = F16[BK][BN];  // B's, likewise
 using Accumulators = float[MMAS_M][MMAS_N][4];  // this thread's sums, by instructions of its warp
 
 // The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
@@ -199,118 +190,55 @@ __device__ __forceinline__ int swizzled_a(int line, int at)
     return at ^ line / A_PHASE % A_SWIZZLED * CHUNK_A;
 }
 
-// Where element `at` of a line of B's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number, so
-// that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
+// The same in B's.
 __device__ __forceinline__ int swizzled_b(int line, int at)
 {
     return at ^ line / B_PHASE % B_SWIZZLED * CHUNK_B;
 }
 
-// This thread's first access to A's tile: A_LANES neighbouring threads copy along m, which is contiguous.
-__device__ __forceinline__ Coord access_origin_a()
-{
-    const int strided = threadIdx.x / A_LANES, contiguous = threadIdx.x % A_LANES * VA;
-    return {contiguous, strided};
-}
-
-// From there to its i-th access: along the contiguous dimension first. The same for all threads.
-__device__ __forceinline__ Coord access_offset_a(int i)
-{
-    constexpr int TIMES = A_CONTIGUOUS / VA / A_LANES;  // accesses along the contiguous dimension
-    const int strided = i / TIMES * A_PASS, contiguous = i % TIMES * A_LANES * VA;
-    return {contiguous, strided};
-}
-
-// Elements from the origin of A's tile to `at`, in global memory.
-__device__ __forceinline__ Offset offset_a(Coord at, Shape s)
-{
-    return Offset(at.k) * s.lda + at.mn;
-}
-
-// How many elements from there on lie inside A, whose edge is rows x depth from the tile's origin:
-// VA or more where the whole access does, 0 or less where nothing of it does.
-__device__ __forceinline__ int valid_a(Coord at, int rows, int depth)
-{
-    if (at.k >= depth) return 0;
-    return rows - at.mn;
-}
-
 // Global memory -> registers: this thread's accesses to A's tile. Zeros stand for what lies outside A.
 __device__ __forceinline__ void fetch_a(const F16* tile, Shape s, int rows, int depth, Vec<F16, VA> (&staged)[A_ITERATIONS])
 {
-    const Coord first = access_origin_a();
-    const F16* from = tile + offset_a(first, s);
+    const int first = threadIdx.x / A_LANES, m = threadIdx.x % A_LANES * VA;
+    const F16* const from = tile + Offset(first) * s.lda + m;
     #pragma unroll
     for (int i = 0; i < A_ITERATIONS; ++i) {
-        const Coord step = access_offset_a(i), at = {first.mn + step.mn, first.k + step.k};
-        if (A_STRIDED % A_PASS != 0 && at.k >= A_STRIDED) break;
-        staged[i] = load_edge<VA>(from + offset_a(step, s), valid_a(at, rows, depth));
+        const int step = i * (THREADS / A_LANES), k = first + step;
+        staged[i] = load_edge<VA>(from + Offset(step) * s.lda, k < depth ? rows - m : 0);
     }
 }
 
 // Registers -> shared memory.
 __device__ __forceinline__ void store_shared_a(const Vec<F16, VA> (&staged)[A_ITERATIONS], TileA& shared)
 {
-    const Coord first = access_origin_a();
+    const int first = threadIdx.x / A_LANES, m = threadIdx.x % A_LANES * VA;
     #pragma unroll
     for (int i = 0; i < A_ITERATIONS; ++i) {
-        const Coord step = access_offset_a(i), at = {first.mn + step.mn, first.k + step.k};
-        if (A_STRIDED % A_PASS != 0 && at.k >= A_STRIDED) break;
-        store<VA>(&shared[at.k][swizzled_a(at.k, at.mn)], staged[i]);
+        const int k = first + i * (THREADS / A_LANES);
+        store<VA>(&shared[k][swizzled_a(k, m)], staged[i]);
     }
-}
-
-// This thread's first access to B's tile: B_LANES neighbouring threads copy along n, which is contiguous.
-__device__ __forceinline__ Coord access_origin_b()
-{
-    const int strided = threadIdx.x / B_LANES, contiguous = threadIdx.x % B_LANES * VB;
-    return {contiguous, strided};
-}
-
-// From there to its i-th access: along the contiguous dimension first. The same for all threads.
-__device__ __forceinline__ Coord access_offset_b(int i)
-{
-    constexpr int TIMES = B_CONTIGUOUS / VB / B_LANES;  // accesses along the contiguous dimension
-    const int strided = i / TIMES * B_PASS, contiguous = i % TIMES * B_LANES * VB;
-    return {contiguous, strided};
-}
-
-// Elements from the origin of B's tile to `at`, in global memory.
-__device__ __forceinline__ Offset offset_b(Coord at, Shape s)
-{
-    return Offset(at.k) * s.ldb + at.mn;
-}
-
-// How many elements from there on lie inside B, whose edge is columns x depth from the tile's origin:
-// VB or more where the whole access does, 0 or less where nothing of it does.
-__device__ __forceinline__ int valid_b(Coord at, int columns, int depth)
-{
-    if (at.k >= depth) return 0;
-    return columns - at.mn;
 }
 
 // Global memory -> registers: this thread's accesses to B's tile. Zeros stand for what lies outside B.
 __device__ __forceinline__ void fetch_b(const F16* tile, Shape s, int columns, int depth, Vec<F16, VB> (&staged)[B_ITERATIONS])
 {
-    const Coord first = access_origin_b();
-    const F16* from = tile + offset_b(first, s);
+    const int first = threadIdx.x / B_LANES, n = threadIdx.x % B_LANES * VB;
+    const F16* const from = tile + Offset(first) * s.ldb + n;
     #pragma unroll
     for (int i = 0; i < B_ITERATIONS; ++i) {
-        const Coord step = access_offset_b(i), at = {first.mn + step.mn, first.k + step.k};
-        if (B_STRIDED % B_PASS != 0 && at.k >= B_STRIDED) break;
-        staged[i] = load_edge<VB>(from + offset_b(step, s), valid_b(at, columns, depth));
+        const int step = i * (THREADS / B_LANES), k = first + step;
+        staged[i] = load_edge<VB>(from + Offset(step) * s.ldb, k < depth ? columns - n : 0);
     }
 }
 
 // Registers -> shared memory.
 __device__ __forceinline__ void store_shared_b(const Vec<F16, VB> (&staged)[B_ITERATIONS], TileB& shared)
 {
-    const Coord first = access_origin_b();
+    const int first = threadIdx.x / B_LANES, n = threadIdx.x % B_LANES * VB;
     #pragma unroll
     for (int i = 0; i < B_ITERATIONS; ++i) {
-        const Coord step = access_offset_b(i), at = {first.mn + step.mn, first.k + step.k};
-        if (B_STRIDED % B_PASS != 0 && at.k >= B_STRIDED) break;
-        store<VB>(&shared[at.k][swizzled_b(at.k, at.mn)], staged[i]);
+        const int k = first + i * (THREADS / B_LANES);
+        store<VB>(&shared[k][swizzled_b(k, n)], staged[i]);
     }
 }
 
@@ -414,7 +342,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16f16f32_cr_127x61x33_sm90_304d4fe1(
+gemm_f16f16f32_cr_127x61x33_sm90_7493f9ca(
     const F16* __restrict__ A,
     const F16* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_8b0feaaa
+// gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_72b494a6
 //
 //     C = row_amax(gelu(alpha * acc + beta * C + bias_n))      acc = A * B; bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -72,26 +72,20 @@ constexpr int MMAS_N = WN / 8;                       // instructions across a wa
 constexpr int K_STEPS = BK / K_STEP;                 // steps along a k tile
 
 // How A gets to shared memory
-constexpr int VA = 8;                                                                            // elements of an access to A
-constexpr int A_CONTIGUOUS = BK;                                                                 // elements of A's tile along its contiguous dimension
-constexpr int A_STRIDED = BM;                                                                    // extent of A's tile along the other, strided dimension
-constexpr int A_LANES = 4;                                                                       // threads along the contiguous dimension
-constexpr int A_PASS = THREADS / A_LANES;                                                        // threads along the strided dimension
-constexpr int A_ITERATIONS = A_CONTIGUOUS / VA / A_LANES * ((A_STRIDED + A_PASS - 1) / A_PASS);  // accesses of a thread, at most
-constexpr int CHUNK_A = 8;                                                                       // elements of a chunk of 16 bytes, which stay together
-constexpr int A_PHASE = 2;                                                                       // lines of the shared tile, one behind the other, that swizzle alike
-constexpr int A_SWIZZLED = 4;                                                                    // chunks of a line that trade places
+constexpr int VA = 8;                                                 // elements of an access to A
+constexpr int A_LANES = BK / VA;                                      // threads along a line of A's tile
+constexpr int A_ITERATIONS = (BM * A_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
+constexpr int CHUNK_A = 8;                                            // elements of a chunk of 16 bytes, which stay together
+constexpr int A_PHASE = 2;                                            // lines of the shared tile, one behind the other, that swizzle alike
+constexpr int A_SWIZZLED = 4;                                         // chunks of a line that trade places
 
 // How B gets to shared memory
-constexpr int VB = 8;                                                                            // elements of an access to B
-constexpr int B_CONTIGUOUS = BN;                                                                 // elements of B's tile along its contiguous dimension
-constexpr int B_STRIDED = BK;                                                                    // extent of B's tile along the other, strided dimension
-constexpr int B_LANES = 8;                                                                       // threads along the contiguous dimension
-constexpr int B_PASS = THREADS / B_LANES;                                                        // threads along the strided dimension
-constexpr int B_ITERATIONS = B_CONTIGUOUS / VB / B_LANES * ((B_STRIDED + B_PASS - 1) / B_PASS);  // accesses of a thread, at most
-constexpr int CHUNK_B = 8;                                                                       // elements of a chunk of 16 bytes, which stay together
-constexpr int B_PHASE = 1;                                                                       // lines of the shared tile, one behind the other, that swizzle alike
-constexpr int B_SWIZZLED = 8;                                                                    // chunks of a line that trade places
+constexpr int VB = 8;                                                 // elements of an access to B
+constexpr int B_LANES = BN / VB;                                      // threads along a line of B's tile
+constexpr int B_ITERATIONS = (BK * B_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
+constexpr int CHUNK_B = 8;                                            // elements of a chunk of 16 bytes, which stay together
+constexpr int B_PHASE = 1;                                            // lines of the shared tile, one behind the other, that swizzle alike
+constexpr int B_SWIZZLED = 8;                                         // chunks of a line that trade places
 
 // How C leaves registers
 constexpr int TM = 2 * MMAS_M;  // rows of C that a thread has sums of
@@ -107,6 +101,8 @@ static_assert(BN % WN == 0, "warps split a block's columns evenly");
 static_assert(WM % 16 == 0, "an instruction multiplies 16 rows");
 static_assert(WN % 16 == 0, "an ldmatrix brings the fragments of B for two instructions");
 static_assert(BK % (2 * K_STEP) == 0, "fragments of a k tile take turns in two sets of registers");
+static_assert(A_LANES > 0 and THREADS % A_LANES == 0, "threads copy whole lines of A's tile together");
+static_assert(B_LANES > 0 and THREADS % B_LANES == 0, "threads copy whole lines of B's tile together");
 
 // N elements that move as one access.
 template <typename E, int N>
@@ -126,13 +122,8 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
     *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
-// An element of A's or B's tile: row or column mn of C's tile, and k.
-struct Coord {
-    int mn, k;
-};
-
-using TileA = BF16[A_STRIDED][A_CONTIGUOUS];  // A's tile in shared memory: [m][k], swizzled
-using TileB = BF16[B_STRIDED][B_CONTIGUOUS];  // B's tile in shared memory: [k][n], swizzled
+using TileA = BF16[BM][BK];  // A's tile in shared memory, as A lies in global memory but swizzled
+using TileB = BF16[BK][BN];  // B's, likewise
 using Accumulators = float[MMAS_M][MMAS_N][4];  // this thread's sums, by instructions of its warp
 
 // The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
@@ -328,117 +319,38 @@ __device__ __forceinline__ int swizzled_a(int line, int at)
     return at ^ line / A_PHASE % A_SWIZZLED * CHUNK_A;
 }
 
-// Where element `at` of a line of B's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number, so
-// that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
+// The same in B's.
 __device__ __forceinline__ int swizzled_b(int line, int at)
 {
     return at ^ line / B_PHASE % B_SWIZZLED * CHUNK_B;
 }
 
-// This thread's first access to A's tile: A_LANES neighbouring threads copy along k, which is contiguous.
-__device__ __forceinline__ Coord access_origin_a()
-{
-    const int strided = threadIdx.x / A_LANES, contiguous = threadIdx.x % A_LANES * VA;
-    return {strided, contiguous};
-}
-
-// From there to its i-th access: along the contiguous dimension first. The same for all threads.
-__device__ __forceinline__ Coord access_offset_a(int i)
-{
-    constexpr int TIMES = A_CONTIGUOUS / VA / A_LANES;  // accesses along the contiguous dimension
-    const int strided = i / TIMES * A_PASS, contiguous = i % TIMES * A_LANES * VA;
-    return {strided, contiguous};
-}
-
-// Elements from the origin of A's tile to `at`, in global memory.
-__device__ __forceinline__ Offset offset_a(Coord at, Shape s)
-{
-    return Offset(at.mn) * s.lda + at.k;
-}
-
-// How many elements from there on lie inside A, whose edge is rows x depth from the tile's origin:
-// VA or more where the whole access does, 0 or less where nothing of it does.
-__device__ __forceinline__ int valid_a(Coord at, int rows, int depth)
-{
-    if (at.mn >= rows) return 0;
-    return depth - at.k;
-}
-
-// Start this thread's copies of A's tile to shared memory. Zeros stand for what lies outside A.
-template <bool AT_EDGE>
-__device__ __forceinline__ void start_a(const BF16* tile, Shape s, int rows, int depth, TileA& shared)
-{
-    const Coord first = access_origin_a();
-    const BF16* from = tile + offset_a(first, s);
-    #pragma unroll
-    for (int i = 0; i < A_ITERATIONS; ++i) {
-        const Coord step = access_offset_a(i), at = {first.mn + step.mn, first.k + step.k};
-        if (A_STRIDED % A_PASS != 0 && at.mn >= A_STRIDED) break;
-        const int valid = AT_EDGE ? valid_a(at, rows, depth) : VA;
-        const int bytes = 2 * max(0, min(VA, valid));
-        cp_async<2 * VA>(&shared[at.mn][swizzled_a(at.mn, at.k)], from + offset_a(step, s), bytes);
-    }
-}
-
-// Only tiles that cross an edge of A pay for predicates: the branch is uniform across the block.
+// Start this thread's copies of A's tile to shared memory: neighbouring threads along k, which is contiguous. Zeros
+// stand for what lies outside A.
 __device__ __forceinline__ void copy_a(const BF16* tile, Shape s, int rows, int depth, TileA& shared)
 {
-    const bool inside = rows >= BM && depth >= BK;
-    if (inside) start_a<false>(tile, s, rows, depth, shared);
-    else start_a<true>(tile, s, rows, depth, shared);
-}
-
-// This thread's first access to B's tile: B_LANES neighbouring threads copy along n, which is contiguous.
-__device__ __forceinline__ Coord access_origin_b()
-{
-    const int strided = threadIdx.x / B_LANES, contiguous = threadIdx.x % B_LANES * VB;
-    return {contiguous, strided};
-}
-
-// From there to its i-th access: along the contiguous dimension first. The same for all threads.
-__device__ __forceinline__ Coord access_offset_b(int i)
-{
-    constexpr int TIMES = B_CONTIGUOUS / VB / B_LANES;  // accesses along the contiguous dimension
-    const int strided = i / TIMES * B_PASS, contiguous = i % TIMES * B_LANES * VB;
-    return {contiguous, strided};
-}
-
-// Elements from the origin of B's tile to `at`, in global memory.
-__device__ __forceinline__ Offset offset_b(Coord at, Shape s)
-{
-    return Offset(at.k) * s.ldb + at.mn;
-}
-
-// How many elements from there on lie inside B, whose edge is columns x depth from the tile's origin:
-// VB or more where the whole access does, 0 or less where nothing of it does.
-__device__ __forceinline__ int valid_b(Coord at, int columns, int depth)
-{
-    if (at.k >= depth) return 0;
-    return columns - at.mn;
-}
-
-// Start this thread's copies of B's tile to shared memory. Zeros stand for what lies outside B.
-template <bool AT_EDGE>
-__device__ __forceinline__ void start_b(const BF16* tile, Shape s, int columns, int depth, TileB& shared)
-{
-    const Coord first = access_origin_b();
-    const BF16* from = tile + offset_b(first, s);
+    const int first = threadIdx.x / A_LANES, k = threadIdx.x % A_LANES * VA;
+    const BF16* const from = tile + Offset(first) * s.lda + k;
     #pragma unroll
-    for (int i = 0; i < B_ITERATIONS; ++i) {
-        const Coord step = access_offset_b(i), at = {first.mn + step.mn, first.k + step.k};
-        if (B_STRIDED % B_PASS != 0 && at.k >= B_STRIDED) break;
-        const int valid = AT_EDGE ? valid_b(at, columns, depth) : VB;
-        const int bytes = 2 * max(0, min(VB, valid));
-        cp_async<2 * VB>(&shared[at.k][swizzled_b(at.k, at.mn)], from + offset_b(step, s), bytes);
+    for (int i = 0; i < A_ITERATIONS; ++i) {
+        const int step = i * (THREADS / A_LANES), m = first + step;
+        const int valid = m < rows ? depth - k : 0;  // elements that exist
+        cp_async<2 * VA>(&shared[m][swizzled_a(m, k)], from + Offset(step) * s.lda, 2 * max(0, min(VA, valid)));
     }
 }
 
-// Only tiles that cross an edge of B pay for predicates: the branch is uniform across the block.
+// Start this thread's copies of B's tile to shared memory: neighbouring threads along n, which is contiguous. Zeros
+// stand for what lies outside B.
 __device__ __forceinline__ void copy_b(const BF16* tile, Shape s, int columns, int depth, TileB& shared)
 {
-    const bool inside = columns >= BN && depth >= BK;
-    if (inside) start_b<false>(tile, s, columns, depth, shared);
-    else start_b<true>(tile, s, columns, depth, shared);
+    const int first = threadIdx.x / B_LANES, n = threadIdx.x % B_LANES * VB;
+    const BF16* const from = tile + Offset(first) * s.ldb + n;
+    #pragma unroll
+    for (int i = 0; i < B_ITERATIONS; ++i) {
+        const int step = i * (THREADS / B_LANES), k = first + step;
+        const int valid = k < depth ? columns - n : 0;  // elements that exist
+        cp_async<2 * VB>(&shared[k][swizzled_b(k, n)], from + Offset(step) * s.ldb, 2 * max(0, min(VB, valid)));
+    }
 }
 
 // This warp's fragments of A's tile at the K_STEP k from `k_step` on: 16 rows for each instruction, from `warp_m` on.
@@ -593,7 +505,7 @@ __device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, int col
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_8b0feaaa(
+gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_72b494a6(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,
@@ -642,28 +554,27 @@ gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_8b0feaaa(
 
     int read = 0, write = STAGES - 1;
     for (int k = 0; k < extent; k += BK) {
-        const int depth = extent - k - (STAGES - 1) * BK;
-        if (depth > 0) {
-            copy_a(a_tile, s, rows, depth, As[write]);
-            copy_b(b_tile, s, columns, depth, Bs[write]);
-        }
-        cp_async_commit();  // an empty group too: the wait counts groups
-        a_tile += a_step;
-        b_tile += b_step;
-        write = write + 1 < STAGES ? write + 1 : 0;
         #pragma unroll
         for (int step = 0; step < K_STEPS; ++step) {
-            // The next step's fragments are loaded while this one's are multiplied: those of the next k tile at its end.
+            // The next step's fragments are loaded while this one's are multiplied. No branch parts the two.
             const int next = (step + 1) % 2;
-            if (step + 1 < K_STEPS) {
-                load_fragments_a(As[read], warp.m, (step + 1) * K_STEP, a[next]);
-                load_fragments_b(Bs[read], warp.n, (step + 1) * K_STEP, b[next]);
-            } else if (k + BK < extent) {
+            if (step + 1 == K_STEPS) {        // they are the next k tile's; at the end this one's again, unused
                 cp_async_wait<STAGES - 2>();  // this thread's copies of it have landed
                 __syncthreads();              // and all threads'; none reads this k tile any more
-                read = read + 1 < STAGES ? read + 1 : 0;
-                load_fragments_a(As[read], warp.m, 0, a[next]);
-                load_fragments_b(Bs[read], warp.n, 0, b[next]);
+                if (k + BK < extent) read = read + 1 < STAGES ? read + 1 : 0;
+            }
+            load_fragments_a(As[read], warp.m, (step + 1) % K_STEPS * K_STEP, a[next]);
+            load_fragments_b(Bs[read], warp.n, (step + 1) % K_STEPS * K_STEP, b[next]);
+            if (step == 0) {
+                const int depth = extent - k - (STAGES - 1) * BK;
+                if (depth > 0) {
+                    copy_a(a_tile, s, rows, depth, As[write]);
+                    copy_b(b_tile, s, columns, depth, Bs[write]);
+                }
+                cp_async_commit();  // an empty group too: the wait counts groups
+                a_tile += a_step;
+                b_tile += b_step;
+                write = write + 1 < STAGES ? write + 1 : 0;
             }
             mma(a[step % 2], b[step % 2], acc);
         }

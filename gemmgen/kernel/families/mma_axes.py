@@ -52,6 +52,8 @@ CONSTRAINTS = (
     Constraint("BK % (2 * K_STEP) == 0", "fragments of a k tile take turns in two sets of registers"),
     Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
     # Stages and copies
+    Constraint("A_LANES > 0 and THREADS % A_LANES == 0", "threads copy whole lines of A's tile together"),
+    Constraint("B_LANES > 0 and THREADS % B_LANES == 0", "threads copy whole lines of B's tile together"),
     Constraint("STAGES >= 2", "one stage is filled while another is read", False),
     Constraint("ASYNC == 1 or STAGES == 2", "copies through registers keep one tile in flight", False),
     Constraint("ASYNC <= HAS_CP_ASYNC", "cp.async needs sm_80 or newer"),

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from math import gcd
 
 from gemmgen.kernel.config import Derived
-from gemmgen.kernel.expression import evaluate
 from gemmgen.kernel.families.base import Side, elements_of, sides
 from gemmgen.kernel.families.mma_axes import MmaConfig
-from gemmgen.kernel.families.simt_operands import threads_contiguous
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import WIDEST_ACCESS, DType
 from gemmgen.problem.gemm import Problem
@@ -36,6 +35,7 @@ class Operand(Side):
     k_edge    a step may cross the end of K, likewise
     fragment  template that brings fragments to registers
     rounds    to tf32: tensor cores would cut the other bits off
+    ragged    some threads have an access less than others
     """
 
     copy: str
@@ -44,9 +44,8 @@ class Operand(Side):
     k_edge: bool
     fragment: str
     rounds: bool
+    ragged: bool
 
-    swizzled = True
-    transposed = False
     moves = False
 
     @property
@@ -117,35 +116,23 @@ def access_width(problem: Problem, side: Side) -> int:
 def operand_constants(problem: Problem, config: MmaConfig, side: Side) -> tuple[Derived, ...]:
     width, size = access_width(problem, side), problem.dtype_of(side.X).size
     block = config.BM if side.x == "a" else config.BN
-    line, count = (config.BK, block) if side.along_k else (block, config.BK)
-    # Neighbours fetch 128 bytes, the most that L1 looks up at once.
-    wanted = BANK_LINE // (width * size)
-    together = threads_contiguous(max(1, line // width), count, evaluate(THREADS, vars(config)), wanted)
+    line = config.BK if side.along_k else block
     by_ldmatrix = fragment_of(problem.dtype_of(side.X), side.along_k) == LDMATRIX
     chunk = WIDEST_ACCESS if by_ldmatrix else 2 * WIDEST_ACCESS
-    return _copy_constants(
-        side, width, chunk // size, gcd(BANK_LINE, line * size), chunk, together, elements_of(problem)
-    )
+    return _copy_constants(side, width, chunk // size, gcd(BANK_LINE, line * size), chunk, elements_of(problem))
 
 
 @cache  # the configs of a space have few that differ
 def _copy_constants(
-    side: Side, width: int, chunk: int, common: int, chunk_bytes: int, together: int, elements: str
+    side: Side, width: int, chunk: int, common: int, chunk_bytes: int, elements: str
 ) -> tuple[Derived, ...]:
     """`common`: lines begin at multiples of so many bytes in the banks."""
     X, block = side.X, f"B{side.MN}"
     line, count = ("BK", block) if side.along_k else (block, "BK")
     lines = (
         (f"V{X}", str(width), f"{elements} of an access to {X}"),
-        (f"{X}_CONTIGUOUS", line, f"{elements} of {X}'s tile along its contiguous dimension"),
-        (f"{X}_STRIDED", count, f"extent of {X}'s tile along the other, strided dimension"),
-        (f"{X}_LANES", str(together), "threads along the contiguous dimension"),
-        (f"{X}_PASS", f"THREADS / {X}_LANES", "threads along the strided dimension"),
-        (
-            f"{X}_ITERATIONS",
-            f"{X}_CONTIGUOUS / V{X} / {X}_LANES * (({X}_STRIDED + {X}_PASS - 1) / {X}_PASS)",
-            "accesses of a thread, at most",
-        ),
+        (f"{X}_LANES", f"{line} / V{X}", f"threads along a line of {X}'s tile"),
+        (f"{X}_ITERATIONS", f"({count} * {X}_LANES + THREADS - 1) / THREADS", "accesses of a thread, at most"),
         (f"CHUNK_{X}", str(chunk), f"{elements} of a chunk of {chunk_bytes} bytes, which stay together"),
         (f"{X}_PHASE", str(BANK_LINE // common), "lines of the shared tile, one behind the other, that swizzle alike"),
         (f"{X}_SWIZZLED", str(max(1, common // chunk_bytes)), "chunks of a line that trade places"),
@@ -153,9 +140,16 @@ def _copy_constants(
     return tuple(Derived(*line, group=f"How {X} gets to shared memory") for line in lines)
 
 
-def rendered(problem: Problem, config: MmaConfig, edges: frozenset[str]) -> tuple[Operand, Operand]:
+def _lines(config: MmaConfig, side: Side) -> int:
+    """Of a tile."""
+    return (config.BM if side.x == "a" else config.BN) if side.along_k else config.BK
+
+
+def rendered(
+    problem: Problem, config: MmaConfig, value: Mapping[str, int], edges: frozenset[str]
+) -> tuple[Operand, Operand]:
     """A and B with what their copies need to know of accesses and edges."""
-    copy = "copy/cp_async.cu" if config.ASYNC else "copy/registers.cu"
+    copy = "copy/cp_async_chunks.cu" if config.ASYNC else "copy/staged_chunks.cu"
     a, b = (
         Operand(
             side.x,
@@ -167,6 +161,7 @@ def rendered(problem: Problem, config: MmaConfig, edges: frozenset[str]) -> tupl
             k_edge="K" in edges,
             fragment=fragment_of(problem.dtype_of(side.X), side.along_k),
             rounds=problem.types.compute is Compute.TF32,
+            ragged=_lines(config, side) * value[f"{side.X}_LANES"] % value["THREADS"] != 0,
         )
         for side in sides(problem)
     )

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from math import gcd
-from typing import ClassVar
 
 from gemmgen.kernel.config import Derived
 from gemmgen.kernel.expression import evaluate
@@ -30,10 +29,7 @@ class Operand(Side):
     width       elements of a global access; this and what follows is known when a kernel is rendered
     mn_edge     a tile may cross an edge of C, so that copies are checked there
     k_edge      a step may cross the end of K, likewise
-    swizzled    chunks of a shared line are permuted: none here, whose padding spreads banks
     """
-
-    swizzled: ClassVar[bool] = False
 
     transposed: bool
     copy: str
