@@ -28,23 +28,22 @@ ${ start_tile(view.a, view.b, "depth > 0", "depth", "stage") | indent(8, first=t
 
     int read = 0, write = STAGES - 1;
     for (int k = 0; k < ${ view.K }; k += BK) {
-        const int depth = ${ view.K } - k - (STAGES - 1) * BK;
-${ start_tile(view.a, view.b, "depth > 0", "depth", "write", "  // an empty group too: the wait counts groups") | indent(8, first=true) }        a_tile += a_step;
-        b_tile += b_step;
-        write = write + 1 < STAGES ? write + 1 : 0;
         #pragma unroll
         for (int step = 0; step < K_STEPS; ++step) {
-            // The next step's fragments are loaded while this one's are multiplied: those of the next k tile at its end.
+            // The next step's fragments are loaded while this one's are multiplied. No branch parts the two.
             const int next = (step + 1) % 2;
-            if (step + 1 < K_STEPS) {
-                load_fragments_a(As[read], warp.m, (step + 1) * K_STEP, a[next]);
-                load_fragments_b(Bs[read], warp.n, (step + 1) * K_STEP, b[next]);
-            } else if (k + BK < ${ view.K }) {
+            if (step + 1 == K_STEPS) {        // they are the next k tile's; at the end this one's again, unused
                 cp_async_wait<STAGES - 2>();  // this thread's copies of it have landed
                 __syncthreads();              // and all threads'; none reads this k tile any more
-                read = read + 1 < STAGES ? read + 1 : 0;
-                load_fragments_a(As[read], warp.m, 0, a[next]);
-                load_fragments_b(Bs[read], warp.n, 0, b[next]);
+                if (k + BK < ${ view.K }) read = read + 1 < STAGES ? read + 1 : 0;
+            }
+            load_fragments_a(As[read], warp.m, (step + 1) % K_STEPS * K_STEP, a[next]);
+            load_fragments_b(Bs[read], warp.n, (step + 1) % K_STEPS * K_STEP, b[next]);
+            if (step == 0) {
+                const int depth = ${ view.K } - k - (STAGES - 1) * BK;
+${ start_tile(view.a, view.b, "depth > 0", "depth", "write", "  // an empty group too: the wait counts groups") | indent(16, first=true) }                a_tile += a_step;
+                b_tile += b_step;
+                write = write + 1 < STAGES ? write + 1 : 0;
             }
             mma(a[step % 2], b[step % 2], acc${ summed(kernel) });
         }

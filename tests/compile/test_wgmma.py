@@ -10,7 +10,7 @@ import pytest
 from gemmgen.kernel.render import environment
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.types import Types
-from gemmgen.problem.wgmma import ARCH, Wgmma
+from gemmgen.problem.wgmma import ARCH, Wgmma, wgmmas
 from gemmgen.run.compile import compile_text
 from gemmgen.run.sass import disassemble
 from gemmgen.support.files import Store
@@ -89,6 +89,12 @@ def machine_code(tmp_path_factory: pytest.TempPathFactory) -> str:
     text = environment(Types.parse("f32")).from_string(TEXT).render(instructions=list(INSTRUCTIONS))
     store = Store(Path(tmp_path_factory.mktemp("store")))
     return disassemble(compile_text(text, ARCH, store).cubin).text
+
+
+def test_the_kernel_by_hand_compiles_without_spilling(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[1] / "kernels" / "wgmma.cu").read_text()
+    rendered = environment(Types.parse("f32")).from_string(text).render(instruction=wgmmas()["wgmma_m64n64k16_bf16"])
+    assert compile_text(rendered, ARCH, Store(tmp_path)).spill_bytes == 0
 
 
 @pytest.mark.parametrize("one", INSTRUCTIONS, ids=lambda one: one.function)

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_512x512x512_sm90_c2aae831
+// gemm_bf16_rc_512x512x512_sm90_3c98a128
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -343,7 +343,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rc_512x512x512_sm90_c2aae831(
+gemm_bf16_rc_512x512x512_sm90_3c98a128(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,
@@ -382,28 +382,27 @@ gemm_bf16_rc_512x512x512_sm90_c2aae831(
 
     int read = 0, write = STAGES - 1;
     for (int k = 0; k < s.K; k += BK) {
-        const int depth = s.K - k - (STAGES - 1) * BK;
-        if (depth > 0) {
-            copy_a(a_tile, s, As[write]);
-            copy_b(b_tile, s, Bs[write]);
-        }
-        cp_async_commit();  // an empty group too: the wait counts groups
-        a_tile += a_step;
-        b_tile += b_step;
-        write = write + 1 < STAGES ? write + 1 : 0;
         #pragma unroll
         for (int step = 0; step < K_STEPS; ++step) {
-            // The next step's fragments are loaded while this one's are multiplied: those of the next k tile at its end.
+            // The next step's fragments are loaded while this one's are multiplied. No branch parts the two.
             const int next = (step + 1) % 2;
-            if (step + 1 < K_STEPS) {
-                load_fragments_a(As[read], warp.m, (step + 1) * K_STEP, a[next]);
-                load_fragments_b(Bs[read], warp.n, (step + 1) * K_STEP, b[next]);
-            } else if (k + BK < s.K) {
+            if (step + 1 == K_STEPS) {        // they are the next k tile's; at the end this one's again, unused
                 cp_async_wait<STAGES - 2>();  // this thread's copies of it have landed
                 __syncthreads();              // and all threads'; none reads this k tile any more
-                read = read + 1 < STAGES ? read + 1 : 0;
-                load_fragments_a(As[read], warp.m, 0, a[next]);
-                load_fragments_b(Bs[read], warp.n, 0, b[next]);
+                if (k + BK < s.K) read = read + 1 < STAGES ? read + 1 : 0;
+            }
+            load_fragments_a(As[read], warp.m, (step + 1) % K_STEPS * K_STEP, a[next]);
+            load_fragments_b(Bs[read], warp.n, (step + 1) % K_STEPS * K_STEP, b[next]);
+            if (step == 0) {
+                const int depth = s.K - k - (STAGES - 1) * BK;
+                if (depth > 0) {
+                    copy_a(a_tile, s, As[write]);
+                    copy_b(b_tile, s, Bs[write]);
+                }
+                cp_async_commit();  // an empty group too: the wait counts groups
+                a_tile += a_step;
+                b_tile += b_step;
+                write = write + 1 < STAGES ? write + 1 : 0;
             }
             mma(a[step % 2], b[step % 2], acc);
         }

@@ -1,4 +1,4 @@
-// gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_08854d33
+// gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_72b494a6
 //
 //     C = row_amax(gelu(alpha * acc + beta * C + bias_n))      acc = A * B; bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -505,7 +505,7 @@ __device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, int col
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_08854d33(
+gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_72b494a6(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,
@@ -554,28 +554,27 @@ gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_08854d33(
 
     int read = 0, write = STAGES - 1;
     for (int k = 0; k < extent; k += BK) {
-        const int depth = extent - k - (STAGES - 1) * BK;
-        if (depth > 0) {
-            copy_a(a_tile, s, rows, depth, As[write]);
-            copy_b(b_tile, s, columns, depth, Bs[write]);
-        }
-        cp_async_commit();  // an empty group too: the wait counts groups
-        a_tile += a_step;
-        b_tile += b_step;
-        write = write + 1 < STAGES ? write + 1 : 0;
         #pragma unroll
         for (int step = 0; step < K_STEPS; ++step) {
-            // The next step's fragments are loaded while this one's are multiplied: those of the next k tile at its end.
+            // The next step's fragments are loaded while this one's are multiplied. No branch parts the two.
             const int next = (step + 1) % 2;
-            if (step + 1 < K_STEPS) {
-                load_fragments_a(As[read], warp.m, (step + 1) * K_STEP, a[next]);
-                load_fragments_b(Bs[read], warp.n, (step + 1) * K_STEP, b[next]);
-            } else if (k + BK < extent) {
+            if (step + 1 == K_STEPS) {        // they are the next k tile's; at the end this one's again, unused
                 cp_async_wait<STAGES - 2>();  // this thread's copies of it have landed
                 __syncthreads();              // and all threads'; none reads this k tile any more
-                read = read + 1 < STAGES ? read + 1 : 0;
-                load_fragments_a(As[read], warp.m, 0, a[next]);
-                load_fragments_b(Bs[read], warp.n, 0, b[next]);
+                if (k + BK < extent) read = read + 1 < STAGES ? read + 1 : 0;
+            }
+            load_fragments_a(As[read], warp.m, (step + 1) % K_STEPS * K_STEP, a[next]);
+            load_fragments_b(Bs[read], warp.n, (step + 1) % K_STEPS * K_STEP, b[next]);
+            if (step == 0) {
+                const int depth = extent - k - (STAGES - 1) * BK;
+                if (depth > 0) {
+                    copy_a(a_tile, s, rows, depth, As[write]);
+                    copy_b(b_tile, s, columns, depth, Bs[write]);
+                }
+                cp_async_commit();  // an empty group too: the wait counts groups
+                a_tile += a_step;
+                b_tile += b_step;
+                write = write + 1 < STAGES ? write + 1 : 0;
             }
             mma(a[step % 2], b[step % 2], acc);
         }

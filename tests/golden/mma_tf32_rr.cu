@@ -1,4 +1,4 @@
-// gemm_f32_tf32_rr_Mx512x1024_sm90_3c1007e9
+// gemm_f32_tf32_rr_Mx512x1024_sm90_a53366e1
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -334,7 +334,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_tf32_rr_Mx512x1024_sm90_3c1007e9(
+gemm_f32_tf32_rr_Mx512x1024_sm90_a53366e1(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -375,28 +375,27 @@ gemm_f32_tf32_rr_Mx512x1024_sm90_3c1007e9(
 
     int read = 0, write = STAGES - 1;
     for (int k = 0; k < s.K; k += BK) {
-        const int depth = s.K - k - (STAGES - 1) * BK;
-        if (depth > 0) {
-            copy_a(a_tile, s, rows, As[write]);
-            copy_b(b_tile, s, Bs[write]);
-        }
-        cp_async_commit();  // an empty group too: the wait counts groups
-        a_tile += a_step;
-        b_tile += b_step;
-        write = write + 1 < STAGES ? write + 1 : 0;
         #pragma unroll
         for (int step = 0; step < K_STEPS; ++step) {
-            // The next step's fragments are loaded while this one's are multiplied: those of the next k tile at its end.
+            // The next step's fragments are loaded while this one's are multiplied. No branch parts the two.
             const int next = (step + 1) % 2;
-            if (step + 1 < K_STEPS) {
-                load_fragments_a(As[read], warp.m, (step + 1) * K_STEP, a[next]);
-                load_fragments_b(Bs[read], warp.n, (step + 1) * K_STEP, b[next]);
-            } else if (k + BK < s.K) {
+            if (step + 1 == K_STEPS) {        // they are the next k tile's; at the end this one's again, unused
                 cp_async_wait<STAGES - 2>();  // this thread's copies of it have landed
                 __syncthreads();              // and all threads'; none reads this k tile any more
-                read = read + 1 < STAGES ? read + 1 : 0;
-                load_fragments_a(As[read], warp.m, 0, a[next]);
-                load_fragments_b(Bs[read], warp.n, 0, b[next]);
+                if (k + BK < s.K) read = read + 1 < STAGES ? read + 1 : 0;
+            }
+            load_fragments_a(As[read], warp.m, (step + 1) % K_STEPS * K_STEP, a[next]);
+            load_fragments_b(Bs[read], warp.n, (step + 1) % K_STEPS * K_STEP, b[next]);
+            if (step == 0) {
+                const int depth = s.K - k - (STAGES - 1) * BK;
+                if (depth > 0) {
+                    copy_a(a_tile, s, rows, As[write]);
+                    copy_b(b_tile, s, Bs[write]);
+                }
+                cp_async_commit();  // an empty group too: the wait counts groups
+                a_tile += a_step;
+                b_tile += b_step;
+                write = write + 1 < STAGES ? write + 1 : 0;
             }
             mma(a[step % 2], b[step % 2], acc);
         }

@@ -18,27 +18,18 @@ MMA_EDITS = (
 """),)),
     Edit("another swizzle: by the line's number itself", MMA_RC, (
         ("line / A_PHASE % A_SWIZZLED", "line % A_SWIZZLED"),)),
-    Edit("copies of the next k tile after a k step", MMA_WHOLE, (("""\
-        if (depth > 0) {
-            copy_a(a_tile, s, As[write]);
-            copy_b(b_tile, s, Bs[write]);
-        }
-        cp_async_commit();  // an empty group too: the wait counts groups
-        a_tile += a_step;
-        b_tile += b_step;
-        write = write + 1 < STAGES ? write + 1 : 0;
-""", ""), ("""\
-            const int next = (step + 1) % 2;
+    Edit("copies before the next step's fragments", MMA_WHOLE, (("""\
+            load_fragments_a(As[read], warp.m, (step + 1) % K_STEPS * K_STEP, a[next]);
+            load_fragments_b(Bs[read], warp.n, (step + 1) % K_STEPS * K_STEP, b[next]);
+            if (step == 0) {
 """, """\
-            const int next = (step + 1) % 2;
-            if (step == 0 && depth > 0) copy_a(a_tile, s, As[write]);
-            if (step == K_STEPS - 1) {
-                if (depth > 0) copy_b(b_tile, s, Bs[write]);
-                cp_async_commit();
-                a_tile += a_step;
-                b_tile += b_step;
-                write = write + 1 < STAGES ? write + 1 : 0;
-            }
+            if (step == 0) {
+"""), ("""\
+            mma(a[step % 2], b[step % 2], acc);
+""", """\
+            load_fragments_a(As[read], warp.m, (step + 1) % K_STEPS * K_STEP, a[next]);
+            load_fragments_b(Bs[read], warp.n, (step + 1) % K_STEPS * K_STEP, b[next]);
+            mma(a[step % 2], b[step % 2], acc);
 """))),
     Edit("a wait for all k tiles", MMA_SPLIT, (
         ("cp_async_wait<STAGES - 2>();  // this thread's copies of it", "cp_async_wait<0>();  // it"),)),

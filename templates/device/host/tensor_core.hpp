@@ -170,9 +170,9 @@ class FloatRow {
   }
 
   static bool has_special(Words field) {
-    for (unsigned lane = 0; lane < COLUMNS; ++lane)
-      if (field[lane] == 0xFF) return true;
-    return false;
+    using Pairs = uint64_t __attribute__((vector_size(sizeof field)));
+    const Pairs found = reinterpret_cast<Pairs>(field == 0xFF);
+    return (found[0] | found[1] | found[2] | found[3]) != 0;
   }
 
   // Where a term is Inf or NaN the sum is what IEEE 754 says, with one NaN for all.

@@ -1,0 +1,56 @@
+"""Kernels of TMA, mbarriers and wgmma written by hand give the same bits on a card as in the emulator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gemmgen.kernel.render import environment
+from gemmgen.kernel.source import KernelSource, Launch, parameters
+from gemmgen.kernel.tensor_map import TensorMap
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.types import Types
+from gemmgen.problem.wgmma import ARCH, wgmmas
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.run.executor import Operands
+from gemmgen.run.gpu import why_no_gpu
+from gemmgen.run.gpu.executor import GpuExecutor
+from gemmgen.support.files import Store
+
+TEXT = (Path(__file__).parents[1] / "kernels" / "wgmma.cu").read_text()
+PROBLEM = Problem(None, None, None, layout="rc", types=Types.parse("bf16,bf16,f32"))
+TILES = 3 * 2 * 64 * 64 * 2 + 64 * 64 * 4  # bytes: three stages of A and B, one tile of C
+MAPS = (TensorMap("A", (64, 64), 128), TensorMap("B", (64, 64), 128), TensorMap("C", (64, 64)))
+
+
+@pytest.fixture(scope="module")
+def gpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GpuExecutor]:
+    reason = why_no_gpu()
+    if reason is not None:
+        pytest.skip(reason)
+    with GpuExecutor(Store(tmp_path_factory.mktemp("store")), timeout=10.0) as executor:
+        yield executor
+
+
+def by_hand() -> KernelSource:
+    text = environment(PROBLEM.types).from_string(TEXT).render(instruction=wgmmas()["wgmma_m64n64k16_bf16"])
+    launch = Launch(160, (("M", 128), ("N", 64)), TILES, maps=MAPS)
+    return KernelSource("k", text, PROBLEM, "test", {}, launch, parameters(PROBLEM, launch))
+
+
+def test_card_and_emulator_agree_to_the_bit(gpu: GpuExecutor, shared_store: Store) -> None:
+    if gpu.arch.rstrip("a") != ARCH.rstrip("a"):
+        pytest.skip(f"wgmma needs {ARCH}, and the GPU here is {gpu.arch}")
+    gpu.compile_for(ARCH)
+    random, source = np.random.default_rng(1), by_hand()
+    with EmulatorExecutor(shared_store) as emulator:
+        emulated, loaded = emulator.load(source), gpu.load(source)
+        for m, n, k in ((128, 64, 256), (100, 72, 72), (130, 8, 8), (300, 200, 1000)):
+            case = PROBLEM.case(m, n, k, ldc=n + 8)
+            storages = [matrix.dtype.encode(random.normal(size=matrix.elements)) for matrix in case.matrices]
+            given = Operands(*storages)
+            found, wanted = (case.c.view(kernel.run(case, given, seed=1)) for kernel in (loaded, emulated))
+            np.testing.assert_array_equal(found.view(np.uint32), wanted.view(np.uint32))
