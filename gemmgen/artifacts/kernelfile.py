@@ -278,6 +278,7 @@ def _source(record: Mapping[str, Any]) -> KernelSource:
             tuple(launch.get("attributes", ())),
             launch.get("summed", 0),
             tuple(TensorMap(**{**one, "box": tuple(one["box"])}) for one in launch.get("maps", ())),
+            launch.get("persistent", False),
         ),
         parameters=tuple(_parameter(one) for one in record["parameters"]),
     )

@@ -22,6 +22,7 @@ from gemmgen.kernel.notes import MatrixText, matrix_texts
 from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.source import KernelSource, Launch, Parameter, size_type
 from gemmgen.problem.device import DEFAULT_ARCH, WARP
+from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import LD_ALIGN, POINTER_ALIGN, Problem
 from gemmgen.problem.operands import Operand
 from gemmgen.problem.sizes import RUNTIME, Size
@@ -81,11 +82,14 @@ class Kernel:
     def computes(self) -> str:
         """ "f32 on CUDA cores", with the types of operands and sums where they differ."""
         types, cores = self.types, "CUDA cores" if self.plan.mma is None else "tensor cores"
+        if types.compute is not Compute.FMA:
+            cores += f", as --compute {types.compute.label} says"
+        sums = DType.F16.label if types.compute is Compute.F16 else types.accumulator.label
         if types.uniform:
             return f"{types} on {cores}"
         same = types.a == types.b == types.c
         operands = ", ".join(f"{name} {dtype.label}" for name, dtype in zip("ABC", types.operands, strict=True))
-        return f"{types if same else operands}; sums in {types.accumulator.label} on {cores}"
+        return f"{types if same else operands}; sums in {sums} on {cores}"
 
     @cached_property
     def sizes(self) -> Mapping[str, Size]:

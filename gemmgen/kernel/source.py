@@ -106,6 +106,7 @@ class Launch:
     attributes    of the launch besides, by CUDA's names: see LAUNCH_ATTRIBUTES
     summed        elements of workspace that a block writes beside a tile's: sums of A and B
     maps          of the operands that TMA moves, in the order of the kernel's parameters
+    persistent    whether block b does tiles b, b + gridDim.x and so on: any smaller grid computes the same
     """
 
     threads: int
@@ -117,6 +118,7 @@ class Launch:
     attributes: tuple[str, ...] = ()
     summed: int = 0
     maps: tuple[TensorMap, ...] = ()
+    persistent: bool = False
 
     def __post_init__(self) -> None:
         require(type(self.threads) is int and 1 <= self.threads <= MAX_THREADS, f"{self.threads} threads a block")
@@ -137,23 +139,21 @@ class Launch:
         for name in self.attributes:
             known = ", ".join(LAUNCH_ATTRIBUTES)
             require(name in LAUNCH_ATTRIBUTES, f"unknown launch attribute {name!r}: known are {known}")
+        require(not self.persistent or not self.adds_up, "blocks that share tiles are not persistent")
         mapped = [one.operand for one in self.maps]
         require(len(set(mapped)) == len(mapped), f"two tensor maps of one operand: {', '.join(mapped)}")
 
     @property
     def document(self) -> dict[str, Any]:
         """As JSON-ready data; without what few launches have."""
-        fields = asdict(self)
-        if not self.maps:
-            del fields["maps"]
-        return fields
+        return {name: value for name, value in asdict(self).items() if value or name not in ("maps", "persistent")}
 
     def tiles(self, case: Case) -> int:
         """Tiles of C that the grid computes for `case`."""
         return math.prod(-(-int(case.values[size]) // tile) for size, tile in self.grid)
 
     def blocks(self, case: Case) -> int:
-        """Blocks of the grid for `case`."""
+        """Blocks of the grid for `case`, at most."""
         if self.stream is not None:
             return self.schedule(self.stream, case).grid
         return self.splits * self.tiles(case)

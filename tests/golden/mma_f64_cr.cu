@@ -1,4 +1,4 @@
-// gemm_f64_cr_Mx512x1024_sm90_8f92f14d
+// gemm_f64_cr_Mx512x1024_sm90_4b5cffd8
 //
 //     C = alpha * A * B + beta * C      f64 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -7,7 +7,7 @@
 //     C  M x 512, row-major, ldc = 512
 //
 // Block   128 x 128 of C by 256 threads, in k tiles of 16, 98304 bytes of shared memory
-// Warp    32 x 64 of C: for each 8 k 16 mmas of 16 x 8 x 8, whose fragments 6 ldmatrix bring
+// Warp    32 x 64 of C: for each 8 k 16 mmas of 16 x 8 x 8, whose fragments 24 loads bring
 // Stages  cp.async fills shared memory 2 stages ahead of its use
 //
 // Launch  ceil(M / 128) * ceil(N / 128) blocks of 256 threads, 98304 bytes of dynamic shared memory
@@ -322,7 +322,7 @@ __device__ __forceinline__ void store_c(double* tile, Shape s, int rows, ThreadO
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f64_cr_Mx512x1024_sm90_8f92f14d(
+gemm_f64_cr_Mx512x1024_sm90_4b5cffd8(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

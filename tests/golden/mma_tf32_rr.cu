@@ -1,13 +1,13 @@
-// gemm_f32_tf32_rr_Mx512x1024_sm90_a53366e1
+// gemm_f32_tf32_rr_Mx512x1024_sm90_adc29c27
 //
-//     C = alpha * A * B + beta * C      f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says; beta = 0 never reads C; alpha = 0 reads A and B
 //
 //     A  M x 1024, row-major, lda = 1024
 //     B  1024 x 512, row-major, ldb = 512
 //     C  M x 512, row-major, ldc = 512
 //
 // Block   128 x 128 of C by 128 threads, in k tiles of 16, 49152 bytes of shared memory
-// Warp    64 x 64 of C: for each 8 k 32 mmas of 16 x 8 x 8, whose fragments 8 ldmatrix bring
+// Warp    64 x 64 of C: for each 8 k 32 mmas of 16 x 8 x 8, whose fragments 20 loads bring
 // Stages  cp.async fills shared memory 2 stages ahead of its use
 //
 // Launch  ceil(M / 128) * ceil(N / 128) blocks of 128 threads
@@ -334,7 +334,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_tf32_rr_Mx512x1024_sm90_a53366e1(
+gemm_f32_tf32_rr_Mx512x1024_sm90_adc29c27(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -87,7 +87,7 @@ def test_maps_come_first_and_take_the_place_of_pointers() -> None:
 
 
 def test_a_launch_without_maps_says_nothing_of_them() -> None:
-    assert "maps" not in Launch(64, GRID).document
+    assert not {"maps", "persistent"} & set(Launch(64, GRID).document)
     stated = json.loads(json.dumps(Launch(64, GRID, maps=(MAP_A,)).document))["maps"]
     assert stated == [{"operand": "A", "box": [64, 128], "swizzle": 128, "promotion": 0}]
 
@@ -130,3 +130,9 @@ def test_names_and_instructions() -> None:
 def test_what_no_wgmma_does_is_refused(arguments: tuple[object, ...], words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         Wgmma(*arguments)  # type: ignore[arg-type]
+
+
+def test_persistent_blocks_share_no_tile() -> None:
+    assert Launch(64, GRID, persistent=True).document["persistent"] is True
+    with pytest.raises(InvalidInput, match="blocks that share tiles are not persistent"):
+        Launch(64, GRID, splits=2, persistent=True)

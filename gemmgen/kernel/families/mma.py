@@ -112,8 +112,8 @@ class MmaFamily(Family):
             "B_BYTES": types.b.size,
             "A_ACCESS": access_width(problem, a) * types.a.size,
             "B_ACCESS": access_width(problem, b) * types.b.size,
-            "A_TRANSPOSED": int(not a.along_k and fragment_of(types.a, a.along_k) == LDMATRIX),
-            "B_TRANSPOSED": int(not b.along_k and fragment_of(types.b, b.along_k) == LDMATRIX),
+            "A_TRANSPOSED": int(not a.along_k and _by_ldmatrix(problem)[0]),
+            "B_TRANSPOSED": int(not b.along_k and _by_ldmatrix(problem)[1]),
             "PROMOTED": int(types.compute is Compute.PROMOTED),
             "HAS_MMA": int(any(instruction(types, axis_k).mma for axis_k in INSTRUCTION_K)),
             "NEVER": NEVER,
@@ -137,7 +137,8 @@ class MmaFamily(Family):
         launch = launch_of(value, tile_grid(problem, value), splits=mma.SPLIT, summed=summed)
         work, tile = _work(problem, mma, value), (mma.BM, mma.BN)
         one = instruction(problem.types, mma.MMA_K).mma
-        sums = None if one is None else SumOrder(one, mma.BK, mma.SPLIT)
+        promoted = problem.types.compute is Compute.PROMOTED  # each k tile's sums begin at 0: no SumOrder says that
+        sums = None if one is None or promoted else SumOrder(one, mma.BK, mma.SPLIT)
         return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, one, sums)
 
     def template(self, config: Config) -> str:
@@ -186,20 +187,31 @@ class MmaFamily(Family):
 def _multiplying(plan: Plan) -> Iterator[str]:
     """What a warp does of a k step, and how A and B come to it."""
     mma, value = cast(MmaConfig, plan.config), plan.constants
-    mmas, k = value["MMAS_M"] * value["MMAS_N"], mma.MMA_K
-    reads = value["MMAS_M"] + value["MMAS_N"] // 2
+    one, k = plan.mma, value["K_STEP"]
+    assert one is not None
+    mmas = MMA_M * MMA_N * k // (one.m * one.n * one.k) * value["MMAS_M"] * value["MMAS_N"]
+    reads = plan.work.shared_reads * k
+    by = "ldmatrix" if all(_by_ldmatrix(plan.problem)) else "loads"
     yield (
-        f"Warp    {mma.WM} x {mma.WN} of C: for each {k} k {plural(mmas, 'mma')} of {MMA_M} x {MMA_N} x {k}, whose "
-        f"fragments {reads} ldmatrix bring"
+        f"Warp    {mma.WM} x {mma.WN} of C: for each {k} k {plural(mmas, 'mma')} of {one.m} x {one.n} x {one.k}, whose "
+        f"fragments {reads:g} {by} bring"
     )
+    if plan.problem.types.compute is Compute.PROMOTED:
+        yield f"Sums    those of {mma.BK} products by tensor cores, which keep 13 bits of them; these in f32"
     if mma.ASYNC:
         yield f"Stages  cp.async fills shared memory {plural(plan.work.prefetch, 'stage')} ahead of its use"
     else:
         yield "Stages  the next k tile is in registers while this one is multiplied"
 
 
+def _by_ldmatrix(problem: Problem) -> tuple[bool, bool]:
+    """Whether it brings fragments of A, and of B."""
+    a, b = (fragment_of(problem.dtype_of(side.X), side.along_k) == LDMATRIX for side in sides(problem))
+    return a, b
+
+
 def _work(problem: Problem, mma: MmaConfig, value: Mapping[str, int]) -> Work:
-    one = instruction(problem.types, mma.MMA_K).mma
+    one, (a, b) = instruction(problem.types, mma.MMA_K).mma, _by_ldmatrix(problem)
     size_a, size_b, k = problem.types.a.size, problem.types.b.size, value["K_STEP"]
     read = mma.WM * size_a + mma.WN * size_b  # bytes of a warp, for each k
     moved = (mma.BM * size_a + mma.BN * size_b) * mma.BK
@@ -207,7 +219,7 @@ def _work(problem: Problem, mma: MmaConfig, value: Mapping[str, int]) -> Work:
     return Work(
         outputs=mma.WM * mma.WN // WARP,
         depth=mma.BK,
-        shared_reads=(mma.WM / MMA_M + mma.WN / PAIR_N) * (4 if size_a > WORD else 1) / k,
+        shared_reads=(mma.WM / MMA_M * (1 if a else 4) + mma.WN / PAIR_N * (1 if b else 4)) / k,
         read_bytes=read / WARP,
         wavefronts=read / BANK_BYTES,
         copies=loads if mma.ASYNC else 2 * loads,

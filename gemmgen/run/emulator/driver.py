@@ -28,6 +28,7 @@ WHOLE_THREADS = 2**21  # and of those with more threads: a row of 16 x 16 thread
 WATCHED_FLOPS = 2e6  # a launch is watched for races as far as this goes,
 WATCHED_WORK = 2e8  # this, with what its tiles compute beyond the edges of C,
 WATCHED_THREADS = 2**16  # and this, where K is small: a second at most
+MOST_TILES = 3  # of a persistent kernel's block
 WATCHED_SEEDS = 8  # of so many seeds, one watches blocks of a larger launch
 
 HANG_SECONDS = 4.0  # of processor time: most launches take a tenth of it
@@ -115,17 +116,18 @@ class EmulatedKernel:
         operands: Operands,
         order: Blocks,
         watched: Blocks,
+        grid: int,
         seed: int,
         watch: bool,
         apart: Case | None,
     ) -> dict[str, Floats]:
         if apart is not None:
-            return self._launch(self._fast, case, operands, order, seed, apart=apart)
+            return self._launch(self._fast, case, operands, order, grid, seed, apart=apart)
         if not watch or len(watched) < len(order):
             if watch and len(watched):
-                self._launch(self._watched, case, operands, watched, seed, quiet=True)
-            return self._launch(self._fast, case, operands, order, seed)
-        return self._launch(self._watched, case, operands, order, seed)
+                self._launch(self._watched, case, operands, watched, grid, seed, quiet=True)
+            return self._launch(self._fast, case, operands, order, grid, seed)
+        return self._launch(self._watched, case, operands, order, grid, seed)
 
     def watched(self, case: Case, *, seed: int, blocks: Sequence[int] | None = None) -> int:
         """How many blocks of such a run are watched."""
@@ -144,15 +146,18 @@ class EmulatedKernel:
         """See `LoadedKernel.lacking`."""
         return self._counters.lacking()
 
-    def _blocks(self, case: Case, seed: int, blocks: Sequence[int] | None) -> tuple[Blocks, Blocks]:
-        """(the blocks of a run in their order, those of them that are watched)."""
+    def _blocks(self, case: Case, seed: int, blocks: Sequence[int] | None) -> tuple[Blocks, Blocks, int]:
+        """(the blocks of a run in their order, those of them that are watched, how many the grid has)."""
         launch = self.source.launch
-        order = _block_order(launch.blocks(case), seed) if blocks is None else np.array(blocks)
+        grid = launch.blocks(case)
+        if launch.persistent and blocks is None:
+            grid = -(-grid // (1 + seed % MOST_TILES))
+        order = _block_order(grid, seed) if blocks is None else np.array(blocks)
         order = np.sort(order) if self._waits is not None else order
         flops, threads = case.flops / launch.tiles(case), launch.threads * launch.splits  # of a tile
         work = max(_tile_work(launch, case), 1.0)
         affordable = int(min(WATCHED_FLOPS / max(flops, 1.0), WATCHED_WORK / work, WATCHED_THREADS / threads))
-        return order, _watched_blocks(launch, case, order, affordable, seed)
+        return order, _watched_blocks(launch, case, order, affordable, seed), grid
 
     def _launch(
         self,
@@ -160,16 +165,19 @@ class EmulatedKernel:
         case: Case,
         operands: Operands,
         blocks: Blocks,
+        grid: int,
         seed: int,
         quiet: bool = False,
         apart: Case | None = None,
     ) -> dict[str, Floats]:
-        layout = ArenaLayout.of(case, self.source.launch.workspace(case), len(blocks), seed, apart)
+        workspace, whole = (self.source.launch.workspace(one) for one in (case, apart or case))
+        layout = ArenaLayout.of(case, workspace, len(blocks), seed, apart, whole)
         self._arena.fill(layout, case, operands, blocks)
         # Blocks that share C are watched by one process, which also finds the same race first each time.
         workers = 1 if server is self._watched else len(os.sched_getaffinity(0))
-        timeout = self._timeout + _long_work(self.source.launch, case, len(blocks), server is self._watched)
-        server.launch(self._request(layout, apart or case, seed, workers, timeout, quiet))
+        tiles = len(blocks) * -(-self.source.launch.blocks(case) // max(grid, 1))  # of one block each
+        timeout = self._timeout + _long_work(self.source.launch, case, tiles, server is self._watched)
+        server.launch(self._request(layout, apart or case, grid, seed, workers, timeout, quiet))
         self._counters.launched(tells(case))
         results = {name: self._arena.result(layout, case, name, operands.by_name[name]) for name in case.written}
         for name in results:
@@ -190,12 +198,12 @@ class EmulatedKernel:
             self._last, self.closed = None, True
 
     def _request(
-        self, layout: ArenaLayout, case: Case, seed: int, workers: int, timeout: float, quiet: bool
+        self, layout: ArenaLayout, case: Case, grid: int, seed: int, workers: int, timeout: float, quiet: bool
     ) -> Request:
         return Request(
             layout=layout,
             seed=seed,
-            grid=self.source.launch.blocks(case),
+            grid=grid,
             threads=self.source.launch.threads,
             shared_bytes=self.source.launch.shared_bytes,
             workers=workers,
@@ -216,6 +224,7 @@ class EmulatorExecutor:
         seed // 2 % 2   cp.async and TMA land as late (0) or as early (1) as they may
         seed // 4 % 2   wgmma computes as late (0) or as early (1) as it may
         seed % 8    blocks of a large launch are watched for races (0) or none (others)
+        seed % 3    a persistent kernel's blocks each do one more tile than that, where all of them run
 
     GPUs start blocks in their natural order, though CUDA does not promise it. A kernel that hangs in any other, as a
     serial split-K does whose blocks wait for those before, gets that one from there on: see `LoadedKernel.assumed`.

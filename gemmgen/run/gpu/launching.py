@@ -97,6 +97,8 @@ def launch(
     Raises CandidateFailed: launch.
     """
     count = source.launch.blocks(case) if blocks is None else blocks
+    if source.launch.persistent:
+        count = min(count, cuda.Context.get_device().multiprocessor_count)
     with launch_errors():
         for name in source.zeroed:
             cuda.memset_d32_async(pointers[name], 0, case.extra[name].bytes // 4, stream)
