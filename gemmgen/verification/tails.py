@@ -54,7 +54,7 @@ def tails(source: KernelSource) -> Iterator[Tail]:
     """Those of a kernel's run-time sizes along which operands have distances that are fixed."""
     problem = source.problem
     outputs = any(one.is_amax for one in problem.epilogue.outputs)
-    if problem.pointers or source.launch.adds_up or outputs:
+    if problem.pointers or source.launch.stream is not None or outputs:
         return
     fixed = {"M": ("lda", "ldc"), "batch": ("stride_a", "stride_b", "stride_c")}
     for size, distances in fixed.items():

@@ -44,6 +44,7 @@ DEFAULT_EXAMPLES = 100  # situations of `gemmgen verify` and of a certificate
 THOROUGH = 20  # from so many examples on, sizes that take long are among them
 EXHAUSTIVE = 100  # and from so many on those that take a second
 SOUGHT_PART = 4  # of so many situations drawn, one gives way, towards the end, to one for what has not run
+FAR_ELEMENTS = 2**27  # of situations of many rows or columns: these take some 3 GB
 SHRINK_SECONDS = 60.0  # where each run crashes, shrinking would take hours; one that hangs does not shrink
 
 RUNS = 10  # of one launch, whose results must have the same bits
@@ -167,9 +168,9 @@ def verify(
         return Verdict(executor.name, 0, seed, np.inf, error.failure)
     tested = _Property(kernel, on_example, shrink_seconds, largest)
     try:
-        far = _beyond_draws(source, largest, examples)
         apart = apart_situations(source) if kernel.runs_apart and examples >= THOROUGH else []
         ends = list(tails(source)) if kernel.runs_apart and examples >= THOROUGH else []
+        far = _beyond_draws(source, largest, examples, by_their_end=any(tail.size == "M" for tail in ends))
         drawn = examples - len(far) - len(apart) - len(ends)
         stratified_test(tested, source.problem, largest, drawn, seed, shrink=shrink, instead=tested.seeker.next)
         for situation in far:  # last: what fails before has smaller sizes
@@ -219,10 +220,19 @@ def _passes_alone(executor: Executor, source: KernelSource, wrong: Wrong) -> boo
     return True
 
 
-def _beyond_draws(source: KernelSource, largest: int, examples: int) -> list[Situation]:
-    """The situations that a run of so many `examples` ends with, in the place of as many draws."""
+def _beyond_draws(source: KernelSource, largest: int, examples: int, by_their_end: bool) -> list[Situation]:
+    """The situations that a run of so many `examples` ends with, in the place of as many draws.
+
+    by_their_end  whether rows beyond 16 bits run at the end of a launch besides: then none that take so many elements
+    """
     far = far_situations(source, largest) if examples >= THOROUGH else []
+    most = FAR_ELEMENTS // 4 if by_their_end else FAR_ELEMENTS
+    far = [one for one in far if _elements(one.case) <= most]
     return [*far, *(vast_situations(source, largest) if examples >= EXHAUSTIVE else [])]
+
+
+def _elements(case: Case) -> int:
+    return sum(matrix.elements for matrix in case.matrices)
 
 
 Words = npt.NDArray[np.unsignedinteger[Any]]

@@ -183,8 +183,10 @@ class ArenaLayout:
         operands = zip(OPERANDS, (self.a, self.b, self.c), strict=True)
         return (
             *(self._placement(name, segment, name == "C", bool(self.scattered)) for name, segment in operands),
-            Placement("partials", self.partials, self.sum_bytes, True),
-            Placement("semaphores", self.semaphores, SEMAPHORE_BYTES, True),
+            *(
+                Placement(name, segment, size, True, before=self.before.get(name, 0))
+                for (name, segment), size in zip(self.workspace.items(), (self.sum_bytes, SEMAPHORE_BYTES), strict=True)
+            ),
             *(self._placement(name, segment, EPILOGUE_OPERANDS[name].written) for name, segment in self.extra.items()),
         )
 
@@ -196,9 +198,18 @@ class ArenaLayout:
 
     @classmethod
     def of(
-        cls, case: Case, workspace: Workspace, block_count: int, seed: int, apart: Case | None = None
+        cls,
+        case: Case,
+        workspace: Workspace,
+        block_count: int,
+        seed: int,
+        apart: Case | None = None,
+        whole: Workspace | None = None,
     ) -> ArenaLayout:
-        """That of `case`, which a kernel sees as `apart`: with other distances, or as the end of a larger launch."""
+        """That of `case`, which a kernel sees as `apart`: with other distances, or as the end of a larger launch.
+
+        `workspace` is then the end of `whole`, which that launch takes.
+        """
         aligns, high = [case.problem.align_of(name) for name in OPERANDS], seed % 2 == 0
         scattered: tuple[Scattered, ...] = ()
         if case.problem.pointers and apart is not None:
@@ -223,6 +234,7 @@ class ArenaLayout:
         segments = a, b, c, partials, semaphores, blocks, matrices
         sum_bytes = case.problem.types.accumulator.size
         tensors, before = _seen(case, case if apart is None else apart)
+        before |= {name: length - workspace.lengths[name] for name, length in (whole or workspace).lengths.items()}
         pointers = tuple(one.offsets for one in one_after_another(apart)) if apart is not None and scattered else ()
         return cls(*segments, scattered, tensors, case.tensors, before, pointers, sum_bytes, _unset(case), extra)
 

@@ -170,7 +170,8 @@ class EmulatedKernel:
         quiet: bool = False,
         apart: Case | None = None,
     ) -> dict[str, Floats]:
-        layout = ArenaLayout.of(case, self.source.launch.workspace(case), len(blocks), seed, apart)
+        workspace, whole = (self.source.launch.workspace(one) for one in (case, apart or case))
+        layout = ArenaLayout.of(case, workspace, len(blocks), seed, apart, whole)
         self._arena.fill(layout, case, operands, blocks)
         # Blocks that share C are watched by one process, which also finds the same race first each time.
         workers = 1 if server is self._watched else len(os.sched_getaffinity(0))
