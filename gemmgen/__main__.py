@@ -1,13 +1,17 @@
 """Where the command `gemmgen` and `python -m gemmgen` begin. Imports little: all else is imported when it can be
 interrupted."""
 
+import gc
 import os
 import signal
 import sys
 
+YOUNG_OBJECTS = 50_000  # before garbage is looked for: a search makes as many records, and keeps them
+
 
 def main() -> int:
     """Run the command line of this process; returns its exit code."""
+    gc.set_threshold(YOUNG_OBJECTS)
     usual = signal.getsignal(signal.SIGINT)
     if usual is signal.default_int_handler:  # else it is ignored, as in what a shell starts in the background
         signal.signal(signal.SIGINT, _stop)

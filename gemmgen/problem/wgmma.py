@@ -22,12 +22,13 @@ ARCH = "sm_90a"
 
 @dataclass(frozen=True)
 class Wgmma:
-    """D = A * B + D of a warpgroup, or A * B. A is 64 x k, B k x n, both in shared memory, found by descriptors.
+    """D = A * B + D of a warpgroup, or A * B. A is 64 x k, B k x n, in shared memory, found by descriptors.
 
     a, b         element types; f32 stands for tf32, the upper 19 bits of an f32's: the unit cuts off the others
     accumulator  type of D
     trans_a      whether A is MN-major: rows of an equal k side by side. Only 16-bit types can be
     trans_b      likewise of B
+    registers    whether A is in registers: four of each thread, those of mma.sync for the 16 rows of its warp
     """
 
     n: int
@@ -36,6 +37,7 @@ class Wgmma:
     accumulator: DType
     trans_a: bool = False
     trans_b: bool = False
+    registers: bool = False
 
     def __post_init__(self) -> None:
         require((self.a, self.b) in FACTORS, f"no wgmma multiplies {self.a.label} by {self.b.label}")
@@ -47,6 +49,7 @@ class Wgmma:
             f"no wgmma has {self.n} columns of {multiplied(self.a)}",
         )
         transposes = self.trans_a or self.trans_b
+        require(not (self.trans_a and self.registers), "registers of A are neither K-major nor MN-major")
         require(not transposes or self.a.storage_bits == 16, f"wgmma takes {multiplied(self.a)} K-major alone")
 
     @property
@@ -67,7 +70,7 @@ class Wgmma:
         factors = multiplied(self.a) if self.a == self.b else multiplied(self.a) + multiplied(self.b)
         sums = "_f16" if self.accumulator is DType.F16 else ""
         transposes = ("_trans_a" if self.trans_a else "") + ("_trans_b" if self.trans_b else "")
-        return f"wgmma_{self.shape}_{factors}{sums}{transposes}"
+        return f"wgmma_{self.shape}_{factors}{sums}{'_rs' if self.registers else ''}{transposes}"
 
     @property
     def ptx(self) -> str:
@@ -79,7 +82,8 @@ class Wgmma:
     def immediates(self) -> tuple[int, ...]:
         """What follows the predicate scale-d: signs of A and B, and for 16-bit types whether they are MN-major."""
         signs = () if self.is_integer else (1, 1)
-        return (*signs, int(self.trans_a), int(self.trans_b)) if self.a.storage_bits == 16 else signs
+        majors = (self.trans_b,) if self.registers else (self.trans_a, self.trans_b)
+        return (*signs, *map(int, majors)) if self.a.storage_bits == 16 else signs
 
     @property
     def c_shared(self) -> int:
@@ -128,6 +132,7 @@ def wgmmas() -> dict[str, Wgmma]:
         majors = (False, True) if a.storage_bits == 16 else (False,)
         integers = DType.S32 in sums
         columns = [n for n in range(8, MOST_N + 1, 8) if not integers or n <= 32 or n % 16 == 0]
-        for one in (Wgmma(n, a, b, c, ta, tb) for n in columns for c in sums for ta in majors for tb in majors):
+        places = [(ta, tb, False) for ta in majors for tb in majors] + [(False, tb, True) for tb in majors]
+        for one in (Wgmma(n, a, b, c, *place) for n in columns for c in sums for place in places):
             found[one.function] = one
     return found

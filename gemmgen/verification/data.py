@@ -141,8 +141,10 @@ def _fill(
     elif data == "sparse" and name == side:
         _fill_sparsely(name, view, case, rng)
     elif data == "onehot":
-        coded = name != "C" or case.problem.types.uniform  # else scaled codes and C would add up to no exact sum
-        known = DType.F16 if case.problem.types.compute is Compute.TF32 else dtype  # whose numbers tf32 has
+        types = case.problem.types
+        whole = types.uniform and types.compute is Compute.FMA  # codes are; others and C would add up to no exact sum
+        coded = name != "C" or whole
+        known = DType.F16 if types.compute is Compute.TF32 else dtype  # whose numbers tf32 has
         view[...] = _codes(view.shape, known, digit=seed // 8 % 2) if coded else 0
     elif math.prod(view.shape) > REPEATED and data != "denormal":
         view[...] = np.resize(_values(name, (REPEATED,), case, data, rng, seed), view.shape)

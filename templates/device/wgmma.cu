@@ -34,27 +34,28 @@ __device__ __forceinline__ void wgmma_wait()
 }
 //% for one in instructions
 //% set registers = one.c_registers
+//% set first_b = registers + (4 if one.registers else 1)
 /*% if true %*/
 
 /*% endif %*/
 // d = a * b, plus d where it is to `accumulate`; 64 x ${ one.n } x ${ one.k }, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c]${ " (of two a register)" if one.c_shared > 1 } is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void ${ one.function }(${ one.c_type } (&d)[${ registers }], unsigned long long a, unsigned long long b, bool accumulate)
+__device__ __forceinline__ void ${ one.function }(${ one.c_type } (&d)[${ registers }], ${ "const unsigned (&a)[4]" if one.registers else "unsigned long long a" }, unsigned long long b, bool accumulate)
 {
     asm volatile(
         "{\n"
         ".reg .pred p;\n"
-        "setp.ne.b32 p, %${ registers + 2 }, 0;\n"
+        "setp.ne.b32 p, %${ first_b + 1 }, 0;\n"
         "${ one.ptx } "
 //% for first in range(0, registers, 16)
         "${ "{" if loop.first }${ listed(first, [first + 16, registers] | min) }${ "}, " if loop.last else ", " }"
 //% endfor
-        "%${ registers }, %${ registers + 1 }, p${ ", " if one.immediates }${ one.immediates | join(", ") };\n"
+        "${ "{" if one.registers }${ listed(registers, first_b) }${ "}" if one.registers }, %${ first_b }, p${ ", " if one.immediates }${ one.immediates | join(", ") };\n"
         "}\n"
 //% for first in range(0, registers, 8)
         ${ ":" if loop.first else " " } ${ bound_some("+" ~ {"float": "f", "int": "r", "unsigned": "r"}[one.c_type], "d", first, [first + 8, registers] | min) }${ "," if not loop.last }
 //% endfor
-        : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
+        : ${ bound("r", "a", 4) if one.registers else '"l"(a)' }, "l"(b), "r"(static_cast<int>(accumulate)));
 }
 //% endfor
 #endif  // __CUDACC__

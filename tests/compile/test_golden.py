@@ -12,7 +12,11 @@ from gemmgen.support.files import Store
 GOLDEN = sorted((Path(__file__).parent.parent / "golden").glob("*.cu"))
 
 
-@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [*GOLDEN[::2], *(pytest.param(path, marks=pytest.mark.soak) for path in GOLDEN[1::2])],
+    ids=lambda path: path.stem,
+)
 def test_golden_kernels_compile_without_spills(path: Path, store: Store) -> None:
     compiled = compile_text(path.read_text(), "sm_90", store)
     assert compiled.spill_bytes == 0

@@ -54,7 +54,11 @@ k(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map
 //% for one in instructions
         {
             ${ one.c_type } d[${ one.c_registers }] = {};
+//% if one.registers
+            const unsigned a[4] = {threadIdx.x, 1, 2, 3};
+//% else
             const unsigned long long a = make_descriptor<128>(tile, 16, 1024);
+//% endif
             wgmma_fence();
             ${ one.function }(d, a, make_descriptor<128>(tile + 8192, 16, 1024), true);
             wgmma_commit();
@@ -80,6 +84,8 @@ INSTRUCTIONS = {
     Wgmma(24, DType.S8, DType.U8, DType.S32): "IGMMA.64x24x32.S8.U8",
     Wgmma(32, DType.E4M3, DType.E5M2, DType.F32): "QGMMA.64x32x32.F32.E4M3.E5M2",
     Wgmma(40, DType.F32, DType.F32, DType.F32): "HGMMA.64x40x8.F32.TF32",
+    Wgmma(48, DType.BF16, DType.BF16, DType.F32, trans_b=True, registers=True): r"HGMMA.64x48x16.F32.BF16\b.*",
+    Wgmma(64, DType.E4M3, DType.E4M3, DType.F32, registers=True): "QGMMA.64x64x32.F32.E4M3.E4M3",
 }
 OTHERS = ("UTMALDG.2D", "UTMALDG.3D", "UTMASTG.2D", "USETMAXREG", "SYNCS", "ELECT", "UTMACMDFLUSH", "WARPGROUP.DEPBAR")
 

@@ -18,11 +18,6 @@ PROBLEM = Problem(None, None, None)
 
 # A big tile leaves small sizes with one tile; the map from blocks to tiles shows on a grid of many.
 MAP_BUGS = (
-    (
-        "tile rows and columns swapped",
-        "(first + within % height) * BM, within / height * BN",
-        "within / height * BM, 0",
-    ),
     ("the first group for all", "const int first = group * GROUP;", "const int first = 0;"),
     ("the last column of tiles twice", "within / height * BN}", "min(within / height, max(columns - 2, 0)) * BN}"),
 )

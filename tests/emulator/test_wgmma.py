@@ -111,15 +111,15 @@ BUGS: dict[str, tuple[str, dict[str, str]]] = {
     ),
     "no commit of products": ("waits for no wgmma: no wgmma_commit follows", {"wgmma_commit();": ""}),
     "accumulators touched in flight": (
-        rf"reads accumulators in flight: those of the wgmma at k\.cu:\d+, {UNDER_WAY}",
+        rf"reads registers in flight: those of the wgmma at k\.cu:\d+, {UNDER_WAY}",
         {WAIT: "d[threadIdx.x % 32] += 1.0f; wgmma_wait<0>();"},
     ),
     "a group left in flight": (
-        f"data race .*wgmma reads .*TMA load writes it .*, {UNDER_WAY}|reads accumulators in flight",
+        f"data race .*wgmma reads .*TMA load writes it .*, {UNDER_WAY}|reads registers in flight",
         {WAIT: "wgmma_wait<1>();"},
     ),
     "no wait for products": (
-        f"data race .*wgmma reads .*TMA load writes it .*, {UNDER_WAY}|reads accumulators in flight",
+        f"data race .*wgmma reads .*TMA load writes it .*, {UNDER_WAY}|reads registers in flight",
         {WAIT: ""},
     ),
     "a stage freed before its products": (

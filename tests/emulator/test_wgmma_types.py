@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,7 @@ from gemmgen.problem.types import Types
 from gemmgen.problem.wgmma import Wgmma
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.executor import Operands
+from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.files import Store
 from gemmgen.verification.tensor_core import dot
 
@@ -48,6 +49,9 @@ PRODUCTS = {
     "bf16 both by lines": Product(Wgmma(N, BF16, BF16, F32, trans_a=True, trans_b=True), 32),
     "bf16 both unswizzled": Product(Wgmma(N, BF16, BF16, F32, trans_a=True, trans_b=True), 0),
     "bf16 A by lines": Product(Wgmma(N, BF16, BF16, F32, trans_a=True)),
+    "bf16 A in registers": Product(Wgmma(N, BF16, BF16, F32, registers=True, trans_b=True)),
+    "tf32 A in registers": Product(Wgmma(N, F32, F32, F32, registers=True), 64),
+    "u8 A in registers": Product(Wgmma(N, DType.U8, DType.S8, S32, registers=True), 0),
 }
 
 TEXT = (Path(__file__).parents[1] / "kernels" / "wgmma_types.cu").read_text()
@@ -107,3 +111,17 @@ def test_a_product_of_each_type_has_the_bits_of_the_model(name: str, emulator: E
 def _tame(dtype: DType, some: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     values = np.random.default_rng(int(some[0, 0])).normal(size=some.size * 8 // dtype.storage_bits)
     return dtype.encode(values).view(np.uint8).reshape(some.shape)
+
+
+def test_registers_of_a_may_be_read_and_not_written_before_the_wait(emulator: EmulatorExecutor) -> None:
+    source, name = kernel_source(), "bf16 A in registers"
+    number = list(PRODUCTS).index(name) + 1
+    start = source.text.index(f"if (alpha == {number})")
+    touched = "assert(a[threadIdx.x % 4] != 1); if (beta == 2) ++a[threadIdx.x % 4]; wgmma_wait<0>();"
+    body = source.text[start:].replace("wgmma_wait<0>();", touched, 1)
+    kernel = emulator.load(replace(source, text=source.text[:start] + body))
+    given = Operands(*(np.full(matrix.elements, 64, matrix.dtype.numpy) for matrix in PROBLEM.case().matrices))
+    kernel.run(PROBLEM.case(alpha=number, beta=1), given)
+    with pytest.raises(CandidateFailed, match=r"writes registers in flight: those of the wgmma at k\.cu:\d+"):
+        kernel.run(PROBLEM.case(alpha=number, beta=2), given)
+    kernel.close()

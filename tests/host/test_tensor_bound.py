@@ -138,6 +138,14 @@ def test_names_say_the_compute(text: str, compute: str, token: str) -> None:
     assert types != Types.parse(text)
 
 
+def test_one_hot_data_of_tf32_adds_up_to_what_f32_has() -> None:
+    """Far into the codes, where C would not."""
+    types = Types.parse("f32", Compute.TF32)
+    for seed in range(8):
+        what = Situation(Problem(7, 2562, 1, types=types).case(beta=1.0), "onehot", seed)
+        assert compare(what, computed(what, "mma_m16n8k8_tf32", "sm_90")).mismatch is None
+
+
 def test_tf32_has_the_numbers_that_one_hot_data_reads() -> None:
     what = Situation(Problem(8, 64, 64, types=Types.parse("f32", Compute.TF32)).case(), "onehot", 4)
     operands = make_operands(what)

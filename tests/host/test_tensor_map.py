@@ -112,6 +112,7 @@ def test_names_and_instructions() -> None:
     assert bf16.ptx == "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16"
     assert (bf16.immediates, bf16.c_registers, bf16.sums.fraction) == ((1, 1, 0, 0), 64, 25)  # type: ignore[union-attr]
     assert wgmmas()["wgmma_m64n8k16_f16_f16_trans_b"].immediates == (1, 1, 0, 1)
+    assert wgmmas()["wgmma_m64n8k16_bf16_rs_trans_b"].immediates == (1, 1, 1)
     s8 = wgmmas()["wgmma_m64n32k32_s8u8"]
     assert (s8.ptx.endswith(".m64n32k32.s32.s8.u8"), s8.immediates, s8.sums) == (True, (), None)
     assert all(one.function == name for name, one in wgmmas().items())
@@ -125,6 +126,7 @@ def test_names_and_instructions() -> None:
         ((12, DType.BF16, DType.BF16, DType.F32), "no wgmma has 12 columns of bf16"),
         ((40, DType.S8, DType.S8, DType.S32), "no wgmma has 40 columns of s8"),
         ((16, DType.F32, DType.F32, DType.F32, True), "wgmma takes tf32 K-major alone"),
+        ((16, DType.F16, DType.F16, DType.F32, True, False, True), "registers of A are neither K-major nor MN-major"),
     ],
 )
 def test_what_no_wgmma_does_is_refused(arguments: tuple[object, ...], words: str) -> None:

@@ -26,7 +26,7 @@ k(const unsigned char* A, const unsigned char* B, int* C, int alpha, int beta)
 //% set one, span = product.one, product.swizzle
 //% set chunks = span // 16 if span else 1
     if (alpha == ${ loop.index }) {
-//% for name, lines, trans in (("a", 64, one.trans_a), ("b", one.n, one.trans_b))
+//% for name, lines, trans in (("a", 64, one.trans_a), ("b", one.n, one.trans_b)) if not (name == "a" and one.registers)
 //% if not trans
         for (int i = threadIdx.x; i < ${ lines * 2 }; i += 128)  // 32 bytes of k
 //% if span
@@ -47,11 +47,18 @@ k(const unsigned char* A, const unsigned char* B, int* C, int alpha, int beta)
         __syncthreads();
         ${ one.c_type } d[${ one.c_registers }] = {};
         for (int i = 0; i < ${ one.c_registers }; ++i) reinterpret_cast<int*>(d)[i] = to[i];
-//% for name, lines, trans in (("a", 64, one.trans_a), ("b", one.n, one.trans_b))
+//% for name, lines, trans in (("a", 64, one.trans_a), ("b", one.n, one.trans_b)) if not (name == "a" and one.registers)
 //% set leading = (256 * chunks if span else 128) if trans else lines * 16
 //% set stride = 128 * chunks if span or not trans else 256
         const unsigned long long ${ name } = make_descriptor<${ span }>(tile_${ name }, ${ leading }, ${ stride });
 //% endfor
+//% if one.registers
+        unsigned a[4];
+        for (int r = 0; r < 4; ++r) {
+            const int row = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4 + r % 2 * 8;
+            a[r] = reinterpret_cast<const unsigned*>(A)[row * 32 + r / 2 * 4 + threadIdx.x % 4];
+        }
+//% endif
         wgmma_fence();
         ${ one.function }(d, a, b, true);
         wgmma_commit();

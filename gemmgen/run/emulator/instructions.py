@@ -54,7 +54,7 @@ def _warpgroup_twin(one: Wgmma) -> str:
         one.c_type,
         one.c_registers,
     )
-    return f"GEMMGEN_WGMMA({', '.join(map(str, values))})"
+    return f"GEMMGEN_WGMMA{'_RS' if one.registers else ''}({', '.join(map(str, values))})"
 
 
 def _rounding(sums: Sums | None, k: int) -> tuple[int, int, int]:

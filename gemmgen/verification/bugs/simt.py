@@ -173,7 +173,7 @@ DOUBLE_BUGS = (
     Bug("an index scaled in 32 bits", "overflow", DOUBLE_STRIDES,
         "Offset(at.mn) * s.lda", "at.mn * 256 * s.lda / int(blockDim.x) * int(blockDim.x) / 256", (OVERFLOW,)),
     Bug("an index that wraps in 32 bits", "overflow", DOUBLE_STRIDES,
-        "Offset(at.mn) * s.lda", "Offset(unsigned(at.mn) * s.lda * 256u / 256u)", (VALUE, POISON,)),
+        "Offset(at.mn) * s.lda", "Offset(unsigned(at.mn) * s.lda * 256u / 256u)", (VALUE, POISON, READS)),
     Bug("an index in float", "overflow", DOUBLE_STRIDES,
         "Offset(at.mn) * s.lda + at.k", "Offset(float(at.mn) * s.lda + at.k)", (VALUE, POISON, READS)),
 )  # fmt: skip

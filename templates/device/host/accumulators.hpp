@@ -1,4 +1,4 @@
-// Registers that a wgmma writes at some time before its wait: until then nobody may touch them.
+// Registers that a wgmma writes at some time before its wait: until then nobody may touch them. Those of A it reads alone.
 #pragma once
 
 #include <array>
@@ -18,9 +18,9 @@ class Accumulators {
   }
 
   // Once more where they are in flight already.
-  void start_flight(unsigned thread, const unsigned char* start, std::size_t bytes, unsigned line) {
+  void start_flight(unsigned thread, const unsigned char* start, std::size_t bytes, unsigned line, bool read) {
     end_flight(thread, start);
-    flights_[thread].push_back({start, bytes, line});
+    flights_[thread].push_back({start, bytes, line, read});
     ++count_;
   }
 
@@ -38,9 +38,10 @@ class Accumulators {
   bool in_flight() const { return count_ > 0; }
 
   // Of an access of thread `thread` to its own memory: the line of the wgmma that it meets; 0 for none.
-  unsigned met(unsigned thread, const unsigned char* address, std::size_t bytes) const {
+  unsigned met(unsigned thread, const unsigned char* address, std::size_t bytes, Kind kind) const {
     for (const Flight& flight : flights_[thread])
-      if (address + bytes > flight.start && address < flight.start + flight.bytes) return flight.line;
+      if (address + bytes > flight.start && address < flight.start + flight.bytes && !(flight.read && kind == Kind::read))
+        return flight.line;
     return 0;
   }
 
@@ -49,6 +50,7 @@ class Accumulators {
     const unsigned char* start;
     std::size_t bytes;
     unsigned line;
+    bool read;  // by the wgmma, which does not write them
   };
 
   std::array<std::vector<Flight>, MAX_THREADS> flights_;

@@ -168,7 +168,8 @@ class Block {
   void warpgroup_collective(void* operand, WarpgroupAct act, unsigned line) {
     const unsigned number = index() / WARPGROUP, first = number * WARPGROUP;
     if (first + WARPGROUP > count_)
-      fail("crash", {line}, "%s: an instruction of a warpgroup, and threads %u to %u are none", where().c_str(), first, count_ - 1);
+      fail("crash", {line}, "%s: an instruction of a warpgroup, and threads %u to %u are none", where().c_str(), first,
+           count_ - 1);
     Warpgroup& group = warpgroups_[number];
     if (group.arrived == 0) {
       group.line = line;
@@ -371,8 +372,9 @@ class Block {
     for (unsigned t = 0; t < count_; ++t) {
       const Thread& thread = threads_[t];
       const bool exited = thread.state == State::exited;
-      const bool named = thread.state == State::at_named_barrier || thread.state == State::at_mbarrier || thread.state == State::at_registers;
-      waits |= named && thread.state != State::at_named_barrier;
+      const bool later = thread.state == State::at_mbarrier || thread.state == State::at_registers;
+      const bool named = thread.state == State::at_named_barrier || later;
+      waits |= later;
       groups[{thread.state, exited ? 0 : thread.line, named ? thread.barrier : 0}].push_back(t);
     }
     std::string text;
@@ -383,7 +385,8 @@ class Block {
       text += " (" + list_some(members) + ")";
       if (barrier_line == 0) barrier_line = std::get<1>(stop);
     }
-    fail("crash", {barrier_line}, "%s in block %u: %s", waits ? "deadlock" : "barrier divergence", blockIdx.x, text.c_str());
+    fail("crash", {barrier_line}, "%s in block %u: %s", waits ? "deadlock" : "barrier divergence", blockIdx.x,
+         text.c_str());
   }
 
   std::string describe(const Stop& stop) const {

@@ -424,7 +424,8 @@ void run_grid(const uint32_t* blocks) {
 std::string signature(const Parameter* parameters, unsigned count) {
   std::string text;
   for (unsigned i = 0; i < count; ++i)
-    text += (i == 0 ? "" : " ") + std::string(1, parameters[i].kind == 'm' ? 's' : parameters[i].kind) + std::to_string(parameters[i].bytes);
+    text += (i == 0 ? "" : " ") + std::string(1, parameters[i].kind == 'm' ? 's' : parameters[i].kind) +
+            std::to_string(parameters[i].bytes);
   return text;
 }
 

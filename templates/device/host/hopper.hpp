@@ -30,7 +30,9 @@ void set_registers(unsigned count, bool more, int line);
 void wgmma_fence();
 void wgmma_commit();
 void wgmma_wait(unsigned groups_left, int line);
-void wgmma(const WgmmaInstruction& instruction, void* d, unsigned long long a, unsigned long long b, bool accumulate, int line);
+// `fragment`: the registers of A, or null where `a` says where it lies.
+void wgmma(const WgmmaInstruction& instruction, void* d, const unsigned* fragment, unsigned long long a, unsigned long long b,
+           bool accumulate, int line);
 unsigned shared_address(const void* shared, int line);
 
 }  // namespace gemmgen
@@ -116,11 +118,14 @@ unsigned long long make_descriptor(const void* shared, int leading, int stride, 
   return LAYOUT << 62 | (unsigned long long)(stride >> 4) << 32 | (unsigned long long)(leading >> 4) << 16 | (at & 0x3ffff) >> 4;
 }
 
-#define GEMMGEN_WGMMA(name, n, k, a, b, c, products, fraction, kept, trans_a, trans_b, c_type, c_registers)              \
-  inline void name(c_type(&d)[c_registers], unsigned long long a_descriptor, unsigned long long b_descriptor,            \
-                   bool accumulate, int line = __builtin_LINE()) {                                                       \
-    using gemmgen::Element;                                                                                              \
-    static constexpr gemmgen::WgmmaInstruction INSTRUCTION = {                                                           \
-        {#name, 64, n, k, Element::a, Element::b, Element::c, products, fraction, kept}, trans_a, trans_b};              \
-    gemmgen::wgmma(INSTRUCTION, d, a_descriptor, b_descriptor, accumulate, line);                                        \
+#define GEMMGEN_WGMMA_AS(name, a_parameter, fragment, descriptor, n, k, a, b, c, products, fraction, kept, trans_a, trans_b, \
+                         c_type, c_registers)                                                                              \
+  inline void name(c_type(&d)[c_registers], a_parameter, unsigned long long b_descriptor, bool accumulate,                 \
+                   int line = __builtin_LINE()) {                                                                          \
+    using gemmgen::Element;                                                                                                \
+    static constexpr gemmgen::WgmmaInstruction INSTRUCTION = {                                                             \
+        {#name, 64, n, k, Element::a, Element::b, Element::c, products, fraction, kept}, trans_a, trans_b};                \
+    gemmgen::wgmma(INSTRUCTION, d, fragment, descriptor, b_descriptor, accumulate, line);                                  \
   }
+#define GEMMGEN_WGMMA(name, ...) GEMMGEN_WGMMA_AS(name, unsigned long long a_place, nullptr, a_place, __VA_ARGS__)
+#define GEMMGEN_WGMMA_RS(name, ...) GEMMGEN_WGMMA_AS(name, const unsigned (&a_place)[4], a_place, 0, __VA_ARGS__)

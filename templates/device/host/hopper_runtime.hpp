@@ -222,9 +222,9 @@ void wgmma_wait(unsigned groups_left, int line) {
   own_products().wait(thread, block.index() - thread, groups_left, unsigned(line));
 }
 
-void wgmma(const WgmmaInstruction& instruction, void* d, unsigned long long a, unsigned long long b, bool accumulate,
-                  int line) {
-  WgmmaOperand operand = {&instruction, d, a, b, accumulate, unsigned(line)};
+void wgmma(const WgmmaInstruction& instruction, void* d, const unsigned* fragment, unsigned long long a, unsigned long long b,
+           bool accumulate, int line) {
+  WgmmaOperand operand = {&instruction, d, fragment, a, b, accumulate, unsigned(line)};
   const auto act = [](const WarpgroupOperands& operands, unsigned first) {
     Hopper& all = hopper();
     all.products[first / WARPGROUP].issue(operands, first, all.fences.covered(), all.products_late());

@@ -159,9 +159,9 @@ class Races {
   }
 
   __attribute__((noinline)) static void check_flight(const unsigned char* address, std::size_t bytes, Place place, Kind kind) {
-    const unsigned line = accumulators.met(clocks.thread(), address, bytes);
+    const unsigned line = accumulators.met(clocks.thread(), address, bytes, kind);
     if (line != 0)
-      fail("race", place.location(), "block %u, thread %u%saccumulators in flight: those of the wgmma at %s, not waited for yet",
+      fail("race", place.location(), "block %u, thread %u%sregisters in flight: those of the wgmma at %s, not waited for yet",
            blockIdx.x, clocks.thread(), verb(kind), Place::line(line).text().c_str());
   }
 

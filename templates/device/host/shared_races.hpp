@@ -52,7 +52,8 @@ class SharedRaces {
       const Access& write = cells_[number].write;
       if (!clocks.of_this_block(write)) note_unset_read(offset, place, kind);
       else if (!clocks.before(write)) refuse(write, offset, place, kind);
-      else if (write.kind != Kind::load && !proxied.covers(write) && !clocks.told_before(write, proxied)) refuse_unfenced(write, offset, place, kind);
+      else if (write.kind != Kind::load && !proxied.covers(write) && !clocks.told_before(write, proxied))
+        refuse_unfenced(write, offset, place, kind);
       ProxyReads& reads = proxy_reads_[number];
       reads.some[reader] = clocks.now(place, kind);
       reads.readers |= 1u << reader;

@@ -63,10 +63,13 @@ struct Descriptor {
   }
 };
 
+using FactorRegisters = std::array<uint32_t, 4>;  // A of a thread
+
 // What a thread brings.
 struct WgmmaOperand {
   const WgmmaInstruction* instruction;
   void* d;
+  const unsigned* fragment;  // registers of A, or null
   uint64_t a, b;
   bool accumulate;
   unsigned line;
@@ -131,10 +134,13 @@ struct Sums {
 // The arithmetic of one wgmma.
 class WgmmaProduct {
  public:
-  void run(const WgmmaInstruction& instruction, uint64_t a, uint64_t b, bool accumulate, Sums& sums) {
+  // `fragments`: the registers of A of all threads, or none.
+  void run(const WgmmaInstruction& instruction, const std::vector<FactorRegisters>& fragments, uint64_t a, uint64_t b, bool accumulate,
+           Sums& sums) {
     const MatrixInstruction& of = instruction.sums;
-    read(Descriptor(a), WGMMA_ROWS, bits_of(of.a) / 8, instruction.trans_a, of.k, a_);
-    read(Descriptor(b), of.n, bits_of(of.b) / 8, instruction.trans_b, of.k, b_);
+    if (!fragments.empty()) distribute(fragments, bits_of(of.a) / 8);
+    else read(Descriptor(a), WGMMA_ROWS, bits_of(of.a) / 8, instruction.trans_a, a_);
+    read(Descriptor(b), of.n, bits_of(of.b) / 8, instruction.trans_b, b_);
     if (!accumulate)
       for (auto& row : sums.values) std::fill(row, row + of.n, 0u);
     if (of.accumulator == Element::s32) integers(of, sums);
@@ -144,7 +150,19 @@ class WgmmaProduct {
  private:
   using Codes = uint32_t[MOST_COLUMNS][WGMMA_K_BYTES];  // by line and k
 
-  static void read(Descriptor at, unsigned lines, unsigned bytes, bool transposed, unsigned, Codes& codes) {
+  // Lane 4 g + t of a warp holds rows g and g + 8 of its 16: see gemmgen/problem/mma.py.
+  void distribute(const std::vector<FactorRegisters>& fragments, unsigned bytes) {
+    const unsigned shared = 4 / bytes;
+    for (unsigned t = 0; t < WARPGROUP; ++t)
+      for (unsigned r = 0; r < 4; ++r)
+        for (unsigned part = 0; part < shared; ++part) {
+          const unsigned row = t / WARP * 16 + t % WARP / 4 + 8 * (r % 2), k = 4 * shared * (r / 2) + shared * (t % 4) + part;
+          const uint32_t code = fragments[t][r] >> 8 * bytes * part;
+          a_[row][k] = bytes == 4 ? code : code & ((1u << 8 * bytes) - 1);
+        }
+  }
+
+  static void read(Descriptor at, unsigned lines, unsigned bytes, bool transposed, Codes& codes) {
     at.each_chunk(lines, bytes, transposed, [&](uint32_t address, unsigned line, unsigned k) {
       const unsigned char* const chunk = of_window(address);
       for (unsigned i = 0; i < CHUNK_BYTES / bytes; ++i) {
@@ -212,18 +230,28 @@ class WarpgroupProducts {
       if (of(t).instruction != one.instruction || of(t).a != one.a || of(t).b != one.b || of(t).accumulate != one.accumulate)
         fail("crash", {one.line}, "block %u: thread %u brings another descriptor or scale-d to a wgmma than thread %u",
              blockIdx.x, first + t, first);
-    check_operand(Descriptor(one.a), WGMMA_ROWS, one.instruction->sums.a, one.instruction->trans_a, "A", one.line);
+    if (one.fragment == nullptr)
+      check_operand(Descriptor(one.a), WGMMA_ROWS, one.instruction->sums.a, one.instruction->trans_a, "A", one.line);
     check_operand(Descriptor(one.b), one.instruction->sums.n, one.instruction->sums.b, one.instruction->trans_b, "B", one.line);
     if (agent_ == 0) agent_ = clocks.hire(first, false);
     if (agent_ == 0) fail("unjudged", {one.line}, "more agents in a block than the emulator follows");
     announce(one, first, proxied);
     Sums& sums = take_sums(operands, first);
-    queue_.push_back({one, &sums});
+    queue_.push_back({one, {}, &sums});
+    for (unsigned t = 0; one.fragment != nullptr && t < WARPGROUP; ++t) {
+      const unsigned* const held = of(t).fragment;
+      queue_.back().fragments.push_back({held[0], held[1], held[2], held[3]});
+    }
     ++issued_;
     for (unsigned t = 0; t < WARPGROUP; ++t) {
       members_[t].issued = issued_;
       sums.pending[t] = issued_;
-      accumulators.start_flight(first + t, sums.d[t], sums.bytes(), of(t).line);
+      accumulators.start_flight(first + t, sums.d[t], sums.bytes(), of(t).line, false);
+      if (one.fragment != nullptr) {
+        const auto* const fragment = reinterpret_cast<const unsigned char*>(of(t).fragment);
+        accumulators.start_flight(first + t, fragment, sizeof(FactorRegisters), of(t).line, true);
+        members_[t].fragments.push_back({fragment, issued_});
+      }
       std::memset(sums.d[t], POISON, sums.bytes());
     }
     if (!late) execute(issued_);
@@ -252,6 +280,7 @@ class WarpgroupProducts {
       accumulators.end_flight(first + thread, sums->d[thread]);
       sums->give(thread);
     }
+    land_fragments(member, first + thread);
   }
 
   void exit_thread(unsigned thread) const {
@@ -266,15 +295,35 @@ class WarpgroupProducts {
     uint32_t time;
   };
 
+  struct Flight {
+    const unsigned char* fragment;
+    unsigned product;
+  };
+
   struct Member {
     unsigned issued = 0, waited = 0, fences = 0;
+    std::vector<Flight> fragments;  // of products that it has not waited for
     std::vector<Group> groups;
   };
 
   struct Issued {
     WgmmaOperand operand;
+    std::vector<FactorRegisters> fragments;
     Sums* sums;
   };
+
+  // Registers of A that no product reads any more.
+  static void land_fragments(Member& member, unsigned thread) {
+    std::vector<Flight> left;
+    for (const Flight& flight : member.fragments)
+      if (flight.product > member.waited) left.push_back(flight);
+    const auto reads = [&](const Flight& landed) {
+      return std::any_of(left.begin(), left.end(), [&](const Flight& other) { return other.fragment == landed.fragment; });
+    };
+    for (const Flight& flight : member.fragments)
+      if (!reads(flight)) accumulators.end_flight(thread, flight.fragment);
+    member.fragments = std::move(left);
+  }
 
   static void check_operand(Descriptor at, unsigned lines, Element element, bool transposed, const char* name, unsigned line) {
     const auto refuse = [&](const std::string& why) {
@@ -308,7 +357,7 @@ class WarpgroupProducts {
           races.read_by_proxy(of_window(address), CHUNK_BYTES, place, Kind::product, proxied, first / WARPGROUP);
         });
       };
-      read(Descriptor(one.a), WGMMA_ROWS, one.instruction->sums.a, one.instruction->trans_a);
+      if (one.fragment == nullptr) read(Descriptor(one.a), WGMMA_ROWS, one.instruction->sums.a, one.instruction->trans_a);
       read(Descriptor(one.b), one.instruction->sums.n, one.instruction->sums.b, one.instruction->trans_b);
     }
     clocks.run(running);
@@ -346,9 +395,9 @@ class WarpgroupProducts {
   void execute(unsigned end) {
     static WgmmaProduct product;
     while (!queue_.empty() && issued_ - queue_.size() < end) {
-      const Issued next = queue_.front();
+      const Issued next = std::move(queue_.front());
       queue_.pop_front();
-      product.run(*next.operand.instruction, next.operand.a, next.operand.b, next.operand.accumulate, *next.sums);
+      product.run(*next.operand.instruction, next.fragments, next.operand.a, next.operand.b, next.operand.accumulate, *next.sums);
     }
   }
 

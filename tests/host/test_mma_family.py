@@ -1,0 +1,80 @@
+"""What `mma` serves on which architecture, and that its swizzle leaves no two lines of an access in the same banks."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from gemmgen.kernel.families import MMA
+from gemmgen.kernel.families.base import constants, first_rejection
+from gemmgen.kernel.families.mma_operands import LDMATRIX, fragment_of
+from gemmgen.problem.device import ARCHS
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.types import Compute, Types
+
+BANKS, BANK = 128, 4  # bytes that lie in banks of their own, and of one
+
+
+def served(types: str, compute: Compute, **axes: int) -> set[str]:
+    """The architectures on which `types` are, with copies through registers, which all have."""
+    problem = Problem(256, 256, 256, types=Types.parse(types, compute), layout="rc")
+    config = MMA.default(problem).with_values(**{"ASYNC": 0, "STAGES": 2, **axes})
+    return {name for name, arch in ARCHS.items() if first_rejection(MMA, problem, config, arch.limits) is None}
+
+
+SINCE_80 = {"sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"}
+
+
+@pytest.mark.parametrize(
+    ("types", "compute", "axes", "archs"),
+    [
+        ("bf16", Compute.FMA, {}, SINCE_80),
+        ("f16", Compute.FMA, {"MMA_K": 8}, {"sm_75", *SINCE_80}),
+        ("s8,u8,s32", Compute.FMA, {"MMA_K": 16}, {"sm_75"}),
+        ("f32", Compute.FMA, {}, set()),
+        ("f32", Compute.TF32, {}, SINCE_80),
+        ("e4m3", Compute.FMA, {}, {"sm_120"}),  # elsewhere sums are cut to 13 bits, or it is no instruction
+        ("e4m3", Compute.FAST, {}, {"sm_89", "sm_120"}),
+        ("f64", Compute.FMA, {"MMA_K": 8}, {"sm_90"}),
+        ("f64", Compute.FMA, {"MMA_K": 4}, SINCE_80),
+        ("f16", Compute.F16, {}, SINCE_80),
+        ("bf16,f16,f32", Compute.FMA, {}, set()),
+    ],
+)
+def test_a_kernel_is_for_architectures_that_have_its_instruction(
+    types: str, compute: Compute, axes: dict[str, int], archs: set[str]
+) -> None:
+    assert served(types, compute, **axes) == archs
+
+
+def test_lines_that_no_cp_async_fits_go_through_registers() -> None:
+    problem = Problem(256, 256, 255, types="bf16", layout="rc")
+    assert MMA.default(problem).values["ASYNC"] == 0
+    assert MMA.default(Problem(256, 256, 254, types="bf16", layout="rc")).values["ASYNC"] == 1
+
+
+@pytest.mark.parametrize("types", ["bf16", "s8,s8,s32", "f64"])
+@pytest.mark.parametrize("layout", ["rc", "cr"])
+@pytest.mark.parametrize("axes", [{}, {"BM": 64, "WM": 32, "BN": 32, "WN": 16}, {"BK": 128}], ids=str)
+def test_what_is_read_at_once_lies_in_banks_of_its_own(types: str, layout: str, axes: dict[str, int]) -> None:
+    problem = Problem(512, 512, 512, types=types, layout=layout)
+    value = constants(MMA, problem, MMA.default(problem).with_values(**axes))
+    for X, along_k in (("A", layout[0] == "r"), ("B", layout[1] == "c")):
+        size, line = problem.dtype_of(X).size, value["BK"] if along_k else value["BM" if X == "A" else "BN"]
+
+        def address(row: int, at: int, X: str = X, size: int = size, line: int = line) -> int:
+            """Of element `at` of a line, in bytes: as swizzled_a of the kernel has it."""
+            place = at ^ row // value[f"{X}_PHASE"] % value[f"{X}_SWIZZLED"] * value[f"CHUNK_{X}"]
+            return (row * line + place) * size
+
+        if fragment_of(problem.dtype_of(X), along_k) == LDMATRIX:
+            reads = [[(first + row, 0, 16) for row in range(8)] for first in (0, 8)]
+        else:  # half a warp: four rows or columns of C, each at four k
+            at_k = [(mn, k) for mn, k in product(range(4), range(4))]
+            reads = [[(mn, k, size) if along_k else (k, mn, size) for mn, k in at_k]]
+        for read in reads:
+            banks = [
+                (address(row, at) + byte) % BANKS // BANK for row, at, width in read for byte in range(0, width, BANK)
+            ]
+            assert len(set(banks)) == len(banks) == BANKS // BANK
