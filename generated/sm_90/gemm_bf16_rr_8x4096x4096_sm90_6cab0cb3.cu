@@ -1,52 +1,43 @@
-// gemm_f16_rr_8x4096x4096_sm90_34f11869
+// gemm_bf16_rr_8x4096x4096_sm90_6cab0cb3
 //
-//     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
 //     A  8 x 4096, row-major, lda = 4096
 //     B  4096 x 4096, row-major, ldb = 4096
 //     C  8 x 4096, row-major, ldc = 4096
 //
-// Block   16 x 128 of C by 128 threads, in k tiles of 64, 73744 bytes of shared memory
-// Warp    16 x 32 of C: for each 16 k 4 mmas of 16 x 8 x 16, whose fragments 3 ldmatrix bring
+// Block   16 x 128 of C by 64 threads, in k tiles of 64, 73744 bytes of shared memory
+// Warp    16 x 64 of C: for each 16 k 8 mmas of 16 x 8 x 16, whose fragments 5 ldmatrix bring
 // Stages  cp.async fills shared memory 3 stages ahead of its use
 // Split-K 8 blocks compute a tile, each over a part of K; the last to arrive adds up their sums
 //
-// Launch  ceil(M / 16) * ceil(N / 128) * 8 blocks of 128 threads, 73744 bytes of dynamic shared memory
+// Launch  ceil(M / 16) * ceil(N / 128) * 8 blocks of 64 threads, 73744 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         partials: ceil(M / 16) * ceil(N / 128) * 8 * 2048 floats, holding anything,
 //         semaphores: ceil(M / 16) * ceil(N / 128) counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
-// Config  gemm_f16_rr_8x4096x4096_mma_16x128x64_w16x32_s4_async1_g8_split8
-// Made by gemmgen generate 8x4096x4096 --dtype f16 --layout rr --arch sm_90 --family mma --set BM=16 --set BK=64 --set WM=16 --set WN=32 --set STAGES=4 --set SPLIT=8
+// Config  gemm_bf16_rr_8x4096x4096_mma_16x128x64_w16x64_s4_async1_g1_split8
+// Made by gemmgen generate 8x4096x4096 --dtype bf16 --layout rr --arch sm_90 --family mma --set BM=16 --set BK=64 --set WM=16 --set STAGES=4 --set GROUP=1 --set SPLIT=8
 
 namespace {
 
 #ifdef __CUDACC__
-__device__ __forceinline__ float float_from_f16(unsigned short bits)
-{
-    float value;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
-    return value;
-}
-#endif  // __CUDACC__
-
-#ifdef __CUDACC__
-// The nearest half, ties to even.
-__device__ __forceinline__ unsigned short f16_from_float(float value)
+// The nearest bfloat16, ties to even.
+__device__ __forceinline__ unsigned short bf16_from_float(float value)
 {
     unsigned short bits;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
 #endif  // __CUDACC__
 
-// A half, IEEE 754's binary16.
-struct F16 {
+// A bfloat16: the upper half of a float.
+struct BF16 {
     unsigned short bits;
 
-    F16() = default;
-    __device__ __forceinline__ explicit F16(float value) : bits(f16_from_float(value)) {}
-    __device__ __forceinline__ operator float() const { return float_from_f16(bits); }
+    BF16() = default;
+    __device__ __forceinline__ explicit BF16(float value) : bits(bf16_from_float(value)) {}
+    __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
 };
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
@@ -65,9 +56,9 @@ constexpr int BM = 16;     // rows of C that a block computes
 constexpr int BN = 128;    // columns of C that a block computes
 constexpr int BK = 64;     // depth of a k tile
 constexpr int WM = 16;     // rows of C that a warp computes
-constexpr int WN = 32;     // columns of C that a warp computes
+constexpr int WN = 64;     // columns of C that a warp computes
 constexpr int STAGES = 4;  // stages: k tiles of A and B that shared memory holds
-constexpr int GROUP = 8;   // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int GROUP = 1;   // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 constexpr int SPLIT = 8;   // split-K: blocks that compute the same tile of C, each over a part of K
 
 // Work split
@@ -78,26 +69,20 @@ constexpr int MMAS_N = WN / 8;                       // instructions across a wa
 constexpr int K_STEPS = BK / K_STEP;                 // steps along a k tile
 
 // How A gets to shared memory
-constexpr int VA = 8;                                                                            // elements of an access to A
-constexpr int A_CONTIGUOUS = BK;                                                                 // elements of A's tile along its contiguous dimension
-constexpr int A_STRIDED = BM;                                                                    // extent of A's tile along the other, strided dimension
-constexpr int A_LANES = 8;                                                                       // threads along the contiguous dimension
-constexpr int A_PASS = THREADS / A_LANES;                                                        // threads along the strided dimension
-constexpr int A_ITERATIONS = A_CONTIGUOUS / VA / A_LANES * ((A_STRIDED + A_PASS - 1) / A_PASS);  // accesses of a thread, at most
-constexpr int CHUNK_A = 8;                                                                       // elements of a chunk of 16 bytes, which stay together
-constexpr int A_PHASE = 1;                                                                       // lines of the shared tile, one behind the other, that swizzle alike
-constexpr int A_SWIZZLED = 8;                                                                    // chunks of a line that trade places
+constexpr int VA = 8;                                                 // elements of an access to A
+constexpr int A_LANES = BK / VA;                                      // threads along a line of A's tile
+constexpr int A_ITERATIONS = (BM * A_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
+constexpr int CHUNK_A = 8;                                            // elements of a chunk of 16 bytes, which stay together
+constexpr int A_PHASE = 1;                                            // lines of the shared tile, one behind the other, that swizzle alike
+constexpr int A_SWIZZLED = 8;                                         // chunks of a line that trade places
 
 // How B gets to shared memory
-constexpr int VB = 8;                                                                            // elements of an access to B
-constexpr int B_CONTIGUOUS = BN;                                                                 // elements of B's tile along its contiguous dimension
-constexpr int B_STRIDED = BK;                                                                    // extent of B's tile along the other, strided dimension
-constexpr int B_LANES = 8;                                                                       // threads along the contiguous dimension
-constexpr int B_PASS = THREADS / B_LANES;                                                        // threads along the strided dimension
-constexpr int B_ITERATIONS = B_CONTIGUOUS / VB / B_LANES * ((B_STRIDED + B_PASS - 1) / B_PASS);  // accesses of a thread, at most
-constexpr int CHUNK_B = 8;                                                                       // elements of a chunk of 16 bytes, which stay together
-constexpr int B_PHASE = 1;                                                                       // lines of the shared tile, one behind the other, that swizzle alike
-constexpr int B_SWIZZLED = 8;                                                                    // chunks of a line that trade places
+constexpr int VB = 8;                                                 // elements of an access to B
+constexpr int B_LANES = BN / VB;                                      // threads along a line of B's tile
+constexpr int B_ITERATIONS = (BK * B_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
+constexpr int CHUNK_B = 8;                                            // elements of a chunk of 16 bytes, which stay together
+constexpr int B_PHASE = 1;                                            // lines of the shared tile, one behind the other, that swizzle alike
+constexpr int B_SWIZZLED = 8;                                         // chunks of a line that trade places
 
 // How C leaves registers
 constexpr int TM = 2 * MMAS_M;  // rows of C that a thread has sums of
@@ -113,6 +98,8 @@ static_assert(BN % WN == 0, "warps split a block's columns evenly");
 static_assert(WM % 16 == 0, "an instruction multiplies 16 rows");
 static_assert(WN % 16 == 0, "an ldmatrix brings the fragments of B for two instructions");
 static_assert(BK % (2 * K_STEP) == 0, "fragments of a k tile take turns in two sets of registers");
+static_assert(A_LANES > 0 and THREADS % A_LANES == 0, "threads copy whole lines of A's tile together");
+static_assert(B_LANES > 0 and THREADS % B_LANES == 0, "threads copy whole lines of B's tile together");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 static_assert(Shape::K % BK == 0, "tiles end where K does: no access is checked for that");
 
@@ -134,17 +121,11 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
     *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
-// An element of A's or B's tile: row or column mn of C's tile, and k.
-struct Coord {
-    int mn, k;
-};
-
-using TileA = F16[A_STRIDED][A_CONTIGUOUS];  // A's tile in shared memory: [m][k], swizzled
-using TileB = F16[B_STRIDED][B_CONTIGUOUS];  // B's tile in shared memory: [k][n], swizzled
+using TileA = BF16[BM][BK];  // A's tile in shared memory, as A lies in global memory but swizzled
+using TileB = BF16[BK][BN];  // B's, likewise
 using Accumulators = float[MMAS_M][MMAS_N][4];  // this thread's sums, by instructions of its warp
 
-// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that blocks that run together read the same tiles of A and B from L2.
+// The raster: which tile of C a block computes. Blocks follow the rows of tiles, one after the other: GROUP is 1.
 struct TileOrigin {
     int m, n;
 };
@@ -319,10 +300,10 @@ __device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], const void* 
 #ifdef __CUDACC__
 // d += a * b, 16 x 8 x 16, by one warp. Lane 4 g + t holds rows g and g + 8 of a and d and column g of b: of d columns
 // 2 t and 2 t + 1; of a and b k = 2 t to 2 t + 1, and every 8 further on.
-__device__ __forceinline__ void mma_m16n8k16_f16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
+__device__ __forceinline__ void mma_m16n8k16_bf16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
 {
     asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
         "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
@@ -336,97 +317,35 @@ __device__ __forceinline__ int swizzled_a(int line, int at)
     return at ^ line / A_PHASE % A_SWIZZLED * CHUNK_A;
 }
 
-// Where element `at` of a line of B's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number, so
-// that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
+// The same in B's.
 __device__ __forceinline__ int swizzled_b(int line, int at)
 {
     return at ^ line / B_PHASE % B_SWIZZLED * CHUNK_B;
 }
 
-// This thread's first access to A's tile: A_LANES neighbouring threads copy along k, which is contiguous.
-__device__ __forceinline__ Coord access_origin_a()
+// Start this thread's copies of A's tile to shared memory: neighbouring threads along k, which is contiguous. Zeros
+// stand for what lies outside A.
+__device__ __forceinline__ void copy_a(const BF16* tile, Shape s, int rows, TileA& shared)
 {
-    const int strided = threadIdx.x / A_LANES, contiguous = threadIdx.x % A_LANES * VA;
-    return {strided, contiguous};
-}
-
-// From there to its i-th access: along the contiguous dimension first. The same for all threads.
-__device__ __forceinline__ Coord access_offset_a(int i)
-{
-    constexpr int TIMES = A_CONTIGUOUS / VA / A_LANES;  // accesses along the contiguous dimension
-    const int strided = i / TIMES * A_PASS, contiguous = i % TIMES * A_LANES * VA;
-    return {strided, contiguous};
-}
-
-// Elements from the origin of A's tile to `at`, in global memory.
-__device__ __forceinline__ Offset offset_a(Coord at, Shape s)
-{
-    return Offset(at.mn) * s.lda + at.k;
-}
-
-// How many elements from there on lie inside A, whose edge is rows from the tile's origin:
-// VA or more where the whole access does, 0 or less where nothing of it does.
-__device__ __forceinline__ int valid_a(Coord at, int rows)
-{
-    if (at.mn >= rows) return 0;
-    return VA;
-}
-
-// Start this thread's copies of A's tile to shared memory. Zeros stand for what lies outside A.
-template <bool AT_EDGE>
-__device__ __forceinline__ void start_a(const F16* tile, Shape s, int rows, TileA& shared)
-{
-    const Coord first = access_origin_a();
-    const F16* from = tile + offset_a(first, s);
+    const int first = threadIdx.x / A_LANES, k = threadIdx.x % A_LANES * VA;
+    const BF16* const from = tile + Offset(first) * s.lda + k;
     #pragma unroll
     for (int i = 0; i < A_ITERATIONS; ++i) {
-        const Coord step = access_offset_a(i), at = {first.mn + step.mn, first.k + step.k};
-        if (A_STRIDED % A_PASS != 0 && at.mn >= A_STRIDED) break;
-        const int valid = AT_EDGE ? valid_a(at, rows) : VA;
-        const int bytes = 2 * max(0, min(VA, valid));
-        cp_async<2 * VA>(&shared[at.mn][swizzled_a(at.mn, at.k)], from + offset_a(step, s), bytes);
+        const int step = i * (THREADS / A_LANES), m = first + step;
+        const int valid = m < rows ? VA : 0;  // elements that exist
+        cp_async<2 * VA>(&shared[m][swizzled_a(m, k)], from + Offset(step) * s.lda, 2 * max(0, min(VA, valid)));
     }
 }
 
-// Only tiles that cross an edge of A pay for predicates: the branch is uniform across the block.
-__device__ __forceinline__ void copy_a(const F16* tile, Shape s, int rows, TileA& shared)
+// Start this thread's copies of B's tile to shared memory: neighbouring threads along n, which is contiguous.
+__device__ __forceinline__ void copy_b(const BF16* tile, Shape s, TileB& shared)
 {
-    const bool inside = rows >= BM;
-    if (inside) start_a<false>(tile, s, rows, shared);
-    else start_a<true>(tile, s, rows, shared);
-}
-
-// This thread's first access to B's tile: B_LANES neighbouring threads copy along n, which is contiguous.
-__device__ __forceinline__ Coord access_origin_b()
-{
-    const int strided = threadIdx.x / B_LANES, contiguous = threadIdx.x % B_LANES * VB;
-    return {contiguous, strided};
-}
-
-// From there to its i-th access: along the contiguous dimension first. The same for all threads.
-__device__ __forceinline__ Coord access_offset_b(int i)
-{
-    constexpr int TIMES = B_CONTIGUOUS / VB / B_LANES;  // accesses along the contiguous dimension
-    const int strided = i / TIMES * B_PASS, contiguous = i % TIMES * B_LANES * VB;
-    return {contiguous, strided};
-}
-
-// Elements from the origin of B's tile to `at`, in global memory.
-__device__ __forceinline__ Offset offset_b(Coord at, Shape s)
-{
-    return Offset(at.k) * s.ldb + at.mn;
-}
-
-// Start this thread's copies of B's tile to shared memory.
-__device__ __forceinline__ void copy_b(const F16* tile, Shape s, TileB& shared)
-{
-    const Coord first = access_origin_b();
-    const F16* from = tile + offset_b(first, s);
+    const int first = threadIdx.x / B_LANES, n = threadIdx.x % B_LANES * VB;
+    const BF16* const from = tile + Offset(first) * s.ldb + n;
     #pragma unroll
     for (int i = 0; i < B_ITERATIONS; ++i) {
-        const Coord step = access_offset_b(i), at = {first.mn + step.mn, first.k + step.k};
-        if (B_STRIDED % B_PASS != 0 && at.k >= B_STRIDED) break;
-        cp_async<2 * VB>(&shared[at.k][swizzled_b(at.k, at.mn)], from + offset_b(step, s), 2 * VB);
+        const int step = i * (THREADS / B_LANES), k = first + step;
+        cp_async<2 * VB>(&shared[k][swizzled_b(k, n)], from + Offset(step) * s.ldb, 2 * VB);
     }
 }
 
@@ -466,7 +385,7 @@ __device__ __forceinline__ void mma(const unsigned (&a)[MMAS_M][4], const unsign
         #pragma unroll
         for (int step = 0; step < MMAS_N; ++step) {
             const int j = i % 2 ? MMAS_N - 1 - step : step;
-            mma_m16n8k16_f16(acc[i][j], a[i], b[j]);
+            mma_m16n8k16_bf16(acc[i][j], a[i], b[j]);
         }
     }
 }
@@ -483,21 +402,21 @@ __device__ __forceinline__ void rows_of(const Accumulators& acc, float (&sums)[T
 
 // N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
 template <int N>
-__device__ __forceinline__ void store_results(F16* to, Vec<float, N> value, float beta)
+__device__ __forceinline__ void store_results(BF16* to, Vec<float, N> value, float beta)
 {
     if (beta != 0.0f) {
-        const Vec<F16, N> old = load<N>(to);
+        const Vec<BF16, N> old = load<N>(to);
         #pragma unroll
         for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
     }
-    Vec<F16, N> stored;
+    Vec<BF16, N> stored;
     #pragma unroll
-    for (int i = 0; i < N; ++i) stored.at[i] = F16(value.at[i]);
+    for (int i = 0; i < N; ++i) stored.at[i] = BF16(value.at[i]);
     store<N>(to, stored);
 }
 
 // C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that exist.
-__device__ __forceinline__ void store_row(F16* tile, Shape s, int rows, ThreadOrigin thread, int i,
+__device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
     const int m = thread.m + i / FM * STEP_M + i % FM;
@@ -515,10 +434,10 @@ __device__ __forceinline__ void store_row(F16* tile, Shape s, int rows, ThreadOr
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16_rr_8x4096x4096_sm90_34f11869(
-    const F16* __restrict__ A,
-    const F16* __restrict__ B,
-    F16* __restrict__ C,
+gemm_bf16_rr_8x4096x4096_sm90_6cab0cb3(
+    const BF16* __restrict__ A,
+    const BF16* __restrict__ B,
+    BF16* __restrict__ C,
     float* __restrict__ partials,
     unsigned* __restrict__ semaphores,
     float alpha,
@@ -532,8 +451,8 @@ gemm_f16_rr_8x4096x4096_sm90_34f11869(
     const int extent = end - begin;  // of K, which this block sums
     const ThreadOrigin thread = thread_origin();
     const int rows = s.M - tile.m;  // from the tile's origin to the edge of C
-    const F16* a_tile = A + Offset(tile.m) * s.lda + begin;
-    const F16* b_tile = B + tile.n + Offset(begin) * s.ldb;
+    const BF16* a_tile = A + Offset(tile.m) * s.lda + begin;
+    const BF16* b_tile = B + tile.n + Offset(begin) * s.ldb;
     const Offset a_step = BK;  // to the next tile along K
     const Offset b_step = Offset(BK) * s.ldb;
     const WarpOrigin warp = warp_origin();
@@ -561,28 +480,27 @@ gemm_f16_rr_8x4096x4096_sm90_34f11869(
 
     int read = 0, write = STAGES - 1;
     for (int k = 0; k < extent; k += BK) {
-        const int depth = extent - k - (STAGES - 1) * BK;
-        if (depth > 0) {
-            copy_a(a_tile, s, rows, As[write]);
-            copy_b(b_tile, s, Bs[write]);
-        }
-        cp_async_commit();  // an empty group too: the wait counts groups
-        a_tile += a_step;
-        b_tile += b_step;
-        write = write + 1 < STAGES ? write + 1 : 0;
         #pragma unroll
         for (int step = 0; step < K_STEPS; ++step) {
-            // The next step's fragments are loaded while this one's are multiplied: those of the next k tile at its end.
+            // The next step's fragments are loaded while this one's are multiplied. No branch parts the two.
             const int next = (step + 1) % 2;
-            if (step + 1 < K_STEPS) {
-                load_fragments_a(As[read], warp.m, (step + 1) * K_STEP, a[next]);
-                load_fragments_b(Bs[read], warp.n, (step + 1) * K_STEP, b[next]);
-            } else if (k + BK < extent) {
+            if (step + 1 == K_STEPS) {        // they are the next k tile's; at the end this one's again, unused
                 cp_async_wait<STAGES - 2>();  // this thread's copies of it have landed
                 __syncthreads();              // and all threads'; none reads this k tile any more
-                read = read + 1 < STAGES ? read + 1 : 0;
-                load_fragments_a(As[read], warp.m, 0, a[next]);
-                load_fragments_b(Bs[read], warp.n, 0, b[next]);
+                if (k + BK < extent) read = read + 1 < STAGES ? read + 1 : 0;
+            }
+            load_fragments_a(As[read], warp.m, (step + 1) % K_STEPS * K_STEP, a[next]);
+            load_fragments_b(Bs[read], warp.n, (step + 1) % K_STEPS * K_STEP, b[next]);
+            if (step == 0) {
+                const int depth = extent - k - (STAGES - 1) * BK;
+                if (depth > 0) {
+                    copy_a(a_tile, s, rows, As[write]);
+                    copy_b(b_tile, s, Bs[write]);
+                }
+                cp_async_commit();  // an empty group too: the wait counts groups
+                a_tile += a_step;
+                b_tile += b_step;
+                write = write + 1 < STAGES ? write + 1 : 0;
             }
             mma(a[step % 2], b[step % 2], acc);
         }
@@ -591,7 +509,7 @@ gemm_f16_rr_8x4096x4096_sm90_34f11869(
     float sums[TM][TN];
     rows_of(acc, sums);
 
-    F16* const c_tile = C + Offset(tile.m) * s.ldc + tile.n;
+    BF16* const c_tile = C + Offset(tile.m) * s.ldc + tile.n;
     const Fixup fixup = split_k_fixup(partials, semaphores);
     if (!store_partial<TM * TN>(&sums[0][0], fixup)) return;
     #pragma unroll
