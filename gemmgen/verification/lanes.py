@@ -81,7 +81,7 @@ class Lanes:
 
     def _verify(self, jobs: Sequence[VerifyJob], on_done: OnVerdict) -> list[Verdict]:
         executor = self.target.executor
-        if isinstance(executor, EmulatorExecutor):
+        if self.target.gpu is None and isinstance(executor, EmulatorExecutor):
             return emulate_many(executor, jobs, on_done, self.processes)
         return verify_many(jobs, self.target.arch, self.store, on_done)
 

@@ -18,7 +18,7 @@ from gemmgen.support.files import Store
 from gemmgen.verification import lanes, selfcheck
 from gemmgen.verification.bugs import BUGS
 from gemmgen.verification.journal import VerifyJob
-from gemmgen.verification.lanes import verify_many
+from gemmgen.verification.lanes import Lanes, verify_many
 from gemmgen.verification.sanitizers.tool import SanitizerResult
 
 LIMITS = ARCHS["sm_90"].limits
@@ -61,6 +61,10 @@ def target(monkeypatch):
         yield Target(executor, "sm_90", next(iter(DEVICES.values())))
 
 
+def lanes_of(target: Target) -> Lanes:
+    return Lanes(target, Store())
+
+
 def bugs(*names: str):
     return tuple(next(bug for bug in BUGS if bug.name == name) for name in names)
 
@@ -70,7 +74,7 @@ RACING = [selfcheck.plant(bug, LIMITS).text for bug in BUGS if "between stages" 
 
 
 def test_what_survives_on_the_gpu_is_tried_in_the_emulator(target):
-    race, value = selfcheck.try_bugs(target, (RACE, VALUE), Store(), examples=40)
+    race, value = selfcheck.try_bugs(lanes_of(target), (RACE, VALUE), examples=40)
     assert value.found and not value.only_emulated and value.emulated is None
     assert not race.found and race.only_emulated
     assert race.emulated is not None and race.emulated.failure is not None
@@ -78,26 +82,26 @@ def test_what_survives_on_the_gpu_is_tried_in_the_emulator(target):
 
 def test_a_survivor_of_both_and_a_missing_emulator_are_trouble(target, monkeypatch):
     harmless = replace(VALUE, old="value.at[v] = alpha * sums", new="value.at[v] = sums[j + v] * alpha; // ")
-    (outcome,) = selfcheck.try_bugs(target, (harmless,), Store(), examples=5)
+    (outcome,) = selfcheck.try_bugs(lanes_of(target), (harmless,), examples=5)
     assert outcome.trouble == "survived 5 situations on the emulator"
 
     def missing(store: Store) -> EmulatorExecutor:
         raise CandidateFailed(Failure("unavailable", "no C++ compiler", "emulator"))
 
     monkeypatch.setattr(selfcheck, "EmulatorExecutor", missing)
-    (outcome,) = selfcheck.try_bugs(target, (RACE,), Store(), examples=5)
+    (outcome,) = selfcheck.try_bugs(lanes_of(target), (RACE,), examples=5)
     assert re.fullmatch(r"survived \d+ situations on the gpu", str(outcome.trouble))
 
 
 def test_a_sanitizer_finds_what_runs_do_not(target):
-    (race,) = selfcheck.try_bugs(target, (RACE,), Store(), examples=5, tools=("racecheck",))
+    (race,) = selfcheck.try_bugs(lanes_of(target), (RACE,), examples=5, tools=("racecheck",))
     assert race.found and race.sanitizers == ("racecheck",) and race.trouble is None and not race.only_emulated
 
 
 def test_correct_kernels_pass_in_lanes(target):
     done: list[None] = []
     sources = list(selfcheck.correct_kernels(3, 0, LIMITS))
-    assert selfcheck.check_kernels(target, sources, Store(), on_kernel=lambda: done.append(None)) == ()
+    assert selfcheck.check_kernels(lanes_of(target), sources, on_kernel=lambda: done.append(None)) == ()
     assert len(done) == 3
 
 

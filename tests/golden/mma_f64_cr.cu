@@ -1,4 +1,4 @@
-// gemm_f64_cr_Mx512x1024_sm90_4b5cffd8
+// gemm_f64_cr_Mx512x1024_sm90_4fdee73a
 //
 //     C = alpha * A * B + beta * C      f64 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -6,14 +6,14 @@
 //     B  1024 x 512, row-major, ldb = 512
 //     C  M x 512, row-major, ldc = 512
 //
-// Block   128 x 128 of C by 256 threads, in k tiles of 16, 98304 bytes of shared memory
-// Warp    32 x 64 of C: for each 8 k 16 mmas of 16 x 8 x 8, whose fragments 24 loads bring
+// Block   64 x 64 of C by 128 threads, in k tiles of 16, 49152 bytes of shared memory
+// Warp    32 x 32 of C: for each 8 k 8 mmas of 16 x 8 x 8, whose fragments 16 loads bring
 // Stages  cp.async fills shared memory 2 stages ahead of its use
 //
-// Launch  ceil(M / 128) * ceil(N / 128) blocks of 256 threads, 98304 bytes of dynamic shared memory
+// Launch  ceil(M / 64) * ceil(N / 64) blocks of 128 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_f64_cr_Mx512x1024_mma_128x128x16_w32x64_s3_async1_mma8_g8_split1
-// Made by gemmgen generate '?x512x1024' --dtype f64 --layout cr --arch sm_90 --family mma
+// Config  gemm_f64_cr_Mx512x1024_mma_64x64x16_w32x32_s3_async1_mma8_g8_split1
+// Made by gemmgen generate '?x512x1024' --dtype f64 --layout cr --arch sm_90 --family mma --set BM=64 --set BN=64 --set WN=32
 
 namespace {
 
@@ -29,11 +29,11 @@ struct Shape {
 using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
 
 // Parameters
-constexpr int BM = 128;    // rows of C that a block computes
-constexpr int BN = 128;    // columns of C that a block computes
+constexpr int BM = 64;     // rows of C that a block computes
+constexpr int BN = 64;     // columns of C that a block computes
 constexpr int BK = 16;     // depth of a k tile
 constexpr int WM = 32;     // rows of C that a warp computes
-constexpr int WN = 64;     // columns of C that a warp computes
+constexpr int WN = 32;     // columns of C that a warp computes
 constexpr int STAGES = 3;  // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;   // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
@@ -140,15 +140,6 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     const int lane = threadIdx.x % 32;
     return {warp.m + lane / 4, warp.n + lane % 4 * 2};
 }
-
-#ifdef __CUDACC__
-// The shared memory that the launch asks for: beyond 48 KB there is no other kind.
-__device__ __forceinline__ unsigned char* dynamic_shared()
-{
-    extern __shared__ __align__(128) unsigned char bytes[];
-    return bytes;
-}
-#endif  // __CUDACC__
 
 #ifdef __CUDACC__
 // Start copying BYTES from global to shared memory; those past `valid_bytes` become zeros. No data passes a register.
@@ -322,7 +313,7 @@ __device__ __forceinline__ void store_c(double* tile, Shape s, int rows, ThreadO
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f64_cr_Mx512x1024_sm90_4b5cffd8(
+gemm_f64_cr_Mx512x1024_sm90_4fdee73a(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,
@@ -331,8 +322,8 @@ gemm_f64_cr_Mx512x1024_sm90_4b5cffd8(
     double alpha,
     double beta)
 {
-    TileA* const As = reinterpret_cast<TileA*>(dynamic_shared());
-    TileB* const Bs = reinterpret_cast<TileB*>(As + STAGES);
+    __shared__ __align__(16) TileA As[STAGES];
+    __shared__ __align__(16) TileB Bs[STAGES];
     const Shape s{M, lda};
     const TileOrigin tile = tile_of_block(s, blockIdx.x);
     const ThreadOrigin thread = thread_origin();

@@ -1,4 +1,4 @@
-// gemm_f32_tf32_rr_Mx512x1024_sm90_adc29c27
+// gemm_f32_tf32_rr_Mx512x1024_sm90_7d1cde52
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -6,14 +6,14 @@
 //     B  1024 x 512, row-major, ldb = 512
 //     C  M x 512, row-major, ldc = 512
 //
-// Block   128 x 128 of C by 128 threads, in k tiles of 16, 49152 bytes of shared memory
-// Warp    64 x 64 of C: for each 8 k 32 mmas of 16 x 8 x 8, whose fragments 20 loads bring
+// Block   128 x 128 of C by 256 threads, in k tiles of 16, 49152 bytes of shared memory
+// Warp    32 x 64 of C: for each 8 k 16 mmas of 16 x 8 x 8, whose fragments 18 loads bring
 // Stages  cp.async fills shared memory 2 stages ahead of its use
 //
-// Launch  ceil(M / 128) * ceil(N / 128) blocks of 128 threads
+// Launch  ceil(M / 128) * ceil(N / 128) blocks of 256 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_f32_tf32_rr_Mx512x1024_mma_128x128x16_w64x64_s3_async1_mma8_g8_split1
-// Made by gemmgen generate '?x512x1024' --dtype f32 --compute tf32 --layout rr --arch sm_90 --family mma
+// Config  gemm_f32_tf32_rr_Mx512x1024_mma_128x128x16_w32x64_s3_async1_mma8_g8_split1
+// Made by gemmgen generate '?x512x1024' --dtype f32 --compute tf32 --layout rr --arch sm_90 --family mma --set WM=32
 
 namespace {
 
@@ -32,7 +32,7 @@ using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
 constexpr int BM = 128;    // rows of C that a block computes
 constexpr int BN = 128;    // columns of C that a block computes
 constexpr int BK = 16;     // depth of a k tile
-constexpr int WM = 64;     // rows of C that a warp computes
+constexpr int WM = 32;     // rows of C that a warp computes
 constexpr int WN = 64;     // columns of C that a warp computes
 constexpr int STAGES = 3;  // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;   // raster: tile rows that blocks go down before the next tile column, for reuse in L2
@@ -334,7 +334,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_tf32_rr_Mx512x1024_sm90_adc29c27(
+gemm_f32_tf32_rr_Mx512x1024_sm90_7d1cde52(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

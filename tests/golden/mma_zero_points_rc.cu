@@ -1,4 +1,4 @@
-// gemm_u8s8bf16_rc_256x512x4096_sm90_ea7c163f
+// gemm_u8s8bf16_rc_256x512x4096_sm90_d07f6b8d
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) * scale_m + beta * C      acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C bf16; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -9,18 +9,18 @@
 //     zero_m  256 elements, one a row of C
 //     zero_n  512 elements, one a column of C
 //
-// Block   128 x 128 of C by 128 threads, in k tiles of 64, 49168 bytes of shared memory
-// Warp    64 x 64 of C: for each 32 k 32 mmas of 16 x 8 x 32, whose fragments 8 ldmatrix bring
+// Block   128 x 128 of C by 256 threads, in k tiles of 64, 49168 bytes of shared memory
+// Warp    32 x 64 of C: for each 32 k 16 mmas of 16 x 8 x 32, whose fragments 6 ldmatrix bring
 // Stages  cp.async fills shared memory 2 stages ahead of its use
 // Split-K 2 blocks compute a tile, each over a part of K; the last to arrive adds up their sums
 //
-// Launch  ceil(M / 128) * ceil(N / 128) * 2 blocks of 128 threads, 49168 bytes of dynamic shared memory
+// Launch  ceil(M / 128) * ceil(N / 128) * 2 blocks of 256 threads, 49168 bytes of dynamic shared memory
 // Expects A, B, C, scale_m, zero_m and zero_n at addresses divisible by 16, C overlapping no other operand,
-//         partials: ceil(M / 128) * ceil(N / 128) * 2 * 19456 ints, holding anything,
+//         partials: ceil(M / 128) * ceil(N / 128) * 2 * 21504 ints, holding anything,
 //         semaphores: ceil(M / 128) * ceil(N / 128) counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
-// Config  gemm_u8s8bf16_rc_256x512x4096_zero_m_zero_n_scale_m_mma_128x128x64_w64x64_s3_async1_mma32_g8_split2
-// Made by gemmgen generate 256x512x4096 --types u8,s8,bf16 --layout rc --epilogue 'alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) * scale_m + beta * C' --arch sm_90 --family mma --set SPLIT=2
+// Config  gemm_u8s8bf16_rc_256x512x4096_zero_m_zero_n_scale_m_mma_128x128x64_w32x64_s3_async1_mma32_g8_split2
+// Made by gemmgen generate 256x512x4096 --types u8,s8,bf16 --layout rc --epilogue 'alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) * scale_m + beta * C' --arch sm_90 --family mma --set WM=32 --set SPLIT=2
 
 namespace {
 
@@ -64,7 +64,7 @@ using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 constexpr int BM = 128;    // rows of C that a block computes
 constexpr int BN = 128;    // columns of C that a block computes
 constexpr int BK = 64;     // depth of a k tile
-constexpr int WM = 64;     // rows of C that a warp computes
+constexpr int WM = 32;     // rows of C that a warp computes
 constexpr int WN = 64;     // columns of C that a warp computes
 constexpr int STAGES = 3;  // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;   // raster: tile rows that blocks go down before the next tile column, for reuse in L2
@@ -470,7 +470,7 @@ __device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thre
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_u8s8bf16_rc_256x512x4096_sm90_ea7c163f(
+gemm_u8s8bf16_rc_256x512x4096_sm90_d07f6b8d(
     const unsigned char* __restrict__ A,
     const signed char* __restrict__ B,
     BF16* __restrict__ C,

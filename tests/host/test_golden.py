@@ -125,11 +125,11 @@ SAMPLES = {
     ),
     "mma_registers_cr": Sample(MMA, {"BM": 32, "BN": 32, "WM": 16, "WN": 16}, (127, 61, 33), "cr", types="f16,f16,f32"),
     "mma_s8_rc": Sample(MMA, {}, (None, 512, 1024), "rc", epilogue="scale_m+scale_n+bias", types="s8,s8,bf16"),
-    "mma_f64_cr": Sample(MMA, {"STAGES": 3}, (None, 512, 1024), "cr", dtype=DType.F64),
+    "mma_f64_cr": Sample(MMA, {"BM": 64, "BN": 64, "WN": 32, "STAGES": 3}, (None, 512, 1024), "cr", dtype=DType.F64),
     "mma_zero_points_rc": Sample(
-        MMA, {"SPLIT": 2}, (256, 512, 4096), "rc", epilogue="zero_m+zero_n+scale_m", types="u8,s8,bf16"
+        MMA, {"WM": 32, "SPLIT": 2}, (256, 512, 4096), "rc", epilogue="zero_m+zero_n+scale_m", types="u8,s8,bf16"
     ),
-    "mma_tf32_rr": Sample(MMA, {}, (None, 512, 1024), "rr", compute=Compute.TF32),
+    "mma_tf32_rr": Sample(MMA, {"WM": 32}, (None, 512, 1024), "rr", compute=Compute.TF32),
     "mma_f16_sums_rc": Sample(MMA, {}, (512, 512, 512), "rc", dtype=DType.F16, compute=Compute.F16),
     "skinny_along_k": Sample(SKINNY, {"S": 1, "UNROLL": 2}, (1, 4096, 4096), "rc"),
     "skinny_split": Sample(SKINNY, {"S": 16, "UNROLL": 8, "SPLIT": 8}, (16, 4096, 4096)),
