@@ -196,9 +196,3 @@ def _listed() -> tuple[Mma, ...]:
 
 
 MMAS: dict[str, Mma] = {mma.function: mma for mma in _listed()}
-
-
-def mmas_for(a: DType, b: DType, accumulator: DType, arch: Arch) -> tuple[Mma, ...]:
-    """Those native on `arch` for these types (tf32 is a and b of f32), the one with the largest m and k first."""
-    found = [mma for mma in MMAS.values() if (mma.a, mma.b, mma.accumulator) == (a, b, accumulator)]
-    return tuple(sorted((mma for mma in found if mma.is_native(arch)), key=lambda mma: (-mma.m, -mma.k)))

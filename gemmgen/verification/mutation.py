@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from gemmgen.kernel.source import KernelSource, Launch
+from gemmgen.run.emulator.tokens import Token
 
 
 @dataclass(frozen=True)
@@ -41,16 +42,6 @@ class Mutant:
 
     def __str__(self) -> str:
         return f"{self.operator}, {f'line {self.line}' if self.line else 'launch'}: {self.before} -> {self.after}"
-
-
-@dataclass(frozen=True)
-class Token:
-    text: str
-    start: int
-
-    @property
-    def end(self) -> int:
-        return self.start + len(self.text)
 
 
 class Code:

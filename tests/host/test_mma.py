@@ -9,7 +9,7 @@ import pytest
 
 from gemmgen.problem.device import ARCHS, parse_arch
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.mma import MMAS, Mma, mmas_for
+from gemmgen.problem.mma import MMAS, Mma
 from gemmgen.support.errors import InvalidInput
 
 EVERY = pytest.mark.parametrize("mma", MMAS.values(), ids=list(MMAS))
@@ -51,12 +51,15 @@ def test_what_is_not_native_says_why() -> None:
     assert "unpacks" in str(s4.why_not(parse_arch("sm_90a")))
 
 
-def test_those_for_given_types_come_largest_first() -> None:
-    found = [one.function for one in mmas_for(DType.F16, DType.F16, DType.F32, ARCHS["sm_80"])]
-    assert found == ["mma_m16n8k16_f16", "mma_m16n8k8_f16"]
-    assert [one.shape for one in mmas_for(DType.F64, DType.F64, DType.F64, ARCHS["sm_86"])] == ["m8n8k4"]
-    assert mmas_for(DType.E4M3, DType.E4M3, DType.F32, ARCHS["sm_90"]) == ()
-    assert not mmas_for(DType.BF16, DType.BF16, DType.F32, ARCHS["sm_75"])
+def test_those_for_given_types_are_native_where_the_machine_code_has_them() -> None:
+    def native(dtype: DType, accumulator: DType, arch: str) -> set[str]:
+        found = (mma for mma in MMAS.values() if mma.a == mma.b == dtype and mma.accumulator == accumulator)
+        return {mma.function for mma in found if mma.is_native(ARCHS[arch])}
+
+    assert native(DType.F16, DType.F32, "sm_80") == {"mma_m16n8k16_f16", "mma_m16n8k8_f16"}
+    assert native(DType.F64, DType.F64, "sm_86") == {"mma_m8n8k4_f64"}
+    assert native(DType.E4M3, DType.F32, "sm_90") == set()
+    assert native(DType.BF16, DType.F32, "sm_75") == set()
 
 
 @pytest.mark.parametrize("wrong", [{"k": 12}, {"m": 32}, {"b": DType.S8}])
