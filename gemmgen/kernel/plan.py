@@ -13,6 +13,7 @@ from gemmgen.kernel.source import Launch, Parameter, parameters
 from gemmgen.problem.device import Arch
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.mma import Mma
+from gemmgen.problem.wgmma import Wgmma
 
 # Of the machine code: the tensor core's, by whether it multiplies integers, and by bits of an element.
 TENSOR_OPCODES = {(True, 8): "IMMA", (False, 8): "QMMA", (False, 64): "DMMA"}
@@ -163,7 +164,7 @@ class Plan:
     shared_bytes: int = field(compare=False)
     work: Work = field(compare=False)
     launch: Launch = field(compare=False)
-    mma: Mma | None = field(default=None, compare=False)
+    mma: Mma | Wgmma | None = field(default=None, compare=False)
     sums: SumOrder | None = field(default=None, compare=False)
 
     @property
@@ -181,7 +182,8 @@ class Plan:
     def lanes(self, arch: Arch) -> float:
         """Such instructions that an SM of `arch` starts per cycle, times the threads of a warp."""
         if self.mma is not None:
-            return arch.mma_macs(self.mma.a) / self.work.products
+            macs = arch.wgmma_macs if isinstance(self.mma, Wgmma) else arch.mma_macs
+            return macs(self.mma.a) / self.work.products
         return arch.lanes(self.problem.types.accumulator)
 
     @property
