@@ -39,7 +39,7 @@ from gemmgen.problem.sizes import (
     size_given,
     typical_given,
 )
-from gemmgen.problem.types import F32_TYPES, Types
+from gemmgen.problem.types import F32_TYPES, Compute, Types
 from gemmgen.support.errors import require, whole
 
 Named = TypeVar("Named", DType, Types, Layout)
@@ -371,7 +371,8 @@ class Problem:
         batch = f" x {RUNTIME if self.batch is None else self.batch}" if self.batched else ""
         batch += " by pointers" if self.pointers else ""
         epilogue = "" if self.epilogue.is_linear else f" {self.epilogue}"
-        return f"{self.shape}{batch} {self.types} {self.layout}{epilogue}"
+        compute = "" if self.types.compute is Compute.FMA else f" {self.types.compute.label}"
+        return f"{self.shape}{batch} {self.types}{compute} {self.layout}{epilogue}"
 
 
 def _named(kind: type[Named], value: object) -> Named:
