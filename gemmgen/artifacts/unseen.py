@@ -21,8 +21,6 @@ def unseen(source: KernelSource, arch: str) -> tuple[Conditional, ...]:
 def _rendered(source: KernelSource, arch: str) -> str:
     try:
         again = rendered_again(source, arch)
-        if again.launch.maps:  # no launcher is exported of it
-            return again.text
         return folder_texts(again, arch)[f"{again.name}.cu"]
     except (InvalidInput, ZeroDivisionError):  # a config that this version does not know: nothing of it is rendered
         return ""

@@ -14,7 +14,13 @@ from gemmgen.support.errors import require
 
 FAMILIES: dict[str, Family] = {family.name: family for family in (SIMT, SKINNY, BATCHED, NAIVE, MMA, WGMMA)}
 DEFAULT_FAMILY = SIMT.name
-SEARCHED: tuple[Family, ...] = (SIMT, SKINNY, BATCHED, MMA, WGMMA)  # where nobody names one; each says which problems it suits
+SEARCHED: tuple[Family, ...] = (
+    SIMT,
+    SKINNY,
+    BATCHED,
+    MMA,
+    WGMMA,
+)  # where nobody names one; each says which problems it suits
 
 
 def family_named(name: str) -> Family:

@@ -3,8 +3,8 @@
     grid -> block BM x BN -> warpgroup BM / CONSUMERS x BN -> instruction 64 x BN x K_STEP, in k tiles of BK
 
 One warpgroup, the producer, lets TMA bring k tiles of A and B to a ring of STAGES stages in shared memory; the others, the
-consumers, multiply them by wgmma, which reads shared memory itself. Two mbarriers a stage pass it to and fro: `full` when its
-bytes have arrived, `empty` when the consumers have done with it.
+consumers, multiply them by wgmma, which reads shared memory itself. Two mbarriers a stage pass it to and fro: `full` when
+its bytes have arrived, `empty` when the consumers have done with it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gemmgen.kernel.notes import block
 from gemmgen.kernel.plan import Plan, Tile, Work
 from gemmgen.kernel.tensor_map import UNIT, TensorMap
 from gemmgen.problem.device import MAX_REGISTERS, REGISTERS_PER_SM, WARP
-from gemmgen.problem.dtype import WORD, DType
+from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Compute, Types
 from gemmgen.problem.wgmma import FACTORS, K_BYTES, WARPGROUP, M, Wgmma
@@ -95,7 +95,9 @@ class WgmmaFamily(Family):
     def default(self, problem: Problem) -> Config:
         wide = PROMOTED_COLUMNS if problem.types.compute is Compute.PROMOTED else WgmmaConfig.BN
         flying = int(problem.types.compute is not Compute.PROMOTED)
-        return WgmmaConfig(BN=wide, BK=LINE_BYTES // problem.types.a.size, IN_FLIGHT=flying, STAGES=STAGES_OF[problem.types.c.size])
+        return WgmmaConfig(
+            BN=wide, BK=LINE_BYTES // problem.types.a.size, IN_FLIGHT=flying, STAGES=STAGES_OF[problem.types.c.size]
+        )
 
     def facts(self, problem: Problem) -> dict[str, int]:
         a, b = sides(problem)
@@ -180,7 +182,9 @@ class WgmmaFamily(Family):
             f"{rows} x {one.BN} of C each: {plural(steps, 'wgmma')} of 64 x {mma.n} x {mma.k} a k tile",
         ]
         if plan.problem.types.compute is Compute.PROMOTED:
-            lines.append(f"Sums    those of {one.BK} products by tensor cores, which keep 13 bits of them; these in f32")
+            lines.append(
+                f"Sums    those of {one.BK} products by tensor cores, which keep 13 bits of them; these in f32"
+            )
         if staged(plan.problem):
             lines.append("Stores  C leaves through shared memory, by TMA")
         return tuple(lines)

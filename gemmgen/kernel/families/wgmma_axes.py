@@ -22,7 +22,9 @@ class WgmmaConfig(Config):
     CONSUMERS: int = axis(2, (2, 1, 3), "warpgroups that multiply, each its rows of the block tile")
     STAGES: int = axis(4, (4, 3, 5, 6, 8, 2), "stages: k tiles of A and B that shared memory holds")
     IN_FLIGHT: int = axis(1, (1, 0), "k tiles whose products may be under way while the next one is awaited")
-    GROUP: int = axis(8, (8, 16, 1), "raster: tile rows that blocks go down before the next tile column, for reuse in L2")
+    GROUP: int = axis(
+        8, (8, 16, 1), "raster: tile rows that blocks go down before the next tile column, for reuse in L2"
+    )
     PERSISTENT: int = axis(1, (1, 0), "1: a block computes one tile after the other, 0: one tile")
 
 
@@ -55,7 +57,9 @@ CONSTRAINTS = (
     Constraint("IN_FLIGHT <= 1", "one k tile's products suffice to keep the tensor cores busy", False),
     Constraint(f"PROMOTED == 0 or BK <= {PROMOTION}", "sums are added up in f32 after each k tile", False),
     Constraint("PROMOTED == 0 or IN_FLIGHT == 0", "sums are added up when their products are done", False),
-    Constraint("SUM_REGISTERS + 64 <= CONSUMER_REGISTERS", "sums, and what goes on beside them, fit the registers", False),
+    Constraint(
+        "SUM_REGISTERS + 64 <= CONSUMER_REGISTERS", "sums, and what goes on beside them, fit the registers", False
+    ),
     GRID_FITS,
     Constraint("SHARED_BYTES <= MAX_SHARED_BYTES", "the architecture bounds the shared memory of a block"),
 )
@@ -66,7 +70,9 @@ PRUNING = (
     Constraint("BM == 64 * CONSUMERS or BN <= 128", "a wide warpgroup tile reads less shared memory"),
     Constraint("CONSUMERS >= 2 or BM * BN <= 16384", "two warpgroups keep the tensor cores busier than one"),
     Constraint("STAGES * BK * A_BYTES <= 1024", "further ahead than global memory takes"),
-    Constraint("STAGES * (BM * BK * A_BYTES + BN * BK * B_BYTES) >= 65536", "memory's latency hides behind more stages"),
+    Constraint(
+        "STAGES * (BM * BK * A_BYTES + BN * BK * B_BYTES) >= 65536", "memory's latency hides behind more stages"
+    ),
     Constraint("M == 0 or BM < 2 * M or BM == 64", "most of the tile would lie outside of C"),
     Constraint("N == 0 or BN < 2 * N or BN == 16", "most of the tile would lie outside of C"),
 )

@@ -15,8 +15,8 @@ from cuda.bindings import driver
 
 from gemmgen.kernel.source import KernelSource, Launch
 from gemmgen.kernel.tensor_map import TiledTensor
+from gemmgen.problem.case import Case
 from gemmgen.problem.device import STATIC_SHARED_BYTES
-from gemmgen.problem.gemm import Case
 from gemmgen.run.arguments import SCALARS, Argument, arguments_of
 from gemmgen.support.errors import CandidateFailed, Failure, InvalidInput
 
@@ -47,8 +47,8 @@ class DriverFunction:
         config.hStream = driver.CUstream(stream.handle)
         config.attrs = _attributes(self._launch)
         config.numAttrs = len(config.attrs)
-        # One address each, which CUDA reads before it returns: only the driver knows where in its buffer of parameters an
-        # alignment of more than 16 bytes puts the first one.
+        # One address each, which CUDA reads before it returns: only the driver knows where in its buffer of parameters
+        # the first one lies that is aligned to more than 16 bytes.
         values = [ctypes.create_string_buffer(one.data, len(one.data)) for one in arguments]
         addresses = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
         checked(driver.cuLaunchKernelEx(config, self._function, ctypes.addressof(addresses), 0))
