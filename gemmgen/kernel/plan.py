@@ -47,6 +47,7 @@ class Work:
     hoisted        rows or columns of a product whose FMAs are hoisted above the mainloop's branch
     other_registers  of a thread, for addresses and counters, as compiled on sm_90
     fragment_registers  of a thread, for what it holds of A and B (0: two fragments of a square thread tile)
+    producers      threads of a block that only start copies
     """
 
     outputs: int
@@ -73,6 +74,7 @@ class Work:
     hoisted: int = 0
     other_registers: int = 44
     fragment_registers: int = 0
+    producers: int = 0
 
     @property
     def fmas(self) -> float:
@@ -187,9 +189,14 @@ class Plan:
         return arch.lanes(self.problem.types.accumulator)
 
     @property
+    def consumers(self) -> int:
+        """Threads of a block that compute."""
+        return self.launch.threads - self.work.producers
+
+    @property
     def results(self) -> int:
         """Elements of C that a block computes at once."""
-        return self.work.outputs * self.launch.threads // self.work.k_slices
+        return self.work.outputs * self.consumers // self.work.k_slices
 
     @cached_property
     def edges(self) -> frozenset[str]:

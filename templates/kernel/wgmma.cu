@@ -22,8 +22,7 @@
 ${ header(kernel) }
 namespace {
 
-${ element_types(converts=false, reads_c=e.reads_c, halves=view.halves) }
-${ tensor_map() }
+${ element_types(converts=false, reads_c=e.reads_c, halves=view.halves) }${ tensor_map() }
 ${ shape(kernel) }
 ${ tiling(kernel, "MN") }
 ${ vec() }

@@ -2,9 +2,9 @@
 
     grid -> block BM x BN -> warpgroup BM / CONSUMERS x BN -> instruction 64 x BN x K_STEP, in k tiles of BK
 
-One warpgroup, the producer, lets TMA bring k tiles of A and B to a ring of STAGES stages in shared memory; the others, the
-consumers, multiply them by wgmma, which reads shared memory itself. Two mbarriers a stage pass it to and fro: `full` when
-its bytes have arrived, `empty` when the consumers have done with it.
+One warpgroup, the producer, lets TMA bring k tiles of A and B to a ring of STAGES stages in shared memory; the others,
+the consumers, multiply them by wgmma, which reads shared memory itself. Two mbarriers a stage pass it to and fro:
+`full` when its bytes have arrived, `empty` when the consumers have done with it.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class WgmmaFamily(Family):
         one = cast(WgmmaConfig, plan.config)
         return (
             Tile("warpgroup", one.BM // one.CONSUMERS, one.BN, one.CONSUMERS),
-            Tile("instruction", M, one.BN, one.BM // one.CONSUMERS // M),
+            Tile("thread", 2 * plan.constants["MMAS_M"], one.BN // 4, WARPGROUP),
         )
 
     def prose(self, plan: Plan) -> tuple[str, ...]:
@@ -272,7 +272,7 @@ def _granted(registers: int) -> int:
 
 def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Work:
     size_a, size_b = problem.types.a.size, problem.types.b.size
-    threads, rows = value["THREADS"], config.BM // config.CONSUMERS
+    threads, rows = WARPGROUP * config.CONSUMERS, config.BM // config.CONSUMERS  # that compute; of each warpgroup
     moved = (config.BM * size_a + config.BN * size_b) * config.BK
     read = config.CONSUMERS * (rows * size_a + rows // M * config.BN * size_b)  # bytes of the block, for each k
     outputs = config.BM * config.BN // threads
@@ -290,6 +290,7 @@ def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Wo
         products=M * config.BN * (K_BYTES // size_a) // WARPGROUP,
         other_registers=max(OTHER_REGISTERS, held - outputs),
         fragment_registers=1,
+        producers=WARPGROUP,
     )
 
 
