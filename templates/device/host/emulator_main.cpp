@@ -261,6 +261,12 @@ void store_matrices(const unsigned* registers, unsigned count, bool transposed, 
   std::memcpy(address, operand.row, MATRIX_ROW_BYTES);
 }
 
+}  // namespace gemmgen
+
+#include "wmma_runtime.hpp"
+
+namespace gemmgen {
+
 // What an atomic makes of the value that stands there. Whole numbers wrap around.
 namespace changed {
 
