@@ -5,6 +5,8 @@
 
 #include "block.hpp"
 #include "failure.hpp"
+#include "matrix_runtime.hpp"
+#include "operand_access.hpp"
 #include "races.hpp"
 #include "shared_memory.hpp"
 #include "wmma.hpp"
