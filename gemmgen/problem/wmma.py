@@ -1,8 +1,8 @@
 """WMMA, the portable form of a warp's product: 16 x 16 x 16, by fragments whose elements no manual assigns to lanes.
 
 See NVIDIA's PTX ISA, "Warp-level matrix instructions": wmma.load, wmma.mma and wmma.store, which nvcuda::wmma wraps.
-Each half of the columns is summed as one mma.sync of m16n8k16 sums it, as recordings of cards show (Khattak and Mikaitis,
-arXiv 2512.07004).
+Each half of the columns is summed as one mma.sync of m16n8k16 sums it, as recordings of cards show (Khattak and
+Mikaitis, arXiv 2512.07004).
 """
 
 from __future__ import annotations
