@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from gemmgen.benchmark.study.engine import StudyResult
     from gemmgen.benchmark.study.modelcheck import ModelCheck
     from gemmgen.kernel.source import KernelSource
+    from gemmgen.problem.case import Case
     from gemmgen.problem.dtype import DType
-    from gemmgen.problem.gemm import Case, Problem
+    from gemmgen.problem.gemm import Problem
     from gemmgen.problem.matrix import Layout
     from gemmgen.search.tuner import Trial, TuneResult
     from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError, InvalidInput
@@ -48,8 +49,9 @@ else:
         "gemmgen.benchmark.study.engine": ("StudyResult",),
         "gemmgen.benchmark.study.modelcheck": ("ModelCheck",),
         "gemmgen.kernel.source": ("KernelSource",),
+        "gemmgen.problem.case": ("Case",),
         "gemmgen.problem.dtype": ("DType",),
-        "gemmgen.problem.gemm": ("Case", "Problem"),
+        "gemmgen.problem.gemm": ("Problem",),
         "gemmgen.problem.matrix": ("Layout",),
         "gemmgen.search.tuner": ("Trial", "TuneResult"),
         "gemmgen.support.errors": ("CandidateFailed", "Failure", "GemmgenError", "InvalidInput"),

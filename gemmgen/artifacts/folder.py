@@ -13,6 +13,7 @@ from gemmgen.artifacts.selftest import SelfTest
 from gemmgen.artifacts.together import write_together
 from gemmgen.kernel.render import environment
 from gemmgen.kernel.source import KernelSource
+from gemmgen.run.compile import arch_for
 from gemmgen.support.errors import InvalidInput, require
 from gemmgen.support.files import sha256
 
@@ -21,7 +22,6 @@ def require_exportable(source: KernelSource) -> None:
     """Raise InvalidInput for a kernel that `export` has no launcher for."""
     launch = source.launch
     special = [*launch.attributes, *([f"clusters of {launch.cluster} blocks"] if launch.cluster > 1 else [])]
-    special += [f"a tensor map of {one.operand}" for one in launch.maps]
     require(not special, f"export writes no launcher for kernels whose launch takes {', '.join(special)}")
 
 
@@ -43,7 +43,7 @@ def export(source: KernelSource, record: Mapping[str, Any], to: Path) -> list[Pa
 
 def folder_texts(source: KernelSource, arch: str) -> dict[str, str]:
     """The text of each file by name, without the certificate."""
-    out = Interface(source, arch)
+    out = Interface(source, arch_for(source, arch))
     test = SelfTest(out)
 
     def render(template: str) -> str:

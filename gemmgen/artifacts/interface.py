@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from gemmgen.artifacts.elements import ELEMENTS, Element
+from gemmgen.artifacts.maps import Maps
 from gemmgen.kernel.notes import MatrixText, matrix_texts
-from gemmgen.kernel.source import OPERANDS, KernelSource, Parameter
+from gemmgen.kernel.source import OPERANDS, KernelSource, Parameter, parameters
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Epilogue
@@ -23,23 +24,33 @@ from gemmgen.support.errors import require
 
 @dataclass(frozen=True)
 class LeadingDimension:
-    """A leading dimension that the launcher takes, and the line that it must hold (a size's name or number)."""
+    """A leading dimension that the launcher takes, and the line that it must hold (a size's name or number).
+
+    unit   elements that divide it
+    least  what it may not be below where the line has no element
+    """
 
     name: str
     line: str
+    unit: int
+    least: int
 
 
 @dataclass(frozen=True)
 class Stride:
     """A stride that the launcher takes, and the matrix that it must reach over: lines of `line` elements, `ld` apart.
 
-    Each is a name or a number. may_be_zero: all products may share the matrix.
+    Each is a name or a number.
+
+    unit         elements that divide it
+    may_be_zero  all products may share the matrix
     """
 
     name: str
     lines: str
     ld: str
     line: str
+    unit: int
     may_be_zero: bool
 
 
@@ -89,6 +100,22 @@ class Interface:
         return self.arch.removeprefix("sm_")
 
     @property
+    def nvcc_arch(self) -> str:
+        """What tells nvcc to compile for it; of sm_90a nvcc's -arch makes code for others, too."""
+        number = self.cmake_arch
+        return f"-gencode arch=compute_{number},code={self.arch}" if self.feature else f"-arch={self.arch}"
+
+    @property
+    def capability(self) -> tuple[int, int]:
+        """Of the architecture: (9, 0) of sm_90."""
+        return divmod(int(self.cmake_arch.rstrip("af")), 10)
+
+    @property
+    def feature(self) -> str | None:
+        """The macro that compilers define where they compile for this architecture alone; None: others run it, too."""
+        return f"__CUDA_ARCH_FEAT_SM{self.cmake_arch.removesuffix('a')}_ALL" if self.arch.endswith("a") else None
+
+    @property
     def problem(self) -> Problem:
         return self.source.problem
 
@@ -98,8 +125,31 @@ class Interface:
 
     @cached_property
     def arguments(self) -> tuple[Argument, ...]:
-        """The launcher's, in the kernel's order."""
-        return tuple(self._argument(parameter) for parameter in self.source.parameters)
+        """The launcher's, in the order of a kernel without tensor maps: it takes pointers for them."""
+        launch = self.source.launch
+        given = parameters(self.problem, replace(launch, maps=())) if launch.maps else self.source.parameters
+        return tuple(self._argument(parameter) for parameter in given)
+
+    @cached_property
+    def taken(self) -> tuple[Argument, ...]:
+        """The kernel's, tensor maps apart, which come first."""
+        return tuple(self._argument(parameter) for parameter in self.source.parameters if not parameter.is_map)
+
+    @property
+    def passed(self) -> tuple[str, ...]:
+        """What the kernel gets, in order."""
+        maps = (f"as_parameter({one.parameter})" for one in self.maps.encoded)
+        return (*maps, *(argument.passed for argument in self.taken))
+
+    @cached_property
+    def maps(self) -> Maps:
+        """The tensor maps that it takes."""
+        return Maps(self.source, self.sizes)
+
+    @property
+    def persistent(self) -> bool:
+        """Whether no more blocks are launched than the device has SMs."""
+        return self.source.launch.persistent
 
     def _argument(self, parameter: Parameter) -> Argument:
         """The kernel's own structs are what CUDA's headers call otherwise: the same bits."""
@@ -171,16 +221,26 @@ class Interface:
     def runtime_lds(self) -> tuple[LeadingDimension, ...]:
         lines = self.problem.line_sizes
         return tuple(
-            LeadingDimension(name, self.sizes[line]) for name, line in lines.items() if name in self.runtime_names
+            LeadingDimension(name, self.sizes[line], self._unit(name), int(self.maps.unit(name) > 1))
+            for name, line in lines.items()
+            if name in self.runtime_names
         )
+
+    def _unit(self, distance: str) -> int:
+        """Elements that divide a leading dimension, or a stride, of run time."""
+        return max(self.problem.ld_align, self.maps.unit(distance))
 
     @property
     def runtime_strides(self) -> tuple[Stride, ...]:
         return tuple(
-            Stride(name, self.sizes[lines], self.sizes[ld], self.sizes[line], name != "stride_c")
+            Stride(name, self.sizes[lines], self.sizes[ld], self.sizes[line], self._unit(name), self._shared(name))
             for name, (lines, ld, line) in self.problem.stride_sizes.items()
             if name in self.runtime_names
         )
+
+    def _shared(self, stride: str) -> bool:
+        """Whether all products may share the matrix: TMA knows no distance of 0."""
+        return stride != "stride_c" and self.maps.unit(stride) == 1
 
     @property
     def batched(self) -> bool:
@@ -194,7 +254,7 @@ class Interface:
     @property
     def operands(self) -> tuple[str, ...]:
         """The arguments that say where A, B and C are: themselves, or the arrays."""
-        return tuple(p.text for p in self.source.parameters if p.name in OPERANDS)
+        return tuple(one.text for one in self.arguments if one.text.removesuffix("_array") in OPERANDS)
 
     @property
     def located(self) -> dict[str, str]:
@@ -210,7 +270,10 @@ class Interface:
     def aligns(self) -> dict[str, int]:
         """Bytes that divide the addresses that these arguments are, by their names."""
         behind = dict.fromkeys(OPERANDS, POINTER_BYTES) if self.pointers else {}
-        return {text: behind.get(name) or self.problem.align_of(name) for name, text in self.located.items()}
+        return {
+            text: behind.get(name) or max(self.problem.align_of(name), self.maps.align(name))
+            for name, text in self.located.items()
+        }
 
     @property
     def alignments(self) -> tuple[Alignment, ...]:
@@ -267,11 +330,8 @@ class Interface:
 
     @property
     def pointer_align(self) -> int:
-        return self.problem.pointer_align
-
-    @property
-    def ld_align(self) -> int:
-        return self.problem.ld_align
+        """Bytes that divide all addresses of operands."""
+        return max(self.problem.pointer_align, *(self.maps.align(name) for name in OPERANDS))
 
     @property
     def threads(self) -> int:

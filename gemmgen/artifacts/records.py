@@ -13,8 +13,9 @@ from typing import Any, Literal
 
 from gemmgen.kernel.model import Prediction, representative
 from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.case import Case
 from gemmgen.problem.device import DeviceSpec
-from gemmgen.problem.gemm import Case, Problem
+from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import RUNTIME
 from gemmgen.run.compile import CompiledKernel
 from gemmgen.run.coverage import Coverage

@@ -9,9 +9,9 @@ from functools import cached_property
 from gemmgen.artifacts.interface import Interface
 from gemmgen.artifacts.selftest_sizes import selftest_shapes
 from gemmgen.kernel.epilogue_text import ReferenceText, reference_text
+from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Epilogue
-from gemmgen.problem.gemm import Case
 from gemmgen.problem.types import Types
 from gemmgen.verification.data import FACTORS, LARGEST_INTEGER, SUMS, ZEROS
 from gemmgen.verification.tensor_bound import LAMBDA

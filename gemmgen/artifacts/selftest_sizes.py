@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.gemm import Case, Problem
+from gemmgen.problem.case import Case
+from gemmgen.problem.gemm import Problem
 
 BATCH = 5  # products, where their number is free
 PADDING = 3  # in units of ld_align: odd, so that padded lines lose every alignment beyond the promised one
@@ -30,7 +31,7 @@ def _shapes(source: KernelSource) -> Iterator[Case]:
     ):
         dense = _case(source.problem, m, n, k)
         yield dense
-        yield _padded(dense)
+        yield _padded(dense, shares_b="B" not in {one.operand for one in source.launch.maps})
 
 
 def _case(problem: Problem, m: int, n: int, k: int) -> Case:
@@ -44,8 +45,8 @@ def _case(problem: Problem, m: int, n: int, k: int) -> Case:
     return _behind_pointers(case) if problem.pointers else case
 
 
-def _padded(dense: Case) -> Case:
-    """`dense` with longer lines, where their distance is a run-time parameter."""
+def _padded(dense: Case, shares_b: bool) -> Case:
+    """`dense` with longer lines, where their distance is a run-time parameter. Products share B where they may."""
     problem = dense.problem
     extra = PADDING * problem.ld_align
 
@@ -64,13 +65,14 @@ def _padded(dense: Case) -> Case:
     )
     if problem.pointers:
         return replace(_behind_pointers(padded), stride_b=0)
-    return problem.case(**_all_but_scalars(padded), **_strides(padded))
+    return problem.case(**_all_but_scalars(padded), **_strides(padded, shares_b))
 
 
-def _strides(case: Case) -> dict[str, int]:
-    """Matrices further apart, where their distance is a run-time parameter; all products share B, if they may."""
+def _strides(case: Case, shares_b: bool) -> dict[str, int]:
+    """Matrices further apart, where their distance is a run-time parameter, or all products share B."""
     extra = PADDING * case.problem.ld_align
-    strides = {name: getattr(case, name) + extra for name in case.problem.stride_sizes} | {"stride_b": 0}
+    strides = {name: getattr(case, name) + extra for name in case.problem.stride_sizes}
+    strides |= {"stride_b": 0} if shares_b else {}
     return {name: stride for name, stride in strides.items() if name in case.problem.runtime_names}
 
 

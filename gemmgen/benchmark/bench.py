@@ -11,7 +11,8 @@ from typing import Any, cast
 from gemmgen.artifacts.kernelfile import GALLERY, KernelFile, kernels_in, read_kernel, write_kernel, write_record
 from gemmgen.artifacts.records import Document, Origin, provenance, timing_document, verdict_document
 from gemmgen.kernel.model import representative
-from gemmgen.problem.gemm import Case, Problem
+from gemmgen.problem.case import Case
+from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import compile_kernel
 from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel

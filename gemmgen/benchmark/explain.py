@@ -12,9 +12,9 @@ from gemmgen.kernel.analysis import Traffic, traffic
 from gemmgen.kernel.families import plan_of
 from gemmgen.kernel.model import Bound, Prediction, predict, representative
 from gemmgen.kernel.plan import Plan, Tile
+from gemmgen.problem.case import Case
 from gemmgen.problem.device import WARP, DeviceSpec
 from gemmgen.problem.dtype import WORD
-from gemmgen.problem.gemm import Case
 from gemmgen.run.compile import CompiledKernel, compile_kernel
 from gemmgen.run.sass import FmaUse, InstructionMix, Sass, disassemble, fma_use, skips
 from gemmgen.support.brief import brief

@@ -229,10 +229,10 @@ def _summary_table(made: Iterable[Summary]) -> Iterator[str]:
 
 def _rows(scores: Sequence[Score]) -> Iterator[str]:
     yield (
-        "| problem | ours, us | TFLOPS | GB/s | cuBLASLt, us | TFLOPS | ratio | of the limit | limit "
+        "| problem | ours, us | TFLOPS | GB/s | baseline, us | TFLOPS | baseline | ratio | of the limit | limit "
         "| of moving the bytes | verified | sanitizers | kernel |"
     )
-    yield "|---|---:|---:|---:|---:|---:|---:|---:|---|---:|---|---|---|"
+    yield "|---|---:|---:|---:|---:|---:|---|---:|---:|---|---:|---|---|---|"
     for score in scores:
         theirs, roof = score.bench.get("cublaslt") or {}, score.roof
         yield line(
@@ -241,6 +241,7 @@ def _rows(scores: Sequence[Score]) -> Iterator[str]:
             number(score.bench["ours"]["gbs"], "{:.0f}") if roof and roof.memory_bound else NONE,
             number(theirs.get("us")),
             number(theirs.get("tflops")),
+            _baseline(score),
             _against(score.ratio, score.goal.ratio, "{:.3f}x"),
             _against(score.share, score.goal.share, "{:.1%}"),
             roof.limit if roof else NONE,
@@ -249,6 +250,16 @@ def _rows(scores: Sequence[Score]) -> Iterator[str]:
             _sanitized(score.record),
             link(score.kernel) if score.kernel else f"none: {_cell(score.failure or '')}",
         )
+
+
+def _baseline(score: Score) -> str:
+    """What computes the same: "cuBLASLt", "cuBLASLt + GELU_BIAS"; "none" where it has no kernel for types or layout."""
+    if not score.bench:
+        return NONE
+    if score.bench["cublaslt"] is None:
+        return "none"
+    library = GEMM_BATCHED if score.problem.pointers else "cuBLASLt"
+    return " + ".join(filter(None, (library, score.bench["cublaslt"].get("epilogue"))))
 
 
 def _verified(record: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Literal
 
 from gemmgen.kernel.plan import Plan, Work
+from gemmgen.problem.case import Case
 from gemmgen.problem.device import (
     MAX_REGISTERS,
     REGISTER_UNIT,
@@ -20,7 +21,7 @@ from gemmgen.problem.device import (
     DeviceSpec,
 )
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.gemm import Case, Problem
+from gemmgen.problem.gemm import Problem
 
 Limiter = Literal["threads", "blocks", "registers", "shared memory"]
 Bound = Literal["FMA", "issue", "instruction fetch", "shared memory", "L2", "DRAM", "latency"]

@@ -17,8 +17,9 @@ import numpy.typing as npt
 from gemmgen.kernel.streamk import Numbers, Schedule, Stream
 from gemmgen.kernel.tensor_map import TensorMap, parameter_of
 from gemmgen.problem import operands
+from gemmgen.problem.case import Case
 from gemmgen.problem.device import DEFAULT_ARCH, MAX_THREADS
-from gemmgen.problem.gemm import Case, Problem
+from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import BATCH_SIZES
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import require

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from gemmgen.problem.gemm import Case
+from gemmgen.problem.case import Case
 from gemmgen.support.errors import require
 
 SWIZZLES = (0, 32, 64, 128)  # bytes of a pattern's lines; 0 is none

@@ -8,12 +8,17 @@ is in no manual: it was found out by experiment (Fasi, Higham, Mikaitis and Pran
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
-from gemmgen.problem.device import WARP, Arch
+from gemmgen.problem.device import ARCHS, WARP, Arch
 from gemmgen.problem.dtype import WORD, DType
+from gemmgen.problem.types import Compute, Types
 from gemmgen.support.errors import require
 
 QUAD = 4  # lanes that share a row of A, and of C
+NEVER = 1000  # NN of no sm_NN
+WHOLE = 23  # bits of fraction of an f32
+CUT = (Compute.PROMOTED, Compute.FAST)  # what may cut sums shorter than f32's
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,7 @@ class Sums:
 
     products: int
     fraction: int
-    kept: int = 23
+    kept: int = WHOLE
 
 
 @dataclass(frozen=True)
@@ -65,11 +70,14 @@ class Mma:
         return f"m{self.m}n{self.n}k{self.k}"
 
     @property
+    def products(self) -> int:
+        return self.m * self.n * self.k
+
+    @property
     def function(self) -> str:
         """The device function's name, of templates/device/mma.cu: "mma_m16n8k16_bf16", "mma_m16n8k16_f16_f16"."""
-        factors = multiplied(self.a) if self.a == self.b else multiplied(self.a) + multiplied(self.b)
         usual = self.accumulator in (DType.F32, DType.S32, DType.F64)
-        return f"mma_{self.shape}_{factors}{'' if usual else '_' + self.accumulator.label}"
+        return f"mma_{self.shape}_{factors(self.a, self.b)}{'' if usual else '_' + self.accumulator.label}"
 
     @property
     def ptx(self) -> str:
@@ -89,8 +97,7 @@ class Mma:
 
     @property
     def c_shared(self) -> int:
-        """Elements of C that share a register, side by side in a row: two of f16."""
-        return max(1, WORD // self.accumulator.size)
+        return sums_shared(self.accumulator)
 
     @property
     def a_registers(self) -> int:
@@ -112,7 +119,7 @@ class Mma:
     @property
     def c_type(self) -> str:
         """and of C."""
-        return self.accumulator.ctype if self.c_shared == 1 else "unsigned"
+        return sums_type(self.accumulator)
 
     def a_place(self, lane: int, register: int, part: int = 0) -> tuple[int, int]:
         """(row, k) of an element of A."""
@@ -125,8 +132,7 @@ class Mma:
 
     def c_place(self, lane: int, register: int, part: int = 0) -> tuple[int, int]:
         """(row, column) of an element of C or D."""
-        number = register * self.c_shared + part
-        return lane // QUAD + 8 * (number // 2), 2 * (lane % QUAD) + number % 2
+        return sum_place(lane, register * self.c_shared + part)
 
     @property
     def k_text(self) -> str:
@@ -154,6 +160,26 @@ class Mma:
 def multiplied(dtype: DType) -> str:
     """What elements of `dtype` are multiplied as: "tf32" for f32."""
     return "tf32" if dtype is DType.F32 else dtype.label
+
+
+def factors(a: DType, b: DType) -> str:
+    """What A and B are multiplied as, in names: "bf16", "s8u8"."""
+    return multiplied(a) if a == b else multiplied(a) + multiplied(b)
+
+
+def sums_shared(accumulator: DType) -> int:
+    """Sums that share a register, side by side in a row: two of f16."""
+    return max(1, WORD // accumulator.size)
+
+
+def sums_type(accumulator: DType) -> str:
+    """The C++ type of a register of sums."""
+    return accumulator.ctype if sums_shared(accumulator) == 1 else "unsigned"
+
+
+def sum_place(lane: int, number: int) -> tuple[int, int]:
+    """(row, column) of sum `number` of a lane, of the 16 x 8 of a warp."""
+    return lane // QUAD + 8 * (number // 2), 2 * (lane % QUAD) + number % 2
 
 
 AMPERE, HOPPER, SINCE_BLACKWELL = (80, 86, 89), (90,), (100, 120)
@@ -196,3 +222,33 @@ def _listed() -> tuple[Mma, ...]:
 
 
 MMAS: dict[str, Mma] = {mma.function: mma for mma in _listed()}
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """What multiplies, and the architectures that have it: NN of sm_NN from `since` up to `until`, and from `again` on.
+
+    mma  None: there is none
+    """
+
+    mma: Mma | None = None
+    since: int = NEVER
+    until: int = NEVER
+    again: int = NEVER
+
+
+@cache
+def instruction(types: Types, k: int, m: int | None = None) -> Instruction:
+    """That for `k` of a product of `types`, and `m` rows where they are given, as exact as their compute promises."""
+    sums = DType.F16 if types.compute is Compute.F16 else types.accumulator
+    wanted = (types.a, types.b, sums, k)
+    found = (one for one in MMAS.values() if (one.a, one.b, one.accumulator, one.k) == wanted)
+    mma = next((one for one in found if m in (None, one.m)), None)
+    if mma is None or (types.a is DType.F32 and types.compute is not Compute.TF32):
+        return Instruction()
+    numbers = sorted(arch.number for arch in ARCHS.values())
+    native = {number for number, one in mma.sums.items() if one is None or types.compute in CUT or one.kept == WHOLE}
+    since = min(native, default=NEVER)
+    until = next((number for number in numbers if number > since and number not in native), NEVER)
+    again = next((number for number in numbers if number > until and number in native), NEVER)
+    return Instruction(mma, since, until, again)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from gemmgen.problem.dtype import WORD, DType
-from gemmgen.problem.mma import Sums, multiplied
+from gemmgen.problem.device import WARP
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.mma import Sums, factors, multiplied, sum_place, sums_shared, sums_type
 from gemmgen.support.errors import require
 
 M = 64  # rows of every wgmma
@@ -67,10 +68,9 @@ class Wgmma:
     @property
     def function(self) -> str:
         """The device function's name, of templates/device/wgmma.cu: "wgmma_m64n128k16_bf16"."""
-        factors = multiplied(self.a) if self.a == self.b else multiplied(self.a) + multiplied(self.b)
         sums = "_f16" if self.accumulator is DType.F16 else ""
         transposes = ("_trans_a" if self.trans_a else "") + ("_trans_b" if self.trans_b else "")
-        return f"wgmma_{self.shape}_{factors}{sums}{'_rs' if self.registers else ''}{transposes}"
+        return f"wgmma_{self.shape}_{factors(self.a, self.b)}{sums}{'_rs' if self.registers else ''}{transposes}"
 
     @property
     def ptx(self) -> str:
@@ -87,8 +87,7 @@ class Wgmma:
 
     @property
     def c_shared(self) -> int:
-        """Elements of D that share a register, side by side in a row: two of f16."""
-        return WORD // self.accumulator.size
+        return sums_shared(self.accumulator)
 
     @property
     def c_registers(self) -> int:
@@ -98,13 +97,14 @@ class Wgmma:
     @property
     def c_type(self) -> str:
         """The C++ type of a register of D."""
-        return self.accumulator.ctype if self.c_shared == 1 else "unsigned"
+        return sums_type(self.accumulator)
 
     def c_place(self, thread: int, register: int, part: int = 0) -> tuple[int, int]:
         """(row, column) of an element of D."""
-        warp, lane = divmod(thread, 32)
-        number = register * self.c_shared + part
-        return 16 * warp + lane // 4 + 8 * (number // 2 % 2), 8 * (number // 4) + 2 * (lane % 4) + number % 2
+        warp, lane = divmod(thread, WARP)
+        block, number = divmod(register * self.c_shared + part, 4)
+        row, column = sum_place(lane, number)
+        return 16 * warp + row, 8 * block + column
 
     @property
     def sums(self) -> Sums | None:

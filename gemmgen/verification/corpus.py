@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from gemmgen.kernel.naming import parse_name
-from gemmgen.problem.gemm import Case, Problem
+from gemmgen.problem.case import Case
+from gemmgen.problem.gemm import Problem
 from gemmgen.support.errors import Failure, FailureKind, InvalidInput, require, whole
 from gemmgen.support.files import content_key, write_atomic
 from gemmgen.verification.scalars import NAN

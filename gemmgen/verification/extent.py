@@ -9,8 +9,9 @@ from __future__ import annotations
 import mmap
 
 from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import WIDEST_ACCESS
-from gemmgen.problem.gemm import Case, Problem
+from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import MatrixSizes
 from gemmgen.verification.situation import Situation
 

@@ -79,8 +79,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.gemm import Case
 from gemmgen.problem.operands import DEPTH, OPERANDS, is_amax
 from gemmgen.problem.types import Types
 from gemmgen.run.executor import Floats

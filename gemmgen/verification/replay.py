@@ -15,9 +15,9 @@ import numpy.typing as npt
 from gemmgen.kernel.families import plan_of
 from gemmgen.kernel.plan import SumOrder
 from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.case import Case
 from gemmgen.problem.device import Arch, parse_arch
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.gemm import Case
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.data import make_operands

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.gemm import Case
+from gemmgen.problem.case import Case
 from gemmgen.problem.matrix import Matrix
 from gemmgen.run.executor import LoadedKernel
 from gemmgen.support.errors import CandidateFailed

@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.gemm import Case, Problem
+from gemmgen.problem.gemm import Problem
 from gemmgen.run.coverage import Coverage
 from gemmgen.run.executor import Executor, LoadedKernel
 from gemmgen.support.brief import brief

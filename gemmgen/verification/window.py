@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gemmgen.problem.gemm import Case
+from gemmgen.problem.case import Case
 
 
 @dataclass(frozen=True)

@@ -111,10 +111,10 @@ size_t ${ out.name }_semaphores_bytes(${ sizes });
  * ${ "%-9s" | format(out.runtime_sizes | join(", ")) } 0 to ${ out.size_limit }${ "; with no element in C nothing is launched" if out.may_be_empty }
 //% endif
 //% for ld in out.runtime_lds
- * ${ "%-9s" | format(ld.name) } at least ${ ld.line }${ ", and divisible by " ~ out.ld_align if out.ld_align > 1 }
+ * ${ "%-9s" | format(ld.name) } at least ${ ld.line }${ " and %d" % ld.least if ld.least and not ld.line.isdigit() }${ ", and divisible by " ~ ld.unit if ld.unit > 1 }
 //% endfor
 //% for x in out.runtime_strides
- * ${ "%-9s" | format(x.name) } ${ "0 (all products share the matrix), or " if x.may_be_zero }at least (${ x.lines } - 1) * ${ x.ld } + ${ x.line }${ ", and divisible by " ~ out.ld_align if out.ld_align > 1 }
+ * ${ "%-9s" | format(x.name) } ${ "0 (all products share the matrix), or " if x.may_be_zero }at least (${ x.lines } - 1) * ${ x.ld } + ${ x.line }${ ", and divisible by " ~ x.unit if x.unit > 1 }
 //% endfor
  *
  * Returns cudaSuccess, or
@@ -123,6 +123,10 @@ size_t ${ out.name }_semaphores_bytes(${ sizes });
  *     cudaErrorMisalignedAddress      a pointer to an address that is not divisible as above${ "; what arrays hold is not checked" if out.pointers }
 //% endif
  *     cudaErrorInvalidConfiguration   a grid of more than 2^31 - 1 blocks
+//% if out.maps.encoded
+ *     cudaErrorNoKernelImageForDevice a device that is ${ "no" if out.feature else "older than" } sm_${ out.capability | join }
+ *     cudaErrorCallRequiresNewerDriver  a driver older than CUDA 12.0
+//% endif
  *     what cudaGetLastError() reports after the launch: an error that an earlier call left behind, too.
  */
 cudaError_t ${ out.name }_launch(
@@ -130,6 +134,35 @@ cudaError_t ${ out.name }_launch(
     ${ p.ctype } ${ p.text },
 //% endfor
     cudaStream_t stream);
+/*% if out.maps.encoded %*/
+
+/* A launch whose arguments are checked and whose tensor maps are encoded. It may be copied, and be run any number of times on the
+ * device that was the current one, while the tensors stay where they are. Its fields are the launcher's own.
+ */
+typedef struct ${ out.name }_plan {
+//% for one in out.maps.encoded
+    unsigned long long ${ one.parameter }[16];
+//% endfor
+//% for p in out.taken
+    ${ p.ctype } ${ p.text };
+//% endfor
+    unsigned blocks;
+} ${ out.name }_plan;
+
+/* What ${ out.name }_launch does before it starts the kernel: same arguments, same errors. Where it fails `plan` stays as it was. */
+cudaError_t ${ out.name }_make_plan(
+    ${ out.name }_plan* plan,
+//% for p in out.arguments
+    ${ p.ctype } ${ p.text }${ ");" if loop.last else "," }
+/*% endfor %*/
+
+/* Start the kernel as planned, on `stream`; returns before it has run. */
+cudaError_t ${ out.name }_run(const ${ out.name }_plan* plan, cudaStream_t stream);
+
+/* Why the last of these calls on this thread refused its arguments or the device: "lda = 100 is no multiple of 8 elements".
+ * Empty where it did not. */
+const char* ${ out.name }_refusal(void);
+/*% endif %*/
 
 #ifdef __cplusplus
 }

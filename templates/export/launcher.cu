@@ -1,12 +1,29 @@
 /*# The host's side of NAME.cu, appended to the kernel's text: checks the arguments, launches. #*/
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)  // NVRTC and host emulation take the kernel alone
+/*% if out.feature %*/
+
+#if defined(__CUDA_ARCH__) && !defined(${ out.feature })
+#error "${ out.name } has instructions of ${ out.arch } alone: compile it with ${ out.nvcc_arch }"
+#endif
+/*% endif %*/
 
 #include "${ out.name }.h"
+/*% if out.maps.encoded %*/
+
+#include <cuda.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+/*% else %*/
 
 #include <climits>
 #include <cstdint>
 #include <initializer_list>
+/*% endif %*/
 
 //% if out.adds_up
 //% set sizes = out.workspace_sizes | map("replace", "", "int ", 1) | join(", ")
@@ -50,6 +67,9 @@ extern "C" size_t ${ out.name }_semaphores_bytes(${ sizes })
 }
 
 //% endif
+//% if out.maps.encoded
+//% include "export/launcher/plan.cu"
+//% else
 extern "C" cudaError_t ${ out.name }_launch(
 //% for p in out.arguments
     ${ p.ctype } ${ p.text },
@@ -63,12 +83,12 @@ extern "C" cudaError_t ${ out.name }_launch(
 //% endfor
 //% endif
 //% for ld in out.runtime_lds
-    if (${ ld.name } < ${ ld.line }${ " || " ~ ld.name ~ " % " ~ out.ld_align ~ " != 0" if out.ld_align > 1 }) return cudaErrorInvalidValue;
+    if (${ ld.name } < ${ ld.line }${ " || " ~ ld.name ~ " % " ~ ld.unit ~ " != 0" if ld.unit > 1 }) return cudaErrorInvalidValue;
 //% endfor
 //% for x in out.runtime_strides
     if (${ x.name ~ " != 0 && " if x.may_be_zero }${ x.name } < (${ x.lines } - 1LL) * ${ x.ld } + ${ x.line }) return cudaErrorInvalidValue;
-//% if out.ld_align > 1
-    if (${ x.name } % ${ out.ld_align } != 0) return cudaErrorInvalidValue;
+//% if x.unit > 1
+    if (${ x.name } % ${ x.unit } != 0) return cudaErrorInvalidValue;
 //% endif
 //% endfor
 //% if out.may_be_empty
@@ -94,37 +114,11 @@ extern "C" cudaError_t ${ out.name }_launch(
     }
 /*% endfor %*/
 
-//% if out.stream
-    const size_t blocks = blocks_for(tiles_of_c(${ out.workspace_sizes | join(", ") }));
-//% else
-    const auto tiles = [](long long size, long long tile) { return (size + tile - 1) / tile; };
-    const long long blocks = ${ out.splits }LL
-//% for size, tile in out.grid
-        * tiles(${ size }, ${ tile })${ ";" if loop.last }
-//% endfor
-//% endif
+//% include "export/launcher/blocks.cu"
     if (blocks > INT_MAX) return cudaErrorInvalidConfiguration;
 
-//% if out.shared_bytes
-    // A device's limit, not a launch's: asked for each time, since the current device may have changed.
-    const cudaError_t raised = cudaFuncSetAttribute(
-        ${ out.name }, cudaFuncAttributeMaxDynamicSharedMemorySize, ${ out.shared_bytes });
-    if (raised != cudaSuccess) return raised;
-//% endif
-//% for name, elements in out.amaxes.items()
-    const cudaError_t ${ name }_set = cudaMemsetAsync(${ name }, 0, sizeof(${ out.element[name] }) * ${ elements }, stream);
-    if (${ name }_set != cudaSuccess) return ${ name }_set;
-//% endfor
-    cudaLaunchConfig_t config = {};
-    config.gridDim = static_cast<unsigned>(blocks);
-    config.blockDim = ${ out.threads };
-//% if out.shared_bytes
-    config.dynamicSmemBytes = ${ out.shared_bytes };
-//% endif
-    config.stream = stream;
-    // It returns this launch's error; cudaGetLastError would return one that an earlier call left, too.
-    return cudaLaunchKernelEx(&config, ${ out.name },
-        ${ out.arguments | map(attribute="passed") | join(",\n        " if out.cuda_elements else ", ") });
+//% include "export/launcher/start.cu"
 }
+/*% endif %*/
 
 #endif  // __CUDACC__ && !__CUDACC_RTC__

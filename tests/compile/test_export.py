@@ -20,13 +20,15 @@ import pytest
 from gemmgen.artifacts.folder import export
 from gemmgen.artifacts.together import write_together
 from gemmgen.kernel.families import FAMILIES
-from gemmgen.kernel.render import render
+from gemmgen.kernel.render import environment, render
 from gemmgen.kernel.source import POINTERS as POINTER_NAMES
-from gemmgen.kernel.source import WORKSPACE, KernelSource
+from gemmgen.kernel.source import WORKSPACE, KernelSource, Launch, parameters
+from gemmgen.kernel.tensor_map import PROMOTIONS, SWIZZLES, TensorMap
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.sizes import parse_shape
+from gemmgen.problem.wgmma import wgmmas
 from gemmgen.run.compile import compile_text
 from gemmgen.support.errors import GemmgenError, InvalidInput
 from gemmgen.support.files import Store
@@ -133,6 +135,20 @@ SHARING = (
     SPLIT,
     kernel("?x64x?", "rr", problem={"dtype": DType.F64, "batch": None}, SPLIT=4),
 )
+
+
+def of_tensor_maps() -> KernelSource:
+    """A kernel by hand that loads and stores by TMA, and multiplies by wgmma; as many blocks as the device has SMs."""
+    problem = Problem(None, None, None, layout="rc", types="bf16", epilogue="acc", ld_align=8)
+    text = (TEMPLATES.parent / "tests" / "kernels" / "wgmma_cooperative.cu").read_text()
+    rendered = environment(problem.types).from_string(text).render(instruction=wgmmas()["wgmma_m64n64k16_bf16"])
+    maps = (TensorMap("A", (64, 128), 128), TensorMap("B", (64, 64), 128, 256), TensorMap("C", (64, 64), 128))
+    shared = 4 * (128 + 64) * 64 * 2 + 128 * 64 * 2 + 2 * 4 * 8
+    launch = Launch(384, (("M", 128), ("N", 64)), shared, maps=maps, persistent=True)
+    return KernelSource("k", rendered, problem, "by hand", {}, launch, parameters(problem, launch))
+
+
+MAPPED = of_tensor_maps()
 
 
 def run(*command: str | Path, folder: Path) -> None:
@@ -389,34 +405,139 @@ def test_launcher_counts_blocks_and_bytes_as_the_launch_does(tmp_path: Path, sou
         assert (partials(*sizes), semaphores(*sizes)) == (workspace.partials, 4 * workspace.semaphores)
 
 
+SM_90A = ("-gencode", "arch=compute_90a,code=sm_90a")
+
+
+@pytest.fixture(scope="module")
+def mapped(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """MAPPED's launcher."""
+    library = launcher_on_the_host(tmp_path_factory.mktemp("mapped"), MAPPED, arch="sm_90a")
+    library.k_refusal.restype = ctypes.c_char_p
+    (ctypes.c_int * 3).in_dll(library, "device_is")[:] = [9, 0, 132]
+    return library
+
+
+SIZES = {"m": 300, "n": 200, "k": 100, "lda": 136, "ldb": 104, "ldc": 200}
+
+
+def plan(library: ctypes.CDLL, a: int = 4096, b: int = 8192, c: int = 1 << 40, **sizes: int) -> tuple[int, Any]:
+    """(what NAME_make_plan answers, the plan); SIZES but for `sizes`."""
+    made = (ctypes.c_ulonglong * 64)()
+    values = (SIZES | sizes).values()
+    return library.k_make_plan(made, *map(ctypes.c_void_p, (a, b, c)), *map(ctypes.c_int, values)), made
+
+
+@needs_gcc
+def test_a_plan_has_the_maps_of_its_launch(mapped: ctypes.CDLL) -> None:
+    case = MAPPED.problem.case(**SIZES)
+    status, made = plan(mapped)
+    assert status == 0 and mapped.k_refusal() == b""
+    for i, (one, address) in enumerate(zip(MAPPED.launch.maps, (4096, 8192, 1 << 40), strict=True)):
+        tensor = one.of(case)
+        wanted = [1, address, *tensor.sizes, *tensor.strides, *tensor.box, SWIZZLES.index(tensor.swizzle)]
+        wanted += [PROMOTIONS.index(tensor.promotion)]
+        assert made[16 * i : 16 * i + 16] == [*wanted, *[0] * (16 - len(wanted))]
+
+
+@needs_gcc
+@pytest.mark.parametrize(("sms", "blocks"), [(132, 12), (5, 5)])
+def test_no_more_blocks_than_the_device_has_sms(mapped: ctypes.CDLL, sms: int, blocks: int) -> None:
+    (device := (ctypes.c_int * 3).in_dll(mapped, "device_is"))[:] = [9, 0, sms]
+    _, made = plan(mapped)
+    assert mapped.k_run(made, None) == 0
+    assert (ctypes.c_uint * 3).in_dll(mapped, "launched")[:] == [blocks, 384, MAPPED.launch.shared_bytes]
+    device[:] = [9, 0, 132]
+
+
+@needs_gcc
+def test_a_plan_without_an_element_of_c_launches_nothing(mapped: ctypes.CDLL) -> None:
+    status, made = plan(mapped, m=0, a=0)
+    (launched := (ctypes.c_uint * 3).in_dll(mapped, "launched"))[:] = [7, 7, 7]
+    assert (status, mapped.k_run(made, None), launched[:]) == (0, 0, [7, 7, 7])
+
+
+@needs_gcc
+def test_with_no_k_a_map_has_a_single_column(mapped: ctypes.CDLL) -> None:
+    status, made = plan(mapped, k=0)
+    assert (status, made[2], made[3]) == (0, 1, 300)
+
+
+@needs_gcc
+@pytest.mark.parametrize(
+    ("changes", "error", "reason"),
+    [
+        ({"m": -1}, 1, "M = -1 is not in 0 to "),
+        ({"lda": 96}, 1, "lda = 96 is less than 100"),
+        ({"k": 0, "lda": 0}, 1, "lda = 0 is less than 1"),
+        ({"ldb": 101}, 1, "ldb = 101 is no multiple of 8 elements"),
+        ({"m": 2**31 - 2**16, "n": 2**31 - 2**16, "ldc": 2**31 - 2**16}, 9, "562915594207232 blocks are more than"),
+        ({"a": 0}, 1, "A is null"),
+        ({"c": 4104}, 716, "C = 0x1008 is no multiple of 16 bytes"),
+        ({"device": [8, 9, 100]}, 209, "the device is an sm_89, and the kernel is for sm_90 alone"),
+        ({"device": [10, 0, 100]}, 209, "the device is an sm_100, and the kernel is for sm_90 alone"),
+    ],
+)
+def test_what_is_refused_says_why(mapped: ctypes.CDLL, changes: dict[str, Any], error: int, reason: str) -> None:
+    device = (ctypes.c_int * 3).in_dll(mapped, "device_is")
+    device[:] = changes.get("device", [9, 0, 132])
+    changes = {name: value for name, value in changes.items() if name != "device"}
+    status, made = plan(mapped, **changes)
+    device[:] = [9, 0, 132]
+    assert (status, made[:]) == (error, [0] * 64)
+    assert mapped.k_refusal().decode().startswith(reason)
+    assert plan(mapped)[0] == 0 and mapped.k_refusal() == b""
+
+
+@needs_nvcc
+def test_a_kernel_of_one_architecture_is_built_for_no_other(tmp_path: Path) -> None:
+    """And without a warning; its launcher links with CUDA's runtime alone and answers where there is no GPU."""
+    export(MAPPED, {**RECORD, "arch": "sm_90a"}, tmp_path)
+    nvcc = "nvcc", "-arch=sm_90", "-c", "k.cu"
+    other = subprocess.run(nvcc, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert other.returncode != 0 and "k has instructions of sm_90a alone: compile it with -gencode" in other.stderr
+    run("nvcc", *NVCC_FLAGS, *SM_90A, "k.cu", "k_selftest.cu", "-o", "selftest", folder=tmp_path)
+    output = subprocess.run([tmp_path / "selftest"], capture_output=True, text=True, check=False).stdout
+    answers = [line for line in output.splitlines() if "cudaSuccess" in line or "cudaError" in line]
+    assert len(answers) == 17
+    assert all(line.startswith("PASS") for line in answers), output
+
+
 CTYPES = {"int": ctypes.c_int, "long long": ctypes.c_longlong, "float": ctypes.c_float, "double": ctypes.c_double}
 LAUNCHER_PRELUDE = """
 #define __CUDACC__
 #include <cuda_runtime.h>
 unsigned launched[3];
+struct alignas(64) TensorMap {
+    unsigned long long opaque[16];
+};
 void KERNEL() {}
 """
 
 
-def launcher_on_the_host(folder: Path, source: KernelSource) -> ctypes.CDLL:
+def launcher_on_the_host(folder: Path, source: KernelSource, arch: str = "sm_90") -> ctypes.CDLL:
     """The exported launcher without its kernel: what it would launch is left in `launched`."""
-    export(source, RECORD, folder)
+    export(source, {**RECORD, "arch": arch}, folder)
     launcher = (folder / f"{source.name}.cu").read_text()[len(source.text) :]
+    (folder / "cuda_bf16.h").write_text("struct __nv_bfloat16;\n")
     (folder / "launcher.cpp").write_text(LAUNCHER_PRELUDE.replace("KERNEL", source.name) + launcher)
     flags = ("-std=c++17", "-shared", "-fPIC", "-I.", f"-I{HOST_CUDA}")
-    run("g++", *flags, "launcher.cpp", HOST_KERNEL / "runtime.cpp", "-o", "launcher.so", folder=folder)
+    parts = (HOST_KERNEL / "runtime.cpp", HOST_KERNEL / "driver.cpp")
+    run("g++", *flags, "launcher.cpp", *parts, "-o", "launcher.so", folder=folder)
     return ctypes.CDLL(str(folder / "launcher.so"))
 
 
 @needs_gcc
-@pytest.mark.parametrize("source", [FREE, SPLIT, STREAM, QUANTISED], ids=["plain", "workspace", "stream", "integers"])
+@pytest.mark.parametrize(
+    "source", [FREE, SPLIT, STREAM, QUANTISED, MAPPED], ids=["plain", "workspace", "stream", "integers", "maps"]
+)
 @pytest.mark.parametrize("compiler", [("gcc", "-std=c99"), ("g++", "-std=c++11")], ids=["C", "C++"])
 def test_header_is_c_and_cpp(tmp_path: Path, compiler: Sequence[str], source: KernelSource) -> None:
     export(source, RECORD, tmp_path)
     (tmp_path / "user.c").write_text(
         f'#include "{source.name}.h"\n#include "{source.name}.h"\nint main(void) {{ return 0; }}\n'
     )
-    run(*compiler, *WARNINGS, "-pedantic", f"-I{HOST_CUDA}", "-fsyntax-only", "user.c", folder=tmp_path)
+    (tmp_path / "cuda_bf16.h").write_text("struct __nv_bfloat16;\n")
+    run(*compiler, *WARNINGS, "-pedantic", "-I.", f"-I{HOST_CUDA}", "-fsyntax-only", "user.c", folder=tmp_path)
 
 
 @needs_gcc

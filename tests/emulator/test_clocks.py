@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from gemmgen.kernel.source import KernelSource, Launch, Parameter
-from gemmgen.problem.gemm import Case, Problem
+from gemmgen.problem.case import Case
+from gemmgen.problem.gemm import Problem
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.errors import CandidateFailed

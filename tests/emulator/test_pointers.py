@@ -12,9 +12,10 @@ from gemmgen.kernel.families import BATCHED, SKINNY
 from gemmgen.kernel.families.base import check
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource, Launch, Parameter
+from gemmgen.problem.case import Case
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.gemm import Case, Problem
+from gemmgen.problem.gemm import Problem
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.emulator.arena import GUARDED_MATRICES
 from gemmgen.run.executor import Floats, Operands

@@ -12,7 +12,8 @@ import pytest
 from gemmgen.kernel.families import NAIVE, SIMT
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource, Launch, Parameter
-from gemmgen.problem.gemm import Case, Problem
+from gemmgen.problem.case import Case
+from gemmgen.problem.gemm import Problem
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.errors import CandidateFailed

@@ -15,9 +15,10 @@ from gemmgen.benchmark.study.points import BLOCK_TILE, LADDER
 from gemmgen.kernel.families import BATCHED, SIMT, Family
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import LAUNCH_ATTRIBUTES, KernelSource, Launch, Parameter
+from gemmgen.problem.case import Case
 from gemmgen.problem.device import DEVICES
 from gemmgen.problem.dtype import CANARY, DType
-from gemmgen.problem.gemm import Case, Problem
+from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.run.executor import Operands
 from gemmgen.run.gpu import arena, why_no_gpu

@@ -15,7 +15,8 @@ from gemmgen.artifacts.selftest import SelfTest
 from gemmgen.kernel.epilogue_text import reference_text
 from gemmgen.kernel.families import NAIVE
 from gemmgen.kernel.render import render
-from gemmgen.kernel.source import KernelSource
+from gemmgen.kernel.source import KernelSource, parameters
+from gemmgen.kernel.tensor_map import TensorMap
 from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.support.errors import InvalidInput
@@ -26,15 +27,28 @@ def naive(**problem: Any) -> KernelSource:
     return render(described, NAIVE, NAIVE.default(described)).renamed("gemm")
 
 
+def mapped(source: KernelSource, *maps: TensorMap, **launch: Any) -> KernelSource:
+    """`source` with a launch of tensor maps, whatever its text takes."""
+    geometry = replace(source.launch, maps=maps, **launch)
+    return replace(source, launch=geometry, parameters=parameters(source.problem, geometry))
+
+
 QUANTISED = "aux(alpha * (acc - zero_a * column_sum) * scale_n + beta * C) + residual"
-SAMPLES = {"plain": naive(), "quantised": naive(types="u8,s8,bf16", epilogue=QUANTISED)}
+MAPS = TensorMap("A", (64, 64), 128, 256), TensorMap("B", (128, 32), 0)
+SAMPLES = {
+    "plain": naive(),
+    "quantised": naive(types="u8,s8,bf16", epilogue=QUANTISED),
+    "mapped": mapped(naive(types="bf16", ld_align=8, epilogue="bias"), *MAPS, persistent=True),
+}
 
 
-@pytest.mark.parametrize("file", ["gemm.h", "gemm.cu", "gemm_selftest.cu"])
-@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [(name, file) for name in SAMPLES for file in ("gemm.h", "gemm.cu", "gemm_selftest.cu")][:-1],
+)
 def test_exported_text(name: str, file: str, golden: Callable[[str, str], None]) -> None:
     source = SAMPLES[name]
-    text = folder_texts(source, "sm_90")[file]
+    text = folder_texts(source, "sm_90a" if source.launch.maps else "sm_90")[file]
     golden(f"export/{name}/{file}", text.removeprefix(source.text))
 
 
@@ -105,6 +119,33 @@ def test_a_launch_sets_the_largest_magnitudes_to_zero() -> None:
 def test_data_is_drawn_by_type_and_meaning(types: str, epilogue: str, draws: dict[str, str]) -> None:
     drawn = SelfTest(Interface(naive(types=types, epilogue=epilogue), "sm_90")).draws
     assert draws.items() <= drawn.items()
+
+
+def test_tma_asks_more_of_an_operand_than_the_problem_promises() -> None:
+    plain = naive(types="bf16,bf16,f32", pointer_align=4, batch=None)
+    source = mapped(plain, TensorMap("A", (64, 64, 1)))
+    out, before = Interface(source, "sm_90"), Interface(plain, "sm_90")
+    assert (out.aligns["A"], out.aligns["B"]) == (16, before.aligns["B"])
+    assert {ld.name: ld.unit for ld in out.runtime_lds} == {"lda": 8, "ldb": 1, "ldc": 1}
+    assert {one.name: (one.unit, one.may_be_zero) for one in out.runtime_strides} == {
+        "stride_a": (8, False), "stride_b": (1, True), "stride_c": (1, False)
+    }  # fmt: skip
+    assert all(case.stride_a > 0 for case in SelfTest(out).shapes)
+
+
+def test_arguments_stand_in_their_order_whatever_has_a_map() -> None:
+    source = mapped(naive(types="bf16"), TensorMap("C", (64, 64)), TensorMap("B", (64, 64)))
+    out = Interface(source, "sm_90")
+    assert [one.text for one in out.arguments][:3] == ["A", "B", "C"]
+    assert out.passed[:3] == ("as_parameter(map_c)", "as_parameter(map_b)", "reinterpret_cast<const BF16*>(A)")
+
+
+def test_what_one_architecture_runs_is_built_for_it_alone() -> None:
+    texts = folder_texts(naive(), "sm_90a")
+    assert "!defined(__CUDA_ARCH_FEAT_SM90_ALL)\n#error" in texts["gemm.cu"]
+    assert "set(CMAKE_CUDA_ARCHITECTURES 90a)" in texts["CMakeLists.txt"]
+    assert "-gencode arch=compute_90a,code=sm_90a gemm.cu" in texts["README.md"]
+    assert "#error" not in folder_texts(naive(), "sm_90")["gemm.cu"]
 
 
 def test_sums_of_all_rows_serve_where_c_holds_them() -> None:

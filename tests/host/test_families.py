@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gemmgen.kernel.config import axes_of_record
 from gemmgen.kernel.expression import names_in
-from gemmgen.kernel.families import BATCHED, FAMILIES, NAIVE, SIMT, Config, Family, family_named
+from gemmgen.kernel.families import BATCHED, FAMILIES, NAIVE, SIMT, SKINNY, Config, Family, family_named
 from gemmgen.kernel.families.base import check, constants, first_rejection
 from gemmgen.problem.device import ARCHS, Arch
 from gemmgen.problem.dtype import DType
@@ -57,6 +57,14 @@ def test_limits_are_those_of_the_architecture() -> None:
     assert "cp.async needs sm_80 or newer. Nearest that would do: ASYNC = 0" in message(SIMT, "sm_75", ASYNC=1)
     check(SIMT, SQUARE, SIMT.default(SQUARE).with_values(ASYNC=1), LIMITS)
     assert "THREADS = 2048" in message(NAIVE, BM=32, BN=64)
+
+
+@pytest.mark.parametrize(("types", "arch", "served"), [("bf16", "sm_80", True), ("s8,s8,s32", "sm_75", False)])
+def test_tensor_cores_multiply_thin_operands_of_16_bits_alone(types: str, arch: str, served: bool) -> None:
+    problem = Problem(16, 4096, 4096, types=types, layout="rc")
+    config = SKINNY.default(problem).with_values(MMA=1, S=8, T=16, BK=0)
+    rejection = first_rejection(SKINNY, problem, config, ARCHS[arch].limits)
+    assert (rejection is None) == served
 
 
 def test_tiles_of_b_stay_aligned_behind_those_of_a() -> None:

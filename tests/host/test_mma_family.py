@@ -38,6 +38,7 @@ SINCE_80 = {"sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"}
         ("e4m3", Compute.FAST, {}, {"sm_89", "sm_120"}),
         ("f64", Compute.FMA, {"MMA_K": 8}, {"sm_90"}),
         ("f64", Compute.FMA, {"MMA_K": 4}, SINCE_80),
+        ("f64", Compute.FMA, {"MMA_K": 16}, set()),  # registers of a fragment hold half of it
         ("f16", Compute.F16, {}, SINCE_80),
         ("bf16,f16,f32", Compute.FMA, {}, set()),
     ],

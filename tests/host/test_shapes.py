@@ -14,6 +14,7 @@ from gemmgen.kernel.model import representative
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
+from gemmgen.problem.types import Compute, Types
 from gemmgen.run.gpu.limits import LimitName, MeasuredLimits
 from gemmgen.support.errors import InvalidInput
 
@@ -23,7 +24,40 @@ LIMITS = MeasuredLimits("NVIDIA H200", 66.0, 33.0, 4400.0, 3800.0, "2026-11-21")
 def test_each_problem_of_the_suite_is_in_its_group() -> None:
     for group in GROUPS.values():
         assert group.problems and all(group_of(problem) is group for problem in group.problems)
-    assert len(set(all_shapes())) == len(all_shapes())
+    assert len(set(all_shapes())) == len(set(map(str, all_shapes()))) == len(all_shapes())
+
+
+@pytest.mark.parametrize(
+    ("problem", "group", "goal"),
+    [
+        (Problem(2048, 2048, 2048, types="f16"), "f16 large", 0.97),
+        (Problem(4095, 4096, 4095, types="bf16"), "awkward", 3.0),
+        (Problem(1000, 1000, 1000, types="f16"), "awkward", 1.1),
+        (Problem(16, 1000, 1000, types="bf16"), "bf16", 1.05),
+        (Problem(4, 4096, 4096, types="f16"), "f16", 1.2),
+        (Problem(128, 4096, 4096, types="bf16"), "bf16", 0.98),
+        (Problem(16, 16, 16, types="bf16", batch=8), "bf16 batched", 4.0),
+        (Problem(32, 32, 32, types="bf16", batch=8), "bf16 batched", 2.0),
+        (Problem(64, 64, 64, types="bf16", batch=8), "bf16 batched", 1.2),
+        (Problem(1024, 64, 1024, types="bf16", batch=8), "bf16 batched", 1.1),
+        (Problem(64, 64, 64, types=Types.parse("e4m3,e5m2,bf16", Compute.PROMOTED)), "fp8", 1.05),
+        (Problem(64, 64, 64, types=Types.parse("e4m3,e4m3,f32", Compute.FAST)), "fp8 fast", 1.02),
+        (Problem(64, 64, 64, types=Types.parse("f32", Compute.TF32)), "tf32", None),
+        (Problem(64, 64, 64, types="s8,s8,s32"), "s8", 1.02),
+        (Problem(64, 64, 64, types="s8,s8,bf16", epilogue="scale_m+scale_n"), "fused", 1.2),
+        (Problem(64, 64, 64, types="bf16", epilogue="bias+silu"), "fused", 1.3),
+        (Problem(64, 64, 64, types="f32", epilogue="bias+gelu"), "fused", 1.0),
+        (Problem(1024, 1024, 1024, types="f64"), "f64", 1.0),
+    ],
+)
+def test_a_goal_follows_from_types_and_sizes(problem: Problem, group: str, goal: float | None) -> None:
+    assert (group_of(problem).name, group_of(problem).goal(problem).ratio) == (group, goal)
+
+
+def test_large_weights_are_to_be_read_at_the_bandwidth() -> None:
+    shares = {problem: group_of(problem).goal(problem).share for problem in GROUPS["bf16"].problems}
+    assert {problem.m for problem, share in shares.items() if share} == {1, 2, 4, 8, 16}
+    assert {(problem.n, problem.k) for problem, share in shares.items() if share} == {(8192, 8192), (16384, 16384)}
 
 
 def test_skinny_shapes_go_from_1_to_64_and_from_1024_to_16384_in_both_layouts_of_the_weights() -> None:

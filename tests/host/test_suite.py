@@ -231,7 +231,8 @@ def test_what_cublaslt_has_no_kernel_for_is_a_row_without_a_ratio(card: Card) ->
     assert (outcome.state, outcome.ratio) == ("done", None)
     assert [one.state for one in card.run()] == ["on file"]
     text = readme(card.plan.folder)
-    assert f"| {PROBLEM} | 5.0 |" in text and "no baseline; measured on the card" in text
+    row = next(line for line in text.splitlines() if line.startswith(f"| {PROBLEM} | 5.0 |"))
+    assert "| none | - |" in row and "no baseline; measured on the card" in text
     (large,) = (one for one in summaries(scores_in(card.plan.folder)) if one.group == "large")
     assert large.geomean is None and str(PROBLEM) not in large.missing
 
@@ -276,7 +277,8 @@ def test_the_legend_says_what_a_batch_by_pointers_is_held_against(card: Card) ->
     card.run(problems=(batch,))
     text = readme(card.plan.folder)
     legend = "For a batch by pointers the baseline, in the same columns, is cuBLAS's gemmBatched."
-    assert f"| {batch} |" in text and legend in text.replace("\n", " ")
+    row = next(line for line in text.splitlines() if line.startswith(f"| {batch} |"))
+    assert "| gemmBatched |" in row and legend in text.replace("\n", " ")
 
 
 def test_a_page_without_measurements_has_no_summary(tmp_path: Path) -> None:

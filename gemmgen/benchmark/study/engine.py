@@ -18,8 +18,9 @@ from gemmgen.kernel.families import FAMILIES
 from gemmgen.kernel.families.base import first_rejection
 from gemmgen.kernel.model import predict, representative
 from gemmgen.kernel.render import render_plan
+from gemmgen.problem.case import Case
 from gemmgen.problem.device import WARP, DeviceSpec
-from gemmgen.problem.gemm import Case, Problem
+from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import Compilation, compile_many
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
 from gemmgen.run.gpu.timing import CAREFUL, InterleavedTimings, Timing

@@ -20,7 +20,7 @@ from gemmgen.cli.reports.words import (
     verified,
 )
 from gemmgen.kernel.model import MODEL_ERROR, representative
-from gemmgen.problem.gemm import Case
+from gemmgen.problem.case import Case
 from gemmgen.search.pick import TIE
 from gemmgen.search.space import Space
 from gemmgen.search.tuner import Trial, TuneResult

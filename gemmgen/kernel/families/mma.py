@@ -20,12 +20,10 @@ from gemmgen.kernel.families.base import Family, constants, launch_of, sides, si
 from gemmgen.kernel.families.mma_axes import CONSTRAINTS, MMA_M, PAIR_N, PRUNING, MmaConfig
 from gemmgen.kernel.families.mma_operands import (
     LDMATRIX,
-    NEVER,
     THREADS,
     Operand,
     access_width,
     fragment_of,
-    instruction,
     k_step,
     operand_constants,
     rendered,
@@ -35,7 +33,7 @@ from gemmgen.kernel.plan import Plan, SumOrder, Tile, Work
 from gemmgen.problem.device import WARP
 from gemmgen.problem.dtype import WORD
 from gemmgen.problem.gemm import Problem
-from gemmgen.problem.mma import Mma
+from gemmgen.problem.mma import NEVER, Mma, instruction
 from gemmgen.problem.types import Compute
 from gemmgen.support.words import plural
 
@@ -189,7 +187,7 @@ def _multiplying(plan: Plan) -> Iterator[str]:
     mma, value = cast(MmaConfig, plan.config), plan.constants
     one, k = plan.mma, value["K_STEP"]
     assert one is not None
-    mmas = MMA_M * MMA_N * k // (one.m * one.n * one.k) * value["MMAS_M"] * value["MMAS_N"]
+    mmas = MMA_M * MMA_N * k // one.products * value["MMAS_M"] * value["MMAS_N"]
     reads = plan.work.shared_reads * k
     by = "ldmatrix" if all(_by_ldmatrix(plan.problem)) else "loads"
     yield (
@@ -227,7 +225,7 @@ def _work(problem: Problem, mma: MmaConfig, value: Mapping[str, int]) -> Work:
         global_bytes=moved,
         prefetch=mma.STAGES - 1,
         staged_registers=0 if mma.ASYNC else value["A_ITERATIONS"] * max(1, value["VA"] * size_a // WORD),
-        products=one.m * one.n * one.k // WARP if one else 1,
+        products=one.products // WARP if one else 1,
         other_registers=OTHER_REGISTERS,
         fragment_registers=2 * (4 * value["MMAS_M"] + 2 * value["MMAS_N"]) * max(1, size_a // WORD),
     )

@@ -33,6 +33,7 @@ PAIR_N = 16  # columns whose fragments of B one ldmatrix brings: those of two in
 CONSTRAINTS = (
     Constraint("HAS_MMA == 1", "no tensor core multiplies these types", False),
     Constraint("MMA_SINCE < NEVER", "no instruction multiplies so many k of these types", False),
+    Constraint("MMA_K <= K_STEP", "a fragment of A has four registers at most", False),
     Constraint("MMA_SINCE <= ARCH", "older architectures have no such instruction", False),
     Constraint(
         "ARCH < MMA_UNTIL or MMA_AGAIN <= ARCH",

@@ -10,17 +10,12 @@ from math import gcd
 from gemmgen.kernel.config import Derived
 from gemmgen.kernel.families.base import Side, elements_of, sides
 from gemmgen.kernel.families.mma_axes import MmaConfig
-from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import WIDEST_ACCESS, DType
 from gemmgen.problem.gemm import Problem
-from gemmgen.problem.mma import MMAS, Mma
-from gemmgen.problem.types import Compute, Types
+from gemmgen.problem.types import Compute
 
 LDMATRIX, LDS = "fragment/ldmatrix.cu", "fragment/lds.cu"
 LDMATRIX_BYTES = 4  # of the widest element that it brings
-NEVER = 1000  # NN of no sm_NN
-CUT = (Compute.PROMOTED, Compute.FAST)  # what may cut sums shorter than f32's
-WHOLE = 23  # bits of fraction of an f32
 THREADS = "32 * (BM / WM) * (BN / WN)"
 BANK_LINE = 128  # bytes of shared memory that lie in banks of their own
 
@@ -64,36 +59,6 @@ class Operand(Side):
     @property
     def extent(self) -> str:
         return "rows" if self.x == "a" else "columns"
-
-
-@dataclass(frozen=True)
-class Instruction:
-    """What multiplies, and the architectures that have it: NN of sm_NN from `since` up to `until`, and from `again` on.
-
-    mma  None: there is none
-    """
-
-    mma: Mma | None
-    since: int = NEVER
-    until: int = NEVER
-    again: int = NEVER
-
-
-@cache
-def instruction(types: Types, k: int) -> Instruction:
-    """That for `k` of a product of `types`, where it is as exact as their compute promises."""
-    sums = DType.F16 if types.compute is Compute.F16 else types.accumulator
-    wanted = (types.a, types.b, sums, k)
-    found = (one for one in MMAS.values() if (one.a, one.b, one.accumulator, one.k) == wanted)
-    mma = next((one for one in found if one.k <= k_step(types.a)), None)
-    if mma is None or (types.a is DType.F32 and types.compute is not Compute.TF32):
-        return Instruction(None)
-    numbers = sorted(arch.number for arch in ARCHS.values())
-    native = {number for number, one in mma.sums.items() if one is None or types.compute in CUT or one.kept == WHOLE}
-    since = min(native, default=NEVER)
-    until = next((number for number in numbers if number > since and number not in native), NEVER)
-    again = next((number for number in numbers if number > until and number in native), NEVER)
-    return Instruction(mma, since, until, again)
 
 
 def fragment_of(dtype: DType, along_k: bool) -> str:

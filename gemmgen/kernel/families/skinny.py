@@ -34,10 +34,9 @@ from gemmgen.kernel.families.base import (
     sizes_of,
     tile_grid,
 )
-from gemmgen.kernel.families.mma_operands import NEVER, instruction
 from gemmgen.kernel.families.skinny_axes import CONSTRAINTS, MOST_SMALL, PRUNING, SkinnyConfig
 from gemmgen.kernel.families.skinny_constants import derived
-from gemmgen.kernel.families.skinny_operands import dots, roles, weight_width
+from gemmgen.kernel.families.skinny_operands import dots, roles, tensor_core, weight_width
 from gemmgen.kernel.families.skinny_work import STAGE_UNROLL, work_of
 from gemmgen.kernel.notes import block, memory_bound, shared_tiles
 from gemmgen.kernel.plan import Plan, Tile
@@ -48,8 +47,6 @@ from gemmgen.problem.mma import Mma
 from gemmgen.problem.sizes import Size
 
 SUBWORDS = ((2, "unsigned short"), (1, "unsigned char"))  # vectors that fill no register: bytes, and what holds them
-
-MMA_K = 16  # k of an instruction on tensor cores
 
 
 @dataclass(frozen=True)
@@ -130,14 +127,13 @@ class Skinny(Family):
         known = problem.m is not None or problem.n is not None
         x, w = roles(problem)
         sizes = {"X_BYTES": problem.dtype_of(x.X).size, "W_BYTES": problem.dtype_of(w.X).size}
-        since = NEVER if problem.types.uniform else instruction(problem.types, MMA_K).since
         return {
             **sizes_of(problem),
             **sizes,
             "SMALL": small if known else 0,
             "ALONG_K": int(w.along_k),
             "X_ALONG_K": int(x.along_k),
-            "MMA_SINCE": since,
+            "MMA_SINCE": tensor_core(problem.types).since,
         }
 
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
@@ -146,10 +142,9 @@ class Skinny(Family):
     def plan(self, problem: Problem, config: Config) -> Plan:
         skinny, value = cast(SkinnyConfig, config), constants(self, problem, config)
         tile, launch = (value["BM"], value["BN"]), launch_of(value, tile_grid(problem, value), splits=skinny.SPLIT)
-        mma = instruction(problem.types, MMA_K).mma if skinny.MMA else None
-        return Plan(
-            problem, config, self, value, tile, value["SHARED_BYTES"], work_of(problem, skinny, value), launch, mma
-        )
+        mma = tensor_core(problem.types).mma if skinny.MMA else None
+        work = work_of(problem, skinny, value, mma)
+        return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, mma)
 
     def template(self, config: Config) -> str:
         return "kernel/skinny.cu"

@@ -9,6 +9,8 @@ from gemmgen.kernel.families.skinny_axes import MOST_SMALL, SkinnyConfig
 from gemmgen.problem.device import WARP
 from gemmgen.problem.dtype import WORD, DType
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.mma import Instruction, instruction
+from gemmgen.problem.types import Types
 
 # Instructions that take an element out of its register, as compiled for sm_90; an integer's where sums are floats.
 UNPACKING = {DType.F32: 0, DType.BF16: 1, DType.F16: 1, DType.E4M3: 1.5, DType.E5M2: 2, DType.S8: 2, DType.U8: 2}
@@ -20,6 +22,11 @@ def roles(problem: Problem) -> tuple[Side, Side]:
     n_is_less = problem.n is not None and (problem.m is None or problem.n < problem.m)
     m_is_small = problem.m is None and problem.n is not None and problem.n > MOST_SMALL
     return (b, a) if n_is_less and not m_is_small else (a, b)
+
+
+def tensor_core(types: Types) -> Instruction:
+    """m16n8k16: the templates are written for its fragments."""
+    return Instruction() if types.uniform else instruction(types, k=16, m=16)
 
 
 def weight_width(problem: Problem, config: SkinnyConfig) -> int:

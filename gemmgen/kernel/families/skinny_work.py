@@ -12,15 +12,15 @@ from gemmgen.kernel.plan import Work
 from gemmgen.problem.device import WARP
 from gemmgen.problem.dtype import WORD
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.mma import Mma
 
 STAGE_UNROLL = 8  # loads of a thread under way at once while it stages a chunk
 BANK_BYTES = 128  # that shared memory reads or writes a cycle
-MMA_PRODUCTS = 16 * 8 * 16 // WARP  # of an instruction on tensor cores, for each lane
 OTHER_REGISTERS = 20  # addresses and counters
 
 
-def work_of(problem: Problem, config: SkinnyConfig, value: Mapping[str, int]) -> Work:
-    """The work of `config`, whose constants are `value`."""
+def work_of(problem: Problem, config: SkinnyConfig, value: Mapping[str, int], mma: Mma | None) -> Work:
+    """The work of `config`, whose constants are `value`, by FMAs or `mma`."""
     (x, w), direct, dot = roles(problem), config.BK == 0, dots(problem, config)
     unrolled = config.UNROLL * value["STEP"]  # k of an iteration
     weights = value["W_BYTES"] * value[f"B{w.MN}"] * unrolled  # bytes
@@ -45,7 +45,7 @@ def work_of(problem: Problem, config: SkinnyConfig, value: Mapping[str, int]) ->
         waits=staging.waits,
         staged_registers=value["HELD"] * held / WORD,
         k_slices=config.WARPS if config.MMA else WARP if w.along_k else value["STEP"] // value["LANE_WORDS"],
-        products=MMA_PRODUCTS if config.MMA else 4 if dot else 1,
+        products=mma.products // WARP if mma else 4 if dot else 1,
         line_bytes=value["W_BYTES"] * (_line(config, value) if w.along_k else value[f"B{w.MN}"]),
         conversions=taken * value["LANE_WORDS"] / value["STEP"],
         k_tile=config.BK,

@@ -11,7 +11,7 @@ import numpy as np
 
 from gemmgen.kernel.source import KernelSource, Launch
 from gemmgen.kernel.tensor_map import TiledTensor
-from gemmgen.problem.gemm import Case
+from gemmgen.problem.case import Case
 from gemmgen.run.arguments import Argument, arguments_of, packed
 from gemmgen.run.coverage import Coverage, Near
 from gemmgen.run.emulator.arena import ArenaLayout, Blocks, SharedArena

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.gemm import Case
 from gemmgen.problem.matrix import Matrix
 from gemmgen.problem.types import Compute, Types
 from gemmgen.run.gpu.launching import Pointers

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.gemm import Case
 from gemmgen.run.compile import CompiledKernel, compile_kernel, compiler_version, flags_for
 from gemmgen.run.coverage import Coverage, Near
 from gemmgen.run.executor import Floats, Operands

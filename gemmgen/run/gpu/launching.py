@@ -15,8 +15,8 @@ from cuda.bindings import driver
 
 from gemmgen.kernel.source import KernelSource, Launch
 from gemmgen.kernel.tensor_map import TiledTensor
+from gemmgen.problem.case import Case
 from gemmgen.problem.device import STATIC_SHARED_BYTES
-from gemmgen.problem.gemm import Case
 from gemmgen.run.arguments import SCALARS, Argument, arguments_of, packed
 from gemmgen.support.errors import CandidateFailed, Failure, InvalidInput
 

@@ -6,8 +6,8 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Literal, Protocol
 
+from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.gemm import Case
 from gemmgen.problem.types import Types
 from gemmgen.run.gpu.plain import plain_cubin, plain_path
 from gemmgen.run.gpu.properties import DeviceProperties

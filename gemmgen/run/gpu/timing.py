@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import median, quantiles
 
-from gemmgen.problem.gemm import Case
+from gemmgen.problem.case import Case
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import Failure
 

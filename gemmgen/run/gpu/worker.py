@@ -20,8 +20,8 @@ import numpy as np
 import pycuda.driver as cuda
 
 from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import CANARY, WORD, DType
-from gemmgen.problem.gemm import Case
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.run.gpu import arena
 from gemmgen.run.gpu.cublas import BatchedPlan, Cublas

@@ -1,5 +1,5 @@
 // CUDA's atomics as a kernel calls them, by the element types that they take. What each makes of the value that stands there
-// says emulator_main.cpp, which reads the same lists.
+// says atomics_runtime.hpp, which reads the same lists.
 #pragma once
 
 // name in CUDA, function of the runtime, type

@@ -51,9 +51,9 @@ address<${ out.ctypes[name] }>(somewhere)${ ", " if not loop.last }
 //% for ld in out.runtime_lds
     bad = good, bad.${ ld.name } = ${ "good." ~ ld.line if ld.line in out.runtime_sizes else ld.line } - 1;
     passed &= answers("${ ld.name } shorter than a line", bad, tensors, cudaErrorInvalidValue);
-//% if out.ld_align > 1
+//% if ld.unit > 1
     bad = good, bad.${ ld.name } += 1;
-    passed &= answers("${ ld.name } no multiple of ${ out.ld_align }", bad, tensors, cudaErrorInvalidValue);
+    passed &= answers("${ ld.name } no multiple of ${ ld.unit }", bad, tensors, cudaErrorInvalidValue);
 //% endif
 //% endfor
 //% for stride in out.runtime_strides if not stride.may_be_zero

@@ -27,3 +27,32 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, Kernel*, Argume
     launched[2] = static_cast<unsigned>(config->dynamicSmemBytes);
     return cudaSuccess;
 }
+
+// A device, and the driver's function that encodes tensor maps: it leaves its arguments in the map.
+extern int device_is[3];  // major, minor, SMs
+
+#define CUDART_VERSION 13000
+
+enum cudaDeviceAttr {
+    cudaDevAttrMultiProcessorCount = 16,
+    cudaDevAttrComputeCapabilityMajor = 75,
+    cudaDevAttrComputeCapabilityMinor = 76
+};
+
+inline cudaError_t cudaGetDevice(int* device)
+{
+    *device = 0;
+    return cudaSuccess;
+}
+
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int)
+{
+    *value = device_is[attribute == cudaDevAttrComputeCapabilityMajor ? 0 : attribute == cudaDevAttrComputeCapabilityMinor ? 1 : 2];
+    return cudaSuccess;
+}
+
+enum cudaDriverEntryPointQueryResult { cudaDriverEntryPointSuccess = 0, cudaDriverEntryPointSymbolNotFound = 1 };
+const unsigned long long cudaEnableDefault = 0;
+
+cudaError_t cudaGetDriverEntryPointByVersion(
+    const char* symbol, void** function, unsigned version, unsigned long long flags, cudaDriverEntryPointQueryResult* found);

@@ -12,6 +12,8 @@ typedef enum cudaError { /* numbered as CUDA does */
     cudaSuccess = 0,
     cudaErrorInvalidValue = 1,
     cudaErrorInvalidConfiguration = 9,
+    cudaErrorCallRequiresNewerDriver = 36,
+    cudaErrorNoKernelImageForDevice = 209,
     cudaErrorMisalignedAddress = 716,
     cudaErrorUnknown = 999
 } cudaError_t;

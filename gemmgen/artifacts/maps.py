@@ -1,0 +1,93 @@
+"""What an exported launcher encodes of the tensor maps that its kernel takes. Values only, no code."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+from gemmgen.kernel.source import KernelSource
+from gemmgen.kernel.tensor_map import MOST_DIMENSIONS, UNIT, TensorMap
+from gemmgen.problem.sizes import MatrixSizes
+
+
+@dataclass(frozen=True)
+class EncodedMap:
+    """A tensor map and the matrix that it is of; sizes as `Interface.sizes` has them, names or numbers."""
+
+    map: TensorMap
+    matrix: MatrixSizes
+    sizes: dict[str, str]
+
+    @property
+    def parameter(self) -> str:
+        return self.map.parameter
+
+    @property
+    def operand(self) -> str:
+        return self.map.operand
+
+    @property
+    def _batched(self) -> bool:
+        return len(self.map.box) == MOST_DIMENSIONS
+
+    @property
+    def type(self) -> str:
+        """CUDA's word for elements as wide as these."""
+        return f"UINT{self.matrix.dtype.storage_bits}"
+
+    @property
+    def element_bytes(self) -> int:
+        return self.matrix.dtype.size
+
+    @property
+    def tensor(self) -> tuple[str, ...]:
+        """Elements along each dimension, the contiguous one first. Those of K may be none."""
+        names = (self.matrix.line, self.matrix.lines, *(("batch",) if self._batched else ()))
+        return tuple(self.sizes[name] for name in names)
+
+    @property
+    def distances(self) -> tuple[str, ...]:
+        """Elements from one line, and from one matrix, to the next."""
+        names = (self.matrix.ld, *((self.matrix.stride,) if self._batched else ()))
+        return tuple(self.sizes[name] for name in names)
+
+    @property
+    def box(self) -> tuple[int, ...]:
+        return self.map.box
+
+    @property
+    def swizzle(self) -> str:
+        """CUDA's word."""
+        return f"{self.map.swizzle}B" if self.map.swizzle else "NONE"
+
+    @property
+    def promotion(self) -> str:
+        """CUDA's word."""
+        return f"L2_{self.map.promotion}B" if self.map.promotion else "NONE"
+
+
+@dataclass(frozen=True)
+class Maps:
+    """Those of `source`, and what TMA asks of its operands beyond what the problem promises."""
+
+    source: KernelSource
+    sizes: dict[str, str]
+
+    @cached_property
+    def encoded(self) -> tuple[EncodedMap, ...]:
+        matrices = {matrix.name: matrix for matrix in self.source.problem.matrices}
+        return tuple(EncodedMap(one, matrices[one.operand], self.sizes) for one in self.source.launch.maps)
+
+    def align(self, operand: str) -> int:
+        """Bytes that divide its address; 1 for one that TMA does not move."""
+        return UNIT if any(one.operand == operand for one in self.encoded) else 1
+
+    def unit(self, distance: str) -> int:
+        """Elements that divide this leading dimension, or stride."""
+        units = (
+            UNIT // math.gcd(UNIT, one.element_bytes)
+            for one in self.encoded
+            if distance in (one.matrix.ld, one.matrix.stride)
+        )
+        return max(units, default=1)

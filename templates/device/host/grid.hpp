@@ -1,0 +1,102 @@
+// The blocks of a launch, by this process and, where they take long, by helpers beside it. Included once.
+#pragma once
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "block.hpp"
+#include "counters.hpp"
+#include "failure.hpp"
+#include "faults.hpp"
+#include "kernel_entry.hpp"
+#include "launch.hpp"
+#include "memory.hpp"
+#include "request.hpp"
+#include "shared_memory.hpp"
+
+namespace gemmgen {
+
+constexpr auto ALONE = std::chrono::milliseconds(3);  // a launch that takes longer gets helpers
+
+inline std::atomic<uint32_t>* next_block = nullptr;  // shared with the helpers
+
+inline void share_next_block() {
+  void* const memory = map(nullptr, sizeof *next_block, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS);
+  next_block = static_cast<std::atomic<uint32_t>*>(memory);
+}
+
+inline void run_thread() {
+  alignas(ARGUMENT_ALIGNMENT) unsigned char copy[MAX_ARGUMENT_BYTES];  // where a kernel may read them: on its stack
+  std::memcpy(copy, arguments.data(), arguments.size());
+  gemmgen_kernel_call(copy);
+  block.exit_thread();
+}
+
+inline void run_block(uint32_t index) {
+  shared_memory.poison();
+  block.run(run_thread, index, request.threads, request.seed);
+}
+
+// Runs the blocks that nobody has taken yet; calls `after_each` after every one.
+template <typename AfterEach>
+void run_blocks(const uint32_t* blocks, AfterEach after_each) {
+  uint32_t place;
+  while ((place = next_block->fetch_add(1)) < request.block_count) {
+    run_block(blocks[place]);
+    after_each();
+  }
+}
+
+inline pid_t start_helper(const uint32_t* blocks) {
+  std::fflush(nullptr);  // or the helper would print it again
+  const pid_t helper = fork();
+  if (helper != 0) return helper;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  set_alarm(request.timeout_ms);
+  own_sites();
+  run_blocks(blocks, [] {});
+  join_sites();
+  std::fflush(nullptr);
+  _exit(0);
+}
+
+// A helper that failed has replied already; one that was killed has not.
+inline void join(pid_t helper) {
+  int status = 0;
+  waitpid(helper, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == REPORTED) _exit(REPORTED);
+  fail("crash", {}, "a process of the emulator was killed by signal %d", WTERMSIG(status));
+}
+
+inline void run_grid(const uint32_t* blocks) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto is_written = [](const DeviceVariable& variable) { return variable.written; };
+  const DeviceVariable* const end = gemmgen_device_variables + gemmgen_device_variable_count;
+  // Processes do not share what the kernel has at file scope.
+  const unsigned workers = std::any_of(gemmgen_device_variables, end, is_written) ? 1 : request.workers;
+  std::vector<pid_t> helpers;
+  *next_block = 0;
+  run_blocks(blocks, [&] {
+    if (!helpers.empty() || std::chrono::steady_clock::now() - start < ALONE) return;
+    const uint32_t left = request.block_count - std::min(next_block->load(), request.block_count);
+    while (helpers.size() + 1 < workers && helpers.size() < left) {
+      const pid_t helper = start_helper(blocks);
+      if (helper < 0) break;  // no more processes: the work is done with fewer
+      helpers.push_back(helper);
+    }
+  });
+  for (pid_t helper : helpers) join(helper);
+}
+
+}  // namespace gemmgen

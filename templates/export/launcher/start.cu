@@ -1,0 +1,21 @@
+/*# The launch of `blocks` blocks on `stream`. #*/
+//% if out.shared_bytes
+    // A device's limit, not a launch's: asked for each time, since the current device may have changed.
+    const cudaError_t raised = cudaFuncSetAttribute(
+        ${ out.name }, cudaFuncAttributeMaxDynamicSharedMemorySize, ${ out.shared_bytes });
+    if (raised != cudaSuccess) return raised;
+//% endif
+//% for name, elements in out.amaxes.items()
+    const cudaError_t ${ name }_set = cudaMemsetAsync(${ name }, 0, sizeof(${ out.element[name] }) * ${ elements }, stream);
+    if (${ name }_set != cudaSuccess) return ${ name }_set;
+//% endfor
+    cudaLaunchConfig_t config = {};
+    config.gridDim = static_cast<unsigned>(blocks);
+    config.blockDim = ${ out.threads };
+//% if out.shared_bytes
+    config.dynamicSmemBytes = ${ out.shared_bytes };
+//% endif
+    config.stream = stream;
+    // It returns this launch's error; cudaGetLastError would return one that an earlier call left, too.
+    return cudaLaunchKernelEx(&config, ${ out.name },
+        ${ out.passed | join(",\n        " if out.cuda_elements else ", ") });

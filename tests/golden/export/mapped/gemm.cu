@@ -1,0 +1,226 @@
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)  // NVRTC and host emulation take the kernel alone
+
+#if defined(__CUDA_ARCH__) && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#error "gemm has instructions of sm_90a alone: compile it with -gencode arch=compute_90a,code=sm_90a"
+#endif
+
+#include "gemm.h"
+
+#include <cuda.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+
+namespace {
+
+thread_local char reason[200] = "";  // of the last refusal
+
+template <typename... Values>
+cudaError_t refuse(cudaError_t error, const char* format, Values... values)
+{
+    std::snprintf(reason, sizeof reason, format, values...);
+    return error;
+}
+
+using Encode = decltype(&cuTensorMapEncodeTiled);
+
+// The driver's function, found by the runtime: nothing links with libcuda.
+cudaError_t find(Encode& encode)
+{
+    void* function = nullptr;
+    cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+#if CUDART_VERSION >= 12050
+    const cudaError_t status =
+        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found);
+#else
+    const cudaError_t status = cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &function, cudaEnableDefault, &found);
+#endif
+    if (status != cudaSuccess) return status;
+    if (found != cudaDriverEntryPointSuccess)
+        return refuse(cudaErrorCallRequiresNewerDriver, "the driver is older than CUDA %d", 12);
+    encode = reinterpret_cast<Encode>(function);
+    return cudaSuccess;
+}
+
+// A tensor in device memory and the boxes of it that TMA moves: elements, the contiguous dimension first, and bytes from
+// one line (and matrix) to the next.
+template <int DIMENSIONS>
+struct Tensor {
+    const char* name;
+    const void* address;
+    CUtensorMapDataType type;
+    cuuint64_t sizes[DIMENSIONS], strides[DIMENSIONS - 1];
+    cuuint32_t box[DIMENSIONS];
+    CUtensorMapSwizzle swizzle;
+    CUtensorMapL2promotion promotion;
+};
+
+template <int DIMENSIONS>
+cudaError_t encode_map(Encode encode, const Tensor<DIMENSIONS>& tensor, unsigned long long (&map)[16])
+{
+    cuuint32_t every[DIMENSIONS];
+    std::fill_n(every, DIMENSIONS, 1);
+    CUtensorMap encoded;
+    static_assert(sizeof encoded == sizeof map && sizeof(TensorMap) == sizeof map);
+    const CUresult result = encode(&encoded, tensor.type, DIMENSIONS, const_cast<void*>(tensor.address), tensor.sizes,
+        tensor.strides, tensor.box, every, CU_TENSOR_MAP_INTERLEAVE_NONE, tensor.swizzle, tensor.promotion,
+        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    if (result != CUDA_SUCCESS)
+        return refuse(cudaErrorInvalidValue, "the driver encodes no tensor map of %s: CUresult %d", tensor.name, int(result));
+    std::memcpy(map, &encoded, sizeof map);
+    return cudaSuccess;
+}
+
+TensorMap as_parameter(const unsigned long long (&map)[16])
+{
+    TensorMap parameter;
+    std::memcpy(&parameter, map, sizeof parameter);
+    return parameter;
+}
+
+}  // namespace
+
+extern "C" const char* gemm_refusal(void) { return reason; }
+
+extern "C" cudaError_t gemm_make_plan(
+    gemm_plan* plan,
+    const __nv_bfloat16* A,
+    const __nv_bfloat16* B,
+    __nv_bfloat16* C,
+    const float* bias_n,
+    int M,
+    int N,
+    int K,
+    int lda,
+    int ldb,
+    int ldc,
+    float alpha,
+    float beta)
+{
+    reason[0] = '\0';
+    if (plan == nullptr) return refuse(cudaErrorInvalidValue, "%s is null", "plan");
+    constexpr int size_limit = 2147418112;  // rounding a size up to a tile must stay below 2^31
+    if (M < 0 || M > size_limit) return refuse(cudaErrorInvalidValue, "M = %d is not in 0 to %d", M, size_limit);
+    if (N < 0 || N > size_limit) return refuse(cudaErrorInvalidValue, "N = %d is not in 0 to %d", N, size_limit);
+    if (K < 0 || K > size_limit) return refuse(cudaErrorInvalidValue, "K = %d is not in 0 to %d", K, size_limit);
+    if (lda < std::max(1, K)) return refuse(cudaErrorInvalidValue, "lda = %d is less than %d", lda, std::max(1, K));
+    if (lda % 8 != 0) return refuse(cudaErrorInvalidValue, "lda = %d is no multiple of %d elements", lda, 8);
+    if (ldb < std::max(1, N)) return refuse(cudaErrorInvalidValue, "ldb = %d is less than %d", ldb, std::max(1, N));
+    if (ldb % 8 != 0) return refuse(cudaErrorInvalidValue, "ldb = %d is no multiple of %d elements", ldb, 8);
+    if (ldc < N) return refuse(cudaErrorInvalidValue, "ldc = %d is less than %d", ldc, N);
+    if (ldc % 8 != 0) return refuse(cudaErrorInvalidValue, "ldc = %d is no multiple of %d elements", ldc, 8);
+    gemm_plan made = {};
+    if (M == 0 || N == 0) {  // C has no elements
+        *plan = made;
+        return cudaSuccess;
+    }
+    const struct {
+        const char* name;
+        const void* address;
+        unsigned align;
+    } pointers[] = {{"A", A, 16}, {"B", B, 16}, {"C", C, 16}, {"bias_n", bias_n, 16}};
+    for (const auto& [name, address, align] : pointers) {
+        if (address == nullptr) return refuse(cudaErrorInvalidValue, "%s is null", name);
+        if (reinterpret_cast<std::uintptr_t>(address) % align != 0)
+            return refuse(cudaErrorMisalignedAddress, "%s = %p is no multiple of %u bytes", name, address, align);
+    }
+
+    const auto tiles = [](long long size, long long tile) { return (size + tile - 1) / tile; };
+    const long long blocks = 1LL
+        * tiles(M, 16)
+        * tiles(N, 16);
+    if (blocks > INT_MAX)
+        return refuse(cudaErrorInvalidConfiguration, "%lld blocks are more than %d", static_cast<long long>(blocks), INT_MAX);
+
+    int device = 0, major = 0, minor = 0, sms = 0;
+    cudaError_t status = cudaGetDevice(&device);
+    if (status == cudaSuccess) status = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    if (status == cudaSuccess) status = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+    if (status == cudaSuccess) status = cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
+    if (status != cudaSuccess) return status;
+    if (major != 9 || minor != 0)
+        return refuse(cudaErrorNoKernelImageForDevice, "the device is an sm_%d%d, and the kernel is for sm_90 alone", major, minor);
+
+    Encode encode = nullptr;
+    status = find(encode);
+    if (status == cudaSuccess)
+        status = encode_map<2>(encode,
+            {"A", A, CU_TENSOR_MAP_DATA_TYPE_UINT16,
+             {cuuint64_t(std::max(1, K)), cuuint64_t(M)},
+             {cuuint64_t(lda) * 2},
+             {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B},
+            made.map_a);
+    if (status == cudaSuccess)
+        status = encode_map<2>(encode,
+            {"B", B, CU_TENSOR_MAP_DATA_TYPE_UINT16,
+             {cuuint64_t(N), cuuint64_t(std::max(1, K))},
+             {cuuint64_t(ldb) * 2},
+             {128, 32}, CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE},
+            made.map_b);
+    if (status != cudaSuccess) return status;
+    made.C = C;
+    made.bias_n = bias_n;
+    made.M = M;
+    made.N = N;
+    made.K = K;
+    made.lda = lda;
+    made.ldb = ldb;
+    made.ldc = ldc;
+    made.alpha = alpha;
+    made.beta = beta;
+    made.blocks = static_cast<unsigned>(std::min<long long>(blocks, sms));
+    *plan = made;
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t gemm_run(const gemm_plan* plan, cudaStream_t stream)
+{
+    reason[0] = '\0';
+    if (plan == nullptr) return refuse(cudaErrorInvalidValue, "%s is null", "plan");
+    const auto& [map_a, map_b, C, bias_n, M, N, K, lda, ldb, ldc, alpha, beta, blocks] = *plan;
+    if (blocks == 0) return cudaSuccess;  // C has no elements
+    cudaLaunchConfig_t config = {};
+    config.gridDim = static_cast<unsigned>(blocks);
+    config.blockDim = 256;
+    config.stream = stream;
+    // It returns this launch's error; cudaGetLastError would return one that an earlier call left, too.
+    return cudaLaunchKernelEx(&config, gemm,
+        as_parameter(map_a),
+        as_parameter(map_b),
+        reinterpret_cast<BF16*>(C),
+        bias_n,
+        M,
+        N,
+        K,
+        lda,
+        ldb,
+        ldc,
+        alpha,
+        beta);
+}
+
+extern "C" cudaError_t gemm_launch(
+    const __nv_bfloat16* A,
+    const __nv_bfloat16* B,
+    __nv_bfloat16* C,
+    const float* bias_n,
+    int M,
+    int N,
+    int K,
+    int lda,
+    int ldb,
+    int ldc,
+    float alpha,
+    float beta,
+    cudaStream_t stream)
+{
+    gemm_plan plan;
+    const cudaError_t status = gemm_make_plan(&plan, A, B, C, bias_n, M, N, K, lda, ldb, ldc, alpha, beta);
+    return status == cudaSuccess ? gemm_run(&plan, stream) : status;
+}
+
+#endif  // __CUDACC__ && !__CUDACC_RTC__

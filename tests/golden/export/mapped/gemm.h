@@ -1,0 +1,109 @@
+/* gemm
+ *
+ *     C = alpha * acc + beta * C + bias_n, acc = A * B      sums in f32
+ *
+ *     A        __nv_bfloat16, M x K, row-major, lda elements from one row to the next
+ *     B        __nv_bfloat16, K x N, row-major, ldb elements from one row to the next
+ *     C        __nv_bfloat16, M x N, row-major, ldc elements from one row to the next
+ *     bias_n   float, N elements, one a column of C: added to each element of its column
+ *
+ * beta = 0 never reads C. K = 0 makes acc zero and reads neither A nor B.
+ * alpha = 0 multiplies as any other: A and B are read, and NaN or infinity in them makes NaN of C. BLAS does not read them.
+ * C's elements are rounded to the nearest, ties to even; those out of range become infinite.
+ * Its types need an sm_80 or newer.
+ */
+#ifndef GEMM_H
+#define GEMM_H
+
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+#include <cuda_bf16.h>
+#else /* CUDA defines this type for C++ alone: C knows pointers to it */
+typedef struct __nv_bfloat16 __nv_bfloat16;
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Start the kernel on `stream` of the current device; returns before it has run.
+ *
+ * A, B, C, bias_n
+ *           device memory, at addresses divisible by 16
+ * C         overlaps no other operand
+ * M, N, K   0 to 2147418112; with no element in C nothing is launched
+ * lda       at least K and 1, and divisible by 8
+ * ldb       at least N and 1, and divisible by 8
+ * ldc       at least N, and divisible by 8
+ *
+ * Returns cudaSuccess, or
+ *     cudaErrorInvalidValue           a null pointer, or a size or leading dimension outside its range
+ *     cudaErrorMisalignedAddress      a pointer to an address that is not divisible as above
+ *     cudaErrorInvalidConfiguration   a grid of more than 2^31 - 1 blocks
+ *     cudaErrorNoKernelImageForDevice a device that is no sm_90
+ *     cudaErrorCallRequiresNewerDriver  a driver older than CUDA 12.0
+ *     what cudaGetLastError() reports after the launch: an error that an earlier call left behind, too.
+ */
+cudaError_t gemm_launch(
+    const __nv_bfloat16* A,
+    const __nv_bfloat16* B,
+    __nv_bfloat16* C,
+    const float* bias_n,
+    int M,
+    int N,
+    int K,
+    int lda,
+    int ldb,
+    int ldc,
+    float alpha,
+    float beta,
+    cudaStream_t stream);
+
+/* A launch whose arguments are checked and whose tensor maps are encoded. It may be copied, and be run any number of times on the
+ * device that was the current one, while the tensors stay where they are. Its fields are the launcher's own.
+ */
+typedef struct gemm_plan {
+    unsigned long long map_a[16];
+    unsigned long long map_b[16];
+    __nv_bfloat16* C;
+    const float* bias_n;
+    int M;
+    int N;
+    int K;
+    int lda;
+    int ldb;
+    int ldc;
+    float alpha;
+    float beta;
+    unsigned blocks;
+} gemm_plan;
+
+/* What gemm_launch does before it starts the kernel: same arguments, same errors. Where it fails `plan` stays as it was. */
+cudaError_t gemm_make_plan(
+    gemm_plan* plan,
+    const __nv_bfloat16* A,
+    const __nv_bfloat16* B,
+    __nv_bfloat16* C,
+    const float* bias_n,
+    int M,
+    int N,
+    int K,
+    int lda,
+    int ldb,
+    int ldc,
+    float alpha,
+    float beta);
+
+/* Start the kernel as planned, on `stream`; returns before it has run. */
+cudaError_t gemm_run(const gemm_plan* plan, cudaStream_t stream);
+
+/* Why the last of these calls on this thread refused its arguments or the device: "lda = 100 is no multiple of 8 elements".
+ * Empty where it did not. */
+const char* gemm_refusal(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
