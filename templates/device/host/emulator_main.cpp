@@ -61,9 +61,9 @@ int printed = -1;  // standard output
 
 void prepare_launch() {
   check_parameters();
-  if (request.threads > gemmgen_kernel_most_threads)
+  if (request.threads > launched().most_threads)
     fail("launch", {}, "blocks of %u threads are more than the kernel's __launch_bounds__ of %u: a GPU refuses them",
-         request.threads, gemmgen_kernel_most_threads);
+         request.threads, launched().most_threads);
   map_operands();
   place_pointers();
   shared_memory.resize_dynamic(request.shared_bytes);
