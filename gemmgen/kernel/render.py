@@ -20,6 +20,7 @@ from gemmgen.kernel.families.base import Family
 from gemmgen.kernel.naming import DIGITS, full_name, short_name
 from gemmgen.kernel.notes import MatrixText, matrix_texts
 from gemmgen.kernel.plan import Plan
+from gemmgen.kernel.prepare_text import PrepareText, prepare_texts
 from gemmgen.kernel.source import KernelSource, Launch, Parameter, size_type
 from gemmgen.problem.device import DEFAULT_ARCH, WARP
 from gemmgen.problem.dtype import DType
@@ -98,6 +99,11 @@ class Kernel:
     @property
     def launch(self) -> Launch:
         return self.plan.launch
+
+    @property
+    def prepares(self) -> tuple[PrepareText, ...]:
+        """The launches before it, for prepare/prepare.cu."""
+        return prepare_texts(self.problem, self.launch, self.name)
 
     @property
     def launch_bounds(self) -> tuple[str, ...]:

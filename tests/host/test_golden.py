@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gemmgen.kernel.families import BATCHED, FAMILIES, MMA, NAIVE, SIMT, SKINNY, WGMMA, Family
+from gemmgen.kernel.families import BATCHED, FAMILIES, MMA, NAIVE, SIMT, SKINNY, WGMMA, WMMA, Family
 from gemmgen.kernel.families.base import check
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
@@ -149,6 +149,10 @@ SAMPLES = {
     ),
     "wgmma_promoted_rc": Sample(
         WGMMA, {"CONSUMERS": 1, "BM": 64}, (512, 512, 1024), "rc", types="e4m3,e4m3,bf16", compute=Compute.PROMOTED
+    ),
+    "wmma_rc": Sample(WMMA, layout="rc", dtype=DType.BF16),
+    "wmma_runtime_cr": Sample(
+        WMMA, {"BK": 16}, (None, 320, 200), "cr", types="f16,f16,f32", batch=None, epilogue="bias+gelu+row_amax"
     ),
     "skinny_along_k": Sample(SKINNY, {"S": 1, "UNROLL": 2}, (1, 4096, 4096), "rc"),
     "skinny_split": Sample(SKINNY, {"S": 16, "UNROLL": 8, "SPLIT": 8}, (16, 4096, 4096)),

@@ -439,7 +439,8 @@ def played_launches(monkeypatch, driver: Driver) -> list[SimpleNamespace]:
         assert extra == 0
         places = (ctypes.c_void_p * len(PARAMETERS)).from_address(parameters)
         data = [
-            struct.unpack(code, ctypes.string_at(at, struct.calcsize(code))) for at, code in zip(places, PARAMETERS)
+            struct.unpack(code, ctypes.string_at(at, struct.calcsize(code)))
+            for at, code in zip(places, PARAMETERS, strict=True)
         ]
         attributes = {attribute.id.name: attribute.value for attribute in config.attrs}
         launches.append(SimpleNamespace(config=config, function=function, data=data, attributes=attributes))

@@ -29,7 +29,7 @@ constexpr unsigned NAMED_BARRIERS = 16;
 // What a warp collective orders: whether what its lanes did before comes before what any of them does after it.
 enum class Order : uint8_t { lanes, none };
 
-enum class State {
+enum class State : uint8_t {
   ready,
   at_syncthreads,
   at_named_barrier,
@@ -40,9 +40,8 @@ enum class State {
   exited
 };
 
-struct Thread {
+struct alignas(64) Thread {
   Fiber fiber;
-  State state = State::ready;
   unsigned line = 0;     // of the barrier where it waits
   unsigned barrier = 0;  // its number, where it has one
   unsigned mask = 0;     // lanes that meet at the warp collective where it waits
@@ -70,6 +69,31 @@ struct Warpgroup {
   unsigned line = 0;
   WarpgroupAct act = nullptr;
   WarpgroupOperands operands;
+};
+
+// The lanes of a warp that have come to a collective of all 32, and what they bring.
+struct WholeWarp {
+  uint32_t arrived = 0;
+  bool apart = false;  // some of them have come to another one
+  unsigned line = 0;
+  Combine combine = nullptr;
+  void* operands[WARP];
+
+  // Whether all have come to the same one now.
+  bool complete(unsigned lane, void* operand, Combine what, unsigned where) {
+    if (arrived == 0) {
+      line = where;
+      combine = what;
+      apart = false;
+    } else if (line != where || combine != what) {
+      apart = true;
+    }
+    operands[lane] = operand;
+    arrived |= 1u << lane;
+    return arrived == ALL && !apart;
+  }
+
+  static constexpr uint32_t ALL = ~0u;
 };
 
 // What goes on beside the threads of a block: TMA, mbarriers, wgmma. One stands by where a kernel uses them.
@@ -147,7 +171,7 @@ class Block {
     running_->barrier = number;
     running_->line = line;
     if (barrier.arrived.size() == threads) release_named_barrier(number);
-    if (running_->state != State::ready) wait(State::at_named_barrier, line);
+    if (states_[index()] != State::ready) wait(State::at_named_barrier, line);
   }
 
   // The lanes of `mask` meet; `combine` sees what each of them brings as `operand` and leaves it changed.
@@ -158,10 +182,12 @@ class Block {
     running_->operand = operand;
     running_->combine = combine;
     running_->order = order;
-    become(index(), State::at_warp_barrier);
     running_->line = line;
+    become(index(), State::at_warp_barrier);
+    WholeWarp& warp = whole_warps_[index() / WARP];
+    if (mask == WholeWarp::ALL && warp.complete(lane(), operand, combine, line)) return release_whole_warp(warp);
     release_warp_barrier(mask);
-    if (running_->state != State::ready) wait(State::at_warp_barrier, line);
+    if (states_[index()] != State::ready) hand_over();
   }
 
   // The threads of the running one's warpgroup come to an instruction; the last one makes them `act`.
@@ -182,7 +208,7 @@ class Block {
     group.arrived = 0;
     act(group.operands, first);
     for (unsigned t = first; t < first + WARPGROUP; ++t)
-      if (threads_[t].state == State::at_warpgroup) become(t, State::ready);
+      if (states_[t] == State::at_warpgroup) become(t, State::ready);
   }
 
   // The running thread waits for what `number` stands for, until `release`.
@@ -194,7 +220,7 @@ class Block {
   // Who waits so, and for that number, goes on.
   void release(State state, unsigned number) {
     for (unsigned t = 0; t < count_; ++t)
-      if (threads_[t].state == state && threads_[t].barrier == number) become(t, State::ready);
+      if (states_[t] == state && threads_[t].barrier == number) become(t, State::ready);
   }
 
   unsigned threads() const { return count_; }
@@ -202,7 +228,7 @@ class Block {
 
   bool in_kernel() const { return running_ != nullptr; }
   Thread& running() { return *running_; }
-  unsigned index() const { return unsigned(running_ - threads_.data()); }
+  unsigned index() const { return running_index_; }
   unsigned lane() const { return index() % WARP; }
   bool on_stack(const unsigned char* address) const { return stacks_.near(address); }
   std::string where() const { return "block " + std::to_string(blockIdx.x) + ", thread " + std::to_string(index()); }
@@ -222,6 +248,7 @@ class Block {
     blockIdx = {index, 0, 0};
     for (NamedBarrier& barrier : barriers_) barrier = {};
     for (Warpgroup& group : warpgroups_) group.arrived = 0;
+    for (WholeWarp& warp : whole_warps_) warp.arrived = 0;
     races.start_block();
     if (asynchronous != nullptr) asynchronous->start_block();
     for (unsigned t = 0; t < threads; ++t) {
@@ -264,8 +291,9 @@ class Block {
   bool take_next() {
     while (next_ < count_) {
       const unsigned t = order_[next_++];
-      if (threads_[t].state != State::ready) continue;
+      if (states_[t] != State::ready) continue;
       running_ = &threads_[t];
+      running_index_ = t;
       clocks.run(t);
       threadIdx.x = t;
       return true;
@@ -280,7 +308,7 @@ class Block {
   }
 
   void become(unsigned thread, State state) {
-    threads_[thread].state = state;
+    states_[thread] = state;
     uint32_t& ready = ready_[thread / WARP];
     const uint32_t lane = 1u << thread % WARP;
     ready = state == State::ready ? ready | lane : ready & ~lane;
@@ -297,8 +325,8 @@ class Block {
   // CUDA asks that all threads of the block come to the same __syncthreads.
   void release_block_barrier() {
     const unsigned line = threads_[order_[0]].line;
-    const bool same = std::all_of(threads_.begin(), threads_.begin() + count_, [line](const Thread& thread) {
-      return thread.state == State::at_syncthreads && thread.line == line;
+    const bool same = std::all_of(order_.begin(), order_.end(), [this, line](unsigned t) {
+      return states_[t] == State::at_syncthreads && threads_[t].line == line;
     });
     if (!same) report_deadlock();
     unsigned votes = 0;
@@ -330,10 +358,19 @@ class Block {
   void release_named_barrier(unsigned number) {
     const NamedBarrier barrier = std::exchange(barriers_[number], {});
     for (unsigned t : barrier.arrived) {
-      if (threads_[t].state != State::at_named_barrier || threads_[t].barrier != number) continue;
+      if (states_[t] != State::at_named_barrier || threads_[t].barrier != number) continue;
       become(t, State::ready);
       clocks.acquire(t, barrier.clock);
     }
+  }
+
+  void release_whole_warp(WholeWarp& warp) {
+    const unsigned number = index() / WARP;
+    warp.arrived = 0;
+    ready_[number] = WholeWarp::ALL;
+    std::fill_n(states_ + number * WARP, WARP, State::ready);
+    if (warp.combine != nullptr) warp.combine(warp.operands);
+    if (running_->order == Order::lanes) clocks.pass_warp_barrier(number * WARP, WholeWarp::ALL);
   }
 
   // Releases the running thread's warp barrier once all lanes of `mask` that still run are there.
@@ -345,20 +382,21 @@ class Block {
     const Thread* first = nullptr;
     for (unsigned lane = 0; lane < lanes; ++lane) {
       const Thread& thread = threads_[warp + lane];
-      if (thread.state != State::at_warp_barrier || (thread.mask & mask) == 0) continue;
+      if (states_[warp + lane] != State::at_warp_barrier || (thread.mask & mask) == 0) continue;
       if (first == nullptr) first = &thread;
       const bool same = thread.mask == first->mask && thread.line == first->line && thread.combine == first->combine;
       if (same) arrived |= 1u << lane;
     }
     if (first == nullptr) return;
     for (unsigned lane = 0; lane < lanes; ++lane)
-      if ((first->mask >> lane & 1) && !(arrived >> lane & 1) && threads_[warp + lane].state != State::exited) return;
+      if ((first->mask >> lane & 1) && !(arrived >> lane & 1) && states_[warp + lane] != State::exited) return;
     void* operands[WARP] = {};
     for (unsigned lane = 0; lane < lanes; ++lane) {
       if (!(arrived >> lane & 1)) continue;
       operands[lane] = threads_[warp + lane].operand;
       become(warp + lane, State::ready);
     }
+    whole_warps_[warp / WARP].arrived &= ~arrived;
     if (first->combine != nullptr) first->combine(operands);
     if (first->order == Order::lanes) clocks.pass_warp_barrier(warp, arrived);
   }
@@ -371,11 +409,12 @@ class Block {
     bool waits = false;  // for something asynchronous
     for (unsigned t = 0; t < count_; ++t) {
       const Thread& thread = threads_[t];
-      const bool exited = thread.state == State::exited;
-      const bool later = thread.state == State::at_mbarrier || thread.state == State::at_registers;
-      const bool named = thread.state == State::at_named_barrier || later;
+      const State state = states_[t];
+      const bool exited = state == State::exited;
+      const bool later = state == State::at_mbarrier || state == State::at_registers;
+      const bool named = state == State::at_named_barrier || later;
       waits |= later;
-      groups[{thread.state, exited ? 0 : thread.line, named ? thread.barrier : 0}].push_back(t);
+      groups[{state, exited ? 0 : thread.line, named ? thread.barrier : 0}].push_back(t);
     }
     std::string text;
     unsigned barrier_line = 0;
@@ -420,8 +459,11 @@ class Block {
   std::vector<unsigned> order_;
   std::array<NamedBarrier, NAMED_BARRIERS> barriers_;
   std::array<Warpgroup, MAX_THREADS / WARPGROUP> warpgroups_;
+  std::array<WholeWarp, MAX_WARPS> whole_warps_;
+  State states_[MAX_THREADS] = {};  // by thread, apart from the rest of them: most of the time nothing else is asked
   Fiber scheduler_;
   Thread* running_ = nullptr;
+  unsigned running_index_ = 0;
   Region stacks_;
   Random random_{0};
   uint32_t ready_[MAX_WARPS] = {};  // by warp: the lanes whose state is `ready`

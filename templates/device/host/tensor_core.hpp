@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "convert.hpp"
 #include "matrix_instructions.hpp"
@@ -102,66 +103,67 @@ GEMMGEN_INLINE Words as_words(Floats values) { return reinterpret_cast<Words>(va
 
 // Of f32's numbers, exact in doubles: those with `kept` bits of fraction, towards zero; of less below f32's least exponent.
 GEMMGEN_INLINE Floats towards_zero(Doubles value, int kept) {
-  const Longs bits = reinterpret_cast<Longs>(value);
-  const Doubles cut = reinterpret_cast<Doubles>(bits & ~((int64_t(1) << (52 - kept)) - 1));
-  const Longs magnitude = bits & std::numeric_limits<int64_t>::max();
-  const Longs tiny = magnitude < int64_t(1023 - 126) << 52;  // less than f32's smallest number that is not denormal
-  const double unit = std::ldexp(1.0, -126 - kept);
-  const Doubles units = __builtin_convertvector(__builtin_convertvector((tiny ? value : Doubles{}) / unit, Ints), Doubles);
-  const Doubles denormal = reinterpret_cast<Doubles>(reinterpret_cast<Longs>(units * unit) | (bits ^ magnitude));
+  constexpr int DOUBLE_BITS = 52, DOUBLE_BIAS = 1023, LEAST = -126;
+  const Longs bits = reinterpret_cast<Longs>(value), sign = bits & std::numeric_limits<int64_t>::min();
+  const Doubles cut = reinterpret_cast<Doubles>(bits & ~((int64_t(1) << (DOUBLE_BITS - kept)) - 1));
+  const Longs tiny = (bits ^ sign) < int64_t(DOUBLE_BIAS + LEAST) << DOUBLE_BITS;  // below all that is not denormal
+  const Ints units = Ints{} + (kept - LEAST);
+  const Doubles whole = __builtin_convertvector(
+      __builtin_convertvector((tiny ? value : Doubles{}) * power_of_two(units), Ints), Doubles);
+  const Doubles denormal = reinterpret_cast<Doubles>(reinterpret_cast<Longs>(whole * power_of_two(-units)) | sign);
   return __builtin_convertvector(tiny ? denormal : cut, Floats);
 }
 
 // The nearest numbers of f16, ties to even, as floats.
-inline Floats nearest_halves(Doubles value) {
-  Floats nearest = {};
-  for (unsigned lane = 0; lane < COLUMNS; ++lane) {
-    const double one = value[lane];
-    if (one == 0) continue;
-    const double unit = std::ldexp(1.0, std::max(std::ilogb(one), -14) - 10);
-    const double rounded = std::nearbyint(one / unit) * unit;
-    nearest[lane] = float(std::fabs(rounded) > 65504.0 ? std::copysign(std::numeric_limits<double>::infinity(), one) : rounded);
-  }
-  return nearest;
+GEMMGEN_INLINE Floats nearest_halves(Doubles value) {
+  const Longs bits = reinterpret_cast<Longs>(value), sign = bits & std::numeric_limits<int64_t>::min();
+  const Longs field = (bits ^ sign) >> 52, least = Longs{} + (1023 - 14);
+  // Added to a number, 1.5 * 2^52 times the unit of its last place leaves no bits below that.
+  const Longs shifted = (field > least ? field : least) + (52 - 10);
+  const Doubles large = reinterpret_cast<Doubles>(shifted << 52 | int64_t(1) << 51);
+  const Doubles rounded = (value + large) - large;
+  const Doubles nearest = rounded > 65504.0 || rounded < -65504.0 ? Doubles{} + std::numeric_limits<double>::infinity() : rounded;
+  const Longs magnitude = reinterpret_cast<Longs>(nearest) & std::numeric_limits<int64_t>::max();
+  return __builtin_convertvector(reinterpret_cast<Doubles>(value != 0 ? magnitude | sign : Longs{}), Floats);
 }
 
-// A row of a product of floating-point numbers: all steps of an instruction.
+// The rows of a product of floating-point numbers, each summed by itself: all steps of an instruction.
 class FloatRow {
  public:
   FloatRow(const MatrixInstruction& instruction, const Factors& a, const Factors& b, bool special)
-      : instruction_(instruction), a_(a), b_(b), special_(special) {}
+      : a_(a), b_(b), k_(instruction.k), products_(unsigned(instruction.products)), fraction_(instruction.fraction),
+        kept_(instruction.kept), halves_(instruction.accumulator == Element::f16), special_(special) {}
 
   Floats sum(unsigned row, Floats c) const {
-    const double* const values = reinterpret_cast<const double*>(a_.value) + row * instruction_.k;
-    const int32_t* const exponents = reinterpret_cast<const int32_t*>(a_.exponent) + row * instruction_.k;
-    for (unsigned k = 0; k < instruction_.k; k += unsigned(instruction_.products)) c = step(values + k, exponents + k, k, c);
+    const double* const values = reinterpret_cast<const double*>(a_.value) + row * k_;
+    const int32_t* const exponents = reinterpret_cast<const int32_t*>(a_.exponent) + row * k_;
+    for (unsigned k = 0; k < k_; k += products_) c = step(values + k, exponents + k, b_.value + k, b_.exponent + k, c);
     return c;
   }
 
  private:
-  Floats step(const double* a, const int32_t* exponents, unsigned first, Floats c) const {
+  GEMMGEN_INLINE Floats step(const double* a, const int32_t* a_exponents, const Doubles* b, const Ints* b_exponents, Floats c) const {
     const Words c_field = as_words(c) >> 23 & 0xFF;
     Ints largest = reinterpret_cast<Ints>(c_field) - 127;
-    const Ints least = Ints{} + (instruction_.accumulator == Element::f16 ? -14 : -126);
+    const Ints least = Ints{} + (halves_ ? -14 : -126);
     largest = largest > least ? largest : least;
     largest = (as_words(c) & 0x7FFFFFFF) != 0 ? largest : Ints{} + LEAST_EXPONENT;
-    for (int i = 0; i < instruction_.products; ++i) {
-      const Ints exponent = exponents[i] + b_.exponent[first + i];
+    for (unsigned i = 0; i < products_; ++i) {
+      const Ints exponent = a_exponents[i] + b_exponents[i];
       largest = exponent > largest ? exponent : largest;
     }
-    const Doubles scale = power_of_two(instruction_.fraction - largest);
+    const Doubles scale = power_of_two(fraction_ - largest);
     Doubles total = cut(__builtin_convertvector(c, Doubles) * scale);
-    constexpr int AT_ONCE = 16;  // products whose sum is less than 2^31, as each is less than 2^(fraction + 2)
-    for (int i = 0; i < instruction_.products; i += AT_ONCE) {
-      const int end = std::min(i + AT_ONCE, instruction_.products);
+    constexpr unsigned AT_ONCE = 16;  // products whose sum is less than 2^31, as each is less than 2^(fraction + 2)
+    for (unsigned i = 0; i < products_; i += AT_ONCE) {
+      const unsigned end = std::min(i + AT_ONCE, products_);
       Words sum = {};
-      for (int p = i; p < end; ++p)
-        sum += reinterpret_cast<Words>(__builtin_convertvector(a[p] * b_.value[first + p] * scale, Ints));
+      for (unsigned p = i; p < end; ++p) sum += reinterpret_cast<Words>(__builtin_convertvector(a[p] * b[p] * scale, Ints));
       total += __builtin_convertvector(reinterpret_cast<Ints>(sum), Doubles);
     }
-    const Doubles value = total * power_of_two(largest - instruction_.fraction);
-    Floats result = instruction_.accumulator == Element::f16 ? nearest_halves(value) : towards_zero(value, instruction_.kept);
-    if (special_ || has_special(c_field)) settle_special(a, first, c, result);
+    const Doubles value = total * power_of_two(largest - fraction_);
+    Floats result = halves_ ? nearest_halves(value) : towards_zero(value, kept_);
+    if (special_ || has_special(c_field)) settle_special(a, b, c, result);
     return result;
   }
 
@@ -176,18 +178,18 @@ class FloatRow {
   }
 
   // Where a term is Inf or NaN the sum is what IEEE 754 says, with one NaN for all.
-  void settle_special(const double* a, unsigned first, Floats c, Floats& result) const {
-    for (unsigned lane = 0; lane < COLUMNS; ++lane) {
-      double sum = double(c[lane]);
-      for (int i = 0; i < instruction_.products; ++i) sum += a[i] * b_.value[first + i][lane];
-      if (std::isnan(sum)) result[lane] = as_floats(Words{} + 0x7FFFFFFF)[lane];
-      else if (std::isinf(sum)) result[lane] = float(sum);
-    }
+  __attribute__((noinline)) void settle_special(const double* a, const Doubles* b, Floats c, Floats& result) const {
+    Doubles sum = __builtin_convertvector(c, Doubles);
+    for (unsigned i = 0; i < products_; ++i) sum += a[i] * b[i];
+    const Ints finite = __builtin_convertvector(sum - sum == Doubles{}, Ints), number = __builtin_convertvector(sum == sum, Ints);
+    const Words special = number ? as_words(__builtin_convertvector(sum, Floats)) : Words{} + 0x7FFFFFFF;
+    result = as_floats(finite ? as_words(result) : special);
   }
 
-  const MatrixInstruction& instruction_;
   const Factors &a_, &b_;
-  bool special_;
+  unsigned k_, products_;
+  int fraction_, kept_;
+  bool halves_, special_;
 };
 
 // What the 32 lanes of a warp bring to an instruction.
@@ -228,12 +230,13 @@ class Fragment {
   // Copies the registers; whether they are those that it had.
   template <unsigned BYTES>
   bool keep(const void* const* registers) {
-    uint32_t differing = 0;
+    using Word = std::conditional_t<BYTES == 4, uint32_t, uint64_t>;
+    Word differing = 0;
     for (unsigned lane = 0; lane < LANES; ++lane) {
-      uint32_t now[BYTES / 4], before[BYTES / 4];
+      Word now[BYTES / sizeof(Word)], before[BYTES / sizeof(Word)];
       std::memcpy(now, registers[lane], BYTES);
       std::memcpy(before, registers_[lane], BYTES);
-      for (unsigned i = 0; i < BYTES / 4; ++i) differing |= now[i] ^ before[i];
+      for (unsigned i = 0; i < BYTES / sizeof(Word); ++i) differing |= now[i] ^ before[i];
       std::memcpy(registers_[lane], now, BYTES);
     }
     return differing == 0;
