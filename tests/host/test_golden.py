@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gemmgen.kernel.families import BATCHED, FAMILIES, MMA, NAIVE, SIMT, SKINNY, Family
+from gemmgen.kernel.families import BATCHED, FAMILIES, MMA, NAIVE, SIMT, SKINNY, WMMA, Family
 from gemmgen.kernel.families.base import check
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
@@ -131,6 +131,10 @@ SAMPLES = {
     ),
     "mma_tf32_rr": Sample(MMA, {"WM": 32}, (None, 512, 1024), "rr", compute=Compute.TF32),
     "mma_f16_sums_rc": Sample(MMA, {}, (512, 512, 512), "rc", dtype=DType.F16, compute=Compute.F16),
+    "wmma_rc": Sample(WMMA, layout="rc", dtype=DType.BF16),
+    "wmma_runtime_cr": Sample(
+        WMMA, {"BK": 16}, (None, 320, 200), "cr", types="f16,f16,f32", batch=None, epilogue="bias+gelu+row_amax"
+    ),
     "skinny_along_k": Sample(SKINNY, {"S": 1, "UNROLL": 2}, (1, 4096, 4096), "rc"),
     "skinny_split": Sample(SKINNY, {"S": 16, "UNROLL": 8, "SPLIT": 8}, (16, 4096, 4096)),
     "skinny_split_rc": Sample(SKINNY, {"SPLIT": 4}, (16, 1000, 4096), "rc"),

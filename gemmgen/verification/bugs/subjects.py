@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gemmgen.kernel.families import BATCHED, MMA, NAIVE, SKINNY
+from gemmgen.kernel.families import BATCHED, MMA, NAIVE, SKINNY, WMMA
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
@@ -129,6 +129,8 @@ MMA_WHOLE = Subject(
     (("STAGES", 4), ("BM", 64), ("WM", 32)), MMA,
 )  # fmt: skip
 MMA_REGISTERS = Subject("mma f16 cc through registers", _typed("f16", "cc"), family=MMA)
+WMMA_RC = Subject("wmma bf16 rc", _typed("bf16", "rc"), (("BM", 32), ("WN", 32)), WMMA)
+WMMA_CR = Subject("wmma f16 cr", _typed("f16,f16,f32", "cr"), (("BN", 64), ("WN", 32)), WMMA)
 DOUBLE_F16 = Subject("double f16 rr vectors", replace(_typed("f16", "rr"), ld_align=4))
 BATCHED_BF16 = Subject(
     "batched bf16 rr", Problem(8, 8, 8, batch=None, types=Types.parse("bf16")), (("MB", 4), ("PAD", 0)), BATCHED

@@ -31,6 +31,7 @@
 #include "sanitizer.hpp"
 #include "shared_memory.hpp"
 #include "warp_runtime.hpp"
+#include "wmma_runtime.hpp"
 
 // Before the static shared arrays, so that what lies behind these is nothing that a kernel may read.
 __attribute__((section(".data"))) uint3 threadIdx, blockIdx;
