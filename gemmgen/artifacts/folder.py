@@ -22,7 +22,6 @@ def require_exportable(source: KernelSource) -> None:
     """Raise InvalidInput for a kernel that `export` has no launcher for."""
     launch = source.launch
     special = [*launch.attributes, *([f"clusters of {launch.cluster} blocks"] if launch.cluster > 1 else [])]
-    special += [f"a copy of {one.operand}" for one in launch.prepares]
     require(not special, f"export writes no launcher for kernels whose launch takes {', '.join(special)}")
 
 

@@ -16,7 +16,7 @@ from gemmgen.problem.sizes import MatrixSizes
 from gemmgen.support.errors import require
 
 PREPARED = ("prepared_a", "prepared_b")  # parts of the workspace, and parameters, that hold the copies
-ENTRY = r"\w+_prepare_[ab]"  # what the functions of these launches are called
+ENTRY = r"\w+_prepare_[ab]_kernel"  # what the functions of these launches are called
 THREADS = 256  # of a block: 8 warps
 COPY_LINES, COPY_CHUNKS = 8, 32  # of a block's tile: a line a warp, a chunk of 16 bytes a lane
 TRANSPOSE_TILE = 64  # lines, and elements of each, of a block's tile that is transposed through shared memory
@@ -38,13 +38,18 @@ class Prepare:
         require(self.order in ORDERS, f"unknown order {self.order!r} of a copy of {self.operand}")
 
     @property
+    def threads(self) -> int:
+        """Of a block."""
+        return THREADS
+
+    @property
     def part(self) -> str:
         """The part of the workspace that it writes, and the parameter: "prepared_a"."""
         return f"prepared_{self.operand.lower()}"
 
     def entry(self, kernel: str) -> str:
         """Its function's name."""
-        return f"{kernel}_prepare_{self.operand.lower()}"
+        return f"{kernel}_prepare_{self.operand.lower()}_kernel"
 
     def of(self, problem: Problem) -> MatrixSizes:
         """Which sizes say how the operand lies."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gemmgen.kernel.notes import ORDER_WORDS
-from gemmgen.kernel.prepare import THREADS, Prepare, elements_of_chunk
+from gemmgen.kernel.prepare import Prepare, elements_of_chunk
 from gemmgen.kernel.source import Launch, Parameter, prepare_parameters
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import MatrixSizes
@@ -53,7 +53,7 @@ class PrepareText:
 
     @property
     def threads(self) -> int:
-        return THREADS
+        return self.prepare.threads
 
     @property
     def chunk(self) -> int:

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmgen.kernel.prepare import PREPARED, Prepare
-from gemmgen.kernel.prepare import THREADS as PREPARE_THREADS
 from gemmgen.kernel.streamk import Numbers, Schedule, Stream
 from gemmgen.kernel.tensor_map import TensorMap, parameter_of
 from gemmgen.problem import operands
@@ -314,7 +313,7 @@ class KernelSource:
         return (*(self._prepare(one) for one in self.launch.prepares), self)
 
     def _prepare(self, one: Prepare) -> KernelSource:
-        launch = Launch(PREPARE_THREADS, one.grid(self.problem))
+        launch = Launch(one.threads, one.grid(self.problem))
         taken = prepare_parameters(self.problem, one)
         return replace(self, name=one.entry(self.name), launch=launch, parameters=taken)
 
@@ -331,7 +330,7 @@ class KernelSource:
         """
         taken = name != self.name and re.search(rf"\b{name}\b", self.text) is not None
         require(not taken, f"{name!r} cannot name this kernel: its text has another use for it")
-        text = re.sub(rf"\b{self.name}(?=\b|_prepare_[ab]\b)", name, self.text)
+        text = re.sub(rf"\b{self.name}(?=\b|_prepare_[ab]_kernel\b)", name, self.text)
         made = re.sub(rf"^({MADE_BY}.*?)(?: --as \w+)?$", rf"\1 --as {name}", text, count=1, flags=re.MULTILINE)
         return replace(self, name=name, text=made)
 

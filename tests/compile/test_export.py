@@ -11,7 +11,8 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import pytest
 from gemmgen.artifacts.folder import export
 from gemmgen.artifacts.together import write_together
 from gemmgen.kernel.families import FAMILIES
+from gemmgen.kernel.prepare import Prepare
 from gemmgen.kernel.render import environment, render
 from gemmgen.kernel.source import POINTERS as POINTER_NAMES
 from gemmgen.kernel.source import WORKSPACE, KernelSource, Launch, parameters
@@ -488,6 +490,42 @@ def test_what_is_refused_says_why(mapped: ctypes.CDLL, changes: dict[str, Any], 
     assert plan(mapped)[0] == 0 and mapped.k_refusal() == b""
 
 
+@needs_gcc
+def test_the_map_of_an_operand_that_is_prepared_is_its_copy_s(tmp_path: Path) -> None:
+    launch = replace(MAPPED.launch, prepares=(Prepare("A", "r"),))
+    source = replace(MAPPED, launch=launch)
+    library = launcher_on_the_host(tmp_path, source, arch="sm_90a")
+    library.k_prepared_a_bytes.restype = ctypes.c_size_t
+    for m, k in ((300, 100), (7, 0)):
+        case = source.problem.case(m, 200, k)
+        made = (ctypes.c_ulonglong * 64)()
+        pointers = (4104, 8192, 1 << 40, 1 << 20)
+        sizes = (m, 200, k, max(8, 104 * (k > 0)), max(8, 104 * (k > 0)), 200)
+        assert library.k_make_plan(made, *map(ctypes.c_void_p, pointers), *map(ctypes.c_int, sizes)) == 716
+        pointers = (4096, *pointers[1:])
+        assert library.k_make_plan(made, *map(ctypes.c_void_p, pointers), *map(ctypes.c_int, sizes)) == 0
+        tensor = launch.maps[0].of(case, launch.prepares[0].matrix(case))
+        assert made[1:7] == [1 << 20, *tensor.sizes, *tensor.strides, *tensor.box]
+        assert library.k_prepared_a_bytes(m, k) == dict(launch.workspace(case).prepared)["prepared_a"]
+        launched = (ctypes.c_uint * 3).in_dll(library, "launched")
+        launched[:] = [0, 0, 0]
+        assert library.k_prepare_a(made, None) == 0
+        assert launched[0] == source.program[0].launch.blocks(case)
+        assert library.k_run(made, None) == 0 and launched[1] == 384
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    ("right", "wrong"), [("", ""), pytest.param("line >= lines ||", "line >= lines - 1 ||", marks=pytest.mark.soak)]
+)
+def test_selftest_of_a_program(program: Callable[..., KernelSource], tmp_path: Path, right: str, wrong: str) -> None:
+    """Its copies are made by one entry point and used by another; one that lacks its last line is found."""
+    source = program("rc", "bf16", batch=None, pointer_align=2)
+    code, lines = outcome(exported_on_the_host(tmp_path, source, right, wrong))
+    assert (code, lines[-1]) == ((1, "FAIL") if wrong else (0, "PASS  all")), lines
+    assert not wrong or any("expected" in line for line in lines), lines
+
+
 @needs_nvcc
 def test_a_kernel_of_one_architecture_is_built_for_no_other(tmp_path: Path) -> None:
     """And without a warning; its launcher links with CUDA's runtime alone and answers where there is no GPU."""
@@ -510,7 +548,9 @@ unsigned launched[3];
 struct alignas(64) TensorMap {
     unsigned long long opaque[16];
 };
-void KERNEL() {}
+struct BF16 {
+    unsigned short bits;
+};
 """
 
 
@@ -518,8 +558,9 @@ def launcher_on_the_host(folder: Path, source: KernelSource, arch: str = "sm_90"
     """The exported launcher without its kernel: what it would launch is left in `launched`."""
     export(source, {**RECORD, "arch": arch}, folder)
     launcher = (folder / f"{source.name}.cu").read_text()[len(source.text) :]
-    (folder / "cuda_bf16.h").write_text("struct __nv_bfloat16;\n")
-    (folder / "launcher.cpp").write_text(LAUNCHER_PRELUDE.replace("KERNEL", source.name) + launcher)
+    (folder / "cuda_bf16.h").write_text("struct __nv_bfloat16 { unsigned short bits; };\n")
+    kernels = "".join(f"void {one.name}() {{}}\n" for one in source.program)
+    (folder / "launcher.cpp").write_text(f"{LAUNCHER_PRELUDE}{kernels}{launcher}")
     flags = ("-std=c++17", "-shared", "-fPIC", "-I.", f"-I{HOST_CUDA}")
     parts = (HOST_KERNEL / "runtime.cpp", HOST_KERNEL / "driver.cpp")
     run("g++", *flags, "launcher.cpp", *parts, "-o", "launcher.so", folder=folder)
@@ -536,7 +577,7 @@ def test_header_is_c_and_cpp(tmp_path: Path, compiler: Sequence[str], source: Ke
     (tmp_path / "user.c").write_text(
         f'#include "{source.name}.h"\n#include "{source.name}.h"\nint main(void) {{ return 0; }}\n'
     )
-    (tmp_path / "cuda_bf16.h").write_text("struct __nv_bfloat16;\n")
+    (tmp_path / "cuda_bf16.h").write_text("struct __nv_bfloat16 { unsigned short bits; };\n")
     run(*compiler, *WARNINGS, "-pedantic", "-I.", f"-I{HOST_CUDA}", "-fsyntax-only", "user.c", folder=tmp_path)
 
 
@@ -744,10 +785,10 @@ def exported_on_the_host(
     """The self-test of a kernel of the family naive that runs on the host, with `wrong` in the place of `right`."""
     export(source, RECORD, folder)
     exported = (folder / f"{source.name}.cu").read_text()
-    starts = re.compile(rf"return cudaLaunchKernelEx\(&config, {source.name},([^;]*)\);")
-    here = rf"run_threads(config.gridDim.x, config.blockDim.x, [&] {{ {source.name}(\1); }}); return cudaSuccess;"
+    starts = re.compile(rf"return cudaLaunchKernelEx\(&config, ({source.name}\w*),([^;]*)\);")
+    here = r"run_threads(config.gridDim.x, config.blockDim.x, [&] { \1(\2); }); return cudaSuccess;"
     called, count = starts.subn(here, exported[len(source.text) :])
-    assert count == 1 and right in source.text
+    assert count == len(source.program) and right in source.text
     (folder / "kernel.cpp").write_text(
         f'#include "{source.name}.h"\n#include "kernel.hpp"\n'
         f"{source.text.replace(right, wrong) if right else source.text}\n#define __CUDACC__\n{called}"

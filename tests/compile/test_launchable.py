@@ -71,14 +71,14 @@ def test_a_program_whose_launches_differ_from_its_text_fails(
     program: Callable[..., KernelSource], shared_store: Store
 ) -> None:
     source = program("rr", "bf16")
-    missing = replace(source, text=source.text.replace("k_prepare_b(", "k_prepare_x("))
+    missing = replace(source, text=source.text.replace("k_prepare_b_kernel(", "k_prepare_x_kernel("))
     failure = checked(missing, shared_store).failure
-    assert failure is not None and "k_prepare_b" in failure.reason
+    assert failure is not None and "k_prepare_b_kernel" in failure.reason
     fewer = source.text.replace("int N,\n    int K,\n    int ldb)", "int N,\n    int ldb)").replace(
         "length = K", "length = 8"
     )
     failure = checked(replace(source, text=fewer), shared_store).failure
-    assert failure is not None and "k_prepare_b takes 4 parameters" in failure.reason
+    assert failure is not None and "k_prepare_b_kernel takes 4 parameters" in failure.reason
 
 
 def test_registers_of_a_whole_block(shared_store: Store) -> None:

@@ -57,7 +57,7 @@ BUGS = {
         "if (line >= lines || chunk >= chunks) continue;",
         "if (line > lines || chunk >= chunks) continue;",
         "crash",
-        "(k_prepare_a|prepared_a|A)",
+        "(k_prepare_a_kernel|prepared_a|A)",
     ),
     "no barrier before the copy": (
         "__syncthreads();\n        for",

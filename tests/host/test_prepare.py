@@ -66,7 +66,7 @@ def test_a_program_is_its_launches_in_their_order(program: Callable[..., KernelS
     record = json.loads(json.dumps(kernel_document(source)))
     assert source_from_record(record, Path("k.json")).program == tuple(replace(one, text="") for one in source.program)
     first, second, last = source.program
-    assert [one.name for one in source.program] == ["k_prepare_a", "k_prepare_b", "k"] and last is source
+    assert [one.name for one in source.program] == ["k_prepare_a_kernel", "k_prepare_b_kernel", "k"] and last is source
     assert [one.name for one in first.parameters] == ["A", "prepared_a", "M", "K", "lda"]
     assert [one.name for one in second.parameters] == ["B", "prepared_b", "N", "K", "ldb"]
     plain = render(Problem(4, 4, 4), NAIVE, NAIVE.default(Problem(4, 4, 4)))
