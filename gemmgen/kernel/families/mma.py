@@ -151,7 +151,7 @@ class MmaFamily(Family):
     def view(self, plan: Plan) -> MmaView:
         mma, problem = cast(MmaConfig, plan.config), plan.problem
         a, b = rendered(problem, mma, plan.constants, plan.edges)
-        assert plan.mma is not None, "constraints ask for one"
+        assert isinstance(plan.mma, Mma), "constraints ask for one"
         return MmaView(
             a=a,
             b=b,
@@ -188,7 +188,7 @@ def _multiplying(plan: Plan) -> Iterator[str]:
     """What a warp does of a k step, and how A and B come to it."""
     mma, value = cast(MmaConfig, plan.config), plan.constants
     one, k = plan.mma, value["K_STEP"]
-    assert one is not None
+    assert isinstance(one, Mma)
     mmas = MMA_M * MMA_N * k // one.products * value["MMAS_M"] * value["MMAS_N"]
     reads = plan.work.shared_reads * k
     by = "ldmatrix" if all(_by_ldmatrix(plan.problem)) else "loads"
