@@ -231,6 +231,9 @@ WMMA_TILES = {"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 64}
 IN_ORDER = {**WMMA_TILES, "ASYNC": 0, "STAGES": 2, "SWIZZLE": 0}
 SWIZZLED = {**IN_ORDER, "SWIZZLE": 1}
 MULTISTAGE = {**SWIZZLED, "ASYNC": 1, "STAGES": 4}
+WARPGROUP = {"BM": 128, "BN": 128, "BK": 64, "CONSUMERS": 1, "STAGES": 2, "IN_FLIGHT": 0, "PERSISTENT": 0}
+SPECIALISED = {**WARPGROUP, "BN": 256, "CONSUMERS": 2, "STAGES": 4, "IN_FLIGHT": 1}
+PERSISTENT = {**SPECIALISED, "PERSISTENT": 1}
 
 TENSOR_LADDER = Study(
     "tensor-ladder",
@@ -266,7 +269,28 @@ TENSOR_LADDER = Study(
             lesson="cp.async fills a ring of 4 stages, three k tiles ahead, with no registers in between",
         ),
         StudyPoint(
-            "tuned", against="multistage", lesson="what the search finds when all of this may vary", maker="search"
+            "wgmma",
+            WARPGROUP,
+            family="wgmma",
+            against="multistage",
+            lesson="four warps multiply as one, straight from shared memory, which one thread fills by TMA",
+        ),
+        StudyPoint(
+            "warp-specialised",
+            SPECIALISED,
+            family="wgmma",
+            against="wgmma",
+            lesson="a warpgroup copies for two that multiply and share B's tile: 4 stages, and products stay in flight",
+        ),
+        StudyPoint(
+            "persistent",
+            PERSISTENT,
+            family="wgmma",
+            against="warp-specialised",
+            lesson="a block goes from tile to tile: the next one's copies begin while sums of this one leave",
+        ),
+        StudyPoint(
+            "tuned", against="persistent", lesson="what the search finds when all of this may vary", maker="search"
         ),
         StudyPoint(
             "cuBLASLt",

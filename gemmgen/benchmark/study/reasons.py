@@ -68,6 +68,11 @@ def shared_reads(it: Explanation) -> float:
     return sum(map(loop.per_fma, SHARED_READS)) if loop is not None and loop.fmas else 0.0
 
 
+def on_tensor_cores(it: Explanation) -> bool:
+    """Whether an instruction of theirs multiplies: HMMA, say."""
+    return it.main_loop is not None and it.main_loop.fma.endswith("MMA")
+
+
 def accumulators(it: Explanation) -> int:
     """Elements of C that a thread keeps in registers."""
     thread = it.tiles[-1]
@@ -134,7 +139,8 @@ def _idle(it: Explanation) -> Iterator[str]:
 def _waiting(it: Explanation) -> Iterator[str]:
     fit, blocks = it.prediction.occupancy, it.kernel.source.launch.blocks(it.case)
     warps = resident_warps(it, it.device, fit.blocks)
-    few = ", so few that a thread's own FMAs must hide how long a read takes" if warps <= FEW_WARPS else ""
+    exposed = warps <= FEW_WARPS and not on_tensor_cores(it)
+    few = ", so few that a thread's own FMAs must hide how long a read takes" if exposed else ""
     if warps < fit.warps:
         share = -(-blocks // it.device.sms)
         room = f"{plural(share, 'block')} for an SM where {fit.blocks} fit"
@@ -148,7 +154,7 @@ def _reading(it: Explanation) -> Iterator[str]:
     loop = it.main_loop
     if loop is None or not loop.fmas:
         return
-    name = loop.fma if loop.fma.endswith("MMA") else "FMA"  # HMMA, say, of tensor cores
+    name = loop.fma if on_tensor_cores(it) else "FMA"
     shared, useful = shared_reads(it), f"{loop.share(loop.fma):.0%} of the main loop are {name}s"
     if not shared:
         yield f"{number(loop.per_fma('LDG'))} global reads per {name} and none from shared memory, {useful}"
