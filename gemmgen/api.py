@@ -282,7 +282,7 @@ def study(
     budget: int | None = None,
     progress: Progress | None = None,
 ) -> StudyResult:
-    """The study `name` ("ladder", "register-tile", "block-tile" or "loop-order") of `problem`.
+    """The study `name` ("ladder", "tensor-ladder", "register-tile", "block-tile" or "loop-order") of `problem`.
 
     device    "auto", "gpu", "emulator", or a known card ("RTX 4050 Laptop", "sm_80"): see target.open_card
     budget    candidates of the search for a tuned winner

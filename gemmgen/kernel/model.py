@@ -211,7 +211,7 @@ def _reduction_us(plan: Plan, blocks: int, device: DeviceSpec) -> float:
 def _step_cycles(plan: Plan, resident: int, arch: Arch, spilled: int) -> dict[Bound, float]:
     """Cycles that each unit of an SM needs for one step of its `resident` blocks."""
     work = plan.work
-    warps = -(-plan.launch.threads // WARP) * resident
+    warps = -(-plan.consumers // WARP) * resident
     warps_per_scheduler = max(1.0, warps / SCHEDULERS)  # a warp issues on one scheduler only
     fmas = work.fmas * work.depth
     exchange_cycles = OPERAND_CYCLES if work.k_unroll else UNORDERED_OPERAND_CYCLES

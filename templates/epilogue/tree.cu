@@ -1,7 +1,7 @@
 /*# Epilogues that are more than alpha * acc + beta * C: their functions and inputs, C's new element, and how a thread stores
     its elements. #*/
 //% from "epilogue/linear.cu" import extent
-//% from "epilogue/result.cu" import narrowed
+//% from "epilogue/result.cu" import element_of_c, narrowed
 //% from "epilogue/sums.cu" import sum_parameters, sums
 //% from "device/convert.cu" import multiply_subtract
 /*# `early`: the caller has loaded what the epilogue reads of its tensors. #*/
@@ -308,9 +308,9 @@ __device__ __forceinline__ void store_row(${ TC }* tile, Shape s${ parameters },
         for (int v = 0; v < VC; ++v) column_sum.at[v] = column_sums[j + v];
 //% endif
 //% if n_edge
-        store_edge<VC>(tile + Offset(m) * s.ldc + n, e${ at_position(stores) }, value${ sums_of(e) }${ given }, ${ "n < skip_columns ? 0 : VC" if moves_n else "columns - n" });
+        store_edge<VC>(${ element_of_c(kernel) }, e${ at_position(stores) }, value${ sums_of(e) }${ given }, ${ "n < skip_columns ? 0 : VC" if moves_n else "columns - n" });
 //% else
-        store_results<VC>(tile + Offset(m) * s.ldc + n, e${ at_position(stores) }, value${ sums_of(e) }${ given });
+        store_results<VC>(${ element_of_c(kernel) }, e${ at_position(stores) }, value${ sums_of(e) }${ given });
 //% endif
     }
 //% if row_amax

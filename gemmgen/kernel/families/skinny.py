@@ -210,7 +210,7 @@ class Skinny(Family):
             whole_steps=not _cut_at(plan.problem.k, value["LANE_WORDS"]),
             dots=dot,
             ring=skinny.ASYNC == 1,
-            mma=plan.mma,
+            mma=plan.mma if isinstance(plan.mma, Mma) else None,
         )
 
     def tiles(self, plan: Plan) -> tuple[Tile, ...]:

@@ -17,7 +17,7 @@ from gemmgen.kernel.source import KernelSource, Launch
 from gemmgen.kernel.tensor_map import TiledTensor
 from gemmgen.problem.case import Case
 from gemmgen.problem.device import STATIC_SHARED_BYTES
-from gemmgen.run.arguments import SCALARS, Argument, arguments_of, packed
+from gemmgen.run.arguments import SCALARS, Argument, arguments_of
 from gemmgen.support.errors import CandidateFailed, Failure, InvalidInput
 
 Pointers = dict[str, int]  # device addresses by name: A, B, C, and the workspace's where a kernel has one
@@ -47,11 +47,11 @@ class DriverFunction:
         config.hStream = driver.CUstream(stream.handle)
         config.attrs = _attributes(self._launch)
         config.numAttrs = len(config.attrs)
-        data = packed(arguments)
-        held = ctypes.create_string_buffer(data, len(data)), ctypes.c_size_t(len(data))  # for as long as the call lasts
-        # CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE, CU_LAUNCH_PARAM_END
-        extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(held[0]), 2, ctypes.addressof(held[1]), 0)
-        checked(driver.cuLaunchKernelEx(config, self._function, 0, ctypes.addressof(extra)))
+        # One address each, which CUDA reads before it returns: only the driver knows where in its buffer of parameters
+        # the first one lies that is aligned to more than 16 bytes.
+        values = [ctypes.create_string_buffer(one.data, len(one.data)) for one in arguments]
+        addresses = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
+        checked(driver.cuLaunchKernelEx(config, self._function, ctypes.addressof(addresses), 0))
 
     def _set(self, attribute: Any, value: int) -> None:
         checked(driver.cuFuncSetAttribute(self._function, attribute, value))
