@@ -68,8 +68,8 @@ def tune(
     device    "gpu" (or "cuda") runs, verifies and measures; "emulator" runs on the CPU, and times are predicted;
               "auto" takes the GPU where there is one and it is of `arch`
     arch      what to compile for: "sm_80", ..., a card's name ("A100"), or "auto": the GPU's, else sm_90
-    family    name of the one kernel family to search: "simt", "skinny", "batched", "mma" or "naive"; None: all that
-              suit the problem, naive apart
+    family    name of the one kernel family to search: "simt", "skinny", "batched", "mma", "wmma" or "naive"; None: all
+              that suit the problem, naive and wmma apart
     budget    candidates to try, at least one (None: gemmgen.search.tuner.DEFAULT_BUDGET)
     seed      of test data, thread schedules and what the property tests draw
     out       folder for the winner's NAME.cu and NAME.json (None: write nothing)
@@ -284,7 +284,7 @@ def study(
     budget: int | None = None,
     progress: Progress | None = None,
 ) -> StudyResult:
-    """The study `name` ("ladder", "register-tile", "block-tile" or "loop-order") of `problem`.
+    """The study `name` ("ladder", "tensor-ladder", "register-tile", "block-tile" or "loop-order") of `problem`.
 
     device    "auto", "gpu", "emulator", or a known card ("RTX 4050 Laptop", "sm_80"): see target.open_card
     budget    candidates of the search for a tuned winner

@@ -16,10 +16,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
 
+from gemmgen.kernel.prepare import Prepare
+from gemmgen.kernel.prepare_text import prepare_texts
+from gemmgen.kernel.render import environment
+from gemmgen.kernel.source import KernelSource, Launch, parameters
+from gemmgen.kernel.tensor_map import TensorMap
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.wgmma import wgmmas
 from gemmgen.run.compile import compiler_version
 from gemmgen.run.emulator.compiler import KIND as EMULATOR
 from gemmgen.run.emulator.compiler import HostCompiler
@@ -91,6 +99,35 @@ def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def shared_store(shared_cache: Path) -> Store:
     """That cache, as commands with XDG_CACHE_HOME = `shared_cache` find it."""
     return Store(shared_cache / "gemmgen")
+
+
+@pytest.fixture(scope="session")
+def program() -> Callable[..., KernelSource]:
+    """`program(layout, types, **problem)`: a kernel by hand that reads copies of A and B alone."""
+    text = (TESTS / "kernels" / "prepared.cu").read_text()
+
+    def made(layout: str, types: str, **fields: Any) -> KernelSource:
+        problem = Problem(None, None, None, layout=layout, types=types, epilogue="acc", **fields)
+        grid = (("M", 8), ("N", 8), *((("batch", 1),) if problem.batched else ()))
+        launch = Launch(64, grid, prepares=(Prepare("A", "r"), Prepare("B", "c")))  # lines of both along K
+        taken = parameters(problem, launch)
+        view = {"prepares": prepare_texts(problem, launch, "k"), "parameters": taken}
+        rendered = environment(problem.types).from_string(text).render(batched=problem.batched, **view)
+        return KernelSource("k", rendered, problem, "by hand", {}, launch, taken)
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def kernel_of_maps() -> KernelSource:
+    """A kernel by hand of sm_90a: TMA, wgmma, and no more blocks than the device has SMs."""
+    problem = Problem(None, None, None, layout="rc", types="bf16", epilogue="acc", ld_align=8)
+    text = environment(problem.types).from_string((TESTS / "kernels" / "wgmma_cooperative.cu").read_text())
+    maps = (TensorMap("A", (64, 128), 128), TensorMap("B", (64, 64), 128, 256), TensorMap("C", (64, 64), 128))
+    shared = 4 * (128 + 64) * 64 * 2 + 128 * 64 * 2 + 2 * 4 * 8
+    launch = Launch(384, (("M", 128), ("N", 64)), shared, maps=maps, persistent=True)
+    rendered = text.render(instruction=wgmmas()["wgmma_m64n64k16_bf16"])
+    return KernelSource("k", rendered, problem, "by hand", {}, launch, parameters(problem, launch))
 
 
 @pytest.fixture

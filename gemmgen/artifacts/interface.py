@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from gemmgen.artifacts.copies import Copy
 from gemmgen.artifacts.elements import ELEMENTS, Element
 from gemmgen.artifacts.maps import Maps
 from gemmgen.kernel.notes import MatrixText, matrix_texts
-from gemmgen.kernel.source import OPERANDS, KernelSource, Parameter, parameters
+from gemmgen.kernel.prepare import PREPARED
+from gemmgen.kernel.source import OPERANDS, WORKSPACE, KernelSource, Parameter, parameters
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Epilogue
@@ -125,26 +127,56 @@ class Interface:
 
     @cached_property
     def arguments(self) -> tuple[Argument, ...]:
-        """The launcher's, in the order of a kernel without tensor maps: it takes pointers for them."""
+        """The launcher's, in the order of a kernel without tensor maps and copies: it takes pointers for them."""
         launch = self.source.launch
-        given = parameters(self.problem, replace(launch, maps=())) if launch.maps else self.source.parameters
-        return tuple(self._argument(parameter) for parameter in given)
+        plain = parameters(self.problem, replace(launch, maps=(), prepares=()))
+        given = plain if self.planned else self.source.parameters
+        pointers = [parameter for parameter in given if parameter.is_pointer]
+        copies = [next(p for p in step.parameters if p.name in PREPARED) for step in self.source.program[:-1]]
+        return tuple(self._argument(parameter) for parameter in (*pointers, *copies, *given[len(pointers) :]))
+
+    @property
+    def planned(self) -> bool:
+        """Whether a launch is planned: maps are encoded, or operands prepared, for more launches than one."""
+        return bool(self.source.launch.maps or self.source.launch.prepares)
 
     @cached_property
-    def taken(self) -> tuple[Argument, ...]:
-        """The kernel's, tensor maps apart, which come first."""
-        return tuple(self._argument(parameter) for parameter in self.source.parameters if not parameter.is_map)
+    def copies(self) -> tuple[Copy, ...]:
+        """Of operands, which launches before the kernel's make."""
+        *steps, _ = self.source.program
+        return tuple(
+            Copy(
+                prepare,
+                self.problem,
+                self.sizes,
+                step.name,
+                tuple(self._argument(parameter).passed for parameter in step.parameters),
+            )
+            for prepare, step in zip(self.source.launch.prepares, steps, strict=True)
+        )
+
+    @property
+    def kept(self) -> tuple[Argument, ...]:
+        """The arguments that a plan keeps as they are."""
+        used = {p.text for step in self.source.program for p in step.parameters}
+        return tuple(argument for argument in self.arguments if argument.text in used)
+
+    @property
+    def plan_fields(self) -> tuple[str, ...]:
+        """Names of what a plan holds."""
+        return (*(one.parameter for one in self.maps.encoded), *(one.text for one in self.kept), "blocks")
 
     @property
     def passed(self) -> tuple[str, ...]:
         """What the kernel gets, in order."""
-        maps = (f"as_parameter({one.parameter})" for one in self.maps.encoded)
-        return (*maps, *(argument.passed for argument in self.taken))
+        return tuple(
+            f"as_parameter({one.name})" if one.is_map else self._argument(one).passed for one in self.source.parameters
+        )
 
     @cached_property
     def maps(self) -> Maps:
         """The tensor maps that it takes."""
-        return Maps(self.source, self.sizes)
+        return Maps(self.source, self.sizes, self.copies)
 
     @property
     def persistent(self) -> bool:
@@ -164,6 +196,8 @@ class Interface:
         """The element type of what is a tensor, a scalar or the workspace's partial sums; None of a size."""
         if parameter in self.tensors:
             return self.problem.dtype_of(parameter)
+        if parameter in PREPARED:
+            return self.problem.dtype_of(parameter.removeprefix("prepared_").upper())
         if parameter == "partials":
             return self.types.accumulator
         return self.types.scalar if parameter in self.epilogue.scalars else None
@@ -351,8 +385,13 @@ class Interface:
         return self.source.launch.splits
 
     @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts of the workspace that a launch takes, and the arguments that say where they are."""
+        return self.source.launch.parts
+
+    @property
     def adds_up(self) -> bool:
-        """Whether blocks share tiles, so that a launch takes a workspace."""
+        """Whether blocks share tiles, so that a launch takes partial sums and semaphores."""
         return self.source.launch.adds_up
 
     @property
@@ -374,6 +413,11 @@ class Interface:
     def workspace_sizes(self) -> tuple[str, ...]:
         """The arguments that the workspace's size depends on."""
         return tuple(name for name in self.runtime_sizes if name != "K")
+
+    @property
+    def part_sizes(self) -> dict[str, tuple[str, ...]]:
+        """The same of each part of the workspace."""
+        return dict.fromkeys(WORKSPACE, self.workspace_sizes) | {copy.part: copy.sized_by for copy in self.copies}
 
     @property
     def epilogue(self) -> Epilogue:

@@ -20,6 +20,7 @@ from gemmgen.artifacts.promises import only_promised, require_agreement
 from gemmgen.kernel.config import axes_of_record
 from gemmgen.kernel.families.base import check
 from gemmgen.kernel.naming import full_name_of, parse_name, require_identifier
+from gemmgen.kernel.prepare import ENTRY, Prepare
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import CONFIG, KernelSource, Launch, Parameter, full_name_in
 from gemmgen.kernel.streamk import Stream
@@ -279,6 +280,7 @@ def _source(record: Mapping[str, Any]) -> KernelSource:
             launch.get("summed", 0),
             tuple(TensorMap(**{**one, "box": tuple(one["box"])}) for one in launch.get("maps", ())),
             launch.get("persistent", False),
+            tuple(Prepare(**one) for one in launch.get("prepares", ())),
         ),
         parameters=tuple(_parameter(one) for one in record["parameters"]),
     )
@@ -287,7 +289,7 @@ def _source(record: Mapping[str, Any]) -> KernelSource:
 def _source_from_header(path: Path, text: str) -> KernelSource:
     """What the header's full name says of a kernel that has no JSON; where it has none, as of old, that of the file."""
     config = full_name_in(text)
-    function = re.search(r"__global__ void __launch_bounds__\([^()]*\)\s+(\w+)\(", text)
+    function = re.search(rf"__global__ void __launch_bounds__\([^()]*\)\s+(?!{ENTRY}\()(\w+)\(", text)
     try:
         source = render(*parse_name(config or path.stem))
     except (InvalidInput, ZeroDivisionError) as error:

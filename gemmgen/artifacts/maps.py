@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
+from gemmgen.artifacts.copies import Copy
 from gemmgen.kernel.source import KernelSource
 from gemmgen.kernel.tensor_map import MOST_DIMENSIONS, UNIT, TensorMap
 from gemmgen.problem.sizes import MatrixSizes
@@ -13,19 +14,24 @@ from gemmgen.problem.sizes import MatrixSizes
 
 @dataclass(frozen=True)
 class EncodedMap:
-    """A tensor map and the matrix that it is of; sizes as `Interface.sizes` has them, names or numbers."""
+    """A tensor map and the matrix that it is of, or the `copy` of it.
+
+    Sizes are as `Interface.sizes` has them, names or numbers.
+    """
 
     map: TensorMap
     matrix: MatrixSizes
     sizes: dict[str, str]
+    copy: Copy | None
 
     @property
     def parameter(self) -> str:
         return self.map.parameter
 
     @property
-    def operand(self) -> str:
-        return self.map.operand
+    def address(self) -> str:
+        """The argument that it is the map of."""
+        return self.map.operand if self.copy is None else self.copy.part
 
     @property
     def _batched(self) -> bool:
@@ -43,12 +49,15 @@ class EncodedMap:
     @property
     def tensor(self) -> tuple[str, ...]:
         """Elements along each dimension, the contiguous one first. Those of K may be none."""
-        names = (self.matrix.line, self.matrix.lines, *(("batch",) if self._batched else ()))
+        lies = self.matrix if self.copy is None else self.copy.prepare.lies(self.copy.problem)
+        names = (lies.line, lies.lines, *(("batch",) if self._batched else ()))
         return tuple(self.sizes[name] for name in names)
 
     @property
     def distances(self) -> tuple[str, ...]:
         """Elements from one line, and from one matrix, to the next."""
+        if self.copy is not None:
+            return (self.copy.ld, *((self.copy.stride,) if self._batched else ()))
         names = (self.matrix.ld, *((self.matrix.stride,) if self._batched else ()))
         return tuple(self.sizes[name] for name in names)
 
@@ -69,25 +78,34 @@ class EncodedMap:
 
 @dataclass(frozen=True)
 class Maps:
-    """Those of `source`, and what TMA asks of its operands beyond what the problem promises."""
+    """Those of `source`, and what TMA asks of its operands beyond what the problem promises: of copies nothing."""
 
     source: KernelSource
     sizes: dict[str, str]
+    copies: tuple[Copy, ...]
 
     @cached_property
     def encoded(self) -> tuple[EncodedMap, ...]:
         matrices = {matrix.name: matrix for matrix in self.source.problem.matrices}
-        return tuple(EncodedMap(one, matrices[one.operand], self.sizes) for one in self.source.launch.maps)
+        copies = {copy.operand: copy for copy in self.copies}
+        return tuple(
+            EncodedMap(one, matrices[one.operand], self.sizes, copies.get(one.operand))
+            for one in self.source.launch.maps
+        )
+
+    @cached_property
+    def _of_operands(self) -> tuple[EncodedMap, ...]:
+        return tuple(one for one in self.encoded if one.copy is None)
 
     def align(self, operand: str) -> int:
         """Bytes that divide its address; 1 for one that TMA does not move."""
-        return UNIT if any(one.operand == operand for one in self.encoded) else 1
+        return UNIT if any(one.address == operand for one in self._of_operands) else 1
 
     def unit(self, distance: str) -> int:
         """Elements that divide this leading dimension, or stride."""
         units = (
             UNIT // math.gcd(UNIT, one.element_bytes)
-            for one in self.encoded
+            for one in self._of_operands
             if distance in (one.matrix.ld, one.matrix.stride)
         )
         return max(units, default=1)

@@ -224,7 +224,7 @@ def _loop_use(
         ),
         model_fma_share=moved.ffma_share,
         model_wavefronts=Wavefronts(
-            work.wavefronts / work.fmas, work.copy_wavefronts / (-(-plan.launch.threads // WARP) * step)
+            work.wavefronts / work.fmas, work.copy_wavefronts / (-(-plan.consumers // WARP) * step)
         ),
         model_fma_use=prediction.tflops(case) / peak(plan, device),
     )

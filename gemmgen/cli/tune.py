@@ -46,7 +46,9 @@ BUDGET = (
 @click.argument("shapes", metavar="SHAPE...", type=shape_of, nargs=-1, required=True)
 @problem_options
 @click.option(
-    "--family", type=FAMILY, help="The one kernel family to search.  [default: those that suit the shape, naive apart]"
+    "--family",
+    type=FAMILY,
+    help="The one kernel family to search.  [default: those that suit the shape; not naive, wmma]",
 )
 @arch_option
 @device_option

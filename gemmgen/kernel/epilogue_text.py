@@ -56,6 +56,20 @@ class DeviceFunction:
 
 
 @dataclass(frozen=True)
+class Position:
+    """What a function is told of where in C it is: the sizes, row m and column n, or less."""
+
+    shape: bool
+    row: bool
+    column: bool
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """ "row m", "column n", or one of them."""
+        return ("row m",) * self.row + ("column n",) * self.column
+
+
+@dataclass(frozen=True)
 class EpilogueText:
     """What a template places.
 
@@ -64,13 +78,21 @@ class EpilogueText:
     result      C's new element
     operands    tensors that it reads or writes
     subtracts   it calls multiply_subtract of templates/device/convert.cu
+    inputs      what loads of its inputs are told,
+    element     what C's new element is besides,
+    late        or where its inputs are loaded,
+    stores      and stores of it and of what is written beside
     """
 
     functions: tuple[DeviceFunction, ...]
     statements: tuple[Statement, ...]
     result: str
     operands: tuple[Operand, ...]
-    subtracts: bool = False
+    subtracts: bool
+    inputs: Position
+    element: Position
+    late: Position
+    stores: Position
 
 
 def epilogue_text(epilogue: Epilogue, dtype: DType, names: dict[str, str], integer_sums: bool = False) -> EpilogueText:
@@ -84,7 +106,18 @@ def epilogue_text(epilogue: Epilogue, dtype: DType, names: dict[str, str], integ
     functions = tuple(_device_function(FUNCTIONS[name], dtype) for name in called)
     texts = (result, *(statement.text for statement in writer.statements))
     subtracts = any("multiply_subtract" in text for text in texts)
-    return EpilogueText(functions, tuple(writer.statements), result, epilogue.operands, subtracts)
+    rows, columns, writes = epilogue.reads_rows, epilogue.reads_columns, bool(epilogue.written_matrices)
+    return EpilogueText(
+        functions,
+        tuple(writer.statements),
+        result,
+        epilogue.operands,
+        subtracts,
+        inputs=Position(epilogue.reads_matrix, rows, columns),
+        element=Position(epilogue.reads_shape, rows, columns),
+        late=Position(epilogue.reads_depth, False, False),
+        stores=Position(epilogue.reads_shape or writes, rows or writes, columns or writes),
+    )
 
 
 @dataclass(frozen=True)

@@ -185,7 +185,13 @@ def _time_us(case: Case, plan: Plan, fit: Occupancy, device: DeviceSpec, spilled
     if dram_us > compute_us:
         bound = "DRAM"
     both_us = (compute_us**SHARPNESS + dram_us**SHARPNESS) ** (1 / SHARPNESS)
-    return both_us + _reduction_us(plan, blocks, device) + LAUNCH_US, bound
+    return _prepare_us(case, plan, device) + both_us + _reduction_us(plan, blocks, device) + LAUNCH_US, bound
+
+
+def _prepare_us(case: Case, plan: Plan, device: DeviceSpec) -> float:
+    """Microseconds of the launches before it: each reads an operand and writes its copy."""
+    moved = (case.tensors[one.operand].least_bytes + one.bytes(case) for one in plan.launch.prepares)
+    return sum(LAUNCH_US + size / device.bandwidth / 1000 for size in moved)
 
 
 def _reduction_us(plan: Plan, blocks: int, device: DeviceSpec) -> float:
@@ -205,7 +211,7 @@ def _reduction_us(plan: Plan, blocks: int, device: DeviceSpec) -> float:
 def _step_cycles(plan: Plan, resident: int, arch: Arch, spilled: int) -> dict[Bound, float]:
     """Cycles that each unit of an SM needs for one step of its `resident` blocks."""
     work = plan.work
-    warps = -(-plan.launch.threads // WARP) * resident
+    warps = -(-plan.consumers // WARP) * resident
     warps_per_scheduler = max(1.0, warps / SCHEDULERS)  # a warp issues on one scheduler only
     fmas = work.fmas * work.depth
     exchange_cycles = OPERAND_CYCLES if work.k_unroll else UNORDERED_OPERAND_CYCLES

@@ -47,6 +47,7 @@ class Work:
     hoisted        rows or columns of a product whose FMAs are hoisted above the mainloop's branch
     other_registers  of a thread, for addresses and counters, as compiled on sm_90
     fragment_registers  of a thread, for what it holds of A and B (0: two fragments of a square thread tile)
+    producers      threads of a block that only start copies
     """
 
     outputs: int
@@ -73,6 +74,7 @@ class Work:
     hoisted: int = 0
     other_registers: int = 44
     fragment_registers: int = 0
+    producers: int = 0
 
     @property
     def fmas(self) -> float:
@@ -175,7 +177,7 @@ class Plan:
     shared_bytes: int = field(compare=False)
     work: Work = field(compare=False)
     launch: Launch = field(compare=False)
-    mma: Mma | None = field(default=None, compare=False)
+    mma: Mma | Wgmma | None = field(default=None, compare=False)
     sums: SumOrder | None = field(default=None, compare=False)
 
     @property
@@ -193,13 +195,19 @@ class Plan:
     def lanes(self, arch: Arch) -> float:
         """Such instructions that an SM of `arch` starts per cycle, times the threads of a warp."""
         if self.mma is not None:
-            return arch.mma_macs(self.mma.a) / self.work.products
+            macs = arch.wgmma_macs if isinstance(self.mma, Wgmma) else arch.mma_macs
+            return macs(self.mma.a) / self.work.products
         return arch.lanes(self.problem.types.accumulator)
+
+    @property
+    def consumers(self) -> int:
+        """Threads of a block that compute."""
+        return self.launch.threads - self.work.producers
 
     @property
     def results(self) -> int:
         """Elements of C that a block computes at once."""
-        return self.work.outputs * self.launch.threads // self.work.k_slices
+        return self.work.outputs * self.consumers // self.work.k_slices
 
     @cached_property
     def edges(self) -> frozenset[str]:

@@ -20,6 +20,7 @@ from gemmgen.kernel.families.base import Family
 from gemmgen.kernel.naming import DIGITS, full_name, short_name
 from gemmgen.kernel.notes import MatrixText, matrix_texts
 from gemmgen.kernel.plan import Plan
+from gemmgen.kernel.prepare_text import PrepareText, prepare_texts
 from gemmgen.kernel.source import KernelSource, Launch, Parameter, size_type
 from gemmgen.problem.device import DEFAULT_ARCH, WARP
 from gemmgen.problem.dtype import DType
@@ -100,6 +101,11 @@ class Kernel:
         return self.plan.launch
 
     @property
+    def prepares(self) -> tuple[PrepareText, ...]:
+        """The launches before it, for prepare/prepare.cu."""
+        return prepare_texts(self.problem, self.launch, self.name)
+
+    @property
     def launch_bounds(self) -> tuple[str, ...]:
         return ("THREADS", "MINB") if "MINB" in self.plan.constants else ("THREADS",)
 
@@ -147,6 +153,11 @@ class Kernel:
         if epilogue.is_linear:
             return None
         return epilogue_text(epilogue, self.types.scalar, names, self.types.accumulator.is_integer)
+
+    @property
+    def staged(self) -> bool:
+        """Whether C leaves through shared memory, from where TMA stores it."""
+        return any(one.operand == "C" for one in self.launch.maps)
 
     @property
     def drops_alpha(self) -> bool:
@@ -224,6 +235,11 @@ class Kernel:
             yield f"{', '.join(free)} divisible by {problem.ld_align}"
         if problem.epilogue.amaxes:
             yield f"{', '.join(one.name for one in problem.epilogue.amaxes)} holding 0 before every launch"
+        yield from self._workspace
+
+    @property
+    def _workspace(self) -> Iterator[str]:
+        """What of that concerns the workspace."""
         if self.launch.adds_up:
             sums = f"{self.launch.partial_elements} {self.types.accumulator.ctype}s"
             blocks, tiles = self.blocks, self.tiles
@@ -232,6 +248,9 @@ class Kernel:
                 blocks, tiles = f"({wave} + T % {wave})", str(wave)
             yield f"partials: {blocks} * {sums}, holding anything"
             yield f"semaphores: {tiles} counters, zero before the first launch, which every launch leaves zero"
+        for one in self.prepares:
+            yield f"{one.part}: {one.extent} elements, which {one.entry} writes before"
+        if self.launch.parts:
             yield "no other launch using the same workspace at the same time"
 
     @property

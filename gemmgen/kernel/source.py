@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gemmgen.kernel.prepare import PREPARED, Prepare
 from gemmgen.kernel.streamk import Numbers, Schedule, Stream
 from gemmgen.kernel.tensor_map import TensorMap, parameter_of
 from gemmgen.problem import operands
@@ -27,7 +28,7 @@ from gemmgen.support.errors import require
 OPERANDS = ("A", "B", "C")
 EXTRA = tuple(operands.OPERANDS)  # that an epilogue may name
 WORKSPACE = ("partials", "semaphores")  # of a launch whose blocks share tiles of C: see Workspace
-POINTERS = (*OPERANDS, *WORKSPACE, *EXTRA)
+POINTERS = (*OPERANDS, *WORKSPACE, *PREPARED, *EXTRA)
 MAPS = tuple(parameter_of(name) for name in (*OPERANDS, *EXTRA))
 MAP_TYPE = "const __grid_constant__ TensorMap"  # which the text declares: 128 bytes by value
 SCALARS = ("M", "N", "K", "lda", "ldb", "ldc", "ld_residual", *BATCH_SIZES, "alpha", "beta")
@@ -82,15 +83,18 @@ class Workspace:
 
     partials  bytes of the sums that blocks leave for the one that adds them: they may hold anything before the launch
     semaphores   counters of 4 bytes, one a tile: zero before the first launch, and each launch leaves them so
+    prepared  bytes of the copies of operands by the part's name: they may hold anything before the first launch
     """
 
     partials: int
     semaphores: int
+    prepared: tuple[tuple[str, int], ...] = ()
 
     @property
     def lengths(self) -> dict[str, int]:
         """Bytes by the part's name."""
-        return dict(zip(WORKSPACE, (self.partials, SEMAPHORE_BYTES * self.semaphores), strict=True))
+        sums = zip(WORKSPACE, (self.partials, SEMAPHORE_BYTES * self.semaphores), strict=True)
+        return dict(sums) | dict(self.prepared)
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,7 @@ class Launch:
     summed        elements of workspace that a block writes beside a tile's: sums of A and B
     maps          of the operands that TMA moves, in the order of the kernel's parameters
     persistent    whether block b does tiles b, b + gridDim.x and so on: any smaller grid computes the same
+    prepares      launches that come before it on the same stream, in their order: it takes their copies of operands
     """
 
     threads: int
@@ -120,12 +125,14 @@ class Launch:
     summed: int = 0
     maps: tuple[TensorMap, ...] = ()
     persistent: bool = False
+    prepares: tuple[Prepare, ...] = ()
 
     def __post_init__(self) -> None:
         require(type(self.threads) is int and 1 <= self.threads <= MAX_THREADS, f"{self.threads} threads a block")
         for size, tile in self.grid:
             require(
-                size in ("M", "N", "batch") and type(tile) is int and tile >= 1, f"the grid divides {size} by {tile}"
+                size in ("M", "N", "K", "batch") and type(tile) is int and tile >= 1,
+                f"the grid divides {size} by {tile}",
             )
         shared = self.shared_bytes
         require(type(shared) is int and 0 <= shared < MOST_SHARED_BYTES, f"{shared} bytes of shared memory a block")
@@ -143,11 +150,14 @@ class Launch:
         require(not self.persistent or not self.adds_up, "blocks that share tiles are not persistent")
         mapped = [one.operand for one in self.maps]
         require(len(set(mapped)) == len(mapped), f"two tensor maps of one operand: {', '.join(mapped)}")
+        prepared = [one.operand for one in self.prepares]
+        require(len(set(prepared)) == len(prepared), f"two launches prepare one operand: {', '.join(prepared)}")
 
     @property
     def document(self) -> dict[str, Any]:
         """As JSON-ready data; without what few launches have."""
-        return {name: value for name, value in asdict(self).items() if value or name not in ("maps", "persistent")}
+        few = ("maps", "persistent", "prepares")
+        return {name: value for name, value in asdict(self).items() if value or name not in few}
 
     def tiles(self, case: Case) -> int:
         """Tiles of C that the grid computes for `case`."""
@@ -200,23 +210,34 @@ class Launch:
     def workspace(self, case: Case) -> Workspace:
         """What `case` takes besides its operands."""
         size = self.partial_elements * case.problem.types.accumulator.size
+        prepared = tuple((one.part, one.bytes(case)) for one in self.prepares)
         if not self.adds_up:
-            return Workspace(0, 0)
+            return Workspace(0, 0, prepared)
         if self.stream is not None:
             schedule = self.schedule(self.stream, case)
-            return Workspace(schedule.partials * size, self.stream.blocks)
-        return Workspace(self.tiles(case) * self.splits * size, self.tiles(case))
+            return Workspace(schedule.partials * size, self.stream.blocks, prepared)
+        return Workspace(self.tiles(case) * self.splits * size, self.tiles(case), prepared)
 
     @property
     def adds_up(self) -> bool:
-        """Whether blocks share tiles, so that a launch takes a workspace."""
+        """Whether blocks share tiles, so that a launch takes partials and semaphores."""
         return self.splits > 1 or self.stream is not None
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts of the workspace that it takes."""
+        return (*(WORKSPACE if self.adds_up else ()), *(one.part for one in self.prepares))
+
+    def prepared(self, operand: str) -> Prepare | None:
+        """What copies it; None where the kernel reads the operand itself."""
+        return next((one for one in self.prepares if one.operand == operand), None)
 
 
 def parameters(problem: Problem, launch: Launch) -> tuple[Parameter, ...]:
     """What a kernel of `problem` that is launched so takes, in the order of its signature.
 
-    Tensor maps come first, which need the widest alignment; an operand that has one has no pointer.
+    Tensor maps come first, which need the widest alignment; an operand that has one has no pointer. Where a launch
+    before prepares an operand, they are its copy's.
     """
     types, to = problem.types, "* const*" if problem.pointers else "*"
     workspace = (Parameter("partials", f"{types.accumulator.ctype}*"), Parameter("semaphores", "unsigned*"))
@@ -229,10 +250,26 @@ def parameters(problem: Problem, launch: Launch) -> tuple[Parameter, ...]:
     mapped = {one.operand for one in launch.maps}
     return (
         *(Parameter(one.parameter, MAP_TYPE) for one in launch.maps),
-        *(one for one in pointers if one.name not in mapped),
+        *(_reached(one, launch) for one in pointers if one.name not in mapped),
         *(workspace if launch.adds_up else ()),
         *(Parameter(name, size_type(name)) for name in problem.runtime_names),
         *(Parameter(name, types.scalar.ctype) for name in problem.epilogue.scalars),
+    )
+
+
+def _reached(pointer: Parameter, launch: Launch) -> Parameter:
+    prepare = launch.prepared(pointer.name)
+    return pointer if prepare is None else replace(pointer, name=prepare.part)
+
+
+def prepare_parameters(problem: Problem, prepare: Prepare) -> tuple[Parameter, ...]:
+    """What the launch takes that prepares an operand, in the order of its signature."""
+    operand = prepare.of(problem)
+    own = (operand.rows, operand.cols, operand.ld, "batch", operand.stride)
+    return (
+        Parameter(operand.name, f"const {operand.dtype.ctype}*"),
+        Parameter(prepare.part, f"{operand.dtype.ctype}*"),
+        *(Parameter(name, size_type(name)) for name in problem.runtime_names if name in own),
     )
 
 
@@ -271,6 +308,16 @@ class KernelSource:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     @property
+    def program(self) -> tuple[KernelSource, ...]:
+        """Its launches in their order, each as the kernel of the same text that it starts: this one is the last."""
+        return (*(self._prepare(one) for one in self.launch.prepares), self)
+
+    def _prepare(self, one: Prepare) -> KernelSource:
+        launch = Launch(one.threads, one.grid(self.problem))
+        taken = prepare_parameters(self.problem, one)
+        return replace(self, name=one.entry(self.name), launch=launch, parameters=taken)
+
+    @property
     def body(self) -> str:
         """The text without name, config and the command that makes it: those that share a body are one kernel."""
         lines = self.text.replace(self.name, "").splitlines()
@@ -283,7 +330,7 @@ class KernelSource:
         """
         taken = name != self.name and re.search(rf"\b{name}\b", self.text) is not None
         require(not taken, f"{name!r} cannot name this kernel: its text has another use for it")
-        text = re.sub(rf"\b{self.name}\b", name, self.text)
+        text = re.sub(rf"\b{self.name}(?=\b|_prepare_[ab]_kernel\b)", name, self.text)
         made = re.sub(rf"^({MADE_BY}.*?)(?: --as \w+)?$", rf"\1 --as {name}", text, count=1, flags=re.MULTILINE)
         return replace(self, name=name, text=made)
 
@@ -307,7 +354,8 @@ class KernelSource:
     @property
     def zeroed(self) -> tuple[str, ...]:
         """Of its pointers those to what a launch sets to zero bytes before: see `Operand.written`."""
-        return tuple(operand.name for operand in self.problem.epilogue.amaxes)
+        taken = {parameter.name for parameter in self.parameters}
+        return tuple(operand.name for operand in self.problem.epilogue.amaxes if operand.name in taken)
 
     def arguments(self, case: Case, pointers: dict[str, Any]) -> list[Any]:
         """The values to pass, in order; `pointers` maps POINTERS to whatever the executor uses. Of no tensor maps."""

@@ -9,6 +9,7 @@ import struct
 from dataclasses import dataclass
 
 from gemmgen.problem.case import Case
+from gemmgen.problem.matrix import Matrix
 from gemmgen.support.errors import require
 
 SWIZZLES = (0, 32, 64, 128)  # bytes of a pattern's lines; 0 is none
@@ -53,9 +54,9 @@ class TensorMap:
         """The kernel parameter's name."""
         return parameter_of(self.operand)
 
-    def of(self, case: Case) -> TiledTensor:
-        """Its numbers for `case`. Raises InvalidInput where TMA cannot read the operand."""
-        matrix = case.tensors[self.operand]
+    def of(self, case: Case, copy: Matrix | None = None) -> TiledTensor:
+        """Its numbers for `case`, of the operand or a `copy` of it. Raises InvalidInput where TMA cannot read that."""
+        matrix = case.tensors[self.operand] if copy is None else copy
         require(not case.problem.pointers, f"{self.operand} lies where pointers say: one map holds one address")
         batched = len(self.box) == MOST_DIMENSIONS
         require(

@@ -88,7 +88,11 @@ class Arch:
         """Multiply-adds of elements of `dtype` (tf32 for f32) that an SM starts per cycle by mma.sync."""
         if dtype is DType.F64:
             return self.tensor_f64_macs
-        return self.tensor_macs * self.mma_share * TENSOR_SPEED[dtype.storage_bits]
+        return self.mma_share * self.wgmma_macs(dtype)
+
+    def wgmma_macs(self, dtype: DType) -> float:
+        """Likewise by wgmma."""
+        return self.tensor_macs * TENSOR_SPEED[dtype.storage_bits]
 
     @property
     def has_cp_async(self) -> bool:

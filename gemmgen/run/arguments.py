@@ -66,7 +66,7 @@ def packed(arguments: Sequence[Argument]) -> bytes:
 def arguments_of(
     source: KernelSource, case: Case, pointers: Mapping[str, int], encode: Callable[[TiledTensor, int], bytes]
 ) -> tuple[Argument, ...]:
-    """What a launch of `case` passes, in order; `pointers` by the operands' names.
+    """What a launch of `case` passes, in order; `pointers` by the names of operands and parts of the workspace.
 
     `encode` makes a tensor map's bytes of its numbers and the operand's pointer.
     """
@@ -75,7 +75,12 @@ def arguments_of(
     def argument(parameter: Parameter) -> Argument:
         if parameter.is_map:
             tensor = maps[parameter.name]
-            return Argument("m", encode(tensor.of(case), int(pointers[tensor.operand])), MAP_ALIGNMENT)
+            prepare = source.launch.prepared(tensor.operand)
+            if prepare is not None:
+                told = tensor.of(case, prepare.matrix(case)), int(pointers[prepare.part])
+            else:
+                told = tensor.of(case), int(pointers[tensor.operand])
+            return Argument("m", encode(*told), MAP_ALIGNMENT)
         if parameter.is_pointer:
             return Argument.pointer(int(pointers[parameter.name]))
         return Argument.scalar(parameter.ctype, case.values[parameter.name])

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from gemmgen.kernel.families import FAMILIES
+from gemmgen.kernel.prepare import ENTRY
 from gemmgen.kernel.source import KernelSource
 from gemmgen.support.brief import brief
 from gemmgen.support.child import Child, ChildDied, crew, spread
@@ -283,7 +284,12 @@ def _first_error(log: str) -> str | None:
 
 
 def _resources(log: str) -> dict[str, int]:
-    """What `ptxas -v` reports, in the fields' names; with several kernels in a text the largest of each."""
+    """What `ptxas -v` reports, in the fields' names: of the kernel, not of launches that prepare its operands.
+
+    With several kernels in a text the largest of each.
+    """
+    reports = re.split(r"(?=Compiling entry function ')", log)
+    log = "".join(report for report in reports if not re.match(rf"Compiling entry function '{ENTRY}'", report))
 
     def largest(pattern: str) -> int:
         return max((int(number) for number in re.findall(pattern, log)), default=0)

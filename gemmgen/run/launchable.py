@@ -22,16 +22,16 @@ MOST_THREADS = 0x05  # of a block, along each dimension
 def why_not_launchable(source: KernelSource, compiled: CompiledKernel) -> str | None:
     """What the launch of `source` asks that its machine code or the architecture does not allow; None for nothing."""
     info = {name.removeprefix(INFO): data for name, data in sections(compiled.cubin) if name.startswith(INFO)}
-    if source.name not in info:
-        return f'the CUDA compiler finds no function extern "C" __global__ {source.name}'
-    attributes = list(_attributes(info[source.name]))
-    troubles = (
-        _parameters(source, attributes),
-        _threads(source, attributes),
-        _registers(source, compiled),
-        _shared(source, compiled),
-    )
+    steps = (_why_not_called(step, info.get(step.name)) for step in source.program)
+    troubles = (*steps, _registers(source, compiled), _shared(source, compiled))
     return next((trouble for trouble in troubles if trouble is not None), None)
+
+
+def _why_not_called(source: KernelSource, info: bytes | None) -> str | None:
+    if info is None:
+        return f'the CUDA compiler finds no function extern "C" __global__ {source.name}'
+    attributes = list(_attributes(info))
+    return _parameters(source, attributes) or _threads(source, attributes)
 
 
 def _attributes(info: bytes) -> Iterator[tuple[int, bytes]]:
@@ -54,7 +54,7 @@ def _parameters(source: KernelSource, attributes: list[tuple[int, bytes]]) -> st
     given = [_bytes_of(parameter) for parameter in source.parameters]
     if takes == given:
         return None
-    return f"the kernel takes {len(takes)} parameters of {takes} bytes; its launch passes {len(given)} of {given}"
+    return f"{source.name} takes {len(takes)} parameters of {takes} bytes; its launch passes {len(given)} of {given}"
 
 
 def _bytes_of(parameter: Parameter) -> int:

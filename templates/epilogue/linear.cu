@@ -1,5 +1,5 @@
 /*# registers -> global: C = alpha * sums + beta * C, row by row of a thread's. #*/
-//% from "epilogue/result.cu" import narrowed, scaled
+//% from "epilogue/result.cu" import element_of_c, narrowed, scaled
 //% macro store_c(kernel, moves_m=false, moves_n=false, sliced=false, shared=false)
 //% set m_edge, n_edge = "M" in kernel.edges, "N" in kernel.edges
 //% set S, nothing, add = types.scalar.ctype, types.scalar.arithmetic.zero, types.scalar.arithmetic.fma
@@ -76,9 +76,9 @@ __device__ __forceinline__ void store_row(${ TC }* tile, Shape s${ parameters },
         #pragma unroll
         for (int v = 0; v < VC; ++v) value.at[v] = ${ scaled("sums[j + v]") };
 //% if n_edge
-        store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, ${ "n < skip_columns ? 0 : VC" if moves_n else "columns - n" });
+        store_edge<VC>(${ element_of_c(kernel) }, value, beta, ${ "n < skip_columns ? 0 : VC" if moves_n else "columns - n" });
 //% else
-        store_results<VC>(tile + Offset(m) * s.ldc + n, value, beta);
+        store_results<VC>(${ element_of_c(kernel) }, value, beta);
 //% endif
     }
 }

@@ -13,3 +13,8 @@ ${ "multiply_add(alpha, %s, 0)" % sum if types.scalar.is_integer else "alpha * "
 //% set narrow = types.c.narrowing
 ${ narrow ~ "(" if narrow }/*% if types.scalar.is_integer %*/beta == 0 ? multiply_add(alpha, ${ sum }, 0) : multiply_add(beta, ${ old }, multiply_add(alpha, ${ sum }, 0))/*% else %*/beta == ${ types.scalar.arithmetic.zero } ? alpha * ${ sum } : ${ types.scalar.arithmetic.fma }(beta, ${ old }, alpha * ${ sum })/*% endif %*/${ ")" if narrow }
 //%- endmacro
+
+/*# Where a store of C finds row m and column n of its tile: in C, or in shared memory, from where TMA stores. #*/
+//% macro element_of_c(kernel)
+tile + ${ "staged_at(m, n)" if kernel.staged else "Offset(m) * s.ldc + n" }
+//%- endmacro

@@ -1,7 +1,7 @@
 /*# Epilogues that are more than alpha * acc + beta * C: their functions and inputs, C's new element, and how a thread stores
     its elements. #*/
 //% from "epilogue/linear.cu" import extent
-//% from "epilogue/result.cu" import narrowed
+//% from "epilogue/result.cu" import element_of_c, narrowed
 //% from "epilogue/sums.cu" import sum_parameters, sums
 //% from "device/convert.cu" import multiply_subtract
 /*# `early`: the caller has loaded what the epilogue reads of its tensors. #*/
@@ -43,7 +43,7 @@ struct EpilogueInputs {
 //% endfor
 };
 
-__device__ __forceinline__ EpilogueInputs load_inputs(const Epilogue& e${ ", Shape s" if e.reads_matrix }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns })
+__device__ __forceinline__ EpilogueInputs load_inputs(const Epilogue& e${ told(kernel.epilogue.inputs) })
 {
     return {
 //%- for x in e.read
@@ -53,12 +53,12 @@ ${ read_operand(x) }${ ", " if not loop.last }
 }
 
 //% endif
-// C's new element${ " in row m" if e.reads_rows }${ " and" if e.reads_rows and e.reads_columns }${ " in" if e.reads_columns and not e.reads_rows }${ " column n" if e.reads_columns }${ "; c is the old one, or 0 where beta = 0" if e.reads_c }:
+// C's new element${ " in " ~ kernel.epilogue.element.words | join(" and ") if kernel.epilogue.element.words }${ "; c is the old one, or 0 where beta = 0" if e.reads_c }:
 // ${ e }
 //% if e.amaxes
 // ${ e.amaxes | map(attribute="name") | join(" and ") }: the largest magnitude so far, which this may raise.
 //% endif
-__device__ __forceinline__ ${ TS } epilogue(const Epilogue& e/*% if early %*/${ ", const EpilogueInputs& inputs" if e.read }${ ", Shape s" if e.reads_depth }/*% else %*/${ ", Shape s" if e.reads_shape }${ ", int m" if e.reads_rows }${ ", int n" if e.reads_columns }/*% endif %*/, ${ T } acc${ sums_of(e, T) }${ ", %s c" | format(TS) if e.reads_c }${ output_parameters(e) })
+__device__ __forceinline__ ${ TS } epilogue(const Epilogue& e${ ", const EpilogueInputs& inputs" if early and e.read }${ told(kernel.epilogue.late if early else kernel.epilogue.element) }, ${ T } acc${ sums_of(e, T) }${ ", %s c" | format(TS) if e.reads_c }${ output_parameters(e) })
 {
 //% for x in e.read
     const ${ kernel.ctype_of(x) } ${ x.name } = ${ "inputs." ~ x.name if early else read_operand(x) };
@@ -75,6 +75,14 @@ __device__ __forceinline__ ${ TS } epilogue(const Epilogue& e/*% if early %*/${ 
     return ${ kernel.epilogue.result };
 }
 //% endmacro
+/*# What a function is told of its position in C, as further parameters, #*/
+//% macro told(position)
+${ ", Shape s" if position.shape }${ ", int m" if position.row }${ ", int n" if position.column }
+//%- endmacro
+/*# or as arguments. #*/
+//% macro at_position(position, m="m", n="n")
+${ ", s" if position.shape }${ ", " ~ m if position.row }${ ", " ~ n if position.column }
+//%- endmacro
 /*# An operand's element for row m and column n. #*/
 //% macro read_operand(x)
 e.${ x.name }[${ {"m": "m", "n": "n", "mn": "Offset(m) * s.%s + n" | format(x.ld)}.get(x.along, "0") }]
@@ -157,7 +165,7 @@ __device__ __forceinline__ Magnitude warp_amax(Magnitude value)
     `inputs` were loaded early. #*/
 //% macro applied(kernel, m, n, acc, c, at="", outputs=none, inputs="")
 //% set e = kernel.problem.epilogue
-epilogue(e/*% if inputs %*/${ ", " ~ inputs if e.read }${ ", s" if e.reads_depth }/*% else %*/${ ", s" if e.reads_shape }${ ", " ~ m if e.reads_rows }${ ", " ~ n if e.reads_columns }/*% endif %*/, ${ acc }${ sums_of(e, at=at) }${ ", " ~ c if e.reads_c }${ (", " ~ e.outputs | map(attribute="name") | join("_value, ") ~ "_value" if e.outputs) if outputs is none else outputs })
+epilogue(e${ ", " ~ inputs if inputs and e.read }${ at_position(kernel.epilogue.late if inputs else kernel.epilogue.element, m, n) }, ${ acc }${ sums_of(e, at=at) }${ ", " ~ c if e.reads_c }${ (", " ~ e.outputs | map(attribute="name") | join("_value, ") ~ "_value" if e.outputs) if outputs is none else outputs })
 //%- endmacro
 /*# The same with C's old element at `to`, which beta = 0 leaves unread. #*/
 //% macro applied_at(kernel, m, n, acc, to, at="", outputs=none, inputs="")
@@ -186,8 +194,8 @@ ${ ", " if not loop.last }
 ${ ", %s row_sum" | format(T) if "row_sum" in e.sums }${ ", Vec<%sN> column_sum" | format(of.sums) if "column_sum" in e.sums }
 //%- endmacro
 /*# Likewise: where the largest magnitudes are raised. #*/
-//% macro vector_amaxes(e)
-${ ", Magnitude& row_amax" if e.amaxes | selectattr("along", "eq", "m") | list }${ ", Magnitude* column_amax" if e.amaxes | selectattr("along", "eq", "n") | list }
+//% macro vector_amaxes(kernel)
+${ ", Magnitude& row_amax" if "row_amax" in kernel.outputs }${ ", Magnitude* column_amax" if "column_amax" in kernel.outputs }
 //%- endmacro
 /*# The outputs of element i of N, as further arguments: those to matrices lie in a vector, or are `alone`. #*/
 //% macro vector_outputs(kernel, alone=false)
@@ -229,14 +237,14 @@ ${ ", %s row_sum" | format(T) if "row_sum" in e.sums }${ ", const %s (&column_su
 //% macro store_c(kernel, moves_m=false, moves_n=false, sliced=false, shared=false)
 //% set e = kernel.problem.epilogue
 //% set m_edge, n_edge = "M" in kernel.edges, "N" in kernel.edges
-//% set shaped, by_row, by_column = e.reads_shape or e.written_matrices, e.reads_rows or e.written_matrices, e.reads_columns or e.written_matrices
+//% set stores = kernel.epilogue.stores
 //% set row_amax, column_amax = "row_amax" in kernel.outputs, "column_amax" in kernel.outputs
 //% set given = (", row_amax" if row_amax) ~ (", column_amaxs + j" if column_amax)
 ${ epilogue(kernel) }
 //% if n_edge
-// The first `valid` of N new elements${ " from row m" if by_row }${ "," if by_row and by_column }${ " from" if by_column and not by_row }${ " column n on" if by_column } to C${ ". beta = 0 overwrites C unread: what stood there may be NaN" if e.reads_c }.
+// The first `valid` of N new elements${ " from " ~ stores.words | join(", ") if stores.words }${ " on" if stores.column } to C${ ". beta = 0 overwrites C unread: what stood there may be NaN" if e.reads_c }.
 template <int N>
-__device__ __forceinline__ void store_edge(${ TC }* to, const Epilogue& e${ ", Shape s" if shaped }${ ", int m" if by_row }${ ", int n" if by_column }, Vec<${ of.sums }N> value${ vector_sums(e) }${ vector_amaxes(e) }, int valid)
+__device__ __forceinline__ void store_edge(${ TC }* to, const Epilogue& e${ told(stores) }, Vec<${ of.sums }N> value${ vector_sums(e) }${ vector_amaxes(kernel) }, int valid)
 {
     if (valid >= N) {
 ${ store_vector(kernel) | indent(8, true) | trim("\n") }
@@ -259,9 +267,9 @@ ${ store_vector(kernel) | indent(8, true) | trim("\n") }
     }
 }
 //% else
-// N new elements${ " from row m" if by_row }${ "," if by_row and by_column }${ " from" if by_column and not by_row }${ " column n on" if by_column } to C${ ". beta = 0 overwrites C unread: what stood there may be NaN" if e.reads_c }.
+// N new elements${ " from " ~ stores.words | join(", ") if stores.words }${ " on" if stores.column } to C${ ". beta = 0 overwrites C unread: what stood there may be NaN" if e.reads_c }.
 template <int N>
-__device__ __forceinline__ void store_results(${ TC }* to, const Epilogue& e${ ", Shape s" if shaped }${ ", int m" if by_row }${ ", int n" if by_column }, Vec<${ of.sums }N> value${ vector_sums(e) }${ vector_amaxes(e) })
+__device__ __forceinline__ void store_results(${ TC }* to, const Epilogue& e${ told(stores) }, Vec<${ of.sums }N> value${ vector_sums(e) }${ vector_amaxes(kernel) })
 {
 ${ store_vector(kernel) | indent(4, true) | trim("\n") }
 }
@@ -300,9 +308,9 @@ __device__ __forceinline__ void store_row(${ TC }* tile, Shape s${ parameters },
         for (int v = 0; v < VC; ++v) column_sum.at[v] = column_sums[j + v];
 //% endif
 //% if n_edge
-        store_edge<VC>(tile + Offset(m) * s.ldc + n, e${ ", s" if shaped }${ ", m" if by_row }${ ", n" if by_column }, value${ sums_of(e) }${ given }, ${ "n < skip_columns ? 0 : VC" if moves_n else "columns - n" });
+        store_edge<VC>(${ element_of_c(kernel) }, e${ at_position(stores) }, value${ sums_of(e) }${ given }, ${ "n < skip_columns ? 0 : VC" if moves_n else "columns - n" });
 //% else
-        store_results<VC>(tile + Offset(m) * s.ldc + n, e${ ", s" if shaped }${ ", m" if by_row }${ ", n" if by_column }, value${ sums_of(e) }${ given });
+        store_results<VC>(${ element_of_c(kernel) }, e${ at_position(stores) }, value${ sums_of(e) }${ given });
 //% endif
     }
 //% if row_amax

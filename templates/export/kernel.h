@@ -34,7 +34,7 @@
 #define ${ out.name | upper }_H
 
 #include <cuda_runtime_api.h>
-//% if out.adds_up
+//% if out.parts
 #include <stddef.h>
 //% endif
 //% if out.has_integers
@@ -78,6 +78,20 @@ size_t ${ out.name }_partials_bytes(${ sizes });
 size_t ${ out.name }_semaphores_bytes(${ sizes });
 
 //% endif
+//% if out.copies
+/* The kernel reads copies of ${ out.copies | map(attribute="operand") | join(" and ") }. Launches before it make them in device memory, at an address divisible by 16:
+ *
+//% for copy in out.copies
+ * ${ "%-11s" | format(copy.part) } ${ out.name }_${ copy.part }_bytes(...) bytes that may hold anything
+//% endfor
+ *
+ * Launches that may run at the same time need memory each. Sizes must be in the ranges given below.
+ */
+//% for copy in out.copies
+size_t ${ out.name }_${ copy.part }_bytes(${ copy.sized_by | map("replace", "", "int ", 1) | join(", ") or "void" });
+/*% endfor %*/
+
+//% endif
 /* Start the kernel on `stream` of the current device; returns before it has run.
  *
 //% for group in out.alignments
@@ -107,6 +121,9 @@ size_t ${ out.name }_semaphores_bytes(${ sizes });
 //% if out.adds_up
  * partials, semaphores: the workspace, see above
 //% endif
+//% if out.copies
+ * ${ out.copies | map(attribute="part") | join(", ") }: memory for copies, see above
+//% endif
 //% if out.runtime_sizes
  * ${ "%-9s" | format(out.runtime_sizes | join(", ")) } 0 to ${ out.size_limit }${ "; with no element in C nothing is launched" if out.may_be_empty }
 //% endif
@@ -123,8 +140,10 @@ size_t ${ out.name }_semaphores_bytes(${ sizes });
  *     cudaErrorMisalignedAddress      a pointer to an address that is not divisible as above${ "; what arrays hold is not checked" if out.pointers }
 //% endif
  *     cudaErrorInvalidConfiguration   a grid of more than 2^31 - 1 blocks
-//% if out.maps.encoded
+//% if out.maps.encoded or out.feature
  *     cudaErrorNoKernelImageForDevice a device that is ${ "no" if out.feature else "older than" } sm_${ out.capability | join }
+//% endif
+//% if out.maps.encoded
  *     cudaErrorCallRequiresNewerDriver  a driver older than CUDA 12.0
 //% endif
  *     what cudaGetLastError() reports after the launch: an error that an earlier call left behind, too.
@@ -134,30 +153,41 @@ cudaError_t ${ out.name }_launch(
     ${ p.ctype } ${ p.text },
 //% endfor
     cudaStream_t stream);
-/*% if out.maps.encoded %*/
+/*% if out.planned %*/
 
-/* A launch whose arguments are checked and whose tensor maps are encoded. It may be copied, and be run any number of times on the
- * device that was the current one, while the tensors stay where they are. Its fields are the launcher's own.
+/* A launch whose arguments are checked${ " and whose tensor maps are encoded" if out.maps.encoded }. It may be copied, and be run any
+ * number of times on the device that was the current one, while the tensors stay where they are. Its fields are the
+ * launcher's own.
  */
 typedef struct ${ out.name }_plan {
 //% for one in out.maps.encoded
     unsigned long long ${ one.parameter }[16];
 //% endfor
-//% for p in out.taken
+//% for p in out.kept
     ${ p.ctype } ${ p.text };
 //% endfor
     unsigned blocks;
 } ${ out.name }_plan;
 
-/* What ${ out.name }_launch does before it starts the kernel: same arguments, same errors. Where it fails `plan` stays as it was. */
+/* What ${ out.name }_launch does before it starts anything: same arguments, same errors. Where it fails, `plan` stays as it was. */
 cudaError_t ${ out.name }_make_plan(
     ${ out.name }_plan* plan,
 //% for p in out.arguments
     ${ p.ctype } ${ p.text }${ ");" if loop.last else "," }
 /*% endfor %*/
 
-/* Start the kernel as planned, on `stream`; returns before it has run. */
+/* Start ${ "the kernel and what it needs" if out.copies else "the kernel" } as planned, on `stream`; returns before it has run. */
 cudaError_t ${ out.name }_run(const ${ out.name }_plan* plan, cudaStream_t stream);
+/*% if out.copies %*/
+
+/* The same in parts: make ${ "a copy" if out.copies | length == 1 else "each copy" }, and start the kernel on ${ "it" if out.copies | length == 1 else "them" }.
+ * What is made once, of weights say, serves any number of launches, those of other plans with the same copy, too.
+ */
+//% for copy in out.copies
+cudaError_t ${ out.name }_prepare_${ copy.operand | lower }(const ${ out.name }_plan* plan, cudaStream_t stream);
+//% endfor
+cudaError_t ${ out.name }_run_prepared(const ${ out.name }_plan* plan, cudaStream_t stream);
+/*% endif %*/
 
 /* Why the last of these calls on this thread refused its arguments or the device: "lda = 100 is no multiple of 8 elements".
  * Empty where it did not. */

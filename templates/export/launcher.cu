@@ -12,9 +12,12 @@
 /*% if out.maps.encoded %*/
 
 #include <cuda.h>
+/*% endif %*/
+/*% if out.planned %*/
 
 #include <algorithm>
 #include <climits>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -67,7 +70,7 @@ extern "C" size_t ${ out.name }_semaphores_bytes(${ sizes })
 }
 
 //% endif
-//% if out.maps.encoded
+//% if out.planned
 //% include "export/launcher/plan.cu"
 //% else
 extern "C" cudaError_t ${ out.name }_launch(

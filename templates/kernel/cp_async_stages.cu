@@ -1,18 +1,13 @@
 /*# A ring of STAGES tiles in shared memory, filled by cp.async STAGES - 1 k tiles ahead. #*/
 //% extends "kernel/gemm.cu"
 //% from "epilogue/sums.cu" import sums
+//% from "copy/first_tiles.cu" import first_stages
 //% from "device/cp_async.cu" import cp_async, start_tile
 //% block access
 ${ cp_async() }
 //% endblock
 //% block main_loop
-    #pragma unroll
-    for (int stage = 0; stage < STAGES - 1; ++stage) {
-        const int depth = ${ view.K } - stage * BK;
-${ start_tile(view.a, view.b, "depth > 0", "depth", "stage") | indent(8, first=true) }        a_tile += a_step;
-        b_tile += b_step;
-    }
-
+${ first_stages(view) }
     int read = 0, write = STAGES - 1;
     for (int k = 0; k < ${ view.K }; k += BK) {
         cp_async_wait<STAGES - 2>();  // this thread's copies of the stage to read have landed

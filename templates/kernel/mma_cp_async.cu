@@ -1,18 +1,13 @@
 /*# A ring of STAGES k tiles in shared memory, filled by cp.async STAGES - 1 of them ahead; fragments one k step ahead. #*/
 //% extends "kernel/mma.cu"
 //% from "compute/tensor.cu" import summed
+//% from "copy/first_tiles.cu" import first_stages
 //% from "device/cp_async.cu" import cp_async, start_tile
 //% block copies
 ${ cp_async() }
 //% endblock
 //% block k_tiles
-    #pragma unroll
-    for (int stage = 0; stage < STAGES - 1; ++stage) {
-        const int depth = ${ view.K } - stage * BK;
-${ start_tile(view.a, view.b, "depth > 0", "depth", "stage") | indent(8, first=true) }        a_tile += a_step;
-        b_tile += b_step;
-    }
-
+${ first_stages(view) }
     cp_async_wait<STAGES - 2>();  // this thread's copies of the first k tile have landed
     __syncthreads();              // and all threads'
     ${ view.mma.a_type } a[2][MMAS_M][4], b[2][MMAS_N][2];  // fragments of a k step, and of the next one

@@ -2,6 +2,7 @@
 //% extends "kernel/mma.cu"
 //% from "compute/tensor.cu" import summed
 //% from "copy/access.cu" import limits
+//% from "copy/first_tiles.cu" import first_tile
 //% from "device/vec.cu" import load_edge
 //% block copies
 //% if view.a.at_edge or view.b.at_edge
@@ -9,16 +10,7 @@ ${ load_edge() }
 //% endif
 //% endblock
 //% block k_tiles
-    Vec<${ of.A }VA> a_staged[A_ITERATIONS];
-    Vec<${ of.B }VB> b_staged[B_ITERATIONS];
-    if (${ view.K } > 0) {
-        fetch_a(a_tile, s${ limits(view.a, depth=view.K) }, a_staged);
-        fetch_b(b_tile, s${ limits(view.b, depth=view.K) }, b_staged);
-        store_shared_a(a_staged, As[0]);
-        store_shared_b(b_staged, Bs[0]);
-    }
-    __syncthreads();
-
+${ first_tile(view) }
     int stage = 0;
     for (int k = 0; k < ${ view.K }; k += BK) {
         const int depth = ${ view.K } - k - BK;  // of K behind this k tile

@@ -12,7 +12,7 @@
 //% from view.small import small
 //% from view.mainloop import sum_products
 //% from "epilogue/result.cu" import narrowed, result
-//% from "epilogue/tree.cu" import epilogue, applied_at, declare_outputs, inputs, raise_amaxes, store_matrices, warp_amax
+//% from "epilogue/tree.cu" import epilogue, applied_at, at_position, declare_outputs, inputs, raise_amaxes, store_matrices, warp_amax
 //% set x, w = view.x, view.w
 ${ header(kernel) }
 namespace {
@@ -78,7 +78,7 @@ __device__ __forceinline__ void load_inputs(const Epilogue& e, Shape s, int tile
     for (int i = 0; i < OUTPUTS; ++i) {
         const int element = i * THREADS + threadIdx.x;
         const int m = tile_m + element / BN, n = tile_n + element % BN;
-        if (${ exists }) inputs[i] = load_inputs(e${ ", s" if ep.reads_matrix }${ ", m" if ep.reads_rows }${ ", n" if ep.reads_columns });
+        if (${ exists }) inputs[i] = load_inputs(e${ at_position(kernel.epilogue.inputs) });
     }
 }
 

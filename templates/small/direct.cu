@@ -1,9 +1,9 @@
 /*# The small operand without shared memory: each thread reads the values that its own weights are multiplied by, with no barrier. #*/
 //% from "device/packed.cu" import access
+//% from "small/edge.cu" import exists, valid
 //% macro small(x, w, view)
-//% set guard = ["k + depth < end" if view.k_edge, "%s + line < s.%s" % (x.mn, x.MN) if view.x_edge] | select | join(" && ")
-//% set load, valid = ("load_edge", ", valid") if guard else ("load" if types.uniform else "load_packed", "")
-// Start the loads of what one step's weights are multiplied by: ${ x.X }'s S values at each of this thread's k from `k` on.${ " Zeros stand\n// for those that do not exist" if guard }${ ", and from k = `end` on" if view.k_edge }${ "." if guard }
+//% set load, counted = ("load_edge", ", valid") if view.x_guarded else ("load" if types.uniform else "load_packed", "")
+// Start the loads of what one step's weights are multiplied by: ${ x.X }'s S values at each of this thread's k from `k` on.${ " Zeros stand\n// for those that do not exist" if view.x_guarded }${ ", and from k = `end` on" if view.k_edge }${ "." if view.x_guarded }
 __device__ __forceinline__ void fetch_small(const ${ element[x.X] }* ${ x.X }, Shape s, int ${ x.mn }, int k${ ", int end" if view.k_edge }, Chunk& chunk)
 {
 //% set line_step, depth_step = ("1", "XW") if x.along_k else ("XW", "1")
@@ -11,22 +11,22 @@ __device__ __forceinline__ void fetch_small(const ${ element[x.X] }* ${ x.X }, S
     for (int line = 0; line < S; line += ${ line_step }) {
         #pragma unroll
         for (int depth = 0; depth < LANE_WORDS; depth += ${ depth_step }) {
-//% if guard
-            const bool exists = ${ guard };
-            const int valid = !exists ? 0 : ${ ("end - k - depth" if view.partial_x else "XW") if x.along_k else "s.%s - %s - line" % (x.MN, x.mn) if view.x_edge else "XW" };
+//% if view.x_guarded
+            ${ exists(x, view, "line") }
+            ${ valid(x, view) }
 //% endif
 //% if not types.uniform
 //% if x.along_k
-            chunk[line][depth / XW] = ${ load }<XW>(${ x.X } + Offset(${ x.mn } + line) * s.${ x.ld } + k + depth${ valid });
+            chunk[line][depth / XW] = ${ load }<XW>(${ x.X } + Offset(${ x.mn } + line) * s.${ x.ld } + k + depth${ counted });
 //% else
-            chunk[depth][line / XW] = ${ load }<XW>(${ x.X } + Offset(k + depth) * s.${ x.ld } + ${ x.mn } + line${ valid });
+            chunk[depth][line / XW] = ${ load }<XW>(${ x.X } + Offset(k + depth) * s.${ x.ld } + ${ x.mn } + line${ counted });
 //% endif
 //% elif x.along_k
-            const Vec<XW> x = ${ load }<XW>(${ x.X } + Offset(${ x.mn } + line) * s.${ x.ld } + k + depth${ valid });
+            const Vec<XW> x = ${ load }<XW>(${ x.X } + Offset(${ x.mn } + line) * s.${ x.ld } + k + depth${ counted });
             #pragma unroll
             for (int i = 0; i < XW; ++i) chunk[${ "line][depth + i" if w.along_k else "depth + i][line" }] = x.at[i];
 //% else
-            const Vec<XW> x = ${ load }<XW>(${ x.X } + Offset(k + depth) * s.${ x.ld } + ${ x.mn } + line${ valid });
+            const Vec<XW> x = ${ load }<XW>(${ x.X } + Offset(k + depth) * s.${ x.ld } + ${ x.mn } + line${ counted });
             #pragma unroll
             for (int i = 0; i < XW; ++i) chunk[${ "line + i][depth" if w.along_k else "depth][line + i" }] = x.at[i];
 //% endif

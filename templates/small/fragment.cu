@@ -1,9 +1,9 @@
 /*# The small operand as fragments of tensor-core instructions: each thread reads what its own lanes of these hold, with no barrier. #*/
 //% from "device/packed.cu" import access
+//% from "small/edge.cu" import exists, valid
 //% macro small(x, w, view)
-//% set guard = ["k + depth < end" if view.k_edge, "%s + 8 * i < s.%s" % (x.mn, x.MN) if view.x_edge] | select | join(" && ")
 // Start the loads of this thread's part of ${ x.X } for one step's weights: LANE_WORDS k from `k` on, of line l / 4 in lane l and
-// of every 8th after it.${ " Zeros stand for those that do not exist" if guard }${ ", and from k = `end` on" if view.k_edge }${ "." if guard }
+// of every 8th after it.${ " Zeros stand for those that do not exist" if view.x_guarded }${ ", and from k = `end` on" if view.k_edge }${ "." if view.x_guarded }
 __device__ __forceinline__ void fetch_small(const ${ element[x.X] }* ${ x.X }, Shape s, int tile_${ x.mn }, int k${ ", int end" if view.k_edge }, Chunk& chunk)
 {
     const int ${ x.mn } = tile_${ x.mn } + threadIdx.x % 32 / 4;
@@ -11,11 +11,11 @@ __device__ __forceinline__ void fetch_small(const ${ element[x.X] }* ${ x.X }, S
     for (int i = 0; i < S / 8; ++i) {
         #pragma unroll
         for (int depth = 0; depth < LANE_WORDS; depth += XW) {
-//% if guard
-            const bool exists = ${ guard };
-            const int valid = !exists ? 0 : ${ "end - k - depth" if view.partial_x else "XW" };
+//% if view.x_guarded
+            ${ exists(x, view, "8 * i") }
+            ${ valid(x, view) }
 //% endif
-            chunk[i][depth / XW] = ${ "load_edge" if guard else "load_packed" }<XW>(${ x.X } + Offset(${ x.mn } + 8 * i) * s.${ x.ld } + k + depth${ ", valid" if guard });
+            chunk[i][depth / XW] = ${ "load_edge" if view.x_guarded else "load_packed" }<XW>(${ x.X } + Offset(${ x.mn } + 8 * i) * s.${ x.ld } + k + depth${ ", valid" if view.x_guarded });
         }
     }
 }

@@ -1,8 +1,8 @@
 /*# The small operand passes through shared memory: all threads of a block copy a chunk of it. #*/
 //% from "device/packed.cu" import access
+//% from "small/edge.cu" import exists, valid
 //% macro small(x, w, view)
-//% set guard = ["k + depth < end" if view.k_edge, "%s + line < s.%s" % (x.mn, x.MN) if view.x_edge] | select | join(" && ")
-// ${ x.X }'s values at k to k + BK - 1 to shared memory.${ " Zeros stand for those that do not exist" if guard }${ ", and from k = `end` on" if view.k_edge }${ "." if guard }
+// ${ x.X }'s values at k to k + BK - 1 to shared memory.${ " Zeros stand for those that do not exist" if view.x_guarded }${ ", and from k = `end` on" if view.k_edge }${ "." if view.x_guarded }
 __device__ __forceinline__ void stage(const ${ element[x.X] }* ${ x.X }, Shape s, int ${ x.mn }, int k${ ", int end" if view.k_edge }, Chunk& chunk)
 {
 //% if not types.uniform
@@ -15,12 +15,12 @@ __device__ __forceinline__ void stage(const ${ element[x.X] }* ${ x.X }, Shape s
 //% else
         const int line = i * XW % S, depth = i * XW / S;  // neighbouring threads read along ${ x.X }'s lines
 //% endif
-//% if guard
-        const bool exists = ${ guard };
-        const int valid = !exists ? 0 : ${ ("end - k - depth" if view.partial_x else "XW") if x.along_k else "s.%s - %s - line" % (x.MN, x.mn) if view.x_edge else "XW" };
+//% if view.x_guarded
+        ${ exists(x, view, "line") }
+        ${ valid(x, view) }
 //% endif
         const Offset at = ${ "Offset(%s + line) * s.%s + k + depth" % (x.mn, x.ld) if x.along_k else "Offset(k + depth) * s.%s + %s + line" % (x.ld, x.mn) };
-        const ${ access(x, "XW") } values = ${ "load_edge" if guard else "load_packed" }<XW>(${ x.X } + at${ ", valid" if guard });
+        const ${ access(x, "XW") } values = ${ "load_edge" if view.x_guarded else "load_packed" }<XW>(${ x.X } + at${ ", valid" if view.x_guarded });
 //% if view.dots and x.along_k
         store_packed(&chunk[line][depth], values);
 //% else
@@ -33,11 +33,11 @@ __device__ __forceinline__ void stage(const ${ element[x.X] }* ${ x.X }, Shape s
     #pragma unroll ${ view.stage_unroll }
     for (int i = threadIdx.x; i < S * BK; i += THREADS) {  // neighbouring threads read along ${ x.X }'s lines
         const int line = ${ "i / BK" if x.along_k else "i % S" }, depth = ${ "i % BK" if x.along_k else "i / S" };
-//% if guard
-        const bool exists = ${ guard };
+//% if view.x_guarded
+        ${ exists(x, view, "line") }
 //% endif
         const Offset at = ${ "Offset(%s + line) * s.%s + k + depth" % (x.mn, x.ld) if x.along_k else "Offset(k + depth) * s.%s + %s + line" % (x.ld, x.mn) };
-        chunk[${ "line][depth" if w.along_k else "depth][line" }] = ${ "exists ? %s[at] : %s" % (x.X, zero) if guard else x.X ~ "[at]" };
+        chunk[${ "line][depth" if w.along_k else "depth][line" }] = ${ "exists ? %s[at] : %s" % (x.X, zero) if view.x_guarded else x.X ~ "[at]" };
     }
 }
 //% endif

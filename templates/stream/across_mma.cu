@@ -2,6 +2,7 @@
 //% from "device/packed.cu" import access
 //% from "device/mma.cu" import mma
 //% from "stream/across.cu" import fetch, output
+//% from "stream/mma_sums.cu" import store_sums
 //% macro stream(x, w, view)
 ${ mma((view.mma,)) }
 using Chunk = ${ access(x, "XW") }[S / 8][DEPTH / XW];  // ${ x.X }'s part of a step in this thread's registers: [${ x.mn } / 8][k]
@@ -49,20 +50,10 @@ __device__ __forceinline__ void mma(const Chunk& chunk, int, const ${ access(w, 
     }
 }
 
-// Store this thread's sums, over the k of its warp, to shared memory.
-__device__ __forceinline__ void store_sums(const Accumulators& acc, ThreadOrigin thread, Sums* sums)
-{
-    const int warp = threadIdx.x / 32, line = threadIdx.x % 4 * 2;
-    #pragma unroll
-    for (int i = 0; i < S / 8; ++i) {
-        #pragma unroll
-        for (int j = 0; j < T / 2; ++j) {
-            #pragma unroll
+//% call store_sums("T / 2")
             for (int v = 0; v < 4; ++v) {
                 const int of_vector = j % (VW / 2) + v / 2 * (VW / 2);
                 sums[warp][8 * i + line + v % 2][thread.${ w.mn } + output(j / (VW / 2) * VW + of_vector)] = acc[i][j][v];
             }
-        }
-    }
-}
+//% endcall
 //% endmacro

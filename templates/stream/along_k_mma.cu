@@ -1,6 +1,7 @@
 /*# Weights whose lines run along k, on tensor cores: the warps of a block take the same T rows or columns, each at other k. #*/
 //% from "device/packed.cu" import access, start, weights
 //% from "device/mma.cu" import mma
+//% from "stream/mma_sums.cu" import store_sums
 //% macro stream(x, w, view)
 ${ mma((view.mma,)) }
 using Chunk = ${ access(x, "XW") }[S / 8][VW / XW];  // ${ x.X }'s part of a step in this thread's registers: [${ x.mn } / 8][k]
@@ -48,17 +49,7 @@ __device__ __forceinline__ void mma(const Chunk& chunk, int, const ${ access(w, 
     }
 }
 
-// Store this thread's sums, over the k of its warp, to shared memory.
-__device__ __forceinline__ void store_sums(const Accumulators& acc, ThreadOrigin thread, Sums* sums)
-{
-    const int warp = threadIdx.x / 32, line = threadIdx.x % 4 * 2;
-    #pragma unroll
-    for (int i = 0; i < S / 8; ++i) {
-        #pragma unroll
-        for (int j = 0; j < T / 16; ++j) {
-            #pragma unroll
+//% call store_sums("T / 16")
             for (int v = 0; v < 4; ++v) sums[warp][8 * i + line + v % 2][thread.${ w.mn } + 16 * j + v / 2 * 8] = acc[i][j][v];
-        }
-    }
-}
+//% endcall
 //% endmacro

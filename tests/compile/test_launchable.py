@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -10,6 +12,8 @@ from gemmgen.kernel.families import NAIVE
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
+from gemmgen.run.compile import compile_kernel
+from gemmgen.run.sass import disassemble
 from gemmgen.support.files import Store
 from gemmgen.verification.with_nvrtc import CudaCheck, check_cuda
 
@@ -49,6 +53,32 @@ def test_a_right_kernel_is_launchable(shared_store: Store) -> None:
 def test_what_no_gpu_would_run_fails(source: KernelSource, words: str, shared_store: Store) -> None:
     failure = checked(source, shared_store).failure
     assert failure is not None and failure.source == "nvrtc" and words in failure.reason
+
+
+def test_a_program_is_launchable_and_copies_by_16_bytes(
+    program: Callable[..., KernelSource], shared_store: Store
+) -> None:
+    for layout, types in (("rr", "bf16"), ("cr", "s8,s8,s32")):
+        source = program(layout, types)
+        check = checked(source, shared_store)
+        assert check.failure is None and check.missing is None
+        sass = disassemble(compile_kernel(source, "sm_90", shared_store).cubin).text
+        assert len(re.findall(r"STG\.E\.128", sass)) >= 2
+        assert check.shared_bytes == 0  # of the kernel, whatever a transposition takes
+
+
+def test_a_program_whose_launches_differ_from_its_text_fails(
+    program: Callable[..., KernelSource], shared_store: Store
+) -> None:
+    source = program("rr", "bf16")
+    missing = replace(source, text=source.text.replace("k_prepare_b_kernel(", "k_prepare_x_kernel("))
+    failure = checked(missing, shared_store).failure
+    assert failure is not None and "k_prepare_b_kernel" in failure.reason
+    fewer = source.text.replace("int N,\n    int K,\n    int ldb)", "int N,\n    int ldb)").replace(
+        "length = K", "length = 8"
+    )
+    failure = checked(replace(source, text=fewer), shared_store).failure
+    assert failure is not None and "k_prepare_b_kernel takes 4 parameters" in failure.reason
 
 
 def test_registers_of_a_whole_block(shared_store: Store) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gemmgen.kernel.families import BATCHED, FAMILIES, MMA, NAIVE, SIMT, SKINNY, Family
+from gemmgen.kernel.families import BATCHED, FAMILIES, MMA, NAIVE, SIMT, SKINNY, WGMMA, WMMA, Family
 from gemmgen.kernel.families.base import check
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
@@ -37,6 +37,7 @@ class Sample:
     layout: str = "rr"
     lda: Size = None
     pointer_align: int = 16
+    ld_align: int = 1
     dtype: DType = DType.F32
     batch: Size = 1
     pointers: bool = False
@@ -52,6 +53,7 @@ class Sample:
             types=Types.parse(self.types or self.dtype.label, self.compute),
             layout=layout,
             pointer_align=self.pointer_align,
+            ld_align=self.ld_align,
             batch=self.batch,
             pointers=self.pointers,
             epilogue=self.epilogue,
@@ -131,6 +133,27 @@ SAMPLES = {
     ),
     "mma_tf32_rr": Sample(MMA, {"WM": 32}, (None, 512, 1024), "rr", compute=Compute.TF32),
     "mma_f16_sums_rc": Sample(MMA, {}, (512, 512, 512), "rc", dtype=DType.F16, compute=Compute.F16),
+    "wgmma_rc": Sample(WGMMA, {}, (4096, 4096, 4096), "rc", dtype=DType.BF16),
+    "wgmma_runtime_cr_batch": Sample(
+        WGMMA,
+        {"BN": 128, "IN_FLIGHT": 0},
+        (None, 320, 200),
+        "cr",
+        types="f16,f16,f32",
+        batch=None,
+        ld_align=8,
+        epilogue="bias+gelu+residual",
+    ),
+    "wgmma_s8_direct": Sample(
+        WGMMA, {"PERSISTENT": 0}, (512, 513, 1024), "rc", epilogue="scale_m+scale_n+bias", types="s8,s8,bf16"
+    ),
+    "wgmma_promoted_rc": Sample(
+        WGMMA, {"CONSUMERS": 1, "BM": 64}, (512, 512, 1024), "rc", types="e4m3,e4m3,bf16", compute=Compute.PROMOTED
+    ),
+    "wmma_rc": Sample(WMMA, layout="rc", dtype=DType.BF16),
+    "wmma_runtime_cr": Sample(
+        WMMA, {"BK": 16}, (None, 320, 200), "cr", types="f16,f16,f32", batch=None, epilogue="bias+gelu+row_amax"
+    ),
     "skinny_along_k": Sample(SKINNY, {"S": 1, "UNROLL": 2}, (1, 4096, 4096), "rc"),
     "skinny_split": Sample(SKINNY, {"S": 16, "UNROLL": 8, "SPLIT": 8}, (16, 4096, 4096)),
     "skinny_split_rc": Sample(SKINNY, {"SPLIT": 4}, (16, 1000, 4096), "rc"),

@@ -64,7 +64,7 @@ def names(plan: Plan) -> str:
 def test_levels_of_tiling_nest_down_to_the_threads_of_a_block(plan: Plan) -> None:
     levels = plan.tiles
     assert levels[-1].unit == "thread"
-    assert math.prod(level.count for level in levels) == plan.launch.threads * plan.work.passes
+    assert math.prod(level.count for level in levels) == plan.consumers * plan.work.passes
     for above, level in pairwise(levels):
         assert above.rows % level.rows == 0 and above.cols % level.cols == 0
 
@@ -74,7 +74,7 @@ def test_a_thread_does_its_part_of_the_blocks_products(plan: Plan) -> None:
     rows, cols = plan.tile
     together = plan.results // (rows * cols)  # products of a batch that a block computes at once
     assert plan.results == rows * cols * together
-    fmas = plan.work.fmas * plan.launch.threads * plan.work.products
+    fmas = plan.work.fmas * plan.consumers * plan.work.products
     assert fmas == plan.results, "for each k, one of each element"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import jinja2
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gemmgen.kernel import compiled_templates
@@ -51,6 +51,7 @@ def kernels(draw: st.DrawFn) -> KernelSource:
     problem = Problem(*sizes, types=types, layout=layout, pointer_align=align, batch=batch)  # type: ignore[arg-type]
     problem = replace(problem, pointers=problem.batched and draw(st.booleans()))
     config = family.default(problem)
+    assume(first_rejection(family, problem, config, LIMITS) is None)
     for axis in family.config_type.axes():
         changed = config.with_values(**{axis.name: draw(st.sampled_from(axis.values), axis.name)})
         if first_rejection(family, problem, changed, LIMITS) is None:
@@ -99,6 +100,8 @@ def test_text_asserts_the_constraints_that_its_constants_decide(source: KernelSo
         expression = without_guards(rule.expression, values)
         assert ((expression, rule.because) in asserted) == (expression is not None)
     for expression, _ in asserted:
+        if "sizeof" in expression:  # the compiler knows it
+            continue
         assert evaluate(expression.replace("Shape::", ""), {**values, "batch": values["BATCH"]})
 
 
@@ -220,7 +223,7 @@ def test_every_template_is_used() -> None:
     files = {str(path.relative_to(TEMPLATES)) for path in TEMPLATES.rglob("*.cu")}
     # Tensor-core instructions also have a kernel of their own, which records what they compute.
     parts_of_no_kernel = ("export/", "device/plain/", "epilogue/apart.cu", "device/mma", "device/ldmatrix.cu")
-    parts_of_no_kernel += ("device/mbarrier.cu", "device/tma.cu", "device/warpgroup.cu", "device/wgmma.cu")
+    parts_of_no_kernel += ("device/mbarrier.cu", "device/tma.cu", "device/warpgroup.cu", "device/wgmma.cu", "prepare/")
     elsewhere = {name for name in files if name.startswith(parts_of_no_kernel)}
     assert files - elsewhere <= used_templates() <= files
 

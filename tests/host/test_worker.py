@@ -424,6 +424,9 @@ def test_kernels_are_timed_without_a_baseline_that_the_library_lacks(worker, mon
     assert found.lacking.reason == "no baseline: cuBLASLt has no kernel for u8"
 
 
+PARAMETERS = "QQQiiiiiiff"  # of SOURCE, as `struct` has them
+
+
 def played_launches(monkeypatch, driver: Driver) -> list[SimpleNamespace]:
     """Play the parts of cuda.bindings that pycuda lacks; returns what is launched."""
     from cuda.bindings import driver as bindings
@@ -433,9 +436,12 @@ def played_launches(monkeypatch, driver: Driver) -> list[SimpleNamespace]:
     done = bindings.CUresult.CUDA_SUCCESS
 
     def launch_kernel(config, function, parameters, extra):
-        pointer, address, size, length, end = (ctypes.c_void_p * 5).from_address(extra)
-        assert (pointer, size, end, parameters) == (1, 2, None, 0)
-        data = ctypes.string_at(address, ctypes.c_size_t.from_address(length).value)
+        assert extra == 0
+        places = (ctypes.c_void_p * len(PARAMETERS)).from_address(parameters)
+        data = [
+            struct.unpack(code, ctypes.string_at(at, struct.calcsize(code)))
+            for at, code in zip(places, PARAMETERS, strict=True)
+        ]
         attributes = {attribute.id.name: attribute.value for attribute in config.attrs}
         launches.append(SimpleNamespace(config=config, function=function, data=data, attributes=attributes))
         launches[-1].settings = loaded[function]
@@ -477,7 +483,7 @@ def test_what_pycuda_lacks_is_launched_through_cuda_bindings(worker, driver, mon
         ("CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES", 100_000),
         ("CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1),
     ]
-    *pointers, m, n, k, lda, ldb, ldc, alpha, beta = struct.unpack("<3Q6i2f", launch.data)
+    *pointers, m, n, k, lda, ldb, ldc, alpha, beta = [value for (value,) in launch.data]
     assert (m, n, k, lda, ldb, ldc) == (LARGE.m, LARGE.n, LARGE.k, LARGE.a.ld, LARGE.b.ld, LARGE.c.ld)
     assert (alpha, beta) == (np.float32(LARGE.alpha), np.float32(LARGE.beta)) and sorted(pointers) == pointers
 

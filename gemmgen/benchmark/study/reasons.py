@@ -18,6 +18,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.support.words import plural
 
 FEW_WARPS = 8  # of an SM: two for each scheduler, which seldom finds another one that is ready
+SHARED_READS = ("LDS", "LDSM")  # instructions that read shared memory: values, or fragments of tensor cores
 SAME = 0.1  # relative difference of counts that is no difference
 LIMITERS: dict[Limiter, str] = {
     "threads": "its thread slots take",
@@ -64,7 +65,7 @@ def against(it: Explanation, other: Explanation) -> str:
 def shared_reads(it: Explanation) -> float:
     """Reads of shared memory for each FMA of the main loop; 0 where that is not known."""
     loop = it.main_loop
-    return loop.per_fma("LDS") if loop is not None and loop.fmas else 0.0
+    return sum(map(loop.per_fma, SHARED_READS)) if loop is not None and loop.fmas else 0.0
 
 
 def accumulators(it: Explanation) -> int:
@@ -147,16 +148,17 @@ def _reading(it: Explanation) -> Iterator[str]:
     loop = it.main_loop
     if loop is None or not loop.fmas:
         return
-    shared, useful = loop.per_fma("LDS"), f"{loop.share(loop.fma):.0%} of the main loop are FMAs"
+    name = loop.fma if loop.fma.endswith("MMA") else "FMA"  # HMMA, say, of tensor cores
+    shared, useful = shared_reads(it), f"{loop.share(loop.fma):.0%} of the main loop are {name}s"
     if not shared:
-        yield f"{number(loop.per_fma('LDG'))} global reads per FMA and none from shared memory, {useful}"
+        yield f"{number(loop.per_fma('LDG'))} global reads per {name} and none from shared memory, {useful}"
         return
     reads = "read" if shared == 1 else "reads"
     written = 1 / it.traffic.fmas_per_shared_read
     merged = (
         f" (the source has {number(written)}: the compiler joins neighbours)" if shared < written * (1 - SAME) else ""
     )
-    yield f"{number(shared)} shared {reads} per FMA{merged}, {useful}"
+    yield f"{number(shared)} shared {reads} per {name}{merged}, {useful}"
     yield f"{number(it.traffic.intensity)} FLOP for each byte that a block fetches"
 
 

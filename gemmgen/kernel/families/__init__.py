@@ -7,13 +7,16 @@ from gemmgen.kernel.families.mma import MMA
 from gemmgen.kernel.families.naive import NAIVE
 from gemmgen.kernel.families.simt import SIMT
 from gemmgen.kernel.families.skinny import SKINNY
+from gemmgen.kernel.families.wgmma import WGMMA
+from gemmgen.kernel.families.wmma import WMMA
 from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.source import KernelSource
 from gemmgen.support.errors import require
 
-FAMILIES: dict[str, Family] = {family.name: family for family in (SIMT, SKINNY, BATCHED, NAIVE, MMA)}
+FAMILIES: dict[str, Family] = {family.name: family for family in (SIMT, SKINNY, BATCHED, NAIVE, MMA, WGMMA, WMMA)}
 DEFAULT_FAMILY = SIMT.name
-SEARCHED: tuple[Family, ...] = (SIMT, SKINNY, BATCHED, MMA)  # where nobody names one; each says which problems it suits
+# Where nobody names one; each says which problems it suits.
+SEARCHED: tuple[Family, ...] = (SIMT, SKINNY, BATCHED, MMA, WGMMA)
 
 
 def family_named(name: str) -> Family:
@@ -43,6 +46,8 @@ __all__ = [
     "SEARCHED",
     "SIMT",
     "SKINNY",
+    "WGMMA",
+    "WMMA",
     "Config",
     "Family",
     "config_of",

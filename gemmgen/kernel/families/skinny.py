@@ -63,7 +63,8 @@ class SkinnyView:
     x_edge, w_edge  a tile may cross an edge of C along the lines of x, or of the weights
     chunk_steps     times that the loop over a chunk's steps runs
     k_edge          K may end within what a block reads of the small operand at once
-    partial, partial_x  the end of a line of the weights, or of x, can cut an access
+    partial        the end of a line of the weights can cut an access
+    x_cut          the size whose end can cut an access to x, K or M or N; empty: none can
 
     of kernels that convert:
     packed       types whose elements are taken out of registers
@@ -91,7 +92,7 @@ class SkinnyView:
     k_edge: bool
     chunk_steps: int
     partial: bool
-    partial_x: bool
+    x_cut: str
     packed: tuple[DType, ...]
     subwords: tuple[tuple[int, str], ...]
     sum_vectors: bool
@@ -102,7 +103,12 @@ class SkinnyView:
 
     @property
     def load_edge(self) -> bool:
-        return not self.ring or self.k_edge or self.x_edge
+        return not self.ring or self.x_guarded
+
+    @property
+    def x_guarded(self) -> bool:
+        """Some access to x may not exist, or in part."""
+        return self.k_edge or self.x_edge
 
 
 class Skinny(Family):
@@ -197,14 +203,14 @@ class Skinny(Family):
             k_edge=_k_edge(plan, skinny),
             chunk_steps=skinny.BK // (skinny.UNROLL * value["STEP"]),
             partial=_cut(plan, w, value["VW"]),
-            partial_x=_cut(plan, x, value["XW"]),
+            x_cut=_x_cut(plan, x),
             packed=tuple(dict.fromkeys(plan.problem.dtype_of(role.X) for role in taken)),
             subwords=tuple((size, ctype) for size, ctype in SUBWORDS if size in widths),
             sum_vectors=(skinny.BK > 0 and not dot) or (not w.along_k and skinny.LANES == WARP),
             whole_steps=not _cut_at(plan.problem.k, value["LANE_WORDS"]),
             dots=dot,
             ring=skinny.ASYNC == 1,
-            mma=plan.mma,
+            mma=plan.mma if isinstance(plan.mma, Mma) else None,
         )
 
     def tiles(self, plan: Plan) -> tuple[Tile, ...]:
@@ -268,6 +274,13 @@ def _converting(problem: Problem, small: int) -> SkinnyConfig:
 def _cut(plan: Plan, side: Side, width: int) -> bool:
     """Whether the end of a line of `side` can cut an access to so many elements."""
     return _cut_at(plan.problem.sizes["K" if side.along_k else side.MN], width)
+
+
+def _x_cut(plan: Plan, x: Side) -> str:
+    """The size whose end can cut an access to x; any edge of C is taken to."""
+    if x.along_k:
+        return "K" if _cut(plan, x, plan.constants["XW"]) else ""
+    return x.MN if x.MN in plan.edges else ""
 
 
 def _k_edge(plan: Plan, config: SkinnyConfig) -> bool:

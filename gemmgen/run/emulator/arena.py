@@ -13,7 +13,7 @@ import mmap
 import os
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -156,12 +156,13 @@ class ArenaLayout:
     before: Mapping[str, int] = field(default_factory=dict)  # behind so many bytes that have no memory
     far_pointers: tuple[Numbers, ...] = ()  # elements from the first of a scattered operand to each product's matrix
     sum_bytes: int = 0  # of an element of partials
+    prepared: Mapping[str, Segment] = field(default_factory=dict)  # the workspace's copies of operands, by name
     unset: frozenset[str] = frozenset()  # of these what a kernel may not read before it has written it
     extra: dict[str, Segment] = field(default_factory=dict)  # the epilogue's operands by name
 
     @property
     def workspace(self) -> dict[str, Segment]:
-        return dict(zip(WORKSPACE, (self.partials, self.semaphores), strict=True))
+        return {**dict(zip(WORKSPACE, (self.partials, self.semaphores), strict=True)), **self.prepared}
 
     def output(self, name: str) -> Segment:
         """That of C, or of another that the kernel writes."""
@@ -181,14 +182,23 @@ class ArenaLayout:
     def placements(self) -> tuple[Placement, ...]:
         """What a kernel may have a pointer to."""
         operands = zip(OPERANDS, (self.a, self.b, self.c), strict=True)
+        sums = (("partials", self.partials, self.sum_bytes), ("semaphores", self.semaphores, SEMAPHORE_BYTES))
         return (
             *(self._placement(name, segment, name == "C", bool(self.scattered)) for name, segment in operands),
-            *(
-                Placement(name, segment, size, True, before=self.before.get(name, 0))
-                for (name, segment), size in zip(self.workspace.items(), (self.sum_bytes, SEMAPHORE_BYTES), strict=True)
-            ),
+            *(Placement(name, segment, size, True, before=self.before.get(name, 0)) for name, segment, size in sums),
             *(self._placement(name, segment, EPILOGUE_OPERANDS[name].written) for name, segment in self.extra.items()),
+            *(Placement(name, segment, self._prepared_bytes(name), False) for name, segment in self.prepared.items()),
         )
+
+    def preparing(self, part: str) -> tuple[Placement, ...]:
+        """The same for the launch that writes this part of the workspace, and nothing else."""
+        return tuple(
+            replace(one, written=one.name == part, holds_values=one.name != part and one.holds_values)
+            for one in self.placements
+        )
+
+    def _prepared_bytes(self, part: str) -> int:
+        return self.tensors[part.removeprefix("prepared_").upper()].dtype.size
 
     def _placement(self, name: str, segment: Segment, written: bool, array: bool = False) -> Placement:
         matrix = self.tensors[name]
@@ -227,8 +237,12 @@ class ArenaLayout:
             end = extra[name].end
         partials = place(end, workspace.lengths["partials"], WORKSPACE_ALIGN, high)
         semaphores = place(partials.end, workspace.lengths["semaphores"], WORKSPACE_ALIGN, high)
+        prepared, end = {}, semaphores.end
+        for name, length in workspace.prepared:
+            prepared[name] = place(end, length, WORKSPACE_ALIGN, high)
+            end = prepared[name].end
         list_bytes = block_count * WORD
-        blocks = Segment(semaphores.end, whole_pages(list_bytes), 0, list_bytes)
+        blocks = Segment(end, whole_pages(list_bytes), 0, list_bytes)
         table_bytes = POINTER_BYTES * sum(len(one.slots) for one in scattered)
         matrices = Segment(blocks.end, whole_pages(table_bytes), 0, table_bytes)
         segments = a, b, c, partials, semaphores, blocks, matrices
@@ -236,7 +250,9 @@ class ArenaLayout:
         tensors, before = _seen(case, case if apart is None else apart)
         before |= {name: length - workspace.lengths[name] for name, length in (whole or workspace).lengths.items()}
         pointers = tuple(one.offsets for one in one_after_another(apart)) if apart is not None and scattered else ()
-        return cls(*segments, scattered, tensors, case.tensors, before, pointers, sum_bytes, _unset(case), extra)
+        return cls(
+            *segments, scattered, tensors, case.tensors, before, pointers, sum_bytes, prepared, _unset(case), extra
+        )
 
 
 def _seen(case: Case, apart: Case) -> tuple[dict[str, Matrix], dict[str, int]]:
@@ -297,7 +313,11 @@ class SharedArena:
         for segment in layout.workspace.values():
             self._segment(segment)[:] = CANARY_BYTE
         self._operand(layout.semaphores)[:] = 0
-        self._operand(layout.blocks).view(np.uint32)[:] = blocks
+        self.list_blocks(layout, blocks)
+
+    def list_blocks(self, layout: ArenaLayout, blocks: Blocks) -> None:
+        """The blocks of the next launch, in their order: no more than the layout has room for."""
+        self._operand(layout.blocks).view(np.uint32)[: len(blocks)] = blocks
 
     def result(self, layout: ArenaLayout, case: Case, name: str, before: Floats) -> Floats:
         """The storage of C, or of another output, after the launch, its padding as it was."""

@@ -148,7 +148,8 @@ class HostCompiler:
     ) -> bytes:
         """The server that is compiled with `flags`."""
         instructions = twins(source)
-        key = content_key(source.name, text.text, instructions, *self._identity(), *flags, *self.link_flags)
+        names = [one.name for one in source.program]
+        key = content_key(*names, text.text, instructions, *self._identity(), *flags, *self.link_flags)
         program = store.get(KIND, key)
         if program is None:
             program = self._build(source, text, instructions, self.runtime(store), confinement, flags)
@@ -304,8 +305,10 @@ def _exports(source: KernelSource, sites: int) -> str:
     """The lines behind a kernel's text that the runtime finds it by, and its probes at so many `sites`."""
     variables = device_variables(source.text).items()
     listed = " ".join(f"GEMMGEN_VARIABLE({name}, {str(written).lower()})" for name, written in variables)
-    entry = f"GEMMGEN_ENTRY({source.name}, {_most_threads(source)}, {_dynamic_alignment(source.text)})"
-    return f"{entry}\nGEMMGEN_VARIABLES({listed})\nGEMMGEN_SITES({sites})\n"
+    *prepares, kernel = source.program
+    entries = " ".join(f"GEMMGEN_ENTRY({one.name}, ({_most_threads(one)}))" for one in (kernel, *prepares))
+    exported = f"GEMMGEN_ENTRIES({entries}, {_dynamic_alignment(source.text)})"
+    return f"{exported}\nGEMMGEN_VARIABLES({listed})\nGEMMGEN_SITES({sites})\n"
 
 
 def _most_threads(source: KernelSource) -> str:

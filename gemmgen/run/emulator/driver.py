@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +36,7 @@ HANG_SECONDS = 4.0  # of processor time: most launches take a tenth of it
 THREAD_SECONDS = 2e-5  # that a launch may take beside for each of its threads,
 FLOP_SECONDS = 4e-9  # for each FLOP of its tiles, with those beyond the edges of C,
 STILL_RUNS = " still runs"  # behind block and thread in what faults.hpp says of one that hangs
+COPY_SECONDS = 1e-7  # and for each byte that is prepared,
 WATCHED_FLOP_SECONDS = 3e-8  # and where it is watched: on a slow machine it takes a quarter of these
 
 
@@ -51,10 +53,10 @@ class EmulatedKernel:
     """A kernel's executable and its process. See `EmulatorExecutor` for what a seed selects."""
 
     runs_parts = True
-    runs_apart = True
 
     def __init__(self, source: KernelSource, executables: Executables, timeout: float) -> None:
         self.source = source
+        self.runs_apart = not source.launch.prepares  # which read all of an operand, also where there is no memory
         self._timeout = timeout
         self._arena = SharedArena()
         self._counters = Counters(executables.sites)
@@ -171,13 +173,24 @@ class EmulatedKernel:
         apart: Case | None = None,
     ) -> dict[str, Floats]:
         workspace, whole = (self.source.launch.workspace(one) for one in (case, apart or case))
-        layout = ArenaLayout.of(case, workspace, len(blocks), seed, apart, whole)
+        room = max(len(blocks), MOST_TILES) if self.source.launch.prepares else len(blocks)
+        layout = ArenaLayout.of(case, workspace, room, seed, apart, whole)
         self._arena.fill(layout, case, operands, blocks)
+        self._prepare(server, layout, case, seed, quiet)
+        self._arena.list_blocks(layout, blocks)
         # Blocks that share C are watched by one process, which also finds the same race first each time.
         workers = 1 if server is self._watched else len(os.sched_getaffinity(0))
         tiles = len(blocks) * -(-self.source.launch.blocks(case) // max(grid, 1))  # of one block each
         timeout = self._timeout + _long_work(self.source.launch, case, tiles, server is self._watched)
-        server.launch(self._request(layout, apart or case, grid, seed, workers, timeout, quiet))
+        how = {
+            "grid": grid,
+            "block_count": len(blocks),
+            "seed": seed,
+            "workers": workers,
+            "timeout": timeout,
+            "quiet": quiet,
+        }
+        server.launch(_request(self.source, layout, apart or case, **how))
         self._counters.launched(tells(case))
         results = {name: self._arena.result(layout, case, name, operands.by_name[name]) for name in case.written}
         for name in results:
@@ -197,20 +210,18 @@ class EmulatedKernel:
             self._counters.close()
             self._last, self.closed = None, True
 
-    def _request(
-        self, layout: ArenaLayout, case: Case, grid: int, seed: int, workers: int, timeout: float, quiet: bool
-    ) -> Request:
-        return Request(
-            layout=layout,
-            seed=seed,
-            grid=grid,
-            threads=self.source.launch.threads,
-            shared_bytes=self.source.launch.shared_bytes,
-            workers=workers,
-            timeout=timeout,
-            arguments=_arguments(self.source, case, layout),
-            quiet=quiet,
-        )
+    def _prepare(self, server: Server, layout: ArenaLayout, case: Case, seed: int, quiet: bool) -> None:
+        """The launches before the kernel's own, by few blocks: any number computes the same."""
+        *steps, kernel = self.source.program
+        copied = sum(length for _, length in kernel.launch.workspace(case).prepared)
+        how = {"seed": seed, "workers": 1, "timeout": self._timeout + round(copied * COPY_SECONDS, 1), "quiet": quiet}
+        for entry, (step, prepare) in enumerate(zip(steps, kernel.launch.prepares, strict=True), 1):
+            grid = min(step.launch.blocks(case), 1 + seed % MOST_TILES)
+            if grid == 0:  # with K = 0 there is nothing to copy
+                continue
+            self._arena.list_blocks(layout, _block_order(grid, seed))
+            request = _request(step, layout, case, grid=grid, block_count=grid, **how)
+            server.launch(replace(request, placements=layout.preparing(prepare.part), entry=entry))
 
 
 class EmulatorExecutor:
@@ -275,6 +286,18 @@ class EmulatorExecutor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _request(step: KernelSource, layout: ArenaLayout, case: Case, **how: Any) -> Request:
+    launch, arguments = step.launch, _arguments(step, case, layout)
+    return Request(
+        layout,
+        threads=launch.threads,
+        shared_bytes=launch.shared_bytes,
+        arguments=arguments,
+        placements=layout.placements,
+        **how,
+    )
 
 
 def _arguments(source: KernelSource, case: Case, layout: ArenaLayout) -> tuple[Argument, ...]:

@@ -8,8 +8,10 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import Arch, parse_arch
 from gemmgen.problem.mma import MMAS, Mma, Sums, multiplied
 from gemmgen.problem.wgmma import Wgmma, wgmmas
+from gemmgen.problem.wmma import WMMAS, Wmma
 from gemmgen.support.errors import CandidateFailed, Failure
 
+WMMA = re.compile(r"\bwmma_")
 HOPPER = re.compile(r"\b(?:mbarrier_|tma_|wgmma_|setmaxnreg_|elect_one\b|fence_proxy_async\b|make_descriptor\b)")
 
 
@@ -23,6 +25,9 @@ def twins(source: KernelSource) -> str:
     arch = parse_arch(source.arch)
     used = (MMAS[name] for name in dict.fromkeys(re.findall(r"\bmma_m\w+", source.text)) if name in MMAS)
     lines = [_twin(mma, arch) for mma in used]
+    if WMMA.search(source.text):
+        called = dict.fromkeys(re.findall(r"\bwmma_(?:row|col)_\w+", source.text))
+        lines += ['#include "wmma.hpp"', *(_wmma_twin(WMMAS[name], arch) for name in called if name in WMMAS)]
     if HOPPER.search(source.text):
         called = dict.fromkeys(re.findall(r"\bwgmma_m64n\w+", source.text))
         known = wgmmas() if called else {}
@@ -39,6 +44,14 @@ def _twin(mma: Mma, arch: Arch) -> str:
     registers = mma.c_type, mma.c_registers, mma.a_type, mma.a_registers, mma.b_registers
     values = (mma.function, mma.m, mma.n, mma.k, *elements, *rounding, *registers)
     return f"GEMMGEN_MMA({', '.join(map(str, values))})"
+
+
+def _wmma_twin(one: Wmma, arch: Arch) -> str:
+    reason = one.half.why_not(arch)
+    if reason is not None:
+        raise CandidateFailed(Failure("unjudged", reason, "emulator"))
+    values = (one.function, one.a, one.b, one.half.a.label, *_rounding(one.half.sums[arch.number], one.half.k))
+    return f"GEMMGEN_WMMA({', '.join(map(str, values))})"
 
 
 def _warpgroup_twin(one: Wgmma) -> str:

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.dtype import WORD
 from gemmgen.run.arguments import Argument, packed
-from gemmgen.run.emulator.arena import ArenaLayout
+from gemmgen.run.emulator.arena import ArenaLayout, Placement
 from gemmgen.run.emulator.compiler import failed
 from gemmgen.run.emulator.confine import Confinement, in_memory_file
 from gemmgen.support.errors import CandidateFailed, FailureKind
@@ -40,11 +39,13 @@ KINDS: dict[str, FailureKind] = {  # all others are a crash
 
 @dataclass(frozen=True)
 class Request:
-    """One launch of `grid` blocks, of which it runs those that the layout's list names.
+    """One launch of `grid` blocks, of which it runs `block_count`: the first ones of the layout's list.
 
     workers     processes that may share the blocks
     timeout     seconds of processor time, for each process
     quiet       what the kernel prints goes nowhere
+    placements  what it may have a pointer to, by number
+    entry       which kernel of the text it starts: 0 is the one, others prepare operands
     """
 
     layout: ArenaLayout
@@ -56,17 +57,21 @@ class Request:
     timeout: float
     arguments: tuple[Argument, ...]
     quiet: bool
+    placements: tuple[Placement, ...]
+    block_count: int
+    entry: int = 0
 
     def pack(self) -> bytes:
         """As launch.hpp lays it out."""
         layout, values = self.layout, packed(self.arguments)
         head = struct.pack(
             "<QQ12IQQ",
-            *(self.seed % 2**64, layout.blocks.offset, layout.blocks.length // WORD, self.grid, self.threads),
+            *(self.seed % 2**64, layout.blocks.offset, self.block_count, self.grid, self.threads),
             *(self.shared_bytes, self.workers, int(self.timeout * 1000), self.quiet, layout.element_bytes),
-            *(len(layout.placements), len(self.arguments), len(values), 0, layout.products, layout.matrices.offset),
+            *(len(self.placements), len(self.arguments), len(values), self.entry, layout.products),
+            layout.matrices.offset,
         )
-        operands = b"".join(placement.pack() for placement in layout.placements)
+        operands = b"".join(placement.pack() for placement in self.placements)
         parameters = b"".join(
             struct.pack("<cBH", one.kind.encode(), one.alignment, len(one.data)) for one in self.arguments
         )

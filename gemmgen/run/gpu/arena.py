@@ -1,10 +1,10 @@
 """A, B and C between guard bands in one allocation, a workspace in another, and what a kernel wrote that it must not.
 
-    | guard | A | guard | B | guard | C | guard |           | guard | partials | guard | semaphores | guard |
+    | guard | A | guard | B | guard | C | guard |           | guard | partials | guard | semaphores | guard | ...
 
-They are compared as a whole before and after a launch: only C's elements may change, and partials that may hold
-anything. The first one's image can stay on the device for all kernels that meet the same operands; the second one is
-set there for each launch.
+They are compared as a whole before and after a launch: only C's elements may change, and partials and copies of
+operands, which may hold anything. The first one's image can stay on the device for all kernels that meet the same
+operands; the second one is set there for each launch.
 Of a batch of pointers A, B and C hold all its matrices, guard words between them, and a third allocation the arrays.
 """
 
@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gemmgen.kernel.prepare import PREPARED
 from gemmgen.kernel.source import OPERANDS, Launch, Workspace
+from gemmgen.kernel.tensor_map import UNIT
 from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import CANARY, WORD
 from gemmgen.problem.matrix import Matrix
@@ -128,7 +130,7 @@ class DeviceArena:
 
 @dataclass(frozen=True)
 class WorkspaceArena:
-    """Byte offsets of partials and semaphores, aligned as operands are.
+    """Byte offsets of the parts, aligned as operands are; copies of operands as TMA takes them.
 
     Before a launch all words are CANARY but for the semaphores, which are zero.
     """
@@ -139,7 +141,7 @@ class WorkspaceArena:
 
     @property
     def lengths(self) -> dict[str, int]:
-        """Bytes of both parts."""
+        """Bytes of the parts."""
         return self.workspace.lengths
 
     def words(self, name: str) -> slice:
@@ -147,9 +149,10 @@ class WorkspaceArena:
         return slice(start, start + self.lengths[name] // WORD)
 
     def kept(self) -> tuple[slice, ...]:
-        """The words that a launch must leave as they were: all but the partials, which may hold anything."""
-        partials = self.words("partials")
-        return slice(0, partials.start), slice(partials.stop, self.size // WORD)
+        """The words that a launch must leave as they were: all but the parts that may hold anything."""
+        free = [self.words(name) for name in self.lengths if name != "semaphores"]
+        starts, stops = (0, *(part.stop for part in free)), (*(part.start for part in free), self.size // WORD)
+        return tuple(slice(start, stop) for start, stop in zip(starts, stops, strict=True))
 
     def check(self, after: Words) -> None:
         """Of `after` only the kept words count. Raises CandidateFailed (crash) where one of them changed."""
@@ -228,10 +231,11 @@ def place_pointers(layout: DeviceArena, base: int, seed: int) -> PointerArena | 
 def place_workspace(launch: Launch, case: Case, seed: int) -> WorkspaceArena | None:
     """Lay out what `launch` needs beside the operands, likewise; None where that is nothing."""
     workspace = launch.workspace(case)
-    if not launch.adds_up:
+    if not launch.parts:
         return None
     align = max(case.problem.pointer_align, case.problem.types.accumulator.size)
-    offsets, size = _between_guards(workspace.lengths, dict.fromkeys(workspace.lengths, align), seed)
+    aligns = {name: UNIT if name in PREPARED else align for name in workspace.lengths}
+    offsets, size = _between_guards(workspace.lengths, aligns, seed)
     return WorkspaceArena(workspace, offsets, size)
 
 

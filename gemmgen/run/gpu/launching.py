@@ -17,7 +17,7 @@ from gemmgen.kernel.source import KernelSource, Launch
 from gemmgen.kernel.tensor_map import TiledTensor
 from gemmgen.problem.case import Case
 from gemmgen.problem.device import STATIC_SHARED_BYTES
-from gemmgen.run.arguments import SCALARS, Argument, arguments_of, packed
+from gemmgen.run.arguments import SCALARS, Argument, arguments_of
 from gemmgen.support.errors import CandidateFailed, Failure, InvalidInput
 
 Pointers = dict[str, int]  # device addresses by name: A, B, C, and the workspace's where a kernel has one
@@ -47,11 +47,11 @@ class DriverFunction:
         config.hStream = driver.CUstream(stream.handle)
         config.attrs = _attributes(self._launch)
         config.numAttrs = len(config.attrs)
-        data = packed(arguments)
-        held = ctypes.create_string_buffer(data, len(data)), ctypes.c_size_t(len(data))  # for as long as the call lasts
-        # CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE, CU_LAUNCH_PARAM_END
-        extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(held[0]), 2, ctypes.addressof(held[1]), 0)
-        checked(driver.cuLaunchKernelEx(config, self._function, 0, ctypes.addressof(extra)))
+        # One address each, which CUDA reads before it returns: only the driver knows where in its buffer of parameters
+        # the first one lies that is aligned to more than 16 bytes.
+        values = [ctypes.create_string_buffer(one.data, len(one.data)) for one in arguments]
+        addresses = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
+        checked(driver.cuLaunchKernelEx(config, self._function, ctypes.addressof(addresses), 0))
 
     def _set(self, attribute: Any, value: int) -> None:
         checked(driver.cuFuncSetAttribute(self._function, attribute, value))
@@ -77,8 +77,12 @@ def _attributes(launch: Launch) -> list[Any]:
     return attributes
 
 
-def load_function(source: KernelSource, cubin: bytes) -> Any:
-    """The kernel, with leave to use its shared memory. Raises CandidateFailed: launch."""
+def load_program(source: KernelSource, cubin: bytes) -> tuple[Any, ...]:
+    """The functions of `KernelSource.program`, with leave to use shared memory. Raises CandidateFailed: launch."""
+    return tuple(_load_function(step, cubin) for step in source.program)
+
+
+def _load_function(source: KernelSource, cubin: bytes) -> Any:
     with launch_errors():
         if source.launch.cluster > 1 or source.launch.attributes or source.launch.maps:
             return DriverFunction(source.name, source.launch, cubin)
@@ -90,15 +94,31 @@ def load_function(source: KernelSource, cubin: bytes) -> Any:
 
 
 def launch(
-    function: Any, source: KernelSource, case: Case, pointers: Pointers, stream: Any, blocks: int | None = None
+    functions: Sequence[Any],
+    source: KernelSource,
+    case: Case,
+    pointers: Pointers,
+    stream: Any,
+    blocks: int | None = None,
 ) -> None:
-    """Enqueue one launch, of the whole grid or its first `blocks`, behind what sets its maxima to zero.
+    """Enqueue a kernel's launches: those that prepare its operands and, behind what sets its maxima to zero, its own.
+
+    That is of the whole grid, or its first `blocks`.
 
     Raises CandidateFailed: launch.
     """
+    for function, step in zip(functions, source.program, strict=True):
+        _launch_step(function, step, case, pointers, stream, blocks if step is source else None)
+
+
+def _launch_step(
+    function: Any, source: KernelSource, case: Case, pointers: Pointers, stream: Any, blocks: int | None
+) -> None:
     count = source.launch.blocks(case) if blocks is None else blocks
     if source.launch.persistent:
         count = min(count, cuda.Context.get_device().multiprocessor_count)
+    if count == 0:  # K = 0, and a launch that prepares an operand without an element
+        return
     with launch_errors():
         for name in source.zeroed:
             cuda.memset_d32_async(pointers[name], 0, case.extra[name].bytes // 4, stream)

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 import pycuda.driver as cuda
 
-from gemmgen.kernel.source import KernelSource
+from gemmgen.kernel.prepare import PREPARED
+from gemmgen.kernel.source import WORKSPACE, KernelSource
 from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import CANARY, WORD, DType
 from gemmgen.run.executor import Floats, Operands
@@ -27,7 +28,7 @@ from gemmgen.run.gpu import arena
 from gemmgen.run.gpu.cublas import BatchedPlan, Cublas
 from gemmgen.run.gpu.cublaslt import Cublaslt, LtPlan
 from gemmgen.run.gpu.images import Images
-from gemmgen.run.gpu.launching import Pointers, launch, load_function
+from gemmgen.run.gpu.launching import Pointers, launch, load_program
 from gemmgen.run.gpu.plain import THREADS
 from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.run.gpu.replay import Enqueue, InputSets, allocate, measure
@@ -115,15 +116,14 @@ class Worker:
         self._device = cuda.Device(int(index))
         self._device.retain_primary_context().push()
         self._stream = cuda.Stream()
-        self._functions: dict[tuple[object, ...], Any] = {}
+        self._functions: dict[tuple[object, ...], tuple[Any, ...]] = {}
         self._images = Images(min(IMAGES_BYTES, self._device.total_memory() // IMAGES_SHARE))
         self._changed: Any = None
         self._sets: InputSets | None = None
         self._champions: dict[Case, Champion] = {}
         self._movers: dict[Case, Enqueue] = {}
         self._libraries: dict[type[Cublaslt] | type[Cublas], Cublaslt | Cublas] = {}
-        self._partials = Scratch()  # holding anything
-        self._semaphores = Scratch()  # zero between launches
+        self._workspace = {name: Scratch() for name in (*WORKSPACE, *PREPARED)}  # semaphores are zero between launches
 
     def __call__(self, message: tuple[Any, ...]) -> Any:
         verb, *arguments = message
@@ -153,7 +153,7 @@ class Worker:
 
     def load(self, binary: Binary) -> None:
         """Load the module and ask for its shared memory. Raises CandidateFailed: launch."""
-        self._function(binary)
+        self._program(binary)
 
     def unload(self, source: KernelSource) -> None:
         self._functions.pop(_identity(source), None)
@@ -254,16 +254,16 @@ class Worker:
 
     # Launching
 
-    def _function(self, binary: Binary) -> Any:
+    def _program(self, binary: Binary) -> tuple[Any, ...]:
         source, cubin = binary
         identity = _identity(source)
         if identity not in self._functions:
-            self._functions[identity] = load_function(source, cubin)
+            self._functions[identity] = load_program(source, cubin)
         return self._functions[identity]
 
     def _launcher(self, binary: Binary, case: Case) -> Enqueue:
-        function, (source, _) = self._function(binary), binary
-        return lambda pointers, stream: launch(function, source, case, pointers, stream)
+        functions, (source, _) = self._program(binary), binary
+        return lambda pointers, stream: launch(functions, source, case, pointers, stream)
 
     def _with_room(self, make: Callable[[], Any], spare: arena.ImageKey | None = None) -> Any:
         """`make()`; where memory is short once more, without the images that are kept for later runs."""
@@ -336,13 +336,12 @@ class Worker:
         and each leaves zero what it found so. Reserve for all before the first runs."""
         enqueue = self._launcher(binary, case)
         workspace = binary[0].launch.workspace(case)
-        self._with_room(lambda: self._partials.reserve(workspace.lengths["partials"]))
-        self._with_room(lambda: self._semaphores.reserve(workspace.lengths["semaphores"]))
-        self._semaphores.clear()  # a kernel that was stopped may have left something
+        for name, length in workspace.lengths.items():
+            self._with_room(partial(self._workspace[name].reserve, length))
+        self._workspace["semaphores"].clear()  # a kernel that was stopped may have left something
 
         def with_workspace(pointers: Pointers, stream: Any) -> None:
-            scratch = {"partials": self._partials.address, "semaphores": self._semaphores.address}
-            enqueue({**pointers, **scratch}, stream)
+            enqueue({**pointers, **{name: part.address for name, part in self._workspace.items()}}, stream)
 
         return with_workspace
 
@@ -365,7 +364,8 @@ class Worker:
         memory = self._with_room(lambda: allocate(layout.size), spare)
         base = int(memory)
         cuda.memset_d32(memory, CANARY, layout.size // WORD)
-        cuda.memset_d32(base + layout.offsets["semaphores"], 0, layout.workspace.semaphores)
+        if layout.workspace.semaphores:
+            cuda.memset_d32(base + layout.offsets["semaphores"], 0, layout.workspace.semaphores)
         self._try_once(enqueue, {**pointers, **{name: base + offset for name, offset in layout.offsets.items()}})
         after = np.empty(layout.size // WORD, np.uint32)
         for part in layout.kept():
@@ -466,7 +466,7 @@ def _pointers(layout: arena.DeviceArena, base: int, arrays: Arrays | None) -> Po
 def _identity(source: KernelSource) -> tuple[object, ...]:
     """What a loaded function depends on: its text, and how it is launched."""
     launch = source.launch
-    return source.digest, source.name, launch.shared_bytes, launch.cluster, launch.attributes
+    return source.digest, source.name, launch.shared_bytes, launch.cluster, launch.attributes, launch.prepares
 
 
 def _driver_version() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gemmgen.kernel.families import BATCHED, MMA, NAIVE, SKINNY
+from gemmgen.kernel.families import BATCHED, MMA, NAIVE, SKINNY, WGMMA, WMMA
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
@@ -139,6 +139,20 @@ MMA_WHOLE = Subject(
 )  # fmt: skip
 MMA_SPLIT_F32 = Subject("mma f16 to f32, split", replace(_typed("f16,f16,f32", "rr"), ld_align=8), (("SPLIT", 3),), MMA)
 MMA_REGISTERS = Subject("mma f16 cc through registers", _typed("f16", "cc"), family=MMA)
+WGMMA_RC = Subject("wgmma bf16 rc", replace(_typed("bf16", "rc"), ld_align=8), (("STAGES", 3), ("BN", 64)), WGMMA)
+WGMMA_CR = Subject(
+    "wgmma f16 cr, two consumers", Problem(200, 136, 200, types=Types.parse("f16"), layout=Layout("c", "r")),
+    (("BM", 128), ("BN", 128), ("CONSUMERS", 2), ("STAGES", 2)), WGMMA,
+)  # fmt: skip
+WGMMA_PROMOTED = Subject(
+    "wgmma e4m3 rc, promoted, a batch from registers",
+    Problem(
+        100, 51, 208, batch=3, types=Types.parse("e4m3,e4m3,f32", Compute.PROMOTED), layout=Layout("r", "c")
+    ),
+    (("PERSISTENT", 0), ("STAGES", 2)), WGMMA,
+)  # fmt: skip
+WMMA_RC = Subject("wmma bf16 rc", _typed("bf16", "rc"), (("BM", 32), ("WN", 32)), WMMA)
+WMMA_CR = Subject("wmma f16 cr", _typed("f16,f16,f32", "cr"), (("BN", 64), ("WN", 32)), WMMA)
 DOUBLE_F16 = Subject("double f16 rr vectors", replace(_typed("f16", "rr"), ld_align=4))
 BATCHED_BF16 = Subject(
     "batched bf16 rr", Problem(8, 8, 8, batch=None, types=Types.parse("bf16")), (("MB", 4), ("PAD", 0)), BATCHED

@@ -11,7 +11,17 @@ from gemmgen.verification.edits.mma import MMA_EDITS
 from gemmgen.verification.edits.naive import NAIVE_EDITS
 from gemmgen.verification.edits.simt import SIMT_EDITS
 from gemmgen.verification.edits.skinny import SKINNY_EDITS
+from gemmgen.verification.edits.wgmma import WGMMA_EDITS
+from gemmgen.verification.edits.wmma import WMMA_EDITS
 
-EDITS: tuple[Edit, ...] = (*NAIVE_EDITS, *SIMT_EDITS, *SKINNY_EDITS, *BATCHED_EDITS, *MMA_EDITS)
+EDITS: tuple[Edit, ...] = (
+    *NAIVE_EDITS,
+    *SIMT_EDITS,
+    *SKINNY_EDITS,
+    *BATCHED_EDITS,
+    *MMA_EDITS,
+    *WGMMA_EDITS,
+    *WMMA_EDITS,
+)
 
 __all__ = ["EDITS", "Edit"]

@@ -20,12 +20,14 @@ import numpy as np
 import numpy.typing as npt
 import pycuda.driver as cuda
 
+from gemmgen.kernel.prepare import PREPARED
 from gemmgen.kernel.source import OPERANDS
+from gemmgen.kernel.tensor_map import UNIT
 from gemmgen.problem.dtype import WIDEST_ACCESS
 from gemmgen.problem.matrix import Matrix
 from gemmgen.problem.sizes import POINTER_BYTES
 from gemmgen.run.executor import Floats
-from gemmgen.run.gpu.launching import launch, load_function
+from gemmgen.run.gpu.launching import launch, load_program
 from gemmgen.run.gpu.plain import THREADS
 from gemmgen.run.scatter import scatter
 from gemmgen.support.errors import CandidateFailed
@@ -72,14 +74,14 @@ class Runner:
         """Stops where CUDA reports an error: a context that is broken runs nothing more. And after LAUNCH_SECONDS."""
         done, spent = 0, 0.0
         try:
-            function = load_function(self._job.source, self._job.cubin)
+            functions = load_program(self._job.source, self._job.cubin)
             for index, situation in enumerate(self._job.situations):
                 if spent > LAUNCH_SECONDS:
                     break
                 pointers = self._place(index, situation)
                 blocks = blocks_to_run(self._job.source, situation.case, self._job.tool)
                 started = time.monotonic()
-                launch(function, self._job.source, situation.case, pointers, None, blocks)
+                launch(functions, self._job.source, situation.case, pointers, None, blocks)
                 cuda.Context.synchronize()
                 spent += time.monotonic() - started
                 done += 1
@@ -104,9 +106,10 @@ class Runner:
             if name != "C" or situation.case.beta != 0 or self._job.tool != "initcheck":
                 self._write(starts, matrix, operands.by_name[name])
         workspace = self._job.source.launch.workspace(situation.case)
+        for name in self._job.source.launch.parts:  # holding anything
+            lead = UNIT if name in PREPARED else None
+            pointers[name] = self._allocate(index, situation, name, workspace.lengths[name], lead)
         if workspace.semaphores:
-            for name, length in workspace.lengths.items():  # holding anything
-                pointers[name] = self._allocate(index, situation, name, length)
             cuda.memset_d32(pointers["semaphores"], 0, workspace.semaphores)
         return pointers
 

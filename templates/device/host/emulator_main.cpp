@@ -31,6 +31,7 @@
 #include "sanitizer.hpp"
 #include "shared_memory.hpp"
 #include "warp_runtime.hpp"
+#include "wmma_runtime.hpp"
 
 // Before the static shared arrays, so that what lies behind these is nothing that a kernel may read.
 __attribute__((section(".data"))) uint3 threadIdx, blockIdx;
@@ -60,9 +61,9 @@ int printed = -1;  // standard output
 
 void prepare_launch() {
   check_parameters();
-  if (request.threads > gemmgen_kernel_most_threads)
+  if (request.threads > launched().most_threads)
     fail("launch", {}, "blocks of %u threads are more than the kernel's __launch_bounds__ of %u: a GPU refuses them",
-         request.threads, gemmgen_kernel_most_threads);
+         request.threads, launched().most_threads);
   map_operands();
   place_pointers();
   shared_memory.resize_dynamic(request.shared_bytes);

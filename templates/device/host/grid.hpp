@@ -38,7 +38,7 @@ inline void share_next_block() {
 inline void run_thread() {
   alignas(ARGUMENT_ALIGNMENT) unsigned char copy[MAX_ARGUMENT_BYTES];  // where a kernel may read them: on its stack
   std::memcpy(copy, arguments.data(), arguments.size());
-  gemmgen_kernel_call(copy);
+  launched().call(copy);
   block.exit_thread();
 }
 

@@ -1,5 +1,5 @@
 // The seam between a kernel and the runtime: the kernel's own signature says how its arguments
-// are unpacked, so that no code is generated for a kernel beyond one GEMMGEN_ENTRY line.
+// are unpacked, so that no code is generated for a kernel beyond one GEMMGEN_ENTRY.
 #pragma once
 
 #include <stddef.h>
@@ -31,16 +31,20 @@ struct DeviceVariable {
   bool written;
 };
 
+// A kernel of the text, which a launch names by its number: the first is the one, others prepare its operands.
+struct Entry {
+  const Parameter* parameters;
+  unsigned parameter_count;
+  unsigned most_threads;  // of a block: its __launch_bounds__
+  void (*call)(const unsigned char* arguments);
+};
+
 }  // namespace gemmgen
 
 extern "C" const gemmgen::DeviceVariable gemmgen_device_variables[];
 extern "C" const unsigned gemmgen_device_variable_count;
-extern "C" const char gemmgen_kernel_name[];
-extern "C" const gemmgen::Parameter* const gemmgen_kernel_parameters;
-extern "C" const unsigned gemmgen_kernel_parameter_count;
-extern "C" const unsigned gemmgen_kernel_most_threads;  // of a block: its __launch_bounds__
 extern "C" const unsigned gemmgen_dynamic_alignment;    // of dynamic shared memory, in bytes: what its text asks for
-extern "C" void gemmgen_kernel_call(const unsigned char* arguments);
+extern "C" const gemmgen::Entry gemmgen_entries[];
 
 namespace gemmgen {
 
@@ -96,15 +100,18 @@ void call(void (*kernel)(Types...), const unsigned char* arguments) {
   call(kernel, arguments, typename MakeIndexList<sizeof...(Types)>::type());
 }
 
+template <auto kernel>
+void call_entry(const unsigned char* arguments) {
+  call(kernel, arguments);
+}
+
 }  // namespace gemmgen
 
-#define GEMMGEN_ENTRY(kernel, most_threads, dynamic_alignment)                                           \
-  extern "C" const char gemmgen_kernel_name[] = #kernel;                                                 \
-  extern "C" const gemmgen::Parameter* const gemmgen_kernel_parameters = gemmgen::parameters_of(kernel); \
-  extern "C" const unsigned gemmgen_kernel_parameter_count = gemmgen::count_of(kernel);                  \
-  extern "C" const unsigned gemmgen_kernel_most_threads = most_threads;                                  \
-  extern "C" const unsigned gemmgen_dynamic_alignment = dynamic_alignment;                               \
-  extern "C" void gemmgen_kernel_call(const unsigned char* arguments) { gemmgen::call(kernel, arguments); }
+#define GEMMGEN_ENTRY(kernel, most_threads) \
+  {gemmgen::parameters_of(kernel), gemmgen::count_of(kernel), most_threads, gemmgen::call_entry<kernel>},
+#define GEMMGEN_ENTRIES(list, dynamic_alignment)                        \
+  extern "C" const gemmgen::Entry gemmgen_entries[] = {list};           \
+  extern "C" const unsigned gemmgen_dynamic_alignment = dynamic_alignment;
 
 #define GEMMGEN_VARIABLE(name, written) \
   {#name, const_cast<void*>(static_cast<const volatile void*>(&name)), sizeof(name), written},

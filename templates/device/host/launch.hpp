@@ -54,7 +54,7 @@ struct Request {
   uint32_t operand_count;   // whose Placements follow the Request,
   uint32_t argument_count;  // then the Parameters of so many arguments,
   uint32_t argument_bytes;  // then these, a pointer as the number of its operand
-  uint32_t unused;
+  uint32_t entry;           // which of gemmgen_entries is launched
   uint64_t products;         // of a batch of pointers, else 0
   uint64_t matrices_offset;  // in the shared file: for each operand that has an array in turn where each product's matrix
                              // starts, in bytes from the operand's first

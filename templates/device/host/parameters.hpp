@@ -22,15 +22,15 @@ inline std::string signature(const Parameter* parameters, unsigned count) {
 }
 
 inline void check_parameters() {
-  const std::string takes = signature(gemmgen_kernel_parameters, gemmgen_kernel_parameter_count);
+  const std::string takes = signature(launched().parameters, launched().parameter_count);
   const std::string given = signature(parameters.data(), request.argument_count);
   if (takes != given)
     fail("launch", {}, "the kernel takes the parameters \"%s\" and is launched with \"%s\" (p(ointer), i(nteger), f(loat) or "
                        "s(truct) with its bytes)", takes.c_str(), given.c_str());
   for (unsigned i = 0; i < request.argument_count; ++i)
-    if (gemmgen_kernel_parameters[i].alignment != parameters[i].alignment)
+    if (launched().parameters[i].alignment != parameters[i].alignment)
       fail("launch", {}, "the kernel aligns parameter %u to %u bytes, the launch to %u", i,
-           gemmgen_kernel_parameters[i].alignment, parameters[i].alignment);
+           launched().parameters[i].alignment, parameters[i].alignment);
 }
 
 // Puts addresses in the place of operands' numbers; a tensor map begins with one.

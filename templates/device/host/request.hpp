@@ -38,4 +38,6 @@ inline bool receive_request() {
          receive(arguments, request.argument_bytes);
 }
 
+inline const Entry& launched() { return gemmgen_entries[request.entry]; }
+
 }  // namespace gemmgen

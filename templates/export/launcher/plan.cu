@@ -1,4 +1,5 @@
-/*# NAME_make_plan, NAME_run and NAME_launch of a kernel that takes tensor maps: all that depends on addresses and sizes is done once. #*/
+/*# NAME_make_plan, NAME_run and NAME_launch of a kernel that takes tensor maps, or copies of operands: what depends on addresses and sizes
+    alone is done once. #*/
 //% set major, minor = out.capability
 namespace {
 
@@ -10,6 +11,14 @@ cudaError_t refuse(cudaError_t error, const char* format, Values... values)
     std::snprintf(reason, sizeof reason, format, values...);
     return error;
 }
+/*% if out.copies %*/
+
+// Elements from one line of a copy to the next: whole chunks of 16 bytes.
+std::size_t copy_ld(std::size_t length, std::size_t chunk) { return (std::max<std::size_t>(length, 1) + chunk - 1) / chunk * chunk; }
+
+long long tiles_of(long long size, long long tile) { return (size + tile - 1) / tile; }
+/*% endif %*/
+/*% if out.maps.encoded %*/
 
 using Encode = decltype(&cuTensorMapEncodeTiled);
 
@@ -66,9 +75,17 @@ TensorMap as_parameter(const unsigned long long (&map)[16])
     std::memcpy(&parameter, map, sizeof parameter);
     return parameter;
 }
+/*% endif %*/
 
 }  // namespace
 
+//% for copy in out.copies
+extern "C" size_t ${ out.name }_${ copy.part }_bytes(${ copy.sized_by | map("replace", "", "int ", 1) | join(", ") or "void" })
+{
+    return sizeof(${ copy.element }) * ${ copy.elements };
+}
+
+//% endfor
 extern "C" const char* ${ out.name }_refusal(void) { return reason; }
 
 extern "C" cudaError_t ${ out.name }_make_plan(
@@ -112,11 +129,11 @@ extern "C" cudaError_t ${ out.name }_make_plan(
         unsigned align;
     } pointers[] = {
 //%- for name, align in out.aligns.items()
-{"${ name }", ${ name }, ${ align }}${ ", " if not loop.last or out.adds_up }
+{"${ name }", ${ name }, ${ align }}${ ", " if not loop.last or out.parts }
 //%- endfor
-//%- if out.adds_up
-{"partials", partials, 1}, {"semaphores", semaphores, 1}
-//%- endif
+//%- for name in out.parts
+{"${ name }", ${ name }, ${ "1" if name in ("partials", "semaphores") else "16" }}${ ", " if not loop.last }
+//%- endfor
 };
     for (const auto& [name, address, align] : pointers) {
         if (address == nullptr) return refuse(cudaErrorInvalidValue, "%s is null", name);
@@ -128,6 +145,7 @@ extern "C" cudaError_t ${ out.name }_make_plan(
     if (blocks > INT_MAX)
         return refuse(cudaErrorInvalidConfiguration, "%lld blocks are more than %d", static_cast<long long>(blocks), INT_MAX);
 
+//% if out.maps.encoded or out.feature
     int device = 0, major = 0, minor = 0${ ", sms = 0" if out.persistent };
     cudaError_t status = cudaGetDevice(&device);
     if (status == cudaSuccess) status = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
@@ -142,14 +160,17 @@ extern "C" cudaError_t ${ out.name }_make_plan(
 //% else
     if (major < ${ major })
         return refuse(cudaErrorNoKernelImageForDevice, "the device is an sm_%d%d, and the kernel needs an sm_${ major }${ minor }", major, minor);
+//% endif
 /*% endif %*/
 
+//% if out.maps.encoded
     Encode encode = nullptr;
     status = find(encode);
+//% endif
 //% for one in out.maps.encoded
     if (status == cudaSuccess)
         status = encode_map<${ one.box | length }>(encode,
-            {"${ one.operand }", ${ one.operand }, CU_TENSOR_MAP_DATA_TYPE_${ one.type },
+            {"${ one.address }", ${ one.address }, CU_TENSOR_MAP_DATA_TYPE_${ one.type },
              {
 //%- for size in one.tensor
 ${ size if size.isdigit() else "cuuint64_t(std::max(1, K))" if size == "K" else "cuuint64_t(%s)" | format(size) }${ ", " if not loop.last }
@@ -157,14 +178,16 @@ ${ size if size.isdigit() else "cuuint64_t(std::max(1, K))" if size == "K" else 
 },
              {
 //%- for distance in one.distances
-${ distance if distance.isdigit() else "cuuint64_t(%s)" | format(distance) } * ${ one.element_bytes }${ ", " if not loop.last }
+${ distance if distance.isdigit() or distance.startswith("copy_ld") else "cuuint64_t(%s)" | format(distance) } * ${ one.element_bytes }${ ", " if not loop.last }
 //%- endfor
 },
              {${ one.box | join(", ") }}, CU_TENSOR_MAP_SWIZZLE_${ one.swizzle }, CU_TENSOR_MAP_L2_PROMOTION_${ one.promotion }},
             made.${ one.parameter });
 //% endfor
+//% if out.maps.encoded
     if (status != cudaSuccess) return status;
-//% for p in out.taken
+//% endif
+//% for p in out.kept
     made.${ p.text } = ${ p.text };
 //% endfor
     made.blocks = static_cast<unsigned>(${ "std::min<long long>(blocks, sms)" if out.persistent else "blocks" });
@@ -172,17 +195,43 @@ ${ distance if distance.isdigit() else "cuuint64_t(%s)" | format(distance) } * $
     return cudaSuccess;
 }
 
-extern "C" cudaError_t ${ out.name }_run(const ${ out.name }_plan* plan, cudaStream_t stream)
+//% for copy in out.copies
+extern "C" cudaError_t ${ out.name }_prepare_${ copy.operand | lower }(const ${ out.name }_plan* plan, cudaStream_t stream)
 {
-    reason[0] = '\0';
-    if (plan == nullptr) return refuse(cudaErrorInvalidValue, "%s is null", "plan");
-    const auto& [${ (out.maps.encoded | map(attribute="parameter") | list + out.taken | map(attribute="text") | list) | join(", ") }, blocks] = *plan;
-//% if out.may_be_empty
-    if (blocks == 0) return cudaSuccess;  // C has no elements
-//% endif
+//% include "export/launcher/unfold.cu"
+    const long long tiles =
+//%- for size, tile in copy.grid
+ ${ "* " if not loop.first }tiles_of(${ size }, ${ tile })
+//%- endfor
+;
+    if (tiles == 0) return cudaSuccess;  // K = 0: ${ copy.operand } has no elements
+    cudaLaunchConfig_t config = {};
+    config.gridDim = static_cast<unsigned>(tiles);
+    config.blockDim = ${ copy.threads };
+    config.stream = stream;
+    return cudaLaunchKernelEx(&config, ${ copy.entry },
+        ${ copy.passed | join(", ") });
+}
+
+//% endfor
+//% set run = "run_prepared" if out.copies else "run"
+extern "C" cudaError_t ${ out.name }_${ run }(const ${ out.name }_plan* plan, cudaStream_t stream)
+{
+//% include "export/launcher/unfold.cu"
 //% include "export/launcher/start.cu"
 }
 
+//% if out.copies
+extern "C" cudaError_t ${ out.name }_run(const ${ out.name }_plan* plan, cudaStream_t stream)
+{
+    cudaError_t status = cudaSuccess;
+//% for copy in out.copies
+    ${ "if (status == cudaSuccess) " if not loop.first }status = ${ out.name }_prepare_${ copy.operand | lower }(plan, stream);
+//% endfor
+    return status == cudaSuccess ? ${ out.name }_run_prepared(plan, stream) : status;
+}
+
+//% endif
 extern "C" cudaError_t ${ out.name }_launch(
 //% for p in out.arguments
     ${ p.ctype } ${ p.text },

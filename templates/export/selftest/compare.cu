@@ -122,11 +122,15 @@ bool passes(const Check& check)
     const DevicePointers<${ out.element[name] }> ${ name }_array(${ name }, s, at_${ name });
 //% endfor
 //% endif
-    must(describe(check).c_str(), launch(s, {
+    const cudaError_t started = launch(s, {
 //%- for name, text in out.located.items()
 ${ text }.${ "array" if text != name else "matrix" }()${ ", " if not loop.last }
 //%- endfor
-}, check.scalars));
+}, check.scalars);
+//% if out.planned
+    if (started != cudaSuccess) std::puts(${ out.name }_refusal());
+//% endif
+    must(describe(check).c_str(), started);
     must(describe(check).c_str(), cudaDeviceSynchronize());
 //% for output in test.outputs
     const Storage<${ out.element[output] }> new_${ output } = ${ output }.read(x.${ output });

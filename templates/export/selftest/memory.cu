@@ -27,9 +27,6 @@ private:
 [[noreturn]] void stop(const char* what, cudaError_t status)
 {
     std::printf("FAIL  %s: %s\n", what, cudaGetErrorString(status));
-//% if out.maps.encoded
-    if (*${ out.name }_refusal() != '\0') std::printf("      %s\n", ${ out.name }_refusal());
-//% endif
     std::exit(1);
 }
 

@@ -21,7 +21,7 @@ using std::min;
 
 static struct {
     unsigned x;
-} blockIdx, threadIdx;
+} blockIdx, threadIdx, gridDim;
 
 template <typename To, typename From>
 To as(From value)
@@ -46,6 +46,7 @@ void atomicMax(T* to, T value)
 template <typename Thread>
 void run_threads(unsigned blocks, unsigned threads, Thread thread)
 {
+    gridDim.x = blocks;
     for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x)
         for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x) thread();
 }

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -181,7 +182,7 @@ extern "C" cudaError_t gemm_run(const gemm_plan* plan, cudaStream_t stream)
 {
     reason[0] = '\0';
     if (plan == nullptr) return refuse(cudaErrorInvalidValue, "%s is null", "plan");
-    const auto& [map_a, map_b, C, bias_n, M, N, K, lda, ldb, ldc, alpha, beta, blocks] = *plan;
+    [[maybe_unused]] const auto& [map_a, map_b, C, bias_n, M, N, K, lda, ldb, ldc, alpha, beta, blocks] = *plan;
     if (blocks == 0) return cudaSuccess;  // C has no elements
     cudaLaunchConfig_t config = {};
     config.gridDim = static_cast<unsigned>(blocks);

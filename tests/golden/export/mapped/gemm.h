@@ -60,8 +60,9 @@ cudaError_t gemm_launch(
     float beta,
     cudaStream_t stream);
 
-/* A launch whose arguments are checked and whose tensor maps are encoded. It may be copied, and be run any number of times on the
- * device that was the current one, while the tensors stay where they are. Its fields are the launcher's own.
+/* A launch whose arguments are checked and whose tensor maps are encoded. It may be copied, and be run any
+ * number of times on the device that was the current one, while the tensors stay where they are. Its fields are the
+ * launcher's own.
  */
 typedef struct gemm_plan {
     unsigned long long map_a[16];
@@ -79,7 +80,7 @@ typedef struct gemm_plan {
     unsigned blocks;
 } gemm_plan;
 
-/* What gemm_launch does before it starts the kernel: same arguments, same errors. Where it fails `plan` stays as it was. */
+/* What gemm_launch does before it starts anything: same arguments, same errors. Where it fails, `plan` stays as it was. */
 cudaError_t gemm_make_plan(
     gemm_plan* plan,
     const __nv_bfloat16* A,

@@ -362,7 +362,8 @@ bool passes(const Check& check)
     const DeviceCopy<float> A(x.A);
     const DeviceCopy<float> B(x.B);
     const DeviceCopy<float> C(x.C);
-    must(describe(check).c_str(), launch(s, {A.matrix(), B.matrix(), C.matrix()}, check.scalars));
+    const cudaError_t started = launch(s, {A.matrix(), B.matrix(), C.matrix()}, check.scalars);
+    must(describe(check).c_str(), started);
     must(describe(check).c_str(), cudaDeviceSynchronize());
     const Storage<float> new_C = C.read(x.C);
 

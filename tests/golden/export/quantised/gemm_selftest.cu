@@ -415,7 +415,8 @@ bool passes(const Check& check)
     const DeviceCopy<int32_t> zero_a(x.zero_a);
     const DeviceCopy<float> residual(x.residual);
     const DeviceCopy<float> aux(x.aux);
-    must(describe(check).c_str(), launch(s, {A.matrix(), B.matrix(), C.matrix(), scale_n.matrix(), zero_a.matrix(), residual.matrix(), aux.matrix()}, check.scalars));
+    const cudaError_t started = launch(s, {A.matrix(), B.matrix(), C.matrix(), scale_n.matrix(), zero_a.matrix(), residual.matrix(), aux.matrix()}, check.scalars);
+    must(describe(check).c_str(), started);
     must(describe(check).c_str(), cudaDeviceSynchronize());
     const Storage<__nv_bfloat16> new_C = C.read(x.C);
     const Storage<float> new_aux = aux.read(x.aux);

@@ -1,0 +1,82 @@
+"""What an exported launcher says of the launches that prepare operands. Values only, no code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gemmgen.artifacts.elements import ELEMENTS
+from gemmgen.kernel.prepare import Prepare, elements_of_chunk
+from gemmgen.problem.gemm import Problem
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A part of the workspace that holds the copy of an operand; sizes as `Interface.sizes` has them.
+
+    entry    the launch's function
+    passed   what it gets, in order
+    """
+
+    prepare: Prepare
+    problem: Problem
+    sizes: dict[str, str]
+    entry: str
+    passed: tuple[str, ...]
+
+    @property
+    def part(self) -> str:
+        return self.prepare.part
+
+    @property
+    def operand(self) -> str:
+        return self.prepare.operand
+
+    @property
+    def element(self) -> str:
+        """C++'s type."""
+        return ELEMENTS[self.prepare.of(self.problem).dtype].name
+
+    @property
+    def chunk(self) -> int:
+        """Elements of 16 bytes, which divide the copy's leading dimension."""
+        return elements_of_chunk(self.prepare.of(self.problem))
+
+    @property
+    def lines(self) -> str:
+        return self.sizes[self.prepare.lies(self.problem).lines]
+
+    @property
+    def length(self) -> str:
+        """Of its lines."""
+        return self.sizes[self.prepare.lies(self.problem).line]
+
+    @property
+    def ld(self) -> str:
+        """Elements from one line to the next, in terms of a function copy_ld(length, chunk)."""
+        return f"copy_ld({self.length}, {self.chunk})"
+
+    @property
+    def stride(self) -> str:
+        """Elements from the copy for one product to the next."""
+        return f"{self.lines} * {self.ld}"
+
+    @property
+    def elements(self) -> str:
+        """Of all copies, with what lies behind their lines' ends."""
+        return f"{self.sizes['batch']} * {self.stride}" if self.problem.batched else self.stride
+
+    @property
+    def sized_by(self) -> tuple[str, ...]:
+        """The arguments that its size depends on."""
+        operand = self.prepare.of(self.problem)
+        names = (operand.rows, operand.cols, "batch")
+        return tuple(name for name in names if name in self.problem.runtime_names)
+
+    @property
+    def threads(self) -> int:
+        return self.prepare.threads
+
+    @property
+    def grid(self) -> tuple[tuple[str, int], ...]:
+        """As `Interface.grid`."""
+        return tuple((self.sizes[size], tile) for size, tile in self.prepare.grid(self.problem))

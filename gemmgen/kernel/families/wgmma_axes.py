@@ -1,0 +1,78 @@
+"""The axes of `wgmma`, what they must hold, and what the search leaves out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gemmgen.kernel.config import Config, Constraint, axis
+from gemmgen.kernel.families.base import CONVERTS, GRID_FITS
+from gemmgen.problem.types import PROMOTION
+from gemmgen.problem.wgmma import MOST_N, M
+
+
+@dataclass(frozen=True)
+class WgmmaConfig(Config):
+    """The axes of `wgmma`."""
+
+    PATTERN = "{BM}x{BN}x{BK}_c{CONSUMERS}_s{STAGES}_f{IN_FLIGHT}_g{GROUP}_p{PERSISTENT}"
+
+    BM: int = axis(128, (128, 256, 64, 192), "rows of C that a block computes")
+    BN: int = axis(256, (256, 128, 192, 64, 160, 224, 96, 32, 16), "columns of C that a block computes")
+    BK: int = axis(64, (64, 128, 32, 256), "depth of a k tile")
+    CONSUMERS: int = axis(2, (2, 1, 3), "warpgroups that multiply, each its rows of the block tile")
+    STAGES: int = axis(4, (4, 3, 5, 6, 8, 2), "stages: k tiles of A and B that shared memory holds")
+    IN_FLIGHT: int = axis(1, (1, 0), "k tiles whose products may be under way while the next one is awaited")
+    GROUP: int = axis(
+        8, (8, 16, 1), "raster: tile rows that blocks go down before the next tile column, for reuse in L2"
+    )
+    PERSISTENT: int = axis(1, (1, 0), "1: a block computes one tile after the other, 0: one tile")
+
+
+CONSTRAINTS = (
+    Constraint("HAS_WGMMA == 1", "no wgmma multiplies these types as exactly as --compute says", False),
+    Constraint("ARCH == 90", "wgmma is of sm_90a alone", False),
+    Constraint("POINTERS == 0", "a tensor map has one address: matrices behind pointers are for mma", False),
+    Constraint("A_LINE_BYTES % 16 == 0", "TMA needs A's address, lda and strides at multiples of 16 bytes", False),
+    Constraint("B_LINE_BYTES % 16 == 0", "TMA needs B's address, ldb and strides at multiples of 16 bytes", False),
+    Constraint("A_BYTES == 2 or A_ALONG_K == 1", "wgmma takes elements of 8 and 32 bits K-major alone", False),
+    Constraint("B_BYTES == 2 or B_ALONG_K == 1", "wgmma takes elements of 8 and 32 bits K-major alone", False),
+    Constraint("SUMMED == 0", "sums of A and B, for zero points, are for mma", False),
+    CONVERTS,
+    Constraint("BM >= 1 and BN >= 1 and BK >= 1", "a tile holds at least one element", False),
+    Constraint("CONSUMERS >= 1 and GROUP >= 1", "counts start at one", False),
+    Constraint("PERSISTENT <= 1", "a switch is 0 or 1", False),
+    Constraint("GROUP <= 32", "the blocks of a group of tile rows are counted in 32 bits", False),
+    # Tiles: of a block, a warpgroup, an instruction
+    Constraint(f"BM % ({M} * CONSUMERS) == 0", f"a warpgroup multiplies {M} rows at once"),
+    Constraint("BM <= 256", "a box of TMA has 256 lines at most"),
+    Constraint(f"BN % 8 == 0 and BN <= {MOST_N}", f"wgmma multiplies multiples of 8 columns, up to {MOST_N}"),
+    Constraint("INTEGER == 0 or BN <= 32 or BN % 16 == 0", "wgmma of integers has multiples of 16 columns", False),
+    Constraint("BK % K_STEP == 0", "a k tile is a whole number of instructions"),
+    Constraint("BK <= 256", "a box of TMA has 256 lines at most", False),
+    Constraint("BK % LINE_A == 0 and BM % LINE_A == 0 or A_ALONG_K == 1", "boxes split A's tile evenly", False),
+    Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
+    # Stages
+    Constraint("STAGES >= 2", "one stage is filled while another is read", False),
+    Constraint("IN_FLIGHT < STAGES", "stages that products still read cannot be filled"),
+    Constraint("IN_FLIGHT <= 1", "one k tile's products suffice to keep the tensor cores busy", False),
+    Constraint(f"PROMOTED == 0 or BK <= {PROMOTION}", "sums are added up in f32 after each k tile", False),
+    Constraint("PROMOTED == 0 or IN_FLIGHT == 0", "sums are added up when their products are done", False),
+    Constraint(
+        "SUM_REGISTERS + 64 <= CONSUMER_REGISTERS", "sums, and what goes on beside them, fit the registers", False
+    ),
+    GRID_FITS,
+    Constraint("SHARED_BYTES <= MAX_SHARED_BYTES", "the architecture bounds the shared memory of a block"),
+)
+
+PRUNING = (
+    Constraint("BK * A_BYTES >= 128", "lines of 128 bytes swizzle best"),
+    Constraint("BK * A_BYTES <= 128 or BM * BN <= 16384", "stages of large tiles are long enough"),
+    Constraint("BM == 64 * CONSUMERS or BN <= 128", "a wide warpgroup tile reads less shared memory"),
+    Constraint("CONSUMERS >= 2 or BM * BN <= 16384", "two warpgroups keep the tensor cores busier than one"),
+    Constraint("STAGES * BK * A_BYTES <= 1024", "further ahead than global memory takes"),
+    Constraint(
+        "STAGES * (BM * BK * A_BYTES + BN * BK * B_BYTES) >= 65536", "memory's latency hides behind more stages"
+    ),
+    Constraint("M == 0 or BM < 2 * M or BM == 64", "most of the tile would lie outside of C"),
+    Constraint("N == 0 or BN < 2 * N or BN == 16", "most of the tile would lie outside of C"),
+)

@@ -1,0 +1,125 @@
+"""What the template of prepare launches needs to know of each: names and numbers, no code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gemmgen.kernel.notes import ORDER_WORDS
+from gemmgen.kernel.prepare import Prepare, elements_of_chunk
+from gemmgen.kernel.source import Launch, Parameter, prepare_parameters
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.sizes import MatrixSizes
+
+
+@dataclass(frozen=True)
+class PrepareText:
+    """A launch that prepares an operand of the kernel `name`. Sizes are numbers, or names of parameters."""
+
+    problem: Problem
+    prepare: Prepare
+    name: str
+
+    @property
+    def entry(self) -> str:
+        return self.prepare.entry(self.name)
+
+    @property
+    def operand(self) -> str:
+        return self.prepare.operand
+
+    @property
+    def part(self) -> str:
+        return self.prepare.part
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        return prepare_parameters(self.problem, self.prepare)
+
+    @property
+    def _operand(self) -> MatrixSizes:
+        return self.prepare.of(self.problem)
+
+    @property
+    def ctype(self) -> str:
+        return self._operand.dtype.ctype
+
+    @property
+    def order_word(self) -> str:
+        return ORDER_WORDS[self.prepare.order]
+
+    @property
+    def transposes(self) -> bool:
+        return self.prepare.transposes(self.problem)
+
+    @property
+    def threads(self) -> int:
+        return self.prepare.threads
+
+    @property
+    def chunk(self) -> int:
+        """Elements of 16 bytes."""
+        return elements_of_chunk(self._operand)
+
+    @property
+    def pad(self) -> int:
+        """Elements of a word of shared memory."""
+        return max(1, self.chunk // 4)
+
+    @property
+    def tile_lines(self) -> int:
+        return self.prepare.tile(self.problem)[0]
+
+    @property
+    def tile_length(self) -> int:
+        return self.prepare.tile(self.problem)[1]
+
+    @property
+    def lines(self) -> str:
+        """Of the copy."""
+        return self._size(self.prepare.lies(self.problem).lines)
+
+    @property
+    def length(self) -> str:
+        """Of the copy's lines."""
+        return self._size(self.prepare.lies(self.problem).line)
+
+    @property
+    def lead(self) -> str:
+        """The operand's leading dimension."""
+        return self._size(self._operand.ld)
+
+    @property
+    def ld(self) -> str:
+        """The copy's, for a person."""
+        length = self.length
+        if length.isdigit():
+            return str(-(-int(length) // self.chunk) * self.chunk)
+        return f"ceil({length} / {self.chunk}) * {self.chunk}"
+
+    @property
+    def extent(self) -> str:
+        """Elements of the copy, for a person."""
+        matrices = f"{self.batch} * " if self.batched else ""
+        return f"{matrices}{self.lines} * {self.ld}"
+
+    @property
+    def batched(self) -> bool:
+        return self.problem.batched
+
+    @property
+    def batch(self) -> str:
+        return self._size("batch")
+
+    @property
+    def stride(self) -> str:
+        """From one of the operand's matrices to the next."""
+        return self._size(self._operand.stride)
+
+    def _size(self, name: str) -> str:
+        size = self.problem.sizes[name]
+        return name if size is None else str(size)
+
+
+def prepare_texts(problem: Problem, launch: Launch, name: str) -> tuple[PrepareText, ...]:
+    """Of the launches before that of the kernel `name`."""
+    return tuple(PrepareText(problem, one, name) for one in launch.prepares)

@@ -1,0 +1,24 @@
+/*# What a schedule copies before its first k tile is multiplied. #*/
+//% from "copy/access.cu" import limits
+//% from "device/cp_async.cu" import start_tile
+/*# Through registers: the first k tile. #*/
+//% macro first_tile(view)
+    Vec<${ of.A }VA> a_staged[A_ITERATIONS];
+    Vec<${ of.B }VB> b_staged[B_ITERATIONS];
+    if (${ view.K } > 0) {
+        fetch_a(a_tile, s${ limits(view.a, depth=view.K) }, a_staged);
+        fetch_b(b_tile, s${ limits(view.b, depth=view.K) }, b_staged);
+        store_shared_a(a_staged, As[0]);
+        store_shared_b(b_staged, Bs[0]);
+    }
+    __syncthreads();
+//% endmacro
+/*# By cp.async: all stages but one. #*/
+//% macro first_stages(view)
+    #pragma unroll
+    for (int stage = 0; stage < STAGES - 1; ++stage) {
+        const int depth = ${ view.K } - stage * BK;
+${ start_tile(view.a, view.b, "depth > 0", "depth", "stage") | indent(8, first=true) }        a_tile += a_step;
+        b_tile += b_step;
+    }
+//% endmacro

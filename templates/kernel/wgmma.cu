@@ -1,0 +1,229 @@
+/*# A ring of k tiles between one warpgroup, which fills it by TMA, and those that multiply them by wgmma. #*/
+//% from "header.cu" import header
+//% from "constants.cu" import shape, tiling
+//% from "signature.cu" import signature
+//% from "device/convert.cu" import element_types
+//% from "device/vec.cu" import vec
+//% from "device/raster.cu" import raster, tile_rows, tile_columns
+//% from "device/dynamic_shared.cu" import dynamic_shared
+//% from "device/mbarrier.cu" import mbarrier
+//% from "device/tma.cu" import tma, tensor_map, fence_proxy_async
+//% from "device/warpgroup.cu" import named_barriers, setmaxnreg
+//% from "device/wgmma.cu" import wgmma
+//% from "wgmma/stage.cu" import load_stage, multiply_stage, promote
+//% from "wgmma/piece.cu" import sums_of_piece, staged_at
+//% from "epilogue/linear.cu" import store_c as store_linear
+//% from "epilogue/tree.cu" import inputs, store_c as store_tree
+//% set store_c = store_tree if kernel.epilogue else store_linear
+//% set e = kernel.problem.epilogue
+//% set rank = 3 if view.batched else 2
+//% set loads_c = view.staged and e.reads_c
+//% set matrix = ", matrix" if view.batched
+${ header(kernel) }
+namespace {
+
+${ element_types(converts=false, reads_c=e.reads_c, halves=view.halves) }${ tensor_map() }
+${ shape(kernel) }
+${ tiling(kernel, "MN") }
+${ vec() }
+// This thread's sums: of each instruction down its warpgroup's tile those of 64 rows x BN columns${ ", two halves a register" if view.halves }.
+using Accumulators = ${ view.wgmma.c_type }[MMAS_M][${ "BN / 4" if view.halves else "BN / 2" }];
+
+// The ring of k tiles${ ", pieces of C on their way out" if view.staged }, and the barriers${ ". TMA swizzles by addresses: tiles start at multiples of 1024" }.
+struct Shared {
+    alignas(1024) ${ TA } a[STAGES][BM * BK];  // ${ "boxes" if view.a.boxes > 1 else "a box" } of ${ "BM" if view.a.along_k else "BK" } lines of LINE_A elements${ ", one behind the other" if view.a.boxes > 1 }
+    alignas(1024) ${ TB } b[STAGES][BN * BK];  // ${ "boxes" if view.b.boxes > 1 else "a box" } of ${ "BN" if view.b.along_k else "BK" } lines of LINE_B elements${ ", one behind the other" if view.b.boxes > 1 }
+//% if view.staged
+    alignas(1024) ${ TC } c[CONSUMERS][C_STAGES][64 * CN];
+//% endif
+    unsigned long long full[STAGES];   // a stage's tiles have arrived
+    unsigned long long empty[STAGES];  // all consumers have done with them
+//% if loads_c
+    unsigned long long old[CONSUMERS];  // a piece of the old C has arrived
+//% endif
+};
+static_assert(sizeof(Shared) == ${ kernel.launch.shared_bytes }, "the launch asks for as much shared memory");
+
+// A stage of the ring, and the parity of the phase that its barriers are in: it changes when the ring starts again.
+struct Ring {
+    int stage = 0;
+    unsigned parity = 0;
+
+    __device__ __forceinline__ void advance()
+    {
+        stage = stage + 1 < STAGES ? stage + 1 : 0;
+        parity ^= stage == 0;
+    }
+};
+
+// The first of this thread's sums, of the 64 rows that its warpgroup multiplies at once.
+struct ThreadOrigin {
+    int m, n;
+};
+
+__device__ __forceinline__ ThreadOrigin thread_origin()
+{
+    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    return {warp * 16 + lane / 4, lane % 4 * 2};
+}
+
+${ raster(view.group) }
+${ dynamic_shared(1024) }
+${ mbarrier() }
+${ tma((rank,), (rank,) if view.staged else ()) }
+//% if view.staged
+${ fence_proxy_async() }
+${ named_barriers() }
+//% endif
+//% if view.donates
+${ setmaxnreg() }
+//% endif
+${ wgmma([view.wgmma]) }
+${ load_stage(view) }
+${ multiply_stage(view) }
+//% if view.promoted
+${ promote() }
+//% endif
+${ sums_of_piece(view) }
+//% if view.staged
+${ staged_at() }
+//% endif
+${ store_c(kernel) }
+}  // namespace
+
+${ signature(kernel) }{
+    Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());
+    if (threadIdx.x == 0) {
+        for (int stage = 0; stage < STAGES; ++stage) {
+            mbarrier_init(&shared.full[stage], 1);  // the producer comes, and the bytes that it announces
+            mbarrier_init(&shared.empty[stage], CONSUMERS);
+        }
+//% if loads_c
+        for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.old[consumer], 1);
+//% endif
+        fence_mbarrier_init();
+    }
+    __syncthreads();
+
+    const Shape s{${ kernel.problem.runtime_names | join(", ") }};
+//% if kernel.drops_alpha
+    if (s.K == 0) alpha = ${ types.scalar.arithmetic.zero };  // nothing to scale, be alpha infinite or NaN
+//% endif
+//% set number = "number" if view.persistent else "static_cast<int>(blockIdx.x)"
+//% if view.persistent or view.batched
+    const int tiles = (${ tile_rows }) * (${ tile_columns });${ "  // of a matrix of the batch" if view.batched }
+//% endif
+//% set every = "tiles * " ~ (kernel.sizes.batch or "batch") if view.batched else "tiles"
+//% set depth = 4 if view.persistent else 0
+    Ring ring;
+    if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread of it starts all copies
+//% if view.donates
+        setmaxnreg_dec<PRODUCER_REGISTERS>();
+//% endif
+        if (threadIdx.x > CONSUMERS * 128) return;
+//% if view.persistent
+        for (int number = blockIdx.x; number < ${ every }; number += gridDim.x) {
+//% endif
+//% filter indent(depth, true)
+        const TileOrigin tile = tile_of_block(s, ${ number }${ " % tiles" if view.batched });
+        for (int k = 0; k < s.K; k += BK, ring.advance()) {
+            mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);
+            load_stage(shared, ring.stage, &map_a, &map_b, tile, k${ ", %s / tiles" | format(number) if view.batched });
+        }
+//% endfilter
+//% if view.persistent
+        }
+//% endif
+        return;
+    }
+
+//% if view.donates
+    setmaxnreg_inc<CONSUMER_REGISTERS>();
+//% endif
+    const int consumer = threadIdx.x / 128;
+    const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that passes stages on${ ", and stores" if view.staged }
+    const ThreadOrigin thread = thread_origin();
+//% if loads_c
+    unsigned old_parity = 0;  // of shared.old
+//% endif
+//% if view.persistent
+    for (int number = blockIdx.x; number < ${ every }; number += gridDim.x) {
+//% endif
+//% filter indent(depth, true)
+    const TileOrigin tile = tile_of_block(s, ${ number }${ " % tiles" if view.batched });
+//% if view.batched
+    const int matrix = ${ number } / tiles;
+//% endif
+    Accumulators acc = {}${ ", totals = {}" if view.promoted };
+//% if view.in_flight
+    int previous = 0;  // the stage whose products may still be under way
+//% endif
+    for (int k = 0; k < s.K; k += BK, ring.advance()) {
+        mbarrier_wait(&shared.full[ring.stage], ring.parity);
+        wgmma_fence();
+        multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
+        wgmma_commit();
+//% if view.in_flight
+        wgmma_wait<1>();  // for those of the k tile before
+        if (leads && k > 0) mbarrier_arrive(&shared.empty[previous]);
+        previous = ring.stage;
+//% else
+        wgmma_wait<0>();
+        if (leads) mbarrier_arrive(&shared.empty[ring.stage]);
+//% endif
+//% if view.promoted
+        promote(acc, totals);
+//% endif
+    }
+//% if view.in_flight
+    wgmma_wait<0>();
+    if (leads${ " && s.K > 0" if not kernel.problem.k }) mbarrier_arrive(&shared.empty[previous]);
+//% endif
+
+    #pragma unroll
+    for (int i = 0; i < MMAS_M; ++i) {
+        #pragma unroll
+        for (int piece = 0; piece < BN / CN; ++piece) {
+            const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
+            ${ T } sums[TM][TN];
+            sums_of_piece(${ "totals" if view.promoted else "acc" }[i], piece, sums);
+//% if view.staged
+            ${ TC }* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
+            if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
+            named_barrier_sync(1 + consumer, 128);
+//% if loads_c
+//% set needed = "beta != " ~ types.scalar.arithmetic.zero
+            if (${ needed }) {  // else C is not read: what stands there may be NaN
+                if (leads) {
+                    mbarrier_arrive_expect_tx(&shared.old[consumer], 64 * CN * sizeof(${ TC }));
+                    tma_load_${ rank }d(c, &map_c, &shared.old[consumer], n, m${ matrix });
+                }
+                mbarrier_wait(&shared.old[consumer], old_parity);
+                old_parity ^= 1;
+            }
+//% endif
+//% else
+            ${ TC }* const c = C + ${ "matrix * s.stride_c + " if view.batched }Offset(m) * s.ldc + n;
+//% endif
+//% if kernel.epilogue
+            const Epilogue e = ${ inputs(kernel, "m", "n", "matrix" if view.batched else "") };
+//% endif
+            store_c(c, s${ ", s.M - m" if "M" in kernel.edges }${ ", s.N - n" if "N" in kernel.edges }, thread, sums, ${ "e" if kernel.epilogue else "alpha, beta" });
+//% if view.staged
+            fence_proxy_async();
+            named_barrier_sync(1 + consumer, 128);
+            if (leads) {
+                tma_store_${ rank }d(&map_c, c, n, m${ matrix });
+                tma_store_commit();
+            }
+//% endif
+        }
+    }
+//% endfilter
+//% if view.persistent
+    }
+//% endif
+//% if view.staged
+    if (leads) tma_store_wait_read<0>();  // shared memory ends with the block
+//% endif
+}

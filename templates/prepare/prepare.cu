@@ -1,0 +1,82 @@
+/*# The launches before a kernel: copies of operands with lines that TMA takes. `prepares` are PrepareTexts. #*/
+//% macro prepare(prepares)
+// 16 bytes of a copy.
+template <typename E>
+struct alignas(16) Chunk {
+    E at[16 / sizeof(E)];
+};
+
+//% for one in prepares
+${ transpose(one) if one.transposes else copy(one) }
+
+//% endfor
+//%- endmacro
+
+/*# A block copies tiles of some lines, a warp each; its lanes chunks. #*/
+//% macro copy(one)
+//% set c = one
+// ${ c.part } = ${ c.operand }, with lines ${ c.ld } elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
+${ head(c) }
+    for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const int line = static_cast<int>(tile / across${ " % down" if c.batched }) * ${ c.tile_lines } + static_cast<int>(threadIdx.x) / 32;
+        const int chunk = static_cast<int>(tile % across) * ${ c.tile_length // c.chunk } + static_cast<int>(threadIdx.x) % 32;
+        if (line >= lines || chunk >= chunks) continue;
+//% if c.batched
+        const long long matrix = tile / (across * down);
+//% endif
+        const ${ c.ctype }* const from = ${ c.operand }${ " + matrix * %s" | format(c.stride) if c.batched } + static_cast<long long>(line) * ${ c.lead } + chunk * ${ c.chunk };
+        Chunk<${ c.ctype }> copied = {};
+        #pragma unroll
+        for (int i = 0; i < ${ c.chunk }; ++i) {
+            if (chunk * ${ c.chunk } + i < length) copied.at[i] = from[i];
+        }
+        reinterpret_cast<Chunk<${ c.ctype }>*>(${ c.part })[${ "(matrix * lines + line)" if c.batched else "static_cast<long long>(line)" } * chunks + chunk] = copied;
+    }
+}
+//%- endmacro
+
+/*# A block transposes tiles through shared memory: it reads along the operand's lines, and writes along the copy's. #*/
+//% macro transpose(one)
+//% set c = one
+// ${ c.part } = ${ c.operand }, ${ c.order_word }-major, with lines ${ c.ld } elements apart: whole chunks of 16 bytes, with zeros behind
+// a line's end.
+${ head(c) }
+    __shared__ ${ c.ctype } transposed[${ c.tile_length }][${ c.tile_lines } + ${ c.pad }];  // a word more: columns lie in different banks
+    for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const int first_line = static_cast<int>(tile / across${ " % down" if c.batched }) * ${ c.tile_lines }, first = static_cast<int>(tile % across) * ${ c.tile_length };
+//% if c.batched
+        const long long matrix = tile / (across * down);
+//% endif
+        for (int i = threadIdx.x; i < ${ c.tile_length } * ${ c.tile_lines }; i += ${ c.threads }) {
+            const int from = first + i / ${ c.tile_lines }, line = first_line + i % ${ c.tile_lines };
+            ${ c.ctype } element = {};
+            if (from < length && line < lines) element = ${ c.operand }[${ "matrix * %s + " | format(c.stride) if c.batched }static_cast<long long>(from) * ${ c.lead } + line];
+            transposed[i / ${ c.tile_lines }][i % ${ c.tile_lines }] = element;
+        }
+        __syncthreads();
+        for (int i = threadIdx.x; i < ${ c.tile_lines } * ${ c.tile_length // c.chunk }; i += ${ c.threads }) {
+            const int line = i / ${ c.tile_length // c.chunk }, chunk = i % ${ c.tile_length // c.chunk };
+            if (first_line + line >= lines || first / ${ c.chunk } + chunk >= chunks) continue;
+            Chunk<${ c.ctype }> copied;
+            #pragma unroll
+            for (int k = 0; k < ${ c.chunk }; ++k) copied.at[k] = transposed[chunk * ${ c.chunk } + k][line];
+            const long long to = ${ "matrix * lines + first_line" if c.batched else "first_line" } + line;
+            reinterpret_cast<Chunk<${ c.ctype }>*>(${ c.part })[to * chunks + first / ${ c.chunk } + chunk] = copied;
+        }
+        __syncthreads();
+    }
+}
+//%- endmacro
+
+//% macro head(c)
+extern "C" __global__ void __launch_bounds__(${ c.threads })
+${ c.entry }(
+//% for p in c.parameters
+    ${ p.ctype }${ " __restrict__ " if p.is_pointer else " " }${ p.name }${ ")" if loop.last else "," }
+//% endfor
+{
+    const int lines = ${ c.lines }, length = ${ c.length };  // of the copy
+    const int chunks = (length + ${ c.chunk - 1 }) / ${ c.chunk };
+    const unsigned across = (length + ${ c.tile_length - 1 }u) / ${ c.tile_length }, down = (lines + ${ c.tile_lines - 1 }u) / ${ c.tile_lines };
+    const unsigned tiles = across * down${ " * %s" | format(c.batch) if c.batched };
+//%- endmacro

@@ -1,0 +1,26 @@
+/*# Pieces of C: 64 rows x CN columns that a warpgroup stores at once. #*/
+//% macro sums_of_piece(view)
+// This thread's sums of a piece by rows of C, and by columns in each${ "" if view.halves else ": other names for the same registers" }.
+__device__ __forceinline__ void sums_of_piece(const ${ view.wgmma.c_type } (&acc)[${ "BN / 4" if view.halves else "BN / 2" }], int piece, ${ T } (&sums)[TM][TN])
+{
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) {
+        #pragma unroll
+        for (int j = 0; j < TN; ++j)
+//% if view.halves
+            sums[i][j] = float_from_f16(static_cast<unsigned short>(acc[piece * CN / 4 + j / 2 * 2 + i] >> 16 * (j % 2)));
+//% else
+            sums[i][j] = acc[piece * CN / 2 + j / 2 * 4 + i * 2 + j % 2];
+//% endif
+    }
+}
+//% endmacro
+//% macro staged_at()
+// Where an element of a piece lies in shared memory. TMA has chunks of 16 bytes trade places within a line, by XOR with the
+// line's number: so the eight lines that a warp writes at once lie in banks of their own.
+__device__ __forceinline__ int staged_at(int m, int n)
+{
+    constexpr int CHUNK = 16 / sizeof(${ TC }), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
+    return m * CN + (n / CHUNK ^ m / (8 / CHUNKS) % CHUNKS) * CHUNK + n % CHUNK;
+}
+//% endmacro

@@ -1,0 +1,68 @@
+/*# A stage of the ring: how TMA fills it, and how a warpgroup multiplies what is there. #*/
+/*# The boxes of an operand's k tile. #*/
+//% macro boxes(x, view)
+//% set block, load = "B" ~ x.MN, "tma_load_%dd" | format(3 if view.batched else 2)
+//% set to, matrix = "shared.%s[stage]" | format(x.x), ", matrix" if view.batched
+//% if x.boxes == 1
+//% set start = "k, tile." ~ x.mn if x.along_k else "tile.%s, k" | format(x.mn)
+${ load }(${ to }, map_${ x.x }, full, ${ start }${ matrix });
+//% else
+//% set across, lines = ("BK", block) if x.along_k else (block, "BK")
+//% set start = "k + at, tile." ~ x.mn if x.along_k else "tile.%s + at, k" | format(x.mn)
+#pragma unroll
+for (int at = 0; at < ${ across }; at += LINE_${ x.X }) ${ load }(${ to } + at * ${ lines }, map_${ x.x }, full, ${ start }${ matrix });
+//% endif
+//% endmacro
+//% macro load_stage(view)
+// Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, and zeros for what lies outside
+// of A and B.
+__device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
+                                           TileOrigin tile, int k${ ", int matrix" if view.batched })
+{
+    unsigned long long* const full = &shared.full[stage];
+    mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
+${ boxes(view.a, view) | indent(4, true) | trim("\n") }
+${ boxes(view.b, view) | indent(4, true) | trim("\n") }
+}
+//% endmacro
+/*# The descriptor of an operand's tile, from row (or column) `first` on, and what it gains along k: it counts in 16 bytes. #*/
+//% macro descriptor(x, first="")
+//% set E, line = element[x.X], "LINE_" ~ x.X
+//% set from = (" + %s * %s" | format(first, line if x.along_k else "BK")) if first
+//% set leading = "16" if x.along_k else "BK * %s * sizeof(%s)" | format(line, E)
+make_descriptor<${ line } * sizeof(${ E })>(shared.${ x.x }[stage]${ from }, ${ leading }, 8 * ${ line } * sizeof(${ E }))
+//%- endmacro
+//% macro along_k(x)
+//% set line, block = "LINE_" ~ x.X, "B" ~ x.MN
+//% set elements = "k * " ~ line if not x.along_k else "k" if x.boxes == 1 else "(k / %s * %s * %s + k %% %s)" | format(line, line, block, line)
+${ elements } * sizeof(${ element[x.X] }) / 16
+//%- endmacro
+//% macro multiply_stage(view)
+// acc += A * B for the k tiles of a stage, from row `first` of A's on. The products go on when this returns: what they read
+// and sum up is theirs until wgmma_wait.
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
+{
+    const unsigned long long a = ${ descriptor(view.a, "first") };
+    const unsigned long long b = ${ descriptor(view.b) };
+    #pragma unroll
+    for (int k = 0; k < BK; k += K_STEP) {
+        #pragma unroll
+        for (int i = 0; i < MMAS_M; ++i)
+            ${ view.wgmma.function }(acc[i], a + i * 64 * ${ "LINE_A" if view.a.along_k else "BK" } * sizeof(${ TA }) / 16 + ${ along_k(view.a) }, b + ${ along_k(view.b) }, true);
+    }
+}
+//% endmacro
+//% macro promote()
+// Adds the sums of a k tile to those of all before, in f32: tensor cores keep fewer bits of sums of these types.
+__device__ __forceinline__ void promote(Accumulators& acc, Accumulators& totals)
+{
+    #pragma unroll
+    for (int i = 0; i < MMAS_M; ++i) {
+        #pragma unroll
+        for (int r = 0; r < BN / 2; ++r) {
+            totals[i][r] += acc[i][r];
+            acc[i][r] = 0.0f;
+        }
+    }
+}
+//% endmacro

@@ -1,0 +1,90 @@
+"""Kernels of several launches: copies of A and B are prepared in the workspace, and the kernel reads those alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gemmgen.kernel.source import KernelSource
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.support.files import Store
+from gemmgen.verification.verifier import Verdict, verify
+
+Program = Callable[..., KernelSource]
+
+
+@pytest.fixture(scope="module")
+def emulator(shared_store: Store) -> Iterator[EmulatorExecutor]:
+    with EmulatorExecutor(shared_store) as executor:
+        yield executor
+
+
+def judged(emulator: EmulatorExecutor, source: KernelSource) -> Verdict:
+    return verify(emulator, source, examples=12, runs=2)
+
+
+@pytest.mark.parametrize(
+    ("layout", "types", "fields"),
+    [
+        ("rr", "bf16", {}),
+        ("cc", "s8,s8,s32", {"pointer_align": 1}),
+        ("rc", "f32", {"pointer_align": 4, "batch": None}),
+        ("cr", "bf16,bf16,f32", {"pointer_align": 2, "batch": None}),
+    ],
+)
+def test_two_prepares_and_a_kernel_pass_verification(
+    emulator: EmulatorExecutor, program: Program, layout: str, types: str, fields: dict[str, Any]
+) -> None:
+    """Copies and transpositions of any leading dimension and alignment."""
+    verdict = judged(emulator, program(layout, types, **fields))
+    assert verdict.passed, verdict.failure or verdict.mismatch
+
+
+BUGS = {
+    "a copy without its last chunk": ("chunk >= chunks", "chunk >= chunks - 1", "mismatch", ""),
+    "no zeros behind a line's end": ("copied.at[i] = from[i]", "", "mismatch", ""),
+    "lines as far apart as the operand's": (
+        "(line) * chunks + chunk",
+        "(line) * (lda / 8) + chunk",
+        "race",
+        "on prepared_a",
+    ),
+    "a chunk behind the copy": (
+        "if (line >= lines || chunk >= chunks) continue;",
+        "if (line > lines || chunk >= chunks) continue;",
+        "crash",
+        "(k_prepare_a_kernel|prepared_a|A)",
+    ),
+    "no barrier before the copy": (
+        "__syncthreads();\n        for",
+        "for",
+        "race",
+        "(reads|writes) byte \\d+ of transposed",
+    ),
+    "no barrier behind the copy": ("__syncthreads();\n    }", "}", "race", "(reads|writes) byte \\d+ of transposed"),
+    "the kernel writes the copy": (
+        "float sum = 0;",
+        "float sum = 0; const_cast<Chunk<BF16>*>(a)[0].at[0] = BF16(0.0f);",
+        "crash",
+        "writes byte 0 of prepared_a",
+    ),
+}
+
+
+FEW = ("a copy without its last chunk", "a chunk behind the copy", "the kernel writes the copy")
+
+
+@pytest.mark.parametrize("bug", [bug if bug in FEW else pytest.param(bug, marks=pytest.mark.soak) for bug in BUGS])
+def test_what_is_wrong_in_one_of_the_launches_is_found(emulator: EmulatorExecutor, program: Program, bug: str) -> None:
+    right, wrong, kind, words = BUGS[bug]
+    source = program("rr", "bf16")
+    assert right in source.text
+    verdict = judged(emulator, replace(source, text=source.text.replace(right, wrong)))
+    found = "mismatch" if verdict.mismatch is not None else verdict.failure.kind if verdict.failure is not None else ""
+    assert re.fullmatch(kind, found), verdict
+    if words:
+        assert verdict.failure is not None and re.search(words, verdict.failure.reason), verdict.failure

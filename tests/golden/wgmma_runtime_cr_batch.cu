@@ -1,0 +1,583 @@
+// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_868a028b
+//
+//     C = gelu(alpha * acc + beta * C + bias_n) + residual      acc = A * B; A f16, B f16, C f32; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     for each of a batch's products
+//
+//     A  M x 200, column-major, lda at run time, stride_a at run time
+//     B  200 x 320, row-major, ldb = 320, stride_b = 64000
+//     C  M x 320, row-major, ldc = 320, stride_c at run time
+//     residual  M x 320, row-major, ld_residual = 320, stride_residual at run time
+//     bias_n  320 elements, one a column of C; the same for all products
+//
+// Block   128 x 128 of C by 384 threads, in k tiles of 64, 164864 bytes of shared memory
+// Warps   a warpgroup produces: TMA fills a ring of 4 stages; 2 consume 64 x 128 of C each: 4 wgmmas of 64 x 128 x 16 a k tile
+// Stores  C leaves through shared memory, by TMA
+//
+// Launch  ceil(M / 128) * ceil(N / 128) * batch blocks of 384 threads, 164864 bytes of dynamic shared memory
+// Expects A, B, C, bias_n and residual at addresses divisible by 16, C overlapping no other operand,
+//         no two matrices of C that overlap,
+//         lda, stride_a, stride_c, stride_residual divisible by 8
+// Config  gemm_f16f16f32_cr_bB_Mx320x200_la8_bias_gelu_residual_wgmma_128x128x64_c2_s4_f0_g8_p1
+// Made by gemmgen generate '?x320x200' --types f16,f16,f32 --layout cr --batch '?' --epilogue 'gelu(alpha * acc + beta * C + bias_n) + residual' --ld-align 8 --arch sm_90 --family wgmma --set BN=128 --set IN_FLIGHT=0
+
+namespace {
+
+// A half, IEEE 754's binary16.
+struct F16 {
+    unsigned short bits;
+};
+
+// What the host encodes of a tensor and its boxes (cuTensorMapEncodeTiled).
+struct alignas(64) TensorMap {
+    unsigned long long opaque[16];
+};
+
+// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the next).
+// Those that are constants fold into the code.
+struct Shape {
+    int M;
+    static constexpr int N = 320;
+    static constexpr int K = 200;
+    int lda;
+    static constexpr int ldb = 320;
+    static constexpr int ldc = 320;
+    static constexpr int ld_residual = 320;
+    int batch;
+    long long stride_a;
+    static constexpr long long stride_b = 64000;
+    long long stride_c;
+    long long stride_residual;
+};
+using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
+
+// Parameters
+constexpr int BM = 128;       // rows of C that a block computes
+constexpr int BN = 128;       // columns of C that a block computes
+constexpr int BK = 64;        // depth of a k tile
+constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
+constexpr int STAGES = 4;     // stages: k tiles of A and B that shared memory holds
+constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+
+// Work split
+constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
+constexpr int MINB = 1;                         // blocks of an SM, at least
+constexpr int K_STEP = 16;                      // k of an instruction
+constexpr int K_STEPS = BK / K_STEP;            // instructions along a k tile
+constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
+
+// Registers
+constexpr int PRODUCER_REGISTERS = 40;   // of a thread, which only starts copies
+constexpr int CONSUMER_REGISTERS = 232;  // of a thread, that the producer leaves it
+
+// Boxes of TMA
+constexpr int LINE_A = 64;  // elements of a line of A in shared memory
+constexpr int LINE_B = 64;  // elements of a line of B in shared memory
+
+// How C leaves registers
+constexpr int CN = 32;                                     // columns of C that leave at once, of a consumer's 64 rows
+constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);  // pieces of C that a consumer has in shared memory
+constexpr int TM = 2;                                      // rows of C that a thread has sums of, of each instruction
+constexpr int TN = CN / 4;                                 // columns of C that a thread has sums of, of a piece
+constexpr int FM = 1;                                      // neighbouring rows among them
+constexpr int FN = 2;                                      // neighbouring columns among them
+constexpr int STEP_M = 8;                                  // rows from one to the next
+constexpr int STEP_N = 8;                                  // columns from one pair to the next
+constexpr int VC = 2;                                      // elements of an access to C
+
+static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
+static_assert(BM <= 256, "a box of TMA has 256 lines at most");
+static_assert(BN % 8 == 0 and BN <= 256, "wgmma multiplies multiples of 8 columns, up to 256");
+static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
+
+// N elements that move as one access.
+template <typename E, int N>
+struct alignas(sizeof(E) * N) Vec {
+    E at[N];
+};
+
+template <int N, typename E>
+__device__ __forceinline__ Vec<E, N> load(const E* from)
+{
+    return *reinterpret_cast<const Vec<E, N>*>(from);
+}
+
+template <int N, typename E>
+__device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
+{
+    *reinterpret_cast<Vec<E, N>*>(to) = value;
+}
+
+// This thread's sums: of each instruction down its warpgroup's tile those of 64 rows x BN columns.
+using Accumulators = float[MMAS_M][BN / 2];
+
+// The ring of k tiles, pieces of C on their way out, and the barriers. TMA swizzles by addresses: tiles start at multiples of 1024.
+struct Shared {
+    alignas(1024) F16 a[STAGES][BM * BK];  // boxes of BK lines of LINE_A elements, one behind the other
+    alignas(1024) F16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
+    alignas(1024) float c[CONSUMERS][C_STAGES][64 * CN];
+    unsigned long long full[STAGES];   // a stage's tiles have arrived
+    unsigned long long empty[STAGES];  // all consumers have done with them
+    unsigned long long old[CONSUMERS];  // a piece of the old C has arrived
+};
+static_assert(sizeof(Shared) == 164864, "the launch asks for as much shared memory");
+
+// A stage of the ring, and the parity of the phase that its barriers are in: it changes when the ring starts again.
+struct Ring {
+    int stage = 0;
+    unsigned parity = 0;
+
+    __device__ __forceinline__ void advance()
+    {
+        stage = stage + 1 < STAGES ? stage + 1 : 0;
+        parity ^= stage == 0;
+    }
+};
+
+// The first of this thread's sums, of the 64 rows that its warpgroup multiplies at once.
+struct ThreadOrigin {
+    int m, n;
+};
+
+__device__ __forceinline__ ThreadOrigin thread_origin()
+{
+    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    return {warp * 16 + lane / 4, lane % 4 * 2};
+}
+
+// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
+// that blocks that run together read the same tiles of A and B from L2.
+struct TileOrigin {
+    int m, n;
+};
+
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
+{
+    const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
+    const int group = block / (GROUP * columns);
+    const int first = group * GROUP;
+    const int height = min(GROUP, rows - first);  // the last group may be lower
+    const int within = block % (GROUP * columns);
+    return {(first + within % height) * BM, within / height * BN};
+}
+
+#ifdef __CUDACC__
+// The shared memory that the launch asks for: beyond 48 KB there is no other kind.
+__device__ __forceinline__ unsigned char* dynamic_shared()
+{
+    extern __shared__ __align__(1024) unsigned char bytes[];
+    return bytes;
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
+// A phase of `barrier` completes by `arrivals` and by all bytes that it is told to expect. One thread calls this; then
+// fence_mbarrier_init and a barrier of the block come before any other use.
+__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
+{
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
+}
+
+// What this thread has initialised is so for TMA, too.
+__device__ __forceinline__ void fence_mbarrier_init()
+{
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
+{
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
+}
+
+// Arrive, and let the phase expect so many bytes more.
+__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
+{
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
+}
+
+// Wait for the end of a phase of this parity. Of a barrier's phases the first has parity 0; the one before it, of
+// parity 1, counts as complete.
+__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity)
+{
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile(
+        "{\n"
+        ".reg .pred done;\n"
+        "again:\n"
+        "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
+        "@done bra waited;\n"
+        "bra again;\n"
+        "waited:\n"
+        "}\n" ::"r"(at), "r"(parity)
+        : "memory");
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
+// Start copying the box at these elements (the first along a line) to shared memory. All its bytes count at `barrier`,
+// those outside of the tensor as zeros.
+__device__ __forceinline__ void tma_load_3d(void* shared, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2)
+{
+    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];"
+                 ::"r"(to), "l"(map), "r"(at), "r"(c0), "r"(c1), "r"(c2)
+                 : "memory");
+}
+
+// Start copying a box from shared memory; what lies outside of the tensor is left out.
+__device__ __forceinline__ void tma_store_3d(const TensorMap* map, const void* shared, int c0, int c1, int c2)
+{
+    const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];"
+                 ::"l"(map), "r"(from), "r"(c0), "r"(c1), "r"(c2)
+                 : "memory");
+}
+
+// Close the group of this thread's stores since the last commit.
+__device__ __forceinline__ void tma_store_commit()
+{
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+// Wait until all but the N newest groups of this thread have read shared memory, which may then be written again.
+template <int N>
+__device__ __forceinline__ void tma_store_wait_read()
+{
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
+}
+
+// Wait until what they write is written.
+template <int N>
+__device__ __forceinline__ void tma_store_wait()
+{
+    asm volatile("cp.async.bulk.wait_group %0;" ::"n"(N) : "memory");
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
+// What this thread has stored to shared memory, or knows of, is so for TMA and wgmma, too.
+__device__ __forceinline__ void fence_proxy_async()
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
+// Wait at barrier `number` of 1 to 15 (0 is __syncthreads's) until so many threads have come, whole warps.
+__device__ __forceinline__ void named_barrier_sync(int number, int threads)
+{
+    asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
+// Come to it without waiting.
+__device__ __forceinline__ void named_barrier_arrive(int number, int threads)
+{
+    asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
+// Give up registers, until each thread of this warpgroup has COUNT. All of its warps call it.
+template <int COUNT>
+__device__ __forceinline__ void setmaxnreg_dec()
+{
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+
+// Take some that others have given up, once they have.
+template <int COUNT>
+__device__ __forceinline__ void setmaxnreg_inc()
+{
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
+// Where a warpgroup's product finds A or B in shared memory. SWIZZLE: bytes of the lines whose chunks lie permuted, as TMA
+// wrote them: 128, 64, 32 or 0. A tile whose lines run along k lies in groups of 8 lines, `stride` bytes apart; `leading`
+// does not count where it is swizzled.
+template <int SWIZZLE>
+__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride)
+{
+    constexpr unsigned long long LAYOUT = SWIZZLE == 128 ? 1 : SWIZZLE == 64 ? 2 : SWIZZLE == 32 ? 3 : 0;
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    return LAYOUT << 62 | static_cast<unsigned long long>(stride >> 4) << 32 |
+           static_cast<unsigned long long>(leading >> 4) << 16 | (at & 0x3ffff) >> 4;
+}
+
+// Before the first product, and before any that uses registers which other code has written since.
+__device__ __forceinline__ void wgmma_fence()
+{
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+// Close the group of products since the last commit.
+__device__ __forceinline__ void wgmma_commit()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+// Wait until at most the N newest groups are under way: whose sums nobody may touch, nor what they read.
+template <int N>
+__device__ __forceinline__ void wgmma_wait()
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
+}
+
+// d = a * b, plus d where it is to `accumulate`; 64 x 128 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
+// 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
+__device__ __forceinline__ void wgmma_m64n128k16_f16_trans_a_trans_b(float (&d)[64], unsigned long long a, unsigned long long b, bool accumulate)
+{
+    asm volatile(
+        "{\n"
+        ".reg .pred p;\n"
+        "setp.ne.b32 p, %66, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+        "%64, %65, p, 1, 1, 1, 1;\n"
+        "}\n"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+          "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
+          "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
+          "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
+          "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
+          "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
+          "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+        : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
+}
+#endif  // __CUDACC__
+
+// Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, and zeros for what lies outside
+// of A and B.
+__device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
+                                           TileOrigin tile, int k, int matrix)
+{
+    unsigned long long* const full = &shared.full[stage];
+    mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
+    #pragma unroll
+    for (int at = 0; at < BM; at += LINE_A) tma_load_3d(shared.a[stage] + at * BK, map_a, full, tile.m + at, k, matrix);
+    #pragma unroll
+    for (int at = 0; at < BN; at += LINE_B) tma_load_3d(shared.b[stage] + at * BK, map_b, full, tile.n + at, k, matrix);
+}
+
+// acc += A * B for the k tiles of a stage, from row `first` of A's on. The products go on when this returns: what they read
+// and sum up is theirs until wgmma_wait.
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
+{
+    const unsigned long long a = make_descriptor<LINE_A * sizeof(F16)>(shared.a[stage] + first * BK, BK * LINE_A * sizeof(F16), 8 * LINE_A * sizeof(F16));
+    const unsigned long long b = make_descriptor<LINE_B * sizeof(F16)>(shared.b[stage], BK * LINE_B * sizeof(F16), 8 * LINE_B * sizeof(F16));
+    #pragma unroll
+    for (int k = 0; k < BK; k += K_STEP) {
+        #pragma unroll
+        for (int i = 0; i < MMAS_M; ++i)
+            wgmma_m64n128k16_f16_trans_a_trans_b(acc[i], a + i * 64 * BK * sizeof(F16) / 16 + k * LINE_A * sizeof(F16) / 16, b + k * LINE_B * sizeof(F16) / 16, true);
+    }
+}
+
+// This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
+__device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int piece, float (&sums)[TM][TN])
+{
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) {
+        #pragma unroll
+        for (int j = 0; j < TN; ++j)
+            sums[i][j] = acc[piece * CN / 2 + j / 2 * 4 + i * 2 + j % 2];
+    }
+}
+
+// Where an element of a piece lies in shared memory. TMA has chunks of 16 bytes trade places within a line, by XOR with the
+// line's number: so the eight lines that a warp writes at once lie in banks of their own.
+__device__ __forceinline__ int staged_at(int m, int n)
+{
+    constexpr int CHUNK = 16 / sizeof(float), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
+    return m * CN + (n / CHUNK ^ m / (8 / CHUNKS) % CHUNKS) * CHUNK + n % CHUNK;
+}
+
+#ifdef __CUDACC__
+// 2^x, off by 2^-22 of it at most.
+__device__ __forceinline__ float exp2_approx(float x)
+{
+    float value;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(value) : "f"(x));
+    return value;
+}
+#endif  // __CUDACC__
+
+// x * Phi(x), of the normal distribution Phi: max(x, 0) - |x| * Phi(-|x|), off by 2 units in the last place of x at most.
+__device__ __forceinline__ float gelu(float x)
+{
+    const float t = fminf(fabsf(x), 16.0f);  // of infinity, too, 2^p is a number
+    float p = -2.8349123e-06f;  // log2(Phi(-t)), fitted where Phi(-t) counts beside 1
+    p = fmaf(p, t, 3.9377686e-05f);
+    p = fmaf(p, t, -0.00018618022f);
+    p = fmaf(p, t, -0.00013693642f);
+    p = fmaf(p, t, 0.00706342f);
+    p = fmaf(p, t, -0.05249618f);
+    p = fmaf(p, t, -0.4592082f);
+    p = fmaf(p, t, -1.1511052f);
+    p = fmaf(p, t, -1.0f);
+    const float half = 0.5f * x;
+    return fmaf(-t, exp2_approx(p), half + fabsf(half));
+}
+
+
+// What the epilogue takes beside the sum and C: pointers lead to the first row and column that it is asked for.
+struct Epilogue {
+    float alpha, beta;
+    const float* bias_n;
+    const float* residual;
+};
+
+// C's new element in row m and column n; c is the old one, or 0 where beta = 0:
+// gelu(alpha * acc + beta * C + bias_n) + residual
+__device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int n, float acc, float c)
+{
+    const float bias_n = e.bias_n[n];
+    const float residual = e.residual[Offset(m) * s.ld_residual + n];
+    const float x = fmaf(e.beta, c, e.alpha * acc) + bias_n;
+    return gelu(x) + residual;
+}
+
+// The first `valid` of N new elements from row m, column n on to C. beta = 0 overwrites C unread: what stood there may be NaN.
+template <int N>
+__device__ __forceinline__ void store_edge(float* to, const Epilogue& e, Shape s, int m, int n, Vec<float, N> value, int valid)
+{
+    if (valid >= N) {
+        Vec<float, N> old = {};
+        if (e.beta != 0.0f) old = load<N>(to);
+        Vec<float, N> stored;
+        #pragma unroll
+        for (int i = 0; i < N; ++i) stored.at[i] = epilogue(e, s, m, n + i, value.at[i], old.at[i]);
+        store<N>(to, stored);
+        return;
+    }
+    #pragma unroll
+    for (int i = 0; i < N - 1; ++i) {
+        if (i < valid) to[i] = epilogue(e, s, m, n + i, value.at[i], e.beta == 0.0f ? 0.0f : to[i]);
+    }
+}
+
+// The i-th of this thread's TM rows of C, for those elements that exist.
+__device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int columns, ThreadOrigin thread, int i,
+                                          const float (&sums)[TN], const Epilogue& e)
+{
+    const int m = thread.m + i / FM * STEP_M + i % FM;
+    if (m >= rows) return;
+    #pragma unroll
+    for (int j = 0; j < TN; j += VC) {
+        const int n = thread.n + j / FN * STEP_N + j % FN;
+        Vec<float, VC> value;
+        #pragma unroll
+        for (int v = 0; v < VC; ++v) value.at[v] = sums[j + v];
+        store_edge<VC>(tile + staged_at(m, n), e, s, m, n, value, columns - n);
+    }
+}
+
+// The same for all of this thread's rows.
+__device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int columns, ThreadOrigin thread,
+                                        const float (&sums)[TM][TN], const Epilogue& e)
+{
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) store_row(tile, s, rows, columns, thread, i, sums[i], e);
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(THREADS, MINB)
+gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_868a028b(
+    const __grid_constant__ TensorMap map_a,
+    const __grid_constant__ TensorMap map_b,
+    const __grid_constant__ TensorMap map_c,
+    const float* __restrict__ bias_n,
+    const float* __restrict__ residual,
+    int M,
+    int lda,
+    int batch,
+    long long stride_a,
+    long long stride_c,
+    long long stride_residual,
+    float alpha,
+    float beta)
+{
+    Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());
+    if (threadIdx.x == 0) {
+        for (int stage = 0; stage < STAGES; ++stage) {
+            mbarrier_init(&shared.full[stage], 1);  // the producer comes, and the bytes that it announces
+            mbarrier_init(&shared.empty[stage], CONSUMERS);
+        }
+        for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.old[consumer], 1);
+        fence_mbarrier_init();
+    }
+    __syncthreads();
+
+    const Shape s{M, lda, batch, stride_a, stride_c, stride_residual};
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix of the batch
+    Ring ring;
+    if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread of it starts all copies
+        setmaxnreg_dec<PRODUCER_REGISTERS>();
+        if (threadIdx.x > CONSUMERS * 128) return;
+        for (int number = blockIdx.x; number < tiles * batch; number += gridDim.x) {
+            const TileOrigin tile = tile_of_block(s, number % tiles);
+            for (int k = 0; k < s.K; k += BK, ring.advance()) {
+                mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);
+                load_stage(shared, ring.stage, &map_a, &map_b, tile, k, number / tiles);
+            }
+        }
+        return;
+    }
+
+    setmaxnreg_inc<CONSUMER_REGISTERS>();
+    const int consumer = threadIdx.x / 128;
+    const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that passes stages on, and stores
+    const ThreadOrigin thread = thread_origin();
+    unsigned old_parity = 0;  // of shared.old
+    for (int number = blockIdx.x; number < tiles * batch; number += gridDim.x) {
+        const TileOrigin tile = tile_of_block(s, number % tiles);
+        const int matrix = number / tiles;
+        Accumulators acc = {};
+        for (int k = 0; k < s.K; k += BK, ring.advance()) {
+            mbarrier_wait(&shared.full[ring.stage], ring.parity);
+            wgmma_fence();
+            multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
+            wgmma_commit();
+            wgmma_wait<0>();
+            if (leads) mbarrier_arrive(&shared.empty[ring.stage]);
+        }
+        #pragma unroll
+        for (int i = 0; i < MMAS_M; ++i) {
+            #pragma unroll
+            for (int piece = 0; piece < BN / CN; ++piece) {
+                const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
+                float sums[TM][TN];
+                sums_of_piece(acc[i], piece, sums);
+                float* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
+                if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
+                named_barrier_sync(1 + consumer, 128);
+                if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                    if (leads) {
+                        mbarrier_arrive_expect_tx(&shared.old[consumer], 64 * CN * sizeof(float));
+                        tma_load_3d(c, &map_c, &shared.old[consumer], n, m, matrix);
+                    }
+                    mbarrier_wait(&shared.old[consumer], old_parity);
+                    old_parity ^= 1;
+                }
+                const Epilogue e = {alpha, beta, bias_n + n, residual + Offset(m) * s.ld_residual + n + matrix * s.stride_residual};
+                store_c(c, s, s.M - m, s.N - n, thread, sums, e);
+                fence_proxy_async();
+                named_barrier_sync(1 + consumer, 128);
+                if (leads) {
+                    tma_store_3d(&map_c, c, n, m, matrix);
+                    tma_store_commit();
+                }
+            }
+        }
+    }
+    if (leads) tma_store_wait_read<0>();  // shared memory ends with the block
+}

@@ -1,0 +1,115 @@
+"""Launches that prepare operands, as data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gemmgen.artifacts.kernelfile import source_from_record
+from gemmgen.artifacts.records import kernel_document
+from gemmgen.kernel.families import NAIVE
+from gemmgen.kernel.prepare import Prepare
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import KernelSource, Launch, parameters
+from gemmgen.kernel.tensor_map import TensorMap
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.arguments import arguments_of
+from gemmgen.run.gpu import arena
+from gemmgen.support.errors import CandidateFailed, InvalidInput
+
+BATCH = Problem(None, None, None, layout="cr", types="bf16", batch=None)
+A_BY_ROWS, B_BY_ROWS = Prepare("A", "r"), Prepare("B", "r")
+
+
+def test_a_copy_has_lines_of_whole_chunks() -> None:
+    case = BATCH.case(5, 9, 11, lda=7, ldb=10, batch=3)
+    a, b = A_BY_ROWS.matrix(case), B_BY_ROWS.matrix(case)
+    assert (a.order, a.ld, a.stride, a.rows, a.cols) == ("r", 16, 80, 5, 11)
+    assert (b.order, b.ld, b.stride) == ("r", 16, 176)
+    assert (A_BY_ROWS.transposes(BATCH), B_BY_ROWS.transposes(BATCH)) == (True, False)
+    assert A_BY_ROWS.bytes(case) == 3 * 80 * 2
+    shared = BATCH.case(5, 9, 11, batch=3, stride_b=0)
+    assert B_BY_ROWS.matrix(shared).stride == 176  # a copy for each product
+
+
+def test_tiles_cover_the_copy() -> None:
+    case = BATCH.case(100, 9, 600, batch=3)
+    tiles = [Launch(256, one.grid(BATCH)).tiles(case) for one in (A_BY_ROWS, B_BY_ROWS)]
+    assert tiles == [3 * 2 * 10, 3 * 75 * 1]
+    nothing = BATCH.case(100, 9, 0, batch=3)
+    assert [Launch(256, one.grid(BATCH)).tiles(nothing) for one in (A_BY_ROWS, B_BY_ROWS)] == [0, 0]
+
+
+def test_the_kernel_takes_the_copy_in_the_operand_s_place() -> None:
+    launch = Launch(64, (("M", 8), ("N", 8), ("batch", 1)), prepares=(A_BY_ROWS, B_BY_ROWS))
+    assert [one.name for one in parameters(BATCH, launch)][:3] == ["prepared_a", "prepared_b", "C"]
+    mapped = replace(launch, maps=(TensorMap("A", (8, 8, 1)),))
+    taken = parameters(BATCH, mapped)
+    assert [one.name for one in taken][:3] == ["map_a", "prepared_b", "C"]
+    source = KernelSource("k", "", BATCH, "", {}, mapped, taken)
+    case = BATCH.case(5, 9, 11, lda=7, batch=3)
+    told = []
+    pointers = {"prepared_a": 16, "prepared_b": 32, "C": 48}
+    arguments_of(source, case, pointers, lambda *one: told.append(one) or bytes(128))
+    ((tensor, address),) = told
+    assert (tensor.sizes, tensor.strides, address) == ((11, 5, 3), (32, 160), 16)
+
+
+def test_a_program_is_its_launches_in_their_order(program: Callable[..., KernelSource]) -> None:
+    """And is so when it has been written and read."""
+    source = program("rr", "bf16")
+    record = json.loads(json.dumps(kernel_document(source)))
+    assert source_from_record(record, Path("k.json")).program == tuple(replace(one, text="") for one in source.program)
+    first, second, last = source.program
+    assert [one.name for one in source.program] == ["k_prepare_a_kernel", "k_prepare_b_kernel", "k"] and last is source
+    assert [one.name for one in first.parameters] == ["A", "prepared_a", "M", "K", "lda"]
+    assert [one.name for one in second.parameters] == ["B", "prepared_b", "N", "K", "ldb"]
+    plain = render(Problem(4, 4, 4), NAIVE, NAIVE.default(Problem(4, 4, 4)))
+    assert plain.program == (plain,)
+
+
+def test_a_name_that_a_user_gives_names_all_functions(program: Callable[..., KernelSource]) -> None:
+    renamed = program("rr", "bf16").renamed("mine")
+    assert all(f"\n{one.name}(" in renamed.text for one in renamed.program)
+
+
+def test_the_workspace_holds_the_copies(program: Callable[..., KernelSource]) -> None:
+    source = program("rr", "bf16")
+    case = source.problem.case(5, 9, 11)
+    lengths = {"partials": 0, "semaphores": 0, "prepared_a": 2 * 5 * 16, "prepared_b": 2 * 9 * 16}
+    assert source.launch.workspace(case).lengths == lengths
+    assert source.launch.parts == ("prepared_a", "prepared_b")
+    layout = arena.place_workspace(source.launch, case, 3)
+    assert layout is not None
+    free = [layout.words(name) for name in source.launch.parts]
+    words = np.full(layout.size // arena.WORD, arena.CANARY, np.uint32)
+    for part in free:
+        words[part] = 1
+    layout.check(words)
+    words[free[0].stop] = 1
+    with pytest.raises(CandidateFailed, match=r"1 words .* 0 bytes after the end of prepared_a"):
+        layout.check(words)
+    assert all(layout.offsets[name] % 32 == 16 for name in source.launch.parts)
+
+
+@pytest.mark.parametrize(
+    ("operand", "order", "words"), [("C", "r", "no launch prepares C"), ("A", "x", "unknown order 'x'")]
+)
+def test_what_nothing_prepares(operand: str, order: str, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        Prepare(operand, order)  # type: ignore[arg-type]
+
+
+def test_two_launches_do_not_prepare_one_operand() -> None:
+    with pytest.raises(InvalidInput, match="two launches prepare one operand: A, A"):
+        Launch(64, (("M", 8),), prepares=(A_BY_ROWS, Prepare("A", "c")))
+
+
+def test_matrices_behind_pointers_are_not_prepared() -> None:
+    with pytest.raises(InvalidInput, match="whose matrices lie where pointers say"):
+        A_BY_ROWS.of(Problem(4, 4, 4, batch=2, pointers=True))
