@@ -136,8 +136,9 @@ class MmaFamily(Family):
         launch = launch_of(value, tile_grid(problem, value), splits=mma.SPLIT, summed=summed)
         work, tile = _work(problem, mma, value), (mma.BM, mma.BN)
         one = instruction(problem.types, mma.MMA_K).mma
-        promoted = problem.types.compute is Compute.PROMOTED  # each k tile's sums begin at 0: no SumOrder says that
-        sums = None if one is None or promoted else SumOrder(one, mma.BK, mma.SPLIT)
+        promotion = mma.BK if problem.types.compute is Compute.PROMOTED else 0
+        rounds = problem.types.compute is Compute.TF32
+        sums = None if one is None else SumOrder(one, mma.BK, mma.SPLIT, promotion, rounds)
         return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, one, sums)
 
     def template(self, config: Config) -> str:
