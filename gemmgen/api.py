@@ -156,6 +156,7 @@ def verify(
     device: DeviceChoice = "auto",
     examples: int = DEFAULT_EXAMPLES,
     seed: int = 0,
+    bits: bool = False,
     sanitize: Sequence[Tool] = (),
 ) -> Verdict:
     """Property-test `kernel`: a KernelSource, a `.cu` file as it stands, or a kernel's name.
@@ -163,6 +164,7 @@ def verify(
     device    where it runs, as for `tune`
     examples  situations to try, at least one: sizes, leading dimensions, scalars and data
     seed      of all that is drawn; the same seed tries the same situations
+    bits      an edited text fails, too, where its sums on tensor cores are not those of its plan
     sanitize  tools of compute-sanitizer that watch it too, on a GPU; gemmgen.verification.sanitizers.tool.TOOLS are all
 
     A wrong kernel is a Verdict whose `failure`, `situation` and `mismatch` say how it is wrong.
@@ -178,7 +180,7 @@ def verify(
     with target.executor:
         source = _kernel_file(kernel, target.spec).source
         require_memory(source.problem)
-        verdict = property_test(target.executor, source, examples=examples, seed=seed)
+        verdict = property_test(target.executor, source, examples=examples, seed=seed, bits=bits)
         if not sanitize or target.gpu is None:
             return verdict
         return add_sanitizers(target.gpu, source, verdict, sanitize)
@@ -282,7 +284,7 @@ def study(
     budget: int | None = None,
     progress: Progress | None = None,
 ) -> StudyResult:
-    """The study `name` ("ladder", "register-tile", "block-tile" or "loop-order") of `problem`.
+    """The study `name` ("ladder", "tensor-ladder", "register-tile", "block-tile" or "loop-order") of `problem`.
 
     device    "auto", "gpu", "emulator", or a known card ("RTX 4050 Laptop", "sm_80"): see target.open_card
     budget    candidates of the search for a tuned winner

@@ -25,7 +25,9 @@ from gemmgen.kernel.prepare import Prepare
 from gemmgen.kernel.prepare_text import prepare_texts
 from gemmgen.kernel.render import environment
 from gemmgen.kernel.source import KernelSource, Launch, parameters
+from gemmgen.kernel.tensor_map import TensorMap
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.wgmma import wgmmas
 from gemmgen.run.compile import compiler_version
 from gemmgen.run.emulator.compiler import KIND as EMULATOR
 from gemmgen.run.emulator.compiler import HostCompiler
@@ -114,6 +116,18 @@ def program() -> Callable[..., KernelSource]:
         return KernelSource("k", rendered, problem, "by hand", {}, launch, taken)
 
     return made
+
+
+@pytest.fixture(scope="session")
+def kernel_of_maps() -> KernelSource:
+    """A kernel by hand of sm_90a: TMA, wgmma, and no more blocks than the device has SMs."""
+    problem = Problem(None, None, None, layout="rc", types="bf16", epilogue="acc", ld_align=8)
+    text = environment(problem.types).from_string((TESTS / "kernels" / "wgmma_cooperative.cu").read_text())
+    maps = (TensorMap("A", (64, 128), 128), TensorMap("B", (64, 64), 128, 256), TensorMap("C", (64, 64), 128))
+    shared = 4 * (128 + 64) * 64 * 2 + 128 * 64 * 2 + 2 * 4 * 8
+    launch = Launch(384, (("M", 128), ("N", 64)), shared, maps=maps, persistent=True)
+    rendered = text.render(instruction=wgmmas()["wgmma_m64n64k16_bf16"])
+    return KernelSource("k", rendered, problem, "by hand", {}, launch, parameters(problem, launch))
 
 
 @pytest.fixture

@@ -112,16 +112,16 @@ class ProblemOptions:
     stride_residual: Distance
     typical: tuple[tuple[str, int], ...]
 
-    def _types(self) -> Types:
+    def _types(self, default: DType) -> Types:
         require(self.dtype is None or self.types is None, "--dtype and --types both say what A, B and C are: give one")
-        types = self.types or DType.parse(self.dtype or DType.F32.label).label
+        types = self.types or DType.parse(self.dtype or default.label).label
         return Types.parse(types, Compute.parse(self.compute))
 
-    def problem(self, shape: Shape) -> Problem:
-        """The problem of `shape`. Raises InvalidInput."""
+    def problem(self, shape: Shape, default: DType = DType.F32) -> Problem:
+        """The problem of `shape`, of type `default` where nothing is said of types. Raises InvalidInput."""
         return Problem(
             *shape,
-            types=self._types(),
+            types=self._types(default),
             layout=Layout.parse(self.layout),
             lda=self.lda,
             ldb=self.ldb,

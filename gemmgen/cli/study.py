@@ -28,7 +28,6 @@ from gemmgen.run.target import DeviceChoice, open_target
 from gemmgen.support.files import Store
 from gemmgen.verification.recordings import record, recording_provenance
 
-DEFAULT_SHAPE = "2048x2048x2048"
 DEVICE = (
     f"The GPU here (auto, gpu), the emulator, or a known card: {', '.join(DEVICES)}, or sm_NN. "
     "A card that is not at hand is predicted."
@@ -51,7 +50,7 @@ def _files(written: Written) -> list[str]:
 
 
 def _subcommand(study: Study) -> Callable[..., None]:
-    @click.argument("shape", metavar="[SHAPE]", type=shape_of, default=DEFAULT_SHAPE)
+    @click.argument("shape", metavar="[SHAPE]", type=shape_of, default=study.shape)
     @problem_options
     @click.option("--device", default="auto", show_default=True, help=DEVICE)
     @click.option("--out", type=click.Path(path_type=Path), help=OUT)
@@ -70,7 +69,9 @@ def _subcommand(study: Study) -> Callable[..., None]:
         if out is not None:
             require_writable(out)
         with watch() as progress:
-            result = run(study.name, options.problem(shape), device=device, budget=budget, progress=progress)
+            result = run(
+                study.name, options.problem(shape, study.dtype), device=device, budget=budget, progress=progress
+            )
         files = _files(Written() if out is None else write_study(result, line, out))
         emit(
             as_json,
@@ -86,7 +87,7 @@ for _study in STUDIES.values():
     if any(point.maker == "search" for point in _study.points):
         _help = f"For the tuned kernel. {BUDGET}"
         _series = click.option("--budget", type=Whole(1), help=_help)(_series)
-    _series.__doc__ = f"""{_study.question} [SHAPE: {DEFAULT_SHAPE}]
+    _series.__doc__ = f"""{_study.question} [SHAPE: {_study.shape}, {_study.dtype.label}]
 
     {sum(point.maker != "cuBLASLt" for point in _study.points)} kernels, each verified, then timed in turns on a GPU, or
     predicted. What cannot be compiled or launched is a row with its reason.

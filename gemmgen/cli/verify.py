@@ -33,6 +33,7 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.run.target import DeviceChoice, Target, open_target
 from gemmgen.support.errors import Failure, require
 from gemmgen.support.files import Store
+from gemmgen.verification.checks import REPLAY
 from gemmgen.verification.host_memory import require_memory
 from gemmgen.verification.sanitizers.tool import TOOLS, Tool
 from gemmgen.verification.verifier import DEFAULT_EXAMPLES, Verdict
@@ -41,7 +42,14 @@ from gemmgen.verification.with_nvrtc import CudaCheck, check_cuda
 from gemmgen.verification.with_sanitizers import require_sanitizer
 from gemmgen.verification.with_sanitizers import sanitize as add_sanitizers
 
-FOR_A_KERNEL = ("kernel", "sanitize", "tool", "require_coverage", "out")  # what has no meaning for a certificate
+FOR_A_KERNEL = (
+    "kernel",
+    "sanitize",
+    "tool",
+    "require_coverage",
+    "bits",
+    "out",
+)  # what has no meaning for a certificate
 
 
 @click.command()
@@ -64,6 +72,11 @@ FOR_A_KERNEL = ("kernel", "sanitize", "tool", "require_coverage", "out")  # what
 @click.option(
     "--require-coverage", is_flag=True, help="Fail a kernel of which a line or a branch outcome never ran (emulator)."
 )
+@click.option(
+    "--bits",
+    is_flag=True,
+    help="Fail a kernel whose sums are not those of its plan, though its text was edited and may sum in another order.",
+)
 @out_option("Folder in which a NAME is looked up first.")
 @json_option
 @click.pass_context
@@ -77,6 +90,7 @@ def command(
     sanitize: bool,
     tool: tuple[Tool, ...],
     require_coverage: bool,
+    bits: bool,
     out: Path,
     as_json: bool,
 ) -> None:
@@ -134,7 +148,7 @@ def command(
         found = find_kernel(kernel, out, target.spec.arch)
         cuda = check_cuda(found.source, found.arch, target.executor.store) if target.gpu is None else None
         hidden = unseen(found.source, found.arch) if target.gpu is None else ()
-        verdict = _verified(target, found.source, examples, seed, chosen, cuda)
+        verdict = _verified(target, found.source, examples, seed, chosen, cuda, bits)
         unconfined = target.executor.unconfined
     if require_coverage:
         verdict = covered(verdict)
@@ -172,13 +186,19 @@ def covered(verdict: Verdict) -> Verdict:
 
 
 def _verified(
-    target: Target, source: KernelSource, examples: int, seed: int, tools: Sequence[Tool], cuda: CudaCheck | None
+    target: Target,
+    source: KernelSource,
+    examples: int,
+    seed: int,
+    tools: Sequence[Tool],
+    cuda: CudaCheck | None,
+    bits: bool,
 ) -> Verdict:
     require_memory(source.problem)
     if cuda is not None and cuda.failure is not None:
         return cuda.verdict(target.executor.name, seed)
     with counter("verify", examples) as on_example:
-        verdict = property_test(target.executor, source, examples=examples, seed=seed, on_example=on_example)
+        verdict = property_test(target.executor, source, examples=examples, seed=seed, bits=bits, on_example=on_example)
     if not tools or target.gpu is None:
         return verdict
     with counter("sanitize", len(tools)) as on_tool:
@@ -207,6 +227,8 @@ def reproduction(kernel: KernelFile, verdict: Verdict, examples: int, out: Path)
     words += ["--seed", str(verdict.seed), "--examples", str(examples)]
     for result in verdict.sanitizers:
         words += ["--tool", result.tool]
+    if verdict.failure is not None and verdict.failure.source == REPLAY:
+        words.append("--bits")
     if verdict.failure is not None and verdict.failure.kind == "uncovered":
         words.append("--require-coverage")
     if kernel.path is None and out != DEFAULT_OUT:

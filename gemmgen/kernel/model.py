@@ -185,7 +185,13 @@ def _time_us(case: Case, plan: Plan, fit: Occupancy, device: DeviceSpec, spilled
     if dram_us > compute_us:
         bound = "DRAM"
     both_us = (compute_us**SHARPNESS + dram_us**SHARPNESS) ** (1 / SHARPNESS)
-    return both_us + _reduction_us(plan, blocks, device) + LAUNCH_US, bound
+    return _prepare_us(case, plan, device) + both_us + _reduction_us(plan, blocks, device) + LAUNCH_US, bound
+
+
+def _prepare_us(case: Case, plan: Plan, device: DeviceSpec) -> float:
+    """Microseconds of the launches before it: each reads an operand and writes its copy."""
+    moved = (case.tensors[one.operand].least_bytes + one.bytes(case) for one in plan.launch.prepares)
+    return sum(LAUNCH_US + size / device.bandwidth / 1000 for size in moved)
 
 
 def _reduction_us(plan: Plan, blocks: int, device: DeviceSpec) -> float:

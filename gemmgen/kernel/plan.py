@@ -133,11 +133,22 @@ class SumOrder:
 
     K is divided into `splits` ranges, each but the last ones of the same whole number of `step`s. A range is summed by
     `mma` from 0 on, the first k first, with zeros behind its end; the sums of ranges are added in their order.
+
+    promotion  so many k of a range are summed from 0 on, and these sums added up in the type of sums; 0: all of it
+    rounds     operands of f32 are rounded to tf32 before, ties away from zero; else tensor cores cut them
     """
 
-    mma: Mma
+    mma: Mma | Wgmma
     step: int
     splits: int = 1
+    promotion: int = 0
+    rounds: bool = False
+
+    def __str__(self) -> str:
+        parts = [f"sums of {self.mma.function}, the first k first"]
+        parts += [f"added up after each {self.promotion} k"] if self.promotion else []
+        parts += [f"in {self.splits} ranges of K"] if self.splits > 1 else []
+        return ", ".join(parts)
 
     def ranges(self, k: int) -> tuple[tuple[int, int], ...]:
         """(first, end) of each."""

@@ -97,6 +97,12 @@ class PrepareText:
         return f"ceil({length} / {self.chunk}) * {self.chunk}"
 
     @property
+    def extent(self) -> str:
+        """Elements of the copy, for a person."""
+        matrices = f"{self.batch} * " if self.batched else ""
+        return f"{matrices}{self.lines} * {self.ld}"
+
+    @property
     def batched(self) -> bool:
         return self.problem.batched
 

@@ -235,6 +235,11 @@ class Kernel:
             yield f"{', '.join(free)} divisible by {problem.ld_align}"
         if problem.epilogue.amaxes:
             yield f"{', '.join(one.name for one in problem.epilogue.amaxes)} holding 0 before every launch"
+        yield from self._workspace
+
+    @property
+    def _workspace(self) -> Iterator[str]:
+        """What of that concerns the workspace."""
         if self.launch.adds_up:
             sums = f"{self.launch.partial_elements} {self.types.accumulator.ctype}s"
             blocks, tiles = self.blocks, self.tiles
@@ -243,6 +248,9 @@ class Kernel:
                 blocks, tiles = f"({wave} + T % {wave})", str(wave)
             yield f"partials: {blocks} * {sums}, holding anything"
             yield f"semaphores: {tiles} counters, zero before the first launch, which every launch leaves zero"
+        for one in self.prepares:
+            yield f"{one.part}: {one.extent} elements, which {one.entry} writes before"
+        if self.launch.parts:
             yield "no other launch using the same workspace at the same time"
 
     @property

@@ -144,6 +144,10 @@ class Mma:
     def _k(self, lane: int, block: int, part: int) -> int:
         return QUAD * self.a_shared * block + self.a_shared * (lane % QUAD) + part
 
+    def sums_on(self, arch: Arch) -> Sums | None:
+        """How it sums on `arch`, where it is native."""
+        return self.sums[arch.number]
+
     def is_native(self, arch: Arch) -> bool:
         return arch.number in self.sums
 

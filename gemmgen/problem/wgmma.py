@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from gemmgen.problem.device import WARP
+from gemmgen.problem.device import WARP, Arch
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.mma import Sums, factors, multiplied, sum_place, sums_shared, sums_type
 from gemmgen.support.errors import require
@@ -18,7 +18,7 @@ M = 64  # rows of every wgmma
 WARPGROUP = 128  # threads
 K_BYTES = 32  # of every line of A and B
 MOST_N = 256
-ARCH = "sm_90a"
+ARCH, ARCH_NUMBER = "sm_90a", 90
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,14 @@ class Wgmma:
         block, number = divmod(register * self.c_shared + part, 4)
         row, column = sum_place(lane, number)
         return 16 * warp + row, 8 * block + column
+
+    def why_not(self, arch: Arch) -> str | None:
+        """Why kernels for `arch` do not use it; None where they may."""
+        return None if arch.number == ARCH_NUMBER else f"{arch.name} has no {self.function}, which is native on {ARCH}"
+
+    def sums_on(self, arch: Arch) -> Sums | None:
+        """How it sums, on the one architecture that has it."""
+        return self.sums
 
     @property
     def sums(self) -> Sums | None:

@@ -26,6 +26,7 @@ THREAD_FLOPS = 200  # what a thread costs beside its arithmetic
 # Of bytes that stand in C to see what is written: no NaN, which results may be, and none of 0x7F, 0x80, 0 and 0xFF,
 # which saturated results are.
 POISON = 0xA5
+REPLAY = "replay"  # the source of what is not as planned
 
 
 class Wrong(Exception):
@@ -66,7 +67,7 @@ def check_whole(kernel: LoadedKernel, situation: Situation, operands: Operands, 
         result = kernel.run(case, operands, seed=seed, watch=name == "C", output=name)
         worst = max(worst, _judge(situation, compare(situation, result, output=name), tally))
         if name == "C":
-            tally.replayed(situation, result, Window.whole(case))
+            _judge_bits(situation, result, Window.whole(case), tally)
     tally.ran(situation, kernel.source.launch.blocks(case), kernel.watched(case, seed=seed), whole=True)
     return worst
 
@@ -121,6 +122,13 @@ def _judge(situation: Situation, comparison: Compared, tally: DomainTally) -> fl
         raise Wrong(situation, Failure("wrong", str(comparison.mismatch), "verifier"), comparison.mismatch)
     tally.compared(situation, comparison)
     return comparison.worst
+
+
+def _judge_bits(situation: Situation, result: Floats, window: Window, tally: DomainTally) -> None:
+    """Hold C inside `window` against the kernel's plan. Raises Wrong."""
+    trouble = tally.replayed(situation, result, window)
+    if trouble is not None:
+        raise Wrong(situation, Failure("wrong", trouble, REPLAY), None)
 
 
 def _check_sample(
@@ -180,7 +188,7 @@ def check_tiles(
             comparisons = [compare(situation, result, tile, name) for tile in written]
         worst = max(worst, *(_judge(situation, comparison, tally) for comparison in comparisons))
         if name == "C":
-            tally.replayed(situation, result, written[0])
+            _judge_bits(situation, result, written[0], tally)
     watched = kernel.watched(case, seed=situation.seed, blocks=chosen)
     tally.ran(situation, len(chosen), watched, whole=len(chosen) == launch.blocks(case))
     return worst

@@ -114,10 +114,9 @@ class DomainTally:
         self.grid: str | None = None
         self.no_grid: str | None = None
 
-    def replayed(self, situation: Situation, result: Floats, window: Window) -> None:
-        """C has been computed inside `window`."""
-        if self.replayer is not None:
-            self.replayer.compare(situation, result, window)
+    def replayed(self, situation: Situation, result: Floats, window: Window) -> str | None:
+        """C has been computed inside `window`. Returns what of it is not as planned, where that is wrong."""
+        return None if self.replayer is None else self.replayer.compare(situation, result, window)
 
     def ran_apart(self, case: Case) -> None:
         """A situation ran, whole, whose matrices are as far apart as those of `case`."""

@@ -26,7 +26,7 @@ Document = dict[str, Any]
 class VerifyJob:
     """A kernel to verify with `examples` situations at most, and the tools of compute-sanitizer to watch it on a GPU.
 
-    Without `shrink` the first situation that fails stands. `what` names it in a journal.
+    Without `shrink` the first situation that fails stands; for `bits` see `verify`. `what` names it in a journal.
     """
 
     source: KernelSource
@@ -34,6 +34,7 @@ class VerifyJob:
     seed: int = 0
     tools: tuple[Tool, ...] = ()
     shrink: bool = True
+    bits: bool = False
     what: str = "kernel"
 
     def verdict(self, executor: Executor, shrink_seconds: float = SHRINK_SECONDS) -> Verdict:
@@ -45,6 +46,7 @@ class VerifyJob:
             seed=self.seed,
             shrink=self.shrink,
             shrink_seconds=shrink_seconds,
+            bits=self.bits,
         )
 
 
@@ -88,7 +90,7 @@ class Journal:
             raise GemmgenError(f"cannot write {self._path}: {error.strerror}") from error
 
     def _key(self, job: VerifyJob) -> str:
-        asked = (job.examples, job.seed, job.shrink, job.source.launch, job.source.problem)
+        asked = (job.examples, job.seed, job.shrink, job.bits, job.source.launch, job.source.problem)
         return content_key(generator_digest(), self._executor, job.source.text, *map(str, asked))
 
 

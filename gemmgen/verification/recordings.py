@@ -7,14 +7,16 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.problem.device import parse_arch
+from gemmgen.problem.device import Arch, parse_arch
 from gemmgen.problem.mma import MMAS, Mma
+from gemmgen.problem.wgmma import Wgmma
 from gemmgen.run.compile import compiler_version
 from gemmgen.run.executor import Executor
 from gemmgen.support.clock import today
@@ -100,6 +102,18 @@ class Recording:
         if changed or lost:
             raise GemmgenError(f"{path} was recorded of other vectors: {', '.join((*changed, *sorted(lost)))}")
         return cls(arch, said, results)
+
+
+def is_recorded(instruction: Mma | Wgmma, arch: Arch) -> bool:
+    """Whether files that come with gemmgen have its results on a card of `arch`: the model agrees with all of these."""
+    names = (name for path in FOLDER.glob(f"{arch.name}_*.npz") for name in _entries(path))
+    return any(name.startswith(f"{instruction.function} x ") for name in names)
+
+
+@cache
+def _entries(path: Path) -> tuple[str, ...]:
+    with np.load(path, allow_pickle=False) as file:
+        return tuple(file.files)
 
 
 def record(executor: Executor, arch: str, provenance: Mapping[str, str], only: str = "") -> Recording:

@@ -73,8 +73,9 @@ any payload), Inf must be the same Inf; the rest is bounded as above.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -202,7 +203,7 @@ def _compared(
     matrix = case.tensors[output]
     want = _stored(case.problem.types, matrix.dtype, values)
     got = matrix.dtype.decode(matrix.view(result)[window.index])
-    wrong = ~_right(case.problem.types, matrix.dtype, got, values, bound)
+    wrong = ~right(case.problem.types, matrix.dtype, got, values, bound)
     largest_bound = float(bound.max(initial=0.0))
     if not wrong.any():
         error = _error(got, values) if want is values else _error_before_storing(got, want, values)
@@ -230,7 +231,7 @@ def _stored(types: Types, dtype: DType, values: Doubles) -> Doubles:
     return values if types.uniform or types.scalar.is_integer else dtype.nearest(values)
 
 
-def _right(types: Types, dtype: DType, got: Doubles, values: Doubles, bound: Doubles) -> Mask:
+def right(types: Types, dtype: DType, got: Doubles, values: Doubles, bound: Doubles) -> Mask:
     """Which of `got` a right kernel may store, whose results before that are off by `bound` at most.
 
     Where storing rounds, that is any number of `dtype` from that of the least such result to that of the greatest.
@@ -280,13 +281,13 @@ def _expected(situation: Situation, window: Window, output: str) -> tuple[Double
         return _integer_result(situation, window, product), np.zeros_like(product)
     with np.errstate(invalid="ignore"):
         unscaled_size = size
-        values, size = _alpha(case) * product, abs(_alpha(case)) * size
+        values, size = alpha_of(case) * product, abs(alpha_of(case)) * size
         if case.beta != 0:  # beta = 0 must not read C, which may hold NaN
             old = case.c.dtype.decode(case.c.view(make_operands(situation).c)[window.index])
             values, size = values + case.beta * old, size + np.abs(case.beta * old)
     if situation.data in EXACT_KINDS:
         return values, np.zeros_like(values)
-    bound = _bound(situation, size, largest) + abs(_alpha(case)) * _beyond(situation, product, unscaled_size, largest)
+    bound = _bound(situation, size, largest) + abs(alpha_of(case)) * _beyond(situation, product, unscaled_size, largest)
     return values, np.where(np.isfinite(values), bound, 0.0)
 
 
@@ -296,7 +297,7 @@ def _beyond(situation: Situation, product: Doubles, size: Doubles, largest: Doub
     return tensor_bound(case.problem.types, case.k, _terms(situation), product, size, largest)
 
 
-def _alpha(case: Case) -> float:
+def alpha_of(case: Case) -> float:
     """0 in place of alpha where it scales no product: K = 0 gives beta * C for an infinite alpha, too, as in BLAS."""
     return 0.0 if case.k == 0 and case.problem.epilogue.alpha_scales_acc else case.alpha
 
@@ -323,12 +324,12 @@ def _bound(situation: Situation, size: Doubles, largest: Doubles) -> Doubles:
     if sums.is_integer:  # exact, and then scaled
         return SCALING_ROUNDINGS * scalar.unit_roundoff * size + scalar.smallest
     roundings = LAMBDA * np.sqrt(_terms(situation) + 2)  # two more: alpha and beta
-    underflows = (2 * case.k + 1) * abs(_alpha(case)) + 2
+    underflows = (2 * case.k + 1) * abs(alpha_of(case)) + 2
     residue: Doubles | float = 0.0
     if sums == DType.F64:  # the reference's own
         roundings += REFERENCE_ROUNDINGS
-        underflows += abs(_alpha(case)) + 2
-        residue = abs(_alpha(case)) * case.k * SLICE_RESIDUE * largest
+        underflows += abs(alpha_of(case)) + 2
+        residue = abs(alpha_of(case)) * case.k * SLICE_RESIDUE * largest
     bound: Doubles = roundings * (sums.unit_roundoff * size) + residue + np.ceil(underflows / 2) * sums.smallest
     return bound
 
@@ -342,28 +343,34 @@ def _through_epilogue(
     """
     case, exact = situation.case, situation.data in EXACT_KINDS
     dtype, scalar = case.problem.types.accumulator, case.problem.types.scalar
-    operands = make_operands(situation)
     acc = _bounded_sum(situation, exact, _terms(situation), product, size, largest)
     if not exact:
         beyond = np.where(np.isfinite(product), _beyond(situation, product, size, largest), 0.0)
         acc = Bounded(acc.value, acc.bound + beyond)
-    inputs = {"acc": acc}
+    inputs = {"acc": acc, **epilogue_inputs(situation, partial(_in_window, window=window))}
     inputs |= {name: _sum(situation, window, name) for name in case.problem.epilogue.sums}
-    inputs |= {DEPTH: Bounded.exact(dtype.nearest(np.asarray(case.k, np.float64)))}
-    scalars = {"alpha": _alpha(case), "beta": case.beta}
+    results = apply_epilogue(case.problem.epilogue, inputs, scalar, exact, dtype.is_integer)
+    result = results.c if output == "C" else results.outputs[output]
+    shape = product.shape
+    return np.broadcast_to(result.value, shape).copy(), np.broadcast_to(result.bound, shape).copy()
+
+
+def epilogue_inputs(situation: Situation, pick: Callable[[Floats], Floats]) -> dict[str, Bounded]:
+    """What an epilogue takes beside sums over K: of matrices and vectors what `pick` takes of each."""
+    case, operands = situation.case, make_operands(situation)
+    dtype, scalar = case.problem.types.accumulator, case.problem.types.scalar
+    inputs = {DEPTH: Bounded.exact(dtype.nearest(np.asarray(case.k, np.float64)))}
+    scalars = {"alpha": alpha_of(case), "beta": case.beta}
     inputs |= {
         name: Bounded.exact(scalar.nearest(np.asarray(scalars[name], np.float64)))
         for name in case.problem.epilogue.scalars
     }
     if case.problem.epilogue.reads_c:
-        old = case.c.dtype.decode(case.c.view(operands.c)[window.index])
+        old = case.c.dtype.decode(pick(case.c.view(operands.c)))
         inputs["C"] = Bounded.exact(old if case.beta != 0 else np.zeros_like(old))
     for name, matrix in case.read.items():
-        inputs[name] = Bounded.exact(_in_window(matrix.view(operands.extra[name]).astype(np.float64), window))
-    results = apply_epilogue(case.problem.epilogue, inputs, scalar, exact, dtype.is_integer)
-    result = results.c if output == "C" else results.outputs[output]
-    shape = product.shape
-    return np.broadcast_to(result.value, shape).copy(), np.broadcast_to(result.bound, shape).copy()
+        inputs[name] = Bounded.exact(pick(matrix.view(operands.extra[name])).astype(np.float64))
+    return inputs
 
 
 def _bounded_sum(
@@ -390,7 +397,7 @@ def _sum(situation: Situation, window: Window, name: str) -> Bounded:
     return _bounded_sum(situation, situation.data == "exact", case.k, *(np.expand_dims(one, axis) for one in of_all))
 
 
-def _in_window(values: Doubles, window: Window) -> Doubles:
+def _in_window(values: Floats, window: Window) -> Floats:
     """Of an operand as large as C the window's part; of one that is as large along one dimension that one's."""
     rows = window.rows if values.shape[-2] > 1 else slice(None)
     cols = window.cols if values.shape[-1] > 1 else slice(None)

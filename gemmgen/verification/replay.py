@@ -1,84 +1,131 @@
 """A kernel's results to the bit, from its plan: `dot` in the order in which the plan says that it sums.
 
-A bound has to let through what a right kernel may round. Where the order of a sum is known, every element has one right
-bit pattern, and a product that is missing shows at any K, in types of few bits, too.
+A bound has to let through what a right kernel may round. Where the order of a sum is known, every element of
+alpha * sum + beta * C has one right bit pattern, and a product that is missing shows at any K, in types of few bits,
+too. Through another epilogue goes the sum that the order makes, without an error of its own: what is left of the bound
+is that of the few operations behind it.
+
+A text that is not what gemmgen renders may sum in another order and be right: whether it must not, its user says.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from gemmgen.kernel.again import rendered_or_none
 from gemmgen.kernel.families import plan_of
 from gemmgen.kernel.plan import SumOrder
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.case import Case
 from gemmgen.problem.device import Arch, parse_arch
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.types import Types
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.data import make_operands
+from gemmgen.verification.recordings import is_recorded
+from gemmgen.verification.reference import alpha_of, epilogue_inputs, right
+from gemmgen.verification.roundings import Bounded, apply_epilogue
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.tensor_core import Codes, dot, fused
 from gemmgen.verification.window import Window
 
 Index = tuple[npt.NDArray[np.int64], ...]  # of some elements of C: (matrix of the batch,) row, column
+Mask = npt.NDArray[np.bool_]
 
 ELEMENTS = 64  # of a comparison, at most,
 PRODUCTS, F64_PRODUCTS = 2**16, 2**10  # and so many products in all; those of f64 are slow
+TF32_CUT = 13  # bits that an f32 has beyond those of a tf32
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """How many of the elements that were replayed have the bits which the plan says.
+    """How many of the elements that were replayed are what the plan says.
 
-    first  the first that has not
+    first  the first that is not
+    order  in which the plan sums
     """
 
     elements: int
     equal: int
     first: str | None = None
+    order: str = ""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What elements of C hold by the plan.
+
+    agrees  which of such bit patterns are right
+    shown   the right one, or the range of them, for an element by its number
+    """
+
+    agrees: Callable[[Codes], Mask]
+    shown: Callable[[int], str]
 
 
 class Replayer:
-    """Holds samples of what a kernel computes against its plan, and counts."""
+    """Holds samples of what a kernel computes against its plan, and counts.
 
-    def __init__(self, source: KernelSource) -> None:
+    executor  that runs it: what a card computes is judged where one like it has been recorded
+    strict    other bits than planned are wrong though the text is not what gemmgen renders
+    """
+
+    def __init__(self, source: KernelSource, *, executor: str = "emulator", strict: bool = False) -> None:
+        self._source, self._executor, self._strict = source, executor, strict
         self._order, self._arch = order_of(source), parse_arch(source.arch)
         self._elements = self._equal = 0
         self._first: str | None = None
 
-    def compare(self, situation: Situation, result: Floats, window: Window) -> None:
-        """Some elements of C, as it is in storage after a run, inside `window`."""
+    def compare(self, situation: Situation, result: Floats, window: Window) -> str | None:
+        """Some elements of C, as it is in storage after a run, inside `window`. Returns what is wrong, if anything."""
         if self._order is None or not window.elements:
-            return
+            return None
         case, at = situation.case, sample(situation, window)
-        planned = replay(self._order, self._arch, case, make_operands(situation), at)
+        planned = replay(self._order, self._arch, situation, at)
         got = case.c.view(result.view(case.c.dtype.bits))[at]
-        same = (got == planned) | _both_nan(case.c.dtype, got, planned)
-        self._elements += len(same)
-        self._equal += int(same.sum())
-        if self._first is None and not same.all():
-            self._first = _shown(situation, at, got, planned, int(np.argmin(same)))
+        agrees = planned.agrees(got)
+        self._elements += len(agrees)
+        self._equal += int(agrees.sum())
+        if agrees.all():
+            return None
+        number = int(np.argmin(agrees))
+        place = "".join(f"[{int(axis[number])}]" for axis in at)
+        trouble = f"C{place} is 0x{int(got[number]):x}, planned {planned.shown(number)}"
+        self._first = self._first or f"{trouble}, in {situation}"
+        return f"{trouble}, by {self._order}" if self._judges else None
 
     @property
     def replayed(self) -> Replayed | None:
         """None where the plan says nothing, or nothing was compared."""
-        return Replayed(self._elements, self._equal, self._first) if self._elements else None
+        return Replayed(self._elements, self._equal, self._first, str(self._order)) if self._elements else None
+
+    @cached_property
+    def _judges(self) -> bool:
+        assert self._order is not None
+        if self._executor != "emulator" and not is_recorded(self._order.mma, self._arch):
+            return False
+        if self._strict:
+            return True
+        again = rendered_or_none(self._source, self._source.arch)
+        return again is not None and again.text == self._source.text
 
 
 def order_of(source: KernelSource) -> SumOrder | None:
-    """What the plan says of sums, where the rest of the arithmetic is known, too: alpha * sum + beta * C in floats."""
+    """What the plan says of sums, where the rest of the arithmetic is known, too."""
     try:
         order = plan_of(source).sums
     except InvalidInput:
         return None  # of no family that is known
-    types = source.problem.types
-    whole = order is not None and (order.mma.a, order.mma.b) == (types.a, types.b) and types.a is not DType.F32
-    return order if whole and source.problem.epilogue.is_linear and not types.accumulator.is_integer else None
+    types, epilogue = source.problem.types, source.problem.epilogue
+    known = order is not None and (types.accumulator.is_integer or not epilogue.sums)
+    return order if known else None
 
 
 def sample(situation: Situation, window: Window) -> Index:
@@ -93,21 +140,45 @@ def sample(situation: Situation, window: Window) -> Index:
     return tuple(rng.integers(first, end, count) for first, end in spans)
 
 
-def replay(order: SumOrder, arch: Arch, case: Case, operands: Operands, at: Index) -> Codes:
-    """The bits of C at `at`: `case`'s alpha * sum + beta * C, stored with one rounding."""
-    real = np.float64 if order.mma.a is DType.F64 else np.float32
+def replay(order: SumOrder, arch: Arch, situation: Situation, at: Index) -> Planned:
+    """C at `at` after a launch."""
+    case, operands = situation.case, make_operands(situation)
     a, b = _lines(case, operands, at)
-    total = np.zeros(len(a), real)
+    total = sums_of(order, arch, case.problem.types, a, b)
+    if case.problem.epilogue.is_linear:
+        return _of_bits(case.c.dtype, _linear(situation, total, at))
+    sums = {name: _signed_sum(case.problem.types, name, a, b) for name in case.problem.epilogue.sums}
+    return _of_range(situation, {"acc": Bounded.exact(total), **sums}, at)
+
+
+def sums_of(order: SumOrder, arch: Arch, types: Types, a: Codes, b: Codes) -> Floats:
+    """The sums of products of a and b along their last axis, in the type of sums: (elements, K) each, as bits."""
+    if order.rounds:
+        a, b = _tf32(a), _tf32(b)
+    total = np.zeros(len(a), types.accumulator.numpy)
     with np.errstate(all="ignore"):
-        for number, (first, end) in enumerate(order.ranges(case.k)):
-            part = _sum(order, arch, a[:, first:end], b[:, first:end]).astype(real)
-            total = total + part if number else part
-        value = real(case.alpha if case.k or not case.problem.epilogue.alpha_scales_acc else 0.0) * total
-        if case.beta != 0:
-            old = case.c.dtype.decode(case.c.view(operands.c)[at])
-            value = _multiply_add(real(case.beta), old.astype(real), value)
-        stored = case.c.dtype.encode(value.astype(np.float64))
-    return np.asarray(stored.view(case.c.dtype.bits))
+        for first, end in order.ranges(a.shape[-1]):
+            part = _range_sum(order, arch, types, a[:, first:end], b[:, first:end])
+            total = total + part if order.splits > 1 else part
+    return total
+
+
+def _range_sum(order: SumOrder, arch: Arch, types: Types, a: Codes, b: Codes) -> Floats:
+    if not order.promotion:
+        return _sum(order, arch, types, a, b)
+    total = np.zeros(len(a), types.accumulator.numpy)
+    for first in range(0, a.shape[-1], order.promotion):
+        at = slice(first, first + order.promotion)
+        total = total + _sum(order, arch, types, a[:, at], b[:, at])
+    return total
+
+
+def _sum(order: SumOrder, arch: Arch, types: Types, a: Codes, b: Codes) -> Floats:
+    """By the instruction alone: from 0 on, with zeros up to a whole number of steps."""
+    a, b = (np.pad(codes, ((0, 0), (0, -codes.shape[-1] % order.step))) for codes in (a, b))
+    dtype = order.mma.accumulator
+    codes = dot(order.mma, arch, a, b, np.zeros(len(a), dtype.bits))
+    return np.asarray(codes.view(dtype.numpy).astype(types.accumulator.numpy))
 
 
 def _lines(case: Case, operands: Operands, at: Index) -> tuple[Codes, Codes]:
@@ -117,11 +188,25 @@ def _lines(case: Case, operands: Operands, at: Index) -> tuple[Codes, Codes]:
     return a[of_a], np.swapaxes(b, -1, -2)[of_b]
 
 
-def _sum(order: SumOrder, arch: Arch, a: Codes, b: Codes) -> Floats:
-    """Of a range: from 0 on, with zeros up to a whole number of steps."""
-    a, b = (np.pad(codes, ((0, 0), (0, -codes.shape[-1] % order.step))) for codes in (a, b))
-    dtype = order.mma.accumulator
-    return dot(order.mma, arch, a, b, np.zeros(len(a), dtype.bits)).view(dtype.numpy)
+def _tf32(codes: Codes) -> Codes:
+    """f32s as the nearest tf32, ties away from zero; Inf and NaN as they are."""
+    magnitude, half = codes & 0x7FFFFFFF, 1 << (TF32_CUT - 1)
+    return np.where(magnitude < 0x7F800000, codes + np.uint32(half), codes)
+
+
+def _linear(situation: Situation, total: Floats, at: Index) -> Floats:
+    """alpha * total + beta * C, stored with one rounding."""
+    case, types = situation.case, situation.case.problem.types
+    old = case.c.view(make_operands(situation).c)[at]
+    if types.scalar.is_integer:
+        scaled = int(case.alpha) * total.astype(np.int64)
+        return types.c.wrap(scaled + (int(case.beta) * old.astype(np.int64) if case.beta else 0)).astype(types.c.numpy)
+    real = types.scalar.numpy.type
+    with np.errstate(all="ignore"):
+        value = real(alpha_of(case)) * total.astype(real)
+        if case.beta != 0:
+            value = _multiply_add(real(case.beta), types.c.decode(old).astype(real), value)
+        return types.c.encode(value.astype(np.float64))
 
 
 def _multiply_add(a: np.floating[Any], b: Floats, c: Floats) -> Floats:
@@ -138,10 +223,35 @@ def _multiply_add(a: np.floating[Any], b: Floats, c: Floats) -> Floats:
     return np.asarray(odd.astype(np.float32))
 
 
-def _both_nan(dtype: DType, got: Codes, planned: Codes) -> npt.NDArray[np.bool_]:
-    return np.asarray(np.isnan(dtype.decode(got.view(dtype.numpy))) & np.isnan(dtype.decode(planned.view(dtype.numpy))))
+def _signed_sum(types: Types, name: str, a: Codes, b: Codes) -> Bounded:
+    """That of each element's row of A, or column of B, modulo 2^32."""
+    codes, dtype = (a, types.a) if name == "row_sum" else (b, types.b)
+    return Bounded.exact(DType.S32.wrap(codes.view(dtype.numpy).astype(np.int64).sum(-1)))
 
 
-def _shown(situation: Situation, at: Index, got: Codes, planned: Codes, number: int) -> str:
-    place = "".join(f"[{int(axis[number])}]" for axis in at)
-    return f"C{place} is 0x{int(got[number]):x}, planned 0x{int(planned[number]):x}, in {situation}"
+def _of_bits(dtype: DType, stored: Floats) -> Planned:
+    wanted = stored.view(dtype.bits)
+    nan = np.isnan(dtype.decode(stored))  # of whatever payload
+
+    def agrees(got: Codes) -> Mask:
+        return np.asarray((got == wanted) | nan & np.isnan(dtype.decode(got.view(dtype.numpy))))
+
+    return Planned(agrees, lambda number: f"0x{int(wanted[number]):x}")
+
+
+def _of_range(situation: Situation, sums: dict[str, Bounded], at: Index) -> Planned:
+    types, epilogue = situation.case.problem.types, situation.case.problem.epilogue
+    inputs = {**epilogue_inputs(situation, partial(_elements, at=at)), **sums}
+    c = apply_epilogue(epilogue, inputs, types.scalar, integer_sums=types.accumulator.is_integer).c
+    value, bound = (np.broadcast_to(x, at[-1].shape) for x in (c.value, c.bound))
+
+    def agrees(got: Codes) -> Mask:
+        return right(types, types.c, types.c.decode(got.view(types.c.numpy)), value, bound)
+
+    return Planned(agrees, lambda number: f"{value[number]:.9g}, off by {bound[number]:.3g} at most")
+
+
+def _elements(values: Floats, at: Index) -> Floats:
+    """Of an operand as large as C those elements; one that is 1 long along a dimension has the same for all of it."""
+    index = (axis if size > 1 else np.zeros_like(axis) for axis, size in zip(at, values.shape, strict=True))
+    return np.asarray(values[tuple(index)])

@@ -15,7 +15,7 @@ from gemmgen.kernel.families import FAMILIES
 from gemmgen.kernel.families.base import check
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.device import DEFAULT_ARCH, Limits
+from gemmgen.problem.device import DEFAULT_ARCH, Limits, parse_arch
 from gemmgen.run.compile import compile_kernel, compile_many, cores
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.executor import Executor
@@ -184,8 +184,9 @@ def _mentions(only: str, name: str, category: str, subject: Subject) -> bool:
 @cache
 def rendered(subject: Subject, limits: Limits) -> KernelSource:
     """The correct kernel of `subject`."""
+    limits = limits if subject.arch == DEFAULT_ARCH else parse_arch(subject.arch).limits
     check(subject.family, subject.problem, subject.config, limits)
-    return render(subject.problem, subject.family, subject.config)
+    return render(subject.problem, subject.family, subject.config, subject.arch)
 
 
 def plant(bug: Bug, limits: Limits) -> KernelSource:
@@ -231,7 +232,7 @@ def try_bug(
 ) -> BugOutcome:
     """Plant `bug` and verify. Without `shrink` the first situation that fails stands."""
     source = plant(bug, limits)
-    return BugOutcome(bug, source, verify(executor, source, examples=examples, seed=seed, shrink=shrink))
+    return BugOutcome(bug, source, verify(executor, source, examples=examples, seed=seed, shrink=shrink, bits=bug.bits))
 
 
 def try_bugs(
@@ -246,7 +247,7 @@ def try_bugs(
     """The outcome of every bug, in their order; what survives on a GPU is tried in the emulator, where there is one."""
     sources = [plant(bug, _limits(lanes)) for bug in bugs]
     jobs = [
-        VerifyJob(source, examples, seed, tools, what=f"{bug.breaks}: {bug.name}")
+        VerifyJob(source, examples, seed, tools, bits=bug.bits, what=f"{bug.breaks}: {bug.name}")
         for bug, source in zip(bugs, sources, strict=True)
     ]
     verdicts = lanes.verdicts(jobs, on_bug)
@@ -259,7 +260,8 @@ def try_bugs(
     except CandidateFailed:
         return tuple(outcomes)
     with emulator:
-        again = emulate_many(emulator, [VerifyJob(outcome.source, examples, seed) for outcome in missed])
+        jobs = [VerifyJob(outcome.source, examples, seed, bits=outcome.bug.bits) for outcome in missed]
+        again = emulate_many(emulator, jobs)
     emulated = {outcome.bug: verdict for outcome, verdict in zip(missed, again, strict=True)}
     return tuple(replace(outcome, emulated=emulated.get(outcome.bug)) for outcome in outcomes)
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from gemmgen.problem.device import Arch
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.mma import Mma, Sums
+from gemmgen.problem.wgmma import Wgmma
 from gemmgen.support.errors import require
 
 Codes = npt.NDArray[np.unsignedinteger[Any]]  # elements by their bit patterns
@@ -27,7 +28,7 @@ QUIET = 2**51  # the bit of an f64 NaN that arithmetic sets
 NOTHING = -(2**20)  # the exponent of a zero, which counts for nothing
 
 
-def dot(mma: Mma, arch: Arch, a: Codes, b: Codes, c: Codes) -> Codes:
+def dot(mma: Mma | Wgmma, arch: Arch, a: Codes, b: Codes, c: Codes) -> Codes:
     """c + the products of a and b along their last axis, which is as long as any number of the instruction's k.
 
     a, b, c  bit patterns of `mma.a`, `mma.b` and `mma.accumulator`; a and b are (..., K), c is (...)
@@ -38,13 +39,13 @@ def dot(mma: Mma, arch: Arch, a: Codes, b: Codes, c: Codes) -> Codes:
     reason = mma.why_not(arch)
     require(reason is None, reason or "")
     require(a.shape[-1] % mma.k == 0, f"K = {a.shape[-1]} is no multiple of {mma.function}'s k = {mma.k}")
-    sums = mma.sums[arch.number]
+    sums = mma.sums_on(arch)
     if sums is not None:
         return _floats(mma, sums, a, b, c)
     return _doubles(a, b, c) if mma.accumulator is DType.F64 else _integers(mma, a, b, c)
 
 
-def _integers(mma: Mma, a: Codes, b: Codes, c: Codes) -> Codes:
+def _integers(mma: Mma | Wgmma, a: Codes, b: Codes, c: Codes) -> Codes:
     products = (_signed(a, mma.a) * _signed(b, mma.b)).sum(axis=-1)
     return np.asarray(products + c.astype(np.int64) & 0xFFFFFFFF).astype(np.uint32)
 
@@ -116,24 +117,59 @@ def _terms(codes: Codes, dtype: DType, cut: int = 0) -> _Terms:
     return _Terms(significand, np.maximum(field, 1) - (1 << (exponents - 1)) + 1, fraction, values)
 
 
-def _floats(mma: Mma, sums: Sums, a: Codes, b: Codes, c: Codes) -> Codes:
+@dataclass(frozen=True)
+class _Products:
+    """Of two operands, by k: magnitudes in units of 2^-fraction, times 2^exponent; `special` as that of _Terms."""
+
+    magnitude: Integers
+    sign: Integers
+    exponent: Integers
+    special: Doubles
+
+    def __getitem__(self, at: slice) -> _Products:
+        return _Products(self.magnitude[..., at], self.sign[..., at], self.exponent[..., at], self.special[..., at])
+
+
+def _products(a: _Terms, b: _Terms, fraction: int) -> _Products:
+    exact = a.significand * b.significand
+    exponents = np.where(exact == 0, NOTHING, a.exponent + b.exponent)
+    magnitude = np.abs(exact) << (fraction - a.fraction - b.fraction)  # no format has more bits
+    return _Products(magnitude, np.sign(exact), exponents, _special_products(a, b))
+
+
+def _special_products(a: _Terms, b: _Terms) -> Doubles:
+    """Products with Inf and NaN, 0 elsewhere."""
+    some = (a.special != 0) | (b.special != 0)
+    if not some.any():
+        return np.zeros(some.shape)
+
+    def value(terms: _Terms) -> Doubles:
+        finite = np.sign(terms.significand)  # enough to tell Inf * 0 and the sign of Inf * x
+        return np.where(terms.special == 0, finite, terms.special)
+
+    with np.errstate(invalid="ignore"):
+        return np.where(some, value(a) * value(b), 0.0)
+
+
+def _floats(mma: Mma | Wgmma, sums: Sums, a: Codes, b: Codes, c: Codes) -> Codes:
     cut = 13 if mma.a is DType.F32 else 0  # of tf32
-    factors_a, factors_b = _terms(a, mma.a, cut), _terms(b, mma.b, cut)
+    products = _products(_terms(a, mma.a, cut), _terms(b, mma.b, cut), sums.fraction)
     for first in range(0, a.shape[-1], sums.products):
-        c = _step(mma, sums, factors_a, factors_b, slice(first, first + sums.products), c)
+        c = _step(mma.accumulator, sums, products[first : first + sums.products], c)
     return c
 
 
-def _step(mma: Mma, sums: Sums, a: _Terms, b: _Terms, at: slice, c: Codes) -> Codes:
-    accumulated = _terms(c, mma.accumulator)
-    products = a.significand[..., at] * b.significand[..., at]
-    exponents = np.where(products == 0, NOTHING, a.exponent[..., at] + b.exponent[..., at])
-    largest = np.maximum(exponents.max(axis=-1), accumulated.counted)
+def _step(dtype: DType, sums: Sums, products: _Products, c: Codes) -> Codes:
+    accumulated = _terms(c, dtype)
+    largest = np.maximum(products.exponent.max(axis=-1), accumulated.counted)
     smallest = np.where(largest == NOTHING, 0, largest) - sums.fraction  # the exponent of what terms are multiples of
-    total = _cut(products, exponents - a.fraction - b.fraction - smallest[..., None]).sum(axis=-1)
+    shift = np.minimum(largest[..., None] - products.exponent, 63)
+    total = (products.sign * (products.magnitude >> shift)).sum(axis=-1)
     total = total + _cut(accumulated.significand, accumulated.counted - accumulated.fraction - smallest)
-    found = _rounded(np.ldexp(total.astype(np.float64), smallest), mma.accumulator, sums.kept)
-    return np.asarray(np.where(*_special(a, b, at, accumulated, mma.accumulator), found))
+    found = _rounded(np.ldexp(total.astype(np.float64), smallest), dtype, sums.kept)
+    if not (products.special.any() or accumulated.special.any()):
+        return found
+    return np.asarray(np.where(*_special(products.special, accumulated.special, dtype), found))
 
 
 def _cut(significand: Integers, shift: Integers) -> Integers:
@@ -151,16 +187,10 @@ def _rounded(values: Doubles, dtype: DType, kept: int) -> Codes:
         return np.asarray(np.ldexp(np.trunc(np.ldexp(values, -unit)), unit), np.float32).view(np.uint32)
 
 
-def _special(a: _Terms, b: _Terms, at: slice, c: _Terms, dtype: DType) -> tuple[npt.NDArray[np.bool_], Codes]:
+def _special(products: Doubles, c: Doubles, dtype: DType) -> tuple[npt.NDArray[np.bool_], Codes]:
     """Where a term is Inf or NaN, and the sum's bits there: what IEEE 754 says, with one NaN for all."""
-
-    def value(terms: _Terms, at: slice) -> Doubles:
-        finite = np.sign(terms.significand[..., at])  # enough to tell Inf * 0 and the sign of Inf * x
-        return np.where(terms.special[..., at] == 0, finite, terms.special[..., at])
-
-    some = (a.special[..., at] != 0) | (b.special[..., at] != 0)
     with np.errstate(invalid="ignore"):
-        total = np.where(some, value(a, at) * value(b, at), 0.0).sum(axis=-1) + c.special
+        total = products.sum(axis=-1) + c
     infinite = dtype.encode(np.where(np.isnan(total), 0.0, total)).view(dtype.bits)
-    where = some.any(axis=-1) | (c.special != 0)
+    where = (products != 0).any(axis=-1) | (c != 0)
     return where, np.where(np.isnan(total), dtype.bits.type(NAN[dtype]), infinite)

@@ -89,7 +89,7 @@ class Verdict:
     errors       how far off random data was; None where something failed, or none was drawn
     coverage     what ran of the kernel's text; None where something failed, or the executor does not count that
     assumes      what the kernel needs and CUDA does not promise; see LoadedKernel.assumed
-    replayed     how many elements of C had the bits that the kernel's plan says; None where it says nothing of them
+    replayed     how many elements of C were as the kernel's plan says; None where it says nothing of them
     """
 
     executor: str
@@ -150,6 +150,7 @@ def verify(
     largest: int = FAR_SIZES[-1],
     shrink: bool = True,
     shrink_seconds: float = SHRINK_SECONDS,
+    bits: bool = False,
     on_example: Callable[[], None] = lambda: None,
 ) -> Verdict:
     """Property-test `source` on `executor`: at most `examples` situations, then shrinking if one fails.
@@ -158,6 +159,8 @@ def verify(
     that differ are a failure.
 
     Without `shrink` the first situation that fails stands; with it the smallest one found within `shrink_seconds`.
+    Elements of C that are not as the kernel's plan says fail a text that gemmgen renders, and with `bits` any text.
+
     `largest` bounds run-time sizes. A kernel that does not compile or load is a Verdict with that failure and no
     examples.
     """
@@ -167,7 +170,8 @@ def verify(
         kernel = executor.load(source)
     except CandidateFailed as error:
         return Verdict(executor.name, 0, seed, np.inf, error.failure)
-    tested = _Property(kernel, on_example, shrink_seconds, largest)
+    replayer = Replayer(source, executor=executor.name, strict=bits)
+    tested = _Property(kernel, replayer, on_example, shrink_seconds, largest)
     try:
         apart = apart_situations(source) if kernel.runs_apart and examples >= THOROUGH else []
         ends = list(tails(source)) if kernel.runs_apart and examples >= THOROUGH else []
@@ -202,9 +206,8 @@ def verify(
         kernel.close()
     passed = Verdict(executor.name, tested.examples, seed, tested.worst, sampled=tested.sampled)
     domain, errors = tested.tally.domain(), tested.tally.errors()
-    replayed = tested.tally.replayer.replayed if tested.tally.replayer else None
     ran = replace(passed, determinism=determinism, domain=domain, errors=errors, coverage=coverage, assumes=assumes)
-    return replace(ran, replayed=replayed)
+    return replace(ran, replayed=replayer.replayed)
 
 
 def _passes_alone(executor: Executor, source: KernelSource, wrong: Wrong) -> bool:
@@ -302,7 +305,12 @@ class _Property:
     """The property that hypothesis tests: this kernel computes every situation right."""
 
     def __init__(
-        self, kernel: LoadedKernel, on_example: Callable[[], None], shrink_seconds: float, largest: int
+        self,
+        kernel: LoadedKernel,
+        replayer: Replayer,
+        on_example: Callable[[], None],
+        shrink_seconds: float,
+        largest: int,
     ) -> None:
         self.kernel = kernel
         self.seeker = Seeker(kernel, largest)
@@ -317,7 +325,7 @@ class _Property:
         self.found_after: int | None = None
         self.seen: Seen = {}
         self.tally = DomainTally()
-        self.tally.replayer = Replayer(kernel.source)
+        self.tally.replayer = replayer
         self.determinism: Determinism | None = None
 
     def __call__(self, situation: Situation) -> None:

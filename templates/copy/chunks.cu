@@ -1,4 +1,5 @@
 /*# global -> shared, where a tile lies as its operand does, swizzled: a thread's accesses are so many lines apart. #*/
+//% from "copy/swizzle.cu" import place
 /*# A loop over this thread's accesses to x: line `line`, from element `at` on. `first`: at which tile they begin. #*/
 //% macro for_each_access(x, reads=false)
 //% set line, at = ("k", x.mn) if x.k_rows else (x.mn, "k")
@@ -23,7 +24,7 @@ ${ caller() }    }
 /*# The element of the shared tile where an access begins. #*/
 //% macro shared_element(x)
 //% set line, at = ("k", x.mn) if x.k_rows else (x.mn, "k")
-shared[${ line }][swizzled_${ x.x }(${ line }, ${ at })]
+shared[${ line }][${ place(x, line, at) }]
 //%- endmacro
 
 /*# How many elements from there on lie inside x: V of x or more where all do. #*/

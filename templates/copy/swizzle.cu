@@ -1,4 +1,9 @@
 /*# Shared tiles without padding, whose lines are read 16 bytes at a time. #*/
+/*# Where element `at` of a line of x's shared tile lies. #*/
+//% macro place(x, line, at)
+${ "swizzled_%s(%s, %s)" | format(x.x, line, at) if x.swizzled else at }
+//%- endmacro
+
 //% macro swizzle(x, alike=false)
 //% if alike
 // The same in B's.

@@ -1,5 +1,6 @@
 /*# shared -> registers by ldmatrix, which brings four matrices of 8 lines of 16 bytes: each lane names a line, and gets of each
     matrix what mma.sync wants of it. Where shared lines run along m or n, it transposes. #*/
+//% from "copy/swizzle.cu" import place
 //% macro fragment(x)
 //% set function = "ldmatrix_x4_trans" if x.k_rows else "ldmatrix_x4"
 //% set first = x.mn ~ " + 16 * i"
@@ -17,7 +18,7 @@ __device__ __forceinline__ void load_fragments_a(const TileA& shared, int warp_m
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         const int m = warp_m + 16 * i + ${ mn };
-        ${ function }(a[i], &shared[${ line }][swizzled_a(${ line }, ${ at })]);
+        ${ function }(a[i], &shared[${ line }][${ place(x, line, at) }]);
 //% if x.rounds
         #pragma unroll
         for (int r = 0; r < 4; ++r) a[i][r] = tf32_from_float(__uint_as_float(a[i][r]));
@@ -35,7 +36,7 @@ __device__ __forceinline__ void load_fragments_b(const TileB& shared, int warp_n
     for (int j = 0; j < MMAS_N; j += 2) {
         const int n = warp_n + 8 * j + ${ mn };
         unsigned pair[4];
-        ${ function }(pair, &shared[${ line }][swizzled_b(${ line }, ${ at })]);
+        ${ function }(pair, &shared[${ line }][${ place(x, line, at) }]);
         #pragma unroll
         for (int r = 0; r < 4; ++r) b[j + r / 2][r % 2] = ${ "tf32_from_float(__uint_as_float(pair[r]))" if x.rounds else "pair[r]" };
     }

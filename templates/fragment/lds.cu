@@ -1,7 +1,8 @@
 /*# shared -> registers, an element each: ldmatrix moves pieces of 16 bits, and transposes those only. #*/
+//% from "copy/swizzle.cu" import place
 //% macro fragment(x)
 //% set line, at = ("k", x.mn) if x.k_rows else (x.mn, "k")
-//% set element = "shared[%s][swizzled_%s(%s, %s)]" | format(line, x.x, line, at)
+//% set element = "shared[%s][%s]" | format(line, place(x, line, at))
 //% set value = "tf32_from_float(%s)" | format(element) if x.rounds else element
 //% if x.x == "a"
 // This warp's fragments of A's tile at the K_STEP k from `k_step` on: 16 rows for each instruction, from `warp_m` on.

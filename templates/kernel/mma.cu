@@ -13,7 +13,7 @@ ${ element_types(converts=false, reads_c=kernel.problem.epilogue.reads_c, halves
 //%- endblock
 //% block types
 ${ vec() }
-using TileA = ${ TA }${ "[BK][BM]" if view.a.k_rows else "[BM][BK]" };  // A's tile in shared memory, as A lies in global memory but swizzled
+using TileA = ${ TA }${ "[BK][BM]" if view.a.k_rows else "[BM][BK]" };  // A's tile in shared memory, as A lies in global memory${ " but swizzled" if view.a.swizzled }
 using TileB = ${ TB }${ "[BK][BN]" if view.b.k_rows else "[BN][BK]" };  // B's, likewise
 using Accumulators = ${ "unsigned" if view.halves else T }[MMAS_M][MMAS_N][${ view.registers }];  // this thread's sums, by instructions of its warp${ "; two halves each" if view.halves }
 
@@ -29,8 +29,10 @@ ${ mma_function(view.instructions) }
 //% if view.rounds
 ${ tf32() }
 //%- endif
+//% if view.a.swizzled
 ${ swizzle(view.a) }
 ${ swizzle(view.b, alike=view.a.by_ldmatrix == view.b.by_ldmatrix) }
+//% endif
 //% endblock
 //% block accumulators
     const WarpOrigin warp = warp_origin();

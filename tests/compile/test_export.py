@@ -22,15 +22,14 @@ from gemmgen.artifacts.folder import export
 from gemmgen.artifacts.together import write_together
 from gemmgen.kernel.families import FAMILIES
 from gemmgen.kernel.prepare import Prepare
-from gemmgen.kernel.render import environment, render
+from gemmgen.kernel.render import render
 from gemmgen.kernel.source import POINTERS as POINTER_NAMES
-from gemmgen.kernel.source import WORKSPACE, KernelSource, Launch, parameters
-from gemmgen.kernel.tensor_map import PROMOTIONS, SWIZZLES, TensorMap
+from gemmgen.kernel.source import WORKSPACE, KernelSource
+from gemmgen.kernel.tensor_map import PROMOTIONS, SWIZZLES
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.sizes import parse_shape
-from gemmgen.problem.wgmma import wgmmas
 from gemmgen.run.compile import compile_text
 from gemmgen.support.errors import GemmgenError, InvalidInput
 from gemmgen.support.files import Store
@@ -137,20 +136,6 @@ SHARING = (
     SPLIT,
     kernel("?x64x?", "rr", problem={"dtype": DType.F64, "batch": None}, SPLIT=4),
 )
-
-
-def of_tensor_maps() -> KernelSource:
-    """A kernel by hand that loads and stores by TMA, and multiplies by wgmma; as many blocks as the device has SMs."""
-    problem = Problem(None, None, None, layout="rc", types="bf16", epilogue="acc", ld_align=8)
-    text = (TEMPLATES.parent / "tests" / "kernels" / "wgmma_cooperative.cu").read_text()
-    rendered = environment(problem.types).from_string(text).render(instruction=wgmmas()["wgmma_m64n64k16_bf16"])
-    maps = (TensorMap("A", (64, 128), 128), TensorMap("B", (64, 64), 128, 256), TensorMap("C", (64, 64), 128))
-    shared = 4 * (128 + 64) * 64 * 2 + 128 * 64 * 2 + 2 * 4 * 8
-    launch = Launch(384, (("M", 128), ("N", 64)), shared, maps=maps, persistent=True)
-    return KernelSource("k", rendered, problem, "by hand", {}, launch, parameters(problem, launch))
-
-
-MAPPED = of_tensor_maps()
 
 
 def run(*command: str | Path, folder: Path) -> None:
@@ -411,9 +396,9 @@ SM_90A = ("-gencode", "arch=compute_90a,code=sm_90a")
 
 
 @pytest.fixture(scope="module")
-def mapped(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    """MAPPED's launcher."""
-    library = launcher_on_the_host(tmp_path_factory.mktemp("mapped"), MAPPED, arch="sm_90a")
+def mapped(tmp_path_factory: pytest.TempPathFactory, kernel_of_maps: KernelSource) -> ctypes.CDLL:
+    """Its launcher."""
+    library = launcher_on_the_host(tmp_path_factory.mktemp("mapped"), kernel_of_maps, arch="sm_90a")
     library.k_refusal.restype = ctypes.c_char_p
     (ctypes.c_int * 3).in_dll(library, "device_is")[:] = [9, 0, 132]
     return library
@@ -430,11 +415,11 @@ def plan(library: ctypes.CDLL, a: int = 4096, b: int = 8192, c: int = 1 << 40, *
 
 
 @needs_gcc
-def test_a_plan_has_the_maps_of_its_launch(mapped: ctypes.CDLL) -> None:
-    case = MAPPED.problem.case(**SIZES)
+def test_a_plan_has_the_maps_of_its_launch(mapped: ctypes.CDLL, kernel_of_maps: KernelSource) -> None:
+    case = kernel_of_maps.problem.case(**SIZES)
     status, made = plan(mapped)
     assert status == 0 and mapped.k_refusal() == b""
-    for i, (one, address) in enumerate(zip(MAPPED.launch.maps, (4096, 8192, 1 << 40), strict=True)):
+    for i, (one, address) in enumerate(zip(kernel_of_maps.launch.maps, (4096, 8192, 1 << 40), strict=True)):
         tensor = one.of(case)
         wanted = [1, address, *tensor.sizes, *tensor.strides, *tensor.box, SWIZZLES.index(tensor.swizzle)]
         wanted += [PROMOTIONS.index(tensor.promotion)]
@@ -443,11 +428,13 @@ def test_a_plan_has_the_maps_of_its_launch(mapped: ctypes.CDLL) -> None:
 
 @needs_gcc
 @pytest.mark.parametrize(("sms", "blocks"), [(132, 12), (5, 5)])
-def test_no_more_blocks_than_the_device_has_sms(mapped: ctypes.CDLL, sms: int, blocks: int) -> None:
+def test_no_more_blocks_than_the_device_has_sms(
+    mapped: ctypes.CDLL, kernel_of_maps: KernelSource, sms: int, blocks: int
+) -> None:
     (device := (ctypes.c_int * 3).in_dll(mapped, "device_is"))[:] = [9, 0, sms]
     _, made = plan(mapped)
     assert mapped.k_run(made, None) == 0
-    assert (ctypes.c_uint * 3).in_dll(mapped, "launched")[:] == [blocks, 384, MAPPED.launch.shared_bytes]
+    assert (ctypes.c_uint * 3).in_dll(mapped, "launched")[:] == [blocks, 384, kernel_of_maps.launch.shared_bytes]
     device[:] = [9, 0, 132]
 
 
@@ -491,9 +478,9 @@ def test_what_is_refused_says_why(mapped: ctypes.CDLL, changes: dict[str, Any], 
 
 
 @needs_gcc
-def test_the_map_of_an_operand_that_is_prepared_is_its_copy_s(tmp_path: Path) -> None:
-    launch = replace(MAPPED.launch, prepares=(Prepare("A", "r"),))
-    source = replace(MAPPED, launch=launch)
+def test_the_map_of_an_operand_that_is_prepared_is_its_copy_s(tmp_path: Path, kernel_of_maps: KernelSource) -> None:
+    launch = replace(kernel_of_maps.launch, prepares=(Prepare("A", "r"),))
+    source = replace(kernel_of_maps, launch=launch)
     library = launcher_on_the_host(tmp_path, source, arch="sm_90a")
     library.k_prepared_a_bytes.restype = ctypes.c_size_t
     for m, k in ((300, 100), (7, 0)):
@@ -527,9 +514,9 @@ def test_selftest_of_a_program(program: Callable[..., KernelSource], tmp_path: P
 
 
 @needs_nvcc
-def test_a_kernel_of_one_architecture_is_built_for_no_other(tmp_path: Path) -> None:
+def test_a_kernel_of_one_architecture_is_built_for_no_other(tmp_path: Path, kernel_of_maps: KernelSource) -> None:
     """And without a warning; its launcher links with CUDA's runtime alone and answers where there is no GPU."""
-    export(MAPPED, {**RECORD, "arch": "sm_90a"}, tmp_path)
+    export(kernel_of_maps, {**RECORD, "arch": "sm_90a"}, tmp_path)
     nvcc = "nvcc", "-arch=sm_90", "-c", "k.cu"
     other = subprocess.run(nvcc, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert other.returncode != 0 and "k has instructions of sm_90a alone: compile it with -gencode" in other.stderr
@@ -568,17 +555,28 @@ def launcher_on_the_host(folder: Path, source: KernelSource, arch: str = "sm_90"
 
 
 @needs_gcc
-@pytest.mark.parametrize(
-    "source", [FREE, SPLIT, STREAM, QUANTISED, MAPPED], ids=["plain", "workspace", "stream", "integers", "maps"]
-)
+@pytest.mark.parametrize("source", [FREE, SPLIT, STREAM, QUANTISED], ids=["plain", "workspace", "stream", "integers"])
 @pytest.mark.parametrize("compiler", [("gcc", "-std=c99"), ("g++", "-std=c++11")], ids=["C", "C++"])
 def test_header_is_c_and_cpp(tmp_path: Path, compiler: Sequence[str], source: KernelSource) -> None:
-    export(source, RECORD, tmp_path)
-    (tmp_path / "user.c").write_text(
+    takes_header(tmp_path, compiler, source)
+
+
+def takes_header(folder: Path, compiler: Sequence[str], source: KernelSource) -> None:
+    export(source, RECORD, folder)
+    (folder / "user.c").write_text(
         f'#include "{source.name}.h"\n#include "{source.name}.h"\nint main(void) {{ return 0; }}\n'
     )
-    (tmp_path / "cuda_bf16.h").write_text("struct __nv_bfloat16 { unsigned short bits; };\n")
-    run(*compiler, *WARNINGS, "-pedantic", "-I.", f"-I{HOST_CUDA}", "-fsyntax-only", "user.c", folder=tmp_path)
+    (folder / "cuda_bf16.h").write_text("struct __nv_bfloat16 { unsigned short bits; };\n")
+    run(*compiler, *WARNINGS, "-pedantic", "-I.", f"-I{HOST_CUDA}", "-fsyntax-only", "user.c", folder=folder)
+
+
+@needs_gcc
+@pytest.mark.parametrize("compiler", [("gcc", "-std=c99"), ("g++", "-std=c++11")], ids=["C", "C++"])
+def test_header_of_a_plan_is_c_and_cpp(
+    tmp_path: Path, compiler: Sequence[str], program: Callable[..., KernelSource], kernel_of_maps: KernelSource
+) -> None:
+    for source in (kernel_of_maps, program("rr", "bf16")):
+        takes_header(tmp_path / source.problem.layout.b, compiler, source)
 
 
 @needs_gcc

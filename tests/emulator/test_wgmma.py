@@ -253,25 +253,17 @@ def test_the_kernel_gives_the_bits_of_the_model(watch: bool, emulator: EmulatorE
     kernel.close()
 
 
-COOPERATIVE = (Path(__file__).parents[1] / "kernels" / "wgmma_cooperative.cu").read_text()
-
-
-def cooperative() -> KernelSource:
-    problem = Problem(None, None, None, layout="rc", types=Types.parse("bf16"), epilogue="acc", ld_align=8)
-    maps = (TensorMap("A", (64, 128), 128), TensorMap("B", (64, 64), 128), TensorMap("C", (64, 64), 128))
-    shared = 4 * (128 + 64) * 64 * 2 + 128 * 64 * 2 + 2 * 4 * 8
-    launch = Launch(384, (("M", 128), ("N", 64)), shared, maps=maps, persistent=True)
-    text = environment(problem.types).from_string(COOPERATIVE).render(instruction=INSTRUCTION)
-    return KernelSource("k", text, problem, "test", {}, launch, parameters(problem, launch))
-
-
-def test_two_warpgroups_that_share_a_stage_pass_verification(emulator: EmulatorExecutor) -> None:
-    verdict = verify(emulator, cooperative(), examples=15, runs=3)
+def test_two_warpgroups_that_share_a_stage_pass_verification(
+    emulator: EmulatorExecutor, kernel_of_maps: KernelSource
+) -> None:
+    verdict = verify(emulator, kernel_of_maps, examples=15, runs=3)
     assert verdict.passed, verdict.failure or verdict.mismatch
 
 
-def test_blocks_with_several_tiles_show_what_is_wrong_from_the_second_on(emulator: EmulatorExecutor) -> None:
-    source = cooperative()
+def test_blocks_with_several_tiles_show_what_is_wrong_from_the_second_on(
+    emulator: EmulatorExecutor, kernel_of_maps: KernelSource
+) -> None:
+    source = kernel_of_maps
     wait = "if (thread == 0) tma_store_wait_read<0>();\n            named_barrier_sync"
     assert source.text.count(wait) == 1
     kernel = emulator.load(replace(source, text=source.text.replace(wait, "named_barrier_sync")))

@@ -27,7 +27,7 @@ from gemmgen.benchmark.study import (
 )
 from gemmgen.benchmark.study.beside import beside
 from gemmgen.benchmark.study.engine import _measured, spill_us
-from gemmgen.benchmark.study.points import BLOCK_TILE, LADDER, LOOP_ORDER, REGISTER_TILE, config_for
+from gemmgen.benchmark.study.points import BLOCK_TILE, LADDER, LOOP_ORDER, REGISTER_TILE, TENSOR_LADDER, config_for
 from gemmgen.benchmark.study.reasons import registers_allowed, shared_reads, why, why_rejected
 from gemmgen.cli import main
 from gemmgen.cli import study as command
@@ -36,6 +36,7 @@ from gemmgen.cli.reports.study import markdown
 from gemmgen.cli.reports.study_files import write_study
 from gemmgen.kernel.families import FAMILIES, SIMT
 from gemmgen.kernel.families.base import constants, first_rejection
+from gemmgen.kernel.model import predict
 from gemmgen.kernel.render import render
 from gemmgen.problem.device import DEVICES, DeviceSpec, device_named
 from gemmgen.problem.dtype import DType
@@ -52,6 +53,7 @@ from gemmgen.support.errors import CandidateFailed, Failure, InvalidInput
 from gemmgen.support.files import Store
 
 PROBLEM = Problem(2048, 2048, 2048)
+BF16 = Problem(4096, 4096, 4096, types="bf16", layout="rc")
 LAPTOP, H200 = device_named("RTX 4050 Laptop"), device_named("H200")
 
 
@@ -68,7 +70,7 @@ def rejection_of(point: StudyPoint, problem: Problem, spec: DeviceSpec) -> str |
 @pytest.mark.parametrize("layout", ["rr", "rc", "cr", "cc"])
 @pytest.mark.parametrize("study", STUDIES.values(), ids=lambda study: study.name)
 def test_every_point_renders_in_every_layout(study: Study, layout: str) -> None:
-    problem = Problem(2048, 2048, 2048, layout=Layout.parse(layout))
+    problem = Problem(2048, 2048, 2048, dtype=study.dtype, layout=Layout.parse(layout))
     ours = [point for point in study.points if point.maker == "config"]
     assert [point.label for point in ours if rejection_of(point, problem, H200)] == []
     assert len({config_for(problem, point) for point in ours}) == len(ours)
@@ -85,6 +87,24 @@ def test_the_ladder_climbs_from_naive_to_the_library() -> None:
     assert all(point.lesson for point in LADDER.points)
 
 
+def test_the_ladder_of_tensor_cores_climbs_from_wmma_to_the_library() -> None:
+    *ours, tuned, library = TENSOR_LADDER.points
+    assert (tuned.maker, library.maker) == ("search", "cuBLASLt")
+    assert {point.family for point in ours} == {"wmma", "mma", "wgmma"}
+    assert [point.against for point in TENSOR_LADDER.points[1:]] == [point.label for point in [*ours, tuned]]
+    in_order, swizzled = (config_for(BF16, point).values for point in ours[1:3])
+    assert {name for name in in_order if in_order[name] != swizzled[name]} == {"SWIZZLE"}
+    assert ours[0].family == "wmma" and all(point.lesson for point in TENSOR_LADDER.points)
+
+
+def test_the_larger_steps_of_tensor_cores_are_expected_to_be_faster() -> None:
+    points = {point.label: point for point in TENSOR_LADDER.points}
+    rungs = [points[name] for name in ("wmma", "mma.sync", "swizzle", "multistage", "warp-specialised")]
+    plans = [FAMILIES[point.family].plan(BF16, config_for(BF16, point)) for point in rungs]
+    times = [predict(plan, H200).time_us for plan in plans]
+    assert all(after < before for before, after in pairwise(times))
+
+
 def test_sweeps_change_one_thing() -> None:
     def varying(study: Study) -> set[str]:
         settings = [point.settings for point in study.points]
@@ -98,7 +118,7 @@ def test_sweeps_change_one_thing() -> None:
 
 
 def test_an_unknown_study_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="known are ladder, register-tile"):
+    with pytest.raises(InvalidInput, match="known are ladder, tensor-ladder"):
         study_named("stairs")
 
 

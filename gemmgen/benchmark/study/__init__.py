@@ -1,6 +1,6 @@
 """The documents' experiments: series of kernels that differ in one idea or one number, side by side.
 
-points    which kernels: the four studies
+points    which kernels: the studies
 engine    what becomes of them on one card
 reasons   why each is as fast as it is, in numbers
 beside    how that compares with what the documents report, and why it differs

@@ -63,7 +63,7 @@ class StudyRow:
 
 @dataclass(frozen=True)
 class Limit:
-    """The most that the card allows the problem, TFLOPS: its FMA rate, or its memory where that is less."""
+    """The most that the card allows the problem, TFLOPS: its units that multiply, or its memory where that is less."""
 
     tflops: float
     source: Literal["measured", "data sheet"]
@@ -155,7 +155,7 @@ class _Run:
             executor=target.executor.name,
             runner=target.executor.description,
             kind="predicted" if target.gpu is None else "measured",
-            limit=self._limit(),
+            limit=self._limit(rows),
             rows=tuple(replace(row, reason=_reason(row, by_label.get(row.point.against))) for row in rows),
         )
 
@@ -217,8 +217,11 @@ class _Run:
         self.progress.step("measure", None)
         return rows
 
-    def _limit(self) -> Limit:
+    def _limit(self, rows: Sequence[StudyRow]) -> Limit:
         case, gpu = representative(self.problem), self.target.gpu
+        tensor = [it.roofline.tflops for row in rows if (it := row.explanation) and row.trial and row.trial.plan.mma]
+        if tensor:
+            return Limit(max(tensor), "data sheet")
         if gpu is None:
             return Limit(roofline(case, self.target.spec, cuda_cores(case, self.target.spec)).tflops, "data sheet")
         return Limit(gpu.limits().roof(case).tflops, "measured")

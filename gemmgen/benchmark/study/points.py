@@ -48,6 +48,7 @@ class Study:
     question  what the series shows, one sentence
     axis      what the labels are
     keeps     whether its kernels are worth keeping as files: those that teach an idea each
+    shape     MxNxK, and `dtype` of A, B and C, where nobody says another
     """
 
     name: str
@@ -56,6 +57,8 @@ class Study:
     axis: str
     points: tuple[StudyPoint, ...]
     keeps: bool = False
+    shape: str = "2048x2048x2048"
+    dtype: DType = DType.F32
 
 
 def study_named(name: str) -> Study:
@@ -223,4 +226,82 @@ LOOP_ORDER = Study(
     ),
 )
 
-STUDIES = {study.name: study for study in (LADDER, REGISTER_TILE, BLOCK_TILE, LOOP_ORDER)}
+# Each rung of tensor cores but the first keeps the settings of the one below it, as far as its family has them.
+WMMA_TILES = {"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 64}
+IN_ORDER = {**WMMA_TILES, "ASYNC": 0, "STAGES": 2, "SWIZZLE": 0}
+SWIZZLED = {**IN_ORDER, "SWIZZLE": 1}
+MULTISTAGE = {**SWIZZLED, "ASYNC": 1, "STAGES": 4}
+WARPGROUP = {"BM": 128, "BN": 128, "BK": 64, "CONSUMERS": 1, "STAGES": 2, "IN_FLIGHT": 0, "PERSISTENT": 0}
+SPECIALISED = {**WARPGROUP, "BN": 256, "CONSUMERS": 2, "STAGES": 4, "IN_FLIGHT": 1}
+PERSISTENT = {**SPECIALISED, "PERSISTENT": 1}
+
+TENSOR_LADDER = Study(
+    "tensor-ladder",
+    "one idea of tensor cores at a time",
+    "What does each idea add, from WMMA's fragments to the tuned kernel?",
+    "rung",
+    (
+        StudyPoint(
+            "wmma",
+            WMMA_TILES,
+            family="wmma",
+            lesson="fragments of 16 x 16 by wmma.load; a k tile is copied element by element while tensor cores wait",
+        ),
+        StudyPoint(
+            "mma.sync",
+            IN_ORDER,
+            family="mma",
+            against="wmma",
+            lesson="16-byte copies, the next k tile's on their way through registers; ldmatrix's lines share banks",
+        ),
+        StudyPoint(
+            "swizzle",
+            SWIZZLED,
+            family="mma",
+            against="mma.sync",
+            lesson="16-byte chunks trade places within a line: the eight that ldmatrix reads at once share no bank",
+        ),
+        StudyPoint(
+            "multistage",
+            MULTISTAGE,
+            family="mma",
+            against="swizzle",
+            lesson="cp.async fills a ring of 4 stages, three k tiles ahead, with no registers in between",
+        ),
+        StudyPoint(
+            "wgmma",
+            WARPGROUP,
+            family="wgmma",
+            against="multistage",
+            lesson="four warps multiply as one, straight from shared memory, which one thread fills by TMA",
+        ),
+        StudyPoint(
+            "warp-specialised",
+            SPECIALISED,
+            family="wgmma",
+            against="wgmma",
+            lesson="a warpgroup copies for two that multiply and share B's tile: 4 stages, and products stay in flight",
+        ),
+        StudyPoint(
+            "persistent",
+            PERSISTENT,
+            family="wgmma",
+            against="warp-specialised",
+            lesson="a block goes from tile to tile: the next one's copies begin while sums of this one leave",
+        ),
+        StudyPoint(
+            "tuned", against="persistent", lesson="what the search finds when all of this may vary", maker="search"
+        ),
+        StudyPoint(
+            "cuBLASLt",
+            against="tuned",
+            lesson="NVIDIA's library at its best: the fastest of its algorithms",
+            maker="cuBLASLt",
+        ),
+    ),
+    keeps=True,
+    shape="4096x4096x4096",
+    dtype=DType.BF16,
+)
+
+STUDIES = {study.name: study for study in (LADDER, TENSOR_LADDER, REGISTER_TILE, BLOCK_TILE, LOOP_ORDER)}

@@ -18,6 +18,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.support.words import plural
 
 FEW_WARPS = 8  # of an SM: two for each scheduler, which seldom finds another one that is ready
+SHARED_READS = ("LDS", "LDSM")  # instructions that read shared memory: values, or fragments of tensor cores
 SAME = 0.1  # relative difference of counts that is no difference
 LIMITERS: dict[Limiter, str] = {
     "threads": "its thread slots take",
@@ -64,7 +65,12 @@ def against(it: Explanation, other: Explanation) -> str:
 def shared_reads(it: Explanation) -> float:
     """Reads of shared memory for each FMA of the main loop; 0 where that is not known."""
     loop = it.main_loop
-    return loop.per_fma("LDS") if loop is not None and loop.fmas else 0.0
+    return sum(map(loop.per_fma, SHARED_READS)) if loop is not None and loop.fmas else 0.0
+
+
+def on_tensor_cores(it: Explanation) -> bool:
+    """Whether an instruction of theirs multiplies: HMMA, say."""
+    return it.main_loop is not None and it.main_loop.fma.endswith("MMA")
 
 
 def accumulators(it: Explanation) -> int:
@@ -133,7 +139,8 @@ def _idle(it: Explanation) -> Iterator[str]:
 def _waiting(it: Explanation) -> Iterator[str]:
     fit, blocks = it.prediction.occupancy, it.kernel.source.launch.blocks(it.case)
     warps = resident_warps(it, it.device, fit.blocks)
-    few = ", so few that a thread's own FMAs must hide how long a read takes" if warps <= FEW_WARPS else ""
+    exposed = warps <= FEW_WARPS and not on_tensor_cores(it)
+    few = ", so few that a thread's own FMAs must hide how long a read takes" if exposed else ""
     if warps < fit.warps:
         share = -(-blocks // it.device.sms)
         room = f"{plural(share, 'block')} for an SM where {fit.blocks} fit"
@@ -147,16 +154,17 @@ def _reading(it: Explanation) -> Iterator[str]:
     loop = it.main_loop
     if loop is None or not loop.fmas:
         return
-    shared, useful = loop.per_fma("LDS"), f"{loop.share(loop.fma):.0%} of the main loop are FMAs"
+    name = loop.fma if on_tensor_cores(it) else "FMA"
+    shared, useful = shared_reads(it), f"{loop.share(loop.fma):.0%} of the main loop are {name}s"
     if not shared:
-        yield f"{number(loop.per_fma('LDG'))} global reads per FMA and none from shared memory, {useful}"
+        yield f"{number(loop.per_fma('LDG'))} global reads per {name} and none from shared memory, {useful}"
         return
     reads = "read" if shared == 1 else "reads"
     written = 1 / it.traffic.fmas_per_shared_read
     merged = (
         f" (the source has {number(written)}: the compiler joins neighbours)" if shared < written * (1 - SAME) else ""
     )
-    yield f"{number(shared)} shared {reads} per FMA{merged}, {useful}"
+    yield f"{number(shared)} shared {reads} per {name}{merged}, {useful}"
     yield f"{number(it.traffic.intensity)} FLOP for each byte that a block fetches"
 
 

@@ -20,6 +20,7 @@ from gemmgen.artifacts.records import (
 from gemmgen.benchmark.study.beside import beside
 from gemmgen.benchmark.study.engine import StudyResult, StudyRow
 from gemmgen.benchmark.study.points import REPORTED_CARD
+from gemmgen.benchmark.study.reasons import shared_reads
 from gemmgen.kernel.source import KernelSource
 from gemmgen.support.clock import now
 from gemmgen.support.version import gemmgen_version
@@ -71,7 +72,7 @@ def _row(row: StudyRow, result: StudyResult) -> Document:
         "model": prediction_document(it.prediction) if it is not None else None,
         "verification": verdict_document(trial.verdict) if trial is not None else None,
         "main_loop": loop.counts if loop is not None else None,
-        "shared_loads_per_fma": loop.per_fma("LDS") if loop is not None and loop.fmas else None,
+        "shared_loads_per_fma": shared_reads(it) if it is not None and loop is not None and loop.fmas else None,
         "fma_share": loop.share(loop.fma) if loop is not None else None,
         "reason": row.reason,
     }

@@ -12,7 +12,7 @@ from rich.console import Console
 from gemmgen.benchmark.study import StudyResult, StudyRow
 from gemmgen.benchmark.study.beside import Beside, beside, reference
 from gemmgen.benchmark.study.points import REPORTED_CARD
-from gemmgen.benchmark.study.reasons import number
+from gemmgen.benchmark.study.reasons import number, shared_reads
 from gemmgen.cli.reports.words import (
     NONE,
     bold,
@@ -111,7 +111,7 @@ def _cells(row: StudyRow, result: StudyResult) -> tuple[str, ...]:
         f"{compiled.spill_bytes:,}" if compiled else NONE,
         f"{it.prediction.shared_bytes:,}" if it else NONE,
         occupancy(it.prediction.occupancy) if it else NONE,
-        number(loop.per_fma("LDS")) if loop and loop.fmas else NONE,
+        number(shared_reads(it)) if it and loop and loop.fmas else NONE,
         percent(loop.share(loop.fma)) if loop else NONE,
         verified(row.trial.verdict) if row.trial else NONE,
     )

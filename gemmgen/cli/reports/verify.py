@@ -87,9 +87,9 @@ def show_pass(console: Console, verdict: Verdict) -> None:
 
 
 def _replay_words(replayed: Replayed) -> str:
-    """How many elements have the bits that the plan says, and the first that has not."""
-    others = "" if replayed.first is None else f": {replayed.first}"
-    return f"bits as planned: {replayed.equal:,} of {replayed.elements:,} elements{others}"
+    """How many elements are as the plan says, and the first that is not: of an edited text, which --bits would fail."""
+    others = "" if replayed.first is None else f": {replayed.first}; --bits makes that a failure"
+    return f"as planned: {replayed.equal:,} of {replayed.elements:,} elements, by {replayed.order}{others}"
 
 
 def _reach_words(domain: Domain) -> Iterator[str]:

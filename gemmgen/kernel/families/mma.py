@@ -40,6 +40,7 @@ from gemmgen.support.words import plural
 BANK_BYTES = 128  # that shared memory reads or writes a cycle
 INSTRUCTION_K = (4, 8, 16, 32)
 MMA_N = 8  # columns of C that one instruction multiplies
+SWIZZLES = ("PHASE", "SWIZZLED")  # constants, of A and of B, that say which chunks trade places
 OTHER_REGISTERS = 40  # of a thread, for addresses and counters
 
 
@@ -135,16 +136,18 @@ class MmaFamily(Family):
         launch = launch_of(value, tile_grid(problem, value), splits=mma.SPLIT, summed=summed)
         work, tile = _work(problem, mma, value), (mma.BM, mma.BN)
         one = instruction(problem.types, mma.MMA_K).mma
-        promoted = problem.types.compute is Compute.PROMOTED  # each k tile's sums begin at 0: no SumOrder says that
-        sums = None if one is None or promoted else SumOrder(one, mma.BK, mma.SPLIT)
+        promotion = mma.BK if problem.types.compute is Compute.PROMOTED else 0
+        rounds = problem.types.compute is Compute.TF32
+        sums = None if one is None else SumOrder(one, mma.BK, mma.SPLIT, promotion, rounds)
         return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, one, sums)
 
     def template(self, config: Config) -> str:
         return "kernel/mma_cp_async.cu" if cast(MmaConfig, config).ASYNC else "kernel/mma_registers.cu"
 
     def unused(self, plan: Plan) -> frozenset[str]:
-        choices = {"ASYNC", "MMA_K", "MMA_SINCE", "MMA_UNTIL", "MMA_AGAIN", "SHARED_BYTES"}
-        return frozenset(choices | ({"SPLIT"} if plan.launch.splits == 1 else set()))
+        choices = {"ASYNC", "MMA_K", "MMA_SINCE", "MMA_UNTIL", "MMA_AGAIN", "SWIZZLE", "SHARED_BYTES"}
+        places = set() if cast(MmaConfig, plan.config).SWIZZLE else {f"{x}_{of}" for x in "AB" for of in SWIZZLES}
+        return frozenset(choices | places | ({"SPLIT"} if plan.launch.splits == 1 else set()))
 
     def view(self, plan: Plan) -> MmaView:
         mma, problem = cast(MmaConfig, plan.config), plan.problem
@@ -212,6 +215,8 @@ def _work(problem: Problem, mma: MmaConfig, value: Mapping[str, int]) -> Work:
     one, (a, b) = instruction(problem.types, mma.MMA_K).mma, _by_ldmatrix(problem)
     size_a, size_b, k = problem.types.a.size, problem.types.b.size, value["K_STEP"]
     read = mma.WM * size_a + mma.WN * size_b  # bytes of a warp, for each k
+    # Of eight lines that are read at once, those that lie in the same banks, where chunks stay in order.
+    ways_a, ways_b = (1, 1) if mma.SWIZZLE else (value["A_SWIZZLED"], value["B_SWIZZLED"])
     moved = (mma.BM * size_a + mma.BN * size_b) * mma.BK
     loads = value["A_ITERATIONS"] + value["B_ITERATIONS"]
     return Work(
@@ -219,7 +224,7 @@ def _work(problem: Problem, mma: MmaConfig, value: Mapping[str, int]) -> Work:
         depth=mma.BK,
         shared_reads=(mma.WM / MMA_M * (1 if a else 4) + mma.WN / PAIR_N * (1 if b else 4)) / k,
         read_bytes=read / WARP,
-        wavefronts=read / BANK_BYTES,
+        wavefronts=(mma.WM * size_a * ways_a + mma.WN * size_b * ways_b) / BANK_BYTES,
         copies=loads if mma.ASYNC else 2 * loads,
         copy_wavefronts=moved / BANK_BYTES,
         global_bytes=moved,

@@ -13,7 +13,7 @@ from gemmgen.problem.types import PROMOTION
 class MmaConfig(Config):
     """The axes of `mma`."""
 
-    PATTERN = "{BM}x{BN}x{BK}_w{WM}x{WN}_s{STAGES}_async{ASYNC}[_mma{MMA_K}]_g{GROUP}_split{SPLIT}"
+    PATTERN = "{BM}x{BN}x{BK}_w{WM}x{WN}_s{STAGES}_async{ASYNC}[_mma{MMA_K}][_swizzle{SWIZZLE}]_g{GROUP}_split{SPLIT}"
 
     BM: int = axis(128, (128, 256, 64, 32, 16), "rows of C that a block computes")
     BN: int = axis(128, (128, 256, 64, 32), "columns of C that a block computes")
@@ -23,6 +23,7 @@ class MmaConfig(Config):
     STAGES: int = axis(3, (3, 4, 2, 5, 6), "stages: k tiles of A and B that shared memory holds")
     ASYNC: int = axis(1, (1, 0), "1: cp.async copies to shared memory, 0: through registers")
     MMA_K: int = axis(16, (16, 32, 8, 4), "k of an instruction")
+    SWIZZLE: int = axis(1, (1, 0), "1: chunks of a shared line trade places, 0: they lie in order")
     GROUP: int = axis(8, (8, 1), "raster: tile rows that blocks go down before the next tile column, for reuse in L2")
     SPLIT: int = split_axis()
 
@@ -44,7 +45,7 @@ CONSTRAINTS = (
     Constraint("BM >= 1 and BN >= 1 and BK >= 1 and WM >= 1 and WN >= 1", "a tile holds at least one element", False),
     Constraint("GROUP >= 1", "counts start at one", False),
     Constraint("GROUP <= BN", "the blocks of a group of tile rows are counted in 32 bits", False),
-    Constraint("ASYNC <= 1", "a switch is 0 or 1", False),
+    Constraint("ASYNC <= 1 and SWIZZLE <= 1", "a switch is 0 or 1", False),
     # Tiles: of a block, a warp, an instruction
     Constraint("BM % WM == 0", "warps split a block's rows evenly"),
     Constraint("BN % WN == 0", "warps split a block's columns evenly"),
@@ -69,6 +70,7 @@ CONSTRAINTS = (
 )
 
 PRUNING = (
+    Constraint("SWIZZLE == 1", "lines in order lie in the same banks, and an ldmatrix reads eight of them at once"),
     Constraint("ASYNC == 1 or HAS_CP_ASYNC == 0 or A_ACCESS < 4 or B_ACCESS < 4", "cp.async holds no registers"),
     Constraint("A_BYTES == 8 or (MMA_K * A_BYTES == 32) == (ARCH >= 80)", "the instruction that multiplies most"),
     Constraint(

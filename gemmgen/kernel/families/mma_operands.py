@@ -31,6 +31,7 @@ class Operand(Side):
     fragment  template that brings fragments to registers
     rounds    to tf32: tensor cores would cut the other bits off
     ragged    some threads have an access less than others
+    swizzled  chunks of a shared line trade places
     """
 
     copy: str
@@ -40,6 +41,7 @@ class Operand(Side):
     fragment: str
     rounds: bool
     ragged: bool
+    swizzled: bool
 
     moves = False
 
@@ -127,6 +129,7 @@ def rendered(
             fragment=fragment_of(problem.dtype_of(side.X), side.along_k),
             rounds=problem.types.compute is Compute.TF32,
             ragged=_lines(config, side) * value[f"{side.X}_LANES"] % value["THREADS"] != 0,
+            swizzled=config.SWIZZLE == 1,
         )
         for side in sides(problem)
     )

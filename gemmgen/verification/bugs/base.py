@@ -9,18 +9,23 @@ from gemmgen.kernel.config import Config
 from gemmgen.kernel.families import SIMT
 from gemmgen.kernel.families.base import Family
 from gemmgen.kernel.source import Launch
+from gemmgen.problem.device import DEFAULT_ARCH
 from gemmgen.problem.gemm import Problem
 from gemmgen.support.errors import FailureKind
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A correct kernel to plant bugs in: `settings` differ from the family's `small` axes, or its default."""
+    """A correct kernel to plant bugs in: `settings` differ from the family's `small` axes, or its default.
+
+    arch  where its instructions are native: elsewhere it may not compile, or compute with other bits
+    """
 
     name: str
     problem: Problem
     settings: tuple[tuple[str, int], ...] = ()
     family: Family = SIMT
+    arch: str = DEFAULT_ARCH
 
     def __str__(self) -> str:
         return self.name
@@ -51,6 +56,7 @@ class Bug:
     also       another text and what becomes of it, where the mistake takes two
     diagnoses  any of them is right: which one comes first depends on the sizes drawn
     launch     the mistake is the caller's: launches the kernel like this, its text as it is
+    bits       a bound lets it pass: it shows in bits that are not those of the kernel's plan
     """
 
     name: str
@@ -62,9 +68,11 @@ class Bug:
     count: int = 1
     launch: Launch | None = None
     also: tuple[str, str] | None = None
+    bits: bool = False
 
 
 VALUE = Diagnosis("wrong", r"off by [\d.i]")  # a wrong number
+PLANNED = Diagnosis("wrong", "planned")  # other bits than the plan's
 POISON = Diagnosis("wrong", "is nan")  # nobody wrote it, or what nobody may read was read
 READS = Diagnosis("crash", "reads")
 WRITES = Diagnosis("crash", "writes")

@@ -6,6 +6,7 @@ from gemmgen.verification.bugs.base import (
     EARLY,
     MISALIGNED,
     OUT_OF_ARRAY,
+    PLANNED,
     POISON,
     RACE,
     RACE_C,
@@ -18,7 +19,16 @@ from gemmgen.verification.bugs.base import (
     Bug,
     Diagnosis,
 )
-from gemmgen.verification.bugs.subjects import MMA_RC, MMA_REGISTERS, MMA_RR, MMA_SPLIT, MMA_WHOLE
+from gemmgen.verification.bugs.subjects import (
+    MMA_FAST,
+    MMA_RC,
+    MMA_REGISTERS,
+    MMA_RR,
+    MMA_SPLIT,
+    MMA_SPLIT_F32,
+    MMA_TF32,
+    MMA_WHOLE,
+)
 
 ROW_MISALIGNED = Diagnosis("crash", "16 does not divide")  # a row of ldmatrix
 NOT_ALL_LANES = Diagnosis("crash", "barrier divergence|the whole warp|in the mask")
@@ -98,6 +108,15 @@ MMA_BUGS = (
         "read + 2 < STAGES ?", EARLY),
     Bug("a stage read for two k tiles", "stage", MMA_RR,
         "                if (k + BK < s.K) read = read + 1 < STAGES ? read + 1 : 0;\n", "", EARLY),
+    # What bounds hardly tell, or not at all
+    Bug("a product among 4096 is missing", "missing product", MMA_FAST,
+        "            mma(a[step % 2], b[step % 2], acc);",
+        "            if (k == 2048 && step == 0 && threadIdx.x == 5) a[0][0][0] &= 0xffffff00u;\n"
+        "            mma(a[step % 2], b[step % 2], acc);", (VALUE, PLANNED)),
+    Bug("A is cut to tf32, not rounded", "rounding", MMA_TF32,
+        "a[i][r] = tf32_from_float(__uint_as_float(a[i][r]))", "a[i][r] = a[i][r]", (VALUE,)),
+    Bug("the last part of K is added first", "order of sums", MMA_SPLIT_F32,
+        "fixup.partials + peer *", "fixup.partials + (fixup.peers - 1 - peer) *", (PLANNED,), bits=True),
     # Edges
     Bug("rows beyond the edge of A", "guard", MMA_RC, "m < rows ? depth - k : 0", "depth - k",
         (READS, POISON, VALUE)),

@@ -123,11 +123,21 @@ SKINNY_DOT = Subject(
 )  # fmt: skip
 MMA_RC = Subject("mma bf16 rc", replace(_typed("bf16", "rc"), ld_align=8), family=MMA)
 MMA_RR = Subject("mma f16 rr", replace(_typed("f16,f16,f32", "rr"), ld_align=4), (("STAGES", 2), ("BK", 64)), MMA)
+MMA_TF32 = Subject(
+    "mma tf32 rc",
+    Problem(None, None, None, types=Types.parse("f32", Compute.TF32), layout=Layout("r", "c")),
+    family=MMA,
+)
+MMA_FAST = Subject(
+    "mma e4m3 rc, fast", Problem(32, 32, 4096, types=Types.parse("e4m3", Compute.FAST), layout=Layout("r", "c")),
+    family=MMA, arch="sm_89",
+)  # fmt: skip
 MMA_SPLIT = Subject("mma bf16 cr, split", replace(_typed("bf16", "cr"), ld_align=8), (("SPLIT", 3),), MMA)
 MMA_WHOLE = Subject(
     "mma s8 rc, whole tiles", Problem(64, 96, 320, types=Types.parse("s8,s8,s32"), layout=Layout("r", "c")),
     (("STAGES", 4), ("BM", 64), ("WM", 32)), MMA,
 )  # fmt: skip
+MMA_SPLIT_F32 = Subject("mma f16 to f32, split", replace(_typed("f16,f16,f32", "rr"), ld_align=8), (("SPLIT", 3),), MMA)
 MMA_REGISTERS = Subject("mma f16 cc through registers", _typed("f16", "cc"), family=MMA)
 WGMMA_RC = Subject("wgmma bf16 rc", replace(_typed("bf16", "rc"), ld_align=8), (("STAGES", 3), ("BN", 64)), WGMMA)
 WGMMA_CR = Subject(

@@ -1,0 +1,66 @@
+"""Kernels of several launches on a card: right, timed as a whole, and exported with an entry point for each copy."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gemmgen.artifacts.folder import export
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.wgmma import ARCH
+from gemmgen.run.gpu import why_no_gpu
+from gemmgen.run.gpu.executor import GpuExecutor
+from gemmgen.support.files import Store
+from gemmgen.verification.verifier import verify
+
+Program = Callable[..., KernelSource]
+needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on the PATH")
+
+
+@pytest.fixture(scope="module")
+def gpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GpuExecutor]:
+    reason = why_no_gpu()
+    if reason is not None:
+        pytest.skip(reason)
+    with GpuExecutor(Store(tmp_path_factory.mktemp("store")), timeout=10.0) as executor:
+        yield executor
+
+
+@pytest.mark.parametrize(("layout", "types"), [("rr", "bf16"), ("cc", "s8,s8,s32"), ("cr", "f32"), ("rc", "e4m3")])
+def test_a_program_passes_verification(gpu: GpuExecutor, program: Program, layout: str, types: str) -> None:
+    source = program(layout, types, pointer_align=4, batch=None)
+    verdict = verify(gpu, source, examples=30)
+    assert verdict.passed, verdict.failure or verdict.mismatch
+
+
+def test_a_program_is_timed_as_a_whole(gpu: GpuExecutor, program: Program) -> None:
+    source = program("rr", "bf16")
+    kernel = gpu.load(source)
+    small, large = (gpu.measure(kernel, source.problem.case(8, 8, k)).median_us for k in (64, 2**18))
+    assert large > small > 0
+
+
+def selftest_passes(folder: Path, source: KernelSource, arch: str, flags: tuple[str, ...]) -> None:
+    export(source, {"arch": arch, "verification": None, "timing": None}, folder)
+    build = ("nvcc", "-O3", "-std=c++17", *flags, "k.cu", "k_selftest.cu", "-o", "selftest")
+    subprocess.run(build, cwd=folder, check=True, timeout=300)
+    result = subprocess.run([folder / "selftest"], capture_output=True, text=True, timeout=300, check=False)
+    assert result.returncode == 0 and result.stdout.endswith("PASS  all\n"), result.stdout
+
+
+@needs_nvcc
+def test_an_exported_program_passes_its_selftest(gpu: GpuExecutor, program: Program, tmp_path: Path) -> None:
+    selftest_passes(tmp_path, program("cr", "bf16", pointer_align=2, batch=None), "sm_90", ("-arch=native",))
+
+
+@needs_nvcc
+def test_an_exported_kernel_of_tensor_maps_passes_its_selftest(
+    gpu: GpuExecutor, kernel_of_maps: KernelSource, tmp_path: Path
+) -> None:
+    if gpu.arch.rstrip("a") != ARCH.rstrip("a"):
+        pytest.skip(f"wgmma needs {ARCH}, and the GPU here is {gpu.arch}")
+    selftest_passes(tmp_path, kernel_of_maps, ARCH, ("-gencode", f"arch=compute_90a,code={ARCH}"))
