@@ -32,10 +32,6 @@ CONSTRAINTS = (
     Constraint("HAS_WGMMA == 1", "no wgmma multiplies these types as exactly as --compute says", False),
     Constraint("ARCH == 90", "wgmma is of sm_90a alone", False),
     Constraint("POINTERS == 0", "a tensor map has one address: matrices behind pointers are for mma", False),
-    Constraint("A_LINE_BYTES % 16 == 0", "TMA needs A's address, lda and strides at multiples of 16 bytes", False),
-    Constraint("B_LINE_BYTES % 16 == 0", "TMA needs B's address, ldb and strides at multiples of 16 bytes", False),
-    Constraint("A_BYTES == 2 or A_ALONG_K == 1", "wgmma takes elements of 8 and 32 bits K-major alone", False),
-    Constraint("B_BYTES == 2 or B_ALONG_K == 1", "wgmma takes elements of 8 and 32 bits K-major alone", False),
     Constraint("SUMMED == 0", "sums of A and B, for zero points, are for mma", False),
     CONVERTS,
     Constraint("BM >= 1 and BN >= 1 and BK >= 1", "a tile holds at least one element", False),
@@ -51,6 +47,7 @@ CONSTRAINTS = (
     Constraint("BK % K_STEP == 0", "a k tile is a whole number of instructions"),
     Constraint("BK <= 256", "a box of TMA has 256 lines at most", False),
     Constraint("BK % LINE_A == 0 and BM % LINE_A == 0 or A_ALONG_K == 1", "boxes split A's tile evenly", False),
+    Constraint("LINE_A * A_BYTES >= 32 and LINE_B * B_BYTES >= 32", "TMA swizzles lines of 32 bytes at least", False),
     Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
     # Stages
     Constraint("STAGES >= 2", "one stage is filled while another is read", False),
