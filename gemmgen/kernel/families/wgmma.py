@@ -21,10 +21,12 @@ from gemmgen.kernel.families.base import Family, Side, constants, elements_of, l
 from gemmgen.kernel.families.wgmma_axes import CONSTRAINTS, PRUNING, WgmmaConfig
 from gemmgen.kernel.notes import block
 from gemmgen.kernel.plan import Plan, Tile, Work
+from gemmgen.kernel.prepare import Prepare
 from gemmgen.kernel.tensor_map import UNIT, TensorMap
 from gemmgen.problem.device import MAX_REGISTERS, REGISTERS_PER_SM, WARP
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.matrix import ORDERS, Layout
 from gemmgen.problem.types import Compute, Types
 from gemmgen.problem.wgmma import FACTORS, K_BYTES, WARPGROUP, M, Wgmma
 from gemmgen.support.words import plural
@@ -100,15 +102,15 @@ class WgmmaFamily(Family):
         )
 
     def facts(self, problem: Problem) -> dict[str, int]:
-        a, b = sides(problem)
-        types = problem.types
+        a, b = _sides(problem)
+        types, copied = problem.types, {one.operand for one in prepares(problem)}
         return {
             **sizes_of(problem),
             "A_BYTES": types.a.size,
             "B_BYTES": types.b.size,
             "C_BYTES": types.c.size,
-            "A_LINE_BYTES": problem.vector_limit("lda") * types.a.size,
-            "B_LINE_BYTES": problem.vector_limit("ldb") * types.b.size,
+            "A_PREPARED": int("A" in copied),
+            "B_PREPARED": int("B" in copied),
             "A_ALONG_K": int(a.along_k),
             "B_ALONG_K": int(b.along_k),
             "PROMOTED": int(types.compute is Compute.PROMOTED),
@@ -133,7 +135,7 @@ class WgmmaFamily(Family):
         value = constants(self, problem, config)
         maps = tuple(_maps(problem, one))
         launch = launch_of(value, tile_grid(problem, value), dynamic=True)
-        launch = replace(launch, maps=maps, persistent=bool(one.PERSISTENT))
+        launch = replace(launch, maps=maps, persistent=bool(one.PERSISTENT), prepares=prepares(problem))
         work, tile = _work(problem, one, value), (one.BM, one.BN)
         return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, _instruction(problem, one))
 
@@ -216,7 +218,7 @@ def _sums(types: Types) -> DType | None:
 
 
 def _instruction(problem: Problem, config: WgmmaConfig) -> Wgmma:
-    types, (a, b) = problem.types, sides(problem)
+    types, (a, b) = problem.types, _sides(problem)
     sums = _sums(types)
     assert sums is not None, "constraints ask for one"
     return Wgmma(config.BN, types.a, types.b, sums, trans_a=not a.along_k, trans_b=not b.along_k)
@@ -225,9 +227,31 @@ def _instruction(problem: Problem, config: WgmmaConfig) -> Wgmma:
 def _operands(problem: Problem, config: WgmmaConfig) -> tuple[Operand, Operand]:
     a, b = (
         Operand(side.x, side.mn, side.along_k, *_boxes(config, side, problem.dtype_of(side.X).size))
-        for side in sides(problem)
+        for side in _sides(problem)
     )
     return a, b
+
+
+def prepares(problem: Problem) -> tuple[Prepare, ...]:
+    """Copies of the operands that TMA, or wgmma, does not take as they lie: it takes 8 and 32 bits K-major alone."""
+    return tuple(
+        Prepare(one.X, order)
+        for one, own, k_major in zip(sides(problem), (problem.layout.a, problem.layout.b), ORDERS, strict=True)
+        if not problem.pointers
+        and ((order := own if problem.dtype_of(one.X).size == 2 else k_major) != own or not _moves(problem, one))
+    )
+
+
+def _moves(problem: Problem, side: Side) -> bool:
+    """Whether TMA moves the operand: its address, lines and matrices are at multiples of 16 bytes."""
+    return problem.vector_limit(side.ld) * problem.dtype_of(side.X).size % UNIT == 0
+
+
+def _sides(problem: Problem) -> tuple[Side, Side]:
+    """A and B, or their copies."""
+    orders = {one.operand: one.order for one in prepares(problem)}
+    copied = replace(problem, layout=Layout(orders.get("A", problem.layout.a), orders.get("B", problem.layout.b)))
+    return sides(copied)
 
 
 def _boxes(config: WgmmaConfig, side: Side, size: int) -> tuple[int, int]:
@@ -300,7 +324,6 @@ def _tiling(step: int) -> tuple[Derived, ...]:
         Derived("THREADS", f"{WARPGROUP} * (CONSUMERS + 1)", "threads a block: the last warpgroup is the producer"),
         Derived("MINB", "1", "blocks of an SM, at least"),
         Derived("K_STEP", str(step), "k of an instruction"),
-        Derived("K_STEPS", "BK / K_STEP", "instructions along a k tile"),
         Derived("MMAS_M", f"BM / ({M} * CONSUMERS)", "instructions down a consumer's tile"),
     )
 
