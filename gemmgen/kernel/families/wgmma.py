@@ -271,7 +271,8 @@ def _maps(problem: Problem, config: WgmmaConfig) -> list[TensorMap]:
     maps = []
     for x in _operands(problem, config):
         lines = (config.BM if x.x == "a" else config.BN) if x.along_k else config.BK
-        maps.append(TensorMap(x.X, (x.line, lines, *matrix), x.line * problem.dtype_of(x.X).size, PROMOTION_BYTES))
+        span, rounds = x.line * problem.dtype_of(x.X).size, problem.types.compute is Compute.TF32
+        maps.append(TensorMap(x.X, (x.line, lines, *matrix), span, PROMOTION_BYTES, rounds))
     if staged(problem):
         piece = _piece(problem, config)
         span = piece * problem.types.c.size
