@@ -93,7 +93,8 @@ ${ store_c(kernel) }
 }  // namespace
 
 //% if kernel.prepares
-${ prepare(kernel.prepares) }
+${ prepare(kernel.prepares) | trim("\n") }
+
 //% endif
 ${ signature(kernel) }{
     Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());

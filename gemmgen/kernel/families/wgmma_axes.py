@@ -42,6 +42,7 @@ CONSTRAINTS = (
     Constraint(f"BM % ({M} * CONSUMERS) == 0", f"a warpgroup multiplies {M} rows at once"),
     Constraint("BM <= 256", "a box of TMA has 256 lines at most"),
     Constraint(f"BN % 8 == 0 and BN <= {MOST_N}", f"wgmma multiplies multiples of 8 columns, up to {MOST_N}"),
+    Constraint("BN % 16 == 0 or B_ALONG_K == 1", "TMA swizzles lines of 32 bytes, or more", False),
     Constraint("INTEGER == 0 or BN <= 32 or BN % 16 == 0", "wgmma of integers has multiples of 16 columns", False),
     Constraint("BK % K_STEP == 0", "a k tile is a whole number of instructions"),
     Constraint("BK <= 256", "a box of TMA has 256 lines at most", False),
