@@ -5,6 +5,8 @@
 One warpgroup, the producer, lets TMA bring k tiles of A and B to a ring of STAGES stages in shared memory; the others,
 the consumers, multiply them by wgmma, which reads shared memory itself. Two mbarriers a stage pass it to and fro:
 `full` when its bytes have arrived, `empty` when the consumers have done with it.
+
+An operand that TMA or wgmma cannot take as it lies, for its alignment or its order, is copied into the workspace first.
 """
 
 from __future__ import annotations
@@ -26,11 +28,13 @@ from gemmgen.kernel.tensor_map import UNIT, TensorMap
 from gemmgen.problem.device import MAX_REGISTERS, REGISTERS_PER_SM, WARP
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
-from gemmgen.problem.matrix import ORDERS, Layout
+from gemmgen.problem.matrix import Order
 from gemmgen.problem.types import Compute, Types
 from gemmgen.problem.wgmma import FACTORS, K_BYTES, WARPGROUP, M, Wgmma
 from gemmgen.support.words import plural
 
+TRANSPOSED_BYTES = 2  # of an element whose lines may run across K
+OTHER: dict[Order, Order] = {"r": "c", "c": "r"}
 LINE_BYTES = 128  # of shared memory that one pattern of a swizzle permutes, at most
 BANK_BYTES = 128  # that shared memory reads or writes a cycle
 PROMOTION_BYTES = 128  # that L2 fetches at once for TMA
@@ -102,15 +106,13 @@ class WgmmaFamily(Family):
         )
 
     def facts(self, problem: Problem) -> dict[str, int]:
-        a, b = _sides(problem)
-        types, copied = problem.types, {one.operand for one in prepares(problem)}
+        a, b = _taken(problem)
+        types = problem.types
         return {
             **sizes_of(problem),
             "A_BYTES": types.a.size,
             "B_BYTES": types.b.size,
             "C_BYTES": types.c.size,
-            "A_PREPARED": int("A" in copied),
-            "B_PREPARED": int("B" in copied),
             "A_ALONG_K": int(a.along_k),
             "B_ALONG_K": int(b.along_k),
             "PROMOTED": int(types.compute is Compute.PROMOTED),
@@ -135,7 +137,7 @@ class WgmmaFamily(Family):
         value = constants(self, problem, config)
         maps = tuple(_maps(problem, one))
         launch = launch_of(value, tile_grid(problem, value), dynamic=True)
-        launch = replace(launch, maps=maps, persistent=bool(one.PERSISTENT), prepares=prepares(problem))
+        launch = replace(launch, maps=maps, persistent=bool(one.PERSISTENT), prepares=_prepares(problem))
         work, tile = _work(problem, one, value), (one.BM, one.BN)
         return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, _instruction(problem, one))
 
@@ -207,6 +209,29 @@ def staged(problem: Problem) -> bool:
     return problem.vector_limit("ldc") * size % UNIT == 0
 
 
+def _prepares(problem: Problem) -> tuple[Prepare, ...]:
+    """The copies of operands whose lines TMA cannot take, or whose order wgmma cannot: it transposes 16-bit elements
+    alone."""
+    needed = []
+    for side in sides(problem) if not problem.pointers else ():
+        size = problem.dtype_of(side.X).size
+        turns = size != TRANSPOSED_BYTES and not side.along_k
+        if turns or problem.vector_limit(side.ld) * size % UNIT:
+            order = problem.layout.a if side.x == "a" else problem.layout.b
+            needed.append(Prepare(side.X, OTHER[order] if turns else order))
+    return tuple(needed)
+
+
+def _taken(problem: Problem) -> tuple[Side, Side]:
+    """A and B as TMA takes them: themselves, or their copies."""
+    copied = {one.operand for one in _prepares(problem)}
+    a, b = (
+        replace(side, along_k=side.along_k or (side.X in copied and problem.dtype_of(side.X).size != TRANSPOSED_BYTES))
+        for side in sides(problem)
+    )
+    return a, b
+
+
 def _sums(types: Types) -> DType | None:
     """The type in which wgmma sums a product of `types` as exactly as their compute promises, or None."""
     sums = DType.F16 if types.compute is Compute.F16 else types.accumulator
@@ -218,7 +243,7 @@ def _sums(types: Types) -> DType | None:
 
 
 def _instruction(problem: Problem, config: WgmmaConfig) -> Wgmma:
-    types, (a, b) = problem.types, _sides(problem)
+    types, (a, b) = problem.types, _taken(problem)
     sums = _sums(types)
     assert sums is not None, "constraints ask for one"
     return Wgmma(config.BN, types.a, types.b, sums, trans_a=not a.along_k, trans_b=not b.along_k)
@@ -227,31 +252,9 @@ def _instruction(problem: Problem, config: WgmmaConfig) -> Wgmma:
 def _operands(problem: Problem, config: WgmmaConfig) -> tuple[Operand, Operand]:
     a, b = (
         Operand(side.x, side.mn, side.along_k, *_boxes(config, side, problem.dtype_of(side.X).size))
-        for side in _sides(problem)
+        for side in _taken(problem)
     )
     return a, b
-
-
-def prepares(problem: Problem) -> tuple[Prepare, ...]:
-    """Copies of the operands that TMA, or wgmma, does not take as they lie: it takes 8 and 32 bits K-major alone."""
-    return tuple(
-        Prepare(one.X, order)
-        for one, own, k_major in zip(sides(problem), (problem.layout.a, problem.layout.b), ORDERS, strict=True)
-        if not problem.pointers
-        and ((order := own if problem.dtype_of(one.X).size == 2 else k_major) != own or not _moves(problem, one))
-    )
-
-
-def _moves(problem: Problem, side: Side) -> bool:
-    """Whether TMA moves the operand: its address, lines and matrices are at multiples of 16 bytes."""
-    return problem.vector_limit(side.ld) * problem.dtype_of(side.X).size % UNIT == 0
-
-
-def _sides(problem: Problem) -> tuple[Side, Side]:
-    """A and B, or their copies."""
-    orders = {one.operand: one.order for one in prepares(problem)}
-    copied = replace(problem, layout=Layout(orders.get("A", problem.layout.a), orders.get("B", problem.layout.b)))
-    return sides(copied)
 
 
 def _boxes(config: WgmmaConfig, side: Side, size: int) -> tuple[int, int]:
