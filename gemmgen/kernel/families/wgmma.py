@@ -22,7 +22,7 @@ from gemmgen.kernel.config import Config, Derived
 from gemmgen.kernel.families.base import Family, Side, constants, elements_of, launch_of, sides, sizes_of, tile_grid
 from gemmgen.kernel.families.wgmma_axes import CONSTRAINTS, PRUNING, WgmmaConfig
 from gemmgen.kernel.notes import block
-from gemmgen.kernel.plan import Plan, Tile, Work
+from gemmgen.kernel.plan import Plan, SumOrder, Tile, Work
 from gemmgen.kernel.prepare import Prepare
 from gemmgen.kernel.tensor_map import UNIT, TensorMap
 from gemmgen.problem.device import MAX_REGISTERS, REGISTERS_PER_SM, WARP
@@ -95,7 +95,10 @@ class WgmmaFamily(Family):
     pruning = PRUNING
     secondary = frozenset({"STAGES", "IN_FLIGHT", "GROUP", "PERSISTENT"})
     small = MappingProxyType({"BM": 64, "BN": 16, "CONSUMERS": 1})
-    types = ("bf16", "f16", "bf16,bf16,f32", "s8,s8,s32", "u8,s8,bf16")
+    types = (
+        *("bf16", "f16", "bf16,bf16,f32", "s8,s8,s32", "u8,s8,bf16"),
+        *("f32_tf32", "f16_f16acc", "e4m3,e4m3,bf16_promoted", "e5m2,e4m3,f16_fast"),
+    )
     arch_specific = True
 
     def default(self, problem: Problem) -> Config:
@@ -138,8 +141,9 @@ class WgmmaFamily(Family):
         maps = tuple(_maps(problem, one))
         launch = launch_of(value, tile_grid(problem, value), dynamic=True)
         launch = replace(launch, maps=maps, persistent=bool(one.PERSISTENT), prepares=_prepares(problem))
-        work, tile = _work(problem, one, value), (one.BM, one.BN)
-        return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, _instruction(problem, one))
+        work, tile, mma = _work(problem, one, value), (one.BM, one.BN), _instruction(problem, one)
+        sums = SumOrder(mma, one.BK, promotion=one.BK * value["PROMOTED"], tf32="even")  # by TMA
+        return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, mma, sums)
 
     def template(self, config: Config) -> str:
         return "kernel/wgmma.cu"
@@ -362,7 +366,9 @@ def _results(piece: int, buffers: bool, store: int) -> tuple[Derived, ...]:
         ("STEP_N", "8", "columns from one pair to the next"),
         ("VC", str(store), "elements of an access to C"),
     )
-    total = f"STAGES * BK * (BM * A_BYTES + BN * B_BYTES) + {staged} + 16 * STAGES + 8 * CONSUMERS"
+    b = "STAGES * BK * BN * B_BYTES"
+    b = f"({b} + 1023) / 1024 * 1024" if buffers else b  # C's pieces begin at a pattern of a swizzle
+    total = f"STAGES * BK * BM * A_BYTES + {b} + {staged} + 16 * STAGES + 8 * CONSUMERS"
     return (
         *(Derived(*line, group="How C leaves registers") for line in lines),
         Derived("SHARED_BYTES", f"({total} + 1023) / 1024 * 1024", "bytes of shared memory a block"),
