@@ -39,7 +39,9 @@ class EncodedMap:
 
     @property
     def type(self) -> str:
-        """CUDA's word for elements as wide as these."""
+        """CUDA's word for elements as wide as these, which no conversion touches, or for those that become tf32."""
+        if self.map.tf32:
+            return "TFLOAT32"
         return f"UINT{self.matrix.dtype.storage_bits}"
 
     @property

@@ -9,6 +9,7 @@ import struct
 from dataclasses import dataclass
 
 from gemmgen.problem.case import Case
+from gemmgen.problem.dtype import DType
 from gemmgen.problem.matrix import Matrix
 from gemmgen.support.errors import require
 
@@ -31,12 +32,14 @@ class TensorMap:
     box        elements of a box along a line, then lines, and in a batch matrices: 1
     swizzle    bytes of the lines whose 16-byte chunks lie permuted in shared memory; 0 for none
     promotion  bytes that L2 fetches at once; 0 for what is asked alone
+    tf32       TMA rounds elements of f32 to tf32 on their way to shared memory: to nearest, ties to even
     """
 
     operand: str
     box: tuple[int, ...]
     swizzle: int = 0
     promotion: int = 0
+    tf32: bool = False
 
     def __post_init__(self) -> None:
         where = f"the tensor map of {self.operand}"
@@ -70,7 +73,9 @@ class TensorMap:
         if matrix.batch is not None:
             sizes.append(max(1, matrix.batch))
             strides.append(matrix.stride * size)
-        return TiledTensor(self.operand, size, tuple(sizes), tuple(strides), self.box, self.swizzle, self.promotion)
+        require(not self.tf32 or matrix.dtype is DType.F32, f"{self.operand} of {matrix.dtype.label} becomes no tf32")
+        moved = (self.box, self.swizzle, self.promotion, self.tf32)
+        return TiledTensor(self.operand, size, tuple(sizes), tuple(strides), *moved)
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,7 @@ class TiledTensor:
     box: tuple[int, ...]
     swizzle: int
     promotion: int
+    tf32: bool = False
 
     def __post_init__(self) -> None:
         where = f"TMA cannot move {self.operand}:"
@@ -131,8 +137,8 @@ class TiledTensor:
         sizes = (*self.sizes, 1, 1)[:MOST_DIMENSIONS]
         strides = (*self.strides, 0, 0)[: MOST_DIMENSIONS - 1]
         box = (*self.box, 1, 1)[:MOST_DIMENSIONS]
-        numbers = (*box, self.element_bytes, len(self.sizes), self.swizzle)
-        return struct.pack("<Q3Q2Q6I", address, *sizes, *strides, *numbers).ljust(MAP_BYTES, b"\0")
+        numbers = (*box, self.element_bytes, len(self.sizes), self.swizzle, self.tf32)
+        return struct.pack("<Q3Q2Q7I", address, *sizes, *strides, *numbers).ljust(MAP_BYTES, b"\0")
 
 
 def parameter_of(operand: str) -> str:

@@ -10,6 +10,7 @@
 //% from "device/tma.cu" import tma, tensor_map, fence_proxy_async
 //% from "device/warpgroup.cu" import named_barriers, setmaxnreg
 //% from "device/wgmma.cu" import wgmma
+//% from "prepare/prepare.cu" import prepare
 //% from "wgmma/stage.cu" import load_stage, multiply_stage, promote
 //% from "wgmma/piece.cu" import sums_of_piece, staged_at
 //% from "epilogue/linear.cu" import store_c as store_linear
@@ -91,6 +92,9 @@ ${ staged_at() }
 ${ store_c(kernel) }
 }  // namespace
 
+//% if kernel.prepares
+${ prepare(kernel.prepares) }
+//%- endif
 ${ signature(kernel) }{
     Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());
     if (threadIdx.x == 0) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.files import Store
 
 SEEDS = range(4)
+TF32 = (Path(__file__).parents[1] / "kernels" / "tma_tf32.cu").read_text()
 
 # A thread moves boxes of 8 x 4 elements of A to C, one element to the right and one line down.
 MOVE = """
@@ -166,3 +168,16 @@ def test_warpgroups_take_the_registers_that_others_give_up(body: str, words: str
             kernel.run(ROW.case(), given, seed=seed)
         assert re.search(words, caught.value.failure.reason), caught.value.failure.reason
     kernel.close()
+
+
+def test_elements_become_tf32_to_nearest_even(emulator: EmulatorExecutor) -> None:
+    problem = Problem(8, 32, 32)
+    text = environment(problem.types).from_string(TF32).render()
+    launch = Launch(32, (("M", 8), ("N", 32)), 1024, maps=(TensorMap("A", (32, 8), tf32=True),))
+    kernel = emulator.load(KernelSource("k", text, problem, "test", {}, launch, parameters(problem, launch)))
+    bits = np.zeros(256, np.uint32)
+    bits[:6] = [0x3F801000, 0x3F803000, 0xBF801001, 0x7F7FFFFF, 0x7F800000, 0x00001000]
+    case = problem.case()
+    given = Operands(bits.view(np.float32), *(np.zeros(one.elements, np.float32) for one in (case.b, case.c)))
+    found = np.ascontiguousarray(kernel.run(case, given, seed=1)).view(np.uint32)
+    assert [*found.ravel()[:6]] == [0x3F800000, 0x3F804000, 0xBF802000, 0x7F800000, 0x7F800000, 0]

@@ -20,7 +20,8 @@ from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.support.files import Store
 
-TEXT = (Path(__file__).parents[1] / "kernels" / "wgmma.cu").read_text()
+KERNELS = Path(__file__).parents[1] / "kernels"
+TEXT = (KERNELS / "wgmma.cu").read_text()
 PROBLEM = Problem(None, None, None, layout="rc", types=Types.parse("bf16,bf16,f32"))
 TILES = 3 * 2 * 64 * 64 * 2 + 64 * 64 * 4  # bytes: three stages of A and B, one tile of C
 MAPS = (TensorMap("A", (64, 64), 128), TensorMap("B", (64, 64), 128), TensorMap("C", (64, 64)))
@@ -54,3 +55,27 @@ def test_card_and_emulator_agree_to_the_bit(gpu: GpuExecutor, shared_store: Stor
             given = Operands(*storages)
             found, wanted = (case.c.view(kernel.run(case, given, seed=1)) for kernel in (loaded, emulated))
             np.testing.assert_array_equal(found.view(np.uint32), wanted.view(np.uint32))
+
+
+def test_tma_rounds_to_tf32_as_the_emulator_does(gpu: GpuExecutor, shared_store: Store) -> None:
+    problem = Problem(8, 32, 32)
+    text = environment(problem.types).from_string((KERNELS / "tma_tf32.cu").read_text()).render()
+    launch = Launch(32, (("M", 8), ("N", 32)), 1024, maps=(TensorMap("A", (32, 8), tf32=True),))
+    source = KernelSource("k", text, problem, "test", {}, launch, parameters(problem, launch))
+    bits = np.random.default_rng(2).integers(0, 2**32, 256, dtype=np.uint32)
+    ties, corners = (
+        0x3F801000 + 0x1000 * np.arange(16),
+        [0, 0x80000000, 1, 0x7F800000, 0xFF800000, 0x7F7FFFFF, 0x7FFFE000],
+    )
+    bits[:23] = [*ties, *corners]
+    case = problem.case()
+    given = Operands(bits.view(np.float32), *(np.zeros(one.elements, np.float32) for one in (case.b, case.c)))
+    with EmulatorExecutor(shared_store) as emulator:
+        found, wanted = (
+            np.ascontiguousarray(kernel.run(case, given, seed=1)).view(np.uint32)
+            for kernel in (gpu.load(source), emulator.load(source))
+        )
+    number = (bits & 0x7FFFFFFF) <= 0x7F800000  # any NaN is as good as another
+    different = number & (found.ravel() != wanted.ravel())
+    told = [f"{a:08x}: {b:08x}, not {c:08x}" for a, b, c in zip(bits, found.ravel(), wanted.ravel(), strict=True)]
+    assert not different.any(), [line for line, here in zip(told, different, strict=True) if here]

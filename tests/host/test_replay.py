@@ -61,13 +61,15 @@ def test_promoted_sums_begin_at_zero_and_are_added_up_in_f32() -> None:
     assert not np.array_equal(found, sums_of(SumOrder(E4M3, 32), SM_89, types, a, b))
 
 
-def test_tf32_is_rounded_away_from_zero_at_ties_where_the_order_says_so() -> None:
+def test_tf32_is_rounded_at_ties_as_the_order_says() -> None:
     types, one = Types.parse("f32", Compute.TF32), np.ones((3, 1), np.float32).view(np.uint32)
     tie, inf = np.float32(1 + 2.0**-11), np.float32(np.inf)
     a = np.array([[tie], [-tie], [inf]], np.float32).view(np.uint32)
-    rounded, cut = (sums_of(SumOrder(TF32, 8, rounds=rounds), SM_90, types, a, one) for rounds in (True, False))
-    assert rounded.tolist() == [1 + 2.0**-10, -1 - 2.0**-10, np.inf]
-    assert cut.tolist() == [1, -1, np.inf]
+    away, even, cut = (sums_of(SumOrder(TF32, 8, tf32=how), SM_90, types, a, one) for how in ("away", "even", "cut"))
+    assert away.tolist() == [1 + 2.0**-10, -1 - 2.0**-10, np.inf]
+    assert even.tolist() == cut.tolist() == [1, -1, np.inf]
+    odd = (np.float32(1 + 2.0**-10 + 2.0**-11)).reshape(1, 1).view(np.uint32)
+    assert sums_of(SumOrder(TF32, 8, tf32="even"), SM_90, types, odd, one[:1]).tolist() == [1 + 2.0**-9]
 
 
 def test_cards_of_some_instructions_are_recorded() -> None:

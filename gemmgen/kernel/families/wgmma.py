@@ -5,6 +5,8 @@
 One warpgroup, the producer, lets TMA bring k tiles of A and B to a ring of STAGES stages in shared memory; the others,
 the consumers, multiply them by wgmma, which reads shared memory itself. Two mbarriers a stage pass it to and fro:
 `full` when its bytes have arrived, `empty` when the consumers have done with it.
+
+An operand that TMA or wgmma cannot take as it lies, for its alignment or its order, is copied into the workspace first.
 """
 
 from __future__ import annotations
@@ -20,15 +22,19 @@ from gemmgen.kernel.config import Config, Derived
 from gemmgen.kernel.families.base import Family, Side, constants, elements_of, launch_of, sides, sizes_of, tile_grid
 from gemmgen.kernel.families.wgmma_axes import CONSTRAINTS, PRUNING, WgmmaConfig
 from gemmgen.kernel.notes import block
-from gemmgen.kernel.plan import Plan, Tile, Work
+from gemmgen.kernel.plan import Plan, SumOrder, Tile, Work
+from gemmgen.kernel.prepare import Prepare
 from gemmgen.kernel.tensor_map import UNIT, TensorMap
 from gemmgen.problem.device import MAX_REGISTERS, REGISTERS_PER_SM, WARP
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.matrix import Order
 from gemmgen.problem.types import Compute, Types
 from gemmgen.problem.wgmma import FACTORS, K_BYTES, WARPGROUP, M, Wgmma
 from gemmgen.support.words import plural
 
+TRANSPOSED_BYTES = 2  # of an element whose lines may run across K
+OTHER: dict[Order, Order] = {"r": "c", "c": "r"}
 LINE_BYTES = 128  # of shared memory that one pattern of a swizzle permutes, at most
 BANK_BYTES = 128  # that shared memory reads or writes a cycle
 PROMOTION_BYTES = 128  # that L2 fetches at once for TMA
@@ -89,7 +95,10 @@ class WgmmaFamily(Family):
     pruning = PRUNING
     secondary = frozenset({"STAGES", "IN_FLIGHT", "GROUP", "PERSISTENT"})
     small = MappingProxyType({"BM": 64, "BN": 16, "CONSUMERS": 1})
-    types = ("bf16", "f16", "bf16,bf16,f32", "s8,s8,s32", "u8,s8,bf16")
+    types = (
+        *("bf16", "f16", "bf16,bf16,f32", "s8,s8,s32", "u8,s8,bf16"),
+        *("f32_tf32", "f16_f16acc", "e4m3,e4m3,bf16_promoted", "e5m2,e4m3,f16_fast"),
+    )
     arch_specific = True
 
     def default(self, problem: Problem) -> Config:
@@ -100,15 +109,13 @@ class WgmmaFamily(Family):
         )
 
     def facts(self, problem: Problem) -> dict[str, int]:
-        a, b = sides(problem)
+        a, b = _taken(problem)
         types = problem.types
         return {
             **sizes_of(problem),
             "A_BYTES": types.a.size,
             "B_BYTES": types.b.size,
             "C_BYTES": types.c.size,
-            "A_LINE_BYTES": problem.vector_limit("lda") * types.a.size,
-            "B_LINE_BYTES": problem.vector_limit("ldb") * types.b.size,
             "A_ALONG_K": int(a.along_k),
             "B_ALONG_K": int(b.along_k),
             "PROMOTED": int(types.compute is Compute.PROMOTED),
@@ -133,9 +140,10 @@ class WgmmaFamily(Family):
         value = constants(self, problem, config)
         maps = tuple(_maps(problem, one))
         launch = launch_of(value, tile_grid(problem, value), dynamic=True)
-        launch = replace(launch, maps=maps, persistent=bool(one.PERSISTENT))
-        work, tile = _work(problem, one, value), (one.BM, one.BN)
-        return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, _instruction(problem, one))
+        launch = replace(launch, maps=maps, persistent=bool(one.PERSISTENT), prepares=_prepares(problem))
+        work, tile, mma = _work(problem, one, value), (one.BM, one.BN), _instruction(problem, one)
+        sums = SumOrder(mma, one.BK, promotion=one.BK * value["PROMOTED"], tf32="even")  # by TMA
+        return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, mma, sums)
 
     def template(self, config: Config) -> str:
         return "kernel/wgmma.cu"
@@ -205,6 +213,29 @@ def staged(problem: Problem) -> bool:
     return problem.vector_limit("ldc") * size % UNIT == 0
 
 
+def _prepares(problem: Problem) -> tuple[Prepare, ...]:
+    """The copies of operands whose lines TMA cannot take, or whose order wgmma cannot: it transposes 16-bit elements
+    alone."""
+    needed = []
+    for side in sides(problem) if not problem.pointers else ():
+        size = problem.dtype_of(side.X).size
+        turns = size != TRANSPOSED_BYTES and not side.along_k
+        if turns or problem.vector_limit(side.ld) * size % UNIT:
+            order = problem.layout.a if side.x == "a" else problem.layout.b
+            needed.append(Prepare(side.X, OTHER[order] if turns else order))
+    return tuple(needed)
+
+
+def _taken(problem: Problem) -> tuple[Side, Side]:
+    """A and B as TMA takes them: themselves, or their copies."""
+    copied = {one.operand for one in _prepares(problem)}
+    a, b = (
+        replace(side, along_k=side.along_k or (side.X in copied and problem.dtype_of(side.X).size != TRANSPOSED_BYTES))
+        for side in sides(problem)
+    )
+    return a, b
+
+
 def _sums(types: Types) -> DType | None:
     """The type in which wgmma sums a product of `types` as exactly as their compute promises, or None."""
     sums = DType.F16 if types.compute is Compute.F16 else types.accumulator
@@ -216,7 +247,7 @@ def _sums(types: Types) -> DType | None:
 
 
 def _instruction(problem: Problem, config: WgmmaConfig) -> Wgmma:
-    types, (a, b) = problem.types, sides(problem)
+    types, (a, b) = problem.types, _taken(problem)
     sums = _sums(types)
     assert sums is not None, "constraints ask for one"
     return Wgmma(config.BN, types.a, types.b, sums, trans_a=not a.along_k, trans_b=not b.along_k)
@@ -225,7 +256,7 @@ def _instruction(problem: Problem, config: WgmmaConfig) -> Wgmma:
 def _operands(problem: Problem, config: WgmmaConfig) -> tuple[Operand, Operand]:
     a, b = (
         Operand(side.x, side.mn, side.along_k, *_boxes(config, side, problem.dtype_of(side.X).size))
-        for side in sides(problem)
+        for side in _taken(problem)
     )
     return a, b
 
@@ -247,7 +278,8 @@ def _maps(problem: Problem, config: WgmmaConfig) -> list[TensorMap]:
     maps = []
     for x in _operands(problem, config):
         lines = (config.BM if x.x == "a" else config.BN) if x.along_k else config.BK
-        maps.append(TensorMap(x.X, (x.line, lines, *matrix), x.line * problem.dtype_of(x.X).size, PROMOTION_BYTES))
+        span, rounds = x.line * problem.dtype_of(x.X).size, problem.types.compute is Compute.TF32
+        maps.append(TensorMap(x.X, (x.line, lines, *matrix), span, PROMOTION_BYTES, rounds))
     if staged(problem):
         piece = _piece(problem, config)
         span = piece * problem.types.c.size
@@ -335,7 +367,9 @@ def _results(piece: int, buffers: bool, store: int) -> tuple[Derived, ...]:
         ("STEP_N", "8", "columns from one pair to the next"),
         ("VC", str(store), "elements of an access to C"),
     )
-    total = f"STAGES * BK * (BM * A_BYTES + BN * B_BYTES) + {staged} + 16 * STAGES + 8 * CONSUMERS"
+    b = "STAGES * BK * BN * B_BYTES"
+    b = f"({b} + 1023) / 1024 * 1024" if buffers else b  # C's pieces begin at a pattern of a swizzle
+    total = f"STAGES * BK * BM * A_BYTES + {b} + {staged} + 16 * STAGES + 8 * CONSUMERS"
     return (
         *(Derived(*line, group="How C leaves registers") for line in lines),
         Derived("SHARED_BYTES", f"({total} + 1023) / 1024 * 1024", "bytes of shared memory a block"),

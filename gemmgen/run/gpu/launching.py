@@ -142,7 +142,7 @@ def encoded(tensor: TiledTensor, address: int) -> bytes:
     promotions = {0: "NONE", 64: "L2_64B", 128: "L2_128B", 256: "L2_256B"}
     made = checked(
         driver.cuTensorMapEncodeTiled(
-            getattr(kinds, f"CU_TENSOR_MAP_DATA_TYPE_{types[tensor.element_bytes]}"),
+            getattr(kinds, f"CU_TENSOR_MAP_DATA_TYPE_{'TFLOAT32' if tensor.tf32 else types[tensor.element_bytes]}"),
             len(tensor.sizes),
             address,
             [driver.cuuint64_t(size) for size in tensor.sizes],

@@ -13,6 +13,7 @@ struct TensorMap {
   uint32_t element_bytes;
   uint32_t rank;
   uint32_t swizzle;  // bytes of a pattern's lines, or 0
+  uint32_t tf32;     // whether loads round f32 to it
 
   uint32_t line_bytes() const { return box[0] * element_bytes; }
   uint32_t box_bytes() const { return line_bytes() * box[1] * box[2]; }
@@ -21,7 +22,7 @@ struct TensorMap {
   bool is_one() const { return (rank == 2 || rank == 3) && box[0] >= 1 && box[0] <= 256 && element_bytes <= 8; }
 };
 
-static_assert(sizeof(TensorMap) == 72, "the driver packs as many bytes");
+static_assert(sizeof(TensorMap) == 80, "the driver packs as many bytes, or 4 less");
 
 // Where swizzled lines of `span` bytes have what belongs at `address`: its 16-byte chunk is permuted with those beside it.
 inline uint32_t swizzled(uint32_t address, uint32_t span) {

@@ -58,9 +58,10 @@ struct Box {
   }
 
   void load() const {
-    each_chunk([](unsigned char* to, const unsigned char* from, unsigned bytes) {
-      if (from != nullptr) std::memcpy(to, from, bytes);
-      else std::memset(to, 0, bytes);
+    each_chunk([this](unsigned char* to, const unsigned char* from, unsigned bytes) {
+      if (from == nullptr) std::memset(to, 0, bytes);
+      else if (map.tf32 != 0) copy_rounded(to, from, bytes);
+      else std::memcpy(to, from, bytes);
     });
   }
 
@@ -74,6 +75,22 @@ struct Box {
   bool exists(unsigned dimension, uint32_t index) const {
     const int64_t at = start[dimension] + index;
     return at >= 0 && at < int64_t(map.sizes[dimension]);
+  }
+
+  // To nearest, ties to even: recorded on an H200 (tests/gpu/test_wgmma.py), where cvt.rna.tf32 rounds ties away from zero.
+  static uint32_t tf32_by_tma(uint32_t bits) {
+    const uint32_t magnitude = bits & 0x7FFFFFFF;
+    if (magnitude >= 0x7F800000) return magnitude > 0x7F800000 ? bits | 0x2000 : bits;
+    return (bits + 0xFFF + (bits >> 13 & 1)) & ~0x1FFFu;
+  }
+
+  static void copy_rounded(unsigned char* to, const unsigned char* from, unsigned bytes) {
+    for (unsigned at = 0; at < bytes; at += sizeof(float)) {
+      uint32_t value;
+      std::memcpy(&value, from + at, sizeof value);
+      const uint32_t rounded = tf32_by_tma(value);
+      std::memcpy(to + at, &rounded, sizeof rounded);
+    }
   }
 
   unsigned char* place(uint32_t offset) const {
