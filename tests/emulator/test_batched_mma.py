@@ -1,4 +1,4 @@
-"""Kernels of `batched_mma` compute every situation: layouts, alignments, epilogues, strides and pointers."""
+"""Kernels of `batchedmma` compute every situation: layouts, alignments, epilogues, strides and pointers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// gemm_bf16_rr_bB_32x32x32_sm90_8352eee6
+// gemm_bf16_rr_bB_32x32x32_sm90_59d7eb36
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products
@@ -13,8 +13,8 @@
 // Launch  ceil(batch / 4) blocks of 128 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         no two matrices of C that overlap
-// Config  gemm_bf16_rr_bB_32x32x32_batched_mma_warps4_k32
-// Made by gemmgen generate 32x32x32 --dtype bf16 --layout rr --batch '?' --arch sm_90 --family batched_mma
+// Config  gemm_bf16_rr_bB_32x32x32_batchedmma_warps4_k32
+// Made by gemmgen generate 32x32x32 --dtype bf16 --layout rr --batch '?' --arch sm_90 --family batchedmma
 
 namespace {
 
@@ -220,7 +220,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rr_bB_32x32x32_sm90_8352eee6(
+gemm_bf16_rr_bB_32x32x32_sm90_59d7eb36(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,

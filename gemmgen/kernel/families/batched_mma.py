@@ -1,4 +1,4 @@
-"""`batched_mma`: batches of small products on tensor cores, a warp for each, fragments straight from global memory.
+"""`batchedmma`: batches of small products on tensor cores, a warp for each, fragments straight from global memory.
 
     grid -> block of WARPS products -> warp: a whole product, in k tiles of BK
 
@@ -30,7 +30,7 @@ LANES_M, LANES_N = 8, 4  # lanes down a product, and across
 
 @dataclass(frozen=True)
 class BatchedMmaConfig(Config):
-    """The axes of `batched_mma`."""
+    """The axes of `batchedmma`."""
 
     PATTERN = "warps{WARPS}_k{BK}"
 
@@ -71,7 +71,7 @@ class BatchedMmaView:
 class BatchedMma(Family):
     """The family record: see `gemmgen.kernel.families.base.Family`."""
 
-    name = "batched_mma"
+    name = "batchedmma"
     config_type = BatchedMmaConfig
     constraints = CONSTRAINTS
     pruning = PRUNING
