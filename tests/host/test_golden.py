@@ -151,6 +151,7 @@ SAMPLES = {
     "wgmma_promoted_rc": Sample(
         WGMMA, {"CONSUMERS": 1, "BM": 64}, (512, 512, 1024), "rc", types="e4m3,e4m3,bf16", compute=Compute.PROMOTED
     ),
+    "wgmma_prepared_s8_rr": Sample(WGMMA, {"BN": 64}, (None, 513, 100), "rr", types="s8,s8,s32"),
     "wmma_rc": Sample(WMMA, layout="rc", dtype=DType.BF16),
     "wmma_runtime_cr": Sample(
         WMMA, {"BK": 16}, (None, 320, 200), "cr", types="f16,f16,f32", batch=None, epilogue="bias+gelu+row_amax"

@@ -332,7 +332,6 @@ def _tiling(step: int) -> tuple[Derived, ...]:
         Derived("THREADS", f"{WARPGROUP} * (CONSUMERS + 1)", "threads a block: the last warpgroup is the producer"),
         Derived("MINB", "1", "blocks of an SM, at least"),
         Derived("K_STEP", str(step), "k of an instruction"),
-        Derived("K_STEPS", "BK / K_STEP", "instructions along a k tile"),
         Derived("MMAS_M", f"BM / ({M} * CONSUMERS)", "instructions down a consumer's tile"),
     )
 
