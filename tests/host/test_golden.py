@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gemmgen.kernel.families import BATCHED, FAMILIES, MMA, NAIVE, SIMT, SKINNY, WGMMA, WMMA, Family
+from gemmgen.kernel.families import BATCHED, BATCHED_MMA, FAMILIES, MMA, NAIVE, SIMT, SKINNY, WGMMA, WMMA, Family
 from gemmgen.kernel.families.base import check
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
@@ -196,6 +196,17 @@ SAMPLES = {
     "strided_batch": Sample(SIMT, {}, (None, 64, 64), batch=None),
     "naive_batch": Sample(NAIVE, {}, (100, 64, 64), "cr", batch=12),
     "batched": Sample(BATCHED, {"STAGES": 2, "BATCH_TILES": 4, "ASYNC": 1}, (16, 16, 16), batch=None),
+    "batched_mma": Sample(BATCHED_MMA, {}, (32, 32, 32), batch=None, dtype=DType.BF16),
+    "batched_mma_cc": Sample(
+        BATCHED_MMA,
+        {"WARPS": 8},
+        (16, 64, 64),
+        "cc",
+        types="f16,f16,f32",
+        batch=1000,
+        pointers=True,
+        epilogue="bias+relu",
+    ),
     "batched_pointers": Sample(
         BATCHED, {"STAGES": 2, "BATCH_TILES": 4, "ASYNC": 1}, (16, 16, 16), batch=None, pointers=True
     ),
