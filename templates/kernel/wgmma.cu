@@ -24,7 +24,7 @@ ${ header(kernel) }
 namespace {
 
 ${ element_types(converts=false, reads_c=e.reads_c, halves=view.halves) }${ tensor_map() }
-${ shape(kernel) }
+${ shape(kernel, view.unread) }
 ${ tiling(kernel, "MN") }
 ${ vec() }
 // This thread's sums: of each instruction down its warpgroup's tile those of 64 rows x BN columns${ ", two halves a register" if view.halves }.

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_4096x4096x4096_sm90_b8989a94
+// gemm_bf16_rc_4096x4096x4096_sm90_d344fdec
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -46,9 +46,6 @@ struct Shape {
     static constexpr int M = 4096;
     static constexpr int N = 4096;
     static constexpr int K = 4096;
-    static constexpr int lda = 4096;
-    static constexpr int ldb = 4096;
-    static constexpr int ldc = 4096;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
@@ -448,7 +445,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_4096x4096x4096_sm90_b8989a94(
+gemm_bf16_rc_4096x4096x4096_sm90_d344fdec(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
