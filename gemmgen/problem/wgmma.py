@@ -59,6 +59,10 @@ class Wgmma:
         return self.accumulator is DType.S32
 
     @property
+    def m(self) -> int:
+        return M
+
+    @property
     def k(self) -> int:
         return 8 * K_BYTES // self.a.storage_bits
 

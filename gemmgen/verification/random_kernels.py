@@ -110,13 +110,16 @@ def _epilogues(zeros: bool) -> st.SearchStrategy[Epilogue]:
 
 
 @st.composite
-def problems(draw: st.DrawFn, small_batches: bool = False, of_types: Sequence[str] = ANY_TYPES) -> Problem:
+def problems(
+    draw: st.DrawFn, small_batches: bool = False, of_types: Sequence[str] = ANY_TYPES, multiple: int = 1
+) -> Problem:
     """Every element type, layout and promise of alignment; sizes and leading dimensions fixed or left to run time.
 
-    `small_batches`: small fixed sizes, and a batch.
+    `small_batches`: small fixed sizes, of `multiple`, and a batch.
     """
     layout = Layout.parse(draw(st.sampled_from(LAYOUTS)))
-    sizes = st.sampled_from(SMALL_SIZES) if small_batches else st.one_of(st.none(), st.sampled_from(FIXED_SIZES))
+    small = [size for size in SMALL_SIZES if size % multiple == 0]
+    sizes = st.sampled_from(small) if small_batches else st.one_of(st.none(), st.sampled_from(FIXED_SIZES))
     m, n, k = (draw(sizes) for _ in range(3))
     types = Types.parse(draw(st.sampled_from(of_types)))
     least = min(dtype.size for dtype in types.operands)
@@ -152,7 +155,7 @@ def _strides(draw: st.DrawFn, problem: Problem) -> dict[str, Any]:
 @st.composite
 def points(draw: st.DrawFn, family: Family, schedule: str, limits: Limits) -> RandomKernel:
     """Any kernel of `family` and `schedule` that `limits` accept."""
-    problem = draw(problems(family.small_batches, family.types or ANY_TYPES))
+    problem = draw(problems(family.small_batches, family.types or ANY_TYPES, family.multiple))
     assume(first_rejection(family, problem, family.default(problem), limits) is None)
     rng = random.Random(draw(st.integers(0, 2**32 - 1)))
     start = _met(family, problem, limits, schedule, rng)

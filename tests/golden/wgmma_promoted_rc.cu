@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_42d81ea7
+// gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_df1affce
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on tensor cores, as --compute promoted says; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -52,9 +52,6 @@ struct Shape {
     static constexpr int M = 512;
     static constexpr int N = 512;
     static constexpr int K = 1024;
-    static constexpr int lda = 1024;
-    static constexpr int ldb = 1024;
-    static constexpr int ldc = 512;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
@@ -70,7 +67,6 @@ constexpr int GROUP = 8;      // raster: tile rows that blocks go down before th
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks of an SM, at least
 constexpr int K_STEP = 32;                      // k of an instruction
-constexpr int K_STEPS = BK / K_STEP;            // instructions along a k tile
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 
 // Boxes of TMA
@@ -277,12 +273,6 @@ __device__ __forceinline__ void named_barrier_sync(int number, int threads)
 {
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
-
-// Come to it without waiting.
-__device__ __forceinline__ void named_barrier_arrive(int number, int threads)
-{
-    asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
-}
 #endif  // __CUDACC__
 
 #ifdef __CUDACC__
@@ -442,7 +432,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_42d81ea7(
+gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_df1affce(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_4096x4096x4096_sm90_7cf22847
+// gemm_bf16_rc_4096x4096x4096_sm90_d344fdec
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -46,9 +46,6 @@ struct Shape {
     static constexpr int M = 4096;
     static constexpr int N = 4096;
     static constexpr int K = 4096;
-    static constexpr int lda = 4096;
-    static constexpr int ldb = 4096;
-    static constexpr int ldc = 4096;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
@@ -64,7 +61,6 @@ constexpr int GROUP = 8;      // raster: tile rows that blocks go down before th
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks of an SM, at least
 constexpr int K_STEP = 16;                      // k of an instruction
-constexpr int K_STEPS = BK / K_STEP;            // instructions along a k tile
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 
 // Registers
@@ -275,12 +271,6 @@ __device__ __forceinline__ void named_barrier_sync(int number, int threads)
 {
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
-
-// Come to it without waiting.
-__device__ __forceinline__ void named_barrier_arrive(int number, int threads)
-{
-    asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
-}
 #endif  // __CUDACC__
 
 #ifdef __CUDACC__
@@ -455,7 +445,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_4096x4096x4096_sm90_7cf22847(
+gemm_bf16_rc_4096x4096x4096_sm90_d344fdec(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

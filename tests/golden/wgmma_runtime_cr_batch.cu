@@ -1,4 +1,4 @@
-// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_868a028b
+// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_07df1ddf
 //
 //     C = gelu(alpha * acc + beta * C + bias_n) + residual      acc = A * B; A f16, B f16, C f32; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products
@@ -39,12 +39,9 @@ struct Shape {
     static constexpr int N = 320;
     static constexpr int K = 200;
     int lda;
-    static constexpr int ldb = 320;
-    static constexpr int ldc = 320;
     static constexpr int ld_residual = 320;
     int batch;
     long long stride_a;
-    static constexpr long long stride_b = 64000;
     long long stride_c;
     long long stride_residual;
 };
@@ -62,7 +59,6 @@ constexpr int GROUP = 8;      // raster: tile rows that blocks go down before th
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks of an SM, at least
 constexpr int K_STEP = 16;                      // k of an instruction
-constexpr int K_STEPS = BK / K_STEP;            // instructions along a k tile
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 
 // Registers
@@ -270,12 +266,6 @@ __device__ __forceinline__ void fence_proxy_async()
 __device__ __forceinline__ void named_barrier_sync(int number, int threads)
 {
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
-}
-
-// Come to it without waiting.
-__device__ __forceinline__ void named_barrier_arrive(int number, int threads)
-{
-    asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 #endif  // __CUDACC__
 
@@ -491,7 +481,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_868a028b(
+gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_07df1ddf(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

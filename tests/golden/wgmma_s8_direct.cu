@@ -1,4 +1,4 @@
-// gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_44e89042
+// gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_abba6ed2
 //
 //     C = alpha * acc * scale_m * scale_n + beta * C + bias_n      acc = A * B; A s8, B s8, C bf16; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -54,8 +54,6 @@ struct Shape {
     static constexpr int M = 512;
     static constexpr int N = 513;
     static constexpr int K = 1024;
-    static constexpr int lda = 1024;
-    static constexpr int ldb = 1024;
     static constexpr int ldc = 513;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
@@ -72,7 +70,6 @@ constexpr int GROUP = 8;      // raster: tile rows that blocks go down before th
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks of an SM, at least
 constexpr int K_STEP = 32;                      // k of an instruction
-constexpr int K_STEPS = BK / K_STEP;            // instructions along a k tile
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 
 // Registers
@@ -422,7 +419,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int columns, Thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_44e89042(
+gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_abba6ed2(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     BF16* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_tf32_rc_Mx512x1024_sm90_d1192d92
+// gemm_f32_tf32_rc_Mx512x1024_sm90_24d7b3f1
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -27,9 +27,6 @@ struct Shape {
     int M;
     static constexpr int N = 512;
     static constexpr int K = 1024;
-    static constexpr int lda = 1024;
-    static constexpr int ldb = 1024;
-    static constexpr int ldc = 512;
 };
 using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
 
@@ -45,7 +42,6 @@ constexpr int GROUP = 8;      // raster: tile rows that blocks go down before th
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks of an SM, at least
 constexpr int K_STEP = 8;                       // k of an instruction
-constexpr int K_STEPS = BK / K_STEP;            // instructions along a k tile
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 
 // Registers
@@ -255,12 +251,6 @@ __device__ __forceinline__ void named_barrier_sync(int number, int threads)
 {
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
-
-// Come to it without waiting.
-__device__ __forceinline__ void named_barrier_arrive(int number, int threads)
-{
-    asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
-}
 #endif  // __CUDACC__
 
 #ifdef __CUDACC__
@@ -433,7 +423,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_rc_Mx512x1024_sm90_d1192d92(
+gemm_f32_tf32_rc_Mx512x1024_sm90_24d7b3f1(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

@@ -82,11 +82,11 @@ def test_text_declares_what_its_record_says(source: KernelSource) -> None:
         seen[name] = evaluate(expression, seen)
     assert seen
     assert seen == {name: values[name] for name in seen}
-    signature = re.search(r"__launch_bounds__\((.*?)\)\s(\w+)\((.*?)\)\s*\{", source.text, re.DOTALL)
-    assert signature is not None
-    assert evaluate(signature[1].split(",")[0], values) == source.launch.threads
-    assert signature[2] == source.name
-    assert [part.split()[-1] for part in signature[3].split(",")] == [p.text for p in source.parameters]
+    found = re.findall(r"__launch_bounds__\((.*?)\)\s(\w+)\((.*?)\)\s*\{", source.text, re.DOTALL)
+    assert [name for _, name, _ in found] == [one.name for one in source.program]
+    for (bounds, _, taken), one in zip(found, source.program, strict=True):
+        assert evaluate(bounds.split(",")[0], values) == one.launch.threads
+        assert [part.split()[-1] for part in taken.split(",")] == [p.text for p in one.parameters]
 
 
 @given(kernels())

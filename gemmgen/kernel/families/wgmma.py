@@ -29,6 +29,7 @@ from gemmgen.problem.device import MAX_REGISTERS, REGISTERS_PER_SM, WARP
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Order
+from gemmgen.problem.sizes import MatrixSizes
 from gemmgen.problem.types import Compute, Types
 from gemmgen.problem.wgmma import FACTORS, K_BYTES, WARPGROUP, M, Wgmma
 from gemmgen.support.words import plural
@@ -71,6 +72,7 @@ class WgmmaView:
     donates      registers move from the producer to the consumers
     batched      tensor maps have a third dimension
     group        see raster.cu
+    unread       sizes that the kernel has from tensor maps, or as numbers
     """
 
     a: Operand
@@ -84,6 +86,7 @@ class WgmmaView:
     in_flight: int
     batched: bool
     group: int
+    unread: tuple[str, ...]
 
 
 class WgmmaFamily(Family):
@@ -170,6 +173,7 @@ class WgmmaFamily(Family):
             in_flight=one.IN_FLIGHT,
             batched=problem.batched,
             group=one.GROUP,
+            unread=("batch", *(name for one in _mapped(problem) for name in (one.ld, one.stride))),
         )
 
     def tiles(self, plan: Plan) -> tuple[Tile, ...]:
@@ -268,6 +272,12 @@ def _boxes(config: WgmmaConfig, side: Side, size: int) -> tuple[int, int]:
     return line, across // line
 
 
+def _mapped(problem: Problem) -> tuple[MatrixSizes, ...]:
+    """The matrices that TMA moves, apart from those which an epilogue reaches as it does C."""
+    reached = not staged(problem) or problem.epilogue.written_matrices
+    return tuple(one for one in problem.matrices if one.name in ("A", "B") or (one.name == "C" and not reached))
+
+
 def _piece(problem: Problem, config: WgmmaConfig) -> int:
     """Columns of C that leave at once."""
     return gcd(LINE_BYTES // problem.types.c.size, config.BN)
@@ -332,7 +342,6 @@ def _tiling(step: int) -> tuple[Derived, ...]:
         Derived("THREADS", f"{WARPGROUP} * (CONSUMERS + 1)", "threads a block: the last warpgroup is the producer"),
         Derived("MINB", "1", "blocks of an SM, at least"),
         Derived("K_STEP", str(step), "k of an instruction"),
-        Derived("K_STEPS", "BK / K_STEP", "instructions along a k tile"),
         Derived("MMAS_M", f"BM / ({M} * CONSUMERS)", "instructions down a consumer's tile"),
     )
 
