@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gemmgen.problem.matrix import Matrix
 from gemmgen.problem.operands import OPERANDS, Operand
-from gemmgen.problem.sizes import POINTER_BYTES, MatrixSizes
+from gemmgen.problem.sizes import POINTER_BYTES, SIZE_LIMIT, MatrixSizes
 from gemmgen.support.errors import require
 
 if TYPE_CHECKING:
@@ -56,12 +56,15 @@ class Case:
             )
         require(self.m >= 1 and self.n >= 1, f"M = {self.m}, N = {self.n}: a launch needs at least one element of C")
         require(self.k >= 0, f"K = {self.k} is negative")
+        for name, size in (("M", self.m), ("N", self.n), ("K", self.k)):
+            require(size <= SIZE_LIMIT, f"{name} = {size} exceeds {SIZE_LIMIT}")
         for name, scalar in (("alpha", self.alpha), ("beta", self.beta)):
             whole = not self.problem.types.scalar.is_integer or float(scalar).is_integer()
             require(whole, f"{name} = {scalar}: with C of {self.problem.types.c.label} scalars are integers")
         for sizes, matrix in matrices:
             line = matrix.line_length
             require(matrix.ld >= line, f"{sizes.ld} = {matrix.ld} is shorter than a line of {line} elements")
+            require(matrix.ld <= SIZE_LIMIT, f"{sizes.ld} = {matrix.ld} exceeds {SIZE_LIMIT}")
 
     @cached_property
     def a(self) -> Matrix:

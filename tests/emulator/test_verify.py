@@ -45,6 +45,17 @@ def test_a_kernel_that_does_not_compile_is_a_verdict(emulator):
     assert verdict.failure is not None and verdict.failure.kind == "unjudged"
 
 
+@pytest.mark.parametrize("function", ["__activemask()", "clock()"])
+def test_what_the_emulator_has_no_twin_of_is_not_judged_and_named_with_its_line(emulator, function):
+    source = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
+    lines = source.text.splitlines()
+    at = next(number for number, line in enumerate(lines) if "float acc" in line)
+    lines.insert(at + 1, f"    if ({function} == 0) return;")
+    verdict = verify(emulator, replace(source, text="\n".join(lines) + "\n"), examples=1)
+    assert verdict.failure is not None and verdict.failure.kind == "unjudged"
+    assert f".cu:{at + 2}:" in verdict.failure.reason and function in verdict.failure.reason
+
+
 def test_the_same_seed_gives_the_same_verdict(emulator):
     source = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
     assert verify(emulator, source, examples=16, seed=3) == verify(emulator, source, examples=16, seed=3)

@@ -290,3 +290,11 @@ def test_a_batch_of_pointers_has_no_strides_and_reads_its_pointers() -> None:
     with pytest.raises(InvalidInput, match="different_a = 2: of 10 products at most 0 can differ"):
         Problem(5, 3, 7, batch=None).case(batch=10, different_a=2)
     assert str(problem) == "5x3x7 x ? by pointers f32 rr"
+
+
+def test_a_launch_takes_no_size_that_32_bits_do_not_hold() -> None:
+    problem = Problem(None, 64, 64, lda=None)
+    assert problem.case(m=5, lda=SIZE_LIMIT).lda == SIZE_LIMIT
+    for sizes, name in (({"m": 5, "lda": 2**31 + 5}, "lda"), ({"m": 2**31}, "M")):
+        with pytest.raises(InvalidInput, match=rf"{name} = \d+ exceeds {SIZE_LIMIT}"):
+            problem.case(**sizes)
