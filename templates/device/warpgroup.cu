@@ -1,17 +1,19 @@
 /*# Warps that have different roles. #*/
-//% macro named_barriers()
+//% macro named_barriers(arrives=true)
 #ifdef __CUDACC__
 // Wait at barrier `number` of 1 to 15 (0 is __syncthreads's) until so many threads have come, whole warps.
 __device__ __forceinline__ void named_barrier_sync(int number, int threads)
 {
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
+//% if arrives
 
 // Come to it without waiting.
 __device__ __forceinline__ void named_barrier_arrive(int number, int threads)
 {
     asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
+//% endif
 #endif  // __CUDACC__
 //% endmacro
 
@@ -35,14 +37,14 @@ __device__ __forceinline__ bool elect_one()
 
 //% macro setmaxnreg()
 #ifdef __CUDACC__
-// Give up registers, until each thread of this warpgroup has COUNT. All of its warps call it.
+// Give registers back to the block's pool, so that each thread of this warpgroup has COUNT. All of its warps call it.
 template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_dec()
 {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
 }
 
-// Take some that others have given up, once they have.
+// Take registers from the pool, up to COUNT a thread, once it has as many.
 template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_inc()
 {
