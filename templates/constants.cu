@@ -1,4 +1,5 @@
-//% macro shape(kernel)
+/*# `unread` are sizes that this kernel reads nowhere: constants among them are left out. #*/
+//% macro shape(kernel, unread=())
 //% if kernel.problem.strided
 // Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the next).
 // Those that are constants fold into the code.
@@ -6,7 +7,7 @@
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 //% endif
 struct Shape {
-//% for name, size in kernel.sizes.items()
+//% for name, size in kernel.sizes.items() if size is none or name not in unread
     ${ "static constexpr " if size is not none }${ kernel.ctype(name) } ${ name }${ " = %d" % size if size is not none };
 //% endfor
 };

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Literal, Protocol
 
 from gemmgen.kernel.config import Config, Constraint, Derived
 from gemmgen.kernel.expression import names_in, without_guards
@@ -135,14 +135,15 @@ class SumOrder:
     `mma` from 0 on, the first k first, with zeros behind its end; the sums of ranges are added in their order.
 
     promotion  so many k of a range are summed from 0 on, and these sums added up in the type of sums; 0: all of it
-    rounds     operands of f32 are rounded to tf32 before, ties away from zero; else tensor cores cut them
+    tf32       how operands of f32 become tf32: tensor cores cut them, or they are rounded before, with ties away from
+               zero or to even
     """
 
     mma: Mma | Wgmma
     step: int
     splits: int = 1
     promotion: int = 0
-    rounds: bool = False
+    tf32: Literal["cut", "away", "even"] = "cut"
 
     def __str__(self) -> str:
         parts = [f"sums of {self.mma.function}, the first k first"]

@@ -146,6 +146,7 @@ class DeviceSpec:
     name           as in tables and on the command line
     sms            streaming multiprocessors
     clock_ghz      boost clock
+    tensor_ghz     the clock of the data sheet's tensor-core rates, those of f64 apart; 0: clock_ghz
     bandwidth      device memory, GB/s
     l2_mb, memory_gb
     """
@@ -157,14 +158,27 @@ class DeviceSpec:
     bandwidth: float
     l2_mb: float
     memory_gb: float
+    tensor_ghz: float = 0.0
+
+    def is_card(self, name: str) -> bool:
+        """Whether the driver's `name` of a card means this one: an L40 is no L4."""
+        return re.search(rf"\b{self.name}\b", name) is not None
+
+    def tensor_tflops(self, dtype: DType) -> float:
+        """The data sheet's dense rate of tensor cores for elements of `dtype` (tf32 for f32): TFLOPS, or TOPS."""
+        if dtype is DType.F64:
+            return 2 * self.sms * self.arch.tensor_f64_macs * self.clock_ghz / 1000
+        return 2 * self.sms * self.arch.wgmma_macs(dtype) * (self.tensor_ghz or self.clock_ghz) / 1000
 
     def tflops(self, dtype: DType) -> float:
         """Peak of multiply-adds in `dtype`, that of the sums, at boost clock: TFLOPS, or TOPS of integers."""
         return 2 * self.sms * self.arch.lanes(dtype) * self.clock_ghz / 1000
 
 
-def _spec(name: str, arch: int, sms: int, clock: float, bandwidth: float, l2: float, memory: float) -> DeviceSpec:
-    return DeviceSpec(name, ARCHS[f"sm_{arch}"], sms, clock, bandwidth, l2, memory)
+def _spec(
+    name: str, arch: int, sms: int, clock: float, bandwidth: float, l2: float, memory: float, tensor: float = 0.0
+) -> DeviceSpec:
+    return DeviceSpec(name, ARCHS[f"sm_{arch}"], sms, clock, bandwidth, l2, memory, tensor)
 
 
 # The first card of an architecture stands for it where only the architecture is named.
@@ -178,8 +192,8 @@ DEVICES: dict[str, DeviceSpec] = {
         _spec("RTX 4090", 89, 128, 2.520, 1008, 72, 24),
         _spec("L4", 89, 58, 2.040, 300, 48, 24),
         _spec("RTX 4050 Laptop", 89, 20, 2.370, 192, 12, 6),
-        _spec("H200", 90, 132, 1.980, 4800, 60, 141),
-        _spec("H100", 90, 132, 1.980, 3350, 50, 80),
+        _spec("H200", 90, 132, 1.980, 4800, 60, 141, 1.830),
+        _spec("H100", 90, 132, 1.980, 3350, 50, 80, 1.830),
         _spec("B200", 100, 148, 1.965, 8000, 126, 180),
         _spec("RTX 5090", 120, 170, 2.407, 1792, 96, 32),
     )

@@ -97,8 +97,13 @@ class Types:
 
     @classmethod
     def parse(cls, text: str, compute: Compute = Compute.FMA) -> Types:
-        """`A,B,C` by their labels, or one label for all three; raises InvalidInput otherwise."""
-        labels = text.split(",")
+        """`A,B,C` by their labels, or one label for all three, maybe with its compute: "f32_tf32".
+
+        Raises InvalidInput for anything else.
+        """
+        written, _, own = text.partition("_")
+        compute = Compute.parse(own) if own else compute
+        labels = written.split(",")
         require(len(labels) in (1, 3), f"{text!r} is no types: write those of A, B and C, for example s8,s8,s32")
         a, b, c = (DType.parse(label) for label in (labels * 3 if len(labels) == 1 else labels))
         return cls(a, b, c, compute)

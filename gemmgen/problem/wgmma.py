@@ -11,7 +11,8 @@ from functools import cache
 
 from gemmgen.problem.device import WARP, Arch
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.mma import Sums, factors, multiplied, sum_place, sums_shared, sums_type
+from gemmgen.problem.mma import MMAS, Sums, factors, multiplied, sum_place, sums_shared, sums_type
+from gemmgen.problem.types import Compute, Types
 from gemmgen.support.errors import require
 
 M = 64  # rows of every wgmma
@@ -56,6 +57,10 @@ class Wgmma:
     @property
     def is_integer(self) -> bool:
         return self.accumulator is DType.S32
+
+    @property
+    def m(self) -> int:
+        return M
 
     @property
     def k(self) -> int:
@@ -144,3 +149,11 @@ def wgmmas() -> dict[str, Wgmma]:
         for one in (Wgmma(n, a, b, c, *place) for n in columns for c in sums for place in places):
             found[one.function] = one
     return found
+
+
+def on_tensor_cores(types: Types, arch: Arch) -> bool:
+    """Whether an instruction of tensor cores that `arch` has multiplies a product of `types`; f64 apart."""
+    if types.a is DType.F64 or (types.a is DType.F32 and types.compute is Compute.FMA):
+        return False
+    factors, of_a_warp = (types.a, types.b), (one for one in MMAS.values() if one.is_native(arch))
+    return (arch.number == ARCH_NUMBER and factors in FACTORS) or any((one.a, one.b) == factors for one in of_a_warp)

@@ -81,9 +81,12 @@ def compile_kernel(source: KernelSource, arch: str, store: Store, *options: str)
 
 
 def arch_for(source: KernelSource, arch: str) -> str:
-    """What `source` is compiled for where `arch` is: "sm_90a" for "sm_90" if its family is `arch_specific`."""
+    """What `source` is compiled for where `arch` is.
+
+    That is "sm_90a" for "sm_90" if its family is `arch_specific`, or, of no family, its text says that it was made so.
+    """
     family = FAMILIES.get(source.family)
-    specific = family is not None and family.arch_specific
+    specific = source.arch == f"{arch}a" if family is None else family.arch_specific
     return f"{arch}a" if specific and arch[-1:].isdigit() else arch
 
 

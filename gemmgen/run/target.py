@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import Literal, cast, get_args
 
@@ -66,7 +65,7 @@ def open_card(device: str, store: Store) -> Target:
     if device in get_args(DeviceChoice):
         return open_target(cast(DeviceChoice, device), "auto", store)
     spec, target = spec_for(device), open_target("auto", device, store)
-    if target.gpu is None or device.startswith("sm_") or is_card(spec, target.spec.name):
+    if target.gpu is None or device.startswith("sm_") or spec.is_card(target.spec.name):
         return target
     target.gpu.close()
     return open_target("emulator", device, store)
@@ -96,7 +95,7 @@ def spec_for(text: str) -> DeviceSpec:
 def spec_of(card: DeviceProperties) -> DeviceSpec:
     """What the driver reports of the card, with the data sheet's bandwidth of the one of that name, or of its arch."""
     arch = parse_arch(card.arch)
-    named = (spec for spec in DEVICES.values() if is_card(spec, card.name))
+    named = (spec for spec in DEVICES.values() if spec.is_card(card.name))
     known = next(named, device_for(arch))
     return replace(
         known,
@@ -107,8 +106,3 @@ def spec_of(card: DeviceProperties) -> DeviceSpec:
         l2_mb=card.l2_bytes / 1e6,
         memory_gb=card.memory_bytes / 1e9,
     )
-
-
-def is_card(spec: DeviceSpec, name: str) -> bool:
-    """Whether the driver's `name` of a card means `spec`: an L40 is no L4."""
-    return re.search(rf"\b{spec.name}\b", name) is not None

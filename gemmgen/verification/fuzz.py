@@ -83,13 +83,16 @@ class Replay:
 class FuzzTally:
     """What was tried so far.
 
-    cells  (schedule, layout, edge class) that a situation met, of `space` that there are
+    cells     (schedule, layout, edge class) that a situation met, of `space` that there are
+    worst     largest error over its bound
+    worst_in  the kernel and the situation of that one
     """
 
     space: int
     situations: int = 0
     kernels: int = 0
     worst: float = 0.0
+    worst_in: str = ""
     started: float = field(default_factory=time.monotonic)
     cells: set[Cell] = field(default_factory=set)
     data: dict[DataKind, int] = field(default_factory=lambda: dict.fromkeys(ALL_DATA_KINDS, 0))
@@ -302,8 +305,8 @@ def _try(
         except Wrong as error:
             failures.append(error)
             raise
-        if tally is not None:
-            tally.worst = max(tally.worst, worst)
+        if tally is not None and worst > tally.worst:
+            tally.worst, tally.worst_in = worst, f"{full_name_of(kernel.source)}, {situation}"
 
     try:
         for_each(wide_situations(kernel.source.problem, LARGEST), holds, examples=examples, seed=seed)

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from itertools import combinations, cycle
+from itertools import combinations
 from typing import Any
 
 from hypothesis import assume, reject
 from hypothesis import strategies as st
+from hypothesis.errors import Unsatisfiable
 
 from gemmgen.kernel.config import Axis, Config
 from gemmgen.kernel.families.base import Family, broken_count, first_rejection
@@ -26,7 +28,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import ORDERS, Layout
 from gemmgen.problem.sizes import ALIGNS
 from gemmgen.problem.types import Types
-from gemmgen.support.errors import InvalidInput
+from gemmgen.support.errors import InvalidInput, require
 from gemmgen.verification.seeding import for_each
 
 LAYOUTS = tuple(f"{a}{b}" for a in ORDERS for b in ORDERS)
@@ -108,13 +110,16 @@ def _epilogues(zeros: bool) -> st.SearchStrategy[Epilogue]:
 
 
 @st.composite
-def problems(draw: st.DrawFn, small_batches: bool = False, of_types: Sequence[str] = ANY_TYPES) -> Problem:
+def problems(
+    draw: st.DrawFn, small_batches: bool = False, of_types: Sequence[str] = ANY_TYPES, multiple: int = 1
+) -> Problem:
     """Every element type, layout and promise of alignment; sizes and leading dimensions fixed or left to run time.
 
-    `small_batches`: small fixed sizes, and a batch.
+    `small_batches`: small fixed sizes, of `multiple`, and a batch.
     """
     layout = Layout.parse(draw(st.sampled_from(LAYOUTS)))
-    sizes = st.sampled_from(SMALL_SIZES) if small_batches else st.one_of(st.none(), st.sampled_from(FIXED_SIZES))
+    small = [size for size in SMALL_SIZES if size % multiple == 0]
+    sizes = st.sampled_from(small) if small_batches else st.one_of(st.none(), st.sampled_from(FIXED_SIZES))
     m, n, k = (draw(sizes) for _ in range(3))
     types = Types.parse(draw(st.sampled_from(of_types)))
     least = min(dtype.size for dtype in types.operands)
@@ -150,7 +155,7 @@ def _strides(draw: st.DrawFn, problem: Problem) -> dict[str, Any]:
 @st.composite
 def points(draw: st.DrawFn, family: Family, schedule: str, limits: Limits) -> RandomKernel:
     """Any kernel of `family` and `schedule` that `limits` accept."""
-    problem = draw(problems(family.small_batches, family.types or ANY_TYPES))
+    problem = draw(problems(family.small_batches, family.types or ANY_TYPES, family.multiple))
     assume(first_rejection(family, problem, family.default(problem), limits) is None)
     rng = random.Random(draw(st.integers(0, 2**32 - 1)))
     start = _met(family, problem, limits, schedule, rng)
@@ -160,14 +165,24 @@ def points(draw: st.DrawFn, family: Family, schedule: str, limits: Limits) -> Ra
 
 
 def draw_points(families: Sequence[Family], limits: Limits, seed: int) -> Iterator[RandomKernel]:
-    """Points without end, none of them twice, of all schedules in turn; the same seed, the same points."""
+    """Points without end, none of them twice, of all schedules in turn; the same seed, the same points.
+
+    A schedule of which `limits` accept no kernel is passed over. Raises InvalidInput where that is each of them.
+    """
     met: set[str] = set()
-    turns = cycle((family, schedule) for family in families for schedule in schedules(family))
-    for batch, (family, schedule) in enumerate(turns):
-        for point in _batch(points(family, schedule, limits), seed * 2**20 + batch):
-            if point.name not in met:
-                met.add(point.name)
-                yield point
+    turns = [(family, schedule) for family in families for schedule in schedules(family)]
+    seed *= 2**20
+    while True:
+        served = False
+        for family, schedule in turns:
+            drawn = _batch(points(family, schedule, limits), seed)
+            seed += 1
+            served |= bool(drawn)
+            for point in drawn:
+                if point.name not in met:
+                    met.add(point.name)
+                    yield point
+        require(served, f"no kernel of {', '.join(family.name for family in families)} is accepted on sm_{limits.arch}")
 
 
 def simpler(point: RandomKernel, limits: Limits) -> Iterator[RandomKernel]:
@@ -249,8 +264,10 @@ def _values(axis: Axis) -> tuple[int, ...]:
 
 
 def _batch(strategy: st.SearchStrategy[RandomKernel], seed: int) -> list[RandomKernel]:
+    """Empty where hypothesis finds none."""
     drawn: list[RandomKernel] = []
-    for_each(strategy, drawn.append, examples=DRAWS_A_BATCH, seed=seed, shrink=False)
+    with suppress(Unsatisfiable):
+        for_each(strategy, drawn.append, examples=DRAWS_A_BATCH, seed=seed, shrink=False)
     return drawn
 
 

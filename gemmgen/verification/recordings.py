@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from gemmgen.problem.device import Arch, parse_arch
 from gemmgen.problem.mma import MMAS, Mma
-from gemmgen.problem.wgmma import Wgmma
+from gemmgen.problem.wgmma import FACTORS, Wgmma
 from gemmgen.run.compile import compiler_version
 from gemmgen.run.executor import Executor
 from gemmgen.support.clock import today
@@ -29,6 +29,11 @@ from gemmgen.verification.vectors import Vectors, drawn
 FOLDER = Path(__file__).parent / "recorded"  # the files that come with gemmgen
 SEED = 1
 PROVENANCE = "provenance"  # the entry of a file that says where it comes from
+COLUMNS = 8  # of the wgmmas that are tried: how they sum depends neither on that nor on where A and B lie
+TRIED: tuple[Mma | Wgmma, ...] = (
+    *(mma for mma in MMAS.values() if mma.a.storage_bits >= 8),  # kernels have no smaller operands
+    *(Wgmma(COLUMNS, a, b, to) for (a, b), accumulators in FACTORS.items() for to in accumulators),
+)
 
 
 @dataclass(frozen=True)
@@ -57,12 +62,14 @@ class Recording:
 
     provenance  where it comes from: card, driver, compiler, command, date
     failures    why kernels of some gave nothing
+    left_out    why there are none of others
     """
 
     arch: str
     provenance: Mapping[str, str]
     results: tuple[tuple[Vectors, Codes], ...]
     failures: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def source(self) -> str:
@@ -105,7 +112,12 @@ class Recording:
 
 
 def is_recorded(instruction: Mma | Wgmma, arch: Arch) -> bool:
-    """Whether files that come with gemmgen have its results on a card of `arch`: the model agrees with all of these."""
+    """Whether files that come with gemmgen have its results on a card of `arch`: the model agrees with all of these.
+
+    A wgmma counts as recorded where one of the same types is.
+    """
+    if isinstance(instruction, Wgmma):
+        instruction = Wgmma(COLUMNS, instruction.a, instruction.b, instruction.accumulator)
     names = (name for path in FOLDER.glob(f"{arch.name}_*.npz") for name in _entries(path))
     return any(name.startswith(f"{instruction.function} x ") for name in names)
 
@@ -124,8 +136,8 @@ def record(executor: Executor, arch: str, provenance: Mapping[str, str], only: s
     found = [(vectors, _run(vectors, executor, arch)) for vectors in vectors_of(arch, only)]
     require(bool(found), f"{arch} has no instruction with {only!r} in its name")
     results = tuple((vectors, codes) for vectors, codes in found if not isinstance(codes, Failure))
-    failures = {_key(vectors): str(failure) for vectors, failure in found if isinstance(failure, Failure)}
-    return Recording(arch, provenance, results, failures)
+    failures = {_key(vectors): failure.reason for vectors, failure in found if isinstance(failure, Failure)}
+    return Recording(arch, provenance, results, failures, left_out(arch, only))
 
 
 def _run(vectors: Vectors, executor: Executor, arch: str) -> Codes | Failure:
@@ -150,13 +162,15 @@ def recording_provenance(executor: Executor, command: str) -> dict[str, str]:
 
 def vectors_of(arch: str, only: str = "") -> Iterator[Vectors]:
     """Of each instruction that is native on `arch` and whose operands kernels can have."""
-    for mma in MMAS.values():
-        if mma.is_native(parse_arch(arch)) and only in mma.function and _of_bytes(mma):
-            yield from drawn(mma, SEED)
+    for one in TRIED:
+        if only in one.function and one.why_not(parse_arch(arch)) is None:
+            yield from drawn(one, SEED)
 
 
-def _of_bytes(mma: Mma) -> bool:
-    return mma.a.storage_bits >= 8
+def left_out(arch: str, only: str = "") -> dict[str, str]:
+    """Why there are no vectors of others, by the instruction's name."""
+    reasons = {one.function: one.why_not(parse_arch(arch)) for one in TRIED if only in one.function}
+    return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
 def _key(vectors: Vectors) -> str:

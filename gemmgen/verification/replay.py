@@ -25,7 +25,7 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.case import Case
 from gemmgen.problem.device import Arch, parse_arch
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.types import Types
+from gemmgen.problem.types import Compute, Types
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.data import make_operands
@@ -153,8 +153,8 @@ def replay(order: SumOrder, arch: Arch, situation: Situation, at: Index) -> Plan
 
 def sums_of(order: SumOrder, arch: Arch, types: Types, a: Codes, b: Codes) -> Floats:
     """The sums of products of a and b along their last axis, in the type of sums: (elements, K) each, as bits."""
-    if order.rounds:
-        a, b = _tf32(a), _tf32(b)
+    if types.compute is Compute.TF32 and order.tf32 != "cut":
+        a, b = _tf32(a, order.tf32), _tf32(b, order.tf32)
     total = np.zeros(len(a), types.accumulator.numpy)
     with np.errstate(all="ignore"):
         for first, end in order.ranges(a.shape[-1]):
@@ -188,10 +188,11 @@ def _lines(case: Case, operands: Operands, at: Index) -> tuple[Codes, Codes]:
     return a[of_a], np.swapaxes(b, -1, -2)[of_b]
 
 
-def _tf32(codes: Codes) -> Codes:
-    """f32s as the nearest tf32, ties away from zero; Inf and NaN as they are."""
-    magnitude, half = codes & 0x7FFFFFFF, 1 << (TF32_CUT - 1)
-    return np.where(magnitude < 0x7F800000, codes + np.uint32(half), codes)
+def _tf32(codes: Codes, ties: str) -> Codes:
+    """f32s with the nearest tf32 in their upper bits; Inf and NaN as they are."""
+    half = np.uint32(1 << (TF32_CUT - 1))
+    added = half if ties == "away" else half - 1 + (codes >> TF32_CUT & 1)
+    return np.where(codes & 0x7FFFFFFF < 0x7F800000, codes + added, codes)
 
 
 def _linear(situation: Situation, total: Floats, at: Index) -> Floats:

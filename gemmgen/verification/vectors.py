@@ -17,11 +17,13 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.mma import Mma
 from gemmgen.problem.types import Types
+from gemmgen.problem.wgmma import ARCH as WGMMA_ARCH
+from gemmgen.problem.wgmma import WARPGROUP, Wgmma
 from gemmgen.run.executor import Executor, Operands
 from gemmgen.verification.tensor_core import Codes, dot
 
 STEPS = 4  # instructions on the same accumulators, one after the other
-SHARE_OF_F64 = 4  # of the products of other types: they are large, and their arithmetic is known
+FEW = 4  # so many times fewer products of f64, whose arithmetic is known, and of a warpgroup, which are large
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Vectors:
     kinds    what each product's numbers are like
     """
 
-    mma: Mma
+    mma: Mma | Wgmma
     a: Codes
     b: Codes
     c: Codes
@@ -53,15 +55,20 @@ class Vectors:
     def source(self, arch: str) -> KernelSource:
         """The kernel that adds A * B to C, a product a block."""
         mma, problem = self.mma, self.problem
-        name = f"{mma.function}_vectors"
-        template = environment(problem.types).get_template("device/mma_vectors.cu")
+        name, grid = f"{mma.function}_vectors", (("batch", 1),)
+        if isinstance(mma, Wgmma):
+            file, read, arch = "wgmma_vectors.cu", "uint4", WGMMA_ARCH
+            launch = Launch(WARPGROUP, grid, shared_bytes=(mma.m + mma.n) * self.a.shape[-1] * mma.a.size)
+        else:
+            file, read, launch = "mma_vectors.cu", mma.a_type, Launch(WARP, grid)
+        template = environment(problem.types).get_template(f"device/{file}")
         text = template.render(one=mma, K=self.a.shape[-1], name=name, arch=arch)
         parameters = (
-            Parameter("A", f"const {mma.a_type}*"),
-            Parameter("B", f"const {mma.a_type}*"),
+            Parameter("A", f"const {read}*"),
+            Parameter("B", f"const {read}*"),
             Parameter("C", f"{mma.c_type}*"),
         )
-        return KernelSource(name, text, problem, "vectors", {}, Launch(WARP, (("batch", 1),)), parameters)
+        return KernelSource(name, text, problem, "vectors", {}, launch, parameters)
 
     def expected(self, arch: str) -> Codes:
         """D by the model of `arch`."""
@@ -135,25 +142,25 @@ class Draw:
         return np.where(self.below(2**16, *codes.shape) < np.uint64(share * 2**16), chosen, codes)
 
 
-Drawn = Callable[[Draw, Mma, tuple[int, int]], Operand]  # for (products, K)
+Drawn = Callable[[Draw, Mma | Wgmma, tuple[int, int]], Operand]  # for (products, K)
 
 
-def _shapes(mma: Mma, size: tuple[int, int]) -> tuple[tuple[int, ...], ...]:
+def _shapes(mma: Mma | Wgmma, size: tuple[int, int]) -> tuple[tuple[int, ...], ...]:
     products, k = size
     return (products, mma.m, k), (products, mma.n, k), (products, mma.m, mma.n)
 
 
-def _any(draw: Draw, mma: Mma, size: tuple[int, int]) -> Operand:
+def _any(draw: Draw, mma: Mma | Wgmma, size: tuple[int, int]) -> Operand:
     a, b, c = _shapes(mma, size)
     return draw.bits(mma.a, *a), draw.bits(mma.b, *b), draw.bits(mma.accumulator, *c)
 
 
-def _spans(a: Span, b: Span, c: Span, draw: Draw, mma: Mma, size: tuple[int, int]) -> Operand:
+def _spans(a: Span, b: Span, c: Span, draw: Draw, mma: Mma | Wgmma, size: tuple[int, int]) -> Operand:
     of_a, of_b, of_c = _shapes(mma, size)
     return draw.floats(mma.a, a, *of_a), draw.floats(mma.b, b, *of_b), draw.floats(mma.accumulator, c, *of_c)
 
 
-def _cancelling(draw: Draw, mma: Mma, size: tuple[int, int]) -> Operand:
+def _cancelling(draw: Draw, mma: Mma | Wgmma, size: tuple[int, int]) -> Operand:
     """The second half of K takes away what the first one gives, but for the last bits of some."""
     a, b, c = _spans(UNIT, UNIT, Span(-30, -10), draw, mma, size)
     half = size[1] // 2
@@ -163,7 +170,7 @@ def _cancelling(draw: Draw, mma: Mma, size: tuple[int, int]) -> Operand:
     return a, b, c
 
 
-def _zeros(draw: Draw, mma: Mma, size: tuple[int, int]) -> Operand:
+def _zeros(draw: Draw, mma: Mma | Wgmma, size: tuple[int, int]) -> Operand:
     """Zeros of both signs, mostly."""
     values = _spans(UNIT, UNIT, UNIT, draw, mma, size)
     types = (mma.a, mma.b, mma.accumulator)
@@ -173,7 +180,7 @@ def _zeros(draw: Draw, mma: Mma, size: tuple[int, int]) -> Operand:
     return a, b, c
 
 
-def _special(draw: Draw, mma: Mma, size: tuple[int, int]) -> Operand:
+def _special(draw: Draw, mma: Mma | Wgmma, size: tuple[int, int]) -> Operand:
     """A few infinities, NaNs of several payloads, zeros and largest numbers."""
     values = _spans(UNIT, UNIT, UNIT, draw, mma, size)
     types = (mma.a, mma.b, mma.accumulator)
@@ -190,7 +197,7 @@ def _specials(dtype: DType) -> list[int]:
     return [code | some for code in (*finite, *infinite, *payloads) for some in (0, sign)]
 
 
-def _extreme(draw: Draw, mma: Mma, size: tuple[int, int]) -> Operand:
+def _extreme(draw: Draw, mma: Mma | Wgmma, size: tuple[int, int]) -> Operand:
     """Integers at the ends of their ranges, and sums that wrap around."""
     a, b, c = _any(draw, mma, size)
     ends = [0, 1, 2 ** (mma.a.storage_bits - 1) - 1, 2 ** (mma.a.storage_bits - 1), 2**mma.a.storage_bits - 1]
@@ -216,21 +223,21 @@ FLOATS: Kinds = {
 }
 
 
-def drawn(mma: Mma, seed: int) -> Iterator[Vectors]:
+def drawn(mma: Mma | Wgmma, seed: int) -> Iterator[Vectors]:
     """What an instruction is tried with: one of it a product, then STEPS."""
     kinds = INTEGERS if mma.accumulator.is_integer else FLOATS
-    few = SHARE_OF_F64 if mma.accumulator is DType.F64 else 1
+    few = FEW if mma.accumulator is DType.F64 or isinstance(mma, Wgmma) else 1
     draw = Draw(seed)
     for steps in (1, STEPS):
         parts = ((kind, -(-count[steps > 1] // few), make) for kind, (*count, make) in kinds.items())
         yield _joined(mma, [(kind, make(draw, mma, (count, steps * mma.k))) for kind, count, make in parts if count])
 
 
-def _joined(mma: Mma, parts: list[tuple[str, Operand]]) -> Vectors:
+def _joined(mma: Mma | Wgmma, parts: list[tuple[str, Operand]]) -> Vectors:
     a, b, c = (np.concatenate(codes) for codes in zip(*(operand for _, operand in parts), strict=True))
     return Vectors(mma, a, b, c, tuple(kind for kind, (a_of, _, _) in parts for _ in a_of))
 
 
-def random_vectors(mma: Mma, k: int, products: int, seed: int) -> Vectors:
+def random_vectors(mma: Mma | Wgmma, k: int, products: int, seed: int) -> Vectors:
     """Any bit patterns."""
     return _joined(mma, [("any bits", _any(Draw(seed), mma, (products, k)))])

@@ -1,12 +1,12 @@
 /*# Warps that have different roles. #*/
-//% macro named_barriers(arrives=true)
+//% macro named_barriers(arrive=true)
 #ifdef __CUDACC__
 // Wait at barrier `number` of 1 to 15 (0 is __syncthreads's) until so many threads have come, whole warps.
 __device__ __forceinline__ void named_barrier_sync(int number, int threads)
 {
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
-//% if arrives
+/*% if arrive %*/
 
 // Come to it without waiting.
 __device__ __forceinline__ void named_barrier_arrive(int number, int threads)

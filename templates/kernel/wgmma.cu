@@ -24,7 +24,7 @@ ${ header(kernel) }
 namespace {
 
 ${ element_types(converts=false, reads_c=e.reads_c, halves=view.halves) }${ tensor_map() }
-${ shape(kernel) }
+${ shape(kernel, view.unread) }
 ${ tiling(kernel, "MN") }
 ${ vec() }
 // This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup${ ", two halves a register" if view.halves }.
@@ -74,7 +74,7 @@ ${ mbarrier() }
 ${ tma((rank,), (rank,) if view.staged else (), written=false) }
 //% if view.staged
 ${ fence_proxy_async() }
-${ named_barriers(arrives=false) }
+${ named_barriers(arrive=false) }
 //% endif
 //% if view.donates
 ${ setmaxnreg() }
@@ -93,8 +93,9 @@ ${ store_c(kernel) }
 }  // namespace
 
 //% if kernel.prepares
-${ prepare(kernel.prepares) }
-//%- endif
+${ prepare(kernel.prepares) | trim("\n") }
+
+//% endif
 ${ signature(kernel) }{
     Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());
     if (threadIdx.x == 0) {

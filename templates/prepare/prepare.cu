@@ -53,7 +53,7 @@ ${ head(c) }
             if (from < length && line < lines) element = ${ c.operand }[${ "matrix * %s + " | format(c.stride) if c.batched }static_cast<long long>(from) * ${ c.lead } + line];
             transposed[i / ${ c.tile_lines }][i % ${ c.tile_lines }] = element;
         }
-        __syncthreads();
+        __syncthreads();  // the tile is whole
         for (int i = threadIdx.x; i < ${ c.tile_lines } * ${ c.tile_length // c.chunk }; i += ${ c.threads }) {
             const int line = i / ${ c.tile_length // c.chunk }, chunk = i % ${ c.tile_length // c.chunk };
             if (first_line + line >= lines || first / ${ c.chunk } + chunk >= chunks) continue;
@@ -63,7 +63,7 @@ ${ head(c) }
             const long long to = ${ "matrix * lines + first_line" if c.batched else "first_line" } + line;
             reinterpret_cast<Chunk<${ c.ctype }>*>(${ c.part })[to * chunks + first / ${ c.chunk } + chunk] = copied;
         }
-        __syncthreads();
+        __syncthreads();  // and may be overwritten
     }
 }
 //%- endmacro

@@ -40,6 +40,7 @@ HOST_KERNEL = Path(__file__).parent / "host_kernel"  # and for a GPU
 RECORD: dict[str, Any] = {"arch": "sm_90", "verification": {"verdict": "passed"}, "timing": None}
 NOBODY = 65534  # a user without rights
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
+SM_90A = ("-gencode", "arch=compute_90a,code=sm_90a")
 NVCC_FLAGS = ("-std=c++17", "-Xcompiler", "-Wall,-Wextra", "-Werror", "all-warnings")
 ARCHITECTURES = (80, 90)  # the oldest with cp.async, and the card of the performance suite
 
@@ -330,6 +331,25 @@ def test_nvcc_has_no_warning(kernels: tuple[KernelSource, ...], architectures: t
 
 
 @needs_nvcc
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("shape", "layout", "problem"),
+    [
+        ("?x?x?", "rc", {"types": "bf16", "ld_align": 8}),
+        ("?x?x?", "rr", {"types": "s8,s8,s32"}),
+        ("?x?x?", "cr", {"types": "f16,f16,f32", "batch": None, "epilogue": "bias+gelu+residual"}),
+        ("4095x4097x1023", "rr", {"types": "bf16", "epilogue": "bias+row_amax"}),
+        ("4096x4096x4096", "rc", {"types": "bf16", "batch": 3, "epilogue": "aux+gelu"}),
+    ],
+)
+def test_nvcc_has_no_warning_of_wgmma(shape: str, layout: str, problem: dict[str, Any], tmp_path: Path) -> None:
+    source = kernel(shape, layout, "wgmma", problem)
+    export(source, RECORD, tmp_path)
+    texts = (f"{source.name}.cu", f"{source.name}_selftest.cu")
+    run("nvcc", *NVCC_FLAGS, *SM_90A, "-t0", "-c", *texts, folder=tmp_path)
+
+
+@needs_nvcc
 def test_launcher_answers_without_a_gpu(tmp_path: Path) -> None:
     source = KERNELS[3]
     export(source, RECORD, tmp_path)
@@ -390,9 +410,6 @@ def test_launcher_counts_blocks_and_bytes_as_the_launch_does(tmp_path: Path, sou
             launch.blocks(case), launch.threads, launch.shared_bytes
         ]  # fmt: skip
         assert (partials(*sizes), semaphores(*sizes)) == (workspace.partials, 4 * workspace.semaphores)
-
-
-SM_90A = ("-gencode", "arch=compute_90a,code=sm_90a")
 
 
 @pytest.fixture(scope="module")

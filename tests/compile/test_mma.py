@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 
 from gemmgen.problem.device import ARCHS, Arch
+from gemmgen.problem.dtype import DType
 from gemmgen.problem.mma import MMAS, Mma
+from gemmgen.problem.wgmma import Wgmma
 from gemmgen.run.compile import compile_kernel
 from gemmgen.run.launchable import why_not_launchable
 from gemmgen.run.sass import disassemble
 from gemmgen.support.files import Store
+from gemmgen.verification.recordings import TRIED
 from gemmgen.verification.vectors import random_vectors
 
 SHOWN = {
@@ -26,11 +29,11 @@ SHOWN = {
 }
 
 
-def check(mma: Mma, arch: Arch, store: Store) -> None:
+def check(mma: Mma | Wgmma, arch: Arch, store: Store) -> None:
     source = random_vectors(mma, mma.k, products=1, seed=1).source(arch.name)
     compiled = compile_kernel(source, arch.name, store)
     assert why_not_launchable(source, compiled) is None
-    found = re.findall(r"\b[HIDQ]MMA\S*", disassemble(compiled.cubin).text)
+    found = re.findall(r"\b[HIDQ]G?MMA\S*", disassemble(compiled.cubin).text)
     assert len(found) == 1, (mma.function, found)
 
 
@@ -42,6 +45,10 @@ def test_a_native_instruction_is_one_of_the_machine(arch: str, name: str, tmp_pa
 @pytest.mark.soak
 @pytest.mark.parametrize("arch", ARCHS.values(), ids=list(ARCHS))
 def test_each_instruction_is_one_of_the_machine_where_it_is_native(arch: Arch, tmp_path: Path) -> None:
-    for mma in MMAS.values():
-        if mma.is_native(arch) and mma.a.storage_bits >= 8:
-            check(mma, arch, Store(tmp_path))
+    for one in TRIED:
+        if one.why_not(arch) is None:
+            check(one, arch, Store(tmp_path))
+
+
+def test_wgmma_is_compiled_for_the_architecture_that_has_it(tmp_path: Path) -> None:
+    check(Wgmma(8, DType.S8, DType.U8, DType.S32), ARCHS["sm_90"], Store(tmp_path))

@@ -40,7 +40,7 @@ def test_the_machine_code_is_what_the_plan_says(types: Types, layout: str, share
     compiled = compile_kernel(render(problem, WGMMA, config), "sm_90", shared_store)
     assert compiled.spill_bytes == 0
     sass = disassemble(compiled.cubin, "GMMA")
-    tiles = plan.constants["K_STEPS"] * plan.constants["MMAS_M"]  # instructions of a k tile
+    tiles = config.values["BK"] // plan.constants["K_STEP"] * plan.constants["MMAS_M"]  # instructions of a k tile
     multiplies = [line for line in sass.text.splitlines() if "GMMA.64x" in line]
     assert multiplies and len(multiplies) % tiles == 0
     assert f"GMMA.64x{config.values['BN']}x" in multiplies[0]

@@ -40,5 +40,5 @@ def test_it_records_and_compares(
 
 
 def test_an_architecture_without_such_an_instruction_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*WORDS[:-1], "e4m3"]) == 2
-    assert "sm_90 has no instruction with 'e4m3' in its name" in capsys.readouterr().err
+    assert main([*WORDS[:-1], "m16n8k32_e4m3"]) == 2
+    assert "sm_90 has no instruction with 'm16n8k32_e4m3' in its name" in capsys.readouterr().err

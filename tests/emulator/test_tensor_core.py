@@ -17,7 +17,7 @@ from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.executor import Operands
 from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.files import Store
-from gemmgen.verification.recordings import FOLDER, Recording, compare, vectors_of
+from gemmgen.verification.recordings import FOLDER, TRIED, Recording, compare, vectors_of
 from gemmgen.verification.vectors import random_vectors
 
 
@@ -37,10 +37,13 @@ def emulator(shared_store: Store) -> Iterator[EmulatorExecutor]:
         ("mma_m16n8k32_u8s8", "sm_120"),
         ("mma_m8n8k16_s8", "sm_75"),
         ("mma_m16n8k16_f64", "sm_90"),
+        ("wgmma_m64n8k16_f16_f16", "sm_90"),
+        ("wgmma_m64n8k32_e4m3e5m2", "sm_90"),
     ],
 )
 def test_a_kernels_products_are_those_of_the_model(name: str, arch: str, emulator: EmulatorExecutor) -> None:
-    vectors = random_vectors(MMAS[name], 2 * MMAS[name].k, products=4, seed=1)
+    one = next(one for one in TRIED if one.function == name)
+    vectors = random_vectors(one, 2 * one.k, products=4, seed=1)
     np.testing.assert_array_equal(vectors.run(emulator, arch), vectors.expected(arch))
 
 

@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_dac919de
+// gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_7c2d221e
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on tensor cores, as --compute promoted says; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -7,8 +7,8 @@
 //     C  512 x 512, row-major, ldc = 512
 //
 // Block   64 x 128 of C by 256 threads, in k tiles of 128, 115712 bytes of shared memory
-// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages; consumers are
-//         1 other: 64 x 128 of C each by 4 wgmmas of 64 x 128 x 32 a k tile
+// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
+//         consumers are 1 other: 64 x 128 of C each, by 4 wgmmas of 64 x 128 x 32 a k tile
 // Sums    those of 128 products by tensor cores, which keep 13 bits of them; these in f32
 // Stores  C leaves through shared memory, by TMA
 //
@@ -53,9 +53,6 @@ struct Shape {
     static constexpr int M = 512;
     static constexpr int N = 512;
     static constexpr int K = 1024;
-    static constexpr int lda = 1024;
-    static constexpr int ldb = 1024;
-    static constexpr int ldc = 512;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
@@ -71,7 +68,6 @@ constexpr int GROUP = 8;      // raster: tile rows that blocks go down before th
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
 constexpr int K_STEP = 32;                      // k of an instruction
-constexpr int K_STEPS = BK / K_STEP;            // instructions along a k tile
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 
 // Boxes of TMA
@@ -431,7 +427,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_dac919de(
+gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_7c2d221e(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

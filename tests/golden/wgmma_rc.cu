@@ -1,4 +1,4 @@
-// gemm_bf16_rc_4096x4096x4096_sm90_a915ac39
+// gemm_bf16_rc_4096x4096x4096_sm90_22061d0e
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -7,8 +7,8 @@
 //     C  4096 x 4096, row-major, ldc = 4096
 //
 // Block   128 x 256 of C by 384 threads, in k tiles of 64, 230400 bytes of shared memory
-// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages; consumers are
-//         2 others: 64 x 256 of C each by 4 wgmmas of 64 x 256 x 16 a k tile
+// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
+//         consumers are 2 others: 64 x 256 of C each, by 4 wgmmas of 64 x 256 x 16 a k tile
 // Stores  C leaves through shared memory, by TMA
 //
 // Launch  up to ceil(M / 128) * ceil(N / 256) blocks of 384 threads, 230400 bytes of dynamic shared memory
@@ -47,9 +47,6 @@ struct Shape {
     static constexpr int M = 4096;
     static constexpr int N = 4096;
     static constexpr int K = 4096;
-    static constexpr int lda = 4096;
-    static constexpr int ldb = 4096;
-    static constexpr int ldc = 4096;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
@@ -65,7 +62,6 @@ constexpr int GROUP = 8;      // raster: tile rows that blocks go down before th
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
 constexpr int K_STEP = 16;                      // k of an instruction
-constexpr int K_STEPS = BK / K_STEP;            // instructions along a k tile
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 
 // Registers
@@ -444,7 +440,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_4096x4096x4096_sm90_a915ac39(
+gemm_bf16_rc_4096x4096x4096_sm90_22061d0e(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

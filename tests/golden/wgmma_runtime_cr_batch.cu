@@ -1,4 +1,4 @@
-// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_baec90d8
+// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_9a8c3fdc
 //
 //     C = gelu(alpha * acc + beta * C + bias_n) + residual      acc = A * B; A f16, B f16, C f32; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products
@@ -10,8 +10,8 @@
 //     bias_n  320 elements, one a column of C; the same for all products
 //
 // Block   128 x 128 of C by 384 threads, in k tiles of 64, 164864 bytes of shared memory
-// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages; consumers are
-//         2 others: 64 x 128 of C each by 4 wgmmas of 64 x 128 x 16 a k tile
+// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
+//         consumers are 2 others: 64 x 128 of C each, by 4 wgmmas of 64 x 128 x 16 a k tile
 // Stores  C leaves through shared memory, by TMA
 //
 // Launch  up to ceil(M / 128) * ceil(N / 128) * batch blocks of 384 threads, 164864 bytes of dynamic shared memory
@@ -40,12 +40,9 @@ struct Shape {
     static constexpr int N = 320;
     static constexpr int K = 200;
     int lda;
-    static constexpr int ldb = 320;
-    static constexpr int ldc = 320;
     static constexpr int ld_residual = 320;
     int batch;
     long long stride_a;
-    static constexpr long long stride_b = 64000;
     long long stride_c;
     long long stride_residual;
 };
@@ -63,7 +60,6 @@ constexpr int GROUP = 8;      // raster: tile rows that blocks go down before th
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
 constexpr int K_STEP = 16;                      // k of an instruction
-constexpr int K_STEPS = BK / K_STEP;            // instructions along a k tile
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 
 // Registers
@@ -480,7 +476,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_baec90d8(
+gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_9a8c3fdc(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

@@ -1,4 +1,4 @@
-// gemm_f32_tf32_rc_Mx512x1024_sm90_fc66b798
+// gemm_f32_tf32_rc_Mx512x1024_sm90_257ef178
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -7,8 +7,8 @@
 //     C  M x 512, row-major, ldc = 512
 //
 // Block   128 x 256 of C by 384 threads, in k tiles of 32, 230400 bytes of shared memory
-// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages; consumers are
-//         2 others: 64 x 256 of C each by 4 wgmmas of 64 x 256 x 8 a k tile
+// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
+//         consumers are 2 others: 64 x 256 of C each, by 4 wgmmas of 64 x 256 x 8 a k tile
 // Stores  C leaves through shared memory, by TMA
 //
 // Launch  up to ceil(M / 128) * ceil(N / 256) blocks of 384 threads, 230400 bytes of dynamic shared memory
@@ -28,9 +28,6 @@ struct Shape {
     int M;
     static constexpr int N = 512;
     static constexpr int K = 1024;
-    static constexpr int lda = 1024;
-    static constexpr int ldb = 1024;
-    static constexpr int ldc = 512;
 };
 using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
 
@@ -46,7 +43,6 @@ constexpr int GROUP = 8;      // raster: tile rows that blocks go down before th
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
 constexpr int K_STEP = 8;                       // k of an instruction
-constexpr int K_STEPS = BK / K_STEP;            // instructions along a k tile
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 
 // Registers
@@ -422,7 +418,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_rc_Mx512x1024_sm90_fc66b798(
+gemm_f32_tf32_rc_Mx512x1024_sm90_257ef178(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

@@ -24,7 +24,7 @@ from gemmgen.run.executor import Operands
 from gemmgen.run.gpu import arena, why_no_gpu
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.run.gpu.timing import CAREFUL, QUICK, Timing, speedup
-from gemmgen.run.target import Target, is_card, open_target, spec_of
+from gemmgen.run.target import Target, open_target, spec_of
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.files import Store
 from gemmgen.verification.situation import Situation
@@ -503,7 +503,7 @@ def test_a_study_is_measured_in_turns(gpu: GpuExecutor, tmp_path: Path) -> None:
 
 def test_times_for_the_models_check_are_measured(gpu: GpuExecutor, tmp_path: Path) -> None:
     card = spec_of(gpu.properties)
-    if not any(is_card(spec, card.name) for spec in DEVICES.values()):
+    if not any(spec.is_card(card.name) for spec in DEVICES.values()):
         pytest.skip(f"{card.name} is none of the cards whose figures the check needs")
     known = Times(SIMT, card, {}, ((Problem(512, 512, 512), ()), (Problem(300, 200, 100), ())))
     fresh = measure_times(known, Target(gpu, gpu.arch, card), Store(tmp_path), "this test", budget=6)

@@ -10,7 +10,11 @@ from pathlib import Path
 import pytest
 
 from gemmgen.artifacts.folder import export
+from gemmgen.kernel.families import WGMMA
+from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.types import Compute, Types
 from gemmgen.problem.wgmma import ARCH
 from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.gpu.executor import GpuExecutor
@@ -46,7 +50,7 @@ def test_a_program_is_timed_as_a_whole(gpu: GpuExecutor, program: Program) -> No
 
 def selftest_passes(folder: Path, source: KernelSource, arch: str, flags: tuple[str, ...]) -> None:
     export(source, {"arch": arch, "verification": None, "timing": None}, folder)
-    build = ("nvcc", "-O3", "-std=c++17", *flags, "k.cu", "k_selftest.cu", "-o", "selftest")
+    build = ("nvcc", "-O3", "-std=c++17", *flags, f"{source.name}.cu", f"{source.name}_selftest.cu", "-o", "selftest")
     subprocess.run(build, cwd=folder, check=True, timeout=300)
     result = subprocess.run([folder / "selftest"], capture_output=True, text=True, timeout=300, check=False)
     assert result.returncode == 0 and result.stdout.endswith("PASS  all\n"), result.stdout
@@ -57,10 +61,21 @@ def test_an_exported_program_passes_its_selftest(gpu: GpuExecutor, program: Prog
     selftest_passes(tmp_path, program("cr", "bf16", pointer_align=2, batch=None), "sm_90", ("-arch=native",))
 
 
+PROBLEMS = {
+    "TMA takes all": Problem(None, None, None, layout="rc", types="bf16", ld_align=8),
+    "any alignment": Problem(None, None, None, layout="cr", types="bf16", pointer_align=2, epilogue="bias+row_amax"),
+    "a transposed copy": Problem(None, None, None, layout="rr", types="s8,s8,s32"),
+    "tf32": Problem(None, None, None, layout="rr", types=Types.parse("f32", Compute.TF32), batch=3),
+    "fixed": Problem(4095, 4097, 1023, layout="rr", types="bf16"),
+}
+
+
 @needs_nvcc
+@pytest.mark.parametrize("name", ["by hand", *PROBLEMS])
 def test_an_exported_kernel_of_tensor_maps_passes_its_selftest(
-    gpu: GpuExecutor, kernel_of_maps: KernelSource, tmp_path: Path
+    gpu: GpuExecutor, kernel_of_maps: KernelSource, name: str, tmp_path: Path
 ) -> None:
     if gpu.arch.rstrip("a") != ARCH.rstrip("a"):
         pytest.skip(f"wgmma needs {ARCH}, and the GPU here is {gpu.arch}")
-    selftest_passes(tmp_path, kernel_of_maps, ARCH, ("-gencode", f"arch=compute_90a,code={ARCH}"))
+    source = render(PROBLEMS[name], WGMMA, WGMMA.default(PROBLEMS[name])) if name in PROBLEMS else kernel_of_maps
+    selftest_passes(tmp_path, source, ARCH, ("-gencode", f"arch=compute_90a,code={ARCH}"))

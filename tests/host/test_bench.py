@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from io import StringIO
 from typing import Any, cast
 
@@ -81,3 +82,24 @@ def test_a_row_may_have_no_baseline(monkeypatch: pytest.MonkeyPatch, store: Stor
     console = Console(width=300, record=True, file=StringIO())
     show_bench(console, [row])
     assert console.export_text().count("no baseline") == 2
+
+
+@pytest.mark.parametrize(
+    ("types", "tflops", "limit"),
+    [
+        ("bf16", 989, "tensor rate"),
+        ("f16_f16acc", 989, "tensor rate"),
+        ("f32_tf32", 495, "tensor rate"),
+        ("e4m3,e4m3,bf16_promoted", 1979, "tensor rate"),
+        ("s8,s8,s32", 1979, "tensor rate"),
+        ("f32", 66, "FFMA rate"),
+        ("f64", 33, "DFMA rate"),
+        ("bf16,s8,bf16", 66, "FFMA rate"),
+    ],
+)
+def test_large_products_are_held_against_what_multiplies_them(types: str, tflops: float, limit: str) -> None:
+    """Tensor cores by the data sheet of an H200; what none of their instructions multiplies by CUDA cores."""
+    roof = LIMITS.roof(Problem(8192, 8192, 8192, types=types).case())  # type: ignore[arg-type]
+    assert roof.limit == limit and round(roof.tflops) == tflops
+    unknown = replace(LIMITS, card="a card of tomorrow").roof(Problem(8192, 8192, 8192, types="bf16").case())  # type: ignore[arg-type]
+    assert unknown.limit == "FFMA rate"

@@ -8,17 +8,20 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 
 import pytest
 
-from gemmgen.kernel.families import BATCHED, NAIVE, SIMT
+from gemmgen.kernel.families import BATCHED, FAMILIES, NAIVE, SIMT
 from gemmgen.kernel.families.base import Family
 from gemmgen.kernel.render import render
+from gemmgen.problem.device import ARCHS
 from gemmgen.problem.gemm import Problem
-from gemmgen.problem.types import Types
+from gemmgen.problem.types import Compute, Types
+from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.data import data_seed
+from gemmgen.verification.random_kernels import draw_points
 from gemmgen.verification.scalars import SCALAR_KINDS
 from gemmgen.verification.situation import (
     DATA_KINDS,
@@ -42,6 +45,7 @@ from gemmgen.verification.verifier import DEFAULT_EXAMPLES, stratified_test
 FREE = Problem(None, None, None)
 REPOSITORY = Path(__file__).parents[2]
 DRAW = """
+from gemmgen.problem.device import ARCHS
 from gemmgen.problem.gemm import Problem
 from gemmgen.verification.verifier import stratified_test
 stratified_test(print, Problem(None, 64, None), 160, 150, 5)
@@ -189,3 +193,15 @@ def test_no_depth_meets_an_alpha_that_is_no_number() -> None:
     assert math.isnan(empty.case.alpha) and empty.case.beta == 2 and empty.data == "exact"
     for problem in (Problem(None, None, 8), replace(FREE, types=Types.parse("s8,s8,s32"))):
         assert all(one.case.k for one in far_situations(render(problem, NAIVE, NAIVE.default(problem)), FAR_SIZES[-1]))
+
+
+def test_kernels_of_tensor_cores_are_drawn_with_other_computes() -> None:
+    drawn = islice(draw_points([FAMILIES["mma"]], ARCHS["sm_90"].limits, seed=0), 30)
+    assert {point.problem.types.compute for point in drawn} >= {Compute.FMA, Compute.TF32, Compute.F16}
+
+
+def test_a_family_that_an_architecture_has_not_is_passed_over() -> None:
+    limits = ARCHS["sm_80"].limits
+    with pytest.raises(InvalidInput, match="no kernel of wgmma is accepted on sm_80"):
+        next(draw_points([FAMILIES["wgmma"]], limits, seed=0))
+    assert next(draw_points([FAMILIES["wgmma"], NAIVE], limits, seed=0)).family is NAIVE

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gemmgen.kernel.families import BATCHED, FAMILIES, MMA, NAIVE, SIMT, SKINNY, WGMMA, WMMA, Family
+from gemmgen.kernel.families import BATCHED, BATCHED_MMA, FAMILIES, MMA, NAIVE, SIMT, SKINNY, WGMMA, WMMA, Family
 from gemmgen.kernel.families.base import check
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
@@ -151,6 +151,7 @@ SAMPLES = {
     "wgmma_promoted_rc": Sample(
         WGMMA, {"CONSUMERS": 1, "BM": 64}, (512, 512, 1024), "rc", types="e4m3,e4m3,bf16", compute=Compute.PROMOTED
     ),
+    "wgmma_prepared_s8_rr": Sample(WGMMA, {"BN": 64}, (None, 513, 100), "rr", types="s8,s8,s32"),
     "wmma_rc": Sample(WMMA, layout="rc", dtype=DType.BF16),
     "wmma_runtime_cr": Sample(
         WMMA, {"BK": 16}, (None, 320, 200), "cr", types="f16,f16,f32", batch=None, epilogue="bias+gelu+row_amax"
@@ -195,6 +196,17 @@ SAMPLES = {
     "strided_batch": Sample(SIMT, {}, (None, 64, 64), batch=None),
     "naive_batch": Sample(NAIVE, {}, (100, 64, 64), "cr", batch=12),
     "batched": Sample(BATCHED, {"STAGES": 2, "BATCH_TILES": 4, "ASYNC": 1}, (16, 16, 16), batch=None),
+    "batched_mma": Sample(BATCHED_MMA, {}, (32, 32, 32), batch=None, dtype=DType.BF16),
+    "batched_mma_cc": Sample(
+        BATCHED_MMA,
+        {"WARPS": 8},
+        (16, 64, 64),
+        "cc",
+        types="f16,f16,f32",
+        batch=1000,
+        pointers=True,
+        epilogue="bias+relu",
+    ),
     "batched_pointers": Sample(
         BATCHED, {"STAGES": 2, "BATCH_TILES": 4, "ASYNC": 1}, (16, 16, 16), batch=None, pointers=True
     ),

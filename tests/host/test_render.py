@@ -82,11 +82,11 @@ def test_text_declares_what_its_record_says(source: KernelSource) -> None:
         seen[name] = evaluate(expression, seen)
     assert seen
     assert seen == {name: values[name] for name in seen}
-    # The kernel's own, behind those of launches before it.
-    *_, signature = re.finditer(r"__launch_bounds__\((.*?)\)\s(\w+)\((.*?)\)\s*\{", source.text, re.DOTALL)
-    assert evaluate(signature[1].split(",")[0], values) == source.launch.threads
-    assert signature[2] == source.name
-    assert [part.split()[-1] for part in signature[3].split(",")] == [p.text for p in source.parameters]
+    found = re.findall(r"__launch_bounds__\((.*?)\)\s(\w+)\((.*?)\)\s*\{", source.text, re.DOTALL)
+    assert [name for _, name, _ in found] == [one.name for one in source.program]
+    for (bounds, _, taken), one in zip(found, source.program, strict=True):
+        assert evaluate(bounds.split(",")[0], values) == one.launch.threads
+        assert [part.split()[-1] for part in taken.split(",")] == [p.text for p in one.parameters]
 
 
 @given(kernels())
@@ -223,7 +223,7 @@ def test_every_template_is_used() -> None:
     files = {str(path.relative_to(TEMPLATES)) for path in TEMPLATES.rglob("*.cu")}
     # Tensor-core instructions also have a kernel of their own, which records what they compute.
     parts_of_no_kernel = ("export/", "device/plain/", "epilogue/apart.cu", "device/mma", "device/ldmatrix.cu")
-    parts_of_no_kernel += ("device/mbarrier.cu", "device/tma.cu", "device/warpgroup.cu", "device/wgmma.cu", "prepare/")
+    parts_of_no_kernel += ("device/mbarrier.cu", "device/tma.cu", "device/warpgroup.cu", "device/wgmma", "prepare/")
     elsewhere = {name for name in files if name.startswith(parts_of_no_kernel)}
     assert files - elsewhere <= used_templates() <= files
 

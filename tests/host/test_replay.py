@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,9 +17,10 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.mma import MMAS
 from gemmgen.problem.types import Compute, Types
 from gemmgen.problem.wgmma import Wgmma
-from gemmgen.verification.recordings import is_recorded
+from gemmgen.verification.recordings import Recording, is_recorded
 from gemmgen.verification.replay import order_of, sums_of
 from gemmgen.verification.tensor_core import Codes
+from gemmgen.verification.vectors import random_vectors
 
 SM_90, SM_89 = ARCHS["sm_90"], ARCHS["sm_89"]
 BF16, TF32, E4M3 = (MMAS[f"mma_{name}"] for name in ("m16n8k16_bf16", "m16n8k8_tf32", "m16n8k32_e4m3"))
@@ -61,16 +63,26 @@ def test_promoted_sums_begin_at_zero_and_are_added_up_in_f32() -> None:
     assert not np.array_equal(found, sums_of(SumOrder(E4M3, 32), SM_89, types, a, b))
 
 
-def test_tf32_is_rounded_away_from_zero_at_ties_where_the_order_says_so() -> None:
+def test_tf32_is_rounded_at_ties_as_the_order_says() -> None:
     types, one = Types.parse("f32", Compute.TF32), np.ones((3, 1), np.float32).view(np.uint32)
     tie, inf = np.float32(1 + 2.0**-11), np.float32(np.inf)
     a = np.array([[tie], [-tie], [inf]], np.float32).view(np.uint32)
-    rounded, cut = (sums_of(SumOrder(TF32, 8, rounds=rounds), SM_90, types, a, one) for rounds in (True, False))
-    assert rounded.tolist() == [1 + 2.0**-10, -1 - 2.0**-10, np.inf]
-    assert cut.tolist() == [1, -1, np.inf]
+    away, even, cut = (sums_of(SumOrder(TF32, 8, tf32=how), SM_90, types, a, one) for how in ("away", "even", "cut"))
+    assert away.tolist() == [1 + 2.0**-10, -1 - 2.0**-10, np.inf]
+    assert even.tolist() == cut.tolist() == [1, -1, np.inf]
+    odd = (np.float32(1 + 2.0**-10 + 2.0**-11)).reshape(1, 1).view(np.uint32)
+    assert sums_of(SumOrder(TF32, 8, tf32="even"), SM_90, types, odd, one[:1]).tolist() == [1 + 2.0**-9]
 
 
 def test_cards_of_some_instructions_are_recorded() -> None:
     assert is_recorded(BF16, SM_90) and is_recorded(TF32, SM_90)
     assert not is_recorded(BF16, SM_89)
-    assert not is_recorded(Wgmma(128, DType.BF16, DType.BF16, DType.F32), SM_90)
+
+
+def test_a_wgmma_is_recorded_where_one_of_its_types_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = random_vectors(Wgmma(8, DType.BF16, DType.BF16, DType.F32), 16, products=1, seed=1)
+    Recording("sm_90", {}, ((vectors, vectors.expected("sm_90")),)).save(tmp_path / "sm_90_a_test.npz")
+    monkeypatch.setattr("gemmgen.verification.recordings.FOLDER", tmp_path)
+    assert is_recorded(Wgmma(128, DType.BF16, DType.BF16, DType.F32, trans_b=True), SM_90)
+    assert not is_recorded(Wgmma(128, DType.F16, DType.F16, DType.F32), SM_90)
+    assert not is_recorded(BF16, SM_90)

@@ -51,6 +51,8 @@ def test_another_cards_arch_does_not_run_here(h200: None, store: Store) -> None:
 
 def test_a_family_may_need_the_instructions_of_one_architecture(monkeypatch: pytest.MonkeyPatch) -> None:
     assert arch_for(SOURCE, "sm_90") == "sm_90" and arch_for(SOURCE, "sm_90a") == "sm_90a"
+    other = replace(SOURCE, family="vectors", text="// Made by gemmgen study arithmetic --arch sm_90a\n")
+    assert arch_for(other, "sm_90") == "sm_90a" and arch_for(other, "sm_89") == "sm_89"
     specific = SimpleNamespace(arch_specific=True)
     monkeypatch.setitem(families.FAMILIES, NAIVE.name, specific)
     assert arch_for(SOURCE, "sm_90") == "sm_90a" and arch_for(SOURCE, "sm_90a") == "sm_90a"

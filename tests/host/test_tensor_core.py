@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
+from gemmgen.cli.reports.arithmetic import show_arithmetic
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.mma import MMAS, Mma
 from gemmgen.support.errors import GemmgenError, InvalidInput
-from gemmgen.verification.recordings import FOLDER, Recording, compare, vectors_of
+from gemmgen.verification.recordings import FOLDER, Recording, compare, left_out, vectors_of
 from gemmgen.verification.tensor_core import dot
 from gemmgen.verification.vectors import Vectors, random_vectors
 
@@ -86,7 +89,18 @@ def test_what_has_no_meaning_is_refused() -> None:
 
 
 def test_vectors_are_the_same_on_every_machine() -> None:
-    assert [vectors.digest for vectors in vectors_of("sm_90", "bf16")] == ["e8070712f1caf3b9", "de0babb245f4407b"]
+    digests = [vectors.digest for vectors in vectors_of("sm_90", "k16_bf16")]
+    assert digests == ["e8070712f1caf3b9", "de0babb245f4407b", "5bd46ba0be9f0c55", "6c7909e34b38a48a"]
+
+
+def test_what_an_architecture_lacks_is_left_out_with_its_reason() -> None:
+    reason = "sm_86 has no wgmma_m64n8k8_tf32, which is native on sm_90a"
+    assert left_out("sm_86", "tf32") == {"wgmma_m64n8k8_tf32": reason}
+    assert left_out("sm_90", "tf32") == {}
+    assert {vectors.mma.function for vectors in vectors_of("sm_86", "tf32")} == {"mma_m16n8k8_tf32"}
+    out = StringIO()
+    show_arithmetic(Console(file=out), Recording("sm_86", {}, (), left_out=left_out("sm_86", "tf32")), ())
+    assert f"left out: {reason}\n" in out.getvalue()
 
 
 def recording(vectors: Vectors) -> Recording:

@@ -16,7 +16,6 @@ from gemmgen.benchmark.study.points import REPORTED_CARD, REPORTED_DTYPE
 from gemmgen.benchmark.study.reasons import number, resident_warps, shared_reads
 from gemmgen.kernel.model import occupancy
 from gemmgen.problem.device import WARP, DeviceSpec, device_named
-from gemmgen.run.target import is_card
 from gemmgen.support.words import plural
 
 ALIKE = 0.15  # relative difference of two shares that needs no reason
@@ -135,7 +134,7 @@ def _causes(row: StudyRow, base: StudyRow, faster: bool, result: StudyResult) ->
 
 
 def _unexplained(result: StudyResult) -> str:
-    if is_card(device_named(REPORTED_CARD), result.device.name):
+    if device_named(REPORTED_CARD).is_card(result.device.name):
         kind = (
             "the kernels differ" if result.kind == "measured" else "the kernels differ, and these times are predicted"
         )

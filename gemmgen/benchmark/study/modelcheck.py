@@ -30,7 +30,7 @@ from gemmgen.problem.matrix import Layout
 from gemmgen.problem.sizes import parse_shape
 from gemmgen.run.compile import compiler_processes, compiler_version
 from gemmgen.run.gpu.timing import QUICK
-from gemmgen.run.target import Target, is_card
+from gemmgen.run.target import Target
 from gemmgen.search.order import Ranked, Search
 from gemmgen.search.space import explore
 from gemmgen.search.tuner import Progress, Silent, Trial, Tuner
@@ -279,7 +279,7 @@ def measure_times(
     figures, and GemmgenError where nothing could be timed.
     """
     assert target.gpu is not None, "times are measured on a GPU"
-    card = next((spec for spec in DEVICES.values() if is_card(spec, target.spec.name)), None)
+    card = next((spec for spec in DEVICES.values() if spec.is_card(target.spec.name)), None)
     require(card is not None, f"{target.spec.name} is none of the known cards: {', '.join(DEVICES)}")
     assert card is not None
     problems = []

@@ -26,6 +26,8 @@ def show_arithmetic(
             console.print(f"{one.instruction} x {one.steps}: {one.first}", soft_wrap=True)
     for name, reason in recording.failures.items():
         console.print(bad(f"{name}: {reason}"), soft_wrap=True)
+    for reason in recording.left_out.values():
+        console.print(f"left out: {reason}", soft_wrap=True)
     differing = sum(one.differing for one in agreements)
     elements = plural(sum(one.elements for one in agreements), "element")
     console.print(f"{differing:,} of {elements} differ from the model of {recording.arch}", soft_wrap=True)
@@ -55,4 +57,5 @@ def arithmetic_document(
         for one in agreements
     ]
     origin = {"arch": recording.arch, **recording.provenance}
-    return {**origin, "rows": rows, "failures": dict(recording.failures), "file": None if out is None else str(out)}
+    reasons = {"failures": dict(recording.failures), "left_out": dict(recording.left_out)}
+    return {**origin, "rows": rows, **reasons, "file": None if out is None else str(out)}

@@ -40,7 +40,10 @@ def show_bench(console: Console, rows: Sequence[BenchRow]) -> None:
         f"the card's own limits, measured {limits.date}: {figure(limits.ffma_tflops)} TFLOPS FFMA, "
         f"{figure(limits.dfma_tflops)} DFMA, {figure(limits.read_gbs)} GB/s read, {figure(limits.copy_gbs)} GB/s copy"
     )
-    console.print("the limit is the FMA rate of CUDA cores, or the bandwidth where that allows less")
+    console.print(
+        "the limit is the FMA rate of CUDA cores, or of tensor cores the data sheet's, or the bandwidth where that "
+        "allows less"
+    )
     console.print("bytes alone: a kernel that reads A and B, writes C and computes nothing, in the same rounds")
     console.print(bold("\nkernels"), *(row.kernel.reference for row in rows), sep="\n  ", soft_wrap=True)
 

@@ -61,6 +61,7 @@ def report_document(report: Report, again: str | None) -> dict[str, Any]:
         "seconds": report.seconds,
         "situations_per_second": tally.situations / report.seconds if report.seconds > 0 else None,
         "worst_error_over_bound": tally.worst if math.isfinite(tally.worst) else None,
+        "worst_in": tally.worst_in,
         "data": dict(tally.data),
         "coverage": {"met": len(tally.cells), "of": tally.space, "missed": [list(cell) for cell in report.missed]},
         "replays": [replay_document(replay) for replay in report.replays],
@@ -112,7 +113,9 @@ def _tried(report: Report) -> str:
 def _show_coverage(console: Console, report: Report) -> None:
     tally = report.tally
     kinds = ", ".join(f"{kind} {count:,}" for kind, count in tally.data.items())
-    console.print(f"      data: {kinds}; off by at most {figure(tally.worst)} of the error bound")
+    console.print(f"      data: {kinds}; off by at most {figure(tally.worst)} of the error bound", soft_wrap=True)
+    if tally.worst_in:
+        console.print(f"      that much in {tally.worst_in}", soft_wrap=True, markup=False)
     share = percent(len(tally.cells) / tally.space)
     console.print(f"      coverage: {len(tally.cells)} of {tally.space} schedule x layout x edge ({share})", end="")
     console.print(_missed(report.missed))

@@ -18,7 +18,6 @@ from gemmgen.benchmark.study.reasons import number
 from gemmgen.cli.reports.words import figure, percent
 from gemmgen.kernel.model import MODEL_ERROR
 from gemmgen.problem.device import MAX_REGISTERS, device_named
-from gemmgen.run.target import is_card
 
 HOW_TO_GET_ONE = "matplotlib is missing: pip install 'gemmgen[plot]'"
 
@@ -159,7 +158,7 @@ def _fill(colour: str, solid: bool) -> dict[str, Any]:
 def _document(panel: Any, result: StudyResult) -> dict[int, float]:
     """Mark what the document reports, moved to this card's limit: the top axis holds for both. Returns place: rate."""
     card = device_named(REPORTED_CARD)
-    scale = 1.0 if is_card(card, result.device.name) else result.limit.tflops / card.tflops(REPORTED_DTYPE)
+    scale = 1.0 if card.is_card(result.device.name) else result.limit.tflops / card.tflops(REPORTED_DTYPE)
     rows = result.rows if result.problem.types.accumulator == REPORTED_DTYPE else ()
     marks = {place: row.point.reported * scale for place, row in enumerate(rows) if row.point.reported}
     if marks:

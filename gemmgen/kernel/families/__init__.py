@@ -3,6 +3,7 @@
 from gemmgen.kernel.config import Config
 from gemmgen.kernel.families.base import Family
 from gemmgen.kernel.families.batched import BATCHED
+from gemmgen.kernel.families.batched_mma import BATCHED_MMA
 from gemmgen.kernel.families.mma import MMA
 from gemmgen.kernel.families.naive import NAIVE
 from gemmgen.kernel.families.simt import SIMT
@@ -13,10 +14,12 @@ from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.source import KernelSource
 from gemmgen.support.errors import require
 
-FAMILIES: dict[str, Family] = {family.name: family for family in (SIMT, SKINNY, BATCHED, NAIVE, MMA, WGMMA, WMMA)}
+FAMILIES: dict[str, Family] = {
+    family.name: family for family in (SIMT, SKINNY, BATCHED, NAIVE, MMA, WGMMA, WMMA, BATCHED_MMA)
+}
 DEFAULT_FAMILY = SIMT.name
 # Where nobody names one; each says which problems it suits.
-SEARCHED: tuple[Family, ...] = (SIMT, SKINNY, BATCHED, MMA, WGMMA)
+SEARCHED: tuple[Family, ...] = (SIMT, SKINNY, BATCHED, BATCHED_MMA, MMA, WGMMA)
 
 
 def family_named(name: str) -> Family:
@@ -39,6 +42,7 @@ def plan_of(source: KernelSource) -> Plan:
 
 __all__ = [
     "BATCHED",
+    "BATCHED_MMA",
     "DEFAULT_FAMILY",
     "FAMILIES",
     "MMA",

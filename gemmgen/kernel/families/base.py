@@ -155,6 +155,7 @@ class Family(ABC):
     details        axes that the model hardly prices: the search varies them last, in turn, of the fastest
     small          axes of a kernel with small tiles: its blocks have few threads, and small matrices have many blocks
     small_batches  it serves batches of small products alone, their sizes fixed
+    multiple       sizes of its products are multiples of this
     types          some that it serves, as `Types.parse` reads them, where it does not serve most
     arch_specific  its kernels need instructions of one architecture: they are compiled for sm_90a, others for sm_90
     """
@@ -167,6 +168,7 @@ class Family(ABC):
     details: tuple[str, ...] = ()
     small: Mapping[str, int] = MappingProxyType({})
     small_batches: bool = False
+    multiple: int = 1
     types: tuple[str, ...] = ()
     arch_specific: bool = False
 

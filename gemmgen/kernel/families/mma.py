@@ -89,7 +89,10 @@ class MmaFamily(Family):
     pruning = PRUNING
     secondary = frozenset({"WM", "WN", "BK", "STAGES", "GROUP", "SPLIT"})
     small = MappingProxyType({"BM": 32, "BN": 32, "WM": 16, "WN": 16})
-    types = ("bf16", "f16", "bf16,bf16,f32", "s8,s8,s32", "u8,s8,bf16", "f64")
+    types = (
+        *("bf16", "f16", "bf16,bf16,f32", "s8,s8,s32", "u8,s8,bf16", "f64"),
+        *("f32_tf32", "f16_f16acc", "e4m3,e4m3,bf16_promoted", "e5m2,e4m3,f16_fast"),
+    )
 
     def default(self, problem: Problem) -> Config:
         step = k_step(problem.types.a)
@@ -137,8 +140,7 @@ class MmaFamily(Family):
         work, tile = _work(problem, mma, value), (mma.BM, mma.BN)
         one = instruction(problem.types, mma.MMA_K).mma
         promotion = mma.BK if problem.types.compute is Compute.PROMOTED else 0
-        rounds = problem.types.compute is Compute.TF32
-        sums = None if one is None else SumOrder(one, mma.BK, mma.SPLIT, promotion, rounds)
+        sums = None if one is None else SumOrder(one, mma.BK, mma.SPLIT, promotion, tf32="away")
         return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, one, sums)
 
     def template(self, config: Config) -> str:

@@ -22,13 +22,14 @@ from gemmgen.kernel.config import Config, Derived
 from gemmgen.kernel.families.base import Family, Side, constants, elements_of, launch_of, sides, sizes_of, tile_grid
 from gemmgen.kernel.families.wgmma_axes import CONSTRAINTS, PRUNING, WgmmaConfig
 from gemmgen.kernel.notes import block
-from gemmgen.kernel.plan import Plan, Tile, Work
+from gemmgen.kernel.plan import Plan, SumOrder, Tile, Work
 from gemmgen.kernel.prepare import Prepare
 from gemmgen.kernel.tensor_map import UNIT, TensorMap
 from gemmgen.problem.device import MAX_REGISTERS, REGISTERS_PER_SM, WARP
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Order
+from gemmgen.problem.sizes import MatrixSizes
 from gemmgen.problem.types import Compute, Types
 from gemmgen.problem.wgmma import FACTORS, K_BYTES, WARPGROUP, M, Wgmma
 from gemmgen.support.words import plural
@@ -71,6 +72,7 @@ class WgmmaView:
     donates      registers move from the producer to the consumers
     batched      tensor maps have a third dimension
     group        see raster.cu
+    unread       sizes that the kernel has from tensor maps, or as numbers
     """
 
     a: Operand
@@ -84,6 +86,7 @@ class WgmmaView:
     in_flight: int
     batched: bool
     group: int
+    unread: tuple[str, ...]
 
 
 class WgmmaFamily(Family):
@@ -95,7 +98,10 @@ class WgmmaFamily(Family):
     pruning = PRUNING
     secondary = frozenset({"STAGES", "IN_FLIGHT", "GROUP", "PERSISTENT"})
     small = MappingProxyType({"BM": 64, "BN": 16, "CONSUMERS": 1})
-    types = ("bf16", "f16", "bf16,bf16,f32", "s8,s8,s32", "u8,s8,bf16")
+    types = (
+        *("bf16", "f16", "bf16,bf16,f32", "s8,s8,s32", "u8,s8,bf16"),
+        *("f32_tf32", "f16_f16acc", "e4m3,e4m3,bf16_promoted", "e5m2,e4m3,f16_fast"),
+    )
     arch_specific = True
 
     def default(self, problem: Problem) -> Config:
@@ -138,8 +144,9 @@ class WgmmaFamily(Family):
         maps = tuple(_maps(problem, one))
         launch = launch_of(value, tile_grid(problem, value), dynamic=True)
         launch = replace(launch, maps=maps, persistent=bool(one.PERSISTENT), prepares=_prepares(problem))
-        work, tile = _work(problem, one, value), (one.BM, one.BN)
-        return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, _instruction(problem, one))
+        work, tile, mma = _work(problem, one, value), (one.BM, one.BN), _instruction(problem, one)
+        sums = SumOrder(mma, one.BK, promotion=one.BK * value["PROMOTED"], tf32="even")  # by TMA
+        return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, mma, sums)
 
     def template(self, config: Config) -> str:
         return "kernel/wgmma.cu"
@@ -166,6 +173,7 @@ class WgmmaFamily(Family):
             in_flight=one.IN_FLIGHT,
             batched=problem.batched,
             group=one.GROUP,
+            unread=("batch", *(name for one in _mapped(problem) for name in (one.ld, one.stride))),
         )
 
     def tiles(self, plan: Plan) -> tuple[Tile, ...]:
@@ -182,9 +190,9 @@ class WgmmaFamily(Family):
         rows = one.BM // one.CONSUMERS
         lines = [
             f"{block(plan)}, in k tiles of {one.BK}, {plan.shared_bytes} bytes of shared memory",
-            f"Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of {plural(one.STAGES, 'stage')}; consumers are",
-            f"        {plural(one.CONSUMERS, 'other')}: {rows} x {one.BN} of C each by {plural(steps, 'wgmma')} of 64 x {mma.n} x {mma.k} "
-            "a k tile",
+            f"Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of {plural(one.STAGES, 'stage')};",
+            f"        consumers are {plural(one.CONSUMERS, 'other')}: {rows} x {one.BN} each by {plural(steps, 'wgmma')} of "
+            f"64 x {mma.n} x {mma.k} a k tile",
         ]
         if plan.problem.types.compute is Compute.PROMOTED:
             lines.append(
@@ -265,6 +273,12 @@ def _boxes(config: WgmmaConfig, side: Side, size: int) -> tuple[int, int]:
     return line, across // line
 
 
+def _mapped(problem: Problem) -> tuple[MatrixSizes, ...]:
+    """The matrices that TMA moves, apart from those which an epilogue reaches as it does C."""
+    reached = not staged(problem) or problem.epilogue.written_matrices
+    return tuple(one for one in problem.matrices if one.name in ("A", "B") or (one.name == "C" and not reached))
+
+
 def _piece(problem: Problem, config: WgmmaConfig) -> int:
     """Columns of C that leave at once."""
     return gcd(LINE_BYTES // problem.types.c.size, config.BN)
@@ -329,7 +343,6 @@ def _tiling(step: int) -> tuple[Derived, ...]:
         Derived("THREADS", f"{WARPGROUP} * (CONSUMERS + 1)", "threads a block: the last warpgroup is the producer"),
         Derived("MINB", "1", "blocks of an SM, at least: setmaxnreg needs it said"),
         Derived("K_STEP", str(step), "k of an instruction"),
-        Derived("K_STEPS", "BK / K_STEP", "instructions along a k tile"),
         Derived("MMAS_M", f"BM / ({M} * CONSUMERS)", "instructions down a consumer's tile"),
     )
 
@@ -368,7 +381,9 @@ def _results(piece: int, buffers: bool, store: int) -> tuple[Derived, ...]:
         ("STEP_N", "8", "columns from one pair to the next"),
         ("VC", str(store), "elements of an access to C"),
     )
-    total = f"STAGES * BK * (BM * A_BYTES + BN * B_BYTES) + {staged} + 16 * STAGES + 8 * CONSUMERS"
+    b = "STAGES * BK * BN * B_BYTES"
+    b = f"({b} + 1023) / 1024 * 1024" if buffers else b  # C's pieces begin at a pattern of a swizzle
+    total = f"STAGES * BK * BM * A_BYTES + {b} + {staged} + 16 * STAGES + 8 * CONSUMERS"
     return (
         *(Derived(*line, group="How C leaves registers") for line in lines),
         Derived("SHARED_BYTES", f"({total} + 1023) / 1024 * 1024", "bytes of shared memory a block"),

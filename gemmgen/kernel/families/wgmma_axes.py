@@ -43,6 +43,7 @@ CONSTRAINTS = (
     Constraint("BM <= 256", "a box of TMA has 256 lines at most"),
     Constraint(f"BN % 8 == 0 and BN <= {MOST_N}", f"wgmma multiplies multiples of 8 columns, up to {MOST_N}"),
     Constraint("INTEGER == 0 or BN <= 32 or BN % 16 == 0", "wgmma of integers has multiples of 16 columns", False),
+    Constraint("B_ALONG_K == 1 or BN % 16 == 0", "TMA swizzles lines of 32 bytes at least", False),
     Constraint("BK % K_STEP == 0", "a k tile is a whole number of instructions"),
     Constraint("BK <= 256", "a box of TMA has 256 lines at most", False),
     Constraint("LINE_A * A_BYTES >= 32 and LINE_B * B_BYTES >= 32", "TMA swizzles lines of 32 bytes at least", False),

@@ -7,8 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Literal, Protocol
 
 from gemmgen.problem.case import Case
+from gemmgen.problem.device import DEVICES
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.types import Types
+from gemmgen.problem.wgmma import on_tensor_cores
 from gemmgen.run.gpu.plain import plain_cubin, plain_path
 from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.support.clock import today
@@ -23,7 +25,7 @@ FMA_COUNT = {
 BANDWIDTHS = ("read", "copy")
 COPY_SHARE = 0.25  # of the traffic: from there on, writing C makes it a copy's. Batches of squares write a third
 
-LimitName = Literal["FFMA rate", "DFMA rate", "dp4a rate", "read bandwidth", "copy bandwidth"]
+LimitName = Literal["FFMA rate", "DFMA rate", "dp4a rate", "tensor rate", "read bandwidth", "copy bandwidth"]
 # Integers are not measured: on every architecture since sm_80 half as many lanes multiply them as FP32 numbers.
 FMA_RATE: dict[DType, LimitName] = {DType.F32: "FFMA rate", DType.F64: "DFMA rate", DType.S32: "dp4a rate"}
 
@@ -60,10 +62,16 @@ class MeasuredLimits:
         return rates[types.accumulator] * types.products_at_once
 
     def roof(self, case: Case) -> Roof:
-        """The FMA rate, or the bandwidth at the case's least traffic where that allows less."""
+        """The rate of multiply-adds, or the bandwidth at the case's least traffic where that allows less.
+
+        Tensor cores, where they multiply such a product, are not measured: their rate is that of the data sheet.
+        """
         written = sum(matrix.least_bytes for matrix in case.written.values()) / case.bytes_moved
         flops_per_byte, types = case.flops / case.bytes_moved, case.problem.types
         fma = Roof(self.fma_tflops(types), FMA_RATE[types.accumulator])
+        card = next((spec for spec in DEVICES.values() if spec.is_card(self.card)), None)
+        if card is not None and on_tensor_cores(types, card.arch):
+            fma = Roof(card.tensor_tflops(types.a), "tensor rate")
         read = Roof(flops_per_byte * self.read_gbs / 1000, "read bandwidth")
         copy = Roof(flops_per_byte * self.copy_gbs / 1000, "copy bandwidth")
         return min(fma, copy if written >= COPY_SHARE else read, key=lambda roof: roof.tflops)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gemmgen.kernel.families import BATCHED, MMA, NAIVE, SKINNY, WGMMA, WMMA
+from gemmgen.kernel.families import BATCHED, BATCHED_MMA, MMA, NAIVE, SKINNY, WGMMA, WMMA
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
@@ -151,6 +151,13 @@ WGMMA_PROMOTED = Subject(
     ),
     (("PERSISTENT", 0), ("STAGES", 2)), WGMMA,
 )  # fmt: skip
+WARP_PRODUCTS = Subject("a warp a product, bf16 rr", Problem(32, 32, 32, batch=None, types=Types.parse("bf16")),
+                        family=BATCHED_MMA)  # fmt: skip
+WARP_PRODUCTS_CC = Subject(
+    "a warp a product, f16 cc", Problem(16, 32, 64, Types.parse("f16").a, Layout("c", "c"), ldb=68, batch=9),
+    (("BK", 32),), BATCHED_MMA,
+)  # fmt: skip
+WGMMA_PREPARED = Subject("wgmma s8 rr, of copies", _typed("s8,s8,s32", "rr"), (("STAGES", 2),), WGMMA)
 WMMA_RC = Subject("wmma bf16 rc", _typed("bf16", "rc"), (("BM", 32), ("WN", 32)), WMMA)
 WMMA_CR = Subject("wmma f16 cr", _typed("f16,f16,f32", "cr"), (("BN", 64), ("WN", 32)), WMMA)
 DOUBLE_F16 = Subject("double f16 rr vectors", replace(_typed("f16", "rr"), ld_align=4))

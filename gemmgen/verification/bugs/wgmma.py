@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gemmgen.verification.bugs.base import OUT_OF_ARRAY, POISON, VALUE, Bug, Diagnosis
-from gemmgen.verification.bugs.subjects import WGMMA_CR, WGMMA_PROMOTED, WGMMA_RC
+from gemmgen.verification.bugs.subjects import WGMMA_CR, WGMMA_PREPARED, WGMMA_PROMOTED, WGMMA_RC
 
 UNDER_WAY = Diagnosis("race", "which may still be under way|by the async proxy|data race")
 DEADLOCK = Diagnosis("crash", "deadlock")
@@ -15,6 +15,9 @@ STALE_STORE = Diagnosis("crash", "TMA store reads .* no thread has written")
 STORED = Diagnosis("crash", "TMA store")
 PATTERN = Diagnosis("crash", "inside a pattern|does not divide|outside|after the end")
 BYTES = Diagnosis("crash", "bytes came")
+
+COPIED = Diagnosis("race", "data race on prepared_")
+TRANSPOSED = Diagnosis("race", "data race on shared memory.* of transposed")
 
 WGMMA_BUGS = (
     # Barriers of the ring
@@ -109,4 +112,19 @@ WGMMA_BUGS = (
         (VALUE,)),
     Bug("rows beyond the edge of C, from registers", "guard", WGMMA_PROMOTED, "    if (m >= rows) return;\n", "",
         (Diagnosis("crash", "writes|reads"), Diagnosis("race", "data race on C"), VALUE)),
+    # Copies of operands
+    Bug("a copy without its lines' last chunks", "missing product", WGMMA_PREPARED,
+        "chunk >= chunks) continue;\n        const", "chunk >= chunks - 1) continue;\n        const", (VALUE,)),
+    Bug("lines of a copy as far apart as the operand's", "stride", WGMMA_PREPARED, "(line) * chunks + chunk]",
+        "(line) * (lda / 16) + chunk]", (VALUE, COPIED, Diagnosis("crash", "prepared_a"))),
+    Bug("a copy without its last line", "guard", WGMMA_PREPARED, "from < length && line < lines",
+        "from < length && line < lines - 1", (VALUE,)),
+    Bug("a copy past its last line", "guard", WGMMA_PREPARED, "if (line >= lines || chunk",
+        "if (line > lines || chunk", (Diagnosis("crash", "prepared_a|of A|beside A"), COPIED)),
+    Bug("a tile is read before it is transposed", "barrier", WGMMA_PREPARED,
+        "        __syncthreads();  // the tile is whole\n", "", (TRANSPOSED,)),
+    Bug("a tile is written while it is read", "barrier", WGMMA_PREPARED,
+        "        __syncthreads();  // and may be overwritten\n", "", (TRANSPOSED,)),
+    Bug("a chunk transposed at its line's start", "swapped index", WGMMA_PREPARED, "to * chunks + first / 16 + chunk",
+        "to * chunks + chunk", (VALUE, COPIED)),
 )  # fmt: skip

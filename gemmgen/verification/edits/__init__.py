@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from gemmgen.verification.edits.base import Edit
 from gemmgen.verification.edits.batched import BATCHED_EDITS
+from gemmgen.verification.edits.batched_mma import BATCHED_MMA_EDITS
 from gemmgen.verification.edits.mma import MMA_EDITS
 from gemmgen.verification.edits.naive import NAIVE_EDITS
 from gemmgen.verification.edits.simt import SIMT_EDITS
@@ -22,6 +23,7 @@ EDITS: tuple[Edit, ...] = (
     *MMA_EDITS,
     *WGMMA_EDITS,
     *WMMA_EDITS,
+    *BATCHED_MMA_EDITS,
 )
 
 __all__ = ["EDITS", "Edit"]
