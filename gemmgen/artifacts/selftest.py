@@ -13,8 +13,8 @@ from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Epilogue
 from gemmgen.problem.types import Types
-from gemmgen.verification.data import FACTORS, LARGEST_INTEGER, SUMS, ZEROS
-from gemmgen.verification.tensor_bound import LAMBDA
+from gemmgen.verification.data import FACTORS, LARGEST_INTEGER, SUMS, ZEROS, exact_bits
+from gemmgen.verification.tensor_bound import LAMBDA, Allowance, allowance
 
 BUDGET_BITS = 30  # multiply-adds of a check's reference, as a power of two: a second or two of the host
 CONVERTED_BUDGET_BITS = 28  # likewise of 16-bit and 8-bit floats
@@ -75,6 +75,11 @@ class SelfTest:
     def bound_lambda(self) -> float:
         return LAMBDA
 
+    @cached_property
+    def tensor(self) -> Allowance | None:
+        """What tensor cores' sums may be off by besides."""
+        return allowance(self.types)
+
     @property
     def budget_bits(self) -> int:
         return CONVERTED_BUDGET_BITS if self.out.cuda_elements else BUDGET_BITS
@@ -109,7 +114,7 @@ class SelfTest:
     @property
     def exact_bits(self) -> int:
         """Sums of integers below 2^this are exact, and stay so when they are scaled."""
-        return min(self.sums.precision, self.scalar.precision)
+        return min(exact_bits(self.types), self.scalar.precision)
 
     @property
     def largest_integer(self) -> int:

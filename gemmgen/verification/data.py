@@ -343,12 +343,12 @@ def exact_magnitude(case: Case) -> int:
     """
     types = case.problem.types
     scale = max(abs(scalar) for scalar in EXACT_SCALARS)
-    limit = int((2 ** _exact_bits(types) / (scale * (case.k + 1))) ** 0.5)
+    limit = int((2 ** exact_bits(types) / (scale * (case.k + 1))) ** 0.5)
     in_range = int((types.c.largest / (2 * scale * (case.k + 1) ** 0.5)) ** 0.5)
     return max(1, min(LARGEST_INTEGER, limit, in_range, types.a.exact_integers, types.b.exact_integers))
 
 
-def _exact_bits(types: Types) -> int:
+def exact_bits(types: Types) -> int:
     """Sums of integers below 2^this are exact, and stay so when they are scaled.
 
     Promoted sums are of as many products as LARGEST_INTEGER leaves exact.

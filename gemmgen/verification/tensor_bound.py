@@ -14,6 +14,8 @@ it, and a sum by LAMBDA 2^-10 T, with errors that behave as independent.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -34,38 +36,73 @@ def needs_largest(types: Types) -> bool:
     return types.accumulator == DType.F64 or types.compute is not Compute.FMA
 
 
-def tensor_bound(types: Types, k: int, terms: int, total: Doubles, size: Doubles, largest: Doubles) -> Doubles | float:
-    """What a sum of `k` products, of which `terms` are not zero, may be off by besides.
+@dataclass(frozen=True)
+class Allowance:
+    """The bound as numbers, for n steps:
 
-    total, size, largest  the sum, that of the products' magnitudes, and the largest of these or more
+        (n or its root) * (of_sum |sum| + of_spread T) + n * least + min(rounding S, LAMBDA rounding T)
 
-    0 where tensor cores compute as exactly as CUDA cores do: f64, integers; and of f32 where they are not used.
+    products  of a step
+    most      k at most that are summed in the type of few bits; 0: all
+    root      errors of steps are independent
     """
+
+    products: int
+    most: int = 0
+    root: bool = False
+    of_sum: float = 0.0
+    of_spread: float = 0.0
+    least: float = 0.0
+    rounding: float = 0.0
+
+    def steps(self, k: int, terms: int) -> int:
+        """Of a sum of `k` products, of which `terms` are not zero."""
+        return min(terms, -(-(min(k, self.most) if self.most else k) // self.products))
+
+
+def allowance(types: Types) -> Allowance | None:
+    """None where tensor cores compute as exactly as CUDA cores do: f64, integers; and where f32 does without them."""
     if types.accumulator != DType.F32 or (types.compute is Compute.FMA and not _has_mma(types)):
-        return 0.0
-    magnitude = np.where(np.isfinite(total), np.abs(total), 0.0)
-    steps = min(terms, -(-k // _products(types)))
-    if types.compute is Compute.FMA:
-        return steps * CUT * magnitude
-    with np.errstate(invalid="ignore", over="ignore"):
-        spread = np.minimum(size, np.sqrt(largest) * np.sqrt(size))
-    if types.compute is Compute.TF32:
-        rounded = np.minimum(TF32_ROUNDING * size, LAMBDA * TF32_ROUNDING * spread)
-        return np.asarray(rounded + steps * CUT * magnitude)
+        return None
     if types.compute is Compute.F16:
         u, least = DType.F16.unit_roundoff, DType.F16.smallest / 2
-        return np.asarray(LAMBDA * np.sqrt(steps) * u * (magnitude + 3 * spread) + steps * least)
-    return _of_fp8(types.compute, k, terms, magnitude, spread)
+        return Allowance(_products(types), root=True, of_sum=LAMBDA * u, of_spread=3 * LAMBDA * u, least=least)
+    if types.compute in (Compute.PROMOTED, Compute.FAST):
+        return _of_fp8(types.compute)
+    rounding = TF32_ROUNDING if types.compute is Compute.TF32 else 0.0
+    return Allowance(_products(types), of_sum=CUT, rounding=rounding)
 
 
-def _of_fp8(compute: Compute, k: int, terms: int, magnitude: Doubles, spread: Doubles) -> Doubles:
+def _of_fp8(compute: Compute) -> Allowance:
     """Sums of 14 bits: those of PROMOTION products, or of all."""
     sums = MMAS["mma_m16n8k32_e4m3"].sums[89]
     assert sums is not None
     promoted = compute is Compute.PROMOTED
-    steps = min(terms, -(-(min(k, PROMOTION) if promoted else k) // sums.products))
-    margin = 1 if promoted else FAST_MARGIN
-    return np.asarray(2 * margin * steps * 2.0**-sums.kept * (magnitude + LAMBDA * spread))
+    unit = 2 * (1 if promoted else FAST_MARGIN) * 2.0**-sums.kept
+    return Allowance(sums.products, PROMOTION if promoted else 0, of_sum=unit, of_spread=unit * LAMBDA)
+
+
+def tensor_bound(types: Types, k: int, terms: int, total: Doubles, size: Doubles, largest: Doubles) -> Doubles | float:
+    """What a sum of `k` products, of which `terms` are not zero, may be off by besides.
+
+    total, size, largest  the sum, that of the products' magnitudes, and the largest of these or more
+    """
+    allowed = allowance(types)
+    if allowed is None:
+        return 0.0
+    magnitude = np.where(np.isfinite(total), np.abs(total), 0.0)
+    steps = allowed.steps(k, terms)
+    if types.compute is Compute.FMA:
+        return steps * allowed.of_sum * magnitude
+    with np.errstate(invalid="ignore", over="ignore"):
+        spread = np.minimum(size, np.sqrt(largest) * np.sqrt(size))
+    times = np.sqrt(steps) if allowed.root else steps
+    bound = times * allowed.of_sum * magnitude + steps * allowed.least
+    if allowed.of_spread:
+        bound = bound + times * allowed.of_spread * spread
+    if allowed.rounding:
+        bound = bound + np.minimum(allowed.rounding * size, LAMBDA * allowed.rounding * spread)
+    return np.asarray(bound)
 
 
 def _has_mma(types: Types) -> bool:

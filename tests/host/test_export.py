@@ -13,7 +13,7 @@ from gemmgen.artifacts.folder import export, folder_texts, require_exportable
 from gemmgen.artifacts.interface import Interface
 from gemmgen.artifacts.selftest import SelfTest
 from gemmgen.kernel.epilogue_text import reference_text
-from gemmgen.kernel.families import NAIVE
+from gemmgen.kernel.families import FAMILIES, NAIVE
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource, parameters
 from gemmgen.kernel.tensor_map import TensorMap
@@ -178,3 +178,26 @@ def test_launches_without_a_launcher_are_refused(tmp_path: Path, changes: dict[s
     with pytest.raises(InvalidInput, match=named):
         export(special, {"arch": "sm_90"}, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("types", "exact", "allowed"),
+    [
+        ("f32_tf32", 24, "steps * 2.384185791015625e-07 * std::fabs(sum) + std::min("),
+        ("f16_f16acc", 11, "std::sqrt(steps) * ("),
+        ("e4m3,e4m3,bf16_promoted", 24, "std::ceil(std::min(double(s.K), 128.0) / 16)"),
+        ("e4m3,e4m3,bf16_fast", 13, "std::ceil(double(s.K) / 16)"),
+        ("bf16", 24, "steps * 2.384185791015625e-07 * std::fabs(sum);"),
+        ("f32", 24, None),
+        ("s8,s8,bf16", 24, None),
+    ],
+)
+def test_self_tests_allow_what_tensor_cores_cut_off(types: str, exact: int, allowed: str | None) -> None:
+    mma = FAMILIES["mma" if allowed else "naive"]
+    problem = Problem(None, None, None, types=types, layout="rc")  # type: ignore[arg-type]
+    arch = "sm_89" if "e4m3" in types else "sm_90"
+    texts = folder_texts(render(problem, mma, mma.default(problem), arch), arch)
+    text = next(text for name, text in texts.items() if name.endswith("_selftest.cu"))
+    assert f"LARGEST_EXACT = 1LL << {exact};" in text
+    assert ("cut_off" in text) == (allowed is not None)
+    assert allowed is None or allowed in text

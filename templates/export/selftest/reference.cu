@@ -1,5 +1,6 @@
 /*# The right answer for a row of C, and what a kernel may be off by. #*/
-//% set integers, sums = test.sums.is_integer, test.epilogue.sums
+//% set integers, sums, t = test.sums.is_integer, test.epilogue.sums, test.tensor
+//% set spread = t and (t.of_spread or t.rounding)
 // What a row of each output should hold${ "; column_amax what it makes of the columns'" if "column_amax" in test.outputs }.
 struct Row {
 //% for output in test.outputs
@@ -9,6 +10,18 @@ struct Row {
 
 //% if not integers
 constexpr double LAMBDA = ${ test.bound_lambda };  // standard deviations that the error of a sum may reach
+
+//% endif
+//% if t
+// What the sums of tensor cores, which cut terms and sums where CUDA cores round them, may be off by besides.
+double cut_off(const Shape& s, double sum${ ", double magnitude, double largest" if spread })
+{
+    const double steps = std::ceil(${ "std::min(double(s.K), %s)" | format(t.most | float) if t.most else "double(s.K)" } / ${ t.products });
+//% if spread
+    const double spread = std::min(magnitude, std::sqrt(largest * magnitude));
+//% endif
+    return ${ "std::sqrt(steps)" if t.root else "steps" } * ${ "(%r * std::fabs(sum) + %r * spread)" | format(t.of_sum, t.of_spread) if t.of_spread else "%r * std::fabs(sum)" | format(t.of_sum) }${ " + steps * %r" | format(t.least) if t.least }${ " + std::min(%r * magnitude, LAMBDA * %r * spread)" | format(t.rounding, t.rounding) if t.rounding };
+}
 
 //% endif
 //% if "column_sum" in sums
@@ -37,7 +50,7 @@ ColumnSums column_sums(const Operands& x, const Shape& s, int p)
 Row reference_row(const Check& check, const Operands& x, ${ "const ColumnSums& columns, " if "column_sum" in sums }int p, int m)
 {
     const Shape& s = check.shape;
-    std::vector<${ test.wide }> row_of_a(s.K), sum(s.N)${ ", magnitude(s.N)" if not integers };
+    std::vector<${ test.wide }> row_of_a(s.K), sum(s.N)${ ", magnitude(s.N)" if not integers }${ ", largest(s.N)" if spread };
     for (int k = 0; k < s.K; ++k) row_of_a[k] = decode(x.A[at_A(s, p, m, k)]);
 //% if test.sparse
     std::vector<int> depths;  // at which A is not 0
@@ -56,6 +69,9 @@ Row reference_row(const Check& check, const Operands& x, ${ "const ColumnSums& c
 //% if not integers
             magnitude[n] += std::fabs(product);
 //% endif
+//% if spread
+            largest[n] = std::max(largest[n], std::fabs(product));
+//% endif
         }
 
 //% if not integers
@@ -71,7 +87,12 @@ std::vector<${ test.value }>(${ "1" if output == "row_amax" else "s.N" }, ${ "In
 //% if integers
         const Integer acc(sum[n]);
 //% else
+//% if t
+        const double beyond = check.data == Data::exact ? 0.0 : cut_off(s, sum[n]${ ", magnitude[n], largest[n]" if spread });
+        const Bounded acc = {sum[n], random_walk * magnitude[n] + beyond};
+//% else
         const Bounded acc = {sum[n], random_walk * double(magnitude[n])};
+//% endif
 //% endif
 //% for name in sums
 //% set value, magnitude = {"row_sum": ("row", "row_magnitude"), "column_sum": ("columns.sum[n]", "columns.magnitude[n]")}[name]
