@@ -1,4 +1,4 @@
-// gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_031c0eec
+// gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_4c5924d3
 //
 //     C = alpha * acc * scale_m * scale_n + beta * C + bias_n      acc = A * B; A s8, B s8, C bf16; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -11,7 +11,7 @@
 //
 // Block   128 x 256 of C by 384 threads, in k tiles of 128, 197632 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
-//         consumers are 2 others: 64 x 256 of C each, by 4 wgmmas of 64 x 256 x 32 a k tile
+//         consumers, 2 others: 64 x 256 each by 4 wgmmas of 64 x 256 x 32 a k tile
 //
 // Launch  ceil(M / 128) * ceil(N / 256) blocks of 384 threads, 197632 bytes of dynamic shared memory
 // Expects A, B, C, bias_n, scale_m and scale_n at addresses divisible by 16, C overlapping no other operand
@@ -421,7 +421,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int columns, Thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_031c0eec(
+gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_4c5924d3(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     BF16* __restrict__ C,

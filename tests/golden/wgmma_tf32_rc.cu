@@ -1,4 +1,4 @@
-// gemm_f32_tf32_rc_Mx512x1024_sm90_257ef178
+// gemm_f32_tf32_rc_Mx512x1024_sm90_e8c341ae
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -8,7 +8,7 @@
 //
 // Block   128 x 256 of C by 384 threads, in k tiles of 32, 230400 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
-//         consumers are 2 others: 64 x 256 of C each, by 4 wgmmas of 64 x 256 x 8 a k tile
+//         consumers, 2 others: 64 x 256 each by 4 wgmmas of 64 x 256 x 8 a k tile
 // Stores  C leaves through shared memory, by TMA
 //
 // Launch  up to ceil(M / 128) * ceil(N / 256) blocks of 384 threads, 230400 bytes of dynamic shared memory
@@ -418,7 +418,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_rc_Mx512x1024_sm90_257ef178(
+gemm_f32_tf32_rc_Mx512x1024_sm90_e8c341ae(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

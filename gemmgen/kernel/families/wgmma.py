@@ -191,7 +191,7 @@ class WgmmaFamily(Family):
         lines = [
             f"{block(plan)}, in k tiles of {one.BK}, {plan.shared_bytes} bytes of shared memory",
             f"Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of {plural(one.STAGES, 'stage')};",
-            f"        consumers are {plural(one.CONSUMERS, 'other')}: {rows} x {one.BN} each by {plural(steps, 'wgmma')} of "
+            f"        consumers, {one.CONSUMERS} others: {rows} x {one.BN} each by {plural(steps, 'wgmma')} of "
             f"64 x {mma.n} x {mma.k} a k tile",
         ]
         if plan.problem.types.compute is Compute.PROMOTED:
