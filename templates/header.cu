@@ -22,7 +22,7 @@
 // ${ line }
 //% endfor
 //
-// Launch  ${ kernel.blocks } blocks of ${ kernel.launch.threads } threads${ kernel.counted }${ ", %d bytes of dynamic shared memory" % kernel.launch.shared_bytes if kernel.launch.shared_bytes }
+// Launch  ${ "up to " if kernel.launch.persistent }${ kernel.blocks } blocks of ${ kernel.launch.threads } threads${ kernel.counted }${ ", %d bytes of dynamic shared memory" % kernel.launch.shared_bytes if kernel.launch.shared_bytes }
 // Expects ${ kernel.promises | join(",\n//         ") }
 // Config  ${ kernel.full_name }
 // Made by ${ kernel.command }

@@ -103,9 +103,9 @@ class TiledTensor:
         )
         for size in self.sizes:
             require(1 <= size <= MOST_SIZE, f"{where} {size} elements along a dimension are not 1 to 2^32")
-        for stride in self.strides:
+        for place, stride in enumerate(self.strides):  # all matrices of a batch may be one
             require(
-                0 < stride < MOST_STRIDE and stride % UNIT == 0,
+                (0 if place else 1) <= stride < MOST_STRIDE and stride % UNIT == 0,
                 f"{where} {stride} bytes from a line, or matrix, to the next are no multiple of {UNIT} below 2^40",
             )
         line = self.box_line

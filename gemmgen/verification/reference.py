@@ -287,7 +287,9 @@ def _expected(situation: Situation, window: Window, output: str) -> tuple[Double
             values, size = values + case.beta * old, size + np.abs(case.beta * old)
     if situation.data in EXACT_KINDS:
         return values, np.zeros_like(values)
-    bound = _bound(situation, size, largest) + abs(alpha_of(case)) * _beyond(situation, product, unscaled_size, largest)
+    with np.errstate(invalid="ignore"):  # alpha may be infinite
+        beyond = abs(alpha_of(case)) * _beyond(situation, product, unscaled_size, largest)
+    bound = _bound(situation, size, largest) + beyond
     return values, np.where(np.isfinite(values), bound, 0.0)
 
 

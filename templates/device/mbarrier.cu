@@ -1,15 +1,15 @@
 /*# Barriers in shared memory that count arrivals, and bytes that arrive by TMA. #*/
 //% macro mbarrier()
 #ifdef __CUDACC__
-// A phase of `barrier` completes by `arrivals` and by all bytes that it is told to expect. One thread calls this; then
-// fence_mbarrier_init and a barrier of the block come before any other use.
+// A barrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was told to
+// expect; then the next begins. One thread calls this; fence_mbarrier_init and a barrier of the block come before any use.
 __device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
 {
     const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
 }
 
-// What this thread has initialised is so for TMA, too.
+// TMA, too, sees the barriers that this thread has initialised.
 __device__ __forceinline__ void fence_mbarrier_init()
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");

@@ -7,11 +7,12 @@ struct alignas(64) TensorMap {
 };
 //% endmacro
 
-//% macro tma(loads=(2,), stores=())
+/*# `written`: also what waits until stores have arrived in global memory. #*/
+//% macro tma(loads=(2,), stores=(), written=true)
 #ifdef __CUDACC__
 //% for rank in loads
-// Start copying the box at these elements (the first along a line) to shared memory. All its bytes count at `barrier`,
-// those outside of the tensor as zeros.
+// Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count at
+// `barrier`; what lies outside of the tensor becomes zeros.
 __device__ __forceinline__ void tma_load_${ rank }d(void* shared, const TensorMap* map, unsigned long long* barrier, ${ coordinates(rank, "int ") })
 {
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
@@ -25,7 +26,7 @@ __device__ __forceinline__ void tma_load_${ rank }d(void* shared, const TensorMa
 /*% endif %*/
 //% endfor
 //% for rank in stores
-// Start copying a box from shared memory; what lies outside of the tensor is left out.
+// Start copying a box from shared memory; the part of it outside of the tensor is left out.
 __device__ __forceinline__ void tma_store_${ rank }d(const TensorMap* map, const void* shared, ${ coordinates(rank, "int ") })
 {
     const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(shared));
@@ -48,6 +49,7 @@ __device__ __forceinline__ void tma_store_wait_read()
 {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
 }
+//% if written
 
 // Wait until what they write is written.
 template <int N>
@@ -56,12 +58,13 @@ __device__ __forceinline__ void tma_store_wait()
     asm volatile("cp.async.bulk.wait_group %0;" ::"n"(N) : "memory");
 }
 //% endif
+//% endif
 #endif  // __CUDACC__
 //% endmacro
 
 //% macro fence_proxy_async()
 #ifdef __CUDACC__
-// What this thread has stored to shared memory, or knows of, is so for TMA and wgmma, too.
+// Order this thread's own accesses to shared memory, and those that it has waited for, before what TMA and wgmma do next.
 __device__ __forceinline__ void fence_proxy_async()
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

@@ -37,14 +37,14 @@ __device__ __forceinline__ bool elect_one()
 
 //% macro setmaxnreg()
 #ifdef __CUDACC__
-// Give up registers, until each thread of this warpgroup has COUNT. All of its warps call it.
+// Give registers back to the block's pool, so that each thread of this warpgroup has COUNT. All of its warps call it.
 template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_dec()
 {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
 }
 
-// Take some that others have given up, once they have.
+// Take registers from the pool, up to COUNT a thread, once it has as many.
 template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_inc()
 {

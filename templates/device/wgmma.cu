@@ -2,9 +2,10 @@
 /*# The asynchronous products of a warpgroup (sm_90a), a device function for each of `instructions` (problem/wgmma.py). #*/
 //% macro wgmma(instructions)
 #ifdef __CUDACC__
-// Where a warpgroup's product finds A or B in shared memory. SWIZZLE: bytes of the lines whose chunks lie permuted, as TMA
-// wrote them: 128, 64, 32 or 0. A tile whose lines run along k lies in groups of 8 lines, `stride` bytes apart; `leading`
-// does not count where it is swizzled.
+// Where a warpgroup's product finds A or B in shared memory: bits 0-13 the address, 16-29 `leading` and 32-45 `stride`, each in
+// units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16 bytes TMA has permuted, or 0. The
+// hardware permutes the final address, so that a step along a line is a plain addition. A tile whose lines run along k lies in
+// groups of 8 lines, `stride` bytes apart, and swizzled it has no use for `leading`.
 template <int SWIZZLE>
 __device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride)
 {
@@ -14,7 +15,7 @@ __device__ __forceinline__ unsigned long long make_descriptor(const void* shared
            static_cast<unsigned long long>(leading >> 4) << 16 | (at & 0x3ffff) >> 4;
 }
 
-// Before the first product, and before any that uses registers which other code has written since.
+// Before the first product, and again where other code has written to the registers of its sums since.
 __device__ __forceinline__ void wgmma_fence()
 {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -26,7 +27,7 @@ __device__ __forceinline__ void wgmma_commit()
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-// Wait until at most the N newest groups are under way: whose sums nobody may touch, nor what they read.
+// Wait until at most the N newest groups are under way. Until then nobody may touch their sums, nor write what they read.
 template <int N>
 __device__ __forceinline__ void wgmma_wait()
 {

@@ -27,25 +27,25 @@ ${ element_types(converts=false, reads_c=e.reads_c, halves=view.halves) }${ tens
 ${ shape(kernel, view.unread) }
 ${ tiling(kernel, "MN") }
 ${ vec() }
-// This thread's sums: of each instruction down its warpgroup's tile those of 64 rows x BN columns${ ", two halves a register" if view.halves }.
+// This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup${ ", two halves a register" if view.halves }.
 using Accumulators = ${ view.wgmma.c_type }[MMAS_M][${ "BN / 4" if view.halves else "BN / 2" }];
 
-// The ring of k tiles${ ", pieces of C on their way out" if view.staged }, and the barriers${ ". TMA swizzles by addresses: tiles start at multiples of 1024" }.
+// The ring of k tiles${ ", pieces of C on their way out" if view.staged }, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
 struct Shared {
     alignas(1024) ${ TA } a[STAGES][BM * BK];  // ${ "boxes" if view.a.boxes > 1 else "a box" } of ${ "BM" if view.a.along_k else "BK" } lines of LINE_A elements${ ", one behind the other" if view.a.boxes > 1 }
     alignas(1024) ${ TB } b[STAGES][BN * BK];  // ${ "boxes" if view.b.boxes > 1 else "a box" } of ${ "BN" if view.b.along_k else "BK" } lines of LINE_B elements${ ", one behind the other" if view.b.boxes > 1 }
 //% if view.staged
     alignas(1024) ${ TC } c[CONSUMERS][C_STAGES][64 * CN];
 //% endif
-    unsigned long long full[STAGES];   // a stage's tiles have arrived
+    unsigned long long full[STAGES];   // a stage's tiles have landed
     unsigned long long empty[STAGES];  // all consumers have done with them
 //% if loads_c
-    unsigned long long old[CONSUMERS];  // a piece of the old C has arrived
+    unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 //% endif
 };
 static_assert(sizeof(Shared) == ${ kernel.launch.shared_bytes }, "the launch asks for as much shared memory");
 
-// A stage of the ring, and the parity of the phase that its barriers are in: it changes when the ring starts again.
+// A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
 struct Ring {
     int stage = 0;
     unsigned parity = 0;
@@ -57,7 +57,7 @@ struct Ring {
     }
 };
 
-// The first of this thread's sums, of the 64 rows that its warpgroup multiplies at once.
+// Row and column of this thread's first sum, of the 64 x BN that its warpgroup multiplies at once.
 struct ThreadOrigin {
     int m, n;
 };
@@ -71,7 +71,7 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
 ${ raster(view.group) }
 ${ dynamic_shared(1024) }
 ${ mbarrier() }
-${ tma((rank,), (rank,) if view.staged else ()) }
+${ tma((rank,), (rank,) if view.staged else (), written=false) }
 //% if view.staged
 ${ fence_proxy_async() }
 ${ named_barriers(arrive=false) }
@@ -100,11 +100,11 @@ ${ signature(kernel) }{
     Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            mbarrier_init(&shared.full[stage], 1);  // the producer comes, and the bytes that it announces
-            mbarrier_init(&shared.empty[stage], CONSUMERS);
+            mbarrier_init(&shared.full[stage], 1);           // the producer, and the bytes that it announces
+            mbarrier_init(&shared.empty[stage], CONSUMERS);  // one thread of each
         }
 //% if loads_c
-        for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.old[consumer], 1);
+        for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
 //% endif
         fence_mbarrier_init();
     }
@@ -121,7 +121,7 @@ ${ signature(kernel) }{
 //% set every = "tiles * " ~ (kernel.sizes.batch or "batch") if view.batched else "tiles"
 //% set depth = 4 if view.persistent else 0
     Ring ring;
-    if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread of it starts all copies
+    if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
 //% if view.donates
         setmaxnreg_dec<PRODUCER_REGISTERS>();
 //% endif
@@ -132,7 +132,7 @@ ${ signature(kernel) }{
 //% filter indent(depth, true)
         const TileOrigin tile = tile_of_block(s, ${ number }${ " % tiles" if view.batched });
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
-            mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);
+            mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
             load_stage(shared, ring.stage, &map_a, &map_b, tile, k${ ", %s / tiles" | format(number) if view.batched });
         }
 //% endfilter
@@ -149,7 +149,7 @@ ${ signature(kernel) }{
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that passes stages on${ ", and stores" if view.staged }
     const ThreadOrigin thread = thread_origin();
 //% if loads_c
-    unsigned old_parity = 0;  // of shared.old
+    unsigned c_parity = 0;  // of the phase of shared.c_loaded
 //% endif
 //% if view.persistent
     for (int number = blockIdx.x; number < ${ every }; number += gridDim.x) {
@@ -169,7 +169,7 @@ ${ signature(kernel) }{
         multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
         wgmma_commit();
 //% if view.in_flight
-        wgmma_wait<1>();  // for those of the k tile before
+        wgmma_wait<1>();  // for those of the k tile before: a warpgroup's products end together, so that one thread may tell
         if (leads && k > 0) mbarrier_arrive(&shared.empty[previous]);
         previous = ring.stage;
 //% else
@@ -200,11 +200,11 @@ ${ signature(kernel) }{
 //% set needed = "beta != " ~ types.scalar.arithmetic.zero
             if (${ needed }) {  // else C is not read: what stands there may be NaN
                 if (leads) {
-                    mbarrier_arrive_expect_tx(&shared.old[consumer], 64 * CN * sizeof(${ TC }));
-                    tma_load_${ rank }d(c, &map_c, &shared.old[consumer], n, m${ matrix });
+                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(${ TC }));
+                    tma_load_${ rank }d(c, &map_c, &shared.c_loaded[consumer], n, m${ matrix });
                 }
-                mbarrier_wait(&shared.old[consumer], old_parity);
-                old_parity ^= 1;
+                mbarrier_wait(&shared.c_loaded[consumer], c_parity);
+                c_parity ^= 1;
             }
 //% endif
 //% else
@@ -229,6 +229,6 @@ ${ signature(kernel) }{
     }
 //% endif
 //% if view.staged
-    if (leads) tma_store_wait_read<0>();  // shared memory ends with the block
+    if (leads) tma_store_wait_read<0>();  // shared memory must outlast the reads; what is written is there when the kernel ends
 //% endif
 }

@@ -21,6 +21,6 @@ __device__ __forceinline__ void sums_of_piece(const ${ view.wgmma.c_type } (&acc
 __device__ __forceinline__ int staged_at(int m, int n)
 {
     constexpr int CHUNK = 16 / sizeof(${ TC }), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
-    return m * CN + (n / CHUNK ^ m / (8 / CHUNKS) % CHUNKS) * CHUNK + n % CHUNK;
+    return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
 }
 //% endmacro

@@ -38,8 +38,8 @@ make_descriptor<${ line } * sizeof(${ E })>(shared.${ x.x }[stage]${ from }, ${ 
 ${ elements } * sizeof(${ element[x.X] }) / 16
 //%- endmacro
 //% macro multiply_stage(view)
-// acc += A * B for the k tiles of a stage, from row `first` of A's on. The products go on when this returns: what they read
-// and sum up is theirs until wgmma_wait.
+// acc += A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
+// what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
 {
     const unsigned long long a = ${ descriptor(view.a, "first") };

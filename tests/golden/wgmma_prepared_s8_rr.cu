@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rr_Mx513x100_sm90_12bfedcb
+// gemm_s8s8s32_rr_Mx513x100_sm90_e394e2da
 //
 //     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -7,12 +7,13 @@
 //     C  M x 513, row-major, ldc = 513
 //
 // Block   128 x 64 of C by 384 threads, in k tiles of 128, 99328 bytes of shared memory
-// Warps   a warpgroup produces: TMA fills a ring of 4 stages; 2 consume 64 x 64 of C each: 4 wgmmas of 64 x 64 x 32 a k tile
+// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
+//         consumers, 2 others: 64 x 64 each by 4 wgmmas of 64 x 64 x 32 a k tile
 //
-// Launch  ceil(M / 128) * ceil(N / 64) blocks of 384 threads, 99328 bytes of dynamic shared memory
+// Launch  up to ceil(M / 128) * ceil(N / 64) blocks of 384 threads, 99328 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: M * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_12bfedcb_prepare_a_kernel writes before,
-//         prepared_b: 513 * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_12bfedcb_prepare_b_kernel writes before,
+//         prepared_a: M * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_e394e2da_prepare_a_kernel writes before,
+//         prepared_b: 513 * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_e394e2da_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_s8s8s32_rr_Mx513x100_wgmma_128x64x128_c2_s4_f1_g8_p1
 // Made by gemmgen generate '?x513x100' --types s8,s8,s32 --layout rr --arch sm_90 --family wgmma --set BN=64
@@ -49,13 +50,13 @@ constexpr int GROUP = 8;      // raster: tile rows that blocks go down before th
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
-constexpr int MINB = 1;                         // blocks of an SM, at least
+constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
 constexpr int K_STEP = 32;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 
 // Registers
-constexpr int PRODUCER_REGISTERS = 40;   // of a thread, which only starts copies
-constexpr int CONSUMER_REGISTERS = 232;  // of a thread, that the producer leaves it
+constexpr int PRODUCER_REGISTERS = 40;   // that a thread of the producer keeps
+constexpr int CONSUMER_REGISTERS = 232;  // that a consumer's thread has then
 
 // Boxes of TMA
 constexpr int LINE_A = 128;  // elements of a line of A in shared memory
@@ -94,19 +95,19 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
     *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
-// This thread's sums: of each instruction down its warpgroup's tile those of 64 rows x BN columns.
+// This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
 using Accumulators = int[MMAS_M][BN / 2];
 
-// The ring of k tiles, and the barriers. TMA swizzles by addresses: tiles start at multiples of 1024.
+// The ring of k tiles, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
 struct Shared {
     alignas(1024) signed char a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) signed char b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
-    unsigned long long full[STAGES];   // a stage's tiles have arrived
+    unsigned long long full[STAGES];   // a stage's tiles have landed
     unsigned long long empty[STAGES];  // all consumers have done with them
 };
 static_assert(sizeof(Shared) == 99328, "the launch asks for as much shared memory");
 
-// A stage of the ring, and the parity of the phase that its barriers are in: it changes when the ring starts again.
+// A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
 struct Ring {
     int stage = 0;
     unsigned parity = 0;
@@ -118,7 +119,7 @@ struct Ring {
     }
 };
 
-// The first of this thread's sums, of the 64 rows that its warpgroup multiplies at once.
+// Row and column of this thread's first sum, of the 64 x BN that its warpgroup multiplies at once.
 struct ThreadOrigin {
     int m, n;
 };
@@ -155,15 +156,15 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
 #endif  // __CUDACC__
 
 #ifdef __CUDACC__
-// A phase of `barrier` completes by `arrivals` and by all bytes that it is told to expect. One thread calls this; then
-// fence_mbarrier_init and a barrier of the block come before any other use.
+// A barrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was told to
+// expect; then the next begins. One thread calls this; fence_mbarrier_init and a barrier of the block come before any use.
 __device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
 {
     const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
 }
 
-// What this thread has initialised is so for TMA, too.
+// TMA, too, sees the barriers that this thread has initialised.
 __device__ __forceinline__ void fence_mbarrier_init()
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -201,8 +202,8 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
 #endif  // __CUDACC__
 
 #ifdef __CUDACC__
-// Start copying the box at these elements (the first along a line) to shared memory. All its bytes count at `barrier`,
-// those outside of the tensor as zeros.
+// Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count at
+// `barrier`; what lies outside of the tensor becomes zeros.
 __device__ __forceinline__ void tma_load_2d(void* shared, const TensorMap* map, unsigned long long* barrier, int c0, int c1)
 {
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
@@ -214,14 +215,14 @@ __device__ __forceinline__ void tma_load_2d(void* shared, const TensorMap* map, 
 #endif  // __CUDACC__
 
 #ifdef __CUDACC__
-// Give up registers, until each thread of this warpgroup has COUNT. All of its warps call it.
+// Give registers back to the block's pool, so that each thread of this warpgroup has COUNT. All of its warps call it.
 template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_dec()
 {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
 }
 
-// Take some that others have given up, once they have.
+// Take registers from the pool, up to COUNT a thread, once it has as many.
 template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_inc()
 {
@@ -230,9 +231,10 @@ __device__ __forceinline__ void setmaxnreg_inc()
 #endif  // __CUDACC__
 
 #ifdef __CUDACC__
-// Where a warpgroup's product finds A or B in shared memory. SWIZZLE: bytes of the lines whose chunks lie permuted, as TMA
-// wrote them: 128, 64, 32 or 0. A tile whose lines run along k lies in groups of 8 lines, `stride` bytes apart; `leading`
-// does not count where it is swizzled.
+// Where a warpgroup's product finds A or B in shared memory: bits 0-13 the address, 16-29 `leading` and 32-45 `stride`, each in
+// units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16 bytes TMA has permuted, or 0. The
+// hardware permutes the final address, so that a step along a line is a plain addition. A tile whose lines run along k lies in
+// groups of 8 lines, `stride` bytes apart, and swizzled it has no use for `leading`.
 template <int SWIZZLE>
 __device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride)
 {
@@ -242,7 +244,7 @@ __device__ __forceinline__ unsigned long long make_descriptor(const void* shared
            static_cast<unsigned long long>(leading >> 4) << 16 | (at & 0x3ffff) >> 4;
 }
 
-// Before the first product, and before any that uses registers which other code has written since.
+// Before the first product, and again where other code has written to the registers of its sums since.
 __device__ __forceinline__ void wgmma_fence()
 {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -254,7 +256,7 @@ __device__ __forceinline__ void wgmma_commit()
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-// Wait until at most the N newest groups are under way: whose sums nobody may touch, nor what they read.
+// Wait until at most the N newest groups are under way. Until then nobody may touch their sums, nor write what they read.
 template <int N>
 __device__ __forceinline__ void wgmma_wait()
 {
@@ -293,8 +295,8 @@ __device__ __forceinline__ void load_stage(Shared& shared, int stage, const Tens
     tma_load_2d(shared.b[stage], map_b, full, k, tile.n);
 }
 
-// acc += A * B for the k tiles of a stage, from row `first` of A's on. The products go on when this returns: what they read
-// and sum up is theirs until wgmma_wait.
+// acc += A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
+// what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
 {
     const unsigned long long a = make_descriptor<LINE_A * sizeof(signed char)>(shared.a[stage] + first * LINE_A, 16, 8 * LINE_A * sizeof(signed char));
@@ -374,7 +376,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_12bfedcb_prepare_a_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_e394e2da_prepare_a_kernel(
     const signed char* __restrict__ A,
     signed char* __restrict__ prepared_a,
     int M)
@@ -400,7 +402,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_12bfedcb_prepare_a_kernel(
 // prepared_b = B, column-major, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_12bfedcb_prepare_b_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_e394e2da_prepare_b_kernel(
     const signed char* __restrict__ B,
     signed char* __restrict__ prepared_b)
 {
@@ -432,7 +434,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_12bfedcb_prepare_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rr_Mx513x100_sm90_12bfedcb(
+gemm_s8s8s32_rr_Mx513x100_sm90_e394e2da(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     int* __restrict__ C,
@@ -443,8 +445,8 @@ gemm_s8s8s32_rr_Mx513x100_sm90_12bfedcb(
     Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            mbarrier_init(&shared.full[stage], 1);  // the producer comes, and the bytes that it announces
-            mbarrier_init(&shared.empty[stage], CONSUMERS);
+            mbarrier_init(&shared.full[stage], 1);           // the producer, and the bytes that it announces
+            mbarrier_init(&shared.empty[stage], CONSUMERS);  // one thread of each
         }
         fence_mbarrier_init();
     }
@@ -453,13 +455,13 @@ gemm_s8s8s32_rr_Mx513x100_sm90_12bfedcb(
     const Shape s{M};
     const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);
     Ring ring;
-    if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread of it starts all copies
+    if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
         setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;
         for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
             const TileOrigin tile = tile_of_block(s, number);
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
-                mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);
+                mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
                 load_stage(shared, ring.stage, &map_a, &map_b, tile, k);
             }
         }
@@ -479,7 +481,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_12bfedcb(
             wgmma_fence();
             multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
             wgmma_commit();
-            wgmma_wait<1>();  // for those of the k tile before
+            wgmma_wait<1>();  // for those of the k tile before: a warpgroup's products end together, so that one thread may tell
             if (leads && k > 0) mbarrier_arrive(&shared.empty[previous]);
             previous = ring.stage;
         }

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_4096x4096x4096_sm90_d344fdec
+// gemm_bf16_rc_4096x4096x4096_sm90_58bfb85c
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -7,10 +7,11 @@
 //     C  4096 x 4096, row-major, ldc = 4096
 //
 // Block   128 x 256 of C by 384 threads, in k tiles of 64, 230400 bytes of shared memory
-// Warps   a warpgroup produces: TMA fills a ring of 4 stages; 2 consume 64 x 256 of C each: 4 wgmmas of 64 x 256 x 16 a k tile
+// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
+//         consumers, 2 others: 64 x 256 each by 4 wgmmas of 64 x 256 x 16 a k tile
 // Stores  C leaves through shared memory, by TMA
 //
-// Launch  ceil(M / 128) * ceil(N / 256) blocks of 384 threads, 230400 bytes of dynamic shared memory
+// Launch  up to ceil(M / 128) * ceil(N / 256) blocks of 384 threads, 230400 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
 // Config  gemm_bf16_rc_4096x4096x4096_wgmma_128x256x64_c2_s4_f1_g8_p1
 // Made by gemmgen generate 4096x4096x4096 --dtype bf16 --layout rc --arch sm_90 --family wgmma
@@ -59,13 +60,13 @@ constexpr int GROUP = 8;      // raster: tile rows that blocks go down before th
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
-constexpr int MINB = 1;                         // blocks of an SM, at least
+constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
 constexpr int K_STEP = 16;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 
 // Registers
-constexpr int PRODUCER_REGISTERS = 40;   // of a thread, which only starts copies
-constexpr int CONSUMER_REGISTERS = 232;  // of a thread, that the producer leaves it
+constexpr int PRODUCER_REGISTERS = 40;   // that a thread of the producer keeps
+constexpr int CONSUMER_REGISTERS = 232;  // that a consumer's thread has then
 
 // Boxes of TMA
 constexpr int LINE_A = 64;  // elements of a line of A in shared memory
@@ -73,7 +74,7 @@ constexpr int LINE_B = 64;  // elements of a line of B in shared memory
 
 // How C leaves registers
 constexpr int CN = 64;                                     // columns of C that leave at once, of a consumer's 64 rows
-constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);  // pieces of C that a consumer has in shared memory
+constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);  // pieces of C that a consumer has in shared memory: 2 where a tile has an even number of them
 constexpr int TM = 2;                                      // rows of C that a thread has sums of, of each instruction
 constexpr int TN = CN / 4;                                 // columns of C that a thread has sums of, of a piece
 constexpr int FM = 1;                                      // neighbouring rows among them
@@ -107,21 +108,21 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
     *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
-// This thread's sums: of each instruction down its warpgroup's tile those of 64 rows x BN columns.
+// This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, pieces of C on their way out, and the barriers. TMA swizzles by addresses: tiles start at multiples of 1024.
+// The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
 struct Shared {
     alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
     alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];
-    unsigned long long full[STAGES];   // a stage's tiles have arrived
+    unsigned long long full[STAGES];   // a stage's tiles have landed
     unsigned long long empty[STAGES];  // all consumers have done with them
-    unsigned long long old[CONSUMERS];  // a piece of the old C has arrived
+    unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
 static_assert(sizeof(Shared) == 230400, "the launch asks for as much shared memory");
 
-// A stage of the ring, and the parity of the phase that its barriers are in: it changes when the ring starts again.
+// A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
 struct Ring {
     int stage = 0;
     unsigned parity = 0;
@@ -133,7 +134,7 @@ struct Ring {
     }
 };
 
-// The first of this thread's sums, of the 64 rows that its warpgroup multiplies at once.
+// Row and column of this thread's first sum, of the 64 x BN that its warpgroup multiplies at once.
 struct ThreadOrigin {
     int m, n;
 };
@@ -170,15 +171,15 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
 #endif  // __CUDACC__
 
 #ifdef __CUDACC__
-// A phase of `barrier` completes by `arrivals` and by all bytes that it is told to expect. One thread calls this; then
-// fence_mbarrier_init and a barrier of the block come before any other use.
+// A barrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was told to
+// expect; then the next begins. One thread calls this; fence_mbarrier_init and a barrier of the block come before any use.
 __device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
 {
     const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
 }
 
-// What this thread has initialised is so for TMA, too.
+// TMA, too, sees the barriers that this thread has initialised.
 __device__ __forceinline__ void fence_mbarrier_init()
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -216,8 +217,8 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
 #endif  // __CUDACC__
 
 #ifdef __CUDACC__
-// Start copying the box at these elements (the first along a line) to shared memory. All its bytes count at `barrier`,
-// those outside of the tensor as zeros.
+// Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count at
+// `barrier`; what lies outside of the tensor becomes zeros.
 __device__ __forceinline__ void tma_load_2d(void* shared, const TensorMap* map, unsigned long long* barrier, int c0, int c1)
 {
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
@@ -227,7 +228,7 @@ __device__ __forceinline__ void tma_load_2d(void* shared, const TensorMap* map, 
                  : "memory");
 }
 
-// Start copying a box from shared memory; what lies outside of the tensor is left out.
+// Start copying a box from shared memory; the part of it outside of the tensor is left out.
 __device__ __forceinline__ void tma_store_2d(const TensorMap* map, const void* shared, int c0, int c1)
 {
     const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(shared));
@@ -248,17 +249,10 @@ __device__ __forceinline__ void tma_store_wait_read()
 {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
 }
-
-// Wait until what they write is written.
-template <int N>
-__device__ __forceinline__ void tma_store_wait()
-{
-    asm volatile("cp.async.bulk.wait_group %0;" ::"n"(N) : "memory");
-}
 #endif  // __CUDACC__
 
 #ifdef __CUDACC__
-// What this thread has stored to shared memory, or knows of, is so for TMA and wgmma, too.
+// Order this thread's own accesses to shared memory, and those that it has waited for, before what TMA and wgmma do next.
 __device__ __forceinline__ void fence_proxy_async()
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -274,14 +268,14 @@ __device__ __forceinline__ void named_barrier_sync(int number, int threads)
 #endif  // __CUDACC__
 
 #ifdef __CUDACC__
-// Give up registers, until each thread of this warpgroup has COUNT. All of its warps call it.
+// Give registers back to the block's pool, so that each thread of this warpgroup has COUNT. All of its warps call it.
 template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_dec()
 {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
 }
 
-// Take some that others have given up, once they have.
+// Take registers from the pool, up to COUNT a thread, once it has as many.
 template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_inc()
 {
@@ -290,9 +284,10 @@ __device__ __forceinline__ void setmaxnreg_inc()
 #endif  // __CUDACC__
 
 #ifdef __CUDACC__
-// Where a warpgroup's product finds A or B in shared memory. SWIZZLE: bytes of the lines whose chunks lie permuted, as TMA
-// wrote them: 128, 64, 32 or 0. A tile whose lines run along k lies in groups of 8 lines, `stride` bytes apart; `leading`
-// does not count where it is swizzled.
+// Where a warpgroup's product finds A or B in shared memory: bits 0-13 the address, 16-29 `leading` and 32-45 `stride`, each in
+// units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16 bytes TMA has permuted, or 0. The
+// hardware permutes the final address, so that a step along a line is a plain addition. A tile whose lines run along k lies in
+// groups of 8 lines, `stride` bytes apart, and swizzled it has no use for `leading`.
 template <int SWIZZLE>
 __device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride)
 {
@@ -302,7 +297,7 @@ __device__ __forceinline__ unsigned long long make_descriptor(const void* shared
            static_cast<unsigned long long>(leading >> 4) << 16 | (at & 0x3ffff) >> 4;
 }
 
-// Before the first product, and before any that uses registers which other code has written since.
+// Before the first product, and again where other code has written to the registers of its sums since.
 __device__ __forceinline__ void wgmma_fence()
 {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -314,7 +309,7 @@ __device__ __forceinline__ void wgmma_commit()
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-// Wait until at most the N newest groups are under way: whose sums nobody may touch, nor what they read.
+// Wait until at most the N newest groups are under way. Until then nobody may touch their sums, nor write what they read.
 template <int N>
 __device__ __forceinline__ void wgmma_wait()
 {
@@ -371,8 +366,8 @@ __device__ __forceinline__ void load_stage(Shared& shared, int stage, const Tens
     tma_load_2d(shared.b[stage], map_b, full, k, tile.n);
 }
 
-// acc += A * B for the k tiles of a stage, from row `first` of A's on. The products go on when this returns: what they read
-// and sum up is theirs until wgmma_wait.
+// acc += A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
+// what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
 {
     const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16, 8 * LINE_A * sizeof(BF16));
@@ -401,7 +396,7 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int pi
 __device__ __forceinline__ int staged_at(int m, int n)
 {
     constexpr int CHUNK = 16 / sizeof(BF16), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
-    return m * CN + (n / CHUNK ^ m / (8 / CHUNKS) % CHUNKS) * CHUNK + n % CHUNK;
+    return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
 }
 
 // N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
@@ -445,7 +440,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_4096x4096x4096_sm90_d344fdec(
+gemm_bf16_rc_4096x4096x4096_sm90_58bfb85c(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -455,10 +450,10 @@ gemm_bf16_rc_4096x4096x4096_sm90_d344fdec(
     Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            mbarrier_init(&shared.full[stage], 1);  // the producer comes, and the bytes that it announces
-            mbarrier_init(&shared.empty[stage], CONSUMERS);
+            mbarrier_init(&shared.full[stage], 1);           // the producer, and the bytes that it announces
+            mbarrier_init(&shared.empty[stage], CONSUMERS);  // one thread of each
         }
-        for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.old[consumer], 1);
+        for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
     }
     __syncthreads();
@@ -466,13 +461,13 @@ gemm_bf16_rc_4096x4096x4096_sm90_d344fdec(
     const Shape s{};
     const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);
     Ring ring;
-    if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread of it starts all copies
+    if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
         setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;
         for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
             const TileOrigin tile = tile_of_block(s, number);
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
-                mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);
+                mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
                 load_stage(shared, ring.stage, &map_a, &map_b, tile, k);
             }
         }
@@ -483,7 +478,7 @@ gemm_bf16_rc_4096x4096x4096_sm90_d344fdec(
     const int consumer = threadIdx.x / 128;
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that passes stages on, and stores
     const ThreadOrigin thread = thread_origin();
-    unsigned old_parity = 0;  // of shared.old
+    unsigned c_parity = 0;  // of the phase of shared.c_loaded
     for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
         const TileOrigin tile = tile_of_block(s, number);
         Accumulators acc = {};
@@ -493,7 +488,7 @@ gemm_bf16_rc_4096x4096x4096_sm90_d344fdec(
             wgmma_fence();
             multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
             wgmma_commit();
-            wgmma_wait<1>();  // for those of the k tile before
+            wgmma_wait<1>();  // for those of the k tile before: a warpgroup's products end together, so that one thread may tell
             if (leads && k > 0) mbarrier_arrive(&shared.empty[previous]);
             previous = ring.stage;
         }
@@ -511,11 +506,11 @@ gemm_bf16_rc_4096x4096x4096_sm90_d344fdec(
                 named_barrier_sync(1 + consumer, 128);
                 if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
                     if (leads) {
-                        mbarrier_arrive_expect_tx(&shared.old[consumer], 64 * CN * sizeof(BF16));
-                        tma_load_2d(c, &map_c, &shared.old[consumer], n, m);
+                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
+                        tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
                     }
-                    mbarrier_wait(&shared.old[consumer], old_parity);
-                    old_parity ^= 1;
+                    mbarrier_wait(&shared.c_loaded[consumer], c_parity);
+                    c_parity ^= 1;
                 }
                 store_c(c, s, thread, sums, alpha, beta);
                 fence_proxy_async();
@@ -527,5 +522,5 @@ gemm_bf16_rc_4096x4096x4096_sm90_d344fdec(
             }
         }
     }
-    if (leads) tma_store_wait_read<0>();  // shared memory ends with the block
+    if (leads) tma_store_wait_read<0>();  // shared memory must outlast the reads; what is written is there when the kernel ends
 }

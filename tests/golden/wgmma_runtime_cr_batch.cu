@@ -1,4 +1,4 @@
-// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_07df1ddf
+// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_0710ecab
 //
 //     C = gelu(alpha * acc + beta * C + bias_n) + residual      acc = A * B; A f16, B f16, C f32; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products
@@ -10,10 +10,11 @@
 //     bias_n  320 elements, one a column of C; the same for all products
 //
 // Block   128 x 128 of C by 384 threads, in k tiles of 64, 164864 bytes of shared memory
-// Warps   a warpgroup produces: TMA fills a ring of 4 stages; 2 consume 64 x 128 of C each: 4 wgmmas of 64 x 128 x 16 a k tile
+// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
+//         consumers, 2 others: 64 x 128 each by 4 wgmmas of 64 x 128 x 16 a k tile
 // Stores  C leaves through shared memory, by TMA
 //
-// Launch  ceil(M / 128) * ceil(N / 128) * batch blocks of 384 threads, 164864 bytes of dynamic shared memory
+// Launch  up to ceil(M / 128) * ceil(N / 128) * batch blocks of 384 threads, 164864 bytes of dynamic shared memory
 // Expects A, B, C, bias_n and residual at addresses divisible by 16, C overlapping no other operand,
 //         no two matrices of C that overlap,
 //         lda, stride_a, stride_c, stride_residual divisible by 8
@@ -57,13 +58,13 @@ constexpr int GROUP = 8;      // raster: tile rows that blocks go down before th
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
-constexpr int MINB = 1;                         // blocks of an SM, at least
+constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
 constexpr int K_STEP = 16;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 
 // Registers
-constexpr int PRODUCER_REGISTERS = 40;   // of a thread, which only starts copies
-constexpr int CONSUMER_REGISTERS = 232;  // of a thread, that the producer leaves it
+constexpr int PRODUCER_REGISTERS = 40;   // that a thread of the producer keeps
+constexpr int CONSUMER_REGISTERS = 232;  // that a consumer's thread has then
 
 // Boxes of TMA
 constexpr int LINE_A = 64;  // elements of a line of A in shared memory
@@ -71,7 +72,7 @@ constexpr int LINE_B = 64;  // elements of a line of B in shared memory
 
 // How C leaves registers
 constexpr int CN = 32;                                     // columns of C that leave at once, of a consumer's 64 rows
-constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);  // pieces of C that a consumer has in shared memory
+constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);  // pieces of C that a consumer has in shared memory: 2 where a tile has an even number of them
 constexpr int TM = 2;                                      // rows of C that a thread has sums of, of each instruction
 constexpr int TN = CN / 4;                                 // columns of C that a thread has sums of, of a piece
 constexpr int FM = 1;                                      // neighbouring rows among them
@@ -103,21 +104,21 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
     *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
-// This thread's sums: of each instruction down its warpgroup's tile those of 64 rows x BN columns.
+// This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, pieces of C on their way out, and the barriers. TMA swizzles by addresses: tiles start at multiples of 1024.
+// The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
 struct Shared {
     alignas(1024) F16 a[STAGES][BM * BK];  // boxes of BK lines of LINE_A elements, one behind the other
     alignas(1024) F16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
     alignas(1024) float c[CONSUMERS][C_STAGES][64 * CN];
-    unsigned long long full[STAGES];   // a stage's tiles have arrived
+    unsigned long long full[STAGES];   // a stage's tiles have landed
     unsigned long long empty[STAGES];  // all consumers have done with them
-    unsigned long long old[CONSUMERS];  // a piece of the old C has arrived
+    unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
 static_assert(sizeof(Shared) == 164864, "the launch asks for as much shared memory");
 
-// A stage of the ring, and the parity of the phase that its barriers are in: it changes when the ring starts again.
+// A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
 struct Ring {
     int stage = 0;
     unsigned parity = 0;
@@ -129,7 +130,7 @@ struct Ring {
     }
 };
 
-// The first of this thread's sums, of the 64 rows that its warpgroup multiplies at once.
+// Row and column of this thread's first sum, of the 64 x BN that its warpgroup multiplies at once.
 struct ThreadOrigin {
     int m, n;
 };
@@ -166,15 +167,15 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
 #endif  // __CUDACC__
 
 #ifdef __CUDACC__
-// A phase of `barrier` completes by `arrivals` and by all bytes that it is told to expect. One thread calls this; then
-// fence_mbarrier_init and a barrier of the block come before any other use.
+// A barrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was told to
+// expect; then the next begins. One thread calls this; fence_mbarrier_init and a barrier of the block come before any use.
 __device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
 {
     const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
 }
 
-// What this thread has initialised is so for TMA, too.
+// TMA, too, sees the barriers that this thread has initialised.
 __device__ __forceinline__ void fence_mbarrier_init()
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -212,8 +213,8 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
 #endif  // __CUDACC__
 
 #ifdef __CUDACC__
-// Start copying the box at these elements (the first along a line) to shared memory. All its bytes count at `barrier`,
-// those outside of the tensor as zeros.
+// Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count at
+// `barrier`; what lies outside of the tensor becomes zeros.
 __device__ __forceinline__ void tma_load_3d(void* shared, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2)
 {
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
@@ -223,7 +224,7 @@ __device__ __forceinline__ void tma_load_3d(void* shared, const TensorMap* map, 
                  : "memory");
 }
 
-// Start copying a box from shared memory; what lies outside of the tensor is left out.
+// Start copying a box from shared memory; the part of it outside of the tensor is left out.
 __device__ __forceinline__ void tma_store_3d(const TensorMap* map, const void* shared, int c0, int c1, int c2)
 {
     const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(shared));
@@ -244,17 +245,10 @@ __device__ __forceinline__ void tma_store_wait_read()
 {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
 }
-
-// Wait until what they write is written.
-template <int N>
-__device__ __forceinline__ void tma_store_wait()
-{
-    asm volatile("cp.async.bulk.wait_group %0;" ::"n"(N) : "memory");
-}
 #endif  // __CUDACC__
 
 #ifdef __CUDACC__
-// What this thread has stored to shared memory, or knows of, is so for TMA and wgmma, too.
+// Order this thread's own accesses to shared memory, and those that it has waited for, before what TMA and wgmma do next.
 __device__ __forceinline__ void fence_proxy_async()
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -270,14 +264,14 @@ __device__ __forceinline__ void named_barrier_sync(int number, int threads)
 #endif  // __CUDACC__
 
 #ifdef __CUDACC__
-// Give up registers, until each thread of this warpgroup has COUNT. All of its warps call it.
+// Give registers back to the block's pool, so that each thread of this warpgroup has COUNT. All of its warps call it.
 template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_dec()
 {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
 }
 
-// Take some that others have given up, once they have.
+// Take registers from the pool, up to COUNT a thread, once it has as many.
 template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_inc()
 {
@@ -286,9 +280,10 @@ __device__ __forceinline__ void setmaxnreg_inc()
 #endif  // __CUDACC__
 
 #ifdef __CUDACC__
-// Where a warpgroup's product finds A or B in shared memory. SWIZZLE: bytes of the lines whose chunks lie permuted, as TMA
-// wrote them: 128, 64, 32 or 0. A tile whose lines run along k lies in groups of 8 lines, `stride` bytes apart; `leading`
-// does not count where it is swizzled.
+// Where a warpgroup's product finds A or B in shared memory: bits 0-13 the address, 16-29 `leading` and 32-45 `stride`, each in
+// units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16 bytes TMA has permuted, or 0. The
+// hardware permutes the final address, so that a step along a line is a plain addition. A tile whose lines run along k lies in
+// groups of 8 lines, `stride` bytes apart, and swizzled it has no use for `leading`.
 template <int SWIZZLE>
 __device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride)
 {
@@ -298,7 +293,7 @@ __device__ __forceinline__ unsigned long long make_descriptor(const void* shared
            static_cast<unsigned long long>(leading >> 4) << 16 | (at & 0x3ffff) >> 4;
 }
 
-// Before the first product, and before any that uses registers which other code has written since.
+// Before the first product, and again where other code has written to the registers of its sums since.
 __device__ __forceinline__ void wgmma_fence()
 {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -310,7 +305,7 @@ __device__ __forceinline__ void wgmma_commit()
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-// Wait until at most the N newest groups are under way: whose sums nobody may touch, nor what they read.
+// Wait until at most the N newest groups are under way. Until then nobody may touch their sums, nor write what they read.
 template <int N>
 __device__ __forceinline__ void wgmma_wait()
 {
@@ -357,8 +352,8 @@ __device__ __forceinline__ void load_stage(Shared& shared, int stage, const Tens
     for (int at = 0; at < BN; at += LINE_B) tma_load_3d(shared.b[stage] + at * BK, map_b, full, tile.n + at, k, matrix);
 }
 
-// acc += A * B for the k tiles of a stage, from row `first` of A's on. The products go on when this returns: what they read
-// and sum up is theirs until wgmma_wait.
+// acc += A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
+// what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
 {
     const unsigned long long a = make_descriptor<LINE_A * sizeof(F16)>(shared.a[stage] + first * BK, BK * LINE_A * sizeof(F16), 8 * LINE_A * sizeof(F16));
@@ -387,7 +382,7 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int pi
 __device__ __forceinline__ int staged_at(int m, int n)
 {
     constexpr int CHUNK = 16 / sizeof(float), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
-    return m * CN + (n / CHUNK ^ m / (8 / CHUNKS) % CHUNKS) * CHUNK + n % CHUNK;
+    return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
 }
 
 #ifdef __CUDACC__
@@ -481,7 +476,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_07df1ddf(
+gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_0710ecab(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -499,10 +494,10 @@ gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_07df1ddf(
     Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            mbarrier_init(&shared.full[stage], 1);  // the producer comes, and the bytes that it announces
-            mbarrier_init(&shared.empty[stage], CONSUMERS);
+            mbarrier_init(&shared.full[stage], 1);           // the producer, and the bytes that it announces
+            mbarrier_init(&shared.empty[stage], CONSUMERS);  // one thread of each
         }
-        for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.old[consumer], 1);
+        for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
     }
     __syncthreads();
@@ -510,13 +505,13 @@ gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_07df1ddf(
     const Shape s{M, lda, batch, stride_a, stride_c, stride_residual};
     const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix of the batch
     Ring ring;
-    if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread of it starts all copies
+    if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
         setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;
         for (int number = blockIdx.x; number < tiles * batch; number += gridDim.x) {
             const TileOrigin tile = tile_of_block(s, number % tiles);
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
-                mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);
+                mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
                 load_stage(shared, ring.stage, &map_a, &map_b, tile, k, number / tiles);
             }
         }
@@ -527,7 +522,7 @@ gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_07df1ddf(
     const int consumer = threadIdx.x / 128;
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that passes stages on, and stores
     const ThreadOrigin thread = thread_origin();
-    unsigned old_parity = 0;  // of shared.old
+    unsigned c_parity = 0;  // of the phase of shared.c_loaded
     for (int number = blockIdx.x; number < tiles * batch; number += gridDim.x) {
         const TileOrigin tile = tile_of_block(s, number % tiles);
         const int matrix = number / tiles;
@@ -552,11 +547,11 @@ gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_07df1ddf(
                 named_barrier_sync(1 + consumer, 128);
                 if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
                     if (leads) {
-                        mbarrier_arrive_expect_tx(&shared.old[consumer], 64 * CN * sizeof(float));
-                        tma_load_3d(c, &map_c, &shared.old[consumer], n, m, matrix);
+                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(float));
+                        tma_load_3d(c, &map_c, &shared.c_loaded[consumer], n, m, matrix);
                     }
-                    mbarrier_wait(&shared.old[consumer], old_parity);
-                    old_parity ^= 1;
+                    mbarrier_wait(&shared.c_loaded[consumer], c_parity);
+                    c_parity ^= 1;
                 }
                 const Epilogue e = {alpha, beta, bias_n + n, residual + Offset(m) * s.ld_residual + n + matrix * s.stride_residual};
                 store_c(c, s, s.M - m, s.N - n, thread, sums, e);
@@ -569,5 +564,5 @@ gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_07df1ddf(
             }
         }
     }
-    if (leads) tma_store_wait_read<0>();  // shared memory ends with the block
+    if (leads) tma_store_wait_read<0>();  // shared memory must outlast the reads; what is written is there when the kernel ends
 }

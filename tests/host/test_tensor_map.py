@@ -89,7 +89,7 @@ def test_maps_come_first_and_take_the_place_of_pointers() -> None:
 def test_a_launch_without_maps_says_nothing_of_them() -> None:
     assert not {"maps", "persistent"} & set(Launch(64, GRID).document)
     stated = json.loads(json.dumps(Launch(64, GRID, maps=(MAP_A,)).document))["maps"]
-    assert stated == [{"operand": "A", "box": [64, 128], "swizzle": 128, "promotion": 0}]
+    assert stated == [{"operand": "A", "box": [64, 128], "swizzle": 128, "promotion": 0, "tf32": False}]
 
 
 def test_the_emulators_form_fills_the_parameter() -> None:

@@ -190,8 +190,9 @@ class WgmmaFamily(Family):
         rows = one.BM // one.CONSUMERS
         lines = [
             f"{block(plan)}, in k tiles of {one.BK}, {plan.shared_bytes} bytes of shared memory",
-            f"Warps   a warpgroup produces: TMA fills a ring of {plural(one.STAGES, 'stage')}; {one.CONSUMERS} consume "
-            f"{rows} x {one.BN} of C each: {plural(steps, 'wgmma')} of 64 x {mma.n} x {mma.k} a k tile",
+            f"Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of {plural(one.STAGES, 'stage')};",
+            f"        consumers, {one.CONSUMERS} others: {rows} x {one.BN} each by {plural(steps, 'wgmma')} of "
+            f"64 x {mma.n} x {mma.k} a k tile",
         ]
         if plan.problem.types.compute is Compute.PROMOTED:
             lines.append(
@@ -340,7 +341,7 @@ def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Wo
 def _tiling(step: int) -> tuple[Derived, ...]:
     return (
         Derived("THREADS", f"{WARPGROUP} * (CONSUMERS + 1)", "threads a block: the last warpgroup is the producer"),
-        Derived("MINB", "1", "blocks of an SM, at least"),
+        Derived("MINB", "1", "blocks of an SM, at least: setmaxnreg needs it said"),
         Derived("K_STEP", str(step), "k of an instruction"),
         Derived("MMAS_M", f"BM / ({M} * CONSUMERS)", "instructions down a consumer's tile"),
     )
@@ -349,8 +350,8 @@ def _tiling(step: int) -> tuple[Derived, ...]:
 @cache
 def _registers(consumers: int, halves: bool) -> tuple[Derived, ...]:
     lines = (
-        ("PRODUCER_REGISTERS", str(PRODUCER_REGISTERS), "of a thread, which only starts copies"),
-        ("CONSUMER_REGISTERS", str(consumer_registers(consumers)), "of a thread, that the producer leaves it"),
+        ("PRODUCER_REGISTERS", str(PRODUCER_REGISTERS), "that a thread of the producer keeps"),
+        ("CONSUMER_REGISTERS", str(consumer_registers(consumers)), "that a consumer's thread has then"),
         ("SUM_REGISTERS", f"MMAS_M * BN / {4 if halves else 2} * (1 + PROMOTED)", "of a consumer's thread, for sums"),
     )
     return tuple(Derived(*line, group="Registers") for line in lines)
@@ -367,7 +368,11 @@ def _results(piece: int, buffers: bool, store: int) -> tuple[Derived, ...]:
     staged = "C_STAGES * CONSUMERS * 64 * CN * C_BYTES" if buffers else "0"
     lines = (
         ("CN", str(piece), "columns of C that leave at once, of a consumer's 64 rows"),
-        ("C_STAGES", "1 + (MMAS_M * BN / CN % 2 == 0)", "pieces of C that a consumer has in shared memory"),
+        (
+            "C_STAGES",
+            "1 + (MMAS_M * BN / CN % 2 == 0)",
+            "pieces of C that a consumer has in shared memory: 2 where a tile has an even number of them",
+        ),
         ("TM", "2", "rows of C that a thread has sums of, of each instruction"),
         ("TN", "CN / 4", "columns of C that a thread has sums of, of a piece"),
         ("FM", "1", "neighbouring rows among them"),

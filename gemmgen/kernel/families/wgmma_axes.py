@@ -46,7 +46,6 @@ CONSTRAINTS = (
     Constraint("B_ALONG_K == 1 or BN % 16 == 0", "TMA swizzles lines of 32 bytes at least", False),
     Constraint("BK % K_STEP == 0", "a k tile is a whole number of instructions"),
     Constraint("BK <= 256", "a box of TMA has 256 lines at most", False),
-    Constraint("BK % LINE_A == 0 and BM % LINE_A == 0 or A_ALONG_K == 1", "boxes split A's tile evenly", False),
     Constraint("LINE_A * A_BYTES >= 32 and LINE_B * B_BYTES >= 32", "TMA swizzles lines of 32 bytes at least", False),
     Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
     # Stages

@@ -1,4 +1,4 @@
-"""Kernels of `mma` compute every situation: layouts, types, alignments, epilogues, splits and batches."""
+"""Kernels of `mma` and `wgmma` compute every situation: layouts, types, alignments, epilogues, splits and batches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gemmgen.kernel.families import MMA
+from gemmgen.kernel.families import MMA, WGMMA, Family
 from gemmgen.kernel.families.base import check
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
@@ -29,16 +29,23 @@ class Kernel:
     axes: dict[str, int] = field(default_factory=dict)
     says: dict[str, Any] = field(default_factory=dict)
     arch: str = "sm_90"
+    family: Family = MMA
 
     def __str__(self) -> str:
         said = (f"{name}={value}" for name, value in {**self.says, **self.axes}.items())
-        return " ".join(["x".join("?" if size is None else str(size) for size in self.shape), *said, self.arch])
+        shape = "x".join("?" if size is None else str(size) for size in self.shape)
+        return " ".join([self.family.name, shape, *said, self.arch])
 
     def render(self) -> KernelSource:
         problem = Problem(*self.shape, **{"types": "bf16", "layout": "rc", **self.says})
-        config = MMA.suited(problem, MMA.default(problem).with_values(**{**MMA.small, **self.axes}))
-        check(MMA, problem, config, ARCHS[self.arch].limits)
-        return render(problem, MMA, config, self.arch)
+        family = self.family
+        config = family.suited(problem, family.default(problem).with_values(**{**family.small, **self.axes}))
+        check(family, problem, config, ARCHS[self.arch].limits)
+        return render(problem, family, config, self.arch)
+
+
+def warpgroups(shape: tuple[int | None, int | None, int | None], axes: dict[str, int], **says: Any) -> Kernel:
+    return Kernel(shape, axes, says, family=WGMMA)
 
 
 OPEN = (None, None, None)
@@ -50,6 +57,10 @@ KERNELS = (
     Kernel((64, 72, 208), {"WN": 32}, {"types": "s8,u8,s32"}),
     Kernel((None, 40, None), {"MMA_K": 8, "BK": 16}, {"types": "f64", "layout": "rr", "ld_align": 2}),
     Kernel((None, 56, None), {"BK": 16, "MMA_K": 8}, {"types": TF32, "layout": "cc"}),
+    warpgroups(OPEN, {"BN": 128, "STAGES": 3}, ld_align=8),
+    warpgroups((None, 72, None), {"BM": 128, "BN": 24, "IN_FLIGHT": 0}, layout="cc", types="f16", epilogue="bias+gelu"),
+    warpgroups(OPEN, {"PERSISTENT": 0, "BN": 64}, types="s8,s8,s32", ld_align=16, batch=None),
+    warpgroups(OPEN, {}, types=TF32, layout="rr"),
 )
 MORE = (
     Kernel(OPEN, {"BM": 64, "WM": 32, "BN": 64}, {"layout": "cc", "types": "f16", "ld_align": 4}, "sm_80"),
@@ -69,6 +80,15 @@ MORE = (
     Kernel(OPEN, {}, {"types": "e5m2", "ld_align": 8}, "sm_120"),
     Kernel((40, 96, 512), {"BK": 128, "SPLIT": 5, "BN": 48, "WN": 48}, {"layout": "rc"}),
     Kernel(OPEN, {"BM": 16, "BN": 256, "WN": 32, "BK": 64}, {"ld_align": 8}),
+    warpgroups(OPEN, {"BM": 128, "BN": 256, "CONSUMERS": 2}, layout="rr", ld_align=8, epilogue="scale_m+bias+aux+relu"),
+    warpgroups(OPEN, {"BM": 192, "CONSUMERS": 3, "BN": 96, "BK": 32}, layout="cr", ld_align=8, types="f16,f16,f32"),
+    warpgroups(OPEN, {"BN": 32, "BK": 128}, layout="cr", epilogue="silu+residual+row_amax+column_amax"),
+    warpgroups((100, 51, 208), {}, types=Types.parse("e4m3,e5m2,bf16", Compute.FAST), batch=3),
+    warpgroups(OPEN, {}, ld_align=8, layout="rr", batch=None, stride_b=0),
+    warpgroups(OPEN, {"BN": 48}, types=Types.parse("e4m3,e4m3,f16", Compute.PROMOTED), layout="rr"),
+    warpgroups(OPEN, {"BN": 128}, types=Types.parse("f16", Compute.F16), ld_align=8, layout="cc"),
+    warpgroups(OPEN, {"BN": 16}, types="u8,s8,s8", layout="cc", epilogue="scale_m+scale_n"),
+    warpgroups(OPEN, {"BN": 64, "GROUP": 1}, types=TF32, ld_align=4, layout="rc", batch=None, pointer_align=4),
 )
 
 

@@ -1,4 +1,4 @@
-"""Kernels of `mma` on a card: right, and to the bit what the emulator makes of the same text."""
+"""Kernels of `mma` and `wgmma` on a card: right, and to the bit what the emulator makes of the same text."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from gemmgen.kernel.families import MMA
+from gemmgen.kernel.families import MMA, WGMMA, Family
 from gemmgen.kernel.families.base import first_rejection
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import parse_arch
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.types import Compute, Types
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.gpu.executor import GpuExecutor
@@ -27,9 +28,14 @@ SAYS = (
     {"layout": "rr", "ld_align": 4, "types": "bf16,bf16,f32", "epilogue": "bias+gelu"},
     {"layout": "cr", "types": "f16,f16,f32"},
     {"layout": "cc", "types": "f16", "ld_align": 2, "batch": None},
+    {"layout": "rc", "ld_align": 8, "batch": None, "stride_b": 0},
     {"layout": "rc", "types": "s8,s8,s32", "ld_align": 16},
     {"layout": "rc", "types": "u8,s8,bf16", "epilogue": "scale_m+scale_n+bias", "ld_align": 4},
+    {"layout": "rc", "ld_align": 4, "types": Types.parse("f32", Compute.TF32)},
+    {"layout": "rc", "ld_align": 16, "types": Types.parse("e4m3,e5m2,bf16", Compute.PROMOTED)},
 )
+SMALL: tuple[tuple[Family, dict[str, int]], ...] = ((MMA, {**MMA.small, "SPLIT": 3}), (WGMMA, {**WGMMA.small}))
+AXES = (*SMALL, (MMA, {}), (WGMMA, {}))
 
 
 @pytest.fixture(scope="module")
@@ -41,24 +47,25 @@ def gpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GpuExecutor]:
         yield executor
 
 
-def source(says: dict[str, object], arch: str, **axes: int) -> KernelSource:
+def source(says: dict[str, object], arch: str, family: Family, axes: dict[str, int]) -> KernelSource:
     problem = Problem(None, None, None, **{"types": "bf16", **says})  # type: ignore[arg-type]
-    config = MMA.suited(problem, MMA.default(problem).with_values(**axes))
-    if first_rejection(MMA, problem, config, parse_arch(arch).limits) is not None:
-        pytest.skip(f"{arch} has no instruction for {problem.types}")
-    return render(problem, MMA, config, arch)
+    config = family.suited(problem, family.default(problem).with_values(**axes))
+    if first_rejection(family, problem, config, parse_arch(arch).limits) is not None:
+        pytest.skip(f"{arch} has no instruction of {family.name} for {problem.types}")
+    return render(problem, family, config, arch)
 
 
 @pytest.mark.parametrize("says", SAYS, ids=str)
-@pytest.mark.parametrize("axes", [{}, {**MMA.small, "SPLIT": 3}], ids=str)
-def test_every_situation(says: dict[str, object], axes: dict[str, int], gpu: GpuExecutor) -> None:
-    verdict = verify(gpu, source(says, gpu.arch, **axes), examples=60)
+@pytest.mark.parametrize(("family", "axes"), AXES, ids=lambda one: getattr(one, "name", str(one)))
+def test_every_situation(says: dict[str, object], family: Family, axes: dict[str, int], gpu: GpuExecutor) -> None:
+    verdict = verify(gpu, source(says, gpu.arch, family, axes), examples=40)
     assert verdict.passed, f"{verdict.situation}: {verdict.failure}"
 
 
 @pytest.mark.parametrize("says", [says for says in SAYS if "epilogue" not in says], ids=str)
-def test_the_emulator_computes_the_same_bits(says: dict[str, object], gpu: GpuExecutor) -> None:
-    kernel = source(says, gpu.arch, **MMA.small)
+@pytest.mark.parametrize("family", [MMA, WGMMA], ids=lambda family: family.name)
+def test_the_emulator_computes_the_same_bits(says: dict[str, object], family: Family, gpu: GpuExecutor) -> None:
+    kernel = source(says, gpu.arch, family, dict(family.small))
     problem = kernel.problem
     case = problem.case(
         70, 52, 333, beta=0.5 if problem.types.scalar == DType.F32 else 3, batch=2 if problem.batched else None

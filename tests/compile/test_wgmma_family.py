@@ -1,0 +1,48 @@
+"""What NVRTC makes of kernels of `wgmma`: no advisory of ptxas, nothing spilled, the products that the plan says."""
+
+from __future__ import annotations
+
+import pytest
+
+from gemmgen.kernel.families import WGMMA
+from gemmgen.kernel.families.base import check
+from gemmgen.kernel.render import render
+from gemmgen.problem.device import ARCHS
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.types import Compute, Types
+from gemmgen.run.compile import compile_kernel
+from gemmgen.run.sass import disassemble
+from gemmgen.support.files import Store
+
+
+@pytest.mark.parametrize(
+    ("types", "layout"),
+    [
+        (Types.parse("bf16"), "rc"),
+        (Types.parse("s8,s8,s32"), "rc"),
+        *(
+            pytest.param(types, layout, marks=pytest.mark.soak)
+            for types, layout in (
+                (Types.parse("f16"), "rr"),
+                (Types.parse("f16", Compute.F16), "cc"),
+                (Types.parse("f32", Compute.TF32), "rc"),
+                (Types.parse("e4m3,e4m3,bf16", Compute.PROMOTED), "rc"),
+            )
+        ),
+    ],
+    ids=str,
+)
+def test_the_machine_code_is_what_the_plan_says(types: Types, layout: str, shared_store: Store) -> None:
+    problem = Problem(4096, 4096, 4096, types=types, layout=layout)
+    config = WGMMA.default(problem)
+    check(WGMMA, problem, config, ARCHS["sm_90"].limits)
+    plan = WGMMA.plan(problem, config)
+    compiled = compile_kernel(render(problem, WGMMA, config), "sm_90", shared_store)
+    assert compiled.spill_bytes == 0
+    sass = disassemble(compiled.cubin, "GMMA")
+    tiles = config.values["BK"] // plan.constants["K_STEP"] * plan.constants["MMAS_M"]  # instructions of a k tile
+    multiplies = [line for line in sass.text.splitlines() if "GMMA.64x" in line]
+    assert multiplies and len(multiplies) % tiles == 0
+    assert f"GMMA.64x{config.values['BN']}x" in multiplies[0]
+    waits = sass.text.count("WARPGROUP.DEPBAR")  # ptxas adds some where it serialises products
+    assert waits <= len(multiplies) // tiles + 1
