@@ -1,6 +1,8 @@
 """Tensor maps: how TMA (sm_90 and newer) moves boxes of an operand to and from shared memory, as data of a launch.
 
 The rules are those of CUDA's driver API for cuTensorMapEncodeTiled, which tells a caller no more than "invalid value".
+Stores write whole chunks of 16 bytes: where a line of the tensor ends within one, also what lies behind it (measured on
+an H200).
 """
 
 from __future__ import annotations

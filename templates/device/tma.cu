@@ -26,7 +26,7 @@ __device__ __forceinline__ void tma_load_${ rank }d(void* shared, const TensorMa
 /*% endif %*/
 //% endfor
 //% for rank in stores
-// Start copying a box from shared memory; the part of it outside of the tensor is left out.
+// Start copying a box from shared memory, but for the chunks of 16 bytes that lie outside of the tensor.
 __device__ __forceinline__ void tma_store_${ rank }d(const TensorMap* map, const void* shared, ${ coordinates(rank, "int ") })
 {
     const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(shared));

@@ -181,3 +181,10 @@ def test_elements_become_tf32_to_nearest_even(emulator: EmulatorExecutor) -> Non
     given = Operands(bits.view(np.float32), *(np.zeros(one.elements, np.float32) for one in (case.b, case.c)))
     found = np.ascontiguousarray(kernel.run(case, given, seed=1)).view(np.uint32)
     assert [*found.ravel()[:6]] == [0x3F800000, 0x3F804000, 0xBF802000, 0x7F800000, 0x7F800000, 0]
+
+
+def test_a_store_writes_whole_chunks_also_behind_a_lines_end(emulator: EmulatorExecutor) -> None:
+    kernel, case = emulator.load(mover(0)), BATCH.case(5, 10, 10, batch=1, lda=12, ldc=16)
+    given = Operands(*(np.zeros(one.elements, np.float32) for one in (case.a, case.b, case.c)))
+    with pytest.raises(CandidateFailed, match=r"outside C|leaves the tensor"):
+        kernel.run(case, given, seed=1)

@@ -35,8 +35,9 @@ INSTRUCTION = wgmmas()["wgmma_m64n64k16_bf16"]
 TEXT = (Path(__file__).parents[1] / "kernels" / "wgmma.cu").read_text()
 
 
-def kernel_source(**launch: object) -> KernelSource:
-    text = environment(PROBLEM.types).from_string(TEXT).render(instruction=INSTRUCTION)
+def kernel_source(n: int = 0, **launch: object) -> KernelSource:
+    """The kernel, for `n` columns of C or any number of whole chunks of 16 bytes."""
+    text = environment(PROBLEM.types).from_string(TEXT).render(instruction=INSTRUCTION, n=n)
     maps = (TensorMap("A", (64, 64), 128), TensorMap("B", (64, 64), 128), TensorMap("C", (64, 64)))
     shared = STAGES * 2 * 64 * 64 * 2 + 64 * 64 * 4
     geometry = Launch(160, (("M", 128), ("N", 64)), shared, maps=maps)
@@ -278,8 +279,8 @@ def test_blocks_with_several_tiles_show_what_is_wrong_from_the_second_on(
 
 def test_the_kernel_passes_verification(emulator: EmulatorExecutor) -> None:
     """Of any shape, as C = A * B."""
-    problem = Problem(None, None, None, layout="rc", types=PROBLEM.types, epilogue="acc", ld_align=8)
-    source = kernel_source()
+    problem = Problem(None, 72, None, ldc=None, layout="rc", types=PROBLEM.types, epilogue="acc", ld_align=8)
+    source = kernel_source(n=72)
     text = source.text.replace(", float alpha, float beta)", ")").replace("static_cast<int>(alpha)", "-1")
     taken = parameters(problem, source.launch)
     verdict = verify(emulator, replace(source, text=text, problem=problem, parameters=taken), examples=15, runs=3)

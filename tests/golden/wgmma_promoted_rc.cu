@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_801c04b1
+// gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_ab8d313b
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on tensor cores, as --compute promoted says; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -230,7 +230,7 @@ __device__ __forceinline__ void tma_load_2d(void* shared, const TensorMap* map, 
                  : "memory");
 }
 
-// Start copying a box from shared memory; the part of it outside of the tensor is left out.
+// Start copying a box from shared memory, but for the chunks of 16 bytes that lie outside of the tensor.
 __device__ __forceinline__ void tma_store_2d(const TensorMap* map, const void* shared, int c0, int c1)
 {
     const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(shared));
@@ -427,7 +427,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_801c04b1(
+gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_ab8d313b(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

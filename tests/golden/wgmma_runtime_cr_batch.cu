@@ -1,4 +1,4 @@
-// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_0710ecab
+// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_226e835f
 //
 //     C = gelu(alpha * acc + beta * C + bias_n) + residual      acc = A * B; A f16, B f16, C f32; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products
@@ -224,7 +224,7 @@ __device__ __forceinline__ void tma_load_3d(void* shared, const TensorMap* map, 
                  : "memory");
 }
 
-// Start copying a box from shared memory; the part of it outside of the tensor is left out.
+// Start copying a box from shared memory, but for the chunks of 16 bytes that lie outside of the tensor.
 __device__ __forceinline__ void tma_store_3d(const TensorMap* map, const void* shared, int c0, int c1, int c2)
 {
     const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(shared));
@@ -476,7 +476,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_0710ecab(
+gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_226e835f(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

@@ -1,4 +1,4 @@
-// gemm_f32_tf32_rc_Mx512x1024_sm90_e8c341ae
+// gemm_f32_tf32_rc_Mx512x1024_sm90_15dfbb83
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -208,7 +208,7 @@ __device__ __forceinline__ void tma_load_2d(void* shared, const TensorMap* map, 
                  : "memory");
 }
 
-// Start copying a box from shared memory; the part of it outside of the tensor is left out.
+// Start copying a box from shared memory, but for the chunks of 16 bytes that lie outside of the tensor.
 __device__ __forceinline__ void tma_store_2d(const TensorMap* map, const void* shared, int c0, int c1)
 {
     const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(shared));
@@ -418,7 +418,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_rc_Mx512x1024_sm90_e8c341ae(
+gemm_f32_tf32_rc_Mx512x1024_sm90_15dfbb83(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

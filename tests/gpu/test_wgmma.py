@@ -37,7 +37,7 @@ def gpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GpuExecutor]:
 
 
 def by_hand() -> KernelSource:
-    text = environment(PROBLEM.types).from_string(TEXT).render(instruction=wgmmas()["wgmma_m64n64k16_bf16"])
+    text = environment(PROBLEM.types).from_string(TEXT).render(instruction=wgmmas()["wgmma_m64n64k16_bf16"], n=0)
     launch = Launch(160, (("M", 128), ("N", 64)), TILES, maps=MAPS)
     return KernelSource("k", text, PROBLEM, "test", {}, launch, parameters(PROBLEM, launch))
 

@@ -15,8 +15,11 @@ ${ dynamic_shared(1024) }
 ${ wgmma([instruction]) }
 extern "C" __global__ void __launch_bounds__(160, 1)
 k(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
-  const __grid_constant__ TensorMap map_c, int M, int N, int K, int lda, int ldb, int ldc, float alpha, float beta)
+  const __grid_constant__ TensorMap map_c, int M, ${ "int N, " if not n }int K, int lda, int ldb, int ldc, float alpha, float beta)
 {
+//% if n
+    constexpr int N = ${ n };
+//% endif
     const int bug = static_cast<int>(alpha);
     constexpr int BK = 64, STAGES = 3, TILE_BYTES = 64 * BK * 2;
     __shared__ unsigned long long full[STAGES], empty[STAGES];

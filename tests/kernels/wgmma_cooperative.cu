@@ -28,8 +28,11 @@ inline unsigned bf16x2(float low, float high) { return bf16_from_float(low) | un
 #endif
 extern "C" __global__ void __launch_bounds__(384, 1)
 k(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
-  const __grid_constant__ TensorMap map_c, int M, int N, int K, int lda, int ldb, int ldc)
+  const __grid_constant__ TensorMap map_c, int M, ${ "int N, " if not n }int K, int lda, int ldb, int ldc)
 {
+//% if n
+    constexpr int N = ${ n };
+//% endif
     constexpr int BK = 64, STAGES = 4, A_BYTES = 128 * BK * 2, B_BYTES = 64 * BK * 2;
     unsigned char* const As = dynamic_shared();
     unsigned char* const Bs = As + STAGES * A_BYTES;

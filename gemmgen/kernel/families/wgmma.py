@@ -213,9 +213,9 @@ def donates(config: WgmmaConfig) -> bool:
 
 
 def staged(problem: Problem) -> bool:
-    """Whether TMA can store C: its lines begin at multiples of 16 bytes."""
+    """Whether TMA can store C: its lines begin, and for sure end, at multiples of 16 bytes, of which it writes all."""
     size = problem.types.c.size
-    return problem.vector_limit("ldc") * size % UNIT == 0
+    return problem.n is not None and problem.n * size % UNIT == 0 and problem.vector_limit("ldc") * size % UNIT == 0
 
 
 def _prepares(problem: Problem) -> tuple[Prepare, ...]:

@@ -144,11 +144,12 @@ void fence_mbarrier_init() { hopper().init_fences.fence(); }
 void fence_proxy_async() { hopper().fences.fence(); }
 
 // The box that a thread asks TMA for.
-inline Box checked_box(const void* map, const void* shared, unsigned rank, const int* start, int line) {
+inline Box checked_box(const void* map, const void* shared, unsigned rank, const int* start, int line, bool stores) {
   Box box = {};
   std::memcpy(&box.map, map, sizeof box.map);
   box.shared = static_cast<unsigned char*>(const_cast<void*>(shared));
   box.line = unsigned(line);
+  box.stores = stores;
   for (unsigned i = 0; i < rank; ++i) box.start[i] = start[i];
   const auto refuse = [&](const std::string& why) {
     fail("crash", {unsigned(line)}, "%s: TMA %s", block.where().c_str(), why.c_str());
@@ -176,13 +177,13 @@ inline Box checked_box(const void* map, const void* shared, unsigned rank, const
 
 void tma_load(void* shared, const void* map, unsigned long long* barrier, unsigned rank, const int* start, int line) {
   Hopper& all = hopper();
-  const Box box = checked_box(map, shared, rank, start, line);
+  const Box box = checked_box(map, shared, rank, start, line, false);
   all.tma.load(box, barrier, all.barriers, all.initialised(), all.copies_late());
 }
 
 void tma_store(const void* map, const void* shared, unsigned rank, const int* start, int line) {
   Hopper& all = hopper();
-  all.tma.store(checked_box(map, shared, rank, start, line), all.fences.covered(), all.copies_late());
+  all.tma.store(checked_box(map, shared, rank, start, line, true), all.fences.covered(), all.copies_late());
 }
 
 void tma_store_commit() { hopper().tma.commit(); }

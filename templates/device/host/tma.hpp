@@ -31,9 +31,11 @@ struct Box {
   std::array<int64_t, 3> start;
   unsigned char* shared;
   unsigned line;
+  bool stores;  // from shared memory
 
   // Calls `visit` with up to 16 bytes in shared memory, in the tensor, and their number, for all chunks of the box; those of
-  // which nothing lies in the tensor have no address there.
+  // which nothing lies in the tensor have no address there. Loads end with a line of the tensor, to the element; stores write
+  // all 16 bytes of a chunk that begins in it, also behind the line's end (an H200 does).
   template <typename Visit>
   void each_chunk(Visit visit) const {
     const uint32_t elements = TMA_UNIT / map.element_bytes;
@@ -41,7 +43,8 @@ struct Box {
       for (uint32_t row = 0; row < map.box[1]; ++row)
         for (uint32_t first = 0; first < map.box[0]; first += elements) {
           const uint32_t offset = (matrix * map.box[1] + row) * map.line_bytes() + first * map.element_bytes;
-          const int64_t at = start[0] + first, end = std::min(at + int64_t(elements), int64_t(map.sizes[0]));
+          const int64_t at = start[0] + first, size = int64_t(map.sizes[0]);
+          const int64_t end = stores && at < size ? at + elements : std::min(at + int64_t(elements), size);
           const bool inside = exists(1, row) && exists(2, matrix) && end > std::max<int64_t>(at, 0);
           if (!inside) {
             visit(place(offset), nullptr, TMA_UNIT);
