@@ -15,6 +15,7 @@ STALE_STORE = Diagnosis("crash", "TMA store reads .* no thread has written")
 STORED = Diagnosis("crash", "TMA store")
 PATTERN = Diagnosis("crash", "inside a pattern|does not divide|outside|after the end")
 BYTES = Diagnosis("crash", "bytes came")
+NOT_AWAITED = Diagnosis("crash", "TMA load that no thread has waited for")
 
 COPIED = Diagnosis("race", "data race on prepared_")
 TRANSPOSED = Diagnosis("race", "data race on shared memory.* of transposed")
@@ -106,7 +107,7 @@ WGMMA_BUGS = (
         "                    mbarrier_wait(&shared.c_loaded[consumer], c_parity);\n",
         "", (UNDER_WAY, TOO_MANY)),
     Bug("old C's parity never changes", "phase", WGMMA_CR, "                    c_parity ^= 1;\n", "",
-        (UNDER_WAY, DEADLOCK, TOO_MANY)),
+        (UNDER_WAY, DEADLOCK, TOO_MANY, NOT_AWAITED)),
     Bug("a piece's sums are those of the first", "swapped index", WGMMA_CR, "acc[piece * CN / 2 + j / 2 * 4",
         "acc[j / 2 * 4",
         (VALUE,)),
