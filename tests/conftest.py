@@ -118,17 +118,26 @@ def program() -> Callable[..., KernelSource]:
     return made
 
 
-@pytest.fixture(scope="session")
-def kernel_of_maps() -> KernelSource:
-    """A kernel by hand of sm_90a: TMA, wgmma, and no more blocks than the device has SMs."""
-    # TMA stores whole chunks of 16 bytes: N is a number of them.
-    problem = Problem(None, 136, None, ldc=None, layout="rc", types="bf16", epilogue="acc", ld_align=8)
+def cooperative(n: int | None) -> KernelSource:
+    problem = Problem(None, n, None, ldc=None, layout="rc", types="bf16", epilogue="acc", ld_align=8)
     text = environment(problem.types).from_string((TESTS / "kernels" / "wgmma_cooperative.cu").read_text())
     maps = (TensorMap("A", (64, 128), 128), TensorMap("B", (64, 64), 128, 256), TensorMap("C", (64, 64), 128))
     shared = 4 * (128 + 64) * 64 * 2 + 128 * 64 * 2 + 2 * 4 * 8
     launch = Launch(384, (("M", 128), ("N", 64)), shared, maps=maps, persistent=True)
-    rendered = text.render(instruction=wgmmas()["wgmma_m64n64k16_bf16"], n=problem.n)
+    rendered = text.render(instruction=wgmmas()["wgmma_m64n64k16_bf16"], n=n)
     return KernelSource("k", rendered, problem, "by hand", {}, launch, parameters(problem, launch))
+
+
+@pytest.fixture(scope="session")
+def kernel_of_maps() -> KernelSource:
+    """A kernel by hand of sm_90a: TMA, wgmma, and no more blocks than the device has SMs. It leaves N to run time."""
+    return cooperative(None)
+
+
+@pytest.fixture(scope="session")
+def right_kernel_of_maps() -> KernelSource:
+    """The same for C with rows of whole chunks of 16 bytes, which TMA stores and nothing behind them."""
+    return cooperative(136)
 
 
 @pytest.fixture

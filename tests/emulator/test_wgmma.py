@@ -255,16 +255,16 @@ def test_the_kernel_gives_the_bits_of_the_model(watch: bool, emulator: EmulatorE
 
 
 def test_two_warpgroups_that_share_a_stage_pass_verification(
-    emulator: EmulatorExecutor, kernel_of_maps: KernelSource
+    emulator: EmulatorExecutor, right_kernel_of_maps: KernelSource
 ) -> None:
-    verdict = verify(emulator, kernel_of_maps, examples=15, runs=3)
+    verdict = verify(emulator, right_kernel_of_maps, examples=15, runs=3)
     assert verdict.passed, verdict.failure or verdict.mismatch
 
 
 def test_blocks_with_several_tiles_show_what_is_wrong_from_the_second_on(
-    emulator: EmulatorExecutor, kernel_of_maps: KernelSource
+    emulator: EmulatorExecutor, right_kernel_of_maps: KernelSource
 ) -> None:
-    source = kernel_of_maps
+    source = right_kernel_of_maps
     wait = "if (thread == 0) tma_store_wait_read<0>();\n            named_barrier_sync"
     assert source.text.count(wait) == 1
     kernel = emulator.load(replace(source, text=source.text.replace(wait, "named_barrier_sync")))

@@ -73,9 +73,9 @@ PROBLEMS = {
 @needs_nvcc
 @pytest.mark.parametrize("name", ["by hand", *PROBLEMS])
 def test_an_exported_kernel_of_tensor_maps_passes_its_selftest(
-    gpu: GpuExecutor, kernel_of_maps: KernelSource, name: str, tmp_path: Path
+    gpu: GpuExecutor, right_kernel_of_maps: KernelSource, name: str, tmp_path: Path
 ) -> None:
     if gpu.arch.rstrip("a") != ARCH.rstrip("a"):
         pytest.skip(f"wgmma needs {ARCH}, and the GPU here is {gpu.arch}")
-    source = render(PROBLEMS[name], WGMMA, WGMMA.default(PROBLEMS[name])) if name in PROBLEMS else kernel_of_maps
+    source = render(PROBLEMS[name], WGMMA, WGMMA.default(PROBLEMS[name])) if name in PROBLEMS else right_kernel_of_maps
     selftest_passes(tmp_path, source, ARCH, ("-gencode", f"arch=compute_90a,code={ARCH}"))

@@ -16,9 +16,12 @@ struct Part {
     {
         if (needed <= bytes) return cudaSuccess;
         cudaFree(memory);
+        memory = nullptr;
+        bytes = 0;
+        const cudaError_t status = cudaMalloc(&memory, needed);
+        if (status != cudaSuccess) return status;
         bytes = needed;
-        const cudaError_t status = cudaMalloc(&memory, bytes);
-        return status == cudaSuccess ? cudaMemsetAsync(memory, byte, bytes, nullptr) : status;
+        return cudaMemsetAsync(memory, byte, bytes, nullptr);
     }
 };
 
@@ -31,7 +34,7 @@ cudaError_t launch(const Shape& s, const Pointers& tensors, Scalars scalars)
     [[maybe_unused]] const auto& [alpha, beta] = scalars;
     const auto& [${ out.located.values() | join(", ") }] = tensors;
 //% if out.parts
-    if (M > 0 && N > 0 && batch > 0) {
+    if (M > 0 && N > 0 && K >= 0 && batch > 0) {
         cudaError_t status = cudaSuccess;
 //% for name in out.parts
         if (status == cudaSuccess) status = ${ name }_part.reserve(${ out.name }_${ name }_bytes(${ out.part_sizes[name] | join(", ") }), ${ "0" if name == "semaphores" else "0xff" });
