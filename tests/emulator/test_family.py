@@ -272,7 +272,13 @@ READ_AHEAD = {"STAGES": 2, "ASYNC": 1, "K_UNROLL": 2}
 
 
 @pytest.mark.parametrize(
-    ("changes", "blocks"), [({"STAGES": 2}, 3), ({"STAGES": 3, "ASYNC": 1}, 64), (READ_AHEAD, 3), (READ_AHEAD, 64)]
+    ("changes", "blocks"),
+    [
+        ({"STAGES": 2}, 3),
+        (READ_AHEAD, 64),
+        pytest.param({"STAGES": 3, "ASYNC": 1}, 64, marks=pytest.mark.soak),
+        pytest.param(READ_AHEAD, 3, marks=pytest.mark.soak),
+    ],
 )
 def test_few_and_many_steps_are_shared(changes, blocks, emulator):
     """No whole wave and several, a block with parts of several tiles and blocks without any; C is beta * C at K = 0."""

@@ -110,7 +110,10 @@ def test_a_planted_bug_is_found_shrunk_kept_and_replayed(
         ("float acc = 0.0f;", "float acc = 0.0f; if (A == nullptr || s.K > 0 && A[0] != A[0]) acc = -acc;", None),
         ("acc = fmaf(a, b, acc);", "if (a != 0.0f) acc = fmaf(a, b, acc);", "special"),  # 0 * Inf is NaN
         ("acc = fmaf(a, b, acc);", "acc = fmaf(a < 1e-38f && a > -1e-38f ? 0.0f : a, b, acc);", "denormal"),
-        ("acc = fmaf(a, b, acc);", "acc = fmaf(a, b, acc); if (acc > 1e30f) acc = 1e30f;", None),
+        pytest.param(
+            *("acc = fmaf(a, b, acc);", "acc = fmaf(a, b, acc); if (acc > 1e30f) acc = 1e30f;", None),
+            marks=pytest.mark.soak,
+        ),
     ],
     ids=["the same kernel", "zeros are skipped", "denormals are flushed", "large sums are clipped"],
 )

@@ -312,7 +312,7 @@ def sharing(*lines: str) -> KernelSource:
     return replace(source, text=text, launch=launch, parameters=(*source.parameters, *workspace))
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+@pytest.mark.parametrize("seed", [0, 3])
 @pytest.mark.parametrize(
     "lines",
     [

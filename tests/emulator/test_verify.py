@@ -148,7 +148,7 @@ def test_indices_of_16_bits_are_found(old, new, emulator):
     ("old", "new"),
     [
         ("k < s.K", "k < short(s.K)"),
-        ("const int tile_m =", "const short tile_m ="),
+        pytest.param("const int tile_m =", "const short tile_m =", marks=pytest.mark.soak),
     ],
 )
 def test_depths_and_tiles_of_16_bits_are_found(old, new, emulator):
