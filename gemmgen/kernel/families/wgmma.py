@@ -19,44 +19,34 @@ from types import MappingProxyType
 from typing import cast
 
 from gemmgen.kernel.config import Config, Derived
-from gemmgen.kernel.families.base import Family, Side, constants, elements_of, launch_of, sides, sizes_of, tile_grid
+from gemmgen.kernel.families.base import Family, constants, elements_of, launch_of, sizes_of, tile_grid
 from gemmgen.kernel.families.wgmma_axes import CONSTRAINTS, PRUNING, WgmmaConfig
+from gemmgen.kernel.families.wgmma_operands import (
+    LINE_BYTES,
+    Operand,
+    instruction,
+    mapped,
+    maps_of,
+    operands,
+    piece_columns,
+    prepares,
+    staged,
+    sums_type,
+    taken,
+)
 from gemmgen.kernel.notes import block
 from gemmgen.kernel.plan import Plan, SumOrder, Tile, Work
-from gemmgen.kernel.prepare import Prepare
-from gemmgen.kernel.tensor_map import UNIT, TensorMap
 from gemmgen.problem.device import MAX_REGISTERS, REGISTERS_PER_SM, WARP
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
-from gemmgen.problem.matrix import Order
-from gemmgen.problem.sizes import MatrixSizes
-from gemmgen.problem.types import Compute, Types
-from gemmgen.problem.wgmma import FACTORS, K_BYTES, WARPGROUP, M, Wgmma
+from gemmgen.problem.types import Compute
+from gemmgen.problem.wgmma import K_BYTES, WARPGROUP, M, Wgmma
 from gemmgen.support.words import plural
 
-TRANSPOSED_BYTES = 2  # of an element whose lines may run across K
-OTHER: dict[Order, Order] = {"r": "c", "c": "r"}
-LINE_BYTES = 128  # of shared memory that one pattern of a swizzle permutes, at most
 BANK_BYTES = 128  # that shared memory reads or writes a cycle
-PROMOTION_BYTES = 128  # that L2 fetches at once for TMA
 PRODUCER_REGISTERS = 40  # of a thread, which only starts copies
 OTHER_REGISTERS = 40  # of a thread, for addresses and counters
-
-
-@dataclass(frozen=True)
-class Operand(Side):
-    """How A or B lies in shared memory; names are those of the rendered kernel.
-
-    line   elements of a line of a box, which is swizzled
-    boxes  that make up a k tile of the operand
-    """
-
-    line: int
-    boxes: int
-
-    @property
-    def swizzle(self) -> str:
-        return f"LINE_{self.X} * sizeof({'TA' if self.x == 'a' else 'TB'})"
+PROMOTED_COLUMNS = 128  # whose sums, twice, fit a consumer's registers
 
 
 @dataclass(frozen=True)
@@ -107,12 +97,10 @@ class WgmmaFamily(Family):
     def default(self, problem: Problem) -> Config:
         wide = PROMOTED_COLUMNS if problem.types.compute is Compute.PROMOTED else WgmmaConfig.BN
         flying = int(problem.types.compute is not Compute.PROMOTED)
-        return WgmmaConfig(
-            BN=wide, BK=LINE_BYTES // problem.types.a.size, IN_FLIGHT=flying, STAGES=STAGES_OF[problem.types.c.size]
-        )
+        return WgmmaConfig(BN=wide, BK=LINE_BYTES // problem.types.a.size, IN_FLIGHT=flying)
 
     def facts(self, problem: Problem) -> dict[str, int]:
-        a, b = _taken(problem)
+        a, b = taken(problem)
         types = problem.types
         return {
             **sizes_of(problem),
@@ -123,28 +111,28 @@ class WgmmaFamily(Family):
             "B_ALONG_K": int(b.along_k),
             "PROMOTED": int(types.compute is Compute.PROMOTED),
             "INTEGER": int(types.accumulator is DType.S32),
-            "HAS_WGMMA": int(_sums(types) is not None),
+            "HAS_WGMMA": int(sums_type(types) is not None),
             "POINTERS": int(problem.pointers),
         }
 
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
         one = cast(WgmmaConfig, config)
-        a, b = _operands(problem, one)
+        a, b = operands(problem, one)
         return (
             *_tiling(K_BYTES // problem.types.a.size),
             *_registers(one.CONSUMERS, problem.types.compute is Compute.F16),
             *_lines(a, elements_of(problem)),
             *_lines(b, elements_of(problem)),
-            *_results(_piece(problem, one), staged(problem), gcd(2, problem.vector_limit("ldc"))),
+            *_results(piece_columns(problem, one), staged(problem), gcd(2, problem.vector_limit("ldc"))),
         )
 
     def plan(self, problem: Problem, config: Config) -> Plan:
         one = cast(WgmmaConfig, config)
         value = constants(self, problem, config)
-        maps = tuple(_maps(problem, one))
+        maps = maps_of(problem, one)
         launch = launch_of(value, tile_grid(problem, value), dynamic=True)
-        launch = replace(launch, maps=maps, persistent=bool(one.PERSISTENT), prepares=_prepares(problem))
-        work, tile, mma = _work(problem, one, value), (one.BM, one.BN), _instruction(problem, one)
+        launch = replace(launch, maps=maps, persistent=bool(one.PERSISTENT), prepares=prepares(problem))
+        work, tile, mma = _work(problem, one, value), (one.BM, one.BN), instruction(problem, one)
         sums = SumOrder(mma, one.BK, promotion=one.BK * value["PROMOTED"], tf32="even")  # by TMA
         return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, mma, sums)
 
@@ -159,7 +147,7 @@ class WgmmaFamily(Family):
 
     def view(self, plan: Plan) -> WgmmaView:
         one, problem = cast(WgmmaConfig, plan.config), plan.problem
-        a, b = _operands(problem, one)
+        a, b = operands(problem, one)
         assert isinstance(plan.mma, Wgmma), "constraints ask for one"
         return WgmmaView(
             a=a,
@@ -173,7 +161,7 @@ class WgmmaFamily(Family):
             in_flight=one.IN_FLIGHT,
             batched=problem.batched,
             group=one.GROUP,
-            unread=("batch", *(name for one in _mapped(problem) for name in (one.ld, one.stride))),
+            unread=("batch", *(name for one in mapped(problem) for name in (one.ld, one.stride))),
         )
 
     def tiles(self, plan: Plan) -> tuple[Tile, ...]:
@@ -203,99 +191,9 @@ class WgmmaFamily(Family):
         return tuple(lines)
 
 
-PROMOTED_COLUMNS = 128  # whose sums, twice, fit a consumer's registers
-STAGES_OF = {1: 4, 2: 4, 4: 4}  # by bytes of an element of C
-
-
 def donates(config: WgmmaConfig) -> bool:
     """Whether the producer leaves registers to the consumers: a single one has all that a thread can address."""
     return config.CONSUMERS > 1
-
-
-def staged(problem: Problem) -> bool:
-    """Whether TMA can store C: its lines begin, and for sure end, at multiples of 16 bytes, of which it writes all."""
-    size = problem.types.c.size
-    return problem.n is not None and problem.n * size % UNIT == 0 and problem.vector_limit("ldc") * size % UNIT == 0
-
-
-def _prepares(problem: Problem) -> tuple[Prepare, ...]:
-    """The copies of operands whose lines TMA cannot take, or whose order wgmma cannot: it transposes 16-bit elements
-    alone."""
-    needed = []
-    for side in sides(problem) if not problem.pointers else ():
-        size = problem.dtype_of(side.X).size
-        turns = size != TRANSPOSED_BYTES and not side.along_k
-        if turns or problem.vector_limit(side.ld) * size % UNIT:
-            order = problem.layout.a if side.x == "a" else problem.layout.b
-            needed.append(Prepare(side.X, OTHER[order] if turns else order))
-    return tuple(needed)
-
-
-def _taken(problem: Problem) -> tuple[Side, Side]:
-    """A and B as TMA takes them: themselves, or their copies."""
-    copied = {one.operand for one in _prepares(problem)}
-    a, b = (
-        replace(side, along_k=side.along_k or (side.X in copied and problem.dtype_of(side.X).size != TRANSPOSED_BYTES))
-        for side in sides(problem)
-    )
-    return a, b
-
-
-def _sums(types: Types) -> DType | None:
-    """The type in which wgmma sums a product of `types` as exactly as their compute promises, or None."""
-    sums = DType.F16 if types.compute is Compute.F16 else types.accumulator
-    if sums not in FACTORS.get((types.a, types.b), ()):
-        return None
-    tf32, fp8 = types.a is DType.F32, types.a in (DType.E4M3, DType.E5M2)
-    cut = (Compute.PROMOTED, Compute.FAST)
-    return sums if tf32 == (types.compute is Compute.TF32) and fp8 == (types.compute in cut) else None
-
-
-def _instruction(problem: Problem, config: WgmmaConfig) -> Wgmma:
-    types, (a, b) = problem.types, _taken(problem)
-    sums = _sums(types)
-    assert sums is not None, "constraints ask for one"
-    return Wgmma(config.BN, types.a, types.b, sums, trans_a=not a.along_k, trans_b=not b.along_k)
-
-
-def _operands(problem: Problem, config: WgmmaConfig) -> tuple[Operand, Operand]:
-    a, b = (
-        Operand(side.x, side.mn, side.along_k, *_boxes(config, side, problem.dtype_of(side.X).size))
-        for side in _taken(problem)
-    )
-    return a, b
-
-
-def _boxes(config: WgmmaConfig, side: Side, size: int) -> tuple[int, int]:
-    """(elements of a box's line, boxes of a k tile): TMA swizzles lines of 128 bytes at most."""
-    across = config.BK if side.along_k else config.BM if side.x == "a" else config.BN
-    line = gcd(LINE_BYTES // size, across)
-    return line, across // line
-
-
-def _mapped(problem: Problem) -> tuple[MatrixSizes, ...]:
-    """The matrices that TMA moves, apart from those which an epilogue reaches as it does C."""
-    reached = not staged(problem) or problem.epilogue.written_matrices
-    return tuple(one for one in problem.matrices if one.name in ("A", "B") or (one.name == "C" and not reached))
-
-
-def _piece(problem: Problem, config: WgmmaConfig) -> int:
-    """Columns of C that leave at once."""
-    return gcd(LINE_BYTES // problem.types.c.size, config.BN)
-
-
-def _maps(problem: Problem, config: WgmmaConfig) -> list[TensorMap]:
-    matrix = (1,) if problem.batched else ()
-    maps = []
-    for x in _operands(problem, config):
-        lines = (config.BM if x.x == "a" else config.BN) if x.along_k else config.BK
-        span, rounds = x.line * problem.dtype_of(x.X).size, problem.types.compute is Compute.TF32
-        maps.append(TensorMap(x.X, (x.line, lines, *matrix), span, PROMOTION_BYTES, rounds))
-    if staged(problem):
-        piece = _piece(problem, config)
-        span = piece * problem.types.c.size
-        maps.append(TensorMap("C", (piece, M, *matrix), span if span >= 2 * UNIT else 0))
-    return maps
 
 
 def _start_registers(consumers: int) -> int:

@@ -1,0 +1,123 @@
+"""How A, B and C travel through a kernel of `wgmma`: what is copied first, boxes of TMA, the instruction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import gcd
+
+from gemmgen.kernel.families.base import Side, sides
+from gemmgen.kernel.families.wgmma_axes import WgmmaConfig
+from gemmgen.kernel.prepare import Prepare
+from gemmgen.kernel.tensor_map import UNIT, TensorMap
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.matrix import Order
+from gemmgen.problem.sizes import MatrixSizes
+from gemmgen.problem.types import Compute, Types
+from gemmgen.problem.wgmma import FACTORS, M, Wgmma
+
+TRANSPOSED_BYTES = 2  # of an element whose lines may run across K
+OTHER: dict[Order, Order] = {"r": "c", "c": "r"}
+LINE_BYTES = 128  # of shared memory that one pattern of a swizzle permutes, at most
+PROMOTION_BYTES = 128  # that L2 fetches at once for TMA
+
+
+@dataclass(frozen=True)
+class Operand(Side):
+    """How A or B lies in shared memory; names are those of the rendered kernel.
+
+    line   elements of a line of a box, which is swizzled
+    boxes  that make up a k tile of the operand
+    """
+
+    line: int
+    boxes: int
+
+
+def staged(problem: Problem) -> bool:
+    """Whether TMA can store C: its lines begin, and for sure end, at multiples of 16 bytes, of which it writes all."""
+    size = problem.types.c.size
+    return problem.n is not None and problem.n * size % UNIT == 0 and problem.vector_limit("ldc") * size % UNIT == 0
+
+
+def prepares(problem: Problem) -> tuple[Prepare, ...]:
+    """The copies of operands whose lines TMA cannot take, or whose order wgmma cannot: it transposes 16-bit elements
+    alone."""
+    needed = []
+    for side in sides(problem) if not problem.pointers else ():
+        size = problem.dtype_of(side.X).size
+        turns = size != TRANSPOSED_BYTES and not side.along_k
+        if turns or problem.vector_limit(side.ld) * size % UNIT:
+            order = problem.layout.a if side.x == "a" else problem.layout.b
+            needed.append(Prepare(side.X, OTHER[order] if turns else order))
+    return tuple(needed)
+
+
+def taken(problem: Problem) -> tuple[Side, Side]:
+    """A and B as TMA takes them: themselves, or their copies."""
+    copied = {one.operand for one in prepares(problem)}
+    a, b = (
+        replace(side, along_k=side.along_k or (side.X in copied and problem.dtype_of(side.X).size != TRANSPOSED_BYTES))
+        for side in sides(problem)
+    )
+    return a, b
+
+
+def sums_type(types: Types) -> DType | None:
+    """The type in which wgmma sums a product of `types` as exactly as their compute promises, or None."""
+    sums = DType.F16 if types.compute is Compute.F16 else types.accumulator
+    if sums not in FACTORS.get((types.a, types.b), ()):
+        return None
+    tf32, fp8 = types.a is DType.F32, types.a in (DType.E4M3, DType.E5M2)
+    cut = (Compute.PROMOTED, Compute.FAST)
+    return sums if tf32 == (types.compute is Compute.TF32) and fp8 == (types.compute in cut) else None
+
+
+def instruction(problem: Problem, config: WgmmaConfig) -> Wgmma:
+    """What multiplies, for a problem and a config that hold the constraints."""
+    types, (a, b) = problem.types, taken(problem)
+    sums = sums_type(types)
+    assert sums is not None, "constraints ask for one"
+    return Wgmma(config.BN, types.a, types.b, sums, trans_a=not a.along_k, trans_b=not b.along_k)
+
+
+def operands(problem: Problem, config: WgmmaConfig) -> tuple[Operand, Operand]:
+    """A and B, or their copies, as boxes of TMA."""
+    a, b = (
+        Operand(side.x, side.mn, side.along_k, *_boxes(config, side, problem.dtype_of(side.X).size))
+        for side in taken(problem)
+    )
+    return a, b
+
+
+def _boxes(config: WgmmaConfig, side: Side, size: int) -> tuple[int, int]:
+    """(elements of a box's line, boxes of a k tile): TMA swizzles lines of 128 bytes at most."""
+    across = config.BK if side.along_k else config.BM if side.x == "a" else config.BN
+    line = gcd(LINE_BYTES // size, across)
+    return line, across // line
+
+
+def mapped(problem: Problem) -> tuple[MatrixSizes, ...]:
+    """The matrices that TMA moves, apart from those which an epilogue reaches as it does C."""
+    reached = not staged(problem) or problem.epilogue.written_matrices
+    return tuple(one for one in problem.matrices if one.name in ("A", "B") or (one.name == "C" and not reached))
+
+
+def piece_columns(problem: Problem, config: WgmmaConfig) -> int:
+    """Columns of C that leave at once."""
+    return gcd(LINE_BYTES // problem.types.c.size, config.BN)
+
+
+def maps_of(problem: Problem, config: WgmmaConfig) -> tuple[TensorMap, ...]:
+    """Of A and B, and of C where TMA stores it."""
+    matrix = (1,) if problem.batched else ()
+    maps = []
+    for x in operands(problem, config):
+        lines = (config.BM if x.x == "a" else config.BN) if x.along_k else config.BK
+        span, rounds = x.line * problem.dtype_of(x.X).size, problem.types.compute is Compute.TF32
+        maps.append(TensorMap(x.X, (x.line, lines, *matrix), span, PROMOTION_BYTES, rounds))
+    if staged(problem):
+        columns = piece_columns(problem, config)
+        span = columns * problem.types.c.size
+        maps.append(TensorMap("C", (columns, M, *matrix), span if span >= 2 * UNIT else 0))
+    return tuple(maps)
