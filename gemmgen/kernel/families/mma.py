@@ -30,14 +30,13 @@ from gemmgen.kernel.families.mma_operands import (
 )
 from gemmgen.kernel.notes import block, shared_tiles
 from gemmgen.kernel.plan import Plan, SumOrder, Tile, Work
-from gemmgen.problem.device import WARP
+from gemmgen.problem.device import BANK_BYTES, WARP
 from gemmgen.problem.dtype import WORD
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.mma import NEVER, Mma, instruction
 from gemmgen.problem.types import Compute
 from gemmgen.support.words import plural
 
-BANK_BYTES = 128  # that shared memory reads or writes a cycle
 INSTRUCTION_K = (4, 8, 16, 32)
 MMA_N = 8  # columns of C that one instruction multiplies
 SWIZZLES = ("PHASE", "SWIZZLED")  # constants, of A and of B, that say which chunks trade places

@@ -10,6 +10,7 @@ from math import gcd
 from gemmgen.kernel.config import Derived
 from gemmgen.kernel.families.base import Side, elements_of, sides
 from gemmgen.kernel.families.mma_axes import MmaConfig
+from gemmgen.problem.device import BANK_BYTES
 from gemmgen.problem.dtype import WIDEST_ACCESS, DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Compute
@@ -17,7 +18,6 @@ from gemmgen.problem.types import Compute
 LDMATRIX, LDS = "fragment/ldmatrix.cu", "fragment/lds.cu"
 LDMATRIX_BYTES = 4  # of the widest element that it brings
 THREADS = "32 * (BM / WM) * (BN / WN)"
-BANK_LINE = 128  # bytes of shared memory that lie in banks of their own
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def operand_constants(problem: Problem, config: MmaConfig, side: Side) -> tuple[
     line = config.BK if side.along_k else block
     by_ldmatrix = fragment_of(problem.dtype_of(side.X), side.along_k) == LDMATRIX
     chunk = WIDEST_ACCESS if by_ldmatrix else 2 * WIDEST_ACCESS
-    return _copy_constants(side, width, chunk // size, gcd(BANK_LINE, line * size), chunk, elements_of(problem))
+    return _copy_constants(side, width, chunk // size, gcd(BANK_BYTES, line * size), chunk, elements_of(problem))
 
 
 @cache  # the configs of a space have few that differ
@@ -101,7 +101,7 @@ def _copy_constants(
         (f"{X}_LANES", f"{line} / V{X}", f"threads along a line of {X}'s tile"),
         (f"{X}_ITERATIONS", f"({count} * {X}_LANES + THREADS - 1) / THREADS", "accesses of a thread, at most"),
         (f"CHUNK_{X}", str(chunk), f"{elements} of a chunk of {chunk_bytes} bytes, which stay together"),
-        (f"{X}_PHASE", str(BANK_LINE // common), "lines of the shared tile, one behind the other, that swizzle alike"),
+        (f"{X}_PHASE", str(BANK_BYTES // common), "lines of the shared tile, one behind the other, that swizzle alike"),
         (f"{X}_SWIZZLED", str(max(1, common // chunk_bytes)), "chunks of a line that trade places"),
     )
     return tuple(Derived(*line, group=f"How {X} gets to shared memory") for line in lines)

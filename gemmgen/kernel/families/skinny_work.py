@@ -9,13 +9,12 @@ from math import ceil
 from gemmgen.kernel.families.skinny_axes import SkinnyConfig
 from gemmgen.kernel.families.skinny_operands import dots, roles, unpacking
 from gemmgen.kernel.plan import Work
-from gemmgen.problem.device import WARP
+from gemmgen.problem.device import BANK_BYTES, WARP
 from gemmgen.problem.dtype import WORD
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.mma import Mma
 
 STAGE_UNROLL = 8  # loads of a thread under way at once while it stages a chunk
-BANK_BYTES = 128  # that shared memory reads or writes a cycle
 OTHER_REGISTERS = 20  # addresses and counters
 
 

@@ -36,14 +36,13 @@ from gemmgen.kernel.families.wgmma_operands import (
 )
 from gemmgen.kernel.notes import block
 from gemmgen.kernel.plan import Plan, SumOrder, Tile, Work
-from gemmgen.problem.device import MAX_REGISTERS, REGISTERS_PER_SM, WARP
+from gemmgen.problem.device import BANK_BYTES, MAX_REGISTERS, REGISTERS_PER_SM, WARP
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Compute
 from gemmgen.problem.wgmma import K_BYTES, WARPGROUP, M, Wgmma
 from gemmgen.support.words import plural
 
-BANK_BYTES = 128  # that shared memory reads or writes a cycle
 PRODUCER_REGISTERS = 40  # of a thread, which only starts copies
 OTHER_REGISTERS = 40  # of a thread, for addresses and counters
 PROMOTED_COLUMNS = 128  # whose sums, twice, fit a consumer's registers
@@ -60,6 +59,7 @@ class WgmmaView:
     staged       C leaves through shared memory by TMA, else from registers
     persistent   a block computes one tile after the other
     donates      registers move from the producer to the consumers
+    in_flight    k tiles whose products may be under way while the next one is awaited
     batched      tensor maps have a third dimension
     group        see raster.cu
     unread       sizes that the kernel has from tensor maps, or as numbers

@@ -28,12 +28,11 @@ from gemmgen.kernel.families.base import (
 )
 from gemmgen.kernel.notes import block
 from gemmgen.kernel.plan import Plan, SumOrder, Tile, Work
-from gemmgen.problem.device import STATIC_SHARED_BYTES, WARP
+from gemmgen.problem.device import BANK_BYTES, STATIC_SHARED_BYTES, WARP
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.mma import NEVER
 from gemmgen.problem.wmma import SIDE, Wmma, wmma_for
 
-BANK_BYTES = 128  # that shared memory reads or writes a cycle
 PAD = 8  # elements behind a line of a shared tile, 16 bytes: neighbouring lines begin in other banks
 SUMS_PAD = 4  # floats behind a line of stored sums, likewise
 MMA_MACS = 16 * 8 * 16  # of the machine's instruction: two make a product
