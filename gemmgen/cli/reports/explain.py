@@ -7,6 +7,7 @@ from rich.table import Table
 
 from gemmgen.benchmark.explain import BOUNDS, Explanation, LoopUse, TileLevel
 from gemmgen.cli.reports.words import NONE, bold, facts, figure, percent, short, show_table, table
+from gemmgen.kernel.analysis import Traffic
 from gemmgen.kernel.plan import TENSOR_OPCODES
 from gemmgen.run.sass import BANKS_KNOWN
 from gemmgen.support.words import plural
@@ -17,6 +18,9 @@ PURPOSES = {
     "DFMA": "the work: a multiply and an add",
     **dict.fromkeys(TENSOR_OPCODES.values(), "the work: products of fragments, by a warp"),
     "HMMA": "the work: products of fragments, by a warp",
+    **dict.fromkeys(("HGMMA", "IGMMA", "QGMMA"), "the work: products of tiles in shared memory, by a warpgroup"),
+    "SYNCS": "arrive at, or wait for, an mbarrier",
+    "WARPGROUP": "begin products, or wait for them",
     "LDSM": "ldmatrix: fragments from shared memory",
     "LDS": "read shared memory",
     "STS": "write shared memory",
@@ -68,7 +72,7 @@ def _traffic(it: Explanation) -> Table:
     made.add_row("  global memory", _per_fma(moved.global_bytes, k))
     if moved.shared_bytes:
         made.add_row("  shared memory", _per_fma(moved.shared_bytes, k))
-        made.add_row("  FMAs per shared read", f"{short(moved.fmas_per_shared_read)} (a vector read is one)")
+        made.add_row("  FMAs per shared read", _per_read(moved))
     else:
         made.add_row("  shared memory", "none: every operand comes from global memory, through the caches")
     made.add_row("  intensity of a block", f"{short(moved.intensity)} FLOP for each byte that it reads from L2")
@@ -81,6 +85,12 @@ def _traffic(it: Explanation) -> Table:
         "  FMAs in the main loop", f"{percent(moved.ffma_share)} of FMAs, reads and copies; addresses come on top"
     )
     return made
+
+
+def _per_read(moved: Traffic) -> str:
+    if not moved.fmas_per_shared_read:
+        return "no reads: the tensor cores take tiles from shared memory themselves"
+    return f"{short(moved.fmas_per_shared_read)} (a vector read is one)"
 
 
 def _per_fma(size: float, k: int) -> str:
@@ -162,6 +172,10 @@ def _show_main_loop(console: Console, it: Explanation) -> None:
             console.print(f"cycles that operands take are not counted: {why}", soft_wrap=True)
 
 
+def _reads_counted(use: LoopUse) -> str:
+    return "the same" if use.wavefronts.reads else "those of the tensor cores, which are no instructions"
+
+
 def _loop_use(use: LoopUse, fma: str) -> Table:
     """The average iteration of the loop: the copies of a k tile are in some of them only."""
     made = table(
@@ -174,7 +188,7 @@ def _loop_use(use: LoopUse, fma: str) -> Table:
     share = percent(use.model_fma_share)
     made.add_row(f"{fma} among instructions", percent(use.fma.share), share, f"{fma}, reads and copies only")
     for name, ours, theirs, note in (
-        ("reads", use.wavefronts.reads, use.model_wavefronts.reads, "the same"),
+        ("reads", use.wavefronts.reads, use.model_wavefronts.reads, _reads_counted(use)),
         ("writes", use.wavefronts.writes, use.model_wavefronts.writes, "bank conflicts too"),
     ):
         made.add_row(f"shared wavefronts per {fma}, {name}", short(ours), short(theirs), note)
