@@ -16,7 +16,7 @@ WIDTH, HEIGHT = 1000.0, 560.0
 LEFT, RIGHT, TOP, BOTTOM = 60.0, 860.0, 30.0, 500.0
 ROOM = 1.5  # of the axes beyond the outermost point
 SAME = 1.02  # ceilings closer to each other than that are one
-LINE = 12.0  # of text
+LINE, CHARACTER = 12.0, 6.2  # of text
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class RooflinePlot:
-    """Of one card. `slope` is the line of the memory's bandwidth, from (x, y) to (x, y)."""
+    """Of one card. `slope` is the line of the memory's bandwidth, from (x, y) to (x, y), `kinds` the legend."""
 
     device: str
     bandwidth: float
     points: tuple[Point, ...]
-    kinds: tuple[str, ...]
+    kinds: tuple[Tick, ...]
     ceilings: tuple[Ceiling, ...]
     slope: tuple[float, float, float, float]
     x_ticks: tuple[Tick, ...]
@@ -78,12 +78,19 @@ def roofline_plot(device: DeviceSpec, kernels: Sequence[Explanation]) -> Rooflin
         device=device.name,
         bandwidth=device.bandwidth,
         points=tuple(_point(it, rate, x, y, kinds) for it, rate in zip(kernels, rates, strict=True)),
-        kinds=kinds,
+        kinds=tuple(_legend(kinds)),
         ceilings=tuple(_ceilings(peaks, device, x, y)),
         slope=(x.at(x.low), y.at(x.low * device.bandwidth / 1000), x.at(top * 1000 / device.bandwidth), y.at(top)),
         x_ticks=x.ticks((1,)),
         y_ticks=y.ticks((1,)),
     )
+
+
+def _legend(kinds: Sequence[str]) -> Iterator[Tick]:
+    at = LEFT + 8
+    for kind in kinds:
+        yield Tick(at, kind)
+        at += CHARACTER * len(kind) + 30
 
 
 def _ceilings(peaks: Sequence[tuple[float, str]], device: DeviceSpec, x: LogScale, y: LogScale) -> Iterator[Ceiling]:
