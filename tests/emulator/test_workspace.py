@@ -1,4 +1,4 @@
-"""Kernels that follow one another share one workspace, as long as semaphores are zero, which exported launchers see to."""
+"""Kernels in turn share one workspace, as long as semaphores are zero: exported launchers see to that."""
 
 from __future__ import annotations
 
