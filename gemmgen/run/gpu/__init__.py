@@ -6,6 +6,7 @@ properties.py what the driver says about the card
 arena.py      operands between guard bands, and what a kernel wrote that it must not
 images.py     operands that stay on the device between runs (child)
 launching.py  a cubin's function and its arguments (child)
+bindings.py   the same by cuda.bindings alone, in anybody's context
 timing.py     protocol and results of a measurement, as records
 replay.py     input sets, CUDA graphs and samples (child)
 cublaslt.py   the baseline (child)
