@@ -42,6 +42,7 @@ if TYPE_CHECKING:  # the functions that need them import the rooms arrays and be
     from gemmgen.arrays.kernel import ArrayKernel
     from gemmgen.benchmark.bench import BenchRow
     from gemmgen.benchmark.explain import Explanation
+    from gemmgen.benchmark.report.page import Page
     from gemmgen.benchmark.study import StudyResult
     from gemmgen.benchmark.study.modelcheck import ModelCheck
 
@@ -294,6 +295,19 @@ def bench(
                 require_memory(one)
         found = [one if isinstance(one, Problem) else _kernel_file(one, target.spec, Path(out)) for one in wanted]
         return measure_all(found, target, store, Path(out), command, progress or Silent())
+
+
+def report(*folders: Folder, to: Folder, compiled: bool = False, progress: Progress | None = None) -> Page:
+    """Write one HTML page of the kernels in `folders`, and in the folders directly in these, to the file `to`.
+
+    compiled  compile and disassemble each kernel, for its main loop
+
+    Returns what the page shows. Raises InvalidInput where one is no folder, and GemmgenError where there is no kernel
+    with its JSON, or the file cannot be written.
+    """
+    from gemmgen.benchmark.report.page import write_report
+
+    return write_report([Path(folder) for folder in folders], Path(to), Store() if compiled else None, progress)
 
 
 def study(
