@@ -15,7 +15,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.mma import Mma
 from gemmgen.problem.wgmma import Wgmma
 
-# Of the machine code: the tensor core's, by whether it multiplies integers, and by bits of an element.
+# Of the machine code: a warp's, by whether it multiplies integers, and by bits of an element; a warpgroup's is xGMMA.
 TENSOR_OPCODES = {(True, 8): "IMMA", (False, 8): "QMMA", (False, 64): "DMMA"}
 
 
@@ -190,7 +190,8 @@ class Plan:
     def instruction(self) -> str:
         """Of the machine code: what multiplies and sums."""
         if self.mma is not None:
-            return TENSOR_OPCODES.get((self.mma.a.is_integer, self.mma.a.storage_bits), "HMMA")
+            opcode = TENSOR_OPCODES.get((self.mma.a.is_integer, self.mma.a.storage_bits), "HMMA")
+            return f"{opcode[0]}GMMA" if isinstance(self.mma, Wgmma) else opcode
         return "IDP" if self.work.products > 1 else self.problem.types.accumulator.arithmetic.instruction
 
     def lanes(self, arch: Arch) -> float:

@@ -39,10 +39,11 @@ def test_the_machine_code_is_what_the_plan_says(types: Types, layout: str, share
     plan = WGMMA.plan(problem, config)
     compiled = compile_kernel(render(problem, WGMMA, config), "sm_90", shared_store)
     assert compiled.spill_bytes == 0
-    sass = disassemble(compiled.cubin, "GMMA")
+    sass = disassemble(compiled.cubin, plan.instruction)
     tiles = config.values["BK"] // plan.constants["K_STEP"] * plan.constants["MMAS_M"]  # instructions of a k tile
     multiplies = [line for line in sass.text.splitlines() if "GMMA.64x" in line]
     assert multiplies and len(multiplies) % tiles == 0
+    assert sass.main_loop != sass.kernel and sass.main_loop.fmas % tiles == 0, "the loop over the ring's stages"
     assert f"GMMA.64x{config.values['BN']}x" in multiplies[0]
     waits = sass.text.count("WARPGROUP.DEPBAR")  # ptxas adds some where it serialises products
     assert waits <= len(multiplies) // tiles + 1

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from gemmgen.kernel.families import WGMMA
 from gemmgen.kernel.plan import Work
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.types import Compute, Types
 from gemmgen.run.sass import Instruction, Loop, fma_use, read_sass
 
 # A step of eight passes: the branch at 0020 jumps over the copies in all but one of them.
@@ -74,6 +77,52 @@ def test_of_nested_loops_the_main_one_is_the_innermost_with_the_most_fmas() -> N
     one = NESTED.replace("@P0 BRA", "NOP").replace("@P1 BRA", "NOP")  # no loop over K is left
     counts = read_sass(one).main_loop.counts
     assert counts["FFMA"] == 5 and counts["LDG"] == counts["STG"] == 1, "a loop without an FMA in it is none within"
+
+
+# A consumer warpgroup: a loop over tiles, in it the one over k tiles, whose waits turn behind the kernel's end.
+WARPGROUP_LOOP = """
+gemm:
+        /*0000*/               @P0 BRA `(.L_x_8) ;
+.L_x_1:
+        /*0010*/                   MOV R24, RZ ;
+.L_x_2:
+        /*0020*/                   SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR9+0x38000], R17 ;
+        /*0030*/              @!P0 BRA `(.L_x_5) ;
+.L_x_3:
+        /*0040*/                   WARPGROUP.ARRIVE ;
+        /*0050*/                   R2UR UR16, R14 ;
+        /*0060*/                   MULTIPLY R24, gdesc[UR16], R24 ;
+        /*0070*/                   MULTIPLY R24, gdesc[UR16], R24, gsb0 ;
+        /*0080*/                   WARPGROUP.DEPBAR.LE gsb0, 0x0 ;
+        /*0090*/              @!P2 SYNCS.ARRIVE.TRANS64.A1T0 RZ, [UR9+0x38020], RZ ;
+        /*00a0*/              @!P1 BRA `(.L_x_2) ;
+        /*00b0*/                   STS.128 [R2], R24 ;
+        /*00c0*/              @!P3 BRA `(.L_x_1) ;
+.L_x_8:
+        /*00d0*/                   EXIT ;
+.L_x_5:
+        /*00e0*/                   SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR9+0x38000], R17 ;
+        /*00f0*/              @!P0 BRA `(.L_x_5) ;
+        /*0100*/                   BRA `(.L_x_3) ;
+"""
+
+
+@pytest.mark.parametrize(
+    ("types", "modifiers", "opcode"),
+    [
+        (Types.parse("bf16"), "64x256x16.F32.BF16", "HGMMA"),
+        (Types.parse("f32", Compute.TF32), "64x128x8.F32.TF32", "HGMMA"),
+        (Types.parse("s8,s8,s32"), "64x128x32.S8.S8", "IGMMA"),
+        (Types.parse("e4m3,e4m3,bf16", Compute.FAST), "64x256x32.F32.E4M3.E4M3", "QGMMA"),
+    ],
+    ids=str,
+)
+def test_the_main_loop_of_warpgroups_is_the_one_that_multiplies(types: Types, modifiers: str, opcode: str) -> None:
+    problem = Problem(4096, 4096, 4096, types=types, layout="rc")
+    plan = WGMMA.plan(problem, WGMMA.default(problem))
+    text = WARPGROUP_LOOP.replace("MULTIPLY", f"{opcode}.{modifiers}")
+    loop = read_sass(text, plan.instruction).main_loop
+    assert loop.counts == {"SYNCS": 2, "BRA": 2, "WARPGROUP": 2, opcode: 2, "R2UR": 1}
 
 
 def test_without_a_loop_the_kernel_is_the_main_loop() -> None:

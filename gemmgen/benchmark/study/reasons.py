@@ -156,6 +156,9 @@ def _reading(it: Explanation) -> Iterator[str]:
         return
     name = loop.fma if on_tensor_cores(it) else "FMA"
     shared, useful = shared_reads(it), f"{loop.share(loop.fma):.0%} of the main loop are {name}s"
+    if not it.traffic.fmas_per_shared_read and it.traffic.shared_bytes:
+        yield f"tensor cores read shared memory themselves, {useful}"
+        return
     if not shared:
         yield f"{number(loop.per_fma('LDG'))} global reads per {name} and none from shared memory, {useful}"
         return

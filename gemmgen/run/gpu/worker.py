@@ -25,6 +25,7 @@ from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import CANARY, WORD, DType
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.run.gpu import arena
+from gemmgen.run.gpu.bindings import DriverError
 from gemmgen.run.gpu.cublas import BatchedPlan, Cublas
 from gemmgen.run.gpu.cublaslt import Cublaslt, LtPlan
 from gemmgen.run.gpu.images import Images
@@ -131,7 +132,7 @@ class Worker:
         verb, *arguments = message
         try:
             return getattr(self, verb)(*arguments)
-        except cuda.Error as error:
+        except (cuda.Error, DriverError) as error:
             raise FatalFailure(Failure("crash", str(error), "gpu")) from error
 
     # Verbs
