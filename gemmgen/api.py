@@ -38,7 +38,8 @@ from gemmgen.verification.verifier import verify as property_test
 from gemmgen.verification.with_sanitizers import require_sanitizer
 from gemmgen.verification.with_sanitizers import sanitize as add_sanitizers
 
-if TYPE_CHECKING:  # the functions that need it import the room benchmark themselves: `tune` does without
+if TYPE_CHECKING:  # the functions that need them import the rooms arrays and benchmark themselves: `tune` does without
+    from gemmgen.arrays.kernel import ArrayKernel
     from gemmgen.benchmark.bench import BenchRow
     from gemmgen.benchmark.explain import Explanation
     from gemmgen.benchmark.report.page import Page
@@ -247,6 +248,25 @@ def export(
         command=command,
         progress=progress or Silent(),
     )
+
+
+def load(kernel: Kernel | Trial | TuneResult, *, device: DeviceChoice = "auto") -> ArrayKernel:
+    """`kernel` as a function of arrays: `kernel(a, b)` of torch, CuPy, PyCUDA, JAX or numpy, without a copy of them.
+
+    kernel  as for `verify`, or what `tune` found
+    device  "gpu" (or "cuda") takes arrays of a GPU, in the context and on the stream that are current there; "emulator"
+            takes arrays of the host, and is slow; "auto" takes the GPU where there is one
+
+    On a GPU it is compiled at the first call, for the device of the arrays. Nothing verifies it here.
+    Raises InvalidInput (no such kernel) or CandidateFailed (the device is not available; the emulator has no twin of
+    what the kernel uses).
+    """
+    from gemmgen.arrays.load import load_source
+
+    if isinstance(kernel, TuneResult):
+        kernel = kernel.winner
+    source = kernel.source if isinstance(kernel, Trial) else _kernel_file(kernel, compile_target("auto")[1]).source
+    return load_source(source, device, Store())
 
 
 def bench(
