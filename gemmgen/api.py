@@ -11,7 +11,9 @@ Sizes are in elements, times in microseconds, shared memory in bytes.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,7 +93,9 @@ def tune(
     if out is not None:
         require_writable(Path(out))
     require_memory(problem)
+    started = time.perf_counter()
     target = open_target(device, arch, store := Store())
+    opened = round(time.perf_counter() - started, 3)
     with target.executor:
         result = search(
             problem,
@@ -103,6 +107,7 @@ def tune(
             progress=progress,
         )
         origin = Origin.of(target, command)
+    result = replace(result, seconds={"start": opened, **result.seconds})
     if name is not None:
         result = result.renamed(name)
     if out is not None:
