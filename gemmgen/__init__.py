@@ -11,6 +11,7 @@ load                      a kernel as a function of torch's, CuPy's, JAX' or num
 explain, export, bench    a kernel: why it is as it is, as files that stand alone, beside cuBLASLt
 diff                      what sets two kernels apart
 study, check_model        series of kernels, and how well the model orders them
+library                   kernels of several products with one dispatcher, as a folder
 report                    what is on file as one page
 TuneResult, Trial, ...    what they return: frozen records
 """
@@ -24,7 +25,20 @@ TYPE_CHECKING = False  # typing's, without importing it: who only asks for `gemm
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
 
 if TYPE_CHECKING:
-    from gemmgen.api import bench, check_model, diff, explain, export, generate, load, report, study, tune, verify
+    from gemmgen.api import (
+        bench,
+        check_model,
+        diff,
+        explain,
+        export,
+        generate,
+        library,
+        load,
+        report,
+        study,
+        tune,
+        verify,
+    )
     from gemmgen.arrays.kernel import ArrayKernel
     from gemmgen.artifacts.exporting import Exported
     from gemmgen.artifacts.kernelfile import KernelFile
@@ -48,9 +62,11 @@ else:
         "gemmgen.api": (
             "bench",
             "check_model",
+            "diff",
             "explain",
             "export",
             "generate",
+            "library",
             "load",
             "report",
             "study",
@@ -114,6 +130,7 @@ __all__ = [
     "explain",
     "export",
     "generate",
+    "library",
     "load",
     "report",
     "study",

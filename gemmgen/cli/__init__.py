@@ -31,6 +31,7 @@ COMMANDS = {
     "explain": "Say why a kernel is as it is, and what to expect of it.",
     "diff": "Show what sets two kernels apart.",
     "export": "Verify a kernel, and write it as files that stand alone.",
+    "library": "Write kernels of several products with one dispatcher.",
     "devices": "Show what this machine has, and the cards known.",
     "study": "Series of kernels that differ in one idea or one number.",
     "report": "Write one HTML page of the kernels on file.",

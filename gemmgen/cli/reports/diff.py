@@ -35,7 +35,7 @@ def _show_chosen(console: Console, it: Difference) -> None:
     if not it.chosen:
         console.print("the same problem, family and config\n")
         return
-    made = table("<name", "<A", "<B", title="chosen differently")
+    made = table("<name", "<A", "<B", title="choices")
     for change in it.chosen:
         made.add_row(change.name, change.a, change.b)
     show_table(console, made)
