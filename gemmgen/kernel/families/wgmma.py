@@ -57,6 +57,7 @@ class WgmmaView:
     halves       a register holds two sums of f16
     promoted     sums are added up in f32 after each k tile
     staged       C leaves through shared memory by TMA, else from registers
+    cluster      blocks of a cluster, which share B
     persistent   a block computes one tile after the other
     donates      registers move from the producer to the consumers
     in_flight    k tiles whose products may be under way while the next one is awaited
@@ -71,6 +72,7 @@ class WgmmaView:
     halves: bool
     promoted: bool
     staged: bool
+    cluster: int
     persistent: bool
     donates: bool
     in_flight: int
@@ -123,6 +125,7 @@ class WgmmaFamily(Family):
             *_registers(one.CONSUMERS, problem.types.compute is Compute.F16),
             *_lines(a, elements_of(problem)),
             *_lines(b, elements_of(problem)),
+            *_clusters(b),
             *_results(piece_columns(problem, one), staged(problem), gcd(2, problem.vector_limit("ldc"))),
         )
 
@@ -130,8 +133,8 @@ class WgmmaFamily(Family):
         one = cast(WgmmaConfig, config)
         value = constants(self, problem, config)
         maps = maps_of(problem, one)
-        launch = launch_of(value, tile_grid(problem, value), dynamic=True)
-        launch = replace(launch, maps=maps, persistent=bool(one.PERSISTENT), prepares=prepares(problem))
+        launch = launch_of(value, tile_grid(problem, {**value, "BM": value["CLUSTER_M"]}), dynamic=True)
+        launch = replace(launch, maps=maps, cluster=one.CLUSTER, persistent=bool(one.PERSISTENT), prepares=prepares(problem))
         work, tile, mma = _work(problem, one, value), (one.BM, one.BN), instruction(problem, one)
         sums = SumOrder(mma, one.BK, promotion=one.BK * value["PROMOTED"], tf32="even")  # by TMA
         return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, mma, sums)
@@ -143,6 +146,8 @@ class WgmmaFamily(Family):
         names = {"PERSISTENT", "SUM_REGISTERS", "IN_FLIGHT", "SHARED_BYTES"}
         if not donates(cast(WgmmaConfig, plan.config)):
             names |= {"PRODUCER_REGISTERS", "CONSUMER_REGISTERS"}
+        if plan.launch.cluster == 1:
+            names |= {"CLUSTER", "CLUSTER_M", "PART_B"}
         return frozenset(names if staged(plan.problem) else names | {"C_STAGES"})
 
     def view(self, plan: Plan) -> WgmmaView:
@@ -156,6 +161,7 @@ class WgmmaFamily(Family):
             halves=plan.mma.c_shared == 2,
             promoted=problem.types.compute is Compute.PROMOTED,
             staged=staged(problem),
+            cluster=one.CLUSTER,
             persistent=bool(one.PERSISTENT),
             donates=donates(one),
             in_flight=one.IN_FLIGHT,
@@ -258,6 +264,14 @@ def _registers(consumers: int, halves: bool) -> tuple[Derived, ...]:
 @cache
 def _lines(x: Operand, elements: str) -> tuple[Derived, ...]:
     return (Derived(f"LINE_{x.X}", str(x.line), f"{elements} of a line of {x.X} in shared memory", "Boxes of TMA"),)
+
+
+@cache
+def _clusters(b: Operand) -> tuple[Derived, ...]:
+    return (
+        Derived("CLUSTER_M", "CLUSTER * BM", "rows of C that a cluster computes", "Clusters"),
+        Derived("PART_B", f"{'BN' if b.along_k else 'BK'} / CLUSTER", "lines of a box of B that a block brings", "Clusters"),
+    )
 
 
 @cache

@@ -116,7 +116,7 @@ def _launch_step(
 ) -> None:
     count = source.launch.blocks(case) if blocks is None else blocks
     if source.launch.persistent:
-        count = min(count, cuda.Context.get_device().multiprocessor_count)
+        count = source.launch.resident(count, cuda.Context.get_device().multiprocessor_count)
     if count == 0:  # K = 0, and a launch that prepares an operand without an element
         return
     with launch_errors():
